@@ -9,6 +9,7 @@ mod check;
 mod client;
 mod completions;
 mod config;
+mod demo;
 mod doctor;
 mod edge_list;
 mod edges;
@@ -73,6 +74,8 @@ struct Command {
 enum What {
     /// Run a node (what `kith` does when nothing is said)
     Serve(serve::Arguments),
+    /// Run a node with 200 people, and open a page to talk to them
+    Demo(demo::Arguments),
     /// Create users, groups or follows out of a file
     Import(import::ImportOptions),
     /// Write all users or groups as JSON Lines
@@ -163,6 +166,7 @@ pub fn main() -> ExitCode {
     };
     ended(match command.what.unwrap_or_else(|| What::Serve(serve::Arguments::default())) {
         What::Serve(arguments) => serve::run(&command.common, &arguments),
+        What::Demo(arguments) => demo::run(&command.common, &arguments),
         What::Import(options) => client::block_on(import::run(&command.common, &options)),
         What::Export(options) => client::block_on(export::run(&command.common, &options)),
         What::Migrate(arguments) => migrate::run(&command.common, &arguments),

@@ -171,14 +171,14 @@ fn listen(kind: SignalKind) -> Result<Signal, StartError> {
 }
 
 /// What ends the node: SIGTERM and SIGINT alike, or the end of its parent.
-struct End {
+pub(super) struct End {
     terminate: Signal,
     interrupt: Signal,
     parent: Option<Parent>,
 }
 
 impl End {
-    fn listen(parent: Option<Parent>) -> Result<Self, StartError> {
+    pub(super) fn listen(parent: Option<Parent>) -> Result<Self, StartError> {
         Ok(Self {
             terminate: listen(SignalKind::terminate())?,
             interrupt: listen(SignalKind::interrupt())?,
@@ -187,7 +187,7 @@ impl End {
     }
 
     /// The next reason; an ended parent is one for ever.
-    async fn next(&mut self) {
+    pub(super) async fn next(&mut self) {
         let orphaned = async {
             match self.parent {
                 Some(parent) => parent.ended().await,

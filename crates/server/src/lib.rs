@@ -6,6 +6,7 @@
 pub mod admin;
 pub mod cluster;
 pub mod config;
+mod demo;
 pub mod descriptors;
 pub mod edge;
 pub mod health;
@@ -16,6 +17,7 @@ pub mod node;
 pub mod start_error;
 pub mod telemetry;
 pub mod transport;
+mod ws;
 
 pub use node::run::{Addresses, Node, run};
 

@@ -5,7 +5,7 @@
 pub use kith_cache::{Metric, MetricKind};
 
 /// All of them; each is described and documented by being in here.
-pub const METRICS: [Metric; 50] = [
+pub const METRICS: [Metric; 51] = [
     SERVING,
     RPC_REQUESTS,
     RPC_SECONDS,
@@ -13,6 +13,7 @@ pub const METRICS: [Metric; 50] = [
     RPC_SHED,
     CONNECTIONS,
     CONNECTIONS_REFUSED,
+    WS_CONNECTIONS,
     ACCEPTS_FAILED,
     MUTATIONS_IN_FLIGHT,
     MUTATIONS_SHED,
@@ -87,6 +88,8 @@ pub const CONNECTIONS_REFUSED: Metric = Metric::counter(
     &[],
     "Connections closed at once because `limits.connections` were open.",
 );
+pub const WS_CONNECTIONS: Metric =
+    Metric::gauge("kith_ws_connections", &[], "WebSockets that are open; `kith_connections` includes them.");
 pub const ACCEPTS_FAILED: Metric = Metric::counter(
     "kith_accepts_failed_total",
     &[],

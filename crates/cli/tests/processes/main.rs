@@ -14,6 +14,7 @@ mod commands;
 mod config_command;
 #[path = "../../../server/tests/it/damaged/mod.rs"]
 mod damaged;
+mod demo;
 mod deploy;
 mod disk_full;
 mod ephemeral;

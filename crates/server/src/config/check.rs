@@ -25,6 +25,7 @@ pub(super) fn complete(config: &mut Config) -> Result<(), InvalidValue> {
     from_file(keys, &mut secrets.invite_code_key, file)?;
     listening(config)?;
     super::http::check(&config.http)?;
+    super::ws::check(config)?;
     super::cluster::check(config)?;
     super::observer::check(config)?;
     config.relations.check()?;

@@ -21,6 +21,7 @@ mod show;
 mod termination;
 mod text_value;
 mod unknown;
+mod ws;
 
 pub use cluster::{ClusterConfig, RedisConfig};
 pub use cql::CqlConfig;
@@ -41,3 +42,4 @@ pub use sections::{
 };
 pub use show::{Value, show, values};
 pub use termination::termination_log;
+pub use ws::WsConfig;

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     ClusterConfig, CqlConfig, EphemeralConfig, HttpConfig, LimitsConfig, MembersConfig, ObserverConfig,
-    PresenceConfig, RedisConfig, RelationsConfig, Secret,
+    PresenceConfig, RedisConfig, RelationsConfig, Secret, WsConfig,
 };
 
 /// Everything that a node is told from outside.
@@ -45,6 +45,8 @@ pub struct Config {
     pub tls: TlsConfig,
     /// What browsers may do.
     pub http: HttpConfig,
+    /// Sockets of browsers and devices.
+    pub ws: WsConfig,
     /// Where the truth is kept.
     pub store: StoreConfig,
     /// What the nodes of a cluster share.
@@ -94,6 +96,7 @@ impl Default for Config {
             operations: OperationsConfig::default(),
             tls: TlsConfig::default(),
             http: HttpConfig::default(),
+            ws: WsConfig::default(),
             store: StoreConfig::default(),
             redis: RedisConfig::default(),
             cluster: ClusterConfig::default(),

@@ -73,13 +73,17 @@ pub(super) async fn of(rpc: &Rpc, response: Response<EdgeBody>) -> Response<Body
 
 /// An error that no call came to.
 pub(super) fn failure(status: &Status) -> Response<Body> {
+    let mut response = json(failure_text(status));
+    *response.status_mut() = http_status(status);
+    response
+}
+
+/// The same without HTTP.
+pub(super) fn failure_text(status: &Status) -> Vec<u8> {
     let details = details(status);
     let failure = Failure { code: code(status).0, message: status.message(), details };
     // Names, texts and base64: nothing of it can fail to be written.
-    let text = serde_json::to_vec(&failure).unwrap_or_else(|_| br#"{"code":"internal"}"#.to_vec());
-    let mut response = json(text);
-    *response.status_mut() = http_status(status);
-    response
+    serde_json::to_vec(&failure).unwrap_or_else(|_| br#"{"code":"internal"}"#.to_vec())
 }
 
 fn answered(status: &Status, headers: &HeaderMap, trailers: &HeaderMap) -> Response<Body> {

@@ -54,6 +54,19 @@ where
     }
 }
 
+/// An error as it is written in JSON.
+pub(crate) fn failure(status: &tonic::Status) -> Vec<u8> {
+    answer::failure_text(status)
+}
+
+/// A message, of this full name in the contract, as JSON; `None` if it has no such form.
+pub(crate) fn value(name: &str, message: &impl prost::Message) -> Option<serde_json::Value> {
+    let descriptor = catalogue::message(name)?;
+    let message =
+        prost_reflect::DynamicMessage::decode(descriptor, message.encode_to_vec().as_slice()).ok()?;
+    serde_json::to_value(&message).ok()
+}
+
 /// Reads one record of a file, the message of this full name, from a line of JSON, as a call is read.
 ///
 /// # Errors

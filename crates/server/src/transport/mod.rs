@@ -40,10 +40,11 @@ use self::{
     web::Web,
 };
 use crate::{
-    config::{Config, HttpConfig, LimitsConfig},
+    config::{Config, HttpConfig, LimitsConfig, WsConfig},
     edge::Edge,
     health::Reporter,
     start_error::StartError,
+    ws,
 };
 
 /// How often a peer that says nothing is asked whether it lives.
@@ -62,6 +63,7 @@ pub struct Port {
     address: SocketAddr,
     tls: Option<Arc<Certificates>>,
     http: HttpConfig,
+    ws: WsConfig,
 }
 
 impl Port {
@@ -72,7 +74,7 @@ impl Port {
     pub async fn bind(config: &Config) -> Result<Self, StartError> {
         let tls = Certificates::of(&config.tls)?;
         let (listener, address) = bind(config.listen, "--listen").await?;
-        Ok(Self { listener, address, tls, http: config.http.clone() })
+        Ok(Self { listener, address, tls, http: config.http.clone(), ws: config.ws.clone() })
     }
 
     /// Where it is bound.
@@ -98,10 +100,13 @@ impl Port {
     pub fn serve(self, edge: Edge, limits: &LimitsConfig, health: Reporter) -> Connections {
         let connections = Connections {
             tasks: TaskTracker::new(),
+            sockets: TaskTracker::new(),
             closing: CancellationToken::new(),
             abort: CancellationToken::new(),
         };
-        let web = Web::new(edge.clone(), limits, &self.http.cors);
+        let sockets =
+            ws::Sockets::new(edge.clone(), limits, &self.ws, &self.http.cors, connections.sockets());
+        let web = Web::new(edge.clone(), limits, &self.http.cors, sockets, self.ws.demo);
         let server = Server {
             http1: http1(limits),
             http2: http2(limits),
@@ -155,6 +160,8 @@ pub(crate) async fn bind(
 #[derive(Clone, Debug)]
 pub struct Connections {
     tasks: TaskTracker,
+    /// Connections that became sockets.
+    sockets: TaskTracker,
     closing: CancellationToken,
     abort: CancellationToken,
 }
@@ -163,7 +170,12 @@ impl Connections {
     /// How many are open.
     #[must_use]
     pub fn open(&self) -> usize {
-        self.tasks.len()
+        self.tasks.len() + self.sockets.len()
+    }
+
+    fn sockets(&self) -> ws::Life {
+        let (closing, abort) = (self.closing.clone(), self.abort.clone());
+        ws::Life { tasks: self.sockets.clone(), closing, abort }
     }
 
     /// Accepts no more, tells every peer to go (GOAWAY), and waits until the calls that have begun have ended.
@@ -171,9 +183,16 @@ impl Connections {
     pub async fn close(&self, limit: Duration) -> bool {
         self.closing.cancel();
         self.tasks.close();
-        let in_time = timeout(limit, self.tasks.wait()).await.is_ok();
+        self.sockets.close();
+        // Sockets last: until there are no connections, one of them may become a socket.
+        let ended = async {
+            self.tasks.wait().await;
+            self.sockets.wait().await;
+        };
+        let in_time = timeout(limit, ended).await.is_ok();
         self.abort.cancel();
         self.tasks.wait().await;
+        self.sockets.wait().await;
         in_time
     }
 }
@@ -296,7 +315,7 @@ impl Server {
         let (io, front) = (TokioIo::new(io), self.front.clone());
         match protocol {
             Protocol::Http1 => {
-                let connection = pin!(self.http1.serve_connection(io, front));
+                let connection = pin!(self.http1.serve_connection(io, front).with_upgrades());
                 self.live(connection, |connection| connection.graceful_shutdown()).await;
             }
             Protocol::Http2 => {

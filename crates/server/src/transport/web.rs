@@ -1,4 +1,4 @@
-//! What is not gRPC: JSON, gRPC-Web, and what browsers ask before either.
+//! What is not gRPC: JSON, gRPC-Web, what browsers ask before either, and sockets.
 
 use std::convert::Infallible;
 
@@ -11,8 +11,10 @@ use tower::{Layer as _, ServiceExt as _, service_fn};
 use super::cors::Cors;
 use crate::{
     config::{CorsConfig, LimitsConfig},
+    demo,
     edge::Edge,
     json::{self, BodyLimits},
+    ws::{self, Sockets},
 };
 
 /// The content types that [`tonic_web`] knows.
@@ -30,15 +32,32 @@ pub(super) struct Web {
     limits: BodyLimits,
     /// `None`: no page of another origin may call.
     cors: Option<Cors>,
+    /// `None`: it opens no sockets.
+    sockets: Option<Sockets>,
+    /// Whether it serves the page that uses them.
+    demo: bool,
 }
 
 impl Web {
-    pub(super) fn new(edge: Edge, limits: &LimitsConfig, cors: &CorsConfig) -> Self {
-        Self { edge, limits: BodyLimits::of(limits), cors: Cors::new(cors) }
+    pub(super) fn new(
+        edge: Edge,
+        limits: &LimitsConfig,
+        cors: &CorsConfig,
+        sockets: Option<Sockets>,
+        demo: bool,
+    ) -> Self {
+        Self { edge, limits: BodyLimits::of(limits), cors: Cors::new(cors), sockets, demo }
     }
 
     /// Answers one request.
     pub(super) async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
+        let path = request.uri().path();
+        if let Some(sockets) = self.sockets.as_ref().filter(|_| path == ws::PATH) {
+            return sockets.open(request);
+        }
+        if self.demo && demo::has(path) {
+            return demo::answer(&request);
+        }
         let Some(cors) = &self.cors else { return self.call(request).await };
         let calls = service_fn(|request| async { Ok::<_, Infallible>(self.call(request).await) });
         cors.answer(request, calls).await

@@ -16,6 +16,7 @@ const FILES: [&str; 13] = [
     include_str!("../../../../service/src/sequence/config.rs"),
     include_str!("../../../../server/src/config/cql.rs"),
     include_str!("../../../../server/src/config/http.rs"),
+    include_str!("../../../../server/src/config/ws.rs"),
     include_str!("../../../../server/src/config/ephemeral.rs"),
 ];
 

@@ -44,12 +44,17 @@ pub fn config() -> Config {
 }
 
 pub async fn serve(change: impl FnOnce(&mut Config)) -> Served {
+    serve_with(change, |routes| routes).await
+}
+
+/// The same with other services besides.
+pub async fn serve_with(change: impl FnOnce(&mut Config), more: impl FnOnce(Routes) -> Routes) -> Served {
     let mut config = config();
     change(&mut config);
     let health = Reporter::new();
     let edge = Edge::new(Routes::new(health.service()), &config.limits);
     let (users, seen) = FakeUsers::new();
-    edge.open(users.routes(config.limits.batch_message_bytes).add_service(FakePresence));
+    edge.open(more(users.routes(config.limits.batch_message_bytes).add_service(FakePresence)));
     health.set(State::Serving);
     let port = Port::bind(&config).await.unwrap();
     let address = port.address();

@@ -176,6 +176,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         bytes
     }
 
+    /// Whether the peer refuses with a code of 4xx within the bound.
+    pub async fn is_refused(&mut self) -> bool {
+        let status = timeout(BOUND, self.line()).await.expect("an answer in time");
+        status.split(' ').nth(1).is_some_and(|code| code.starts_with('4'))
+    }
+
     /// Whether the peer closes within the bound.
     pub async fn is_closed(&mut self) -> bool {
         let mut rest = Vec::new();

@@ -1,0 +1,153 @@
+//! `kith demo`: a node with 200 people, and a page to talk to them.
+
+mod crowd;
+mod names;
+mod phrases;
+mod world;
+
+use std::{
+    io::{self, Write as _},
+    net::SocketAddr,
+    process::{Command, Stdio},
+};
+
+use clap::Args;
+use kith_server::{
+    config::{Flag, Loaded},
+    node::run::Node,
+    start_error::StartError,
+    telemetry,
+};
+use serde::Serialize;
+use tonic::transport::{Channel, Endpoint};
+
+use super::{Common, FAILED, OK, output::Form, output::Unwritable, runtime, serve::End};
+
+/// How to run it.
+#[derive(Args, Debug)]
+pub(super) struct Arguments {
+    /// Serve on this port of the loopback device [default: 7600; 0: any free one]
+    #[arg(long, value_name = "PORT")]
+    port: Option<u16>,
+    /// Do not open the page in a browser
+    #[arg(long)]
+    no_browser: bool,
+    /// Let the people be silent: only those who use the page write
+    #[arg(long)]
+    silent: bool,
+}
+
+/// What is said once the page can be opened.
+#[derive(Debug, Serialize)]
+struct Ready {
+    /// The page.
+    url: String,
+    /// Where the people and their messages are kept.
+    data: String,
+}
+
+impl Arguments {
+    /// In memory, unless a folder is named; on the loopback device, with sockets whose user is not proved.
+    fn load(&self, common: &Common) -> Result<Loaded, StartError> {
+        if self.port.is_some() && common.listen.is_some() {
+            return Err(StartError::new("--port and --listen are both given; give one"));
+        }
+        let on = || Some("true".to_owned());
+        let given = [
+            ("listen", self.port.map(|port| format!("127.0.0.1:{port}"))),
+            ("operations.listen", Some("127.0.0.1:0".to_owned())),
+            ("store.backend", Some("sqlite".to_owned())),
+            ("ephemeral.enabled", common.data_dir.is_none().then(on).flatten()),
+            ("telemetry.log_filter", common.log.is_none().then(|| "warn".to_owned())),
+            ("ws.enabled", on()),
+            ("ws.trusted", on()),
+            ("ws.demo", on()),
+        ];
+        let flag = |(key, value): (&str, Option<String>)| {
+            Some(Flag { name: "--demo", key: key.to_owned(), value: value? })
+        };
+        common.load_with(given.into_iter().filter_map(flag).collect())
+    }
+}
+
+pub(super) fn run(common: &Common, arguments: &Arguments) -> Result<u8, StartError> {
+    let loaded = arguments.load(common)?;
+    let complete = runtime()?.block_on(async {
+        let _telemetry = telemetry::start(&loaded.config.telemetry)?;
+        let mut end = End::listen(None)?;
+        let node = Box::pin(Node::start(loaded.config.clone())).await?;
+        let begun = begin(common, arguments, &loaded, node.addresses().grpc).await;
+        let failed = match begun {
+            Ok(crowd) => tokio::select! {
+                () = end.next() => None,
+                error = node.refused() => Some(error),
+                () = crowd => None,
+            },
+            Err(error) => Some(error),
+        };
+        let complete = node.stop(end.next()).await;
+        failed.map_or(Ok(complete), Err)
+    })?;
+    Ok(if complete || loaded.config.ephemeral.enabled { OK } else { FAILED })
+}
+
+/// Makes the people, says where the page is, and returns what the people do from then on; that never ends.
+async fn begin(
+    common: &Common,
+    arguments: &Arguments,
+    loaded: &Loaded,
+    address: SocketAddr,
+) -> Result<impl Future<Output = ()>, StartError> {
+    let channel = connect(address).await?;
+    let made = world::make(&channel).await;
+    made.map_err(|status| {
+        StartError::new(format!("the people of the demo cannot be made: {}", status.message()))
+    })?;
+    let config = &loaded.config;
+    let data =
+        if config.ephemeral.enabled { "memory".to_owned() } else { config.data_dir.display().to_string() };
+    let ready = Ready { url: format!("http://{address}/demo"), data };
+    present(common, &ready)?;
+    if !arguments.no_browser {
+        open(&ready.url);
+    }
+    Ok(crowd::live(channel, arguments.silent))
+}
+
+async fn connect(address: SocketAddr) -> Result<Channel, StartError> {
+    let unreachable = |_| StartError::new(format!("the node of the demo cannot be reached at {address}"));
+    Endpoint::from_shared(format!("http://{address}"))
+        .map_err(unreachable)?
+        .connect()
+        .await
+        .map_err(unreachable)
+}
+
+fn present(common: &Common, ready: &Ready) -> Result<(), StartError> {
+    let text = match common.output.form() {
+        Form::Table => format!(
+            "kith {} demo\n  page   {}\n  data   {}\n  Open it in two windows, as two people. Ctrl+C ends it.\n",
+            env!("CARGO_PKG_VERSION"),
+            ready.url,
+            ready.data,
+        ),
+        Form::Plain | Form::Json => serde_json::to_string(ready).unwrap_or_default() + "\n",
+    };
+    let mut out = io::stdout().lock();
+    Ok(out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Unwritable::output)?)
+}
+
+/// Where there is no browser the address has been said.
+fn open(url: &str) {
+    let program = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
+    let opened = Command::new(program)
+        .arg(url)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn();
+    if let Ok(mut browser) = opened {
+        // It ends when it likes; the process that started it waits for its end.
+        std::thread::spawn(move || browser.wait());
+    }
+}

@@ -1,0 +1,217 @@
+//! What the people of the demo do by themselves: they come and go, write now and then, and answer those who use the page.
+
+use std::{
+    collections::{BTreeSet, HashSet},
+    time::Duration,
+};
+
+use kith_proto::{
+    message::v1::{
+        ListConversationsRequest, MarkReadRequest, SendMessageRequest, SendSignalRequest, SignalKind,
+        message_service_client::MessageServiceClient, send_message_request::To,
+    },
+    presence::v1::{
+        BatchGetPresenceRequest, CloseSessionRequest, HeartbeatRequest, OpenSessionRequest, SessionName,
+        presence_service_client::PresenceServiceClient,
+    },
+};
+use rand::{Rng as _, seq::IteratorRandom as _};
+use tokio::time::{MissedTickBehavior, interval, sleep};
+use tonic::{Request, Status, transport::Channel};
+
+use super::{
+    names::{GROUPS, PEOPLE, friends, members},
+    phrases::{phrase, reply},
+};
+
+/// How often something happens.
+const STEP: Duration = Duration::from_secs(2);
+/// How long the writing of a message takes.
+const WRITING: Duration = Duration::from_millis(1_200);
+/// A demo that is forgotten becomes silent.
+const MESSAGES: u32 = 20_000;
+/// How many people are online at a time.
+const ONLINE: usize = 70;
+/// Where they are connected. Users of the page are connected through a socket of the node.
+const GATEWAY: &str = "demo-people";
+const SOCKETS: &str = "ws-";
+const DEVICE: &str = "demo";
+
+/// The people go on until this is dropped. `silent`: they are online, and write nothing.
+pub(super) async fn live(channel: Channel, silent: bool) {
+    let mut crowd = Crowd {
+        messages: MessageServiceClient::new(channel.clone()),
+        presence: PresenceServiceClient::new(channel),
+        token: String::new(),
+        online: BTreeSet::new(),
+        users: HashSet::new(),
+        left: if silent { 0 } else { MESSAGES },
+    };
+    let mut steps = interval(STEP);
+    steps.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        steps.tick().await;
+        // A step that fails is one less; the node says itself what is wrong with it.
+        drop(crowd.come_and_go().await);
+        if crowd.left > 0 {
+            drop(crowd.talk().await);
+        }
+    }
+}
+
+struct Crowd {
+    messages: MessageServiceClient<Channel>,
+    presence: PresenceServiceClient<Channel>,
+    token: String,
+    /// Those of the crowd who are online.
+    online: BTreeSet<i64>,
+    /// The users of the page; the crowd does not act for them.
+    users: HashSet<i64>,
+    /// Messages that may still be written.
+    left: u32,
+}
+
+impl Crowd {
+    async fn come_and_go(&mut self) -> Result<(), Status> {
+        self.look().await?;
+        self.beat().await?;
+        if self.online.len() > ONLINE {
+            let leaves = self.online.iter().copied().choose(&mut rand::rng());
+            return self.leave(leaves).await;
+        }
+        let absent = (1..=PEOPLE).filter(|id| !self.online.contains(id));
+        let come = absent.choose_multiple(&mut rand::rng(), if self.online.is_empty() { ONLINE } else { 1 });
+        for user_id in come {
+            let (device_id, gateway_id) = (DEVICE.to_owned(), GATEWAY.to_owned());
+            let gateway_token = self.token.clone();
+            let request = OpenSessionRequest { user_id, device_id, gateway_id, gateway_token };
+            self.presence.open_session(request).await?;
+            self.online.insert(user_id);
+        }
+        Ok(())
+    }
+
+    /// Finds the users of the page.
+    async fn look(&mut self) -> Result<(), Status> {
+        let user_ids = (1..=PEOPLE).collect();
+        let found =
+            self.presence.batch_get_presence(BatchGetPresenceRequest { user_ids }).await?.into_inner();
+        let uses = |sessions: &[kith_proto::presence::v1::Session]| {
+            sessions.iter().any(|session| session.gateway_id.starts_with(SOCKETS))
+        };
+        let users = found.presences.into_iter().filter(|presence| uses(&presence.sessions));
+        self.users = users.map(|presence| presence.user_id).collect();
+        Ok(())
+    }
+
+    async fn beat(&mut self) -> Result<(), Status> {
+        let name = |user_id: &i64| SessionName { user_id: *user_id, device_id: DEVICE.to_owned() };
+        let (gateway_id, gateway_token) = (GATEWAY.to_owned(), self.token.clone());
+        let sessions = self.online.iter().map(name).collect();
+        let beat = self.presence.heartbeat(HeartbeatRequest { gateway_id, gateway_token, sessions }).await?;
+        let beat = beat.into_inner();
+        self.token = beat.gateway_token;
+        for unknown in beat.unknown_sessions {
+            self.online.remove(&unknown.user_id);
+        }
+        Ok(())
+    }
+
+    async fn leave(&mut self, leaves: Option<i64>) -> Result<(), Status> {
+        let Some(user_id) = leaves else { return Ok(()) };
+        let (device_id, gateway_id) = (DEVICE.to_owned(), GATEWAY.to_owned());
+        let gateway_token = self.token.clone();
+        self.presence
+            .close_session(CloseSessionRequest { user_id, device_id, gateway_id, gateway_token })
+            .await?;
+        self.online.remove(&user_id);
+        Ok(())
+    }
+
+    async fn talk(&mut self) -> Result<(), Status> {
+        for user in self.users.clone() {
+            self.answer(user).await?;
+        }
+        let (by, to) = self.next_talk();
+        if self.users.contains(&by) {
+            return Ok(());
+        }
+        let text = phrase(by, rand::rng().random_range(0..1_000));
+        self.write(by, to, text).await
+    }
+
+    /// Chooses who writes next, and to whom: a group, a user of the page, or a friend.
+    fn next_talk(&self) -> (i64, To) {
+        let mut random = rand::rng();
+        let anybody = random.random_range(1..=PEOPLE);
+        match (random.random_range(0..10), self.users.iter().copied().choose(&mut random)) {
+            (0..6, _) => {
+                let group = i64::try_from(random.random_range(1..=GROUPS.len())).unwrap_or(1);
+                (members(group).choose(&mut random).unwrap_or(anybody), To::GroupId(group))
+            }
+            (6, Some(user)) => (friends(user).choose(&mut random).unwrap_or(anybody), To::UserId(user)),
+            _ => (anybody, To::UserId(friends(anybody).choose(&mut random).unwrap_or(anybody))),
+        }
+    }
+
+    /// Answers what a user of the page wrote last to people of the crowd.
+    async fn answer(&mut self, user: i64) -> Result<(), Status> {
+        let request = ListConversationsRequest { user_id: user, page_size: 10, ..Default::default() };
+        let listed = self.messages.list_conversations(request).await?.into_inner().conversations;
+        for conversation in listed {
+            let Some(last) = conversation.last_message.filter(|last| last.recall.is_none()) else { continue };
+            let Some(peer) = peer(&conversation.conversation_id, user) else { continue };
+            if last.sender_id != user || conversation.peer_read_seq >= last.seq || self.users.contains(&peer)
+            {
+                continue;
+            }
+            let (conversation_id, up_to) = (conversation.conversation_id, last.seq);
+            let read = MarkReadRequest { user_id: peer, conversation_id, up_to, ..Default::default() };
+            self.messages.mark_read(read).await?;
+            self.write(peer, To::UserId(user), reply(peer, rand::rng().random_range(0..1_000))).await?;
+        }
+        Ok(())
+    }
+
+    /// Writes for a moment, as one sees, and sends.
+    async fn write(&mut self, by: i64, to: To, text: &str) -> Result<(), Status> {
+        let Some(left) = self.left.checked_sub(1) else { return Ok(()) };
+        let conversation_id = match &to {
+            To::ConversationId(id) => id.clone(),
+            To::UserId(user) => format!("d{}-{}", by.min(*user), by.max(*user)),
+            To::GroupId(group) => format!("g{group}"),
+        };
+        let signal = SendSignalRequest { conversation_id, user_id: by, kind: SignalKind::Typing.into() };
+        // Large groups take none.
+        drop(self.messages.send_signal(signal).await);
+        sleep(WRITING).await;
+        let message = SendMessageRequest {
+            to: Some(to),
+            sender_id: by,
+            content_type: "text/plain".to_owned(),
+            body: text.to_owned().into(),
+            ..SendMessageRequest::default()
+        };
+        self.messages.send_message(Request::new(message)).await?;
+        self.left = left;
+        Ok(())
+    }
+}
+
+/// The other user of a direct conversation.
+fn peer(conversation: &str, user: i64) -> Option<i64> {
+    let (one, other) = conversation.strip_prefix('d')?.split_once('-')?;
+    let (one, other): (i64, i64) = (one.parse().ok()?, other.parse().ok()?);
+    if one == other { None } else { Some(if one == user { other } else { one }) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_peer_is_the_other_one() {
+        assert_eq!((peer("d7-8", 7), peer("d7-8", 8)), (Some(8), Some(7)));
+        assert_eq!((peer("g9", 7), peer("d7-7", 7), peer("d7", 7)), (None, None, None));
+    }
+}

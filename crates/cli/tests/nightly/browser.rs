@@ -1,0 +1,171 @@
+//! A headless Chromium, driven over its DevTools protocol.
+
+use std::{
+    fs,
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use futures::{SinkExt as _, StreamExt as _};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::{
+    net::TcpStream,
+    time::{sleep, timeout},
+};
+use tokio_tungstenite::{
+    WebSocketStream, client_async_with_config,
+    tungstenite::{Message, protocol::WebSocketConfig},
+};
+
+use super::PATIENCE;
+
+/// Names the program, where it is not in the path.
+const PROGRAM: &str = "KITH_TEST_CHROMIUM";
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Killed when dropped.
+pub(crate) struct Browser {
+    process: Child,
+    socket: WebSocketStream<TcpStream>,
+    next: u64,
+    problems: Vec<Value>,
+    _profile: TempDir,
+}
+
+/// One window; the protocol calls it a session.
+pub(crate) struct Window(String);
+
+impl Browser {
+    pub(crate) async fn start() -> Self {
+        let profile = tempfile::tempdir().unwrap();
+        let process = Command::new(program())
+            .args([
+                "--headless=new",
+                "--no-sandbox",
+                "--disable-gpu",
+                "--disable-dev-shm-usage",
+                "--no-first-run",
+            ])
+            .args(["--remote-debugging-port=0", "--lang=en-GB", "--force-color-profile=srgb"])
+            .arg(format!("--user-data-dir={}", profile.path().display()))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect(
+                "Chromium starts: install it (apt-get install chromium), or name it in KITH_TEST_CHROMIUM",
+            );
+        let (port, path) = listens(&profile.path().join("DevToolsActivePort")).await;
+        let stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+        let config = WebSocketConfig::default().max_message_size(None).max_frame_size(None);
+        let url = format!("ws://127.0.0.1:{port}{path}");
+        let (socket, _) = client_async_with_config(url, stream, Some(config)).await.unwrap();
+        Self { process, socket, next: 0, problems: Vec::new(), _profile: profile }
+    }
+
+    /// Opens a page in a window of its own, of the size of a small screen.
+    pub(crate) async fn open(&mut self, url: &str) -> Window {
+        let target =
+            self.command(None, "Target.createTarget", json!({"url": "about:blank", "newWindow": true})).await;
+        let attach = json!({"targetId": target["targetId"], "flatten": true});
+        let attached = self.command(None, "Target.attachToTarget", attach).await;
+        let window = Window(attached["sessionId"].as_str().unwrap().to_owned());
+        let size = json!({"width": 1280, "height": 800, "deviceScaleFactor": 1, "mobile": false});
+        self.command(Some(&window), "Emulation.setDeviceMetricsOverride", size).await;
+        self.command(Some(&window), "Runtime.enable", json!({})).await;
+        self.command(Some(&window), "Log.enable", json!({})).await;
+        self.command(Some(&window), "Page.navigate", json!({ "url": url })).await;
+        window
+    }
+
+    /// Runs a script in the page, and returns what it yields.
+    pub(crate) async fn run(&mut self, window: &Window, script: &str) -> Value {
+        let wanted = json!({"expression": script, "returnByValue": true, "awaitPromise": true});
+        let ran = self.command(Some(window), "Runtime.evaluate", wanted).await;
+        assert!(ran.get("exceptionDetails").is_none(), "{script}: {ran}");
+        ran["result"]["value"].clone()
+    }
+
+    /// Looks again until a script yields true.
+    pub(crate) async fn until(&mut self, window: &Window, script: &str) {
+        let begun = Instant::now();
+        while self.run(window, &format!("Boolean({script})")).await != true {
+            if begun.elapsed() > PATIENCE {
+                let shown = self.run(window, "document.body.innerText").await;
+                panic!("in vain: {script}\n{}", shown.as_str().unwrap_or_default());
+            }
+            sleep(LOOK).await;
+        }
+    }
+
+    /// The window as PNG.
+    pub(crate) async fn image(&mut self, window: &Window) -> Vec<u8> {
+        let image = self.command(Some(window), "Page.captureScreenshot", json!({"format": "png"})).await;
+        STANDARD.decode(image["data"].as_str().unwrap()).unwrap()
+    }
+
+    /// What pages threw, and what the browser refused them: not that a node was away.
+    pub(crate) fn problems(&self) -> Vec<Value> {
+        self.problems.clone()
+    }
+
+    async fn command(&mut self, window: Option<&Window>, method: &str, parameters: Value) -> Value {
+        self.next += 1;
+        let mut command = json!({"id": self.next, "method": method, "params": parameters});
+        if let Some(Window(session)) = window {
+            command["sessionId"] = session.as_str().into();
+        }
+        self.socket.send(Message::text(command.to_string())).await.unwrap();
+        loop {
+            let frame =
+                timeout(PATIENCE, self.socket.next()).await.expect("an answer of the browser").unwrap();
+            let Ok(Message::Text(text)) = frame else { continue };
+            let mut said: Value = serde_json::from_str(&text).unwrap();
+            if said["id"] == self.next {
+                assert!(said.get("error").is_none(), "{method}: {said}");
+                return said["result"].take();
+            }
+            self.note(said);
+        }
+    }
+
+    fn note(&mut self, said: Value) {
+        let entry = &said["params"]["entry"];
+        let refused =
+            said["method"] == "Log.entryAdded" && entry["level"] == "error" && entry["source"] != "network";
+        if said["method"] == "Runtime.exceptionThrown" || refused {
+            // That a connection ends is what the test does.
+            if !said.to_string().contains("WebSocket connection to") {
+                self.problems.push(said);
+            }
+        }
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        self.process.kill().ok();
+        self.process.wait().ok();
+    }
+}
+
+fn program() -> PathBuf {
+    std::env::var_os(PROGRAM).map_or_else(|| PathBuf::from("chromium"), PathBuf::from)
+}
+
+/// Port and path of the protocol, once the browser says so.
+async fn listens(file: &PathBuf) -> (u16, String) {
+    let begun = Instant::now();
+    loop {
+        if let Some((port, path)) =
+            fs::read_to_string(file).ok().as_deref().and_then(|text| text.trim().split_once('\n'))
+        {
+            return (port.parse().unwrap(), path.to_owned());
+        }
+        assert!(begun.elapsed() < PATIENCE, "the browser does not come up");
+        sleep(LOOK).await;
+    }
+}

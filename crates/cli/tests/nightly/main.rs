@@ -1,0 +1,113 @@
+//! Long tests, run by `cargo xtask nightly`: two windows of a browser. They need Chromium, and say so where there is none.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod browser;
+mod demo;
+
+use std::{path::PathBuf, time::Duration};
+
+use browser::{Browser, Window};
+use demo::Demo;
+use serde_json::{Value, json};
+
+/// Where the images of the documents are, for those who make them again.
+const IMAGES: &str = "KITH_TEST_IMAGES";
+const DIRECT: &str = "d1-2";
+
+#[tokio::test]
+async fn two_windows_talk_also_while_the_node_is_killed() {
+    let mut demo = Demo::start();
+    let mut browser = Browser::start().await;
+    shot(&mut browser, &demo.url, "demo-choose").await;
+    let ann = browser.open(&format!("{}?user=1", demo.url)).await;
+    let bea = browser.open(&format!("{}?user=2", demo.url)).await;
+    for window in [&ann, &bea] {
+        browser.until(window, "document.getElementById('state').dataset.state === 'live'").await;
+        browser.run(window, &format!("document.querySelector('[data-key=\"{DIRECT}\"]').click()")).await;
+        browser.until(window, "document.querySelectorAll('#messages li').length === 2").await;
+    }
+    say(&mut browser, &ann, "Shall we take the early train?").await;
+    see(&mut browser, &bea, "Shall we take the early train?").await;
+    say(&mut browser, &bea, "Yes! Ten past eight.").await;
+    see(&mut browser, &ann, "Yes! Ten past eight.").await;
+    say(&mut browser, &ann, "wrong window").await;
+    see(&mut browser, &bea, "wrong window").await;
+    let recall =
+        "[...document.querySelectorAll('#messages li.mine')].at(-1).querySelector('.recall').click()";
+    browser.run(&ann, recall).await;
+    browser.until(&bea, "![...document.querySelectorAll('#messages p')].some((one) => one.textContent === 'wrong window')").await;
+
+    demo.kill();
+    browser.until(&ann, "document.getElementById('state').dataset.state !== 'live'").await;
+    say(&mut browser, &ann, "Sent while the node was away").await;
+    demo.start_again();
+    for window in [&ann, &bea] {
+        browser.until(window, "document.getElementById('state').dataset.state === 'live'").await;
+    }
+    see(&mut browser, &bea, "Sent while the node was away").await;
+    say(&mut browser, &bea, "And here it is.").await;
+    see(&mut browser, &ann, "And here it is.").await;
+
+    let (of_ann, of_bea) = (texts(&mut browser, &ann).await, texts(&mut browser, &bea).await);
+    let said = [
+        "Shall we take the early train?",
+        "Yes! Ten past eight.",
+        "Sent while the node was away",
+        "And here it is.",
+    ];
+    assert_eq!(of_ann[2..], said, "once and in order, after the two of the demo");
+    assert_eq!(of_ann, of_bea);
+    image(&mut browser, &ann, "demo-chat").await;
+    browser.run(&bea, "document.querySelector('#app .language').click()").await;
+    browser.until(&bea, "document.documentElement.lang === 'zh-CN'").await;
+    image(&mut browser, &bea, "demo-chinese").await;
+    assert_eq!(
+        browser.problems(),
+        Vec::<Value>::new(),
+        "of the console, also those of the policy of the page"
+    );
+}
+
+async fn say(browser: &mut Browser, window: &Window, text: &str) {
+    let text = json!(text);
+    let script = format!(
+        "(() => {{ const field = document.getElementById('text'); field.value = {text}; \
+         field.dispatchEvent(new Event('input')); document.getElementById('write').requestSubmit(); }})()"
+    );
+    browser.run(window, &script).await;
+}
+
+/// Waits until a message with this text is shown.
+async fn see(browser: &mut Browser, window: &Window, text: &str) {
+    let text = json!(text);
+    let script = format!(
+        "[...document.querySelectorAll('#messages li:not(.pending) p')].some((one) => one.textContent === {text})"
+    );
+    browser.until(window, &script).await;
+}
+
+/// All that is shown, from the top.
+async fn texts(browser: &mut Browser, window: &Window) -> Vec<String> {
+    let script = "[...document.querySelectorAll('#messages p')].map((one) => one.textContent)";
+    let texts = browser.run(window, script).await;
+    texts.as_array().unwrap().iter().map(|text| text.as_str().unwrap().to_owned()).collect()
+}
+
+async fn shot(browser: &mut Browser, url: &str, name: &str) {
+    let window = browser.open(url).await;
+    browser.until(&window, "document.querySelectorAll('#people li').length === 200").await;
+    image(browser, &window, name).await;
+}
+
+/// Written where [`IMAGES`] says; the picture itself is looked at by people.
+async fn image(browser: &mut Browser, window: &Window, name: &str) {
+    let image = browser.image(window).await;
+    assert!(image.starts_with(b"\x89PNG"), "{name}");
+    if let Some(folder) = std::env::var_os(IMAGES).map(PathBuf::from) {
+        std::fs::write(folder.join(format!("{name}.png")), image).unwrap();
+    }
+}
+
+/// Longer than anything here takes; a machine may be busy.
+const PATIENCE: Duration = Duration::from_secs(60);

@@ -1,0 +1,104 @@
+//! `kith demo`: what it prints, what is there then, and that it is there once.
+
+use std::{
+    io::{BufRead as _, BufReader},
+    path::Path,
+    process::{Child, Command, Stdio},
+};
+
+use serde_json::{Value, json};
+
+/// A demo that has said where its page is; killed when dropped.
+struct Demo {
+    said: Value,
+    process: Child,
+}
+
+fn command(folder: &Path, flags: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kith"));
+    command.args(["demo", "--no-browser", "--output", "json"]).args(flags).current_dir(folder);
+    command.stdin(Stdio::null()).stderr(Stdio::null());
+    command
+}
+
+impl Demo {
+    fn start(folder: &Path, flags: &[&str]) -> Self {
+        let mut process =
+            command(folder, &[&["--port", "0"], flags].concat()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        Self {
+            said: serde_json::from_str(&line).unwrap_or_else(|_| panic!("a line of JSON: {line}")),
+            process,
+        }
+    }
+
+    fn url(&self) -> &str {
+        self.said["url"].as_str().unwrap()
+    }
+
+    fn call(&self, method: &str, body: &Value) -> Value {
+        let url = self.url().replace("/demo", method);
+        let body = body.to_string();
+        let curl = ["-fsS", "-H", "content-type: application/json", "-d", &body, &url];
+        serde_json::from_str(&text(&curl)).unwrap()
+    }
+
+    /// The last number of the first group.
+    fn end(&self) -> Value {
+        let ends = json!({"conversationIds": ["g1", "d1-2"]});
+        self.call("/kith.message.v1.MessageService/GetMaxSeqs", &ends)
+    }
+}
+
+impl Drop for Demo {
+    fn drop(&mut self) {
+        self.process.kill().ok();
+        self.process.wait().ok();
+    }
+}
+
+fn text(curl: &[&str]) -> String {
+    let output = Command::new("curl").args(curl).output().unwrap();
+    assert!(output.status.success(), "{curl:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn people_groups_and_messages_are_there_when_it_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let demo = Demo::start(folder.path(), &["--silent"]);
+    assert_eq!(demo.said["data"], "memory");
+    assert!(text(&["-fsS", demo.url()]).starts_with("<!doctype html>"));
+    let ids: Vec<i64> = (1..=200).collect();
+    let users = demo.call("/kith.user.v1.UserService/BatchGetUsers", &json!({ "userIds": ids }));
+    assert!(users["results"].as_array().unwrap().iter().all(|result| result["user"].is_object()));
+    let friends = demo.call("/kith.relation.v1.RelationService/ListFriends", &json!({"userId": 1}));
+    assert_eq!(friends["userIds"].as_array().unwrap().len(), 10);
+    let members = demo.call("/kith.member.v1.MemberService/CountMembers", &json!({"groupId": 12}));
+    assert_eq!(members["count"], 200, "{members}");
+    let listed = demo.call("/kith.message.v1.MessageService/ListConversations", &json!({"userId": 1}));
+    assert!(listed["conversations"].as_array().unwrap().len() >= 3, "{listed}");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "it leaves nothing behind");
+}
+
+#[test]
+fn data_folder_keeps_what_was_made_and_nothing_is_made_twice() {
+    let folder = tempfile::tempdir().unwrap();
+    let flags = ["--silent", "--data-dir", "kept"];
+    let first = Demo::start(folder.path(), &flags);
+    let before = first.end();
+    drop(first);
+    let again = Demo::start(folder.path(), &flags);
+    assert_eq!(again.end(), before);
+}
+
+#[test]
+fn other_machines_are_not_served() {
+    let folder = tempfile::tempdir().unwrap();
+    let open = ["--listen", "0.0.0.0:0", "--insecure-listen"];
+    let refused = command(folder.path(), &open).stderr(Stdio::piped()).output().unwrap();
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!(refused.status.code(), Some(2), "{said}");
+    assert!(said.contains("ws.trusted") && said.trim().lines().count() == 1, "{said}");
+}

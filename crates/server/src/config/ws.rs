@@ -1,0 +1,100 @@
+//! Sockets of browsers and devices.
+
+use std::time::Duration;
+
+use kith_service::invalid_value::{InvalidValue, above_zero, wrong};
+use serde::{Deserialize, Serialize};
+
+use super::Config;
+
+/// WebSockets at `/ws` of the gRPC port: calls as JSON, and what is new for one user.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct WsConfig {
+    /// Whether they are served.
+    pub enabled: bool,
+    /// Whether a socket may name its user without proof. Only on the loopback device: for trying out, and for tests.
+    pub trusted: bool,
+    /// Whether a page that uses them is served at `/demo`. Needs `ws.trusted`.
+    pub demo: bool,
+    /// How often a socket gets a ping; it is closed after 2.4 times as long without a frame from its peer. Above 0.
+    #[serde(with = "humantime_serde")]
+    pub ping_every: Duration,
+    /// Calls of one socket at one time; further frames are read when one has ended. Above 0.
+    pub calls: usize,
+    /// Most sockets on a node at one time. Above 0.
+    pub sockets: usize,
+}
+
+impl Default for WsConfig {
+    fn default() -> Self {
+        Self {
+            enabled: false,
+            trusted: false,
+            demo: false,
+            ping_every: Duration::from_secs(25),
+            calls: 8,
+            sockets: 10_000,
+        }
+    }
+}
+
+/// Sockets on which every hello would be refused, or on which every machine could be any user, are not served.
+pub(super) fn check(config: &Config) -> Result<(), InvalidValue> {
+    let ws = &config.ws;
+    above_zero(&[
+        ("ws.ping_every", ws.ping_every.is_zero()),
+        ("ws.calls", ws.calls == 0),
+        ("ws.sockets", ws.sockets == 0),
+    ])?;
+    if ws.demo && !(ws.enabled && ws.trusted) {
+        return wrong("ws.demo", "needs ws.enabled and ws.trusted: the page lets its reader choose a user");
+    }
+    if ws.enabled && !ws.trusted {
+        return wrong(
+            "ws.enabled",
+            "needs ws.trusted, on the loopback device: this version knows no other way to say who the user of a socket is",
+        );
+    }
+    if ws.trusted && !config.listen.ip().to_canonical().is_loopback() {
+        let text = format!(
+            "lets every socket name its user without proof, and {} can be reached by other machines; listen on 127.0.0.1, \
+             or leave it off",
+            config.listen
+        );
+        return wrong("ws.trusted", &text);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn checked(change: impl FnOnce(&mut Config)) -> Result<(), &'static str> {
+        let mut config = Config::default();
+        change(&mut config);
+        check(&config).map_err(|wrong| wrong.key)
+    }
+
+    #[test]
+    fn sockets_without_proof_stay_on_this_machine() {
+        let trusted = |config: &mut Config| {
+            config.ws.enabled = true;
+            config.ws.trusted = true;
+        };
+        assert_eq!(checked(trusted), Ok(()));
+        let open = |config: &mut Config| {
+            trusted(config);
+            config.listen = "0.0.0.0:7600".parse().unwrap();
+        };
+        assert_eq!(checked(open), Err("ws.trusted"));
+    }
+
+    #[test]
+    fn sockets_that_would_refuse_every_user_are_not_served() {
+        assert_eq!(checked(|config| config.ws.enabled = true), Err("ws.enabled"));
+        assert_eq!(checked(|config| config.ws.demo = true), Err("ws.demo"));
+        assert_eq!(checked(|config| config.ws.calls = 0), Err("ws.calls"));
+    }
+}

@@ -1,0 +1,121 @@
+//! `/demo`: a page that shows what the sockets of this node do. It is part of the program and loads nothing from elsewhere.
+
+use axum::body::Body;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
+use kith_service::error::{Error, Reason};
+
+use crate::json;
+
+const ROOT: &str = "/demo";
+/// Nothing from elsewhere, nothing in line, no frame of another page.
+const POLICY: HeaderValue = HeaderValue::from_static(
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; base-uri 'none'; \
+     form-action 'none'; frame-ancestors 'none'",
+);
+const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
+const CSS: HeaderValue = HeaderValue::from_static("text/css; charset=utf-8");
+const JAVASCRIPT: HeaderValue = HeaderValue::from_static("text/javascript; charset=utf-8");
+
+/// By path.
+const FILES: [(&str, HeaderValue, &str); 8] = [
+    ("/demo", HTML, include_str!("page/index.html")),
+    ("/demo/style.css", CSS, include_str!("page/style.css")),
+    ("/demo/app.js", JAVASCRIPT, include_str!("page/app.js")),
+    ("/demo/talk.js", JAVASCRIPT, include_str!("page/talk.js")),
+    ("/demo/socket.js", JAVASCRIPT, include_str!("page/socket.js")),
+    ("/demo/chats.js", JAVASCRIPT, include_str!("page/chats.js")),
+    ("/demo/view.js", JAVASCRIPT, include_str!("page/view.js")),
+    ("/demo/words.js", JAVASCRIPT, include_str!("page/words.js")),
+];
+
+/// Whether the page, or a file of it, would be under this path.
+pub(crate) fn has(path: &str) -> bool {
+    path.strip_prefix(ROOT).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// Answers a request for the page or a file of it.
+pub(crate) fn answer<B>(request: &Request<B>) -> Response<Body> {
+    let path = request.uri().path();
+    let path = if path == "/demo/" { ROOT } else { path };
+    if !matches!(*request.method(), Method::GET | Method::HEAD) {
+        return refused(StatusCode::METHOD_NOT_ALLOWED, "the page is read by GET");
+    }
+    match FILES.iter().find(|(file, _, _)| *file == path) {
+        Some((_, kind, text)) => page(kind, text),
+        None => refused(StatusCode::NOT_FOUND, "the page has no such file"),
+    }
+}
+
+fn page(kind: &HeaderValue, text: &'static str) -> Response<Body> {
+    let mut response = Response::new(Body::from(text));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, kind.clone());
+    guarded(headers);
+    response
+}
+
+fn refused(code: StatusCode, text: &'static str) -> Response<Body> {
+    let mut response =
+        Response::new(Body::from(json::failure(&Error::new(Reason::MethodUnknown, text).into())));
+    *response.status_mut() = code;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    guarded(headers);
+    response
+}
+
+fn guarded(headers: &mut HeaderMap) {
+    headers.insert(header::CONTENT_SECURITY_POLICY, POLICY);
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    // A browser that keeps a file would mix it with those of another version.
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn get(path: &str) -> Response<Body> {
+        answer(&Request::get(path).body(()).unwrap())
+    }
+
+    #[test]
+    fn every_file_that_the_page_names_is_served() {
+        let named = FILES.iter().flat_map(|(_, _, text)| text.split(['"', '\'']));
+        let named: Vec<_> = named.filter(|part| part.ends_with(".js") || part.ends_with(".css")).collect();
+        assert!(named.len() >= FILES.len() - 1, "{named:?}");
+        for name in named {
+            let path = format!("/demo/{}", name.rsplit('/').next().unwrap());
+            assert_eq!(get(&path).status(), StatusCode::OK, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_page_loads_nothing_from_elsewhere_and_runs_nothing_in_line() {
+        for path in ["/demo", "/demo/", "/demo/app.js", "/demo/nothing"] {
+            assert_eq!(get(path).headers()[header::CONTENT_SECURITY_POLICY], POLICY, "{path}");
+        }
+        for (file, _, text) in &FILES {
+            for part in [
+                "http://",
+                "https://",
+                "innerHTML",
+                "insertAdjacentHTML",
+                "document.write",
+                "eval(",
+                " style=\"",
+            ] {
+                assert!(!text.contains(part), "{file}: {part}");
+            }
+        }
+    }
+
+    #[test]
+    fn other_paths_and_methods_are_refused() {
+        assert!(has("/demo") && has("/demo/app.js") && !has("/demonstration") && !has("/"));
+        assert_eq!(get("/demo/../Cargo.toml").status(), StatusCode::NOT_FOUND);
+        let posted = answer(&Request::post("/demo").body(()).unwrap());
+        assert_eq!(posted.status(), StatusCode::METHOD_NOT_ALLOWED);
+    }
+}

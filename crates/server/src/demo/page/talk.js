@@ -1,0 +1,253 @@
+// The talk of one person: what frames and gestures do.
+
+import { Chats, bodyOf, direct, textOf } from "./chats.js";
+import { Connection } from "./socket.js";
+
+const PAGE = 40;
+const TYPING_SHOWN = 5000;
+const TYPING_SENT = 3000;
+const LOOK = 5000;
+
+export class Talk {
+  // `changed` is called after every change, `wire` with every frame.
+  constructor(me, people, changed, wire) {
+    this.chats = new Chats(me);
+    this.chats.people = people;
+    Object.assign(this, { me, changed, friends: [], open: null, state: "connecting", live: false, typed: 0 });
+    const on = {
+      wire,
+      state: (state, why) => this.turn(state, why),
+      conversations: (listed) => this.listed(listed),
+      message: (message) => this.message(message),
+      missed: (missed) => this.fetch(missed.conversationId, Number(missed.fromSeq), Number(missed.toSeq)),
+      note: (note) => this.note(note),
+      signal: (signal) => this.signal(signal),
+      live: (how) => this.isLive(how),
+    };
+    this.connection = new Connection(me, on, () => this.chats.positions());
+    this.looking = setInterval(() => this.look(), LOOK);
+  }
+
+  end() {
+    clearInterval(this.looking);
+    this.connection.end();
+  }
+
+  turn(state, why = "") {
+    Object.assign(this, { state, why, live: false });
+    if (state === "connecting") this.chats.missed = 0;
+    this.changed();
+  }
+
+  async isLive(how) {
+    Object.assign(this, { state: "live", live: true, how });
+    this.changed();
+    for (const chat of this.chats.byId.values()) for (const pending of chat.pending) this.enqueue(chat, pending);
+    if (this.open && document.visibilityState === "visible") this.markRead(this.chats.get(this.open));
+    await this.contacts();
+  }
+
+  async contacts() {
+    const { userIds = [] } = await this.ask("ListFriends", { userId: this.me, pageSize: 200 });
+    this.friends = userIds;
+    await this.look();
+  }
+
+  // A call whose failure the page shows nowhere: what it reads is read again.
+  async ask(name, body) {
+    try {
+      return await this.connection.call(name, body);
+    } catch {
+      return {};
+    }
+  }
+
+  async listed(listed) {
+    const chats = listed.map((one) => this.chats.list(one));
+    await this.learnGroups(chats.map((chat) => chat.id));
+    this.changed();
+  }
+
+  async learnGroups(ids) {
+    const groupIds = ids.filter((id) => id.startsWith("g") && !this.chats.groups.has(id)).map((id) => id.slice(1));
+    if (!groupIds.length) return;
+    const { results = [] } = await this.ask("BatchGetGroups", { groupIds });
+    for (const { groupId, group } of results) if (group) this.chats.groups.set(`g${groupId}`, { name: group.name, members: [] });
+  }
+
+  async message(message) {
+    const chat = this.chats.get(message.conversationId);
+    if (!this.chats.add(message)) return this.changed();
+    if (!this.live) this.chats.missed++;
+    const isNew = !chat.known;
+    chat.known = true;
+    if (message.kind === "MESSAGE_KIND_EVENT") this.event(chat, message.event || {});
+    else if (message.senderId !== this.me && !message.silent) this.count(chat, message);
+    if (isNew) await this.learnGroups([chat.id]);
+    this.changed();
+  }
+
+  count(chat, message) {
+    if (this.isRead(chat)) return this.markRead(chat);
+    chat.unread++;
+    if ((message.mentionIds || []).includes(this.me) || message.mentionAll) chat.mention ||= Number(message.seq);
+  }
+
+  isRead(chat) {
+    return this.open === chat.id && document.visibilityState === "visible";
+  }
+
+  event(chat, { recalled, edited }) {
+    if (recalled) this.chats.recalled(chat.id, Number(recalled.seq), recalled.userId);
+    if (edited) this.fetch(chat.id, Number(edited.seq), Number(edited.seq));
+  }
+
+  // What was not sent is pulled, if the chat is shown; its messages are read when it is opened otherwise.
+  async fetch(conversationId, fromSeq, toSeq) {
+    const chat = this.chats.get(conversationId);
+    for (let from = fromSeq, more = true; more && chat.messages.size; ) {
+      const page = await this.ask("PullMessages", { conversationId, fromSeq: from, toSeq, limit: 200 });
+      for (const message of page.messages || []) {
+        this.chats.add(message);
+        from = Number(message.seq) + 1;
+      }
+      more = Boolean(page.more);
+    }
+    await this.refresh(conversationId);
+  }
+
+  async refresh(conversationId) {
+    const { conversation } = await this.ask("GetConversation", { conversationId });
+    if (conversation) this.chats.list(conversation);
+    this.changed();
+  }
+
+  note(note) {
+    if (note.dialog) this.refresh(note.dialog.conversationId);
+    else if (note.groupJoined) this.refresh(`g${note.groupJoined.groupId}`);
+    else if (note.groupLeft) this.chats.byId.delete(`g${note.groupLeft.groupId}`);
+    else this.contacts();
+    this.changed();
+  }
+
+  signal({ conversationId, userId, activity, readSeq }) {
+    const chat = this.chats.get(conversationId);
+    if (readSeq) chat.peerRead = Math.max(chat.peerRead, Number(readSeq));
+    if (activity === "SIGNAL_KIND_STOPPED") chat.typing.delete(userId);
+    if (activity === "SIGNAL_KIND_TYPING") {
+      clearTimeout(chat.typing.get(userId));
+      const over = () => {
+        chat.typing.delete(userId);
+        this.changed();
+      };
+      chat.typing.set(userId, setTimeout(over, TYPING_SHOWN));
+    }
+    this.changed();
+  }
+
+  // Who is online: friends and those of open chats.
+  async look() {
+    if (!this.live) return;
+    const peers = [...this.chats.byId.keys()].map((id) => this.chats.peer(id)).filter(Boolean);
+    const userIds = [...new Set([...this.friends, ...peers])].slice(0, 1000);
+    if (!userIds.length) return;
+    const { presences } = await this.ask("BatchGetPresence", { userIds });
+    if (!presences) return;
+    const online = presences.filter((one) => one.state === "PRESENCE_STATE_ONLINE").map((one) => one.userId);
+    this.chats.online = new Set(online);
+    this.changed();
+  }
+
+  async show(id) {
+    this.open = id;
+    const chat = this.chats.get(id);
+    this.changed();
+    if (id.startsWith("g")) await this.learnMembers(id);
+    if (!chat.begun) await this.older(chat);
+    this.markRead(chat);
+  }
+
+  async learnMembers(id) {
+    await this.learnGroups([id]);
+    const group = this.chats.groups.get(id);
+    if (!group || group.members.length) return;
+    const { members = [] } = await this.ask("ListMembers", { groupId: id.slice(1), pageSize: 200 });
+    group.members = members.map((member) => member.userId);
+    this.changed();
+  }
+
+  async older(chat) {
+    const lowest = chat.begun ? Math.min(...chat.messages.keys()) : 0;
+    const page = await this.ask("History", { conversationId: chat.id, beforeSeq: lowest, limit: PAGE });
+    for (const message of page.messages || []) this.chats.add(message);
+    chat.begun = Boolean(page.maxSeq || page.minSeq);
+    chat.more = Boolean(page.more);
+    this.changed();
+  }
+
+  async markRead(chat) {
+    const upTo = chat.max;
+    chat.unread = 0;
+    chat.mention = 0;
+    if (upTo <= chat.read || !chat.known) return;
+    chat.read = upTo;
+    await this.ask("MarkRead", { conversationId: chat.id, upTo });
+  }
+
+  // Shown at once, and sent again after a reconnect under the same id: it is stored once.
+  say(text) {
+    const chat = this.chats.get(this.open);
+    const clientMessageId = crypto.randomUUID();
+    const pending = { clientMessageId, body: bodyOf(text), mentionIds: this.mentioned(chat.id, text), sendTime: new Date().toISOString() };
+    chat.pending.push(pending);
+    this.typed = 0;
+    this.enqueue(chat, pending);
+    this.changed();
+  }
+
+  // One after the other: calls that are in flight together may be stored in another order.
+  enqueue(chat, pending) {
+    pending.failed = false;
+    chat.sending = (chat.sending || Promise.resolve()).then(() => this.transmit(chat, pending));
+  }
+
+  async transmit(chat, pending) {
+    const { clientMessageId, body, mentionIds } = pending;
+    if (!chat.pending.includes(pending)) return;
+    try {
+      const to = { conversationId: chat.id };
+      await this.connection.call("SendMessage", { ...to, clientMessageId, body, mentionIds, contentType: "text/plain" });
+    } catch (error) {
+      // Without an answer it goes out again after the reconnect.
+      pending.failed = error.reason !== "CLOSED";
+      pending.why = error.message;
+      this.changed();
+    }
+  }
+
+  mentioned(id, text) {
+    const members = this.chats.groups.get(id)?.members || [];
+    return members.filter((member) => text.includes(`@${this.chats.name(member)}`)).slice(0, 50);
+  }
+
+  async typing() {
+    const now = Date.now();
+    if (!this.open || now - this.typed < TYPING_SENT) return;
+    this.typed = now;
+    await this.ask("SendSignal", { conversationId: this.open, kind: "SIGNAL_KIND_TYPING" });
+  }
+
+  async recall(id, seq) {
+    const { message } = await this.ask("RecallMessage", { conversationId: id, seq });
+    if (message) this.chats.recalled(id, seq, this.me);
+    this.changed();
+  }
+
+  chatWith(user) {
+    return direct(this.me, user);
+  }
+
+  preview(chat) {
+    return chat.last && !chat.last.recall && chat.last.kind !== "MESSAGE_KIND_EVENT" ? textOf(chat.last) : "";
+  }
+}

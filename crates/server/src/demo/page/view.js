@@ -1,0 +1,203 @@
+// Draws what the talk knows. Text is text: nothing is ever read as markup.
+
+import { textOf } from "./chats.js";
+import { locale, say } from "./words.js";
+
+const $ = (id) => document.getElementById(id);
+
+// An element with a class, and children that are elements or texts.
+export function make(tag, name, ...children) {
+  const element = document.createElement(tag);
+  if (name) element.className = name;
+  element.append(...children.filter((child) => child !== null && child !== ""));
+  return element;
+}
+
+export function face(element, key, name) {
+  let hue = 7;
+  for (const letter of key) hue = (hue * 31 + letter.codePointAt(0)) % 360;
+  element.style.setProperty("--hue", hue);
+  element.textContent = [...name.replace(/^#/, "")][0] || "?";
+  return element;
+}
+
+export class View {
+  constructor(talk, act) {
+    Object.assign(this, { talk, act, due: false, drawn: "" });
+  }
+
+  // Many changes within a frame of the screen are drawn once.
+  draw() {
+    if (this.due) return;
+    this.due = true;
+    requestAnimationFrame(() => {
+      this.due = false;
+      this.now();
+    });
+  }
+
+  now() {
+    this.state();
+    this.lists();
+    this.open();
+  }
+
+  nameOf(id) {
+    const { chats, me } = this.talk;
+    const peer = chats.peer(id);
+    if (!peer) return chats.groups.get(id)?.name || id;
+    return peer === me ? say("notes") : chats.name(peer);
+  }
+
+  state() {
+    const { state, why, how, chats } = this.talk;
+    const text = state === "refused" ? `${say("refused")}: ${why}` : say(state);
+    $("state").textContent = state === "live" && how ? `${text} · ${say(how, chats.missed)}` : text;
+    $("state").dataset.state = state;
+  }
+
+  lists() {
+    const { chats, friends } = this.talk;
+    keep($("chats"), chats.sorted().map((chat) => this.row(chat.id, chat)));
+    const others = friends.filter((user) => !chats.byId.get(this.talk.chatWith(user))?.known);
+    keep($("contacts"), others.map((user) => this.row(this.talk.chatWith(user), null)));
+  }
+
+  row(id, chat) {
+    const { chats, open } = this.talk;
+    const [name, peer] = [this.nameOf(id), chats.peer(id)];
+    const icon = face(make("span", peer ? "face" : "face group"), id, name);
+    icon.setAttribute("aria-hidden", "true");
+    const online = peer && chats.online.has(peer);
+    if (online) icon.append(make("span", "dot"));
+    const about = chat?.typing.size ? this.typing(chat) : chat ? this.preview(chat) : "";
+    const row = make("button", "row", icon, make("span", "names", make("strong", "", name), make("span", "about", about)));
+    row.type = "button";
+    row.dataset.key = id;
+    if (id === open) row.setAttribute("aria-current", "true");
+    if (online) row.append(make("span", "hidden", say("online")));
+    if (chat?.mention) row.append(make("span", "badge at", "@"));
+    if (chat?.unread) row.append(make("span", "badge", String(chat.unread)), make("span", "hidden", say("unread", chat.unread)));
+    row.onclick = () => this.act.show(id);
+    return make("li", "", row);
+  }
+
+  preview(chat) {
+    const { chats, me } = this.talk;
+    if (!chat.last) return "";
+    if (chat.last.kind === "MESSAGE_KIND_EVENT" || chat.last.recall) return this.happened(chat.last);
+    const text = this.talk.preview(chat);
+    if (chat.last.senderId === me) return `${say("you")}: ${text}`;
+    return chats.peer(chat.id) ? text : `${chats.name(chat.last.senderId)}: ${text}`;
+  }
+
+  open() {
+    const { open, chats } = this.talk;
+    document.body.classList.toggle("talking", Boolean(open));
+    $("nothing").hidden = Boolean(open);
+    $("write").hidden = $("messages").hidden = !open;
+    $("talk-name").textContent = open ? this.nameOf(open) : "";
+    if (!open) return;
+    const chat = chats.get(open);
+    const peer = chats.peer(open);
+    const members = chats.groups.get(open)?.members.length || 0;
+    $("talk-about").textContent = peer ? say(chats.online.has(peer) ? "online" : "offline") : members ? say("members", members) : "";
+    $("typing").textContent = chat.typing.size ? this.typing(chat) : "";
+    this.messages(chat);
+  }
+
+  typing(chat) {
+    return say("typing", [...chat.typing.keys()].map((user) => this.talk.chats.name(user)).join(", "));
+  }
+
+  messages(chat) {
+    const log = $("messages");
+    const atEnd = this.drawn !== chat.id || log.scrollHeight - log.scrollTop - log.clientHeight < 60;
+    const height = log.scrollHeight - log.scrollTop;
+    const rows = this.talk.chats.shown(chat).filter((message) => !isQuiet(message)).map((message) => this.message(chat, message));
+    keep(log, [...rows, ...chat.pending.map((pending) => this.pending(chat, pending))]);
+    if (atEnd) log.scrollTop = log.scrollHeight;
+    else if (this.older === chat.id) log.scrollTop = log.scrollHeight - height;
+    this.older = "";
+    this.drawn = chat.id;
+  }
+
+  message(chat, message) {
+    const { chats, me } = this.talk;
+    const seq = Number(message.seq);
+    if (message.kind === "MESSAGE_KIND_EVENT" || message.recall) return keyed(make("li", "event", this.happened(message)), seq);
+    const mine = message.senderId === me;
+    const mentioned = (message.mentionIds || []).includes(me) || message.mentionAll;
+    const about = make("span", "about", this.time(message), message.edits ? ` · ${say("edited")}` : "", mine && chats.peer(chat.id) ? ` · ${say(seq <= chat.peerRead ? "read" : "sent")}` : "");
+    const bubble = make("div", "bubble", mine || chats.peer(chat.id) ? "" : make("strong", "", chats.name(message.senderId)), make("p", "", textOf(message)), about);
+    const item = make("li", `${mine ? "mine" : ""}${mentioned ? " mention" : ""}`, bubble);
+    if (mine && Date.now() - Date.parse(message.sendTime) < 110000) {
+      const recall = make("button", "quiet recall", say("recall"));
+      recall.onclick = () => this.act.recall(chat.id, seq);
+      item.append(recall);
+    }
+    return keyed(item, seq);
+  }
+
+  pending(chat, pending) {
+    const state = pending.failed ? `${say("notSent")}: ${pending.why}` : say("sending");
+    const item = make("li", "mine pending", make("div", "bubble", make("p", "", textOf(pending)), make("span", "about", state)));
+    if (pending.failed) {
+      const again = make("button", "quiet recall", say("again"));
+      again.onclick = () => this.act.again(chat, pending);
+      item.append(again);
+    }
+    return keyed(item, pending.clientMessageId);
+  }
+
+  time(message) {
+    return new Date(message.sendTime).toLocaleTimeString(locale(), { hour: "2-digit", minute: "2-digit" });
+  }
+
+  happened(message) {
+    const { chats, me } = this.talk;
+    if (message.recall) return message.recall.userId === me ? say("youRecalled") : say("recalled", chats.name(message.senderId));
+    const { joined, left, removed, owner, group } = message.event || {};
+    const names = (users) => (users || []).map((user) => chats.name(user)).join(", ");
+    const words = say("event");
+    if (joined) return `${names(joined.userIds)} ${words.joined}`;
+    if (left) return `${names(left.userIds)} ${words.left}`;
+    if (removed) return `${names(removed.userIds)} ${words.removed}`;
+    if (owner) return `${chats.name(owner.userId)} ${words.owner}`;
+    return group ? `${words.group}: ${group.name || ""}` : "";
+  }
+}
+
+// Events that only change other messages.
+function isQuiet(message) {
+  const { recalled, edited, erased } = message.event || {};
+  return Boolean(recalled || edited || erased);
+}
+
+function keyed(item, key) {
+  item.dataset.key = key;
+  return item;
+}
+
+// Puts new children in place, and leaves those that are the same: focus and what is read aloud stay.
+function keep(list, children) {
+  children.forEach((child, at) => {
+    const there = list.children[at];
+    if (!there) list.append(child);
+    else if (!there.isEqualNode(child)) replace(there, child);
+    else reuse(there, child);
+  });
+  while (list.children.length > children.length) list.lastElementChild.remove();
+}
+
+function replace(there, child) {
+  const focused = there.contains(document.activeElement);
+  there.replaceWith(child);
+  if (focused) child.querySelector("button")?.focus();
+}
+
+// An equal child has the same gestures, but maybe for another chat.
+function reuse(there, child) {
+  const [old, now] = [there.querySelectorAll("button"), child.querySelectorAll("button")];
+  old.forEach((button, at) => (button.onclick = now[at].onclick));
+}

@@ -1,0 +1,162 @@
+//! The calls that a socket takes: those that users make for themselves.
+
+use axum::body::{Body, to_bytes};
+use http::{Method, Request, StatusCode, Version, header};
+use kith_service::error::{Error, Reason};
+use kith_store::UserId;
+use tonic::Status;
+
+use super::frame::{self, Id};
+use crate::{
+    edge::Edge,
+    json::{self, BodyLimits},
+};
+
+/// By service. A name is that of one method alone; what is not here is for services, for batches or for streams.
+const CALLS: [(&str, &[&str]); 6] = [
+    (
+        "kith.message.v1.MessageService",
+        &[
+            "SendMessage",
+            "SendSignal",
+            "PullMessages",
+            "PullBySeqs",
+            "History",
+            "GetSeqByTime",
+            "GetMaxSeqs",
+            "CreateConversation",
+            "GetConversation",
+            "ListConversations",
+            "CountUnread",
+            "GetReadSeqs",
+            "MarkRead",
+            "UpdateDialog",
+            "HideConversation",
+            "ClearConversation",
+            "RecallMessage",
+            "EditMessage",
+        ],
+    ),
+    (
+        "kith.relation.v1.RelationService",
+        &[
+            "Follow",
+            "Unfollow",
+            "RemoveFan",
+            "Unfriend",
+            "SetRemark",
+            "Block",
+            "Unblock",
+            "SetPermissions",
+            "SetDoNotDisturb",
+            "GetRelation",
+            "BatchGetRelations",
+            "ListFollowing",
+            "ListFans",
+            "ListFriends",
+            "ListBlocks",
+            "ListDoNotDisturb",
+            "CountRelations",
+            "ListCommonFollowing",
+            "ListFansIFollow",
+            "ListFriendsInGroup",
+        ],
+    ),
+    (
+        "kith.member.v1.MemberService",
+        &[
+            "AddMembers",
+            "Join",
+            "Leave",
+            "GetMember",
+            "BatchIsMember",
+            "ListMembers",
+            "CountMembers",
+            "ListMemberships",
+            "CountMemberships",
+            "ListCommonGroups",
+            "SyncMembers",
+            "SetMemberRemark",
+        ],
+    ),
+    ("kith.group.v1.GroupService", &["CreateGroup", "GetGroup", "BatchGetGroups", "SearchGroups"]),
+    ("kith.user.v1.UserService", &["GetUser", "BatchGetUsers", "FindUserByName", "SearchUsers"]),
+    ("kith.presence.v1.PresenceService", &["GetPresence", "BatchGetPresence"]),
+];
+
+/// Makes calls of one user, as JSON over HTTP makes them: deadline, bounds, rights, metrics and errors are the same.
+#[derive(Clone, Debug)]
+pub(super) struct Calls {
+    edge: Edge,
+    limits: BodyLimits,
+}
+
+impl Calls {
+    pub(super) const fn new(edge: Edge, limits: BodyLimits) -> Self {
+        Self { edge, limits }
+    }
+
+    /// Makes one call and returns the frame that answers it. Dropped before, the call is cancelled; a write that has begun
+    /// goes on.
+    pub(super) async fn make(self, user: UserId, id: Id, name: String, body: String) -> String {
+        let Some(service) = service_of(&name) else {
+            return frame::call_failed(id, &json::failure(&not_taken()));
+        };
+        let request = Request::builder()
+            .method(Method::POST)
+            .version(Version::HTTP_2)
+            .uri(format!("/{service}/{name}"))
+            .header(header::CONTENT_TYPE, "application/json")
+            .header("kith-acting-user", user.get())
+            .body(Body::from(body));
+        let Ok(request) = request else { return frame::call_failed(id, &json::failure(&not_taken())) };
+        let (head, body) = json::answer(&self.edge, self.limits, request).await.into_parts();
+        // It is in memory as a whole.
+        let bytes = to_bytes(body, usize::MAX).await.unwrap_or_default();
+        match std::str::from_utf8(&bytes) {
+            Ok(message) if head.status == StatusCode::OK => frame::answer(id, message),
+            Ok(_) | Err(_) => frame::call_failed(id, &bytes),
+        }
+    }
+}
+
+/// The service that has the method of this name, if sockets take it.
+fn service_of(name: &str) -> Option<&'static str> {
+    CALLS.iter().find(|(_, names)| names.contains(&name)).map(|(service, _)| *service)
+}
+
+fn not_taken() -> Status {
+    Error::new(Reason::MethodUnknown, "sockets take no call of this name").into()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+    use crate::descriptors;
+
+    #[test]
+    fn every_call_is_one_unary_method_of_the_contract() {
+        let pool = descriptors::pool().unwrap();
+        let mut seen = HashSet::new();
+        for (service, names) in CALLS {
+            let service = pool.get_service_by_name(service).unwrap();
+            for name in names {
+                let method = service.methods().find(|method| method.name() == *name);
+                let method = method.unwrap_or_else(|| panic!("{name} is in the contract"));
+                assert!(!method.is_server_streaming() && !method.is_client_streaming(), "{name}");
+                assert!(seen.insert(*name), "{name} is there once");
+            }
+        }
+    }
+
+    #[test]
+    fn calls_for_services_are_not_taken() {
+        for name in
+            ["BatchSend", "SetUserSeqRange", "TrimConversation", "DeleteUser", "GetNode", "Receive", ""]
+        {
+            assert_eq!(service_of(name), None, "{name}");
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Why a socket is closed, as its peer reads it.
+
+use tokio_tungstenite::tungstenite::{
+    Error,
+    protocol::{CloseFrame, frame::coding::CloseCode},
+};
+use tonic::{Code, Status};
+
+/// Why the node closes a socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Close {
+    /// The node stops.
+    Stopping,
+    /// The bytes are not the WebSocket protocol.
+    Protocol,
+    /// A frame is binary.
+    Binary,
+    /// A text is not UTF-8.
+    NotUtf8,
+    /// A text is not JSON.
+    NotJson,
+    /// A JSON value is neither a hello nor a call.
+    Form,
+    /// The first frame is a call, or none came in time.
+    NoHello,
+    /// A second hello while the first one holds, or one of another user.
+    Again,
+    /// The hello was refused; an error frame says why.
+    Refused,
+    /// A frame is too large.
+    TooLarge,
+    /// The peer does not read.
+    Unread,
+    /// No frame came from the peer for too long.
+    Silent,
+    /// The node cannot serve the socket now; an error frame says why.
+    Later,
+    /// A fault of the node.
+    Fault,
+}
+
+impl Close {
+    const fn code(self) -> CloseCode {
+        match self {
+            Self::Stopping => CloseCode::Away,
+            Self::Protocol => CloseCode::Protocol,
+            Self::Binary => CloseCode::Unsupported,
+            Self::NotUtf8 | Self::NotJson => CloseCode::Invalid,
+            Self::Form | Self::NoHello | Self::Again | Self::Refused => CloseCode::Policy,
+            Self::TooLarge => CloseCode::Size,
+            Self::Unread | Self::Silent | Self::Later => CloseCode::Again,
+            Self::Fault => CloseCode::Error,
+        }
+    }
+
+    const fn text(self) -> &'static str {
+        match self {
+            Self::Stopping => "the node stops",
+            Self::Protocol => "these bytes are not the WebSocket protocol",
+            Self::Binary => "frames must be text",
+            Self::NotUtf8 => "the text is not UTF-8",
+            Self::NotJson => "the text is not JSON",
+            Self::Form => "a frame must be {\"hello\": ...} or {\"id\": ..., \"call\": ..., \"body\": ...}",
+            Self::NoHello => "the first frame must be a hello, and come within 5 s",
+            Self::Again => "a hello is sent once, and again after a reset by the same user",
+            Self::Refused => "the hello was refused",
+            Self::TooLarge => "a frame has at most 256 KiB",
+            Self::Unread => "the frames of the node were not read for 10 s",
+            Self::Silent => "nothing was heard, not even a pong",
+            Self::Later => "the node cannot serve this now",
+            Self::Fault => "something went wrong within Kith",
+        }
+    }
+
+    pub(super) fn frame(self) -> CloseFrame {
+        CloseFrame { code: self.code(), reason: self.text().into() }
+    }
+
+    /// After a call that the socket itself made has failed.
+    pub(super) fn after(status: &Status) -> Self {
+        match status.code() {
+            Code::Unavailable | Code::ResourceExhausted | Code::DeadlineExceeded | Code::Aborted => {
+                Self::Later
+            }
+            Code::Internal | Code::Unknown | Code::DataLoss => Self::Fault,
+            _ => Self::Refused,
+        }
+    }
+}
+
+/// How a socket ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// The node closes it.
+    Close(Close),
+    /// The peer closed it.
+    Closed,
+    /// The peer is gone: nothing can be said.
+    Gone,
+}
+
+impl From<Close> for End {
+    fn from(close: Close) -> Self {
+        Self::Close(close)
+    }
+}
+
+/// What to say after a frame could not be read.
+impl From<Error> for End {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Capacity(_) => Close::TooLarge.into(),
+            Error::Utf8(_) => Close::NotUtf8.into(),
+            Error::Protocol(why) if is_gone(&why) => Self::Gone,
+            Error::Protocol(_) => Close::Protocol.into(),
+            Error::ConnectionClosed | Error::AlreadyClosed => Self::Closed,
+            _ => Self::Gone,
+        }
+    }
+}
+
+/// The connection ended without a close frame.
+const fn is_gone(why: &tokio_tungstenite::tungstenite::error::ProtocolError) -> bool {
+    matches!(why, tokio_tungstenite::tungstenite::error::ProtocolError::ResetWithoutClosingHandshake)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_fit_into_a_close_frame() {
+        for close in [Close::Form, Close::NoHello, Close::Again, Close::Unread] {
+            assert!(close.text().len() <= 123, "{close:?}");
+        }
+    }
+
+    #[test]
+    fn failed_calls_say_whether_to_come_again() {
+        assert_eq!(Close::after(&Status::unavailable("")), Close::Later);
+        assert_eq!(Close::after(&Status::not_found("")), Close::Refused);
+        assert_eq!(Close::after(&Status::internal("")), Close::Fault);
+    }
+}

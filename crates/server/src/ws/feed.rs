@@ -1,0 +1,250 @@
+//! What the node says by itself to one socket: welcome, the conversations, and what is new.
+
+use futures::FutureExt as _;
+use kith_proto::message::v1::{
+    ListConversationsRequest, ReceiveResponse, delivery::What, message_service_client::MessageServiceClient,
+};
+use kith_service::rpc::answer_size::MESSAGE_BYTES_MAX;
+use serde_json::Value;
+use tokio::sync::mpsc::Sender;
+use tonic::{Code, Request, Status, Streaming};
+
+use super::{
+    close::Close,
+    delivery, frame,
+    gateway::Gateway,
+    hello::{Hello, Start},
+};
+use crate::edge::Edge;
+
+/// Conversations that are read at once.
+const PAGE: i32 = 200;
+/// Responses for which `live` waits at most.
+const HELD_BACK: u32 = 100;
+
+/// What the socket is to do.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Said {
+    /// Send this.
+    Frame(String),
+    /// Send this, and wait for another hello.
+    Reset(String),
+    /// Send this, and close.
+    Close(Option<String>, Close),
+}
+
+/// The feed of one hello. Ends when the socket does.
+pub(super) struct Feed {
+    pub(super) edge: Edge,
+    pub(super) hello: Hello,
+    pub(super) said: Sender<Said>,
+}
+
+/// The socket is gone, or the feed has said its last.
+struct Over;
+
+impl Feed {
+    /// Says all, in order: `welcome` (the JSON of which is given), pages of conversations, what came meanwhile, `live`, and what
+    /// comes then. Holds nothing back: a socket that does not take makes it wait, and the stream behind it.
+    pub(super) async fn run(mut self, gateway: Gateway, welcome: Value) {
+        // Before the list: from here on nothing is missed.
+        let stream = match self.open(&self.hello.start.clone()).await {
+            Ok(stream) => stream,
+            Err(status) => return self.fail(&status).await,
+        };
+        let (user, device) = (self.hello.user, self.hello.device.clone());
+        let online = async {
+            let _session = gateway.open(user, &device).await;
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            // Its end has been said.
+            _over = self.begun(welcome, stream) => {}
+            () = online => {}
+        }
+    }
+
+    async fn begun(&mut self, welcome: Value, stream: Streaming<ReceiveResponse>) -> Result<(), Over> {
+        self.say(Said::Frame(frame::said("welcome", &welcome))).await?;
+        if self.hello.list {
+            self.list().await?;
+        }
+        self.receive(stream).await
+    }
+
+    async fn list(&mut self) -> Result<(), Over> {
+        let mut page_token = String::new();
+        loop {
+            let request = ListConversationsRequest { page_size: PAGE, page_token, ..Default::default() };
+            let page = match self.messages().list_conversations(self.by_user(request)).await {
+                Ok(page) => page.into_inner(),
+                Err(status) => {
+                    self.fail(&status).await;
+                    return Err(Over);
+                }
+            };
+            page_token = page.next_page_token;
+            let last = page_token.is_empty();
+            for text in delivery::pages(&page.conversations, !last, page.left_out) {
+                self.say(Said::Frame(text)).await?;
+            }
+            if last {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Passes on what comes. A stream that ends for its age goes on where it was; its peer does not notice.
+    async fn receive(&mut self, mut stream: Streaming<ReceiveResponse>) -> Result<(), Over> {
+        let mut place = Place::after(&self.hello.start);
+        let mut live = Live::NotYet;
+        loop {
+            let next = match stream.message().now_or_never() {
+                Some(next) => next,
+                // Nothing more is there: what comes now is new.
+                None => {
+                    if let Live::Due(_) = live {
+                        live = self.is_live(&place).await?;
+                    }
+                    stream.message().await
+                }
+            };
+            match next {
+                Ok(Some(response)) => {
+                    let begins = self.pass_on(response, &mut place).await?;
+                    live = match live {
+                        Live::NotYet if begins => Live::Due(HELD_BACK),
+                        Live::Due(0) => self.is_live(&place).await?,
+                        Live::Due(left) => Live::Due(left - 1),
+                        Live::NotYet | Live::Said => live,
+                    };
+                }
+                Ok(None) => return self.reset().await,
+                Err(status) if status.code() == Code::DeadlineExceeded => stream = self.again(&place).await?,
+                Err(status) => {
+                    self.fail(&status).await;
+                    return Err(Over);
+                }
+            }
+        }
+    }
+
+    async fn is_live(&mut self, place: &Place) -> Result<Live, Over> {
+        self.say(Said::Frame(delivery::live(&place.cursor))).await?;
+        Ok(Live::Said)
+    }
+
+    /// The peer says what it has, and the socket goes on from there.
+    async fn reset<T>(&mut self) -> Result<T, Over> {
+        self.say(Said::Reset(frame::said("reset", &true))).await?;
+        Err(Over)
+    }
+
+    /// Whether `live` was among the deliveries.
+    async fn pass_on(&mut self, response: ReceiveResponse, place: &mut Place) -> Result<bool, Over> {
+        let (mut live, last) = (false, response.deliveries.len().saturating_sub(1));
+        for (at, new) in response.deliveries.into_iter().enumerate() {
+            match &new.what {
+                Some(What::Live(_)) => live = true,
+                Some(What::Reset(_)) => return self.reset().await,
+                Some(_) => {
+                    let cursor = if at == last { response.cursor.as_str() } else { "" };
+                    self.say(Said::Frame(delivery::delivered(&new, cursor))).await?;
+                }
+                // Of a later version of the contract.
+                None => {}
+            }
+        }
+        place.reached(response.cursor);
+        Ok(live)
+    }
+
+    /// Opens the stream again where it ended. Without a cursor that is not known.
+    async fn again(&mut self, place: &Place) -> Result<Streaming<ReceiveResponse>, Over> {
+        if place.cursor.is_empty() {
+            return self.reset().await;
+        }
+        let start = Start { cursor: place.cursor.clone(), positions: Vec::new() };
+        match self.open(&start).await {
+            Ok(stream) => Ok(stream),
+            Err(status) => {
+                self.fail(&status).await;
+                Err(Over)
+            }
+        }
+    }
+
+    async fn open(&self, start: &Start) -> Result<Streaming<ReceiveResponse>, Status> {
+        let request = self.by_user(start.request(self.hello.user));
+        Ok(self.messages().receive(request).await?.into_inner())
+    }
+
+    async fn fail(&mut self, status: &Status) {
+        let close = if is_stopping(status) { Close::Stopping } else { Close::after(status) };
+        // A socket that is gone needs no reason.
+        drop(self.say(Said::Close(Some(frame::failed(status)), close)).await);
+    }
+
+    async fn say(&mut self, said: Said) -> Result<(), Over> {
+        self.said.send(said).await.map_err(|_gone| Over)
+    }
+
+    fn messages(&self) -> MessageServiceClient<Edge> {
+        MessageServiceClient::new(self.edge.clone()).max_decoding_message_size(MESSAGE_BYTES_MAX)
+    }
+
+    fn by_user<T>(&self, message: T) -> Request<T> {
+        let mut request = Request::new(message);
+        request.metadata_mut().insert("kith-acting-user", self.hello.user.get().into());
+        request
+    }
+}
+
+/// Whether the peer has been sent `live`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Live {
+    NotYet,
+    /// It is sent after all that is there, or after so many responses: a peer that is slow always has something left.
+    Due(u32),
+    Said,
+}
+
+/// How far the peer has been served.
+#[derive(Debug, Default)]
+struct Place {
+    cursor: String,
+}
+
+impl Place {
+    fn after(start: &Start) -> Self {
+        // Positions beside a cursor cut what it would send again; without them the cursor alone would repeat.
+        let cursor = if start.positions.is_empty() { start.cursor.clone() } else { String::new() };
+        Self { cursor }
+    }
+
+    fn reached(&mut self, cursor: String) {
+        if !cursor.is_empty() {
+            self.cursor = cursor;
+        }
+    }
+}
+
+/// The node ends its watches when it stops.
+fn is_stopping(status: &Status) -> bool {
+    use tonic_types::StatusExt as _;
+    status.code() == Code::Unavailable
+        && status.get_details_error_info().is_some_and(|info| info.reason == "STOPPING")
+}
+
+#[cfg(test)]
+mod tests {
+    use kith_service::error::{Error, Reason};
+
+    use super::*;
+
+    #[test]
+    fn stops_differ_from_stores_that_are_away() {
+        assert!(is_stopping(&Error::new(Reason::Stopping, "").into()));
+        assert!(!is_stopping(&Error::new(Reason::StoreUnavailable, "").into()));
+    }
+}

@@ -1,0 +1,161 @@
+//! Frames, as text.
+
+use std::{borrow::Cow, fmt};
+
+use serde::Deserialize;
+use serde_json::{
+    Value,
+    error::Category,
+    value::{RawValue, to_raw_value},
+};
+use tonic::Status;
+
+use super::close::Close;
+use crate::json;
+
+/// A call without a body.
+const NOTHING: &str = "{}";
+
+/// What a peer sends.
+#[derive(Debug)]
+pub(super) enum Incoming<'a> {
+    /// The text of a hello.
+    Hello(&'a str),
+    Call {
+        id: Id,
+        name: Cow<'a, str>,
+        /// The text of the message.
+        body: &'a str,
+    },
+}
+
+/// By which a peer knows the answer to its call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Id(u64);
+
+impl fmt::Display for Id {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Both kinds at once: what is given twice or unknown is an error of the reader.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Form<'a> {
+    #[serde(borrow)]
+    hello: Option<&'a RawValue>,
+    id: Option<u64>,
+    #[serde(borrow)]
+    call: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    body: Option<&'a RawValue>,
+}
+
+impl<'a> Incoming<'a> {
+    /// Reads one frame. The body of a call is read later, by what it calls.
+    pub(super) fn read(text: &'a str) -> Result<Self, Close> {
+        let form: Form<'a> = serde_json::from_str(text).map_err(|error| match error.classify() {
+            Category::Data => Close::Form,
+            Category::Io | Category::Syntax | Category::Eof => Close::NotJson,
+        })?;
+        // A list would be taken for the fields in their order.
+        if !text.trim_start().starts_with('{') {
+            return Err(Close::Form);
+        }
+        match form {
+            Form { hello: Some(hello), id: None, call: None, body: None } => Ok(Self::Hello(hello.get())),
+            Form { hello: None, id: Some(id), call: Some(name), body } => {
+                Ok(Self::Call { id: Id(id), name, body: body.map_or(NOTHING, RawValue::get) })
+            }
+            _ => Err(Close::Form),
+        }
+    }
+}
+
+/// The answer to a call; `message` is JSON.
+pub(super) fn answer(id: Id, message: &str) -> String {
+    format!(r#"{{"id":{id},"answer":{}}}"#, message.trim_end())
+}
+
+/// The error of a call: that of a call as JSON over HTTP, with its reason in front.
+pub(super) fn call_failed(id: Id, failure: &[u8]) -> String {
+    format!(r#"{{"id":{id},"error":{}}}"#, with_reason(failure))
+}
+
+/// An error of the socket itself.
+pub(super) fn failed(status: &Status) -> String {
+    format!(r#"{{"error":{}}}"#, with_reason(&json::failure(status)))
+}
+
+/// One thing that the node says by itself, under its name.
+pub(super) fn said(name: &str, value: &impl serde::Serialize) -> String {
+    // Names, numbers and texts: nothing of it can fail to be written.
+    let value = to_raw_value(value).map_or_else(|_| "{}".to_owned(), |value| value.get().to_owned());
+    format!(r#"{{"{name}":{value}}}"#)
+}
+
+fn with_reason(failure: &[u8]) -> Value {
+    let mut failure: Value = serde_json::from_slice(failure).unwrap_or_default();
+    let details = failure["details"].as_array().into_iter().flatten();
+    let reason = details.filter_map(|detail| detail["debug"]["reason"].as_str()).next().map(str::to_owned);
+    if let (Some(reason), Some(failure)) = (reason, failure.as_object_mut()) {
+        failure.insert("reason".to_owned(), reason.into());
+    }
+    failure
+}
+
+#[cfg(test)]
+mod tests {
+    use kith_service::error::{Error, Reason};
+
+    use super::*;
+
+    #[test]
+    fn calls_keep_the_text_of_their_body() {
+        let read = Incoming::read(r#"{"body":{"a":1,"a":2},"call":"GetUser","id":7}"#).unwrap();
+        let Incoming::Call { id, name, body } = read else { panic!("it is a call") };
+        assert_eq!((id, &*name, body), (Id(7), "GetUser", r#"{"a":1,"a":2}"#));
+        let bare = Incoming::read(r#"{"id":0,"call":"CountUnread"}"#).unwrap();
+        assert!(matches!(bare, Incoming::Call { body: NOTHING, .. }));
+    }
+
+    #[test]
+    fn other_frames_are_distinguished() {
+        for text in ["", "{", "hello", "{\"id\":1,}", "{}{}"] {
+            assert_eq!(Incoming::read(text).unwrap_err(), Close::NotJson, "{text}");
+        }
+        for text in [
+            "{}",
+            "[]",
+            "7",
+            "null",
+            r#"[null,1,"GetUser",{}]"#,
+            r#"{"id":1}"#,
+            r#"{"call":"GetUser"}"#,
+            r#"{"id":-1,"call":"GetUser"}"#,
+            r#"{"id":"1","call":"GetUser"}"#,
+            r#"{"id":1,"id":1,"call":"GetUser"}"#,
+            r#"{"id":1,"call":"GetUser","more":1}"#,
+            r#"{"id":1,"call":"GetUser","hello":{}}"#,
+        ] {
+            assert_eq!(Incoming::read(text).unwrap_err(), Close::Form, "{text}");
+        }
+    }
+
+    #[test]
+    fn errors_have_their_reason_in_front() {
+        let text = failed(&Error::new(Reason::NotFound, "no such user").into());
+        let value: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(value["error"]["code"], "not_found");
+        assert_eq!(value["error"]["reason"], "NOT_FOUND");
+        assert_eq!(value["error"]["message"], "no such user");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_text_is_read_or_refused(text in r#"\{("(hello|id|call|body|x)":|[{}\[\],":0-9enul. \\]){0,30}\}"#) {
+            drop(Incoming::read(&text));
+        }
+    }
+}

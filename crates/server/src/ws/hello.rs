@@ -1,0 +1,176 @@
+//! The first frame of a socket: who is there, and what it has.
+
+use std::collections::BTreeMap;
+
+use kith_proto::message::v1::{Position, ReceiveRequest};
+use kith_service::error::Error;
+use kith_store::{Invalid, UserId};
+use serde::Deserialize;
+use tonic::Status;
+
+/// Longest name of a device: what the node adds to it must fit into that of a session.
+const DEVICE_MAX: usize = 48;
+const DEVICE: &str = "web";
+
+/// A hello that was taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Hello {
+    /// Who acts on the socket from now on.
+    pub(super) user: UserId,
+    /// For the session of the user.
+    pub(super) device: String,
+    /// Where receiving begins.
+    pub(super) start: Start,
+    /// Whether the conversations are sent.
+    pub(super) list: bool,
+}
+
+/// Where receiving begins.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Start {
+    /// Of an earlier socket.
+    pub(super) cursor: String,
+    /// What the peer has of each conversation.
+    pub(super) positions: Vec<Position>,
+}
+
+/// As it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Form {
+    credential: Option<String>,
+    user: Option<Number>,
+    device: Option<String>,
+    cursor: Option<String>,
+    positions: Option<BTreeMap<String, Number>>,
+    list: Option<bool>,
+}
+
+/// A number of 64 bits, as it is or as text.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Number {
+    Number(i64),
+    Text(String),
+}
+
+impl Number {
+    fn value(&self) -> Option<i64> {
+        match self {
+            Self::Number(number) => Some(*number),
+            Self::Text(text) => text.parse().ok(),
+        }
+    }
+}
+
+impl Hello {
+    /// Reads a hello. `trusted`: whether the peer may name its user.
+    ///
+    /// # Errors
+    /// Which field is wrong, without its value; that a credential is not taken.
+    pub(super) fn read(text: &str, trusted: bool) -> Result<Self, Box<Status>> {
+        let form: Form =
+            object(text).ok_or_else(|| refused("hello", "must be an object with the fields of a hello"))?;
+        Ok(Self {
+            user: acting(&form, trusted)?,
+            device: device(form.device)?,
+            start: Start { cursor: form.cursor.unwrap_or_default(), positions: positions(form.positions)? },
+            list: form.list.unwrap_or(true),
+        })
+    }
+}
+
+/// A list is none: its elements would be taken for the fields, in their order.
+fn object(text: &str) -> Option<Form> {
+    serde_json::from_str(text).ok().filter(|_| text.trim_start().starts_with('{'))
+}
+
+/// The one place where a peer becomes a user.
+fn acting(form: &Form, trusted: bool) -> Result<UserId, Box<Status>> {
+    if form.credential.is_some() {
+        return Err(refused(
+            "hello.credential",
+            "is not taken: sockets of this node name their user (ws.trusted)",
+        ));
+    }
+    let user = form.user.as_ref().filter(|_| trusted).and_then(Number::value).unwrap_or_default();
+    UserId::new(user).map_err(|why| Box::new(Error::invalid("hello.user".to_owned(), &why).into()))
+}
+
+fn device(given: Option<String>) -> Result<String, Box<Status>> {
+    let device = given.unwrap_or_else(|| DEVICE.to_owned());
+    let fine = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    if (1..=DEVICE_MAX).contains(&device.len()) && device.bytes().all(fine) {
+        return Ok(device);
+    }
+    Err(refused("hello.device", "must be 1 to 48 letters, digits, '.', '_' or '-'"))
+}
+
+fn positions(given: Option<BTreeMap<String, Number>>) -> Result<Vec<Position>, Box<Status>> {
+    let position = |(conversation_id, seq): (String, Number)| {
+        let seq =
+            seq.value().ok_or_else(|| refused("hello.positions", "must be whole numbers of 64 bits"))?;
+        Ok(Position { conversation_id, seq })
+    };
+    given.unwrap_or_default().into_iter().map(position).collect()
+}
+
+fn refused(field: &str, why: &'static str) -> Box<Status> {
+    Box::new(Error::invalid(field.to_owned(), &Invalid::new(why)).into())
+}
+
+impl Start {
+    /// The request that begins here.
+    pub(super) fn request(&self, user: UserId) -> ReceiveRequest {
+        let now = self.cursor.is_empty() && self.positions.is_empty();
+        let (cursor, positions) = (self.cursor.clone(), self.positions.clone());
+        ReceiveRequest { user_id: user.get(), cursor, positions, now }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wrong(text: &str) -> String {
+        Hello::read(text, true).unwrap_err().message().to_owned()
+    }
+
+    #[test]
+    fn numbers_are_read_as_numbers_and_as_text() {
+        let hello = Hello::read(r#"{"user":"7","positions":{"d7-8":3,"g9":"4"}}"#, true).unwrap();
+        assert_eq!((hello.user.get(), hello.device.as_str(), hello.list), (7, "web", true));
+        let seqs: Vec<_> = hello.start.positions.iter().map(|position| position.seq).collect();
+        assert_eq!(seqs, [3, 4]);
+        assert!(!hello.start.request(hello.user).now);
+    }
+
+    #[test]
+    fn peers_that_have_nothing_begin_now() {
+        let hello = Hello::read(r#"{"user":7}"#, true).unwrap();
+        assert!(hello.start.request(hello.user).now);
+    }
+
+    #[test]
+    fn wrong_fields_are_named_without_their_values() {
+        for (text, field) in [
+            ("{}", "hello.user"),
+            (r#"{"user":0}"#, "hello.user"),
+            (r#"{"user":"x4929"}"#, "hello.user"),
+            (r#"{"user":7,"device":"a b4929"}"#, "hello.device"),
+            (r#"{"user":7,"positions":{"g9":"x4929"}}"#, "hello.positions"),
+            (r#"{"user":7,"x4929":1}"#, "hello"),
+            ("[4929]", "hello"),
+            (r#"[null,7,null,null,null,null]"#, "hello"),
+        ] {
+            let said = wrong(text);
+            assert!(said.starts_with(field) && !said.contains("4929"), "{text}: {said}");
+        }
+    }
+
+    #[test]
+    fn no_user_is_taken_without_trust() {
+        assert!(Hello::read(r#"{"user":7}"#, false).is_err());
+        assert!(wrong(r#"{"user":7,"credential":"secret"}"#).contains("ws.trusted"));
+    }
+}

@@ -1,0 +1,130 @@
+//! `GET /ws`: one socket for calls as JSON and for what is new for one user.
+//!
+//! It adds no second meaning to anything: a call is that of JSON over HTTP with the acting user fixed, what is new comes from
+//! `MessageService.Receive`, and both pass the edge. A socket holds no queue: what it cannot write is not read elsewhere.
+
+mod calls;
+mod close;
+mod delivery;
+mod feed;
+mod frame;
+mod gateway;
+mod handshake;
+mod hello;
+mod origin;
+mod socket;
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use http::{Request, Response};
+use hyper::{body::Incoming, upgrade};
+use hyper_util::rt::TokioIo;
+use kith_service::metric;
+use metrics::Gauge;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use self::{calls::Calls, gateway::Gateway, handshake::Refused, origin::Origins, socket::Socket};
+use crate::{
+    config::{CorsConfig, LimitsConfig, WsConfig},
+    edge::Edge,
+    json::BodyLimits,
+};
+
+/// Where sockets are opened.
+pub(crate) const PATH: &str = "/ws";
+
+/// How sockets end with their node.
+#[derive(Clone, Debug)]
+pub(crate) struct Life {
+    /// Their tasks.
+    pub(crate) tasks: TaskTracker,
+    /// Cancelled: they close themselves.
+    pub(crate) closing: CancellationToken,
+    /// Cancelled: they are cut off.
+    pub(crate) abort: CancellationToken,
+}
+
+/// Opens the sockets of a node, up to their bound.
+#[derive(Debug)]
+pub(crate) struct Sockets {
+    shared: Arc<Shared>,
+    origins: Origins,
+    slots: Arc<Semaphore>,
+    life: Life,
+}
+
+/// What every socket uses.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    config: WsConfig,
+    edge: Edge,
+    calls: Calls,
+    gateway: Gateway,
+    closing: CancellationToken,
+}
+
+impl Sockets {
+    /// `None` where none are served. Metrics are those of the recorder installed before.
+    pub(crate) fn new(
+        edge: Edge,
+        limits: &LimitsConfig,
+        config: &WsConfig,
+        cors: &CorsConfig,
+        life: Life,
+    ) -> Option<Self> {
+        metrics::gauge!(metric::WS_CONNECTIONS.name).set(0.0);
+        if !config.enabled {
+            return None;
+        }
+        let shared = Shared {
+            config: config.clone(),
+            calls: Calls::new(edge.clone(), BodyLimits::of(limits)),
+            gateway: Gateway::new(edge.clone(), life.tasks.clone(), life.closing.clone()),
+            edge,
+            closing: life.closing.clone(),
+        };
+        let slots = Arc::new(Semaphore::new(config.sockets.min(Semaphore::MAX_PERMITS)));
+        Some(Self { shared: Arc::new(shared), origins: Origins::new(cors), slots, life })
+    }
+
+    /// Answers a request for a socket; the socket begins when its peer has that answer.
+    pub(crate) fn open(&self, mut request: Request<Incoming>) -> Response<Body> {
+        let key = match handshake::key(&request, &self.origins) {
+            Ok(key) => key,
+            Err(refused) => return refused.response(),
+        };
+        let Ok(slot) = Arc::clone(&self.slots).try_acquire_owned() else { return Refused::Full.response() };
+        let upgraded = upgrade::on(&mut request);
+        let (shared, abort) = (Arc::clone(&self.shared), self.life.abort.clone());
+        let serve = async move {
+            let _open = Open::new(slot);
+            if let Ok(upgraded) = upgraded.await {
+                Socket::new(TokioIo::new(upgraded), &shared).await.run().await;
+            }
+        };
+        self.life.tasks.spawn(async move { abort.run_until_cancelled(serve).await });
+        handshake::switched(&key)
+    }
+}
+
+/// One of the sockets that are open, until dropped.
+struct Open {
+    count: Gauge,
+    _slot: OwnedSemaphorePermit,
+}
+
+impl Open {
+    fn new(slot: OwnedSemaphorePermit) -> Self {
+        let count = metrics::gauge!(metric::WS_CONNECTIONS.name);
+        count.increment(1.0);
+        Self { count, _slot: slot }
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.count.decrement(1.0);
+    }
+}

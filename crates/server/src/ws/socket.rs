@@ -1,0 +1,359 @@
+//! One socket: frames in, calls, what the feed says, pings, and its end.
+
+use std::time::Duration;
+
+use futures::{FutureExt as _, SinkExt as _, StreamExt as _};
+use kith_store::UserId;
+use serde_json::json;
+use tokio::{
+    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
+    sync::mpsc::{self, Receiver},
+    task::{JoinError, JoinSet},
+    time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_until, timeout},
+};
+use tokio_tungstenite::{
+    WebSocketStream,
+    tungstenite::{
+        Error, Message,
+        protocol::{Role, WebSocketConfig},
+    },
+};
+use tokio_util::task::AbortOnDropHandle;
+
+use super::{
+    Shared,
+    close::{Close, End},
+    feed::{Feed, Said},
+    frame::{self, Incoming},
+    hello::Hello,
+};
+
+/// Bytes of a frame, and of a message of several.
+pub(super) const FRAME_MAX: usize = 256 << 10;
+/// How long a socket may take to say who is there.
+const HELLO: Duration = Duration::from_secs(5);
+/// How long one frame may wait for a peer that does not read.
+const UNREAD: Duration = Duration::from_secs(10);
+/// How long the last words may take, and the peer to go after them.
+const LAST: Duration = Duration::from_secs(1);
+/// Read buffer of each socket: there may be many, and most are silent.
+const BUFFER: usize = 4 << 10;
+
+/// One open socket. It has one task; each of its calls has one of its own.
+pub(super) struct Socket<'a, S> {
+    stream: WebSocketStream<S>,
+    shared: &'a Shared,
+    /// Who acts, from the first hello on.
+    user: Option<UserId>,
+    /// From a hello until its reset.
+    feed: Option<Fed>,
+    calls: JoinSet<String>,
+    pings: Interval,
+    /// When the last frame came.
+    heard: Instant,
+    /// Until when a hello has to come, while one is due.
+    hello_until: Option<Instant>,
+}
+
+/// The feed of the current hello; it ends with this.
+struct Fed {
+    said: Receiver<Said>,
+    _task: AbortOnDropHandle<()>,
+}
+
+/// What happens next.
+enum Step {
+    Frame(Option<Result<Message, Error>>),
+    Answer(Option<Result<String, JoinError>>),
+    Said(Option<Said>),
+    Ping,
+    Late,
+    Stopping,
+}
+
+impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
+    /// Over a connection on which the protocol has been agreed.
+    pub(super) async fn new(io: S, shared: &'a Shared) -> Self {
+        let config = WebSocketConfig::default()
+            .read_buffer_size(BUFFER)
+            .write_buffer_size(0)
+            .max_message_size(Some(FRAME_MAX))
+            .max_frame_size(Some(FRAME_MAX));
+        let now = Instant::now();
+        let mut pings = interval_at(now + shared.config.ping_every, shared.config.ping_every);
+        pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        Self {
+            stream: WebSocketStream::from_raw_socket(io, Role::Server, Some(config)).await,
+            shared,
+            user: None,
+            feed: None,
+            calls: JoinSet::new(),
+            pings,
+            heard: now,
+            hello_until: Some(now + HELLO),
+        }
+    }
+
+    /// Serves it to its end. Returns how it ended.
+    pub(super) async fn run(mut self) -> End {
+        let end = loop {
+            let step = self.next().await;
+            if let Err(end) = self.take(step).await {
+                break end;
+            }
+        };
+        // What it still did is of no use to its peer.
+        self.feed = None;
+        self.calls.shutdown().await;
+        self.end(end).await;
+        end
+    }
+
+    async fn next(&mut self) -> Step {
+        let reads = self.calls.len() < self.shared.config.calls;
+        let late = self.hello_until.unwrap_or(self.heard + self.silence()).min(self.heard + self.silence());
+        let feed = &mut self.feed;
+        let said = async {
+            match feed {
+                Some(feed) => feed.said.recv().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = self.shared.closing.cancelled() => Step::Stopping,
+            frame = self.stream.next(), if reads => Step::Frame(frame),
+            answer = self.calls.join_next(), if !self.calls.is_empty() => Step::Answer(answer),
+            said = said => Step::Said(said),
+            _tick = self.pings.tick() => Step::Ping,
+            // While nothing is read nothing can be heard; what came meanwhile counts.
+            () = sleep_until(late), if reads => match self.stream.next().now_or_never() {
+                Some(frame) => Step::Frame(frame),
+                None => Step::Late,
+            },
+        }
+    }
+
+    /// A peer that missed two pings, and had some time for the second.
+    fn silence(&self) -> Duration {
+        self.shared.config.ping_every.mul_f64(2.4)
+    }
+
+    async fn take(&mut self, step: Step) -> Result<(), End> {
+        match step {
+            Step::Frame(Some(frame)) => {
+                self.heard = Instant::now();
+                self.read(frame?).await
+            }
+            Step::Frame(None) => Err(End::Closed),
+            Step::Answer(Some(Ok(text))) => self.write(Message::text(text)).await,
+            // It panicked: the edge catches the panics of handlers.
+            Step::Answer(Some(Err(_))) => Err(Close::Fault.into()),
+            Step::Answer(None) => Ok(()),
+            Step::Said(said) => self.pass_on(said).await,
+            Step::Ping => self.write(Message::Ping(Default::default())).await,
+            Step::Late if self.hello_until.is_some_and(|until| until <= Instant::now()) => {
+                Err(Close::NoHello.into())
+            }
+            Step::Late => Err(Close::Silent.into()),
+            Step::Stopping => Err(Close::Stopping.into()),
+        }
+    }
+
+    async fn read(&mut self, message: Message) -> Result<(), End> {
+        match message {
+            Message::Text(text) => match Incoming::read(&text)? {
+                Incoming::Hello(hello) => self.greet(hello).await,
+                Incoming::Call { id, name, body } => {
+                    let user = self.user.ok_or(Close::NoHello)?;
+                    let calls = self.shared.calls.clone();
+                    self.calls.spawn(calls.make(user, id, name.into_owned(), body.to_owned()));
+                    Ok(())
+                }
+            },
+            Message::Binary(_) => Err(Close::Binary.into()),
+            Message::Close(_) => Err(End::Closed),
+            // The library answers pings.
+            Message::Ping(_) | Message::Pong(_) | Message::Frame(_) => Ok(()),
+        }
+    }
+
+    async fn greet(&mut self, text: &str) -> Result<(), End> {
+        if self.hello_until.is_none() {
+            return Err(Close::Again.into());
+        }
+        let hello = match Hello::read(text, self.shared.config.trusted) {
+            Ok(hello) => hello,
+            Err(status) => {
+                self.write(Message::text(frame::failed(&status))).await?;
+                return Err(Close::Refused.into());
+            }
+        };
+        if self.user.is_some_and(|user| user != hello.user) {
+            return Err(Close::Again.into());
+        }
+        self.user = Some(hello.user);
+        self.hello_until = None;
+        self.feed = Some(self.fed(hello));
+        Ok(())
+    }
+
+    fn fed(&self, hello: Hello) -> Fed {
+        let (config, gateway) = (&self.shared.config, self.shared.gateway.clone());
+        let welcome = json!({
+            "userId": hello.user.get().to_string(),
+            "version": env!("CARGO_PKG_VERSION"),
+            "calls": config.calls,
+            "frameBytes": FRAME_MAX,
+            "pingEvery": humantime::format_duration(config.ping_every).to_string(),
+        });
+        // No queue: what is not taken waits where it is.
+        let (sender, said) = mpsc::channel(1);
+        let feed = Feed { edge: self.shared.edge.clone(), hello, said: sender };
+        Fed { said, _task: AbortOnDropHandle::new(tokio::spawn(feed.run(gateway, welcome))) }
+    }
+
+    async fn pass_on(&mut self, said: Option<Said>) -> Result<(), End> {
+        match said {
+            Some(Said::Frame(text)) => self.write(Message::text(text)).await,
+            Some(Said::Reset(text)) => {
+                self.feed = None;
+                self.hello_until = Some(Instant::now() + HELLO);
+                self.write(Message::text(text)).await
+            }
+            Some(Said::Close(text, close)) => {
+                if let Some(text) = text {
+                    self.write(Message::text(text)).await?;
+                }
+                Err(close.into())
+            }
+            // It panicked, or ended without a word.
+            None => Err(Close::Fault.into()),
+        }
+    }
+
+    async fn write(&mut self, message: Message) -> Result<(), End> {
+        match timeout(UNREAD, self.stream.send(message)).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(_)) => Err(End::Gone),
+            Err(_elapsed) => Err(Close::Unread.into()),
+        }
+    }
+
+    /// Says why, and lets the peer read it: a connection that is dropped with unread bytes is reset.
+    async fn end(&mut self, end: End) {
+        let frame = match end {
+            End::Close(close) => Some(close.frame()),
+            End::Closed => None,
+            End::Gone => return,
+        };
+        let ended = async {
+            self.stream.close(frame).await.ok()?;
+            let io = self.stream.get_mut();
+            io.shutdown().await.ok()?;
+            let mut rest = [0; 1024];
+            while io.read(&mut rest).await.ok()? > 0 {}
+            Some(())
+        };
+        drop(timeout(LAST, ended).await);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tokio::io::{DuplexStream, duplex};
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+    use crate::{
+        config::{LimitsConfig, WsConfig},
+        edge::{Edge, Routes},
+        ws::{CorsConfig, Life, Sockets, TaskTracker},
+    };
+
+    /// A pong without content, as clients mask it.
+    const PONG: [u8; 6] = [0x8A, 0x80, 0, 0, 0, 0];
+
+    fn shared(ping_every: Duration) -> Arc<Shared> {
+        let config = WsConfig { enabled: true, trusted: true, ping_every, ..WsConfig::default() };
+        let limits = LimitsConfig::default();
+        let edge = Edge::new(Routes::default(), &limits);
+        let (closing, abort) = (CancellationToken::new(), CancellationToken::new());
+        let life = Life { tasks: TaskTracker::new(), closing, abort };
+        Sockets::new(edge, &limits, &config, &CorsConfig::default(), life).unwrap().shared
+    }
+
+    async fn ends(io: DuplexStream, ping_every: Duration) -> End {
+        Socket::new(io, &shared(ping_every)).await.run().await
+    }
+
+    async fn peer(io: DuplexStream) -> WebSocketStream<DuplexStream> {
+        WebSocketStream::from_raw_socket(io, Role::Client, None).await
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn peer_that_says_no_hello_is_let_go() {
+        let (io, other) = duplex(1024);
+        let begun = Instant::now();
+        let mut peer = peer(other).await;
+        let reads = tokio::spawn(async move { while let Some(Ok(_)) = peer.next().await {} });
+        assert_eq!(ends(io, Duration::from_secs(3)).await, End::Close(Close::NoHello));
+        assert!((HELLO..HELLO + LAST).contains(&begun.elapsed()), "{:?}", begun.elapsed());
+        reads.await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn peer_that_answers_no_ping_is_let_go() {
+        let (io, _other) = duplex(1024);
+        let begun = Instant::now();
+        assert_eq!(ends(io, Duration::from_secs(1)).await, End::Close(Close::Silent));
+        assert!(begun.elapsed() >= Duration::from_millis(2_400), "{:?}", begun.elapsed());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn peer_that_does_not_read_is_let_go() {
+        let (io, other) = duplex(64);
+        let (unread, mut writes) = tokio::io::split(other);
+        let begun = Instant::now();
+        tokio::spawn(async move {
+            while writes.write_all(&PONG).await.is_ok() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        });
+        assert_eq!(ends(io, Duration::from_millis(10)).await, End::Close(Close::Unread));
+        assert!(begun.elapsed() >= UNREAD, "{:?}", begun.elapsed());
+        drop(unread);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn peer_that_closes_gets_its_close_frame_back() {
+        let (io, other) = duplex(1024);
+        let mut peer = peer(other).await;
+        let closes = tokio::spawn(async move {
+            peer.close(None).await.unwrap();
+            peer.next().await
+        });
+        assert_eq!(ends(io, Duration::from_secs(25)).await, End::Closed);
+        assert!(matches!(closes.await.unwrap(), Some(Ok(Message::Close(_)))));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn peer_that_is_gone_ends_it() {
+        let (io, other) = duplex(1024);
+        drop(other);
+        assert_eq!(ends(io, Duration::from_secs(25)).await, End::Gone);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn hello_before_the_node_serves_is_asked_to_come_again() {
+        let (io, other) = duplex(64 << 10);
+        let mut peer = peer(other).await;
+        peer.send(Message::text(r#"{"hello":{"user":7}}"#)).await.unwrap();
+        assert_eq!(ends(io, Duration::from_secs(25)).await, End::Close(Close::Later));
+        let error = peer.next().await.unwrap().unwrap().into_text().unwrap();
+        assert!(error.contains(r#""reason":"STARTING""#), "{error}");
+        let Some(Ok(Message::Close(Some(close)))) = peer.next().await else { panic!("it is closed") };
+        assert_eq!(u16::from(close.code), 1013);
+    }
+}

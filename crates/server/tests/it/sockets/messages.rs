@@ -1,0 +1,196 @@
+//! A message service that says what the test gives it.
+
+use std::{
+    convert::Infallible,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use bytes::{BufMut as _, Bytes, BytesMut};
+use futures::{StreamExt as _, future::BoxFuture};
+use http::HeaderMap;
+use http_body::Frame;
+use http_body_util::{BodyExt as _, StreamBody};
+use kith_proto::message::v1::{
+    Conversation, Delivery, ListConversationsRequest, ListConversationsResponse, Live, Message,
+    ReceiveRequest, ReceiveResponse, Reset, SendMessageResponse, delivery::What,
+};
+use parking_lot::Mutex;
+use prost::Message as _;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio_stream::wrappers::UnboundedReceiverStream;
+use tonic::{Status, body::Body, server::NamedService};
+
+type Item = Result<ReceiveResponse, Status>;
+
+/// Two conversations on two pages, and streams that say what they are given.
+#[derive(Clone, Default)]
+pub struct FakeMessages(Arc<Mutex<Seen>>);
+
+#[derive(Default)]
+struct Seen {
+    requests: Vec<ReceiveRequest>,
+    acting: Vec<String>,
+    streams: Vec<UnboundedSender<Item>>,
+    /// What each stream says first.
+    begins: Vec<Item>,
+    /// What each stream says once the first page of conversations was read.
+    meanwhile: Vec<Item>,
+}
+
+impl FakeMessages {
+    /// Each stream begins with `live`.
+    pub fn new() -> Self {
+        let fake = Self::default();
+        fake.0.lock().begins = vec![live("c-0")];
+        fake
+    }
+
+    /// What comes while the conversations are read.
+    pub fn meanwhile(&self, items: Vec<ReceiveResponse>) {
+        self.0.lock().meanwhile = items.into_iter().map(Ok).collect();
+    }
+
+    /// What streams say at first in place of `live`.
+    pub fn begin_with(&self, items: Vec<ReceiveResponse>) {
+        self.0.lock().begins = items.into_iter().map(Ok).collect();
+    }
+
+    /// The requests of all streams so far.
+    pub fn requests(&self) -> Vec<ReceiveRequest> {
+        self.0.lock().requests.clone()
+    }
+
+    /// For whom they were.
+    pub fn acting(&self) -> Vec<String> {
+        self.0.lock().acting.clone()
+    }
+
+    /// Says it on the stream that was opened last.
+    pub fn say(&self, item: Item) {
+        self.0.lock().streams.last().expect("a stream").send(item).unwrap();
+    }
+
+    /// How many streams still have a reader.
+    pub fn open(&self) -> usize {
+        self.0.lock().streams.iter().filter(|stream| !stream.is_closed()).count()
+    }
+
+    fn receive(&self, request: ReceiveRequest, acting: String) -> UnboundedReceiver<Item> {
+        let (sender, items) = unbounded_channel();
+        let mut seen = self.0.lock();
+        seen.begins.iter().for_each(|item| sender.send(item.clone()).unwrap());
+        seen.requests.push(request);
+        seen.acting.push(acting);
+        seen.streams.push(sender);
+        items
+    }
+
+    fn list(&self, request: &ListConversationsRequest) -> ListConversationsResponse {
+        let one =
+            |id: &str| Conversation { conversation_id: id.to_owned(), max_seq: 3, ..Default::default() };
+        if !request.page_token.is_empty() {
+            return ListConversationsResponse { conversations: vec![one("g9")], ..Default::default() };
+        }
+        let seen = self.0.lock();
+        if let Some(stream) = seen.streams.last() {
+            seen.meanwhile.iter().for_each(|item| drop(stream.send(item.clone())));
+        }
+        let next_page_token = "2".to_owned();
+        ListConversationsResponse { conversations: vec![one("d7-8")], next_page_token, left_out: 0 }
+    }
+}
+
+impl NamedService for FakeMessages {
+    const NAME: &'static str = "kith.message.v1.MessageService";
+}
+
+impl tower::Service<http::Request<Body>> for FakeMessages {
+    type Response = http::Response<Body>;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<http::Response<Body>, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+        let fake = self.clone();
+        Box::pin(async move {
+            let (head, body) = request.into_parts();
+            let framed = body.collect().await.unwrap().to_bytes();
+            let acting = head.headers.get("kith-acting-user");
+            let acting = acting.map_or("", |user| user.to_str().unwrap()).to_owned();
+            let method = head.uri.path().rsplit('/').next().unwrap_or_default();
+            Ok(match method {
+                "Receive" => {
+                    let request = ReceiveRequest::decode(&framed[5..]).unwrap();
+                    streamed(fake.receive(request, acting))
+                }
+                "ListConversations" => {
+                    let (sender, items) = unbounded_channel();
+                    let request = ListConversationsRequest::decode(&framed[5..]).unwrap();
+                    sender.send(Ok(fake.list(&request))).unwrap();
+                    streamed(items)
+                }
+                "SendMessage" => {
+                    let (sender, items) = unbounded_channel();
+                    sender
+                        .send(Ok(SendMessageResponse { seq: acting.parse().unwrap(), ..Default::default() }))
+                        .unwrap();
+                    streamed(items)
+                }
+                _ => Status::unimplemented("a fake").into_http(),
+            })
+        })
+    }
+}
+
+/// As gRPC frames it, with the status behind it.
+fn streamed<M: prost::Message + 'static>(
+    items: UnboundedReceiver<Result<M, Status>>,
+) -> http::Response<Body> {
+    let frames = UnboundedReceiverStream::new(items).map(|item| match item {
+        Ok(message) => Frame::data(framed(&message)),
+        Err(status) => Frame::trailers(trailers(&status)),
+    });
+    let ok = futures::stream::once(async { Frame::trailers(trailers(&Status::ok(""))) });
+    let body = Body::new(StreamBody::new(frames.chain(ok).map(Ok::<_, Status>)));
+    http::Response::builder().header("content-type", "application/grpc").body(body).unwrap()
+}
+
+fn framed(message: &impl prost::Message) -> Bytes {
+    let mut bytes = BytesMut::new();
+    bytes.put_u8(0);
+    bytes.put_u32(message.encoded_len().try_into().unwrap());
+    message.encode(&mut bytes).unwrap();
+    bytes.freeze()
+}
+
+fn trailers(status: &Status) -> HeaderMap {
+    let mut trailers = HeaderMap::new();
+    status.add_header(&mut trailers).unwrap();
+    trailers
+}
+
+fn live(cursor: &str) -> Item {
+    Ok(response(What::Live(Live {}), cursor))
+}
+
+pub fn response(what: What, cursor: &str) -> ReceiveResponse {
+    ReceiveResponse { deliveries: vec![Delivery { what: Some(what) }], cursor: cursor.to_owned() }
+}
+
+pub fn message(conversation: &str, seq: i64, cursor: &str) -> ReceiveResponse {
+    let message =
+        Message { conversation_id: conversation.to_owned(), seq, sender_id: 8, ..Default::default() };
+    response(What::Message(message), cursor)
+}
+
+pub fn reset() -> ReceiveResponse {
+    response(What::Reset(Reset {}), "")
+}
+
+pub fn live_response(cursor: &str) -> ReceiveResponse {
+    response(What::Live(Live {}), cursor)
+}

@@ -1,0 +1,284 @@
+//! Sockets over a whole node: what users do reaches the other ones.
+
+use std::net::SocketAddr;
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use kith_proto::{
+    admin::v1::GetNodeRequest,
+    presence::v1::{GetPresenceRequest, Presence, PresenceState},
+};
+use serde_json::{Value, json};
+
+use crate::{
+    node::{TestNode, until},
+    relating::{follow, users},
+    sockets::{Socket, on},
+};
+
+async fn node_with<const N: usize>() -> (TestNode, [i64; N]) {
+    let node = TestNode::start_with(on).await;
+    let ids = users(&node).await;
+    (node, ids)
+}
+
+fn direct(one: i64, other: i64) -> String {
+    format!("d{}-{}", one.min(other), one.max(other))
+}
+
+fn text(body: &str) -> Value {
+    json!({"contentType": "text/plain", "body": STANDARD.encode(body)})
+}
+
+/// A text to a conversation, by its call.
+fn to(conversation: &str, body: &str) -> Value {
+    let mut message = text(body);
+    message["conversationId"] = conversation.into();
+    message
+}
+
+/// The answer to a call that succeeds.
+async fn done(socket: &mut Socket, call: &str, body: Value) -> Value {
+    let frame = socket.call(call, &body).await;
+    assert!(frame.get("answer").is_some(), "{call}: {frame}");
+    frame["answer"].clone()
+}
+
+/// The numbers of so many messages as they come.
+async fn seqs(socket: &mut Socket, count: usize) -> Vec<String> {
+    let mut seqs = Vec::new();
+    for _ in 0..count {
+        seqs.push(socket.until("message").await["message"]["seq"].as_str().unwrap().to_owned());
+    }
+    seqs
+}
+
+/// Greets again after a cursor; the frames up to `live`.
+async fn resumed(address: SocketAddr, user: i64, cursor: &str) -> (Socket, Vec<Value>) {
+    let mut socket = Socket::open(address).await;
+    socket.send(&json!({"hello": {"user": user, "cursor": cursor}})).await;
+    let mut frames = vec![socket.next().await];
+    while frames.last().is_none_or(|frame| frame.get("live").is_none()) {
+        frames.push(socket.next().await);
+    }
+    (socket, frames)
+}
+
+#[tokio::test]
+async fn message_arrives_on_the_sockets_of_both() {
+    let (node, [ann, bea]) = node_with().await;
+    let (mut of_ann, mut of_bea) =
+        (Socket::live(node.address, ann).await, Socket::live(node.address, bea).await);
+    of_ann.send(&json!({"id": 1, "call": "SendMessage", "body": to(&direct(ann, bea), "hello")})).await;
+    let arrived = of_bea.until("message").await;
+    assert_eq!((&arrived["message"]["seq"], &arrived["message"]["body"]), (&json!("1"), &json!("aGVsbG8=")));
+    assert!(arrived["cursor"].is_string());
+    let mut own = [of_ann.next().await, of_ann.next().await];
+    own.sort_by_key(|frame| frame.get("id").is_some());
+    assert_eq!((&own[0]["message"]["seq"], &own[1]["answer"]["seq"]), (&json!("1"), &json!("1")));
+}
+
+#[tokio::test]
+async fn conversations_are_listed_before_what_is_new() {
+    let (node, [ann, bea]) = node_with().await;
+    let mut of_ann = Socket::live(node.address, ann).await;
+    done(&mut of_ann, "SendMessage", to(&direct(ann, bea), "hello")).await;
+    let mut of_bea = Socket::open(node.address).await;
+    of_bea.send(&json!({"hello": {"user": bea}})).await;
+    assert_eq!(of_bea.next().await["welcome"]["userId"], bea.to_string());
+    let list = of_bea.next().await;
+    let listed = &list["conversations"][0];
+    assert_eq!(
+        (&listed["conversationId"], &listed["unread"]),
+        (&json!(direct(ann, bea)), &json!("1")),
+        "{list}"
+    );
+    assert_eq!(list["more"], false);
+    assert_eq!(of_bea.next().await["live"], true);
+}
+
+#[tokio::test]
+async fn cursor_brings_what_was_missed_once_and_in_order() {
+    let (node, [ann, bea]) = node_with().await;
+    let mut of_ann = Socket::live(node.address, ann).await;
+    let mut of_bea = Socket::live(node.address, bea).await;
+    done(&mut of_ann, "SendMessage", to(&direct(ann, bea), "1")).await;
+    let cursor = of_bea.until("message").await["cursor"].as_str().unwrap().to_owned();
+    drop(of_bea);
+    for body in ["2", "3", "4"] {
+        done(&mut of_ann, "SendMessage", to(&direct(ann, bea), body)).await;
+    }
+    let (mut again, frames) = resumed(node.address, bea, &cursor).await;
+    let missed: Vec<_> = frames.iter().filter_map(|frame| frame["message"]["seq"].as_str()).collect();
+    assert_eq!(missed, ["2", "3", "4"]);
+    done(&mut of_ann, "SendMessage", to(&direct(ann, bea), "5")).await;
+    assert_eq!(seqs(&mut again, 1).await, ["5"]);
+}
+
+#[tokio::test]
+async fn restart_resets_and_positions_go_on() {
+    let (node, [ann, bea]) = node_with().await;
+    let mut of_ann = Socket::live(node.address, ann).await;
+    let id = direct(ann, bea);
+    done(&mut of_ann, "SendMessage", to(&id, "1")).await;
+    let mut of_bea = Socket::live(node.address, bea).await;
+    done(&mut of_ann, "SendMessage", to(&id, "2")).await;
+    let cursor = of_bea.until("message").await["cursor"].as_str().unwrap().to_owned();
+    done(&mut of_ann, "SendMessage", to(&id, "3")).await;
+    drop((of_ann, of_bea));
+    let data = node.stop().await;
+    let again = TestNode::start_with(|config| {
+        on(config);
+        config.data_dir = data.path().join("data");
+    })
+    .await;
+    let mut of_bea = Socket::open(again.address).await;
+    of_bea.send(&json!({"hello": {"user": bea, "cursor": cursor}})).await;
+    of_bea.until("reset").await;
+    of_bea.send(&json!({"hello": {"user": bea, "positions": {id: 2}}})).await;
+    assert_eq!(seqs(&mut of_bea, 1).await, ["3"], "the one that it lacks");
+    of_bea.until("live").await;
+}
+
+#[tokio::test]
+async fn typing_and_recalls_reach_the_other_one() {
+    let (node, [ann, bea]) = node_with().await;
+    let id = direct(ann, bea);
+    let (mut of_ann, mut of_bea) =
+        (Socket::live(node.address, ann).await, Socket::live(node.address, bea).await);
+    done(&mut of_ann, "SendSignal", json!({"conversationId": id, "kind": "SIGNAL_KIND_TYPING"})).await;
+    let signal = of_bea.until("signal").await["signal"].clone();
+    assert_eq!(
+        signal,
+        json!({"conversationId": id, "userId": ann.to_string(), "activity": "SIGNAL_KIND_TYPING"})
+    );
+    done(&mut of_ann, "SendMessage", to(&id, "oh no")).await;
+    done(&mut of_ann, "RecallMessage", json!({"conversationId": id, "seq": 1})).await;
+    let sent = of_bea.until("message").await;
+    assert_eq!(sent["message"]["seq"], "1");
+    let event = of_bea.until("message").await["message"]["event"].clone();
+    assert_eq!(event, json!({"recalled": {"seq": "1", "userId": ann.to_string()}}));
+    let page = done(&mut of_bea, "PullMessages", json!({"conversationId": id})).await;
+    assert!(page["messages"][0].get("body").is_none() && page["messages"][0]["recall"].is_object(), "{page}");
+}
+
+#[tokio::test]
+async fn user_acts_for_itself_alone() {
+    let (node, [ann, bea, cid]) = node_with().await;
+    let mut of_ann = Socket::live(node.address, ann).await;
+    let mut of_bea = Socket::live(node.address, bea).await;
+    done(&mut of_bea, "SendMessage", to(&direct(bea, cid), "secret")).await;
+    let mut sends = to(&direct(bea, cid), "not mine");
+    sends["senderId"] = bea.into();
+    let tries = [
+        ("SendMessage", sends),
+        ("SendMessage", to(&direct(bea, cid), "not mine")),
+        ("PullMessages", json!({"userId": bea, "conversationId": direct(bea, cid)})),
+        ("PullMessages", json!({"conversationId": direct(bea, cid)})),
+        ("History", json!({"conversationId": direct(bea, cid)})),
+        ("ListConversations", json!({"userId": bea})),
+        ("MarkRead", json!({"userId": bea, "conversationId": direct(bea, cid), "upTo": 1})),
+        (
+            "UpdateDialog",
+            json!({"userId": bea, "conversationId": direct(bea, cid), "updateMask": "pinned", "settings": {"pinned": true}}),
+        ),
+        ("RecallMessage", json!({"conversationId": direct(bea, cid), "seq": 1})),
+        (
+            "SendSignal",
+            json!({"userId": bea, "conversationId": direct(bea, cid), "kind": "SIGNAL_KIND_TYPING"}),
+        ),
+    ];
+    for (call, body) in tries {
+        let frame = of_ann.call(call, &body).await;
+        let code = frame["error"]["code"].as_str().unwrap_or_default();
+        assert!(
+            ["permission_denied", "not_found", "invalid_argument"].contains(&code),
+            "{call} {body}: {frame}"
+        );
+        assert!(!frame.to_string().contains("c2VjcmV0"), "{frame}");
+    }
+}
+
+#[tokio::test]
+async fn users_that_do_not_exist_and_one_device_too_many_are_refused() {
+    let (node, [ann]) = node_with().await;
+    let mut none = Socket::open(node.address).await;
+    none.send(&json!({"hello": {"user": ann + 1_000}})).await;
+    let (code, frames) = none.closed().await;
+    assert_eq!((code, &frames[0]["error"]["reason"]), (1008, &json!("NOT_FOUND")));
+    let mut open = Vec::new();
+    for _ in 0..8 {
+        open.push(Socket::live(node.address, ann).await);
+    }
+    let mut ninth = Socket::open(node.address).await;
+    ninth.send(&json!({"hello": {"user": ann}})).await;
+    let (code, frames) = ninth.closed().await;
+    assert_eq!((code, &frames[0]["error"]["reason"]), (1013, &json!("TOO_MANY_RECEIVERS")));
+    node.assert_healthy().await;
+}
+
+#[tokio::test]
+async fn user_is_online_while_a_socket_is_open() {
+    let (node, [ann]) = node_with().await;
+    let node_id = node.admin().get_node(GetNodeRequest {}).await.unwrap().into_inner().node_id;
+    let first = Socket::live(node.address, ann).await;
+    let second = Socket::live(node.address, ann).await;
+    until(async || presence(&node, ann).await.sessions.len() == 2).await;
+    let sessions = presence(&node, ann).await.sessions;
+    assert!(sessions.iter().all(|session| session.gateway_id == format!("ws-{node_id}")), "{sessions:?}");
+    assert!(sessions.iter().all(|session| session.device_id.starts_with("web.")), "{sessions:?}");
+    first.close().await;
+    until(async || presence(&node, ann).await.sessions.len() == 1).await;
+    drop(second);
+    until(async || presence(&node, ann).await.state == i32::from(PresenceState::Offline)).await;
+}
+
+async fn presence(node: &TestNode, user_id: i64) -> Presence {
+    let answer = node.presence().get_presence(GetPresenceRequest { user_id }).await.unwrap();
+    answer.into_inner().presence.unwrap()
+}
+
+#[tokio::test]
+async fn all_that_a_chat_does_goes_over_one_socket() {
+    let (node, [ann, bea, cid]) = node_with().await;
+    let mut of_ann = Socket::live(node.address, ann).await;
+    let mut of_bea = Socket::live(node.address, bea).await;
+    // The own user, and that of a contact.
+    let user = done(&mut of_ann, "GetUser", json!({"userId": bea})).await;
+    assert_eq!(user["user"]["userId"], bea.to_string());
+    // A contact, from both sides, with its conversation.
+    follow(&node, bea, ann).await.unwrap();
+    of_ann.until("note").await;
+    done(&mut of_ann, "Follow", json!({"userId": ann, "targetId": bea})).await;
+    assert_eq!(of_bea.until("note").await["note"]["followerAdded"]["userId"], ann.to_string());
+    assert_eq!(
+        done(&mut of_ann, "ListFriends", json!({"userId": ann})).await["userIds"],
+        json!([bea.to_string()])
+    );
+    let made = done(&mut of_ann, "CreateConversation", json!({"otherUserId": bea})).await;
+    assert_eq!(made["conversation"]["conversationId"], direct(ann, bea));
+    // A message, its history, what is read of it.
+    done(&mut of_ann, "SendMessage", to(&direct(ann, bea), "hello")).await;
+    of_bea.until("message").await;
+    let history = done(&mut of_bea, "History", json!({"conversationId": direct(ann, bea)})).await;
+    assert_eq!(history["messages"].as_array().unwrap().len(), 1);
+    done(&mut of_bea, "MarkRead", json!({"conversationId": direct(ann, bea), "upTo": 1})).await;
+    assert_eq!(of_ann.until("signal").await["signal"]["readSeq"], "1");
+    // A group: made, joined, written to, left.
+    let group =
+        json!({"name": "Film club", "visibility": "VISIBILITY_PUBLIC", "joinPolicy": "JOIN_POLICY_OPEN"});
+    let made = done(&mut of_ann, "CreateGroup", json!({"group": group})).await;
+    let group = made["group"]["groupId"].as_str().unwrap().to_owned();
+    let id = format!("g{group}");
+    done(&mut of_bea, "Join", json!({"groupId": group, "userId": bea})).await;
+    done(&mut of_ann, "AddMembers", json!({"groupId": group, "userIds": [cid]})).await;
+    let sent = done(&mut of_bea, "SendMessage", to(&id, "hello all")).await;
+    while of_ann.until("message").await["message"]["seq"] != sent["seq"] {}
+    let members = done(&mut of_ann, "ListMembers", json!({"groupId": group})).await;
+    assert_eq!(members["members"].as_array().unwrap().len(), 3);
+    done(&mut of_bea, "Leave", json!({"groupId": group, "userId": bea})).await;
+    let refused = of_bea.call("SendMessage", &to(&id, "once more")).await;
+    assert_eq!(refused["error"]["code"], "permission_denied", "{refused}");
+    // The contact ends.
+    done(&mut of_ann, "Unfriend", json!({"userId": ann, "friendId": bea})).await;
+    assert_eq!(done(&mut of_ann, "ListFriends", json!({"userId": ann})).await, json!({}));
+}
