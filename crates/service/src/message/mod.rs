@@ -51,6 +51,7 @@ use at_least::AtLeast;
 pub use config::{DirectFrom, MessagesConfig};
 use convert::{conversation, invalid, message_to_wire, number};
 pub use dialogs::{DialogRpc, Dialogs};
+pub use erasing::ErasureCleanup;
 pub use group_events::GroupEvents;
 pub use logs::Logs;
 pub use queue::AppendQueue;

@@ -1,10 +1,6 @@
 //! What the messages of a deployment are made of.
 
-use std::sync::Arc;
-
-use kith_store::ErasureStore;
-
-use super::{MessagesConfig, logs::Logs, queue::AppendQueue, sending};
+use super::{MessagesConfig, erasing::ErasureStart, logs::Logs, queue::AppendQueue, sending};
 use crate::{
     conversation::ConversationRecords,
     dialog::{DialogRecords, MarkQueue},
@@ -42,7 +38,7 @@ pub struct Records {
 pub struct Messages {
     pub(crate) logs: Logs,
     pub(super) queue: AppendQueue,
-    pub(super) erasures: Arc<dyn ErasureStore>,
+    pub(super) erasures: ErasureStart,
     pub(crate) conversations: ConversationRecords,
     pub(crate) dialogs: DialogRecords,
     pub(crate) marks: MarkQueue,
@@ -66,7 +62,7 @@ impl Messages {
         Self {
             logs: queue.logs.clone(),
             queue,
-            erasures: Arc::clone(&context.stores.erasures),
+            erasures: ErasureStart::new(context),
             marks: MarkQueue::new(context, dialogs.clone(), correspondents.members.clone()),
             conversations,
             dialogs,
