@@ -9,7 +9,7 @@ use std::{
 
 use kith_lab::{
     checker::Checked,
-    hunt::{Cassandra, Judged, Load, Mix, Plan, ROWS, judged},
+    hunt::{Cassandra, Judged, Load, Mix, Plan, ROWS, Sizes, TRIALS, judged},
 };
 
 const LOAD: Load = Load {
@@ -83,4 +83,14 @@ async fn nothing_is_stale_or_lost_while_broadcasts_are_lost() {
 #[ignore = "needs servers: run cargo xtask test"]
 async fn nothing_is_stale_or_lost_while_nodes_are_killed() {
     hunt("F43").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs servers: run cargo xtask test"]
+async fn another_node_goes_on_with_an_erasure() {
+    let _alone = ALONE.lock().await;
+    let plan = Plan { kith: kith(), nodes: 1, settings: Vec::new(), environment: Vec::new(), seed: 1 };
+    let trial = TRIALS.iter().find(|trial| trial.name == "F63").unwrap();
+    let figures = trial.run(&plan, &Sizes::QUICK).await.unwrap();
+    assert!(figures.iter().all(|figure| figure.holds), "{figures:#?}");
 }

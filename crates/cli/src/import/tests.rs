@@ -142,7 +142,7 @@ impl Node {
 
 fn error(code: Code, reason: &str, message: &str) -> Outcome {
     let (reason, message) = (reason.to_owned(), message.to_owned());
-    Outcome::Error(ResultError { code: code as i32, reason, field: String::new(), message })
+    Outcome::Error(ResultError { code: code as i32, reason, message, ..ResultError::default() })
 }
 
 /// Good users with these ids, and a bad line behind every tenth.

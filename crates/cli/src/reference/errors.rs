@@ -15,7 +15,7 @@ An error is a gRPC status with details. A caller branches on the reason, never o
 | `google.rpc.RetryInfo` | how long to wait before the same request again |
 | `google.rpc.Help` | where the reason is explained: below `docs_url` of the [configuration](configuration.md), by default the path in the repository |
 
-Items of batches and imports carry code, reason, field and message in `kith.type.v1.ResultError` \
+Items of batches and imports carry code, reason, field, message and metadata in `kith.type.v1.ResultError` \
 ([API](api.md#kith.type.v1.ResultError)). `kith errors` prints this list, `kith errors NAME_TAKEN` one entry.
 
 Where the outcome is `unknown`, the write may have landed: repeat it with the same `request_id`, which has one effect.

@@ -186,6 +186,19 @@ impl Windows {
         }
     }
 
+    /// Drops the window of a conversation, of which a message may have been changed by another program. When it returns, no read
+    /// of any node shows a message as it was in the store before this call. May be repeated.
+    ///
+    /// # Errors
+    /// As [`Windows::release`].
+    pub async fn forget(&self, conversation: ConversationId) -> Result<(), SharedError> {
+        match &self.0.keeper {
+            // As the end of a hold that is none.
+            Some(keeper) => keeper.release(conversation, HoldToken(rand::random())).await,
+            None => Ok(()),
+        }
+    }
+
     /// Makes the next read compare the end of the window with the store: an append may have been made of which nothing is known.
     ///
     /// # Errors

@@ -158,6 +158,30 @@ async fn held_window_is_not_used_and_not_filled() {
 
 #[tokio::test]
 #[ignore = "needs Redis: run cargo xtask test"]
+async fn forgotten_window_is_filled_again() {
+    let stage = stage().await;
+    stage.logs.append(log_of(9), 20, 0);
+    stage.read(log_of(9), 1, 1).await;
+    stage.logs.change(log_of(9), 7);
+    stage.windows.forget(log_of(9)).await.unwrap();
+    let body = async || {
+        let seven = Span { first: 7, last: 7 };
+        stage.windows.read(log_of(9), seven, 0).await.unwrap().messages.remove(0).body
+    };
+    assert_eq!(body().await, "changed");
+    assert_eq!(stage.logs.reads(), [0, 0, 2]);
+    assert_eq!(body().await, "changed");
+    assert_eq!(stage.logs.reads(), [0, 0, 2], "there is no hold");
+    *stage.epochs.settled.lock() = Some(6);
+    assert_eq!(
+        stage.windows.forget(log_of(9)).await,
+        Err(SharedError::Away),
+        "of another epoch nothing is known"
+    );
+}
+
+#[tokio::test]
+#[ignore = "needs Redis: run cargo xtask test"]
 async fn hold_ends_by_itself() {
     let stage = Stage::new(WindowLimits { hold: Duration::from_millis(1), ..WindowLimits::default() }).await;
     stage.logs.append(log_of(9), 3, 0);

@@ -126,6 +126,12 @@ async fn counts_are_right_within_their_bound() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs servers: run cargo xtask test"]
+async fn changed_messages_are_read_as_they_are_now() {
+    holds("F61").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs servers: run cargo xtask test"]
 async fn removed_members_send_and_read_nothing_more() {
     holds("F62").await;
 }

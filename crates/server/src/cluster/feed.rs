@@ -72,11 +72,12 @@ impl Feed for StoreFeed {
         }))
     }
 
-    /// Lists do not show what was made or changed without a word to them.
+    /// Lists and windows do not show what was made or changed without a word to them.
     async fn besides(&self, changes: &[Invalidation]) -> Result<Vec<Invalidation>, FeedError> {
         let mut besides = Vec::new();
         for change in changes {
             for mapping in self.mappings.iter().filter(|mapping| mapping.namespace() == change.namespace) {
+                mapping.drop_others(&change.key).await?;
                 besides.extend(mapping.dependents(&change.key).await?);
             }
         }

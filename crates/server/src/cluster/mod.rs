@@ -26,13 +26,13 @@ use kith_cache::{
         Standing, Tally, Wakes,
     },
 };
-use kith_delivery::{FanOutNotes, InboxKeeper, InboxLimits, SequenceKeeper, WindowLimits, Windows};
+use kith_delivery::{FanOutNotes, InboxKeeper, InboxLimits, SequenceKeeper, Windows};
 use kith_presence::Presences;
 use kith_service::{
     schema_agreement::SchemaAgreement,
     write::{feed_mapping::FeedMapping, tasks::Tasks, tiers::Tiers},
 };
-use kith_store::{MessageStore, Stores};
+use kith_store::Stores;
 use tokio::time::{Instant, sleep, timeout};
 
 pub(crate) use calls::{Admin, Calls};
@@ -70,6 +70,7 @@ pub(crate) struct Cluster {
     member: Member,
     bus: Arc<SharedBus>,
     window_epochs: WindowEpochs,
+    windows: Windows,
     card: Card,
     schemas: Schemas,
     calls: Calls,
@@ -80,14 +81,15 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// Puts a node together that shares `shared` with others. It neither follows nor tells anything yet.
+    /// Puts a node together that shares `shared` with others. It neither follows nor tells anything yet. `mappings`: what changes in
+    /// the store mean for copies, of which these are the windows.
     pub(crate) fn new(
         server: Server,
         keys: &Keys,
         stores: &Stores,
         config: &Config,
         card: Card,
-        mappings: &Arc<[Arc<dyn FeedMapping>]>,
+        mappings: impl FnOnce(&Windows) -> Arc<[Arc<dyn FeedMapping>]>,
     ) -> Self {
         let (cluster, id) = (&config.cluster, card.number());
         let following = following(cluster);
@@ -111,6 +113,8 @@ impl Cluster {
         let node = node(cluster, &bus);
         let window_epochs =
             WindowEpochs { node: node.clone(), standing: Arc::clone(&standing), epochs: Arc::clone(&epochs) };
+        let limits = config.messages.windows();
+        let windows = server.windows(Arc::new(window_epochs.clone()), Arc::clone(&stores.messages), limits);
         let member = Member {
             node: node.clone(),
             id,
@@ -134,7 +138,7 @@ impl Cluster {
             agreement: SchemaAgreement::unknown(),
         };
         let calls = Calls::new(keys, config);
-        let feeds = StoreFeed::all(stores, mappings, &card.id);
+        let feeds = StoreFeed::all(stores, &mappings(&windows), &card.id);
         let feeds = feeds.into_iter().map(|feed| -> Arc<dyn Feed> { Arc::new(feed) }).collect();
         let tiers = Tiers::shared(node, sharing.clone());
         Self {
@@ -144,6 +148,7 @@ impl Cluster {
             member,
             bus,
             window_epochs,
+            windows,
             card,
             schemas,
             calls,
@@ -242,8 +247,8 @@ impl Cluster {
     }
 
     /// The last messages of conversations, as the nodes share them.
-    pub(crate) fn windows(&self, store: Arc<dyn MessageStore>, limits: WindowLimits) -> Windows {
-        self.server.windows(Arc::new(self.window_epochs.clone()), store, limits)
+    pub(crate) const fn windows(&self) -> &Windows {
+        &self.windows
     }
 
     /// What gives out numbers of sequences for all nodes.

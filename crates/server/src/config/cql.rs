@@ -5,7 +5,7 @@ use std::{path::PathBuf, time::Duration};
 use kith_service::invalid_value::{InvalidValue, above_zero, wrong};
 use serde::{Deserialize, Serialize};
 
-use super::{Config, Secret};
+use super::{Backend, Config, Secret};
 
 /// Most feeds that changes are told by.
 const SHARDS_MAX: u32 = 64;
@@ -83,6 +83,11 @@ pub(super) fn check(config: &Config) -> Result<(), InvalidValue> {
     if !(1..=SHARDS_MAX).contains(&cql.feed_shards) {
         return wrong("store.cql.feed_shards", "must be between 1 and 64");
     }
+    let keeps_notes = config.store.backend == Backend::Sqlite || !cql.contact_points.is_empty();
+    if config.messages.erase_on_delete && !keeps_notes {
+        let text = "needs store.cql.contact_points over a cluster: deletions of users are noted there";
+        return wrong("messages.erase_on_delete", text);
+    }
     above_zero(&[
         ("store.cql.connect", cql.connect.is_zero()),
         ("store.cql.request", cql.request.is_zero()),
@@ -121,5 +126,19 @@ mod tests {
         assert_eq!(checked(|cql| cql.user = Some("ann".into())), Err("store.cql.user"));
         assert_eq!(checked(|cql| cql.feed_shards = 65), Err("store.cql.feed_shards"));
         assert_eq!(checked(|cql| cql.request = Duration::ZERO), Err("store.cql.request"));
+    }
+
+    #[test]
+    fn erasure_with_an_account_needs_notes_of_deletions() {
+        let checked = |backend, points: &[&str]| {
+            let mut config = Config::default();
+            config.store.backend = backend;
+            config.store.cql.contact_points = points.iter().map(|point| (*point).to_owned()).collect();
+            config.messages.erase_on_delete = true;
+            check(&config).map_err(|wrong| wrong.key)
+        };
+        assert_eq!(checked(Backend::Sqlite, &[]), Ok(()));
+        assert_eq!(checked(Backend::Cluster, &["a:9042"]), Ok(()));
+        assert_eq!(checked(Backend::Cluster, &[]), Err("messages.erase_on_delete"));
     }
 }

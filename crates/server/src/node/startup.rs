@@ -302,7 +302,8 @@ impl BringUp {
         let known = stores.migrations.status().await?;
         let schema = known.last().map_or(0, |newest| newest.number);
         let card = Card::new(config, self.listens, schema);
-        let cluster = Cluster::new(server, &keys, stores, config, card, &services::feed_mappings(stores));
+        let mappings = |windows: &_| services::feed_mappings(stores, windows);
+        let cluster = Cluster::new(server, &keys, stores, config, card, mappings);
         Ok(services::services_of_cluster(stores, config, vitals, cluster).await?)
     }
 

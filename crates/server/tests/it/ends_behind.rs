@@ -14,8 +14,9 @@ use std::{
 use async_trait::async_trait;
 use kith_proto::{
     message::v1::{
-        CountUnreadRequest, GetMaxSeqsRequest, ListConversationsRequest, Position, SendMessageRequest,
-        max_seq_result::Result as Max, message_service_client::MessageServiceClient,
+        ClearConversationRequest, CountUnreadRequest, EraseUserMessagesRequest, EraseUserMessagesResponse,
+        ErasureState, GetMaxSeqsRequest, HideConversationRequest, ListConversationsRequest, Position,
+        SendMessageRequest, max_seq_result::Result as Max, message_service_client::MessageServiceClient,
         send_message_request::To,
     },
     user::v1::{self as users, user_service_client::UserServiceClient},
@@ -25,9 +26,12 @@ use kith_server::{
     config::Config,
     edge::{Edge, Routes},
     health::Reporter,
-    node::services,
+    node::services::{self, Services},
 };
 use kith_store::*;
+use tonic::Code;
+
+use crate::node::{assert_refused, until};
 
 /// Messages of another store. While it is behind, each log seems to lack its last message, until an end is read in the strong
 /// way.
@@ -112,10 +116,57 @@ impl MessageStore for Behind {
     }
 }
 
+/// Documents of another store. While the log is behind, none has content of anyone.
+#[derive(Debug)]
+struct LateSearch {
+    store: Arc<dyn MessageUpkeep>,
+    log: Arc<Behind>,
+}
+
+#[async_trait]
+impl MessageUpkeep for LateSearch {
+    async fn trim(&self, log: ConversationId, below: Seq, now: Timestamp) -> Result<Trimmed, StoreError> {
+        self.store.trim(log, below, now).await
+    }
+
+    async fn aged(
+        &self,
+        from: Timestamp,
+        before: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<AgedDocument>, StoreError> {
+        self.store.aged(from, before, limit).await
+    }
+
+    async fn documents_sent_by(
+        &self,
+        log: ConversationId,
+        sender: UserId,
+        from: Seq,
+    ) -> Result<SentDocuments, StoreError> {
+        if self.log.lacks() > 0 {
+            return Ok(SentDocuments { firsts: Vec::new(), next: None });
+        }
+        self.store.documents_sent_by(log, sender, from).await
+    }
+
+    async fn erase_document(
+        &self,
+        log: ConversationId,
+        first: Seq,
+        sender: UserId,
+        now: Timestamp,
+    ) -> Result<u64, StoreError> {
+        self.store.erase_document(log, first, sender, now).await
+    }
+}
+
 /// Two users, of whom the second has three unread messages of the first one.
 struct Stage {
     edge: Edge,
+    services: Services,
     log: Arc<Behind>,
+    sender: i64,
     reader: i64,
     conversation: String,
 }
@@ -130,9 +181,12 @@ impl Stage {
         let log =
             Arc::new(Behind { store, is_behind: AtomicBool::default(), strong: AtomicUsize::default() });
         stores.messages = Arc::<Behind>::clone(&log);
+        let store = Arc::clone(&stores.message_upkeep);
+        stores.message_upkeep = Arc::new(LateSearch { store, log: Arc::clone(&log) });
         let edge = Edge::new(Routes::default(), &config.limits);
         let vitals = Vitals::new(Reporter::new(), edge.load(), &stores);
-        edge.open(services::services(&stores, &config, vitals).await.unwrap().routes);
+        let services = services::services(&stores, &config, vitals).await.unwrap();
+        edge.open(services.routes.clone());
         let (sender, reader) = (user(&edge, "ann").await, user(&edge, "bea").await);
         for _ in 0..3 {
             let message = SendMessageRequest {
@@ -143,7 +197,7 @@ impl Stage {
             };
             MessageServiceClient::new(edge.clone()).send_message(message).await.unwrap();
         }
-        Self { edge, log, reader, conversation: format!("d{sender}-{reader}") }
+        Self { edge, services, log, sender, reader, conversation: format!("d{sender}-{reader}") }
     }
 
     fn messages(&self) -> MessageServiceClient<Edge> {
@@ -241,6 +295,34 @@ async fn positions_of_other_conversations_read_nothing() {
     assert_eq!(stage.strong(), 0);
 }
 
+#[tokio::test]
+async fn stranger_causes_no_read_of_the_log() {
+    let stage = Stage::new().await;
+    let stranger = user(&stage.edge, "cid").await;
+    stage.fall_behind();
+    for user_id in [stranger, i64::MAX] {
+        let conversation_id = stage.conversation.clone();
+        let hide = HideConversationRequest { user_id, conversation_id, ..Default::default() };
+        let refused = stage.messages().hide_conversation(hide).await.unwrap_err();
+        assert_refused(&refused, Code::NotFound, "NOT_FOUND", None);
+        let conversation_id = stage.conversation.clone();
+        let clear = ClearConversationRequest { user_id, conversation_id, ..Default::default() };
+        let refused = stage.messages().clear_conversation(clear).await.unwrap_err();
+        assert_refused(&refused, Code::NotFound, "NOT_FOUND", None);
+    }
+    assert_eq!(stage.strong(), 0);
+}
+
+#[tokio::test]
+async fn reader_hides_up_to_the_end() {
+    let stage = Stage::new().await;
+    stage.fall_behind();
+    let (user_id, conversation_id) = (stage.reader, stage.conversation.clone());
+    let hide = HideConversationRequest { user_id, conversation_id, ..Default::default() };
+    assert_eq!(stage.messages().hide_conversation(hide).await.unwrap().into_inner().hidden_seq, 3);
+    assert_eq!(stage.strong(), 1);
+}
+
 /// A number that no message has: the end is read again, and is as it is.
 #[tokio::test]
 async fn position_beyond_the_end_changes_nothing() {
@@ -248,4 +330,19 @@ async fn position_beyond_the_end_changes_nothing() {
     assert_eq!(stage.listed(stage.known(i64::MAX)).await, (3, 3, true));
     assert_eq!(stage.unread(Vec::new(), stage.known(i64::MAX)).await, 3);
     assert_eq!(stage.max_seq(stage.known(4)).await, Max::MaxSeq(3));
+}
+
+#[tokio::test]
+async fn erasure_covers_what_the_store_shows_late() {
+    let stage = Stage::new().await;
+    stage.fall_behind();
+    let mut erased = EraseUserMessagesResponse::default();
+    stage.services.message_upkeep.start();
+    until(async || {
+        let request = EraseUserMessagesRequest { user_id: stage.sender, again: false };
+        erased = stage.messages().erase_user_messages(request).await.unwrap().into_inner();
+        erased.state() == ErasureState::Finished
+    })
+    .await;
+    assert_eq!((erased.conversations_done, erased.messages), (1, 3));
 }

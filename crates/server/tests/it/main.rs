@@ -22,6 +22,7 @@ mod edges;
 mod ends_behind;
 mod enumeration;
 mod equal;
+mod erased_with_user;
 mod group_search;
 mod http;
 mod json_equals_grpc;

@@ -3,8 +3,15 @@
 #![cfg(feature = "embedded")]
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
+use async_trait::async_trait;
 use kith_proto::{
     group::v1::{self as groups, group_service_client::GroupServiceClient},
     message::v1::{
@@ -21,8 +28,9 @@ use kith_server::{
     node::services::{self, Services},
 };
 use kith_store::{
-    ContentHash, Conversation, ConversationId, DialogKey, Erasure, ErasurePlace, GroupId, MessageKey,
-    MessageKind, NewMessage, Seq, Stores, Timestamp, UserId,
+    AgedDocument, ContentHash, Conversation, ConversationId, DialogKey, Erasure, ErasurePlace, GroupId,
+    MessageKey, MessageKind, MessageUpkeep, NewMessage, Outcome, SentDocuments, Seq, StoreError, Stores,
+    Timestamp, Trimmed, UserId,
 };
 use kith_store_sqlite::SqliteHandle;
 
@@ -36,13 +44,65 @@ struct Node {
     _file: SqliteHandle,
 }
 
+/// The documents of another store. The answer of the first erasure is lost after its effect, as with a node that dies.
+#[derive(Debug)]
+struct LosesAnAnswer {
+    store: Arc<dyn MessageUpkeep>,
+    has_lost: AtomicBool,
+}
+
+#[async_trait]
+impl MessageUpkeep for LosesAnAnswer {
+    async fn trim(&self, log: ConversationId, below: Seq, now: Timestamp) -> Result<Trimmed, StoreError> {
+        self.store.trim(log, below, now).await
+    }
+
+    async fn aged(
+        &self,
+        from: Timestamp,
+        before: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<AgedDocument>, StoreError> {
+        self.store.aged(from, before, limit).await
+    }
+
+    async fn documents_sent_by(
+        &self,
+        log: ConversationId,
+        sender: UserId,
+        from: Seq,
+    ) -> Result<SentDocuments, StoreError> {
+        self.store.documents_sent_by(log, sender, from).await
+    }
+
+    async fn erase_document(
+        &self,
+        log: ConversationId,
+        first: Seq,
+        sender: UserId,
+        now: Timestamp,
+    ) -> Result<u64, StoreError> {
+        let erased = self.store.erase_document(log, first, sender, now).await;
+        if self.has_lost.swap(true, Ordering::Relaxed) {
+            return erased;
+        }
+        let source = Arc::new(std::io::Error::from(std::io::ErrorKind::ConnectionReset));
+        Err(StoreError::Unavailable { outcome: Outcome::Unknown, source })
+    }
+}
+
 impl Node {
     async fn start(change: impl FnOnce(&mut Config)) -> Self {
+        Self::start_over(change, |_| {}).await
+    }
+
+    async fn start_over(change: impl FnOnce(&mut Config), replace: impl FnOnce(&mut Stores)) -> Self {
         let mut config = Config::default();
         config.limits.write_answer = Duration::from_secs(8);
         change(&mut config);
         let file = kith_store_sqlite::open_in_memory().await.unwrap();
-        let stores = file.stores();
+        let mut stores = file.stores();
+        replace(&mut stores);
         let edge = Edge::new(Routes::default(), &config.limits);
         let vitals = Vitals::new(Reporter::new(), edge.load(), &stores);
         let services = services::services(&stores, &config, vitals).await.unwrap();
@@ -247,4 +307,30 @@ async fn erasure_goes_on_where_a_node_died() {
         assert!(found[..50].iter().all(|message| message.recalled.is_some() && message.body.is_empty()));
         assert_eq!((found.len(), found[50].kind), (51, MessageKind::Event), "one event at the end");
     }
+}
+
+/// What is erased is not found again, so that the event follows from the record alone.
+#[tokio::test]
+async fn event_of_an_erasure_is_posted_after_a_lost_answer() {
+    let node = Node::start_over(
+        |_| {},
+        |stores| {
+            let (store, has_lost) = (Arc::clone(&stores.message_upkeep), AtomicBool::new(false));
+            stores.message_upkeep = Arc::new(LosesAnAnswer { store, has_lost });
+        },
+    )
+    .await;
+    let (group, user) = node.group("chess").await;
+    let (user, now) = (UserId::new(user).unwrap(), Timestamp::now());
+    node.append(group, vec![NewMessage { sender: Some(user), ..message(now) }]).await;
+    let key = DialogKey { user, conversation: log(group) };
+    node.stores.dialogs.make_dialogs(&[key], now).await.unwrap();
+    node.stores.erasures.begin_erasure(user, false, now).await.unwrap();
+
+    node.services.message_upkeep.start();
+    let current = async || node.stores.erasures.begin_erasure(user, false, now).await.unwrap();
+    until(async || current().await.ended).await;
+    let found = node.stores.messages.messages(log(group), 1, 100).await.unwrap();
+    assert!(found[0].recalled.is_some());
+    assert_eq!(found.iter().filter(|message| message.kind == MessageKind::Event).count(), 1);
 }

@@ -94,7 +94,7 @@ impl Error {
             }
             StoreError::IdHeld => Self::new(
                 Reason::StateForbids,
-                format!("{kind}_id was deleted a moment ago: it is free again once all of it has ended, in about a minute"),
+                format!("{kind}_id was deleted a moment ago: it is free again once all of it has ended, after about a minute"),
             )
             .at(format!("{kind}_id")),
             StoreError::NameTaken => Self::new(Reason::NameTaken, "user_name is taken").at("user_name"),
@@ -193,17 +193,23 @@ impl Error {
             reason: self.reason.name().to_owned(),
             field: self.field.as_deref().unwrap_or_default().to_owned(),
             message: self.message.clone().into_owned(),
+            metadata: self.info().collect(),
         }
     }
 
-    fn details(&self) -> ErrorDetails {
+    /// What `google.rpc.ErrorInfo.metadata` says. The outcome of a write that may have been applied; of one that was not, where
+    /// the same request may be sent again.
+    fn info(&self) -> impl Iterator<Item = (String, String)> {
+        let outcome = match self.outcome {
+            Outcome::Unknown => Some("unknown"),
+            Outcome::NotApplied => self.reason.retry_after().map(|_| "not_applied"),
+        };
         let facts = self.facts.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
-        let mut metadata: std::collections::HashMap<_, _> = facts.collect();
-        if self.outcome == Outcome::Unknown {
-            metadata.insert("outcome".to_owned(), "unknown".to_owned());
-        } else if self.reason.retry_after().is_some() {
-            metadata.insert("outcome".to_owned(), "not_applied".to_owned());
-        }
+        facts.chain(outcome.map(|outcome| ("outcome".to_owned(), outcome.to_owned())))
+    }
+
+    fn details(&self) -> ErrorDetails {
+        let metadata: std::collections::HashMap<_, _> = self.info().collect();
         let mut details = ErrorDetails::with_error_info(self.reason.name(), ERROR_DOMAIN, metadata);
         if let (Some(field), Code::InvalidArgument) = (&self.field, self.reason.code()) {
             details.add_bad_request_violation(field.as_ref(), self.message.as_ref());
@@ -264,3 +270,6 @@ impl From<Error> for Status {
         Self::with_error_details(error.reason.code(), error.message.clone(), error.details())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -36,6 +36,9 @@ pub struct MessagesConfig {
     pub kept: Duration,
     /// How many documents of 100 messages an erasure of a user's messages looks through or changes in a second. Above 0.
     pub erase_rate: u32,
+    /// Whether the messages of a deleted user are erased. That begins 60 s after the deletion, and the id of the user is not given again
+    /// before its end. Over a cluster, false or with `store.cql`.
+    pub erase_on_delete: bool,
     /// How long users may recall a message that they sent. 0: they may not.
     #[serde(with = "humantime_serde")]
     pub recall_within: Duration,
@@ -113,6 +116,7 @@ impl Default for MessagesConfig {
             events: true,
             kept: Duration::ZERO,
             erase_rate: 50,
+            erase_on_delete: false,
             recall_within: Duration::from_secs(2 * 60),
             edit_within: Duration::from_secs(24 * 60 * 60),
             window: windows.messages,

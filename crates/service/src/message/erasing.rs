@@ -1,13 +1,30 @@
-//! The start of an erasure, and how far it is. It is done by the upkeep (`upkeep/erasures.rs`).
+//! The start of an erasure, by a call or with an account, and how far it is. It is done by the upkeep (`upkeep/erasures.rs`).
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use kith_proto::message::v1 as wire;
-use kith_store::{Erasure, Timestamp, UserId};
+use kith_store::{Erasure, ErasureStore, Timestamp, UserId};
 use tokio::time::Instant;
 
 use super::{Messages, store_error};
-use crate::error::Error;
+use crate::{
+    domain_context::DomainContext,
+    error::Error,
+    user::{AccountCleanup, CLEANED_WITHIN, Cleaned},
+    write::mutations::Mutations,
+};
+
+/// Starts erasures. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(super) struct ErasureStart {
+    store: Arc<dyn ErasureStore>,
+    mutations: Mutations,
+}
+
+/// Erases the messages of deleted users. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct ErasureCleanup(ErasureStart);
 
 impl Messages {
     /// Starts the erasure of the messages of a user, if there is none, or if the last one has ended and `again` is set. Returns how
@@ -21,10 +38,56 @@ impl Messages {
         again: bool,
         deadline: Instant,
     ) -> Result<Erasure, Error> {
-        let (store, mutations) = (Arc::clone(&self.erasures), self.mutations.clone());
+        let start = self.erasures.clone();
+        self.mutations.call(deadline, async move { start.begin(user, again).await }).await
+    }
+}
+
+impl ErasureStart {
+    pub(super) fn new(context: DomainContext<'_>) -> Self {
+        Self { store: Arc::clone(&context.stores.erasures), mutations: context.mutations.clone() }
+    }
+
+    /// As [`Messages::erase_user`].
+    async fn begin(self, user: UserId, again: bool) -> Result<Erasure, Error> {
+        let Self { store, mutations } = self;
         let write = Box::pin(async move { store.begin_erasure(user, again, Timestamp::now()).await });
-        let work = async move { mutations.run_uncached(write).await.map_err(store_error) };
-        self.mutations.call(deadline, work).await
+        mutations.run_uncached(write).await.map_err(store_error)
+    }
+}
+
+impl ErasureCleanup {
+    /// Over the erasures of a deployment.
+    #[must_use]
+    pub fn new(context: DomainContext<'_>) -> Self {
+        Self(ErasureStart::new(context))
+    }
+
+    async fn begin(&self, user: UserId, again: bool) -> Result<Erasure, Error> {
+        let start = self.0.clone();
+        let work = async move { start.begin(user, again).await };
+        self.0.mutations.run(Instant::now() + CLEANED_WITHIN, Box::pin(work)).await
+    }
+}
+
+#[async_trait]
+impl AccountCleanup for ErasureCleanup {
+    /// Nothing: messages of the user may still come in.
+    async fn clean_up(&self, _user: UserId) -> Result<Cleaned, Error> {
+        Ok(Cleaned::All)
+    }
+
+    /// Waits for the end of an erasure that began after the last message came in.
+    async fn finish(&self, user: UserId, settled: Timestamp) -> Result<Cleaned, Error> {
+        let erasure = self.begin(user, false).await?;
+        if erasure.begun >= settled {
+            return Ok(if erasure.ended { Cleaned::All } else { Cleaned::Later });
+        }
+        // An erasure that a service asked for may have left out the last messages.
+        if erasure.ended {
+            self.begin(user, true).await?;
+        }
+        Ok(Cleaned::Later)
     }
 }
 

@@ -56,6 +56,7 @@ pub use config::{DirectFrom, MessagesConfig};
 use convert::{conversation, invalid, message_to_wire, number};
 pub use deliver::{Delivery, Repeats, Resumption, StepNotes};
 pub use dialogs::{DialogRpc, Dialogs};
+pub use erasing::ErasureCleanup;
 pub use group_events::GroupEvents;
 pub use inboxes::Inboxes;
 pub use logs::Logs;

@@ -2,9 +2,7 @@
 
 use std::{ops::Deref, sync::Arc};
 
-use kith_store::ErasureStore;
-
-use super::{MessagesConfig, logs::Logs, queue::AppendQueue, sending};
+use super::{MessagesConfig, erasing::ErasureStart, logs::Logs, queue::AppendQueue, sending};
 use crate::{
     conversation::ConversationRecords,
     dialog::{DialogRecords, MarkQueue},
@@ -46,7 +44,7 @@ pub struct Messages(Arc<Parts>);
 pub struct Parts {
     pub(crate) logs: Logs,
     pub(super) queue: AppendQueue,
-    pub(super) erasures: Arc<dyn ErasureStore>,
+    pub(super) erasures: ErasureStart,
     pub(crate) conversations: ConversationRecords,
     pub(crate) dialogs: DialogRecords,
     pub(crate) marks: MarkQueue,
@@ -78,7 +76,7 @@ impl Messages {
         Self(Arc::new(Parts {
             logs: queue.logs.clone(),
             queue,
-            erasures: Arc::clone(&context.stores.erasures),
+            erasures: ErasureStart::new(context),
             marks: MarkQueue::new(context, dialogs.clone(), correspondents.members.clone()),
             conversations,
             dialogs,

@@ -57,6 +57,7 @@ impl CleanupJob {
             users: Arc::clone(&stores.strong),
             lease: Lease::new(&stores.coordination, LEASE, among, LEASE_LASTS),
             emptied: HashSet::new(),
+            settled: HashSet::new(),
         };
         Self { rounds, begun: Mutex::new(Some(begun)), task: Tasks::default() }
     }
@@ -85,6 +86,8 @@ struct Rounds {
     lease: Lease,
     /// Notes that are kept for a while though nothing is left of their users.
     emptied: HashSet<(UserId, Timestamp)>,
+    /// Notes that are kept for a last step alone.
+    settled: HashSet<(UserId, Timestamp)>,
 }
 
 impl Rounds {
@@ -121,6 +124,7 @@ impl Rounds {
         let notes = self.store.removals(NOTES_MAX).await.map_err(store_error)?;
         let all: HashSet<_> = notes.iter().copied().collect();
         self.emptied.retain(|note| all.contains(note));
+        self.settled.retain(|note| all.contains(note));
         for note in notes {
             match self.take_up(note).await {
                 Err(error) if error.reason() == Reason::StoreUnavailable => return Err(error),
@@ -141,18 +145,32 @@ impl Rounds {
         if young && self.emptied.contains(&note) {
             return Ok(());
         }
+        if self.settled.contains(&note) {
+            return self.finish(note).await;
+        }
         match self.clear(user).await? {
             Left::Later => return Ok(()),
             Left::Nothing if young => drop(self.emptied.insert(note)),
             Left::Nothing => {
-                self.ids.release_id(user, noted).await.map_err(store_error)?;
-                self.store.end_removal(user, noted).await.map_err(store_error)?;
+                self.settled.insert(note);
+                self.finish(note).await?;
             }
             // Its deletion may yet land.
             Left::User if young => {}
             Left::User => self.store.end_removal(user, noted).await.map_err(store_error)?,
         }
         Ok(())
+    }
+
+    /// Releases the id of a user of whom nothing is left, after the last step of each domain.
+    async fn finish(&self, (user, noted): (UserId, Timestamp)) -> Result<(), Error> {
+        for domain in self.domains.iter() {
+            if domain.finish(user, noted.after(SETTLED)).await? != Cleaned::All {
+                return Ok(());
+            }
+        }
+        self.ids.release_id(user, noted).await.map_err(store_error)?;
+        self.store.end_removal(user, noted).await.map_err(store_error)
     }
 
     /// Ends what is left of a deleted user.

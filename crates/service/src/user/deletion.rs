@@ -33,6 +33,15 @@ pub trait AccountCleanup: Debug + Send + Sync {
     /// # Errors
     /// What a failing store makes; it is asked again later.
     async fn clean_up(&self, user: UserId) -> Result<Cleaned, Error>;
+
+    /// Does what follows when nothing is left in any domain and nothing comes in any more, a bounded step. No write that saw the
+    /// user came in after `settled`. Is asked again until it answers [`Cleaned::All`]; until then the id is held.
+    ///
+    /// # Errors
+    /// As [`Self::clean_up`].
+    async fn finish(&self, _user: UserId, _settled: Timestamp) -> Result<Cleaned, Error> {
+        Ok(Cleaned::All)
+    }
 }
 
 /// Notes deletions, and hands them to the clean-up. Cheap to clone.

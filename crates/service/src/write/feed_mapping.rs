@@ -20,6 +20,14 @@ pub trait FeedMapping: Debug + Send + Sync {
     /// # Errors
     /// When a store that has to be asked does not answer.
     async fn dependents(&self, key: &str) -> Result<Vec<Invalidation>, FeedError>;
+
+    /// Drops what shows the record of this key apart from namespaces.
+    ///
+    /// # Errors
+    /// When what keeps it does not answer; the change is read again then.
+    async fn drop_others(&self, _key: &str) -> Result<(), FeedError> {
+        Ok(())
+    }
 }
 
 /// A mapping that needs nothing but the key.

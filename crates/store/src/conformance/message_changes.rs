@@ -302,7 +302,7 @@ pub async fn change_of_a_missing_message_adds_no_event(stores: Stores) {
     assert_eq!(change(&stores, &recall(1)).await, Changed::Missing);
     assert_eq!(end(&stores, log_of(9)).await, 0);
     fill(&stores, log_of(9), &batch("m", 100)).await;
-    for missing in [101, 200, 9_999] {
+    for missing in [-1, 0, 101, 200, 9_999] {
         assert_eq!(change(&stores, &recall(missing)).await, Changed::Missing);
         assert_eq!(change(&stores, &edit(missing, 0, "edited")).await, Changed::Missing);
     }

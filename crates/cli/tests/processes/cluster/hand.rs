@@ -55,9 +55,20 @@ pub(crate) fn insert(database: &str, user: &[u8]) {
     assert!(contains(&answer, &element(16, "n", &1_i32.to_le_bytes())), "nothing was inserted");
 }
 
+/// Sets the body of one message of the first document of a conversation, and nothing else. `place`: 0 is the first message.
+pub(crate) fn set_body(database: &str, conversation: &str, place: usize, body: &str) {
+    let id = inner(3, "_id", &document(&[string("c", conversation), number("d", 0)]));
+    let length = u32::try_from(body.len()).unwrap().to_le_bytes();
+    let body = element(5, &format!("m.{place}.b"), &[&length[..], &[0], body.as_bytes()].concat());
+    update_one(database, "messages", &document(&[id]), &[inner(3, "$set", &document(&[body]))]);
+}
+
 fn update(database: &str, collection: &str, id: i64, change: &[Vec<u8>]) {
-    let query = document(&[number("_id", id)]);
-    let update = document(&[inner(3, "q", &query), inner(3, "u", &document(change))]);
+    update_one(database, collection, &document(&[number("_id", id)]), change);
+}
+
+fn update_one(database: &str, collection: &str, query: &[u8], change: &[Vec<u8>]) {
+    let update = document(&[inner(3, "q", query), inner(3, "u", &document(change))]);
     let updates = document(&[inner(3, "0", &update)]);
     let command =
         document(&[string("update", collection), inner(4, "updates", &updates), string("$db", database)]);

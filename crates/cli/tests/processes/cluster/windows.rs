@@ -10,6 +10,7 @@ use kith_server::config::Config;
 use tonic::{Request, transport::Channel};
 
 use crate::cluster::{
+    hand::set_body,
     redis::Redis,
     site::{Peer, Site, until, variable},
 };
@@ -170,6 +171,40 @@ async fn messages_are_sent_and_read_while_redis_is_gone_and_after_it_is_back() {
         peer.until_following().await;
     }
     exchange(20).await;
+    a.stop().await;
+    b.stop().await;
+}
+
+/// What a change by hand is seen within.
+const SEEN_WITHIN: Duration = Duration::from_secs(11);
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs MongoDB: run cargo xtask test"]
+async fn message_that_is_changed_by_hand_is_read_on_every_node() {
+    let site = Site::in_redis_of_tests();
+    let (a, b) = pair(site.clone()).await;
+    let talk = Talk::begin(&a).await;
+    for number in 1..=120_i64 {
+        talk.say(&a, &number.to_string()).await;
+    }
+    // The first one is read from a document in memory, the others from the window.
+    for (seq, body) in [(5, "in memory"), (60, "in Redis"), (60, "again")] {
+        let place = usize::try_from(seq).unwrap() - 1;
+        // Each node has copies of all.
+        for node in [&a, &b] {
+            until(Duration::from_secs(5), async || {
+                let before = hits(node).await;
+                talk.read(node, 0).await;
+                hits(node).await > before
+            })
+            .await;
+        }
+        set_body(&site.database, &talk.id(), place, body);
+        until(SEEN_WITHIN, async || {
+            talk.read(&a, seq).await[0] == body && talk.read(&b, seq).await[0] == body
+        })
+        .await;
+    }
     a.stop().await;
     b.stop().await;
 }

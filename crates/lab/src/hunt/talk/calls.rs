@@ -194,12 +194,13 @@ pub(super) fn number(wire: i64) -> Result<u64, Status> {
     u64::try_from(wire).map_err(|_: TryFromIntError| Status::internal("a number below 0"))
 }
 
-/// A result does not say whether the message may have been stored.
 fn not_sent(error: &ResultError) -> SendOutcome {
     let code = Code::from(error.code);
-    let may_be_stored = matches!(
-        code,
-        Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled | Code::Internal | Code::Unknown
-    );
+    let is_certain = error.metadata.get("outcome").is_some_and(|outcome| outcome == "not_applied");
+    let may_be_stored = !is_certain
+        && matches!(
+            code,
+            Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled | Code::Internal | Code::Unknown
+        );
     if may_be_stored { SendOutcome::Open(name_of(code)) } else { SendOutcome::Refused(name_of(code)) }
 }

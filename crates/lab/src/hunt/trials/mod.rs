@@ -3,17 +3,20 @@
 
 mod aged;
 mod alone;
+mod answered;
 mod balanced;
 mod blocked;
 mod by_hand;
 mod callers;
 mod counted;
 mod decided;
+mod erased;
 mod flooder;
 mod online;
 mod orphaned;
 mod overload;
 mod raw;
+mod recalled;
 mod removed;
 mod rolling;
 mod shared_redis;
@@ -50,16 +53,18 @@ enum Kind {
     Strict(About, Fault),
     Orphaned,
     Decided,
+    Erased,
     Online(Loss),
     Dropped,
     Forbidden,
     ByHand,
     Counted,
+    Recalled,
     Removed,
 }
 
 /// All rows of this kind, in the order of their names.
-pub const TRIALS: [Trial; 23] = [
+pub const TRIALS: [Trial; 25] = [
     Trial { name: "F35a", what: "ten times the reads that the store bears", kind: Kind::Reads },
     Trial { name: "F35b", what: "ten times the writes that the store bears", kind: Kind::Writes },
     Trial { name: "F36", what: "one caller floods", kind: Kind::Flooder },
@@ -143,9 +148,19 @@ pub const TRIALS: [Trial; 23] = [
     },
     Trial { name: "F58", what: "relations are counted right after they change", kind: Kind::Counted },
     Trial {
+        name: "F61",
+        what: "messages are recalled and edited on one node and read on the others at once, while nodes are cut from Redis or paused",
+        kind: Kind::Recalled,
+    },
+    Trial {
         name: "F62",
         what: "members are removed while their groups talk, and come back",
         kind: Kind::Removed,
+    },
+    Trial {
+        name: "F63",
+        what: "the messages of a user are erased, and the node that does it is killed midway",
+        kind: Kind::Erased,
     },
 ];
 
@@ -206,8 +221,10 @@ impl Trial {
             Kind::Strict(..)
                 | Kind::Orphaned
                 | Kind::Decided
+                | Kind::Erased
                 | Kind::Online(_)
                 | Kind::Counted
+                | Kind::Recalled
                 | Kind::Removed
         )
     }
@@ -226,11 +243,13 @@ impl Trial {
             Kind::Strict(about, fault) => Box::pin(strict::run(plan, sizes, about, fault)).await,
             Kind::Orphaned => Box::pin(orphaned::run(plan, sizes)).await,
             Kind::Decided => Box::pin(decided::run(plan, sizes)).await,
+            Kind::Erased => Box::pin(erased::run(plan, sizes)).await,
             Kind::Online(loss) => Box::pin(online::run(plan, sizes, loss)).await,
             Kind::Dropped => Box::pin(shared_redis::dropped(plan, sizes)).await,
             Kind::Forbidden => Box::pin(shared_redis::forbidden(plan, sizes)).await,
             Kind::ByHand => Box::pin(by_hand::run(plan, sizes)).await,
             Kind::Counted => Box::pin(counted::run(plan, sizes)).await,
+            Kind::Recalled => Box::pin(recalled::run(plan, sizes)).await,
             Kind::Removed => Box::pin(removed::run(plan, sizes)).await,
         };
         let figures = figures.with_context(|| format!("{}: {}", self.name, self.what))?;

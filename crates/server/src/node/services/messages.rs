@@ -10,9 +10,10 @@ use kith_service::{
     domain_context::DomainContext,
     group::members::Roles,
     message::{
-        AppendQueue, Correspondents, Delivery, GroupEvents, Inboxes, Logs, Messages, Records, StepNotes,
-        documents,
+        AppendQueue, Correspondents, Delivery, ErasureCleanup, GroupEvents, Inboxes, Logs, Messages, Records,
+        StepNotes, documents,
     },
+    user::AccountCleanup,
 };
 
 use super::{Domains, caches::cache_defaults};
@@ -30,10 +31,8 @@ pub(super) fn records(context: DomainContext<'_>, config: &Config) -> Records {
 /// The messages, the last ones of each conversation in windows where nodes share a Redis.
 fn logs(context: DomainContext<'_>, config: &Config, cluster: Option<&Cluster>) -> Logs {
     let (store, limits) = (&context.stores.messages, config.messages.windows());
-    let windows = match cluster {
-        Some(cluster) => cluster.windows(Arc::clone(store), limits),
-        None => Windows::none(Arc::clone(store), Arc::new(SystemClock::new()), limits),
-    };
+    let none = || Windows::none(Arc::clone(store), Arc::new(SystemClock::new()), limits);
+    let windows = cluster.map_or_else(none, |cluster| cluster.windows().clone());
     Logs::new(Arc::clone(store), context.tiers, documents::cache::policy(&cache_defaults(config)), windows)
 }
 
@@ -83,6 +82,15 @@ pub(super) fn group_events(queue: &AppendQueue, config: &Config) -> Option<Arc<G
     // A call that changes members answers in time also when its event takes long.
     let wait = config.limits.write_answer / 4;
     config.messages.events.then(|| Arc::new(GroupEvents::new(queue.clone(), wait)))
+}
+
+/// What erases the messages of deleted users; `None`: it is configured not to.
+pub(super) fn erasure_cleanup(
+    context: DomainContext<'_>,
+    config: &Config,
+) -> Option<Arc<dyn AccountCleanup>> {
+    let cleanup = || -> Arc<dyn AccountCleanup> { Arc::new(ErasureCleanup::new(context)) };
+    config.messages.erase_on_delete.then(cleanup)
 }
 
 pub(super) fn messages(

@@ -11,6 +11,7 @@ mod users;
 use std::{num::NonZeroU32, sync::Arc, time::Duration};
 
 use kith_cache::Node;
+use kith_delivery::Windows;
 use kith_proto::{
     admin::v1::admin_service_server::AdminServiceServer,
     application::v1::application_service_server::ApplicationServiceServer,
@@ -88,8 +89,8 @@ pub struct Services {
     pub(crate) cluster: Option<Arc<Cluster>>,
     /// What looks whether they see what is written here.
     pub(crate) observer: Option<Observer>,
-    /// What ends what domains keep of deleted users.
-    pub(crate) cleanup: CleanupJob,
+    /// What ends what domains keep of deleted users. Does nothing until it is started.
+    pub cleanup: CleanupJob,
     /// What keeps presence beside the calls.
     pub(crate) presence: Background,
     /// What brings about what was accepted on a node that died.
@@ -212,13 +213,13 @@ macro_rules! compressed {
 }
 
 /// What changes in the store mean for the copies of each domain.
-pub(crate) fn feed_mappings(stores: &Stores) -> Arc<[Arc<dyn FeedMapping>]> {
+pub(crate) fn feed_mappings(stores: &Stores, windows: &Windows) -> Arc<[Arc<dyn FeedMapping>]> {
     let mut all = user::feed_mappings();
     all.extend(group::feed_mappings(stores));
     all.extend(relation::feed_mappings());
     all.extend(conversation::feed_mappings());
     all.extend(dialog::feed_mappings());
-    all.extend(documents::feed_mappings());
+    all.extend(documents::feed_mappings(windows.clone()));
     all.into()
 }
 
@@ -278,7 +279,7 @@ async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> 
     let resumption = Resumption::new(stores, delivery.clone(), among);
     let (receivers, repeats) = (Receivers::new(&receiving), Repeats::new(delivery));
     let unfinished = application::Janitor::new(stores, applications.clone(), among);
-    let cleaned: Vec<Arc<dyn AccountCleanup>> = vec![
+    let mut cleaned: Vec<Arc<dyn AccountCleanup>> = vec![
         Arc::new(upkeep.clone()),
         Arc::new(domains.members.clone()),
         Arc::new(closing),
@@ -286,6 +287,7 @@ async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> 
         // After the members: the end of a log is that of a user who is no member any more.
         Arc::new(dialog_cleanup),
     ];
+    cleaned.extend(messages::erasure_cleanup(context, config));
     let cleanup = CleanupJob::new(stores, cleaned, deleted, among);
 
     let place = place(stores, &tiers, cluster.as_ref(), observer.as_ref());

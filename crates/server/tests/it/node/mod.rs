@@ -8,7 +8,7 @@
     reason = "every test file uses a part; a test may panic"
 )]
 
-mod lent_keyspace;
+pub mod lent_keyspace;
 
 use std::{
     collections::BTreeMap,
@@ -184,7 +184,8 @@ async fn keyspace_of(config: &mut Config) -> Option<LentKeyspace> {
     Some(keyspace)
 }
 
-fn variable(wanted: &str) -> Option<String> {
+/// A variable of the environment.
+pub fn variable(wanted: &str) -> Option<String> {
     std::env::vars().find(|(name, _)| name == wanted).map(|(_, value)| value)
 }
 

@@ -22,6 +22,7 @@ pub struct Sent {
     pub silent: bool,
     pub mentions: Vec<i64>,
     pub mention_all: bool,
+    pub recalled: bool,
     pub time: prost_types::Timestamp,
 }
 
@@ -53,6 +54,12 @@ pub struct Log {
 }
 
 impl Log {
+    /// Whether a service can recall the message with this number, and nothing has done so.
+    pub fn is_whole(&self, seq: i64) -> bool {
+        let message = usize::try_from(seq - 1).ok().and_then(|place| self.messages.get(place));
+        seq >= self.min && message.is_some_and(|sent| sent.sender != 0 && !sent.recalled)
+    }
+
     pub fn end(&self) -> i64 {
         i64::try_from(self.messages.len()).unwrap()
     }
@@ -108,7 +115,7 @@ impl Model {
         self.logs.insert(id.to_owned(), Log { users, ..Log::default() });
     }
 
-    /// The event that the last change of members of a group has posted.
+    /// The event that the last change of members of a group, or of a message, has posted.
     pub async fn event(&mut self, node: &TestNode, id: &str) {
         let log = self.logs.get_mut(id).unwrap();
         let request = PullBySeqsRequest {
@@ -119,7 +126,8 @@ impl Model {
         let found = node.messages().pull_by_seqs(request).await.unwrap().into_inner().messages.remove(0);
         assert!(found.event.is_some(), "{found:?}");
         let (mentions, time) = (Vec::new(), found.send_time.unwrap());
-        log.messages.push(Sent { sender: 0, silent: true, mentions, mention_all: false, time });
+        let (sender, silent, mention_all, recalled) = (0, true, false, false);
+        log.messages.push(Sent { sender, silent, mentions, mention_all, recalled, time });
     }
 
     /// A direct conversation: one stay.
@@ -155,7 +163,7 @@ impl Model {
         let log = &self.logs[id];
         let counts = |(seq, sent): (i64, &Sent)| {
             let within = min <= seq && seq <= max && seq > log.users[&user].read_seq;
-            (within && sent.sender != user && !sent.silent).then_some(seq)
+            (within && sent.sender != user && !sent.silent && !sent.recalled).then_some(seq)
         };
         (1..).zip(&log.messages).filter_map(counts).collect()
     }

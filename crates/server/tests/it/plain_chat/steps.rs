@@ -2,7 +2,7 @@
 
 use kith_proto::{
     member::v1::JoinRequest,
-    message::v1::{SendMessageRequest, send_message_request::To},
+    message::v1::{RecallMessageRequest, SendMessageRequest, send_message_request::To},
 };
 use rand::{Rng as _, rngs::StdRng};
 
@@ -29,6 +29,7 @@ pub enum What {
     Clear,
     See(Option<i64>, Option<i64>),
     Trim(i64),
+    Recall(i64),
 }
 
 /// A step of one user in one conversation.
@@ -61,11 +62,12 @@ impl Step {
             84..88 => What::Pin(random.random_bool(0.5)),
             88..92 => What::Hide,
             92..94 => What::Clear,
-            94..98 => {
+            94..96 => {
                 let mut bound = |seq: i64| random.random_bool(0.5).then_some(seq);
                 What::See(bound(low.max(1)), bound(high))
             }
-            _ => What::Trim(one.min(low + 3).max(1)),
+            96..98 => What::Trim(one.min(low + 3).max(1)),
+            _ => What::Recall(one),
         };
         Self { user, id, what }
     }
@@ -82,6 +84,8 @@ impl Step {
                 let log = model.logs.get_mut(id).unwrap();
                 log.min = log.min.max(min);
             }
+            What::Recall(seq) if !model.logs[id].is_whole(*seq) => {}
+            What::Recall(seq) => self.recall(*seq, node, model).await,
             _ if model.range(*user, id).is_none() => {}
             What::Mark(seq) | What::Hidden(seq) if *seq == 0 => {}
             What::Ranges(ranges) if ranges[0].0 == 0 => {}
@@ -124,7 +128,9 @@ impl Step {
                 set_range(node, *user, id, *min, *max).await;
                 (kept.min, kept.max) = (*min, *max);
             }
-            What::Send { .. } | What::Come | What::Go | What::Trim(_) => unreachable!("made elsewhere"),
+            What::Send { .. } | What::Come | What::Go | What::Trim(_) | What::Recall(_) => {
+                unreachable!("made elsewhere")
+            }
         }
     }
 
@@ -148,8 +154,19 @@ impl Step {
             kept.mark(1, sent.seq);
         }
         let (mentions, time) = (mentions.clone(), sent.send_time.unwrap());
-        log.messages.push(Sent { sender: *user, silent: *silent, mentions, mention_all: *mention_all, time });
+        let (silent, mention_all) = (*silent, *mention_all);
+        log.messages.push(Sent { sender: *user, silent, mentions, mention_all, recalled: false, time });
         assert_eq!(sent.seq, log.end());
+    }
+
+    /// As a service.
+    async fn recall(&self, seq: i64, node: &TestNode, model: &mut Model) {
+        let request =
+            RecallMessageRequest { conversation_id: self.id.clone(), seq, ..RecallMessageRequest::default() };
+        node.messages().recall_message(request).await.unwrap();
+        let place = usize::try_from(seq - 1).unwrap();
+        model.logs.get_mut(&self.id).unwrap().messages[place].recalled = true;
+        model.event(node, &self.id).await;
     }
 
     async fn come(&self, node: &TestNode, model: &mut Model) {

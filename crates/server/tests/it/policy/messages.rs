@@ -278,7 +278,11 @@ async fn muted_member_sends_nothing_until_the_mute_ends() {
         mute(&node, group, muted, Some(4_000_000_000)).await;
         assert_muted(say(&node, muted, To::GroupId(group), "hi").await, 4_000_000_000);
         let for_it = SendMessageRequest { sender_id: muted, ..text(To::GroupId(group), "hi") };
+        let in_a_batch = BatchSendRequest { messages: vec![for_it.clone()] };
         assert_muted(send_as_service(&node, for_it).await.map(|sent| sent.seq), 4_000_000_000);
+        let result = node.messages().batch_send(in_a_batch).await.unwrap().into_inner().results.remove(0);
+        let Some(send_result::Result::Error(error)) = result.result else { panic!("{result:?}") };
+        assert_eq!(error.metadata["until"], Timestamp { seconds: 4_000_000_000, nanos: 0 }.to_string());
         mute(&node, group, muted, Some(1_000)).await;
         say(&node, muted, To::GroupId(group), "over").await.unwrap();
         mute(&node, group, muted, None).await;

@@ -46,10 +46,7 @@ impl Dialogs {
         context: WriteContext,
     ) -> Result<Committed<Dialog>, Error> {
         self.bounds(key).await?;
-        let write = context.write(&self.hasher).await?;
-        let written = self.messages.dialogs.change(key, patch, write, context.deadline).await?;
-        self.notes.dialog_changed(key, written.record.read.read_seq());
-        Ok(written)
+        self.write(key, patch, context).await
     }
 
     /// Leaves a conversation out of the list of a user until a message comes after those that it has.
@@ -61,9 +58,9 @@ impl Dialogs {
         key: DialogKey,
         context: WriteContext,
     ) -> Result<Committed<Dialog>, Error> {
-        let end = self.messages.logs.strong_end(key.conversation).await?;
+        let end = self.end(key).await?;
         let patch = DialogPatch { hidden_seq: Some(Some(end)), ..DialogPatch::default() };
-        self.change(key, patch, context).await
+        self.write(key, patch, context).await
     }
 
     /// Hides the messages that a conversation has from a user.
@@ -75,9 +72,9 @@ impl Dialogs {
         key: DialogKey,
         context: WriteContext,
     ) -> Result<Committed<Dialog>, Error> {
-        let end = self.messages.logs.strong_end(key.conversation).await?;
+        let end = self.end(key).await?;
         let patch = DialogPatch { min_seq: Some(MinSeq::Raise(end + 1)), ..DialogPatch::default() };
-        self.change(key, patch, context).await
+        self.write(key, patch, context).await
     }
 
     /// Hides the messages of a conversation below a number from all users. Strongly consistent.
@@ -97,6 +94,28 @@ impl Dialogs {
         let records = self.messages.conversations.clone();
         let work = Box::pin(async move { records.raise_min_seq(id, min_seq, true).await });
         self.messages.mutations.call(call.deadline, work).await
+    }
+
+    /// The end of the log of a conversation, for a user who may read it.
+    ///
+    /// # Errors
+    /// NOT_FOUND, or what a failing store makes.
+    async fn end(&self, key: DialogKey) -> Result<Seq, Error> {
+        // The read is the most expensive one that there is: a user who may not read the conversation must not cause it.
+        self.bounds(key).await?;
+        self.messages.logs.strong_end(key.conversation).await
+    }
+
+    async fn write(
+        &self,
+        key: DialogKey,
+        patch: DialogPatch,
+        context: WriteContext,
+    ) -> Result<Committed<Dialog>, Error> {
+        let write = context.write(&self.hasher).await?;
+        let written = self.messages.dialogs.change(key, patch, write, context.deadline).await?;
+        self.notes.dialog_changed(key, written.record.read.read_seq());
+        Ok(written)
     }
 
     async fn may_trim(&self, id: ConversationId, principal: Principal) -> Result<(), Error> {

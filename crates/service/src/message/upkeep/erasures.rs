@@ -118,6 +118,8 @@ impl Erasures {
     /// Looks at some documents of a conversation. False: another node goes on with the erasure.
     async fn look_at(&mut self, conversation: ConversationId, erasure: &mut Erasure) -> Result<bool, Error> {
         let (user, from) = (erasure.user, erasure.place.from);
+        // Only the present primary answers this. A deposed one could lack the last messages, which were sent before the call.
+        self.queue.logs.strong_end(conversation).await?;
         let search = self.store.documents_sent_by(conversation, user, from).await;
         let SentDocuments { firsts, next } = search.map_err(store_error)?;
         for first in firsts {

@@ -70,10 +70,15 @@ pub(super) static WATCHED: [Watched; 5] = [
             FeedRecord::Document(key) => Some(document_id(key.conversation, key.document).into()),
             _ => None,
         },
-        operations: &["update"],
+        operations: &["update", "replace"],
         // Appends leave the version as it is, so that their texts never reach a reader of the stream.
         only: Some(|| {
-            doc! { "operationType": "update", "updateDescription.updatedFields.v": { "$exists": true } }
+            doc! { "$or": [
+                { "operationType": "update", "updateDescription.updatedFields.v": { "$exists": true } },
+                // By hand.
+                { "operationType": "update", "$expr": is_within_messages() },
+                { "operationType": "replace" },
+            ] }
         }),
     },
 ];
@@ -104,6 +109,16 @@ pub(super) fn pipeline() -> [Document; 2] {
         "touched": { "$add": [{ "$size": { "$objectToArray": updated } }, { "$size": cut }] },
     } };
     [seen, told]
+}
+
+/// Whether an update changed a part of a message. Appends add whole ones, or set all.
+fn is_within_messages() -> Document {
+    let updated = doc! { "$objectToArray": { "$ifNull": ["$updateDescription.updatedFields", {}] } };
+    let updated = doc! { "$map": { "input": updated, "in": "$$this.k" } };
+    let removed = doc! { "$ifNull": ["$updateDescription.removedFields", []] };
+    let is_within = doc! { "$regexMatch": { "input": "$$this", "regex": r"^m\.[0-9]+\." } };
+    let fields = doc! { "$concatArrays": [updated, removed] };
+    doc! { "$anyElementTrue": [{ "$map": { "input": fields, "in": is_within } }] }
 }
 
 /// The events that are about these collections, or about all.
@@ -368,8 +383,11 @@ mod tests {
         let names = ["users", "groups", "dialogs", "conversations", "messages"];
         let mut expected: Vec<Document> = names[..4].iter().map(|name| doc! { "ns.coll": *name }).collect();
         let ends = doc! { "operationType": { "$in": ["drop", "rename"] } };
-        let changes =
-            doc! { "operationType": "update", "updateDescription.updatedFields.v": { "$exists": true } };
+        let changes = doc! { "$or": [
+            { "operationType": "update", "updateDescription.updatedFields.v": { "$exists": true } },
+            { "operationType": "update", "$expr": is_within_messages() },
+            { "operationType": "replace" },
+        ] };
         expected.push(doc! { "ns.coll": "messages", "$or": [ends, changes] });
         expected.push(doc! { "to.coll": { "$in": names.to_vec() } });
         expected.push(doc! { "operationType": { "$in": ["dropDatabase", "invalidate"] } });

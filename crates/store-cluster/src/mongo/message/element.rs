@@ -131,13 +131,14 @@ pub(super) fn has_content_of(element: &RawDocument, sender: UserId) -> Result<bo
     Ok(is_message && number_in(element, "f")? == Some(sender.get()) && hash(element)?.is_some())
 }
 
-/// The update that removes the contents of a sender from a document, and raises its version; and what its array filters are.
-pub(super) fn erasing(sender: UserId, now: Timestamp) -> (Document, Vec<Document>) {
+/// The update that removes the contents of a sender from a document, and raises its version; and what its array filters are. The change
+/// feed takes an update of `v` that leaves `u` as it was for a change by hand.
+pub(super) fn erasing(sender: UserId, now: Timestamp, nonce: i64) -> (Document, Vec<Document>) {
     let content = ["b", "ct", "a", "i", "h"].map(|field| (format!("m.$[all].{field}"), Bson::from("")));
     let update = doc! {
         "$unset": content.into_iter().collect::<Document>(),
         "$bit": { "m.$[all].x": { "and": !MENTIONS_ALL } },
-        "$set": { "m.$[unrecalled].r": { "by": RecalledBy::Erasure.number(), "t": now.0 } },
+        "$set": { "u": nonce, "m.$[unrecalled].r": { "by": RecalledBy::Erasure.number(), "t": now.0 } },
         "$inc": { "v": 1_i64 },
     };
     let mut unrecalled = content_of(sender, |field| format!("unrecalled.{field}"));

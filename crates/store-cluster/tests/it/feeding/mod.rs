@@ -7,6 +7,7 @@ mod dialogs;
 mod leased;
 mod lost;
 mod marks;
+mod messages;
 mod proxy;
 mod writes;
 

@@ -3,26 +3,22 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use anyhow::{Context as _, Result, bail};
-use futures::future::{BoxFuture, FutureExt as _};
+use futures::future::FutureExt as _;
 use kith_proto::{
     group::v1::{CreateGroupRequest, Group, group_service_client::GroupServiceClient},
     member::v1::{AddMembersRequest, RemoveMembersRequest, member_service_client::MemberServiceClient},
 };
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
-use tonic::{Code, Status, transport::Channel};
 
 use super::{Asked, Desk, SEATS, Wrong};
 use crate::{
-    checker::of_a_disturbance,
     history::{Draft, Logged, MessageOutcome, MessageRequest, SendOutcome},
-    hunt::calls::{failed, within},
+    hunt::{calls::within, trials::answered::until_answered},
 };
 
 /// After a call that failed, and after one that was refused to a user who is not in.
 const PAUSE: Duration = Duration::from_millis(20);
-/// A change of members is sent so often until it is answered.
-const TRIES: usize = 200;
 /// A send of unknown outcome may still be stored so long after it was given up.
 const LATE: Duration = Duration::from_secs(15);
 
@@ -196,25 +192,6 @@ impl Absence {
         let over = if sent.is_open { sent.ended + LATE } else { sent.ended };
         self.from < sent.began && self.until.is_none_or(|until| over < until)
     }
-}
-
-/// Sends a call to one node after the other until one answers it.
-async fn until_answered(
-    nodes: &[Channel],
-    first: usize,
-    send: impl Fn(Channel) -> BoxFuture<'static, Result<(), Status>> + Send + Sync,
-) -> Result<()> {
-    let mut last = None;
-    for node in nodes.iter().cycle().skip(first).take(TRIES) {
-        match send(node.clone()).await {
-            Ok(()) => return Ok(()),
-            Err(status) if status.code() == Code::AlreadyExists => return Ok(()),
-            Err(status) if of_a_disturbance(&failed(&status, false).0) => last = Some(status),
-            Err(status) => return Err(status.into()),
-        }
-        sleep(PAUSE).await;
-    }
-    bail!("no node answers; the last answer: {last:?}")
 }
 
 #[cfg(test)]
