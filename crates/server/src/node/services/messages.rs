@@ -6,21 +6,87 @@ use kith_cache::SystemClock;
 use kith_delivery::{InboxKeeper, MemoryInboxes, NodeName, Windows};
 use kith_service::{
     conversation::{self, ConversationRecords},
-    dialog::{self, DialogRecords},
+    dialog::{self, DialogCleanup, DialogRecords},
     domain_context::DomainContext,
     group::members::Roles,
     message::{
-        AppendQueue, Correspondents, Delivery, ErasureCleanup, GroupEvents, Inboxes, Logs, Messages, Records,
-        StepNotes, documents,
+        AppendQueue, Correspondents, Delivery, Dialogs, ErasureCleanup, GroupEvents, Inboxes, Logs,
+        MessageUpkeep, Messages, Notes, Receivers, Receiving, Records, Repeats, Resumption, StepNotes,
+        documents,
     },
-    user::AccountCleanup,
+    rpc::page_token::PageTokens,
+    user::{AccountCleanup, Users},
 };
 
-use super::{Domains, caches::cache_defaults};
+use super::{Domains, caches::cache_defaults, groups};
 use crate::{cluster::Cluster, config::Config};
 
+/// What appends messages and delivers them. Domains below messages use it.
+pub(super) struct Sending {
+    pub(super) queue: AppendQueue,
+    pub(super) notes: Notes,
+    pub(super) roles: Roles,
+    pub(super) records: Records,
+    delivery: Delivery,
+}
+
+/// Messages and dialogs, and what works beside their calls.
+pub(super) struct Talk {
+    pub(super) messages: Messages,
+    pub(super) dialogs: Dialogs,
+    pub(super) receiving: Receiving,
+    pub(super) upkeep: MessageUpkeep,
+    pub(super) dialog_cleanup: DialogCleanup,
+    pub(super) repeats: Repeats,
+    pub(super) resumption: Resumption,
+    pub(super) receivers: Receivers,
+}
+
+/// `node_id` is another one for each start.
+pub(super) fn sending(
+    context: DomainContext<'_>,
+    config: &Config,
+    cluster: Option<&Cluster>,
+    node_id: &str,
+    users: &Users,
+) -> Sending {
+    let inboxes = inboxes(config, cluster, node_id);
+    let (notes, roles) = (Notes::new(inboxes.clone()), groups::roles(context, config, users));
+    let delivery = delivery(context, config, cluster, inboxes, roles.clone());
+    let queue = AppendQueue::new(logs(context, config, cluster), context.mutations.clone(), &config.messages)
+        .delivering(delivery.clone());
+    Sending { queue, notes, roles, records: records(context, config), delivery }
+}
+
+/// `among`: the name of this node among others, if there may be some.
+pub(super) fn talk(
+    context: DomainContext<'_>,
+    config: &Config,
+    sending: Sending,
+    domains: &Domains,
+    among: Option<&str>,
+    pages: &PageTokens,
+) -> Talk {
+    let Sending { queue, notes, records, delivery, .. } = sending;
+    let upkeep = MessageUpkeep::new(context, &records.conversations, queue.clone(), &config.messages, among);
+    let dialog_cleanup = DialogCleanup::new(context, records.dialogs.clone());
+    let correspondents = Correspondents {
+        users: domains.users.clone(),
+        members: domains.members.clone(),
+        follows: domains.follows.clone(),
+        blocks: domains.blocks.clone(),
+    };
+    let messages = Messages::new(context, queue, correspondents, records, config.messages);
+    let dialogs = Dialogs::new(context, messages.clone(), notes);
+    let receiving = Receiving::new(dialogs.clone(), messages.clone(), delivery.clone(), pages.clone());
+    let (receivers, resumption) =
+        (Receivers::new(&receiving), Resumption::new(context.stores, delivery.clone(), among));
+    let repeats = Repeats::new(delivery);
+    Talk { messages, dialogs, receiving, upkeep, dialog_cleanup, repeats, resumption, receivers }
+}
+
 /// What is kept of conversations besides their messages.
-pub(super) fn records(context: DomainContext<'_>, config: &Config) -> Records {
+fn records(context: DomainContext<'_>, config: &Config) -> Records {
     let defaults = cache_defaults(config);
     Records {
         conversations: ConversationRecords::new(context, conversation::cache::policy(&defaults)),
@@ -38,7 +104,7 @@ fn logs(context: DomainContext<'_>, config: &Config, cluster: Option<&Cluster>) 
 
 /// The inboxes of all users: in Redis where nodes share one, else in the memory of this node. `node_id` is another one for each
 /// start.
-pub(super) fn inboxes(config: &Config, cluster: Option<&Cluster>, node_id: &str) -> Inboxes {
+fn inboxes(config: &Config, cluster: Option<&Cluster>, node_id: &str) -> Inboxes {
     let limits = config.messages.inboxes();
     let keeper: Arc<dyn InboxKeeper> = match cluster {
         Some(cluster) => cluster.inboxes(limits),
@@ -53,7 +119,7 @@ fn node_name(node_id: &str) -> NodeName {
 }
 
 /// What brings messages to inboxes.
-pub(super) fn delivery(
+fn delivery(
     context: DomainContext<'_>,
     config: &Config,
     cluster: Option<&Cluster>,
@@ -64,17 +130,6 @@ pub(super) fn delivery(
     let notes = cluster
         .and_then(|cluster| Some(StepNotes::new(cluster.fan_out_notes()?, node_name(&cluster.card().id))));
     Delivery::new(inboxes, messages.inboxes(), roles, members, messages.fan_out_members_max, notes)
-}
-
-/// The appends of this node.
-pub(super) fn append_queue(
-    context: DomainContext<'_>,
-    config: &Config,
-    cluster: Option<&Cluster>,
-    delivery: Delivery,
-) -> AppendQueue {
-    let logs = logs(context, config, cluster);
-    AppendQueue::new(logs, context.mutations.clone(), &config.messages).delivering(delivery)
 }
 
 /// What posts events of groups; `None`: it is configured not to.
@@ -91,20 +146,4 @@ pub(super) fn erasure_cleanup(
 ) -> Option<Arc<dyn AccountCleanup>> {
     let cleanup = || -> Arc<dyn AccountCleanup> { Arc::new(ErasureCleanup::new(context)) };
     config.messages.erase_on_delete.then(cleanup)
-}
-
-pub(super) fn messages(
-    context: DomainContext<'_>,
-    config: &Config,
-    queue: AppendQueue,
-    records: Records,
-    domains: &Domains,
-) -> Messages {
-    let correspondents = Correspondents {
-        users: domains.users.clone(),
-        members: domains.members.clone(),
-        follows: domains.follows.clone(),
-        blocks: domains.blocks.clone(),
-    };
-    Messages::new(context, queue, correspondents, records, config.messages)
 }

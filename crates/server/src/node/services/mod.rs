@@ -25,16 +25,15 @@ use kith_proto::{
 };
 use kith_service::{
     application::{self, ApplicationRpc, Applications, Closing},
-    conversation,
-    dialog::{self, DialogCleanup},
+    conversation, dialog,
     domain_context::DomainContext,
     group::{
         self, GroupRpc, Groups,
         members::{MemberRpc, Members},
     },
     message::{
-        DialogRpc, Dialogs, MessageRpc, MessageUpkeep, Messages, Notes, ReceiveRpc, Receivers, Receiving,
-        Repeats, Resumption, documents,
+        DialogRpc, Dialogs, MessageRpc, MessageUpkeep, Messages, ReceiveRpc, Receivers, Receiving, Repeats,
+        Resumption, documents,
     },
     presence::{Background, PresenceRpc},
     relation::{self, Blocks, Follows, RelationRpc, Upkeep},
@@ -241,26 +240,17 @@ async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> 
     let users = users::users(context, config, deletions);
     let closing = Closing::new(stores, mutations.clone(), config.applications);
     let (moves, moved) = kith_service::presence::moves(config.presence.fan_out_wait);
-    let inboxes = messages::inboxes(config, cluster.as_deref(), &facts.node_id);
-    let notes = Notes::new(inboxes.clone());
-    let roles = groups::roles(context, config, &users);
-    let delivery = messages::delivery(context, config, cluster.as_deref(), inboxes, roles.clone());
-    let queue = messages::append_queue(context, config, cluster.as_deref(), delivery.clone());
+    let sending = messages::sending(context, config, cluster.as_deref(), &facts.node_id, &users);
     let listeners = groups::Listeners {
-        members: vec![Arc::new(moves), Arc::new(closing.clone()), Arc::new(notes.clone())],
-        events: messages::group_events(&queue, config),
+        members: vec![Arc::new(moves), Arc::new(closing.clone()), Arc::new(sending.notes.clone())],
+        events: messages::group_events(&sending.queue, config),
     };
     let codes = groups::invite_codes(stores, config).await?;
-    let records = messages::records(context, config);
-    let (groups, members) = groups::groups_and_members(
-        context,
-        config,
-        (&users, roles),
-        &records.conversations,
-        codes,
-        listeners,
-    );
-    let (follows, blocks) = relations::follows_and_blocks(context, config, &users, &closing, &notes);
+    let below = (&users, sending.roles.clone());
+    let conversations = &sending.records.conversations;
+    let (groups, members) =
+        groups::groups_and_members(context, config, below, conversations, codes, listeners);
+    let (follows, blocks) = relations::follows_and_blocks(context, config, &users, &closing, &sending.notes);
     let upkeep = Upkeep::new(stores, &tiers, &follows, &blocks);
     let domains = Domains { users, groups, members, follows, blocks };
     let tokens = presence::Tokens { pages: page_tokens.clone(), gateways: gateway_tokens };
@@ -270,14 +260,7 @@ async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> 
     let applications = Applications::new(context, deciders, &closing, config.applications, log_kept);
     let agreement =
         cluster.as_ref().map_or_else(SchemaAgreement::reached, |cluster| cluster.agreement().clone());
-    let message_upkeep =
-        MessageUpkeep::new(context, &records.conversations, queue.clone(), &config.messages, among);
-    let dialog_cleanup = DialogCleanup::new(context, records.dialogs.clone());
-    let messages = messages::messages(context, config, queue, records, &domains);
-    let dialogs = Dialogs::new(context, messages.clone(), notes);
-    let receiving = Receiving::new(dialogs.clone(), messages.clone(), delivery.clone(), page_tokens.clone());
-    let resumption = Resumption::new(stores, delivery.clone(), among);
-    let (receivers, repeats) = (Receivers::new(&receiving), Repeats::new(delivery));
+    let talk = messages::talk(context, config, sending, &domains, among, &page_tokens);
     let unfinished = application::Janitor::new(stores, applications.clone(), among);
     let mut cleaned: Vec<Arc<dyn AccountCleanup>> = vec![
         Arc::new(upkeep.clone()),
@@ -285,7 +268,7 @@ async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> 
         Arc::new(closing),
         Arc::new(online.sessions.clone()),
         // After the members: the end of a log is that of a user who is no member any more.
-        Arc::new(dialog_cleanup),
+        Arc::new(talk.dialog_cleanup),
     ];
     cleaned.extend(messages::erasure_cleanup(context, config));
     let cleanup = CleanupJob::new(stores, cleaned, deleted, among);
@@ -293,25 +276,23 @@ async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> 
     let place = place(stores, &tiers, cluster.as_ref(), observer.as_ref());
     let admin = AdminRpc::new(place, facts, mutations.clone(), vitals, config.limits.watchers, upkeep);
     let sequences = SequenceRpc::new(sequences::sequences(stores, config, cluster.as_deref()));
+    let (messages, dialogs, receiving) = (talk.messages, talk.dialogs, talk.receiving);
     let upper = Upper { applications, online, messages, dialogs, receiving, sequences, agreement };
     let routes = routes(domains, upper, admin, page_tokens, config);
-    let node = tiers.node().clone();
-    let lending = Tasks::default();
-    lending.spawn(lend_memory(node.clone()));
     Ok(Services {
         routes,
         mutations,
-        node,
+        node: tiers.node().clone(),
         cluster,
         observer,
         cleanup,
         applications: unfinished,
-        repeats,
-        resumption,
-        receivers,
-        message_upkeep,
+        repeats: talk.repeats,
+        resumption: talk.resumption,
+        receivers: talk.receivers,
+        message_upkeep: talk.upkeep,
         presence: background,
-        lending,
+        lending: lending(tiers.node().clone()),
     })
 }
 
@@ -395,6 +376,13 @@ fn observed(mutations: Mutations, observer: Option<&Observer>) -> Mutations {
         Some(samples) => mutations.with_listener(samples),
         None => mutations,
     }
+}
+
+/// Lends memory until it ends.
+fn lending(node: Node) -> Tasks {
+    let lending = Tasks::default();
+    lending.spawn(lend_memory(node));
+    lending
 }
 
 async fn lend_memory(node: Node) {
