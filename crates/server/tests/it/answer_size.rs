@@ -204,11 +204,12 @@ const fn chars(number: usize) -> usize {
 
 /// Of the error of one record.
 const ERROR: usize = 400;
+/// Of numbers and times of one record.
+const NUMBERS: usize = 150;
 
 /// Every method whose answer has a list, with the defaults of the configuration.
 fn bounds() -> BTreeMap<&'static str, Bound> {
     use Bound::{Bytes, Records, Refused};
-    const NUMBERS: usize = 150;
     let id = 11;
     let member = chars(64) + NUMBERS;
     let relation = chars(64) + 2 * NUMBERS;

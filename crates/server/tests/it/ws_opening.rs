@@ -32,9 +32,12 @@ async fn request_of_a_browser_opens_a_socket() {
     assert_eq!(answer.header("sec-websocket-accept"), Some("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="));
 }
 
+/// Headers that are not as they should be.
+type Headers<'a> = &'a [(&'a str, &'a str)];
+
 #[tokio::test]
 async fn other_requests_are_refused() {
-    let cases: [(&[(&str, &str)], u16, &str); 18] = [
+    let cases: [(Headers<'_>, u16, &str); 18] = [
         (&[("connection", "")], 426, "METHOD_UNKNOWN"),
         (&[("connection", "keep-alive")], 426, "METHOD_UNKNOWN"),
         (&[("connection", "upgraded")], 426, "METHOD_UNKNOWN"),

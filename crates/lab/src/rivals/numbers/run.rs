@@ -98,7 +98,7 @@ pub async fn run_numbers(scheme: NumberScheme, fault: NumberFault, sizes: &Numbe
     stop.store(true, Ordering::Release);
     let seen = callers.join_all().await;
     happened?;
-    Ok(sum(scheme, fault, ends.steps(), seen))
+    Ok(sum(scheme, fault, ends.steps(), &seen))
 }
 
 async fn call(node: Arc<dyn NumberNode>, stop: Arc<AtomicBool>, dies: bool) -> Seen {
@@ -125,7 +125,7 @@ async fn call(node: Arc<dyn NumberNode>, stop: Arc<AtomicBool>, dies: bool) -> S
     seen
 }
 
-fn sum(scheme: NumberScheme, fault: NumberFault, steps: u64, seen: Vec<Seen>) -> NumberRun {
+fn sum(scheme: NumberScheme, fault: NumberFault, steps: u64, seen: &[Seen]) -> NumberRun {
     let mut micros: Vec<u64> = seen.iter().flat_map(|seen| seen.micros.iter().copied()).collect();
     micros.sort_unstable();
     let numbers: Vec<i64> = seen.iter().flat_map(|seen| seen.numbers.iter().copied()).collect();

@@ -1,7 +1,5 @@
 //! Bad input of receivers: code, reason and field, and a healthy node after it. Receive streams, so it has no JSON form.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
 use serde_json::json;
 use tonic::Code;
 

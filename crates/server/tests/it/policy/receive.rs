@@ -1,7 +1,5 @@
 //! What a stream of new messages brings, to whom, and in which order.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
 use std::time::Duration;
 
 use crate::changing::*;

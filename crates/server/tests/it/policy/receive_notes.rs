@@ -1,7 +1,5 @@
 //! What a stream brings besides messages: notes and signals.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
 use crate::messaging::*;
 use crate::node::{assert_denied, assert_forbidden, assert_refused};
 use crate::receiving::*;

@@ -1,7 +1,5 @@
 //! Where the published scheme of inboxes in Redis Streams fails, and this one does not. A row is one of its faults.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
 use crate::messaging::*;
 use crate::node::{assert_denied, assert_forbidden};
 use crate::receiving::*;

@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Result, bail, ensure};
 use futures::future::FutureExt as _;
 use kith_proto::{
     message::v1::{
@@ -195,5 +195,5 @@ async fn kill(site: &mut Site) -> Result<()> {
             return member.node.run();
         }
     }
-    bail!("no node has the lease: {holder}").context("of erasures")
+    bail!("no node has the lease of erasures: {holder}")
 }
