@@ -126,6 +126,8 @@ const fn is_gone(why: &tokio_tungstenite::tungstenite::error::ProtocolError) -> 
 
 #[cfg(test)]
 mod tests {
+    use kith_service::error::{Error as Failed, Reason};
+
     use super::*;
 
     #[test]
@@ -137,8 +139,9 @@ mod tests {
 
     #[test]
     fn failed_calls_say_whether_to_come_again() {
-        assert_eq!(Close::after(&Status::unavailable("")), Close::Later);
-        assert_eq!(Close::after(&Status::not_found("")), Close::Refused);
-        assert_eq!(Close::after(&Status::internal("")), Close::Fault);
+        let after = |error: Failed| Close::after(&error.into());
+        assert_eq!(after(Failed::new(Reason::StoreUnavailable, "")), Close::Later);
+        assert_eq!(after(Failed::not_found("user")), Close::Refused);
+        assert_eq!(after(Failed::internal()), Close::Fault);
     }
 }
