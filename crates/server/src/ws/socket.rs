@@ -243,11 +243,16 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
     async fn end(&mut self, end: End) {
         let frame = match end {
             End::Close(close) => Some(close.frame()),
+            // The library has the answer ready.
             End::Closed => None,
             End::Gone => return,
         };
         let ended = async {
-            self.stream.close(frame).await.ok()?;
+            // Both say that the connection is closed once the frame is sent.
+            match frame {
+                Some(frame) => drop(self.stream.close(Some(frame)).await),
+                None => drop(self.stream.flush().await),
+            }
             let io = self.stream.get_mut();
             io.shutdown().await.ok()?;
             let mut rest = [0; 1024];

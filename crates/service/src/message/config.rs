@@ -57,7 +57,7 @@ pub struct MessagesConfig {
     /// 1s to 1m.
     #[serde(with = "humantime_serde")]
     pub window_checked: Duration,
-    /// Most entries of an inbox: so far a cursor reaches back. From 10 to 10000.
+    /// Most entries of an inbox: so far a cursor reaches back. Above 0, from 10 to 10000.
     pub inbox_entries: usize,
     /// How long the inbox of a user is kept in Redis after it last received. From 1h to 30d.
     #[serde(with = "humantime_serde")]
@@ -65,13 +65,13 @@ pub struct MessagesConfig {
     /// Most bytes of all inboxes of a node without Redis. Above 0.
     #[serde(with = "size")]
     pub memory_inboxes: usize,
-    /// Most members of a group whose messages are written to their inboxes. From 1 to 500.
+    /// Most members of a group whose messages are written to their inboxes. Above 0, at most 500.
     pub fan_out_members_max: u32,
     /// Most streams of Receive that are open on a node. Above 0.
     pub receivers: usize,
     /// Most streams of Receive that one user has open on a node. Above 0.
     pub receivers_of_user: usize,
-    /// Most messages of a conversation that a stream of Receive sends at once; earlier ones are named as missed. From 1 to 1000.
+    /// Most messages of a conversation that a stream of Receive sends at once; earlier ones are named as missed. Above 0, at most 1000.
     pub backlog_max: usize,
     /// Whether signals are sent: that a user is typing, and what the other user of a direct conversation has read.
     pub signals: bool,

@@ -9,7 +9,7 @@ use super::{Ended, command, ended, user};
 use crate::process::{Node, root};
 
 /// `serve` runs until it is stopped; what it prints is tested with it.
-const NO_RESULT: [&str; 1] = ["serve"];
+const NO_RESULT: [&str; 2] = ["demo", "serve"];
 
 /// Where commands are run: a folder with files to read and a node to talk to.
 pub(super) struct Scene {

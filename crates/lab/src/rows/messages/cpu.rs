@@ -79,7 +79,7 @@ async fn embedded(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
         );
         let sides = Sides { bare: (&kith, write), kith: (&kith, send.await?) };
         sides
-            .compare(plan, &SEND_CPU, Load { calls: plan.size(20_000, 5_000), in_flight: WRITERS }, results)
+            .compare(plan, &SEND_CPU, Load { calls: plan.size(20_000, 1_000), in_flight: WRITERS }, results)
             .await?;
     }
     if plan.wants(&LIST_20_CPU) {
@@ -93,7 +93,7 @@ async fn embedded(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
             .compare(
                 plan,
                 &LIST_20_CPU,
-                Load { calls: plan.size(20_000, 5_000), in_flight: IN_FLIGHT },
+                Load { calls: plan.size(20_000, 1_000), in_flight: IN_FLIGHT },
                 results,
             )
             .await?;
@@ -109,7 +109,7 @@ async fn cluster(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     stage.fill(&logs, MESSAGES).await?;
     let bare = Served::echo()?;
     let node = &stage.nodes[0].served;
-    let load = Load { calls: plan.size(50_000, 5_000), in_flight: IN_FLIGHT };
+    let load = Load { calls: plan.size(50_000, 1_000), in_flight: IN_FLIGHT };
     if plan.wants(&MAX_SEQS_CPU) {
         let request =
             GetMaxSeqsRequest { user_id: USER, conversation_ids: logs.clone(), ..Default::default() };
