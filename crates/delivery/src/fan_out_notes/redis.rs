@@ -14,7 +14,10 @@ use kith_store::ConversationId;
 use super::{DueNote, FanOutNote, FanOutNotes};
 use crate::{
     EpochSource,
-    redis::values::{WRONG, list, number, text},
+    redis::{
+        fenced::FencedRunner,
+        values::{WRONG, list, number, text},
+    },
 };
 
 /// Parts of the conversations; each has a key.
@@ -22,8 +25,7 @@ const PARTS: u64 = 16;
 
 /// Notes in Redis. Only answers of the server of the epoch that the node follows count.
 pub struct RedisFanOutNotes {
-    runner: Arc<ScriptRunner>,
-    epochs: Arc<dyn EpochSource>,
+    runner: FencedRunner,
     tag: String,
     begin: RedisScript,
     end: RedisScript,
@@ -36,8 +38,7 @@ impl RedisFanOutNotes {
     pub fn over(runner: Arc<ScriptRunner>, epochs: Arc<dyn EpochSource>) -> Self {
         let tag = runner.tag();
         Self {
-            runner,
-            epochs,
+            runner: FencedRunner::over(runner, epochs),
             tag,
             begin: RedisScript::new(include_str!("lua/begin.lua")),
             end: RedisScript::new(include_str!("lua/end.lua")),
@@ -50,8 +51,8 @@ impl RedisFanOutNotes {
     }
 
     async fn run(&self, calls: &[ScriptCall<'_>]) -> Result<Vec<Reply>, SharedError> {
-        let epoch = self.epochs.followed().ok_or(SharedError::Away)?;
-        self.runner.run_accepted(calls, |server| server == epoch.server).await.into_iter().collect()
+        let epoch = self.runner.followed()?;
+        self.runner.run(&epoch, calls).await.into_iter().collect()
     }
 }
 

@@ -95,6 +95,13 @@ pub struct NodeWake {
     pub wake: Wake,
 }
 
+impl NodeWake {
+    /// The same wake for each of these nodes.
+    pub(super) fn for_each(nodes: Vec<NodeName>, wake: &Wake) -> Vec<Self> {
+        nodes.into_iter().map(|node| Self { node, wake: wake.clone() }).collect()
+    }
+}
+
 /// What the subscription of a node got.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Heard {

@@ -1,6 +1,8 @@
 //! Windows in Redis. A window is two keys of one slot, a hash and a list; each script is one step of it. The texts of the scripts
 //! say what each does, and the invariant that it keeps.
 
+pub(crate) mod arguments;
+pub(crate) mod fenced;
 mod names;
 mod reply;
 mod scripts;
@@ -20,7 +22,13 @@ use kith_cache::{
 };
 use kith_store::{ConversationId, Epoch, Seq};
 
-use self::{names::Names, scripts::Scripts, times::ServerTimes};
+use self::{
+    arguments::{milliseconds, number},
+    fenced::{FencedRunner, away},
+    names::Names,
+    scripts::Scripts,
+    times::ServerTimes,
+};
 use crate::{
     Append, Confirm, EpochSource, Fill, Filled, HeadSeen, HoldToken, LeaseToken, Looked, ServerTime, Span,
     WindowKeeper, WindowLimits,
@@ -29,10 +37,9 @@ use crate::{
 /// Windows in Redis, of the epoch that the node follows. Only answers of that epoch's server count. A call ends within the
 /// command timeout of its runner.
 pub struct RedisWindows {
-    runner: Arc<ScriptRunner>,
+    runner: FencedRunner,
     names: Names,
     scripts: Scripts,
-    epochs: Arc<dyn EpochSource>,
     clock: Arc<dyn Clock>,
     times: ServerTimes,
     limits: WindowLimits,
@@ -48,7 +55,8 @@ impl RedisWindows {
         limits: WindowLimits,
     ) -> Self {
         let (names, scripts) = (Names::new(runner.tag()), Scripts::new());
-        Self { runner, names, scripts, epochs, clock, times: ServerTimes::default(), limits }
+        let (runner, times) = (FencedRunner::over(runner, epochs), ServerTimes::default());
+        Self { runner, names, scripts, clock, times, limits }
     }
 
     /// The same with scripts of the texts that `edit` makes of theirs.
@@ -58,13 +66,10 @@ impl RedisWindows {
         Self { scripts: Scripts::of(edit), ..self }
     }
 
-    fn followed(&self) -> Result<Epoch, SharedError> {
-        self.epochs.followed().ok_or(SharedError::Away)
-    }
-
     /// The epoch that is followed, if it is that of a time: a time means nothing to another server.
     fn followed_since(&self, at: ServerTime) -> Result<Epoch, SharedError> {
-        self.followed()
+        self.runner
+            .followed()
             .and_then(|epoch| if epoch.number == at.epoch { Ok(epoch) } else { Err(SharedError::Away) })
     }
 
@@ -78,10 +83,6 @@ impl RedisWindows {
         ScriptCall::new(script, self.names.window(conversation, epoch.number), arguments)
     }
 
-    async fn run(&self, epoch: &Epoch, calls: &[ScriptCall<'_>]) -> Vec<Result<Reply, SharedError>> {
-        self.runner.run_accepted(calls, |server| server == epoch.server).await
-    }
-
     /// Runs one script, and takes note of the time that its answer carries.
     async fn one<T>(
         &self,
@@ -89,7 +90,7 @@ impl RedisWindows {
         call: ScriptCall<'_>,
         read: impl FnOnce(Reply, u64) -> Result<(T, ServerTime), SharedError>,
     ) -> Result<T, SharedError> {
-        let answer = self.run(epoch, &[call]).await.pop().unwrap_or(Err(SharedError::Unexpected))?;
+        let answer = self.runner.one(epoch, call).await?;
         self.learned(read(answer, epoch.number)?)
     }
 
@@ -125,7 +126,7 @@ impl WindowKeeper for RedisWindows {
         asked: Span,
         token: LeaseToken,
     ) -> Result<Looked, SharedError> {
-        let epoch = self.followed()?;
+        let epoch = self.runner.followed()?;
         let (lease, kept) = (milliseconds(self.limits.lease), milliseconds(self.limits.kept));
         let arguments = vec![number(asked.first), number(asked.last), hex(token.0), lease, kept];
         let call = self.call(&self.scripts.look, &epoch, conversation, arguments);
@@ -142,11 +143,11 @@ impl WindowKeeper for RedisWindows {
     }
 
     async fn append(&self, conversation: ConversationId, append: &Append) -> Result<(), SharedError> {
-        let epoch = self.followed()?;
+        let epoch = self.runner.followed()?;
         let began = self.began(&epoch, append.began);
         let mut arguments = vec![number(append.span.first), number(append.span.last), began];
         arguments.push(number(i64::from(append.changes)));
-        arguments.extend([count(self.limits.messages), count(self.limits.bytes)]);
+        arguments.extend([number(self.limits.messages), number(self.limits.bytes)]);
         arguments.push(milliseconds(self.limits.kept));
         arguments.extend(append.entries.iter().cloned());
         let call = self.call(&self.scripts.append, &epoch, conversation, arguments);
@@ -159,19 +160,18 @@ impl WindowKeeper for RedisWindows {
         token: HoldToken,
         time: Duration,
     ) -> Result<(), SharedError> {
-        self.hold_in(&self.followed()?, conversation, token, time).await
+        self.hold_in(&self.runner.followed()?, conversation, token, time).await
     }
 
     async fn release(&self, conversation: ConversationId, token: HoldToken) -> Result<(), SharedError> {
-        let epoch = self.followed()?;
+        let epoch = self.runner.followed()?;
         self.hold_in(&epoch, conversation, token, Duration::ZERO).await?;
         // Of a later epoch nothing is known: a window there may have been filled before the change was committed.
-        let settled = self.epochs.settled().await;
-        if settled == Some(epoch.number) { Ok(()) } else { Err(SharedError::Away) }
+        if self.runner.settled().await == Some(epoch.number) { Ok(()) } else { Err(SharedError::Away) }
     }
 
     async fn confirm(&self, known: &[Confirm]) -> Vec<Result<(), SharedError>> {
-        let Ok(epoch) = self.followed() else { return away(known.len()) };
+        let Ok(epoch) = self.runner.followed() else { return away(known.len()) };
         if known.iter().any(|confirm| confirm.at.epoch != epoch.number) {
             return away(known.len());
         }
@@ -181,24 +181,24 @@ impl WindowKeeper for RedisWindows {
             self.call(&self.scripts.confirm, &epoch, confirm.conversation, arguments)
         };
         let calls: Vec<_> = known.iter().map(call).collect();
-        let answers = self.run(&epoch, &calls).await.into_iter();
+        let answers = self.runner.run(&epoch, &calls).await.into_iter();
         answers.map(|answer| self.learned(reply::changed(answer?, epoch.number)?)).collect()
     }
 
     async fn heads(&self, asked: &[(ConversationId, Seq)]) -> Vec<Result<HeadSeen, SharedError>> {
-        let Ok(epoch) = self.followed() else { return away(asked.len()) };
+        let Ok(epoch) = self.runner.followed() else { return away(asked.len()) };
         let call = |(conversation, after): &(ConversationId, Seq)| {
             self.call(&self.scripts.head, &epoch, *conversation, vec![number(*after)])
         };
         let calls: Vec<_> = asked.iter().map(call).collect();
-        let answers = self.run(&epoch, &calls).await.into_iter().zip(asked);
+        let answers = self.runner.run(&epoch, &calls).await.into_iter().zip(asked);
         answers
             .map(|(answer, (_, after))| self.learned(reply::head(answer?, epoch.number, *after)?))
             .collect()
     }
 
     async fn doubt(&self, conversation: ConversationId) -> Result<(), SharedError> {
-        let epoch = self.followed()?;
+        let epoch = self.runner.followed()?;
         let call = self.call(&self.scripts.doubt, &epoch, conversation, Vec::new());
         self.one(&epoch, call, reply::changed).await
     }
@@ -210,23 +210,6 @@ impl fmt::Debug for RedisWindows {
     }
 }
 
-fn away<T>(count: usize) -> Vec<Result<T, SharedError>> {
-    (0..count).map(|_| Err(SharedError::Away)).collect()
-}
-
-fn number(number: i64) -> Bytes {
-    number.to_string().into()
-}
-
-fn count(count: usize) -> Bytes {
-    count.to_string().into()
-}
-
 fn hex(token: u128) -> Bytes {
     format!("{token:032x}").into()
-}
-
-/// Whole milliseconds, as scripts take them.
-fn milliseconds(time: Duration) -> Bytes {
-    time.as_millis().to_string().into()
 }

@@ -8,7 +8,14 @@ use kith_cache::remote::{
 use kith_store::{Seq, SeqRange, SequenceName};
 
 use super::keeper::{Offer, SequenceKeeper, Taken};
-use crate::EpochSource;
+use crate::{
+    EpochSource,
+    redis::{
+        arguments::number,
+        fenced::FencedRunner,
+        values::{self, list},
+    },
+};
 
 /// How long a sequence is kept after its last use. The rest of its block is lost then.
 const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
@@ -17,8 +24,7 @@ const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 /// commands are sent once: an offer that was made a second time would give out numbers a second time. A call ends within the
 /// command timeout of its runner.
 pub struct RedisSequences {
-    runner: Arc<ScriptRunner>,
-    epochs: Arc<dyn EpochSource>,
+    runner: FencedRunner,
     take: RedisScript,
     offer: RedisScript,
 }
@@ -29,7 +35,7 @@ impl RedisSequences {
     pub fn over(runner: Arc<ScriptRunner>, epochs: Arc<dyn EpochSource>) -> Self {
         let take = RedisScript::new(include_str!("lua/take.lua"));
         let offer = RedisScript::new(include_str!("lua/offer.lua"));
-        Self { runner, epochs, take, offer }
+        Self { runner: FencedRunner::over(runner, epochs), take, offer }
     }
 
     /// The same with scripts of the texts that `edit` makes of theirs.
@@ -47,11 +53,10 @@ impl RedisSequences {
         name: &SequenceName,
         arguments: [i64; N],
     ) -> Result<Reply, SharedError> {
-        let epoch = self.epochs.followed().ok_or(SharedError::Away)?;
-        let keys = vec![key(&self.runner.tag(), name, epoch.number)];
-        let call = ScriptCall::new(script, keys, arguments.map(|argument| argument.to_string()));
-        let answers = self.runner.run_accepted(&[call], |server| server == epoch.server).await;
-        answers.into_iter().next().unwrap_or(Err(SharedError::Unexpected))
+        let epoch = self.runner.followed()?;
+        let keys = vec![key(&self.runner.runner().tag(), name, epoch.number)];
+        let call = ScriptCall::new(script, keys, arguments.map(number));
+        self.runner.one(&epoch, call).await
     }
 }
 
@@ -59,7 +64,7 @@ impl RedisSequences {
 impl SequenceKeeper for RedisSequences {
     async fn take(&self, name: &SequenceName, count: u32, seen: Seq) -> Result<Taken, SharedError> {
         let reply = self.run(&self.take, name, [count.into(), seen, kept()]).await?;
-        taken(&reply, count, seen).ok_or(SharedError::Unexpected)
+        taken(reply, count, seen).ok_or(SharedError::Unexpected)
     }
 
     async fn offer(&self, name: &SequenceName, Offer { block, seen }: Offer) -> Result<(), SharedError> {
@@ -84,13 +89,9 @@ fn key(tag: &str, name: &SequenceName, epoch: u64) -> String {
 }
 
 /// `None`: the reply is not in its form, and is not believed.
-fn taken(reply: &Reply, count: u32, seen: Seq) -> Option<Taken> {
-    let Reply::List(values) = reply else { return None };
-    let number = |value: &Reply| match value {
-        Reply::Number(number) => Some(*number),
-        Reply::Nothing | Reply::Text(_) | Reply::List(_) => None,
-    };
-    let numbers = values.iter().map(number).collect::<Option<Vec<i64>>>()?;
+fn taken(reply: Reply, count: u32, seen: Seq) -> Option<Taken> {
+    let numbers =
+        list(reply).ok()?.iter().map(|value| values::number(value).ok()).collect::<Option<Vec<i64>>>()?;
     match numbers[..] {
         [0, first, taken, left] => {
             let is_right = first > seen && (1..=i64::from(count)).contains(&taken);
@@ -109,7 +110,7 @@ mod tests {
     use super::*;
 
     fn read(values: &[i64]) -> Option<Taken> {
-        taken(&Reply::List(values.iter().copied().map(Reply::Number).collect()), 10, 40)
+        taken(Reply::List(values.iter().copied().map(Reply::Number).collect()), 10, 40)
     }
 
     #[test]
@@ -134,7 +135,7 @@ mod tests {
         {
             assert_eq!(read(wrong), None, "{wrong:?}");
         }
-        assert_eq!(taken(&Reply::Number(1), 10, 0), None);
-        assert_eq!(taken(&Reply::List(vec![Reply::Nothing]), 10, 0), None);
+        assert_eq!(taken(Reply::Number(1), 10, 0), None);
+        assert_eq!(taken(Reply::List(vec![Reply::Nothing]), 10, 0), None);
     }
 }

@@ -20,6 +20,7 @@ mod values;
 
 pub use breaker::BreakerState;
 pub use checks::{Broadcast, Fitness};
+pub use names::key_slot;
 pub use options::{RedisError, RedisOptions};
 pub use refusal::Refusal;
 pub use runner::{Published, Reply, ScriptCall, ScriptRunner};

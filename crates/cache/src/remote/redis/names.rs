@@ -2,7 +2,7 @@
 //! other database's copies are ever read. All of these keys lie in one slot of a cluster: both stand in braces at
 //! the front, and Redis takes the first pair of them, whatever a key has in it further on.
 
-use fred::types::Key;
+use fred::{types::Key, util::redis_keyslot};
 
 use super::RedisError;
 
@@ -82,10 +82,14 @@ pub(super) fn tag(prefix: &str, database_id: u64) -> String {
     format!("{prefix}:{database_id:016x}")
 }
 
+/// The slot of a cluster in which a key is; below 16,384.
+#[must_use]
+pub fn key_slot(key: &str) -> u16 {
+    redis_keyslot(key.as_bytes())
+}
+
 #[cfg(test)]
 mod tests {
-    use fred::util::redis_keyslot;
-
     use super::*;
 
     #[test]

@@ -104,7 +104,7 @@ impl MemoryInboxes {
     fn entered(&self, state: &State, now: Moment, user: UserId) -> Vec<NodeWake> {
         let Some(inbox) = state.shelf.get(user) else { return Vec::new() };
         let (generation, position) = (self.generation(inbox.generation), inbox.position());
-        each(inbox.nodes.live(now), &Wake::Entries { user, generation, position })
+        NodeWake::for_each(inbox.nodes.live(now), &Wake::Entries { user, generation, position })
     }
 }
 
@@ -201,7 +201,7 @@ impl InboxKeeper for MemoryInboxes {
         let mut state = self.state.lock();
         let now = self.enter(&mut state);
         let nodes = state.shelf.get(user).map(|inbox| inbox.nodes.live(now)).unwrap_or_default();
-        Ok(each(nodes, &Wake::Signal { user, signal }))
+        Ok(NodeWake::for_each(nodes, &Wake::Signal { user, signal }))
     }
 
     async fn publish(&self, wakes: &[NodeWake]) -> Result<(), SharedError> {
@@ -234,8 +234,4 @@ impl fmt::Debug for MemoryInboxes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MemoryInboxes").field("epoch", &self.epoch).finish_non_exhaustive()
     }
-}
-
-fn each(nodes: Vec<NodeName>, wake: &Wake) -> Vec<NodeWake> {
-    nodes.into_iter().map(|node| NodeWake { node, wake: wake.clone() }).collect()
 }

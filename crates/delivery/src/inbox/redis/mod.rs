@@ -12,7 +12,6 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    time::Duration,
 };
 
 use async_trait::async_trait;
@@ -31,15 +30,18 @@ use super::{
 use crate::{
     EpochSource, InboxLimits,
     metrics::{InboxCounts, Why},
+    redis::{
+        arguments::{milliseconds, number},
+        fenced::{FencedRunner, away},
+    },
 };
 
 /// Inboxes in Redis, of the epoch that the node follows. Only answers of that epoch's server count. A call ends within the command
 /// timeout of its runner.
 pub struct RedisInboxes {
-    runner: Arc<ScriptRunner>,
+    runner: FencedRunner,
     names: Names,
     scripts: Scripts,
-    epochs: Arc<dyn EpochSource>,
     limits: InboxLimits,
     /// The highest epoch in which inboxes may be opened: no node writes to those of an earlier one.
     settled: AtomicU64,
@@ -52,7 +54,7 @@ impl RedisInboxes {
     pub fn over(runner: Arc<ScriptRunner>, epochs: Arc<dyn EpochSource>, limits: InboxLimits) -> Self {
         let names = Names::new(runner.tag(), runner.database());
         let (scripts, settled, counts) = (Scripts::new(), AtomicU64::new(0), InboxCounts::new());
-        Self { runner, names, scripts, epochs, limits, settled, counts }
+        Self { runner: FencedRunner::over(runner, epochs), names, scripts, limits, settled, counts }
     }
 
     /// The same with scripts of the texts that `edit` makes of theirs.
@@ -69,10 +71,6 @@ impl RedisInboxes {
         self.names.inbox(user, epoch)
     }
 
-    fn followed(&self) -> Result<Epoch, SharedError> {
-        self.epochs.followed().ok_or(SharedError::Away)
-    }
-
     /// Waits until no node writes to inboxes of an epoch before this one. What it wrote there was in the store before.
     ///
     /// Without this, a receiver could read the end of a log in the new epoch, and the fan-out of the next message could go to the
@@ -81,19 +79,11 @@ impl RedisInboxes {
         if self.settled.load(Ordering::Acquire) >= epoch.number {
             return Ok(());
         }
-        if self.epochs.settled().await != Some(epoch.number) {
+        if self.runner.settled().await != Some(epoch.number) {
             return Err(SharedError::Away);
         }
         self.settled.fetch_max(epoch.number, Ordering::AcqRel);
         Ok(())
-    }
-
-    async fn run(&self, epoch: &Epoch, calls: &[ScriptCall<'_>]) -> Vec<Result<Reply, SharedError>> {
-        self.runner.run_accepted(calls, |server| server == epoch.server).await
-    }
-
-    async fn one(&self, epoch: &Epoch, call: ScriptCall<'_>) -> Result<Reply, SharedError> {
-        self.run(epoch, &[call]).await.pop().unwrap_or(Err(SharedError::Unexpected))
     }
 
     fn call<'a>(
@@ -160,11 +150,11 @@ impl RedisInboxes {
 impl InboxKeeper for RedisInboxes {
     async fn fan_out(&self, fan_out: &FanOut<'_>) -> FannedOut {
         let mut gathered = Gathered::default();
-        match self.followed() {
+        match self.runner.followed() {
             Ok(epoch) => {
                 let runs = Names::runs(fan_out.users);
                 let calls: Vec<_> = runs.iter().map(|run| self.fan_call(&epoch, fan_out, run)).collect();
-                for (run, answer) in runs.iter().zip(self.run(&epoch, &calls).await) {
+                for (run, answer) in runs.iter().zip(self.runner.run(&epoch, &calls).await) {
                     match answer.and_then(|answer| reply::fanned(answer, run.len())) {
                         Ok(answers) => self.gather(&mut gathered, epoch.number, run, answers),
                         Err(why) => gathered.failed(why),
@@ -178,19 +168,19 @@ impl InboxKeeper for RedisInboxes {
     }
 
     async fn open(&self, node: &NodeName, users: &[UserId]) -> Vec<Result<Opened, SharedError>> {
-        let Ok(epoch) = self.followed() else { return away(users.len()) };
+        let Ok(epoch) = self.runner.followed() else { return away(users.len()) };
         if self.settle(&epoch).await.is_err() {
             return away(users.len());
         }
         let calls: Vec<_> = users.iter().map(|user| self.open_call(&epoch, node, *user)).collect();
-        let answers = self.run(&epoch, &calls).await.into_iter();
+        let answers = self.runner.run(&epoch, &calls).await.into_iter();
         answers.map(|answer| self.opened(epoch.number, answer)).collect()
     }
 
     async fn close(&self, node: &NodeName, user: UserId) -> Result<(), SharedError> {
-        let epoch = self.followed()?;
+        let epoch = self.runner.followed()?;
         let call = self.call(&self.scripts.close, &epoch, user, vec![name(node)]);
-        reply::done(&self.one(&epoch, call).await?)
+        reply::done(&self.runner.one(&epoch, call).await?)
     }
 
     async fn mark(
@@ -200,7 +190,7 @@ impl InboxKeeper for RedisInboxes {
         marks: &[Mark],
         complete: bool,
     ) -> Result<Marked, SharedError> {
-        let epoch = self.followed()?;
+        let epoch = self.runner.followed()?;
         if epoch.number != generation.epoch {
             return Ok(Marked::Reset);
         }
@@ -209,7 +199,7 @@ impl InboxKeeper for RedisInboxes {
         arguments
             .extend(marks.iter().flat_map(|mark| [mark.conversation.to_string().into(), number(mark.end)]));
         let call = self.call(&self.scripts.mark, &epoch, user, arguments);
-        let Some(marked) = reply::marked(self.one(&epoch, call).await?, marks.len())? else {
+        let Some(marked) = reply::marked(self.runner.one(&epoch, call).await?, marks.len())? else {
             return Ok(Marked::Reset);
         };
         self.counts.entries(marked.written);
@@ -220,14 +210,14 @@ impl InboxKeeper for RedisInboxes {
     }
 
     async fn read(&self, from: &[ReadFrom], most: usize) -> Vec<Result<Reading, SharedError>> {
-        let Ok(epoch) = self.followed() else { return away(from.len()) };
+        let Ok(epoch) = self.runner.followed() else { return away(from.len()) };
         let call = |from: &ReadFrom| {
             let arguments = vec![number(from.generation.number), number(from.after), number(most.max(1))];
             self.call(&self.scripts.read, &epoch, from.user, arguments)
         };
         // A generation of another epoch is not in these keys; its number is not found again.
         let calls: Vec<_> = from.iter().map(call).collect();
-        let answers = self.run(&epoch, &calls).await.into_iter().zip(from);
+        let answers = self.runner.run(&epoch, &calls).await.into_iter().zip(from);
         answers
             .map(|(answer, from)| {
                 if from.generation.epoch == epoch.number {
@@ -240,13 +230,13 @@ impl InboxKeeper for RedisInboxes {
     }
 
     async fn note(&self, user: UserId, note: Note) -> Result<Vec<NodeWake>, SharedError> {
-        let epoch = self.followed()?;
+        let epoch = self.runner.followed()?;
         let arguments = vec![number(self.limits.entries), entry_text::note(note).into()];
         let call = self.call(&self.scripts.note, &epoch, user, arguments);
-        let Some(noted) = reply::noted(self.one(&epoch, call).await?)? else { return Ok(Vec::new()) };
+        let Some(noted) = reply::noted(self.runner.one(&epoch, call).await?)? else { return Ok(Vec::new()) };
         let Some(place) = noted.place else {
             self.counts.generation(Why::Stream);
-            return Ok(each(noted.nodes, &Wake::Lost { user }));
+            return Ok(NodeWake::for_each(noted.nodes, &Wake::Lost { user }));
         };
         self.counts.entries(1);
         let generation = Generation { epoch: epoch.number, number: place.generation };
@@ -254,40 +244,40 @@ impl InboxKeeper for RedisInboxes {
     }
 
     async fn signal(&self, user: UserId, signal: Bytes) -> Result<Vec<NodeWake>, SharedError> {
-        let epoch = self.followed()?;
+        let epoch = self.runner.followed()?;
         let call = self.call(&self.scripts.nodes_of, &epoch, user, Vec::new());
-        let nodes = reply::nodes(self.one(&epoch, call).await?)?;
-        Ok(each(nodes, &Wake::Signal { user, signal }))
+        let nodes = reply::nodes(self.runner.one(&epoch, call).await?)?;
+        Ok(NodeWake::for_each(nodes, &Wake::Signal { user, signal }))
     }
 
     async fn publish(&self, wakes: &[NodeWake]) -> Result<(), SharedError> {
-        let epoch = self.followed()?;
+        let epoch = self.runner.followed()?;
         let calls: Vec<_> = wakes.iter().filter_map(|wake| self.publish_call(wake)).collect();
-        let answers = self.run(&epoch, &calls).await;
+        let answers = self.runner.run(&epoch, &calls).await;
         self.counts.wakes(answers.iter().filter(|answer| answer.is_ok()).count());
         answers.into_iter().try_for_each(|answer| reply::done(&answer?))
     }
 
     fn wakes(&self, node: &NodeName) -> Box<dyn Wakes> {
-        Box::new(RedisWakes::new(Arc::clone(&self.runner), self.names.wakes(node)))
+        Box::new(RedisWakes::new(Arc::clone(self.runner.runner()), self.names.wakes(node)))
     }
 
     async fn register(&self, node: &NodeName, conversations: &[ConversationId]) -> Result<(), SharedError> {
-        let epoch = self.followed()?;
+        let epoch = self.runner.followed()?;
         let call = |conversation: &ConversationId| {
             let arguments = [name(node), milliseconds(self.limits.receiver_kept)];
             let keys = self.names.readers(*conversation, epoch.number);
             ScriptCall::new(&self.scripts.register, keys, arguments)
         };
         let calls: Vec<_> = conversations.iter().map(call).collect();
-        self.run(&epoch, &calls).await.into_iter().try_for_each(|answer| reply::done(&answer?))
+        self.runner.run(&epoch, &calls).await.into_iter().try_for_each(|answer| reply::done(&answer?))
     }
 
     async fn registered(&self, conversation: ConversationId) -> Result<Vec<NodeName>, SharedError> {
-        let epoch = self.followed()?;
+        let epoch = self.runner.followed()?;
         let (keys, none) = (self.names.readers(conversation, epoch.number), Vec::<Bytes>::new());
         let call = ScriptCall::new(&self.scripts.registered, keys, none);
-        reply::nodes(self.one(&epoch, call).await?)
+        reply::nodes(self.runner.one(&epoch, call).await?)
     }
 }
 
@@ -299,26 +289,9 @@ impl fmt::Debug for RedisInboxes {
 
 /// The wakes for receivers that are to read up to a position.
 fn entered(nodes: Vec<NodeName>, user: UserId, generation: Generation, position: Position) -> Vec<NodeWake> {
-    each(nodes, &Wake::Entries { user, generation, position })
-}
-
-fn each(nodes: Vec<NodeName>, wake: &Wake) -> Vec<NodeWake> {
-    nodes.into_iter().map(|node| NodeWake { node, wake: wake.clone() }).collect()
-}
-
-fn away<T>(count: usize) -> Vec<Result<T, SharedError>> {
-    (0..count).map(|_| Err(SharedError::Away)).collect()
-}
-
-fn number<T: ToString + Copy>(number: T) -> Bytes {
-    number.to_string().into()
+    NodeWake::for_each(nodes, &Wake::Entries { user, generation, position })
 }
 
 fn name(node: &NodeName) -> Bytes {
     node.as_str().to_owned().into()
-}
-
-/// Whole milliseconds, as scripts take them.
-fn milliseconds(time: Duration) -> Bytes {
-    time.as_millis().to_string().into()
 }

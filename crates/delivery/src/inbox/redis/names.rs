@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 
+use kith_cache::remote::redis::key_slot;
 use kith_store::{ConversationId, UserId};
 
 use super::super::NodeName;
@@ -66,14 +67,8 @@ fn bucket_tag(tag: &str, bucket: usize) -> String {
     (0..=u32::MAX).map(name).find(|name| slot(name) / part == bucket).unwrap_or_default()
 }
 
-/// The slot of a key that is hashed as a whole.
 fn slot(name: &str) -> usize {
-    let step = |crc: u16, byte: u8| {
-        (0..8).fold(crc ^ (u16::from(byte) << 8), |crc, _| {
-            if crc & 0x8000 == 0 { crc << 1 } else { (crc << 1) ^ 0x1021 }
-        })
-    };
-    usize::from(name.bytes().fold(0, step) % SLOTS)
+    usize::from(key_slot(name))
 }
 
 #[cfg(test)]

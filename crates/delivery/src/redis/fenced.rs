@@ -1,0 +1,68 @@
+//! Scripts on the server of an epoch.
+
+use std::{fmt, sync::Arc};
+
+use kith_cache::remote::{
+    SharedError,
+    redis::{Reply, ScriptCall, ScriptRunner},
+};
+use kith_store::Epoch;
+
+use crate::EpochSource;
+
+/// Runs scripts in the epoch that the node follows. Only answers of that epoch's server count. A call ends within the command timeout
+/// of its runner.
+pub(crate) struct FencedRunner {
+    runner: Arc<ScriptRunner>,
+    epochs: Arc<dyn EpochSource>,
+}
+
+impl FencedRunner {
+    /// Over the connections of a runner, which others may use too.
+    pub(crate) fn over(runner: Arc<ScriptRunner>, epochs: Arc<dyn EpochSource>) -> Self {
+        Self { runner, epochs }
+    }
+
+    /// The epoch that the node follows, with its server.
+    ///
+    /// # Errors
+    /// When it follows none.
+    pub(crate) fn followed(&self) -> Result<Epoch, SharedError> {
+        self.epochs.followed().ok_or(SharedError::Away)
+    }
+
+    /// See [`EpochSource::settled`].
+    pub(crate) async fn settled(&self) -> Option<u64> {
+        self.epochs.settled().await
+    }
+
+    /// Runs scripts in one round trip. Returns an answer for each, in their order.
+    pub(crate) async fn run(
+        &self,
+        epoch: &Epoch,
+        calls: &[ScriptCall<'_>],
+    ) -> Vec<Result<Reply, SharedError>> {
+        self.runner.run_accepted(calls, |server| server == epoch.server).await
+    }
+
+    /// Runs one script.
+    pub(crate) async fn one(&self, epoch: &Epoch, call: ScriptCall<'_>) -> Result<Reply, SharedError> {
+        self.run(epoch, &[call]).await.pop().unwrap_or(Err(SharedError::Unexpected))
+    }
+
+    /// What it runs them over.
+    pub(crate) const fn runner(&self) -> &Arc<ScriptRunner> {
+        &self.runner
+    }
+}
+
+impl fmt::Debug for FencedRunner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FencedRunner").field("runner", &self.runner).finish_non_exhaustive()
+    }
+}
+
+/// The answers to so many calls of a node that follows no epoch.
+pub(crate) fn away<T>(count: usize) -> Vec<Result<T, SharedError>> {
+    (0..count).map(|_| Err(SharedError::Away)).collect()
+}
