@@ -10,7 +10,7 @@ use tokio::{
 };
 
 use super::{Changed, Confirmed, Peer};
-use crate::{guards, until::until};
+use crate::{Node, guards, until::until};
 
 /// How this node stands among the others: since when it follows its epoch, and what they have confirmed to it.
 #[derive(Debug)]
@@ -52,10 +52,12 @@ impl Standing {
         state.followed = Some(followed);
     }
 
-    /// The epoch that this node has followed last, and its server.
+    /// The epoch in which this node trusts its memory, and its server; `None`: it does not trust it.
     #[must_use]
-    pub fn followed(&self) -> Option<(u64, String)> {
-        self.state.lock().followed.as_ref().map(|followed| (followed.number, followed.server.clone()))
+    pub fn trusted(&self, node: &Node) -> Option<(u64, String)> {
+        let state = self.state.lock();
+        let followed = state.followed.as_ref().filter(|followed| node.epoch() == followed.number)?;
+        node.trusted().then(|| (followed.number, followed.server.clone()))
     }
 
     /// Returns once no node trusts its memory by an epoch before this one, which is the present one. Takes at most as long as

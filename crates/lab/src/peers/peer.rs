@@ -162,9 +162,8 @@ impl Peer {
     /// The epoch in which the node trusts its memory, with its server.
     #[must_use]
     pub fn followed(&self) -> Option<Epoch> {
-        let (number, server) = self.standing.followed()?;
-        let is_trusted = self.node.trusted() && self.node.epoch() == number;
-        is_trusted.then_some(Epoch { number, server })
+        let (number, server) = self.standing.trusted(&self.node)?;
+        Some(Epoch { number, server })
     }
 
     /// How many keys wait to be told.

@@ -21,9 +21,8 @@ pub(super) struct WindowEpochs {
 #[async_trait]
 impl EpochSource for WindowEpochs {
     fn followed(&self) -> Option<Epoch> {
-        let (number, server) = self.standing.followed()?;
-        let is_trusted = self.node.trusted() && self.node.epoch() == number;
-        is_trusted.then_some(Epoch { number, server })
+        let (number, server) = self.standing.trusted(&self.node)?;
+        Some(Epoch { number, server })
     }
 
     async fn settled(&self) -> Option<u64> {

@@ -45,9 +45,8 @@ pub(crate) struct Site {
 impl Site {
     /// The epoch in which the node trusts its memory, with its server.
     pub(super) fn followed(&self) -> Option<Epoch> {
-        let (number, server) = self.standing.followed()?;
-        let is_trusted = self.node.trusted() && self.node.epoch() == number;
-        is_trusted.then_some(Epoch { number, server })
+        let (number, server) = self.standing.trusted(&self.node)?;
+        Some(Epoch { number, server })
     }
 
     /// When the node had applied an entry for the last time, once that is after this moment.
