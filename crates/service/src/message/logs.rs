@@ -27,6 +27,18 @@ pub struct Logs {
     unseen: Arc<Unseen>,
 }
 
+/// What an append added to a log.
+#[derive(Debug)]
+pub(super) struct Added {
+    /// The messages that were appended, each run of contiguous numbers by itself: between two runs there are messages of others, or
+    /// some that were there already.
+    pub(super) runs: Vec<Vec<Message>>,
+    /// The highest number, also of a message that an earlier append had stored; `None`: none of them has a number.
+    pub(super) last: Option<Seq>,
+    /// Whether an earlier append had stored some of them.
+    has_replays: bool,
+}
+
 /// Numbers that no message has: only the end is asked for.
 pub(super) const NONE: Span = Span { first: 1, last: 0 };
 
@@ -119,27 +131,21 @@ impl Logs {
 
     /// Adds what an append that began at this moment added to the log to the window. Until the window has it, reads of this node
     /// compare the window with the store.
-    pub(super) async fn appended(
-        &self,
-        conversation: ConversationId,
-        messages: &[NewMessage],
-        appended: &[Appended],
-        began: Moment,
-    ) {
+    pub(super) async fn appended(&self, conversation: ConversationId, added: &Added, began: Moment) {
         if !self.windows.are_kept() {
             return;
         }
-        for run in runs(messages, appended) {
+        for run in &added.runs {
             let Some(last) = run.last().map(|message| message.seq) else { continue };
             let changes = run.iter().any(is_erasure);
-            match self.windows.append(conversation, &run, changes, Some(began)).await {
+            match self.windows.append(conversation, run, changes, Some(began)).await {
                 Ok(()) => self.unseen.forget(conversation, last),
                 // Other nodes compare the window with the store after `messages.window_checked`.
                 Err(_) => self.unseen.note(conversation, last),
             }
         }
         // The node that appended it may have died before the window had it.
-        if appended.iter().any(|one| matches!(one, Appended::Replayed { .. })) {
+        if added.has_replays {
             self.doubt(conversation).await;
         }
     }
@@ -152,9 +158,20 @@ impl Logs {
     }
 }
 
-/// The messages that were appended, each run of contiguous numbers by itself: between two runs there are messages of others, or
-/// some that were there already.
-pub(super) fn runs(messages: &[NewMessage], appended: &[Appended]) -> Vec<Vec<Message>> {
+impl Added {
+    /// What became of these messages.
+    pub(super) fn of(messages: &[NewMessage], appended: &[Appended]) -> Self {
+        let last = appended.iter().filter_map(|one| match one {
+            Appended::New(seq) | Appended::Replayed { seq, .. } => Some(*seq),
+            Appended::OtherContent => None,
+        });
+        let has_replays = appended.iter().any(|one| matches!(one, Appended::Replayed { .. }));
+        Self { runs: runs(messages, appended), last: last.max(), has_replays }
+    }
+}
+
+/// See [`Added::runs`].
+fn runs(messages: &[NewMessage], appended: &[Appended]) -> Vec<Vec<Message>> {
     let mut runs: Vec<Vec<Message>> = Vec::new();
     for (new, appended) in messages.iter().zip(appended) {
         let Appended::New(seq) = appended else { continue };

@@ -3,7 +3,7 @@
 
 use async_trait::async_trait;
 use kith_delivery::Note;
-use kith_store::{DialogKey, Edge, GroupId, Seq, UserId};
+use kith_store::{DialogKey, Edge, Seq, UserId};
 
 use super::{Inboxes, receive};
 use crate::{
@@ -41,16 +41,14 @@ impl Notes {
                 let users = members.iter().map(|member| member.key.user).collect();
                 Some((users, Note::GroupJoined { group: *group }))
             }
-            MembershipEvent::Left { group, users, .. } => Some((users.clone(), left(*group))),
+            MembershipEvent::Left { group, users, .. } => {
+                Some((users.clone(), Note::GroupLeft { group: *group }))
+            }
             MembershipEvent::OwnerChanged { .. }
             | MembershipEvent::Demoted(_)
             | MembershipEvent::Dismissed(_) => None,
         }
     }
-}
-
-const fn left(group: GroupId) -> Note {
-    Note::GroupLeft { group }
 }
 
 #[async_trait]

@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep};
 use super::{
     Delivery, MessagesConfig,
     deliver::Begun,
-    logs::Logs,
+    logs::{Added, Logs},
     waiting::{Answer, Waiter, Waiting, answer},
 };
 use crate::{
@@ -61,7 +61,7 @@ impl AppendQueue {
     pub(super) async fn deliver(&self, conversation: ConversationId, event: Option<&Message>, begun: Begun) {
         match (&self.delivery, event) {
             (Some(delivery), Some(event)) => delivery.appended_one(conversation, event, begun).await,
-            (Some(delivery), None) => delivery.nothing(begun),
+            (Some(delivery), None) => delivery.end(begun),
             (None, _) => {}
         }
     }
@@ -107,9 +107,10 @@ impl AppendQueue {
                 tokio::join!(self.append_step(conversation, Arc::clone(&messages)), self.begin(conversation));
             match appended {
                 Ok(appended) => {
+                    let added = Added::of(&messages, &appended);
                     tokio::join!(
-                        self.logs.appended(conversation, &messages, &appended, began),
-                        self.delivered(conversation, &messages, &appended, begun)
+                        self.logs.appended(conversation, &added, began),
+                        self.delivered(conversation, &added, begun)
                     );
                     callers.into_iter().zip(appended).for_each(|(callers, one)| callers.answer(&Ok(one)));
                 }
@@ -153,15 +154,9 @@ impl AppendQueue {
         }
     }
 
-    async fn delivered(
-        &self,
-        conversation: ConversationId,
-        messages: &[NewMessage],
-        appended: &[Appended],
-        begun: Begun,
-    ) {
+    async fn delivered(&self, conversation: ConversationId, added: &Added, begun: Begun) {
         if let Some(delivery) = &self.delivery {
-            delivery.appended(conversation, messages, appended, begun).await;
+            delivery.appended(conversation, added, begun).await;
         }
     }
 

@@ -30,8 +30,8 @@ pub struct MessageRpc {
 }
 
 impl MessageRpc {
-    /// Over the messages of a deployment. `dialogs` has the calls of dialogs, `receivers` those of receivers. All calls are UNAVAILABLE until `agreement` is reached:
-    /// a node of an older schema that readmits a member leaves it the range of its earlier stay.
+    /// Over the messages of a deployment. `dialogs` has the calls of dialogs, `receivers` those of receivers. All calls are UNAVAILABLE
+    /// until `agreement` is reached: a node of an older schema that readmits a member leaves it the range of its earlier stay.
     #[must_use]
     pub const fn new(
         messages: Messages,

@@ -138,7 +138,7 @@ fn hash_of(content: &NewContent) -> ContentHash {
     ContentHash::of(&content.content_type, &bytes)
 }
 
-/// The event of a change. Two changes of one key are told apart by the hash: it is of what the change does.
+/// The event of a change. Its hash covers what the change does, so two changes with one key differ.
 fn event(what: What, key: MessageKey, hash: ContentHash, now: Timestamp) -> NewMessage {
     NewMessage { hash, ..event_message(key, what, now) }
 }

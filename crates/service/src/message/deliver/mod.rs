@@ -16,9 +16,7 @@ use std::{sync::Arc, time::Duration};
 
 use futures::future::join_all;
 use kith_delivery::{FanOut, FannedOut, InboxLimits, NodeWake, SentMessages, Wake, entry};
-use kith_store::{
-    Appended, ConversationId, GroupId, MemberStore, Message, NewMessage, Seq, Timestamp, UserId,
-};
+use kith_store::{ConversationId, GroupId, MemberStore, Message, Seq, Timestamp, UserId};
 use prost::bytes::Bytes;
 use tokio::time::{Instant, timeout};
 
@@ -28,7 +26,7 @@ use self::{
     pending::Pending,
     recipients::{Recipients, StoredMembers, To},
 };
-use super::{Inboxes, logs::runs};
+use super::{Inboxes, logs::Added};
 use crate::{
     error::{Error, Reason},
     group::members::Roles,
@@ -114,25 +112,19 @@ impl Delivery {
         }
     }
 
-    /// Nothing was appended.
-    pub(super) fn nothing(&self, begun: Begun) {
+    /// Ends what was begun: nothing of it is left to be delivered.
+    pub(super) fn end(&self, begun: Begun) {
         if let Some(notes) = &self.0.notes {
             notes.end(begun);
         }
     }
 
-    /// Delivers what an append made of these messages, also those that an earlier one had stored.
-    pub(super) async fn appended(
-        &self,
-        conversation: ConversationId,
-        messages: &[NewMessage],
-        appended: &[Appended],
-        begun: Begun,
-    ) {
-        let Some(last) = appended.iter().filter_map(seq).max() else { return self.nothing(begun) };
-        let run = runs(messages, appended).pop().unwrap_or_default();
-        let run = if run.last().is_some_and(|message| message.seq == last) { run } else { Vec::new() };
-        self.deliver(self.sent(conversation, last, &run), begun).await;
+    /// Delivers what an append added, also what an earlier one had stored.
+    pub(super) async fn appended(&self, conversation: ConversationId, added: &Added, begun: Begun) {
+        let Some(last) = added.last else { return self.end(begun) };
+        let run = added.runs.last().filter(|run| run.last().is_some_and(|message| message.seq == last));
+        let sent = self.sent(conversation, last, run.map(Vec::as_slice).unwrap_or_default());
+        self.deliver(sent, begun).await;
     }
 
     /// Delivers a message that is stored.
@@ -153,7 +145,7 @@ impl Delivery {
             Ok(Ok(())) => {
                 metrics::histogram!(FAN_OUT_SECONDS.name).record(began.elapsed());
                 self.done(conversation, last);
-                self.nothing(begun);
+                self.end(begun);
             }
             Ok(Err(_)) | Err(_) => self.0.pending.note(conversation, last, begun),
         }
@@ -201,15 +193,8 @@ impl Delivery {
 
     fn done(&self, conversation: ConversationId, last: Seq) {
         if let Some(begun) = self.0.pending.done(conversation, last) {
-            self.nothing(begun);
+            self.end(begun);
         }
-    }
-}
-
-const fn seq(appended: &Appended) -> Option<Seq> {
-    match appended {
-        Appended::New(seq) | Appended::Replayed { seq, .. } => Some(*seq),
-        Appended::OtherContent => None,
     }
 }
 

@@ -13,7 +13,7 @@ use kith_delivery::{
     DueNote, Entry, FanOutNote, FanOutNotes, Generation, Heard, InboxKeeper, Mark, Marked, MemoryInboxes,
     NodeName, Note, Opened, ReadFrom, Reading, Wakes,
 };
-use kith_store::{GroupId, Roster, Version};
+use kith_store::{Appended, GroupId, NewMessage, Roster, Version};
 use parking_lot::Mutex;
 
 use super::{
@@ -202,7 +202,7 @@ impl Stage {
     async fn append(&self, seq: Seq) {
         let begun = self.delivery.begin(group(9)).await;
         let messages = [message(&seq.to_string(), 5)];
-        self.delivery.appended(group(9), &messages, &[Appended::New(seq)], begun).await;
+        self.delivery.appended(group(9), &Added::of(&messages, &[Appended::New(seq)]), begun).await;
         // Notes are removed in the background.
         tokio::task::yield_now().await;
     }
@@ -312,7 +312,7 @@ async fn nothing_appended_leaves_no_note() {
     let begun = stage.delivery.begin(group(9)).await;
     assert_eq!(stage.noted(), 1);
     let messages = [message("x", 5)];
-    stage.delivery.appended(group(9), &messages, &[Appended::OtherContent], begun).await;
+    stage.delivery.appended(group(9), &Added::of(&messages, &[Appended::OtherContent]), begun).await;
     tokio::task::yield_now().await;
     assert_eq!(stage.noted(), 0);
     assert_eq!(stage.entries(1).await, [0; 0]);
@@ -323,7 +323,7 @@ async fn replay_is_delivered_again() {
     let stage = Stage::new().await;
     let begun = stage.delivery.begin(group(9)).await;
     let (messages, replayed) = ([message("x", 5)], Appended::Replayed { seq: 7, sent: Timestamp(7) });
-    stage.delivery.appended(group(9), &messages, &[replayed], begun).await;
+    stage.delivery.appended(group(9), &Added::of(&messages, &[replayed]), begun).await;
     assert_eq!(stage.entries(1).await, [7]);
 }
 
