@@ -31,6 +31,8 @@ use tonic::{
 };
 use tonic_prost::ProstCodec;
 
+use crate::served::Served;
+
 /// How long a server may take until it accepts connections.
 const START: Duration = Duration::from_secs(20);
 /// Calls that may be under way while calls arrive at a fixed rate.
@@ -155,6 +157,13 @@ impl<Q: prost::Message + Clone + Default + 'static, A: Answer> Callers<Q, A> {
             ended??;
         }
         Ok(begun.elapsed())
+    }
+
+    /// Microseconds of processor time that their server takes for each of so many calls, `in_flight` at a time on each connection.
+    pub(crate) async fn cpu_micros(&self, server: &Served, calls: u32, in_flight: usize) -> Result<f64> {
+        let before = server.cpu_seconds()?;
+        self.closed(calls.into(), in_flight).await?;
+        Ok((server.cpu_seconds()? - before) * 1e6 / f64::from(calls))
     }
 
     /// Sends `rate` messages a second for a `time`, whether or not answers come: every millisecond those that

@@ -1,4 +1,4 @@
-//! A store of sequences in memory that counts its steps, and a keeper that fails when it is told to.
+//! A store of sequences in memory that counts its steps, and a keeper that fails on request.
 
 use std::{
     collections::HashMap,

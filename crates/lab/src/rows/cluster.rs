@@ -64,9 +64,7 @@ impl Node {
     }
 
     async fn cpu_micros(&self, calls: u32) -> Result<f64> {
-        let before = self.served.cpu_seconds()?;
-        self.callers.closed(calls.into(), IN_FLIGHT).await?;
-        Ok((self.served.cpu_seconds()? - before) * 1e6 / f64::from(calls))
+        self.callers.cpu_micros(&self.served, calls, IN_FLIGHT).await
     }
 
     async fn check_tier(&self) -> Result<()> {

@@ -1,9 +1,6 @@
 //! A run: worlds of one user each, and random steps in them.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    sync::{Arc, Mutex as StdMutex},
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use kith_cache::remote::redis::ScriptRunner;
 
@@ -11,7 +8,7 @@ use super::{
     mutants::{Habit, Mutant},
     world::World,
 };
-use crate::model::{connected, name};
+use crate::model::{EditedScripts, connected, name};
 
 /// Steps of one world, before it comes to rest.
 const STEPS: usize = 120;
@@ -31,9 +28,7 @@ pub(super) struct Server {
     pub(super) runner: Arc<ScriptRunner>,
     pub(super) name: String,
     pub(super) habit: Habit,
-    edits: &'static [(&'static str, &'static str)],
-    /// Texts of scripts after the edits: each is kept for ever, and so is made once.
-    edited: StdMutex<HashMap<&'static str, &'static str>>,
+    pub(super) scripts: EditedScripts,
 }
 
 /// Makes at least this many steps.
@@ -46,7 +41,7 @@ pub(crate) async fn run(seed: u64, steps: usize, mutant: Option<&Mutant>) -> Res
     let mut world_seed = seed;
     while report.steps < steps {
         let mut world = World::new(&server, world_seed);
-        assert!(server.is_edited(), "a text that a mutant replaces is in no script");
+        assert!(server.scripts.is_edited(), "a text that a mutant replaces is in no script");
         let mut wrong = None;
         for _ in 0..STEPS {
             if let Err(found) = world.step().await {
@@ -75,20 +70,6 @@ impl Server {
         let runner = Arc::new(connected().await);
         let name = name(&runner).await;
         let (edits, habit) = mutant.map_or((&[][..], Habit::Right), |mutant| (mutant.edits, mutant.habit));
-        Self { runner, name, habit, edits, edited: StdMutex::default() }
-    }
-
-    pub(super) fn edit(&self, text: &'static str) -> &'static str {
-        let mut edited = self.edited.lock().unwrap();
-        edited.entry(text).or_insert_with(|| {
-            let replaced = self.edits.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to));
-            Box::leak(replaced.into_boxed_str())
-        })
-    }
-
-    /// Whether each edit has changed a script.
-    fn is_edited(&self) -> bool {
-        let edited = self.edited.lock().unwrap();
-        self.edits.iter().all(|(from, _)| edited.keys().any(|text| text.contains(from)))
+        Self { runner, name, habit, scripts: EditedScripts::new(edits.iter().copied()) }
     }
 }

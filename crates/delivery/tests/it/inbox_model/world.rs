@@ -201,7 +201,7 @@ impl<'a> World<'a> {
         let epochs = Arc::new(EpochOf { epochs: Arc::clone(&self.epochs), node });
         let runner = Arc::clone(&self.server.runner);
         let keeper = RedisInboxes::over(runner, epochs, InboxLimits::default());
-        let keeper = keeper.with_scripts(|text| self.server.edit(text));
+        let keeper = keeper.with_scripts(|text| self.server.scripts.edit(text));
         (format!("n{node}").parse().unwrap(), Arc::new(keeper))
     }
 

@@ -4,6 +4,7 @@
 
 mod actors;
 mod connection;
+mod edited;
 mod log;
 mod mutants;
 mod run;
@@ -15,5 +16,6 @@ mod weather;
 
 #[allow(unused_imports, reason = "one of the executables that have this module needs it")]
 pub(crate) use connection::{connected, name};
+pub(crate) use edited::EditedScripts;
 pub(crate) use mutants::MUTANTS;
 pub(crate) use run::run;

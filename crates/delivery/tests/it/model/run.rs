@@ -140,7 +140,7 @@ impl<'a> World<'a> {
         // The first minute of a server is a time like any other: nothing was acknowledged at 0.
         world.advance(60_000).await;
         world.nodes = (0..NODES).map(|node| world.node(node)).collect();
-        assert!(server.is_edited(), "a text that a mutant replaces is in no script");
+        assert!(server.scripts.is_edited(), "a text that a mutant replaces is in no script");
         world
     }
 
@@ -150,7 +150,7 @@ impl<'a> World<'a> {
         let (limits, clock) = (WindowLimits::default(), Arc::new(self.clock.clone()));
         let runner = Arc::clone(&self.server.runner);
         let keeper = RedisWindows::over(runner, epochs, Arc::<ManualClock>::clone(&clock), limits);
-        let keeper = Arc::new(keeper.with_scripts(|text| self.server.edit(text)));
+        let keeper = Arc::new(keeper.with_scripts(|text| self.server.scripts.edit(text)));
         let stepped = Arc::new(Stepped { keeper, stage: Arc::clone(&self.stage) });
         NodeView {
             number,

@@ -1,14 +1,12 @@
 //! The Redis of a run, and the scripts as the run has them.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex as StdMutex},
-};
+use std::sync::Arc;
 
 use kith_cache::remote::redis::{RedisScript, Reply, ScriptCall, ScriptRunner};
 
 use super::{
     connection::{connected, name},
+    edited::EditedScripts,
     mutants::Mutant,
 };
 
@@ -19,9 +17,7 @@ const BEGIN_MS: u64 = 1_790_000_000_000;
 pub(super) struct Server {
     pub(super) runner: Arc<ScriptRunner>,
     pub(super) name: String,
-    edits: Vec<(String, String)>,
-    /// Texts of scripts after the edits: each is kept for ever, and so is made once.
-    edited: StdMutex<HashMap<&'static str, &'static str>>,
+    pub(super) scripts: EditedScripts,
     set: RedisScript,
     pub(super) save: RedisScript,
     pub(super) restore: RedisScript,
@@ -33,10 +29,10 @@ impl Server {
         let name = name(&runner).await;
         let clock = format!("{{'{0}:s', '{0}:us'}}", clock_key(&runner));
         let clock = format!("redis.call('MGET', unpack({clock}))");
-        let mut edits = vec![("redis.call('TIME')".to_owned(), clock)];
-        let of_mutant = mutant.map_or(&[][..], |mutant| mutant.edits).iter();
-        edits.extend(of_mutant.map(|(from, to)| ((*from).to_owned(), (*to).to_owned())));
-        let edited = StdMutex::default();
+        let of_mutant = mutant.map_or(&[][..], |mutant| mutant.edits);
+        let scripts = EditedScripts::new(
+            [("redis.call('TIME')", &*clock)].into_iter().chain(of_mutant.iter().copied()),
+        );
         let set = RedisScript::new("return redis.call('MSET', KEYS[1], ARGV[1], KEYS[2], ARGV[2])");
         let save = RedisScript::new("return { redis.call('DUMP', KEYS[1]), redis.call('DUMP', KEYS[2]) }");
         let restore = RedisScript::new(
@@ -46,7 +42,7 @@ impl Server {
             end
             return 0",
         );
-        Self { runner, name, edits, edited, set, save, restore }
+        Self { runner, name, scripts, set, save, restore }
     }
 
     pub(super) fn clock_call(&self, passed_ms: u64) -> ScriptCall<'_> {
@@ -58,20 +54,6 @@ impl Server {
 
     pub(super) async fn call(&self, call: ScriptCall<'_>) -> Reply {
         self.runner.run(&[call]).await.remove(0).unwrap()
-    }
-
-    pub(super) fn edit(&self, text: &'static str) -> &'static str {
-        let mut edited = self.edited.lock().unwrap();
-        edited.entry(text).or_insert_with(|| {
-            let replaced = self.edits.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to));
-            Box::leak(replaced.into_boxed_str())
-        })
-    }
-
-    /// Whether each edit has changed a script.
-    pub(super) fn is_edited(&self) -> bool {
-        let edited = self.edited.lock().unwrap();
-        self.edits.iter().all(|(from, _)| edited.keys().any(|text| text.contains(from)))
     }
 }
 

@@ -1,10 +1,6 @@
 //! A run: worlds of one sequence each, and random steps in them.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures::FutureExt as _;
@@ -25,7 +21,7 @@ use super::{
     weather::{Choice, Weather},
 };
 use crate::model::{
-    connected, name,
+    EditedScripts, connected, name,
     stage::{Program, Stage, Verdict},
     stepped::{EpochOf, Epochs},
 };
@@ -82,8 +78,7 @@ struct Server {
     runner: Arc<ScriptRunner>,
     name: String,
     mutant: Mutant,
-    /// Texts of scripts after the edits: each is kept for ever, and so is made once.
-    edited: Mutex<HashMap<&'static str, &'static str>>,
+    scripts: EditedScripts,
     save: RedisScript,
     restore: RedisScript,
 }
@@ -100,22 +95,8 @@ impl Server {
             if ARGV[1] ~= '' then redis.call('RESTORE', KEYS[1], 0, ARGV[1]) end
             return 0",
         );
-        Self { runner, name, mutant, edited: Mutex::default(), save, restore }
-    }
-
-    fn edit(&self, text: &'static str) -> &'static str {
-        let mut edited = self.edited.lock();
-        edited.entry(text).or_insert_with(|| {
-            let edits = self.mutant.edits.iter();
-            let replaced = edits.fold(text.to_owned(), |text, (from, to)| text.replace(from, to));
-            Box::leak(replaced.into_boxed_str())
-        })
-    }
-
-    /// Whether each edit has changed a script.
-    fn is_edited(&self) -> bool {
-        let edited = self.edited.lock();
-        self.mutant.edits.iter().all(|(from, _)| edited.keys().any(|text| text.contains(from)))
+        let scripts = EditedScripts::new(mutant.edits.iter().copied());
+        Self { runner, name, mutant, scripts, save, restore }
     }
 
     async fn call(&self, call: ScriptCall<'_>) -> Reply {
@@ -193,7 +174,7 @@ impl<'a> World<'a> {
             trace: vec![format!("{weather:?}")],
         };
         world.nodes = (0..NODES).map(|node| world.node(node)).collect();
-        assert!(server.is_edited(), "a text that a mutant replaces is in no script");
+        assert!(server.scripts.is_edited(), "a text that a mutant replaces is in no script");
         world
     }
 
@@ -201,7 +182,7 @@ impl<'a> World<'a> {
     fn node(&self, number: usize) -> ModelNode {
         let epochs = Arc::new(EpochOf { epochs: Arc::clone(&self.epochs), node: number });
         let keeper = RedisSequences::over(Arc::clone(&self.server.runner), epochs);
-        let keeper = Arc::new(keeper.with_scripts(|text| self.server.edit(text)));
+        let keeper = Arc::new(keeper.with_scripts(|text| self.server.scripts.edit(text)));
         let (stage, truth) = (Arc::clone(&self.stage), Arc::clone(&self.truth));
         let stepped = Stepped { keeper, stage, truth, mutant: self.server.mutant };
         let (store, begun) = (Arc::<ModelStore>::clone(&self.store), Arc::new(Begun::default()));

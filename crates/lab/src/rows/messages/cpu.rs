@@ -77,7 +77,10 @@ async fn embedded(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
             SEND,
             vec![text(GROUP)],
         );
-        let sides = Sides { bare: (&kith, write), kith: (&kith, send.await?) };
+        let sides = Sides {
+            bare: Asked { server: &kith, callers: write },
+            kith: Asked { server: &kith, callers: send.await? },
+        };
         sides
             .compare(plan, &SEND_CPU, Load { calls: plan.size(20_000, 1_000), in_flight: WRITERS }, results)
             .await?;
@@ -88,7 +91,10 @@ async fn embedded(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
         let request = ListConversationsRequest { user_id: USER, page_size: 20, ..Default::default() };
         let list =
             Callers::<_, ListConversationsResponse>::connect(kith.address, CONNECTIONS, LIST, vec![request]);
-        let sides = Sides { bare: (&kith, get_user), kith: (&kith, list.await?) };
+        let sides = Sides {
+            bare: Asked { server: &kith, callers: get_user },
+            kith: Asked { server: &kith, callers: list.await? },
+        };
         sides
             .compare(
                 plan,
@@ -118,7 +124,10 @@ async fn cluster(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
             Callers::<_, GetMaxSeqsResponse>::connect(bare.address, CONNECTIONS, echo::ENDS, vec![answer]);
         let ends =
             Callers::<_, GetMaxSeqsResponse>::connect(node.address, CONNECTIONS, MAX_SEQS, vec![request]);
-        let sides = Sides { bare: (&bare, echo.await?), kith: (node, ends.await?) };
+        let sides = Sides {
+            bare: Asked { server: &bare, callers: echo.await? },
+            kith: Asked { server: node, callers: ends.await? },
+        };
         sides.compare(plan, &MAX_SEQS_CPU, load, results).await?;
     }
     if plan.wants(&PULL_20_CPU) {
@@ -141,7 +150,10 @@ async fn cluster(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
         );
         let pull =
             Callers::<_, PullMessagesResponse>::connect(node.address, CONNECTIONS, PULL, vec![request]);
-        let sides = Sides { bare: (&bare, echo.await?), kith: (node, pull.await?) };
+        let sides = Sides {
+            bare: Asked { server: &bare, callers: echo.await? },
+            kith: Asked { server: node, callers: pull.await? },
+        };
         sides.compare_with(plan, &PULL_20_CPU, load, Some(&list), results).await?;
         list.remove().await?;
     }
@@ -159,10 +171,22 @@ struct Load {
     in_flight: usize,
 }
 
-/// Two servers, which may be one, with callers of each.
+/// A server and its callers.
+struct Asked<'a, Q, A> {
+    server: &'a Served,
+    callers: Callers<Q, A>,
+}
+
+/// Two servers, which may be one.
 struct Sides<'a, B, A, Q, K> {
-    bare: (&'a Served, Callers<B, A>),
-    kith: (&'a Served, Callers<Q, K>),
+    bare: Asked<'a, B, A>,
+    kith: Asked<'a, Q, K>,
+}
+
+impl<Q: prost::Message + Clone + Default + 'static, A: Answer> Asked<'_, Q, A> {
+    async fn take(&self, load: Load) -> Result<f64> {
+        self.callers.cpu_micros(self.server, load.calls, load.in_flight).await
+    }
 }
 
 impl<B, A, Q, K> Sides<'_, B, A, Q, K>
@@ -185,26 +209,16 @@ where
         list: Option<&RawList>,
         results: &mut Results<'_>,
     ) -> Result<()> {
-        self.take(Side::Baseline, load).await?;
-        self.take(Side::Kith, load).await?;
-        let rounds = interleave(plan.rounds, async |side| {
-            let taken = self.take(side, load).await?;
-            match list {
-                Some(list) if side == Side::Baseline => Ok(taken + list.cpu_micros(load.calls).await?),
-                _ => Ok(taken),
+        self.bare.take(load).await?;
+        self.kith.take(load).await?;
+        let rounds = interleave(plan.rounds, async |side| match (side, list) {
+            (Side::Kith, _) => self.kith.take(load).await,
+            (Side::Baseline, None) => self.bare.take(load).await,
+            (Side::Baseline, Some(list)) => {
+                Ok(self.bare.take(load).await? + list.cpu_micros(load.calls).await?)
             }
         });
         results.add(claim, &rounds.await?)
-    }
-
-    async fn take(&self, side: Side, load: Load) -> Result<f64> {
-        let server = if side == Side::Baseline { self.bare.0 } else { self.kith.0 };
-        let before = server.cpu_seconds()?;
-        match side {
-            Side::Baseline => self.bare.1.closed(load.calls.into(), load.in_flight).await?,
-            Side::Kith => self.kith.1.closed(load.calls.into(), load.in_flight).await?,
-        };
-        Ok((server.cpu_seconds()? - before) * 1e6 / f64::from(load.calls))
     }
 }
 

@@ -115,14 +115,9 @@ where
     ask_bare.closed(warm_up, IN_FLIGHT).await?;
     ask_kith.closed(warm_up, IN_FLIGHT).await?;
     let calls = plan.size(100_000_u32, 20_000);
-    let pairs = interleave(plan.rounds, async |side| {
-        let server = if side == Side::Baseline { &bare } else { kith };
-        let before = server.cpu_seconds()?;
-        match side {
-            Side::Baseline => ask_bare.closed(calls.into(), IN_FLIGHT).await?,
-            Side::Kith => ask_kith.closed(calls.into(), IN_FLIGHT).await?,
-        };
-        Ok((server.cpu_seconds()? - before) * 1e6 / f64::from(calls))
+    let pairs = interleave(plan.rounds, async |side| match side {
+        Side::Baseline => ask_bare.cpu_micros(&bare, calls, IN_FLIGHT).await,
+        Side::Kith => ask_kith.cpu_micros(kith, calls, IN_FLIGHT).await,
     });
     results.add(claim, &pairs.await?)
 }
