@@ -23,7 +23,7 @@ const STREAMED: Duration = Duration::from_secs(60);
 
 /// Runs a command that talks to a node.
 pub(super) fn block_on(command: impl Future<Output = Result<u8>>) -> Result<u8, StartError> {
-    // As a trait object: otherwise the runtime and the command are compiled anew, three times, for each command.
+    // One type for all commands: otherwise the compiler generates three copies of each command.
     let command: Pin<Box<dyn Future<Output = Result<u8>> + '_>> = Box::pin(command);
     super::runtime()?.block_on(command).map_err(|why| StartError::new(format!("{why:#}")))
 }

@@ -246,7 +246,7 @@ fn connect(options: &SqliteOptions, mode: OpenFlags) -> rusqlite::Result<Connect
     let connection = Connection::open_with_flags(&options.path, flags)?;
     connection.busy_timeout(BUSY)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
-    // One plan for all values: otherwise a statement is parsed and planned again for each new value.
+    // Plans ignore bound values. Otherwise SQLite prepares a statement again for each new value.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     connection.pragma_update(None, "trusted_schema", "OFF")?;
     connection.pragma_update(None, "temp_store", "MEMORY")?;

@@ -48,7 +48,7 @@ impl fmt::Display for SequenceName {
 #[async_trait]
 pub trait SequenceStore: Send + Sync + fmt::Debug + 'static {
     /// Takes the next `count` numbers of a sequence: consecutive, above `above` (from 0 to [`ABOVE_MAX`]), and above all that were
-    /// taken before, whoever took them. One step: of calls at once each gets numbers of its own. Durable before it returns.
+    /// taken before, by any caller. One step: concurrent calls get different numbers. Durable before it returns.
     ///
     /// # Errors
     /// When the store cannot answer. Numbers may be lost then; no later call returns them.

@@ -56,7 +56,7 @@ fn page(kind: &HeaderValue, text: &'static str) -> Response<Body> {
 
 fn refused(code: StatusCode, text: &'static str) -> Response<Body> {
     let mut response =
-        Response::new(Body::from(json::failure(&Error::new(Reason::MethodUnknown, text).into())));
+        Response::new(Body::from(json::failure_text(&Error::new(Reason::MethodUnknown, text).into())));
     *response.status_mut() = code;
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));

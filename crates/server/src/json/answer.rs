@@ -78,8 +78,8 @@ pub(super) fn failure(status: &Status) -> Response<Body> {
     response
 }
 
-/// The same without HTTP.
-pub(super) fn failure_text(status: &Status) -> Vec<u8> {
+/// An error as it is written in JSON.
+pub(crate) fn failure_text(status: &Status) -> Vec<u8> {
     let details = details(status);
     let failure = Failure { code: code(status).0, message: status.message(), details };
     // Names, texts and base64: nothing of it can fail to be written.

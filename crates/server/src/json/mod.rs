@@ -19,6 +19,7 @@ use bytes::Bytes;
 use http::{Request, Response};
 
 use self::admit::{Refusal, admit};
+pub(crate) use self::answer::failure_text;
 pub use self::read::message;
 use crate::{config::LimitsConfig, edge::Edge};
 
@@ -52,11 +53,6 @@ where
         },
         Err(refusal) => refuse(request, refusal),
     }
-}
-
-/// An error as it is written in JSON.
-pub(crate) fn failure(status: &tonic::Status) -> Vec<u8> {
-    answer::failure_text(status)
 }
 
 /// A message, of this full name in the contract, as JSON; `None` if it has no such form.

@@ -100,7 +100,7 @@ impl Calls {
     /// goes on.
     pub(super) async fn make(self, user: UserId, id: Id, name: String, body: String) -> String {
         let Some(service) = service_of(&name) else {
-            return frame::call_failed(id, &json::failure(&not_taken()));
+            return frame::call_failed(id, &json::failure_text(&not_taken()));
         };
         let request = Request::builder()
             .method(Method::POST)
@@ -109,7 +109,7 @@ impl Calls {
             .header(header::CONTENT_TYPE, "application/json")
             .header("kith-acting-user", user.get())
             .body(Body::from(body));
-        let Ok(request) = request else { return frame::call_failed(id, &json::failure(&not_taken())) };
+        let Ok(request) = request else { return frame::call_failed(id, &json::failure_text(&not_taken())) };
         let (head, body) = json::answer(&self.edge, self.limits, request).await.into_parts();
         // It is in memory as a whole.
         let bytes = to_bytes(body, usize::MAX).await.unwrap_or_default();

@@ -85,7 +85,7 @@ pub(super) fn call_failed(id: Id, failure: &[u8]) -> String {
 
 /// An error of the socket itself.
 pub(super) fn failed(status: &Status) -> String {
-    format!(r#"{{"error":{}}}"#, with_reason(&json::failure(status)))
+    format!(r#"{{"error":{}}}"#, with_reason(&json::failure_text(status)))
 }
 
 /// One thing that the node says by itself, under its name.

@@ -109,7 +109,7 @@ impl Refused {
     /// The answer that says why.
     pub(super) fn response(self) -> Response<Body> {
         let (http, reason, text) = self.said();
-        let mut response = Response::new(Body::from(json::failure(&Error::new(reason, text).into())));
+        let mut response = Response::new(Body::from(json::failure_text(&Error::new(reason, text).into())));
         *response.status_mut() = http;
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
