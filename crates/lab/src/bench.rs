@@ -7,7 +7,7 @@ use anyhow::{Result, bail, ensure};
 use crate::{
     ratio::{Better, Claim, Figure, Row},
     results::Results,
-    rows::{cluster, members, memory, messages, mongodb, presence, redis, relations, rpc, sqlite},
+    rows::{cluster, members, memory, messages, mongodb, presence, receive, redis, relations, rpc, sqlite},
     table::table,
 };
 
@@ -204,6 +204,23 @@ pub(crate) const MAX_SEQS_CPU: Claim = ratio("max_seqs_cpu", "us", Better::Lower
 /// Processor time of Redis for an entry of a fan-out to 500 inboxes / for a plain XADD in a pipeline.
 pub(crate) const FAN_OUT_500: Claim = ratio("fan_out_500", "us", Better::Lower, Some(3.0));
 
+/// Memory of a node for each of 10,000 streams of Receive, in KiB; the baseline is that of a bare tonic server.
+pub(crate) const RECEIVE_MEMORY: Claim =
+    Claim { figure: Figure::Kith, target: Some(40.0), ..ratio("receive_memory", "KiB", Better::Lower, None) };
+/// Time from the answer to the sender to the delivery, of 300 direct messages a second among 10,000 streams, all but the slowest
+/// hundredth / from PUBLISH to SUBSCRIBE.
+pub(crate) const DELIVER_P99: Claim = ratio("deliver_p99", "us", Better::Lower, Some(3.0));
+/// Seconds from the death of a node with 10,000 streams until all are live on another one, while messages are sent.
+pub(crate) const RECEIVE_AGAIN: Claim =
+    Claim { figure: Figure::Kith, target: Some(30.0), ..ratio("receive_again", "s", Better::Lower, None) };
+/// Reads of a user on the node that takes over, all but the slowest hundredth / before.
+pub(crate) const RECEIVE_AGAIN_P99: Claim = ratio("receive_again_p99", "ms", Better::Lower, Some(3.0));
+/// Seconds until one message to a group of 100,000 has reached 10,000 streams on two nodes; the baseline is two bare servers.
+pub(crate) const GROUP_100K: Claim =
+    Claim { figure: Figure::Kith, target: Some(1.0), ..ratio("group_100k", "s", Better::Lower, None) };
+/// Processor time of the nodes for one of these deliveries / of bare tonic servers that send the same.
+pub(crate) const GROUP_100K_CPU: Claim = ratio("group_100k_cpu", "us", Better::Lower, Some(1.5));
+
 /// Processors that Redis takes for renewing 100,000 sessions once a minute / for the same changes as plain commands.
 pub(crate) const PRESENCE_RENEW: Claim = ratio("presence_renew", "cores", Better::Lower, None);
 /// The same, of the node alone.
@@ -240,7 +257,7 @@ pub(crate) const TAKE_LONGEST_WAIT: Claim = Claim {
 };
 
 /// Every row, in the order of the table.
-pub(crate) const ALL: [&Claim; 63] = [
+pub(crate) const ALL: [&Claim; 69] = [
     &GET_USER_CPU,
     &GET_USER_THROUGHPUT,
     &GET_USER_P99,
@@ -294,6 +311,12 @@ pub(crate) const ALL: [&Claim; 63] = [
     &PULL_20_CPU,
     &MAX_SEQS_CPU,
     &FAN_OUT_500,
+    &RECEIVE_MEMORY,
+    &DELIVER_P99,
+    &RECEIVE_AGAIN,
+    &RECEIVE_AGAIN_P99,
+    &GROUP_100K,
+    &GROUP_100K_CPU,
     &PRESENCE_RENEW,
     &PRESENCE_RENEW_CORE,
     &PRESENCE_RENEW_NODE,
@@ -326,6 +349,7 @@ pub async fn run(plan: &Plan) -> Result<Verdict> {
     Box::pin(relations::rows(plan, &mut results)).await?;
     Box::pin(members::rows(plan, &mut results)).await?;
     Box::pin(messages::rows(plan, &mut results)).await?;
+    Box::pin(receive::rows(plan, &mut results)).await?;
     Box::pin(presence::rows(plan, &mut results)).await?;
     let rows = results.into_rows();
     print!("{}", table(&rows));

@@ -4,17 +4,19 @@ use std::{collections::HashMap, convert::Infallible, marker::PhantomData, net::S
 
 use anyhow::Result;
 use kith_proto::{
-    message::v1::{GetMaxSeqsResponse, PullMessagesResponse},
+    message::v1::{GetMaxSeqsResponse, PullMessagesResponse, ReceiveRequest, ReceiveResponse},
     relation::v1::{BatchGetRelationsResponse, CheckPermissionResponse},
     user::v1::{GetUserRequest, GetUserResponse},
 };
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use prost::Message;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
 use tonic::{
     Request, Response, Status,
     body::Body,
     codegen::{BoxFuture, Context, Poll, Service, http},
-    server::{Grpc, NamedService, UnaryService},
+    server::{Grpc, NamedService, ServerStreamingService, UnaryService},
     transport::Server,
 };
 use tonic_prost::ProstCodec;
@@ -33,6 +35,11 @@ pub(crate) const MESSAGES: &str = "/kith.lab.v1.EchoService/EchoMessages";
 /// Echoes the ends of conversations.
 pub(crate) const ENDS: &str = "/kith.lab.v1.EchoService/EchoEnds";
 
+/// Sends what [`DELIVER`] is given, to all streams that are open.
+pub(crate) const RECEIVE: &str = "/kith.lab.v1.EchoService/Receive";
+/// Sends a response to all streams of [`RECEIVE`].
+pub(crate) const DELIVER: &str = "/kith.lab.v1.EchoService/Deliver";
+
 /// Answers every call with the message it was sent, or a request for a user with that user. Runs until the process is ended.
 ///
 /// # Errors
@@ -45,6 +52,7 @@ pub async fn serve(listen: SocketAddr) -> Result<()> {
 #[derive(Clone, Debug, Default)]
 struct Echo {
     users: Users,
+    streams: Streams,
 }
 
 type Users = Arc<RwLock<HashMap<i64, GetUserResponse, ahash::RandomState>>>;
@@ -63,7 +71,7 @@ impl Service<http::Request<Body>> for Echo {
     }
 
     fn call(&mut self, request: http::Request<Body>) -> Self::Future {
-        let users = Arc::clone(&self.users);
+        let (users, streams) = (Arc::clone(&self.users), Arc::clone(&self.streams));
         Box::pin(async move {
             match request.uri().path() {
                 PATH => Ok(Grpc::new(ProstCodec::default()).unary(PutUser(users), request).await),
@@ -72,6 +80,10 @@ impl Service<http::Request<Body>> for Echo {
                 RELATIONS => Ok(echo::<BatchGetRelationsResponse>(request).await),
                 MESSAGES => Ok(echo::<PullMessagesResponse>(request).await),
                 ENDS => Ok(echo::<GetMaxSeqsResponse>(request).await),
+                RECEIVE => {
+                    Ok(Grpc::new(ProstCodec::default()).server_streaming(Receive(streams), request).await)
+                }
+                DELIVER => Ok(Grpc::new(ProstCodec::default()).unary(Deliver(streams), request).await),
                 _ => Ok(Status::unimplemented("").into_http()),
             }
         })
@@ -80,6 +92,45 @@ impl Service<http::Request<Body>> for Echo {
 
 async fn echo<M: Message + Default + 'static>(request: http::Request<Body>) -> http::Response<Body> {
     Grpc::new(ProstCodec::<M, M>::default()).unary(Answer(PhantomData), request).await
+}
+
+/// Streams that are open.
+type Streams = Arc<Mutex<Vec<mpsc::Sender<Result<ReceiveResponse, Status>>>>>;
+
+/// Responses that may wait for a reader.
+const WAITING: usize = 4;
+
+struct Receive(Streams);
+
+impl ServerStreamingService<ReceiveRequest> for Receive {
+    type Response = ReceiveResponse;
+    type ResponseStream = ReceiverStream<Result<ReceiveResponse, Status>>;
+    type Future = BoxFuture<Response<Self::ResponseStream>, Status>;
+
+    fn call(&mut self, _request: Request<ReceiveRequest>) -> Self::Future {
+        let (sender, receiver) = mpsc::channel(WAITING);
+        self.0.lock().push(sender);
+        Box::pin(async move { Ok(Response::new(ReceiverStream::new(receiver))) })
+    }
+}
+
+struct Deliver(Streams);
+
+impl UnaryService<ReceiveResponse> for Deliver {
+    type Response = ReceiveResponse;
+    type Future = BoxFuture<Response<ReceiveResponse>, Status>;
+
+    fn call(&mut self, request: Request<ReceiveResponse>) -> Self::Future {
+        let streams = self.0.lock().clone();
+        Box::pin(async move {
+            let response = request.into_inner();
+            for stream in streams {
+                // One that has ended is not served any more.
+                drop(stream.send(Ok(response.clone())).await);
+            }
+            Ok(Response::new(response))
+        })
+    }
 }
 
 struct GetUser(Users);

@@ -82,6 +82,21 @@ impl Served {
         Ok(Self { address, child, _data: data })
     }
 
+    /// Ends its process at once.
+    ///
+    /// # Errors
+    /// When the system does not.
+    pub(crate) fn kill(&mut self) -> Result<()> {
+        self.child.kill()?;
+        self.child.wait()?;
+        Ok(())
+    }
+
+    /// Memory that it holds now, in MiB.
+    pub(crate) fn resident_mib(&self) -> Result<f64> {
+        usage::resident_mib(self.child.id())
+    }
+
     /// The number of its process.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()

@@ -35,7 +35,13 @@ pub(crate) use relations::agree;
 pub use report::{Checked, KEPT, Report};
 pub use staleness::{Ages, Staleness};
 
-use self::{faults::Faults, messages::Messages, records::Records, relations::Relations, runs::Runs};
+use self::{
+    faults::{Faults, nanos},
+    messages::Messages,
+    records::Records,
+    relations::Relations,
+    runs::Runs,
+};
 use crate::history::{Call, Event, Fault, Held, Outcome, What};
 
 /// How old a cached answer may be, and what counts as undisturbed.
@@ -86,6 +92,12 @@ impl<'a> Run<'a> {
     fn calls(&self) -> impl Iterator<Item = &'a Call> {
         calls(self.events)
     }
+
+    /// How old a cached answer of this time may be.
+    fn bound(&self, when: [u64; 2]) -> u64 {
+        let most = self.faults.around(when).filter_map(|name| self.faults.bound(name)).max();
+        most.unwrap_or_else(|| nanos(self.bounds.healthy))
+    }
 }
 
 /// Judges the events of one run, which may come in any order. The report has an entry for every check, in the
@@ -107,7 +119,7 @@ pub fn check(events: &[Event], bounds: &Bounds) -> Report {
         relations::symmetry(&run.relations),
         relations::counts(&run.relations),
         relations::new_enemy(&run.relations),
-        messages::marks(&run.messages),
+        messages::marks(&run.messages, |when| run.bound(when)),
         requests::check(&run),
         codes::check(&run),
     ];

@@ -108,10 +108,9 @@ impl<'a, 'b> Seen<'a, 'b> {
     fn exceeded(&mut self, when: [u64; 2], age: u64) -> Option<u64> {
         let faults = &self.run.faults;
         self.over_time.add(when[0], age);
-        let most = faults.around(when).filter_map(|name| faults.bound(name)).max();
-        let bound = most.unwrap_or(self.healthy);
+        let bound = self.run.bound(when);
         self.all.add(age, bound);
-        if most.is_some() {
+        if faults.around(when).next().is_some() {
             faults.around(when).for_each(|name| self.by_fault.entry(name).or_default().add(age, bound));
         } else {
             self.undisturbed.add(age, bound);

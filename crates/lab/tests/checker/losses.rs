@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 use kith_lab::history::{DialogEnd, Event, LogCopy, Logged, MessageCall, MessageOutcome, SendOutcome};
 use rand::{rngs::StdRng, seq::IndexedRandom as _};
 
+use crate::world::MS;
+
 const INVENTED: u64 = 9_000_000;
 
 /// Two messages that differ in their values alone have each other's places.
@@ -64,7 +66,11 @@ pub(crate) fn mark_falls(events: &mut Vec<Event>, random: &mut StdRng) -> Option
     }
     let higher = |call: &MessageCall| {
         let marks = before.get(&of(call)).into_iter().flatten();
-        marks.filter(|(ended, _)| *ended < call.began).map(|(_, mark)| *mark).max().filter(|mark| *mark > 0)
+        marks
+            .filter(|(ended, _)| *ended + STALE < call.began)
+            .map(|(_, mark)| *mark)
+            .max()
+            .filter(|mark| *mark > 0)
     };
     let call = a_call(events, random, |call| {
         matches!(call.outcome, MessageOutcome::Marked(_)) && higher(call).is_some()
@@ -72,6 +78,9 @@ pub(crate) fn mark_falls(events: &mut Vec<Event>, random: &mut StdRng) -> Option
     call.outcome = MessageOutcome::Marked(higher(call)? - 1);
     Some(format!("{call:?}"))
 }
+
+/// How old an answer may be in these runs.
+const STALE: u64 = 500 * MS;
 
 /// A badge counts one too many.
 pub(crate) fn badge_is_wrong(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {

@@ -1,11 +1,8 @@
 //! Read marks, and what is unread by them.
 
-use super::{
-    Log, Marks, Messages,
-    order::{Step, behind},
-};
+use super::{Log, Marks, Messages};
 use crate::{
-    checker::report::Checked,
+    checker::{report::Checked, since::Since},
     history::{DialogEnd, LogCopy, MessageCall, MessageOutcome, MessageRequest},
 };
 
@@ -13,13 +10,14 @@ use crate::{
 const OF_LIST: u64 = 100;
 const OF_COUNT: u64 = 1_000;
 
-/// C15: a mark that was acknowledged is never lost: each answer that begins later is at least as high, and so is the mark at the end;
-/// and it is no higher than what its user marked or sent. What is unread at the end follows from the log and the mark.
-pub(in crate::checker) fn check(messages: &Messages<'_>) -> Checked {
+/// C15: a mark that was acknowledged is never lost: the mark at the end is at least as high, and so is each answer, which may be as old
+/// as a cached read but is not below what it was asked for. It is no higher than what its user marked or sent. What is unread at the
+/// end follows from the log and the mark. `bound`: how old a read of this time may be.
+pub(in crate::checker) fn check(messages: &Messages<'_>, bound: impl Fn([u64; 2]) -> u64) -> Checked {
     let mut checked = Checked::new("C15 read marks");
     for ((user, conversation), marks) in &messages.marks {
         let mut wrong = |text: String| checked.violation(|| format!("user {user} in {conversation}: {text}"));
-        rising(marks, &mut wrong);
+        rising(marks, &bound, &mut wrong);
         if let Some(log) = messages.logs.get(conversation) {
             marks.ends.iter().for_each(|end| at_the_end(*user, marks, log, end, &mut wrong));
         }
@@ -37,15 +35,16 @@ fn answers<'a>(marks: &Marks<'a>) -> impl Iterator<Item = (&'a MessageCall, u64)
     })
 }
 
-fn rising(marks: &Marks<'_>, wrong: &mut impl FnMut(String)) {
-    let steps = answers(marks).map(|(call, mark)| Step { began: call.began, at: mark, what: call });
-    let before = answers(marks).map(|(call, mark)| (mark, call.ended)).collect();
-    for (step, farthest) in behind(steps.collect(), before) {
-        let MessageCall { client, node, began, .. } = step.what;
-        let mark = step.at;
-        wrong(format!(
-            "the mark is {mark} by node {node} for client {client} at {began} ns, and was {farthest} before"
-        ));
+fn rising(marks: &Marks<'_>, bound: impl Fn([u64; 2]) -> u64, wrong: &mut impl FnMut(String)) {
+    let acknowledged = Since::new(answers(marks).map(|(call, mark)| (mark, call.ended)).collect());
+    for (call, mark) in answers(marks) {
+        let MessageCall { client, node, began, ended, .. } = call;
+        let age = acknowledged.newer_than(mark).map_or(0, |since| began.saturating_sub(since));
+        if age > bound([*began, *ended]) {
+            wrong(format!(
+                "the mark is {mark} by node {node} for client {client} at {began} ns, and was higher {age} ns before"
+            ));
+        }
     }
     // What came before the membership of the user cannot be marked.
     let min = marks.ends.first().map_or(1, |end| end.min);

@@ -14,6 +14,7 @@ mod stage;
 use anyhow::Result;
 use kith_store::{ContentHash, MessageKey, MessageKind, NewMessage, Timestamp, UserId};
 
+pub(in crate::rows) use self::stage::{make_group, text};
 use crate::{bench::Plan, results::Results};
 
 /// Bytes of a body.

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Result, ensure};
-use futures::{StreamExt as _, TryStreamExt as _, stream};
+use futures::{StreamExt as _, TryStreamExt as _, future::try_join_all, stream};
 use mongodb::{
     Database,
     bson::{Document, doc},
@@ -50,17 +50,12 @@ async fn counted(stage: &Stage, steps: usize, step: usize, numbers: &AtomicU64) 
     profile(database, true).await?;
     let nodes = stage.nodes.len();
     let callers = if step == 1 { CALLERS } else { CALLERS_OF_BATCHES };
-    let sends = stream::iter(0..steps).map(async |at| {
-        let next = || named(GROUP, numbers.fetch_add(1, Ordering::Relaxed));
-        let mut client = stage.client(at % nodes);
-        if step == 1 {
-            client.send_message(next()).await?;
-        } else {
-            send_batch(&mut client, (0..step).map(|_| next()).collect()).await?;
-        }
-        anyhow::Ok(())
+    // A node that is slower than the others has no more callers than they have.
+    let sends = (0..nodes).map(async |node| {
+        let sends = (node..steps).step_by(nodes).map(|_| send(stage, node, step, numbers));
+        stream::iter(sends).buffer_unordered(callers).try_collect::<()>().await
     });
-    sends.buffer_unordered(callers * nodes).try_collect::<()>().await?;
+    try_join_all(sends).await?;
     profile(database, false).await?;
     let all = profiled(database, doc! {}).await?;
     let stored = doc! { "$or": [{ "nModified": { "$gt": 0 } }, { "ninserted": { "$gt": 0 } }] };
@@ -69,6 +64,17 @@ async fn counted(stage: &Stage, steps: usize, step: usize, numbers: &AtomicU64) 
     let of_a_thousand =
         |commands: u64| anyhow::Ok(count(usize::try_from(commands)?) * 1e3 / count(steps * step));
     Ok(Pair { baseline: of_a_thousand(stored)?, kith: of_a_thousand(all)? })
+}
+
+/// Sends so many messages to the group, by one call to this node.
+async fn send(stage: &Stage, node: usize, messages: usize, numbers: &AtomicU64) -> Result<()> {
+    let next = || named(GROUP, numbers.fetch_add(1, Ordering::Relaxed));
+    let mut client = stage.client(node);
+    if messages == 1 {
+        client.send_message(next()).await?;
+        return Ok(());
+    }
+    Ok(send_batch(&mut client, (0..messages).map(|_| next()).collect()).await?)
 }
 
 /// How many commands of the profile are such.

@@ -95,7 +95,7 @@ pub(super) async fn fill_through(channel: Channel, logs: &[String], messages: us
 }
 
 /// Makes the group of [`USER`].
-pub(super) async fn make_group(channel: Channel) -> Result<()> {
+pub(in crate::rows) async fn make_group(channel: Channel) -> Result<()> {
     let group = Group { group_id: 1, name: "many".to_owned(), creator_id: USER, ..Group::default() };
     let request = CreateGroupRequest { group: Some(group), ..CreateGroupRequest::default() };
     let made = async || match GroupServiceClient::new(channel.clone()).create_group(request.clone()).await {
@@ -107,7 +107,7 @@ pub(super) async fn make_group(channel: Channel) -> Result<()> {
 }
 
 /// A message of [`USER`], sent by a service.
-pub(super) fn text(log: &str) -> SendMessageRequest {
+pub(in crate::rows) fn text(log: &str) -> SendMessageRequest {
     SendMessageRequest {
         to: Some(To::ConversationId(log.to_owned())),
         sender_id: USER,

@@ -1,0 +1,198 @@
+//! One message to a group of a hundred thousand, a tenth of whom receive, on two nodes; over bare servers that send the same to
+//! as many streams.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result, ensure};
+use kith_proto::{
+    member::v1::{AddMembersRequest, member_service_client::MemberServiceClient},
+    message::v1::{ReceiveRequest, ReceiveResponse, delivery::What},
+};
+use parking_lot::Mutex;
+use tokio::{
+    task::JoinSet,
+    time::{Instant, sleep},
+};
+use tonic::{Code, Streaming, transport::Channel};
+
+use super::{
+    stage::{Bare, Stage},
+    stream::{connections, deliver_bare, of_user, receive},
+};
+use crate::{
+    bench::{GROUP_100K, GROUP_100K_CPU, Plan},
+    ratio::{Pair, Side, count, interleave, median},
+    results::Results,
+    rows::messages::{make_group, text},
+    served::Served,
+};
+
+const GROUP: &str = "g1";
+/// Users of one call.
+const ADDED: usize = 100;
+const ADDED_WITHIN: Duration = Duration::from_secs(60);
+/// How long the nodes may take to see who receives, and a message to reach all.
+const PATIENCE: Duration = Duration::from_secs(60);
+const POLL: Duration = Duration::from_millis(1);
+
+/// Runs both rows; nothing where there are no servers.
+pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
+    let (members, receivers) = (plan.size(100_000, 1_200), plan.size(10_000, 60));
+    let Some(stage) = Stage::start(plan, "group", members).await? else { return Ok(()) };
+    make_group(stage.nodes[0].channel.clone()).await?;
+    add(&stage, members).await?;
+    let of_nodes = Arc::new(Arrived::default());
+    of_nodes.read_all(open(&stage, receivers).await?);
+    let all = usize::try_from(receivers)?;
+    send(&stage).await?;
+    of_nodes.until(all).await?;
+    let (bare, of_bare) = (Bare::start(2)?, Arc::new(Arrived::default()));
+    of_bare.read_all(bare.open(receivers).await?);
+    let response = of_nodes.last.lock().clone().context("a message came")?;
+    let pairs = interleave(plan.rounds, async |side| match side {
+        Side::Baseline => {
+            let deliver = async || deliver_all(&bare, &response).await;
+            measure(plan, &[&bare.servers[0], &bare.servers[1]], (&of_bare, all), deliver).await
+        }
+        Side::Kith => {
+            let servers = [&stage.nodes[0].served, &stage.nodes[1].served];
+            measure(plan, &servers, (&of_nodes, all), async || send(&stage).await).await
+        }
+    });
+    let pairs = pairs.await?;
+    let of = |part: fn(&Delivered) -> f64| -> Vec<Pair<f64>> {
+        pairs.iter().map(|pair| Pair { baseline: part(&pair.baseline), kith: part(&pair.kith) }).collect()
+    };
+    results.add(&GROUP_100K, &of(|delivered| delivered.seconds))?;
+    results.add(&GROUP_100K_CPU, &of(|delivered| delivered.cpu_micros))?;
+    of_nodes.ensure_open()?;
+    of_bare.ensure_open()?;
+    stage.remove(plan).await
+}
+
+/// What some messages took.
+#[derive(Clone, Copy, Debug)]
+struct Delivered {
+    /// Until the last stream had one; in the middle.
+    seconds: f64,
+    /// Of the servers, for one delivery.
+    cpu_micros: f64,
+}
+
+/// Sends some messages, each after the one before has reached all streams.
+async fn measure(
+    plan: &Plan,
+    servers: &[&Served; 2],
+    (arrived, all): (&Arrived, usize),
+    send: impl AsyncFn() -> Result<()>,
+) -> Result<Delivered> {
+    let taken = || anyhow::Ok(servers[0].cpu_seconds()? + servers[1].cpu_seconds()?);
+    let (messages, mut times, before) = (plan.size(10, 2), Vec::new(), taken()?);
+    for _ in 0..messages {
+        let (begun, wanted) = (Instant::now(), arrived.count() + all);
+        send().await?;
+        arrived.until(wanted).await?;
+        times.push(begun.elapsed().as_secs_f64());
+    }
+    // Clock ticks are long.
+    let cpu = (taken()? - before).max(0.01);
+    Ok(Delivered { seconds: median(times), cpu_micros: cpu * 1e6 / count(messages * all) })
+}
+
+async fn send(stage: &Stage) -> Result<()> {
+    stage.client(0).send_message(text(GROUP)).await?;
+    Ok(())
+}
+
+async fn deliver_all(bare: &Bare, response: &ReceiveResponse) -> Result<()> {
+    for server in &bare.servers {
+        let channels = connections(&server.address.to_string(), 1).await?;
+        deliver_bare(of_user(&channels, 0), response.clone()).await?;
+    }
+    Ok(())
+}
+
+/// Half of the streams on each node.
+async fn open(stage: &Stage, receivers: i64) -> Result<Vec<Streaming<ReceiveResponse>>> {
+    let mut streams = Vec::new();
+    let channels: [Vec<Channel>; 2] =
+        [stage.connections(0, receivers / 2).await?, stage.connections(1, receivers / 2).await?];
+    for user_id in 1..=receivers {
+        let channels = &channels[usize::from(user_id > receivers / 2)];
+        let request = ReceiveRequest { user_id, now: true, ..ReceiveRequest::default() };
+        streams.push(receive(of_user(channels, user_id), request).await?);
+    }
+    Ok(streams)
+}
+
+/// All users are members.
+async fn add(stage: &Stage, members: i64) -> Result<()> {
+    let users: Vec<i64> = (2..=members).collect();
+    let client = MemberServiceClient::new(stage.nodes[0].channel.clone());
+    for user_ids in users.chunks(ADDED) {
+        let request =
+            AddMembersRequest { group_id: 1, user_ids: user_ids.to_vec(), ..AddMembersRequest::default() };
+        let until = Instant::now() + ADDED_WITHIN;
+        while let Err(status) = client.clone().add_members(request.clone()).await {
+            let may_pass =
+                matches!(status.code(), Code::Unavailable | Code::DeadlineExceeded | Code::ResourceExhausted);
+            ensure!(may_pass && Instant::now() < until, "the members are not added: {status}");
+            sleep(Duration::from_millis(50)).await;
+        }
+    }
+    Ok(())
+}
+
+/// What came over many streams.
+#[derive(Debug, Default)]
+struct Arrived {
+    messages: AtomicUsize,
+    last: Mutex<Option<ReceiveResponse>>,
+    streams: Mutex<JoinSet<()>>,
+}
+
+impl Arrived {
+    /// Counts messages of these streams.
+    fn read_all(self: &Arc<Self>, streams: Vec<Streaming<ReceiveResponse>>) {
+        for mut stream in streams {
+            let this = Arc::clone(self);
+            self.streams.lock().spawn(async move {
+                while let Ok(Some(response)) = stream.message().await {
+                    let is_message = |what: &Option<What>| matches!(what, Some(What::Message(_)));
+                    if response.deliveries.iter().any(|delivery| is_message(&delivery.what)) {
+                        // Only of the first stream: the others do not wait for each other.
+                        if this.messages.fetch_add(1, Ordering::SeqCst) == 0 {
+                            *this.last.lock() = Some(response);
+                        }
+                    }
+                }
+            });
+        }
+    }
+
+    fn count(&self) -> usize {
+        self.messages.load(Ordering::SeqCst)
+    }
+
+    async fn until(&self, messages: usize) -> Result<()> {
+        let until = Instant::now() + PATIENCE;
+        while self.count() < messages {
+            self.ensure_open()?;
+            ensure!(Instant::now() < until, "{} of {messages} messages came", self.count());
+            sleep(POLL).await;
+        }
+        ensure!(self.count() == messages, "{} messages came, not {messages}", self.count());
+        Ok(())
+    }
+
+    fn ensure_open(&self) -> Result<()> {
+        ensure!(self.streams.lock().try_join_next().is_none(), "a stream has ended");
+        Ok(())
+    }
+}
