@@ -116,6 +116,7 @@ pub fn check(events: &[Event], bounds: &Bounds) -> Report {
         places::check(&run),
         names::check(&run),
         messages::log(&run.messages),
+        messages::streams(&run.messages),
         relations::symmetry(&run.relations),
         relations::counts(&run.relations),
         relations::new_enemy(&run.relations),

@@ -154,3 +154,50 @@ pub struct DialogEnd {
     /// The same of the last 1000 messages.
     pub counted: (u64, bool),
 }
+
+/// What one receiver got of a conversation by all its streams, each of which began where the one before had ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Received {
+    /// The receiver: another one for each device.
+    pub receiver: u32,
+    /// Its user.
+    pub user: i64,
+    /// The conversation.
+    pub conversation: String,
+    /// Numbers that came one after the other, by rising number.
+    pub runs: Vec<ReceivedRun>,
+    /// Numbers that a stream named instead of sending them: first and last.
+    pub missed: Vec<(u64, u64)>,
+    /// Numbers that came where another one was expected: what was expected, and what came.
+    pub wrong: Vec<(u64, u64)>,
+}
+
+/// Messages that came with contiguous numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReceivedRun {
+    /// The first number.
+    pub first: u64,
+    /// The last number.
+    pub last: u64,
+    /// Of their contents, see [`ReceivedRun::add`].
+    pub digest: u64,
+}
+
+impl ReceivedRun {
+    /// Nothing yet; the first message has this number.
+    #[must_use]
+    pub const fn before(first: u64) -> Self {
+        Self { first, last: first - 1, digest: 0 }
+    }
+
+    /// Adds the next message, with its content; `None`: an event.
+    pub const fn add(&mut self, value: Option<u64>) {
+        let value = match value {
+            Some(value) => value,
+            None => 0,
+        };
+        self.last += 1;
+        // FNV-1a over whole numbers.
+        self.digest = (self.digest ^ value).wrapping_mul(0x0100_0000_01b3);
+    }
+}

@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 
 pub use file::{Recorder, read};
 pub use message::{
-    DialogEnd, Draft, LogCopy, Logged, MessageCall, MessageOutcome, MessageRequest, Pages, SendOutcome,
+    DialogEnd, Draft, LogCopy, Logged, MessageCall, MessageOutcome, MessageRequest, Pages, Received,
+    ReceivedRun, SendOutcome,
 };
 pub use relation::{About, Edge, EdgeEnd, ListsEnd, Relates, RelationCall, Setting, Settings, Side};
 
@@ -39,6 +40,8 @@ pub enum Event {
     Log(LogCopy),
     /// A dialog at the end.
     Dialog(DialogEnd),
+    /// What a receiver got until the end.
+    Received(Received),
 }
 
 /// One call, and what came of it. A client makes one at a time.

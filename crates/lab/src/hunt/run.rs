@@ -150,7 +150,7 @@ pub(super) async fn course(
     let desk = Arc::new(Desk::new(Recorder::create(history)?, channels, users));
     fill(&desk, site.cassandra.is_some()).await?;
     let talk = match sending {
-        Some(turn) => Some(Talk::prepare(&desk, turn.sends, turn.row.name).await?),
+        Some(turn) => Some(Talk::prepare(&desk, turn.sends, turn.row.name, plan.seed).await?),
         None => None,
     };
     let starting = began.elapsed().as_secs_f64();

@@ -10,8 +10,8 @@ use crate::{
 const OF_LIST: u64 = 100;
 const OF_COUNT: u64 = 1_000;
 
-/// C15: a mark that was acknowledged is never lost: the mark at the end is at least as high, and so is each answer, which may be as old
-/// as a cached read but is not below what it was asked for. It is no higher than what its user marked or sent. What is unread at the
+/// C15: a mark that was acknowledged is never lost: the mark at the end is at least as high, and so is each answer. That of a call
+/// which marks may be as old as a cached read, but is not below what it was asked for. It is no higher than what its user marked or sent. What is unread at the
 /// end follows from the log and the mark. `bound`: how old a read of this time may be.
 pub(in crate::checker) fn check(messages: &Messages<'_>, bound: impl Fn([u64; 2]) -> u64) -> Checked {
     let mut checked = Checked::new("C15 read marks");
@@ -40,7 +40,8 @@ fn rising(marks: &Marks<'_>, bound: impl Fn([u64; 2]) -> u64, wrong: &mut impl F
     for (call, mark) in answers(marks) {
         let MessageCall { client, node, began, ended, .. } = call;
         let age = acknowledged.newer_than(mark).map_or(0, |since| began.saturating_sub(since));
-        if age > bound([*began, *ended]) {
+        let most = if asked(call) == 0 { 0 } else { bound([*began, *ended]) };
+        if age > most {
             wrong(format!(
                 "the mark is {mark} by node {node} for client {client} at {began} ns, and was higher {age} ns before"
             ));

@@ -6,13 +6,14 @@ mod log;
 mod marks;
 mod order;
 mod reads;
+mod streams;
 
 use std::collections::{BTreeMap, HashMap};
 
-pub(super) use self::{answers::codes, log::check as log, marks::check as marks};
+pub(super) use self::{answers::codes, log::check as log, marks::check as marks, streams::check as streams};
 use super::since::Since;
 use crate::history::{
-    DialogEnd, Draft, Event, LogCopy, MessageCall, MessageOutcome, MessageRequest, SendOutcome,
+    DialogEnd, Draft, Event, LogCopy, MessageCall, MessageOutcome, MessageRequest, Received, SendOutcome,
 };
 
 /// All there is about messages.
@@ -22,6 +23,7 @@ pub(super) struct Messages<'a> {
     calls: Vec<&'a MessageCall>,
     logs: BTreeMap<&'a str, Log<'a>>,
     marks: BTreeMap<(i64, &'a str), Marks<'a>>,
+    received: Vec<&'a Received>,
 }
 
 /// All about one conversation.
@@ -58,12 +60,14 @@ struct Marks<'a> {
 
 impl<'a> Messages<'a> {
     pub(super) fn new(events: &'a [Event]) -> Self {
-        let mut messages = Self { calls: Vec::new(), logs: BTreeMap::new(), marks: BTreeMap::new() };
+        let (logs, marks) = (BTreeMap::new(), BTreeMap::new());
+        let mut messages = Self { calls: Vec::new(), logs, marks, received: Vec::new() };
         for event in events {
             match event {
                 Event::Message(call) => messages.calls.push(call),
                 Event::Log(copy) => messages.add_copy(copy),
                 Event::Dialog(end) => messages.marks_of(end.user, &end.conversation).ends.push(end),
+                Event::Received(received) => messages.received.push(received),
                 _ => {}
             }
         }

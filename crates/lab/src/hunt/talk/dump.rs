@@ -35,10 +35,14 @@ const SILENT: i32 = 1;
 const TRIES: u32 = 10;
 const PAUSE: Duration = Duration::from_millis(300);
 
-/// Writes down the logs as the database has them and as each node reads them, and the dialogs as each node has them.
+/// Writes down what receivers got, the logs as the database has them and as each node reads them, and the dialogs as each node has them.
 pub(in crate::hunt) async fn dump(talk: &Talk, database: &Database) -> Result<()> {
     let mut stored = stored(database).await?;
     let write = |event: Event| talk.desk.recorder.write(&event);
+    let ends = stored.iter().map(|(id, messages)| (id.clone(), messages.last().map_or(0, |last| last.seq)));
+    for received in talk.receivers.until_complete(&ends.collect()).await? {
+        write(Event::Received(received))?;
+    }
     for conversation in &talk.conversations {
         let messages = stored.remove(&conversation.id).unwrap_or_default();
         write(Event::Log(LogCopy { conversation: conversation.id.clone(), node: None, messages }))?;

@@ -3,6 +3,8 @@
 mod calls;
 mod client;
 mod dump;
+mod receiver;
+mod receivers;
 
 use std::{
     sync::{
@@ -20,6 +22,7 @@ use kith_proto::{
 use tokio::time::sleep;
 use tonic::{Code, Status, transport::Channel};
 
+use self::receivers::Receivers;
 pub(super) use self::{
     calls::Asked,
     client::Talker,
@@ -54,18 +57,25 @@ pub(super) struct Talk {
     /// Messages that are to be acknowledged, and the name of the run, for lines about its progress.
     goal: u64,
     name: &'static str,
+    receivers: Receivers,
 }
 
 impl Talk {
-    /// Makes the groups.
+    /// Makes the groups. Users receive from then on.
     ///
     /// # Errors
     /// If the first node does not make them.
-    pub(super) async fn prepare(desk: &Arc<Desk>, goal: u64, name: &'static str) -> Result<Arc<Self>> {
+    pub(super) async fn prepare(
+        desk: &Arc<Desk>,
+        goal: u64,
+        name: &'static str,
+        seed: u64,
+    ) -> Result<Arc<Self>> {
         for group in 1..=GROUPS {
             until_made(&desk.nodes[0], group).await?;
         }
-        Ok(Arc::new(Self { desk: Arc::clone(desk), conversations: conversations(), goal, name }))
+        let receivers = Receivers::start(&desk.nodes, seed);
+        Ok(Arc::new(Self { desk: Arc::clone(desk), conversations: conversations(), goal, name, receivers }))
     }
 
     /// Messages were acknowledged.

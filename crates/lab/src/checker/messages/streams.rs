@@ -1,0 +1,50 @@
+//! What receivers got.
+
+use super::Messages;
+use crate::{
+    checker::report::Checked,
+    history::{LogCopy, Received, ReceivedRun},
+};
+
+/// C10: of one conversation each receiver gets every message from its first one to the end of the log, by rising number, each once, with
+/// the content that it has in the log. Numbers that a stream named instead count as got: the client pulls them.
+pub(in crate::checker) fn check(messages: &Messages<'_>) -> Checked {
+    let mut checked = Checked::new("C10 streams");
+    for received in &messages.received {
+        checked.look();
+        let log = messages.logs.get(received.conversation.as_str()).and_then(|log| log.stored);
+        for text in wrong(received, log) {
+            let Received { receiver, user, conversation, .. } = received;
+            checked.violation(|| format!("receiver {receiver} of user {user} in {conversation}: {text}"));
+        }
+    }
+    checked
+}
+
+fn wrong(received: &Received, log: Option<&LogCopy>) -> Vec<String> {
+    let out_of_order =
+        received.wrong.iter().map(|(expected, came)| format!("{came} came where {expected} is next"));
+    let mut wrong: Vec<String> = out_of_order.collect();
+    let mut parts: Vec<(u64, u64)> = received.runs.iter().map(|run| (run.first, run.last)).collect();
+    parts.extend(&received.missed);
+    parts.sort_unstable();
+    let gaps = parts.windows(2).filter(|pair| pair[0].1 + 1 != pair[1].0);
+    wrong.extend(gaps.map(|pair| format!("{:?} is followed by {:?}", pair[0], pair[1])));
+    let Some(log) = log else { return wrong };
+    let (last, end) = (parts.last().map_or(0, |part| part.1), log.messages.last().map_or(0, |last| last.seq));
+    if last != end {
+        wrong.push(format!("the last number is {last}, and the log ends with {end}"));
+    }
+    let other = received.runs.iter().filter(|run| digest(log, run) != Some(run.digest));
+    wrong.extend(other.map(|run| format!("the log has other contents from {} to {}", run.first, run.last)));
+    wrong
+}
+
+/// Of the same numbers in the log; `None`: it does not have them all.
+fn digest(log: &LogCopy, run: &ReceivedRun) -> Option<u64> {
+    let [first, last] = [run.first, run.last].map(|seq| usize::try_from(seq).ok());
+    let messages = log.messages.get(first?.checked_sub(1)?..last?)?;
+    let mut own = ReceivedRun::before(run.first);
+    messages.iter().for_each(|message| own.add(message.value));
+    Some(own.digest)
+}

@@ -1,0 +1,196 @@
+//! One device of a user: receives by one stream after another, each through any node.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use anyhow::{Context as _, Result};
+use kith_proto::message::v1::{
+    Missed, Position, ReceiveRequest, ReceiveResponse, delivery::What,
+    message_service_client::MessageServiceClient,
+};
+use parking_lot::Mutex;
+use rand::{Rng as _, SeedableRng as _, rngs::SmallRng};
+use tokio::time::{sleep, timeout};
+use tonic::{Status, Streaming, transport::Channel};
+
+use super::calls::{logged, number};
+use crate::history::{Logged, Received, ReceivedRun};
+
+/// How long a stream is read before the device goes elsewhere, in milliseconds.
+const STAYS_MS: std::ops::Range<u64> = 500..15_000;
+/// A stream has to be opened within this time.
+const OPENS_WITHIN: Duration = Duration::from_secs(5);
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// Where a stream begins that is not the first one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum From {
+    Cursor,
+    Positions,
+    Both,
+}
+
+/// What a device got so far.
+#[derive(Debug)]
+pub(super) struct Got {
+    receiver: u32,
+    user: i64,
+    by_conversation: BTreeMap<String, Received>,
+}
+
+/// A device.
+pub(super) struct Receiver {
+    nodes: Vec<Channel>,
+    got: Arc<Mutex<Got>>,
+    cursor: String,
+    /// Whether the cursor is after all that was got: not if a response came without one, nor after a reset.
+    resumes_exactly: bool,
+    random: SmallRng,
+}
+
+impl Got {
+    pub(super) const fn of(receiver: u32, user: i64) -> Self {
+        Self { receiver, user, by_conversation: BTreeMap::new() }
+    }
+
+    /// What it got of each conversation.
+    pub(super) fn received(&self) -> impl Iterator<Item = &Received> {
+        self.by_conversation.values()
+    }
+
+    /// Whether it does not have all messages up to these ends, of the conversations of its user.
+    pub(super) fn lacks(&self, ends: &BTreeMap<String, u64>) -> bool {
+        let own =
+            |id: &str| id.starts_with('g') || id[1..].split('-').any(|user| user == self.user.to_string());
+        let has = |id: &str, end: u64| self.by_conversation.get(id).is_some_and(|got| got.next() > end);
+        ends.iter().any(|(id, end)| own(id) && !has(id, *end))
+    }
+
+    fn positions(&self) -> Vec<Position> {
+        let position = |(id, got): (&String, &Received)| Position {
+            conversation_id: id.clone(),
+            seq: (got.next() - 1).cast_signed(),
+        };
+        self.by_conversation.iter().map(position).collect()
+    }
+
+    fn of_conversation(&mut self, conversation: &str) -> &mut Received {
+        let (receiver, user) = (self.receiver, self.user);
+        self.by_conversation.entry(conversation.to_owned()).or_insert_with(|| Received {
+            receiver,
+            user,
+            conversation: conversation.to_owned(),
+            runs: Vec::new(),
+            missed: Vec::new(),
+            wrong: Vec::new(),
+        })
+    }
+}
+
+impl Received {
+    /// The number that has to come next; 1: any.
+    fn next(&self) -> u64 {
+        let runs = self.runs.iter().map(|run| run.last);
+        runs.chain(self.missed.iter().map(|missed| missed.1)).max().unwrap_or_default() + 1
+    }
+
+    fn take(&mut self, message: Logged) {
+        let next = self.next();
+        if next > 1 && message.seq != next {
+            self.wrong.push((next, message.seq));
+        }
+        if message.seq < next {
+            return;
+        }
+        let value = message.value;
+        match self.runs.last_mut() {
+            Some(run) if run.last + 1 == message.seq => run.add(value),
+            _ => {
+                let mut run = ReceivedRun::before(message.seq);
+                run.add(value);
+                self.runs.push(run);
+            }
+        }
+    }
+
+    fn miss(&mut self, first: u64, last: u64) {
+        let next = self.next();
+        if next > 1 && first != next {
+            self.wrong.push((next, first));
+        }
+        self.missed.push((first, last));
+    }
+}
+
+impl Receiver {
+    pub(super) fn new(nodes: &[Channel], got: Arc<Mutex<Got>>, seed: u64) -> Self {
+        let random = SmallRng::seed_from_u64(seed);
+        Self { nodes: nodes.to_vec(), got, cursor: String::new(), resumes_exactly: false, random }
+    }
+
+    /// Receives until it is dropped.
+    pub(super) async fn run(mut self) -> Result<()> {
+        loop {
+            let node = self.random.random_range(0..self.nodes.len());
+            let request = self.request();
+            let mut client = MessageServiceClient::new(self.nodes[node].clone());
+            if let Ok(Ok(stream)) = timeout(OPENS_WITHIN, client.receive(request)).await {
+                let stays = Duration::from_millis(self.random.random_range(STAYS_MS));
+                if let Ok(read) = timeout(stays, self.read(stream.into_inner())).await {
+                    read?;
+                }
+            }
+            sleep(PAUSE).await;
+        }
+    }
+
+    fn request(&mut self) -> ReceiveRequest {
+        let (user_id, positions) = (self.got.lock().user, self.got.lock().positions());
+        let first = ReceiveRequest { user_id, now: true, ..ReceiveRequest::default() };
+        if positions.is_empty() && self.cursor.is_empty() {
+            return first;
+        }
+        let from = match self.random.random_range(0..4) {
+            0..2 if self.resumes_exactly => From::Cursor,
+            2 => From::Positions,
+            _ => From::Both,
+        };
+        let cursor = if from == From::Positions { String::new() } else { self.cursor.clone() };
+        let positions = if from == From::Cursor { Vec::new() } else { positions };
+        if cursor.is_empty() && positions.is_empty() {
+            return first;
+        }
+        ReceiveRequest { user_id, cursor, positions, now: false }
+    }
+
+    /// Reads a stream until it ends.
+    async fn read(&mut self, mut stream: Streaming<ReceiveResponse>) -> Result<()> {
+        while let Ok(Some(response)) = stream.message().await {
+            for delivery in response.deliveries {
+                self.take(delivery.what.context("a delivery says nothing")?)?;
+            }
+            self.resumes_exactly = !response.cursor.is_empty();
+            if self.resumes_exactly {
+                self.cursor = response.cursor;
+            }
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, what: What) -> Result<(), Status> {
+        match what {
+            What::Message(message) => {
+                let logged = logged(&message)?;
+                self.got.lock().of_conversation(&message.conversation_id).take(logged);
+            }
+            What::Missed(Missed { conversation_id, from_seq, to_seq, .. }) => {
+                let (first, last) = (number(from_seq)?, number(to_seq)?);
+                self.got.lock().of_conversation(&conversation_id).miss(first, last);
+            }
+            What::Reset(_) => {
+                self.cursor.clear();
+            }
+            What::Note(_) | What::Signal(_) | What::Live(_) => {}
+        }
+        Ok(())
+    }
+}

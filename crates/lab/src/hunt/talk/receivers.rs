@@ -1,0 +1,59 @@
+//! Users that receive by several devices at once.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use anyhow::Result;
+use parking_lot::Mutex;
+use tokio::{
+    task::JoinSet,
+    time::{Instant, sleep},
+};
+use tonic::transport::Channel;
+
+use super::{
+    USERS,
+    receiver::{Got, Receiver},
+};
+use crate::history::Received;
+
+/// Devices of each user.
+const DEVICES: u32 = 3;
+/// How long receivers may lack messages once nothing is wrong any more.
+const COMPLETE_WITHIN: Duration = Duration::from_secs(30);
+const POLL: Duration = Duration::from_millis(100);
+
+/// The receivers of a run. Dropping it ends them.
+#[derive(Debug)]
+pub(super) struct Receivers {
+    all: Vec<Arc<Mutex<Got>>>,
+    tasks: Mutex<JoinSet<Result<()>>>,
+}
+
+impl Receivers {
+    /// Starts them; each goes from node to node.
+    pub(super) fn start(nodes: &[Channel], seed: u64) -> Self {
+        let (mut all, mut tasks) = (Vec::new(), JoinSet::new());
+        for (number, user) in (0..DEVICES).flat_map(|_| 1..=USERS).enumerate() {
+            let number = u32::try_from(number).unwrap_or(u32::MAX);
+            let got = Arc::new(Mutex::new(Got::of(number, user)));
+            tasks.spawn(Receiver::new(nodes, Arc::clone(&got), seed.wrapping_add(number.into())).run());
+            all.push(got);
+        }
+        Self { all, tasks: Mutex::new(tasks) }
+    }
+
+    /// Waits until each of them has the messages up to these ends, or a time has passed. Returns what they got.
+    ///
+    /// # Errors
+    /// Of a receiver that cannot go on.
+    pub(super) async fn until_complete(&self, ends: &BTreeMap<String, u64>) -> Result<Vec<Received>> {
+        let until = Instant::now() + COMPLETE_WITHIN;
+        while Instant::now() < until && self.all.iter().any(|got| got.lock().lacks(ends)) {
+            if let Some(ended) = self.tasks.lock().try_join_next() {
+                ended??;
+            }
+            sleep(POLL).await;
+        }
+        Ok(self.all.iter().flat_map(|got| got.lock().received().cloned().collect::<Vec<_>>()).collect())
+    }
+}
