@@ -43,6 +43,12 @@ pub(super) struct Feed {
 /// The socket is gone, or the feed has said its last.
 struct Over;
 
+/// A stream that has begun: its first response is here.
+struct Received {
+    first: Option<ReceiveResponse>,
+    rest: Streaming<ReceiveResponse>,
+}
+
 impl Feed {
     /// Says all, in order: `welcome` (the JSON of which is given), pages of conversations, what came meanwhile, `live`, and what
     /// comes then. Holds nothing back: a socket that does not take makes it wait, and the stream behind it.
@@ -64,7 +70,7 @@ impl Feed {
         }
     }
 
-    async fn begun(&mut self, welcome: Value, stream: Streaming<ReceiveResponse>) -> Result<(), Over> {
+    async fn begun(&mut self, welcome: Value, stream: Received) -> Result<(), Over> {
         self.say(Said::Frame(frame::said("welcome", &welcome))).await?;
         if self.hello.list {
             self.list().await?;
@@ -95,7 +101,7 @@ impl Feed {
     }
 
     /// Passes on what comes. A stream that ends for its age goes on where it was; its peer does not notice.
-    async fn receive(&mut self, mut stream: Streaming<ReceiveResponse>) -> Result<(), Over> {
+    async fn receive(&mut self, mut stream: Received) -> Result<(), Over> {
         let mut place = Place::after(&self.hello.start);
         let mut live = Live::NotYet;
         loop {
@@ -160,7 +166,7 @@ impl Feed {
     }
 
     /// Opens the stream again where it ended. Without a cursor that is not known.
-    async fn again(&mut self, place: &Place) -> Result<Streaming<ReceiveResponse>, Over> {
+    async fn again(&mut self, place: &Place) -> Result<Received, Over> {
         if place.cursor.is_empty() {
             return self.reset().await;
         }
@@ -174,9 +180,10 @@ impl Feed {
         }
     }
 
-    async fn open(&self, start: &Start) -> Result<Streaming<ReceiveResponse>, Status> {
+    async fn open(&self, start: &Start) -> Result<Received, Status> {
         let request = self.by_user(start.request(self.hello.user));
-        Ok(self.messages().receive(request).await?.into_inner())
+        let mut rest = self.messages().receive(request).await?.into_inner();
+        Ok(Received { first: rest.message().await?, rest })
     }
 
     async fn fail(&mut self, status: &Status) {
@@ -197,6 +204,16 @@ impl Feed {
         let mut request = Request::new(message);
         request.metadata_mut().insert("kith-acting-user", self.hello.user.get().into());
         request
+    }
+}
+
+impl Received {
+    /// The next response; `None`: the stream has ended.
+    async fn message(&mut self) -> Result<Option<ReceiveResponse>, Status> {
+        match self.first.take() {
+            Some(first) => Ok(Some(first)),
+            None => self.rest.message().await,
+        }
     }
 }
 

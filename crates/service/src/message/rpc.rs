@@ -276,7 +276,7 @@ impl MessageService for MessageRpc {
 
     async fn receive(&self, request: Request<wire::ReceiveRequest>) -> Answer<Self::ReceiveStream> {
         self.agreement.check()?;
-        self.receivers.receive(request).await
+        self.receivers.receive(request)
     }
 
     async fn send_signal(

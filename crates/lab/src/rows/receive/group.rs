@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use kith_proto::{
     member::v1::{AddMembersRequest, member_service_client::MemberServiceClient},
     message::v1::{ReceiveRequest, ReceiveResponse, delivery::What},
@@ -19,7 +19,7 @@ use tokio::{
     task::JoinSet,
     time::{Instant, sleep},
 };
-use tonic::{Code, Streaming, transport::Channel};
+use tonic::{Code, Status, Streaming, transport::Channel};
 
 use super::{
     stage::{Bare, Stage},
@@ -50,6 +50,7 @@ pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     let of_nodes = Arc::new(Arrived::default());
     of_nodes.read_all(open(&stage, receivers).await?);
     let all = usize::try_from(receivers)?;
+    of_nodes.until_live(all).await?;
     send(&stage).await?;
     of_nodes.until(all).await?;
     let (bare, of_bare) = (Bare::start(2)?, Arc::new(Arrived::default()));
@@ -153,9 +154,14 @@ async fn add(stage: &Stage, members: i64) -> Result<()> {
 #[derive(Debug, Default)]
 struct Arrived {
     messages: AtomicUsize,
+    /// Streams that are live.
+    live: AtomicUsize,
     last: Mutex<Option<ReceiveResponse>>,
-    streams: Mutex<JoinSet<()>>,
+    streams: Mutex<JoinSet<Ended>>,
 }
+
+/// How a stream ended.
+type Ended = Result<Option<ReceiveResponse>, Status>;
 
 impl Arrived {
     /// Counts messages of these streams.
@@ -163,17 +169,35 @@ impl Arrived {
         for mut stream in streams {
             let this = Arc::clone(self);
             self.streams.lock().spawn(async move {
-                while let Ok(Some(response)) = stream.message().await {
+                let mut last = None;
+                while let Some(response) = stream.message().await? {
                     let is_message = |what: &Option<What>| matches!(what, Some(What::Message(_)));
+                    let is_live = |what: &Option<What>| matches!(what, Some(What::Live(_)));
+                    if response.deliveries.iter().any(|delivery| is_live(&delivery.what)) {
+                        this.live.fetch_add(1, Ordering::SeqCst);
+                    }
                     if response.deliveries.iter().any(|delivery| is_message(&delivery.what)) {
                         // Only of the first stream: the others do not wait for each other.
                         if this.messages.fetch_add(1, Ordering::SeqCst) == 0 {
-                            *this.last.lock() = Some(response);
+                            *this.last.lock() = Some(response.clone());
                         }
                     }
+                    last = Some(response);
                 }
+                Ok(last)
             });
         }
+    }
+
+    /// Waits until so many streams are live.
+    async fn until_live(&self, streams: usize) -> Result<()> {
+        let until = Instant::now() + PATIENCE;
+        while self.live.load(Ordering::SeqCst) < streams {
+            self.ensure_open()?;
+            ensure!(Instant::now() < until, "{:?} of {streams} streams are live", self.live);
+            sleep(POLL).await;
+        }
+        Ok(())
     }
 
     fn count(&self) -> usize {
@@ -192,7 +216,9 @@ impl Arrived {
     }
 
     fn ensure_open(&self) -> Result<()> {
-        ensure!(self.streams.lock().try_join_next().is_none(), "a stream has ended");
-        Ok(())
+        match self.streams.lock().try_join_next() {
+            Some(ended) => bail!("a stream has ended: {:?}", ended?),
+            None => Ok(()),
+        }
     }
 }

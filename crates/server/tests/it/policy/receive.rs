@@ -161,7 +161,7 @@ async fn services_receive_for_users_and_users_for_themselves() {
     assert_refused(&refused, Code::PermissionDenied, "NOT_ALLOWED", None);
     let refused = node.messages().receive(now()).await.unwrap_err();
     assert_refused(&refused, Code::InvalidArgument, "INVALID_FIELD", Some("user_id"));
-    let refused = open(&node, bea + 1_000, now()).await.err().unwrap();
+    let refused = open(&node, bea + 1_000, now()).await.unwrap().response().await.unwrap_err();
     assert_refused(&refused, Code::NotFound, "NOT_FOUND", None);
 }
 

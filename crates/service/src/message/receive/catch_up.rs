@@ -42,7 +42,6 @@ impl Receiving {
         positions: &Floors,
         opened: Opened,
     ) -> Result<Option<CatchUp>, Error> {
-        let _turn = self.0.hub.beginning().await;
         let first_position = opened.position;
         let mut caught = CatchUp { first_position, last_position: first_position, marks: Vec::new() };
         for _ in 0..ROUNDS {

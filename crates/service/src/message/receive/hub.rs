@@ -27,9 +27,12 @@ use crate::{
     metric::RECEIVERS,
 };
 
-/// Receivers that read from inboxes at one time: more would delay all other commands to Redis.
+/// Receivers that read from inboxes, or messages of earlier entries, at one time: more would delay all other calls.
 const READERS: usize = 8;
-/// Receivers that begin with a backlog at one time: each reads the ends of all conversations of its user.
+/// Receivers that deliver what a wake brought at one time: a message to a large group is one for all of its members on the node.
+const DELIVERERS: usize = 64;
+/// Receivers that begin at one time. Each reads its user, its inbox and the groups of the user, one with a backlog also the ends of all
+/// conversations: after the death of a node, ten thousand may begin on another one.
 const BEGINNERS: usize = 8;
 
 /// Wakes the receivers of this node.
@@ -40,6 +43,7 @@ pub(super) struct Hub {
     /// Most receivers of one user.
     of_user_max: usize,
     readers: Semaphore,
+    deliverers: Semaphore,
     beginners: Semaphore,
     users: Mutex<HashMap<UserId, HashMap<u64, Arc<Bell>>>>,
     /// The receivers that read conversations without their inboxes.
@@ -66,6 +70,7 @@ impl Hub {
             places: Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS))),
             of_user_max,
             readers: Semaphore::new(READERS),
+            deliverers: Semaphore::new(DELIVERERS),
             beginners: Semaphore::new(BEGINNERS),
             users: Mutex::default(),
             logs: Mutex::default(),
@@ -132,7 +137,12 @@ impl Hub {
         self.readers.acquire().await.ok()
     }
 
-    /// A turn to begin with a backlog, in the same way.
+    /// A turn to deliver what a wake brought, in the same way.
+    pub(super) async fn delivering(&self) -> Option<SemaphorePermit<'_>> {
+        self.deliverers.acquire().await.ok()
+    }
+
+    /// A turn to begin, in the same way. What reads with one of these turns waits for none of the same kind.
     pub(super) async fn beginning(&self) -> Option<SemaphorePermit<'_>> {
         self.beginners.acquire().await.ok()
     }

@@ -4,7 +4,7 @@
 //! stream reads what is above it once it has all entries up to then. Entries that come later are cut by what was sent, so a group
 //! may grow and shrink while it talks.
 
-use std::{collections::HashMap, mem};
+use std::{collections::HashMap, mem, sync::Arc};
 
 use futures::{StreamExt as _, stream};
 use kith_delivery::{Mark, Marked, Marks, Position};
@@ -101,6 +101,8 @@ impl Receiver {
     pub(super) async fn track(&mut self) {
         self.logs.must_track = false;
         let begins_now = mem::take(&mut self.begins_now);
+        let parts = Arc::clone(&self.parts);
+        let _turn = parts.hub.beginning().await;
         let Ok(large) = self.parts.large_groups(self.reader.user).await else { return };
         self.end_logs(&large);
         let room = LOGS_MAX.saturating_sub(self.logs.all.len());
@@ -134,6 +136,10 @@ impl Receiver {
     /// Registers at conversations, then marks their ends in the inbox: of what comes later the node learns. `None`: that failed.
     async fn begin_logs(&mut self, conversations: &[ConversationId]) -> Option<Marked> {
         let parts = &self.parts;
+        for conversation in conversations {
+            // So that it is in memory when the next message comes to all members at once.
+            self.reader.bounds(*conversation).await.ok()?;
+        }
         self.place.read_logs(conversations);
         parts.keeper().register(&parts.inboxes().node, conversations).await.ok()?;
         let ends = parts.messages.logs.ends(conversations, &AtLeast::default()).await.ok()?;

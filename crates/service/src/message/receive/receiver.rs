@@ -93,7 +93,7 @@ impl Receiver {
             match self.send_due().await {
                 Ok(Some(response)) => return Some((Ok(response), self)),
                 Ok(None) => tries = 0,
-                Err(error) if tries < TRIES && error.reason().entry().code == Code::Unavailable => {
+                Err(error) if tries < TRIES && may_pass(&error) => {
                     tries += 1;
                     sleep(PAUSE.mul_f64(rand::random_range(0.5..1.0))).await;
                 }
@@ -190,7 +190,11 @@ impl Receiver {
         floor: Seq,
         out: &mut Deliveries,
     ) -> Result<Option<DueRange>, Error> {
+        let hub = &self.parts.hub;
+        // What a wake brought needs no read but that of who may, which is nearly always in memory.
+        let turn = if due.fresh.is_some() { hub.delivering().await } else { hub.reading().await };
         let done_up_to = self.reader.deliver(due, floor, out).await?;
+        drop(turn);
         if let Some(fresh) = &due.fresh {
             let lag = Timestamp::now().0.saturating_sub(fresh.sent.sent.0);
             let lag = Duration::from_millis(u64::try_from(lag).unwrap_or_default());
@@ -297,6 +301,11 @@ impl Receiver {
     pub(super) fn reset(&mut self, why: &'static str) {
         self.due.push_back(Due { what: DueWhat::Reset(why), position: None });
     }
+}
+
+/// Whether the store, or this node, may have a moment later what it does not have now.
+fn may_pass(error: &Error) -> bool {
+    matches!(error.reason().entry().code, Code::Unavailable | Code::ResourceExhausted)
 }
 
 /// Messages of an entry of the inbox.

@@ -17,13 +17,13 @@ impl ReceiveRpc {
         Self(receiving)
     }
 
-    pub(crate) async fn receive(
+    pub(crate) fn receive(
         &self,
         request: Request<wire::ReceiveRequest>,
     ) -> Result<Response<ReceiveStream>, Status> {
         let (call, request) = (Call::of(&request), request.into_inner());
         let asked = convert::asked(request, call.principal)?;
-        Ok(Response::new(self.0.receive(asked, call.principal).await?))
+        Ok(Response::new(self.0.receive(asked, call.principal)?))
     }
 
     pub(crate) async fn send_signal(

@@ -1,7 +1,8 @@
 //! How a stream begins: after a cursor, after positions, or now.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{collections::VecDeque, future::ready, sync::Arc};
 
+use futures::stream::{self, StreamExt as _};
 use kith_cache::{Consistency, remote::SharedError};
 use kith_delivery::{Generation, Opened, Position, ReadFrom, Reading};
 
@@ -34,24 +35,38 @@ struct Start {
 }
 
 impl Receiving {
-    /// Begins a stream. From when it returns on, nothing is missed.
+    /// A stream, which begins when it is polled first and other streams that begin leave it a turn. From its first response on, nothing
+    /// is missed.
     ///
     /// # Errors
-    /// NOT_FOUND, INVALID_ARGUMENT, RESOURCE_EXHAUSTED if there are as many as may be, UNAVAILABLE if Redis does not answer, or
-    /// what a failing store makes.
-    pub(super) async fn receive(&self, asked: Asked, principal: Principal) -> Result<ReceiveStream, Error> {
+    /// INVALID_ARGUMENT, RESOURCE_EXHAUSTED if there are as many as may be. Of the stream: NOT_FOUND, UNAVAILABLE if Redis does not
+    /// answer, or what a failing store makes.
+    pub(super) fn receive(&self, asked: Asked, principal: Principal) -> Result<ReceiveStream, Error> {
+        let cursor = self.0.cursors.open(asked.user, &asked.cursor)?;
+        let place = self.0.hub.enter(asked.user)?;
+        let this = self.clone();
+        // Within the stream: a call that waits to be answered takes the place of others.
+        let begun = async move {
+            match this.begin(&asked, cursor).await {
+                Ok(start) => {
+                    let reader = Reader { parts: Arc::clone(&this.0), user: asked.user, principal };
+                    this.receiver(start, place, reader).stream()
+                }
+                Err(error) => stream::once(ready(Err(error.into()))).boxed(),
+            }
+        };
+        Ok(stream::once(begun).flatten().boxed())
+    }
+
+    async fn begin(&self, asked: &Asked, cursor: Option<Place>) -> Result<Start, Error> {
         let parts = &self.0;
-        let cursor = parts.cursors.open(asked.user, &asked.cursor)?;
+        let _turn = parts.hub.beginning().await;
         let users = &parts.messages.correspondents.users;
         let created = users.created(asked.user, &Consistency::Cached).await?;
         created.ok_or_else(|| Error::not_found("user"))?;
-        let place = parts.hub.enter(asked.user)?;
         let opened = parts.keeper().open(&parts.inboxes().node, &[asked.user]).await.pop();
         let opened = opened.unwrap_or(Err(SharedError::Unexpected)).map_err(away)?;
-        let start = self.start(&asked, cursor, opened).await?;
-        Ok(self
-            .receiver(start, place, Reader { parts: Arc::clone(parts), user: asked.user, principal })
-            .stream())
+        self.start(asked, cursor, opened).await
     }
 
     fn receiver(&self, start: Start, place: hub::Place, reader: Reader) -> Receiver {
