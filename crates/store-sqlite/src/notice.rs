@@ -4,9 +4,9 @@ use std::{collections::HashSet, sync::Arc};
 
 use async_trait::async_trait;
 use kith_store::{
-    Applied, Audience, AudienceChange, AudienceId, BATCH_MAX, NewAudience, Notice, NoticeChange, NoticeChanged,
-    NoticeId, NoticeRefusal, NoticeStore, NoticeTerms, StoreError, Stored, Text, Timestamp, Version, Write,
-    pack_entries, unpack_entries,
+    Applied, Audience, AudienceChange, AudienceId, BATCH_MAX, NewAudience, Notice, NoticeChange,
+    NoticeChanged, NoticeId, NoticeRefusal, NoticeStore, NoticeTerms, StoreError, Stored, Text, Timestamp,
+    Version, Write, pack_entries, unpack_entries,
 };
 use rusqlite::{Connection, Row, params};
 
@@ -31,17 +31,20 @@ const COUNT_AUDIENCES: &str = "SELECT count(*) FROM audiences";
 const PUT_AUDIENCE: &str = "INSERT OR REPLACE INTO audiences
         (id, version, name, of_users, created_ms, next_slot, entries) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
 /// Primary key.
-pub(crate) const NOTICE: &str = "SELECT id, version, deleted, revision, title, body, params, audiences, publish_ms,
+pub(crate) const NOTICE: &str =
+    "SELECT id, version, deleted, revision, title, body, params, audiences, publish_ms,
         expire_ms, pinned, must_confirm, for_newcomers, created_ms, updated_ms
     FROM notices WHERE id = ?1";
-const PUT_NOTICE: &str = "INSERT OR REPLACE INTO notices (id, version, deleted, revision, title, body, params,
+const PUT_NOTICE: &str =
+    "INSERT OR REPLACE INTO notices (id, version, deleted, revision, title, body, params,
         audiences, publish_ms, expire_ms, pinned, must_confirm, for_newcomers, created_ms, updated_ms)
     VALUES (?1, ?2, 0, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)";
 /// Primary key.
 pub(crate) const DELETE_NOTICE: &str = "UPDATE notices SET version = ?2, deleted = 1, title = '', body = '',
         params = '{}', audiences = '[]', expire_ms = NULL, updated_ms = ?3 WHERE id = ?1";
 /// Index `notices_expired`.
-pub(crate) const EXPIRED: &str = "SELECT id FROM notices WHERE expire_ms IS NOT NULL AND expire_ms < ?1 LIMIT ?2";
+pub(crate) const EXPIRED: &str =
+    "SELECT id FROM notices WHERE expire_ms IS NOT NULL AND expire_ms < ?1 LIMIT ?2";
 
 #[async_trait]
 impl NoticeStore for Sqlite {
@@ -83,8 +86,9 @@ impl NoticeStore for Sqlite {
             return Err(StoreError::Overloaded);
         }
         let ids: HashSet<NoticeId> = ids.iter().copied().collect();
-        let read =
-            move |connection: &Connection| ids.into_iter().map(|id| Ok((id, notice(connection, id)?))).collect();
+        let read = move |connection: &Connection| {
+            ids.into_iter().map(|id| Ok((id, notice(connection, id)?))).collect()
+        };
         self.readers.read(read).await
     }
 

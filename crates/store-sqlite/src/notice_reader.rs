@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use async_trait::async_trait;
 use kith_store::{
     AudienceId, BATCH_MAX, MarkedReader, NoticeReader, NoticeReaderStore, NoticeRefusal, READERS_AT_ONCE,
-    READERS_SCANNED, ReadBits, ReaderId, ReaderKey, ReaderMark, ReaderOrdinal, SLOTS_AT_ONCE, ScannedReader,
-    StoreError, Timestamp, Version,
+    READERS_SCANNED, ReadBits, ReaderExtent, ReaderId, ReaderKey, ReaderMark, ReaderOrdinal, SLOTS_AT_ONCE,
+    ScannedReader, StoreError, Timestamp, Version,
 };
 use rusqlite::{Connection, OptionalExtension as _, Row, params, types::ValueRef};
 
@@ -31,7 +31,7 @@ const INSERT: &str = "INSERT INTO notice_readers (audience, ordinal, reader, ver
 pub(crate) const PUT: &str = "UPDATE notice_readers SET version = ?3, since_ms = ?4, words = ?5
     WHERE audience = ?1 AND ordinal = ?2";
 /// Primary key, in order.
-pub(crate) const SCAN: &str = "SELECT ordinal, reader, words FROM notice_readers
+pub(crate) const SCAN: &str = "SELECT ordinal, reader, since_ms, words FROM notice_readers
     WHERE audience = ?1 AND ordinal >= ?2 AND ordinal < ?3 ORDER BY ordinal LIMIT ?4";
 
 #[async_trait]
@@ -91,16 +91,20 @@ impl NoticeReaderStore for Sqlite {
             let mut found = Vec::new();
             while let Some(row) = rows.next()? {
                 let reader = ReaderId::new(row.get(1)?).map_err(|_| corrupt("notice_readers.reader"))?;
-                found.push(ScannedReader { ordinal: row.get(0)?, reader, word: bits(row, 2)?.word(page) });
+                let (since, word) = (Timestamp(row.get(2)?), bits(row, 3)?.word(page));
+                found.push(ScannedReader { ordinal: row.get(0)?, reader, since, word });
             }
             Ok(found)
         };
         self.readers.read(scan).await
     }
 
-    async fn count_readers(&self, audience: AudienceId) -> Result<u64, StoreError> {
+    async fn count_readers(&self, audience: AudienceId) -> Result<ReaderExtent, StoreError> {
         // Readers are never removed, and ordinals have no gaps.
-        let count = move |connection: &Connection| Ok(next(connection, audience)?.into());
+        let count = move |connection: &Connection| {
+            let end = next(connection, audience)?;
+            Ok(ReaderExtent { readers: end.into(), end })
+        };
         self.readers.read(count).await
     }
 }

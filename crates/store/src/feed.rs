@@ -3,8 +3,8 @@ use std::{fmt, sync::Arc, time::Duration};
 use async_trait::async_trait;
 
 use crate::{
-    AudienceId, ConversationId, DialogKey, DocumentKey, Edge, GroupId, MemberKey, NoticeId, StoreError, UserId,
-    Version,
+    AudienceId, ConversationId, DialogKey, DocumentKey, Edge, GroupId, MemberKey, NoticeId, StoreError,
+    UserId, Version,
 };
 
 /// Most changes in one [`Batch`].

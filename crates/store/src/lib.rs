@@ -96,8 +96,8 @@ pub use notice::{
     Audience, AudienceChange, AudienceEntry, AudienceId, ChangedAudience, EXPIRED_KEPT, MarkedReader,
     NOTICE_AUDIENCES_MAX, NewAudience, NewNotice, Notice, NoticeChange, NoticeChanged, NoticeDecision,
     NoticeId, NoticePatch, NoticeReader, NoticeReaderStore, NoticeRefusal, NoticeStore, NoticeTerms,
-    NoticeTotals, READERS_AT_ONCE, READERS_SCANNED, ReadBits, ReaderId, ReaderKey, ReaderMark, ReaderOrdinal,
-    SLOTS_AT_ONCE, ScannedReader, Slot, pack_entries, unpack_entries,
+    NoticeTotals, READERS_AT_ONCE, READERS_SCANNED, ReadBits, ReaderExtent, ReaderId, ReaderKey, ReaderMark,
+    ReaderOrdinal, SLOTS_AT_ONCE, ScannedReader, Slot, pack_entries, unpack_entries,
 };
 pub use params::{PARAMS_BYTES_MAX, PARAMS_MAX, Params, ParamsPatch};
 pub use relation_log::{RelationDeed, RelationEvent, RelationLog};

@@ -215,6 +215,23 @@ pub(super) const TABLE: [Entry; 32] = [
         retry: Retry::Never,
     },
     Entry {
+        reason: Reason::TooManyNotices,
+        name: "TOO_MANY_NOTICES",
+        code: Code::ResourceExhausted,
+        cause: "There are as many audiences as there may be, or one of them has as many live notices as it may.",
+        fix: "Delete notices that are not needed any more, or give them an expire time. Operators raise `notices.live_max` or \
+              `notices.audiences_max`.",
+        retry: Retry::Never,
+    },
+    Entry {
+        reason: Reason::TooManyReaders,
+        name: "TOO_MANY_READERS",
+        code: Code::ResourceExhausted,
+        cause: "The audience has as many readers as it may.",
+        fix: "Spread the readers over several audiences. Operators raise `notices.readers_max`, at most to 16000000.",
+        retry: Retry::Never,
+    },
+    Entry {
         reason: Reason::Overloaded,
         name: "OVERLOADED",
         code: Code::ResourceExhausted,

@@ -8,9 +8,9 @@ use std::collections::HashSet;
 
 use async_trait::async_trait;
 use kith_store::{
-    Applied, Audience, AudienceChange, AudienceId, BATCH_MAX, NewAudience, Notice, NoticeChange, NoticeChanged,
-    NoticeId, NoticeStore, NoticeTerms, Params, StoreError, Stored, Text, Timestamp, Version, Write,
-    unpack_entries,
+    Applied, Audience, AudienceChange, AudienceId, BATCH_MAX, NewAudience, Notice, NoticeChange,
+    NoticeChanged, NoticeId, NoticeStore, NoticeTerms, Params, StoreError, Stored, Text, Timestamp, Version,
+    Write, unpack_entries,
 };
 use mongodb::{
     Collection,
@@ -204,8 +204,7 @@ pub(super) fn audience(document: &RawDocument) -> Result<Audience, StoreError> {
             "users" => audience.of_users = flag(value, "users")?,
             "created" => audience.created = moment(value, "created")?,
             "next" => {
-                audience.next_slot =
-                    u32::try_from(number(value, "next")?).map_err(|_| malformed("next"))?;
+                audience.next_slot = u32::try_from(number(value, "next")?).map_err(|_| malformed("next"))?;
             }
             "e" => {
                 let bytes = value.as_binary().ok_or_else(|| malformed("e"))?.bytes;

@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, HashSet};
 use async_trait::async_trait;
 use kith_store::{
     AudienceId, BATCH_MAX, MarkedReader, NoticeReader, NoticeReaderStore, READERS_AT_ONCE, READERS_SCANNED,
-    ReadBits, ReaderId, ReaderKey, ReaderMark, ReaderOrdinal, SLOTS_AT_ONCE, ScannedReader, Slot, StoreError,
-    Timestamp, Version,
+    ReadBits, ReaderExtent, ReaderId, ReaderKey, ReaderMark, ReaderOrdinal, SLOTS_AT_ONCE, ScannedReader,
+    Slot, StoreError, Timestamp, Version,
 };
 use mongodb::{
     bson::{Document, RawDocument, RawDocumentBuf, doc},
@@ -115,7 +115,7 @@ impl NoticeReaderStore for Mongo {
         }
         let ordinals = doc! { "$gte": i64::from(from), "$lt": i64::from(end) };
         let find = self.notice_readers.find(doc! { "a": i64::from(audience.get()), "o": ordinals });
-        let find = find.projection(doc! { "_id": 1, "o": 1, word_of(page): 1 });
+        let find = find.projection(doc! { "_id": 1, "o": 1, "s": 1, word_of(page): 1 });
         let find = find.sort(doc! { "a": 1, "o": 1 }).hint(Hint::Name(ORDINAL.to_owned()));
         let find = find.limit(count(limit)).batch_size(u32::try_from(limit).unwrap_or(u32::MAX));
         let mut cursor = find.max_time(self.options.command).await.map_err(read_failed)?;
@@ -125,10 +125,17 @@ impl NoticeReaderStore for Mongo {
         Ok(found)
     }
 
-    async fn count_readers(&self, audience: AudienceId) -> Result<u64, StoreError> {
+    async fn count_readers(&self, audience: AudienceId) -> Result<ReaderExtent, StoreError> {
         let _entered = self.enter()?;
-        let count = self.notice_readers.count_documents(doc! { "a": i64::from(audience.get()) });
-        count.hint(Hint::Name(ORDINAL.to_owned())).max_time(self.options.command).await.map_err(read_failed)
+        let of_audience = || doc! { "a": i64::from(audience.get()) };
+        let hint = || Hint::Name(ORDINAL.to_owned());
+        let count = self.notice_readers.count_documents(of_audience()).hint(hint());
+        let readers = count.max_time(self.options.command).await.map_err(read_failed)?;
+        let last = self.notice_readers.find_one(of_audience()).sort(doc! { "a": -1, "o": -1 });
+        let last = last.projection(doc! { "o": 1 }).max_time(self.options.command);
+        let last = last.await.map_err(read_failed)?;
+        let end = last.as_deref().map(ordinal_in).transpose()?.map_or(0, |last| last.saturating_add(1));
+        Ok(ReaderExtent { readers, end })
     }
 }
 
@@ -272,7 +279,8 @@ fn scanned(document: &RawDocument, page: u32) -> Result<ScannedReader, StoreErro
     let words = document.get("w").map_err(|_| malformed("w"))?.and_then(|words| words.as_document());
     let bits = words.map(bits).transpose()?.unwrap_or_default();
     let (ordinal, reader) = (ordinal_in(document)?, key_in(document)?.reader);
-    Ok(ScannedReader { ordinal, reader, word: bits.word(page) })
+    let since = Timestamp(number_in(document, "s")?.ok_or_else(|| malformed("s"))?);
+    Ok(ScannedReader { ordinal, reader, since, word: bits.word(page) })
 }
 
 fn bits(words: &RawDocument) -> Result<ReadBits, StoreError> {

@@ -90,7 +90,9 @@ impl Mongo {
         session: &mut ClientSession,
     ) -> Result<RawDocumentBuf, Failure> {
         match self.audiences_in(&[new.id], session).await?.pop() {
-            Some(before) if before.of_users != new.of_users => return Err(refused(NoticeRefusal::AnotherKind)),
+            Some(before) if before.of_users != new.of_users => {
+                return Err(refused(NoticeRefusal::AnotherKind));
+            }
             Some(before) if before.name == new.name => {}
             Some(before) => {
                 let after =
@@ -109,7 +111,8 @@ impl Mongo {
         write: &Write,
         session: &mut ClientSession,
     ) -> Result<(), Failure> {
-        let count = self.audiences.count_documents(doc! {}).session(&mut *session).await.map_err(before_commit)?;
+        let count =
+            self.audiences.count_documents(doc! {}).session(&mut *session).await.map_err(before_commit)?;
         if usize::try_from(count).unwrap_or(usize::MAX) >= most {
             return Err(refused(NoticeRefusal::TooManyAudiences));
         }
@@ -159,8 +162,7 @@ impl Mongo {
         let ids: Vec<i64> = ids.iter().map(|id| id.get().into()).collect();
         let find = self.audiences.find(doc! { "_id": { "$in": ids } }).session(&mut *session);
         let mut cursor = find.await.map_err(before_commit)?;
-        let found: Vec<RawDocumentBuf> =
-            cursor.stream(session).try_collect().await.map_err(before_commit)?;
+        let found: Vec<RawDocumentBuf> = cursor.stream(session).try_collect().await.map_err(before_commit)?;
         found.iter().map(|found| audience(found).map_err(Failure::Final)).collect()
     }
 

@@ -49,12 +49,7 @@ fn refusal<T: std::fmt::Debug>(result: Result<T, StoreError>) -> NoticeRefusal {
     }
 }
 
-async fn try_change(
-    stores: &Stores,
-    id: i64,
-    change: NoticeChange,
-    write: Write,
-) -> Result<(), StoreError> {
+async fn try_change(stores: &Stores, id: i64, change: NoticeChange, write: Write) -> Result<(), StoreError> {
     stores.notices.change_notice(notice_id(id), change, MANY, write).await.map(drop)
 }
 
@@ -184,8 +179,7 @@ pub async fn update_changes_what_it_names_in_all_audiences(stores: Stores) {
 pub async fn update_moves_a_notice_between_audiences(stores: Stores) {
     register(&stores, &[1, 2, 3]).await;
     publish(&stores, 1, new_notice(&[1, 2])).await;
-    let moved =
-        NoticePatch { audiences: Some([2, 3].map(audience_id).to_vec()), ..NoticePatch::default() };
+    let moved = NoticePatch { audiences: Some([2, 3].map(audience_id).to_vec()), ..NoticePatch::default() };
     let after = change(&stores, 1, NoticeChange::Update(moved)).await;
     assert_eq!(after.audiences.iter().map(|changed| changed.id.get()).collect::<Vec<_>>(), [1, 3]);
     let lists = [listed(&stores, 1).await, listed(&stores, 2).await, listed(&stores, 3).await];
@@ -272,8 +266,7 @@ pub async fn request_is_answered_once(stores: Stores) {
     let first = applied(call(requested("a", 1)).await.unwrap());
     assert_eq!(replay(call(requested("a", 1)).await), first);
     mismatch(call(requested("a", 2)).await);
-    let register =
-        async |write| stores.notices.register_audience(new_audience(5, "x"), MANY, write).await;
+    let register = async |write| stores.notices.register_audience(new_audience(5, "x"), MANY, write).await;
     applied(register(requested("b", 1)).await.unwrap());
     replay(register(requested("b", 1)).await);
     mismatch(register(requested("b", 2)).await);

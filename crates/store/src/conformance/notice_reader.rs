@@ -7,8 +7,8 @@ use super::{
     sample::at_once,
 };
 use crate::{
-    BATCH_MAX, NoticeRefusal, READERS_AT_ONCE, READERS_SCANNED, ReaderId, ReaderMark, SLOTS_AT_ONCE, StoreError,
-    Stores, Timestamp, Version,
+    BATCH_MAX, NoticeRefusal, READERS_AT_ONCE, READERS_SCANNED, ReaderExtent, ReaderId, ReaderMark,
+    SLOTS_AT_ONCE, StoreError, Stores, Timestamp, Version,
 };
 
 #[macro_export]
@@ -56,8 +56,11 @@ pub async fn readers_are_registered_once(stores: Stores) {
     let second = stores.notice_readers.register_readers(audience_id(1), &known, READERS).await.unwrap();
     assert_eq!(second.iter().map(|new| (new.key.reader.get(), new.since.0)).collect::<Vec<_>>(), [(40, 7)]);
     assert_eq!(reader(&stores, reader_key(1, 10)).await.unwrap().since, Timestamp(0));
-    assert_eq!(stores.notice_readers.count_readers(audience_id(1)).await.unwrap(), 4);
-    assert_eq!(stores.notice_readers.count_readers(audience_id(2)).await.unwrap(), 0);
+    let extent = stores.notice_readers.count_readers(audience_id(1)).await.unwrap();
+    assert_eq!(extent.readers, 4);
+    assert!(first.iter().chain(&second).all(|new| new.ordinal < extent.end), "{extent:?}");
+    let none = stores.notice_readers.count_readers(audience_id(2)).await.unwrap();
+    assert_eq!(none, ReaderExtent::default());
 }
 
 pub async fn registrations_at_once_give_one_ordinal(stores: Stores) {
@@ -98,15 +101,11 @@ pub async fn readers_have_a_limit(stores: Stores) {
     let readers = |ids: std::ops::RangeInclusive<i64>| -> Vec<_> {
         ids.map(|id| (ReaderId::new(id).unwrap(), Timestamp(0))).collect()
     };
-    let register = async |ids, most| {
-        stores.notice_readers.register_readers(audience_id(1), &readers(ids), most).await
-    };
+    let register =
+        async |ids, most| stores.notice_readers.register_readers(audience_id(1), &readers(ids), most).await;
     assert_eq!(register(1..=3, 3).await.unwrap().len(), 3);
     let refused = register(4..=4, 3).await;
-    assert!(
-        matches!(refused, Err(StoreError::Notice(NoticeRefusal::TooManyReaders))),
-        "{refused:?}"
-    );
+    assert!(matches!(refused, Err(StoreError::Notice(NoticeRefusal::TooManyReaders))), "{refused:?}");
     assert_eq!(reader(&stores, reader_key(1, 4)).await, None);
     assert_eq!(register(1..=3, 3).await.unwrap(), [], "those that are registered need no room");
 }
@@ -121,7 +120,8 @@ pub async fn mark_of_an_unregistered_reader_changes_nothing(stores: Stores) {
 
 pub async fn first_mark_of_a_page_and_bit_63_are_kept(stores: Stores) {
     let key = register_readers(&stores, &[7]).await[0].key;
-    for (slot, expected) in [(63, &[63][..]), (64, &[63, 64]), (0, &[0, 63, 64]), (6_399, &[0, 63, 64, 6_399])]
+    for (slot, expected) in
+        [(63, &[63][..]), (64, &[63, 64]), (0, &[0, 63, 64]), (6_399, &[0, 63, 64, 6_399])]
     {
         let marked = mark(&stores, key, read(&[slot])).await;
         assert!(marked.is_changed, "{slot}");
@@ -240,8 +240,8 @@ pub async fn scan_sees_acknowledged_marks_by_rising_ordinal(stores: Stores) {
     };
     let all = scan(0, u32::MAX, 1, 100).await;
     assert_eq!(
-        all.iter().map(|found| (found.ordinal, found.reader)).collect::<Vec<_>>(),
-        new.iter().map(|new| (new.ordinal, new.key.reader)).collect::<Vec<_>>()
+        all.iter().map(|found| (found.ordinal, found.reader, found.since)).collect::<Vec<_>>(),
+        new.iter().map(|new| (new.ordinal, new.key.reader, new.since)).collect::<Vec<_>>()
     );
     for (at, found) in (0_u32..).zip(&all) {
         assert!(found.has(at % 3 + 64) && !found.has((at + 1) % 3 + 64), "{found:?}");

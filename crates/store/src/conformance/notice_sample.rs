@@ -2,8 +2,9 @@
 
 use super::sample::{applied, write};
 use crate::{
-    Audience, AudienceId, MarkedReader, NewAudience, NewNotice, Notice, NoticeChange, NoticeChanged, NoticeId,
-    NoticeReader, NoticeTerms, Params, ReaderId, ReaderKey, ReaderMark, Slot, Stored, Stores, Timestamp,
+    Audience, AudienceId, MarkedReader, NewAudience, NewNotice, Notice, NoticeChange, NoticeChanged,
+    NoticeId, NoticeReader, NoticeTerms, Params, ReaderId, ReaderKey, ReaderMark, Slot, Stored, Stores,
+    Timestamp,
 };
 
 /// More than any case has.
@@ -81,8 +82,7 @@ pub(super) async fn publish(stores: &Stores, id: i64, new: NewNotice) -> Notice 
 
 /// Registers readers of audience 1, who have always been there.
 pub(super) async fn register_readers(stores: &Stores, readers: &[i64]) -> Vec<NoticeReader> {
-    let readers: Vec<_> =
-        readers.iter().map(|id| (ReaderId::new(*id).unwrap(), Timestamp(0))).collect();
+    let readers: Vec<_> = readers.iter().map(|id| (ReaderId::new(*id).unwrap(), Timestamp(0))).collect();
     stores.notice_readers.register_readers(audience_id(1), &readers, READERS).await.unwrap()
 }
 

@@ -135,8 +135,7 @@ impl NoticeChange {
 fn published(id: NoticeId, new: &NewNotice, now: Timestamp) -> Result<Notice, StoreError> {
     let NewNotice { title, body, params, audiences, terms } = new.clone();
     let (version, created, updated) = (Version::FIRST, now, now);
-    let notice =
-        Notice { id, version, revision: 1, title, body, params, audiences, terms, created, updated };
+    let notice = Notice { id, version, revision: 1, title, body, params, audiences, terms, created, updated };
     check_times(&notice)?;
     Ok(notice)
 }

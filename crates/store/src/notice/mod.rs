@@ -19,7 +19,8 @@ pub use change::{ChangedAudience, NoticeChange, NoticeChanged, NoticeDecision};
 pub use entry::{AudienceEntry, Slot, pack_entries, unpack_entries};
 pub use read_bits::ReadBits;
 pub use reader::{
-    MarkedReader, NoticeReader, NoticeTotals, ReaderId, ReaderKey, ReaderMark, ReaderOrdinal, ScannedReader,
+    MarkedReader, NoticeReader, NoticeTotals, ReaderExtent, ReaderId, ReaderKey, ReaderMark, ReaderOrdinal,
+    ScannedReader,
 };
 pub use record::{NOTICE_AUDIENCES_MAX, NewNotice, Notice, NoticeId, NoticePatch, NoticeTerms};
 pub use refusal::NoticeRefusal;

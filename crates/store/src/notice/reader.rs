@@ -114,6 +114,8 @@ pub struct ScannedReader {
     pub ordinal: ReaderOrdinal,
     /// Its id.
     pub reader: ReaderId,
+    /// From which publish time on it sees notices.
+    pub since: Timestamp,
     /// The word of the page that was asked for.
     pub word: u64,
 }
@@ -124,6 +126,15 @@ impl ScannedReader {
     pub const fn has(&self, slot: Slot) -> bool {
         self.word & (1 << (slot % 64)) != 0
     }
+}
+
+/// How many readers an audience has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReaderExtent {
+    /// Those that are registered.
+    pub readers: u64,
+    /// Above the ordinal of each. There may be ordinals below it that no reader has.
+    pub end: ReaderOrdinal,
 }
 
 /// How many of the notices that are visible to a reader it has read.
@@ -152,7 +163,11 @@ impl NoticeTotals {
         };
         for entry in audience.entries.iter().filter(|entry| entry.is_visible(since, now)) {
             let AudienceEntry { slot, confirm_slot, .. } = *entry;
-            if has(slot) { totals.read += 1 } else { totals.unread += 1 }
+            if has(slot) {
+                totals.read += 1
+            } else {
+                totals.unread += 1
+            }
             totals.unconfirmed += u32::from(confirm_slot.is_some_and(|slot| !has(slot)));
         }
         totals

@@ -54,7 +54,11 @@ impl Notice {
     #[must_use]
     pub fn weight(&self) -> usize {
         let audiences = self.audiences.capacity() * size_of::<AudienceId>();
-        size_of::<Self>() + heap_bytes(&self.title) + heap_bytes(&self.body) + self.params.weight() + audiences
+        size_of::<Self>()
+            + heap_bytes(&self.title)
+            + heap_bytes(&self.body)
+            + self.params.weight()
+            + audiences
     }
 }
 

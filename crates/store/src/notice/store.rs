@@ -3,8 +3,8 @@ use std::fmt;
 use async_trait::async_trait;
 
 use super::{
-    Audience, AudienceId, MarkedReader, Notice, NoticeChange, NoticeChanged, NoticeId, NoticeReader, ReaderId,
-    ReaderKey, ReaderMark, ReaderOrdinal, ScannedReader,
+    Audience, AudienceId, MarkedReader, Notice, NoticeChange, NoticeChanged, NoticeId, NoticeReader,
+    ReaderExtent, ReaderId, ReaderKey, ReaderMark, ReaderOrdinal, ScannedReader,
 };
 use crate::{Applied, StoreError, Stored, Text, Timestamp, Write};
 
@@ -146,9 +146,9 @@ pub trait NoticeReaderStore: Send + Sync + fmt::Debug + 'static {
         limit: usize,
     ) -> Result<Vec<ScannedReader>, StoreError>;
 
-    /// Counts the readers of an audience.
+    /// Counts the readers of an audience. May cost as much as reading an index entry of each.
     ///
     /// # Errors
     /// When the store cannot answer.
-    async fn count_readers(&self, audience: AudienceId) -> Result<u64, StoreError>;
+    async fn count_readers(&self, audience: AudienceId) -> Result<ReaderExtent, StoreError>;
 }
