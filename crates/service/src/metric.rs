@@ -5,7 +5,7 @@
 pub use kith_cache::{Metric, MetricKind};
 
 /// All of them; each is described and documented by being in here.
-pub const METRICS: [Metric; 54] = [
+pub const METRICS: [Metric; 55] = [
     SERVING,
     RPC_REQUESTS,
     RPC_SECONDS,
@@ -52,6 +52,7 @@ pub const METRICS: [Metric; 54] = [
     NOTICE_MARKS,
     NOTICE_COUNTS,
     NOTICE_BITMAP_FILLS,
+    NOTICE_BITMAPS_MISSED,
     MESSAGES_UNDELIVERED,
     FAN_OUT_SECONDS,
     FAN_OUTS_RESUMED,
@@ -258,6 +259,11 @@ pub const NOTICE_BITMAP_FILLS: Metric = Metric::counter(
     &["result"],
     "Bitmaps of readers that this node completed (filled), or did not: late (the scan took too long), changed (a mark was taken \
      back meanwhile).",
+);
+pub const NOTICE_BITMAPS_MISSED: Metric = Metric::counter(
+    "kith_notice_bitmaps_missed_total",
+    &[],
+    "Bitmaps of readers that this node could not change because Redis did not answer. They are dropped once it does.",
 );
 pub const MESSAGES_TRIMMED: Metric = Metric::counter(
     "kith_messages_trimmed_total",

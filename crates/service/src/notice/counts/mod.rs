@@ -27,7 +27,7 @@ use self::{repairs::Repairs, scan::Scanned};
 use super::{NoticesConfig, records::reader_error};
 use crate::{
     error::Error,
-    metric::{NOTICE_COUNTS, NOTICE_MARKS, count_from_zero},
+    metric::{NOTICE_BITMAPS_MISSED, NOTICE_COUNTS, NOTICE_MARKS, count_from_zero},
 };
 
 /// How old what was scanned may be.
@@ -84,6 +84,7 @@ impl ReaderCounts {
     ) -> Self {
         count_from_zero(NOTICE_COUNTS, &["bitmap", "scan"]);
         count_from_zero(NOTICE_MARKS, &["read", "unread", "unchanged"]);
+        count_from_zero(NOTICE_BITMAPS_MISSED, &[]);
         scan::count_fills_from_zero();
         Self(Arc::new(Inner {
             store,
@@ -140,7 +141,7 @@ impl ReaderCounts {
         match mark {
             ReaderMark::Read(slots) => {
                 if !slots.is_empty() && bitmaps.mark(reader.ordinal, section, slots).await.is_err() {
-                    self.0.repairs.add(section, slots, Duration::ZERO);
+                    self.missed(section, slots);
                 }
             }
             ReaderMark::Unread(slots) => self.invalidate(section, slots).await,
@@ -161,11 +162,17 @@ impl ReaderCounts {
     /// it reached the store.
     async fn invalidate(&self, section: ReaderSection, slots: &[Slot]) {
         let Some(bitmaps) = self.0.bitmaps.as_ref().filter(|_| !slots.is_empty()) else { return };
-        let again = match bitmaps.invalidate(section, slots).await {
-            Ok(()) => repairs::AGAIN,
-            Err(_) => Duration::ZERO,
-        };
-        self.0.repairs.add(section, slots, again);
+        match bitmaps.invalidate(section, slots).await {
+            Ok(()) => self.0.repairs.add(section, slots, repairs::AGAIN),
+            Err(_) => self.missed(section, slots),
+        }
+    }
+
+    /// Redis did not answer: bitmaps are dropped as soon as it does.
+    fn missed(&self, section: ReaderSection, slots: &[Slot]) {
+        let count = u64::try_from(slots.len()).unwrap_or(u64::MAX);
+        metrics::counter!(NOTICE_BITMAPS_MISSED.name).increment(count);
+        self.0.repairs.add(section, slots, Duration::ZERO);
     }
 
     /// Drops bitmaps again that could not be dropped, or are to be dropped a second time. Ends with its future.
