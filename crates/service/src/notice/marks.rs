@@ -93,7 +93,8 @@ impl NoticeRecords {
         since: Timestamp,
     ) -> Result<Committed<MarkedReader>, StoreError> {
         let (store, most) = (Arc::clone(&self.reader_store), self.config.readers_max);
-        let (made, dead_pages) = (mark.clone(), self.dead_pages(audience, key).await);
+        let known = self.known(key).await;
+        let (made, dead_pages) = (mark.clone(), dead_pages(audience, known.as_deref()));
         let write = Box::pin(async move {
             let mut marked = store.mark_reader(key, made.clone(), &dead_pages).await?;
             if marked.is_none() {
@@ -102,7 +103,6 @@ impl NoticeRecords {
             }
             Ok(Applied { record: marked.ok_or(StoreError::NotFound)?, replayed: false })
         });
-        let known = self.known(key).await;
         let job = RecordWrite { key, write, change: put };
         match self.mutations.write(&self.readers, job).await {
             Ok(written) => {
@@ -121,13 +121,6 @@ impl NoticeRecords {
     /// The reader as the tiers have it.
     async fn known(&self, key: ReaderKey) -> Option<Arc<NoticeReader>> {
         self.readers.get_with(&key, &Consistency::Cached).await.ok()?.map(|entry| entry.value)
-    }
-
-    /// Pages of the reader without a live notice.
-    async fn dead_pages(&self, audience: &Audience, key: ReaderKey) -> Vec<u32> {
-        let known = self.known(key).await;
-        let pages = known.iter().flat_map(|reader| reader.bits.words().map(|(page, _)| page));
-        pages.filter(|page| audience.is_dead_page(*page)).collect()
     }
 
     /// Registers readers of an audience. Returns how many were not registered before.
@@ -152,6 +145,12 @@ impl NoticeRecords {
         };
         self.mutations.call(deadline, Box::pin(work)).await
     }
+}
+
+/// Pages of a reader without a live notice.
+fn dead_pages(audience: &Audience, known: Option<&NoticeReader>) -> Vec<u32> {
+    let pages = known.into_iter().flat_map(|reader| reader.bits.words().map(|(page, _)| page));
+    pages.filter(|page| audience.is_dead_page(*page)).collect()
 }
 
 /// The bits of what a reader did, of the notices that it sees.

@@ -256,3 +256,6 @@ fn missing(sections: &[ReaderSection], slots: &[Slot], table: &[Vec<Option<u64>>
     };
     sections.iter().zip(table).flat_map(of_section).collect()
 }
+
+#[cfg(test)]
+mod tests;
