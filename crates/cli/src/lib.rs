@@ -31,6 +31,7 @@ mod notices;
 mod output;
 mod ping;
 mod ports;
+mod readers;
 pub mod reference;
 mod reference_command;
 mod restore;
@@ -77,7 +78,7 @@ enum What {
     Serve(serve::Arguments),
     /// Run a node with 200 people, and open a page to talk to them
     Demo(demo::Arguments),
-    /// Create users, groups or follows out of a file
+    /// Create users, groups, follows, messages or readers of notices out of a file
     Import(import::ImportOptions),
     /// Write all users or groups as JSON Lines
     Export(export::ExportOptions),

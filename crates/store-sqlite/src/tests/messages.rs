@@ -253,7 +253,7 @@ async fn queries_of_messages_read_their_index() {
         (notice::AUDIENCES, "audiences USING INTEGER PRIMARY KEY (rowid>?)"),
         (notice::NOTICE, "notices USING INTEGER PRIMARY KEY (rowid=?)"),
         (notice::DELETE_NOTICE, "notices USING INTEGER PRIMARY KEY (rowid=?)"),
-        (notice::EXPIRED, "INDEX notices_expired (expire_ms<?)"),
+        (notice::EXPIRED, "INDEX notices_expired (expire_ms"),
         (notice_reader::READER, "INDEX notice_readers_by_id (audience=? AND reader=?)"),
         (notice_reader::LAST, "notice_readers USING PRIMARY KEY (audience=?)"),
         (notice_reader::PUT, "notice_readers USING PRIMARY KEY (audience=? AND ordinal=?)"),

@@ -21,6 +21,8 @@ impl Scene {
     pub(super) fn set() -> Self {
         let scene = Self { dir: tempfile::tempdir().unwrap(), node: Node::start() };
         user(&scene.node, 7, "ada");
+        let readers = r#"{"audienceId":1,"readers":[{"readerId":"42"},{"readerId":"43"}]}"#;
+        fs::write(scene.dir.path().join("readers.jsonl"), readers).unwrap();
         let audience = r#"{"audience":{"audienceId":1,"name":"Customers"}}"#;
         assert_eq!(at(&scene.node, &["call", "RegisterAudience", audience]).code, 0);
         std::os::unix::fs::symlink(scene.node.data(), scene.dir.path().join("live")).unwrap();
@@ -52,6 +54,7 @@ pub(super) fn scenario(leaf: &str) -> Option<(Vec<Vec<&'static str>>, bool)> {
         "import users" => (&["import users users.jsonl"], false),
         "import groups" => (&["import groups groups.jsonl"], false),
         "import follows" => (&["import follows follows.txt"], false),
+        "import readers" => (&["import readers readers.jsonl"], false),
         "import messages" => (&["import messages messages.jsonl"], false),
         "export users" => (&["export users"], true),
         "export messages" => (&["export messages d7-7"], true),
