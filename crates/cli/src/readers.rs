@@ -8,6 +8,7 @@ use kith_proto::{
 use kith_server::json;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status, transport::Channel};
+use tonic_types::StatusExt as _;
 
 use super::kind::{Entry, Import, Messages, patient};
 
@@ -107,6 +108,11 @@ fn result(line: &Line, registered: Result<(), Status>) -> ImportResult {
         Ok(()) => Outcome::Id(first),
         Err(failed) => Outcome::Error(ResultError {
             code: failed.code().into(),
+            reason: failed
+                .get_error_details()
+                .error_info()
+                .map(|info| info.reason.clone())
+                .unwrap_or_default(),
             message: failed.message().to_owned(),
             ..ResultError::default()
         }),
