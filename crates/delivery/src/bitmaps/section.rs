@@ -1,5 +1,6 @@
 use std::ops::Range;
 
+#[cfg(feature = "redis")]
 use bytes::Bytes;
 use kith_store::{AudienceId, ReaderOrdinal};
 
@@ -57,6 +58,7 @@ impl SectionBits {
         self.0[byte] |= 0x80 >> (bit % 8);
     }
 
+    #[cfg(feature = "redis")]
     pub(super) fn into_bytes(self) -> Bytes {
         self.0.into()
     }

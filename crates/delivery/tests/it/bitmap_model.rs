@@ -36,7 +36,7 @@ struct Mutant {
 
 const PRODUCT: Mutant = Mutant { name: "none", edits: &[], answers_before_store: false };
 
-const MUTANTS: [Mutant; 6] = [
+static MUTANTS: [Mutant; 6] = [
     Mutant {
         name: "fill without the generation",
         edits: &[("~= tonumber(ARGV[1])", "== 'never'")],

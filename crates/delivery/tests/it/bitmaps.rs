@@ -6,7 +6,7 @@ use kith_cache::remote::{
     SharedError,
     redis::{RedisScript, Reply, ScriptCall, ScriptRunner},
 };
-use kith_delivery::{BitmapFill, ReaderBitmaps, ReaderSection, RedisBitmaps, SectionBits};
+use kith_delivery::{BitmapFill, FillTicket, ReaderBitmaps, ReaderSection, RedisBitmaps, SectionBits};
 use kith_store::{AudienceId, Epoch, ReaderOrdinal, Slot};
 use parking_lot::Mutex;
 
@@ -135,7 +135,7 @@ async fn incomplete_bitmap_is_not_counted_and_does_not_stay() {
 async fn late_fill_is_refused() {
     let redis = Redis::connect().await;
     let mut ticket = redis.bitmaps.begin_fill(section(0)).await.unwrap();
-    let filled = async |ticket: &_| {
+    let filled = async |ticket: &FillTicket| {
         let bitmaps = vec![(1, bits([2].into_iter()))];
         redis.bitmaps.fill(section(0), ticket, bitmaps, HOUR).await.unwrap()
     };

@@ -106,7 +106,7 @@ impl NoticeRecords {
         let job = RecordWrite { key, write, change: put };
         match self.mutations.write(&self.readers, job).await {
             Ok(written) => {
-                self.counts.marked(&written.record.reader, &mark, known.as_deref()).await;
+                self.counts.marked(&written.record, &mark, known.as_deref()).await;
                 Ok(written)
             }
             Err(error) => {

@@ -8,8 +8,8 @@ use super::{
 };
 use crate::{Applied, StoreError, Stored, Text, Timestamp, Write};
 
-/// Most slots of one mark.
-pub const SLOTS_AT_ONCE: usize = 2_000;
+/// Most slots of one mark: those of all notices that an audience may have.
+pub const SLOTS_AT_ONCE: usize = 8_000;
 /// Most readers of one registration.
 pub const READERS_AT_ONCE: usize = 1_000;
 /// Most readers of one scan.

@@ -15,7 +15,8 @@ use std::{
 
 use kith_delivery::{ReaderBitmaps, ReaderSection};
 use kith_store::{
-    Audience, AudienceId, NoticeReader, NoticeReaderStore, ReaderExtent, ReaderMark, Slot, StoreError,
+    Audience, AudienceId, MarkedReader, NoticeReader, NoticeReaderStore, ReaderExtent, ReaderMark, Slot,
+    StoreError,
 };
 use parking_lot::Mutex;
 use tokio::{
@@ -121,21 +122,21 @@ impl ReaderCounts {
         Ok(Counted { counts, registered: extent.readers, incomplete })
     }
 
-    /// A mark was written. The bitmaps have it when this returns, or soon.
+    /// A mark was written. The bitmaps have it when this returns, or soon. `before`: the reader, as it was known before a
+    /// [`ReaderMark::Forget`].
     pub(super) async fn marked(
         &self,
-        reader: &NoticeReader,
+        marked: &MarkedReader,
         mark: &ReaderMark,
         before: Option<&NoticeReader>,
     ) {
         let what = match mark {
-            ReaderMark::Read(_) if before.is_some_and(|before| before.version == reader.version) => {
-                "unchanged"
-            }
+            _ if !marked.is_changed => "unchanged",
             ReaderMark::Read(_) => "read",
             ReaderMark::Unread(_) | ReaderMark::Forget(_) => "unread",
         };
         metrics::counter!(NOTICE_MARKS.name, "mark" => what).increment(1);
+        let reader = &marked.reader;
         let Some(bitmaps) = &self.0.bitmaps else { return };
         let section = ReaderSection::of(reader.key.audience, reader.ordinal);
         match mark {

@@ -8,8 +8,8 @@ use futures::future::join_all;
 use kith_cache::remote::SharedError;
 use kith_delivery::{BitmapFill, FillTicket, SectionBits};
 use kith_store::{
-    AudienceEntry, MarkedReader, NoticeId, Outcome, ReadBits, ReaderId, ReaderKey, ReaderOrdinal,
-    ScannedReader, Text, Timestamp, Version,
+    AudienceEntry, NoticeId, Outcome, ReadBits, ReaderId, ReaderKey, ReaderOrdinal, ScannedReader, Text,
+    Timestamp, Version,
 };
 use tokio::time::advance;
 
@@ -32,6 +32,10 @@ fn reader(id: i64, slots: &[Slot]) -> NoticeReader {
         since: Timestamp(0),
         bits: ReadBits::default().with(slots),
     }
+}
+
+fn changed(id: i64, slots: &[Slot]) -> MarkedReader {
+    MarkedReader { reader: reader(id, slots), is_changed: true }
 }
 
 fn audience() -> Audience {
@@ -248,7 +252,7 @@ async fn failed_scan_is_an_error_and_is_tried_again() {
 async fn filled_bitmap_answers_and_has_marks_at_once() {
     let stage = Stage::new(100, true);
     assert_eq!(stage.count().await, (3, false));
-    stage.counts.marked(&reader(4, &[3]), &ReaderMark::Read(vec![3]), None).await;
+    stage.counts.marked(&changed(4, &[3]), &ReaderMark::Read(vec![3]), None).await;
     assert_eq!((stage.count().await, stage.scans()), ((4, false), 1));
 }
 
@@ -263,7 +267,7 @@ async fn counts_go_on_without_redis() {
 async fn unmark_drops_its_bitmap_and_again_after_five_seconds() {
     let stage = Stage::new(100, true);
     let dropped = || stage.bitmaps.dropped.load(Ordering::Acquire);
-    stage.counts.marked(&reader(1, &[]), &ReaderMark::Unread(vec![3]), None).await;
+    stage.counts.marked(&changed(1, &[]), &ReaderMark::Unread(vec![3]), None).await;
     assert_eq!(dropped(), 1);
     let repairs = stage.counts.run_repairs();
     assert!(tokio::time::timeout(Duration::from_millis(4_900), repairs).await.is_err());
@@ -278,7 +282,7 @@ async fn bitmap_that_redis_did_not_take_is_dropped_once_it_answers() {
     let stage = Stage::new(100, true);
     assert_eq!(stage.count().await, (3, false));
     stage.bitmaps.is_away.store(true, Ordering::Release);
-    stage.counts.marked(&reader(4, &[3]), &ReaderMark::Read(vec![3]), None).await;
+    stage.counts.marked(&changed(4, &[3]), &ReaderMark::Read(vec![3]), None).await;
     for is_away in [true, false] {
         stage.bitmaps.is_away.store(is_away, Ordering::Release);
         let repairs = stage.counts.run_repairs();
@@ -293,6 +297,6 @@ async fn forgotten_reader_leaves_the_bitmaps_that_had_it() {
     let stage = Stage::new(100, true);
     assert_eq!(stage.count().await, (3, false));
     let before = reader(1, &[3]);
-    stage.counts.marked(&reader(1, &[]), &ReaderMark::Forget(Timestamp(9)), Some(&before)).await;
+    stage.counts.marked(&changed(1, &[]), &ReaderMark::Forget(Timestamp(9)), Some(&before)).await;
     assert!(stage.bitmaps.complete.lock().is_empty());
 }
