@@ -117,7 +117,8 @@ impl ReaderCounts {
             self.add_scanned(&sections, slots, &mut table).map_err(reader_error)?;
         }
         let incomplete = table.iter().flatten().any(Option::is_none);
-        let sum = |at: usize| table.iter().filter_map(|counts| counts.get(at).copied().flatten()).sum();
+        let sum =
+            |at: usize| table.iter().filter_map(|counts| counts.get(at).copied().flatten()).sum::<u64>();
         let counts = (0..slots.len()).map(sum).collect();
         Ok(Counted { counts, registered: extent.readers, incomplete })
     }
@@ -147,7 +148,7 @@ impl ReaderCounts {
             }
             ReaderMark::Unread(slots) => self.invalidate(section, slots).await,
             ReaderMark::Forget(_) => {
-                let slots: Vec<Slot> = before.iter().flat_map(|before| before.bits.slots()).collect();
+                let slots: Vec<Slot> = before.into_iter().flat_map(|before| before.bits.slots()).collect();
                 self.invalidate(section, &slots).await;
             }
         }
