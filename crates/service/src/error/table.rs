@@ -12,7 +12,7 @@ const SOON: Retry = Retry::After(Duration::from_millis(200));
 const NEXT_TRY: Retry = Retry::After(Duration::from_secs(12));
 
 /// In the order of the enum.
-pub(super) const TABLE: [Entry; 32] = [
+pub(super) const TABLE: [Entry; 34] = [
     Entry {
         reason: Reason::InvalidField,
         name: "INVALID_FIELD",
