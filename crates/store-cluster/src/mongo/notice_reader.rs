@@ -56,7 +56,9 @@ impl NoticeReaderStore for Mongo {
             wanted.entry(key(reader)).or_insert(*since);
         }
         let known = self.readers_by(wanted.keys().copied().collect(), ReadConcern::majority()).await?;
-        known.iter().for_each(|known| drop(wanted.remove(&known.key)));
+        for known in known {
+            wanted.remove(&known.key);
+        }
         if wanted.is_empty() {
             return Ok(Vec::new());
         }
