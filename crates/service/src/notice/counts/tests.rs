@@ -137,7 +137,10 @@ impl ReaderBitmaps for Bitmaps {
     ) -> Result<(), SharedError> {
         self.answer()?;
         let mut complete = self.complete.lock();
-        slots.iter().for_each(|slot| complete.entry(*slot).and_modify(|count| *count += 1).or_default());
+        // One that is not complete is not counted.
+        for slot in slots {
+            complete.entry(*slot).and_modify(|count| *count += 1);
+        }
         Ok(())
     }
 
