@@ -73,7 +73,7 @@ async fn call(channels: Arc<[Channel]>, caller: i64) -> Vec<(i64, BTreeSet<i64>)
                     MarkReadRequest { audience_id, reader_id, notice_ids, ..MarkReadRequest::default() };
                 node.mark_read(request).await.unwrap().into_inner().totals
             } else {
-                notice_ids.iter().for_each(|notice| drop(read.remove(notice)));
+                read.retain(|notice| !notice_ids.contains(notice));
                 let request = MarkUnreadRequest { audience_id, reader_id, notice_ids };
                 node.mark_unread(request).await.unwrap().into_inner().totals
             };

@@ -148,7 +148,7 @@ impl ReaderBitmaps for Bitmaps {
         self.answer()?;
         self.dropped.fetch_add(1, Ordering::AcqRel);
         let mut complete = self.complete.lock();
-        slots.iter().for_each(|slot| drop(complete.remove(slot)));
+        complete.retain(|slot, _| !slots.contains(slot));
         Ok(())
     }
 
@@ -178,7 +178,7 @@ impl ReaderBitmaps for Bitmaps {
         self.answer()?;
         let mut complete = self.complete.lock();
         // The one live slot of these readers.
-        bitmaps.iter().for_each(|(slot, _)| drop(complete.insert(*slot, 3)));
+        complete.extend(bitmaps.iter().map(|(slot, _)| (*slot, 3)));
         Ok(vec![BitmapFill::Filled(3); bitmaps.len()])
     }
 }
