@@ -218,9 +218,9 @@ async fn mark_of_a_deleted_notice_changes_nothing() {
     assert_eq!((marked.not_found, marked.totals.unwrap().read), (vec![ids[0]], 0));
     publish(&node, new_notice(&[1])).await;
     assert_eq!(totals(&node, 1, 7).await, (0, 2, 0), "a later notice does not take over its bit");
-    let refused =
-        node.notices().count_readers(CountReadersRequest { audience_id: 1, notice_ids: vec![ids[0]] });
-    assert_eq!(refused.await.unwrap_err().code(), Code::NotFound);
+    let request = CountReadersRequest { audience_id: 1, notice_ids: vec![ids[0]] };
+    let refused = node.notices().count_readers(request).await.unwrap_err();
+    assert_eq!(refused.code(), Code::NotFound);
 }
 
 #[tokio::test]
