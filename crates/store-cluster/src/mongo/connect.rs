@@ -11,7 +11,7 @@ use mongodb::{
     error::ErrorKind,
     options::{ClientOptions, ReadConcern, ReadPreference, SelectionCriteria, WriteConcern},
 };
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{Mutex, Semaphore, SemaphorePermit};
 
 use super::{
     error::lost,
@@ -292,6 +292,8 @@ pub(super) struct Mongo {
     pub(super) hints: Hints,
     /// Ordinals for readers that are registered next.
     pub(super) ordinals: Ordinals,
+    /// Changes of notices of this node follow each other: most have audiences in common, and would collide.
+    pub(super) notice_turn: Mutex<()>,
     pub(super) options: MongoOptions,
     /// Has a part in migrations.
     pub(super) relations: OnceLock<Arc<Cql>>,
@@ -323,6 +325,7 @@ impl Mongo {
             messages: database.collection(MESSAGES),
             hints: Hints::default(),
             ordinals: Ordinals::default(),
+            notice_turn: Mutex::default(),
             relations: OnceLock::new(),
             reach: Reach::default(),
             gate: Semaphore::new(calls),

@@ -35,6 +35,7 @@ pub(super) enum NoticeSteps {
 impl Mongo {
     /// Does these steps, or nothing.
     pub(super) async fn write_notice(&self, steps: &NoticeSteps, write: &Write) -> Result<Done, StoreError> {
+        let _turn = self.notice_turn.lock().await;
         let (give_up, mut tries) = (Instant::now() + self.options.retry, 0);
         loop {
             let error = match Box::pin(self.try_notice(steps, write)).await {
