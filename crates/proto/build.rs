@@ -2,7 +2,7 @@
 
 use std::{env, error::Error, fs, path::PathBuf};
 
-const FILES: [&str; 12] = [
+const FILES: [&str; 13] = [
     "kith/options/v1/method.proto",
     "kith/type/v1/consistency.proto",
     "kith/type/v1/result.proto",
@@ -14,6 +14,7 @@ const FILES: [&str; 12] = [
     "kith/application/v1/application.proto",
     "kith/message/v1/message.proto",
     "kith/sequence/v1/sequence.proto",
+    "kith/notice/v1/notice.proto",
     "kith/admin/v1/admin.proto",
 ];
 

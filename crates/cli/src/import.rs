@@ -23,7 +23,7 @@ use self::{
 };
 use super::{
     Common, FAILED, OK, client::Target, follows::Follows, groups::Groups, kind::Import, messages::Messages,
-    output::note, users::Users,
+    output::note, readers::Readers, users::Users,
 };
 
 /// What to import.
@@ -70,6 +70,13 @@ enum ImportKind {
                       Exit codes: as those of kith import."
     )]
     Follows(Source),
+    /// Registers readers of audiences of notices from a file of JSON Lines
+    #[command(after_help = "A line is a request of RegisterReaders in JSON: \
+                      {\"audienceId\":1,\"readers\":[{\"readerId\":\"42\",\"since\":\"2024-05-01T08:00:00Z\"}]} with 1 to 1000 \
+                      readers (since may be left out: now). The audience must be registered. A reader that is registered \
+                      already is left as it is and counts as imported.\n\
+                      Exit codes: as those of kith import.")]
+    Readers(Source),
 }
 
 #[derive(Debug, clap::Args)]
@@ -96,6 +103,7 @@ pub(super) async fn run(common: &Common, options: &ImportOptions) -> Result<u8> 
         ImportKind::Groups(source) => ("groups", import::<Groups>("groups", source).await?),
         ImportKind::Messages(source) => ("messages", import::<Messages>("messages", source).await?),
         ImportKind::Follows(source) => ("follows", import::<Follows>("follows", source).await?),
+        ImportKind::Readers(source) => ("readers", import::<Readers>("readers", source).await?),
     };
     common.output.print(&Imported { kind, tally })?;
     Ok(if tally.bad > 0 { FAILED } else { OK })

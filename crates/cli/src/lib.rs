@@ -27,9 +27,11 @@ mod man;
 mod messages;
 mod migrate;
 mod nodes;
+mod notices;
 mod output;
 mod ping;
 mod ports;
+mod readers;
 pub mod reference;
 mod reference_command;
 mod restore;
@@ -76,7 +78,7 @@ enum What {
     Serve(serve::Arguments),
     /// Run a node with 200 people, and open a page to talk to them
     Demo(demo::Arguments),
-    /// Create users, groups or follows out of a file
+    /// Create users, groups, follows, messages or readers of notices out of a file
     Import(import::ImportOptions),
     /// Write all users or groups as JSON Lines
     Export(export::ExportOptions),
@@ -96,6 +98,9 @@ enum What {
     Top(top::Arguments),
     /// List the nodes that share what they know with the one that is asked
     Nodes(nodes::Arguments),
+    /// Publish notices, list them, or count who has read them
+    #[command(subcommand)]
+    Notice(notices::Command),
     /// Show what each tier of each node holds of one record, changing nothing
     Inspect(inspect::Arguments),
     /// Compare the memory of a node with Redis and the store now, and drop what is wrong
@@ -177,6 +182,7 @@ pub fn main() -> ExitCode {
         What::Status(arguments) => client::block_on(status::run(&command.common, &arguments)),
         What::Top(arguments) => client::block_on(top::run(&command.common, &arguments)),
         What::Nodes(arguments) => client::block_on(nodes::run(&command.common, &arguments)),
+        What::Notice(what) => client::block_on(notices::run(&command.common, &what)),
         What::Resync(arguments) => client::block_on(resync::run(&command.common, &arguments)),
         What::LogFilter(what) => client::block_on(log_filter::run(&command.common, &what)),
         What::Epoch(what) => client::block_on(epoch::run(&command.common, &what)),

@@ -11,10 +11,13 @@
 //! The truth is the store. Invariant: a window never has a message without a change whose event the window has, too, and it is
 //! not used for longer than [`WindowLimits::checked`] without proof that the log ends where the window does.
 //!
+//! [`ReaderBitmaps`] has which readers of an audience have read a notice, for counts.
+//!
 //! An inbox has an entry for each range of messages that is new to its user. [`InboxKeeper`] is the contract of what keeps inboxes;
 //! [`MemoryInboxes`] does so for a single node, [`RedisInboxes`] for several. One list of cases runs over both (`conformance!`).
 //! Bodies are in the log alone.
 
+mod bitmaps;
 pub mod entry;
 mod epoch;
 mod fan_out_notes;
@@ -28,6 +31,9 @@ mod sequence;
 mod windows;
 
 pub use self::metrics::METRICS;
+#[cfg(feature = "redis")]
+pub use bitmaps::RedisBitmaps;
+pub use bitmaps::{BitmapFill, FillTicket, ReaderBitmaps, ReaderSection, SectionBits};
 pub use entry::EntryHeader;
 pub use epoch::EpochSource;
 #[cfg(feature = "redis")]

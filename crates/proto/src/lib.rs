@@ -103,6 +103,13 @@ pub mod sequence {
     }
 }
 
+/// Notices to all readers of an audience, and who has read them.
+pub mod notice {
+    pub mod v1 {
+        tonic::include_proto!("kith.notice.v1");
+    }
+}
+
 /// Operation of nodes.
 pub mod admin {
     pub mod v1 {

@@ -5,7 +5,7 @@
 pub use kith_cache::{Metric, MetricKind};
 
 /// All of them; each is described and documented by being in here.
-pub const METRICS: [Metric; 51] = [
+pub const METRICS: [Metric; 55] = [
     SERVING,
     RPC_REQUESTS,
     RPC_SECONDS,
@@ -49,6 +49,10 @@ pub const METRICS: [Metric; 51] = [
     MESSAGES_TRIMMED,
     MESSAGES_ERASED,
     DIALOG_MARKS_SIZE,
+    NOTICE_MARKS,
+    NOTICE_COUNTS,
+    NOTICE_BITMAP_FILLS,
+    NOTICE_BITMAPS_MISSED,
     MESSAGES_UNDELIVERED,
     FAN_OUT_SECONDS,
     FAN_OUTS_RESUMED,
@@ -239,6 +243,27 @@ pub const MESSAGE_EVENTS: Metric = Metric::counter(
     "kith_message_events_total",
     &["result"],
     "Events of groups that this node `appended` to their conversations, and those for which that `failed`.",
+);
+pub const NOTICE_MARKS: Metric = Metric::counter(
+    "kith_notice_marks_total",
+    &["mark"],
+    "Marks of readers of notices that this node wrote: read, unread, or unchanged (the store had it already).",
+);
+pub const NOTICE_COUNTS: Metric = Metric::counter(
+    "kith_notice_counts_total",
+    &["source"],
+    "Counts of readers of notices: by bitmap alone, or with a scan of the store that was made within the last 10 s.",
+);
+pub const NOTICE_BITMAP_FILLS: Metric = Metric::counter(
+    "kith_notice_bitmap_fills_total",
+    &["result"],
+    "Bitmaps of readers that this node completed (filled), or did not: late (the scan took too long), changed (a mark was taken \
+     back meanwhile).",
+);
+pub const NOTICE_BITMAPS_MISSED: Metric = Metric::counter(
+    "kith_notice_bitmaps_missed_total",
+    &[],
+    "Bitmaps of readers that this node could not change because Redis did not answer. They are dropped once it does.",
 );
 pub const MESSAGES_TRIMMED: Metric = Metric::counter(
     "kith_messages_trimmed_total",

@@ -26,6 +26,8 @@ mod message;
 mod metrics;
 mod migrate;
 mod node;
+mod notice;
+mod notice_reader;
 mod open;
 mod readers;
 mod reads;
@@ -80,6 +82,8 @@ impl SqliteHandle {
             message_upkeep: Arc::<Sqlite>::clone(&self.sqlite),
             messages: Arc::<Sqlite>::clone(&self.sqlite),
             sequences: Arc::<Sqlite>::clone(&self.sqlite),
+            notices: Arc::<Sqlite>::clone(&self.sqlite),
+            notice_readers: Arc::<Sqlite>::clone(&self.sqlite),
             edges: Arc::<Sqlite>::clone(&self.sqlite),
             strong: Arc::<Sqlite>::clone(&self.sqlite),
             secrets: Arc::<Sqlite>::clone(&self.sqlite),

@@ -1,6 +1,6 @@
 use std::{error::Error, sync::Arc};
 
-use crate::{ApplicationRefusal, MemberRefusal, TooManyRanges, Version};
+use crate::{ApplicationRefusal, MemberRefusal, NoticeRefusal, TooManyRanges, Version};
 
 /// Whether a failed write may have landed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +48,9 @@ pub enum StoreError {
     /// A mark would leave more unread ranges in a dialog than it may have.
     #[error(transparent)]
     TooManyRanges(#[from] TooManyRanges),
+    /// A change of audiences or notices is not allowed.
+    #[error(transparent)]
+    Notice(#[from] NoticeRefusal),
     /// The request id has been used with another body.
     #[error("the request id was used with another body")]
     RequestMismatch,
@@ -102,6 +105,7 @@ impl StoreError {
             Self::Member(_)
                 | Self::Application(_)
                 | Self::TooManyRanges(_)
+                | Self::Notice(_)
                 | Self::Conflict { .. }
                 | Self::NotFound
                 | Self::Blocked
@@ -122,6 +126,7 @@ impl StoreError {
             | Self::Member(_)
             | Self::Application(_)
             | Self::TooManyRanges(_)
+            | Self::Notice(_)
             | Self::RequestMismatch
             | Self::ParamsTooLarge
             | Self::Full { .. }
@@ -142,6 +147,7 @@ mod tests {
             StoreError::Member(MemberRefusal::Full),
             StoreError::Application(ApplicationRefusal::TooManyPending),
             StoreError::TooManyRanges(TooManyRanges),
+            StoreError::Notice(NoticeRefusal::Published),
             StoreError::Conflict { current: Version::FIRST },
             StoreError::NotFound,
             StoreError::Blocked,

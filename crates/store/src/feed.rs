@@ -2,7 +2,10 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 
-use crate::{ConversationId, DialogKey, DocumentKey, Edge, GroupId, MemberKey, StoreError, UserId, Version};
+use crate::{
+    AudienceId, ConversationId, DialogKey, DocumentKey, Edge, GroupId, MemberKey, NoticeId, StoreError,
+    UserId, Version,
+};
 
 /// Most changes in one [`Batch`].
 pub const FEED_BATCH_MAX: usize = 256;
@@ -85,6 +88,10 @@ pub enum FeedRecord {
     Conversation(ConversationId),
     /// Messages of a conversation, one of which was changed.
     Document(DocumentKey),
+    /// An audience, with the entries of its notices.
+    Audience(AudienceId),
+    /// A notice.
+    Notice(NoticeId),
 }
 
 /// Why a feed tells no more.

@@ -93,6 +93,8 @@ pub enum IdKind {
     User,
     /// Groups.
     Group,
+    /// Notices.
+    Notice,
 }
 
 impl IdKind {
@@ -105,6 +107,7 @@ impl IdKind {
         match self {
             Self::User => "user",
             Self::Group => "group",
+            Self::Notice => "notice",
         }
     }
 }

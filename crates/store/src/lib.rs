@@ -29,6 +29,7 @@ mod message;
 mod migration;
 mod name;
 mod node;
+mod notice;
 mod params;
 mod relation_log;
 mod room;
@@ -91,6 +92,13 @@ pub use message::{
 pub use migration::{Migration, Migrations};
 pub use name::{NAME_CHARS_MAX, UserName, skeleton};
 pub use node::{Epoch, NodeStore};
+pub use notice::{
+    Audience, AudienceChange, AudienceEntry, AudienceId, ChangedAudience, EXPIRED_KEPT, MarkedReader,
+    NOTICE_AUDIENCES_MAX, NewAudience, NewNotice, Notice, NoticeChange, NoticeChanged, NoticeDecision,
+    NoticeId, NoticePatch, NoticeReader, NoticeReaderStore, NoticeRefusal, NoticeStore, NoticeTerms,
+    NoticeTotals, READERS_AT_ONCE, READERS_SCANNED, ReadBits, ReaderExtent, ReaderId, ReaderKey, ReaderMark,
+    ReaderOrdinal, SLOTS_AT_ONCE, ScannedReader, Slot, pack_entries, unpack_entries,
+};
 pub use params::{PARAMS_BYTES_MAX, PARAMS_MAX, Params, ParamsPatch};
 pub use relation_log::{RelationDeed, RelationEvent, RelationLog};
 pub use room::Room;
@@ -147,6 +155,10 @@ pub struct Stores {
     pub message_upkeep: Arc<dyn MessageUpkeep>,
     /// Numbers for logs that are kept elsewhere.
     pub sequences: Arc<dyn SequenceStore>,
+    /// Audiences and their notices.
+    pub notices: Arc<dyn NoticeStore>,
+    /// What readers of audiences have read.
+    pub notice_readers: Arc<dyn NoticeReaderStore>,
     /// Upkeep of follows, their places and counts.
     pub edges: Arc<dyn EdgeUpkeep>,
     /// Users and groups, for readers that must not be answered with what was before.

@@ -1,7 +1,9 @@
-//! The integration tests of windows, inboxes and sequences in one executable: each is linked once.
+//! The integration tests of windows, inboxes, sequences and bitmaps in one executable: each is linked once.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod bitmap_model;
+mod bitmaps;
 mod inbox_memory;
 mod inbox_model;
 mod inbox_model_short;

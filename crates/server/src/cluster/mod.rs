@@ -26,7 +26,7 @@ use kith_cache::{
         Standing, Tally, Wakes,
     },
 };
-use kith_delivery::{FanOutNotes, InboxKeeper, InboxLimits, SequenceKeeper, Windows};
+use kith_delivery::{FanOutNotes, InboxKeeper, InboxLimits, ReaderBitmaps, SequenceKeeper, Windows};
 use kith_presence::Presences;
 use kith_service::{
     schema_agreement::SchemaAgreement,
@@ -254,6 +254,11 @@ impl Cluster {
     /// What gives out numbers of sequences for all nodes.
     pub(crate) fn sequences(&self) -> Arc<dyn SequenceKeeper> {
         self.server.sequences(Arc::new(self.window_epochs.clone()))
+    }
+
+    /// Bitmaps of readers of notices, as the nodes share them.
+    pub(crate) fn reader_bitmaps(&self) -> Option<Arc<dyn ReaderBitmaps>> {
+        self.server.reader_bitmaps(Arc::new(self.window_epochs.clone()))
     }
 
     /// The inboxes of all users, as the nodes share them.

@@ -12,12 +12,12 @@ use kith_cache::{
     remote::{Shared, SharedError},
 };
 use kith_delivery::{
-    EpochSource, FanOutNotes, InboxKeeper, InboxLimits, SequenceKeeper, WindowLimits, Windows,
+    EpochSource, FanOutNotes, InboxKeeper, InboxLimits, ReaderBitmaps, SequenceKeeper, WindowLimits, Windows,
 };
 #[cfg(not(feature = "cluster"))]
 use kith_delivery::{MemoryInboxes, MemorySequences};
 #[cfg(feature = "cluster")]
-use kith_delivery::{RedisFanOutNotes, RedisInboxes, RedisSequences, RedisWindows};
+use kith_delivery::{RedisBitmaps, RedisFanOutNotes, RedisInboxes, RedisSequences, RedisWindows};
 use kith_presence::Presences;
 #[cfg(feature = "cluster")]
 use kith_presence::RedisPresence;
@@ -103,6 +103,12 @@ impl Server {
     /// Numbers of sequences, over the connections of scripts.
     pub(super) fn sequences(&self, epochs: Arc<dyn EpochSource>) -> Arc<dyn SequenceKeeper> {
         Arc::new(RedisSequences::over(Arc::clone(&self.runner), epochs))
+    }
+
+    /// Bitmaps of readers of notices, over the connections of scripts.
+    #[expect(clippy::unnecessary_wraps, reason = "other builds have none")]
+    pub(super) fn reader_bitmaps(&self, epochs: Arc<dyn EpochSource>) -> Option<Arc<dyn ReaderBitmaps>> {
+        Some(Arc::new(RedisBitmaps::over(Arc::clone(&self.runner), epochs)))
     }
 
     /// The inboxes of all users, over the connections of scripts.
@@ -234,6 +240,11 @@ impl Server {
     #[expect(clippy::unused_self, reason = "other builds have some")]
     pub(super) fn sequences(&self, _epochs: Arc<dyn EpochSource>) -> Arc<dyn SequenceKeeper> {
         Arc::new(MemorySequences::new(1))
+    }
+
+    #[expect(clippy::unused_self, reason = "other builds have some")]
+    pub(super) fn reader_bitmaps(&self, _epochs: Arc<dyn EpochSource>) -> Option<Arc<dyn ReaderBitmaps>> {
+        None
     }
 
     pub(super) fn inboxes(&self, _epochs: Arc<dyn EpochSource>, limits: InboxLimits) -> Arc<dyn InboxKeeper> {

@@ -8,7 +8,8 @@ use std::{
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use kith_service::{
-    application::ApplicationsConfig, message::MessagesConfig, sequence::SequencesConfig, size,
+    application::ApplicationsConfig, message::MessagesConfig, notice::NoticesConfig,
+    sequence::SequencesConfig, size,
 };
 use serde::{Deserialize, Serialize};
 
@@ -71,6 +72,8 @@ pub struct Config {
     pub applications: ApplicationsConfig,
     /// Messages.
     pub messages: MessagesConfig,
+    /// Notices.
+    pub notices: NoticesConfig,
     /// Sequences.
     pub sequences: SequencesConfig,
     /// Allocated ids.
@@ -109,6 +112,7 @@ impl Default for Config {
             presence: PresenceConfig::default(),
             applications: ApplicationsConfig::default(),
             messages: MessagesConfig::default(),
+            notices: NoticesConfig::default(),
             sequences: SequencesConfig::default(),
             ids: IdsConfig::default(),
             secrets: SecretsConfig::default(),

@@ -71,6 +71,7 @@ struct World {
     _cleanup: CleanupJob,
     _applications: kith_service::application::Janitor,
     _message_upkeep: kith_service::message::MessageUpkeep,
+    _notice_upkeep: kith_service::notice::NoticeUpkeep,
     _presence: kith_service::presence::Background,
     _repeats: kith_service::message::Repeats,
     _receivers: kith_service::message::Receivers,
@@ -129,6 +130,7 @@ impl Sandboxes {
         services.cleanup.start();
         services.applications.start();
         services.message_upkeep.start();
+        services.notice_upkeep.start();
         services.presence.start();
         services.repeats.start();
         services.receivers.start();
@@ -137,6 +139,7 @@ impl Sandboxes {
             _cleanup: services.cleanup,
             _applications: services.applications,
             _message_upkeep: services.message_upkeep,
+            _notice_upkeep: services.notice_upkeep,
             _presence: services.presence,
             _repeats: services.repeats,
             _receivers: services.receivers,

@@ -278,6 +278,7 @@ impl BringUp {
         services.presence.start();
         services.applications.start();
         services.message_upkeep.start();
+        services.notice_upkeep.start();
         services.repeats.start();
         services.resumption.start();
         services.receivers.start();

@@ -293,6 +293,15 @@ fn bounds_of_messages() -> BTreeMap<&'static str, Bound> {
         ("ImportMessages", Records(500, ERROR)),
         // Of sequences. A range is two numbers, and has at least one number.
         ("ReserveSeqs", Records(1000, NUMBERS)),
+        // Of notices. One record of at most 64 KiB of body and 64 KiB of parameters.
+        ("PublishNotice", Bytes),
+        ("UpdateNotice", Bytes),
+        ("GetNotice", Bytes),
+        ("ListNotices", Bytes),
+        ("MarkUnread", Records(1000, 11)),
+        ("GetReadState", Records(1000, 20)),
+        ("CountReaders", Records(100, 40)),
+        ("ListReaders", Records(1000, 11)),
         // A page of messages and what fits before it.
         ("Receive", Bytes),
     ])

@@ -9,7 +9,13 @@ use std::collections::BTreeSet;
 use crate::http::post;
 use crate::node::{TestNode, assert_refused};
 use kith_proto::{
-    admin::v1::*, group::v1::Group, member::v1::*, message::v1::*, relation::v1::*, r#type::v1::import_result,
+    admin::v1::*,
+    group::v1::Group,
+    member::v1::*,
+    message::v1::*,
+    notice::v1::{Notice, PublishNoticeRequest, Reader, RegisterReadersRequest},
+    relation::v1::*,
+    r#type::v1::import_result,
 };
 use prost_reflect::{DescriptorPool, Kind, MessageDescriptor};
 use prost_types::{Duration, Timestamp};
@@ -33,7 +39,7 @@ const WRONG_TIMES: [Duration; 4] = [
 const LAST: Timestamp = Timestamp { seconds: 253_402_300_799, nanos: 999_000_000 };
 
 /// The fields of requests that hold a timestamp or a duration, as this file knows them.
-const KNOWN: [&str; 8] = [
+const KNOWN: [&str; 11] = [
     "kith.admin.v1.SetLogFilterRequest.lasts",
     "kith.admin.v1.WatchNodeRequest.interval",
     "kith.member.v1.MuteGroupRequest.mute_time",
@@ -41,14 +47,20 @@ const KNOWN: [&str; 8] = [
     "kith.member.v1.RemoveMembersRequest.ban_until",
     "kith.message.v1.GetSeqByTimeRequest.time",
     "kith.message.v1.Message.send_time",
+    "kith.notice.v1.Notice.expire_time",
+    "kith.notice.v1.Notice.publish_time",
+    "kith.notice.v1.Reader.since",
     "kith.relation.v1.ImportFollow.follow_time",
 ];
 /// Fields of records that requests carry and only answers fill: they are ignored.
-const OUTPUT_ONLY: [&str; 6] = [
+const OUTPUT_ONLY: [&str; 9] = [
     "kith.group.v1.Group.create_time",
     "kith.group.v1.Group.update_time",
     "kith.message.v1.Message.edit_time",
     "kith.message.v1.Recall.time",
+    "kith.notice.v1.Audience.create_time",
+    "kith.notice.v1.Notice.create_time",
+    "kith.notice.v1.Notice.update_time",
     "kith.user.v1.User.create_time",
     "kith.user.v1.User.update_time",
 ];
@@ -111,6 +123,21 @@ async fn wrong_moment_is_refused_by_field() {
         let result = answers.message().await.unwrap().unwrap().results[0].result.clone().unwrap();
         let import_result::Result::Error(error) = result else { panic!("{time:?}: {result:?}") };
         assert_eq!((error.code, error.reason.as_str()), (i32::from(Code::InvalidArgument), "INVALID_FIELD"));
+        let notice = |publish_time, expire_time| PublishNoticeRequest {
+            notice: Some(Notice {
+                title: "a".into(),
+                audience_ids: vec![1],
+                publish_time,
+                expire_time,
+                ..Default::default()
+            }),
+            ..Default::default()
+        };
+        assert_field(node.notices().publish_notice(notice(time, None)).await, "publish_time");
+        assert_field(node.notices().publish_notice(notice(None, time)).await, "expire_time");
+        let readers = vec![Reader { reader_id: 1, since: time }];
+        let register = RegisterReadersRequest { audience_id: 1, readers };
+        assert_field(node.notices().register_readers(register).await, "since");
         let message = Message {
             conversation_id: format!("g{group_id}"),
             kind: MessageKind::Message.into(),

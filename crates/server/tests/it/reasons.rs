@@ -8,7 +8,7 @@ use crate::{
     edge::raw::{self, GET_USER},
     http, messaging,
     node::{TestNode, params, principal},
-    receiving, talking,
+    noticing, receiving, talking,
 };
 use std::{collections::BTreeSet, fs, path::Path, time::Duration};
 
@@ -17,6 +17,7 @@ use kith_proto::{
     group::v1 as groups,
     member::v1::{AddMembersRequest, JoinRequest, MuteMemberRequest, RemoveMembersRequest},
     message::v1::{MarkReadRequest, send_message_request::To},
+    notice::v1 as notices,
     presence::v1::OpenSessionRequest,
     user::v1::*,
 };
@@ -132,6 +133,8 @@ async fn of_the_record(node: &TestNode) -> Vec<Got> {
         ("one device too many", connected(node, ann.user_id).await),
         ("applying", crowded(node, ann.user_id).await),
         ("receiving", received_twice(node, ann.user_id).await),
+        ("a second audience", announced_to_another(node).await),
+        ("a second reader", registered_twice(node).await),
     ]
 }
 
@@ -214,6 +217,21 @@ async fn received_twice(node: &TestNode, user_id: i64) -> Status {
     receiving::open(node, user_id, receiving::now()).await.err().unwrap()
 }
 
+/// Two audiences where there may be one.
+async fn announced_to_another(node: &TestNode) -> Status {
+    noticing::audience(node, 1, false).await;
+    let audience = notices::Audience { audience_id: 2, name: "b".into(), ..Default::default() };
+    let request = notices::RegisterAudienceRequest { audience: Some(audience), ..Default::default() };
+    node.notices().register_audience(request).await.unwrap_err()
+}
+
+/// Two readers where an audience may have one.
+async fn registered_twice(node: &TestNode) -> Status {
+    let reader = |reader_id| notices::Reader { reader_id, since: None };
+    let request = notices::RegisterReadersRequest { audience_id: 1, readers: [1, 2].map(reader).to_vec() };
+    node.notices().register_readers(request).await.unwrap_err()
+}
+
 /// A store that fails, and one that does not answer within the deadline.
 async fn of_the_store() -> Vec<Got> {
     let source = broken::driver;
@@ -273,6 +291,7 @@ async fn every_reason_can_be_got_and_says_what_to_do() {
         config.presence.sessions_max = 1;
         config.messages.receivers_of_user = 1;
         config.applications.pending_max = 1;
+        (config.notices.audiences_max, config.notices.readers_max) = (1, 1);
     })
     .await;
     let mut got = of_the_message(&node).await;

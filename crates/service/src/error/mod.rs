@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use kith_cache::CacheError;
 use kith_presence::PresenceError;
 use kith_proto::r#type::v1::ResultError;
-use kith_store::{ApplicationRefusal, Invalid, MemberRefusal, Outcome, StoreError};
+use kith_store::{ApplicationRefusal, Invalid, MemberRefusal, NoticeRefusal, Outcome, StoreError};
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt as _};
 
@@ -102,6 +102,7 @@ impl Error {
             StoreError::Member(refusal) => refused(*refusal),
             StoreError::Application(refusal) => not_to_be_decided(*refusal),
             StoreError::TooManyRanges(refusal) => Self::new(Reason::TooManyRanges, refusal.to_string()),
+            StoreError::Notice(refusal) => notice_refused(*refusal),
             StoreError::RequestMismatch => {
                 Self::new(Reason::RequestIdReused, "request_id was used with another body").at("request_id")
             }
@@ -255,6 +256,20 @@ fn not_to_be_decided(refusal: ApplicationRefusal) -> Error {
             }
         }
         ApplicationRefusal::TooManyPending => Error::new(Reason::TooManyPending, refusal.to_string()),
+    }
+}
+
+fn notice_refused(refusal: NoticeRefusal) -> Error {
+    let invalid = |field: &'static str| Error::invalid(field, &Invalid::new(refusal.to_string()));
+    match refusal {
+        NoticeRefusal::NoAudience => Error::not_found("audience"),
+        NoticeRefusal::AnotherKind => invalid("of_users"),
+        NoticeRefusal::ExpiresTooEarly => invalid("expire_time"),
+        NoticeRefusal::Published => Error::new(Reason::StateForbids, refusal.to_string()),
+        NoticeRefusal::TooManyAudiences | NoticeRefusal::TooManyNotices => {
+            Error::new(Reason::TooManyNotices, refusal.to_string())
+        }
+        NoticeRefusal::TooManyReaders => Error::new(Reason::TooManyReaders, refusal.to_string()),
     }
 }
 

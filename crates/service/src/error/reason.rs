@@ -57,6 +57,10 @@ pub enum Reason {
     TooManyRanges,
     /// The user, or the node, has as many receivers as there may be.
     TooManyReceivers,
+    /// There are as many audiences, or live notices of one, as there may be.
+    TooManyNotices,
+    /// The audience has as many readers as it may.
+    TooManyReaders,
     /// More work than the node takes on.
     Overloaded,
     /// The store has no room.

@@ -12,7 +12,7 @@ const SOON: Retry = Retry::After(Duration::from_millis(200));
 const NEXT_TRY: Retry = Retry::After(Duration::from_secs(12));
 
 /// In the order of the enum.
-pub(super) const TABLE: [Entry; 32] = [
+pub(super) const TABLE: [Entry; 34] = [
     Entry {
         reason: Reason::InvalidField,
         name: "INVALID_FIELD",
@@ -212,6 +212,23 @@ pub(super) const TABLE: [Entry; 32] = [
         cause: "The user has as many streams of `Receive` open as it may on one node, or the node has.",
         fix: "Close a stream of the user first, or open this one on another node. Operators raise \
               `messages.receivers_of_user` or `messages.receivers`.",
+        retry: Retry::Never,
+    },
+    Entry {
+        reason: Reason::TooManyNotices,
+        name: "TOO_MANY_NOTICES",
+        code: Code::ResourceExhausted,
+        cause: "There are as many audiences as there may be, or one of them has as many live notices as it may.",
+        fix: "Delete notices that are not needed any more, or give them an expire time. Operators raise `notices.live_max` or \
+              `notices.audiences_max`.",
+        retry: Retry::Never,
+    },
+    Entry {
+        reason: Reason::TooManyReaders,
+        name: "TOO_MANY_READERS",
+        code: Code::ResourceExhausted,
+        cause: "The audience has as many readers as it may.",
+        fix: "Spread the readers over several audiences. Operators raise `notices.readers_max`, at most to 16000000.",
         retry: Retry::Never,
     },
     Entry {

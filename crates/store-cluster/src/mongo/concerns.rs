@@ -4,9 +4,10 @@
 use std::{sync::Arc, time::Duration};
 
 use kith_store::{
-    DialogKey, DialogList, DialogMark, DialogPatch, Gender, GroupId, GroupPatch, GroupType, GroupWords,
-    JoinPolicy, Keyword, MarkKind, NewGroup, NewUser, Params, ReadMark, Request, SecretChange, SecretOwner,
-    StoredSecret, Stores, Timestamp, UserId, UserName, UserPatch, Visibility, Write,
+    AudienceId, DialogKey, DialogList, DialogMark, DialogPatch, Gender, GroupId, GroupPatch, GroupType,
+    GroupWords, JoinPolicy, Keyword, MarkKind, NewGroup, NewUser, NoticeId, Params, ReadMark, ReaderId,
+    ReaderKey, ReaderMark, Request, SecretChange, SecretOwner, StoredSecret, Stores, Timestamp, UserId,
+    UserName, UserPatch, Visibility, Write,
 };
 use mongodb::{
     bson::Document,
@@ -230,4 +231,33 @@ async fn a_repeated_request_is_answered_when_a_majority_has_what_the_first_one_w
     let seen = seen.await;
     assert!(seen.iter().all(|command| command.contains_key("commitTransaction")), "{seen:?}");
     assert_majority_writes(&seen, 2);
+}
+
+#[tokio::test]
+#[ignore = "needs MongoDB: run cargo xtask test"]
+async fn notices_are_read_and_marked_as_a_majority_has_them() {
+    let audience = AudienceId::new(1).unwrap();
+    let key = ReaderKey { audience, reader: ReaderId::new(7).unwrap() };
+    let read = commands(&["find", "aggregate"], async |stores| {
+        stores.notices.audiences(&[audience], false).await.unwrap();
+        stores.notices.audience_list(None, 10).await.unwrap();
+        stores.notices.notices(&[NoticeId::new(1).unwrap()], false).await.unwrap();
+        stores.notices.expired_notices(Timestamp::now(), 10).await.unwrap();
+        stores.notice_readers.readers(&[key], false).await.unwrap();
+        stores.notice_readers.scan_readers(audience, 0, 9, 0, 9).await.unwrap();
+        stores.notice_readers.count_readers(audience).await.unwrap();
+    });
+    assert_reads(&read.await, "majority", 8);
+    let strong = commands(&["find"], async |stores| {
+        stores.notices.audiences(&[audience], true).await.unwrap();
+        stores.notices.notices(&[NoticeId::new(1).unwrap()], true).await.unwrap();
+        stores.notice_readers.readers(&[key], true).await.unwrap();
+    });
+    assert_reads(&strong.await, "linearizable", 3);
+    let written = commands(&["insert", "findAndModify"], async |stores| {
+        let new = [(key.reader, Timestamp(0))];
+        stores.notice_readers.register_readers(audience, &new, 9).await.unwrap();
+        stores.notice_readers.mark_reader(key, ReaderMark::Read(vec![3]), &[]).await.unwrap();
+    });
+    assert_majority_writes(&written.await, 3);
 }

@@ -11,12 +11,13 @@ use mongodb::{
     error::ErrorKind,
     options::{ClientOptions, ReadConcern, ReadPreference, SelectionCriteria, WriteConcern},
 };
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{Mutex, Semaphore, SemaphorePermit};
 
 use super::{
     error::lost,
     feed::Feed,
     message::{Hints, MESSAGES},
+    notice_reader::Ordinals,
     probe::Probe,
 };
 use crate::{
@@ -217,6 +218,8 @@ impl ClusterHandle {
             erasures: Arc::<Mongo>::clone(&self.mongo),
             message_upkeep: Arc::<Mongo>::clone(&self.mongo),
             sequences: Arc::<Mongo>::clone(&self.mongo),
+            notices: Arc::<Mongo>::clone(&self.mongo),
+            notice_readers: Arc::<Mongo>::clone(&self.mongo),
             messages: Arc::<Mongo>::clone(&self.mongo),
             strong: Arc::<Mongo>::clone(&self.mongo),
             secrets: Arc::<Mongo>::clone(&self.mongo),
@@ -275,6 +278,10 @@ pub(super) struct Mongo {
     pub(super) conversations: Collection<RawDocumentBuf>,
     pub(super) erasures: Collection<RawDocumentBuf>,
     pub(super) sequences: Collection<RawDocumentBuf>,
+    pub(super) audiences: Collection<RawDocumentBuf>,
+    pub(super) notices: Collection<RawDocumentBuf>,
+    pub(super) notice_readers: Collection<RawDocumentBuf>,
+    pub(super) reader_counters: Collection<RawDocumentBuf>,
     pub(super) secrets: Collection<RawDocumentBuf>,
     pub(super) requests: Collection<RawDocumentBuf>,
     pub(super) node: Collection<RawDocumentBuf>,
@@ -283,6 +290,10 @@ pub(super) struct Mongo {
     pub(super) messages: Collection<RawDocumentBuf>,
     /// Where conversations go on.
     pub(super) hints: Hints,
+    /// Ordinals for readers that are registered next.
+    pub(super) ordinals: Ordinals,
+    /// Changes of notices of this node follow each other: most have audiences in common, and would collide.
+    pub(super) notice_turn: Mutex<()>,
     pub(super) options: MongoOptions,
     /// Has a part in migrations.
     pub(super) relations: OnceLock<Arc<Cql>>,
@@ -302,6 +313,10 @@ impl Mongo {
             conversations: database.collection("conversations"),
             erasures: database.collection("erasures"),
             sequences: database.collection("sequences"),
+            audiences: database.collection("audiences"),
+            notices: database.collection("notices"),
+            notice_readers: database.collection("notice_readers"),
+            reader_counters: database.collection("reader_counters"),
             secrets: database.collection("secrets"),
             requests: database.collection("requests"),
             node: database.collection("node"),
@@ -309,6 +324,8 @@ impl Mongo {
             leases: database.collection("leases"),
             messages: database.collection(MESSAGES),
             hints: Hints::default(),
+            ordinals: Ordinals::default(),
+            notice_turn: Mutex::default(),
             relations: OnceLock::new(),
             reach: Reach::default(),
             gate: Semaphore::new(calls),

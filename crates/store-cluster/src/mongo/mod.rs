@@ -1,4 +1,4 @@
-//! Users, groups, messages, dialogs, secrets, requests and what nodes share, in MongoDB.
+//! Users, groups, messages, dialogs, notices, secrets, requests and what nodes share, in MongoDB.
 
 mod command;
 #[cfg(test)]
@@ -17,6 +17,9 @@ mod group;
 mod message;
 mod migrate;
 mod node;
+mod notice;
+mod notice_reader;
+mod notice_write;
 mod probe;
 mod record;
 mod request;

@@ -137,7 +137,7 @@ fn fetch(from: &Path, part: &Path, backup: &Manifest) -> Result<File, BackupErro
 struct Seen {
     epoch: i64,
     /// By the order of [`ID_KINDS`].
-    next_ids: [i64; 2],
+    next_ids: [i64; ID_KINDS.len()],
     /// Whether the log is in the file.
     is_folded: bool,
 }
@@ -153,7 +153,7 @@ impl Seen {
         if identity::refuse_foreign(file, &connection).is_err() {
             return Ok(Self::default());
         }
-        let mut next_ids = [0; 2];
+        let mut next_ids = [0; ID_KINDS.len()];
         for (next, kind) in next_ids.iter_mut().zip(ID_KINDS) {
             *next = next_id(&connection, kind)?;
         }

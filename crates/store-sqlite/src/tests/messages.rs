@@ -11,7 +11,7 @@ use super::*;
 use crate::{
     conversation, erasure,
     message::{self, append, change, erase, page, upkeep},
-    sequence,
+    notice, notice_reader, sequence,
 };
 
 fn log_of(group: i64) -> ConversationId {
@@ -249,6 +249,15 @@ async fn queries_of_messages_read_their_index() {
         (erasure::UNFINISHED, "INDEX erasures_unfinished ("),
         (erasure::BY_USER, "erasures USING INTEGER PRIMARY KEY (rowid=?)"),
         (sequence::LAST, "sequences USING PRIMARY KEY (name=?)"),
+        (notice::AUDIENCE, "audiences USING INTEGER PRIMARY KEY (rowid=?)"),
+        (notice::AUDIENCES, "audiences USING INTEGER PRIMARY KEY (rowid>?)"),
+        (notice::NOTICE, "notices USING INTEGER PRIMARY KEY (rowid=?)"),
+        (notice::DELETE_NOTICE, "notices USING INTEGER PRIMARY KEY (rowid=?)"),
+        (notice::EXPIRED, "INDEX notices_expired (expire_ms"),
+        (notice_reader::READER, "INDEX notice_readers_by_id (audience=? AND reader=?)"),
+        (notice_reader::LAST, "notice_readers USING PRIMARY KEY (audience=?)"),
+        (notice_reader::PUT, "notice_readers USING PRIMARY KEY (audience=? AND ordinal=?)"),
+        (notice_reader::SCAN, "notice_readers USING PRIMARY KEY (audience=? AND ordinal>? AND ordinal<?)"),
     ] {
         let plan = plan(&handle, sql).await.join("\n");
         assert!(plan.contains(expected) && !plan.contains("TEMP B-TREE"), "{expected}\n{plan}");

@@ -59,6 +59,9 @@ pub mod message_pages;
 mod message_sample;
 pub mod message_trim;
 pub mod node;
+pub mod notice;
+pub mod notice_reader;
+mod notice_sample;
 pub mod read_marks;
 pub mod relation_log;
 mod relation_sample;
@@ -82,7 +85,8 @@ macro_rules! conformance {
     };
 }
 
-/// The part of [`conformance!`](crate::conformance) about users, groups, dialogs, messages, secrets, sequences and nodes.
+/// The part of [`conformance!`](crate::conformance) about users, groups, dialogs, messages, notices, secrets, sequences and
+/// nodes.
 #[macro_export]
 macro_rules! records_conformance {
     ($open:ident $(, #[$attribute:meta])*) => {
@@ -103,6 +107,8 @@ macro_rules! records_conformance {
         $crate::message_pages_conformance!($open, [$($attribute),*]);
         $crate::message_trim_conformance!($open, [$($attribute),*]);
         $crate::node_conformance!($open, [$($attribute),*]);
+        $crate::notice_conformance!($open, [$($attribute),*]);
+        $crate::notice_reader_conformance!($open, [$($attribute),*]);
         $crate::read_marks_conformance!($open, [$($attribute),*]);
         $crate::secret_conformance!($open, [$($attribute),*]);
         $crate::sequence_conformance!($open, [$($attribute),*]);

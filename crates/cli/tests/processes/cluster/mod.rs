@@ -13,6 +13,7 @@ mod hand;
 mod message_numbers;
 mod metrics;
 mod nodes;
+mod notices;
 mod older_node;
 mod presence;
 mod recalls;

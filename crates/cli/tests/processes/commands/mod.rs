@@ -4,6 +4,7 @@ mod call;
 mod doctor;
 mod edges;
 mod looking;
+mod notices;
 mod top;
 mod tree;
 mod unwritable;

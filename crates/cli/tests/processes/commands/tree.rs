@@ -5,7 +5,7 @@ use std::{fs, process::Command as Process};
 use clap::Command;
 use serde_json::Value;
 
-use super::{Ended, command, ended, user};
+use super::{Ended, at, command, ended, user};
 use crate::process::{Node, root};
 
 /// `serve` runs until it is stopped; what it prints is tested with it.
@@ -21,6 +21,10 @@ impl Scene {
     pub(super) fn set() -> Self {
         let scene = Self { dir: tempfile::tempdir().unwrap(), node: Node::start() };
         user(&scene.node, 7, "ada");
+        let readers = r#"{"audienceId":1,"readers":[{"readerId":"42"},{"readerId":"43"}]}"#;
+        fs::write(scene.dir.path().join("readers.jsonl"), readers).unwrap();
+        let audience = r#"{"audience":{"audienceId":1,"name":"Customers"}}"#;
+        assert_eq!(at(&scene.node, &["call", "RegisterAudience", audience]).code, 0);
         std::os::unix::fs::symlink(scene.node.data(), scene.dir.path().join("live")).unwrap();
         fs::write(scene.dir.path().join("users.jsonl"), "{\"userName\":\"bob\"}\n").unwrap();
         fs::write(scene.dir.path().join("follows.txt"), "# a graph\n7 8\n").unwrap();
@@ -50,6 +54,7 @@ pub(super) fn scenario(leaf: &str) -> Option<(Vec<Vec<&'static str>>, bool)> {
         "import users" => (&["import users users.jsonl"], false),
         "import groups" => (&["import groups groups.jsonl"], false),
         "import follows" => (&["import follows follows.txt"], false),
+        "import readers" => (&["import readers readers.jsonl"], false),
         "import messages" => (&["import messages messages.jsonl"], false),
         "export users" => (&["export users"], true),
         "export messages" => (&["export messages d7-7"], true),
@@ -63,6 +68,9 @@ pub(super) fn scenario(leaf: &str) -> Option<(Vec<Vec<&'static str>>, bool)> {
         "top" => (&["top --count 1 --interval 200ms"], true),
         "inspect" => (&["inspect user/7", "inspect user/7 --this-node"], false),
         "nodes" => (&["nodes"], false),
+        "notice publish" => (&["notice publish --audience 1 --title News --id 5 --must-confirm"], false),
+        "notice list" => (&["notice list --audience 1", "notice list --audience 1 --reader 7"], false),
+        "notice stats" => (&["notice stats 5"], false),
         "resync" => (&["resync", "resync --full --namespace user"], false),
         "edges verify" => (&["edges verify"], false),
         "edges repair" => (&["edges repair --examples 1"], false),

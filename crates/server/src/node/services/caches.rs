@@ -5,7 +5,7 @@ use kith_service::{
     conversation, dialog,
     group::{self, members},
     message::documents,
-    presence, relation, user,
+    notice, presence, relation, user,
     write::cache_defaults::CacheDefaults,
 };
 
@@ -19,6 +19,7 @@ const SHARES: u64 = user::cache::SHARES
     + conversation::cache::SHARES
     + documents::cache::SHARES
     + dialog::cache::SHARES
+    + notice::cache::SHARES
     + presence::cache::SHARES;
 
 /// As configured where others may write to the store. A file is locked by this node, so that copies of what it holds stay until

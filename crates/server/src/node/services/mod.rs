@@ -3,6 +3,7 @@
 mod caches;
 mod groups;
 mod messages;
+mod notices;
 mod presence;
 mod relations;
 mod sequences;
@@ -18,6 +19,7 @@ use kith_proto::{
     group::v1::group_service_server::GroupServiceServer,
     member::v1::member_service_server::MemberServiceServer,
     message::v1::message_service_server::MessageServiceServer,
+    notice::v1::notice_service_server::NoticeServiceServer,
     presence::v1::presence_service_server::PresenceServiceServer,
     relation::v1::relation_service_server::RelationServiceServer,
     sequence::v1::sequence_service_server::SequenceServiceServer,
@@ -35,6 +37,7 @@ use kith_service::{
         DialogRpc, Dialogs, MessageRpc, MessageUpkeep, Messages, ReceiveRpc, Receivers, Receiving, Repeats,
         Resumption, documents,
     },
+    notice::{self, NoticeCleanup, NoticeRecords, NoticeRpc, NoticeUpkeep},
     presence::{Background, PresenceRpc},
     relation::{self, Blocks, Follows, RelationRpc, Upkeep},
     rpc::{
@@ -102,6 +105,8 @@ pub struct Services {
     pub receivers: Receivers,
     /// What removes messages. Does nothing until it is started.
     pub message_upkeep: MessageUpkeep,
+    /// What removes notices that expired. Does nothing until it is started.
+    pub notice_upkeep: NoticeUpkeep,
     /// What divides memory between the namespaces.
     lending: Tasks,
 }
@@ -124,6 +129,7 @@ impl Services {
         self.cleanup.stop().await;
         self.applications.stop().await;
         self.message_upkeep.stop().await;
+        self.notice_upkeep.stop().await;
         self.resumption.stop().await;
         if let Some(observer) = &self.observer {
             observer.stop().await;
@@ -218,6 +224,7 @@ pub(crate) fn feed_mappings(stores: &Stores, windows: &Windows) -> Arc<[Arc<dyn 
     all.extend(relation::feed_mappings());
     all.extend(conversation::feed_mappings());
     all.extend(dialog::feed_mappings());
+    all.extend(notice::feed_mappings());
     all.extend(documents::feed_mappings(windows.clone()));
     all.into()
 }
@@ -262,11 +269,14 @@ async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> 
         cluster.as_ref().map_or_else(SchemaAgreement::reached, |cluster| cluster.agreement().clone());
     let talk = messages::talk(context, config, sending, &domains, among, &page_tokens);
     let unfinished = application::Janitor::new(stores, applications.clone(), among);
+    let (notices, notice_upkeep) =
+        notices::notices(context, config, cluster.as_deref(), &domains.users, among);
     let mut cleaned: Vec<Arc<dyn AccountCleanup>> = vec![
         Arc::new(upkeep.clone()),
         Arc::new(domains.members.clone()),
         Arc::new(closing),
         Arc::new(online.sessions.clone()),
+        Arc::new(NoticeCleanup::new(notices.clone())),
         // After the members: the end of a log is that of a user who is no member any more.
         Arc::new(talk.dialog_cleanup),
     ];
@@ -277,7 +287,7 @@ async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> 
     let admin = AdminRpc::new(place, facts, mutations.clone(), vitals, config.limits.watchers, upkeep);
     let sequences = SequenceRpc::new(sequences::sequences(stores, config, cluster.as_deref()));
     let (messages, dialogs, receiving) = (talk.messages, talk.dialogs, talk.receiving);
-    let upper = Upper { applications, online, messages, dialogs, receiving, sequences, agreement };
+    let upper = Upper { applications, online, messages, dialogs, receiving, notices, sequences, agreement };
     let routes = routes(domains, upper, admin, page_tokens, config);
     Ok(Services {
         routes,
@@ -291,6 +301,7 @@ async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> 
         resumption: talk.resumption,
         receivers: talk.receivers,
         message_upkeep: talk.upkeep,
+        notice_upkeep,
         presence: background,
         lending: lending(tiers.node().clone()),
     })
@@ -338,6 +349,7 @@ struct Upper {
     online: PresenceRpc,
     messages: Messages,
     dialogs: Dialogs,
+    notices: NoticeRecords,
     sequences: SequenceRpc,
     receiving: Receiving,
     /// Of the nodes, without which messages are not available.
@@ -346,7 +358,7 @@ struct Upper {
 
 fn routes(domains: Domains, upper: Upper, admin: AdminRpc, pages: PageTokens, config: &Config) -> Routes {
     let Domains { users, groups, members, follows, blocks } = domains;
-    let Upper { applications, online, messages, dialogs, receiving, sequences, agreement } = upper;
+    let Upper { applications, online, messages, dialogs, receiving, notices, sequences, agreement } = upper;
     let limits = limits(config);
     let searches = NonZeroU32::new(config.limits.searches_per_minute).unwrap_or(NonZeroU32::MIN);
     let searches = SearchQuota::per_minute(searches);
@@ -355,6 +367,7 @@ fn routes(domains: Domains, upper: Upper, admin: AdminRpc, pages: PageTokens, co
     let relations = RelationRpc::new(follows, blocks, members.clone(), pages.clone(), limits);
     let members = MemberRpc::new(members, pages.clone(), limits);
     let dialogs = DialogRpc::new(dialogs, pages.clone(), limits);
+    let notices = NoticeRpc::new(notices, pages.clone(), limits);
     let applications = ApplicationRpc::new(applications, pages, limits);
     let messages = MessageRpc::new(messages, dialogs, ReceiveRpc::new(receiving), limits, agreement);
     let bytes = config.limits.batch_message_bytes;
@@ -366,6 +379,7 @@ fn routes(domains: Domains, upper: Upper, admin: AdminRpc, pages: PageTokens, co
         .add_service(compressed!(PresenceServiceServer::new(online), bytes))
         .add_service(compressed!(ApplicationServiceServer::new(applications), bytes))
         .add_service(compressed!(MessageServiceServer::new(messages), bytes))
+        .add_service(compressed!(NoticeServiceServer::new(notices), config.limits.message_bytes))
         .add_service(compressed!(SequenceServiceServer::new(sequences), config.limits.message_bytes))
         .add_service(compressed!(AdminServiceServer::new(admin), config.limits.message_bytes))
 }

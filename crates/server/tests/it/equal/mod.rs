@@ -28,7 +28,7 @@ use crate::{
 const COUNTED: [&str; 8] =
     ["hits", "misses", "joined", "loads", "storeReads", "resyncChecked", "invalidations", "trim"];
 /// Fields that differ from node to node and from moment to moment.
-const VARYING: [&str; 29] = [
+const VARYING: [&str; 30] = [
     "lastTime",
     "time",
     "banTime",
@@ -38,6 +38,7 @@ const VARYING: [&str; 29] = [
     "followTime",
     "joinTime",
     "expireTime",
+    "publishTime",
     "decideTime",
     "applicationId",
     "eventId",

@@ -22,6 +22,7 @@ use kith_proto::{
     group::v1::{self as groups, group_service_client::GroupServiceClient},
     member::v1::member_service_client::MemberServiceClient,
     message::v1::message_service_client::MessageServiceClient,
+    notice::v1::notice_service_client::NoticeServiceClient,
     presence::v1::presence_service_client::PresenceServiceClient,
     relation::v1::relation_service_client::RelationServiceClient,
     sequence::v1::sequence_service_client::SequenceServiceClient,
@@ -114,6 +115,10 @@ impl TestNode {
 
     pub fn messages(&self) -> MessageServiceClient<Channel> {
         MessageServiceClient::new(self.channel.clone())
+    }
+
+    pub fn notices(&self) -> NoticeServiceClient<Channel> {
+        NoticeServiceClient::new(self.channel.clone())
     }
 
     pub fn sequences(&self) -> SequenceServiceClient<Channel> {

@@ -29,7 +29,7 @@ struct Case {
 }
 
 /// Calls for each text that is read by people.
-const CASES: [Case; 14] = [
+const CASES: [Case; 17] = [
     case("User.user_name", "CreateUser", r#"{"user":{"userName":"%"}}"#, "user_name"),
     case(
         "User.user_name",
@@ -68,6 +68,9 @@ const CASES: [Case; 14] = [
         r#"{"kind":"KIND_FRIEND","applicantId":2,"userId":1,"message":"%"}"#,
         "message",
     ),
+    case("Audience.name", "RegisterAudience", r#"{"audience":{"audienceId":1,"name":"%"}}"#, "name"),
+    case("Notice.title", "PublishNotice", r#"{"notice":{"title":"%","audienceIds":[1]}}"#, "title"),
+    case("Notice.body", "PublishNotice", r#"{"notice":{"title":"n","body":"%","audienceIds":[1]}}"#, "body"),
     case("User.email", "CreateUser", r#"{"user":{"userName":"e","email":"%@example.org"}}"#, "email"),
 ];
 

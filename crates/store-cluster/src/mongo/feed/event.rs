@@ -1,6 +1,6 @@
 //! What an event of a change stream says of a record.
 
-use kith_store::{DialogKey, DocumentKey, FeedRecord, GroupId, UserId, Version};
+use kith_store::{AudienceId, DialogKey, DocumentKey, FeedRecord, GroupId, NoticeId, UserId, Version};
 use mongodb::bson::{Bson, Document, RawBsonRef, RawDocument, doc};
 
 use super::super::{
@@ -22,7 +22,7 @@ pub(super) struct Watched {
 }
 
 /// A new kind of record is one more row.
-pub(super) static WATCHED: [Watched; 5] = [
+pub(super) static WATCHED: [Watched; 7] = [
     Watched {
         name: "users",
         record: |id| UserId::new(whole(id)?).ok().map(FeedRecord::User),
@@ -58,6 +58,26 @@ pub(super) static WATCHED: [Watched; 5] = [
         record: |id| id.as_str()?.parse().ok().map(FeedRecord::Conversation),
         id: |record| match record {
             FeedRecord::Conversation(id) => Some(id.to_string().into()),
+            _ => None,
+        },
+        operations: &CHANGES,
+        only: None,
+    },
+    Watched {
+        name: "audiences",
+        record: |id| AudienceId::new(whole(id)?).ok().map(FeedRecord::Audience),
+        id: |record| match record {
+            FeedRecord::Audience(id) => Some(i64::from(id.get()).into()),
+            _ => None,
+        },
+        operations: &CHANGES,
+        only: None,
+    },
+    Watched {
+        name: "notices",
+        record: |id| NoticeId::new(whole(id)?).ok().map(FeedRecord::Notice),
+        id: |record| match record {
+            FeedRecord::Notice(id) => Some(id.get().into()),
             _ => None,
         },
         operations: &CHANGES,
@@ -380,8 +400,8 @@ mod tests {
 
     #[test]
     fn server_sends_events_of_records_and_ends() {
-        let names = ["users", "groups", "dialogs", "conversations", "messages"];
-        let mut expected: Vec<Document> = names[..4].iter().map(|name| doc! { "ns.coll": *name }).collect();
+        let names = ["users", "groups", "dialogs", "conversations", "audiences", "notices", "messages"];
+        let mut expected: Vec<Document> = names[..6].iter().map(|name| doc! { "ns.coll": *name }).collect();
         let ends = doc! { "operationType": { "$in": ["drop", "rename"] } };
         let changes = doc! { "$or": [
             { "operationType": "update", "updateDescription.updatedFields.v": { "$exists": true } },
@@ -413,6 +433,8 @@ mod tests {
             ("dialogs", bson!({ "u": 7_i64, "c": "g9" }), FeedRecord::Dialog(key)),
             ("dialogs", bson!({ "u": 7.0, "c": "g9" }), FeedRecord::Dialog(key)),
             ("conversations", bson!("g9"), FeedRecord::Conversation(key.conversation)),
+            ("audiences", Bson::Int64(7), FeedRecord::Audience(AudienceId::new(7).unwrap())),
+            ("notices", Bson::Int64(7), FeedRecord::Notice(NoticeId::new(7).unwrap())),
         ] {
             let gone = event("delete", doc! { "ns": { "db": "kith", "coll": name }, "id": id });
             assert_eq!(told_of(&gone), Told::Change(record, Claim::Gone));
@@ -440,6 +462,8 @@ mod tests {
             FeedRecord::Group(GroupId::new(7).unwrap()),
             FeedRecord::Dialog(DialogKey { user, conversation }),
             FeedRecord::Conversation(conversation),
+            FeedRecord::Audience(AudienceId::new(7).unwrap()),
+            FeedRecord::Notice(NoticeId::new(7).unwrap()),
             FeedRecord::Document(DocumentKey { conversation, document: 12 }),
         ] {
             let ids: Vec<(&Watched, Bson)> =

@@ -1,0 +1,28 @@
+//! Notices, as they are configured: their readers are counted by bitmaps in Redis where nodes share one, else by scans.
+
+use std::sync::Arc;
+
+use kith_service::{
+    domain_context::DomainContext,
+    notice::{NoticeRecords, NoticeUpkeep, ReaderCounts, cache},
+    user::Users,
+};
+
+use super::caches::cache_defaults;
+use crate::{cluster::Cluster, config::Config};
+
+/// Notices of a deployment, and what removes those that expired.
+pub(super) fn notices(
+    context: DomainContext<'_>,
+    config: &Config,
+    cluster: Option<&Cluster>,
+    users: &Users,
+    among: Option<&str>,
+) -> (NoticeRecords, NoticeUpkeep) {
+    let bitmaps = cluster.and_then(Cluster::reader_bitmaps);
+    let counts = ReaderCounts::new(Arc::clone(&context.stores.notice_readers), bitmaps, &config.notices);
+    let policies = cache::policies(&cache_defaults(config));
+    let records = NoticeRecords::new(context, policies, users.clone(), counts, config.notices);
+    let upkeep = NoticeUpkeep::new(context, records.clone(), among);
+    (records, upkeep)
+}

@@ -1,0 +1,35 @@
+//! The namespaces of audiences, notices and readers in the caches.
+
+use kith_cache::Policy;
+use kith_store::{Audience, Notice, NoticeReader};
+
+use super::{AUDIENCES, NOTICES, READERS};
+use crate::write::cache_defaults::{CacheDefaults, seldom_there};
+
+const AUDIENCE_SHARES: u64 = 1;
+const NOTICE_SHARES: u64 = 3;
+/// With 256 MiB, some 50,000 readers.
+const READER_SHARES: u64 = 5;
+/// Of the memory.
+pub const SHARES: u64 = AUDIENCE_SHARES + NOTICE_SHARES + READER_SHARES;
+
+/// How the namespaces of notices behave.
+#[derive(Clone, Debug)]
+pub struct NoticePolicies {
+    /// Of audiences.
+    pub audiences: Policy<Audience>,
+    /// Of notices.
+    pub notices: Policy<Notice>,
+    /// Of readers.
+    pub readers: Policy<NoticeReader>,
+}
+
+/// How copies of audiences, notices and readers behave.
+#[must_use]
+pub fn policies(defaults: &CacheDefaults) -> NoticePolicies {
+    NoticePolicies {
+        audiences: defaults.policy(AUDIENCES, AUDIENCE_SHARES, Audience::weight),
+        notices: defaults.policy(NOTICES, NOTICE_SHARES, Notice::weight),
+        readers: seldom_there(defaults.policy(READERS, READER_SHARES, NoticeReader::weight)),
+    }
+}

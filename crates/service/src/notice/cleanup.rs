@@ -1,0 +1,65 @@
+//! What becomes of the marks of a deleted user: they are cleared, and a user created again under the id sees later notices only.
+
+use async_trait::async_trait;
+use kith_store::{AudienceId, NoticeReader, ReaderId, ReaderKey, ReaderMark, Timestamp, UserId};
+use tokio::time::Instant;
+
+use super::{
+    NoticeRecords,
+    records::{notice_error, reader_error},
+};
+use crate::{
+    error::Error,
+    user::{AccountCleanup, CLEANED_WITHIN, Cleaned},
+};
+
+/// Audiences that are looked at in one read.
+const AUDIENCES_AT_ONCE: usize = 100;
+/// A reader that was forgotten so long ago at most is not forgotten again: the clean-up is repeated for about a minute.
+const FORGOTTEN_MS: i64 = 120_000;
+
+/// Clears the marks of deleted users in audiences whose readers are users. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct NoticeCleanup(NoticeRecords);
+
+impl NoticeCleanup {
+    /// Over the readers of a deployment.
+    #[must_use]
+    pub const fn new(records: NoticeRecords) -> Self {
+        Self(records)
+    }
+
+    async fn forget(&self, reader: NoticeReader, now: Timestamp) -> Result<(), Error> {
+        let this = self.0.clone();
+        let work = async move {
+            let audience = this.audience(reader.key.audience, &kith_cache::Consistency::Cached).await?;
+            let written = this.write_mark(&audience, reader.key, ReaderMark::Forget(now), now).await;
+            written.map(drop).map_err(reader_error)
+        };
+        self.0.mutations.run(Instant::now() + CLEANED_WITHIN, Box::pin(work)).await
+    }
+}
+
+#[async_trait]
+impl AccountCleanup for NoticeCleanup {
+    /// All in one step. It may be repeated.
+    async fn clean_up(&self, user: UserId) -> Result<Cleaned, Error> {
+        let Ok(reader) = ReaderId::new(user.get()) else { return Ok(Cleaned::All) };
+        let (now, mut after): (_, Option<AudienceId>) = (Timestamp::now(), None);
+        loop {
+            let some = self.0.store.audience_list(after, AUDIENCES_AT_ONCE).await.map_err(notice_error)?;
+            let of_users = some.iter().filter(|audience| audience.of_users);
+            let keys: Vec<ReaderKey> =
+                of_users.map(|audience| ReaderKey { audience: audience.id, reader }).collect();
+            for found in self.0.reader_store.readers(&keys, true).await.map_err(reader_error)? {
+                if found.bits.words().next().is_some() || found.since.0 < now.0 - FORGOTTEN_MS {
+                    self.forget(found, now).await?;
+                }
+            }
+            after = some.last().map(|last| last.id);
+            if some.len() < AUDIENCES_AT_ONCE {
+                return Ok(Cleaned::All);
+            }
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! What is configured about notices, with its defaults.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    invalid_value::{InvalidValue, above_zero, wrong},
+    size,
+};
+
+/// What a cached audience may have, of 33 bytes each.
+const LIVE_MAX: usize = 4_000;
+const READERS_MAX: u32 = 16_000_000;
+const BODY_BYTES_MAX: usize = 64 << 10;
+
+/// Notices.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct NoticesConfig {
+    /// Most live notices of an audience. Above 0, at most 4000.
+    pub live_max: usize,
+    /// Most audiences. Above 0.
+    pub audiences_max: usize,
+    /// Most readers of an audience. Above 0, at most 16000000.
+    pub readers_max: u32,
+    /// Most bytes of a body. Above 0, at most 64KiB.
+    #[serde(with = "size")]
+    pub body_bytes: usize,
+    /// How long notices are kept after they expired; not below 1h.
+    #[serde(with = "humantime_serde")]
+    pub kept: Duration,
+    /// How long a bitmap of readers is kept in Redis before it is counted again: no error of a count lasts longer. From 1m to 1d.
+    #[serde(with = "humantime_serde")]
+    pub bitmaps_kept: Duration,
+    /// How long CountReaders waits for readers that have to be counted. At most 10s.
+    #[serde(with = "humantime_serde")]
+    pub count_wait: Duration,
+}
+
+impl Default for NoticesConfig {
+    fn default() -> Self {
+        Self {
+            live_max: 1_000,
+            audiences_max: 1_000,
+            readers_max: READERS_MAX,
+            body_bytes: BODY_BYTES_MAX,
+            kept: Duration::from_secs(180 * 24 * 60 * 60),
+            bitmaps_kept: Duration::from_secs(60 * 60),
+            count_wait: Duration::from_secs(2),
+        }
+    }
+}
+
+impl NoticesConfig {
+    /// Whether each value can be taken.
+    ///
+    /// # Errors
+    /// Names the key and its limit.
+    pub fn check(&self) -> Result<(), InvalidValue> {
+        above_zero(&[
+            ("notices.live_max", self.live_max == 0),
+            ("notices.audiences_max", self.audiences_max == 0),
+            ("notices.readers_max", self.readers_max == 0),
+            ("notices.body_bytes", self.body_bytes == 0),
+        ])?;
+        if self.live_max > LIVE_MAX {
+            return wrong(
+                "notices.live_max",
+                &format!("is {}; it must be at most {LIVE_MAX}", self.live_max),
+            );
+        }
+        if self.readers_max > READERS_MAX {
+            let text = format!("is {}; it must be at most {READERS_MAX}", self.readers_max);
+            return wrong("notices.readers_max", &text);
+        }
+        if self.body_bytes > BODY_BYTES_MAX {
+            return wrong("notices.body_bytes", "must be at most 64KiB");
+        }
+        if self.kept < Duration::from_secs(3_600) {
+            return wrong("notices.kept", "must be at least 1h");
+        }
+        if !(Duration::from_secs(60)..=Duration::from_secs(86_400)).contains(&self.bitmaps_kept) {
+            return wrong("notices.bitmaps_kept", "must be from 1m to 1d");
+        }
+        if self.count_wait > Duration::from_secs(10) {
+            return wrong("notices.count_wait", "must be at most 10s");
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_outside_of_their_limits_are_refused() {
+        let refused = |change: fn(&mut NoticesConfig)| {
+            let mut config = NoticesConfig::default();
+            change(&mut config);
+            config.check().err().map(|wrong| wrong.key)
+        };
+        assert_eq!(refused(|_| {}), None);
+        assert_eq!(refused(|config| config.live_max = 0), Some("notices.live_max"));
+        assert_eq!(refused(|config| config.live_max = 4_001), Some("notices.live_max"));
+        assert_eq!(refused(|config| config.audiences_max = 0), Some("notices.audiences_max"));
+        assert_eq!(refused(|config| config.readers_max = 16_000_001), Some("notices.readers_max"));
+        assert_eq!(refused(|config| config.body_bytes = (64 << 10) + 1), Some("notices.body_bytes"));
+        assert_eq!(refused(|config| config.kept = Duration::from_secs(3_599)), Some("notices.kept"));
+        assert_eq!(
+            refused(|config| config.bitmaps_kept = Duration::from_secs(59)),
+            Some("notices.bitmaps_kept")
+        );
+        assert_eq!(refused(|config| config.count_wait = Duration::from_secs(11)), Some("notices.count_wait"));
+    }
+}

@@ -1,0 +1,61 @@
+//! Bitmaps that have to be dropped.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    time::Duration,
+};
+
+use kith_delivery::{ReaderBitmaps, ReaderSection};
+use kith_store::Slot;
+use parking_lot::Mutex;
+use tokio::time::{Instant, sleep};
+
+/// When a bitmap that was dropped is dropped again.
+pub(super) const AGAIN: Duration = Duration::from_secs(5);
+/// How often it is looked for bitmaps that are due.
+const PERIOD: Duration = Duration::from_secs(1);
+/// Bitmaps that are remembered at most: some 6 MB. Those of others are wrong until they expire.
+const MOST: usize = 100_000;
+
+/// Bitmaps that are to be dropped, and when.
+#[derive(Debug, Default)]
+pub(super) struct Repairs(Mutex<HashMap<(ReaderSection, Slot), Instant>>);
+
+impl Repairs {
+    /// Drops these after this time.
+    pub(super) fn add(&self, section: ReaderSection, slots: &[Slot], after: Duration) {
+        let at = Instant::now() + after;
+        let mut waiting = self.0.lock();
+        for slot in slots {
+            if waiting.len() < MOST || waiting.contains_key(&(section, *slot)) {
+                waiting.insert((section, *slot), at);
+            }
+        }
+    }
+
+    /// Drops what is due, again and again. What cannot be dropped stays.
+    pub(super) async fn run(&self, bitmaps: &dyn ReaderBitmaps) {
+        loop {
+            sleep(PERIOD).await;
+            let mut is_away = false;
+            for (section, slots) in self.take_due() {
+                is_away = is_away || bitmaps.invalidate(section, &slots).await.is_err();
+                if is_away {
+                    self.add(section, &slots, Duration::ZERO);
+                }
+            }
+        }
+    }
+
+    fn take_due(&self) -> BTreeMap<ReaderSection, Vec<Slot>> {
+        let (now, mut due): (_, BTreeMap<ReaderSection, Vec<Slot>>) = (Instant::now(), BTreeMap::new());
+        self.0.lock().retain(|(section, slot), at| {
+            let is_due = *at <= now;
+            if is_due {
+                due.entry(*section).or_default().push(*slot);
+            }
+            !is_due
+        });
+        due
+    }
+}

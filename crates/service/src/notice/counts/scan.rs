@@ -1,0 +1,113 @@
+//! Scans of one section of readers.
+
+use std::collections::HashMap;
+
+use kith_delivery::{BitmapFill, SectionBits};
+use kith_store::{READERS_SCANNED, Slot, StoreError};
+use tokio::time::Instant;
+
+use super::{FRESH, Part, ReaderCounts};
+use crate::metric::{NOTICE_BITMAP_FILLS, count_from_zero};
+
+/// Parts that are remembered at most: about 3 MB.
+const REMEMBERED: usize = 10_000;
+
+/// How many readers of a section have each bit of a page.
+#[derive(Clone, Debug)]
+pub(super) struct Scanned {
+    at: Instant,
+    counts: [u32; 64],
+}
+
+impl Scanned {
+    /// Whether it may be used.
+    pub(super) fn is_fresh(&self) -> bool {
+        self.at.elapsed() < FRESH
+    }
+
+    /// How many readers have a bit of the page.
+    pub(super) fn count(&self, slot: Slot) -> u64 {
+        self.counts[usize::try_from(slot % 64).unwrap_or_default()].into()
+    }
+}
+
+/// All results are there from zero on.
+pub(super) fn count_fills_from_zero() {
+    count_from_zero(NOTICE_BITMAP_FILLS, &["filled", "late", "changed"]);
+}
+
+impl ReaderCounts {
+    /// Scans a part, completes the bitmaps of its live slots, and remembers the counts.
+    pub(super) async fn scan(self, part: Part, live: Vec<Slot>) {
+        let scanned = self.try_scan(part, live).await;
+        {
+            let mut remembered = self.0.scanned.lock();
+            if remembered.len() >= REMEMBERED {
+                remembered.retain(|_, scanned| matches!(scanned, Ok(scanned) if scanned.is_fresh()));
+            }
+            remembered.insert(part, scanned);
+        }
+        self.0.running.lock().remove(&part);
+        self.0.ended.notify_waiters();
+    }
+
+    async fn try_scan(&self, part: Part, live: Vec<Slot>) -> Result<Scanned, StoreError> {
+        let _permit = self.0.permits.acquire().await;
+        let bitmaps = self.0.bitmaps.as_ref();
+        // Before the scan: it may miss marks that are made from now on, and a bitmap keeps those.
+        let ticket = match bitmaps {
+            Some(bitmaps) => bitmaps.begin_fill(part.section).await.ok(),
+            None => None,
+        };
+        let mut scanned = Scanned { at: Instant::now(), counts: [0; 64] };
+        let mut bits: HashMap<Slot, SectionBits> = live
+            .into_iter()
+            .filter(|_| ticket.is_some())
+            .map(|slot| (slot, SectionBits::default()))
+            .collect();
+        let ordinals = part.section.ordinals();
+        let mut from = ordinals.start;
+        loop {
+            let audience = part.section.audience;
+            let scan =
+                self.0.store.scan_readers(audience, from, ordinals.end, part.page, READERS_SCANNED).await?;
+            for reader in &scan {
+                for bit in set_bits(reader.word) {
+                    scanned.counts[usize::try_from(bit).unwrap_or_default()] += 1;
+                    if let Some(bits) = bits.get_mut(&(part.page * 64 + bit)) {
+                        bits.set(reader.ordinal);
+                    }
+                }
+            }
+            from = scan.last().map_or(ordinals.end, |last| last.ordinal.saturating_add(1));
+            if scan.len() < READERS_SCANNED {
+                break;
+            }
+        }
+        if let (Some(bitmaps), Some(ticket)) = (bitmaps, ticket) {
+            let filled = bitmaps.fill(part.section, &ticket, bits.into_iter().collect(), self.0.kept()).await;
+            filled.unwrap_or_default().into_iter().for_each(count_fill);
+        }
+        Ok(scanned)
+    }
+}
+
+impl super::Inner {
+    /// How long the bitmaps of a section are kept: not all sections expire at one time.
+    fn kept(&self) -> std::time::Duration {
+        self.kept.mul_f64(rand::random_range(0.83..=1.0))
+    }
+}
+
+fn set_bits(word: u64) -> impl Iterator<Item = u32> {
+    (0..64).filter(move |bit| word & (1 << bit) != 0)
+}
+
+fn count_fill(fill: BitmapFill) {
+    let result = match fill {
+        BitmapFill::Filled(_) => "filled",
+        BitmapFill::Late => "late",
+        BitmapFill::Changed => "changed",
+    };
+    metrics::counter!(NOTICE_BITMAP_FILLS.name, "result" => result).increment(1);
+}

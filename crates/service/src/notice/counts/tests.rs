@@ -1,0 +1,305 @@
+use std::{
+    collections::BTreeMap,
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
+};
+
+use async_trait::async_trait;
+use futures::future::join_all;
+use kith_cache::remote::SharedError;
+use kith_delivery::{BitmapFill, FillTicket, SectionBits};
+use kith_store::{
+    AudienceEntry, NoticeId, Outcome, ReadBits, ReaderId, ReaderKey, ReaderOrdinal, ScannedReader, Text,
+    Timestamp, Version,
+};
+use tokio::time::advance;
+
+use super::*;
+
+/// Readers 1 to 5, of whom those below 4 have bit 3.
+#[derive(Debug)]
+struct Readers {
+    /// A permit for each scan.
+    gate: Semaphore,
+    scans: AtomicUsize,
+    is_away: AtomicBool,
+}
+
+fn reader(id: i64, slots: &[Slot]) -> NoticeReader {
+    NoticeReader {
+        key: ReaderKey { audience: audience().id, reader: ReaderId::new(id).unwrap() },
+        version: Version::FIRST,
+        ordinal: u32::try_from(id - 1).unwrap(),
+        since: Timestamp(0),
+        bits: ReadBits::default().with(slots),
+    }
+}
+
+fn changed(id: i64, slots: &[Slot]) -> MarkedReader {
+    MarkedReader { reader: reader(id, slots), is_changed: true }
+}
+
+fn audience() -> Audience {
+    let entry = AudienceEntry {
+        notice: NoticeId::new(1).unwrap(),
+        slot: 3,
+        confirm_slot: None,
+        publish: Timestamp(0),
+        expire: None,
+        pinned: false,
+        for_newcomers: false,
+    };
+    Audience {
+        id: AudienceId::new(1).unwrap(),
+        version: Version::FIRST,
+        name: Text::default(),
+        of_users: false,
+        created: Timestamp(0),
+        next_slot: 4,
+        entries: vec![entry],
+    }
+}
+
+#[async_trait]
+impl NoticeReaderStore for Readers {
+    async fn readers(&self, _keys: &[ReaderKey], _strong: bool) -> Result<Vec<NoticeReader>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    async fn register_readers(
+        &self,
+        _audience: AudienceId,
+        _readers: &[(ReaderId, Timestamp)],
+        _most: ReaderOrdinal,
+    ) -> Result<Vec<NoticeReader>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    async fn mark_reader(
+        &self,
+        _key: ReaderKey,
+        _mark: ReaderMark,
+        _dead_pages: &[u32],
+    ) -> Result<Option<MarkedReader>, StoreError> {
+        Ok(None)
+    }
+
+    async fn scan_readers(
+        &self,
+        _audience: AudienceId,
+        from: ReaderOrdinal,
+        end: ReaderOrdinal,
+        page: u32,
+        limit: usize,
+    ) -> Result<Vec<ScannedReader>, StoreError> {
+        self.gate.acquire().await.unwrap().forget();
+        self.scans.fetch_add(1, Ordering::AcqRel);
+        if self.is_away.load(Ordering::Acquire) {
+            let source = Arc::new(std::io::Error::from(std::io::ErrorKind::NotConnected));
+            return Err(StoreError::Unavailable { outcome: Outcome::NotApplied, source });
+        }
+        let all = (1..=5).map(|id| reader(id, if id < 4 { &[3] } else { &[] }));
+        let some = all.filter(|reader| (from..end).contains(&reader.ordinal)).take(limit);
+        let scanned = some.map(|reader| ScannedReader {
+            ordinal: reader.ordinal,
+            reader: reader.key.reader,
+            since: reader.since,
+            word: reader.bits.word(page),
+        });
+        Ok(scanned.collect())
+    }
+
+    async fn count_readers(&self, _audience: AudienceId) -> Result<ReaderExtent, StoreError> {
+        Ok(ReaderExtent { readers: 5, end: 5 })
+    }
+}
+
+/// Bitmaps that may be away. Has what was done to them.
+#[derive(Debug, Default)]
+struct Bitmaps {
+    is_away: AtomicBool,
+    complete: Mutex<BTreeMap<Slot, u64>>,
+    dropped: AtomicUsize,
+}
+
+impl Bitmaps {
+    fn answer(&self) -> Result<(), SharedError> {
+        if self.is_away.load(Ordering::Acquire) { Err(SharedError::Away) } else { Ok(()) }
+    }
+}
+
+#[async_trait]
+impl ReaderBitmaps for Bitmaps {
+    async fn mark(
+        &self,
+        _reader: ReaderOrdinal,
+        _section: ReaderSection,
+        slots: &[Slot],
+    ) -> Result<(), SharedError> {
+        self.answer()?;
+        let mut complete = self.complete.lock();
+        // One that is not complete is not counted.
+        for slot in slots {
+            complete.entry(*slot).and_modify(|count| *count += 1);
+        }
+        Ok(())
+    }
+
+    async fn invalidate(&self, _section: ReaderSection, slots: &[Slot]) -> Result<(), SharedError> {
+        self.answer()?;
+        self.dropped.fetch_add(1, Ordering::AcqRel);
+        let mut complete = self.complete.lock();
+        complete.retain(|slot, _| !slots.contains(slot));
+        Ok(())
+    }
+
+    async fn count(
+        &self,
+        sections: &[ReaderSection],
+        slots: &[Slot],
+    ) -> Result<Vec<Vec<Option<u64>>>, SharedError> {
+        self.answer()?;
+        let complete = self.complete.lock();
+        let counts: Vec<Option<u64>> = slots.iter().map(|slot| complete.get(slot).copied()).collect();
+        Ok(vec![counts; sections.len()])
+    }
+
+    async fn begin_fill(&self, _section: ReaderSection) -> Result<FillTicket, SharedError> {
+        self.answer()?;
+        Ok(FillTicket { generation: 0, began_ms: 0, epoch: 1 })
+    }
+
+    async fn fill(
+        &self,
+        _section: ReaderSection,
+        _ticket: &FillTicket,
+        bitmaps: Vec<(Slot, SectionBits)>,
+        _kept: Duration,
+    ) -> Result<Vec<BitmapFill>, SharedError> {
+        self.answer()?;
+        let mut complete = self.complete.lock();
+        // The one live slot of these readers.
+        complete.extend(bitmaps.iter().map(|(slot, _)| (*slot, 3)));
+        Ok(vec![BitmapFill::Filled(3); bitmaps.len()])
+    }
+}
+
+struct Stage {
+    counts: ReaderCounts,
+    store: Arc<Readers>,
+    bitmaps: Arc<Bitmaps>,
+}
+
+impl Stage {
+    fn new(permits: usize, is_shared: bool) -> Self {
+        let store = Readers {
+            gate: Semaphore::new(permits),
+            scans: AtomicUsize::new(0),
+            is_away: AtomicBool::new(false),
+        };
+        let (store, bitmaps) = (Arc::new(store), Arc::<Bitmaps>::default());
+        let shared: Option<Arc<dyn ReaderBitmaps>> = is_shared.then(|| Arc::<Bitmaps>::clone(&bitmaps) as _);
+        let readers: Arc<dyn NoticeReaderStore> = Arc::<Readers>::clone(&store);
+        Self { counts: ReaderCounts::new(readers, shared, &NoticesConfig::default()), store, bitmaps }
+    }
+
+    async fn count(&self) -> (u64, bool) {
+        let counted = self.counts.count(&audience(), &[3]).await.unwrap();
+        assert_eq!(counted.registered, 5);
+        (counted.counts[0], counted.incomplete)
+    }
+
+    fn scans(&self) -> usize {
+        self.store.scans.load(Ordering::Acquire)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn counts_without_bitmaps_are_scanned_once_in_ten_seconds() {
+    let stage = Stage::new(100, false);
+    for _ in 0..3 {
+        assert_eq!((stage.count().await, stage.scans()), ((3, false), 1));
+    }
+    advance(FRESH).await;
+    assert_eq!((stage.count().await, stage.scans()), ((3, false), 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn counts_at_once_wait_for_one_scan() {
+    let stage = Stage::new(1, false);
+    let counts = join_all((0..20).map(|_| stage.count())).await;
+    assert!(counts.iter().all(|count| *count == (3, false)), "{counts:?}");
+    assert_eq!(stage.scans(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn count_that_takes_too_long_is_incomplete_and_goes_on() {
+    let stage = Stage::new(0, false);
+    let begun = Instant::now();
+    assert_eq!(stage.count().await, (0, true));
+    assert_eq!(begun.elapsed(), Duration::from_secs(2));
+    stage.store.gate.add_permits(1);
+    assert_eq!((stage.count().await, stage.scans()), ((3, false), 1), "the first scan went on");
+}
+
+#[tokio::test(start_paused = true)]
+async fn failed_scan_is_an_error_and_is_tried_again() {
+    let stage = Stage::new(100, false);
+    stage.store.is_away.store(true, Ordering::Release);
+    let failed = stage.counts.count(&audience(), &[3]).await.unwrap_err();
+    assert_eq!(failed.reason(), crate::error::Reason::StoreUnavailable);
+    stage.store.is_away.store(false, Ordering::Release);
+    assert_eq!(stage.count().await, (3, false));
+}
+
+#[tokio::test(start_paused = true)]
+async fn filled_bitmap_answers_and_has_marks_at_once() {
+    let stage = Stage::new(100, true);
+    assert_eq!(stage.count().await, (3, false));
+    stage.counts.marked(&changed(4, &[3]), &ReaderMark::Read(vec![3]), None).await;
+    assert_eq!((stage.count().await, stage.scans()), ((4, false), 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn counts_go_on_without_redis() {
+    let stage = Stage::new(100, true);
+    stage.bitmaps.is_away.store(true, Ordering::Release);
+    assert_eq!((stage.count().await, stage.scans()), ((3, false), 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn unmark_drops_its_bitmap_and_again_after_five_seconds() {
+    let stage = Stage::new(100, true);
+    let dropped = || stage.bitmaps.dropped.load(Ordering::Acquire);
+    stage.counts.marked(&changed(1, &[]), &ReaderMark::Unread(vec![3]), None).await;
+    assert_eq!(dropped(), 1);
+    let repairs = stage.counts.run_repairs();
+    assert!(tokio::time::timeout(Duration::from_millis(4_900), repairs).await.is_err());
+    assert_eq!(dropped(), 1);
+    let repairs = stage.counts.run_repairs();
+    assert!(tokio::time::timeout(Duration::from_millis(10_100), repairs).await.is_err());
+    assert_eq!(dropped(), 2, "and not a third time");
+}
+
+#[tokio::test(start_paused = true)]
+async fn bitmap_that_redis_did_not_take_is_dropped_once_it_answers() {
+    let stage = Stage::new(100, true);
+    assert_eq!(stage.count().await, (3, false));
+    stage.bitmaps.is_away.store(true, Ordering::Release);
+    stage.counts.marked(&changed(4, &[3]), &ReaderMark::Read(vec![3]), None).await;
+    for is_away in [true, false] {
+        stage.bitmaps.is_away.store(is_away, Ordering::Release);
+        let repairs = stage.counts.run_repairs();
+        assert!(tokio::time::timeout(Duration::from_millis(3_100), repairs).await.is_err());
+        let is_dropped = stage.bitmaps.complete.lock().is_empty();
+        assert_eq!(is_dropped, !is_away);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn forgotten_reader_leaves_the_bitmaps_that_had_it() {
+    let stage = Stage::new(100, true);
+    assert_eq!(stage.count().await, (3, false));
+    let before = reader(1, &[3]);
+    stage.counts.marked(&changed(1, &[]), &ReaderMark::Forget(Timestamp(9)), Some(&before)).await;
+    assert!(stage.bitmaps.complete.lock().is_empty());
+}

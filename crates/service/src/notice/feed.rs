@@ -1,0 +1,32 @@
+//! What changes of audiences and notices in the store mean for copies. Readers are not in the feed: a mark whose node died before
+//! it could notify the others was not acknowledged, and copies expire.
+
+use std::sync::Arc;
+
+use kith_store::FeedRecord;
+
+use super::{AUDIENCES, NOTICES};
+use crate::write::feed_mapping::{FeedMapping, KeyMapping};
+
+/// The mappings of this domain.
+#[must_use]
+pub fn feed_mappings() -> Vec<Arc<dyn FeedMapping>> {
+    vec![
+        Arc::new(KeyMapping {
+            namespace: AUDIENCES,
+            key: |record| match record {
+                FeedRecord::Audience(id) => Some(id.to_string()),
+                _ => None,
+            },
+            dependents: |_| Vec::new(),
+        }),
+        Arc::new(KeyMapping {
+            namespace: NOTICES,
+            key: |record| match record {
+                FeedRecord::Notice(id) => Some(id.to_string()),
+                _ => None,
+            },
+            dependents: |_| Vec::new(),
+        }),
+    ]
+}

@@ -1,0 +1,169 @@
+//! Changes of audiences and notices. Each is one commit, and what other nodes hold of it is dropped before the call returns.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use kith_cache::{Change, Consistency};
+use kith_store::{
+    Applied, Audience, AudienceId, NewAudience, NewNotice, NoticeChange, NoticeChanged, NoticeId, StoreError,
+    Write,
+};
+
+use super::{NOTICES, NoticeRecords, records::notice_error};
+use crate::{
+    error::{Error, Reason},
+    rpc::{request::WriteContext, versions::cache_version},
+    write::{
+        invalidation_scope::{RecordInvalidations, write_with_invalidations},
+        mutations::{Committed, RecordWrite},
+    },
+};
+
+/// How many allocated ids may turn out to be taken by callers' own ids before a publication gives up.
+const ID_TRIES: usize = 16;
+
+impl NoticeRecords {
+    /// Registers or renames an audience, and returns it.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT, RESOURCE_EXHAUSTED, or what a failing store makes.
+    pub(super) async fn register_audience(
+        &self,
+        new: NewAudience,
+        context: WriteContext,
+    ) -> Result<Committed<Audience>, Error> {
+        let write = context.write(&self.hasher).await?;
+        let (this, id) = (self.clone(), new.id);
+        let work = async move {
+            let (store, most) = (Arc::clone(&this.store), this.config.audiences_max);
+            let write = Box::pin(async move { store.register_audience(new, most, write).await });
+            let change = |_: &Arc<()>| Change::Invalidate { version: None };
+            let job = RecordWrite { key: id, write, change };
+            let written = this.mutations.write(&this.audiences, job).await.map_err(notice_error)?;
+            let record = this.audience(id, &Consistency::Cached).await?;
+            Ok(Committed { record, token: written.token })
+        };
+        self.mutations.call(context.deadline, work).await
+    }
+
+    /// Publishes a notice; an id is allocated where `id` is none.
+    ///
+    /// # Errors
+    /// ALREADY_EXISTS, NOT_FOUND, INVALID_ARGUMENT, RESOURCE_EXHAUSTED, or what a failing store makes.
+    pub(super) async fn publish(
+        &self,
+        id: Option<NoticeId>,
+        new: NewNotice,
+        context: WriteContext,
+    ) -> Result<Committed<NoticeChanged>, Error> {
+        let write = context.write(&self.hasher).await?;
+        let this = self.clone();
+        let work = async move {
+            for _ in 0..ID_TRIES {
+                let chosen = match id {
+                    Some(id) => id,
+                    None => this.allocate().await?,
+                };
+                let change = NoticeChange::Publish(new.clone());
+                match this.write_change(chosen, change, new.audiences.clone(), write.clone()).await {
+                    Err(StoreError::IdTaken) if id.is_none() => {}
+                    written => return written.map_err(notice_error),
+                }
+            }
+            Err(Error::new(Reason::Internal, "no free id was found"))
+        };
+        self.mutations.call(context.deadline, work).await
+    }
+
+    /// Changes or deletes a notice.
+    ///
+    /// # Errors
+    /// NOT_FOUND, ABORTED, FAILED_PRECONDITION, INVALID_ARGUMENT, RESOURCE_EXHAUSTED, or what a failing store makes.
+    pub(super) async fn change(
+        &self,
+        id: NoticeId,
+        change: NoticeChange,
+        context: WriteContext,
+    ) -> Result<Committed<NoticeChanged>, Error> {
+        let write = context.write(&self.hasher).await?;
+        let this = self.clone();
+        let work = async move { this.change_now(id, change, write).await };
+        self.mutations.call(context.deadline, work).await
+    }
+
+    /// As [`Self::change`]. Call it within [`Mutations::run`](crate::write::mutations::Mutations::run).
+    ///
+    /// # Errors
+    /// As there.
+    pub(super) async fn change_now(
+        &self,
+        id: NoticeId,
+        change: NoticeChange,
+        write: Write,
+    ) -> Result<Committed<NoticeChanged>, Error> {
+        let known = self.notices_of(&[id], &Consistency::Cached).await?.pop().flatten();
+        let mut audiences: BTreeSet<AudienceId> =
+            known.iter().flat_map(|notice| notice.audiences.iter().copied()).collect();
+        if let NoticeChange::Update(patch) = &change {
+            audiences.extend(patch.audiences.iter().flatten());
+        }
+        let audiences = audiences.into_iter().collect();
+        self.write_change(id, change, audiences, write).await.map_err(notice_error)
+    }
+
+    /// Writes a change. `audiences`: those that it is expected to change. An old copy of the notice may not have named all of
+    /// them: copies of the others are dropped after the write, before the call returns.
+    async fn write_change(
+        &self,
+        id: NoticeId,
+        change: NoticeChange,
+        audiences: Vec<AudienceId>,
+        write: Write,
+    ) -> Result<Committed<NoticeChanged>, StoreError> {
+        let (store, live_max) = (Arc::clone(&self.store), self.config.live_max);
+        let write = Box::pin(async move { store.change_notice(id, change, live_max, write).await });
+        let job = RecordWrite { key: id, write, change: put };
+        let guard = self.audiences.begin_write(&audiences).await;
+        let invalidations = RecordInvalidations { guard, keys: audiences.clone() };
+        let written =
+            write_with_invalidations(invalidations, self.mutations.write(&self.notices, job)).await?;
+        let changed = written.record.audiences.iter();
+        let missed: Vec<AudienceId> =
+            changed.map(|changed| changed.id).filter(|id| !audiences.contains(id)).collect();
+        if missed.is_empty() {
+            return Ok(written);
+        }
+        let guard = self.audiences.begin_write(&missed).await;
+        let dropped = missed.into_iter().map(|id| (id, Change::Invalidate { version: None })).collect();
+        let token = guard.committed(dropped).await.unwrap_or(written.token);
+        Ok(Committed { record: written.record, token })
+    }
+
+    async fn allocate(&self) -> Result<NoticeId, Error> {
+        let id = self.ids.next().await.map_err(|error| Error::store(NOTICES, &error))?;
+        NoticeId::new(id).map_err(|why| Error::invalid("notice_id", &why))
+    }
+
+    /// Removes what expired long ago from an audience. Call it within
+    /// [`Mutations::run`](crate::write::mutations::Mutations::run).
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(super) async fn remove_expired(&self, id: AudienceId) -> Result<(), StoreError> {
+        let store = Arc::clone(&self.store);
+        let write = Box::pin(async move {
+            let record = store.remove_expired(id, kith_store::Timestamp::now()).await?;
+            Ok(Applied { record, replayed: false })
+        });
+        let change = |_: &Arc<bool>| Change::Invalidate { version: None };
+        let job = RecordWrite { key: id, write, change };
+        self.mutations.write(&self.audiences, job).await.map(drop)
+    }
+}
+
+fn put(changed: &Arc<NoticeChanged>) -> Change<kith_store::Notice> {
+    let version = cache_version(changed.version);
+    match &changed.notice {
+        Some(notice) => Change::Put { value: Arc::new(notice.clone()), version },
+        None => Change::Deleted { version },
+    }
+}

@@ -1,0 +1,129 @@
+//! What a reader sees: who may ask, its totals, the state of notices.
+
+use std::{collections::HashMap, sync::Arc};
+
+use kith_cache::Consistency;
+use kith_store::{Audience, AudienceEntry, Notice, NoticeId, NoticeTotals, ReaderKey, Timestamp};
+
+use super::{NOTICES, NoticeRecords, records::ReaderView};
+use crate::{error::Error, rpc::call::Principal};
+
+/// Whether a reader has read and confirmed a notice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ReadState {
+    pub(super) notice: NoticeId,
+    pub(super) read: bool,
+    pub(super) confirmed: bool,
+}
+
+impl ReaderView {
+    /// The state of a notice.
+    pub(super) fn state(&self, entry: &AudienceEntry) -> ReadState {
+        ReadState {
+            notice: entry.notice,
+            read: self.bits.has(entry.slot),
+            confirmed: entry.confirm_slot.is_some_and(|slot| self.bits.has(slot)),
+        }
+    }
+
+    /// The notices that the reader sees.
+    pub(super) fn visible<'a>(&self, audience: &'a Audience) -> impl Iterator<Item = &'a AudienceEntry> {
+        let (since, now) = (self.since, Timestamp::now());
+        audience.entries.iter().filter(move |entry| entry.is_visible(since, now))
+    }
+}
+
+/// Makes sure that a reader's notices are asked for by the user that it is, or by a service.
+///
+/// # Errors
+/// PERMISSION_DENIED.
+pub(super) fn own(audience: &Audience, key: ReaderKey, principal: Principal) -> Result<(), Error> {
+    match principal {
+        Principal::Service => Ok(()),
+        Principal::User(user) if audience.of_users && user.get() == key.reader.get() => Ok(()),
+        Principal::User(_) => Err(Error::not_allowed(
+            "only services may do this, and the user named by reader_id in an audience with of_users",
+        )),
+    }
+}
+
+impl NoticeRecords {
+    /// Reads an audience for a reader who may.
+    ///
+    /// # Errors
+    /// NOT_FOUND, PERMISSION_DENIED, or what a failing store makes.
+    pub(super) async fn audience_for(
+        &self,
+        key: ReaderKey,
+        principal: Principal,
+        consistency: &Consistency,
+    ) -> Result<Arc<Audience>, Error> {
+        let audience = self.audience(key.audience, consistency).await?;
+        own(&audience, key, principal)?;
+        Ok(audience)
+    }
+
+    /// Counts what a reader has read of what it sees.
+    ///
+    /// # Errors
+    /// NOT_FOUND, PERMISSION_DENIED, or what a failing store makes.
+    pub(super) async fn totals(
+        &self,
+        key: ReaderKey,
+        principal: Principal,
+        consistency: &Consistency,
+    ) -> Result<NoticeTotals, Error> {
+        let audience = self.audience_for(key, principal, consistency).await?;
+        let view = self.view(&audience, key, consistency).await?;
+        Ok(NoticeTotals::of(&audience, view.since, &view.bits, Timestamp::now()))
+    }
+
+    /// The states of those of these notices that a reader sees, in their order.
+    ///
+    /// # Errors
+    /// NOT_FOUND, PERMISSION_DENIED, or what a failing store makes.
+    pub(super) async fn states(
+        &self,
+        key: ReaderKey,
+        ids: &[NoticeId],
+        principal: Principal,
+        consistency: &Consistency,
+    ) -> Result<Vec<ReadState>, Error> {
+        let audience = self.audience_for(key, principal, consistency).await?;
+        let view = self.view(&audience, key, consistency).await?;
+        let visible: HashMap<NoticeId, &AudienceEntry> =
+            view.visible(&audience).map(|entry| (entry.notice, entry)).collect();
+        Ok(ids.iter().filter_map(|id| visible.get(id)).map(|entry| view.state(entry)).collect())
+    }
+
+    /// Reads one notice for a service, or for a user who sees it in some audience.
+    ///
+    /// # Errors
+    /// NOT_FOUND, or what a failing store makes.
+    pub(super) async fn notice(
+        &self,
+        id: NoticeId,
+        principal: Principal,
+        consistency: &Consistency,
+    ) -> Result<Arc<Notice>, Error> {
+        let notice = self.notices_of(&[id], consistency).await?.pop().flatten();
+        let notice = notice.ok_or_else(|| Error::not_found(NOTICES))?;
+        let Principal::User(user) = principal else { return Ok(notice) };
+        let reader = kith_store::ReaderId::new(user.get());
+        let reader = reader.map_err(|why| Error::invalid("reader_id", &why))?;
+        for audience in &notice.audiences {
+            let found = self.audiences.get_with(audience, consistency).await;
+            let found = found.map_err(|error| Error::cache(NOTICES, &error))?;
+            let Some(audience) = found.map(|entry| entry.value).filter(|audience| audience.of_users) else {
+                continue;
+            };
+            let key = ReaderKey { audience: audience.id, reader };
+            let view = self.view(&audience, key, consistency).await?;
+            let is_visible = view.visible(&audience).any(|entry| entry.notice == id);
+            if is_visible {
+                return Ok(notice);
+            }
+        }
+        Err(Error::not_found(NOTICES))
+    }
+}

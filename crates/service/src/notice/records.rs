@@ -1,0 +1,151 @@
+//! Records of audiences, notices and readers through the tiers of this node.
+
+use std::sync::Arc;
+
+use kith_cache::{Consistency, TieredCache};
+use kith_store::{
+    Audience, AudienceId, IdKind, Notice, NoticeId, NoticeReader, NoticeReaderStore, NoticeStore, ReadBits,
+    ReaderKey, StoreError, Timestamp, UserId,
+};
+
+use super::{
+    AUDIENCES, NOTICES, NoticesConfig, READERS, ReaderCounts,
+    cache::NoticePolicies,
+    codec::{AudienceCodec, NoticeCodec, ReaderCodec},
+    loader::{AudienceLoader, NoticeLoader, ReaderLoader},
+};
+use crate::{
+    domain_context::DomainContext,
+    error::Error,
+    rpc::secret::SecretHasher,
+    user::Users,
+    write::{ids::Ids, mutations::Mutations},
+};
+
+/// Ids of notices that are reserved at a time.
+const ID_BLOCK: u32 = 100;
+
+/// Audiences, notices and readers of a deployment, through the tiers of this node. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct NoticeRecords {
+    pub(super) audiences: TieredCache<AudienceId, Audience>,
+    pub(super) notices: TieredCache<NoticeId, Notice>,
+    pub(super) readers: TieredCache<ReaderKey, NoticeReader>,
+    pub(super) store: Arc<dyn NoticeStore>,
+    pub(super) reader_store: Arc<dyn NoticeReaderStore>,
+    pub(super) mutations: Mutations,
+    pub(super) hasher: SecretHasher,
+    pub(super) users: Users,
+    pub(super) ids: Arc<Ids>,
+    pub(super) counts: ReaderCounts,
+    pub(super) config: NoticesConfig,
+}
+
+/// What decides which notices a reader sees and has read.
+#[derive(Clone, Debug)]
+pub(super) struct ReaderView {
+    /// From which publish time on.
+    pub(super) since: Timestamp,
+    pub(super) bits: ReadBits,
+}
+
+impl NoticeRecords {
+    /// With namespaces of its own in the tiers.
+    #[must_use]
+    pub fn new(
+        context: DomainContext<'_>,
+        policies: NoticePolicies,
+        users: Users,
+        counts: ReaderCounts,
+        config: NoticesConfig,
+    ) -> Self {
+        let DomainContext { stores, tiers, mutations, hasher } = context;
+        let (store, reader_store) = (Arc::clone(&stores.notices), Arc::clone(&stores.notice_readers));
+        let audiences = Arc::new(AudienceLoader(Arc::clone(&store)));
+        let notices = Arc::new(NoticeLoader(Arc::clone(&store)));
+        let readers = Arc::new(ReaderLoader(Arc::clone(&reader_store)));
+        Self {
+            audiences: tiers.namespace(policies.audiences, audiences, AudienceCodec),
+            notices: tiers.namespace(policies.notices, notices, NoticeCodec),
+            readers: tiers.namespace(policies.readers, readers, ReaderCodec),
+            store,
+            reader_store,
+            mutations: mutations.clone(),
+            hasher: hasher.clone(),
+            users,
+            ids: Arc::new(Ids::new(Arc::clone(&stores.node), IdKind::Notice, ID_BLOCK)),
+            counts,
+            config,
+        }
+    }
+
+    /// Reads an audience.
+    ///
+    /// # Errors
+    /// NOT_FOUND, or what a failing store makes.
+    pub(super) async fn audience(
+        &self,
+        id: AudienceId,
+        consistency: &Consistency,
+    ) -> Result<Arc<Audience>, Error> {
+        let found = self.audiences.get_with(&id, consistency).await;
+        let found = found.map_err(|error| Error::cache(AUDIENCES, &error))?;
+        found.map(|entry| entry.value).ok_or_else(|| Error::not_found(AUDIENCES))
+    }
+
+    /// Reads notices, in the order of the ids; `None` where there is none.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(super) async fn notices_of(
+        &self,
+        ids: &[NoticeId],
+        consistency: &Consistency,
+    ) -> Result<Vec<Option<Arc<Notice>>>, Error> {
+        let found = self.notices.get_many(ids, consistency).await.into_iter();
+        let notice = |found: Result<Option<kith_cache::Entry<Notice>>, _>| {
+            let found = found.map_err(|error| Error::cache(NOTICES, &error))?;
+            Ok(found.map(|entry| entry.value))
+        };
+        found.map(notice).collect()
+    }
+
+    /// What a reader sees of an audience and has read. One that is not registered has read nothing.
+    ///
+    /// # Errors
+    /// NOT_FOUND if it would be a user that does not exist, or what a failing store makes.
+    pub(super) async fn view(
+        &self,
+        audience: &Audience,
+        key: ReaderKey,
+        consistency: &Consistency,
+    ) -> Result<ReaderView, Error> {
+        let found = self.readers.get_with(&key, consistency).await;
+        match found.map_err(|error| Error::cache(READERS, &error))? {
+            Some(entry) => Ok(ReaderView { since: entry.value.since, bits: entry.value.bits.clone() }),
+            None => {
+                let since = self.since_of_new(audience, key).await?;
+                Ok(ReaderView { since, bits: ReadBits::default() })
+            }
+        }
+    }
+
+    /// Since when a reader has been there that is not registered: since the user was created, or always.
+    pub(super) async fn since_of_new(&self, audience: &Audience, key: ReaderKey) -> Result<Timestamp, Error> {
+        if !audience.of_users {
+            return Ok(Timestamp(0));
+        }
+        let user = UserId::new(key.reader.get()).map_err(|why| Error::invalid("reader_id", &why))?;
+        Ok(self.users.get(user, &Consistency::Cached).await?.value.created)
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "the form that map_err takes")]
+pub(super) fn notice_error(error: StoreError) -> Error {
+    Error::store(NOTICES, &error)
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "the form that map_err takes")]
+pub(super) fn reader_error(error: StoreError) -> Error {
+    Error::store(READERS, &error)
+}

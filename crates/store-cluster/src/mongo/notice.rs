@@ -1,0 +1,257 @@
+//! Audiences and their notices.
+//!
+//! An audience is `{_id, v, name, users, created, next, e, w, u}`: `e` has its entries, 33 bytes each, in the order in which they are
+//! listed. A notice is `{_id, v, rev, title, body, params, a, publish, expire, pinned, confirm, newcomers, created, updated, w, u}`:
+//! `a` has its audiences. Changes are in `notice_write.rs`.
+
+use std::collections::HashSet;
+
+use async_trait::async_trait;
+use kith_store::{
+    Applied, Audience, AudienceChange, AudienceId, BATCH_MAX, NewAudience, Notice, NoticeChange,
+    NoticeChanged, NoticeId, NoticeStore, NoticeTerms, Params, StoreError, Stored, Text, Timestamp, Version,
+    Write, unpack_entries,
+};
+use mongodb::{
+    Collection,
+    bson::{Document, RawBsonRef, RawDocument, RawDocumentBuf, doc},
+    options::{Hint, ReadConcern},
+};
+
+use super::{
+    connect::Mongo,
+    document::{count, fields, moment, number, number_in, params, text, version},
+    error::{malformed, read_failed, write_failed},
+    notice_write::{NoticeSteps, audience_update, changed},
+    record::Record,
+    write::backoff,
+};
+
+/// Changes of one audience meet at most so often.
+const REMOVALS_MAX: u32 = 16;
+
+#[async_trait]
+impl NoticeStore for Mongo {
+    async fn audiences(&self, ids: &[AudienceId], strong: bool) -> Result<Vec<Audience>, StoreError> {
+        let _entered = self.enter()?;
+        if ids.len() > BATCH_MAX {
+            return Err(StoreError::Overloaded);
+        }
+        let ids: HashSet<i64> = ids.iter().map(|id| id.get().into()).collect();
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let limit = ids.len();
+        let filter = doc! { "_id": { "$in": ids.into_iter().collect::<Vec<_>>() } };
+        self.audiences_by(filter, None, limit, concern(strong)).await
+    }
+
+    async fn audience_list(
+        &self,
+        after: Option<AudienceId>,
+        limit: usize,
+    ) -> Result<Vec<Audience>, StoreError> {
+        let _entered = self.enter()?;
+        let after = after.map_or(0, |id| i64::from(id.get()));
+        let filter = doc! { "_id": { "$gt": after } };
+        self.audiences_by(filter, Some("_id_"), limit, ReadConcern::majority()).await
+    }
+
+    async fn notices(
+        &self,
+        ids: &[NoticeId],
+        strong: bool,
+    ) -> Result<Vec<(NoticeId, Stored<Notice>)>, StoreError> {
+        let _entered = self.enter()?;
+        let found = self.many(ids.iter().map(|id| id.get()).collect(), concern(strong)).await?;
+        found.into_iter().map(|(id, notice)| Ok((notice_id(id)?, notice))).collect()
+    }
+
+    async fn register_audience(
+        &self,
+        audience: NewAudience,
+        most: usize,
+        write: Write,
+    ) -> Result<Applied<()>, StoreError> {
+        let _entered = self.enter()?;
+        let done = Box::pin(self.write_notice(&NoticeSteps::Register { audience, most }, &write)).await?;
+        Ok(Applied { record: (), replayed: done.replayed })
+    }
+
+    async fn change_notice(
+        &self,
+        id: NoticeId,
+        change: NoticeChange,
+        live_max: usize,
+        write: Write,
+    ) -> Result<Applied<NoticeChanged>, StoreError> {
+        let _entered = self.enter()?;
+        let steps = NoticeSteps::Change { id, change, live_max };
+        let done = Box::pin(self.write_notice(&steps, &write)).await?;
+        Ok(Applied { record: changed(&done.document)?, replayed: done.replayed })
+    }
+
+    async fn remove_expired(&self, id: AudienceId, now: Timestamp) -> Result<bool, StoreError> {
+        let _entered = self.enter()?;
+        for tries in 1..=REMOVALS_MAX {
+            let found = self.find_one(&self.audiences, doc! { "_id": i64::from(id.get()) }).await?;
+            let Some(before) = found.as_deref().map(audience).transpose()? else { return Ok(false) };
+            let Some(after) = AudienceChange::Expired.apply(&before, usize::MAX, now)? else {
+                return Ok(false);
+            };
+            let (filter, update) = audience_update(&after, before.version);
+            let written = self.audiences.update_one(filter, update).await.map_err(write_failed)?;
+            if written.matched_count == 1 {
+                return Ok(true);
+            }
+            tokio::time::sleep(backoff(tries)).await;
+        }
+        Err(StoreError::Overloaded)
+    }
+
+    async fn expired_notices(&self, before: Timestamp, limit: usize) -> Result<Vec<NoticeId>, StoreError> {
+        let _entered = self.enter()?;
+        let find = self.notices.find(doc! { "expire": { "$lt": before.0 } }).limit(count(limit));
+        let find = find.projection(doc! { "_id": 1 }).hint(Hint::Name("expired".to_owned()));
+        let mut cursor = find.max_time(self.options.command).await.map_err(read_failed)?;
+        let mut found = Vec::new();
+        while cursor.advance().await.map_err(read_failed)? {
+            found.push(notice_id(number_in(cursor.current(), "_id")?.ok_or_else(|| malformed("_id"))?)?);
+        }
+        Ok(found)
+    }
+}
+
+impl Mongo {
+    async fn audiences_by(
+        &self,
+        filter: Document,
+        by_id_in: Option<&str>,
+        limit: usize,
+        concern: ReadConcern,
+    ) -> Result<Vec<Audience>, StoreError> {
+        let mut cursor = self.cursor(&self.audiences, filter, by_id_in, limit, concern).await?;
+        let mut found = Vec::new();
+        while cursor.advance().await.map_err(read_failed)? {
+            found.push(audience(cursor.current())?);
+        }
+        Ok(found)
+    }
+}
+
+impl Record for Notice {
+    /// Notices have no secrets.
+    const OWNER: &'static str = "n";
+
+    fn collection(mongo: &Mongo) -> &Collection<RawDocumentBuf> {
+        &mongo.notices
+    }
+
+    fn read(document: &RawDocument) -> Result<Self, StoreError> {
+        let id = number_in(document, "_id")?.ok_or_else(|| malformed("_id"))?;
+        let mut notice = blank(notice_id(id)?);
+        for field in fields(document) {
+            let (name, value) = field?;
+            match name {
+                "v" => notice.version = version(value)?,
+                "rev" => notice.revision = number(value, "rev")?,
+                "title" => notice.title = text(value, "title")?,
+                "body" => notice.body = text(value, "body")?,
+                "params" => notice.params = params(value)?,
+                "a" => notice.audiences = audience_ids(value)?,
+                "publish" => notice.terms.publish = moment(value, "publish")?,
+                "expire" => notice.terms.expire = Some(moment(value, "expire")?),
+                "pinned" => notice.terms.pinned = flag(value, "pinned")?,
+                "confirm" => notice.terms.must_confirm = flag(value, "confirm")?,
+                "newcomers" => notice.terms.for_newcomers = flag(value, "newcomers")?,
+                "created" => notice.created = moment(value, "created")?,
+                "updated" => notice.updated = moment(value, "updated")?,
+                _ => {}
+            }
+        }
+        if notice.version == Version::NONE || notice.audiences.is_empty() {
+            return Err(malformed("a"));
+        }
+        Ok(notice)
+    }
+
+    fn version(&self) -> Version {
+        self.version
+    }
+
+    fn params(&self) -> &Params {
+        &self.params
+    }
+}
+
+/// Reads an audience.
+pub(super) fn audience(document: &RawDocument) -> Result<Audience, StoreError> {
+    let id = number_in(document, "_id")?.ok_or_else(|| malformed("_id"))?;
+    let mut audience = Audience {
+        id: AudienceId::new(id).map_err(|_| malformed("_id"))?,
+        version: Version::NONE,
+        name: Text::default(),
+        of_users: false,
+        created: Timestamp(0),
+        next_slot: 0,
+        entries: Vec::new(),
+    };
+    for field in fields(document) {
+        let (name, value) = field?;
+        match name {
+            "v" => audience.version = version(value)?,
+            "name" => audience.name = text(value, "name")?,
+            "users" => audience.of_users = flag(value, "users")?,
+            "created" => audience.created = moment(value, "created")?,
+            "next" => {
+                audience.next_slot = u32::try_from(number(value, "next")?).map_err(|_| malformed("next"))?;
+            }
+            "e" => {
+                let bytes = value.as_binary().ok_or_else(|| malformed("e"))?.bytes;
+                audience.entries = unpack_entries(bytes).ok_or_else(|| malformed("e"))?;
+            }
+            _ => {}
+        }
+    }
+    if audience.version == Version::NONE { Err(malformed("v")) } else { Ok(audience) }
+}
+
+fn blank(id: NoticeId) -> Notice {
+    let terms = NoticeTerms {
+        publish: Timestamp(0),
+        expire: None,
+        pinned: false,
+        must_confirm: false,
+        for_newcomers: false,
+    };
+    Notice {
+        id,
+        version: Version::NONE,
+        revision: 0,
+        title: Text::default(),
+        body: Text::default(),
+        params: Params::default(),
+        audiences: Vec::new(),
+        terms,
+        created: Timestamp(0),
+        updated: Timestamp(0),
+    }
+}
+
+fn audience_ids(value: RawBsonRef<'_>) -> Result<Vec<AudienceId>, StoreError> {
+    let array = value.as_array().ok_or_else(|| malformed("a"))?;
+    let id = |item: RawBsonRef<'_>| AudienceId::new(number(item, "a")?).map_err(|_| malformed("a"));
+    array.into_iter().map(|item| id(item.map_err(|_| malformed("a"))?)).collect()
+}
+
+fn notice_id(number: i64) -> Result<NoticeId, StoreError> {
+    NoticeId::new(number).map_err(|_| malformed("_id"))
+}
+
+fn flag(value: RawBsonRef<'_>, field: &'static str) -> Result<bool, StoreError> {
+    value.as_bool().ok_or_else(|| malformed(field))
+}
+
+fn concern(strong: bool) -> ReadConcern {
+    if strong { ReadConcern::linearizable() } else { ReadConcern::majority() }
+}

@@ -1,0 +1,173 @@
+use std::time::Duration;
+
+use super::{Audience, AudienceEntry, NoticeId, NoticeRefusal, NoticeTerms, Slot};
+use crate::Timestamp;
+
+/// How long an entry stays after it expired. Until then an update may extend it with its marks.
+pub const EXPIRED_KEPT: Duration = Duration::from_secs(60 * 60);
+
+/// A change of the entries of an audience.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AudienceChange {
+    /// The audience has this notice, with these terms. `is_unread`: under new slots, so that no reader has read it.
+    Has {
+        /// Which.
+        notice: NoticeId,
+        /// Its terms.
+        terms: NoticeTerms,
+        /// Whether it gets new slots though it has some.
+        is_unread: bool,
+    },
+    /// The audience does not have this notice.
+    HasNot(NoticeId),
+    /// What expired long ago is removed, as by every other change.
+    Expired,
+}
+
+impl AudienceChange {
+    /// The audience after the change, with the next version; `None`: it changes nothing.
+    ///
+    /// # Errors
+    /// When it would have more than `live_max` entries.
+    pub fn apply(
+        &self,
+        audience: &Audience,
+        live_max: usize,
+        now: Timestamp,
+    ) -> Result<Option<Audience>, NoticeRefusal> {
+        let mut after = audience.clone();
+        after.entries.retain(|entry| !is_over(entry.expire, now));
+        match *self {
+            Self::Has { notice, terms, .. } if is_over(terms.expire, now) => {
+                after.entries.retain(|entry| entry.notice != notice);
+            }
+            Self::Has { notice, terms, is_unread } => put(&mut after, notice, terms, is_unread, live_max)?,
+            Self::HasNot(notice) => after.entries.retain(|entry| entry.notice != notice),
+            Self::Expired => {}
+        }
+        after.entries.sort_by(AudienceEntry::listed_before);
+        Ok((after != *audience).then(|| Audience { version: audience.version.next(), ..after }))
+    }
+}
+
+fn is_over(expire: Option<Timestamp>, now: Timestamp) -> bool {
+    expire.is_some_and(|expire| expire.after(EXPIRED_KEPT) <= now)
+}
+
+fn put(
+    audience: &mut Audience,
+    notice: NoticeId,
+    terms: NoticeTerms,
+    is_unread: bool,
+    live_max: usize,
+) -> Result<(), NoticeRefusal> {
+    let known = audience.entry(notice).copied();
+    let (slot, confirm_slot) = match known.filter(|_| !is_unread) {
+        Some(entry) => (entry.slot, entry.confirm_slot),
+        None => (next(audience)?, terms.must_confirm.then(|| next(audience)).transpose()?),
+    };
+    audience.entries.retain(|entry| entry.notice != notice);
+    if known.is_none() && audience.entries.len() >= live_max {
+        return Err(NoticeRefusal::TooManyNotices);
+    }
+    let NoticeTerms { publish, expire, pinned, must_confirm: _, for_newcomers } = terms;
+    let entry = AudienceEntry { notice, slot, confirm_slot, publish, expire, pinned, for_newcomers };
+    audience.entries.push(entry);
+    Ok(())
+}
+
+/// A slot that no notice had.
+fn next(audience: &mut Audience) -> Result<Slot, NoticeRefusal> {
+    let slot = audience.next_slot;
+    audience.next_slot = slot.checked_add(1).ok_or(NoticeRefusal::TooManyNotices)?;
+    Ok(slot)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{AudienceId, Text, Version};
+
+    const NOW: Timestamp = Timestamp(1_000_000_000);
+
+    fn audience() -> Audience {
+        Audience {
+            id: AudienceId::new(1).unwrap(),
+            version: Version::FIRST,
+            name: Text::default(),
+            of_users: false,
+            created: Timestamp(0),
+            next_slot: 0,
+            entries: Vec::new(),
+        }
+    }
+
+    fn terms() -> NoticeTerms {
+        NoticeTerms { publish: NOW, expire: None, pinned: false, must_confirm: false, for_newcomers: false }
+    }
+
+    fn has(notice: i64, terms: NoticeTerms, is_unread: bool) -> AudienceChange {
+        AudienceChange::Has { notice: NoticeId::new(notice).unwrap(), terms, is_unread }
+    }
+
+    fn apply(audience: &Audience, change: AudienceChange) -> Audience {
+        change.apply(audience, 10, NOW).unwrap().unwrap()
+    }
+
+    #[test]
+    fn slots_are_never_reused() {
+        let one = apply(&audience(), has(1, terms(), false));
+        let none = apply(&one, AudienceChange::HasNot(one.entries[0].notice));
+        assert_eq!((none.entries.len(), none.next_slot, none.version.get()), (0, 1, 3));
+        let other = apply(&none, has(2, NoticeTerms { must_confirm: true, ..terms() }, false));
+        assert_eq!((other.entries[0].slot, other.entries[0].confirm_slot, other.next_slot), (1, Some(2), 3));
+    }
+
+    #[test]
+    fn update_keeps_slots_unless_it_makes_unread() {
+        let one = apply(&audience(), has(1, NoticeTerms { must_confirm: true, ..terms() }, false));
+        let pinned = NoticeTerms { pinned: true, must_confirm: true, ..terms() };
+        let same = apply(&one, has(1, pinned, false));
+        assert_eq!((same.entries[0].slot, same.entries[0].confirm_slot), (0, Some(1)));
+        let unread = apply(&same, has(1, pinned, true));
+        assert_eq!((unread.entries[0].slot, unread.entries[0].confirm_slot), (2, Some(3)));
+        assert_eq!(unread.entries.len(), 1);
+    }
+
+    #[test]
+    fn entry_above_the_limit_is_refused_and_an_update_at_it_is_not() {
+        let full = apply(&audience(), has(1, terms(), false));
+        assert_eq!(has(2, terms(), false).apply(&full, 1, NOW), Err(NoticeRefusal::TooManyNotices));
+        let pinned = NoticeTerms { pinned: true, ..terms() };
+        assert!(has(1, pinned, false).apply(&full, 1, NOW).unwrap().is_some());
+    }
+
+    #[test]
+    fn what_expired_long_ago_makes_room() {
+        let expire = Some(Timestamp(NOW.0 - 1));
+        let full = apply(&audience(), has(1, NoticeTerms { expire, ..terms() }, false));
+        assert_eq!(AudienceChange::Expired.apply(&full, 1, NOW), Ok(None), "an hour has to pass");
+        let later = NOW.after(EXPIRED_KEPT);
+        let after = has(2, terms(), false).apply(&full, 1, later).unwrap().unwrap();
+        assert_eq!(after.entries.iter().map(|entry| entry.notice.get()).collect::<Vec<_>>(), [2]);
+        assert!(AudienceChange::Expired.apply(&full, 1, later).unwrap().unwrap().entries.is_empty());
+    }
+
+    #[test]
+    fn change_that_changes_nothing_has_no_version() {
+        let one = apply(&audience(), has(1, terms(), false));
+        assert_eq!(has(1, terms(), false).apply(&one, 10, NOW), Ok(None));
+        assert_eq!(AudienceChange::HasNot(NoticeId::new(9).unwrap()).apply(&one, 10, NOW), Ok(None));
+    }
+
+    #[test]
+    fn page_is_dead_once_all_its_notices_are_gone() {
+        let mut full = Audience { next_slot: 63, ..audience() };
+        for notice in 1..=2 {
+            full = apply(&full, has(notice, terms(), false));
+        }
+        assert_eq!([0, 1, 2].map(|page| full.is_dead_page(page)), [false; 3]);
+        let fewer = apply(&full, AudienceChange::HasNot(NoticeId::new(1).unwrap()));
+        assert_eq!([0, 1, 2].map(|page| fewer.is_dead_page(page)), [true, false, false]);
+    }
+}

@@ -1,0 +1,29 @@
+//! Notices to all readers of an audience, and which reader has read which of them.
+//!
+//! An audience has an entry for each of its notices, with the slot of the notice: the place of its bit in the words of each
+//! reader. Slots are never reused, so that a late mark of a notice that is gone changes nothing that is seen.
+
+mod audience;
+mod audience_change;
+mod change;
+mod entry;
+mod read_bits;
+mod reader;
+mod record;
+mod refusal;
+mod store;
+
+pub use audience::{Audience, AudienceId};
+pub use audience_change::{AudienceChange, EXPIRED_KEPT};
+pub use change::{ChangedAudience, NoticeChange, NoticeChanged, NoticeDecision};
+pub use entry::{AudienceEntry, Slot, pack_entries, unpack_entries};
+pub use read_bits::ReadBits;
+pub use reader::{
+    MarkedReader, NoticeReader, NoticeTotals, ReaderExtent, ReaderId, ReaderKey, ReaderMark, ReaderOrdinal,
+    ScannedReader,
+};
+pub use record::{NOTICE_AUDIENCES_MAX, NewNotice, Notice, NoticeId, NoticePatch, NoticeTerms};
+pub use refusal::NoticeRefusal;
+pub use store::{
+    NewAudience, NoticeReaderStore, NoticeStore, READERS_AT_ONCE, READERS_SCANNED, SLOTS_AT_ONCE,
+};

@@ -1,0 +1,216 @@
+use std::{fmt, str::FromStr};
+
+use super::{Audience, AudienceEntry, AudienceId, ReadBits, Slot, read_bits::page_of};
+use crate::{Invalid, Timestamp, Version, id::id};
+
+/// Dense index of a reader in its audience, from 0. Never reused.
+pub type ReaderOrdinal = u32;
+
+id! {
+    /// Names a reader within its audience. 1 to `i64::MAX`.
+    ReaderId
+}
+
+/// Names a reader. The same id in two audiences is two readers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ReaderKey {
+    /// Of which audience.
+    pub audience: AudienceId,
+    /// Which of its readers.
+    pub reader: ReaderId,
+}
+
+impl fmt::Display for ReaderKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{},{}", self.audience, self.reader)
+    }
+}
+
+impl FromStr for ReaderKey {
+    type Err = Invalid;
+
+    fn from_str(text: &str) -> Result<Self, Invalid> {
+        let (audience, reader) = text.split_once(',').ok_or(Invalid::fixed("must be AUDIENCE,READER"))?;
+        Ok(Self { audience: audience.parse()?, reader: reader.parse()? })
+    }
+}
+
+/// What is stored of a reader.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NoticeReader {
+    /// Names it.
+    pub key: ReaderKey,
+    /// Raised by each write that changes a bit.
+    pub version: Version,
+    /// Its place among the readers of the audience. Never changes.
+    pub ordinal: ReaderOrdinal,
+    /// From which publish time on it sees notices.
+    pub since: Timestamp,
+    /// What it has read and confirmed.
+    pub bits: ReadBits,
+}
+
+impl NoticeReader {
+    /// The reader as it is after a mark; `None`: the mark changes nothing. Words of `dead_pages` are dropped by a mark that
+    /// changes something.
+    #[must_use]
+    pub fn marked(&self, mark: &ReaderMark, dead_pages: &[u32]) -> Option<Self> {
+        let (since, bits) = match mark {
+            ReaderMark::Read(slots) if slots.iter().all(|slot| self.bits.has(*slot)) => return None,
+            ReaderMark::Read(slots) => (self.since, self.bits.with(slots)),
+            ReaderMark::Unread(slots) if !slots.iter().any(|slot| self.bits.has(*slot)) => return None,
+            ReaderMark::Unread(slots) => (self.since, self.bits.without(slots)),
+            ReaderMark::Forget(since) if *since <= self.since && self.bits.slots().next().is_none() => {
+                return None;
+            }
+            ReaderMark::Forget(since) => (self.since.max(*since), ReadBits::default()),
+        };
+        let bits = bits.without_pages(dead_pages);
+        Some(Self { version: self.version.next(), since, bits, ..self.clone() })
+    }
+
+    /// Bytes that the record takes in memory, roughly: what a cache weighs it by.
+    #[must_use]
+    pub fn weight(&self) -> usize {
+        size_of::<Self>() + self.bits.weight()
+    }
+}
+
+/// What a mark does to the bits of a reader.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReaderMark {
+    /// Sets these.
+    Read(Vec<Slot>),
+    /// Clears these.
+    Unread(Vec<Slot>),
+    /// Clears all, and raises `since` to this: another user may get the id.
+    Forget(Timestamp),
+}
+
+impl ReaderMark {
+    /// The bits that it names.
+    #[must_use]
+    pub fn slots(&self) -> &[Slot] {
+        match self {
+            Self::Read(slots) | Self::Unread(slots) => slots,
+            Self::Forget(_) => &[],
+        }
+    }
+}
+
+/// A reader after a mark.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MarkedReader {
+    /// As it is stored now.
+    pub reader: NoticeReader,
+    /// Whether the mark changed it.
+    pub is_changed: bool,
+}
+
+/// A reader with one of its words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ScannedReader {
+    /// Its place.
+    pub ordinal: ReaderOrdinal,
+    /// Its id.
+    pub reader: ReaderId,
+    /// From which publish time on it sees notices.
+    pub since: Timestamp,
+    /// The word of the page that was asked for.
+    pub word: u64,
+}
+
+impl ScannedReader {
+    /// Whether the bit is set, of a slot in the page that was asked for.
+    #[must_use]
+    pub const fn has(&self, slot: Slot) -> bool {
+        self.word & (1 << (slot % 64)) != 0
+    }
+}
+
+/// How many readers an audience has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReaderExtent {
+    /// Those that are registered.
+    pub readers: u64,
+    /// Above the ordinal of each. There may be ordinals below it that no reader has.
+    pub end: ReaderOrdinal,
+}
+
+/// How many of the notices that are visible to a reader it has read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NoticeTotals {
+    /// Has read.
+    pub read: u32,
+    /// Has not.
+    pub unread: u32,
+    /// Those to be confirmed that it has not confirmed.
+    pub unconfirmed: u32,
+}
+
+impl NoticeTotals {
+    /// Those of a reader that has been there since then and has these bits.
+    #[must_use]
+    pub fn of(audience: &Audience, since: Timestamp, bits: &ReadBits, now: Timestamp) -> Self {
+        let mut totals = Self::default();
+        // Entries of one page follow each other mostly.
+        let mut word = (0, bits.word(0));
+        let mut has = |slot: Slot| {
+            if word.0 != page_of(slot) {
+                word = (page_of(slot), bits.word(page_of(slot)));
+            }
+            word.1 & (1 << (slot % 64)) != 0
+        };
+        for entry in audience.entries.iter().filter(|entry| entry.is_visible(since, now)) {
+            let AudienceEntry { slot, confirm_slot, .. } = *entry;
+            if has(slot) {
+                totals.read += 1
+            } else {
+                totals.unread += 1
+            }
+            totals.unconfirmed += u32::from(confirm_slot.is_some_and(|slot| !has(slot)));
+        }
+        totals
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reader(slots: &[Slot]) -> NoticeReader {
+        NoticeReader {
+            key: "7,42".parse().unwrap(),
+            version: Version::FIRST,
+            ordinal: 3,
+            since: Timestamp(10),
+            bits: ReadBits::default().with(slots),
+        }
+    }
+
+    #[test]
+    fn keys_come_back_from_their_text() {
+        let key = reader(&[]).key;
+        assert_eq!((key.to_string().as_str(), key.audience.get(), key.reader.get()), ("7,42", 7, 42));
+        for wrong in ["", "7", "7,", ",42", "0,1", "1,0", "2147483648,1", "1,2,3", "-1,1"] {
+            assert!(wrong.parse::<ReaderKey>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn mark_that_changes_nothing_leaves_the_version() {
+        assert_eq!(reader(&[1, 64]).marked(&ReaderMark::Read(vec![64, 1]), &[]), None);
+        assert_eq!(reader(&[1]).marked(&ReaderMark::Unread(vec![2, 65]), &[]), None);
+        assert_eq!(reader(&[]).marked(&ReaderMark::Forget(Timestamp(10)), &[]), None);
+    }
+
+    #[test]
+    fn marks_change_what_they_name_and_drop_dead_pages() {
+        let read = reader(&[1, 700]).marked(&ReaderMark::Read(vec![2]), &[10]).unwrap();
+        assert_eq!((read.bits.slots().collect::<Vec<_>>(), read.version.get()), (vec![1, 2], 2));
+        let unread = reader(&[1, 2]).marked(&ReaderMark::Unread(vec![2, 3]), &[]).unwrap();
+        assert_eq!(unread.bits.slots().collect::<Vec<_>>(), [1]);
+        let forgotten = reader(&[1]).marked(&ReaderMark::Forget(Timestamp(20)), &[]).unwrap();
+        assert_eq!((forgotten.bits, forgotten.since), (ReadBits::default(), Timestamp(20)));
+    }
+}

@@ -1,0 +1,25 @@
+/// Why a change of audiences or notices is not allowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoticeRefusal {
+    /// One of the audiences is not registered.
+    #[error("one of the audiences does not exist")]
+    NoAudience,
+    /// The audience is registered with other reader ids.
+    #[error("must be as the audience was registered: it never changes")]
+    AnotherKind,
+    /// There are as many audiences as there may be.
+    #[error("there are as many audiences as there may be")]
+    TooManyAudiences,
+    /// The audience has as many notices as it may.
+    #[error("one of the audiences has as many live notices as it may")]
+    TooManyNotices,
+    /// The audience has as many readers as it may.
+    #[error("the audience has as many readers as it may")]
+    TooManyReaders,
+    /// The publish time is to change, and has passed.
+    #[error("the publish time has passed, and does not change any more")]
+    Published,
+    /// The expire time is not after the publish time.
+    #[error("must be after publish_time")]
+    ExpiresTooEarly,
+}
