@@ -2,7 +2,7 @@
 
 use std::{env, error::Error, fs, path::PathBuf};
 
-const FILES: [&str; 12] = [
+const FILES: [&str; 13] = [
     "kith/options/v1/method.proto",
     "kith/type/v1/consistency.proto",
     "kith/type/v1/result.proto",
@@ -13,6 +13,7 @@ const FILES: [&str; 12] = [
     "kith/presence/v1/presence.proto",
     "kith/application/v1/application.proto",
     "kith/message/v1/message.proto",
+    "kith/receipt/v1/receipt.proto",
     "kith/sequence/v1/sequence.proto",
     "kith/admin/v1/admin.proto",
 ];
