@@ -30,6 +30,7 @@ mod migration;
 mod name;
 mod node;
 mod params;
+mod receipt;
 mod relation_log;
 mod room;
 mod secret;
@@ -71,7 +72,8 @@ pub use follow::{
     Edge, Follow, FollowCounts, FollowList, FollowStore, IMPORT_FOLLOWS_MAX, ImportedFollow, Place,
 };
 pub use group::{
-    Group, GroupPatch, GroupStore, GroupType, GroupWords, JoinPolicy, NewGroup, Visibility, group_search_keys,
+    Group, GroupPatch, GroupStore, GroupType, GroupWords, JoinPolicy, NewGroup, ReceiptVisibility,
+    Visibility, group_search_keys,
 };
 pub use id::{GroupId, IdBlock, IdKind, RelationEventId, UserId};
 pub use invalid::Invalid;
@@ -92,6 +94,9 @@ pub use migration::{Migration, Migrations};
 pub use name::{NAME_CHARS_MAX, UserName, skeleton};
 pub use node::{Epoch, NodeStore};
 pub use params::{PARAMS_BYTES_MAX, PARAMS_MAX, Params, ParamsPatch};
+pub use receipt::{
+    OrdinalLists, Presence, Receipt, ReceiptCounts, ReceiptState, Seat, SentMessage, SmallestReceipt,
+};
 pub use relation_log::{RelationDeed, RelationEvent, RelationLog};
 pub use room::Room;
 pub use secret::{SecretChange, SecretOwner, SecretStore, StoredSecret};

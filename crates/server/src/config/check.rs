@@ -33,6 +33,7 @@ pub(super) fn complete(config: &mut Config) -> Result<(), InvalidValue> {
     config.presence.check()?;
     config.applications.check()?;
     config.messages.check()?;
+    config.receipts.check()?;
     config.sequences.check()?;
     super::cql::check(config)?;
     store(config)?;

@@ -8,7 +8,8 @@ use std::{
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use kith_service::{
-    application::ApplicationsConfig, message::MessagesConfig, sequence::SequencesConfig, size,
+    application::ApplicationsConfig, message::MessagesConfig, receipt::ReceiptsConfig,
+    sequence::SequencesConfig, size,
 };
 use serde::{Deserialize, Serialize};
 
@@ -71,6 +72,8 @@ pub struct Config {
     pub applications: ApplicationsConfig,
     /// Messages.
     pub messages: MessagesConfig,
+    /// Receipts: who has read a message.
+    pub receipts: ReceiptsConfig,
     /// Sequences.
     pub sequences: SequencesConfig,
     /// Allocated ids.
@@ -109,6 +112,7 @@ impl Default for Config {
             presence: PresenceConfig::default(),
             applications: ApplicationsConfig::default(),
             messages: MessagesConfig::default(),
+            receipts: ReceiptsConfig::default(),
             sequences: SequencesConfig::default(),
             ids: IdsConfig::default(),
             secrets: SecretsConfig::default(),

@@ -21,7 +21,7 @@ use super::{
 };
 
 /// Number, name and commands, by number.
-const KNOWN: [(u32, &str, &str); 13] = [
+const KNOWN: [(u32, &str, &str); 14] = [
     (1, "users and groups", include_str!("../../../../migrations/mongodb/0001_users_and_groups.json")),
     (2, "node", include_str!("../../../../migrations/mongodb/0002_node.json")),
     (3, "leases", include_str!("../../../../migrations/mongodb/0003_leases.json")),
@@ -35,6 +35,7 @@ const KNOWN: [(u32, &str, &str); 13] = [
     (11, "dialogs", include_str!("../../../../migrations/mongodb/0011_dialogs.json")),
     (12, "erasures", include_str!("../../../../migrations/mongodb/0012_erasures.json")),
     (13, "sequences", include_str!("../../../../migrations/mongodb/0013_sequences.json")),
+    (15, "receipts", include_str!("../../../../migrations/mongodb/0015_receipts.json")),
 ];
 /// The migrations whose part is that of the store of relations.
 const OF_RELATIONS: [i64; 6] = [4, 5, 6, 7, 8, 10];

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 /// The files whose public structs are sections.
-const FILES: [&str; 14] = [
+const FILES: [&str; 15] = [
     include_str!("../../../../server/src/config/sections.rs"),
     include_str!("../../../../server/src/config/limits.rs"),
     include_str!("../../../../server/src/config/cluster.rs"),
@@ -13,6 +13,7 @@ const FILES: [&str; 14] = [
     include_str!("../../../../service/src/presence/config.rs"),
     include_str!("../../../../service/src/application/config.rs"),
     include_str!("../../../../service/src/message/config.rs"),
+    include_str!("../../../../service/src/receipt/config.rs"),
     include_str!("../../../../service/src/sequence/config.rs"),
     include_str!("../../../../server/src/config/cql.rs"),
     include_str!("../../../../server/src/config/http.rs"),

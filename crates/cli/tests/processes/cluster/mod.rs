@@ -16,6 +16,7 @@ mod nodes;
 mod older_node;
 mod presence;
 mod recalls;
+mod receipts;
 mod receive;
 mod redis;
 mod refused;

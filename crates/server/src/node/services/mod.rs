@@ -19,6 +19,7 @@ use kith_proto::{
     member::v1::member_service_server::MemberServiceServer,
     message::v1::message_service_server::MessageServiceServer,
     presence::v1::presence_service_server::PresenceServiceServer,
+    receipt::v1::receipt_service_server::ReceiptServiceServer,
     relation::v1::relation_service_server::RelationServiceServer,
     sequence::v1::sequence_service_server::SequenceServiceServer,
     user::v1::user_service_server::UserServiceServer,
@@ -36,6 +37,7 @@ use kith_service::{
         Resumption, documents,
     },
     presence::{Background, PresenceRpc},
+    receipt::{ReceiptNotifier, ReceiptRpc, Receipts},
     relation::{self, Blocks, Follows, RelationRpc, Upkeep},
     rpc::{
         answer_size::MESSAGE_BYTES_MAX,
@@ -100,6 +102,8 @@ pub struct Services {
     pub(crate) resumption: Resumption,
     /// What keeps streams of new messages going.
     pub receivers: Receivers,
+    /// What notifies senders that their messages were read.
+    pub receipts: ReceiptNotifier,
     /// What removes messages. Does nothing until it is started.
     pub message_upkeep: MessageUpkeep,
     /// What divides memory between the namespaces.
@@ -129,6 +133,7 @@ impl Services {
             observer.stop().await;
         }
         let written = self.mutations.drain(limit).await;
+        self.receipts.stop().await;
         self.receivers.stop().await;
         // What the last writes could not deliver is tried once more.
         self.repeats.stop().await;
@@ -277,7 +282,8 @@ async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> 
     let admin = AdminRpc::new(place, facts, mutations.clone(), vitals, config.limits.watchers, upkeep);
     let sequences = SequenceRpc::new(sequences::sequences(stores, config, cluster.as_deref()));
     let (messages, dialogs, receiving) = (talk.messages, talk.dialogs, talk.receiving);
-    let upper = Upper { applications, online, messages, dialogs, receiving, sequences, agreement };
+    let receipts = talk.receipts;
+    let upper = Upper { applications, online, messages, dialogs, receiving, receipts, sequences, agreement };
     let routes = routes(domains, upper, admin, page_tokens, config);
     Ok(Services {
         routes,
@@ -290,6 +296,7 @@ async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> 
         repeats: talk.repeats,
         resumption: talk.resumption,
         receivers: talk.receivers,
+        receipts: talk.receipt_notifier,
         message_upkeep: talk.upkeep,
         presence: background,
         lending: lending(tiers.node().clone()),
@@ -340,13 +347,14 @@ struct Upper {
     dialogs: Dialogs,
     sequences: SequenceRpc,
     receiving: Receiving,
+    receipts: Receipts,
     /// Of the nodes, without which messages are not available.
     agreement: SchemaAgreement,
 }
 
 fn routes(domains: Domains, upper: Upper, admin: AdminRpc, pages: PageTokens, config: &Config) -> Routes {
     let Domains { users, groups, members, follows, blocks } = domains;
-    let Upper { applications, online, messages, dialogs, receiving, sequences, agreement } = upper;
+    let Upper { applications, online, messages, dialogs, receiving, receipts, sequences, agreement } = upper;
     let limits = limits(config);
     let searches = NonZeroU32::new(config.limits.searches_per_minute).unwrap_or(NonZeroU32::MIN);
     let searches = SearchQuota::per_minute(searches);
@@ -355,6 +363,7 @@ fn routes(domains: Domains, upper: Upper, admin: AdminRpc, pages: PageTokens, co
     let relations = RelationRpc::new(follows, blocks, members.clone(), pages.clone(), limits);
     let members = MemberRpc::new(members, pages.clone(), limits);
     let dialogs = DialogRpc::new(dialogs, pages.clone(), limits);
+    let receipts = ReceiptRpc::new(receipts, pages.clone(), limits);
     let applications = ApplicationRpc::new(applications, pages, limits);
     let messages = MessageRpc::new(messages, dialogs, ReceiveRpc::new(receiving), limits, agreement);
     let bytes = config.limits.batch_message_bytes;
@@ -366,6 +375,7 @@ fn routes(domains: Domains, upper: Upper, admin: AdminRpc, pages: PageTokens, co
         .add_service(compressed!(PresenceServiceServer::new(online), bytes))
         .add_service(compressed!(ApplicationServiceServer::new(applications), bytes))
         .add_service(compressed!(MessageServiceServer::new(messages), bytes))
+        .add_service(compressed!(ReceiptServiceServer::new(receipts), bytes))
         .add_service(compressed!(SequenceServiceServer::new(sequences), config.limits.message_bytes))
         .add_service(compressed!(AdminServiceServer::new(admin), config.limits.message_bytes))
 }

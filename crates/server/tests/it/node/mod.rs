@@ -23,6 +23,7 @@ use kith_proto::{
     member::v1::member_service_client::MemberServiceClient,
     message::v1::message_service_client::MessageServiceClient,
     presence::v1::presence_service_client::PresenceServiceClient,
+    receipt::v1::receipt_service_client::ReceiptServiceClient,
     relation::v1::relation_service_client::RelationServiceClient,
     sequence::v1::sequence_service_client::SequenceServiceClient,
     user::v1::{self as users, user_service_client::UserServiceClient},
@@ -114,6 +115,10 @@ impl TestNode {
 
     pub fn messages(&self) -> MessageServiceClient<Channel> {
         MessageServiceClient::new(self.channel.clone())
+    }
+
+    pub fn receipts(&self) -> ReceiptServiceClient<Channel> {
+        ReceiptServiceClient::new(self.channel.clone())
     }
 
     pub fn sequences(&self) -> SequenceServiceClient<Channel> {
