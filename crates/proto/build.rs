@@ -13,6 +13,7 @@ const FILES: [&str; 13] = [
     "kith/presence/v1/presence.proto",
     "kith/application/v1/application.proto",
     "kith/message/v1/message.proto",
+    "kith/receipt/v1/receipt.proto",
     "kith/sequence/v1/sequence.proto",
     "kith/notice/v1/notice.proto",
     "kith/admin/v1/admin.proto",

@@ -6,7 +6,7 @@ use futures::StreamExt as _;
 use kith_proto::{
     group::v1::{
         BatchGetGroupsRequest, ExportGroupsRequest, Group, GroupType, ImportGroup, ImportGroupsRequest,
-        JoinPolicy, Visibility,
+        JoinPolicy, ReceiptVisibility, Visibility,
         group_result::Result::{Error as Failed, Group as Found, NotFound},
         group_service_client::GroupServiceClient,
     },
@@ -40,6 +40,7 @@ impl Kind for Groups {
             visibility: group.visibility().as_str_name(),
             join_policy: group.join_policy().as_str_name(),
             history_for_new_members: group.history_for_new_members,
+            receipts: Some(group.receipts()).filter(is_set).map(|set| set.as_str_name()),
             params: &group.params,
             creator_id: Some(group.creator_id).filter(|id| *id != 0).map(|id| id.to_string()),
             version: group.version.to_string(),
@@ -101,6 +102,8 @@ struct Line<'a> {
     join_policy: &'static str,
     #[serde(skip_serializing_if = "is_default")]
     history_for_new_members: bool,
+    #[serde(skip_serializing_if = "is_default")]
+    receipts: Option<&'static str>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     params: &'a BTreeMap<String, String>,
     #[serde(skip_serializing_if = "is_default")]
@@ -110,6 +113,10 @@ struct Line<'a> {
     create_time: Option<String>,
     #[serde(skip_serializing_if = "is_default")]
     update_time: Option<String>,
+}
+
+fn is_set(receipts: &ReceiptVisibility) -> bool {
+    *receipts != ReceiptVisibility::Unspecified
 }
 
 /// With what a node puts where nothing is given.
@@ -147,6 +154,7 @@ mod tests {
             visibility: Visibility::Public.into(),
             join_policy: JoinPolicy::Open.into(),
             history_for_new_members: true,
+            receipts: ReceiptVisibility::Members.into(),
             creator_id: 4,
             version: 2,
             ..Group::default()

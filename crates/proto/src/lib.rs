@@ -96,6 +96,13 @@ pub mod message {
     }
 }
 
+/// Who has read a message.
+pub mod receipt {
+    pub mod v1 {
+        tonic::include_proto!("kith.receipt.v1");
+    }
+}
+
 /// Numbers for logs that are kept elsewhere.
 pub mod sequence {
     pub mod v1 {

@@ -1,8 +1,9 @@
-//! What the services do: users, groups and their members, relations, messages, notices, sequences, applications and presence.
+//! What the services do: users, groups and their members, relations, messages, notices, receipts, sequences, applications and presence.
 //!
 //! From the bottom up: [`error`] and [`metric`]; [`rpc`], which is what calls have in common; [`write`](mod@write), which is
 //! what writes have in common; then a folder for each domain. [`user`] and [`conversation`] know no other domain, [`group`] knows
-//! both, [`relation`] knows users and groups, and [`dialog`], [`message`], [`application`] and [`presence`] know all of these. [`notice`] knows users, and [`sequence`] none. A domain does not
+//! both, [`relation`] knows users and groups, and [`dialog`], [`message`], [`application`] and [`presence`] know all of these. [`notice`]
+//! knows users, [`receipt`] knows messages, and [`sequence`] knows none. A domain does not
 //! call the domains above it: it notifies them, through listener traits that it owns.
 
 pub mod application;
@@ -16,6 +17,7 @@ pub mod message;
 pub mod metric;
 pub mod notice;
 pub mod presence;
+pub mod receipt;
 pub mod relation;
 pub mod rpc;
 pub mod schema_agreement;

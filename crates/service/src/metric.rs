@@ -5,7 +5,7 @@
 pub use kith_cache::{Metric, MetricKind};
 
 /// All of them; each is described and documented by being in here.
-pub const METRICS: [Metric; 55] = [
+pub const METRICS: [Metric; 57] = [
     SERVING,
     RPC_REQUESTS,
     RPC_SECONDS,
@@ -61,6 +61,8 @@ pub const METRICS: [Metric; 55] = [
     RECEIVE_CATCH_UPS,
     RECEIVE_LAG_SECONDS,
     SIGNALS,
+    RECEIPT_LOADS,
+    RECEIPT_NOTIFICATIONS,
 ];
 
 pub const SERVING: Metric = Metric::gauge(
@@ -313,7 +315,20 @@ pub const RECEIVE_LAG_SECONDS: Metric = Metric::histogram(
 pub const SIGNALS: Metric = Metric::counter(
     "kith_signals_total",
     &["kind"],
-    "Signals that this node published: that a user is `typing` or has `stopped`, and what a peer has `read`.",
+    "Signals that this node published: that a user is `typing` or has `stopped`, what a peer has `read`, and the \
+     `receipts` of a sender.",
+);
+
+pub const RECEIPT_LOADS: Metric = Metric::counter(
+    "kith_receipt_loads_total",
+    &["what"],
+    "Reads of the store for receipts, each of a whole conversation: all its `members`, the `changes` of its members, or `marks`.",
+);
+pub const RECEIPT_NOTIFICATIONS: Metric = Metric::counter(
+    "kith_receipt_notifications_total",
+    &["outcome"],
+    "Conversations of which this node notified the senders that messages were read: `sent`, `failed`, or `dropped` because too \
+     many waited.",
 );
 
 /// Exports a counter from zero on, for each of these values of its label: else it were absent until it counts.

@@ -4,8 +4,8 @@ use std::{collections::BTreeSet, sync::LazyLock};
 
 use async_trait::async_trait;
 use kith_store::{
-    Applied, Group, GroupId, GroupPatch, GroupStore, NewGroup, SecretOwner, StoreError, Stored, Timestamp,
-    UserId, Version, Write, group_search_keys,
+    Applied, Group, GroupId, GroupPatch, GroupStore, NewGroup, ReceiptVisibility, SecretOwner, StoreError,
+    Stored, Timestamp, UserId, Version, Write, group_search_keys,
 };
 use rusqlite::{Connection, params};
 
@@ -22,7 +22,7 @@ use crate::{
 macro_rules! columns {
     () => {
         "groups.id, version, deleted, name, tags, kind, visibility, join_policy, history, params, creator, \
-         created_ms, updated_ms"
+         created_ms, updated_ms, receipts"
     };
 }
 macro_rules! select {
@@ -48,8 +48,8 @@ pub(crate) const SCAN: &str = concat!(select!(), " WHERE id > ?1 AND deleted = 0
 pub(crate) const STATE: &str = "SELECT version, deleted FROM groups WHERE id = ?1";
 /// On conflict: a living record or a stub, which the new state takes the place of.
 const PUT: &str = "INSERT OR REPLACE INTO groups (id, version, deleted, name, tags, kind, visibility,
-        join_policy, history, params, creator, created_ms, updated_ms)
-    VALUES (?1, ?2, 0, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
+        join_policy, history, params, creator, created_ms, updated_ms, receipts)
+    VALUES (?1, ?2, 0, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
 /// Primary key.
 pub(crate) const DISMISS: &str = "UPDATE groups SET version = ?2, deleted = 1, name = '', tags = '[]',
     params = '{}', creator = NULL, created_ms = 0, updated_ms = ?3 WHERE id = ?1";
@@ -145,6 +145,7 @@ fn first_state(new: &NewGroup, version: Version, now: Timestamp) -> Group {
         visibility: new.visibility,
         join_policy: new.join_policy,
         history_for_new_members: new.history_for_new_members,
+        receipts: new.receipts,
         params: new.params.clone(),
         creator: new.creator,
         created: now,
@@ -181,6 +182,7 @@ fn patched(before: &Group, patch: &GroupPatch, now: Timestamp) -> Group {
         visibility: patch.visibility.unwrap_or(before.visibility),
         join_policy: patch.join_policy.unwrap_or(before.join_policy),
         history_for_new_members: patch.history_for_new_members.unwrap_or(before.history_for_new_members),
+        receipts: patch.receipts.unwrap_or(before.receipts),
         params,
         creator: before.creator,
         created: before.created,
@@ -214,7 +216,8 @@ fn put(connection: &Connection, group: &Group) -> Result<(), Failure> {
         params_text(&group.params)?,
         group.creator.map(UserId::get),
         group.created.0,
-        group.updated.0
+        group.updated.0,
+        ReceiptVisibility::number(group.receipts)
     ];
     connection.prepare_cached(PUT)?.execute(row)?;
     Ok(())

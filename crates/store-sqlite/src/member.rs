@@ -35,6 +35,9 @@ pub(crate) const LIST: &str = concat!(
     select!(),
     " INDEXED BY members_living WHERE live = 1 AND group_id = ?1 AND user_id > ?2 AND role >= ?3 ORDER BY user_id LIMIT ?4"
 );
+/// Primary key.
+pub(crate) const ALL: &str =
+    concat!(select!(), " WHERE group_id = ?1 AND user_id > ?2 ORDER BY user_id LIMIT ?3");
 /// Index `members_above`, then the primary key.
 pub(crate) const ABOVE: &str = concat!(
     select!(),
@@ -127,6 +130,18 @@ impl MemberStore for Sqlite {
             let found = rows(connection, sql, params![group.get(), after, least as u8, size(limit)])?;
             Ok(found.into_iter().map(|row| row.member).collect())
         };
+        self.readers.read(page).await
+    }
+
+    async fn group_rows(
+        &self,
+        group: GroupId,
+        after: Option<UserId>,
+        limit: usize,
+    ) -> Result<Vec<MemberRow>, StoreError> {
+        let after = after.map_or(0, UserId::get);
+        let page =
+            move |connection: &Connection| rows(connection, ALL, params![group.get(), after, size(limit)]);
         self.readers.read(page).await
     }
 

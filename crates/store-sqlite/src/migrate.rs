@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// Number, name and text, without gaps.
-const KNOWN: [(u32, &str, &str); 14] = [
+const KNOWN: [(u32, &str, &str); 15] = [
     (1, "users and groups", include_str!("../../../migrations/sqlite/0001_users_and_groups.sql")),
     (2, "node", include_str!("../../../migrations/sqlite/0002_node.sql")),
     (3, "leases", include_str!("../../../migrations/sqlite/0003_leases.sql")),
@@ -26,6 +26,7 @@ const KNOWN: [(u32, &str, &str); 14] = [
     (12, "erasures", include_str!("../../../migrations/sqlite/0012_erasures.sql")),
     (13, "sequences", include_str!("../../../migrations/sqlite/0013_sequences.sql")),
     (14, "notices", include_str!("../../../migrations/sqlite/0014_notices.sql")),
+    (15, "receipts", include_str!("../../../migrations/sqlite/0015_receipts.sql")),
 ];
 
 const TABLE: &str = "CREATE TABLE IF NOT EXISTS migrations (

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use kith_store::{
     Block, Edge, Follow, Gender, Group, GroupId, GroupType, JoinPolicy, Member, MemberKey, MemberRow, Params,
-    Permissions, Role, Roster, Seq, Stays, StoreError, Stored, Text, Timestamp, User, UserId, Version,
-    Visibility,
+    Permissions, ReceiptVisibility, Role, Roster, Seq, Stays, StoreError, Stored, Text, Timestamp, User,
+    UserId, Version, Visibility,
 };
 use rusqlite::{Row, Rows, types::ValueRef};
 
@@ -50,6 +50,7 @@ pub(crate) fn group_of(row: &Row<'_>) -> Result<Stored<Group>, Failure> {
         visibility: visibility(row.get(6)?)?,
         join_policy: join_policy(row.get(7)?)?,
         history_for_new_members: row.get(8)?,
+        receipts: ReceiptVisibility::of(row.get(13)?).ok_or_else(|| corrupt("groups.receipts"))?,
         params: params(row, 9)?,
         creator: creator.map_err(|_| corrupt("groups.creator"))?,
         created: Timestamp(row.get(11)?),

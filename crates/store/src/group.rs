@@ -34,6 +34,9 @@ pub struct Group {
     pub join_policy: JoinPolicy,
     /// Whether new members see what was said before.
     pub history_for_new_members: bool,
+    /// Which users may see who has read a message; `None`: as the node is configured.
+    #[serde(default)]
+    pub receipts: Option<ReceiptVisibility>,
     /// Further parameters.
     pub params: Params,
     /// Who made it; `None`: a service.
@@ -88,6 +91,43 @@ pub enum JoinPolicy {
     Code = 3,
     /// Whom a member invites.
     Invite = 4,
+}
+
+/// Which users may see who has read a message. The numbers are stored; 0 stands for none of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[repr(u8)]
+#[serde(rename_all = "snake_case")]
+pub enum ReceiptVisibility {
+    /// No user.
+    Off = 1,
+    /// The sender of the message.
+    #[default]
+    Sender = 2,
+    /// The members who are readers of the message, and its sender.
+    Members = 3,
+}
+
+impl ReceiptVisibility {
+    /// What this number stands for, which is 0 for `None`. `None`: nothing.
+    #[must_use]
+    pub const fn of(number: i64) -> Option<Option<Self>> {
+        match number {
+            0 => Some(None),
+            1 => Some(Some(Self::Off)),
+            2 => Some(Some(Self::Sender)),
+            3 => Some(Some(Self::Members)),
+            _ => None,
+        }
+    }
+
+    /// The number that is stored.
+    #[must_use]
+    pub const fn number(of: Option<Self>) -> u8 {
+        match of {
+            None => 0,
+            Some(set) => set as u8,
+        }
+    }
 }
 
 /// Name and tags of a group, checked.
@@ -197,6 +237,8 @@ pub struct NewGroup {
     pub join_policy: JoinPolicy,
     /// Whether new members see what was said before.
     pub history_for_new_members: bool,
+    /// Which users may see who has read a message; `None`: as the node is configured.
+    pub receipts: Option<ReceiptVisibility>,
     /// Further parameters.
     pub params: Params,
     /// Who makes it; `None`: a service.
@@ -220,6 +262,8 @@ pub struct GroupPatch {
     pub join_policy: Option<JoinPolicy>,
     /// Whether new members see what was said before.
     pub history_for_new_members: Option<bool>,
+    /// Which users may see who has read a message; `Some(None)`: as the node is configured.
+    pub receipts: Option<Option<ReceiptVisibility>>,
     /// A change of parameters.
     pub params: ParamsPatch,
     /// In the form that is stored.
@@ -398,6 +442,7 @@ mod tests {
             visibility: Visibility::Public,
             join_policy: JoinPolicy::Open,
             history_for_new_members: false,
+            receipts: None,
             params: Params::default(),
             creator: None,
             created: Timestamp(0),

@@ -31,6 +31,7 @@ mod name;
 mod node;
 mod notice;
 mod params;
+mod receipt;
 mod relation_log;
 mod room;
 mod secret;
@@ -72,7 +73,8 @@ pub use follow::{
     Edge, Follow, FollowCounts, FollowList, FollowStore, IMPORT_FOLLOWS_MAX, ImportedFollow, Place,
 };
 pub use group::{
-    Group, GroupPatch, GroupStore, GroupType, GroupWords, JoinPolicy, NewGroup, Visibility, group_search_keys,
+    Group, GroupPatch, GroupStore, GroupType, GroupWords, JoinPolicy, NewGroup, ReceiptVisibility,
+    Visibility, group_search_keys,
 };
 pub use id::{GroupId, IdBlock, IdKind, RelationEventId, UserId};
 pub use invalid::Invalid;
@@ -100,6 +102,9 @@ pub use notice::{
     ReaderOrdinal, SLOTS_AT_ONCE, ScannedReader, Slot, pack_entries, unpack_entries,
 };
 pub use params::{PARAMS_BYTES_MAX, PARAMS_MAX, Params, ParamsPatch};
+pub use receipt::{
+    OrdinalLists, Presence, Receipt, ReceiptCounts, ReceiptState, Seat, SentMessage, SmallestReceipt,
+};
 pub use relation_log::{RelationDeed, RelationEvent, RelationLog};
 pub use room::Room;
 pub use secret::{SecretChange, SecretOwner, SecretStore, StoredSecret};

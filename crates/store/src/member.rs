@@ -360,6 +360,18 @@ pub trait MemberStore: Send + Sync + fmt::Debug + 'static {
         limit: usize,
     ) -> Result<Vec<Member>, StoreError>;
 
+    /// Reads what is stored of all who are in a group or were, by rising user id above `after`, at most `limit`: fewer only at
+    /// the end. Sees every change that was acknowledged before it began. Costs the same at any depth.
+    ///
+    /// # Errors
+    /// When the store cannot answer.
+    async fn group_rows(
+        &self,
+        group: GroupId,
+        after: Option<UserId>,
+        limit: usize,
+    ) -> Result<Vec<MemberRow>, StoreError>;
+
     /// Reads which groups a user is in, by rising id above `after`, at most `limit`: fewer only at the end.
     ///
     /// # Errors

@@ -5,7 +5,10 @@
 mod browser;
 mod demo;
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::PathBuf,
+    time::{Duration, Instant},
+};
 
 use browser::{Browser, Window};
 use demo::Demo;
@@ -67,6 +70,37 @@ async fn two_windows_talk_also_while_the_node_is_killed() {
         Vec::<Value>::new(),
         "of the console, also those of the policy of the page"
     );
+}
+
+/// A group of the demo of which the users 1 and 2 are members.
+const GROUP: &str = "g12";
+
+#[tokio::test]
+async fn receipt_is_shown_2_s_after_the_message_is_seen() {
+    let demo = Demo::start();
+    let mut browser = Browser::start().await;
+    let ann = browser.open(&format!("{}?user=1", demo.url)).await;
+    let bea = browser.open(&format!("{}?user=2", demo.url)).await;
+    for window in [&ann, &bea] {
+        browser.until(window, "document.getElementById('state').dataset.state === 'live'").await;
+    }
+    let open = format!("document.querySelector('[data-key=\"{GROUP}\"]').click()");
+    browser.run(&ann, &open).await;
+    say(&mut browser, &ann, "Who is coming?").await;
+    see(&mut browser, &ann, "Who is coming?").await;
+    browser.run(&bea, &open).await;
+    see(&mut browser, &bea, "Who is coming?").await;
+    let seen = Instant::now();
+    let receipt = "[...document.querySelectorAll('#messages li.mine')].at(-1)?.querySelector('.receipt')";
+    browser.until(&ann, &format!("/^Read by [1-9]/.test({receipt}?.textContent || '')")).await;
+    assert!(seen.elapsed() < Duration::from_secs(2), "{:?}", seen.elapsed());
+    browser.run(&ann, &format!("{receipt}.click()")).await;
+    let name = "document.querySelector('#me-name').textContent";
+    let name = browser.run(&bea, name).await;
+    let readers = "[...document.querySelectorAll('#messages li.mine')].at(-1).querySelector('.readers')?.textContent || ''";
+    browser.until(&ann, &format!("({readers}).includes({name})")).await;
+    image(&mut browser, &ann, "demo-receipt").await;
+    assert_eq!(browser.problems(), Vec::<Value>::new());
 }
 
 async fn say(browser: &mut Browser, window: &Window, text: &str) {

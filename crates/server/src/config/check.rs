@@ -34,6 +34,7 @@ pub(super) fn complete(config: &mut Config) -> Result<(), InvalidValue> {
     config.applications.check()?;
     config.messages.check()?;
     config.notices.check()?;
+    config.receipts.check()?;
     config.sequences.check()?;
     super::cql::check(config)?;
     store(config)?;

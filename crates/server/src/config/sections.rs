@@ -8,7 +8,7 @@ use std::{
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use kith_service::{
-    application::ApplicationsConfig, message::MessagesConfig, notice::NoticesConfig,
+    application::ApplicationsConfig, message::MessagesConfig, notice::NoticesConfig, receipt::ReceiptsConfig,
     sequence::SequencesConfig, size,
 };
 use serde::{Deserialize, Serialize};
@@ -74,6 +74,8 @@ pub struct Config {
     pub messages: MessagesConfig,
     /// Notices.
     pub notices: NoticesConfig,
+    /// Receipts: who has read a message.
+    pub receipts: ReceiptsConfig,
     /// Sequences.
     pub sequences: SequencesConfig,
     /// Allocated ids.
@@ -113,6 +115,7 @@ impl Default for Config {
             applications: ApplicationsConfig::default(),
             messages: MessagesConfig::default(),
             notices: NoticesConfig::default(),
+            receipts: ReceiptsConfig::default(),
             sequences: SequencesConfig::default(),
             ids: IdsConfig::default(),
             secrets: SecretsConfig::default(),

@@ -75,6 +75,7 @@ struct World {
     _presence: kith_service::presence::Background,
     _repeats: kith_service::message::Repeats,
     _receivers: kith_service::message::Receivers,
+    _receipts: kith_service::receipt::ReceiptNotifier,
     _store: SqliteHandle,
 }
 
@@ -134,6 +135,7 @@ impl Sandboxes {
         services.presence.start();
         services.repeats.start();
         services.receivers.start();
+        services.receipts.start();
         Ok(World {
             routes: services.routes,
             _cleanup: services.cleanup,
@@ -143,6 +145,7 @@ impl Sandboxes {
             _presence: services.presence,
             _repeats: services.repeats,
             _receivers: services.receivers,
+            _receipts: services.receipts,
             _store: store,
         })
     }

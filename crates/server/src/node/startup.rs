@@ -282,6 +282,7 @@ impl BringUp {
         services.repeats.start();
         services.resumption.start();
         services.receivers.start();
+        services.receipts.start();
         self.services.get_or_init(|| services);
         self.health.set(State::Serving);
         tracing::info!("kith serves");

@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// By service. A name is that of one method alone; what is not here is for services, for batches or for streams.
-const CALLS: [(&str, &[&str]); 6] = [
+const CALLS: [(&str, &[&str]); 7] = [
     (
         "kith.message.v1.MessageService",
         &[
@@ -36,6 +36,10 @@ const CALLS: [(&str, &[&str]); 6] = [
             "RecallMessage",
             "EditMessage",
         ],
+    ),
+    (
+        "kith.receipt.v1.ReceiptService",
+        &["GetReceipt", "BatchGetReceipts", "ListReaders", "ListUnread", "ListLeft", "ListOrdinals"],
     ),
     (
         "kith.relation.v1.RelationService",

@@ -291,6 +291,13 @@ fn bounds_of_messages() -> BTreeMap<&'static str, Bound> {
         ("CountUnread", Records(2000, 60)),
         ("GetReadSeqs", Bytes),
         ("ImportMessages", Records(500, ERROR)),
+        // Of receipts. Bits and lists of ordinals are bounded by the ordinals that one call computes.
+        ("GetReceipt", Bytes),
+        ("BatchGetReceipts", Bytes),
+        ("ListReaders", Records(1000, NUMBERS)),
+        ("ListUnread", Records(1000, NUMBERS)),
+        ("ListLeft", Records(1000, NUMBERS)),
+        ("ListOrdinals", Records(1000, NUMBERS)),
         // Of sequences. A range is two numbers, and has at least one number.
         ("ReserveSeqs", Records(1000, NUMBERS)),
         // Of notices. One record of at most 64 KiB of body and 64 KiB of parameters.

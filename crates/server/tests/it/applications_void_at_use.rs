@@ -106,6 +106,7 @@ async fn replace_group(stores: &Stores, id: i64, owner: i64) {
         visibility: Visibility::Public,
         join_policy: JoinPolicy::Approval,
         history_for_new_members: false,
+        receipts: None,
         params: Params::default(),
         creator: Some(user(owner)),
         secrets: SecretChange::new(),

@@ -43,6 +43,7 @@ fn steady(config: &mut Config) {
     config.presence.gateway_ttl = Duration::from_secs(3600);
     config.presence.session_ttl = Duration::from_secs(3600);
     config.limits.deadline_default = Duration::from_secs(10);
+    config.receipts.memory = Duration::ZERO;
     // So large that none is fetched in the background.
     (config.sequences.block, config.sequences.block_max) = (1_000_000, 1_000_000);
 }

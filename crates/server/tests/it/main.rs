@@ -38,6 +38,8 @@ mod plain_chat;
 mod policy;
 mod ranges_of_members;
 mod reasons;
+mod receipting;
+mod receipts_large;
 mod receiving;
 mod relating;
 mod reused_ids_restarted;

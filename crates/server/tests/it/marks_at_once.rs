@@ -17,7 +17,12 @@ use kith_proto::{
     group::v1::{self as groups, group_service_client::GroupServiceClient},
     member::v1::{AddMembersRequest, member_service_client::MemberServiceClient},
     message::v1::{
-        SendMessageRequest, message_service_client::MessageServiceClient, send_message_request::To,
+        BatchSendRequest, GetConversationRequest, SendMessageRequest,
+        message_service_client::MessageServiceClient, send_message_request::To,
+    },
+    receipt::v1::{
+        BatchGetReceiptsRequest, receipt_result::Result as Found,
+        receipt_service_client::ReceiptServiceClient,
     },
     user::v1::{self as users, user_service_client::UserServiceClient},
 };
@@ -34,16 +39,18 @@ use crate::{node::principal, talking::to_mark};
 
 const READERS: usize = 500;
 
-/// Dialogs of another store, with the number of commands that wrote marks.
+/// Dialogs of another store, with the number of commands that wrote marks, and of those that read dialogs.
 #[derive(Debug)]
 struct Counted {
     store: Arc<dyn DialogStore>,
     commands: AtomicUsize,
+    reads: AtomicUsize,
 }
 
 #[async_trait]
 impl DialogStore for Counted {
     async fn dialogs(&self, keys: &[DialogKey]) -> Result<Vec<Dialog>, StoreError> {
+        self.reads.fetch_add(1, Ordering::Relaxed);
         self.store.dialogs(keys).await
     }
 
@@ -99,7 +106,7 @@ impl DialogStore for Counted {
 }
 
 /// A group with this many members besides its owner; the owner first.
-async fn group(edge: &Edge) -> (i64, Vec<i64>) {
+async fn group(edge: &Edge, readers: usize) -> (i64, Vec<i64>) {
     let create = |number| {
         let mut client = UserServiceClient::new(edge.clone());
         async move {
@@ -108,7 +115,7 @@ async fn group(edge: &Edge) -> (i64, Vec<i64>) {
             client.create_user(request).await.unwrap().into_inner().user.unwrap().user_id
         }
     };
-    let ids = join_all((0..=READERS).map(create)).await;
+    let ids = join_all((0..=readers).map(create)).await;
     let group = groups::Group { name: "All".into(), creator_id: ids[0], ..Default::default() };
     let request = groups::CreateGroupRequest { group: Some(group), ..Default::default() };
     let made = GroupServiceClient::new(edge.clone()).create_group(request).await.unwrap().into_inner();
@@ -120,18 +127,66 @@ async fn group(edge: &Edge) -> (i64, Vec<i64>) {
     (group_id, ids)
 }
 
-#[tokio::test]
-async fn marks_of_500_readers_are_few_commands() {
+/// A node over counted dialogs.
+async fn started(file: &kith_store_sqlite::SqliteHandle) -> (Arc<Counted>, Edge) {
     let mut config = Config::default();
     config.limits.write_answer = Duration::from_secs(8);
-    let file = kith_store_sqlite::open_in_memory().await.unwrap();
     let mut stores = file.stores();
-    let dialogs = Arc::new(Counted { store: Arc::clone(&stores.dialogs), commands: AtomicUsize::default() });
+    let (commands, reads) = (AtomicUsize::default(), AtomicUsize::default());
+    let dialogs = Arc::new(Counted { store: Arc::clone(&stores.dialogs), commands, reads });
     stores.dialogs = Arc::<Counted>::clone(&dialogs);
     let edge = Edge::new(Routes::default(), &config.limits);
     let vitals = Vitals::new(Reporter::new(), edge.load(), &stores);
     edge.open(services::services(&stores, &config, vitals).await.unwrap().routes);
-    let (group_id, ids) = group(&edge).await;
+    (dialogs, edge)
+}
+
+#[tokio::test]
+async fn opening_500_unread_is_one_update() {
+    let file = kith_store_sqlite::open_in_memory().await.unwrap();
+    let (dialogs, edge) = started(&file).await;
+    let (group_id, ids) = group(&edge, 200).await;
+    let id = format!("g{group_id}");
+    let mut messages = MessageServiceClient::new(edge.clone());
+    let message =
+        SendMessageRequest { to: Some(To::GroupId(group_id)), body: "hi".into(), ..Default::default() };
+    let mut last = 0;
+    for _ in 0..5 {
+        let request = BatchSendRequest { messages: vec![message.clone(); 100] };
+        messages.batch_send(request).await.unwrap();
+        last += 100;
+    }
+    let shown = GetConversationRequest { conversation_id: id.clone(), ..Default::default() };
+    let shown = messages.get_conversation(principal(ids[7], shown)).await.unwrap().into_inner();
+    let end = shown.conversation.unwrap().max_seq;
+    assert!(end >= last);
+
+    let before = (dialogs.commands.load(Ordering::Relaxed), dialogs.reads.load(Ordering::Relaxed));
+    messages.mark_read(principal(ids[7], to_mark(&id, end))).await.unwrap();
+    let after = (dialogs.commands.load(Ordering::Relaxed), dialogs.reads.load(Ordering::Relaxed));
+    assert_eq!((after.0 - before.0, after.1 - before.1), (1, 0), "one update, and the dialog is in memory");
+
+    for seqs in (end - last + 1..=end).collect::<Vec<_>>().chunks(100) {
+        let request = BatchGetReceiptsRequest {
+            conversation_id: id.clone(),
+            seqs: seqs.to_vec(),
+            ..Default::default()
+        };
+        let answer = ReceiptServiceClient::new(edge.clone()).batch_get_receipts(request).await.unwrap();
+        for result in answer.into_inner().results {
+            let Some(Found::Receipt(receipt)) = result.result else { panic!("{result:?}") };
+            assert_eq!((receipt.read, receipt.unread), (1, 200), "{}", receipt.seq);
+        }
+    }
+    let read = dialogs.reads.load(Ordering::Relaxed) - after.1;
+    assert!(read <= 5, "{read} reads for 500 receipts");
+}
+
+#[tokio::test]
+async fn marks_of_500_readers_are_few_commands() {
+    let file = kith_store_sqlite::open_in_memory().await.unwrap();
+    let (dialogs, edge) = started(&file).await;
+    let (group_id, ids) = group(&edge, READERS).await;
     let message =
         SendMessageRequest { to: Some(To::GroupId(group_id)), body: "hi".into(), ..Default::default() };
     let sent = MessageServiceClient::new(edge.clone()).send_message(message).await.unwrap().into_inner().seq;

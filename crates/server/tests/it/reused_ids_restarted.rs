@@ -283,6 +283,7 @@ async fn founded(stores: &Stores) -> i64 {
         visibility: Visibility::Public,
         join_policy: JoinPolicy::Open,
         history_for_new_members: false,
+        receipts: None,
         params: Params::default(),
         creator: Some(creator),
         secrets: SecretChange::new(),

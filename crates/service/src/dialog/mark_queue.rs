@@ -13,7 +13,8 @@ use kith_store::{
 use tokio::sync::oneshot;
 
 use super::{
-    DialogRecords,
+    DialogRecords, MarkListener,
+    mark_listener::seen_by_others,
     records::store_error,
     waiting_marks::{Marked, Waiter, WaitingMarks},
 };
@@ -34,6 +35,7 @@ pub(crate) struct MarkQueue {
     messages: Arc<dyn MessageStore>,
     members: Members,
     waiting: Arc<WaitingMarks>,
+    marked: Arc<dyn MarkListener>,
 }
 
 /// What a step knows before it writes.
@@ -44,10 +46,16 @@ struct Known {
 }
 
 impl MarkQueue {
-    pub(crate) fn new(context: DomainContext<'_>, records: DialogRecords, members: Members) -> Self {
+    /// `marked` is notified of what is read.
+    pub(crate) fn new(
+        context: DomainContext<'_>,
+        records: DialogRecords,
+        members: Members,
+        marked: Arc<dyn MarkListener>,
+    ) -> Self {
         drop(metrics::histogram!(DIALOG_MARKS_SIZE.name));
         let messages = Arc::clone(&context.stores.messages);
-        Self { records, messages, members, waiting: Arc::default() }
+        Self { records, messages, members, waiting: Arc::default(), marked }
     }
 
     /// Makes a mark, together with others that wait. Returns when it is durable. Once it is queued it is made, also if this future
@@ -112,6 +120,9 @@ impl MarkQueue {
             let (key, end) = (waiter.wish.key, known.end(&waiter.wish));
             let dialog = known.dialogs.entry(key).or_insert_with(|| Arc::new(Dialog::absent(key)));
             let made = made.clone().map_err(store_error).map(|()| {
+                if let Some(seqs) = seen_by_others(dialog, mark, waiter.wish.exists) {
+                    self.marked.marked(key.conversation, seqs);
+                }
                 if let Ok(Some(marked)) = dialog.marked(mark, Timestamp::now()) {
                     *dialog = Arc::new(marked);
                 }

@@ -11,12 +11,14 @@ mod cleanup;
 mod codec;
 mod feed;
 mod loader;
+mod mark_listener;
 mod mark_queue;
 mod records;
 mod waiting_marks;
 
 pub use cleanup::DialogCleanup;
 pub use feed::feed_mappings;
+pub use mark_listener::MarkListener;
 pub(crate) use mark_queue::{MarkQueue, MarkWish, out_of_range};
 pub use records::DialogRecords;
 

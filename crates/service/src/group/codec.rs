@@ -1,5 +1,7 @@
 use kith_cache::remote::Codec;
-use kith_store::{Group, GroupId, GroupType, JoinPolicy, Timestamp, UserId, Version, Visibility};
+use kith_store::{
+    Group, GroupId, GroupType, JoinPolicy, ReceiptVisibility, Timestamp, UserId, Version, Visibility,
+};
 use prost::Message;
 
 use crate::write::record_codec::{Param, packed_params};
@@ -38,13 +40,16 @@ struct PackedGroup {
     created: i64,
     #[prost(sint64, tag = "12")]
     updated: i64,
+    /// 0: as the node is configured.
+    #[prost(uint32, tag = "13")]
+    receipts: u32,
     /// Written last: bytes that were cut off lack it.
     #[prost(bool, tag = "15")]
     whole: bool,
 }
 
-/// Form of the bytes; nodes of another one miss.
-const SCHEMA: u16 = 1;
+/// Form of the bytes; nodes of another one miss. 2: with who may see receipts, which a node that does not know it would drop.
+const SCHEMA: u16 = 2;
 
 impl Codec<Group> for GroupCodec {
     fn schema(&self) -> u16 {
@@ -65,6 +70,7 @@ impl Codec<Group> for GroupCodec {
             creator: group.creator.map_or(0, UserId::get),
             created: group.created.0,
             updated: group.updated.0,
+            receipts: u32::from(ReceiptVisibility::number(group.receipts)),
             whole: true,
         }
         .encode_to_vec()
@@ -85,6 +91,7 @@ impl Codec<Group> for GroupCodec {
             visibility: *VISIBILITIES.iter().find(|one| u32::from(**one as u8) == packed.visibility)?,
             join_policy: *JOIN_POLICIES.iter().find(|one| u32::from(**one as u8) == packed.join_policy)?,
             history_for_new_members: packed.history_for_new_members,
+            receipts: ReceiptVisibility::of(i64::from(packed.receipts))?,
             params: packed.params.into_iter().map(Param::into_pair).collect(),
             creator,
             created: Timestamp(packed.created),
@@ -110,8 +117,10 @@ mod tests {
         let enums = (select(&KINDS[..]), select(&VISIBILITIES[..]), select(&JOIN_POLICIES[..]));
         let texts = (text(), prop::collection::vec(text(), 0..4));
         let creator = prop::option::of(1..=i64::MAX);
-        (numbers, enums, texts, any::<bool>(), params(), creator).prop_map(
-            |(numbers, (kind, visibility, join_policy), (name, tags), history, params, creator)| Group {
+        let receipts = (0..4_i64).prop_map(|number| ReceiptVisibility::of(number).unwrap());
+        let flags = (any::<bool>(), receipts);
+        (numbers, enums, texts, flags, params(), creator).prop_map(
+            |(numbers, (kind, visibility, join_policy), (name, tags), flags, params, creator)| Group {
                 id: GroupId::new(numbers.0).unwrap(),
                 version: Version::new(numbers.1).unwrap(),
                 name,
@@ -119,7 +128,8 @@ mod tests {
                 kind,
                 visibility,
                 join_policy,
-                history_for_new_members: history,
+                history_for_new_members: flags.0,
+                receipts: flags.1,
                 params,
                 creator: creator.map(|number| UserId::new(number).unwrap()),
                 created: Timestamp(numbers.2),
@@ -162,6 +172,7 @@ mod tests {
             PackedGroup { kind: 3, ..fine.clone() },
             PackedGroup { visibility: 0, ..fine.clone() },
             PackedGroup { join_policy: 5, ..fine.clone() },
+            PackedGroup { receipts: 4, ..fine.clone() },
             PackedGroup { creator: -1, ..fine },
         ] {
             assert_eq!(GroupCodec.decode(&wrong.encode_to_vec()), None, "{wrong:?}");

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use kith_proto::group::v1 as wire;
 use kith_store::{
     Group, GroupId, GroupPatch, GroupType, GroupWords, Invalid, JoinPolicy, NewGroup, Params, ParamsPatch,
-    SecretChange, Text, UserId, Visibility,
+    ReceiptVisibility, SecretChange, Text, UserId, Visibility,
 };
 
 use super::GroupKeyword;
@@ -23,8 +23,8 @@ use crate::{
 /// Parameter that callers may not use: the invite code is the secret of this name.
 pub(super) const RESERVED_PARAM: &str = "code";
 /// What `*` stands for.
-const ALL_FIELDS: [&str; 7] =
-    ["name", "tags", "type", "visibility", "join_policy", "history_for_new_members", "params"];
+const ALL_FIELDS: [&str; 8] =
+    ["name", "tags", "type", "visibility", "join_policy", "history_for_new_members", "receipts", "params"];
 
 /// A group to be created, checked, before it has an id and an invite code.
 #[derive(Clone, Debug)]
@@ -36,6 +36,7 @@ pub(super) struct GroupDraft {
     pub(super) visibility: Visibility,
     pub(super) join_policy: JoinPolicy,
     history_for_new_members: bool,
+    receipts: Option<ReceiptVisibility>,
     params: Params,
     creator: Option<UserId>,
 }
@@ -51,6 +52,7 @@ impl GroupDraft {
             visibility: visibility(group.visibility)?.unwrap_or(Visibility::Private),
             join_policy: join_policy(group.join_policy)?.unwrap_or(JoinPolicy::Approval),
             history_for_new_members: group.history_for_new_members,
+            receipts: receipts(group.receipts)?,
             params: group_params(group)?,
             creator: creator(group.creator_id, principal)?,
         })
@@ -59,7 +61,16 @@ impl GroupDraft {
     /// The group to be stored.
     pub(super) fn with(self, id: GroupId, secrets: SecretChange) -> NewGroup {
         let Self {
-            name, tags, kind, visibility, join_policy, history_for_new_members, params, creator, ..
+            name,
+            tags,
+            kind,
+            visibility,
+            join_policy,
+            history_for_new_members,
+            receipts,
+            params,
+            creator,
+            ..
         } = self;
         NewGroup {
             id,
@@ -69,6 +80,7 @@ impl GroupDraft {
             visibility,
             join_policy,
             history_for_new_members,
+            receipts,
             params,
             creator,
             secrets,
@@ -94,6 +106,7 @@ pub(super) fn to_wire(group: &Group, secret_names: &BTreeSet<String>) -> wire::G
         version: group.version.get(),
         create_time: Some(wire_time(group.created)),
         update_time: Some(wire_time(group.updated)),
+        receipts: i32::from(ReceiptVisibility::number(group.receipts)),
     }
 }
 
@@ -149,6 +162,7 @@ fn take_field(patch: &mut GroupPatch, group: &wire::Group, field: &str) -> Resul
             patch.join_policy = Some(join_policy(group.join_policy)?.ok_or_else(|| missing("join_policy"))?)
         }
         "history_for_new_members" => patch.history_for_new_members = Some(group.history_for_new_members),
+        "receipts" => patch.receipts = Some(receipts(group.receipts)?),
         "params" => {
             patch.params = ParamsPatch { replace: true, set: group_params(group)?, unset: BTreeSet::new() };
         }
@@ -216,6 +230,11 @@ fn join_policy(number: i32) -> Result<Option<JoinPolicy>, Error> {
         Ok(wire::JoinPolicy::Invite) => Ok(Some(JoinPolicy::Invite)),
         Err(_) => Err(unknown_value("join_policy")),
     }
+}
+
+/// Unspecified is a value, too: as the node is configured.
+fn receipts(number: i32) -> Result<Option<ReceiptVisibility>, Error> {
+    ReceiptVisibility::of(i64::from(number)).ok_or_else(|| unknown_value("receipts"))
 }
 
 fn unknown_value(field: &'static str) -> Error {

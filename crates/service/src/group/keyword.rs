@@ -59,6 +59,7 @@ mod tests {
             visibility: Visibility::Public,
             join_policy: JoinPolicy::Open,
             history_for_new_members: false,
+            receipts: None,
             params: Params::default(),
             creator: None,
             created: Timestamp(0),

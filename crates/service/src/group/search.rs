@@ -239,6 +239,7 @@ mod tests {
             visibility: Visibility::Public,
             join_policy: kith_store::JoinPolicy::Open,
             history_for_new_members: false,
+            receipts: None,
             params: kith_store::Params::default(),
             creator: None,
             created: kith_store::Timestamp(0),

@@ -46,6 +46,7 @@ mod rpc;
 #[cfg(test)]
 mod sample;
 mod sending;
+mod sent_messages;
 mod service;
 mod unseen;
 mod upkeep;
@@ -65,5 +66,6 @@ pub use queue::AppendQueue;
 use range::{Bounds, Range, no_conversation, store_error};
 pub use receive::{ReceiveRpc, Receivers, Receiving};
 pub use rpc::MessageRpc;
+pub(crate) use sent_messages::SentMessages;
 pub use service::{Correspondents, Messages, Records};
 pub use upkeep::MessageUpkeep;

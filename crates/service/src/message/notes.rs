@@ -3,7 +3,7 @@
 
 use async_trait::async_trait;
 use kith_delivery::Note;
-use kith_store::{DialogKey, Edge, Seq, UserId};
+use kith_store::{ConversationId, DialogKey, Edge, Receipt, Seq, UserId};
 
 use super::{Inboxes, receive};
 use crate::{
@@ -33,6 +33,12 @@ impl Notes {
     pub(super) fn peer_read(&self, key: DialogKey, peer: UserId, read_seq: Seq) {
         metrics::counter!(SIGNALS.name, "kind" => "read").increment(1);
         self.0.signal(vec![key.user], receive::read_to_bytes(key.conversation, peer, read_seq));
+    }
+
+    /// So many have read these messages of a user.
+    pub(crate) fn receipts(&self, sender: UserId, conversation: ConversationId, receipts: &[Receipt]) {
+        metrics::counter!(SIGNALS.name, "kind" => "receipts").increment(1);
+        self.0.signal(vec![sender], receive::receipts_to_bytes(conversation, sender, receipts));
     }
 
     fn of(event: &MembershipEvent) -> Option<(Vec<UserId>, Note)> {

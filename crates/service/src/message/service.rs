@@ -5,7 +5,7 @@ use std::{ops::Deref, sync::Arc};
 use super::{MessagesConfig, erasing::ErasureStart, logs::Logs, queue::AppendQueue, sending};
 use crate::{
     conversation::ConversationRecords,
-    dialog::{DialogRecords, MarkQueue},
+    dialog::{DialogRecords, MarkListener, MarkQueue},
     domain_context::DomainContext,
     group::members::Members,
     relation::{Blocks, Follows},
@@ -62,13 +62,14 @@ impl Deref for Messages {
 }
 
 impl Messages {
-    /// Over the logs to which `queue` appends.
+    /// Over the logs to which `queue` appends. `marked` is notified of read marks.
     #[must_use]
     pub fn new(
         context: DomainContext<'_>,
         queue: AppendQueue,
         correspondents: Correspondents,
         Records { conversations, dialogs }: Records,
+        marked: Arc<dyn MarkListener>,
         config: MessagesConfig,
     ) -> Self {
         let mutations = context.mutations;
@@ -77,7 +78,7 @@ impl Messages {
             logs: queue.logs.clone(),
             queue,
             erasures: ErasureStart::new(context),
-            marks: MarkQueue::new(context, dialogs.clone(), correspondents.members.clone()),
+            marks: MarkQueue::new(context, dialogs.clone(), correspondents.members.clone(), marked),
             conversations,
             dialogs,
             mutations: mutations.clone(),

@@ -113,6 +113,15 @@ impl MemberStore for NoRelations {
         absent()
     }
 
+    async fn group_rows(
+        &self,
+        _: GroupId,
+        _: Option<UserId>,
+        _: usize,
+    ) -> Result<Vec<MemberRow>, StoreError> {
+        absent()
+    }
+
     async fn memberships(&self, _: UserId, _: Option<GroupId>, _: usize) -> Result<Vec<GroupId>, StoreError> {
         absent()
     }

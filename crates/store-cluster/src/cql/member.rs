@@ -77,6 +77,16 @@ impl MemberStore for Cql {
         Ok(rows.into_iter().map(|row| row.member).collect())
     }
 
+    async fn group_rows(
+        &self,
+        group: GroupId,
+        after: Option<UserId>,
+        limit: usize,
+    ) -> Result<Vec<MemberRow>, StoreError> {
+        let _entered = self.enter()?;
+        self.list_rows(group, after, limit).await
+    }
+
     async fn memberships(
         &self,
         user: UserId,

@@ -22,6 +22,10 @@ const LIST: Statement = Statement::read(
     "SELECT member, live, changed, role, ordinal, remark, muted_until, joined, named FROM %k.members \
      WHERE grp = ? AND kind = 0 AND place = 0 AND member > ? AND live = 1 LIMIT ? ALLOW FILTERING",
 );
+const ALL: Statement = Statement::read(
+    "SELECT member, live, changed, role, ordinal, remark, muted_until, joined, named FROM %k.members \
+     WHERE grp = ? AND kind = 0 AND place = 0 AND member > ? LIMIT ?",
+);
 const ABOVE: Statement = Statement::read(
     "SELECT member, live, changed, role, ordinal, remark, muted_until, joined, named FROM %k.members \
      WHERE grp = ? AND kind = 1 AND place = 0 AND member > ? AND live = 1 AND role >= ? LIMIT ? ALLOW FILTERING",
@@ -76,6 +80,21 @@ impl Cql {
         } else {
             self.records(&ABOVE, values![group.get(), after, number(least), limit]).await?
         };
+        rows.iter().map(|row| member_row(group, row)).collect()
+    }
+
+    /// Some of who is in a group or was, by rising id.
+    pub(super) async fn list_rows(
+        &self,
+        group: GroupId,
+        after: Option<UserId>,
+        limit: usize,
+    ) -> Result<Vec<MemberRow>, StoreError> {
+        if limit == 0 {
+            return Ok(Vec::new());
+        }
+        let limit = i32::try_from(limit).unwrap_or(i32::MAX);
+        let rows = self.records(&ALL, values![group.get(), after.map_or(0, UserId::get), limit]).await?;
         rows.iter().map(|row| member_row(group, row)).collect()
     }
 

@@ -89,6 +89,7 @@ fn group(id: i64) -> NewGroup {
         visibility: Visibility::Public,
         join_policy: JoinPolicy::Open,
         history_for_new_members: false,
+        receipts: None,
         params: Params::default(),
         creator: None,
         secrets: SecretChange::new(),

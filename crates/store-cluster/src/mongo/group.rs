@@ -1,4 +1,4 @@
-//! Groups: `{_id, v, name, name_keys, tags, tag_keys, kind, visibility, join, history, params, creator,
+//! Groups: `{_id, v, name, name_keys, tags, tag_keys, kind, visibility, join, history, receipts, params, creator,
 //! created, updated, w, u}`. `name_keys` and `tag_keys` are the search keys, indexed with the visibility: a
 //! change of one of the three leaves the others alone.
 
@@ -6,8 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
 use kith_store::{
-    Applied, Group, GroupId, GroupPatch, GroupStore, GroupType, JoinPolicy, NewGroup, Params, SecretChange,
-    StoreError, Stored, Text, Timestamp, UserId, Version, Visibility, Write, group_search_keys,
+    Applied, Group, GroupId, GroupPatch, GroupStore, GroupType, JoinPolicy, NewGroup, Params,
+    ReceiptVisibility, SecretChange, StoreError, Stored, Text, Timestamp, UserId, Version, Visibility, Write,
+    group_search_keys,
 };
 use mongodb::{
     Collection,
@@ -128,6 +129,7 @@ impl Record for Group {
                 "history" => {
                     group.history_for_new_members = value.as_bool().ok_or_else(|| malformed("history"))?
                 }
+                "receipts" => group.receipts = receipts(small(value, "receipts")?)?,
                 "params" => group.params = params(value)?,
                 "creator" => group.creator = Some(creator(number(value, "creator")?)?),
                 "created" => group.created = moment(value, "created")?,
@@ -192,6 +194,9 @@ fn document(group: &NewGroup, now: Timestamp) -> Document {
     if let Some(creator) = group.creator {
         document.insert("creator", creator.get());
     }
+    if group.receipts.is_some() {
+        document.insert("receipts", receipts_number(group.receipts));
+    }
     document
 }
 
@@ -209,6 +214,7 @@ fn changes(patch: GroupPatch, now: Timestamp) -> Change {
         ("kind", patch.kind.map(kind_number)),
         ("visibility", patch.visibility.map(visibility_number)),
         ("join", patch.join_policy.map(join_number)),
+        ("receipts", patch.receipts.map(receipts_number)),
     ];
     for (field, number) in numbers {
         if let Some(number) = number {
@@ -232,6 +238,7 @@ fn blank(id: GroupId) -> Group {
         visibility: Visibility::Private,
         join_policy: JoinPolicy::Invite,
         history_for_new_members: false,
+        receipts: None,
         params: Params::default(),
         creator: None,
         created: Timestamp(0),
@@ -275,6 +282,14 @@ fn visibility(number: u8) -> Result<Visibility, StoreError> {
         2 => Ok(Visibility::Private),
         _ => Err(malformed("visibility")),
     }
+}
+
+fn receipts_number(receipts: Option<ReceiptVisibility>) -> i32 {
+    i32::from(ReceiptVisibility::number(receipts))
+}
+
+fn receipts(number: u8) -> Result<Option<ReceiptVisibility>, StoreError> {
+    ReceiptVisibility::of(i64::from(number)).ok_or_else(|| malformed("receipts"))
 }
 
 const fn join_number(policy: JoinPolicy) -> i32 {

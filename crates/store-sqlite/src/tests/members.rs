@@ -11,6 +11,7 @@ async fn each_query_of_members_is_read_from_its_index_at_the_place_where_it_goes
     for (sql, expected) in [
         (member::BY_KEYS.sql(500), "members USING PRIMARY KEY (group_id=? AND user_id=?)"),
         (member::ROSTERS.sql(500), "rosters USING INTEGER PRIMARY KEY (rowid=?)"),
+        (member::ALL, "members USING PRIMARY KEY (group_id=? AND user_id>?)"),
         (member::LIST, "members USING INDEX members_living (group_id=? AND user_id>?)"),
         (member::ABOVE, "members USING INDEX members_above (group_id=? AND user_id>?)"),
         (member::GROUPS, "members USING COVERING INDEX members_groups (user_id=? AND group_id>?)"),

@@ -8,7 +8,7 @@ use super::sample::{
 };
 use crate::{
     BATCH_MAX, Group, GroupId, GroupPatch, GroupType, JoinPolicy, NewGroup, PARAMS_BYTES_MAX, Params,
-    ParamsPatch, StoreError, Stored, Stores, Timestamp, Version, Visibility, Write,
+    ParamsPatch, ReceiptVisibility, StoreError, Stored, Stores, Timestamp, Version, Visibility, Write,
 };
 
 #[macro_export]
@@ -70,6 +70,7 @@ fn as_created(new: &NewGroup, now: Timestamp) -> Group {
         visibility: new.visibility,
         join_policy: new.join_policy,
         history_for_new_members: new.history_for_new_members,
+        receipts: new.receipts,
         params: new.params.clone(),
         creator: new.creator,
         created: now,
@@ -176,6 +177,10 @@ fn single_field_patches() -> Vec<(GroupPatch, Change)> {
         (GroupPatch { join_policy: Some(JoinPolicy::Approval), ..none() }, |group| {
             group.join_policy = JoinPolicy::Approval;
         }),
+        (GroupPatch { receipts: Some(Some(ReceiptVisibility::Off)), ..none() }, |group| {
+            group.receipts = Some(ReceiptVisibility::Off);
+        }),
+        (GroupPatch { receipts: Some(None), ..none() }, |group| group.receipts = None),
         (GroupPatch { history_for_new_members: Some(false), ..none() }, |group| {
             group.history_for_new_members = false;
         }),

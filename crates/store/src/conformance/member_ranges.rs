@@ -1,7 +1,7 @@
 //! Cases of the member store: which messages of a group its members and former members may read.
 
 use super::{
-    member_sample::{GROUP, by, change, changing, founded, key, member, service, state, users},
+    member_sample::{GROUP, by, change, change_of, changing, founded, key, member, service, state, users},
     message_sample::{append, batch, log_of, new_numbers},
     relation_sample::{moment, overloaded},
     sample::{applied, at_once, group_id, replay, requested, user_id},
@@ -25,6 +25,7 @@ macro_rules! member_ranges_conformance {
             ended_row_without_left_seq_reads_nothing
             former_members_are_read_in_the_order_of_the_keys
             stored_members_have_their_stays
+            rows_of_a_group_include_those_who_left
             replayed_request_gives_the_same_numbers
             other_changes_keep_the_numbers
             message_after_acknowledged_join_has_the_joiner
@@ -234,6 +235,30 @@ pub async fn stored_members_have_their_stays(stores: Stores) {
     assert_eq!(stores.members.stored_members(&[]).await.unwrap(), []);
     let many: Vec<_> = (1..=i64::try_from(BATCH_MAX).unwrap() + 1).map(|user| key(GROUP, user)).collect();
     overloaded(stores.members.stored_members(&many).await);
+}
+
+pub async fn rows_of_a_group_include_those_who_left(stores: Stores) {
+    founded(&stores, 6).await;
+    change_of(&stores, 8, MemberChange::Found(user_id(3))).await;
+    send(&stores, "a", 2).await;
+    for user in [3, 5] {
+        change(&stores, leave(user)).await;
+    }
+    send(&stores, "b", 1).await;
+    change(&stores, join(5)).await;
+    let keys: Vec<_> = (1..=6).map(|user| key(GROUP, user)).collect();
+    let stored = stores.members.stored_members(&keys).await.unwrap();
+    let expected: Vec<MemberRow> = stored.into_iter().flatten().collect();
+    let page = async |after, limit| stores.members.group_rows(group_id(GROUP), after, limit).await.unwrap();
+    assert_eq!(page(None, 100).await, expected);
+    assert_eq!(
+        expected.iter().map(|row| row.live).collect::<Vec<_>>(),
+        [true, true, false, true, true, true]
+    );
+    assert_eq!(page(None, 4).await, expected[..4]);
+    assert_eq!(page(Some(user_id(2)), 2).await, expected[2..4]);
+    assert_eq!((page(Some(user_id(6)), 9).await, page(None, 0).await), (vec![], vec![]));
+    assert_eq!(stores.members.group_rows(group_id(77), None, 9).await.unwrap(), []);
 }
 
 pub async fn replayed_request_gives_the_same_numbers(stores: Stores) {

@@ -6,8 +6,8 @@ use tokio::task::JoinSet;
 
 use crate::{
     Applied, Email, Gender, Group, GroupId, GroupType, JoinPolicy, NewGroup, NewUser, Params, ParamsPatch,
-    Phone, Request, SecretChange, StoreError, Stored, StoredSecret, Stores, Text, Timestamp, User, UserId,
-    UserName, Version, Visibility, Write,
+    Phone, ReceiptVisibility, Request, SecretChange, StoreError, Stored, StoredSecret, Stores, Text,
+    Timestamp, User, UserId, UserName, Version, Visibility, Write,
 };
 
 pub(super) fn user_id(number: i64) -> UserId {
@@ -70,6 +70,7 @@ pub(super) fn bare_group(id: i64, name: &str) -> NewGroup {
         visibility: Visibility::Public,
         join_policy: JoinPolicy::Open,
         history_for_new_members: false,
+        receipts: None,
         params: Params::default(),
         creator: None,
         secrets: SecretChange::new(),
@@ -86,6 +87,7 @@ pub(super) fn full_group(id: i64) -> NewGroup {
         visibility: Visibility::Public,
         join_policy: JoinPolicy::Code,
         history_for_new_members: true,
+        receipts: Some(ReceiptVisibility::Members),
         params: params(&[("color", "red"), ("level", "3")]),
         creator: Some(user_id(77)),
         secrets: secrets(&[("code", Some("sealed-1"))]),

@@ -5,4 +5,5 @@
 mod any_text;
 mod conformance_lists;
 mod read_ranges;
+mod receipts;
 mod unread;

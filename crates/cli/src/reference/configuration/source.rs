@@ -14,6 +14,7 @@ const FILES: [&str; 15] = [
     include_str!("../../../../service/src/application/config.rs"),
     include_str!("../../../../service/src/message/config.rs"),
     include_str!("../../../../service/src/notice/config.rs"),
+    include_str!("../../../../service/src/receipt/config.rs"),
     include_str!("../../../../service/src/sequence/config.rs"),
     include_str!("../../../../server/src/config/cql.rs"),
     include_str!("../../../../server/src/config/http.rs"),

@@ -17,6 +17,7 @@ mod notices;
 mod older_node;
 mod presence;
 mod recalls;
+mod receipts;
 mod receive;
 mod redis;
 mod refused;

@@ -53,7 +53,7 @@ function start(me, all) {
   $("choose").hidden = true;
   $("app").hidden = false;
   talk = new Talk(me, all, () => view?.draw(), wire);
-  view = new View(talk, { show, recall: (id, seq) => talk.recall(id, seq), again: (chat, pending) => talk.enqueue(chat, pending) });
+  view = new View(talk, { show, recall: (id, seq) => talk.recall(id, seq), who: (id, seq) => talk.who(id, seq), again: (chat, pending) => talk.enqueue(chat, pending) });
   view.draw();
 }
 

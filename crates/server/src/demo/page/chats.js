@@ -8,7 +8,7 @@ export class Chats {
   get(id) {
     let chat = this.byId.get(id);
     if (!chat) {
-      chat = { id, messages: new Map(), max: 0, min: 1, read: 0, peerRead: 0, unread: 0, mention: 0, typing: new Map(), pending: [], more: true };
+      chat = { id, messages: new Map(), max: 0, min: 1, read: 0, peerRead: 0, unread: 0, mention: 0, typing: new Map(), pending: [], more: true, receipts: new Map() };
       this.byId.set(id, chat);
     }
     return chat;
@@ -52,6 +52,13 @@ export class Chats {
     const gone = (message) => ({ ...message, body: "", recall: { userId: user } });
     if (chat.messages.has(seq)) chat.messages.set(seq, gone(chat.messages.get(seq)));
     if (chat.last && Number(chat.last.seq) === seq) chat.last = gone(chat.last);
+  }
+
+  // Takes how many have read a message.
+  receipt(id, { seq, read, unread, left }) {
+    const [has, of] = [Number(read || 0), Number(read || 0) + Number(unread || 0) + Number(left || 0)];
+    const known = this.get(id).receipts.get(Number(seq));
+    this.get(id).receipts.set(Number(seq), { ...known, has, of });
   }
 
   // Messages by number. What is between two pages is not shown before it is pulled.

@@ -7,6 +7,8 @@ const PAGE = 40;
 const TYPING_SHOWN = 5000;
 const TYPING_SENT = 3000;
 const LOOK = 5000;
+// The own messages of a group whose receipts are read when it is opened.
+const RECEIPTS = 100;
 
 export class Talk {
   // `changed` is called after every change, `wire` with every frame.
@@ -44,6 +46,7 @@ export class Talk {
     this.changed();
     for (const chat of this.chats.byId.values()) for (const pending of chat.pending) this.enqueue(chat, pending);
     if (this.open && document.visibilityState === "visible") this.markRead(this.chats.get(this.open));
+    if (this.open) await this.learnReceipts(this.chats.get(this.open));
     await this.contacts();
   }
 
@@ -130,8 +133,9 @@ export class Talk {
     this.changed();
   }
 
-  signal({ conversationId, userId, activity, readSeq }) {
+  signal({ conversationId, userId, activity, readSeq, receipts }) {
     const chat = this.chats.get(conversationId);
+    if (receipts) this.recount(chat, receipts.counts || []);
     if (readSeq) chat.peerRead = Math.max(chat.peerRead, Number(readSeq));
     if (activity === "SIGNAL_KIND_STOPPED") chat.typing.delete(userId);
     if (activity === "SIGNAL_KIND_TYPING") {
@@ -182,6 +186,33 @@ export class Talk {
     for (const message of page.messages || []) this.chats.add(message);
     chat.begun = Boolean(page.maxSeq || page.minSeq);
     chat.more = Boolean(page.more);
+    this.changed();
+    await this.learnReceipts(chat);
+  }
+
+  // How many have read the own messages of a group. Later changes come as signals, which may be lost.
+  async learnReceipts(chat) {
+    if (!chat.id.startsWith("g")) return;
+    const mine = this.chats.shown(chat).filter(({ senderId, kind }) => senderId === this.me && kind !== "MESSAGE_KIND_EVENT");
+    const seqs = mine.slice(-RECEIPTS).map((message) => message.seq);
+    if (!seqs.length) return;
+    const { results = [] } = await this.ask("BatchGetReceipts", { conversationId: chat.id, seqs });
+    this.recount(chat, results.map(({ receipt }) => receipt).filter(Boolean));
+    this.changed();
+  }
+
+  recount(chat, counts) {
+    for (const count of counts) {
+      this.chats.receipt(chat.id, count);
+      if (chat.receipts.get(Number(count.seq)).who) this.who(chat.id, Number(count.seq));
+    }
+  }
+
+  // Who has read a message.
+  async who(id, seq) {
+    const { userIds = [] } = await this.ask("ListReaders", { conversationId: id, seq, pageSize: 200 });
+    const receipts = this.chats.get(id).receipts;
+    receipts.set(seq, { ...receipts.get(seq), who: userIds });
     this.changed();
   }
 

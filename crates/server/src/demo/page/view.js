@@ -131,12 +131,23 @@ export class View {
     const about = make("span", "about", this.time(message), message.edits ? ` · ${say("edited")}` : "", mine && chats.peer(chat.id) ? ` · ${say(seq <= chat.peerRead ? "read" : "sent")}` : "");
     const bubble = make("div", "bubble", mine || chats.peer(chat.id) ? "" : make("strong", "", chats.name(message.senderId)), make("p", "", textOf(message)), about);
     const item = make("li", `${mine ? "mine" : ""}${mentioned ? " mention" : ""}`, bubble);
+    const receipt = mine ? chat.receipts.get(seq) : null;
+    if (receipt) bubble.append(...this.receipt(chat, seq, receipt));
     if (mine && Date.now() - Date.parse(message.sendTime) < 110000) {
       const recall = make("button", "quiet recall", say("recall"));
       recall.onclick = () => this.act.recall(chat.id, seq);
       item.append(recall);
     }
     return keyed(item, seq);
+  }
+
+  // "Read by 3 of 5", and who once it was asked for.
+  receipt(chat, seq, { has, of, who }) {
+    const count = make("button", "quiet receipt", say("readBy", [has, of]));
+    count.type = "button";
+    count.onclick = () => this.act.who(chat.id, seq);
+    if (!who) return [count];
+    return [count, make("span", "about readers", who.map((user) => this.talk.chats.name(user)).join(", "))];
   }
 
   pending(chat, pending) {

@@ -14,6 +14,7 @@ use kith_service::{
         MessageUpkeep, Messages, Notes, Receivers, Receiving, Records, Repeats, Resumption, StepNotes,
         documents,
     },
+    receipt::{ChangedReceipts, ReadMarks, ReceiptNotifier, Receipts},
     rpc::page_token::PageTokens,
     user::{AccountCleanup, Users},
 };
@@ -40,6 +41,8 @@ pub(super) struct Talk {
     pub(super) repeats: Repeats,
     pub(super) resumption: Resumption,
     pub(super) receivers: Receivers,
+    pub(super) receipts: Receipts,
+    pub(super) receipt_notifier: ReceiptNotifier,
 }
 
 /// `node_id` is another one for each start.
@@ -76,13 +79,28 @@ pub(super) fn talk(
         follows: domains.follows.clone(),
         blocks: domains.blocks.clone(),
     };
-    let messages = Messages::new(context, queue, correspondents, records, config.messages);
+    let marks = ReadMarks::new(Arc::clone(&context.stores.dialogs), config.receipts);
+    let (marked, changes) = ChangedReceipts::new(marks.clone());
+    let messages = Messages::new(context, queue, correspondents, records, Arc::new(marked), config.messages);
+    let receipts = Receipts::new(messages.clone(), marks, config.receipts);
+    let receipt_notifier = ReceiptNotifier::new(receipts.clone(), notes.clone(), changes);
     let dialogs = Dialogs::new(context, messages.clone(), notes);
     let receiving = Receiving::new(dialogs.clone(), messages.clone(), delivery.clone(), pages.clone());
     let (receivers, resumption) =
         (Receivers::new(&receiving), Resumption::new(context.stores, delivery.clone(), among));
     let repeats = Repeats::new(delivery);
-    Talk { messages, dialogs, receiving, upkeep, dialog_cleanup, repeats, resumption, receivers }
+    Talk {
+        messages,
+        dialogs,
+        receiving,
+        upkeep,
+        dialog_cleanup,
+        repeats,
+        resumption,
+        receivers,
+        receipts,
+        receipt_notifier,
+    }
 }
 
 /// What is kept of conversations besides their messages.

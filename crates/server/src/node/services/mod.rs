@@ -21,6 +21,7 @@ use kith_proto::{
     message::v1::message_service_server::MessageServiceServer,
     notice::v1::notice_service_server::NoticeServiceServer,
     presence::v1::presence_service_server::PresenceServiceServer,
+    receipt::v1::receipt_service_server::ReceiptServiceServer,
     relation::v1::relation_service_server::RelationServiceServer,
     sequence::v1::sequence_service_server::SequenceServiceServer,
     user::v1::user_service_server::UserServiceServer,
@@ -39,6 +40,7 @@ use kith_service::{
     },
     notice::{self, NoticeCleanup, NoticeRecords, NoticeRpc, NoticeUpkeep},
     presence::{Background, PresenceRpc},
+    receipt::{ReceiptNotifier, ReceiptRpc, Receipts},
     relation::{self, Blocks, Follows, RelationRpc, Upkeep},
     rpc::{
         answer_size::MESSAGE_BYTES_MAX,
@@ -103,6 +105,8 @@ pub struct Services {
     pub(crate) resumption: Resumption,
     /// What keeps streams of new messages going.
     pub receivers: Receivers,
+    /// What notifies senders that their messages were read.
+    pub receipts: ReceiptNotifier,
     /// What removes messages. Does nothing until it is started.
     pub message_upkeep: MessageUpkeep,
     /// What removes notices that expired. Does nothing until it is started.
@@ -135,6 +139,7 @@ impl Services {
             observer.stop().await;
         }
         let written = self.mutations.drain(limit).await;
+        self.receipts.stop().await;
         self.receivers.stop().await;
         // What the last writes could not deliver is tried once more.
         self.repeats.stop().await;
@@ -287,7 +292,9 @@ async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> 
     let admin = AdminRpc::new(place, facts, mutations.clone(), vitals, config.limits.watchers, upkeep);
     let sequences = SequenceRpc::new(sequences::sequences(stores, config, cluster.as_deref()));
     let (messages, dialogs, receiving) = (talk.messages, talk.dialogs, talk.receiving);
-    let upper = Upper { applications, online, messages, dialogs, receiving, notices, sequences, agreement };
+    let receipts = talk.receipts;
+    let upper =
+        Upper { applications, online, messages, dialogs, receiving, notices, receipts, sequences, agreement };
     let routes = routes(domains, upper, admin, page_tokens, config);
     Ok(Services {
         routes,
@@ -300,6 +307,7 @@ async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> 
         repeats: talk.repeats,
         resumption: talk.resumption,
         receivers: talk.receivers,
+        receipts: talk.receipt_notifier,
         message_upkeep: talk.upkeep,
         notice_upkeep,
         presence: background,
@@ -352,13 +360,15 @@ struct Upper {
     notices: NoticeRecords,
     sequences: SequenceRpc,
     receiving: Receiving,
+    receipts: Receipts,
     /// Of the nodes, without which messages are not available.
     agreement: SchemaAgreement,
 }
 
 fn routes(domains: Domains, upper: Upper, admin: AdminRpc, pages: PageTokens, config: &Config) -> Routes {
     let Domains { users, groups, members, follows, blocks } = domains;
-    let Upper { applications, online, messages, dialogs, receiving, notices, sequences, agreement } = upper;
+    let Upper { applications, online, messages, dialogs, receiving, notices, receipts, sequences, agreement } =
+        upper;
     let limits = limits(config);
     let searches = NonZeroU32::new(config.limits.searches_per_minute).unwrap_or(NonZeroU32::MIN);
     let searches = SearchQuota::per_minute(searches);
@@ -368,6 +378,7 @@ fn routes(domains: Domains, upper: Upper, admin: AdminRpc, pages: PageTokens, co
     let members = MemberRpc::new(members, pages.clone(), limits);
     let dialogs = DialogRpc::new(dialogs, pages.clone(), limits);
     let notices = NoticeRpc::new(notices, pages.clone(), limits);
+    let receipts = ReceiptRpc::new(receipts, pages.clone(), limits);
     let applications = ApplicationRpc::new(applications, pages, limits);
     let messages = MessageRpc::new(messages, dialogs, ReceiveRpc::new(receiving), limits, agreement);
     let bytes = config.limits.batch_message_bytes;
@@ -380,6 +391,7 @@ fn routes(domains: Domains, upper: Upper, admin: AdminRpc, pages: PageTokens, co
         .add_service(compressed!(ApplicationServiceServer::new(applications), bytes))
         .add_service(compressed!(MessageServiceServer::new(messages), bytes))
         .add_service(compressed!(NoticeServiceServer::new(notices), config.limits.message_bytes))
+        .add_service(compressed!(ReceiptServiceServer::new(receipts), bytes))
         .add_service(compressed!(SequenceServiceServer::new(sequences), config.limits.message_bytes))
         .add_service(compressed!(AdminServiceServer::new(admin), config.limits.message_bytes))
 }

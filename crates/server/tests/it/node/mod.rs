@@ -24,6 +24,7 @@ use kith_proto::{
     message::v1::message_service_client::MessageServiceClient,
     notice::v1::notice_service_client::NoticeServiceClient,
     presence::v1::presence_service_client::PresenceServiceClient,
+    receipt::v1::receipt_service_client::ReceiptServiceClient,
     relation::v1::relation_service_client::RelationServiceClient,
     sequence::v1::sequence_service_client::SequenceServiceClient,
     user::v1::{self as users, user_service_client::UserServiceClient},
@@ -119,6 +120,10 @@ impl TestNode {
 
     pub fn notices(&self) -> NoticeServiceClient<Channel> {
         NoticeServiceClient::new(self.channel.clone())
+    }
+
+    pub fn receipts(&self) -> ReceiptServiceClient<Channel> {
+        ReceiptServiceClient::new(self.channel.clone())
     }
 
     pub fn sequences(&self) -> SequenceServiceClient<Channel> {

@@ -22,6 +22,7 @@ mod pages;
 mod reads;
 mod roles;
 mod rpc;
+mod seats;
 mod service;
 mod writes;
 
@@ -32,6 +33,7 @@ pub use membership_events::{Ended, Leaving, MembershipEvent, MembershipListener,
 pub(crate) use message_ranges::KnownStays;
 pub use roles::Roles;
 pub use rpc::MemberRpc;
+pub(crate) use seats::GroupSeats;
 pub use service::{Among, MemberRules, Members};
 
 use kith_cache::{ListPolicies, Policy};

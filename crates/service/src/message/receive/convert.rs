@@ -7,7 +7,7 @@ use kith_proto::message::v1::{
     self as wire, ContactChanged, DialogChanged, GroupChanged, Signal, SignalKind, delivery::What,
     note::What as Noted, signal::What as Signaled,
 };
-use kith_store::{ConversationId, Seq, UserId};
+use kith_store::{ConversationId, Receipt, ReceiptCounts, Seq, UserId};
 use prost::{Message as _, bytes::Bytes};
 
 use super::{
@@ -95,6 +95,21 @@ pub(super) fn activity_to_bytes(activity: Activity) -> Bytes {
 /// A signal that says what a user has read, as wakes carry it.
 pub(in crate::message) fn read_to_bytes(conversation: ConversationId, user: UserId, read_seq: Seq) -> Bytes {
     to_bytes(conversation, user, Signaled::ReadSeq(read_seq))
+}
+
+/// A signal that says how many have read messages of the user, as wakes carry it.
+pub(in crate::message) fn receipts_to_bytes(
+    conversation: ConversationId,
+    user: UserId,
+    receipts: &[Receipt],
+) -> Bytes {
+    let count = |receipt: &Receipt| {
+        let ReceiptCounts { read, unread, left } = receipt.counts();
+        let (read, unread, left) = (read.into(), unread.into(), left.into());
+        wire::ReceiptCount { seq: receipt.seq(), read, unread, left }
+    };
+    let counts = receipts.iter().map(count).collect();
+    to_bytes(conversation, user, Signaled::Receipts(wire::ReceiptCounts { counts }))
 }
 
 fn to_bytes(conversation: ConversationId, user: UserId, what: Signaled) -> Bytes {

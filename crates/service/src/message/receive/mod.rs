@@ -30,7 +30,7 @@ use std::{sync::Arc, time::Duration};
 
 use kith_delivery::{InboxKeeper, InboxLimits};
 
-pub(super) use self::convert::read_to_bytes;
+pub(super) use self::convert::{read_to_bytes, receipts_to_bytes};
 use self::{cursor::Cursors, hub::Hub, signals::SignalLimit};
 pub use self::{receivers::Receivers, rpc::ReceiveRpc};
 use super::{Delivery, Dialogs, Inboxes, Messages, MessagesConfig};

@@ -1,0 +1,169 @@
+//! Receipts on several nodes: marks that go through all of them, and members who come and go.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use kith_proto::{
+    group::v1::{CreateGroupRequest, Group, group_service_client::GroupServiceClient},
+    member::v1::{AddMembersRequest, RemoveMembersRequest, member_service_client::MemberServiceClient},
+    message::v1::{MarkReadRequest, SendMessageRequest, send_message_request::To},
+    receipt::v1::{GetReceiptRequest, receipt_service_client::ReceiptServiceClient},
+    r#type::v1::{AtLeast, Consistency, consistency::Level},
+    user::v1::{ImportUser, ImportUsersRequest, User},
+};
+use kith_server::config::Config;
+use tokio::task::JoinSet;
+
+use super::windows::{acting, messages};
+use crate::cluster::{
+    redis::Redis,
+    site::{Peer, Site, until, variable},
+};
+
+const GROUP: i64 = 9;
+const ID: &str = "g9";
+
+/// Nodes that follow, with a store of members.
+async fn nodes<const N: usize>(site: &Site, change: impl Fn(&mut Config)) -> [Peer; N] {
+    let mut nodes = Vec::with_capacity(N);
+    for _ in 0..N {
+        let node = site.node_with(|config| {
+            config.store.cql.contact_points.push(variable("KITH_TEST_CQL"));
+            config.store.cql.keyspace.clone_from(&site.database);
+            change(config);
+        });
+        nodes.push(node.await);
+    }
+    for node in &nodes {
+        node.until_following().await;
+    }
+    nodes.try_into().unwrap_or_else(|_| unreachable!("so many were started"))
+}
+
+/// Makes the users from 1 to this one, and a group of all of them.
+async fn group(node: &Peer, last: i64) {
+    let user = |id| User { user_id: id, user_name: format!("user{id}"), ..User::default() };
+    let record = |id| ImportUser { record: id, user: Some(user(id)), ..ImportUser::default() };
+    let records: Vec<_> = (1..=last).map(record).collect();
+    let parts: Vec<_> =
+        records.chunks(500).map(|part| ImportUsersRequest { records: part.to_vec() }).collect();
+    let mut answers = node.users().import_users(tokio_stream::iter(parts)).await.unwrap().into_inner();
+    while answers.message().await.unwrap().is_some() {}
+    let group = Group { group_id: GROUP, name: "All".to_owned(), ..Group::default() };
+    let request = CreateGroupRequest { group: Some(group), ..CreateGroupRequest::default() };
+    GroupServiceClient::new(node.channel()).create_group(request).await.unwrap();
+    for some in (1..=last).collect::<Vec<_>>().chunks(100) {
+        let request = AddMembersRequest { group_id: GROUP, user_ids: some.to_vec(), ..Default::default() };
+        MemberServiceClient::new(node.channel()).add_members(request).await.unwrap();
+    }
+}
+
+/// A message of a user: its number.
+async fn say(node: &Peer, by: i64) -> i64 {
+    let request = SendMessageRequest { to: Some(To::GroupId(GROUP)), body: "x".into(), ..Default::default() };
+    messages(node).send_message(acting(by, request)).await.unwrap().into_inner().seq
+}
+
+/// Marks up to a number until that is acknowledged. Returns the token.
+async fn mark(node: &Peer, by: i64, up_to: i64) -> String {
+    loop {
+        let request = MarkReadRequest { conversation_id: ID.to_owned(), up_to, ..MarkReadRequest::default() };
+        match messages(node).mark_read(acting(by, request)).await {
+            Ok(marked) => return marked.into_inner().consistency_token,
+            Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+        }
+    }
+}
+
+/// How many have read a message, have not, and left.
+async fn counts(node: &Peer, seq: i64, level: Option<Level>) -> [i64; 3] {
+    let consistency = level.map(|level| Consistency { level: Some(level) });
+    let request = GetReceiptRequest { conversation_id: ID.to_owned(), seq, consistency, form: 0 };
+    let answer = ReceiptServiceClient::new(node.channel()).get_receipt(request).await.unwrap();
+    let receipt = answer.into_inner().receipt.unwrap();
+    [receipt.read, receipt.unread, receipt.left]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Redis, MongoDB and Cassandra: run cargo xtask test"]
+async fn concurrent_marks_lose_no_reader() {
+    const MEMBERS: i64 = 1_000;
+    /// Each through another node: 10,000 marks.
+    const TIMES: i64 = 10;
+    let mut redis = Redis::start(&[]).await;
+    let site = Site::new(Some(redis.url()));
+    let nodes: Arc<[Peer; 3]> = Arc::new(nodes(&site, |_| {}).await);
+    group(&nodes[0], MEMBERS).await;
+    let seq = say(&nodes[0], 1).await;
+    let (mut marks, made) = (JoinSet::new(), Arc::new(AtomicUsize::new(0)));
+    for at in 0..MEMBERS * TIMES {
+        let (nodes, made) = (Arc::clone(&nodes), Arc::clone(&made));
+        let (by, node) = (at % MEMBERS + 1, usize::try_from(at % 3).unwrap());
+        marks.spawn(async move {
+            mark(&nodes[node], by, seq).await;
+            made.fetch_add(1, Ordering::Relaxed);
+        });
+    }
+    until(Duration::from_secs(120), async || made.load(Ordering::Relaxed) >= 3_000).await;
+    redis.kill();
+    marks.join_all().await;
+    for node in nodes.iter() {
+        assert_eq!(counts(node, seq, Some(Level::Strong(true))).await, [MEMBERS - 1, 0, 0]);
+    }
+    redis.run().await;
+    for node in nodes.iter() {
+        until(Duration::from_secs(5), async || counts(node, seq, None).await == [MEMBERS - 1, 0, 0]).await;
+    }
+    for node in Arc::into_inner(nodes).unwrap() {
+        node.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Redis, MongoDB and Cassandra: run cargo xtask test"]
+async fn receipt_is_as_fresh_as_the_call_asks() {
+    let site = Site::in_redis_of_tests();
+    let keeping = |config: &mut Config| config.receipts.memory = Duration::from_secs(60);
+    let [a, b] = nodes(&site, keeping).await;
+    group(&a, 4).await;
+    let seq = say(&a, 1).await;
+    assert_eq!(counts(&a, seq, None).await, [0, 3, 0]);
+    let token = mark(&b, 2, seq).await;
+    assert_eq!(counts(&a, seq, None).await, [0, 3, 0], "marks of other nodes are seen when the copy is old");
+    let at_least = Level::AtLeast(AtLeast { consistency_tokens: vec![token] });
+    assert_eq!(counts(&a, seq, Some(at_least)).await, [1, 2, 0]);
+    mark(&b, 3, seq).await;
+    assert_eq!(counts(&a, seq, Some(Level::Strong(true))).await, [2, 1, 0]);
+    a.stop().await;
+    b.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Redis, MongoDB and Cassandra: run cargo xtask test"]
+async fn removal_on_another_node_is_in_the_next_receipt() {
+    let site = Site::in_redis_of_tests();
+    let [a, b] = nodes(&site, |_| {}).await;
+    group(&a, 4).await;
+    for round in 0..20 {
+        let (changer, reader) = if round % 2 == 0 { (&a, &b) } else { (&b, &a) };
+        let seq = say(reader, 1).await;
+        assert_eq!(counts(reader, seq, None).await, [0, 3, 0], "{round}");
+        let mut members = MemberServiceClient::new(changer.channel());
+        let remove = RemoveMembersRequest { group_id: GROUP, user_ids: vec![4], ..Default::default() };
+        members.remove_members(remove).await.unwrap();
+        assert_eq!(counts(reader, seq, None).await, [0, 2, 1], "{round}");
+        let next = say(changer, 1).await;
+        assert_eq!(counts(reader, next, None).await, [0, 2, 0], "{round}");
+        let add = AddMembersRequest { group_id: GROUP, user_ids: vec![4], ..Default::default() };
+        members.add_members(add).await.unwrap();
+        let last = say(changer, 1).await;
+        assert_eq!(counts(reader, last, None).await, [0, 3, 0], "{round}");
+    }
+    a.stop().await;
+    b.stop().await;
+}

@@ -1,0 +1,331 @@
+//! Receipts of large groups, and what they read of the store.
+
+#![cfg(feature = "embedded")]
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use async_trait::async_trait;
+use kith_proto::{
+    group::v1::{self as groups, group_service_client::GroupServiceClient},
+    message::v1::{
+        BatchSendRequest, SendMessageRequest, message_service_client::MessageServiceClient,
+        send_message_request::To,
+    },
+    receipt::v1::{
+        BatchGetReceiptsRequest, GetReceiptRequest, Receipt, ReceiptForm, receipt::Who,
+        receipt_result::Result as Found, receipt_service_client::ReceiptServiceClient,
+    },
+};
+use kith_server::{
+    admin::Vitals,
+    config::Config,
+    edge::{Edge, Routes},
+    health::Reporter,
+    node::services,
+};
+use kith_store::*;
+use kith_store_sqlite::SqliteHandle;
+use tokio::sync::Semaphore;
+
+/// Members of another store. Counts the reads of rows, which wait for a permit each.
+#[derive(Debug)]
+struct Counted {
+    store: Arc<dyn MemberStore>,
+    pages: AtomicUsize,
+    single: AtomicUsize,
+    permits: Semaphore,
+}
+
+#[async_trait]
+impl MemberStore for Counted {
+    async fn members(&self, keys: &[MemberKey]) -> Result<Vec<(MemberKey, Stored<Member>)>, StoreError> {
+        self.store.members(keys).await
+    }
+
+    async fn former(&self, keys: &[MemberKey]) -> Result<Vec<Option<FormerMember>>, StoreError> {
+        self.store.former(keys).await
+    }
+
+    async fn stored_members(&self, keys: &[MemberKey]) -> Result<Vec<Option<MemberRow>>, StoreError> {
+        self.single.fetch_add(keys.len(), Ordering::Relaxed);
+        self.store.stored_members(keys).await
+    }
+
+    async fn rosters(&self, groups: &[GroupId]) -> Result<Vec<Roster>, StoreError> {
+        self.store.rosters(groups).await
+    }
+
+    async fn change_members(
+        &self,
+        group: GroupId,
+        change: MemberChange,
+        terms: MemberTerms,
+        write: Write,
+    ) -> Result<Applied<MembersChanged>, StoreError> {
+        self.store.change_members(group, change, terms, write).await
+    }
+
+    async fn member_list(
+        &self,
+        group: GroupId,
+        least: Role,
+        after: Option<UserId>,
+        limit: usize,
+    ) -> Result<Vec<Member>, StoreError> {
+        self.store.member_list(group, least, after, limit).await
+    }
+
+    async fn group_rows(
+        &self,
+        group: GroupId,
+        after: Option<UserId>,
+        limit: usize,
+    ) -> Result<Vec<MemberRow>, StoreError> {
+        let rows = self.store.group_rows(group, after, limit).await;
+        self.pages.fetch_add(1, Ordering::SeqCst);
+        self.permits.acquire().await.unwrap().forget();
+        rows
+    }
+
+    async fn memberships(
+        &self,
+        user: UserId,
+        after: Option<GroupId>,
+        limit: usize,
+    ) -> Result<Vec<GroupId>, StoreError> {
+        self.store.memberships(user, after, limit).await
+    }
+
+    async fn member_changes(
+        &self,
+        group: GroupId,
+        after: MemberChanged,
+        limit: usize,
+    ) -> Result<Option<Vec<MemberChanged>>, StoreError> {
+        self.store.member_changes(group, after, limit).await
+    }
+
+    async fn ban_list(
+        &self,
+        group: GroupId,
+        after: Option<UserId>,
+        limit: usize,
+        now: Timestamp,
+    ) -> Result<Vec<Ban>, StoreError> {
+        self.store.ban_list(group, after, limit, now).await
+    }
+
+    async fn ban(&self, key: MemberKey, now: Timestamp) -> Result<Option<Ban>, StoreError> {
+        self.store.ban(key, now).await
+    }
+
+    async fn banned_from(
+        &self,
+        user: UserId,
+        after: Option<GroupId>,
+        limit: usize,
+    ) -> Result<Vec<GroupId>, StoreError> {
+        self.store.banned_from(user, after, limit).await
+    }
+
+    async fn end_members(&self, group: GroupId, limit: usize, now: Timestamp) -> Result<u32, StoreError> {
+        self.store.end_members(group, limit, now).await
+    }
+}
+
+const GROUP: i64 = 9;
+const ID: &str = "g9";
+
+/// A node over a store in memory, whose reads of members are counted.
+struct Stage {
+    stores: Stores,
+    members: Arc<Counted>,
+    edge: Edge,
+    _file: SqliteHandle,
+}
+
+fn user(id: i64) -> UserId {
+    UserId::new(id).unwrap()
+}
+
+async fn opened(stores: &Stores) -> Edge {
+    let config = Config::default();
+    let edge = Edge::new(Routes::default(), &config.limits);
+    let vitals = Vitals::new(Reporter::new(), edge.load(), stores);
+    edge.open(services::services(stores, &config, vitals).await.unwrap().routes);
+    edge
+}
+
+impl Stage {
+    /// With an empty group. So many reads of rows are let through.
+    async fn start(permits: usize) -> Self {
+        let file = kith_store_sqlite::open_in_memory().await.unwrap();
+        let mut stores = file.stores();
+        let members = Arc::new(Counted {
+            store: Arc::clone(&stores.members),
+            pages: AtomicUsize::new(0),
+            single: AtomicUsize::new(0),
+            permits: Semaphore::new(permits),
+        });
+        stores.members = Arc::<Counted>::clone(&members);
+        let edge = opened(&stores).await;
+        let group = groups::Group { group_id: GROUP, name: "All".into(), ..Default::default() };
+        let request = groups::CreateGroupRequest { group: Some(group), ..Default::default() };
+        GroupServiceClient::new(edge.clone()).create_group(request).await.unwrap();
+        Self { stores, members, edge, _file: file }
+    }
+
+    /// The same with a node that keeps nothing yet.
+    async fn again(self) -> Self {
+        Self { edge: opened(&self.stores).await, ..self }
+    }
+
+    /// In the store: no node knows of it.
+    async fn change(&self, change: MemberChange) {
+        let terms = MemberTerms { by: None, members_max: u32::MAX, bans_max: 0, history: false };
+        let (group, write) = (GroupId::new(GROUP).unwrap(), Write::at(Timestamp::now()));
+        self.stores.members.change_members(group, change, terms, write).await.unwrap();
+    }
+
+    async fn add(&self, ids: std::ops::RangeInclusive<i64>) {
+        for some in ids.map(user).collect::<Vec<_>>().chunks(MEMBERS_AT_ONCE) {
+            self.change(MemberChange::Add(some.to_vec())).await;
+        }
+    }
+
+    async fn remove(&self, ids: std::ops::RangeInclusive<i64>) {
+        for some in ids.map(user).collect::<Vec<_>>().chunks(MEMBERS_AT_ONCE) {
+            self.change(MemberChange::Remove(some.to_vec())).await;
+        }
+    }
+
+    /// So many messages of a service: the number of the last.
+    async fn send(&self, count: usize) -> i64 {
+        let message =
+            SendMessageRequest { to: Some(To::GroupId(GROUP)), body: "hi".into(), ..Default::default() };
+        let request = BatchSendRequest { messages: vec![message; count] };
+        MessageServiceClient::new(self.edge.clone()).batch_send(request).await.unwrap();
+        let end = self.stores.messages.ends(&[ID.parse().unwrap()]).await.unwrap();
+        end[0].seq
+    }
+
+    /// As the queue of marks writes them.
+    async fn mark(&self, ids: std::ops::RangeInclusive<i64>, seq: i64) {
+        let mark = |id| DialogMark {
+            key: DialogKey { user: user(id), conversation: ID.parse().unwrap() },
+            mark: ReadMark::direct(MarkKind::UpTo(seq)),
+        };
+        for some in ids.map(mark).collect::<Vec<_>>().chunks(MARKS_AT_ONCE) {
+            self.stores.dialogs.mark_dialogs(some, Timestamp::now()).await.unwrap();
+        }
+    }
+
+    async fn receipt(&self, seq: i64, form: ReceiptForm) -> Receipt {
+        let request =
+            GetReceiptRequest { conversation_id: ID.to_owned(), seq, form: form.into(), consistency: None };
+        let mut client = ReceiptServiceClient::new(self.edge.clone());
+        client.get_receipt(request).await.unwrap().into_inner().receipt.unwrap()
+    }
+
+    async fn counts(&self, seq: i64) -> [i64; 4] {
+        let receipt = self.receipt(seq, ReceiptForm::Counts).await;
+        [receipt.max_id, receipt.read, receipt.unread, receipt.left]
+    }
+
+    /// Reads of pages of rows, and rows that were read by themselves.
+    fn reads(&self) -> (usize, usize) {
+        (self.members.pages.load(Ordering::SeqCst), self.members.single.load(Ordering::Relaxed))
+    }
+}
+
+const MANY: usize = 10_000;
+
+#[tokio::test]
+async fn receipt_of_100000_members_is_bounded() {
+    let stage = Stage::start(MANY).await;
+    stage.add(1..=100_000).await;
+    let seq = stage.send(1).await;
+    stage.mark(1..=100, seq).await;
+    let Some(Who::Lists(lists)) = stage.receipt(seq, ReceiptForm::Smallest).await.who else {
+        panic!("lists")
+    };
+    assert_eq!((lists.readers, lists.quitters), ((0..100).collect(), vec![]));
+    assert_eq!(stage.reads(), (101, 0), "a page for each 1000 rows, and one that is empty");
+    assert_eq!(stage.counts(seq).await, [100_000, 100, 99_900, 0]);
+    assert_eq!(stage.reads(), (101, 0), "nothing is read again");
+}
+
+#[tokio::test]
+async fn few_members_among_100000_ordinals_are_sent_as_lists() {
+    let stage = Stage::start(MANY).await;
+    stage.add(1..=100_000).await;
+    let seq = stage.send(1).await;
+    stage.mark(1..=100, seq).await;
+    stage.remove(201..=100_000).await;
+    let stage = stage.again().await;
+    let last = stage.send(1).await;
+    stage.mark(1..=50, last).await;
+    let receipt = stage.receipt(last, ReceiptForm::Smallest).await;
+    assert_eq!([receipt.max_id, receipt.read, receipt.unread, receipt.left], [100_000, 50, 150, 0]);
+    let Some(Who::Lists(lists)) = receipt.who else { panic!("lists") };
+    assert_eq!((lists.readers.len(), lists.quitters.len(), lists.names_present), (50, 200, true));
+    assert_eq!(stage.counts(seq).await, [100_000, 100, 100, 99_800], "those of the first message have left");
+}
+
+#[tokio::test]
+async fn steps_of_a_batch_are_bounded() {
+    let stage = Stage::start(MANY).await;
+    stage.add(1..=150_000).await;
+    let last = stage.send(100).await;
+    let seqs: Vec<i64> = (last - 99..=last).collect();
+    let request = BatchGetReceiptsRequest { conversation_id: ID.to_owned(), seqs, ..Default::default() };
+    let mut client = ReceiptServiceClient::new(stage.edge.clone());
+    let results = client.batch_get_receipts(request).await.unwrap().into_inner().results;
+    let left_out = results.iter().map(|result| match result.result.as_ref().unwrap() {
+        Found::Receipt(_) => false,
+        Found::Error(error) => error.reason == "ANSWER_TOO_LARGE",
+    });
+    assert_eq!(left_out.collect::<Vec<_>>(), [vec![false; 66], vec![true; 34]].concat());
+}
+
+#[tokio::test]
+async fn change_while_rows_are_read_is_seen() {
+    let stage = Arc::new(Stage::start(0).await);
+    stage.add(1..=3).await;
+    let seq = stage.send(1).await;
+    let reader = tokio::spawn({
+        let stage = Arc::clone(&stage);
+        async move { stage.counts(seq).await }
+    });
+    crate::node::until(async || stage.reads().0 == 1).await;
+    // The rows have been read, and are on their way.
+    join_and_leave(&stage).await;
+    stage.members.permits.add_permits(MANY);
+    assert_eq!(reader.await.unwrap(), [3, 0, 3, 0]);
+    let last = stage.send(1).await;
+    assert_eq!(stage.counts(last).await, [4, 0, 3, 0]);
+    assert_eq!(stage.counts(seq).await, [3, 0, 2, 1]);
+    assert_eq!(stage.reads(), (1, 2), "those who changed are read, and no page");
+}
+
+/// Through the node, so that its record of the roster is invalidated.
+async fn join_and_leave(stage: &Stage) {
+    use kith_proto::member::v1::{
+        AddMembersRequest, RemoveMembersRequest, member_service_client::MemberServiceClient,
+    };
+    use kith_proto::user::v1::{CreateUserRequest, User, user_service_client::UserServiceClient};
+    for user_id in 3..=4 {
+        let user = Some(User { user_id, user_name: format!("user{user_id}"), ..Default::default() });
+        let request = CreateUserRequest { user, ..Default::default() };
+        UserServiceClient::new(stage.edge.clone()).create_user(request).await.unwrap();
+    }
+    let mut members = MemberServiceClient::new(stage.edge.clone());
+    let add = AddMembersRequest { group_id: GROUP, user_ids: vec![4], ..Default::default() };
+    members.add_members(add).await.unwrap();
+    let remove = RemoveMembersRequest { group_id: GROUP, user_ids: vec![3], ..Default::default() };
+    members.remove_members(remove).await.unwrap();
+}

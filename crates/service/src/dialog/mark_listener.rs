@@ -1,0 +1,62 @@
+//! Who is notified of read marks.
+
+use std::fmt;
+
+use kith_store::{ConversationId, Dialog, MarkKind, ReadMark, SeqRange};
+
+/// Notified of read marks of this node.
+pub trait MarkListener: Send + Sync + fmt::Debug + 'static {
+    /// A mark is durable that others may see: messages of this range may be read by one user more. Must not wait.
+    fn marked(&self, conversation: ConversationId, seqs: SeqRange);
+}
+
+/// The messages that a mark has newly read, of a dialog as it was before; `None`: no other user sees anything of it. `is_own`: the
+/// last one is a message of the user, of which it is no reader.
+pub(super) fn seen_by_others(before: &Dialog, mark: &ReadMark, is_own: bool) -> Option<SeqRange> {
+    let last = match &mark.kind {
+        MarkKind::UpTo(last) => *last,
+        MarkKind::Ranges(ranges) => ranges.iter().map(|range| range.last).max()?,
+        MarkKind::Hidden(_) => return None,
+    };
+    let last = if is_own { last - 1 } else { last };
+    let first = (before.read.shown_seq() + 1).max(mark.joined);
+    (first <= last).then_some(SeqRange { first, last })
+}
+
+#[cfg(test)]
+mod tests {
+    use kith_store::{ReadRanges, Timestamp};
+
+    use super::*;
+
+    fn seen(kind: MarkKind) -> Option<(i64, i64)> {
+        seen_of(kind, false)
+    }
+
+    fn seen_of(kind: MarkKind, is_own: bool) -> Option<(i64, i64)> {
+        let read = ReadRanges::new(20, vec![SeqRange { first: 11, last: 12 }]).unwrap();
+        let before = Dialog { read, ..Dialog::made("7,g9".parse().unwrap(), Timestamp(1)) };
+        let mark = ReadMark { joined: 5, earlier: Vec::new(), kind };
+        seen_by_others(&before, &mark, is_own).map(|range| (range.first, range.last))
+    }
+
+    #[test]
+    fn others_see_what_was_unread() {
+        assert_eq!(seen(MarkKind::UpTo(30)), Some((11, 30)));
+        assert_eq!(seen(MarkKind::UpTo(10)), None);
+        let range = |first, last| SeqRange { first, last };
+        assert_eq!(seen(MarkKind::Ranges(vec![range(30, 31), range(11, 11)])), Some((11, 31)));
+        assert_eq!(seen(MarkKind::Ranges(Vec::new())), None);
+    }
+
+    #[test]
+    fn sender_is_no_reader_of_its_message() {
+        assert_eq!(seen_of(MarkKind::UpTo(30), true), Some((11, 29)));
+        assert_eq!(seen_of(MarkKind::UpTo(11), true), None);
+    }
+
+    #[test]
+    fn others_see_no_hidden_mark() {
+        assert_eq!(seen(MarkKind::Hidden(30)), None);
+    }
+}

@@ -1,0 +1,53 @@
+//! Who sent which messages, for receipts.
+
+use kith_store::{ConversationId, MessageKind, SentMessage, Seq, UserId};
+
+use super::{Messages, range::Range};
+use crate::{dialog::out_of_range, error::Error};
+
+/// Who sent messages of a conversation, as far as a reader can read them.
+#[derive(Debug)]
+pub(crate) struct SentMessages {
+    /// By rising number, without events.
+    messages: Vec<SentMessage>,
+    range: Range,
+}
+
+impl Messages {
+    /// Reads who sent the messages with these numbers. `reader`: a user, whose range bounds them; `None`: a service.
+    ///
+    /// # Errors
+    /// NOT_FOUND if the reader can read nothing of the conversation, or what a failing store makes.
+    pub(crate) async fn sent_messages(
+        &self,
+        reader: Option<UserId>,
+        conversation: ConversationId,
+        mut seqs: Vec<Seq>,
+    ) -> Result<SentMessages, Error> {
+        let mut messages = Vec::with_capacity(seqs.len());
+        loop {
+            let page = self.pull_by_seqs(reader, conversation, seqs.clone()).await?;
+            let last = page.messages.last().map_or(Seq::MAX, |message| message.seq);
+            let sent = page.messages.iter().filter(|message| message.kind == MessageKind::Message);
+            messages.extend(sent.map(|message| SentMessage { seq: message.seq, sender: message.sender }));
+            if !page.more {
+                return Ok(SentMessages { messages, range: page.range });
+            }
+            seqs.retain(|seq| *seq > last);
+        }
+    }
+}
+
+impl SentMessages {
+    /// The message with this number, which was among those that were read.
+    ///
+    /// # Errors
+    /// OUT_OF_RANGE if it is above the last one that the reader can read; NOT_FOUND if it is an event or cannot be read.
+    pub(crate) fn find(&self, seq: Seq) -> Result<SentMessage, Error> {
+        if seq > self.range.max {
+            return Err(out_of_range());
+        }
+        let found = self.messages.binary_search_by_key(&seq, |message| message.seq);
+        found.map(|at| self.messages[at]).map_err(|_| Error::not_found("message"))
+    }
+}

@@ -1,0 +1,47 @@
+//! What receipts of some messages are computed from.
+
+use std::sync::Arc;
+
+use kith_store::{Presence, ReadRanges, Receipt, Seat, SentMessage, Seq, UserId};
+
+use super::read_marks::Marks;
+use crate::{error::Error, group::members::GroupSeats};
+
+/// Most steps of one call: a step for each ordinal and message.
+const STEPS_MAX: usize = 10_000_000;
+
+/// What receipts of some messages are computed from, at one moment.
+#[derive(Debug)]
+pub(super) struct Asked {
+    /// Of the messages that were asked for, in their order; why one has no receipt for the caller.
+    pub(super) messages: Vec<Result<SentMessage, Error>>,
+    pub(super) seats: Arc<GroupSeats>,
+    pub(super) marks: Arc<Marks>,
+}
+
+impl Asked {
+    /// The receipt of one of the messages. Costs a step for each ordinal.
+    pub(super) fn receipt(&self, message: SentMessage) -> Receipt {
+        let has_read =
+            |at: usize| self.marks.get(&at).is_some_and(|read: &ReadRanges| read.contains(message.seq));
+        Receipt::of(&self.seats.seats, message, has_read)
+    }
+}
+
+/// How many messages one call computes.
+pub(super) fn most(seats: &GroupSeats) -> usize {
+    (STEPS_MAX / seats.seats.len().max(1)).max(1)
+}
+
+/// Those who were members when one of the messages was sent, with their ordinals.
+pub(super) fn readers(
+    seats: &GroupSeats,
+    messages: impl Iterator<Item = SentMessage>,
+) -> Vec<(usize, UserId)> {
+    let mut seqs: Vec<Seq> = messages.map(|message| message.seq).collect();
+    seqs.sort_unstable();
+    seqs.dedup();
+    let numbered = seats.seats.iter().enumerate().filter_map(|(at, seat)| Some((at, seat.as_ref()?)));
+    let was_in = |seat: &Seat| seqs.iter().any(|seq| seat.presence(*seq) != Presence::Absent);
+    numbered.filter(|(_, seat)| was_in(seat)).map(|(at, seat)| (at, seat.user)).collect()
+}

@@ -1,0 +1,54 @@
+//! Which receipts marks of this node have changed.
+
+use kith_store::{ConversationId, SeqRange};
+use tokio::sync::mpsc;
+
+use super::ReadMarks;
+use crate::{
+    dialog::MarkListener,
+    metric::{RECEIPT_NOTIFICATIONS, count_from_zero},
+};
+
+/// Most changes that wait; further ones are not notified of.
+const WAITING_MAX: usize = 10_000;
+
+/// Notified of marks: drops what was kept of the conversation, and notes which receipts have changed.
+#[derive(Clone, Debug)]
+pub struct ChangedReceipts {
+    marks: ReadMarks,
+    changed: mpsc::Sender<Change>,
+}
+
+/// The changes as they come.
+#[derive(Debug)]
+pub struct Changes(pub(super) mpsc::Receiver<Change>);
+
+/// Messages of a conversation whose receipts may have changed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Change {
+    pub(super) conversation: ConversationId,
+    pub(super) seqs: SeqRange,
+}
+
+impl ChangedReceipts {
+    /// Over the marks that are kept.
+    #[must_use]
+    pub fn new(marks: ReadMarks) -> (Self, Changes) {
+        count_from_zero(RECEIPT_NOTIFICATIONS, &["sent", "failed", "dropped"]);
+        let (changed, changes) = mpsc::channel(WAITING_MAX);
+        (Self { marks, changed }, Changes(changes))
+    }
+}
+
+impl MarkListener for ChangedReceipts {
+    fn marked(&self, conversation: ConversationId, seqs: SeqRange) {
+        self.marks.forget(conversation);
+        // Of direct conversations the other user is notified of what was read.
+        if matches!(conversation, ConversationId::Direct(..)) {
+            return;
+        }
+        if self.changed.try_send(Change { conversation, seqs }).is_err() {
+            metrics::counter!(RECEIPT_NOTIFICATIONS.name, "outcome" => "dropped").increment(1);
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! Who has read a message (ADR 0043).
+//!
+//! **Nothing is stored.** A receipt is computed from two facts, each of which has one owner: the stays of the members, which joins and
+//! leaves write, and the dialogs, which marks write.
+//!
+//! **Freshness.** Seats of a group are kept in memory with the version of the roster that they are of, and the strict roster
+//! decides whether they still are: a receipt has every join and leave that was acknowledged before. What the members have read is
+//! kept for `receipts.memory`. A mark of this node drops it.
+//!
+//! **Who may.** The `receipts` of the group, or of the configuration, decides; services may always.
+
+mod asked;
+mod changed_receipts;
+mod config;
+mod convert;
+mod kept;
+mod notifier;
+mod read_marks;
+mod receipts;
+mod rights;
+mod rpc;
+mod seat_copies;
+
+pub use changed_receipts::{ChangedReceipts, Changes};
+pub use config::{ReceiptsConfig, ReceiptsShown};
+pub use notifier::ReceiptNotifier;
+pub use read_marks::ReadMarks;
+pub use receipts::Receipts;
+pub use rpc::ReceiptRpc;

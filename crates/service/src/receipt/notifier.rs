@@ -1,0 +1,160 @@
+//! Notifies the senders of messages that these were read.
+
+use std::{
+    collections::{BTreeMap, HashMap, VecDeque},
+    sync::Arc,
+};
+
+use kith_store::{ConversationId, Receipt, ReceiptVisibility, SeqRange, UserId};
+use parking_lot::Mutex;
+use tokio::{
+    sync::Semaphore,
+    time::{Instant, sleep_until},
+};
+
+use super::{Changes, Receipts, changed_receipts::Change};
+use crate::{error::Error, message::Notes, metric::RECEIPT_NOTIFICATIONS, write::tasks::Tasks};
+
+/// Of the messages that were read, the newest that are looked at.
+const LOOKED_AT_MAX: i64 = 500;
+/// The newest messages of one sender.
+const OF_ONE_MAX: usize = 20;
+/// Conversations that are looked at at one time.
+const AT_ONCE: usize = 8;
+
+/// Notifies the senders of groups who receive, at most once in `receipts.notify_every` for each conversation. Ends with this.
+#[derive(Debug)]
+pub struct ReceiptNotifier {
+    receipts: Receipts,
+    notes: Notes,
+    changes: Mutex<Option<Changes>>,
+    tasks: Tasks,
+}
+
+/// Conversations with changes, in the order in which they are due.
+#[derive(Debug, Default)]
+struct Due {
+    seqs: HashMap<ConversationId, SeqRange>,
+    order: VecDeque<(Instant, ConversationId)>,
+}
+
+impl ReceiptNotifier {
+    /// It does nothing yet.
+    #[must_use]
+    pub fn new(receipts: Receipts, notes: Notes, changes: Changes) -> Self {
+        Self { receipts, notes, changes: Mutex::new(Some(changes)), tasks: Tasks::default() }
+    }
+
+    /// Begins, once.
+    pub fn start(&self) {
+        let parts = &self.receipts.0;
+        if parts.config.notify_every.is_zero() || !parts.messages.config.signals {
+            return;
+        }
+        if let Some(changes) = self.changes.lock().take() {
+            self.tasks.spawn(run(self.receipts.clone(), self.notes.clone(), changes));
+        }
+    }
+
+    /// Ends. What is due is not sent.
+    pub async fn stop(&self) {
+        self.tasks.end().await;
+    }
+}
+
+async fn run(receipts: Receipts, notes: Notes, Changes(mut changes): Changes) {
+    let (mut due, at_once) = (Due::default(), Arc::new(Semaphore::new(AT_ONCE)));
+    loop {
+        let next = due.next();
+        tokio::select! {
+            change = changes.recv() => match change {
+                Some(change) => due.add(change, Instant::now() + receipts.0.config.notify_every),
+                None => return,
+            },
+            () = sleep_until(next.unwrap_or_else(Instant::now)), if next.is_some() => {
+                let Some((conversation, seqs)) = due.take() else { continue };
+                let Ok(permit) = Arc::clone(&at_once).acquire_owned().await else { return };
+                let (receipts, notes) = (receipts.clone(), notes.clone());
+                tokio::spawn(async move {
+                    let sent = receipts.notify(&notes, conversation, seqs).await;
+                    let outcome = if sent.is_ok() { "sent" } else { "failed" };
+                    metrics::counter!(RECEIPT_NOTIFICATIONS.name, "outcome" => outcome).increment(1);
+                    drop(permit);
+                });
+            }
+        }
+    }
+}
+
+impl Receipts {
+    /// Notifies the senders of the newest of these messages how many have read them.
+    async fn notify(&self, notes: &Notes, conversation: ConversationId, seqs: SeqRange) -> Result<(), Error> {
+        if self.shown(conversation).await? == ReceiptVisibility::Off {
+            return Ok(());
+        }
+        let first = seqs.first.max(seqs.last - LOOKED_AT_MAX + 1);
+        let newest: Vec<_> = (first..=seqs.last).rev().collect();
+        let asked = self.asked(None, conversation, &newest, false).await?;
+        let mut of_senders: BTreeMap<UserId, Vec<Receipt>> = BTreeMap::new();
+        for message in asked.messages.iter().flatten() {
+            let Some(sender) = message.sender else { continue };
+            let receipts = of_senders.entry(sender).or_default();
+            if receipts.len() < OF_ONE_MAX {
+                receipts.push(asked.receipt(*message));
+            }
+        }
+        for (sender, receipts) in of_senders {
+            notes.receipts(sender, conversation, &receipts);
+        }
+        Ok(())
+    }
+}
+
+impl Due {
+    /// Adds a change, which is due then unless there is one of the conversation.
+    fn add(&mut self, Change { conversation, seqs }: Change, then: Instant) {
+        if let Some(known) = self.seqs.get_mut(&conversation) {
+            known.first = known.first.min(seqs.first);
+            known.last = known.last.max(seqs.last);
+            return;
+        }
+        self.seqs.insert(conversation, seqs);
+        self.order.push_back((then, conversation));
+    }
+
+    /// When the next one is due.
+    fn next(&self) -> Option<Instant> {
+        self.order.front().map(|(then, _)| *then)
+    }
+
+    /// The next one.
+    fn take(&mut self) -> Option<(ConversationId, SeqRange)> {
+        let (_, conversation) = self.order.pop_front()?;
+        Some((conversation, self.seqs.remove(&conversation)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn change(conversation: &str, first: i64, last: i64) -> Change {
+        Change { conversation: conversation.parse().unwrap(), seqs: SeqRange { first, last } }
+    }
+
+    #[test]
+    fn changes_of_a_conversation_are_due_once() {
+        let (mut due, now) = (Due::default(), Instant::now());
+        let later = now + std::time::Duration::from_secs(1);
+        due.add(change("g9", 5, 7), now);
+        due.add(change("g8", 1, 1), later);
+        due.add(change("g9", 9, 9), later);
+        due.add(change("g9", 3, 4), later);
+        assert_eq!(due.next(), Some(now));
+        assert_eq!(due.take(), Some(("g9".parse().unwrap(), SeqRange { first: 3, last: 9 })));
+        assert_eq!(due.take(), Some(("g8".parse().unwrap(), SeqRange { first: 1, last: 1 })));
+        assert_eq!((due.next(), due.take()), (None, None));
+        due.add(change("g9", 10, 10), later);
+        assert_eq!(due.take(), Some(("g9".parse().unwrap(), SeqRange { first: 10, last: 10 })));
+    }
+}

@@ -1,0 +1,77 @@
+//! Which users may see who has read a message.
+
+use kith_store::{ConversationId, Presence, ReceiptVisibility, SentMessage, UserId};
+
+use super::Receipts;
+use crate::{
+    error::{Error, Reason},
+    group::members::GroupSeats,
+};
+
+/// Who asks for receipts of a conversation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asker {
+    /// A service.
+    Service,
+    /// A user, where the conversation shows its receipts to these.
+    User(UserId, ReceiptVisibility),
+}
+
+impl Receipts {
+    /// Who asks: a user, or a service.
+    ///
+    /// # Errors
+    /// NOT_FOUND, or what a failing store makes.
+    pub(super) async fn asker(
+        &self,
+        user: Option<UserId>,
+        conversation: ConversationId,
+    ) -> Result<Asker, Error> {
+        let Some(user) = user else { return Ok(Asker::Service) };
+        Ok(Asker::User(user, self.shown(conversation).await?))
+    }
+
+    /// To which users a conversation shows its receipts.
+    ///
+    /// # Errors
+    /// NOT_FOUND, or what a failing store makes.
+    pub(super) async fn shown(&self, conversation: ConversationId) -> Result<ReceiptVisibility, Error> {
+        match conversation {
+            ConversationId::Direct(..) => Ok(ReceiptVisibility::Sender),
+            ConversationId::Group(group) => {
+                let group = self.0.messages.correspondents.members.group(group).await?;
+                Ok(group.receipts.unwrap_or_else(|| self.0.config.shown.into()))
+            }
+        }
+    }
+}
+
+impl Asker {
+    /// Makes sure that it may see who has read a message that it can read.
+    ///
+    /// # Errors
+    /// FAILED_PRECONDITION, PERMISSION_DENIED.
+    pub(super) fn may_see(self, message: SentMessage, seats: &GroupSeats) -> Result<(), Error> {
+        let Self::User(user, shown) = self else { return Ok(()) };
+        let is_sender = message.sender == Some(user);
+        match shown {
+            ReceiptVisibility::Off => {
+                Err(Error::new(Reason::StateForbids, "the group shows receipts to no user"))
+            }
+            ReceiptVisibility::Sender | ReceiptVisibility::Members if is_sender => Ok(()),
+            ReceiptVisibility::Sender => {
+                Err(Error::not_allowed("only the sender of the message and services may see its receipt"))
+            }
+            ReceiptVisibility::Members if is_reader(user, message, seats) => Ok(()),
+            ReceiptVisibility::Members => {
+                Err(Error::not_allowed("only members who are readers of the message may see its receipt"))
+            }
+        }
+    }
+}
+
+/// Whether a user is a member, and was one when the message was sent.
+fn is_reader(user: UserId, message: SentMessage, seats: &GroupSeats) -> bool {
+    let seat = seats.of(user).map(|(_, seat)| seat).filter(|seat| seat.is_member());
+    seat.is_some_and(|seat| seat.presence(message.seq) != Presence::Absent)
+}

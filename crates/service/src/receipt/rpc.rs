@@ -1,0 +1,172 @@
+//! The receipt service on the wire: each method decodes, calls the policy once, and encodes.
+
+use kith_cache::Consistency;
+use kith_proto::{
+    receipt::v1::{self as wire, receipt_service_server::ReceiptService},
+    r#type::v1::Consistency as AskedConsistency,
+};
+use kith_store::{ConversationId, ReceiptState, Seq, UserId};
+use tonic::{Request, Response, Status};
+
+use super::{Receipts, convert};
+use crate::{
+    error::Error,
+    rpc::{batch::Limits, call::Call, page_token::PageTokens, request::consistency},
+};
+
+type Answer<T> = Result<Response<T>, Status>;
+
+/// The receipt service on the wire.
+#[derive(Clone, Debug)]
+pub struct ReceiptRpc {
+    receipts: Receipts,
+    pages: PageTokens,
+    limits: Limits,
+}
+
+/// A page of users in the receipt of a message, as the requests of three lists have it.
+struct List<'a> {
+    query: &'static [u8],
+    state: ReceiptState,
+    conversation_id: &'a str,
+    seq: i64,
+    page: (i32, &'a str),
+    consistency: Option<&'a AskedConsistency>,
+}
+
+impl ReceiptRpc {
+    /// Over the receipts of a deployment.
+    #[must_use]
+    pub const fn new(receipts: Receipts, pages: PageTokens, limits: Limits) -> Self {
+        Self { receipts, pages, limits }
+    }
+
+    /// Whether marks are read now.
+    fn is_fresh(&self, asked: Option<&AskedConsistency>) -> Result<bool, Error> {
+        Ok(match consistency(asked, self.limits.tokens)? {
+            Consistency::Cached => false,
+            Consistency::AtLeast(tokens) => !tokens.is_empty(),
+            Consistency::Strong => true,
+        })
+    }
+
+    /// The users of a page, and the token of the next one.
+    async fn list(&self, call: Call, list: List<'_>) -> Result<(Vec<i64>, String), Error> {
+        let conversation = convert::conversation(list.conversation_id)?;
+        let seq = convert::seq("seq", list.seq)?;
+        let query = [list.query, &bytes_of(conversation), &seq.to_be_bytes()];
+        let page = self.page(&query, list.page)?;
+        let is_fresh = self.is_fresh(list.consistency)?;
+        let message: (ConversationId, Seq) = (conversation, seq);
+        let found = self.receipts.list(call.principal.user(), message, list.state, page, is_fresh).await?;
+        let users = found.0.into_iter().map(UserId::get).collect();
+        Ok((users, self.token(&query, found.1)))
+    }
+
+    /// Where a page begins, and its size.
+    fn page(&self, query: &[&[u8]], (size, token): (i32, &str)) -> Result<(u32, usize), Error> {
+        let size = self.limits.pages.of(size)?;
+        let from = self.pages.open(query, token)?.unwrap_or_default();
+        Ok((u32::try_from(from).map_err(|_| Error::internal())?, size))
+    }
+
+    fn token(&self, query: &[&[u8]], next: Option<u32>) -> String {
+        next.map(|next| self.pages.seal(query, next.into())).unwrap_or_default()
+    }
+}
+
+fn bytes_of(conversation: ConversationId) -> Vec<u8> {
+    conversation.to_string().into_bytes()
+}
+
+#[tonic::async_trait]
+impl ReceiptService for ReceiptRpc {
+    async fn get_receipt(
+        &self,
+        request: Request<wire::GetReceiptRequest>,
+    ) -> Answer<wire::GetReceiptResponse> {
+        let (call, request) = (Call::of(&request), request.into_inner());
+        let conversation = convert::conversation(&request.conversation_id)?;
+        let (seq, form) = (convert::seq("seq", request.seq)?, convert::form(request.form)?);
+        let is_fresh = self.is_fresh(request.consistency.as_ref())?;
+        let asked = self.receipts.asked(call.principal.user(), conversation, &[seq], is_fresh).await?;
+        let message = asked.messages.first().cloned().unwrap_or_else(|| Err(Error::internal()))?;
+        let receipt = Some(convert::receipt_to_wire(&asked.receipt(message), form));
+        Ok(Response::new(wire::GetReceiptResponse { receipt }))
+    }
+
+    async fn batch_get_receipts(
+        &self,
+        request: Request<wire::BatchGetReceiptsRequest>,
+    ) -> Answer<wire::BatchGetReceiptsResponse> {
+        let (call, request) = (Call::of(&request), request.into_inner());
+        let conversation = convert::conversation(&request.conversation_id)?;
+        let (seqs, form) = (convert::seqs(&request.seqs)?, convert::form(request.form)?);
+        let is_fresh = self.is_fresh(request.consistency.as_ref())?;
+        let asked = self.receipts.asked(call.principal.user(), conversation, &seqs, is_fresh).await?;
+        let results = convert::results_to_wire(&asked, &seqs, form);
+        Ok(Response::new(wire::BatchGetReceiptsResponse { results }))
+    }
+
+    async fn list_readers(
+        &self,
+        request: Request<wire::ListReadersRequest>,
+    ) -> Answer<wire::ListReadersResponse> {
+        let (call, request) = (Call::of(&request), request.into_inner());
+        let list = List {
+            query: b"ListReaders",
+            state: ReceiptState::Read,
+            conversation_id: &request.conversation_id,
+            seq: request.seq,
+            page: (request.page_size, &request.page_token),
+            consistency: request.consistency.as_ref(),
+        };
+        let (user_ids, next_page_token) = self.list(call, list).await?;
+        Ok(Response::new(wire::ListReadersResponse { user_ids, next_page_token }))
+    }
+
+    async fn list_unread(
+        &self,
+        request: Request<wire::ListUnreadRequest>,
+    ) -> Answer<wire::ListUnreadResponse> {
+        let (call, request) = (Call::of(&request), request.into_inner());
+        let list = List {
+            query: b"ListUnread",
+            state: ReceiptState::Unread,
+            conversation_id: &request.conversation_id,
+            seq: request.seq,
+            page: (request.page_size, &request.page_token),
+            consistency: request.consistency.as_ref(),
+        };
+        let (user_ids, next_page_token) = self.list(call, list).await?;
+        Ok(Response::new(wire::ListUnreadResponse { user_ids, next_page_token }))
+    }
+
+    async fn list_left(&self, request: Request<wire::ListLeftRequest>) -> Answer<wire::ListLeftResponse> {
+        let (call, request) = (Call::of(&request), request.into_inner());
+        let list = List {
+            query: b"ListLeft",
+            state: ReceiptState::Left,
+            conversation_id: &request.conversation_id,
+            seq: request.seq,
+            page: (request.page_size, &request.page_token),
+            consistency: request.consistency.as_ref(),
+        };
+        let (user_ids, next_page_token) = self.list(call, list).await?;
+        Ok(Response::new(wire::ListLeftResponse { user_ids, next_page_token }))
+    }
+
+    async fn list_ordinals(
+        &self,
+        request: Request<wire::ListOrdinalsRequest>,
+    ) -> Answer<wire::ListOrdinalsResponse> {
+        let (call, request) = (Call::of(&request), request.into_inner());
+        let conversation = convert::conversation(&request.conversation_id)?;
+        let query = [&b"ListOrdinals"[..], &bytes_of(conversation)];
+        let page = self.page(&query, (request.page_size, &request.page_token))?;
+        let found = self.receipts.ordinals(call.principal.user(), conversation, page).await?;
+        let users = found.0.into_iter().map(convert::ordinal_to_wire).collect();
+        let next_page_token = self.token(&query, found.1);
+        Ok(Response::new(wire::ListOrdinalsResponse { users, next_page_token }))
+    }
+}

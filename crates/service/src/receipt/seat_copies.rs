@@ -1,0 +1,56 @@
+//! The seats of groups that this node keeps.
+
+use std::sync::Arc;
+
+use kith_store::{ConversationId, GroupId};
+use parking_lot::Mutex;
+
+use super::kept::Kept;
+use crate::{
+    error::Error,
+    group::members::{GroupSeats, Members},
+};
+
+/// The seats of groups, through the memory of this node. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(super) struct SeatCopies {
+    members: Members,
+    kept: Arc<Mutex<Kept<GroupId, Slot>>>,
+}
+
+/// Held while a group is read, so that one call reads it for all.
+type Slot = Arc<tokio::sync::Mutex<Option<Arc<GroupSeats>>>>;
+
+impl SeatCopies {
+    /// Of so many seats at most.
+    pub(super) fn new(members: Members, seats_max: usize) -> Self {
+        Self { members, kept: Arc::new(Mutex::new(Kept::new(seats_max))) }
+    }
+
+    /// All who are or were in a conversation, with every change that was acknowledged before the call. What is read is kept also if
+    /// this future is dropped.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(super) async fn of(&self, conversation: ConversationId) -> Result<Arc<GroupSeats>, Error> {
+        match conversation {
+            ConversationId::Direct(one, other) => Ok(Arc::new(GroupSeats::direct(one, other))),
+            ConversationId::Group(group) => {
+                let this = self.clone();
+                // A task of its own: a large group may take longer than the deadline of one call.
+                let read = tokio::spawn(async move { this.of_group(group).await });
+                read.await.unwrap_or_else(|_| Err(Error::internal()))
+            }
+        }
+    }
+
+    async fn of_group(&self, group: GroupId) -> Result<Arc<GroupSeats>, Error> {
+        let slot = self.kept.lock().get(group);
+        let mut known = slot.lock().await;
+        // Taken out: nothing else holds it then, and changes are made in place.
+        let seats = self.members.seats(group, known.take()).await?;
+        *known = Some(Arc::clone(&seats));
+        self.kept.lock().weigh(group, seats.seats.len());
+        Ok(seats)
+    }
+}

@@ -1,0 +1,239 @@
+//! Who has read a message. Nothing is stored for it: a receipt is computed from the stays of the members and from what they have
+//! read.
+
+use crate::{MemberRow, Seq, SeqRange, UserId};
+
+/// A user who is in a group or was, as receipts need it. Its place among the others is its ordinal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seat {
+    /// Who it is.
+    pub user: UserId,
+    /// The first message of its first stay.
+    first_seq: Seq,
+    /// The last stay. Of a member it has no end.
+    last: SeqRange,
+    /// The known stays before, rising.
+    earlier: Box<[SeqRange]>,
+}
+
+/// What a user was in a group when a message was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Presence {
+    /// No member, or in a stay that is forgotten.
+    Absent,
+    /// A member, in a stay that has ended.
+    Ended,
+    /// A member, and has been one since.
+    Member,
+}
+
+impl Seat {
+    /// By what is stored. In a row from before there were messages, stays begin at 1, and one that has ended has no message.
+    #[must_use]
+    pub fn of(MemberRow { member, live, stays }: &MemberRow) -> Self {
+        let left = if *live { Seq::MAX } else { stays.left_seq };
+        Self {
+            user: member.key.user,
+            first_seq: stays.first_seq.max(1),
+            last: SeqRange { first: member.joined_seq.max(1), last: left },
+            earlier: stays.earlier.iter().copied().map(SeqRange::from).collect(),
+        }
+    }
+
+    /// Of a user of a direct conversation.
+    #[must_use]
+    pub fn direct(user: UserId) -> Self {
+        let last = SeqRange { first: 1, last: Seq::MAX };
+        Self { user, first_seq: 1, last, earlier: Box::default() }
+    }
+
+    /// Whether it is in the group.
+    #[must_use]
+    pub const fn is_member(&self) -> bool {
+        self.last.last == Seq::MAX
+    }
+
+    /// What it was when the message with this number was sent.
+    #[must_use]
+    pub fn presence(&self, seq: Seq) -> Presence {
+        if self.last.contains(seq) {
+            return if self.is_member() { Presence::Member } else { Presence::Ended };
+        }
+        let was_in = self.earlier.iter().any(|stay| stay.contains(seq));
+        if was_in { Presence::Ended } else { Presence::Absent }
+    }
+}
+
+/// A message that a receipt is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SentMessage {
+    /// Its number.
+    pub seq: Seq,
+    /// Who sent it; `None`: a service.
+    pub sender: Option<UserId>,
+}
+
+/// What a user is in a receipt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReceiptState {
+    /// It was no member when the message was sent.
+    Quit,
+    /// It sent the message.
+    Sender,
+    /// It has read it.
+    Read,
+    /// It is a member and has not read it.
+    Unread,
+    /// It has not read it, and the stay has ended.
+    Left,
+}
+
+/// How many users are what in a receipt.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReceiptCounts {
+    /// Have read the message.
+    pub read: u32,
+    /// Are members and have not.
+    pub unread: u32,
+    /// Have not, and have left.
+    pub left: u32,
+}
+
+/// Who has read a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Receipt {
+    seq: Seq,
+    /// By ordinal.
+    states: Vec<ReceiptState>,
+}
+
+/// Read and quit bits as lists of ordinals, four bytes each.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OrdinalLists {
+    /// Of those who have read the message, rising.
+    pub readers: Vec<u32>,
+    /// Of those who quit, rising; with `names_present` of those who did not.
+    pub quitters: Vec<u32>,
+    /// Which of both `quitters` has: the shorter list.
+    pub names_present: bool,
+}
+
+/// The smaller one of two forms.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SmallestReceipt {
+    /// See [`Receipt::packed`].
+    Packed(Vec<u8>),
+    /// See [`Receipt::lists`].
+    Lists(OrdinalLists),
+}
+
+impl Receipt {
+    /// The receipt of a message. `seats`: all who are or were in the group, each at the place of its ordinal; `None` counts as a
+    /// user who quit. `has_read`: whether the user with this ordinal has read the message; asked of readers alone.
+    ///
+    /// Costs a step for each ordinal.
+    #[must_use]
+    pub fn of(seats: &[Option<Seat>], message: SentMessage, has_read: impl Fn(usize) -> bool) -> Self {
+        let was_in = |seat: &Option<Seat>| seat.as_ref().is_some_and(|seat| seat.first_seq <= message.seq);
+        let max_id = seats.iter().rposition(was_in).map_or(0, |highest| highest + 1);
+        let state = |(ordinal, seat): (usize, &Option<Seat>)| {
+            let Some(seat) = seat else { return ReceiptState::Quit };
+            match seat.presence(message.seq) {
+                Presence::Absent => ReceiptState::Quit,
+                _ if message.sender == Some(seat.user) => ReceiptState::Sender,
+                _ if has_read(ordinal) => ReceiptState::Read,
+                Presence::Member => ReceiptState::Unread,
+                Presence::Ended => ReceiptState::Left,
+            }
+        };
+        Self { seq: message.seq, states: seats[..max_id].iter().enumerate().map(state).collect() }
+    }
+
+    /// The number of the message.
+    #[must_use]
+    pub const fn seq(&self) -> Seq {
+        self.seq
+    }
+
+    /// One more than the highest ordinal of a user who had been a member by then; 0: none had. Never falls.
+    #[must_use]
+    pub fn max_id(&self) -> u32 {
+        as_ordinal(self.states.len())
+    }
+
+    /// How many users are what. `max_id` is their sum with those who quit, and with the sender if it was a member.
+    #[must_use]
+    pub fn counts(&self) -> ReceiptCounts {
+        let count = |state| self.count(state);
+        ReceiptCounts {
+            read: count(ReceiptState::Read),
+            unread: count(ReceiptState::Unread),
+            left: count(ReceiptState::Left),
+        }
+    }
+
+    /// The ordinals of those who are this, rising, from this one on.
+    pub fn ordinals(&self, state: ReceiptState, from: u32) -> impl Iterator<Item = u32> {
+        let from = usize::try_from(from).unwrap_or(usize::MAX);
+        let states = self.states.iter().enumerate().skip(from);
+        states.filter(move |(_, found)| **found == state).map(|(ordinal, _)| as_ordinal(ordinal))
+    }
+
+    /// `max_id` as four bytes, the lowest first; then a read bit and then a quit bit of each ordinal: that of ordinal o is bit
+    /// o % 8, the lowest first, of byte o / 8. The sender has neither.
+    #[must_use]
+    pub fn packed(&self) -> Vec<u8> {
+        let mut packed = Vec::with_capacity(self.packed_size());
+        packed.extend(self.max_id().to_le_bytes());
+        for bit in [ReceiptState::Read, ReceiptState::Quit] {
+            let byte = |states: &[ReceiptState]| {
+                states.iter().rev().fold(0_u8, |byte, state| (byte << 1) | u8::from(*state == bit))
+            };
+            packed.extend(self.states.chunks(8).map(byte));
+        }
+        packed
+    }
+
+    /// The same bits as lists.
+    #[must_use]
+    pub fn lists(&self) -> OrdinalLists {
+        let quitters = self.count(ReceiptState::Quit);
+        let names_present = self.max_id() - quitters < quitters;
+        let named = |(_, state): &(usize, &ReceiptState)| (**state == ReceiptState::Quit) != names_present;
+        OrdinalLists {
+            readers: self.ordinals(ReceiptState::Read, 0).collect(),
+            quitters: self.states.iter().enumerate().filter(named).map(|(at, _)| as_ordinal(at)).collect(),
+            names_present,
+        }
+    }
+
+    /// Lists if they take fewer bytes, else bits.
+    #[must_use]
+    pub fn smallest(&self) -> SmallestReceipt {
+        if self.lists_size() < self.packed_size() {
+            SmallestReceipt::Lists(self.lists())
+        } else {
+            SmallestReceipt::Packed(self.packed())
+        }
+    }
+
+    fn packed_size(&self) -> usize {
+        4 + 2 * self.states.len().div_ceil(8)
+    }
+
+    /// Four bytes for each ordinal that is named, and for `max_id`.
+    fn lists_size(&self) -> usize {
+        let (readers, quitters) = (self.count(ReceiptState::Read), self.count(ReceiptState::Quit));
+        let named = readers + quitters.min(self.max_id() - quitters);
+        4 + 4 * usize::try_from(named).unwrap_or(usize::MAX / 8)
+    }
+
+    fn count(&self, state: ReceiptState) -> u32 {
+        as_ordinal(self.states.iter().filter(|found| **found == state).count())
+    }
+}
+
+/// Ordinals are numbers of 32 bits ([`Member::ordinal`](crate::Member::ordinal)), and so is how many there are.
+fn as_ordinal(place: usize) -> u32 {
+    u32::try_from(place).unwrap_or(u32::MAX)
+}
