@@ -5,7 +5,7 @@
 pub use kith_cache::{Metric, MetricKind};
 
 /// All of them; each is described and documented by being in here.
-pub const METRICS: [Metric; 51] = [
+pub const METRICS: [Metric; 52] = [
     SERVING,
     RPC_REQUESTS,
     RPC_SECONDS,
@@ -57,6 +57,7 @@ pub const METRICS: [Metric; 51] = [
     RECEIVE_CATCH_UPS,
     RECEIVE_LAG_SECONDS,
     SIGNALS,
+    OFFLINE_ENTRIES,
 ];
 
 pub const SERVING: Metric = Metric::gauge(
@@ -255,7 +256,7 @@ pub const DIALOG_MARKS_SIZE: Metric =
 pub const MESSAGES_UNDELIVERED: Metric = Metric::gauge(
     "kith_messages_undelivered",
     &[],
-    "Conversations with messages that this node could not enter into the inboxes of their recipients yet.",
+    "Conversations with messages that this node could not enter into the inboxes of their recipients yet, or for WatchOffline.",
 );
 pub const FAN_OUT_SECONDS: Metric = Metric::histogram(
     "kith_fan_out_seconds",
@@ -289,6 +290,11 @@ pub const SIGNALS: Metric = Metric::counter(
     "kith_signals_total",
     &["kind"],
     "Signals that this node published: that a user is `typing` or has `stopped`, and what a peer has `read`.",
+);
+pub const OFFLINE_ENTRIES: Metric = Metric::counter(
+    "kith_offline_entries_total",
+    &[],
+    "Messages that this node entered for WatchOffline with recipients who had no receiver; some may have been there already.",
 );
 
 /// Exports a counter from zero on, for each of these values of its label: else it were absent until it counts.

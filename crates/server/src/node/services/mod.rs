@@ -32,8 +32,8 @@ use kith_service::{
         members::{MemberRpc, Members},
     },
     message::{
-        DialogRpc, Dialogs, MessageRpc, MessageUpkeep, Messages, ReceiveRpc, Receivers, Receiving, Repeats,
-        Resumption, documents,
+        DialogRpc, Dialogs, MessageRpc, MessageUpkeep, Messages, OfflineRpc, ReceiveRpc, Receivers,
+        Receiving, Repeats, Resumption, documents,
     },
     presence::{Background, PresenceRpc},
     relation::{self, Blocks, Follows, RelationRpc, Upkeep},
@@ -250,7 +250,8 @@ async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> 
     let conversations = &sending.records.conversations;
     let (groups, members) =
         groups::groups_and_members(context, config, below, conversations, codes, listeners);
-    let (follows, blocks) = relations::follows_and_blocks(context, config, &users, &closing, &sending.notes);
+    let follows = relations::follows(context, config, &users, &closing, &sending.notes);
+    let (blocks, offline) = (sending.blocks.clone(), sending.offline.clone());
     let upkeep = Upkeep::new(stores, &tiers, &follows, &blocks);
     let domains = Domains { users, groups, members, follows, blocks };
     let tokens = presence::Tokens { pages: page_tokens.clone(), gateways: gateway_tokens };
@@ -277,7 +278,8 @@ async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> 
     let admin = AdminRpc::new(place, facts, mutations.clone(), vitals, config.limits.watchers, upkeep);
     let sequences = SequenceRpc::new(sequences::sequences(stores, config, cluster.as_deref()));
     let (messages, dialogs, receiving) = (talk.messages, talk.dialogs, talk.receiving);
-    let upper = Upper { applications, online, messages, dialogs, receiving, sequences, agreement };
+    let offline = OfflineRpc::new(offline, page_tokens.clone());
+    let upper = Upper { applications, online, messages, dialogs, receiving, offline, sequences, agreement };
     let routes = routes(domains, upper, admin, page_tokens, config);
     Ok(Services {
         routes,
@@ -340,13 +342,14 @@ struct Upper {
     dialogs: Dialogs,
     sequences: SequenceRpc,
     receiving: Receiving,
+    offline: OfflineRpc,
     /// Of the nodes, without which messages are not available.
     agreement: SchemaAgreement,
 }
 
 fn routes(domains: Domains, upper: Upper, admin: AdminRpc, pages: PageTokens, config: &Config) -> Routes {
     let Domains { users, groups, members, follows, blocks } = domains;
-    let Upper { applications, online, messages, dialogs, receiving, sequences, agreement } = upper;
+    let Upper { applications, online, messages, dialogs, receiving, offline, sequences, agreement } = upper;
     let limits = limits(config);
     let searches = NonZeroU32::new(config.limits.searches_per_minute).unwrap_or(NonZeroU32::MIN);
     let searches = SearchQuota::per_minute(searches);
@@ -356,7 +359,8 @@ fn routes(domains: Domains, upper: Upper, admin: AdminRpc, pages: PageTokens, co
     let members = MemberRpc::new(members, pages.clone(), limits);
     let dialogs = DialogRpc::new(dialogs, pages.clone(), limits);
     let applications = ApplicationRpc::new(applications, pages, limits);
-    let messages = MessageRpc::new(messages, dialogs, ReceiveRpc::new(receiving), limits, agreement);
+    let receivers = ReceiveRpc::new(receiving);
+    let messages = MessageRpc::new(messages, dialogs, receivers, offline, limits, agreement);
     let bytes = config.limits.batch_message_bytes;
     Routes::default()
         .add_service(compressed!(UserServiceServer::new(users), bytes))
