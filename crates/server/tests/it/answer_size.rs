@@ -295,6 +295,7 @@ fn bounds_of_messages() -> BTreeMap<&'static str, Bound> {
         ("ReserveSeqs", Records(1000, NUMBERS)),
         // A page of messages and what fits before it.
         ("Receive", Bytes),
+        ("WatchOffline", Bytes),
     ])
 }
 

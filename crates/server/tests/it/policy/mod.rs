@@ -24,6 +24,8 @@ mod messages_changed;
 mod messages_erased;
 mod messages_read;
 mod messages_sent_again;
+mod offline;
+mod own_devices;
 mod presence;
 mod read_marks;
 mod receive;
