@@ -209,8 +209,7 @@ pub(super) const TABLE: [Entry; 32] = [
         reason: Reason::TooManyReceivers,
         name: "TOO_MANY_RECEIVERS",
         code: Code::ResourceExhausted,
-        cause: "The user has as many streams of `Receive` open as it may on one node, or the node has; or the node has as \
-                many of `WatchOffline`.",
+        cause: "The user, or the node, has as many streams of `Receive` or `WatchOffline` open as it may.",
         fix: "Close a stream of the user first, or open this one on another node. Operators raise \
               `messages.receivers_of_user` or `messages.receivers`.",
         retry: Retry::Never,
