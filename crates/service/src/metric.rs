@@ -5,7 +5,7 @@
 pub use kith_cache::{Metric, MetricKind};
 
 /// All of them; each is described and documented by being in here.
-pub const METRICS: [Metric; 57] = [
+pub const METRICS: [Metric; 58] = [
     SERVING,
     RPC_REQUESTS,
     RPC_SECONDS,
@@ -63,6 +63,7 @@ pub const METRICS: [Metric; 57] = [
     SIGNALS,
     RECEIPT_LOADS,
     RECEIPT_NOTIFICATIONS,
+    OFFLINE_ENTRIES,
 ];
 
 pub const SERVING: Metric = Metric::gauge(
@@ -282,7 +283,7 @@ pub const DIALOG_MARKS_SIZE: Metric =
 pub const MESSAGES_UNDELIVERED: Metric = Metric::gauge(
     "kith_messages_undelivered",
     &[],
-    "Conversations with messages that this node could not enter into the inboxes of their recipients yet.",
+    "Conversations with messages that this node could not enter into the inboxes of their recipients yet, or for WatchOffline.",
 );
 pub const FAN_OUT_SECONDS: Metric = Metric::histogram(
     "kith_fan_out_seconds",
@@ -329,6 +330,11 @@ pub const RECEIPT_NOTIFICATIONS: Metric = Metric::counter(
     &["outcome"],
     "Conversations of which this node notified the senders that messages were read: `sent`, `failed`, or `dropped` because too \
      many waited.",
+);
+pub const OFFLINE_ENTRIES: Metric = Metric::counter(
+    "kith_offline_entries_total",
+    &[],
+    "Messages that this node entered for WatchOffline with recipients who had no receiver; some may have been there already.",
 );
 
 /// Exports a counter from zero on, for each of these values of its label: else it were absent until it counts.

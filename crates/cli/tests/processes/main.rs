@@ -42,3 +42,5 @@ mod start_refused;
 mod start_waits;
 mod torn;
 mod tour;
+#[cfg(feature = "embedded")]
+mod tour_sockets;

@@ -1,12 +1,16 @@
-//! Runs every line of the README's tour, and of that of friends and groups, and compares what it prints.
+//! Runs every line of the README's tour, and of those of friends and groups and of a chat, and compares what it prints.
 //!
 //! A tour stands in blocks fenced as `console`: `$ command`, continued while a line ends with `\`, then what
-//! it prints. `...` on a line of its own stands for any lines, `<word>` within a line for any text.
+//! it prints. `...` on a line of its own stands for any lines, `<word>` within a line for any text. Blocks fenced as `ws` are those of
+//! `tour_sockets.rs`.
 
 #![cfg(feature = "embedded")]
 #![expect(clippy::unwrap_used, reason = "all of it is a test")]
 
-use crate::process::{self, Node};
+use crate::{
+    process::{self, Node},
+    tour_sockets::Sockets,
+};
 use std::{
     env, fs,
     os::unix::fs::{PermissionsExt as _, symlink},
@@ -18,20 +22,27 @@ use tempfile::TempDir;
 
 const README: &str = include_str!("../../../../README.md");
 const FRIENDS_AND_GROUPS: &str = include_str!("../../../../docs/tour.md");
+const CHAT: &str = include_str!("../../../../docs/tour-chat.md");
 const START: &str = "cargo run --release";
 
 #[derive(Debug, Default)]
 struct Step {
     command: String,
     printed: String,
+    /// Whether it is a line of a socket.
+    is_frame: bool,
 }
 
-/// The steps of all console blocks, in order.
+/// The steps of all blocks, in order.
 fn steps(text: &str) -> Vec<Step> {
-    let (mut steps, mut within, mut continued) = (Vec::<Step>::new(), false, false);
+    let (mut steps, mut within, mut frames, mut continued) = (Vec::<Step>::new(), false, false, false);
     for line in text.lines() {
         if line.starts_with("```") {
-            within = line == "```console";
+            (within, frames) = (line == "```console", line == "```ws");
+            continue;
+        }
+        if frames {
+            steps.push(Step { command: line.to_owned(), is_frame: true, ..Step::default() });
             continue;
         }
         let command = line.strip_prefix("$ ").filter(|_| !continued);
@@ -39,7 +50,7 @@ fn steps(text: &str) -> Vec<Step> {
             _ if !within => continue,
             Some(step) if continued => step.command = format!("{}\n{line}", step.command),
             _ if command.is_some() => {
-                steps.push(Step { command: command.unwrap().to_owned(), printed: String::new() });
+                steps.push(Step { command: command.unwrap().to_owned(), ..Step::default() });
             }
             Some(step) => step.printed += &format!("{line}\n"),
             None => panic!("a console block begins with what is printed: {line}"),
@@ -81,15 +92,19 @@ struct Stage {
     programs: TempDir,
     grpcurl: PathBuf,
     node: Option<Node>,
+    sockets: Sockets,
 }
 
 impl Stage {
     /// Runs a command in the root of the workspace and compares what it prints.
     fn run(&mut self, step: &Step) {
-        if step.command == START {
-            return self.start();
+        if let Some(flags) = step.command.strip_prefix(START) {
+            return self.start(flags);
         }
         let node = self.node.as_ref().expect("the tour begins with a node");
+        if step.is_frame {
+            return self.sockets.run(&node.grpc, &step.command);
+        }
         let command = step
             .command
             .replace("127.0.0.1:7600", &node.grpc)
@@ -111,8 +126,9 @@ impl Stage {
 
     /// Starts the node as `cargo run --release` does, but for its addresses, so that it may run beside another
     /// one, its folder and its build.
-    fn start(&mut self) {
-        let node = Node::start();
+    fn start(&mut self, flags: &str) {
+        let settings: Vec<&str> = flags.split(" --set ").skip(1).collect();
+        let node = Node::start_with(tempfile::tempdir().unwrap(), &settings);
         symlink(&self.grpcurl, self.programs.path().join("grpcurl")).unwrap();
         let kith = self.programs.path().join("kith");
         let program = env!("CARGO_BIN_EXE_kith");
@@ -133,6 +149,12 @@ fn every_line_of_the_tour_prints_what_the_readme_says() {
 #[ignore = "needs grpcurl: run cargo xtask test"]
 fn two_users_become_friends_and_have_a_group_as_their_tour_says() {
     follow(FRIENDS_AND_GROUPS);
+}
+
+#[test]
+#[ignore = "needs grpcurl: run cargo xtask test"]
+fn chat_is_the_same_over_grpc_json_and_sockets() {
+    follow(CHAT);
 }
 
 /// The lines of the README that start several nodes.
@@ -189,9 +211,9 @@ fn follow(tour: &str) {
     let grpcurl = env::var_os("KITH_TEST_GRPCURL").expect("KITH_TEST_GRPCURL names the grpcurl program");
     let steps = steps(tour);
     assert!(steps.len() > 8, "the tour has only {} steps", steps.len());
-    assert_eq!(steps[0].command, START);
+    assert!(steps[0].command.starts_with(START));
     let programs = tempfile::tempdir().unwrap();
-    let mut stage = Stage { programs, grpcurl: PathBuf::from(grpcurl), node: None };
+    let mut stage = Stage { programs, grpcurl: PathBuf::from(grpcurl), node: None, sockets: Sockets::new() };
     for step in &steps {
         stage.run(step);
     }

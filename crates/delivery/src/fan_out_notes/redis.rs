@@ -96,6 +96,7 @@ fn part(conversation: ConversationId) -> u64 {
     let id = match conversation {
         ConversationId::Group(group) => group.get(),
         ConversationId::Direct(one, other) => one.get() ^ other.get(),
+        ConversationId::Offline(log) => i64::from(log),
     };
     id.unsigned_abs() % PARTS
 }

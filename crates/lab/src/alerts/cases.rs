@@ -55,7 +55,7 @@ const TOO_MANY: Load = Load { users: 2_000, ..FEW };
 const LOUD: Load = Load { callers: 12, pause: Duration::from_millis(2), ..LOAD };
 
 /// All of them.
-pub const CASES: [Case; 18] = [
+pub const CASES: [Case; 19] = [
     Case { before: HOUR, lasts: 0, ..case("healthy", "nothing is wrong", Fault::Nothing) },
     case("all-killed", "all nodes are killed", Fault::AllKilled)
         .fires(&["KithNoNodeServes", "KithNodeNotServing"]),
@@ -102,6 +102,9 @@ pub const CASES: [Case; 18] = [
             "KithCallsSlow",
         ])
         .lasts(50),
+    Case { load: SENDS, ..case("sends-cut", "one node, where users send, is cut from Redis", Fault::OneCut) }
+        .fires(&["KithDeliveryBehind undelivered", "KithNodeUntrusted"])
+        .may_fire(&["KithChangesWaiting"]),
     Case { load: READS, ..case("mongodb-slow", "MongoDB answers late", Fault::MongodbSlow(LATE)) }
         .fires(&["KithCallsSlow"])
         .lasts(70),

@@ -68,6 +68,7 @@ impl ConversationLogs {
                     |id| users.iter().any(|(user, found)| *user == id && matches!(found, Stored::Live(_)));
                 Ok(lives(one) && lives(other))
             }
+            ConversationId::Offline(_) => Ok(false),
         }
     }
 

@@ -157,9 +157,16 @@ mod tests {
 
     #[test]
     fn calls_for_services_are_not_taken() {
-        for name in
-            ["BatchSend", "SetUserSeqRange", "TrimConversation", "DeleteUser", "GetNode", "Receive", ""]
-        {
+        for name in [
+            "BatchSend",
+            "SetUserSeqRange",
+            "TrimConversation",
+            "DeleteUser",
+            "GetNode",
+            "Receive",
+            "WatchOffline",
+            "",
+        ] {
             assert_eq!(service_of(name), None, "{name}");
         }
     }

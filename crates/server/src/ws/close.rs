@@ -138,6 +138,23 @@ mod tests {
     }
 
     #[test]
+    fn codes_are_those_of_the_document() {
+        let codes = [
+            (1001, &[Close::Stopping][..]),
+            (1002, &[Close::Protocol]),
+            (1003, &[Close::Binary]),
+            (1007, &[Close::NotUtf8, Close::NotJson]),
+            (1008, &[Close::Form, Close::NoHello, Close::Again, Close::Refused]),
+            (1009, &[Close::TooLarge]),
+            (1011, &[Close::Fault]),
+            (1013, &[Close::Unread, Close::Silent, Close::Later]),
+        ];
+        for (code, all) in codes {
+            assert!(all.iter().all(|close| u16::from(close.frame().code) == code), "{code}: {all:?}");
+        }
+    }
+
+    #[test]
     fn failed_calls_say_whether_to_come_again() {
         let after = |error: Failed| Close::after(&error.into());
         assert_eq!(after(Failed::new(Reason::StoreUnavailable, "")), Close::Later);

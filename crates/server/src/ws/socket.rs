@@ -302,10 +302,16 @@ mod tests {
         let (io, other) = duplex(1024);
         let begun = Instant::now();
         let mut peer = peer(other).await;
-        let reads = tokio::spawn(async move { while let Some(Ok(_)) = peer.next().await {} });
+        let reads = tokio::spawn(async move {
+            loop {
+                if let Message::Close(Some(close)) = peer.next().await.unwrap().unwrap() {
+                    return u16::from(close.code);
+                }
+            }
+        });
         assert_eq!(ends(io, Duration::from_secs(3)).await, End::Close(Close::NoHello));
         assert!((HELLO..HELLO + LAST).contains(&begun.elapsed()), "{:?}", begun.elapsed());
-        reads.await.unwrap();
+        assert_eq!(reads.await.unwrap(), 1008);
     }
 
     #[tokio::test(start_paused = true)]

@@ -311,6 +311,7 @@ fn bounds_of_messages() -> BTreeMap<&'static str, Bound> {
         ("ListReaders", Records(1000, 11)),
         // A page of messages and what fits before it.
         ("Receive", Bytes),
+        ("WatchOffline", Bytes),
     ])
 }
 

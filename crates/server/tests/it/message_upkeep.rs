@@ -279,6 +279,29 @@ async fn messages_are_kept_for_ever_by_default() {
 }
 
 #[tokio::test]
+async fn old_entries_are_removed() {
+    let hours = |count: u64| Duration::from_secs(count * 3_600);
+    let node = Node::start(|config| {
+        (config.messages.kept, config.messages.offline_kept) = (hours(1), hours(6));
+    })
+    .await;
+    let (entries, recent) = (ConversationId::OFFLINE[1], Timestamp(Timestamp::now().0 - 7_300_000));
+    for (count, sent) in [(100, old()), (100, old()), (50, old()), (100, recent)] {
+        let some: Vec<_> = (0..count).map(|_| message(sent)).collect();
+        node.stores.messages.append(entries, &some).await.unwrap();
+    }
+    node.services.message_upkeep.start();
+    until(async || node.stores.messages.messages(entries, 101, 200).await.unwrap().is_empty()).await;
+    let mut left = Vec::new();
+    for first in [1, 101, 201, 301] {
+        left.extend(node.stores.messages.messages(entries, first, first + 99).await.unwrap());
+    }
+    assert_eq!(left.iter().map(|one| one.seq).collect::<Vec<_>>(), (201..=350).collect::<Vec<_>>());
+    let record = node.stores.conversations.conversations(&[entries]).await.unwrap();
+    assert!(record.is_empty(), "messages.kept is for messages of users");
+}
+
+#[tokio::test]
 async fn erasure_goes_on_where_a_node_died() {
     let node = Node::start(|_| {}).await;
     let ((first, user), (second, _)) = (node.group("first").await, node.group("second").await);

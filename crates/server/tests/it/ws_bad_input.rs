@@ -144,6 +144,7 @@ async fn calls_that_sockets_do_not_take_are_refused_and_the_socket_goes_on() {
         "Nothing",
         "BatchSend",
         "Receive",
+        "WatchOffline",
         "ImportMessages",
         "EraseUserMessages",
         "SetUserSeqRange",

@@ -206,7 +206,7 @@ impl MarkWish {
     fn member(&self) -> Option<MemberKey> {
         match self.key.conversation {
             ConversationId::Group(group) => Some(MemberKey { group, user: self.key.user }),
-            ConversationId::Direct(..) => None,
+            ConversationId::Direct(..) | ConversationId::Offline(_) => None,
         }
     }
 

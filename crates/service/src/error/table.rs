@@ -209,7 +209,7 @@ pub(super) const TABLE: [Entry; 34] = [
         reason: Reason::TooManyReceivers,
         name: "TOO_MANY_RECEIVERS",
         code: Code::ResourceExhausted,
-        cause: "The user has as many streams of `Receive` open as it may on one node, or the node has.",
+        cause: "The user, or the node, has as many streams of `Receive` or `WatchOffline` open as it may.",
         fix: "Close a stream of the user first, or open this one on another node. Operators raise \
               `messages.receivers_of_user` or `messages.receivers`.",
         retry: Retry::Never,
@@ -261,9 +261,10 @@ pub(super) const TABLE: [Entry; 34] = [
         reason: Reason::NotConfigured,
         name: "NOT_CONFIGURED",
         code: Code::FailedPrecondition,
-        cause: "The cluster has no store for what the call needs: a setting is absent.",
+        cause: "A setting that the call needs is absent, as that of a store.",
         fix: "Tell the operator: the setting that `setting` in the metadata names has to be set on every node. \
-              `store.cql.contact_points` names the Cassandra or ScyllaDB of relations, members and applications.",
+              `store.cql.contact_points` names the Cassandra or ScyllaDB of relations, members and applications; \
+              `messages.offline` turns WatchOffline on.",
         retry: Retry::Never,
     },
     Entry {

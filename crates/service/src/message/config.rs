@@ -75,6 +75,11 @@ pub struct MessagesConfig {
     pub backlog_max: usize,
     /// Whether signals are sent: that a user is typing, and what the other user of a direct conversation has read.
     pub signals: bool,
+    /// Whether recipients without a receiver are entered for WatchOffline. Set it when all nodes run this version.
+    pub offline: bool,
+    /// How long these entries are kept at least: so far a cursor of WatchOffline reaches back. From 1h to 30d.
+    #[serde(with = "humantime_serde")]
+    pub offline_kept: Duration,
 }
 
 /// Each page of a list reads the end of all of them.
@@ -87,6 +92,7 @@ const WINDOW_BYTES_MAX: usize = 8 << 20;
 const WINDOW_TTL: RangeInclusive<Duration> = Duration::from_secs(60)..=Duration::from_secs(7 * 86_400);
 const INBOX_ENTRIES: RangeInclusive<usize> = 10..=10_000;
 const INBOX_KEPT: RangeInclusive<Duration> = Duration::from_secs(3_600)..=Duration::from_secs(30 * 86_400);
+const OFFLINE_KEPT: RangeInclusive<Duration> = SUCCESSOR_AGE..=Duration::from_secs(30 * 86_400);
 /// As many users as one fan-out has.
 const FAN_OUT_MEMBERS_MAX: u32 = 500;
 /// A page of messages.
@@ -131,6 +137,8 @@ impl Default for MessagesConfig {
             receivers_of_user: 8,
             backlog_max: BACKLOG_MAX,
             signals: true,
+            offline: false,
+            offline_kept: Duration::from_secs(24 * 60 * 60),
         }
     }
 }
@@ -200,6 +208,9 @@ impl MessagesConfig {
         }
         if !INBOX_KEPT.contains(&self.inbox_kept) {
             return wrong("messages.inbox_kept", "must be from 1h to 30d");
+        }
+        if !OFFLINE_KEPT.contains(&self.offline_kept) {
+            return wrong("messages.offline_kept", "must be from 1h to 30d");
         }
         if !(1..=FAN_OUT_MEMBERS_MAX).contains(&self.fan_out_members_max) {
             return wrong("messages.fan_out_members_max", "must be from 1 to 500");
@@ -288,6 +299,10 @@ mod tests {
             assert_eq!(key_at_fault(|config| config.inbox_entries = entries), at_fault);
         }
         assert_eq!(key_at_fault(|config| config.inbox_kept = Duration::ZERO), Some("messages.inbox_kept"));
+        for kept in [0, 3_599, 31 * 86_400].map(Duration::from_secs) {
+            let at_fault = key_at_fault(|config| config.offline_kept = kept);
+            assert_eq!(at_fault, Some("messages.offline_kept"));
+        }
         for most in [0, 501] {
             let at_fault = key_at_fault(|config| config.fan_out_members_max = most);
             assert_eq!(at_fault, Some("messages.fan_out_members_max"));

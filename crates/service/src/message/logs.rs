@@ -35,8 +35,8 @@ pub(super) struct Added {
     pub(super) runs: Vec<Vec<Message>>,
     /// The highest number, also of a message that an earlier append had stored; `None`: none of them has a number.
     pub(super) last: Option<Seq>,
-    /// Whether an earlier append had stored some of them.
-    has_replays: bool,
+    /// The numbers of those that an earlier append had stored.
+    pub(super) replayed: Vec<Seq>,
 }
 
 /// Numbers that no message has: only the end is asked for.
@@ -145,7 +145,7 @@ impl Logs {
             }
         }
         // The node that appended it may have died before the window had it.
-        if added.has_replays {
+        if !added.replayed.is_empty() {
             self.doubt(conversation).await;
         }
     }
@@ -159,14 +159,23 @@ impl Logs {
 }
 
 impl Added {
+    /// The lowest number; `None`: none of them has one.
+    pub(super) fn first(&self) -> Option<Seq> {
+        let new = self.runs.iter().flatten().map(|message| message.seq);
+        new.chain(self.replayed.iter().copied()).min()
+    }
+
     /// What became of these messages.
     pub(super) fn of(messages: &[NewMessage], appended: &[Appended]) -> Self {
         let last = appended.iter().filter_map(|one| match one {
             Appended::New(seq) | Appended::Replayed { seq, .. } => Some(*seq),
             Appended::OtherContent => None,
         });
-        let has_replays = appended.iter().any(|one| matches!(one, Appended::Replayed { .. }));
-        Self { runs: runs(messages, appended), last: last.max(), has_replays }
+        let replayed = appended.iter().filter_map(|one| match one {
+            Appended::Replayed { seq, .. } => Some(*seq),
+            Appended::New(_) | Appended::OtherContent => None,
+        });
+        Self { runs: runs(messages, appended), last: last.max(), replayed: replayed.collect() }
     }
 }
 

@@ -173,7 +173,7 @@ impl Messages {
             ConversationId::Direct(..) if reader.is_none_or(|user| conversation.is_direct_of(user)) => {
                 of_direct.ok_or_else(no_conversation)
             }
-            ConversationId::Direct(..) => Err(no_conversation()),
+            ConversationId::Direct(..) | ConversationId::Offline(_) => Err(no_conversation()),
         };
         Ok(conversations.iter().map(bounds).collect())
     }
@@ -223,7 +223,7 @@ fn highest(bounds: Bounds, end: LogEnd) -> Seq {
 const fn group_of(conversation: ConversationId) -> Option<GroupId> {
     match conversation {
         ConversationId::Group(group) => Some(group),
-        ConversationId::Direct(..) => None,
+        ConversationId::Direct(..) | ConversationId::Offline(_) => None,
     }
 }
 

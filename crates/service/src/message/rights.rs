@@ -30,6 +30,7 @@ impl Messages {
             }
             (ConversationId::Group(group), None) => self.correspondents.members.group(group).await.map(drop),
             (ConversationId::Group(group), Some(sender)) => self.may_send_to_group(sender, group).await,
+            (ConversationId::Offline(_), _) => Err(no_conversation()),
         }
     }
 

@@ -6,7 +6,8 @@ use kith_store::{ConversationId, UserId};
 use tonic::{Request, Response, Status, Streaming};
 
 use super::{
-    AtLeast, DialogRpc, Messages, ReceiveRpc, convert, erasing, import, reading::PAGE_MAX, waiting::STEP_MAX,
+    AtLeast, DialogRpc, Messages, OfflineRpc, ReceiveRpc, convert, erasing, import, reading::PAGE_MAX,
+    waiting::STEP_MAX,
 };
 use crate::{
     error::Error,
@@ -25,22 +26,24 @@ pub struct MessageRpc {
     messages: Messages,
     dialogs: DialogRpc,
     receivers: ReceiveRpc,
+    offline: OfflineRpc,
     limits: Limits,
     agreement: SchemaAgreement,
 }
 
 impl MessageRpc {
-    /// Over the messages of a deployment. `dialogs` has the calls of dialogs, `receivers` those of receivers. All calls are UNAVAILABLE
+    /// Over the messages of a deployment. `dialogs` has the calls of dialogs, `receivers` those of receivers, `offline` that of services that send pushes. All calls are UNAVAILABLE
     /// until `agreement` is reached: a node of an older schema that readmits a member leaves it the range of its earlier stay.
     #[must_use]
     pub const fn new(
         messages: Messages,
         dialogs: DialogRpc,
         receivers: ReceiveRpc,
+        offline: OfflineRpc,
         limits: Limits,
         agreement: SchemaAgreement,
     ) -> Self {
-        Self { messages, dialogs, receivers, limits, agreement }
+        Self { messages, dialogs, receivers, offline, limits, agreement }
     }
 
     /// How many messages a page has.
@@ -277,6 +280,16 @@ impl MessageService for MessageRpc {
     async fn receive(&self, request: Request<wire::ReceiveRequest>) -> Answer<Self::ReceiveStream> {
         self.agreement.check()?;
         self.receivers.receive(request)
+    }
+
+    type WatchOfflineStream = BoxStream<'static, Result<wire::WatchOfflineResponse, Status>>;
+
+    async fn watch_offline(
+        &self,
+        request: Request<wire::WatchOfflineRequest>,
+    ) -> Answer<Self::WatchOfflineStream> {
+        self.agreement.check()?;
+        self.offline.watch_offline(request).await
     }
 
     async fn send_signal(

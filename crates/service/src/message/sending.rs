@@ -173,6 +173,6 @@ fn sent(conversation: ConversationId, answer: Answer, time: Timestamp) -> Result
 const fn kind(conversation: ConversationId) -> &'static str {
     match conversation {
         ConversationId::Direct(..) => "direct",
-        ConversationId::Group(_) => "group",
+        ConversationId::Group(_) | ConversationId::Offline(_) => "group",
     }
 }

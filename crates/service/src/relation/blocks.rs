@@ -8,7 +8,7 @@ use kith_store::{
 };
 
 use super::{
-    BlockLists, Follows,
+    BlockLists, DoNotDisturbListener, Follows,
     codec::BlockCodec,
     lists::{ListOf, ListPage},
     loader::BlockLoader,
@@ -34,6 +34,7 @@ pub struct Blocks {
     mutations: Mutations,
     hasher: SecretHasher,
     default: Permissions,
+    listener: Arc<dyn DoNotDisturbListener>,
 }
 
 /// A page of a list of what a user has set.
@@ -53,6 +54,7 @@ impl Blocks {
         records: Policy<Block>,
         lists: ListPolicies<Place>,
         default: Permissions,
+        listener: Arc<dyn DoNotDisturbListener>,
     ) -> Self {
         let DomainContext { stores, tiers, mutations, hasher } = context;
         let store = Arc::clone(&stores.blocks);
@@ -64,6 +66,7 @@ impl Blocks {
             mutations: mutations.clone(),
             hasher: hasher.clone(),
             default,
+            listener,
         }
     }
 
@@ -125,6 +128,7 @@ impl Blocks {
         let (this, follows) = (self.clone(), follows.clone());
         let work = async move {
             let (blocks, lists) = (patch.blocked == Some(true), lists_of(&patch));
+            let sets_noise = patch.do_not_disturb.is_some();
             let store = Arc::clone(&this.store);
             let write = Box::pin(async move { store.set_block(edge, patch, write).await });
             let job = RecordWrite { key: edge, write, change: put };
@@ -132,6 +136,9 @@ impl Blocks {
             let write = Box::pin(this.listed(edge.from, lists, write));
             let written = if blocks { cutting(edge.reversed(), &follows, write).await } else { write.await };
             let written = written.map_err(store_error)?;
+            if sets_noise {
+                this.listener.do_not_disturb_changed(edge);
+            }
             if blocks {
                 follows.close_request(edge).await;
             }

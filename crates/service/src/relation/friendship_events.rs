@@ -26,3 +26,10 @@ pub trait FollowListener: Debug + Send + Sync {
     /// `edge.from` follows `edge.to` no longer. Does not block.
     fn unfollowed(&self, edge: Edge);
 }
+
+/// Is notified when a user has set whether messages of another one make noise: within the call, after it is stored. A repeated
+/// request notifies again.
+pub trait DoNotDisturbListener: Debug + Send + Sync {
+    /// `edge.from` has set it about `edge.to`. Does not block.
+    fn do_not_disturb_changed(&self, edge: Edge);
+}

@@ -30,7 +30,7 @@ pub use config::{RelationMode, RelationsConfig};
 pub use feed::feed_mappings;
 pub use follows::{Follows, RelationRules};
 pub(crate) use friends::{are_friends, warm};
-pub use friendship_events::{FollowListener, FriendshipListener};
+pub use friendship_events::{DoNotDisturbListener, FollowListener, FriendshipListener};
 pub use lists::{BlockLists, FollowLists, Listed, block_page_weight, follow_page_weight};
 pub use lists::{block_invalidations, follow_invalidations};
 pub use rpc::RelationRpc;

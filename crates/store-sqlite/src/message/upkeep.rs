@@ -118,7 +118,8 @@ fn begun_between(
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
         let conversation: String = row.get(1)?;
-        let conversation = conversation.parse().map_err(|_| corrupt("messages.conversation"))?;
+        let conversation =
+            ConversationId::stored(&conversation).map_err(|_| corrupt("messages.conversation"))?;
         found.push(AgedDocument { begun: Timestamp(row.get(0)?), conversation, first: row.get(2)? });
     }
     Ok(found)

@@ -18,9 +18,15 @@ pub enum ConversationId {
     Direct(UserId, UserId),
     /// Of a group.
     Group(GroupId),
+    /// A log of Kith itself, which names the users that had no receiver when a message came: `o0` to `o3`. It is parsed by
+    /// [`ConversationId::stored`] alone, so that no caller can name it.
+    Offline(u8),
 }
 
 impl ConversationId {
+    /// All logs of users without a receiver.
+    pub const OFFLINE: [Self; 4] = [Self::Offline(0), Self::Offline(1), Self::Offline(2), Self::Offline(3)];
+
     /// The direct conversation of two users, in any order.
     #[must_use]
     pub fn direct(one: UserId, other: UserId) -> Self {
@@ -32,6 +38,31 @@ impl ConversationId {
     pub fn is_direct_of(self, user: UserId) -> bool {
         matches!(self, Self::Direct(one, other) if one == user || other == user)
     }
+
+    /// The log of those who had no receiver when a message of this conversation came: always the same one.
+    #[must_use]
+    pub const fn offline_log(self) -> Self {
+        let id = match self {
+            Self::Group(group) => group.get(),
+            Self::Direct(one, other) => one.get() ^ other.get(),
+            Self::Offline(_) => return self,
+        };
+        match id & 3 {
+            0 => Self::OFFLINE[0],
+            1 => Self::OFFLINE[1],
+            2 => Self::OFFLINE[2],
+            _ => Self::OFFLINE[3],
+        }
+    }
+
+    /// The conversation that a store has under this text.
+    ///
+    /// # Errors
+    /// The text is no id.
+    pub fn stored(text: &str) -> Result<Self, Invalid> {
+        let is_text_of = |log: &&Self| log.to_string() == text;
+        Self::OFFLINE.iter().find(is_text_of).map_or_else(|| text.parse(), |log| Ok(*log))
+    }
 }
 
 impl fmt::Display for ConversationId {
@@ -39,6 +70,7 @@ impl fmt::Display for ConversationId {
         match self {
             Self::Direct(one, other) => write!(f, "d{one}-{other}"),
             Self::Group(group) => write!(f, "g{group}"),
+            Self::Offline(log) => write!(f, "o{log}"),
         }
     }
 }
@@ -94,6 +126,20 @@ mod tests {
         for text in ["d+7-8", "d07-8", "g+9", "g09", "D7-8", "x9", "o0", "ö7", "9", "g9223372036854775808"] {
             assert!(text.parse::<ConversationId>().is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn logs_of_kith_are_read_from_stores_alone() {
+        for log in ConversationId::OFFLINE {
+            let text = log.to_string();
+            assert_eq!(ConversationId::stored(&text).unwrap(), log);
+            assert!(text.parse::<ConversationId>().is_err(), "{text}");
+        }
+        assert_eq!(ConversationId::stored("g9").unwrap().to_string(), "g9");
+        assert!(ConversationId::stored("o4").is_err());
+        let logs: Vec<_> =
+            ["g4", "g5", "d2-4", "d1-4"].map(|id| id.parse::<ConversationId>().unwrap().offline_log()).into();
+        assert_eq!(logs.iter().map(ToString::to_string).collect::<Vec<_>>(), ["o0", "o1", "o2", "o1"]);
     }
 
     #[test]

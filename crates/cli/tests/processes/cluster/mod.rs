@@ -10,6 +10,7 @@ mod counts;
 mod epochs;
 mod fresh;
 mod hand;
+mod killed_sender;
 mod message_numbers;
 mod metrics;
 mod nodes;

@@ -17,7 +17,7 @@ use crate::cluster::{
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Streams of Bea.
-struct Stream {
+pub(super) struct Stream {
     stream: Streaming<ReceiveResponse>,
     waiting: Vec<What>,
     cursor: String,
@@ -29,7 +29,7 @@ impl Stream {
         Self { stream, waiting: Vec::new(), cursor: String::new() }
     }
 
-    async fn live(node: &Peer, talk: Talk) -> Self {
+    pub(super) async fn live(node: &Peer, talk: Talk) -> Self {
         let mut stream = Self::open(node, talk, ReceiveRequest { now: true, ..Default::default() }).await;
         assert!(matches!(stream.next().await.unwrap(), Some(What::Live(_))));
         stream
@@ -55,7 +55,7 @@ impl Stream {
     }
 
     /// The numbers of the next messages; what else comes is passed over.
-    async fn seqs(&mut self, count: usize) -> Vec<i64> {
+    pub(super) async fn seqs(&mut self, count: usize) -> Vec<i64> {
         let mut seqs = Vec::new();
         while seqs.len() < count {
             match self.next().await.unwrap().expect("the stream goes on") {

@@ -11,15 +11,16 @@ use kith_service::{
     group::members::Roles,
     message::{
         AppendQueue, Correspondents, Delivery, Dialogs, ErasureCleanup, GroupEvents, Inboxes, Logs,
-        MessageUpkeep, Messages, Notes, Receivers, Receiving, Records, Repeats, Resumption, StepNotes,
-        documents,
+        MessageUpkeep, Messages, Notes, OfflineLogs, Receivers, Receiving, Records, Repeats, Resumption,
+        StepNotes, documents,
     },
     receipt::{ChangedReceipts, ReadMarks, ReceiptNotifier, Receipts},
+    relation::Blocks,
     rpc::page_token::PageTokens,
     user::{AccountCleanup, Users},
 };
 
-use super::{Domains, caches::cache_defaults, groups};
+use super::{Domains, caches::cache_defaults, groups, relations};
 use crate::{cluster::Cluster, config::Config};
 
 /// What appends messages and delivers them. Domains below messages use it.
@@ -28,6 +29,9 @@ pub(super) struct Sending {
     pub(super) notes: Notes,
     pub(super) roles: Roles,
     pub(super) records: Records,
+    pub(super) blocks: Blocks,
+    /// `None`: it is configured not to name users without a receiver.
+    pub(super) offline: Option<OfflineLogs>,
     delivery: Delivery,
 }
 
@@ -54,11 +58,14 @@ pub(super) fn sending(
     users: &Users,
 ) -> Sending {
     let inboxes = inboxes(config, cluster, node_id);
-    let (notes, roles) = (Notes::new(inboxes.clone()), groups::roles(context, config, users));
-    let delivery = delivery(context, config, cluster, inboxes, roles.clone());
+    let (records, roles) = (records(context, config), groups::roles(context, config, users));
+    let notes = Notes::new(inboxes.clone(), records.dialogs.clone());
+    let blocks = relations::blocks(context, config, &notes);
+    let offline = OfflineLogs::new(context, records.dialogs.clone(), blocks.clone(), &config.messages);
+    let delivery = delivery(context, config, cluster, inboxes, (roles.clone(), offline.clone()));
     let queue = AppendQueue::new(logs(context, config, cluster), context.mutations.clone(), &config.messages)
         .delivering(delivery.clone());
-    Sending { queue, notes, roles, records: records(context, config), delivery }
+    Sending { queue, notes, roles, records, blocks, offline, delivery }
 }
 
 /// `among`: the name of this node among others, if there may be some.
@@ -142,12 +149,12 @@ fn delivery(
     config: &Config,
     cluster: Option<&Cluster>,
     inboxes: Inboxes,
-    roles: Roles,
+    (roles, offline): (Roles, Option<OfflineLogs>),
 ) -> Delivery {
     let (messages, members) = (&config.messages, Arc::clone(&context.stores.members));
     let notes = cluster
         .and_then(|cluster| Some(StepNotes::new(cluster.fan_out_notes()?, node_name(&cluster.card().id))));
-    Delivery::new(inboxes, messages.inboxes(), roles, members, messages.fan_out_members_max, notes)
+    Delivery::new(inboxes, messages.inboxes(), roles, members, messages.fan_out_members_max, notes, offline)
 }
 
 /// What posts events of groups; `None`: it is configured not to.

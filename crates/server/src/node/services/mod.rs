@@ -35,8 +35,8 @@ use kith_service::{
         members::{MemberRpc, Members},
     },
     message::{
-        DialogRpc, Dialogs, MessageRpc, MessageUpkeep, Messages, ReceiveRpc, Receivers, Receiving, Repeats,
-        Resumption, documents,
+        DialogRpc, Dialogs, MessageRpc, MessageUpkeep, Messages, OfflineRpc, ReceiveRpc, Receivers,
+        Receiving, Repeats, Resumption, documents,
     },
     notice::{self, NoticeCleanup, NoticeRecords, NoticeRpc, NoticeUpkeep},
     presence::{Background, PresenceRpc},
@@ -262,7 +262,8 @@ async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> 
     let conversations = &sending.records.conversations;
     let (groups, members) =
         groups::groups_and_members(context, config, below, conversations, codes, listeners);
-    let (follows, blocks) = relations::follows_and_blocks(context, config, &users, &closing, &sending.notes);
+    let follows = relations::follows(context, config, &users, &closing, &sending.notes);
+    let (blocks, offline) = (sending.blocks.clone(), sending.offline.clone());
     let upkeep = Upkeep::new(stores, &tiers, &follows, &blocks);
     let domains = Domains { users, groups, members, follows, blocks };
     let tokens = presence::Tokens { pages: page_tokens.clone(), gateways: gateway_tokens };
@@ -293,8 +294,19 @@ async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> 
     let sequences = SequenceRpc::new(sequences::sequences(stores, config, cluster.as_deref()));
     let (messages, dialogs, receiving) = (talk.messages, talk.dialogs, talk.receiving);
     let receipts = talk.receipts;
-    let upper =
-        Upper { applications, online, messages, dialogs, receiving, notices, receipts, sequences, agreement };
+    let offline = OfflineRpc::new(offline, page_tokens.clone());
+    let upper = Upper {
+        applications,
+        online,
+        messages,
+        dialogs,
+        receiving,
+        offline,
+        notices,
+        receipts,
+        sequences,
+        agreement,
+    };
     let routes = routes(domains, upper, admin, page_tokens, config);
     Ok(Services {
         routes,
@@ -361,14 +373,25 @@ struct Upper {
     sequences: SequenceRpc,
     receiving: Receiving,
     receipts: Receipts,
+    offline: OfflineRpc,
     /// Of the nodes, without which messages are not available.
     agreement: SchemaAgreement,
 }
 
 fn routes(domains: Domains, upper: Upper, admin: AdminRpc, pages: PageTokens, config: &Config) -> Routes {
     let Domains { users, groups, members, follows, blocks } = domains;
-    let Upper { applications, online, messages, dialogs, receiving, notices, receipts, sequences, agreement } =
-        upper;
+    let Upper {
+        applications,
+        online,
+        messages,
+        dialogs,
+        receiving,
+        offline,
+        notices,
+        receipts,
+        sequences,
+        agreement,
+    } = upper;
     let limits = limits(config);
     let searches = NonZeroU32::new(config.limits.searches_per_minute).unwrap_or(NonZeroU32::MIN);
     let searches = SearchQuota::per_minute(searches);
@@ -380,7 +403,8 @@ fn routes(domains: Domains, upper: Upper, admin: AdminRpc, pages: PageTokens, co
     let notices = NoticeRpc::new(notices, pages.clone(), limits);
     let receipts = ReceiptRpc::new(receipts, pages.clone(), limits);
     let applications = ApplicationRpc::new(applications, pages, limits);
-    let messages = MessageRpc::new(messages, dialogs, ReceiveRpc::new(receiving), limits, agreement);
+    let receivers = ReceiveRpc::new(receiving);
+    let messages = MessageRpc::new(messages, dialogs, receivers, offline, limits, agreement);
     let bytes = config.limits.batch_message_bytes;
     Routes::default()
         .add_service(compressed!(UserServiceServer::new(users), bytes))

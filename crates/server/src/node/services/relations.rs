@@ -14,19 +14,23 @@ use kith_store::Permissions;
 use super::caches::cache_defaults;
 use crate::config::Config;
 
-pub(super) fn follows_and_blocks(
+pub(super) fn blocks(context: DomainContext<'_>, config: &Config, notes: &Notes) -> Blocks {
+    let policies = cache::policies(&cache_defaults(config));
+    let default = rules(config).default_permissions;
+    Blocks::new(context, policies.blocks, policies.block_lists, default, Arc::new(notes.clone()))
+}
+
+pub(super) fn follows(
     context: DomainContext<'_>,
     config: &Config,
     users: &Users,
     requests: &Closing,
     notes: &Notes,
-) -> (Follows, Blocks) {
+) -> Follows {
     let (rules, policies) = (rules(config), cache::policies(&cache_defaults(config)));
-    let blocks = Blocks::new(context, policies.blocks, policies.block_lists, rules.default_permissions);
     let (records, lists) = (policies.follows, policies.follow_lists);
     let listeners = (Arc::new(requests.clone()) as _, Arc::new(notes.clone()) as _);
-    let follows = Follows::new(context, records, lists, users.clone(), listeners, rules);
-    (follows, blocks)
+    Follows::new(context, records, lists, users.clone(), listeners, rules)
 }
 
 fn rules(config: &Config) -> RelationRules {

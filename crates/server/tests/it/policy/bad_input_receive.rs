@@ -47,12 +47,13 @@ async fn streams_with_a_wrong_field_are_refused() {
 }
 
 #[tokio::test]
-async fn stream_has_no_json_form() {
+async fn streams_have_no_json_form() {
     let (node, [ann]) = with_users().await;
-    let path = "/kith.message.v1.MessageService/Receive";
-    let body = json!({ "userId": ann, "now": true });
-    let answer = crate::http::Connection::open(node.address).await.json(path, &body).await;
-    answer.assert_refused(415, "unimplemented", "MEDIA_TYPE_UNKNOWN");
+    for (name, body) in [("Receive", json!({ "userId": ann, "now": true })), ("WatchOffline", json!({}))] {
+        let path = format!("/kith.message.v1.MessageService/{name}");
+        let answer = crate::http::Connection::open(node.address).await.json(&path, &body).await;
+        answer.assert_refused(415, "unimplemented", "MEDIA_TYPE_UNKNOWN");
+    }
     node.assert_healthy().await;
 }
 

@@ -28,6 +28,8 @@ mod messages_read;
 mod messages_sent_again;
 mod notice_readers;
 mod notices;
+mod offline;
+mod own_devices;
 mod presence;
 mod read_marks;
 mod receipts;

@@ -1,6 +1,6 @@
 //! Which role somebody has, for who decides by it.
 
-use kith_cache::{Consistency, Policy, TieredCache};
+use kith_cache::{Consistency, Entry, Policy, TieredCache};
 use kith_store::{Group, GroupId, Member, MemberKey, Role, Roster, UserId};
 
 use super::{
@@ -48,6 +48,24 @@ impl Roles {
         let entry = self.rosters.get_with(&group, consistency).await;
         let entry = entry.map_err(|error| Error::cache("roster", &error))?;
         Ok(entry.map(|entry| *entry.value).unwrap_or_default())
+    }
+
+    /// Those of these users who are members of a group, in their order. Never older than what was acknowledged.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(crate) async fn members_among(
+        &self,
+        group: GroupId,
+        users: Vec<UserId>,
+    ) -> Result<Vec<UserId>, Error> {
+        let keys: Vec<MemberKey> = users.into_iter().map(|user| MemberKey { group, user }).collect();
+        let found = self.members.get_many(&keys, &Consistency::Cached).await;
+        let member = |(found, key): (Result<Option<Entry<Member>>, _>, &MemberKey)| match found {
+            Ok(member) => member.map(|_| Ok(key.user)),
+            Err(error) => Some(Err(Error::cache("member", &error))),
+        };
+        found.into_iter().zip(&keys).filter_map(member).collect()
     }
 
     /// The role of a user in a group; `None`: it is not in it. Never older than what was acknowledged.

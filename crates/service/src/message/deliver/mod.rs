@@ -3,7 +3,10 @@
 //!
 //! A fan-out may be repeated, late or lost: the ranges of an inbox are contiguous, so the next one repairs it. One that fails
 //! is repeated until it succeeds (`pending.rs`), and neither fails nor delays a send beyond [`WAITED`].
+//!
+//! Recipients without a receiver are entered for a service that notifies them, if that is configured (`absent.rs`).
 
+mod absent;
 mod notes;
 mod pending;
 mod recipients;
@@ -21,19 +24,20 @@ use prost::bytes::Bytes;
 use tokio::time::{Instant, timeout};
 
 pub(super) use self::notes::Begun;
-pub use self::{notes::StepNotes, repeats::Repeats, resumption::Resumption};
 use self::{
-    pending::Pending,
+    absent::Fanned,
+    pending::{Pending, Undelivered},
     recipients::{Recipients, StoredMembers, To},
 };
-use super::{Inboxes, logs::Added};
+pub use self::{notes::StepNotes, repeats::Repeats, resumption::Resumption};
+use super::{Inboxes, logs::Added, offline::OfflineLogs};
 use crate::{
     error::{Error, Reason},
     group::members::Roles,
     metric::{FAN_OUT_SECONDS, MESSAGES_UNDELIVERED},
 };
 
-/// How long a send waits for its fan-out.
+/// How long a send waits for its fan-out, and as long again until recipients without a receiver are entered.
 const WAITED: Duration = Duration::from_secs(1);
 
 /// Brings messages to the inboxes of their recipients. Cheap to clone.
@@ -48,11 +52,14 @@ struct Parts {
     pending: Pending,
     /// `None`: this node is the only one, and its inboxes end with it.
     notes: Option<StepNotes>,
+    /// `None`: recipients without a receiver are not entered.
+    offline: Option<OfflineLogs>,
 }
 
 impl Delivery {
     /// To inboxes with these limits. Groups with more than `members_max` members are not written to inboxes: nodes that read their
-    /// conversations are woken. `notes`: by which another node resumes what this one leaves unfinished.
+    /// conversations are woken. `notes`: by which another node resumes what this one leaves unfinished. `offline`: where recipients
+    /// without a receiver are entered.
     #[must_use]
     pub fn new(
         inboxes: Inboxes,
@@ -61,15 +68,22 @@ impl Delivery {
         members: Arc<dyn MemberStore>,
         members_max: u32,
         notes: Option<StepNotes>,
+        offline: Option<OfflineLogs>,
     ) -> Self {
         drop(metrics::histogram!(FAN_OUT_SECONDS.name));
         metrics::gauge!(MESSAGES_UNDELIVERED.name).set(0.0);
         let members = Arc::new(StoredMembers { roles, store: members });
-        Self::over(inboxes, limits, Recipients::new(members, members_max), notes)
+        Self::over(inboxes, limits, Recipients::new(members, members_max), notes, offline)
     }
 
-    fn over(inboxes: Inboxes, limits: InboxLimits, recipients: Recipients, notes: Option<StepNotes>) -> Self {
-        Self(Arc::new(Parts { inboxes, recipients, limits, pending: Pending::default(), notes }))
+    fn over(
+        inboxes: Inboxes,
+        limits: InboxLimits,
+        recipients: Recipients,
+        notes: Option<StepNotes>,
+        offline: Option<OfflineLogs>,
+    ) -> Self {
+        Self(Arc::new(Parts { inboxes, recipients, limits, pending: Pending::default(), notes, offline }))
     }
 
     /// The inboxes to which it delivers.
@@ -124,13 +138,13 @@ impl Delivery {
         let Some(last) = added.last else { return self.end(begun) };
         let run = added.runs.last().filter(|run| run.last().is_some_and(|message| message.seq == last));
         let sent = self.sent(conversation, last, run.map(Vec::as_slice).unwrap_or_default());
-        self.deliver(sent, begun).await;
+        self.deliver(sent, Some(added), begun).await;
     }
 
-    /// Delivers a message that is stored.
+    /// Delivers a message that is stored, of which no user is notified but by its receivers.
     pub(super) async fn appended_one(&self, conversation: ConversationId, message: &Message, begun: Begun) {
         let sent = self.sent(conversation, message.seq, std::slice::from_ref(message));
-        self.deliver(sent, begun).await;
+        self.deliver(sent, None, begun).await;
     }
 
     /// What is said of messages up to `last`. `messages`: the last ones, with contiguous numbers; some or none.
@@ -139,35 +153,51 @@ impl Delivery {
         SentMessages { conversation, last, sent, entries: entries(messages, self.0.limits.wake_bytes) }
     }
 
-    async fn deliver(&self, sent: SentMessages, begun: Begun) {
+    async fn deliver(&self, sent: SentMessages, added: Option<&Added>, begun: Begun) {
         let (conversation, last, began) = (sent.conversation, sent.last, Instant::now());
-        match timeout(WAITED, self.fan_out(sent)).await {
-            Ok(Ok(())) => {
-                metrics::histogram!(FAN_OUT_SECONDS.name).record(began.elapsed());
-                self.done(conversation, last);
-                self.end(begun);
-            }
-            Ok(Err(_)) | Err(_) => self.0.pending.note(conversation, last, begun),
+        let fanned = timeout(WAITED, self.fan_out(sent)).await.ok().and_then(Result::ok);
+        if fanned.is_some() {
+            metrics::histogram!(FAN_OUT_SECONDS.name).record(began.elapsed());
+        }
+        let announced = async {
+            let Some(added) = added else { return Ok(()) };
+            let messages = self.announced(conversation, added).await?;
+            self.announce(conversation, &messages, fanned.as_ref()).await
+        };
+        let is_announced = matches!(timeout(WAITED, announced).await, Ok(Ok(())));
+        let unannounced = added.filter(|_| !is_announced).map(|added| added.first().unwrap_or(last));
+        let undelivered = Undelivered { last, unannounced };
+        if fanned.is_some() && is_announced {
+            self.done(conversation, undelivered);
+            self.end(begun);
+        } else {
+            self.0.pending.note(conversation, undelivered, begun);
         }
     }
 
     /// Enters messages into the inboxes of their recipients. Returns once they are in all; their nodes are woken after that.
-    async fn fan_out(&self, sent: SentMessages) -> Result<(), Error> {
+    async fn fan_out(&self, sent: SentMessages) -> Result<Fanned, Error> {
         match self.0.recipients.of(sent.conversation).await? {
-            To::Users(users) => self.fan_out_to(&users, &sent).await,
-            To::Registered => self.wake_registered(sent).await,
+            To::Users(users) => self.fan_out_to(&users, &sent).await.map(Fanned::Inboxes),
+            To::Registered => self.wake_registered(sent).await.map(|()| Fanned::Registered),
         }
     }
 
-    async fn fan_out_to(&self, users: &[UserId], sent: &SentMessages) -> Result<(), Error> {
+    /// Returns those who have no receiver.
+    async fn fan_out_to(&self, users: &[UserId], sent: &SentMessages) -> Result<Vec<UserId>, Error> {
         let Parts { inboxes, limits, .. } = &*self.0;
         let some = users.chunks(limits.users_at_once.max(1));
         let done =
             some.map(async |users| inboxes.keeper.fan_out(&FanOut { sent: sent.clone(), users }).await);
         let done: Vec<FannedOut> = join_all(done).await;
         let has_failed = done.iter().any(|done| done.failed.is_some());
-        inboxes.publish(done.into_iter().flat_map(|done| done.wakes).collect());
-        if has_failed { Err(away()) } else { Ok(()) }
+        let (mut wakes, mut absent) = (Vec::new(), Vec::new());
+        for mut done in done {
+            wakes.append(&mut done.wakes);
+            absent.append(&mut done.without_receiver);
+        }
+        inboxes.publish(wakes);
+        if has_failed { Err(away()) } else { Ok(absent) }
     }
 
     async fn wake_registered(&self, sent: SentMessages) -> Result<(), Error> {
@@ -181,18 +211,23 @@ impl Delivery {
     /// Repeats all fan-outs that failed, once.
     async fn repeat_all(&self) {
         for some in self.0.pending.all().chunks(pending::REPEATED_AT_ONCE) {
-            join_all(some.iter().map(|(conversation, last)| self.repeat(*conversation, *last))).await;
+            join_all(some.iter().map(|(conversation, due)| self.repeat(*conversation, *due))).await;
         }
     }
 
-    async fn repeat(&self, conversation: ConversationId, last: Seq) {
-        if self.fan_out(self.sent(conversation, last, &[])).await.is_ok() {
-            self.done(conversation, last);
+    async fn repeat(&self, conversation: ConversationId, due: Undelivered) {
+        let Ok(fanned) = self.fan_out(self.sent(conversation, due.last, &[])).await else { return };
+        let announced = match due.unannounced {
+            Some(first) => self.announce_stored(conversation, (first, due.last), &fanned).await,
+            None => Ok(()),
+        };
+        if announced.is_ok() {
+            self.done(conversation, due);
         }
     }
 
-    fn done(&self, conversation: ConversationId, last: Seq) {
-        if let Some(begun) = self.0.pending.done(conversation, last) {
+    fn done(&self, conversation: ConversationId, done: Undelivered) {
+        if let Some(begun) = self.0.pending.done(conversation, done) {
             self.end(begun);
         }
     }

@@ -16,7 +16,16 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// Conversations that are tried at one time.
 pub(super) const REPEATED_AT_ONCE: usize = 16;
 
-/// Of each conversation the highest number that could not be delivered.
+/// What could not be delivered of a conversation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Undelivered {
+    /// The highest number.
+    pub(super) last: Seq,
+    /// The lowest number of a message whose recipients without a receiver are not entered; `None`: all are.
+    pub(super) unannounced: Option<Seq>,
+}
+
+/// What could not be delivered of each conversation.
 #[derive(Debug, Default)]
 pub(super) struct Pending {
     ends: Mutex<HashMap<ConversationId, End>>,
@@ -25,13 +34,13 @@ pub(super) struct Pending {
 
 #[derive(Debug, Default)]
 struct End {
-    last: Seq,
+    due: Undelivered,
     begun: Begun,
 }
 
 impl Pending {
-    /// The messages up to this number are not delivered.
-    pub(super) fn note(&self, conversation: ConversationId, last: Seq, begun: Begun) {
+    /// These messages are not delivered.
+    pub(super) fn note(&self, conversation: ConversationId, due: Undelivered, begun: Begun) {
         let mut ends = self.ends.lock();
         if ends.len() >= MOST && !ends.contains_key(&conversation) {
             tracing::warn!(
@@ -40,24 +49,24 @@ impl Pending {
             return;
         }
         let end = ends.entry(conversation).or_default();
-        end.last = last.max(end.last);
+        end.due.add(due);
         end.begun.and(begun);
         show(ends.len());
         self.noted.notify_one();
     }
 
-    /// The messages up to this number are delivered. Returns the steps that have ended with that.
-    pub(super) fn done(&self, conversation: ConversationId, last: Seq) -> Option<Begun> {
+    /// These messages are delivered. Returns the steps that have ended with that.
+    pub(super) fn done(&self, conversation: ConversationId, done: Undelivered) -> Option<Begun> {
         let mut ends = self.ends.lock();
-        ends.get(&conversation).filter(|end| end.last <= last)?;
+        ends.get(&conversation).filter(|end| end.due.is_within(done))?;
         let end = ends.remove(&conversation);
         show(ends.len());
         end.map(|end| end.begun)
     }
 
     /// All of them.
-    pub(super) fn all(&self) -> Vec<(ConversationId, Seq)> {
-        self.ends.lock().iter().map(|(conversation, end)| (*conversation, end.last)).collect()
+    pub(super) fn all(&self) -> Vec<(ConversationId, Undelivered)> {
+        self.ends.lock().iter().map(|(conversation, end)| (*conversation, end.due)).collect()
     }
 
     /// Waits until there are some, and for the pause between two tries.
@@ -69,6 +78,20 @@ impl Pending {
     }
 }
 
+impl Undelivered {
+    fn add(&mut self, other: Self) {
+        self.last = other.last.max(self.last);
+        self.unannounced = [self.unannounced, other.unannounced].into_iter().flatten().min();
+    }
+
+    /// Whether all of it is delivered once the other one is.
+    fn is_within(self, other: Self) -> bool {
+        let is_announced =
+            self.unannounced.is_none_or(|first| other.unannounced.is_some_and(|other| other <= first));
+        self.last <= other.last && is_announced
+    }
+}
+
 fn show(count: usize) {
     metrics::gauge!(MESSAGES_UNDELIVERED.name).set(f64::from(u32::try_from(count).unwrap_or(u32::MAX)));
 }
@@ -77,24 +100,43 @@ fn show(count: usize) {
 mod tests {
     use super::{super::super::sample::group, *};
 
+    const fn up_to(last: Seq) -> Undelivered {
+        Undelivered { last, unannounced: None }
+    }
+
+    const fn from(first: Seq, last: Seq) -> Undelivered {
+        Undelivered { last, unannounced: Some(first) }
+    }
+
     #[test]
     fn newest_end_is_pending_until_it_is_delivered() {
         let pending = Pending::default();
-        pending.note(group(9), 7, Begun::default());
-        pending.note(group(9), 5, Begun::default());
-        assert_eq!(pending.all(), [(group(9), 7)]);
-        assert!(pending.done(group(9), 6).is_none());
-        assert_eq!(pending.all(), [(group(9), 7)], "an earlier message was delivered");
-        assert!(pending.done(group(9), 8).is_some());
+        pending.note(group(9), up_to(7), Begun::default());
+        pending.note(group(9), up_to(5), Begun::default());
+        assert_eq!(pending.all(), [(group(9), up_to(7))]);
+        assert!(pending.done(group(9), up_to(6)).is_none());
+        assert_eq!(pending.all(), [(group(9), up_to(7))], "an earlier message was delivered");
+        assert!(pending.done(group(9), up_to(8)).is_some());
         assert_eq!(pending.all(), []);
+    }
+
+    #[test]
+    fn messages_whose_users_are_not_entered_stay_pending() {
+        let pending = Pending::default();
+        pending.note(group(9), from(6, 7), Begun::default());
+        pending.note(group(9), from(4, 5), Begun::default());
+        assert_eq!(pending.all(), [(group(9), from(4, 7))]);
+        assert!(pending.done(group(9), up_to(8)).is_none(), "a later message was delivered");
+        assert!(pending.done(group(9), from(6, 8)).is_none(), "the first one is left");
+        assert!(pending.done(group(9), from(4, 7)).is_some());
     }
 
     #[test]
     fn pending_deliveries_are_bounded() {
         let pending = Pending::default();
-        (1..=10_001).for_each(|id| pending.note(group(id), 1, Begun::default()));
+        (1..=10_001).for_each(|id| pending.note(group(id), up_to(1), Begun::default()));
         assert_eq!(pending.all().len(), MOST);
-        pending.note(group(1), 2, Begun::default());
-        assert!(pending.all().contains(&(group(1), 2)), "one that is known is noted");
+        pending.note(group(1), up_to(2), Begun::default());
+        assert!(pending.all().contains(&(group(1), up_to(2))), "one that is known is noted");
     }
 }

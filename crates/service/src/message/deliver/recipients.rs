@@ -35,6 +35,12 @@ pub(super) trait GroupMembers: Debug + Send + Sync {
     /// # Errors
     /// What a failing store makes.
     async fn members(&self, group: GroupId, most: usize) -> Result<Vec<UserId>, Error>;
+
+    /// Those of these users who are members. Never older than what was acknowledged.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    async fn members_among(&self, group: GroupId, users: Vec<UserId>) -> Result<Vec<UserId>, Error>;
 }
 
 /// Members by their strict rosters and the store.
@@ -75,6 +81,7 @@ impl Recipients {
             ConversationId::Direct(one, other) if one == other => Ok(To::Users([one].into())),
             ConversationId::Direct(one, other) => Ok(To::Users([one, other].into())),
             ConversationId::Group(group) => self.of_group(group).await,
+            ConversationId::Offline(_) => Ok(To::Users([].into())),
         }
     }
 
@@ -84,6 +91,23 @@ impl Recipients {
     /// What a failing store makes.
     pub(super) async fn count(&self, group: GroupId) -> Result<u32, Error> {
         Ok(self.groups.roster(group).await?.count)
+    }
+
+    /// Those of these users who are recipients of messages of a group.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(super) async fn members_among(
+        &self,
+        conversation: ConversationId,
+        users: Vec<UserId>,
+    ) -> Result<Vec<UserId>, Error> {
+        match conversation {
+            ConversationId::Group(group) if !users.is_empty() => {
+                self.groups.members_among(group, users).await
+            }
+            _ => Ok(Vec::new()),
+        }
     }
 
     async fn of_group(&self, group: GroupId) -> Result<To, Error> {
@@ -128,5 +152,9 @@ impl GroupMembers for StoredMembers {
         let members = self.store.member_list(group, Role::Member, None, most).await;
         let members = members.map_err(|error| Error::store("member", &error))?;
         Ok(members.into_iter().map(|member| member.key.user).collect())
+    }
+
+    async fn members_among(&self, group: GroupId, users: Vec<UserId>) -> Result<Vec<UserId>, Error> {
+        self.roles.members_among(group, users).await
     }
 }

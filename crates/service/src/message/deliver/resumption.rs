@@ -102,7 +102,7 @@ impl Rounds {
 
     /// Delivers a conversation up to its end, and removes the notes of steps that have ended. What fails is due again.
     async fn resume(&self, conversation: ConversationId, end: Seq, due: &[DueNote]) {
-        if end > 0 && self.delivery.fan_out(self.delivery.sent(conversation, end, &[])).await.is_err() {
+        if end > 0 && self.deliver(conversation, end, due).await.is_err() {
             return;
         }
         let ended = due.iter().filter(|due| due.age >= ENDED_AFTER);
@@ -111,5 +111,11 @@ impl Rounds {
             let count = u64::try_from(ended.len()).unwrap_or_default();
             metrics::counter!(FAN_OUTS_RESUMED.name, "source" => "redis").increment(count);
         }
+    }
+
+    async fn deliver(&self, conversation: ConversationId, end: Seq, due: &[DueNote]) -> Result<(), Error> {
+        let fanned = self.delivery.fan_out(self.delivery.sent(conversation, end, &[])).await?;
+        let oldest = due.iter().map(|due| due.age).max().unwrap_or_default();
+        self.delivery.announce_resumed(conversation, end, oldest, &fanned).await
     }
 }

@@ -1,5 +1,6 @@
 //! Deliveries over inboxes in memory that fail or hang when a test says so; time is virtual.
 
+mod announced;
 mod resumed;
 
 use std::{
@@ -121,6 +122,11 @@ impl GroupMembers for FakeMembers {
         self.reads.fetch_add(1, Ordering::Relaxed);
         Ok(self.users.lock().clone())
     }
+
+    async fn members_among(&self, _group: GroupId, users: Vec<UserId>) -> Result<Vec<UserId>, Error> {
+        let members = self.users.lock();
+        Ok(users.into_iter().filter(|user| members.contains(user)).collect())
+    }
 }
 
 /// Notes with the age that a test gives all of them.
@@ -164,6 +170,10 @@ struct Stage {
 impl Stage {
     /// With a group of users 1 and 2, who receive.
     async fn new() -> Self {
+        Self::with(None).await
+    }
+
+    async fn with(offline: Option<OfflineLogs>) -> Self {
         let limits = InboxLimits::default();
         let inboxes = MemoryInboxes::new(Arc::new(SystemClock::new()), limits);
         let keeper = Arc::new(Faulty { inboxes, fault: Mutex::new(Fault::None) });
@@ -172,7 +182,7 @@ impl Stage {
         let inboxes = Inboxes::new(Arc::<Faulty>::clone(&keeper), node());
         let recipients = Recipients::new(Arc::<FakeMembers>::clone(&members), 3);
         let step_notes = StepNotes::new(Arc::<FakeNotes>::clone(&notes), node());
-        let delivery = Delivery::over(inboxes, limits, recipients, Some(step_notes));
+        let delivery = Delivery::over(inboxes, limits, recipients, Some(step_notes), offline);
         let this = Self { keeper, members, notes, delivery };
         for id in [1, 2, 3] {
             this.open(id).await;
@@ -212,7 +222,8 @@ impl Stage {
     }
 
     fn pending(&self) -> Vec<(ConversationId, Seq)> {
-        self.delivery.0.pending.all()
+        let all = self.delivery.0.pending.all();
+        all.into_iter().map(|(conversation, due)| (conversation, due.last)).collect()
     }
 }
 

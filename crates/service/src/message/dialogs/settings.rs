@@ -128,7 +128,7 @@ impl Dialogs {
             ConversationId::Group(group) => {
                 members.with_roster(MemberKey { group, user }).await?.0.map(|member| member.value.role)
             }
-            ConversationId::Direct(..) => None,
+            ConversationId::Direct(..) | ConversationId::Offline(_) => None,
         };
         if role == Some(Role::Owner) {
             return Ok(());

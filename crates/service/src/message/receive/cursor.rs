@@ -70,6 +70,8 @@ impl Place {
                 ConversationId::Direct(one, other) => {
                     encode_all(&[DIRECT, id(one.get()), id(other.get())], &mut bytes);
                 }
+                // No user receives it.
+                ConversationId::Offline(_) => continue,
             }
             encode_varint(id(*seq), &mut bytes);
         }

@@ -4,6 +4,7 @@
 //! One node of several does it, by a lease. Each part may be done twice, so the lease only spares work.
 
 mod erasures;
+mod offline;
 mod retention;
 mod trims;
 
@@ -11,7 +12,7 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::time::sleep;
 
-use self::{erasures::Erasures, retention::Retention, trims::Trims};
+use self::{erasures::Erasures, offline::OfflineTrims, retention::Retention, trims::Trims};
 use super::{AppendQueue, MessagesConfig};
 use crate::{
     conversation::ConversationRecords,
@@ -55,6 +56,12 @@ impl MessageUpkeep {
             lease: Lease::new(&context.stores.coordination, LEASE, among, LEASE_LASTS),
             retention: Retention::new(Arc::clone(store), conversations.clone(), config.kept),
             trims: Trims::new(Arc::clone(store), conversations.clone(), context.mutations.clone()),
+            offline: OfflineTrims::new(
+                Arc::clone(&context.stores.messages),
+                Arc::clone(store),
+                context.mutations.clone(),
+                config.offline_kept,
+            ),
         };
         let erasures = Erasures::new(context, queue, config.erase_rate, among);
         Self { rounds, erasures, task: Tasks::default() }
@@ -80,6 +87,7 @@ struct Rounds {
     lease: Lease,
     retention: Retention,
     trims: Trims,
+    offline: OfflineTrims,
 }
 
 impl Rounds {
@@ -99,6 +107,7 @@ impl Rounds {
         }
         let marked = self.retention.step(&mut self.lease).await;
         let trimmed = self.trims.step(&mut self.lease).await;
-        marked.and(trimmed)
+        let entries = self.offline.step(&mut self.lease).await;
+        marked.and(trimmed).and(entries)
     }
 }

@@ -92,7 +92,8 @@ fn place(mark: &[u8]) -> Option<Timestamp> {
 /// The first number of the last of these documents of each conversation that has others before it.
 fn lowest_kept(documents: &[AgedDocument]) -> BTreeMap<ConversationId, Seq> {
     let mut firsts = BTreeMap::new();
-    for document in documents.iter().filter(|document| document.first > 1) {
+    let is_of_users = |document: &&AgedDocument| !matches!(document.conversation, ConversationId::Offline(_));
+    for document in documents.iter().filter(|document| document.first > 1).filter(is_of_users) {
         let first = firsts.entry(document.conversation).or_insert(document.first);
         *first = document.first.max(*first);
     }
@@ -106,7 +107,11 @@ mod tests {
     const HOUR: Duration = Duration::from_secs(3_600);
 
     fn document(conversation: &str, first: Seq) -> AgedDocument {
-        AgedDocument { begun: Timestamp(7), conversation: conversation.parse().unwrap(), first }
+        AgedDocument {
+            begun: Timestamp(7),
+            conversation: ConversationId::stored(conversation).unwrap(),
+            first,
+        }
     }
 
     #[test]
@@ -121,6 +126,11 @@ mod tests {
         let documents = [document("g9", 1), document("g8", 1), document("g9", 201), document("g9", 101)];
         let expected = [("g9".parse().unwrap(), 201)];
         assert_eq!(lowest_kept(&documents).into_iter().collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn logs_of_kith_are_not_hidden() {
+        assert_eq!(lowest_kept(&[document("o1", 101)]).len(), 0);
     }
 
     #[test]

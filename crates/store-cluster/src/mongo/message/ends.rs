@@ -149,7 +149,7 @@ impl Mongo {
 
 pub(super) fn conversation_in(found: &RawDocument) -> Result<ConversationId, StoreError> {
     let id = found.get_document("_id").map_err(|_| malformed("_id"))?;
-    id.get_str("c").ok().and_then(|text| text.parse().ok()).ok_or_else(|| malformed("c"))
+    id.get_str("c").ok().and_then(|text| ConversationId::stored(text).ok()).ok_or_else(|| malformed("c"))
 }
 
 #[cfg(test)]

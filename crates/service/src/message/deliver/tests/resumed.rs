@@ -73,7 +73,7 @@ impl Coordination for NoLease {
     }
 }
 
-fn rounds(stage: &Stage, end: Seq) -> Rounds {
+pub(super) fn rounds(stage: &Stage, end: Seq) -> Rounds {
     Rounds {
         delivery: stage.delivery.clone(),
         notes: StepNotes::new(Arc::<FakeNotes>::clone(&stage.notes), "other".parse().unwrap()),

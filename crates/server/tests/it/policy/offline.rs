@@ -1,0 +1,287 @@
+//! Who is named for a push: the recipients of a message who have no receiver.
+
+use std::time::Duration;
+
+use crate::messaging::*;
+use crate::node::{TestNode, assert_refused, principal};
+use crate::receiving::live;
+use crate::relating::{do_not_disturb, users};
+use crate::talking::*;
+use kith_proto::message::v1::{send_message_request::To, *};
+use kith_server::config::Config;
+use tonic::{Code, Streaming};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+async fn node_with<const N: usize>(change: impl FnOnce(&mut Config)) -> (TestNode, [i64; N]) {
+    let node = TestNode::start_with_relations(|config| {
+        config.messages.offline = true;
+        change(config);
+    })
+    .await;
+    let users = users(&node).await;
+    (node, users)
+}
+
+async fn node<const N: usize>() -> (TestNode, [i64; N]) {
+    node_with(|_| {}).await
+}
+
+/// A service that sends pushes.
+struct Pusher {
+    stream: Streaming<WatchOfflineResponse>,
+    waiting: Vec<OfflineMessage>,
+    cursor: String,
+}
+
+impl Pusher {
+    async fn after(node: &TestNode, cursor: &str) -> Self {
+        let request = WatchOfflineRequest { cursor: cursor.to_owned() };
+        let stream = node.messages().watch_offline(request).await.unwrap().into_inner();
+        let mut this = Self { stream, waiting: Vec::new(), cursor: String::new() };
+        this.read().await;
+        this
+    }
+
+    /// With what comes from now on.
+    async fn new(node: &TestNode) -> Self {
+        let this = Self::after(node, "").await;
+        assert!(this.waiting.is_empty());
+        this
+    }
+
+    async fn read(&mut self) {
+        let response = tokio::time::timeout(PATIENCE, self.stream.message()).await.expect("it comes in time");
+        let response = response.unwrap().expect("the stream goes on");
+        assert!(!response.missed && !response.cursor.is_empty());
+        self.waiting.extend(response.messages);
+        self.cursor = response.cursor;
+    }
+
+    async fn next(&mut self) -> OfflineMessage {
+        while self.waiting.is_empty() {
+            self.read().await;
+        }
+        self.waiting.remove(0)
+    }
+
+    /// The next message: its number, who is named, and who of them is mentioned.
+    async fn named(&mut self) -> (i64, Vec<i64>, Vec<i64>) {
+        let next = self.next().await;
+        (next.seq, next.user_ids, next.mentioned_user_ids)
+    }
+}
+
+fn mentioning(to: To, mentions: &[i64]) -> SendMessageRequest {
+    SendMessageRequest { mention_ids: mentions.to_vec(), ..text(to, "x") }
+}
+
+/// A user sends a message that each of these users is to be named for, and it is the next one.
+async fn assert_next_is(node: &TestNode, pusher: &mut Pusher, by: i64, group: i64, users: &[i64]) {
+    let seq = send(node, by, mentioning(To::GroupId(group), users)).await.unwrap().seq;
+    assert_eq!(pusher.named().await, (seq, users.to_vec(), users.to_vec()), "nothing was entered before it");
+}
+
+#[tokio::test]
+async fn recipients_without_a_receiver_are_named() {
+    let (node, [ann, bea, cid, dan]) = node().await;
+    let group = chat(&node, ann, &[bea, cid, dan]).await;
+    let mut pusher = Pusher::new(&node).await;
+    let stream = live(&node, bea).await;
+    let sent = send(&node, ann, text(To::GroupId(group), "x")).await.unwrap();
+    let named = pusher.next().await;
+    let expected = OfflineMessage {
+        conversation_id: format!("g{group}"),
+        seq: sent.seq,
+        sender_id: ann,
+        send_time: sent.send_time,
+        user_ids: vec![cid, dan],
+        mentioned_user_ids: vec![],
+    };
+    assert_eq!(named, expected, "neither the sender nor the one who receives");
+    drop(stream);
+    let mut seq = sent.seq;
+    // The node learns of the end of the stream in the background.
+    let named = loop {
+        seq += 1;
+        say(&node, ann, To::GroupId(group), "x").await.unwrap();
+        let named = pusher.next().await;
+        assert_eq!(named.seq, seq, "each once, in order");
+        if named.user_ids.len() > 2 {
+            break named;
+        }
+    };
+    assert_eq!(named.user_ids, [bea, cid, dan]);
+}
+
+#[tokio::test]
+async fn direct_messages_name_the_other_user() {
+    let (node, [ann, bea]) = node().await;
+    let mut pusher = Pusher::new(&node).await;
+    say(&node, ann, To::UserId(ann), "milk").await.unwrap();
+    say(&node, ann, To::UserId(bea), "hello").await.unwrap();
+    let named = pusher.next().await;
+    assert_eq!((named.conversation_id, named.seq, named.user_ids), (direct(ann, bea), 1, vec![bea]));
+    let sent = node.messages().send_message(text(To::ConversationId(direct(ann, bea)), "x")).await.unwrap();
+    let named = pusher.next().await;
+    assert_eq!((named.seq, named.sender_id), (sent.into_inner().seq, 0));
+    assert_eq!(named.user_ids, [ann, bea], "of a service");
+}
+
+#[tokio::test]
+async fn do_not_disturb_is_kept_but_for_mentions() {
+    let (node, [ann, bea, cid]) = node().await;
+    let group = chat(&node, ann, &[bea, cid]).await;
+    let settings = DialogSettings { do_not_disturb: true, ..Default::default() };
+    update(&node, bea, to_update(&format!("g{group}"), settings, &["do_not_disturb"])).await.unwrap();
+    do_not_disturb(&node, bea, ann, true).await;
+    let mut pusher = Pusher::new(&node).await;
+    say(&node, ann, To::GroupId(group), "x").await.unwrap();
+    assert_eq!(pusher.named().await, (2, vec![cid], vec![]));
+    let all = SendMessageRequest { mention_all: true, ..text(To::GroupId(group), "x") };
+    send(&node, ann, all).await.unwrap();
+    assert_eq!(pusher.named().await, (3, vec![cid], vec![]), "a mention of all is no mention by id");
+    send(&node, ann, mentioning(To::GroupId(group), &[bea])).await.unwrap();
+    assert_eq!(pusher.named().await, (4, vec![bea, cid], vec![bea]));
+    say(&node, ann, To::UserId(bea), "x").await.unwrap();
+    send(&node, ann, mentioning(To::UserId(bea), &[bea])).await.unwrap();
+    assert_eq!(pusher.named().await, (2, vec![bea], vec![bea]), "the first message names no user");
+    do_not_disturb(&node, bea, ann, false).await;
+    say(&node, ann, To::UserId(bea), "x").await.unwrap();
+    assert_eq!(pusher.named().await, (3, vec![bea], vec![]));
+}
+
+#[tokio::test]
+async fn silent_messages_and_events_name_no_user() {
+    let (node, [ann, bea, cid]) = node().await;
+    let mut pusher = Pusher::new(&node).await;
+    let group = chat(&node, ann, &[bea]).await;
+    add(&node, group, &[cid]).await;
+    let silent = SendMessageRequest { silent: true, ..mentioning(To::GroupId(group), &[bea]) };
+    send(&node, ann, silent).await.unwrap();
+    assert_next_is(&node, &mut pusher, ann, group, &[bea, cid]).await;
+}
+
+#[tokio::test]
+async fn large_groups_name_mentioned_members_alone() {
+    let (node, [ann, bea, cid, dan]) = node_with(|config| config.messages.fan_out_members_max = 2).await;
+    let group = chat(&node, ann, &[bea, cid]).await;
+    let mut pusher = Pusher::new(&node).await;
+    let _stream = live(&node, cid).await;
+    say(&node, ann, To::GroupId(group), "x").await.unwrap();
+    send(&node, ann, mentioning(To::GroupId(group), &[bea, cid, dan, ann])).await.unwrap();
+    let (_, users, mentioned) = pusher.named().await;
+    assert_eq!((users, mentioned), (vec![bea], vec![bea]), "who receives, the sender, and who is no member");
+}
+
+#[tokio::test]
+async fn repeated_sends_are_entered_once() {
+    let (node, [ann, bea]) = node().await;
+    let mut pusher = Pusher::new(&node).await;
+    for body in ["one", "one", "one"] {
+        send(&node, ann, with_id(To::UserId(bea), "m1", body)).await.unwrap();
+    }
+    say(&node, ann, To::UserId(bea), "two").await.unwrap();
+    assert_eq!([pusher.named().await.0, pusher.named().await.0], [1, 2]);
+}
+
+#[tokio::test]
+async fn batches_name_the_users_of_each_message() {
+    let (node, [ann, bea, cid]) = node().await;
+    let group = chat(&node, ann, &[bea, cid]).await;
+    let mut pusher = Pusher::new(&node).await;
+    let by = |sender_id| SendMessageRequest { sender_id, ..text(To::GroupId(group), "x") };
+    assert!(send_batch(&node, vec![by(ann), by(bea), by(0)]).await.iter().all(Result::is_ok));
+    assert_eq!(pusher.named().await, (2, vec![bea, cid], vec![]));
+    assert_eq!(pusher.named().await, (3, vec![ann, cid], vec![]));
+    assert_eq!(pusher.named().await, (4, vec![ann, bea, cid], vec![]));
+}
+
+#[tokio::test]
+async fn cursor_resumes_after_what_was_sent() {
+    let (node, [ann, bea, cid]) = node().await;
+    let mut pusher = Pusher::new(&node).await;
+    say(&node, ann, To::UserId(bea), "one").await.unwrap();
+    assert_eq!(pusher.named().await.0, 1);
+    let cursor = pusher.cursor.clone();
+    drop(pusher);
+    // Of three conversations in several logs.
+    for at in 2..=150 {
+        assert_eq!(say(&node, ann, To::UserId(bea), "x").await.unwrap(), at);
+    }
+    say(&node, ann, To::UserId(cid), "x").await.unwrap();
+    say(&node, bea, To::UserId(cid), "x").await.unwrap();
+    for _ in 0..2 {
+        let mut pusher = Pusher::after(&node, &cursor).await;
+        let (mut of_bea, mut others) = (Vec::new(), 0);
+        while of_bea.len() + others < 151 {
+            let next = pusher.next().await;
+            if next.conversation_id == direct(ann, bea) { of_bea.push(next.seq) } else { others += 1 }
+        }
+        assert_eq!((of_bea, others), ((2..=150).collect::<Vec<_>>(), 2), "each stream gets everything");
+        assert!(Pusher::after(&node, &pusher.cursor.clone()).await.waiting.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn watching_needs_a_service_and_the_setting() {
+    let (node, [ann]) = node().await;
+    let refused = node.messages().watch_offline(principal(ann, WatchOfflineRequest::default())).await;
+    assert_refused(&refused.unwrap_err(), Code::PermissionDenied, "NOT_ALLOWED", None);
+    let plain = TestNode::start_with_relations(|_| {}).await;
+    let refused = plain.messages().watch_offline(WatchOfflineRequest::default()).await.unwrap_err();
+    assert_refused(&refused, Code::FailedPrecondition, "NOT_CONFIGURED", None);
+    plain.assert_healthy().await;
+}
+
+#[tokio::test]
+async fn watchers_are_bounded() {
+    let (node, []) = node().await;
+    let mut open = Vec::new();
+    for _ in 0..16 {
+        open.push(Pusher::new(&node).await);
+    }
+    let refused = node.messages().watch_offline(WatchOfflineRequest::default()).await.unwrap_err();
+    assert_refused(&refused, Code::ResourceExhausted, "TOO_MANY_RECEIVERS", None);
+    drop(open);
+    crate::node::until(async || node.messages().watch_offline(WatchOfflineRequest::default()).await.is_ok())
+        .await;
+}
+
+#[tokio::test]
+async fn cursors_that_are_wrong_are_refused() {
+    let (node, [ann]) = node().await;
+    let other = live(&node, ann).await.cursor;
+    let right = Pusher::new(&node).await.cursor;
+    let wrong = [
+        "x",
+        "AAAA",
+        "ä",
+        &"A".repeat(4_097),
+        &"A".repeat(100_000),
+        &other,
+        &format!("{right}A"),
+        &right[1..],
+    ];
+    for cursor in wrong {
+        let request = WatchOfflineRequest { cursor: cursor.to_owned() };
+        let refused = node.messages().watch_offline(request).await.unwrap_err();
+        assert_refused(&refused, Code::InvalidArgument, "INVALID_FIELD", Some("cursor"));
+    }
+    node.assert_healthy().await;
+}
+
+#[tokio::test]
+async fn logs_of_users_without_a_receiver_are_no_conversations() {
+    let (node, [ann, bea]) = node().await;
+    let mut pusher = Pusher::new(&node).await;
+    say(&node, ann, To::UserId(bea), "x").await.unwrap();
+    pusher.next().await;
+    for log in ["o0", "o1", "o2", "o3"] {
+        let refused =
+            node.messages().send_message(text(To::ConversationId(log.to_owned()), "x")).await.unwrap_err();
+        assert_refused(&refused, Code::InvalidArgument, "INVALID_FIELD", Some("conversation_id"));
+        let refused = pull(&node, bea, to_pull(log, 0, 0, 10)).await.unwrap_err();
+        assert_refused(&refused, Code::InvalidArgument, "INVALID_FIELD", Some("conversation_id"));
+    }
+}

@@ -1,0 +1,130 @@
+//! Recipients without a receiver, for a service that notifies them in another way.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use futures::future::join_all;
+use kith_store::{ConversationId, DOCUMENT, Message, Seq, UserId, document_parts};
+use prost::bytes::Bytes;
+
+use super::{
+    super::{
+        logs::Added,
+        offline::{Absent, is_announced},
+    },
+    Delivery,
+    recipients::To,
+};
+use crate::error::Error;
+
+/// Most messages of a conversation that are looked at for a node that died.
+const RESUMED_MAX: Seq = 10 * DOCUMENT;
+/// A message may be as much older than the note of its step: it waits for the step before.
+const OLDER: Duration = Duration::from_secs(60);
+
+/// Whom a fan-out was for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Fanned {
+    /// All recipients; these have no receiver.
+    Inboxes(Vec<UserId>),
+    /// The nodes that read the conversation.
+    Registered,
+}
+
+impl Delivery {
+    /// The messages of a step whose recipients may have to be notified.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(super) async fn announced(
+        &self,
+        conversation: ConversationId,
+        added: &Added,
+    ) -> Result<Vec<Message>, Error> {
+        let Some(offline) = &self.0.offline else { return Ok(Vec::new()) };
+        let mut messages = added.runs.concat();
+        for seq in &added.replayed {
+            // The node that stored it may have died before it entered it.
+            let replayed = offline.stored(conversation, (*seq, *seq)).await?;
+            messages.extend(replayed.into_iter().filter(|message| !offline.is_old(message.sent)));
+        }
+        Ok(messages)
+    }
+
+    /// Enters messages for those of their recipients who have no receiver, if that is configured. `fanned`: what their fan-out found;
+    /// `None`: it failed, so nothing is known of receivers, and all recipients are notified.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(super) async fn announce(
+        &self,
+        conversation: ConversationId,
+        messages: &[Message],
+        fanned: Option<&Fanned>,
+    ) -> Result<(), Error> {
+        let Some(offline) = &self.0.offline else { return Ok(()) };
+        if !messages.iter().any(is_announced) {
+            return Ok(());
+        }
+        let absent = match fanned {
+            Some(Fanned::Inboxes(absent)) => Absent::All(absent.clone()),
+            Some(Fanned::Registered) => self.absent_of_large(conversation, messages).await?,
+            None => match self.0.recipients.of(conversation).await? {
+                To::Users(users) => Absent::All(users.to_vec()),
+                To::Registered => self.absent_of_large(conversation, messages).await?,
+            },
+        };
+        offline.enter(conversation, messages, &absent).await
+    }
+
+    /// The same for the stored messages from one number to another.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(super) async fn announce_stored(
+        &self,
+        conversation: ConversationId,
+        (first, last): (Seq, Seq),
+        fanned: &Fanned,
+    ) -> Result<(), Error> {
+        let Some(offline) = &self.0.offline else { return Ok(()) };
+        for part in document_parts(first.max(1), last) {
+            let messages = offline.stored(conversation, part).await?;
+            self.announce(conversation, &messages, Some(fanned)).await?;
+        }
+        Ok(())
+    }
+
+    /// The same for what a node may have left that died: its step was noted so long ago.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(super) async fn announce_resumed(
+        &self,
+        conversation: ConversationId,
+        end: Seq,
+        noted: Duration,
+        fanned: &Fanned,
+    ) -> Result<(), Error> {
+        let Some(offline) = &self.0.offline else { return Ok(()) };
+        let first = offline.sent_within(conversation, noted + OLDER).await?.max(end - RESUMED_MAX + 1);
+        self.announce_stored(conversation, (first, end), fanned).await
+    }
+
+    /// The members of a large group whom messages mention and who have no receiver. Who may have one counts as one without.
+    async fn absent_of_large(
+        &self,
+        conversation: ConversationId,
+        messages: &[Message],
+    ) -> Result<Absent, Error> {
+        let mentioned: BTreeSet<UserId> =
+            messages.iter().flat_map(|message| &message.mentions).copied().collect();
+        let members = self.0.recipients.members_among(conversation, mentioned.into_iter().collect()).await?;
+        let keeper = &self.0.inboxes.keeper;
+        // A signal that is not published says which nodes have receivers.
+        let wakes = members.iter().map(async |user| keeper.signal(*user, Bytes::new()).await);
+        let wakes = join_all(wakes).await;
+        let absent =
+            members.iter().zip(wakes).filter(|(_, wakes)| wakes.as_ref().map_or(true, Vec::is_empty));
+        Ok(Absent::Mentioned(absent.map(|(user, _)| *user).collect()))
+    }
+}

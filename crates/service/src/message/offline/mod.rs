@@ -1,0 +1,159 @@
+//! Users who had no receiver when a message came, for a service that sends pushes.
+//!
+//! **Entries.** The users of a message are an entry of one of four internal logs, which the store keeps as it keeps messages. The key
+//! of an entry is made of conversation and number: it may be entered again, by any node, and is there once.
+//!
+//! **At least once.** A send is answered after its entry is stored (`deliver`). One that cannot be stored is pending, as a fan-out
+//! that failed, and the note of its step stays until it is.
+//!
+//! **Who** is decided when the message was fanned out, by what is known of each user then (`standing.rs`).
+
+mod entry;
+mod rpc;
+mod standing;
+#[cfg(test)]
+pub(super) mod tests;
+mod watch;
+
+use std::{sync::Arc, time::Duration};
+
+use kith_store::{ConversationId, Message, MessageStore, NewMessage, Seq, Timestamp, UserId};
+use tokio::sync::watch as signal;
+
+pub use self::rpc::OfflineRpc;
+use self::standing::{Standings, StoredStandings};
+use super::{MessagesConfig, waiting::STEP_MAX};
+use crate::{
+    dialog::DialogRecords,
+    domain_context::DomainContext,
+    error::Error,
+    message::store_error,
+    metric::{OFFLINE_ENTRIES, count_from_zero},
+    relation::Blocks,
+    write::mutations::Mutations,
+};
+
+/// The logs of users without a receiver. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct OfflineLogs(Arc<Parts>);
+
+#[derive(Debug)]
+struct Parts {
+    store: Arc<dyn MessageStore>,
+    standings: Arc<dyn Standings>,
+    mutations: Mutations,
+    kept: Duration,
+    /// Wakes the streams of this node.
+    entered: signal::Sender<()>,
+}
+
+/// Recipients of messages who have no receiver.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Absent {
+    /// These.
+    All(Vec<UserId>),
+    /// Those of these whom a message mentions: the group is too large to name all.
+    Mentioned(Vec<UserId>),
+}
+
+impl OfflineLogs {
+    /// With what users have read and set. `None`: they are off.
+    #[must_use]
+    pub fn new(
+        context: DomainContext<'_>,
+        dialogs: DialogRecords,
+        blocks: Blocks,
+        config: &MessagesConfig,
+    ) -> Option<Self> {
+        count_from_zero(OFFLINE_ENTRIES, &[]);
+        let standings = Arc::new(StoredStandings { dialogs, blocks });
+        let (store, mutations) = (Arc::clone(&context.stores.messages), context.mutations.clone());
+        config.offline.then(|| Self::over(store, standings, mutations, config.offline_kept))
+    }
+
+    fn over(
+        store: Arc<dyn MessageStore>,
+        standings: Arc<dyn Standings>,
+        mutations: Mutations,
+        kept: Duration,
+    ) -> Self {
+        Self(Arc::new(Parts { store, standings, mutations, kept, entered: signal::Sender::new(()) }))
+    }
+
+    /// Enters messages of a conversation, each with those of its recipients who are to be notified. An entry that is there stays as
+    /// it is.
+    ///
+    /// # Errors
+    /// What a failing store makes; some may have been entered.
+    pub(super) async fn enter(
+        &self,
+        conversation: ConversationId,
+        messages: &[Message],
+        absent: &Absent,
+    ) -> Result<(), Error> {
+        let standings = self.0.standings.of(conversation, absent.users()).await?;
+        let known: Vec<_> = absent.users().iter().copied().zip(standings).collect();
+        let named = messages.iter().filter(|message| is_announced(message));
+        let entries = named.filter_map(|message| entry::of(conversation, message, absent, &known));
+        for some in entries.collect::<Vec<_>>().chunks(STEP_MAX) {
+            self.append(conversation.offline_log(), some.to_vec()).await?;
+        }
+        Ok(())
+    }
+
+    /// The messages from one number to another, which are in one document.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(super) async fn stored(
+        &self,
+        conversation: ConversationId,
+        (first, last): (Seq, Seq),
+    ) -> Result<Vec<Message>, Error> {
+        self.0.store.messages(conversation, first, last).await.map_err(store_error)
+    }
+
+    /// The number of the first message that was sent so long ago or later.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(super) async fn sent_within(
+        &self,
+        conversation: ConversationId,
+        age: Duration,
+    ) -> Result<Seq, Error> {
+        self.0.store.seq_at(conversation, before(age)).await.map_err(store_error)
+    }
+
+    /// Whether an entry of a message that was sent then may have been removed.
+    pub(super) fn is_old(&self, sent: Timestamp) -> bool {
+        sent < before(self.0.kept)
+    }
+
+    async fn append(&self, log: ConversationId, entries: Vec<NewMessage>) -> Result<(), Error> {
+        let (store, count) = (Arc::clone(&self.0.store), entries.len());
+        let write = Box::pin(async move { store.append(log, &entries).await });
+        self.0.mutations.run_uncached(write).await.map_err(store_error)?;
+        metrics::counter!(OFFLINE_ENTRIES.name).increment(u64::try_from(count).unwrap_or_default());
+        self.0.entered.send_replace(());
+        Ok(())
+    }
+}
+
+impl Absent {
+    fn users(&self) -> &[UserId] {
+        let (Self::All(users) | Self::Mentioned(users)) = self;
+        users
+    }
+}
+
+/// Whether users are notified of a message at all.
+pub(super) fn is_announced(message: &Message) -> bool {
+    message.kind == kith_store::MessageKind::Message && !message.silent && message.recalled.is_none()
+}
+
+/// The time so long ago.
+pub(super) fn before(age: Duration) -> Timestamp {
+    let age = i64::try_from(age.as_millis()).unwrap_or(i64::MAX);
+    Timestamp(Timestamp::now().0.saturating_sub(age))
+}

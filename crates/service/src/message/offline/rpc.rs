@@ -1,0 +1,56 @@
+//! The call of a service that sends pushes, on the wire.
+
+use std::sync::Arc;
+
+use kith_proto::message::v1 as wire;
+use tokio::sync::Semaphore;
+use tonic::{Request, Response, Status};
+
+use super::{
+    OfflineLogs,
+    watch::{OfflineStream, place},
+};
+use crate::{
+    error::{Error, Reason},
+    rpc::{batch::only_services, call::Call, page_token::PageTokens},
+};
+
+/// Most streams of a node: each reads the logs for itself.
+const WATCHERS_MAX: usize = 16;
+
+/// The call of a service that sends pushes, on the wire.
+#[derive(Clone, Debug)]
+pub struct OfflineRpc {
+    /// `None`: they are off.
+    logs: Option<OfflineLogs>,
+    tokens: PageTokens,
+    places: Arc<Semaphore>,
+}
+
+impl OfflineRpc {
+    /// Over the logs of a deployment. `tokens` seals cursors.
+    #[must_use]
+    pub fn new(logs: Option<OfflineLogs>, tokens: PageTokens) -> Self {
+        Self { logs, tokens, places: Arc::new(Semaphore::new(WATCHERS_MAX)) }
+    }
+
+    pub(crate) async fn watch_offline(
+        &self,
+        request: Request<wire::WatchOfflineRequest>,
+    ) -> Result<Response<OfflineStream>, Status> {
+        let (call, request) = (Call::of(&request), request.into_inner());
+        only_services(call.principal)?;
+        let logs = self.logs.as_ref().ok_or_else(off)?;
+        let place = place(&self.tokens, &request.cursor)?;
+        let permit = Arc::clone(&self.places).try_acquire_owned().map_err(|_| too_many())?;
+        Ok(Response::new(logs.watch(place, self.tokens.clone(), permit).await?))
+    }
+}
+
+fn off() -> Error {
+    Error::new(Reason::NotConfigured, "messages.offline is not set").with("setting", "messages.offline")
+}
+
+fn too_many() -> Error {
+    Error::new(Reason::TooManyReceivers, format!("the node has {WATCHERS_MAX} streams of WatchOffline"))
+}

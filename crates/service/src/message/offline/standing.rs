@@ -1,0 +1,57 @@
+//! What decides whether a user is notified of a message.
+
+use std::fmt::Debug;
+
+use async_trait::async_trait;
+use kith_cache::Consistency;
+use kith_store::{ConversationId, DialogKey, Edge, Seq, UserId};
+
+use crate::{dialog::DialogRecords, error::Error, relation::Blocks};
+
+/// What a user has read of a conversation, and whether it wants no noise of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Standing {
+    pub(super) read_seq: Seq,
+    pub(super) do_not_disturb: bool,
+}
+
+/// Knows the standings of users.
+#[async_trait]
+pub(super) trait Standings: Debug + Send + Sync {
+    /// Of each of these users in a conversation, in their order.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    async fn of(&self, conversation: ConversationId, users: &[UserId]) -> Result<Vec<Standing>, Error>;
+}
+
+/// Through the tiers of this node.
+#[derive(Debug)]
+pub(super) struct StoredStandings {
+    pub(super) dialogs: DialogRecords,
+    pub(super) blocks: Blocks,
+}
+
+#[async_trait]
+impl Standings for StoredStandings {
+    async fn of(&self, conversation: ConversationId, users: &[UserId]) -> Result<Vec<Standing>, Error> {
+        let keys: Vec<DialogKey> = users.iter().map(|user| DialogKey { user: *user, conversation }).collect();
+        let dialogs = self.dialogs.get_many(&keys, &Consistency::Cached).await?;
+        let mut standings: Vec<Standing> = dialogs
+            .iter()
+            .map(|dialog| Standing {
+                read_seq: dialog.read.read_seq(),
+                do_not_disturb: dialog.do_not_disturb,
+            })
+            .collect();
+        if let ConversationId::Direct(one, other) = conversation {
+            let peer = |user: &UserId| if *user == one { other } else { one };
+            let edges: Vec<Edge> = users.iter().map(|user| Edge { from: *user, to: peer(user) }).collect();
+            let set = self.blocks.get_many(&edges, &Consistency::Cached).await;
+            for (standing, set) in standings.iter_mut().zip(set) {
+                standing.do_not_disturb |= set?.is_some_and(|entry| entry.value.do_not_disturb.is_some());
+            }
+        }
+        Ok(standings)
+    }
+}

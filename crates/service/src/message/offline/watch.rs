@@ -1,0 +1,199 @@
+//! A stream of users without a receiver: a place in each log.
+
+use std::time::Duration;
+
+use futures::stream::{self, BoxStream, StreamExt as _};
+use kith_proto::message::v1 as wire;
+use kith_store::{ConversationId, LogEnd, Seq, document_parts};
+use prost::Message as _;
+use tokio::{
+    sync::{OwnedSemaphorePermit, watch},
+    time::{sleep, timeout},
+};
+use tonic::{Code, Status};
+
+use super::{OfflineLogs, before, entry};
+use crate::{
+    error::Error,
+    message::{invalid, store_error},
+    rpc::page_token::PageTokens,
+};
+
+/// How often the logs are looked at for entries of other nodes.
+const PERIOD: Duration = Duration::from_secs(1);
+/// Pause before the next try after an error.
+const PAUSE: Duration = Duration::from_millis(500);
+/// Tries; then the stream ends with the error.
+const TRIES: u32 = 10;
+/// Bytes after which a response is full. The last entry may exceed it.
+const FULL: usize = 256 << 10;
+/// Longest cursor, in characters.
+const CURSOR_CHARS_MAX: usize = 4_096;
+/// What cursors belong to.
+const QUERY: &[u8] = b"WatchOffline";
+
+const LOGS: usize = ConversationId::OFFLINE.len();
+
+/// What a service that watches gets.
+pub(super) type OfflineStream = BoxStream<'static, Result<wire::WatchOfflineResponse, Status>>;
+
+/// Of each log the number up to which everything was sent.
+pub(super) type Place = [Seq; LOGS];
+
+/// One who watches.
+struct Watcher {
+    logs: OfflineLogs,
+    tokens: PageTokens,
+    after: Place,
+    entered: watch::Receiver<()>,
+    /// How often the logs were read: each time another one is the first.
+    rounds: usize,
+    has_begun: bool,
+    is_over: bool,
+    _permit: OwnedSemaphorePermit,
+}
+
+/// What is sent next.
+#[derive(Debug, Default)]
+struct News {
+    messages: Vec<wire::OfflineMessage>,
+    bytes: usize,
+    missed: bool,
+}
+
+/// The place of a cursor; `None`: there is no cursor.
+///
+/// # Errors
+/// INVALID_ARGUMENT if it was not made by this call.
+pub(super) fn place(tokens: &PageTokens, cursor: &str) -> Result<Option<Place>, Error> {
+    let refused = || invalid("cursor", "must be one that WatchOffline returned");
+    if cursor.len() > CURSOR_CHARS_MAX {
+        return Err(refused());
+    }
+    tokens.open_all(&[QUERY], cursor).map_err(|_| refused())
+}
+
+impl OfflineLogs {
+    /// What is entered after a place, or from now on, as a stream.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(super) async fn watch(
+        &self,
+        place: Option<Place>,
+        tokens: PageTokens,
+        permit: OwnedSemaphorePermit,
+    ) -> Result<OfflineStream, Error> {
+        let after = match place {
+            Some(place) => place,
+            None => self.ends().await?.map(|end| end.seq),
+        };
+        let watcher = Watcher {
+            logs: self.clone(),
+            tokens,
+            after,
+            entered: self.0.entered.subscribe(),
+            rounds: 0,
+            has_begun: false,
+            is_over: false,
+            _permit: permit,
+        };
+        Ok(stream::unfold(watcher, Watcher::next).boxed())
+    }
+
+    async fn ends(&self) -> Result<[LogEnd; LOGS], Error> {
+        let ends = self.0.store.ends(&ConversationId::OFFLINE).await.map_err(store_error)?;
+        ends.try_into().map_err(|_| Error::internal())
+    }
+}
+
+impl Watcher {
+    async fn next(mut self) -> Option<(Result<wire::WatchOfflineResponse, Status>, Self)> {
+        let mut tries = 0;
+        while !self.is_over {
+            // Before the read: what is entered during it makes the next one begin at once.
+            self.entered.mark_unchanged();
+            match self.read().await {
+                Ok(news) if !self.has_begun || news.is_some() => {
+                    self.has_begun = true;
+                    return Some((Ok(self.response(news)), self));
+                }
+                Ok(_) => {
+                    tries = 0;
+                    drop(timeout(PERIOD, self.entered.changed()).await);
+                }
+                Err(error) if tries < TRIES && error.reason().entry().code == Code::Unavailable => {
+                    tries += 1;
+                    sleep(PAUSE.mul_f64(rand::random_range(0.5..1.0))).await;
+                }
+                Err(error) => {
+                    self.is_over = true;
+                    return Some((Err(error.into()), self));
+                }
+            }
+        }
+        None
+    }
+
+    fn response(&self, news: News) -> wire::WatchOfflineResponse {
+        let cursor = self.tokens.seal_all(&[QUERY], self.after);
+        wire::WatchOfflineResponse { messages: news.messages, cursor, missed: news.missed }
+    }
+
+    /// Reads what was entered after the place, as much as a response has room for, and moves the place behind it.
+    async fn read(&mut self) -> Result<News, Error> {
+        let (ends, mut news) = (self.logs.ends().await?, News::default());
+        self.rounds += 1;
+        for at in 0..LOGS {
+            let log = (self.rounds + at) % LOGS;
+            if self.read_log(log, ends[log].seq, &mut news).await? {
+                break;
+            }
+        }
+        Ok(news)
+    }
+
+    /// True: the response is full.
+    async fn read_log(&mut self, log: usize, end: Seq, news: &mut News) -> Result<bool, Error> {
+        let after = self.after[log];
+        if after > end {
+            // The store was set back to a backup.
+            (self.after[log], news.missed) = (end, true);
+        }
+        let Some((first, last)) = document_parts(after + 1, end).next() else { return Ok(false) };
+        let found = self.logs.stored(ConversationId::OFFLINE[log], (first, last)).await?;
+        let begins = match found.first() {
+            Some(begins) => begins.seq,
+            None => self.kept_from(log, last).await?.min(end + 1),
+        };
+        if begins > first {
+            (self.after[log], news.missed) = (begins - 1, true);
+        }
+        for entry in found {
+            self.after[log] = entry.seq;
+            if news.is_full_with(entry::read(&entry)) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The number from which a log is there, of which a document that ended with this number was removed.
+    async fn kept_from(&self, log: usize, removed: Seq) -> Result<Seq, Error> {
+        let Self { logs, .. } = self;
+        let kept = logs.0.store.seq_at(ConversationId::OFFLINE[log], before(logs.0.kept)).await;
+        Ok(kept.map_err(store_error)?.max(removed + 1))
+    }
+}
+
+impl News {
+    fn is_some(&self) -> bool {
+        self.missed || !self.messages.is_empty()
+    }
+
+    fn is_full_with(&mut self, message: Option<wire::OfflineMessage>) -> bool {
+        self.bytes += message.as_ref().map_or(0, wire::OfflineMessage::encoded_len);
+        self.messages.extend(message);
+        self.bytes >= FULL
+    }
+}

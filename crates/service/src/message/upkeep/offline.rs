@@ -1,0 +1,66 @@
+//! Removal of the entries of users without a receiver, by their age. Also those of a time when they were on.
+
+use std::{sync::Arc, time::Duration};
+
+use kith_store::{ConversationId, MessageStore, MessageUpkeep, Timestamp, Trimmed, Untrimmed};
+use tokio::time::Instant;
+
+use super::BEGUN_WITHIN;
+use crate::{
+    error::Error,
+    message::{offline::before, store_error},
+    write::{lease::Lease, mutations::Mutations},
+};
+
+/// How often it is looked for old entries.
+const PERIOD: Duration = Duration::from_secs(60);
+
+/// Removes old entries.
+#[derive(Clone, Debug)]
+pub(super) struct OfflineTrims {
+    messages: Arc<dyn MessageStore>,
+    store: Arc<dyn MessageUpkeep>,
+    mutations: Mutations,
+    kept: Duration,
+    /// When nothing was left to remove.
+    looked: Option<Instant>,
+}
+
+impl OfflineTrims {
+    pub(super) const fn new(
+        messages: Arc<dyn MessageStore>,
+        store: Arc<dyn MessageUpkeep>,
+        mutations: Mutations,
+        kept: Duration,
+    ) -> Self {
+        Self { messages, store, mutations, kept, looked: None }
+    }
+
+    /// Removes some old entries of each log, as long as the lease is held.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(super) async fn step(&mut self, lease: &mut Lease) -> Result<(), Error> {
+        if self.looked.is_some_and(|looked| looked.elapsed() < PERIOD) {
+            return Ok(());
+        }
+        let mut is_done = true;
+        let ends = self.messages.ends(&ConversationId::OFFLINE).await.map_err(store_error)?;
+        for (log, _) in ConversationId::OFFLINE.into_iter().zip(ends).filter(|(_, end)| end.seq > 0) {
+            if !lease.is_held().await.unwrap_or(false) {
+                return Ok(());
+            }
+            is_done &= self.trim(log).await?.left != Untrimmed::Some;
+        }
+        self.looked = is_done.then(Instant::now);
+        Ok(())
+    }
+
+    async fn trim(&self, log: ConversationId) -> Result<Trimmed, Error> {
+        let below = self.messages.seq_at(log, before(self.kept)).await.map_err(store_error)?;
+        let (store, mutations) = (Arc::clone(&self.store), self.mutations.clone());
+        let write = Box::pin(async move { store.trim(log, below, Timestamp::now()).await });
+        let work = async move { mutations.run_uncached(write).await.map_err(store_error) };
+        self.mutations.run(Instant::now() + BEGUN_WITHIN, work).await
+    }
+}
