@@ -2,7 +2,7 @@
 
 use std::{env, error::Error, fs, path::PathBuf};
 
-const FILES: [&str; 13] = [
+const FILES: [&str; 14] = [
     "kith/options/v1/method.proto",
     "kith/type/v1/consistency.proto",
     "kith/type/v1/result.proto",

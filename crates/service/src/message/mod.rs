@@ -56,7 +56,7 @@ mod waiting;
 use at_least::AtLeast;
 pub use config::{DirectFrom, MessagesConfig};
 use convert::{conversation, invalid, message_to_wire, number};
-pub use deliver::{Delivery, Repeats, Resumption, StepNotes};
+pub use deliver::{Delivery, Recipients, Repeats, Resumption, StepNotes};
 pub use dialogs::{DialogRpc, Dialogs};
 pub use erasing::ErasureCleanup;
 pub use group_events::GroupEvents;

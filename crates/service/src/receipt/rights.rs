@@ -38,6 +38,7 @@ impl Receipts {
     pub(super) async fn shown(&self, conversation: ConversationId) -> Result<ReceiptVisibility, Error> {
         match conversation {
             ConversationId::Direct(..) => Ok(ReceiptVisibility::Sender),
+            ConversationId::Offline(_) => Err(Error::not_found("conversation")),
             ConversationId::Group(group) => {
                 let group = self.0.messages.correspondents.members.group(group).await?;
                 Ok(group.receipts.unwrap_or_else(|| self.0.config.shown.into()))

@@ -34,6 +34,7 @@ impl SeatCopies {
     /// What a failing store makes.
     pub(super) async fn of(&self, conversation: ConversationId) -> Result<Arc<GroupSeats>, Error> {
         match conversation {
+            ConversationId::Offline(_) => Err(Error::not_found("conversation")),
             ConversationId::Direct(one, other) => Ok(Arc::new(GroupSeats::direct(one, other))),
             ConversationId::Group(group) => {
                 let this = self.clone();

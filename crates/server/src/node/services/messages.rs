@@ -11,8 +11,8 @@ use kith_service::{
     group::members::Roles,
     message::{
         AppendQueue, Correspondents, Delivery, Dialogs, ErasureCleanup, GroupEvents, Inboxes, Logs,
-        MessageUpkeep, Messages, Notes, OfflineLogs, Receivers, Receiving, Records, Repeats, Resumption,
-        StepNotes, documents,
+        MessageUpkeep, Messages, Notes, OfflineLogs, Receivers, Receiving, Recipients, Records, Repeats,
+        Resumption, StepNotes, documents,
     },
     receipt::{ChangedReceipts, ReadMarks, ReceiptNotifier, Receipts},
     relation::Blocks,
@@ -154,7 +154,8 @@ fn delivery(
     let (messages, members) = (&config.messages, Arc::clone(&context.stores.members));
     let notes = cluster
         .and_then(|cluster| Some(StepNotes::new(cluster.fan_out_notes()?, node_name(&cluster.card().id))));
-    Delivery::new(inboxes, messages.inboxes(), roles, members, messages.fan_out_members_max, notes, offline)
+    let recipients = Recipients::stored(roles, members, messages.fan_out_members_max);
+    Delivery::new(inboxes, messages.inboxes(), recipients, notes, offline)
 }
 
 /// What posts events of groups; `None`: it is configured not to.

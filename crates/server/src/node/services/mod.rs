@@ -6,52 +6,28 @@ mod messages;
 mod notices;
 mod presence;
 mod relations;
+mod routes;
 mod sequences;
 mod users;
 
-use std::{num::NonZeroU32, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use kith_cache::Node;
 use kith_delivery::Windows;
-use kith_proto::{
-    admin::v1::admin_service_server::AdminServiceServer,
-    application::v1::application_service_server::ApplicationServiceServer,
-    group::v1::group_service_server::GroupServiceServer,
-    member::v1::member_service_server::MemberServiceServer,
-    message::v1::message_service_server::MessageServiceServer,
-    notice::v1::notice_service_server::NoticeServiceServer,
-    presence::v1::presence_service_server::PresenceServiceServer,
-    receipt::v1::receipt_service_server::ReceiptServiceServer,
-    relation::v1::relation_service_server::RelationServiceServer,
-    sequence::v1::sequence_service_server::SequenceServiceServer,
-    user::v1::user_service_server::UserServiceServer,
-};
 use kith_service::{
-    application::{self, ApplicationRpc, Applications, Closing},
+    application::{self, Applications, Closing},
     conversation, dialog,
     domain_context::DomainContext,
-    group::{
-        self, GroupRpc, Groups,
-        members::{MemberRpc, Members},
-    },
-    message::{
-        DialogRpc, Dialogs, MessageRpc, MessageUpkeep, Messages, OfflineRpc, ReceiveRpc, Receivers,
-        Receiving, Repeats, Resumption, documents,
-    },
-    notice::{self, NoticeCleanup, NoticeRecords, NoticeRpc, NoticeUpkeep},
-    presence::{Background, PresenceRpc},
-    receipt::{ReceiptNotifier, ReceiptRpc, Receipts},
-    relation::{self, Blocks, Follows, RelationRpc, Upkeep},
-    rpc::{
-        answer_size::MESSAGE_BYTES_MAX,
-        batch::Limits,
-        page_token::{PageSizes, PageTokens},
-        search_quota::SearchQuota,
-        secret::SecretHasher,
-    },
+    group::{self, Groups, members::Members},
+    message::{MessageUpkeep, OfflineRpc, Receivers, Repeats, Resumption, documents},
+    notice::{self, NoticeCleanup, NoticeUpkeep},
+    presence::{Background, Moves},
+    receipt::ReceiptNotifier,
+    relation::{self, Blocks, Follows, Upkeep},
+    rpc::{page_token::PageTokens, secret::SecretHasher},
     schema_agreement::SchemaAgreement,
     sequence::SequenceRpc,
-    user::{self, AccountCleanup, CleanupJob, Deletions, UserRpc, Users},
+    user::{self, AccountCleanup, CleanupJob, Deletions, Users},
     write::{
         feed_mapping::FeedMapping,
         mutations::{Mutations, WriteLimits},
@@ -61,9 +37,9 @@ use kith_service::{
 };
 use kith_store::{StoreError, Stores, Timestamp};
 use tokio::time::{Instant, interval};
-use tonic::codec::CompressionEncoding;
 use uuid::Uuid;
 
+use self::routes::{TalkCalls, Upper};
 use crate::{
     admin::{AdminRpc, ConversationLogs, NodeFacts, Place, Vitals},
     cluster::{Cluster, StoreEpochs, observer::Observer},
@@ -75,8 +51,6 @@ use crate::{
 const WRITE_LIMIT: Duration = Duration::from_secs(10);
 /// What other nodes get to be told at least, when writes took all of the time.
 const TELL_LEAST: Duration = Duration::from_millis(500);
-/// Records of one import message that are written side by side.
-const IMPORT_AT_ONCE: usize = 64;
 /// How often memory that a namespace does not use is lent to others.
 const LEND_EVERY: Duration = Duration::from_secs(1);
 
@@ -211,17 +185,6 @@ impl Site {
     }
 }
 
-/// Generated servers share no trait; each has these methods.
-macro_rules! compressed {
-    ($server:expr, $bytes:expr) => {
-        $server
-            .max_decoding_message_size($bytes)
-            .max_encoding_message_size(MESSAGE_BYTES_MAX)
-            .accept_compressed(CompressionEncoding::Gzip)
-            .accept_compressed(CompressionEncoding::Zstd)
-    };
-}
-
 /// What changes in the store mean for the copies of each domain.
 pub(crate) fn feed_mappings(stores: &Stores, windows: &Windows) -> Arc<[Arc<dyn FeedMapping>]> {
     let mut all = user::feed_mappings();
@@ -249,23 +212,11 @@ async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> 
     let gateway_tokens = PageTokens::new(shared_key(stores, "gateway_tokens").await?);
 
     let (deletions, deleted) = Deletions::new(stores);
-    let users = users::users(context, config, deletions);
-    let closing = Closing::new(stores, mutations.clone(), config.applications);
     let (moves, moved) = kith_service::presence::moves(config.presence.fan_out_wait);
-    let sending = messages::sending(context, config, cluster.as_deref(), &facts.node_id, &users);
-    let listeners = groups::Listeners {
-        members: vec![Arc::new(moves), Arc::new(closing.clone()), Arc::new(sending.notes.clone())],
-        events: messages::group_events(&sending.queue, config),
-    };
-    let codes = groups::invite_codes(stores, config).await?;
-    let below = (&users, sending.roles.clone());
-    let conversations = &sending.records.conversations;
-    let (groups, members) =
-        groups::groups_and_members(context, config, below, conversations, codes, listeners);
-    let follows = relations::follows(context, config, &users, &closing, &sending.notes);
-    let (blocks, offline) = (sending.blocks.clone(), sending.offline.clone());
-    let upkeep = Upkeep::new(stores, &tiers, &follows, &blocks);
-    let domains = Domains { users, groups, members, follows, blocks };
+    let users = users::users(context, config, deletions);
+    let Lower { domains, closing, sending, upkeep } =
+        lower(context, config, cluster.as_deref(), &facts.node_id, users, moves).await?;
+    let offline = OfflineRpc::new(sending.offline.clone(), page_tokens.clone());
     let tokens = presence::Tokens { pages: page_tokens.clone(), gateways: gateway_tokens };
     let (online, background) = presence::presence(context, config, cluster.as_ref(), &domains, tokens, moved);
     let deciders = domains.deciders();
@@ -292,22 +243,16 @@ async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> 
     let place = place(stores, &tiers, cluster.as_ref(), observer.as_ref());
     let admin = AdminRpc::new(place, facts, mutations.clone(), vitals, config.limits.watchers, upkeep);
     let sequences = SequenceRpc::new(sequences::sequences(stores, config, cluster.as_deref()));
-    let (messages, dialogs, receiving) = (talk.messages, talk.dialogs, talk.receiving);
-    let receipts = talk.receipts;
-    let offline = OfflineRpc::new(offline, page_tokens.clone());
-    let upper = Upper {
-        applications,
-        online,
-        messages,
-        dialogs,
-        receiving,
+    let talk_calls = TalkCalls {
+        messages: talk.messages,
+        dialogs: talk.dialogs,
+        receiving: talk.receiving,
+        receipts: talk.receipts,
         offline,
-        notices,
-        receipts,
-        sequences,
         agreement,
     };
-    let routes = routes(domains, upper, admin, page_tokens, config);
+    let upper = Upper { applications, online, talk: talk_calls, notices, sequences };
+    let routes = routes::routes(domains, upper, admin, page_tokens, config);
     Ok(Services {
         routes,
         mutations,
@@ -325,6 +270,42 @@ async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> 
         presence: background,
         lending: lending(tiers.node().clone()),
     })
+}
+
+/// The domains that others are built over, and what these need besides.
+struct Lower {
+    domains: Domains,
+    closing: Closing,
+    sending: messages::Sending,
+    upkeep: Upkeep,
+}
+
+/// Builds users, groups, members and relations, and what appends messages, which they use. `moves`: what tells presence who joined
+/// and left.
+async fn lower(
+    context: DomainContext<'_>,
+    config: &Config,
+    cluster: Option<&Cluster>,
+    node_id: &str,
+    users: Users,
+    moves: Moves,
+) -> Result<Lower, StoreError> {
+    let stores = context.stores;
+    let closing = Closing::new(stores, context.mutations.clone(), config.applications);
+    let sending = messages::sending(context, config, cluster, node_id, &users);
+    let listeners = groups::Listeners {
+        members: vec![Arc::new(moves), Arc::new(closing.clone()), Arc::new(sending.notes.clone())],
+        events: messages::group_events(&sending.queue, config),
+    };
+    let codes = groups::invite_codes(stores, config).await?;
+    let below = (&users, sending.roles.clone());
+    let conversations = &sending.records.conversations;
+    let (groups, members) =
+        groups::groups_and_members(context, config, below, conversations, codes, listeners);
+    let follows = relations::follows(context, config, &users, &closing, &sending.notes);
+    let blocks = sending.blocks.clone();
+    let upkeep = Upkeep::new(stores, context.tiers, &follows, &blocks);
+    Ok(Lower { domains: Domains { users, groups, members, follows, blocks }, closing, sending, upkeep })
 }
 
 fn place(
@@ -363,63 +344,6 @@ impl Domains {
     }
 }
 
-/// The domains that know those.
-struct Upper {
-    applications: Applications,
-    online: PresenceRpc,
-    messages: Messages,
-    dialogs: Dialogs,
-    notices: NoticeRecords,
-    sequences: SequenceRpc,
-    receiving: Receiving,
-    receipts: Receipts,
-    offline: OfflineRpc,
-    /// Of the nodes, without which messages are not available.
-    agreement: SchemaAgreement,
-}
-
-fn routes(domains: Domains, upper: Upper, admin: AdminRpc, pages: PageTokens, config: &Config) -> Routes {
-    let Domains { users, groups, members, follows, blocks } = domains;
-    let Upper {
-        applications,
-        online,
-        messages,
-        dialogs,
-        receiving,
-        offline,
-        notices,
-        receipts,
-        sequences,
-        agreement,
-    } = upper;
-    let limits = limits(config);
-    let searches = NonZeroU32::new(config.limits.searches_per_minute).unwrap_or(NonZeroU32::MIN);
-    let searches = SearchQuota::per_minute(searches);
-    let users = UserRpc::new(users, pages.clone(), limits, searches.clone());
-    let groups = GroupRpc::new(groups, members.clone(), pages.clone(), limits, searches);
-    let relations = RelationRpc::new(follows, blocks, members.clone(), pages.clone(), limits);
-    let members = MemberRpc::new(members, pages.clone(), limits);
-    let dialogs = DialogRpc::new(dialogs, pages.clone(), limits);
-    let notices = NoticeRpc::new(notices, pages.clone(), limits);
-    let receipts = ReceiptRpc::new(receipts, pages.clone(), limits);
-    let applications = ApplicationRpc::new(applications, pages, limits);
-    let receivers = ReceiveRpc::new(receiving);
-    let messages = MessageRpc::new(messages, dialogs, receivers, offline, limits, agreement);
-    let bytes = config.limits.batch_message_bytes;
-    Routes::default()
-        .add_service(compressed!(UserServiceServer::new(users), bytes))
-        .add_service(compressed!(GroupServiceServer::new(groups), bytes))
-        .add_service(compressed!(RelationServiceServer::new(relations), bytes))
-        .add_service(compressed!(MemberServiceServer::new(members), bytes))
-        .add_service(compressed!(PresenceServiceServer::new(online), bytes))
-        .add_service(compressed!(ApplicationServiceServer::new(applications), bytes))
-        .add_service(compressed!(MessageServiceServer::new(messages), bytes))
-        .add_service(compressed!(NoticeServiceServer::new(notices), config.limits.message_bytes))
-        .add_service(compressed!(ReceiptServiceServer::new(receipts), bytes))
-        .add_service(compressed!(SequenceServiceServer::new(sequences), config.limits.message_bytes))
-        .add_service(compressed!(AdminServiceServer::new(admin), config.limits.message_bytes))
-}
-
 /// The same writes, of which the observer looks for some on other nodes.
 fn observed(mutations: Mutations, observer: Option<&Observer>) -> Mutations {
     match observer.and_then(Observer::samples) {
@@ -452,17 +376,6 @@ fn write_limits(config: &Config) -> WriteLimits {
     };
     let (wait, answer) = (config.limits.write_wait, config.limits.write_answer);
     WriteLimits { at_once, wait, takes: WRITE_LIMIT, answer }
-}
-
-fn limits(config: &Config) -> Limits {
-    Limits {
-        batch_ids: config.limits.batch_ids,
-        import_records: config.limits.import_records,
-        import_at_once: IMPORT_AT_ONCE,
-        import_patience: config.limits.deadline_max,
-        tokens: config.limits.tokens,
-        pages: PageSizes { default: config.limits.page_default, max: config.limits.page_max },
-    }
 }
 
 /// The key of this name, made at the first start of the first node.

@@ -9,7 +9,7 @@ use kith_service::{
 };
 use tokio::sync::mpsc;
 
-use super::{Domains, caches::cache_defaults, limits};
+use super::{Domains, caches::cache_defaults, routes::limits};
 use crate::{cluster::Cluster, config::Config};
 
 /// What seals tokens.

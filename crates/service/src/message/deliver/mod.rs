@@ -19,7 +19,7 @@ use std::{sync::Arc, time::Duration};
 
 use futures::future::join_all;
 use kith_delivery::{FanOut, FannedOut, InboxLimits, NodeWake, SentMessages, Wake, entry};
-use kith_store::{ConversationId, GroupId, MemberStore, Message, Seq, Timestamp, UserId};
+use kith_store::{ConversationId, GroupId, Message, Seq, Timestamp, UserId};
 use prost::bytes::Bytes;
 use tokio::time::{Instant, timeout};
 
@@ -27,13 +27,12 @@ pub(super) use self::notes::Begun;
 use self::{
     absent::Fanned,
     pending::{Pending, Undelivered},
-    recipients::{Recipients, StoredMembers, To},
+    recipients::To,
 };
-pub use self::{notes::StepNotes, repeats::Repeats, resumption::Resumption};
+pub use self::{notes::StepNotes, recipients::Recipients, repeats::Repeats, resumption::Resumption};
 use super::{Inboxes, logs::Added, offline::OfflineLogs};
 use crate::{
     error::{Error, Reason},
-    group::members::Roles,
     metric::{FAN_OUT_SECONDS, MESSAGES_UNDELIVERED},
 };
 
@@ -57,32 +56,18 @@ struct Parts {
 }
 
 impl Delivery {
-    /// To inboxes with these limits. Groups with more than `members_max` members are not written to inboxes: nodes that read their
-    /// conversations are woken. `notes`: by which another node resumes what this one leaves unfinished. `offline`: where recipients
-    /// without a receiver are entered.
+    /// To inboxes with these limits. `notes`: by which another node resumes what this one leaves unfinished. `offline`: where
+    /// recipients without a receiver are entered.
     #[must_use]
     pub fn new(
-        inboxes: Inboxes,
-        limits: InboxLimits,
-        roles: Roles,
-        members: Arc<dyn MemberStore>,
-        members_max: u32,
-        notes: Option<StepNotes>,
-        offline: Option<OfflineLogs>,
-    ) -> Self {
-        drop(metrics::histogram!(FAN_OUT_SECONDS.name));
-        metrics::gauge!(MESSAGES_UNDELIVERED.name).set(0.0);
-        let members = Arc::new(StoredMembers { roles, store: members });
-        Self::over(inboxes, limits, Recipients::new(members, members_max), notes, offline)
-    }
-
-    fn over(
         inboxes: Inboxes,
         limits: InboxLimits,
         recipients: Recipients,
         notes: Option<StepNotes>,
         offline: Option<OfflineLogs>,
     ) -> Self {
+        drop(metrics::histogram!(FAN_OUT_SECONDS.name));
+        metrics::gauge!(MESSAGES_UNDELIVERED.name).set(0.0);
         Self(Arc::new(Parts { inboxes, recipients, limits, pending: Pending::default(), notes, offline }))
     }
 

@@ -45,14 +45,14 @@ pub(super) trait GroupMembers: Debug + Send + Sync {
 
 /// Members by their strict rosters and the store.
 #[derive(Debug)]
-pub(super) struct StoredMembers {
-    pub(super) roles: Roles,
-    pub(super) store: Arc<dyn MemberStore>,
+struct StoredMembers {
+    roles: Roles,
+    store: Arc<dyn MemberStore>,
 }
 
 /// Knows the recipients of each conversation.
 #[derive(Debug)]
-pub(super) struct Recipients {
+pub struct Recipients {
     groups: Arc<dyn GroupMembers>,
     /// Most members of a group whose messages go to inboxes.
     members_max: u32,
@@ -67,6 +67,13 @@ struct List {
 }
 
 impl Recipients {
+    /// By these strict rosters and this store. Messages of groups with more than `members_max` members go to no inbox: nodes that
+    /// read their conversations are woken.
+    #[must_use]
+    pub fn stored(roles: Roles, members: Arc<dyn MemberStore>, members_max: u32) -> Self {
+        Self::new(Arc::new(StoredMembers { roles, store: members }), members_max)
+    }
+
     pub(super) fn new(groups: Arc<dyn GroupMembers>, members_max: u32) -> Self {
         Self { groups, members_max, lists: Mutex::default() }
     }

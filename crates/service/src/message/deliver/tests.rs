@@ -182,7 +182,7 @@ impl Stage {
         let inboxes = Inboxes::new(Arc::<Faulty>::clone(&keeper), node());
         let recipients = Recipients::new(Arc::<FakeMembers>::clone(&members), 3);
         let step_notes = StepNotes::new(Arc::<FakeNotes>::clone(&notes), node());
-        let delivery = Delivery::over(inboxes, limits, recipients, Some(step_notes), offline);
+        let delivery = Delivery::new(inboxes, limits, recipients, Some(step_notes), offline);
         let this = Self { keeper, members, notes, delivery };
         for id in [1, 2, 3] {
             this.open(id).await;

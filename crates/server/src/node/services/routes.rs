@@ -1,0 +1,123 @@
+//! The services as routes of the port.
+
+use std::num::NonZeroU32;
+
+use kith_proto::{
+    admin::v1::admin_service_server::AdminServiceServer,
+    application::v1::application_service_server::ApplicationServiceServer,
+    group::v1::group_service_server::GroupServiceServer,
+    member::v1::member_service_server::MemberServiceServer,
+    message::v1::message_service_server::MessageServiceServer,
+    notice::v1::notice_service_server::NoticeServiceServer,
+    presence::v1::presence_service_server::PresenceServiceServer,
+    receipt::v1::receipt_service_server::ReceiptServiceServer,
+    relation::v1::relation_service_server::RelationServiceServer,
+    sequence::v1::sequence_service_server::SequenceServiceServer,
+    user::v1::user_service_server::UserServiceServer,
+};
+use kith_service::{
+    application::{ApplicationRpc, Applications},
+    group::{GroupRpc, members::MemberRpc},
+    message::{DialogRpc, Dialogs, MessageRpc, Messages, OfflineRpc, ReceiveRpc, Receiving},
+    notice::{NoticeRecords, NoticeRpc},
+    presence::PresenceRpc,
+    receipt::{ReceiptRpc, Receipts},
+    relation::RelationRpc,
+    rpc::{
+        answer_size::MESSAGE_BYTES_MAX,
+        batch::Limits,
+        page_token::{PageSizes, PageTokens},
+        search_quota::SearchQuota,
+    },
+    schema_agreement::SchemaAgreement,
+    sequence::SequenceRpc,
+    user::UserRpc,
+};
+use tonic::codec::CompressionEncoding;
+
+use super::Domains;
+use crate::{admin::AdminRpc, config::Config, edge::Routes};
+
+/// Records of one import message that are written side by side.
+const IMPORT_AT_ONCE: usize = 64;
+
+/// Generated servers share no trait; each has these methods.
+macro_rules! compressed {
+    ($server:expr, $bytes:expr) => {
+        $server
+            .max_decoding_message_size($bytes)
+            .max_encoding_message_size(MESSAGE_BYTES_MAX)
+            .accept_compressed(CompressionEncoding::Gzip)
+            .accept_compressed(CompressionEncoding::Zstd)
+    };
+}
+
+/// The domains that know those.
+pub(super) struct Upper {
+    pub(super) applications: Applications,
+    pub(super) online: PresenceRpc,
+    pub(super) talk: TalkCalls,
+    pub(super) notices: NoticeRecords,
+    pub(super) sequences: SequenceRpc,
+}
+
+/// What answers calls about messages.
+pub(super) struct TalkCalls {
+    pub(super) messages: Messages,
+    pub(super) dialogs: Dialogs,
+    pub(super) receiving: Receiving,
+    pub(super) receipts: Receipts,
+    pub(super) offline: OfflineRpc,
+    /// Of the nodes, without which messages are not available.
+    pub(super) agreement: SchemaAgreement,
+}
+
+/// The services of all domains.
+pub(super) fn routes(
+    domains: Domains,
+    upper: Upper,
+    admin: AdminRpc,
+    pages: PageTokens,
+    config: &Config,
+) -> Routes {
+    let Domains { users, groups, members, follows, blocks } = domains;
+    let Upper { applications, online, talk, notices, sequences } = upper;
+    let TalkCalls { messages, dialogs, receiving, receipts, offline, agreement } = talk;
+    let limits = limits(config);
+    let searches = NonZeroU32::new(config.limits.searches_per_minute).unwrap_or(NonZeroU32::MIN);
+    let searches = SearchQuota::per_minute(searches);
+    let users = UserRpc::new(users, pages.clone(), limits, searches.clone());
+    let groups = GroupRpc::new(groups, members.clone(), pages.clone(), limits, searches);
+    let relations = RelationRpc::new(follows, blocks, members.clone(), pages.clone(), limits);
+    let members = MemberRpc::new(members, pages.clone(), limits);
+    let dialogs = DialogRpc::new(dialogs, pages.clone(), limits);
+    let notices = NoticeRpc::new(notices, pages.clone(), limits);
+    let receipts = ReceiptRpc::new(receipts, pages.clone(), limits);
+    let applications = ApplicationRpc::new(applications, pages, limits);
+    let receivers = ReceiveRpc::new(receiving);
+    let messages = MessageRpc::new(messages, dialogs, receivers, offline, limits, agreement);
+    let bytes = config.limits.batch_message_bytes;
+    Routes::default()
+        .add_service(compressed!(UserServiceServer::new(users), bytes))
+        .add_service(compressed!(GroupServiceServer::new(groups), bytes))
+        .add_service(compressed!(RelationServiceServer::new(relations), bytes))
+        .add_service(compressed!(MemberServiceServer::new(members), bytes))
+        .add_service(compressed!(PresenceServiceServer::new(online), bytes))
+        .add_service(compressed!(ApplicationServiceServer::new(applications), bytes))
+        .add_service(compressed!(MessageServiceServer::new(messages), bytes))
+        .add_service(compressed!(NoticeServiceServer::new(notices), config.limits.message_bytes))
+        .add_service(compressed!(ReceiptServiceServer::new(receipts), bytes))
+        .add_service(compressed!(SequenceServiceServer::new(sequences), config.limits.message_bytes))
+        .add_service(compressed!(AdminServiceServer::new(admin), config.limits.message_bytes))
+}
+
+pub(super) fn limits(config: &Config) -> Limits {
+    Limits {
+        batch_ids: config.limits.batch_ids,
+        import_records: config.limits.import_records,
+        import_at_once: IMPORT_AT_ONCE,
+        import_patience: config.limits.deadline_max,
+        tokens: config.limits.tokens,
+        pages: PageSizes { default: config.limits.page_default, max: config.limits.page_max },
+    }
+}
