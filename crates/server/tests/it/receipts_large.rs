@@ -3,9 +3,12 @@
 #![cfg(feature = "embedded")]
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
 };
 
 use async_trait::async_trait;
@@ -137,6 +140,7 @@ impl MemberStore for Counted {
     }
 }
 
+const PATIENCE: Duration = Duration::from_secs(120);
 const GROUP: i64 = 9;
 const ID: &str = "g9";
 
@@ -153,7 +157,9 @@ fn user(id: i64) -> UserId {
 }
 
 async fn opened(stores: &Stores) -> Edge {
-    let config = Config::default();
+    let mut config = Config::default();
+    // A machine may be busy.
+    (config.limits.deadline_default, config.limits.deadline_max) = (PATIENCE, PATIENCE);
     let edge = Edge::new(Routes::default(), &config.limits);
     let vitals = Vitals::new(Reporter::new(), edge.load(), stores);
     edge.open(services::services(stores, &config, vitals).await.unwrap().routes);

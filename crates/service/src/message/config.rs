@@ -73,7 +73,8 @@ pub struct MessagesConfig {
     pub receivers_of_user: usize,
     /// Most messages of a conversation that a stream of Receive sends at once; earlier ones are named as missed. Above 0, at most 1000.
     pub backlog_max: usize,
-    /// Whether signals are sent: that a user is typing, and what the other user of a direct conversation has read.
+    /// Whether signals are sent: that a user is typing, what the other user of a direct conversation has read, and how many have
+    /// read messages of a user in a group.
     pub signals: bool,
     /// Whether recipients without a receiver are entered for WatchOffline. Set it when all nodes run this version.
     pub offline: bool,
