@@ -70,7 +70,7 @@ async fn states(node: &TestNode, reader_id: i64, notice_ids: &[i64]) -> Vec<(i64
     states.iter().map(|state| (state.notice_id, state.read, state.confirmed)).collect()
 }
 
-/// Fault of schemes with a key for each notice: one that nobody has read has no key, and is not counted.
+/// Fault of schemes with a key for each notice: one that no reader has read has no key, and is not counted.
 #[tokio::test]
 async fn notice_without_readers_is_unread() {
     let node = TestNode::start().await;
@@ -268,8 +268,8 @@ async fn user_sees_what_was_published_since_its_creation() {
     until(async || totals(&node, 1, ann).await == (0, 1, 0)).await;
     mark(&node, 1, ann, &[later]).await;
     assert_eq!(totals(&node, 1, ann).await, (1, 0, 0));
-    let nobody = CountNoticesRequest { audience_id: 1, reader_id: 4711, consistency: None };
-    assert_eq!(node.notices().count_notices(nobody).await.unwrap_err().code(), Code::NotFound);
+    let missing = CountNoticesRequest { audience_id: 1, reader_id: 4711, consistency: None };
+    assert_eq!(node.notices().count_notices(missing).await.unwrap_err().code(), Code::NotFound);
 }
 
 #[tokio::test]
