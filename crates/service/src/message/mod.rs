@@ -47,6 +47,8 @@ mod rpc;
 mod sample;
 mod sending;
 mod service;
+#[cfg(test)]
+mod steps;
 mod unseen;
 mod upkeep;
 mod waiting;

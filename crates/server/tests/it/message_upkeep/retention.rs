@@ -1,0 +1,147 @@
+//! Messages that are older than configured are hidden and removed.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use kith_proto::message::v1::{PullMessagesRequest, message_service_client::MessageServiceClient};
+use kith_store::{
+    Conversation, ConversationId, ConversationStore, Outcome, Seq, StoreError, Timestamp, Version,
+};
+
+use super::stage::{Node, old};
+use crate::node::{principal, until};
+
+const DAY_MS: i64 = 86_400_000;
+
+/// Records of another store. The first change of one fails before its effect.
+#[derive(Debug)]
+struct RefusesOnce {
+    store: Arc<dyn ConversationStore>,
+    has_refused: AtomicBool,
+}
+
+#[async_trait]
+impl ConversationStore for RefusesOnce {
+    async fn conversations(&self, ids: &[ConversationId]) -> Result<Vec<Conversation>, StoreError> {
+        self.store.conversations(ids).await
+    }
+
+    async fn strong_conversations(&self, ids: &[ConversationId]) -> Result<Vec<Conversation>, StoreError> {
+        self.store.strong_conversations(ids).await
+    }
+
+    async fn raise_min_seq(
+        &self,
+        id: ConversationId,
+        min_seq: Seq,
+        trim: bool,
+    ) -> Result<Conversation, StoreError> {
+        if self.has_refused.swap(true, Ordering::Relaxed) {
+            return self.store.raise_min_seq(id, min_seq, trim).await;
+        }
+        let source = Arc::new(std::io::Error::from(std::io::ErrorKind::ConnectionReset));
+        Err(StoreError::Unavailable { outcome: Outcome::NotApplied, source })
+    }
+
+    async fn untrimmed_conversations(
+        &self,
+        after: Option<ConversationId>,
+        limit: usize,
+    ) -> Result<Vec<Conversation>, StoreError> {
+        self.store.untrimmed_conversations(after, limit).await
+    }
+
+    async fn end_trim(
+        &self,
+        id: ConversationId,
+        version: Version,
+    ) -> Result<Option<Conversation>, StoreError> {
+        self.store.end_trim(id, version).await
+    }
+}
+
+/// The time up to which documents were looked at; 0: none were.
+async fn mark(node: &Node) -> i64 {
+    let mark = node.stores.coordination.mark("messages").await.unwrap();
+    mark.map_or(0, |mark| i64::from_le_bytes(mark.try_into().unwrap()))
+}
+
+/// A node that keeps messages for two hours.
+async fn forgetful() -> Node {
+    Node::start(|config| config.messages.kept = Duration::from_secs(7_200)).await
+}
+
+#[tokio::test]
+async fn messages_older_than_configured_are_hidden_and_removed() {
+    let node = forgetful().await;
+    let ((mixed, owner), (young, _), (short, _)) =
+        (node.group("mixed").await, node.group("young").await, node.group("short").await);
+    let recent = Timestamp(Timestamp::now().0 - 3_700_000);
+    node.fill(mixed, 201, old()).await;
+    node.fill(mixed, 149, recent).await;
+    node.fill(young, 350, recent).await;
+    node.fill(short, 50, old()).await;
+    node.services.message_upkeep.start();
+    node.until_trimmed(mixed).await;
+    assert_eq!(node.stored(mixed).await, (201..=350).collect::<Vec<_>>());
+    assert_eq!((node.stored(young).await.len(), node.stored(short).await.len()), (350, 50));
+    assert_eq!((node.record(young).await.min_seq, node.record(short).await.min_seq), (0, 0));
+    let request = PullMessagesRequest { conversation_id: format!("g{mixed}"), ..Default::default() };
+    let page = MessageServiceClient::new(node.edge.clone()).pull_messages(principal(owner, request)).await;
+    assert_eq!(page.unwrap().into_inner().min_seq, 201);
+}
+
+#[tokio::test]
+async fn messages_are_kept_for_ever_by_default() {
+    let node = Node::start(|_| {}).await;
+    let ((kept, _), (trimmed, _)) = (node.group("kept").await, node.group("trimmed").await);
+    node.fill(kept, 350, old()).await;
+    node.fill(trimmed, 350, old()).await;
+    node.trim(trimmed, 301).await;
+    node.services.message_upkeep.start();
+    // Rounds were made.
+    node.until_trimmed(trimmed).await;
+    assert_eq!((node.stored(kept).await.len(), node.record(kept).await.min_seq), (350, 0));
+}
+
+/// A log that is long and old is looked at once, not in each round.
+#[tokio::test]
+async fn retention_goes_on_at_its_mark() {
+    let node = forgetful().await;
+    let ((before, _), (after, _)) = (node.group("before").await, node.group("after").await);
+    let now = Timestamp::now().0;
+    node.fill(before, 201, Timestamp(now - 3 * DAY_MS)).await;
+    node.fill(after, 201, Timestamp(now - DAY_MS)).await;
+    let (leases, two_days_ago) = (&node.stores.coordination, (now - 2 * DAY_MS).to_le_bytes());
+    assert!(leases.lease("messages", "alone", Duration::from_secs(15)).await.unwrap());
+    assert!(leases.set_mark("messages", "alone", &two_days_ago).await.unwrap());
+    node.services.message_upkeep.start();
+    node.until_trimmed(after).await;
+    assert_eq!(node.record(before).await.min_seq, 0, "it was looked at before the mark was set");
+    until(async || mark(&node).await == now - DAY_MS + 1).await;
+}
+
+/// The mark is set only when what is before it is hidden.
+#[tokio::test]
+async fn retention_comes_back_to_what_it_could_not_hide() {
+    let node = Node::start_over(
+        |config| config.messages.kept = Duration::from_secs(7_200),
+        |stores| {
+            let (store, has_refused) = (Arc::clone(&stores.conversations), AtomicBool::new(false));
+            stores.conversations = Arc::new(RefusesOnce { store, has_refused });
+        },
+    )
+    .await;
+    let (group, _) = node.group("chess").await;
+    node.fill(group, 201, old()).await;
+    node.services.message_upkeep.start();
+    node.until_trimmed(group).await;
+    assert_eq!(node.stored(group).await, [201]);
+    until(async || mark(&node).await > 0).await;
+}
