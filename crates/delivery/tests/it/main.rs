@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod fan_out_notes;
 mod inbox_memory;
 mod inbox_model;
 mod inbox_model_short;

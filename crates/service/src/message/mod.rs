@@ -31,6 +31,8 @@ mod dialogs;
 pub mod documents;
 mod erasing;
 mod event;
+#[cfg(test)]
+mod faulty_inboxes;
 mod group_events;
 mod import;
 mod inboxes;

@@ -1,64 +1,41 @@
 //! The content of users that are erased is removed.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
-};
+use std::time::{Duration, Instant};
 
-use async_trait::async_trait;
 use kith_store::{
-    AgedDocument, ConversationId, DialogKey, Erasure, ErasurePlace, MessageKind, MessageUpkeep, NewMessage,
-    Outcome, SentDocuments, Seq, StoreError, Timestamp, Trimmed, UserId,
+    ConversationId, DialogKey, Erasure, ErasurePlace, MessageKind, NewMessage, Seq, Timestamp, UserId,
 };
 
-use super::stage::{Node, log, message};
+use super::{
+    faults::Fault,
+    stage::{Node, log, message},
+};
 use crate::node::until;
 
-/// The documents of another store. The answer of the first erasure is lost after its effect, as with a node that dies.
-#[derive(Debug)]
-struct LosesAnAnswer {
-    store: Arc<dyn MessageUpkeep>,
-    has_lost: AtomicBool,
+/// Messages of a user, sent now.
+fn messages_of(user: UserId, count: usize) -> Vec<NewMessage> {
+    (0..count).map(|_| NewMessage { sender: Some(user), ..message(Timestamp::now()) }).collect()
 }
 
-#[async_trait]
-impl MessageUpkeep for LosesAnAnswer {
-    async fn trim(&self, log: ConversationId, below: Seq, now: Timestamp) -> Result<Trimmed, StoreError> {
-        self.store.trim(log, below, now).await
-    }
+/// Makes the dialog that every sender has.
+async fn make_dialog(node: &Node, user: UserId, group: i64) {
+    let key = DialogKey { user, conversation: log(group) };
+    node.stores.dialogs.make_dialogs(&[key], Timestamp::now()).await.unwrap();
+}
 
-    async fn aged(
-        &self,
-        from: Timestamp,
-        before: Timestamp,
-        limit: usize,
-    ) -> Result<Vec<AgedDocument>, StoreError> {
-        self.store.aged(from, before, limit).await
-    }
+/// The erasure as it is stored; it is begun if there is none.
+async fn erasure(node: &Node, user: UserId) -> Erasure {
+    node.stores.erasures.begin_erasure(user, false, Timestamp::now()).await.unwrap()
+}
 
-    async fn documents_sent_by(
-        &self,
-        log: ConversationId,
-        sender: UserId,
-        from: Seq,
-    ) -> Result<SentDocuments, StoreError> {
-        self.store.documents_sent_by(log, sender, from).await
-    }
+async fn until_ended(node: &Node, user: UserId) {
+    until(async || erasure(node, user).await.ended).await;
+}
 
-    async fn erase_document(
-        &self,
-        log: ConversationId,
-        first: Seq,
-        sender: UserId,
-        now: Timestamp,
-    ) -> Result<u64, StoreError> {
-        let erased = self.store.erase_document(log, first, sender, now).await;
-        if self.has_lost.swap(true, Ordering::Relaxed) {
-            return erased;
-        }
-        let source = Arc::new(std::io::Error::from(std::io::ErrorKind::ConnectionReset));
-        Err(StoreError::Unavailable { outcome: Outcome::Unknown, source })
-    }
+/// How many of the messages from this number on, up to 100, are events.
+async fn events(node: &Node, log: ConversationId, first: Seq) -> usize {
+    let found = node.stores.messages.messages(log, first, first + 99).await.unwrap();
+    found.iter().filter(|message| message.kind == MessageKind::Event).count()
 }
 
 #[tokio::test]
@@ -68,22 +45,18 @@ async fn erasure_goes_on_where_a_node_died() {
     assert!(first < second, "it is erased first");
     let (user, now) = (UserId::new(user).unwrap(), Timestamp::now());
     for group in [first, second] {
-        let sent = (0..50).map(|_| NewMessage { sender: Some(user), ..message(now) });
-        node.append(group, sent.collect()).await;
-        let key = DialogKey { user, conversation: log(group) };
-        node.stores.dialogs.make_dialogs(&[key], now).await.unwrap();
+        node.append(group, messages_of(user, 50)).await;
+        make_dialog(&node, user, group).await;
     }
     // It has noted the document of the first conversation and erased it.
-    let begun = node.stores.erasures.begin_erasure(user, false, now).await.unwrap();
     let place = ErasurePlace { after: None, from: 1, erased_some: true };
-    let noted = Erasure { place, conversations: 2, ..begun };
+    let noted = Erasure { place, conversations: 2, ..erasure(&node, user).await };
     node.stores.erasures.save_erasure(&noted).await.unwrap().unwrap();
     node.stores.message_upkeep.erase_document(log(first), 1, user, now).await.unwrap();
 
     node.services.message_upkeep.start();
-    let current = async || node.stores.erasures.begin_erasure(user, false, now).await.unwrap();
-    until(async || current().await.ended).await;
-    let ended = current().await;
+    until_ended(&node, user).await;
+    let ended = erasure(&node, user).await;
     assert_eq!((ended.run, ended.conversations, ended.conversations_done), (1, 2, 2));
     for group in [first, second] {
         let found = node.stores.messages.messages(log(group), 1, 100).await.unwrap();
@@ -95,25 +68,101 @@ async fn erasure_goes_on_where_a_node_died() {
 /// What is erased is not found again, so that the event follows from the record alone.
 #[tokio::test]
 async fn event_of_an_erasure_is_posted_after_a_lost_answer() {
-    let node = Node::start_over(
-        |_| {},
-        |stores| {
-            let (store, has_lost) = (Arc::clone(&stores.message_upkeep), AtomicBool::new(false));
-            stores.message_upkeep = Arc::new(LosesAnAnswer { store, has_lost });
-        },
-    )
-    .await;
+    let node = Node::start(|_| {}).await;
+    node.faults.lock().push(Fault::AnswerOfAnErasure);
     let (group, user) = node.group("chess").await;
-    let (user, now) = (UserId::new(user).unwrap(), Timestamp::now());
-    node.append(group, vec![NewMessage { sender: Some(user), ..message(now) }]).await;
-    let key = DialogKey { user, conversation: log(group) };
-    node.stores.dialogs.make_dialogs(&[key], now).await.unwrap();
-    node.stores.erasures.begin_erasure(user, false, now).await.unwrap();
+    let user = UserId::new(user).unwrap();
+    node.append(group, messages_of(user, 1)).await;
+    make_dialog(&node, user, group).await;
+    erasure(&node, user).await;
 
     node.services.message_upkeep.start();
-    let current = async || node.stores.erasures.begin_erasure(user, false, now).await.unwrap();
-    until(async || current().await.ended).await;
+    until_ended(&node, user).await;
     let found = node.stores.messages.messages(log(group), 1, 100).await.unwrap();
     assert!(found[0].recalled.is_some());
-    assert_eq!(found.iter().filter(|message| message.kind == MessageKind::Event).count(), 1);
+    assert_eq!(events(&node, log(group), 1).await, 1);
+}
+
+#[tokio::test]
+async fn event_follows_content_in_the_first_of_many_documents() {
+    let node = Node::start(|config| config.messages.erase_rate = 10_000).await;
+    let (group, user) = node.group("chess").await;
+    let user = UserId::new(user).unwrap();
+    node.append(group, messages_of(user, 1)).await;
+    node.fill(group, 2_199, Timestamp::now()).await;
+    make_dialog(&node, user, group).await;
+    erasure(&node, user).await;
+    node.services.message_upkeep.start();
+    until_ended(&node, user).await;
+    assert_eq!(erasure(&node, user).await.messages, 1);
+    assert_eq!(events(&node, log(group), 2_201).await, 1);
+}
+
+#[tokio::test]
+async fn conversation_without_content_gets_no_event() {
+    let node = Node::start(|_| {}).await;
+    let ((with, user), (without, _)) = (node.group("with").await, node.group("without").await);
+    assert!(with < without, "it is erased first");
+    let user = UserId::new(user).unwrap();
+    node.append(with, messages_of(user, 1)).await;
+    node.fill(without, 1, Timestamp::now()).await;
+    for group in [with, without] {
+        make_dialog(&node, user, group).await;
+    }
+    erasure(&node, user).await;
+    node.services.message_upkeep.start();
+    until_ended(&node, user).await;
+    assert_eq!((events(&node, log(with), 1).await, events(&node, log(without), 1).await), (1, 0));
+}
+
+#[tokio::test]
+async fn user_of_many_conversations_is_erased_in_all() {
+    let node = Node::start(|config| config.messages.erase_rate = 10_000).await;
+    let (_, user) = node.group("chess").await;
+    let (user, count) = (UserId::new(user).unwrap(), 251);
+    let logs: Vec<ConversationId> = (1..=count).map(|id| log(1_000 + id)).collect();
+    for (group, log) in (1_001..).zip(&logs) {
+        node.append(group, messages_of(user, 1)).await;
+        let key = DialogKey { user, conversation: *log };
+        node.stores.dialogs.make_dialogs(&[key], Timestamp::now()).await.unwrap();
+    }
+    erasure(&node, user).await;
+    node.services.message_upkeep.start();
+    until_ended(&node, user).await;
+    let ended = erasure(&node, user).await;
+    assert_eq!((ended.conversations, ended.conversations_done, ended.messages), (251, 251, 251));
+    for log in logs {
+        assert_eq!(events(&node, log, 1).await, 1, "{log}");
+    }
+}
+
+#[tokio::test]
+async fn erasure_keeps_to_its_rate() {
+    let node = Node::start(|config| config.messages.erase_rate = 4).await;
+    let (group, user) = node.group("chess").await;
+    let user = UserId::new(user).unwrap();
+    node.append(group, messages_of(user, 201)).await;
+    make_dialog(&node, user, group).await;
+    erasure(&node, user).await;
+    node.services.message_upkeep.start();
+    let begun = Instant::now();
+    until_ended(&node, user).await;
+    assert!(begun.elapsed() >= Duration::from_millis(750), "three documents in {:?}", begun.elapsed());
+}
+
+#[tokio::test]
+async fn erasure_that_fails_does_not_delay_others() {
+    let node = Node::start(|_| {}).await;
+    let ((failing, first), (group, second)) = (node.group("failing").await, node.group("chess").await);
+    assert!(first < second, "it is begun first");
+    node.faults.lock().push(Fault::Log(log(failing)));
+    for (group, user) in [(failing, first), (group, second)] {
+        let user = UserId::new(user).unwrap();
+        node.append(group, messages_of(user, 1)).await;
+        make_dialog(&node, user, group).await;
+        erasure(&node, user).await;
+    }
+    node.services.message_upkeep.start();
+    until_ended(&node, UserId::new(second).unwrap()).await;
+    assert!(!erasure(&node, UserId::new(first).unwrap()).await.ended);
 }

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod erasures;
+mod faults;
 mod retention;
 mod stage;
 
@@ -22,6 +23,7 @@ use kith_store::{
 };
 
 use crate::node::principal;
+use faults::Fault;
 use stage::{Node, log, message, old};
 
 /// Users and groups of another store. Once a group is dismissed, it is created again with messages while it is read.
@@ -110,6 +112,42 @@ async fn young_documents_wait_and_do_not_delay_others() {
     node.until_trimmed(aged).await;
     assert_eq!(node.stored(young).await.len(), 350);
     assert!(node.record(young).await.trim, "it is looked at again");
+}
+
+#[tokio::test]
+async fn log_that_fails_does_not_delay_others() {
+    let node = Node::start(|_| {}).await;
+    let ((failing, _), (other, _)) = (node.group("failing").await, node.group("other").await);
+    assert!(failing < other, "it is looked at first");
+    node.faults.lock().push(Fault::Log(log(failing)));
+    for group in [failing, other] {
+        node.fill(group, 350, old()).await;
+        node.trim(group, 301).await;
+    }
+    node.services.message_upkeep.start();
+    node.until_trimmed(other).await;
+    node.faults.lock().clear();
+    node.until_trimmed(failing).await;
+}
+
+/// A round looks at 100 conversations.
+#[tokio::test]
+async fn many_young_conversations_do_not_delay_others() {
+    let node = Node::start(|_| {}).await;
+    for young in 101..=200 {
+        node.fill(young, 101, Timestamp::now()).await;
+        node.stores.conversations.raise_min_seq(log(young), 101, true).await.unwrap();
+    }
+    let aged = 999;
+    node.fill(aged, 101, old()).await;
+    node.stores.conversations.raise_min_seq(log(aged), 101, true).await.unwrap();
+    node.services.message_upkeep.start();
+    node.until_trimmed(aged).await;
+    // The next round begins with the first conversation again.
+    let first = 100;
+    node.fill(first, 101, old()).await;
+    node.stores.conversations.raise_min_seq(log(first), 101, true).await.unwrap();
+    node.until_trimmed(first).await;
 }
 
 #[tokio::test]

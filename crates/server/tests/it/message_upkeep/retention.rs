@@ -1,70 +1,17 @@
 //! Messages that are older than configured are hidden and removed.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::time::Duration;
 
-use async_trait::async_trait;
 use kith_proto::message::v1::{PullMessagesRequest, message_service_client::MessageServiceClient};
-use kith_store::{
-    Conversation, ConversationId, ConversationStore, Outcome, Seq, StoreError, Timestamp, Version,
-};
+use kith_store::Timestamp;
 
-use super::stage::{Node, old};
+use super::{
+    faults::Fault,
+    stage::{Node, old},
+};
 use crate::node::{principal, until};
 
 const DAY_MS: i64 = 86_400_000;
-
-/// Records of another store. The first change of one fails before its effect.
-#[derive(Debug)]
-struct RefusesOnce {
-    store: Arc<dyn ConversationStore>,
-    has_refused: AtomicBool,
-}
-
-#[async_trait]
-impl ConversationStore for RefusesOnce {
-    async fn conversations(&self, ids: &[ConversationId]) -> Result<Vec<Conversation>, StoreError> {
-        self.store.conversations(ids).await
-    }
-
-    async fn strong_conversations(&self, ids: &[ConversationId]) -> Result<Vec<Conversation>, StoreError> {
-        self.store.strong_conversations(ids).await
-    }
-
-    async fn raise_min_seq(
-        &self,
-        id: ConversationId,
-        min_seq: Seq,
-        trim: bool,
-    ) -> Result<Conversation, StoreError> {
-        if self.has_refused.swap(true, Ordering::Relaxed) {
-            return self.store.raise_min_seq(id, min_seq, trim).await;
-        }
-        let source = Arc::new(std::io::Error::from(std::io::ErrorKind::ConnectionReset));
-        Err(StoreError::Unavailable { outcome: Outcome::NotApplied, source })
-    }
-
-    async fn untrimmed_conversations(
-        &self,
-        after: Option<ConversationId>,
-        limit: usize,
-    ) -> Result<Vec<Conversation>, StoreError> {
-        self.store.untrimmed_conversations(after, limit).await
-    }
-
-    async fn end_trim(
-        &self,
-        id: ConversationId,
-        version: Version,
-    ) -> Result<Option<Conversation>, StoreError> {
-        self.store.end_trim(id, version).await
-    }
-}
 
 /// The time up to which documents were looked at; 0: none were.
 async fn mark(node: &Node) -> i64 {
@@ -130,18 +77,24 @@ async fn retention_goes_on_at_its_mark() {
 /// The mark is set only when what is before it is hidden.
 #[tokio::test]
 async fn retention_comes_back_to_what_it_could_not_hide() {
-    let node = Node::start_over(
-        |config| config.messages.kept = Duration::from_secs(7_200),
-        |stores| {
-            let (store, has_refused) = (Arc::clone(&stores.conversations), AtomicBool::new(false));
-            stores.conversations = Arc::new(RefusesOnce { store, has_refused });
-        },
-    )
-    .await;
+    let node = forgetful().await;
+    node.faults.lock().push(Fault::Record);
     let (group, _) = node.group("chess").await;
     node.fill(group, 201, old()).await;
     node.services.message_upkeep.start();
     node.until_trimmed(group).await;
     assert_eq!(node.stored(group).await, [201]);
     until(async || mark(&node).await > 0).await;
+}
+
+#[tokio::test]
+async fn failing_retention_does_not_delay_trims() {
+    let node = forgetful().await;
+    node.faults.lock().push(Fault::SearchByAge);
+    let (group, _) = node.group("chess").await;
+    node.fill(group, 350, old()).await;
+    node.trim(group, 301).await;
+    node.services.message_upkeep.start();
+    node.until_trimmed(group).await;
+    assert_eq!(node.stored(group).await, (301..=350).collect::<Vec<_>>());
 }

@@ -20,6 +20,7 @@ use kith_store::{
 };
 use kith_store_sqlite::SqliteHandle;
 
+use super::faults::{self, Faults};
 use crate::node::{principal, until};
 
 /// The services of a node over a store in memory, whose upkeep has not begun.
@@ -27,6 +28,7 @@ pub(super) struct Node {
     pub(super) edge: Edge,
     pub(super) services: Services,
     pub(super) stores: Stores,
+    pub(super) faults: Faults,
     _file: SqliteHandle,
 }
 
@@ -45,11 +47,13 @@ impl Node {
         let file = kith_store_sqlite::open_in_memory().await.unwrap();
         let mut stores = file.stores();
         replace(&mut stores);
+        let faults = Faults::default();
+        faults::put_into(&mut stores, &faults);
         let edge = Edge::new(Routes::default(), &config.limits);
         let vitals = Vitals::new(Reporter::new(), edge.load(), &stores);
         let services = services::services(&stores, &config, vitals).await.unwrap();
         edge.open(services.routes.clone());
-        Self { edge, services, stores, _file: file }
+        Self { edge, services, stores, faults, _file: file }
     }
 
     /// A group of one user, and that user.
