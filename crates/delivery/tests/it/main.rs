@@ -4,6 +4,7 @@
 
 mod bitmap_model;
 mod bitmaps;
+mod fan_out_notes;
 mod inbox_memory;
 mod inbox_model;
 mod inbox_model_short;

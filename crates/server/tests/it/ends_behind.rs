@@ -15,9 +15,9 @@ use async_trait::async_trait;
 use kith_proto::{
     message::v1::{
         ClearConversationRequest, CountUnreadRequest, EraseUserMessagesRequest, EraseUserMessagesResponse,
-        ErasureState, GetMaxSeqsRequest, HideConversationRequest, ListConversationsRequest, Position,
-        SendMessageRequest, max_seq_result::Result as Max, message_service_client::MessageServiceClient,
-        send_message_request::To,
+        ErasureState, GetMaxSeqsRequest, HideConversationRequest, ListConversationsRequest, MarkReadRequest,
+        Position, SendMessageRequest, max_seq_result::Result as Max,
+        message_service_client::MessageServiceClient, send_message_request::To,
     },
     user::v1::{self as users, user_service_client::UserServiceClient},
 };
@@ -40,6 +40,8 @@ struct Behind {
     store: Arc<dyn MessageStore>,
     is_behind: AtomicBool,
     strong: AtomicUsize,
+    /// How often ends were read.
+    ends: AtomicUsize,
 }
 
 impl Behind {
@@ -100,6 +102,7 @@ impl MessageStore for Behind {
     }
 
     async fn ends(&self, conversations: &[ConversationId]) -> Result<Vec<LogEnd>, StoreError> {
+        self.ends.fetch_add(1, Ordering::Relaxed);
         let mut ends = self.store.ends(conversations).await?;
         ends.iter_mut().for_each(|end| end.seq = (end.seq - self.lacks()).max(0));
         Ok(ends)
@@ -178,8 +181,12 @@ impl Stage {
         let file = kith_store_sqlite::open_in_memory().await.unwrap();
         let mut stores = file.stores();
         let store = Arc::clone(&stores.messages);
-        let log =
-            Arc::new(Behind { store, is_behind: AtomicBool::default(), strong: AtomicUsize::default() });
+        let log = Arc::new(Behind {
+            store,
+            is_behind: AtomicBool::default(),
+            strong: AtomicUsize::default(),
+            ends: AtomicUsize::default(),
+        });
         stores.messages = Arc::<Behind>::clone(&log);
         let store = Arc::clone(&stores.message_upkeep);
         stores.message_upkeep = Arc::new(LateSearch { store, log: Arc::clone(&log) });
@@ -189,13 +196,7 @@ impl Stage {
         edge.open(services.routes.clone());
         let (sender, reader) = (user(&edge, "ann").await, user(&edge, "bea").await);
         for _ in 0..3 {
-            let message = SendMessageRequest {
-                to: Some(To::UserId(reader)),
-                sender_id: sender,
-                body: "hi".into(),
-                ..Default::default()
-            };
-            MessageServiceClient::new(edge.clone()).send_message(message).await.unwrap();
+            say(&edge, sender, reader).await;
         }
         Self { edge, services, log, sender, reader, conversation: format!("d{sender}-{reader}") }
     }
@@ -239,6 +240,16 @@ impl Stage {
     }
 }
 
+async fn say(edge: &Edge, by: i64, to: i64) {
+    let message = SendMessageRequest {
+        to: Some(To::UserId(to)),
+        sender_id: by,
+        body: "hi".into(),
+        ..Default::default()
+    };
+    MessageServiceClient::new(edge.clone()).send_message(message).await.unwrap();
+}
+
 async fn user(edge: &Edge, name: &str) -> i64 {
     let user = users::User { user_name: name.into(), ..Default::default() };
     let request = users::CreateUserRequest { user: Some(user), ..Default::default() };
@@ -252,6 +263,18 @@ async fn list_shows_what_the_caller_knows() {
     stage.fall_behind();
     assert_eq!(stage.listed(Vec::new()).await, (2, 2, true));
     assert_eq!(stage.listed(stage.known(3)).await, (3, 3, true));
+}
+
+#[tokio::test]
+async fn list_reads_ends_once() {
+    let stage = Stage::new().await;
+    for name in ["cid", "dan"] {
+        say(&stage.edge, user(&stage.edge, name).await, stage.reader).await;
+    }
+    stage.log.ends.store(0, Ordering::Relaxed);
+    let request = ListConversationsRequest { user_id: stage.reader, ..Default::default() };
+    let list = stage.messages().list_conversations(request).await.unwrap().into_inner();
+    assert_eq!((list.conversations.len(), stage.log.ends.load(Ordering::Relaxed)), (3, 1));
 }
 
 #[tokio::test]
@@ -280,6 +303,22 @@ async fn ends_that_are_known_already_are_read_once() {
     stage.unread(Vec::new(), stage.known(2)).await;
     stage.max_seq(stage.known(2)).await;
     assert_eq!(stage.strong(), 0);
+}
+
+#[tokio::test]
+async fn mark_of_a_message_that_the_store_shows_late_is_made() {
+    let stage = Stage::new().await;
+    stage.fall_behind();
+    let mark = async |seq| {
+        let (user_id, conversation_id) = (stage.reader, stage.conversation.clone());
+        let request = MarkReadRequest { user_id, conversation_id, up_to: seq, ..Default::default() };
+        stage.messages().mark_read(request).await
+    };
+    assert_eq!(mark(2).await.unwrap().into_inner().read_seq, 2);
+    assert_eq!(stage.strong(), 0);
+    assert_eq!(mark(3).await.unwrap().into_inner().read_seq, 3);
+    assert_eq!(stage.strong(), 1);
+    assert_refused(&mark(4).await.unwrap_err(), Code::OutOfRange, "SEQ_OUT_OF_RANGE", None);
 }
 
 /// Else a caller could have any conversations read in the way that costs most.

@@ -5,6 +5,7 @@ use std::{
     sync::Arc,
 };
 
+use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kith_cache::Consistency;
 use kith_store::{
     BATCH_MAX, ConversationId, Dialog, DialogKey, DialogMark, MarkKind, MemberKey, MessageStore, ReadMark,
@@ -27,6 +28,9 @@ use crate::{
 };
 
 pub(crate) use super::waiting_marks::MarkWish;
+
+/// Ends that are read again at one time.
+const READ_AT_ONCE: usize = 16;
 
 /// The read marks of a node: the only writer of them. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -146,15 +150,24 @@ impl MarkQueue {
         Ok(Known { dialogs, ends, stays })
     }
 
-    /// The ends of the logs whose numbers are not known to exist.
+    /// The ends of the logs whose numbers are not known to exist. Those that seem to be below a mark are read again: for some
+    /// seconds after a failover of the store, a log may seem to lack messages that its readers have.
     async fn ends(&self, wishes: &[&MarkWish]) -> Result<HashMap<ConversationId, Seq>, Error> {
-        let asked = wishes.iter().filter(|wish| !wish.exists).map(|wish| wish.key.conversation);
-        let asked: Vec<ConversationId> = asked.collect::<HashSet<_>>().into_iter().collect();
+        let mut highest: HashMap<ConversationId, Seq> = HashMap::new();
+        for wish in wishes.iter().filter(|wish| !wish.exists) {
+            let seq = highest.entry(wish.key.conversation).or_default();
+            *seq = wish.highest().max(*seq);
+        }
+        let asked: Vec<ConversationId> = highest.keys().copied().collect();
         let mut ends = HashMap::with_capacity(asked.len());
         for some in asked.chunks(BATCH_MAX) {
             let found = self.messages.ends(some).await.map_err(store_error)?;
             ends.extend(some.iter().copied().zip(found.into_iter().map(|end| end.seq)));
         }
+        let below: Vec<_> = asked.into_iter().filter(|asked| ends[asked] < highest[asked]).collect();
+        let again = below.into_iter().map(async |log| Ok((log, self.messages.strong_end(log).await?)));
+        let again = stream::iter(again.collect::<Vec<_>>()).buffer_unordered(READ_AT_ONCE);
+        ends.extend(again.try_collect::<Vec<_>>().await.map_err(store_error)?);
         Ok(ends)
     }
 }

@@ -28,3 +28,20 @@ pub(super) fn is_erasure(message: &Message) -> bool {
     let event = (message.kind == MessageKind::Event).then(|| Event::decode(message.body.clone()));
     matches!(event, Some(Ok(Event { what: Some(What::Erased(_)) })))
 }
+
+#[cfg(test)]
+mod tests {
+    use kith_proto::message::v1::{MessageRecalled, MessagesErased};
+
+    use super::*;
+
+    #[test]
+    fn only_the_event_of_an_erasure_is_one() {
+        let event = |what| event_message(MessageKey::of(None, "x"), what, Timestamp(1)).numbered(7);
+        let erased = event(What::Erased(MessagesErased { user_id: 8 }));
+        assert!(is_erasure(&erased));
+        assert!(!is_erasure(&event(What::Recalled(MessageRecalled { seq: 1, user_id: 8 }))));
+        let of_a_user = Message { kind: MessageKind::Message, ..erased };
+        assert!(!is_erasure(&of_a_user), "a body of a user is no event");
+    }
+}

@@ -31,6 +31,8 @@ mod dialogs;
 pub mod documents;
 mod erasing;
 mod event;
+#[cfg(test)]
+mod faulty_inboxes;
 mod group_events;
 mod import;
 mod inboxes;
@@ -49,6 +51,8 @@ mod sample;
 mod sending;
 mod sent_messages;
 mod service;
+#[cfg(test)]
+mod steps;
 mod unseen;
 mod upkeep;
 mod waiting;

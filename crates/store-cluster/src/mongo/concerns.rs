@@ -156,8 +156,10 @@ async fn a_strong_read_asks_a_primary_that_a_majority_confirms() {
         stores.strong.strong_users(&[UserId::new(1).unwrap()]).await.unwrap();
         stores.strong.strong_groups(&[GroupId::new(1).unwrap(), GroupId::new(2).unwrap()]).await.unwrap();
         stores.conversations.strong_conversations(&[dialog().conversation]).await.unwrap();
+        // Else a deposed primary says that there is no erasure, or that the last one has ended.
+        stores.erasures.begin_erasure(UserId::new(1).unwrap(), false, Timestamp::now()).await.unwrap();
     });
-    assert_reads(&seen.await, "linearizable", 3);
+    assert_reads(&seen.await, "linearizable", 4);
 }
 
 #[tokio::test]
@@ -192,8 +194,12 @@ async fn every_write_of_one_command_is_acknowledged_by_a_journaled_majority() {
         let ends = [(dialog().conversation, 5)];
         stores.dialogs.reduce_dialogs(dialog().user, &ends, Timestamp::now()).await.unwrap();
         stores.conversations.raise_min_seq(dialog().conversation, 5, true).await.unwrap();
+        let erasure = stores.erasures.begin_erasure(id, false, Timestamp::now()).await.unwrap();
+        stores.erasures.save_erasure(&erasure).await.unwrap();
+        let upkeep = &stores.message_upkeep;
+        upkeep.erase_document(dialog().conversation, 1, id, Timestamp::now()).await.unwrap();
     });
-    assert_majority_writes(&seen.await, 16);
+    assert_majority_writes(&seen.await, 19);
 }
 
 #[tokio::test]

@@ -9,92 +9,21 @@ use std::{
 };
 
 use async_trait::async_trait;
-use kith_cache::{SystemClock, remote::SharedError};
+use kith_cache::remote::SharedError;
 use kith_delivery::{
-    DueNote, Entry, FanOutNote, FanOutNotes, Generation, Heard, InboxKeeper, Mark, Marked, MemoryInboxes,
-    NodeName, Note, Opened, ReadFrom, Reading, Wakes,
+    DueNote, Entry, FanOutNote, FanOutNotes, Heard, InboxKeeper as _, NodeName, Opened, ReadFrom, Reading,
 };
 use kith_store::{Appended, GroupId, NewMessage, Roster, Version};
 use parking_lot::Mutex;
 
 use super::{
-    super::sample::{group, message, stored},
+    super::{
+        faulty_inboxes::{Fault, Faulty},
+        sample::{group, message, stored},
+    },
     recipients::GroupMembers,
     *,
 };
-
-/// What happens to a fan-out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fault {
-    None,
-    Away,
-    Hangs,
-}
-
-/// Inboxes in memory.
-#[derive(Debug)]
-struct Faulty {
-    inboxes: MemoryInboxes,
-    fault: Mutex<Fault>,
-}
-
-#[async_trait]
-impl InboxKeeper for Faulty {
-    async fn fan_out(&self, fan_out: &FanOut<'_>) -> FannedOut {
-        let fault = *self.fault.lock();
-        match fault {
-            Fault::None => self.inboxes.fan_out(fan_out).await,
-            Fault::Away => FannedOut { failed: Some(SharedError::Away), ..FannedOut::default() },
-            Fault::Hangs => std::future::pending().await,
-        }
-    }
-
-    async fn open(&self, node: &NodeName, users: &[UserId]) -> Vec<Result<Opened, SharedError>> {
-        self.inboxes.open(node, users).await
-    }
-
-    async fn close(&self, node: &NodeName, user: UserId) -> Result<(), SharedError> {
-        self.inboxes.close(node, user).await
-    }
-
-    async fn mark(
-        &self,
-        user: UserId,
-        generation: Generation,
-        marks: &[Mark],
-        complete: bool,
-    ) -> Result<Marked, SharedError> {
-        self.inboxes.mark(user, generation, marks, complete).await
-    }
-
-    async fn read(&self, from: &[ReadFrom], most: usize) -> Vec<Result<Reading, SharedError>> {
-        self.inboxes.read(from, most).await
-    }
-
-    async fn note(&self, user: UserId, note: Note) -> Result<Vec<NodeWake>, SharedError> {
-        self.inboxes.note(user, note).await
-    }
-
-    async fn signal(&self, user: UserId, signal: Bytes) -> Result<Vec<NodeWake>, SharedError> {
-        self.inboxes.signal(user, signal).await
-    }
-
-    async fn publish(&self, wakes: &[NodeWake]) -> Result<(), SharedError> {
-        self.inboxes.publish(wakes).await
-    }
-
-    fn wakes(&self, node: &NodeName) -> Box<dyn Wakes> {
-        self.inboxes.wakes(node)
-    }
-
-    async fn register(&self, node: &NodeName, conversations: &[ConversationId]) -> Result<(), SharedError> {
-        self.inboxes.register(node, conversations).await
-    }
-
-    async fn registered(&self, conversation: ConversationId) -> Result<Vec<NodeName>, SharedError> {
-        self.inboxes.registered(conversation).await
-    }
-}
 
 /// One group.
 #[derive(Debug, Default)]
@@ -175,8 +104,7 @@ impl Stage {
 
     async fn with(offline: Option<OfflineLogs>) -> Self {
         let limits = InboxLimits::default();
-        let inboxes = MemoryInboxes::new(Arc::new(SystemClock::new()), limits);
-        let keeper = Arc::new(Faulty { inboxes, fault: Mutex::new(Fault::None) });
+        let keeper = Arc::new(Faulty::new());
         let (members, notes) = (Arc::<FakeMembers>::default(), Arc::<FakeNotes>::default());
         members.change(1, 2, &[1, 2]);
         let inboxes = Inboxes::new(Arc::<Faulty>::clone(&keeper), node());

@@ -21,6 +21,17 @@ pub(super) struct WokenEntry {
     pub(super) fresh: Fresh,
 }
 
+/// Where an entry is, seen from a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum EntryPlace {
+    /// The stream has it.
+    Before,
+    /// It is the next one.
+    Next,
+    /// There are others before it, or it is one of another inbox.
+    Beyond,
+}
+
 /// Messages as they were when they were sent, and when this node heard of them.
 #[derive(Clone, Debug)]
 pub(super) struct Fresh {
@@ -102,6 +113,16 @@ impl Bell {
     }
 }
 
+impl WokenEntry {
+    /// Where it is for a stream that has the entries of a generation up to this position.
+    pub(super) fn place(&self, generation: Generation, position: Position) -> EntryPlace {
+        if self.generation != generation || self.position > position + 1 {
+            return EntryPlace::Beyond;
+        }
+        if self.position > position { EntryPlace::Next } else { EntryPlace::Before }
+    }
+}
+
 impl News {
     fn is_empty(&self) -> bool {
         let Self { entry, read, lost, generation, signals, logs } = self;
@@ -136,6 +157,15 @@ mod tests {
         WokenEntry { generation, position, first: Some(1), fresh: fresh("g9", 1) }
     }
 
+    #[test]
+    fn only_the_next_entry_of_the_inbox_is_taken() {
+        let (own, other) = (Generation { epoch: 1, number: 1 }, Generation { epoch: 1, number: 2 });
+        let places = [4, 5, 6, 7].map(|position| entry(position).place(own, 5));
+        let expected = [EntryPlace::Before, EntryPlace::Before, EntryPlace::Next, EntryPlace::Beyond];
+        assert_eq!(places, expected);
+        assert_eq!(entry(6).place(other, 5), EntryPlace::Beyond);
+    }
+
     #[tokio::test]
     async fn one_entry_is_kept_and_more_are_read() {
         let bell = Bell::default();
@@ -145,6 +175,10 @@ mod tests {
         (1..=3).for_each(|position| bell.entry(entry(position)));
         let news = bell.news().await;
         assert!(news.entry.is_none() && news.read);
+        bell.entry(entry(4));
+        bell.read();
+        let news = bell.news().await;
+        assert!(news.entry.is_none() && news.read, "it is among those that are read");
     }
 
     #[tokio::test]

@@ -247,11 +247,11 @@ fn too_many(why: &'static str) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use kith_cache::SystemClock;
-    use kith_delivery::{FanOut, InboxKeeper, InboxLimits, MemoryInboxes, NodeName};
+    use futures::FutureExt as _;
+    use kith_delivery::{FanOut, InboxKeeper as _, NodeName};
     use kith_store::Timestamp;
 
-    use super::*;
+    use super::{super::super::faulty_inboxes::Faulty, *};
 
     fn user(id: i64) -> UserId {
         UserId::new(id).unwrap()
@@ -265,14 +265,14 @@ mod tests {
         SentMessages { conversation: "g9".parse().unwrap(), last, sent: Timestamp(0), entries: Vec::new() }
     }
 
-    fn hub(most: usize, of_user_max: usize) -> (Arc<Hub>, Arc<MemoryInboxes>) {
-        let keeper = Arc::new(MemoryInboxes::new(Arc::new(SystemClock::new()), InboxLimits::default()));
-        let inboxes = Inboxes::new(Arc::<MemoryInboxes>::clone(&keeper), node());
+    fn hub(most: usize, of_user_max: usize) -> (Arc<Hub>, Arc<Faulty>) {
+        let keeper = Arc::new(Faulty::new());
+        let inboxes = Inboxes::new(Arc::<Faulty>::clone(&keeper), node());
         (Arc::new(Hub::new(inboxes, most, of_user_max)), keeper)
     }
 
     /// Whether a message to user 1 wakes the node.
-    async fn is_woken(keeper: &MemoryInboxes, last: i64) -> bool {
+    async fn is_woken(keeper: &Faulty, last: i64) -> bool {
         let fan_out = FanOut { sent: sent(last), users: &[user(1)] };
         !keeper.fan_out(&fan_out).await.wakes.is_empty()
     }
@@ -344,5 +344,23 @@ mod tests {
         tokio::task::yield_now().await;
         assert!(is_woken(&keeper, 1).await);
         drop(second);
+    }
+
+    #[tokio::test]
+    async fn receiver_that_comes_during_the_close_is_woken_and_reads() {
+        let (hub, keeper) = hub(9, 9);
+        let first = hub.enter(user(1)).unwrap();
+        keeper.open(&node(), &[user(1)]).await[0].as_ref().unwrap();
+        let (to, from) = std::sync::mpsc::channel();
+        let (at, inboxes) = (Arc::clone(&hub), Arc::clone(&keeper));
+        *keeper.before_close.lock() = Some(Box::new(move || {
+            to.send(at.enter(user(1)).unwrap()).unwrap();
+            inboxes.open(&node(), &[user(1)]).now_or_never().unwrap()[0].as_ref().unwrap();
+        }));
+        drop(first);
+        tokio::task::yield_now().await;
+        let second = from.try_recv().unwrap();
+        assert!(is_woken(&keeper, 1).await);
+        assert!(second.bell.news().await.read, "what came while the inbox was closed");
     }
 }

@@ -11,7 +11,7 @@ use tonic::{Code, Status};
 
 use super::{
     Parts,
-    bell::{News, WokenEntry},
+    bell::{EntryPlace, News, WokenEntry},
     convert,
     cursor::{self, Floors},
     hub,
@@ -262,14 +262,15 @@ impl Receiver {
 
     /// Takes the entry of a wake, if the stream has all entries before it. False: the inbox has to be read.
     fn continues(&mut self, entry: WokenEntry) -> bool {
-        let WokenEntry { generation, position, first, fresh } = entry;
-        if generation != self.generation || position > self.position + 1 {
-            return false;
-        }
-        if position == self.position + 1 {
-            let (conversation, last) = (fresh.sent.conversation, fresh.sent.last);
-            let range = DueRange { fresh: Some(fresh), ..entered(conversation, first, last) };
-            self.due.push_back(Due { what: DueWhat::Range(Box::new(range)), position: Some(position) });
+        match entry.place(self.generation, self.position) {
+            EntryPlace::Beyond => return false,
+            EntryPlace::Before => {}
+            EntryPlace::Next => {
+                let WokenEntry { position, first, fresh, .. } = entry;
+                let (conversation, last) = (fresh.sent.conversation, fresh.sent.last);
+                let range = DueRange { fresh: Some(fresh), ..entered(conversation, first, last) };
+                self.due.push_back(Due { what: DueWhat::Range(Box::new(range)), position: Some(position) });
+            }
         }
         true
     }

@@ -12,12 +12,11 @@ use kith_store::{
 };
 use tokio::time::{Instant, sleep};
 
-use super::{BEGUN_WITHIN, LEASE_LASTS, PERIOD};
+use super::{BEGUN_WITHIN, LEASE_LASTS, PERIOD, content_removal::ContentRemoval};
 use crate::{
     domain_context::DomainContext,
-    error::{Error, Reason},
+    error::Error,
     message::{event::event_message, queue::AppendQueue, store_error},
-    metric::MESSAGES_ERASED,
     write::{lease::Lease, mutations::Mutations},
 };
 
@@ -35,6 +34,7 @@ pub(super) struct Erasures {
     dialogs: Arc<dyn DialogStore>,
     store: Arc<dyn MessageUpkeep>,
     queue: AppendQueue,
+    removal: ContentRemoval,
     mutations: Mutations,
     /// Of the node that does it.
     lease: Lease,
@@ -57,10 +57,12 @@ impl Erasures {
         among: Option<&str>,
     ) -> Self {
         let DomainContext { stores, mutations, .. } = context;
+        let store = Arc::clone(&stores.message_upkeep);
         Self {
             erasures: Arc::clone(&stores.erasures),
             dialogs: Arc::clone(&stores.dialogs),
-            store: Arc::clone(&stores.message_upkeep),
+            removal: ContentRemoval::new(Arc::clone(&store), queue.logs.clone(), mutations.clone()),
+            store,
             queue,
             mutations: mutations.clone(),
             lease: Lease::new(&stores.coordination, LEASE, among, LEASE_LASTS),
@@ -128,7 +130,7 @@ impl Erasures {
                 return Ok(false);
             }
             let key = DocumentKey { conversation, document: document_of(first) };
-            erasure.messages += self.erase(key, erasure).await?;
+            erasure.messages += self.removal.remove(key, erasure).await?;
             sleep(self.pause).await;
         }
         sleep(self.pause).await;
@@ -184,28 +186,6 @@ impl Erasures {
         Ok(saved.is_some())
     }
 
-    /// Removes the content of the user from one document. Returns of how many messages. After that no read shows what was removed:
-    /// the window is held around the write, and documents in the tiers are strict.
-    async fn erase(&self, key: DocumentKey, Erasure { user, begun, .. }: &Erasure) -> Result<u64, Error> {
-        let (this, user, begun) = (self.clone(), *user, *begun);
-        let work = async move {
-            let (store, logs) = (Arc::clone(&this.store), &this.queue.logs);
-            let hold = logs.windows.hold(key.conversation).await.map_err(|_| away())?;
-            let write =
-                Box::pin(
-                    async move { store.erase_document(key.conversation, key.first(), user, begun).await },
-                );
-            // After an unknown outcome the hold goes on until its end. The erasure comes to the document again.
-            let erased =
-                this.mutations.write_all(&logs.documents, vec![key], write).await.map_err(store_error)?;
-            logs.release(hold).await.map_err(store_error)?;
-            Ok(*erased.record)
-        };
-        let erased = self.mutations.run(Instant::now() + BEGUN_WITHIN, Box::pin(work)).await?;
-        metrics::counter!(MESSAGES_ERASED.name).increment(erased);
-        Ok(erased)
-    }
-
     /// Appends the event by which clients learn of it, once in a run.
     async fn post(&self, conversation: ConversationId, erasure: &Erasure) -> Result<(), Error> {
         let user_id = erasure.user.get();
@@ -215,8 +195,4 @@ impl Erasures {
         let answers = self.queue.append(conversation, vec![event]).await?;
         answers.into_iter().try_for_each(|answer| answer.map(drop).map_err(store_error))
     }
-}
-
-fn away() -> Error {
-    Error::new(Reason::StoreUnavailable, "messages cannot be erased now: Redis does not answer")
 }

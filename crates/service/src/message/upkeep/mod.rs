@@ -3,6 +3,7 @@
 //!
 //! One node of several does it, by a lease. Each part may be done twice, so the lease only spares work.
 
+mod content_removal;
 mod erasures;
 mod offline;
 mod retention;

@@ -1,0 +1,137 @@
+//! A store of which tests say what fails.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use kith_store::{
+    AgedDocument, Conversation, ConversationId, ConversationStore, MessageUpkeep, Outcome, SentDocuments,
+    Seq, StoreError, Stores, Timestamp, Trimmed, UserId, Version,
+};
+use parking_lot::Mutex;
+
+/// What fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// Whatever removes something of this log, each time.
+    Log(ConversationId),
+    /// The search for old documents, each time.
+    SearchByAge,
+    /// The next removal of contents, after its effect: as with a node that dies.
+    AnswerOfAnErasure,
+    /// The next change of a record of a conversation.
+    Record,
+}
+
+pub(super) type Faults = Arc<Mutex<Vec<Fault>>>;
+
+/// Another store, with faults.
+#[derive(Debug)]
+struct Faulty {
+    upkeep: Arc<dyn MessageUpkeep>,
+    records: Arc<dyn ConversationStore>,
+    faults: Faults,
+}
+
+/// Puts faults into stores. Those that happen once are removed when they do.
+pub(super) fn put_into(stores: &mut Stores, faults: &Faults) {
+    let upkeep = Arc::clone(&stores.message_upkeep);
+    let faulty = Faulty { upkeep, records: Arc::clone(&stores.conversations), faults: Arc::clone(faults) };
+    let faulty = Arc::new(faulty);
+    stores.message_upkeep = Arc::<Faulty>::clone(&faulty);
+    stores.conversations = faulty;
+}
+
+impl Faulty {
+    fn check(&self, fault: Fault) -> Result<(), StoreError> {
+        if self.faults.lock().contains(&fault) { Err(away(Outcome::NotApplied)) } else { Ok(()) }
+    }
+
+    fn check_once(&self, fault: Fault, outcome: Outcome) -> Result<(), StoreError> {
+        let mut faults = self.faults.lock();
+        let Some(at) = faults.iter().position(|one| *one == fault) else { return Ok(()) };
+        faults.remove(at);
+        Err(away(outcome))
+    }
+}
+
+fn away(outcome: Outcome) -> StoreError {
+    let source = Arc::new(std::io::Error::from(std::io::ErrorKind::ConnectionReset));
+    StoreError::Unavailable { outcome, source }
+}
+
+#[async_trait]
+impl MessageUpkeep for Faulty {
+    async fn trim(&self, log: ConversationId, below: Seq, now: Timestamp) -> Result<Trimmed, StoreError> {
+        self.check(Fault::Log(log))?;
+        self.upkeep.trim(log, below, now).await
+    }
+
+    async fn aged(
+        &self,
+        from: Timestamp,
+        before: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<AgedDocument>, StoreError> {
+        self.check(Fault::SearchByAge)?;
+        self.upkeep.aged(from, before, limit).await
+    }
+
+    async fn documents_sent_by(
+        &self,
+        log: ConversationId,
+        sender: UserId,
+        from: Seq,
+    ) -> Result<SentDocuments, StoreError> {
+        self.upkeep.documents_sent_by(log, sender, from).await
+    }
+
+    async fn erase_document(
+        &self,
+        log: ConversationId,
+        first: Seq,
+        sender: UserId,
+        now: Timestamp,
+    ) -> Result<u64, StoreError> {
+        self.check(Fault::Log(log))?;
+        let erased = self.upkeep.erase_document(log, first, sender, now).await?;
+        self.check_once(Fault::AnswerOfAnErasure, Outcome::Unknown)?;
+        Ok(erased)
+    }
+}
+
+#[async_trait]
+impl ConversationStore for Faulty {
+    async fn conversations(&self, ids: &[ConversationId]) -> Result<Vec<Conversation>, StoreError> {
+        self.records.conversations(ids).await
+    }
+
+    async fn strong_conversations(&self, ids: &[ConversationId]) -> Result<Vec<Conversation>, StoreError> {
+        self.records.strong_conversations(ids).await
+    }
+
+    async fn raise_min_seq(
+        &self,
+        id: ConversationId,
+        min_seq: Seq,
+        trim: bool,
+    ) -> Result<Conversation, StoreError> {
+        self.check_once(Fault::Record, Outcome::NotApplied)?;
+        self.records.raise_min_seq(id, min_seq, trim).await
+    }
+
+    async fn untrimmed_conversations(
+        &self,
+        after: Option<ConversationId>,
+        limit: usize,
+    ) -> Result<Vec<Conversation>, StoreError> {
+        self.records.untrimmed_conversations(after, limit).await
+    }
+
+    async fn end_trim(
+        &self,
+        id: ConversationId,
+        version: Version,
+    ) -> Result<Option<Conversation>, StoreError> {
+        self.records.end_trim(id, version).await
+    }
+}

@@ -1,0 +1,111 @@
+//! Inboxes in memory that fail or hang when a test says so.
+
+use std::{fmt, sync::Arc};
+
+use async_trait::async_trait;
+use kith_cache::{SystemClock, remote::SharedError};
+use kith_delivery::{
+    FanOut, FannedOut, Generation, InboxKeeper, InboxLimits, Mark, Marked, MemoryInboxes, NodeName, NodeWake,
+    Note, Opened, ReadFrom, Reading, Wakes,
+};
+use kith_store::{ConversationId, UserId};
+use parking_lot::Mutex;
+use prost::bytes::Bytes;
+
+/// What happens to a fan-out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    None,
+    Away,
+    Hangs,
+}
+
+/// What another task does meanwhile.
+type Meanwhile = Box<dyn FnOnce() + Send>;
+
+/// Inboxes in memory.
+pub(super) struct Faulty {
+    inboxes: MemoryInboxes,
+    pub(super) fault: Mutex<Fault>,
+    /// Before the next inbox is closed.
+    pub(super) before_close: Mutex<Option<Meanwhile>>,
+}
+
+impl Faulty {
+    /// Without a fault.
+    pub(super) fn new() -> Self {
+        Self {
+            inboxes: MemoryInboxes::new(Arc::new(SystemClock::new()), InboxLimits::default()),
+            fault: Mutex::new(Fault::None),
+            before_close: Mutex::default(),
+        }
+    }
+}
+
+impl fmt::Debug for Faulty {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Faulty").field("fault", &self.fault).finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl InboxKeeper for Faulty {
+    async fn fan_out(&self, fan_out: &FanOut<'_>) -> FannedOut {
+        let fault = *self.fault.lock();
+        match fault {
+            Fault::None => self.inboxes.fan_out(fan_out).await,
+            Fault::Away => FannedOut { failed: Some(SharedError::Away), ..FannedOut::default() },
+            Fault::Hangs => std::future::pending().await,
+        }
+    }
+
+    async fn open(&self, node: &NodeName, users: &[UserId]) -> Vec<Result<Opened, SharedError>> {
+        self.inboxes.open(node, users).await
+    }
+
+    async fn close(&self, node: &NodeName, user: UserId) -> Result<(), SharedError> {
+        let meanwhile = self.before_close.lock().take();
+        if let Some(meanwhile) = meanwhile {
+            meanwhile();
+        }
+        self.inboxes.close(node, user).await
+    }
+
+    async fn mark(
+        &self,
+        user: UserId,
+        generation: Generation,
+        marks: &[Mark],
+        complete: bool,
+    ) -> Result<Marked, SharedError> {
+        self.inboxes.mark(user, generation, marks, complete).await
+    }
+
+    async fn read(&self, from: &[ReadFrom], most: usize) -> Vec<Result<Reading, SharedError>> {
+        self.inboxes.read(from, most).await
+    }
+
+    async fn note(&self, user: UserId, note: Note) -> Result<Vec<NodeWake>, SharedError> {
+        self.inboxes.note(user, note).await
+    }
+
+    async fn signal(&self, user: UserId, signal: Bytes) -> Result<Vec<NodeWake>, SharedError> {
+        self.inboxes.signal(user, signal).await
+    }
+
+    async fn publish(&self, wakes: &[NodeWake]) -> Result<(), SharedError> {
+        self.inboxes.publish(wakes).await
+    }
+
+    fn wakes(&self, node: &NodeName) -> Box<dyn Wakes> {
+        self.inboxes.wakes(node)
+    }
+
+    async fn register(&self, node: &NodeName, conversations: &[ConversationId]) -> Result<(), SharedError> {
+        self.inboxes.register(node, conversations).await
+    }
+
+    async fn registered(&self, conversation: ConversationId) -> Result<Vec<NodeName>, SharedError> {
+        self.inboxes.registered(conversation).await
+    }
+}

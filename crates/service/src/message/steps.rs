@@ -1,0 +1,211 @@
+//! What tests use to see the order of the steps of a write.
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use kith_cache::{Node, Policy, SystemClock, remote::SharedError};
+use kith_delivery::{
+    Append, Confirm, Fill, Filled, HeadSeen, HoldToken, LeaseToken, Looked, Span, WindowKeeper, WindowLimits,
+    Windows,
+};
+use kith_store::{
+    AgedDocument, Appended, Changed, ConversationId, DocumentKey, LogDocument, LogEnd, LogHead, Message,
+    MessageChange, MessageStore, MessageUpkeep, NewMessage, Outcome, SentDocuments, Seq, StoreError,
+    StoredHeader, Timestamp, Trimmed, UserId,
+};
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use super::{logs::Logs, sample::stored};
+use crate::{
+    error::Error,
+    write::{
+        mutations::{Mutations, WriteLimits},
+        tiers::Tiers,
+    },
+};
+
+/// A step that fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    Hold,
+    NotWritten,
+    PerhapsWritten,
+    Release,
+}
+
+/// A store and windows that note their steps, each with the second of it.
+#[derive(Debug)]
+pub(super) struct Steps {
+    fault: Option<Fault>,
+    began: Instant,
+    made: Mutex<Vec<Step>>,
+}
+
+/// A step, and the second in which it was made.
+pub(super) type Step = (u64, &'static str);
+
+impl Steps {
+    pub(super) fn new(fault: Option<Fault>) -> Arc<Self> {
+        Arc::new(Self { fault, began: Instant::now(), made: Mutex::default() })
+    }
+
+    /// The messages of the store, with the windows.
+    pub(super) fn logs(self: &Arc<Self>) -> Logs {
+        let store: Arc<dyn MessageStore> = Arc::<Self>::clone(self);
+        let keeper: Arc<dyn WindowKeeper> = Arc::<Self>::clone(self);
+        let clock = Arc::new(SystemClock::new());
+        let windows = Windows::over(keeper, Arc::clone(&store), clock, WindowLimits::default());
+        let policy = Policy { strict: true, ..Policy::new("document", LogDocument::weight) };
+        Logs::new(store, &Tiers::alone(Node::local(1)), policy, windows)
+    }
+
+    /// The steps that were made since the last call.
+    pub(super) fn take(&self) -> Vec<Step> {
+        std::mem::take(&mut *self.made.lock())
+    }
+
+    fn make(&self, step: &'static str) {
+        self.made.lock().push((self.began.elapsed().as_secs(), step));
+    }
+
+    fn write(&self) -> Result<(), StoreError> {
+        self.make("write");
+        let outcome = match self.fault {
+            Some(Fault::NotWritten) => Outcome::NotApplied,
+            Some(Fault::PerhapsWritten) => Outcome::Unknown,
+            _ => return Ok(()),
+        };
+        Err(StoreError::Unavailable { outcome, source: Arc::new(std::io::Error::other("away")) })
+    }
+
+    fn fails(&self, fault: Fault) -> Result<(), SharedError> {
+        if self.fault == Some(fault) { Err(SharedError::Away) } else { Ok(()) }
+    }
+}
+
+#[async_trait]
+impl WindowKeeper for Steps {
+    async fn look(&self, _: ConversationId, _: Span, _: LeaseToken) -> Result<Looked, SharedError> {
+        unreachable!("nothing is read")
+    }
+
+    async fn fill(&self, _: ConversationId, _: &Fill) -> Result<Filled, SharedError> {
+        unreachable!("nothing is read")
+    }
+
+    async fn append(&self, _: ConversationId, append: &Append) -> Result<(), SharedError> {
+        assert!(append.changes && append.span == Span { first: 9, last: 9 }, "{append:?}");
+        self.make("append");
+        Ok(())
+    }
+
+    async fn hold(&self, _: ConversationId, _: HoldToken, _: Duration) -> Result<(), SharedError> {
+        self.make("hold");
+        self.fails(Fault::Hold)
+    }
+
+    async fn release(&self, _: ConversationId, _: HoldToken) -> Result<(), SharedError> {
+        self.make("release");
+        self.fails(Fault::Release)
+    }
+
+    async fn confirm(&self, _: &[Confirm]) -> Vec<Result<(), SharedError>> {
+        unreachable!("nothing is read")
+    }
+
+    async fn heads(&self, _: &[(ConversationId, Seq)]) -> Vec<Result<HeadSeen, SharedError>> {
+        unreachable!("nothing is read")
+    }
+
+    async fn doubt(&self, _: ConversationId) -> Result<(), SharedError> {
+        unreachable!("nothing is appended")
+    }
+}
+
+#[async_trait]
+impl MessageStore for Steps {
+    async fn append(&self, _: ConversationId, _: &[NewMessage]) -> Result<Vec<Appended>, StoreError> {
+        unreachable!("nothing is appended")
+    }
+
+    async fn messages(&self, _: ConversationId, _: Seq, _: Seq) -> Result<Vec<Message>, StoreError> {
+        unreachable!("nothing is read")
+    }
+
+    async fn document(&self, _: DocumentKey) -> Result<Option<LogDocument>, StoreError> {
+        unreachable!("nothing is read")
+    }
+
+    async fn headers(&self, _: ConversationId, _: Seq, _: Seq) -> Result<Vec<StoredHeader>, StoreError> {
+        unreachable!("nothing is read")
+    }
+
+    async fn heads(&self, _: &[(ConversationId, Seq)]) -> Result<Vec<LogHead>, StoreError> {
+        unreachable!("nothing is read")
+    }
+
+    async fn ends(&self, _: &[ConversationId]) -> Result<Vec<LogEnd>, StoreError> {
+        unreachable!("nothing is read")
+    }
+
+    async fn strong_end(&self, _: ConversationId) -> Result<Seq, StoreError> {
+        unreachable!("nothing is read")
+    }
+
+    async fn seq_at(&self, _: ConversationId, _: Timestamp) -> Result<Seq, StoreError> {
+        unreachable!("nothing is read")
+    }
+
+    async fn change(&self, _: ConversationId, change: &MessageChange) -> Result<Changed, StoreError> {
+        self.write()?;
+        let event_sent = change.event.sent;
+        let message = stored(change.seq, 0);
+        Ok(Changed::Done { message, event_seq: 9, event_sent, replayed: false })
+    }
+}
+
+#[async_trait]
+impl MessageUpkeep for Steps {
+    async fn trim(&self, _: ConversationId, _: Seq, _: Timestamp) -> Result<Trimmed, StoreError> {
+        unreachable!("nothing is removed")
+    }
+
+    async fn aged(&self, _: Timestamp, _: Timestamp, _: usize) -> Result<Vec<AgedDocument>, StoreError> {
+        unreachable!("nothing is removed")
+    }
+
+    async fn documents_sent_by(
+        &self,
+        _: ConversationId,
+        _: UserId,
+        _: Seq,
+    ) -> Result<SentDocuments, StoreError> {
+        unreachable!("nothing is searched")
+    }
+
+    async fn erase_document(
+        &self,
+        _: ConversationId,
+        _: Seq,
+        _: UserId,
+        _: Timestamp,
+    ) -> Result<u64, StoreError> {
+        self.write().map(|()| 3)
+    }
+}
+
+/// Writes of a node that has no others.
+pub(super) fn mutations() -> Mutations {
+    let wait = Duration::from_secs(10);
+    let limits = WriteLimits { at_once: 8, wait, takes: wait, answer: wait };
+    Mutations::new(Node::local(1), &limits)
+}
+
+/// Whether an error, which is UNAVAILABLE, says that the outcome is unknown.
+pub(super) fn outcome_is_unknown(error: Error) -> bool {
+    let status = tonic::Status::from(error);
+    assert_eq!(status.code(), tonic::Code::Unavailable);
+    let details = tonic_types::StatusExt::get_error_details(&status);
+    details.error_info().unwrap().metadata["outcome"] == "unknown"
+}

@@ -1,0 +1,107 @@
+//! Removal of what a user wrote in one document, and what keeps copies of it.
+//!
+//! Invariant: once it is removed, no read shows it. The window is held from before the write until after it, and documents in the
+//! tiers are strict.
+
+use std::sync::Arc;
+
+use kith_store::{DocumentKey, Erasure, MessageUpkeep};
+use tokio::time::Instant;
+
+use super::BEGUN_WITHIN;
+use crate::{
+    error::{Error, Reason},
+    message::{Logs, store_error},
+    metric::MESSAGES_ERASED,
+    write::mutations::Mutations,
+};
+
+/// Removes contents. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(super) struct ContentRemoval {
+    store: Arc<dyn MessageUpkeep>,
+    logs: Logs,
+    mutations: Mutations,
+}
+
+impl ContentRemoval {
+    pub(super) const fn new(store: Arc<dyn MessageUpkeep>, logs: Logs, mutations: Mutations) -> Self {
+        Self { store, logs, mutations }
+    }
+
+    /// Removes the content of the user of an erasure from one document. Returns of how many messages.
+    ///
+    /// # Errors
+    /// UNAVAILABLE, and nothing is removed, if Redis does not answer; else what a failing store makes. It may be repeated.
+    pub(super) async fn remove(&self, key: DocumentKey, erasure: &Erasure) -> Result<u64, Error> {
+        let (this, erasure) = (self.clone(), *erasure);
+        let work = async move { this.removed(key, erasure).await };
+        let removed = self.mutations.run(Instant::now() + BEGUN_WITHIN, Box::pin(work)).await?;
+        metrics::counter!(MESSAGES_ERASED.name).increment(removed);
+        Ok(removed)
+    }
+
+    async fn removed(self, key: DocumentKey, Erasure { user, begun, .. }: Erasure) -> Result<u64, Error> {
+        let Self { store, logs, mutations } = self;
+        let hold = logs.windows.hold(key.conversation).await.map_err(|_| away())?;
+        let erase = async move { store.erase_document(key.conversation, key.first(), user, begun).await };
+        // After an unknown outcome the hold goes on until its end. The erasure comes to the document again.
+        let erased = mutations.write_all(&logs.documents, vec![key], Box::pin(erase)).await;
+        let erased = erased.map_err(store_error)?;
+        logs.release(hold).await.map_err(store_error)?;
+        Ok(*erased.record)
+    }
+}
+
+fn away() -> Error {
+    Error::new(Reason::StoreUnavailable, "messages cannot be erased now: Redis does not answer")
+}
+
+#[cfg(test)]
+mod tests {
+    use kith_store::{Timestamp, UserId};
+
+    use super::*;
+    use crate::message::{
+        sample::group,
+        steps::{self, Fault, Step, Steps, outcome_is_unknown},
+    };
+
+    /// Removes the content of a user from a document. Returns the steps, and of how many messages it was.
+    async fn removed(fault: Option<Fault>) -> (Vec<Step>, Result<u64, Error>) {
+        let steps = Steps::new(fault);
+        let store: Arc<dyn MessageUpkeep> = Arc::<Steps>::clone(&steps);
+        let removal = ContentRemoval::new(store, steps.logs(), steps::mutations());
+        let (user, key) = (UserId::new(7).unwrap(), DocumentKey { conversation: group(9), document: 2 });
+        let removed = removal.remove(key, &Erasure::first(user, None, Timestamp(1))).await;
+        (steps.take(), removed)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn window_is_held_around_an_erasure() {
+        let (steps, removed) = removed(None).await;
+        assert_eq!(steps, ["hold", "write", "release"].map(|step| (0, step)));
+        assert_eq!(removed.unwrap(), 3);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nothing_is_erased_without_a_hold() {
+        let (steps, removed) = removed(Some(Fault::Hold)).await;
+        assert_eq!(steps, [(0, "hold")]);
+        assert!(!outcome_is_unknown(removed.unwrap_err()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn hold_goes_on_after_an_erasure_of_unknown_outcome() {
+        let (steps, removed) = removed(Some(Fault::PerhapsWritten)).await;
+        assert_eq!(steps, ["hold", "write"].map(|step| (0, step)));
+        assert!(outcome_is_unknown(removed.unwrap_err()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn erasure_does_not_go_on_without_its_release() {
+        let (steps, removed) = removed(Some(Fault::Release)).await;
+        assert_eq!(steps, ["hold", "write", "release"].map(|step| (0, step)));
+        assert!(outcome_is_unknown(removed.unwrap_err()));
+    }
+}
