@@ -138,16 +138,16 @@ async fn user_of_many_conversations_is_erased_in_all() {
 
 #[tokio::test]
 async fn erasure_keeps_to_its_rate() {
-    let node = Node::start(|config| config.messages.erase_rate = 4).await;
+    let node = Node::start(|config| config.messages.erase_rate = 1).await;
     let (group, user) = node.group("chess").await;
     let user = UserId::new(user).unwrap();
-    node.append(group, messages_of(user, 201)).await;
+    node.append(group, messages_of(user, 101)).await;
     make_dialog(&node, user, group).await;
     erasure(&node, user).await;
     node.services.message_upkeep.start();
     let begun = Instant::now();
     until_ended(&node, user).await;
-    assert!(begun.elapsed() >= Duration::from_millis(750), "three documents in {:?}", begun.elapsed());
+    assert!(begun.elapsed() >= Duration::from_secs(2), "two documents in {:?}", begun.elapsed());
 }
 
 #[tokio::test]
