@@ -264,7 +264,7 @@ fn million_ordinals_are_sent_as_lists() {
 }
 
 /// What happens to a group.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 enum Step {
     Join(i64),
     Leave(i64),

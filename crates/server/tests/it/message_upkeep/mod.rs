@@ -45,6 +45,7 @@ impl CreatedAgain {
             visibility: Visibility::Public,
             join_policy: JoinPolicy::Open,
             history_for_new_members: false,
+            receipts: None,
             params: Params::default(),
             creator: None,
             secrets: SecretChange::new(),

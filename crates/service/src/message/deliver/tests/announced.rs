@@ -30,7 +30,7 @@ impl Announcing {
     async fn append_with(&self, seq: Seq, mentions: &[i64], appended: Appended) {
         let mentions = mentions.iter().map(|id| user(*id)).collect();
         let message = NewMessage { sent: Timestamp::now(), mentions, ..message(&seq.to_string(), 5) };
-        self.logs.fill(group(9), &[message.clone()]);
+        self.logs.fill(group(9), std::slice::from_ref(&message));
         let begun = self.stage.delivery.begin(group(9)).await;
         self.stage.delivery.appended(group(9), &Added::of(&[message], &[appended]), begun).await;
         tokio::task::yield_now().await;
