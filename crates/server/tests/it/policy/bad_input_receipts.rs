@@ -1,7 +1,5 @@
 //! Bad input of receipts: the same code, reason and field by gRPC and by JSON.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
 use serde_json::{Value, json};
 
 use crate::messaging::bad_input::{WRONG_IDS, assert_field_refused, called, with};
