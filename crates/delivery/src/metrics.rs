@@ -1,18 +1,21 @@
-//! Names and meanings of the metrics of windows and inboxes.
+//! Names and meanings of the metrics of windows, inboxes and sequences.
 
 mod inboxes;
+mod sequences;
 
 use kith_cache::Metric;
 use metrics::{Counter, counter};
 
-pub(crate) use self::inboxes::{InboxCounts, Why};
+pub(crate) use self::{
+    inboxes::{InboxCounts, Why},
+    sequences::{BlockCounts, BlockUse},
+};
 #[cfg(feature = "redis")]
 use crate::Dropped;
-use crate::sequence::metrics as sequence;
 
 /// Every metric of this crate.
 pub const METRICS: [Metric; 7] =
-    [READS, DROPPED, INBOX_ENTRIES, INBOX_GENERATIONS, INBOX_WAKES, sequence::BLOCKS, sequence::WAIT];
+    [READS, DROPPED, INBOX_ENTRIES, INBOX_GENERATIONS, INBOX_WAKES, sequences::BLOCKS, sequences::WAIT];
 
 const READS: Metric = Metric::counter(
     "kith_window_reads_total",

@@ -7,9 +7,9 @@ use kith_store::{SeqRange, SequenceStore, StoreError};
 use super::{
     keeper::{Offer, SequenceKeeper, Taken},
     limits::SequenceLimits,
-    metrics::{BlockCounts, BlockUse},
     name::{Batch, Fetch, Name, Need},
 };
+use crate::metrics::{BlockCounts, BlockUse};
 
 /// Takes and fetches of one batch. After so many other nodes use up the blocks of this one: it takes its numbers from the store.
 const ROUNDS: u32 = 16;

@@ -4,7 +4,6 @@ mod blocks;
 mod keeper;
 mod limits;
 mod memory;
-pub(crate) mod metrics;
 mod name;
 #[cfg(feature = "redis")]
 mod redis;
@@ -32,10 +31,10 @@ pub use redis::RedisSequences;
 
 use self::{
     blocks::Source,
-    metrics::BlockCounts,
     name::{Name, Need, Place},
     used::Used,
 };
+use crate::metrics::BlockCounts;
 
 /// Gives out numbers of sequences. Cheap to clone.
 ///

@@ -5,13 +5,13 @@ use std::time::Duration;
 use kith_cache::Metric;
 use metrics::{Counter, Histogram, counter, histogram};
 
-pub(crate) const BLOCKS: Metric = Metric::counter(
+pub(super) const BLOCKS: Metric = Metric::counter(
     "kith_sequence_blocks_total",
     &["why"],
     "Blocks of numbers that this node took from the store: `needed` by a call that waited, `ahead` of that, `direct` because Redis \
      did not answer.",
 );
-pub(crate) const WAIT: Metric = Metric::histogram(
+pub(super) const WAIT: Metric = Metric::histogram(
     "kith_sequence_wait_seconds",
     &[],
     "Time from a reservation of numbers of a sequence until this node had them.",
@@ -19,30 +19,30 @@ pub(crate) const WAIT: Metric = Metric::histogram(
 
 /// Why a block was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum BlockUse {
+pub(crate) enum BlockUse {
     Needed,
     Ahead,
     Direct,
 }
 
 /// Resolved once. All are there from zero on.
-pub(super) struct BlockCounts {
+pub(crate) struct BlockCounts {
     taken: [Counter; 3],
     wait: Histogram,
 }
 
 impl BlockCounts {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let taken = ["needed", "ahead", "direct"].map(|why| counter!(BLOCKS.name, "why" => why));
         taken.iter().for_each(|counter| counter.increment(0));
         Self { taken, wait: histogram!(WAIT.name) }
     }
 
-    pub(super) fn count(&self, why: BlockUse) {
+    pub(crate) fn count(&self, why: BlockUse) {
         self.taken[why as usize].increment(1);
     }
 
-    pub(super) fn waited(&self, time: Duration) {
+    pub(crate) fn waited(&self, time: Duration) {
         self.wait.record(time);
     }
 }
