@@ -138,7 +138,8 @@ mod tests {
         let request =
             read(r#"{"audienceId":1,"readers":[{"readerId":"7"},{"readerId":8}]}"#).unwrap().unwrap();
         assert_eq!((request.audience_id, request.readers.len()), (1, 2));
-        assert_eq!(read(r#"{"audience":1}"#).unwrap_err(), "audience is no field of RegisterReadersRequest");
+        let wrong = read(r#"{"audience":1}"#).unwrap_err();
+        assert_eq!(wrong, "audience is no field of RegisterReadersRequest; did you mean audienceId?");
     }
 
     #[test]
