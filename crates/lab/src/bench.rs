@@ -7,7 +7,10 @@ use anyhow::{Result, bail, ensure};
 use crate::{
     ratio::{Better, Claim, Figure, Row},
     results::Results,
-    rows::{cluster, members, memory, messages, mongodb, presence, receive, redis, relations, rpc, sqlite},
+    rows::{
+        cluster, members, memory, messages, mongodb, presence, readers, receive, redis, relations, rpc,
+        sqlite,
+    },
     table::table,
 };
 
@@ -221,6 +224,13 @@ pub(crate) const GROUP_100K: Claim =
 /// Processor time of the nodes for one of these deliveries / of bare tonic servers that send the same.
 pub(crate) const GROUP_100K_CPU: Claim = ratio("group_100k_cpu", "us", Better::Lower, Some(1.5));
 
+/// Processor time of a node for what a reader has read of ten notices, out of memory / of a bare tonic server that echoes it.
+pub(crate) const COUNT_NOTICES_CPU: Claim = ratio("count_notices_cpu", "us", Better::Lower, Some(1.15));
+/// The same for the receipt of a message in a group of 200.
+pub(crate) const RECEIPT_CPU: Claim = ratio("receipt_cpu", "us", Better::Lower, Some(1.15));
+/// Median time of what a reader has read of 1000 notices, out of memory / of ten.
+pub(crate) const NOTICE_TOTALS_FLAT: Claim = ratio("notice_totals_flat", "us", Better::Lower, Some(1.5));
+
 /// Processors that Redis takes for renewing 100,000 sessions once a minute / for the same changes as plain commands.
 pub(crate) const PRESENCE_RENEW: Claim = ratio("presence_renew", "cores", Better::Lower, None);
 /// The same, of the node alone.
@@ -257,7 +267,7 @@ pub(crate) const TAKE_LONGEST_WAIT: Claim = Claim {
 };
 
 /// Every row, in the order of the table.
-pub(crate) const ALL: [&Claim; 69] = [
+pub(crate) const ALL: [&Claim; 72] = [
     &GET_USER_CPU,
     &GET_USER_THROUGHPUT,
     &GET_USER_P99,
@@ -317,6 +327,9 @@ pub(crate) const ALL: [&Claim; 69] = [
     &RECEIVE_AGAIN_P99,
     &GROUP_100K,
     &GROUP_100K_CPU,
+    &COUNT_NOTICES_CPU,
+    &RECEIPT_CPU,
+    &NOTICE_TOTALS_FLAT,
     &PRESENCE_RENEW,
     &PRESENCE_RENEW_CORE,
     &PRESENCE_RENEW_NODE,
@@ -350,6 +363,7 @@ pub async fn run(plan: &Plan) -> Result<Verdict> {
     Box::pin(members::rows(plan, &mut results)).await?;
     Box::pin(messages::rows(plan, &mut results)).await?;
     Box::pin(receive::rows(plan, &mut results)).await?;
+    Box::pin(readers::rows(plan, &mut results)).await?;
     Box::pin(presence::rows(plan, &mut results)).await?;
     let rows = results.into_rows();
     print!("{}", table(&rows));

@@ -5,6 +5,8 @@ use std::{collections::HashMap, convert::Infallible, marker::PhantomData, net::S
 use anyhow::Result;
 use kith_proto::{
     message::v1::{GetMaxSeqsResponse, PullMessagesResponse, ReceiveRequest, ReceiveResponse},
+    notice::v1::CountNoticesResponse,
+    receipt::v1::GetReceiptResponse,
     relation::v1::{BatchGetRelationsResponse, CheckPermissionResponse},
     user::v1::{GetUserRequest, GetUserResponse},
 };
@@ -35,6 +37,10 @@ pub(crate) const MESSAGES: &str = "/kith.lab.v1.EchoService/EchoMessages";
 /// Echoes the ends of conversations.
 pub(crate) const ENDS: &str = "/kith.lab.v1.EchoService/EchoEnds";
 
+/// Echoes what a reader has read of notices.
+pub(crate) const NOTICES: &str = "/kith.lab.v1.EchoService/EchoNotices";
+/// Echoes a receipt.
+pub(crate) const RECEIPT: &str = "/kith.lab.v1.EchoService/EchoReceipt";
 /// Sends what [`DELIVER`] is given, to all streams that are open.
 pub(crate) const RECEIVE: &str = "/kith.lab.v1.EchoService/Receive";
 /// Sends a response to all streams of [`RECEIVE`].

@@ -14,6 +14,8 @@ use anyhow::{Context as _, Result, ensure};
 use hdrhistogram::Histogram;
 use kith_proto::{
     message::v1::{GetMaxSeqsResponse, ListConversationsResponse, PullMessagesResponse, SendMessageResponse},
+    notice::v1::CountNoticesResponse,
+    receipt::v1::GetReceiptResponse,
     relation::v1::{BatchGetRelationsResponse, CheckPermissionResponse, SetDoNotDisturbResponse},
     user::v1::GetUserResponse,
 };
@@ -92,6 +94,18 @@ impl Answer for SendMessageResponse {
 impl Answer for SetDoNotDisturbResponse {
     fn is_whole(&self) -> bool {
         self.settings.is_some()
+    }
+}
+
+impl Answer for CountNoticesResponse {
+    fn is_whole(&self) -> bool {
+        self.totals.is_some()
+    }
+}
+
+impl Answer for GetReceiptResponse {
+    fn is_whole(&self) -> bool {
+        self.receipt.is_some()
     }
 }
 

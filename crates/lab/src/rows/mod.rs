@@ -7,6 +7,7 @@ pub(crate) mod memory;
 pub(crate) mod messages;
 pub(crate) mod mongodb;
 pub(crate) mod presence;
+pub(crate) mod readers;
 pub(crate) mod receive;
 pub(crate) mod redis;
 pub(crate) mod relations;

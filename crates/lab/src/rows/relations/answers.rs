@@ -98,7 +98,7 @@ async fn relations(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
 }
 
 /// Gives each server the same number of calls, as many at a time as it takes.
-async fn compared<Q, A>(
+pub(in crate::rows) async fn compared<Q, A>(
     plan: &Plan,
     (kith, ask_kith): (&Served, Callers<Q, A>),
     (path, answers): (&'static str, Vec<A>),

@@ -12,6 +12,7 @@ mod sqlite;
 use anyhow::Result;
 
 pub(super) use self::{
+    answers::compared,
     cql::{Keyspace, Node},
     sqlite::DataFile,
 };
