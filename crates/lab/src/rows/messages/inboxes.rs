@@ -20,26 +20,34 @@ use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
 
 use crate::{
-    bench::{FAN_OUT_500, Plan},
+    bench::{FAN_OUT_500, FAN_OUT_COALESCED, Plan},
     ratio::{Pair, Side, interleave},
     redis_server::RedisServer,
     results::Results,
 };
 
 const USERS: i64 = 500;
+/// Messages that came during one fan-out, and go out as one range.
+const COALESCED: Seq = 4;
 /// How long the server may take to say who it is.
 const NAMED_WITHIN: std::time::Duration = std::time::Duration::from_secs(20);
 const POLL: std::time::Duration = std::time::Duration::from_millis(5);
 
 /// Runs the row if it is asked for; nothing where there is no Redis.
 pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
-    if !plan.wants(&FAN_OUT_500) || plan.redis.is_none() {
+    if !(plan.wants(&FAN_OUT_500) || plan.wants(&FAN_OUT_COALESCED)) || plan.redis.is_none() {
         return Ok(());
     }
     // One of its own: what others do there would be counted.
     let redis = RedisServer::start(&[]).await?;
     let stage = Stage::start(&redis).await?;
-    results.add(&FAN_OUT_500, &stage.measure(plan).await?)
+    if plan.wants(&FAN_OUT_500) {
+        results.add(&FAN_OUT_500, &stage.measure(plan, 1).await?)?;
+    }
+    if plan.wants(&FAN_OUT_COALESCED) {
+        results.add(&FAN_OUT_COALESCED, &stage.measure(plan, COALESCED).await?)?;
+    }
+    Ok(())
 }
 
 /// Both sides.
@@ -83,18 +91,22 @@ impl<'a> Stage<'a> {
         Ok(Self { redis, raw, keeper, log: ConversationId::Group(GroupId::new(1)?), users })
     }
 
-    /// Microseconds of Redis an entry.
-    async fn measure(&self, plan: &Plan) -> Result<Vec<Pair<f64>>> {
+    /// Microseconds of Redis for a message and inbox. `at_once`: messages of one fan-out.
+    async fn measure(&self, plan: &Plan, at_once: Seq) -> Result<Vec<Pair<f64>>> {
         let messages: Seq = plan.size(400, 8);
         let mut last = 0;
         interleave(plan.rounds, async |side| {
             let before = self.taken().await?;
-            for _ in 0..messages {
-                last += 1;
+            for _ in 0..messages / at_once {
                 match side {
-                    Side::Baseline => self.add(last).await?,
-                    Side::Kith => self.fan_out(last).await?,
+                    Side::Baseline => {
+                        for seq in last + 1..=last + at_once {
+                            self.add(seq).await?;
+                        }
+                    }
+                    Side::Kith => self.fan_out(last + at_once).await?,
                 }
+                last += at_once;
             }
             let entries = i32::try_from(messages * USERS)?;
             Ok((self.taken().await? - before) * 1e6 / f64::from(entries))
