@@ -63,8 +63,7 @@ async fn group(node: &Peer, last: i64) {
     }
 }
 
-/// A message of a user: its number.
-/// Sends a message. The mark of its sender, which would come later, is left out.
+/// A message of a user: its number. The mark of its sender, which would come later, is left out.
 async fn say(node: &Peer, by: i64) -> i64 {
     let to = Some(To::GroupId(GROUP));
     let request =
