@@ -37,12 +37,21 @@ const LATE: Duration = Duration::from_millis(700);
 const BUSY: Duration = Duration::from_millis(150);
 
 /// Nine in ten calls read, one in ten of them what is in no memory.
-const LOAD: Load =
-    Load { callers: 6, pause: Duration::from_millis(20), users: 100, writes: 10, of_nobody: 10, sends: 0 };
+const LOAD: Load = Load {
+    callers: 6,
+    pause: Duration::from_millis(20),
+    users: 100,
+    writes: 10,
+    of_nobody: 10,
+    sends: 0,
+    marks: 0,
+};
 /// So many that enough calls fail although each of them waits for seconds.
 const PATIENT: Load = Load { callers: 24, pause: Duration::from_millis(100), ..LOAD };
 /// They send messages. Each waits for its answer, and the node tries for 10 s whether it does or not.
 const SENDS: Load = Load { sends: 90, writes: 0, ..PATIENT };
+/// They mark notices as read.
+const MARKS: Load = Load { marks: 20, writes: 0, ..LOAD };
 /// Nothing is written: a write asks a slow store several times.
 const READS: Load = Load { writes: 0, ..LOAD };
 /// Beside the usual ones.
@@ -55,7 +64,7 @@ const TOO_MANY: Load = Load { users: 2_000, ..FEW };
 const LOUD: Load = Load { callers: 12, pause: Duration::from_millis(2), ..LOAD };
 
 /// All of them.
-pub const CASES: [Case; 19] = [
+pub const CASES: [Case; 20] = [
     Case { before: HOUR, lasts: 0, ..case("healthy", "nothing is wrong", Fault::Nothing) },
     case("all-killed", "all nodes are killed", Fault::AllKilled)
         .fires(&["KithNoNodeServes", "KithNodeNotServing"]),
@@ -105,6 +114,12 @@ pub const CASES: [Case; 19] = [
     Case { load: SENDS, ..case("sends-cut", "one node, where users send, is cut from Redis", Fault::OneCut) }
         .fires(&["KithDeliveryBehind undelivered", "KithNodeUntrusted"])
         .may_fire(&["KithChangesWaiting"]),
+    Case {
+        load: MARKS,
+        ..case("marks-cut", "one node, where readers mark notices, is cut from Redis", Fault::OneCut)
+    }
+    .fires(&["KithNoticeCountsWrong missed", "KithNodeUntrusted"])
+    .may_fire(&["KithChangesWaiting"]),
     Case { load: READS, ..case("mongodb-slow", "MongoDB answers late", Fault::MongodbSlow(LATE)) }
         .fires(&["KithCallsSlow"])
         .lasts(70),

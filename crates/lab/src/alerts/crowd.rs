@@ -6,6 +6,10 @@ use kith_proto::{
     message::v1::{
         SendMessageRequest, message_service_client::MessageServiceClient, send_message_request::To,
     },
+    notice::v1::{
+        Audience, MarkReadRequest, Notice, PublishNoticeRequest, RegisterAudienceRequest,
+        notice_service_client::NoticeServiceClient,
+    },
     user::v1::{GetUserRequest, user_service_client::UserServiceClient},
 };
 use rand::{Rng as _, SeedableRng as _, rngs::SmallRng};
@@ -35,6 +39,8 @@ pub(super) struct Load {
     pub(super) of_nobody: u32,
     /// Of a hundred calls, those that send a message.
     pub(super) sends: u32,
+    /// Of a hundred calls, those that mark a notice as read, each by another reader.
+    pub(super) marks: u32,
 }
 
 /// They stop when this is dropped.
@@ -68,7 +74,12 @@ impl Crowd {
 }
 
 async fn calls(load: Load, node: Channel, mut random: SmallRng) {
-    let (mut users, mut messages) = (UserServiceClient::new(node.clone()), MessageServiceClient::new(node));
+    let (mut users, mut messages) =
+        (UserServiceClient::new(node.clone()), MessageServiceClient::new(node.clone()));
+    let mut notices = NoticeServiceClient::new(node);
+    if load.marks > 0 {
+        publish(&mut notices).await;
+    }
     for number in 0_u64.. {
         let user_id = random.random_range(1..=load.users);
         let kind = random.random_range(0..100);
@@ -77,13 +88,28 @@ async fn calls(load: Load, node: Channel, mut random: SmallRng) {
             drop(users.update_user(within(renaming(user_id, number.to_string(), String::new()))).await);
         } else if kind < load.writes + load.sends {
             drop(messages.send_message(within(note(user_id, number))).await);
+        } else if kind < load.writes + load.sends + load.marks {
+            let reader_id = random.random_range(1..=NOBODY);
+            let mark = MarkReadRequest { audience_id: 1, reader_id, all: true, ..MarkReadRequest::default() };
+            drop(notices.mark_read(within(mark)).await);
         } else {
-            let nobody = kind < load.writes + load.sends + load.of_nobody;
+            let nobody = kind < load.writes + load.sends + load.marks + load.of_nobody;
             let user_id = if nobody { random.random_range(NOBODY..NOBODY * 2) } else { user_id };
             drop(users.get_user(within(GetUserRequest { user_id, consistency: None })).await);
         }
         sleep(load.pause).await;
     }
+}
+
+/// One notice in one audience, which another caller may have published already.
+async fn publish(notices: &mut NoticeServiceClient<Channel>) {
+    let audience = Audience { audience_id: 1, name: "readers".to_owned(), ..Audience::default() };
+    let request = RegisterAudienceRequest { audience: Some(audience), ..RegisterAudienceRequest::default() };
+    drop(notices.register_audience(within(request)).await);
+    let title = "news".to_owned();
+    let notice = Notice { notice_id: 1, title, audience_ids: vec![1], ..Notice::default() };
+    let request = PublishNoticeRequest { notice: Some(notice), ..PublishNoticeRequest::default() };
+    drop(notices.publish_notice(within(request)).await);
 }
 
 /// A note of a user to itself.
