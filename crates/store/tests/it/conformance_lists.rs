@@ -25,6 +25,7 @@ fn every_case_of_the_suite_is_listed() {
             "dialog_sample",
             "member_sample",
             "message_sample",
+            "notice_sample",
             "relation_sample",
         ]
         .contains(&stem.as_str())
