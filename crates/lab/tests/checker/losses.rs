@@ -55,6 +55,14 @@ pub(crate) fn number_is_wrong(events: &mut Vec<Event>, random: &mut StdRng) -> O
     Some(format!("{call:?}"))
 }
 
+/// A stream leaves out the last message.
+pub(crate) fn delivery_is_left_out(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
+    let places: Vec<usize> = places(events, |event| matches!(event, Event::Received(_)));
+    let Event::Received(received) = &mut events[*places.choose(random)?] else { return None };
+    received.runs.first_mut()?.last -= 1;
+    Some(format!("{received:?}"))
+}
+
 /// A mark is answered that is lower than one before.
 pub(crate) fn mark_falls(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
     let mut before: BTreeMap<String, Vec<(u64, u64)>> = BTreeMap::new();

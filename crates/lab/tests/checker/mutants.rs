@@ -181,6 +181,11 @@ fn an_answer_with_the_number_of_another_message_is_caught() {
 }
 
 #[test]
+fn a_stream_that_leaves_a_message_out_is_caught() {
+    caught_by("C10", losses::delivery_is_left_out);
+}
+
+#[test]
 fn a_mark_that_falls_is_caught() {
     caught_by("C15", losses::mark_falls);
 }

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use kith_lab::history::{
-    DialogEnd, Draft, Event, LogCopy, Logged, MessageCall, MessageOutcome, MessageRequest, Pages, SendOutcome,
+    DialogEnd, Draft, Event, LogCopy, Logged, MessageCall, MessageOutcome, MessageRequest, Pages, Received,
+    ReceivedRun, SendOutcome,
 };
 use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
 
@@ -167,9 +168,24 @@ impl Talkers {
             }
             for user in 1..=i64::from(CLIENTS) {
                 events.extend((0..NODES).map(|node| Event::Dialog(self.dialog(user, conversation, node))));
+                events.push(Event::Received(self.received(user, conversation)));
             }
         }
         events
+    }
+
+    /// A stream that was open all the while.
+    fn received(&self, user: i64, conversation: &str) -> Received {
+        let mut run = ReceivedRun::before(1);
+        self.log(conversation).iter().for_each(|(_, message)| run.add(message.value));
+        Received {
+            receiver: u32::try_from(user).unwrap(),
+            user,
+            conversation: conversation.to_owned(),
+            runs: vec![run],
+            missed: Vec::new(),
+            wrong: Vec::new(),
+        }
     }
 
     fn dialog(&self, user: i64, conversation: &str, node: u32) -> DialogEnd {
