@@ -86,6 +86,8 @@ impl Service<http::Request<Body>> for Echo {
                 RELATIONS => Ok(echo::<BatchGetRelationsResponse>(request).await),
                 MESSAGES => Ok(echo::<PullMessagesResponse>(request).await),
                 ENDS => Ok(echo::<GetMaxSeqsResponse>(request).await),
+                NOTICES => Ok(echo::<CountNoticesResponse>(request).await),
+                RECEIPT => Ok(echo::<GetReceiptResponse>(request).await),
                 RECEIVE => {
                     Ok(Grpc::new(ProstCodec::default()).server_streaming(Receive(streams), request).await)
                 }

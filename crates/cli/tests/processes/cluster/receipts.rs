@@ -67,8 +67,8 @@ async fn group(node: &Peer, last: i64) {
 async fn say(node: &Peer, by: i64) -> i64 {
     let to = Some(To::GroupId(GROUP));
     let request =
-        SendMessageRequest { to, body: "x".into(), keep_unread: true, ..SendMessageRequest::default() };
-    messages(node).send_message(acting(by, request)).await.unwrap().into_inner().seq
+        SendMessageRequest { to, sender_id: by, body: "x".into(), keep_unread: true, ..Default::default() };
+    messages(node).send_message(request).await.unwrap().into_inner().seq
 }
 
 /// Marks up to a number until that is acknowledged. Returns the token.

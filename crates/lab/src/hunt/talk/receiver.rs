@@ -144,7 +144,10 @@ impl Receiver {
     }
 
     fn request(&mut self) -> ReceiveRequest {
-        let (user_id, positions) = (self.got.lock().user, self.got.lock().positions());
+        let (user_id, positions) = {
+            let got = self.got.lock();
+            (got.user, got.positions())
+        };
         let first = ReceiveRequest { user_id, now: true, ..ReceiveRequest::default() };
         if positions.is_empty() && self.cursor.is_empty() {
             return first;

@@ -165,19 +165,6 @@ async fn services_receive_for_users_and_users_for_themselves() {
     assert_refused(&refused, Code::NotFound, "NOT_FOUND", None);
 }
 
-/// After the death of a node many clients open their streams on another one.
-#[tokio::test]
-async fn streams_that_wait_to_begin_take_no_place_of_calls() {
-    let node = TestNode::start_with_relations(|config| {
-        config.messages.receivers_of_user = 60;
-        config.limits.in_flight = 4;
-    })
-    .await;
-    let [ann, _] = relating::users(&node).await;
-    let streams = join_all((0..60).map(async |_| live(&node, ann).await)).await;
-    assert_eq!(streams.len(), 60);
-}
-
 #[tokio::test]
 async fn receivers_are_bounded_by_user_and_node() {
     let node = TestNode::start_with_relations(|config| {
