@@ -5,6 +5,7 @@ use std::{
     sync::Arc,
 };
 
+use kith_cache::Consistency;
 use kith_store::{ConversationId, Receipt, ReceiptVisibility, SeqRange, UserId};
 use parking_lot::Mutex;
 use tokio::{
@@ -15,8 +16,10 @@ use tokio::{
 use super::{Changes, Receipts, changed_receipts::Change};
 use crate::{error::Error, message::Notes, metric::RECEIPT_NOTIFICATIONS, write::tasks::Tasks};
 
-/// Of the messages that were read, the newest that are looked at.
-const LOOKED_AT_MAX: i64 = 500;
+/// Of the messages that were read, the newest that are looked at: those that windows have, so that the store is not read for them.
+const LOOKED_AT_MAX: i64 = 100;
+/// In groups with more members senders ask: what all members have read is read from the store for each notification.
+const MEMBERS_MAX: u32 = 500;
 /// The newest messages of one sender.
 const OF_ONE_MAX: usize = 20;
 /// Conversations that are looked at at one time.
@@ -92,6 +95,9 @@ impl Receipts {
         if self.shown(conversation).await? == ReceiptVisibility::Off {
             return Ok(());
         }
+        if self.is_large(conversation).await? {
+            return Ok(());
+        }
         let first = seqs.first.max(seqs.last - LOOKED_AT_MAX + 1);
         let newest: Vec<_> = (first..=seqs.last).rev().collect();
         let asked = self.asked(None, conversation, &newest, false).await?;
@@ -107,6 +113,14 @@ impl Receipts {
             notes.receipts(sender, conversation, &receipts);
         }
         Ok(())
+    }
+}
+
+impl Receipts {
+    async fn is_large(&self, conversation: ConversationId) -> Result<bool, Error> {
+        let ConversationId::Group(group) = conversation else { return Ok(false) };
+        let members = &self.0.messages.correspondents.members;
+        Ok(members.roster(group, &Consistency::Cached).await?.count > MEMBERS_MAX)
     }
 }
 

@@ -248,7 +248,7 @@ impl Members {
     ///
     /// # Errors
     /// What a failing store makes.
-    pub(super) async fn roster(&self, group: GroupId, consistency: &Consistency) -> Result<Roster, Error> {
+    pub(crate) async fn roster(&self, group: GroupId, consistency: &Consistency) -> Result<Roster, Error> {
         self.roles.roster(group, consistency).await
     }
 
