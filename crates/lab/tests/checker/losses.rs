@@ -11,7 +11,8 @@ use crate::world::MS;
 
 const INVENTED: u64 = 9_000_000;
 
-/// Two messages that differ in their values alone have each other's places.
+/// Two messages that differ in their values alone have each other's places. The streams of the conversation are left
+/// out: they are a second witness, which C10 hears.
 pub(crate) fn messages_are_swapped(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
     let stored = events.iter().filter_map(|event| match event {
         Event::Log(copy) if copy.node.is_none() => Some(copy),
@@ -19,6 +20,7 @@ pub(crate) fn messages_are_swapped(events: &mut Vec<Event>, random: &mut StdRng)
     });
     let pairs = stored.flat_map(pairs).collect::<Vec<_>>();
     let (conversation, one, other) = pairs.choose(random)?.clone();
+    events.retain(|event| !matches!(event, Event::Received(received) if received.conversation == conversation));
     for event in events {
         let Event::Log(copy) = event else { continue };
         if copy.conversation == conversation {
