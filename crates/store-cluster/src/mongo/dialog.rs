@@ -11,7 +11,6 @@ use mongodb::{
     error::Error,
     options::{Hint, ReadConcern, ReturnDocument},
 };
-use tokio::time::Instant;
 
 use super::{
     connect::Mongo,
@@ -20,7 +19,7 @@ use super::{
     document::{count, number_in},
     error::{is_duplicate, malformed, read_failed, write_failed},
     transaction::before_commit,
-    write::{Done, Failure, TRIES_MAX, backoff},
+    write::{Done, Failure, Retries},
 };
 
 /// Index of the lists of a user.
@@ -181,8 +180,7 @@ impl Mongo {
 
     /// Does a change of settings, or nothing.
     async fn change_settings(&self, change: &SettingsChange) -> Result<Done, StoreError> {
-        let give_up = Instant::now() + self.options.retry;
-        let mut tries = 0;
+        let mut retries = Retries::within(self.options.retry);
         loop {
             let failure = match self.try_settings(change).await {
                 Ok(done) => return Ok(done),
@@ -192,11 +190,9 @@ impl Mongo {
                 Ok(error) => error,
                 Err(error) => return self.replayed_settings(change, error).await,
             };
-            if tries == TRIES_MAX || Instant::now() >= give_up {
+            if !retries.again().await {
                 return Err(error);
             }
-            tries += 1;
-            tokio::time::sleep(backoff(tries)).await;
         }
     }
 

@@ -12,14 +12,13 @@ use kith_store::{
     Timestamp,
 };
 use mongodb::bson::{Document, doc};
-use tokio::time::Instant;
 
 use super::{
     command::run_updates,
     connect::{Mongo, durable_document, millis},
     dialog_row::{DialogUpdate, id, packed},
     error::{out_of_time, write_failed},
-    write::{TRIES_MAX, backoff},
+    write::Retries,
 };
 
 /// What became of each mark.
@@ -40,18 +39,15 @@ impl Mongo {
         let refused = self.update_dialogs(statements).await?;
         left.extend(refused.into_iter().filter_map(|at| blind.get(at)));
         left.sort_unstable();
-        let give_up = Instant::now() + self.options.retry;
-        let mut tries = 0;
+        let mut retries = Retries::within(self.options.retry);
         while !left.is_empty() {
             left = self.decide_marks(marks, &left, &mut results, now).await.map_err(partly)?;
             if left.is_empty() {
                 break;
             }
-            if tries == TRIES_MAX || Instant::now() >= give_up {
+            if !retries.again().await {
                 return Err(out_of_time(Outcome::Unknown));
             }
-            tries += 1;
-            tokio::time::sleep(backoff(tries)).await;
         }
         Ok(results)
     }

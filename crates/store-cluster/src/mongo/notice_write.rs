@@ -12,7 +12,6 @@ use mongodb::{
     ClientSession,
     bson::{Binary, Document, RawDocument, RawDocumentBuf, doc, rawdoc, spec::BinarySubtype},
 };
-use tokio::time::Instant;
 
 use super::{
     connect::Mongo,
@@ -21,7 +20,7 @@ use super::{
     notice::audience,
     record::stored,
     transaction::before_commit,
-    write::{Done, Failure, TRIES_MAX, backoff},
+    write::{Done, Failure, Retries},
 };
 
 /// What a write of audiences and notices does.
@@ -36,7 +35,7 @@ impl Mongo {
     /// Does these steps, or nothing.
     pub(super) async fn write_notice(&self, steps: &NoticeSteps, write: &Write) -> Result<Done, StoreError> {
         let _turn = self.notice_turn.lock().await;
-        let (give_up, mut tries) = (Instant::now() + self.options.retry, 0);
+        let mut retries = Retries::within(self.options.retry);
         loop {
             let error = match Box::pin(self.try_notice(steps, write)).await {
                 Ok(done) => return Ok(done),
@@ -44,11 +43,9 @@ impl Mongo {
                 Err(Failure::Collision(error)) => error,
                 Err(Failure::Unmatched | Failure::Duplicate) => StoreError::Overloaded,
             };
-            if tries >= TRIES_MAX || Instant::now() >= give_up {
+            if !retries.again().await {
                 return Err(error);
             }
-            tries += 1;
-            tokio::time::sleep(backoff(tries)).await;
         }
     }
 

@@ -26,7 +26,7 @@ const BACKOFF_MAX: Duration = Duration::from_millis(64);
 /// Field of a stub under whose id nothing may be created yet.
 pub(super) const ID_HELD: &str = "id_held";
 /// Tries of one write, however fast they fail.
-pub(super) const TRIES_MAX: u32 = 256;
+const TRIES_MAX: u32 = 256;
 
 /// What a write does to the record.
 #[derive(Clone, Debug)]
@@ -118,23 +118,21 @@ impl Mongo {
     pub(super) async fn write<R: Record>(&self, order: &Order) -> Result<Done, StoreError> {
         // Tells an insert of this call, sent twice by the driver, from an insert of somebody else.
         let nonce: i64 = rand::random();
-        let give_up = Instant::now() + self.options.retry;
-        let (mut way, mut tries) = (Way::Fresh, 0);
+        let (mut way, mut retries) = (Way::Fresh, Retries::within(self.options.retry));
         loop {
             let failure = match self.try_once::<R>(order, way, nonce).await {
                 Ok(done) => return Ok(done),
                 Err(failure) => failure,
             };
-            match self.consider::<R>(order, failure, (way, nonce)).await? {
+            let (next, error) = match self.consider::<R>(order, failure, (way, nonce)).await? {
                 Next::Return(done) => return Ok(done),
-                Next::Try(next, error) if tries < TRIES_MAX && Instant::now() < give_up => {
-                    tracing::debug!(tries, %error, "a write is tried again");
-                    way = next;
-                }
-                Next::Try(_, error) => return Err(error),
+                Next::Try(next, error) => (next, error),
+            };
+            if !retries.again().await {
+                return Err(error);
             }
-            tries += 1;
-            tokio::time::sleep(backoff(tries)).await;
+            tracing::debug!(tries = retries.tries, %error, "a write is tried again");
+            way = next;
         }
     }
 
@@ -370,6 +368,29 @@ pub(super) enum Refused {
 impl From<Error> for Refused {
     fn from(error: Error) -> Self {
         Self::ByServer(Box::new(error))
+    }
+}
+
+/// The tries of one write.
+pub(super) struct Retries {
+    give_up: Instant,
+    tries: u32,
+}
+
+impl Retries {
+    /// Begins with the first try. The last one begins within this time.
+    pub(super) fn within(time: Duration) -> Self {
+        Self { give_up: Instant::now() + time, tries: 0 }
+    }
+
+    /// Pauses before the next try. False: there is none.
+    pub(super) async fn again(&mut self) -> bool {
+        if self.tries >= TRIES_MAX || Instant::now() >= self.give_up {
+            return false;
+        }
+        self.tries += 1;
+        tokio::time::sleep(backoff(self.tries)).await;
+        true
     }
 }
 
