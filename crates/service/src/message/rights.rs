@@ -50,11 +50,8 @@ impl Messages {
     /// nothing of who blocked whom.
     async fn takes_messages_of(&self, user: UserId, sender: UserId) -> Result<(), Error> {
         let blocks = &self.correspondents.blocks;
-        let edge = Edge { from: sender, to: user };
-        for set in blocks.get_many(&[edge, edge.reversed()], &Consistency::Cached).await {
-            if set?.is_some_and(|entry| entry.value.blocked.is_some()) {
-                return Err(not_taken());
-            }
+        if blocks.is_either_blocked(Edge { from: sender, to: user }).await? {
+            return Err(not_taken());
         }
         if self.config.direct_from == DirectFrom::Friends {
             let friends = are_friends(&self.correspondents.follows, blocks, sender, &[user]).await?;

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use kith_cache::Consistency;
 use kith_store::{ConversationId, Edge, ReceiptState, Seat, SentMessage, Seq, UserId};
 
 use super::{
@@ -136,14 +135,7 @@ impl Receipts {
         if one == other {
             return Ok(false);
         }
-        let edge = Edge { from: one, to: other };
-        let blocks = &self.0.messages.correspondents.blocks;
-        for set in blocks.get_many(&[edge, edge.reversed()], &Consistency::Cached).await {
-            if set?.is_some_and(|entry| entry.value.blocked.is_some()) {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+        self.0.messages.correspondents.blocks.is_either_blocked(Edge { from: one, to: other }).await
     }
 }
 

@@ -97,6 +97,19 @@ impl Blocks {
         Ok(entry.is_some_and(|entry| entry.value.blocked.is_some()))
     }
 
+    /// Whether one of the two users of an edge has blocked the other.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(crate) async fn is_either_blocked(&self, edge: Edge) -> Result<bool, Error> {
+        for set in self.get_many(&[edge, edge.reversed()], &Consistency::Cached).await {
+            if set?.is_some_and(|entry| entry.value.blocked.is_some()) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// What of `asked` the other one may not do, by this record; the second is whether it is blocked, which forbids all.
     #[must_use]
     pub fn denied(&self, block: Option<&Block>, asked: Permissions) -> (u32, bool) {

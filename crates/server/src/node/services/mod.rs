@@ -280,8 +280,8 @@ struct Lower {
     upkeep: Upkeep,
 }
 
-/// Builds users, groups, members and relations, and what appends messages, which they use. `moves`: what tells presence who joined
-/// and left.
+/// Builds users, groups, members and relations, and what appends messages, which they use. `moves`: what
+/// notifies presence of joins and leaves.
 async fn lower(
     context: DomainContext<'_>,
     config: &Config,

@@ -136,10 +136,8 @@ impl Receiver {
     /// Registers at conversations, then marks their ends in the inbox: of what comes later the node learns. `None`: that failed.
     async fn begin_logs(&mut self, conversations: &[ConversationId]) -> Option<Marked> {
         let parts = &self.parts;
-        for conversation in conversations {
-            // So that it is in memory when the next message comes to all members at once.
-            self.reader.bounds(*conversation).await.ok()?;
-        }
+        // So that they are in memory when the next message comes to all members at once.
+        parts.messages.seen_bounds(Some(self.reader.user), conversations).await.ok()?;
         self.place.read_logs(conversations);
         parts.keeper().register(&parts.inboxes().node, conversations).await.ok()?;
         let ends = parts.messages.logs.ends(conversations, &AtLeast::default()).await.ok()?;

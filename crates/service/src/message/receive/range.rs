@@ -77,7 +77,7 @@ impl Reader {
     }
 
     /// What bounds the user; `None`: it may read nothing of the conversation.
-    pub(super) async fn bounds(&self, conversation: ConversationId) -> Result<Option<Bounds>, Error> {
+    async fn bounds(&self, conversation: ConversationId) -> Result<Option<Bounds>, Error> {
         let bounds = self.messages().seen_bounds(Some(self.user), &[conversation]).await?;
         match bounds.into_iter().next().unwrap_or_else(|| Err(no_conversation())) {
             Ok(bounds) => Ok(Some(bounds)),
