@@ -140,6 +140,12 @@ pub async fn interleave<T>(
     Ok(pairs)
 }
 
+/// One figure of rounds that measured several.
+#[must_use]
+pub fn each<T>(pairs: &[Pair<T>], figure: fn(&T) -> f64) -> Vec<Pair<f64>> {
+    pairs.iter().map(|pair| Pair { baseline: figure(&pair.baseline), kith: figure(&pair.kith) }).collect()
+}
+
 /// The value in the middle; 0 of none.
 #[must_use]
 pub fn median(mut values: Vec<f64>) -> f64 {

@@ -14,6 +14,8 @@ use crate::people;
 
 /// Records of one message.
 const RECORDS: usize = 500;
+/// Users of one import.
+const IMPORTED: usize = 5_000;
 /// How long a node may take until it has them all.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Wait before another try.
@@ -38,6 +40,18 @@ pub(crate) async fn fill(client: &mut UserServiceClient<Channel>, ids: &[i64]) -
         }
         sleep(PAUSE).await;
     }
+}
+
+/// Imports the users from 1 up to an id, a part at a time.
+///
+/// # Errors
+/// As [`fill`].
+pub(crate) async fn fill_up_to(channel: Channel, users: i64) -> Result<()> {
+    let ids: Vec<i64> = (1..=users).collect();
+    for ids in ids.chunks(IMPORTED) {
+        fill(&mut UserServiceClient::new(channel.clone()), ids).await?;
+    }
+    Ok(())
 }
 
 /// Sends all of them once; returns those that were turned away before anything was begun.

@@ -2,6 +2,7 @@
 
 pub(crate) mod cluster;
 pub(crate) mod imported;
+mod latency;
 pub(crate) mod members;
 pub(crate) mod memory;
 pub(crate) mod messages;
@@ -14,3 +15,4 @@ pub(crate) mod relations;
 pub(crate) mod rpc;
 pub(crate) mod sqlite;
 mod store;
+mod until_done;

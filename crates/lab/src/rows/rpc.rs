@@ -12,7 +12,7 @@ use crate::{
     echo,
     load::Callers,
     people,
-    ratio::{Pair, Side, count, interleave, median},
+    ratio::{Pair, Side, count, each, interleave, median},
     results::Results,
     served::Served,
 };
@@ -129,10 +129,6 @@ impl Servers {
             Side::Kith => &self.kith,
         }
     }
-}
-
-fn each(rounds: &[Pair<Saturated>], of: fn(&Saturated) -> f64) -> Vec<Pair<f64>> {
-    rounds.iter().map(|round| Pair { baseline: of(&round.baseline), kith: of(&round.kith) }).collect()
 }
 
 /// What the node answers for each id, which is also what the echo is sent.

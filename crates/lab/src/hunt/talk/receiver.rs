@@ -21,14 +21,6 @@ const STAYS_MS: std::ops::Range<u64> = 500..15_000;
 const OPENS_WITHIN: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Where a stream begins that is not the first one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum From {
-    Cursor,
-    Positions,
-    Both,
-}
-
 /// What a device got so far.
 #[derive(Debug)]
 pub(super) struct Got {
@@ -148,21 +140,15 @@ impl Receiver {
             let got = self.got.lock();
             (got.user, got.positions())
         };
-        let first = ReceiveRequest { user_id, now: true, ..ReceiveRequest::default() };
-        if positions.is_empty() && self.cursor.is_empty() {
-            return first;
+        // Both, unless one alone says where to go on.
+        let (mut cursor, mut positions) = (self.cursor.clone(), positions);
+        match self.random.random_range(0..4) {
+            0..2 if self.resumes_exactly => positions.clear(),
+            2 => cursor.clear(),
+            _ => {}
         }
-        let from = match self.random.random_range(0..4) {
-            0..2 if self.resumes_exactly => From::Cursor,
-            2 => From::Positions,
-            _ => From::Both,
-        };
-        let cursor = if from == From::Positions { String::new() } else { self.cursor.clone() };
-        let positions = if from == From::Cursor { Vec::new() } else { positions };
-        if cursor.is_empty() && positions.is_empty() {
-            return first;
-        }
-        ReceiveRequest { user_id, cursor, positions, now: false }
+        let now = cursor.is_empty() && positions.is_empty();
+        ReceiveRequest { user_id, cursor, positions, now }
     }
 
     /// Reads a stream until it ends.

@@ -1,8 +1,6 @@
 //! Nodes over one database and keyspace, with users and conversations.
 
-use std::time::Duration;
-
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kith_proto::{
     group::v1::{CreateGroupRequest, Group, group_service_client::GroupServiceClient},
@@ -13,7 +11,6 @@ use kith_proto::{
     user::v1::user_service_client::UserServiceClient,
 };
 use kith_store_cluster::MongoOptions;
-use tokio::time::{Instant, sleep};
 use tonic::{Code, Status, transport::Channel};
 
 use super::{CONTENT_TYPE, body, raw::RawLogs};
@@ -22,14 +19,13 @@ use crate::{
     rows::{
         imported::fill,
         relations::{Keyspace, Node},
+        until_done::until_done,
     },
 };
 
 /// Most messages of a BatchSend, and logs that are filled at one time.
 pub(super) const BATCH: usize = 100;
 const FILLED: usize = 8;
-const DONE_WITHIN: Duration = Duration::from_secs(30);
-const PAUSE: Duration = Duration::from_millis(50);
 /// The owner of the group, and the user for whom all is sent.
 pub(super) const USER: i64 = 1;
 pub(super) const GROUP: &str = "g1";
@@ -137,22 +133,4 @@ pub(super) async fn send_batch(client: &mut Client, messages: Vec<SendMessageReq
         }
     }
     if stored == count { Ok(()) } else { Err(Status::internal(format!("{stored} of {count} are stored"))) }
-}
-
-/// Calls until it is done: a node has its bounds, and a machine that has much to do its moments.
-async fn until_done(call: impl AsyncFn() -> Result<(), Status>) -> Result<()> {
-    let until = Instant::now() + DONE_WITHIN;
-    loop {
-        let done = call().await;
-        let is_of_a_moment = |status: &Status| {
-            matches!(status.code(), Code::Unavailable | Code::ResourceExhausted | Code::DeadlineExceeded)
-        };
-        match done {
-            Err(status) if is_of_a_moment(&status) => {
-                ensure!(Instant::now() < until, "a node does not do it: {status}");
-                sleep(PAUSE).await;
-            }
-            done => return Ok(done?),
-        }
-    }
 }

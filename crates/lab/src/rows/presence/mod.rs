@@ -13,7 +13,7 @@ use crate::{
         OPEN_SESSION, OPEN_SESSION_TIME, PRESENCE_RENEW, PRESENCE_RENEW_COMMANDS, PRESENCE_RENEW_CORE,
         PRESENCE_RENEW_NODE, Plan,
     },
-    ratio::Pair,
+    ratio::each,
     results::Results,
 };
 
@@ -27,14 +27,11 @@ pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
         && let Some(stage) = Stage::start(plan, "renew").await?
     {
         let taken = renew::measure(plan, &stage).await?;
-        let of = |part: fn(&renew::Taken) -> f64| -> Vec<Pair<f64>> {
-            taken.iter().map(|pair| Pair { baseline: part(&pair.baseline), kith: part(&pair.kith) }).collect()
-        };
-        let (redis, client) = (of(|taken| taken.redis), of(|taken| taken.client));
+        let (redis, client) = (each(&taken, |taken| taken.redis), each(&taken, |taken| taken.client));
         results.add(&PRESENCE_RENEW, &redis)?;
         results.add(&PRESENCE_RENEW_CORE, &redis)?;
         results.add(&PRESENCE_RENEW_NODE, &client)?;
-        results.add(&PRESENCE_RENEW_COMMANDS, &of(|taken| taken.commands))?;
+        results.add(&PRESENCE_RENEW_COMMANDS, &each(&taken, |taken| taken.commands))?;
         stage.remove(plan).await?;
     }
     if opening.iter().any(|claim| plan.wants(claim))

@@ -16,6 +16,7 @@ use super::stage::Stage;
 use crate::{
     bench::Plan,
     ratio::{Pair, Side, interleave, median},
+    rows::until_done::until_done,
 };
 
 const USER: i64 = 1;
@@ -93,8 +94,8 @@ async fn found(stage: &Stage, group_id: i64) -> Result<()> {
         Err(status) if status.code() == Code::AlreadyExists => Ok(()),
         made => made.map(drop),
     };
-    stage.until_done(made).await?;
+    until_done(made).await?;
     let request = AddMembersRequest { group_id, user_ids: vec![USER], ..AddMembersRequest::default() };
     let added = async || MemberServiceClient::new(stage.channel()).add_members(request.clone()).await;
-    stage.until_done(added).await.map(drop)
+    until_done(added).await.map(drop)
 }

@@ -8,6 +8,7 @@ use super::stage::Stage;
 use crate::{
     bench::Plan,
     ratio::{Pair, Side, interleave},
+    rows::until_done::until_done,
     usage,
 };
 
@@ -110,7 +111,7 @@ async fn opened(stage: &Stage, sessions: i64, count: i64) -> Result<Vec<Gateway>
             gateway_token: gateway.token.clone(),
         };
         let open = async || stage.presence().open_session(request.clone()).await.map(drop);
-        stage.until_done(open).await
+        until_done(open).await
     });
     opens.buffer_unordered(OPENED).try_collect::<()>().await?;
     Ok(gateways)

@@ -1,30 +1,19 @@
 //! A node over a Redis that nobody else has.
 
-use std::time::Duration;
-
 use anyhow::{Context as _, Result};
-use kith_proto::{
-    presence::v1::presence_service_client::PresenceServiceClient,
-    user::v1::user_service_client::UserServiceClient,
-};
-use tokio::time::{Instant, sleep};
-use tonic::{Code, Status, transport::Channel};
+use kith_proto::presence::v1::presence_service_client::PresenceServiceClient;
+use tonic::transport::Channel;
 
 use super::raw::Raw;
 use crate::{
     bench::Plan,
     redis_server::RedisServer,
     rows::{
-        imported::fill,
+        imported::fill_up_to,
         relations::{Keyspace, Node},
     },
     usage,
 };
-
-/// Users of one import.
-const IMPORTED: usize = 5_000;
-const DONE_WITHIN: Duration = Duration::from_secs(30);
-const PAUSE: Duration = Duration::from_millis(50);
 
 /// Both sides.
 pub(super) struct Stage {
@@ -46,11 +35,7 @@ impl Stage {
 
     /// Makes the users from 1 on.
     pub(super) async fn with_users(&self, users: i64) -> Result<()> {
-        let ids: Vec<i64> = (1..=users).collect();
-        for ids in ids.chunks(IMPORTED) {
-            fill(&mut UserServiceClient::new(self.channel()), ids).await?;
-        }
-        Ok(())
+        fill_up_to(self.channel(), users).await
     }
 
     pub(super) fn channel(&self) -> Channel {
@@ -68,25 +53,8 @@ impl Stage {
         Ok((usage::cpu_seconds(self.redis.id()?)?, commands))
     }
 
-    /// Calls until it is done: a node has its bounds, and a machine that has much to do its moments.
-    pub(super) async fn until_done<T>(&self, call: impl AsyncFn() -> Result<T, Status>) -> Result<T> {
-        let until = Instant::now() + DONE_WITHIN;
-        loop {
-            match call().await {
-                Err(status) if is_of_a_moment(status.code()) && Instant::now() < until => {
-                    sleep(PAUSE).await;
-                }
-                done => return Ok(done?),
-            }
-        }
-    }
-
     pub(super) async fn remove(self, plan: &Plan) -> Result<()> {
         drop(self.node);
         self.keyspace.remove(plan).await
     }
-}
-
-const fn is_of_a_moment(code: Code) -> bool {
-    matches!(code, Code::Unavailable | Code::ResourceExhausted | Code::DeadlineExceeded)
 }

@@ -59,7 +59,7 @@ struct Shared {
     connections: Mutex<Arc<Vec<Channel>>>,
     /// Streams that have said that they are live since the connections were changed.
     live: AtomicUsize,
-    /// When messages came, while somebody wants to know: by the second user of the pair and the number.
+    /// When messages came, by the second user of the pair and the number; `None`: that is not measured now.
     arrivals: Mutex<Option<HashMap<(i64, i64), Instant>>>,
     /// How many messages were sent to each pair, by its second user.
     sent: Mutex<HashMap<i64, i64>>,

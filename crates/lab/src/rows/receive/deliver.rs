@@ -9,6 +9,7 @@ use super::{crowd::Crowd, pubsub::PubSub, stage::Stage};
 use crate::{
     bench::Plan,
     ratio::{Pair, Side, interleave, nanos},
+    rows::latency::Latency,
 };
 
 /// Messages at one tick, and how many of these there are a second: 300 messages a second.
@@ -25,7 +26,7 @@ pub(super) async fn measure(plan: &Plan, stage: &Stage, crowd: &Arc<Crowd>) -> R
             Side::Baseline => raw.times(ticks, AT_A_TICK, TICK).await?,
             Side::Kith => delivered(stage, crowd, ticks).await?,
         };
-        Ok(slow(times))
+        Ok(Latency::of(times).p99)
     })
     .await
 }
@@ -52,10 +53,4 @@ async fn delivered(stage: &Stage, crowd: &Arc<Crowd>, ticks: usize) -> Result<Ve
             Ok(nanos(arrived.saturating_duration_since(sent.answered)) / 1e3)
         })
         .collect()
-}
-
-/// All but the slowest hundredth are not above it.
-pub(super) fn slow(mut times: Vec<f64>) -> f64 {
-    times.sort_by(f64::total_cmp);
-    times.get(times.len() * 99 / 100).copied().unwrap_or_default()
 }

@@ -19,7 +19,7 @@ use tokio::{
     task::JoinSet,
     time::{Instant, sleep},
 };
-use tonic::{Code, Status, Streaming, transport::Channel};
+use tonic::{Status, Streaming, transport::Channel};
 
 use super::{
     stage::{Bare, Stage},
@@ -27,16 +27,18 @@ use super::{
 };
 use crate::{
     bench::{GROUP_100K, GROUP_100K_CPU, Plan},
-    ratio::{Pair, Side, count, interleave, median},
+    ratio::{Side, count, each, interleave, median},
     results::Results,
-    rows::messages::{make_group, text},
+    rows::{
+        messages::{make_group, text},
+        until_done::until_done,
+    },
     served::Served,
 };
 
 const GROUP: &str = "g1";
 /// Users of one call.
 const ADDED: usize = 100;
-const ADDED_WITHIN: Duration = Duration::from_secs(60);
 /// How long the nodes may take to see who receives, and a message to reach all.
 const PATIENCE: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(1);
@@ -49,29 +51,25 @@ pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     add(&stage, members).await?;
     let of_nodes = Arc::new(Arrived::default());
     of_nodes.read_all(open(&stage, receivers).await?);
-    let all = usize::try_from(receivers)?;
-    of_nodes.until_live(all).await?;
+    of_nodes.until_live().await?;
     send(&stage).await?;
-    of_nodes.until(all).await?;
+    of_nodes.until(of_nodes.streams()).await?;
     let (bare, of_bare) = (Bare::start(2)?, Arc::new(Arrived::default()));
     of_bare.read_all(bare.open(receivers).await?);
     let response = of_nodes.last.lock().clone().context("a message came")?;
     let pairs = interleave(plan.rounds, async |side| match side {
         Side::Baseline => {
             let deliver = async || deliver_all(&bare, &response).await;
-            measure(plan, &[&bare.servers[0], &bare.servers[1]], (&of_bare, all), deliver).await
+            measure(plan, &[&bare.servers[0], &bare.servers[1]], &of_bare, deliver).await
         }
         Side::Kith => {
             let servers = [&stage.nodes[0].served, &stage.nodes[1].served];
-            measure(plan, &servers, (&of_nodes, all), async || send(&stage).await).await
+            measure(plan, &servers, &of_nodes, async || send(&stage).await).await
         }
     });
     let pairs = pairs.await?;
-    let of = |part: fn(&Delivered) -> f64| -> Vec<Pair<f64>> {
-        pairs.iter().map(|pair| Pair { baseline: part(&pair.baseline), kith: part(&pair.kith) }).collect()
-    };
-    results.add(&GROUP_100K, &of(|delivered| delivered.seconds))?;
-    results.add(&GROUP_100K_CPU, &of(|delivered| delivered.cpu_micros))?;
+    results.add(&GROUP_100K, &each(&pairs, |delivered| delivered.seconds))?;
+    results.add(&GROUP_100K_CPU, &each(&pairs, |delivered| delivered.cpu_micros))?;
     of_nodes.ensure_open()?;
     of_bare.ensure_open()?;
     stage.remove(plan).await
@@ -90,9 +88,10 @@ struct Delivered {
 async fn measure(
     plan: &Plan,
     servers: &[&Served; 2],
-    (arrived, all): (&Arrived, usize),
+    arrived: &Arrived,
     send: impl AsyncFn() -> Result<()>,
 ) -> Result<Delivered> {
+    let all = arrived.streams();
     let taken = || anyhow::Ok(servers[0].cpu_seconds()? + servers[1].cpu_seconds()?);
     let (messages, mut times, before) = (plan.size(10, 2), Vec::new(), taken()?);
     for _ in 0..messages {
@@ -139,13 +138,7 @@ async fn add(stage: &Stage, members: i64) -> Result<()> {
     for user_ids in users.chunks(ADDED) {
         let request =
             AddMembersRequest { group_id: 1, user_ids: user_ids.to_vec(), ..AddMembersRequest::default() };
-        let until = Instant::now() + ADDED_WITHIN;
-        while let Err(status) = client.clone().add_members(request.clone()).await {
-            let may_pass =
-                matches!(status.code(), Code::Unavailable | Code::DeadlineExceeded | Code::ResourceExhausted);
-            ensure!(may_pass && Instant::now() < until, "the members are not added: {status}");
-            sleep(Duration::from_millis(50)).await;
-        }
+        until_done(async || client.clone().add_members(request.clone()).await).await?;
     }
     Ok(())
 }
@@ -177,7 +170,7 @@ impl Arrived {
                         this.live.fetch_add(1, Ordering::SeqCst);
                     }
                     if response.deliveries.iter().any(|delivery| is_message(&delivery.what)) {
-                        // Only of the first stream: the others do not wait for each other.
+                        // One is enough: the baseline sends the same.
                         if this.messages.fetch_add(1, Ordering::SeqCst) == 0 {
                             *this.last.lock() = Some(response.clone());
                         }
@@ -189,9 +182,13 @@ impl Arrived {
         }
     }
 
-    /// Waits until so many streams are live.
-    async fn until_live(&self, streams: usize) -> Result<()> {
-        let until = Instant::now() + PATIENCE;
+    fn streams(&self) -> usize {
+        self.streams.lock().len()
+    }
+
+    /// Waits until all streams are live.
+    async fn until_live(&self) -> Result<()> {
+        let (until, streams) = (Instant::now() + PATIENCE, self.streams());
         while self.live.load(Ordering::SeqCst) < streams {
             self.ensure_open()?;
             ensure!(Instant::now() < until, "{:?} of {streams} streams are live", self.live);

@@ -45,22 +45,23 @@ pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
 
 async fn streams(plan: &Plan, stage: &mut Stage, results: &mut Results<'_>) -> Result<()> {
     let bare = Bare::start(1)?;
-    let memory = Pair { baseline: bare_memory(&bare, stage.users).await?, kith: 0.0 };
+    let baseline = bare_memory(&bare, stage.users).await?;
     drop(bare);
     let (before, connections) = (stage.nodes[0].served.resident_mib()?, stage.redis_connections().await?);
     let crowd = Arc::new(Crowd::open(stage, stage.users).await?);
     let taken = stage.nodes[0].served.resident_mib()? - before;
     let opened = stage.redis_connections().await?.saturating_sub(connections);
     ensure!(opened <= CONNECTIONS_MAX, "the streams take {opened} connections to Redis");
-    results.add(&RECEIVE_MEMORY, &[Pair { kith: kib_each(taken, stage.users), ..memory }])?;
+    results.add(&RECEIVE_MEMORY, &[Pair { baseline, kith: kib_each(taken, stage.users) }])?;
     if plan.wants(&DELIVER_P99) {
         results.add(&DELIVER_P99, &deliver::measure(plan, stage, &crowd).await?)?;
     }
     if plan.wants(&RECEIVE_AGAIN) || plan.wants(&RECEIVE_AGAIN_P99) {
         let resumed = resume::measure(plan, stage, &crowd).await?;
-        let of = |part: fn(&resume::Resumed) -> Pair<f64>| resumed.iter().map(part).collect::<Vec<_>>();
-        results.add(&RECEIVE_AGAIN, &of(|resumed| resumed.seconds))?;
-        results.add(&RECEIVE_AGAIN_P99, &of(|resumed| resumed.others_ms))?;
+        let (seconds, others_ms): (Vec<_>, Vec<_>) =
+            resumed.iter().map(|resumed| (resumed.seconds, resumed.others_ms)).unzip();
+        results.add(&RECEIVE_AGAIN, &seconds)?;
+        results.add(&RECEIVE_AGAIN_P99, &others_ms)?;
     }
     crowd.ensure_complete().await
 }

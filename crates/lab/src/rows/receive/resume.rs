@@ -11,10 +11,11 @@ use tokio::{
 };
 use tonic::transport::Channel;
 
-use super::{crowd::Crowd, deliver::slow, stage::Stage};
+use super::{crowd::Crowd, stage::Stage};
 use crate::{
     bench::Plan,
     ratio::{Pair, nanos},
+    rows::latency::Latency,
 };
 
 /// Between two messages, and between two other calls.
@@ -35,20 +36,16 @@ pub(super) struct Resumed {
 /// Kills each node once.
 pub(super) async fn measure(plan: &Plan, stage: &mut Stage, crowd: &Arc<Crowd>) -> Result<Vec<Resumed>> {
     let mut resumed = Vec::new();
-    for (killed, other) in [(0, 1), (1, 0)] {
-        resumed.push(once(plan, stage, crowd, (killed, other)).await?);
+    for killed in [0, 1] {
+        resumed.push(once(plan, stage, crowd, killed).await?);
         crowd.ensure_complete().await?;
         stage.nodes[killed] = stage.keyspace.served(plan, Some(&stage.redis())).await?;
     }
     Ok(resumed)
 }
 
-async fn once(
-    plan: &Plan,
-    stage: &mut Stage,
-    crowd: &Arc<Crowd>,
-    (killed, other): (usize, usize),
-) -> Result<Resumed> {
+async fn once(plan: &Plan, stage: &mut Stage, crowd: &Arc<Crowd>, killed: usize) -> Result<Resumed> {
+    let other = 1 - killed;
     let (calm_ended, calm) = watch::channel(false);
     let (ended, until) = watch::channel(false);
     let sends = sends(stage, crowd, other, until.clone());
@@ -66,11 +63,11 @@ async fn once(
     sends.await??;
     Ok(Resumed {
         seconds: Pair { baseline: crowd.opened_in.as_secs_f64(), kith: seconds },
-        others_ms: Pair { baseline: slow(calm), kith: slow(during.await??) },
+        others_ms: Pair { baseline: Latency::of(calm).p99, kith: Latency::of(during.await??).p99 },
     })
 }
 
-/// Sends to one pair after the other until it is told to end.
+/// Sends to one pair after the other until `ended` is true.
 fn sends(
     stage: &Stage,
     crowd: &Arc<Crowd>,
@@ -89,7 +86,7 @@ fn sends(
     })
 }
 
-/// Milliseconds of reads of a user, until it is told to end.
+/// Milliseconds of reads of a user, until `ended` is true.
 fn calls(channel: Channel, ended: watch::Receiver<bool>) -> JoinHandle<Result<Vec<f64>>> {
     tokio::spawn(async move {
         let (mut client, mut clock) = (UserServiceClient::new(channel), interval(CALLED_EVERY));

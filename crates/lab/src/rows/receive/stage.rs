@@ -1,10 +1,7 @@
 //! Two nodes over one Redis, and bare servers.
 
 use anyhow::Result;
-use kith_proto::{
-    message::v1::{ReceiveResponse, message_service_client::MessageServiceClient},
-    user::v1::user_service_client::UserServiceClient,
-};
+use kith_proto::message::v1::{ReceiveResponse, message_service_client::MessageServiceClient};
 use tonic::{Streaming, transport::Channel};
 
 use super::stream::{connections, of_user, receive_bare};
@@ -12,14 +9,11 @@ use crate::{
     bench::Plan,
     redis_server::RedisServer,
     rows::{
-        imported::fill,
+        imported::fill_up_to,
         relations::{Keyspace, Node},
     },
     served::Served,
 };
-
-/// Users of one import.
-const IMPORTED: usize = 5_000;
 
 pub(super) type Client = MessageServiceClient<Channel>;
 
@@ -41,10 +35,7 @@ impl Stage {
         for _ in 0..2 {
             nodes.push(keyspace.served(plan, Some(&redis.uri())).await?);
         }
-        let ids: Vec<i64> = (1..=users).collect();
-        for ids in ids.chunks(IMPORTED) {
-            fill(&mut UserServiceClient::new(nodes[0].channel.clone()), ids).await?;
-        }
+        fill_up_to(nodes[0].channel.clone(), users).await?;
         Ok(Some(Self { nodes, users, keyspace, redis }))
     }
 

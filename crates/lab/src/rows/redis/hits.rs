@@ -21,9 +21,9 @@ use super::{
 use crate::{
     bench::{Plan, REDIS_100, REDIS_HIT, REDIS_HIT_P99},
     people,
-    ratio::{Pair, Side, interleave, median, nanos},
+    ratio::{Side, each, interleave, nanos},
     results::Results,
-    rows::memory::Same,
+    rows::{latency::Latency, memory::Same},
 };
 
 /// Keys of one call.
@@ -84,26 +84,6 @@ impl Stage {
     fn key(&self, key: i64) -> String {
         format!("{{{}}}:{}", self.raw.tag, address(self.site.node.epoch(), "user", &key))
     }
-}
-
-/// Microseconds of a call: in the middle, and of all but the slowest hundredth.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Latency {
-    pub(super) p50: f64,
-    pub(super) p99: f64,
-}
-
-impl Latency {
-    pub(super) fn of(mut times: Vec<f64>) -> Self {
-        times.sort_by(f64::total_cmp);
-        let p99 = times.get(times.len() * 99 / 100).copied().unwrap_or_default();
-        Self { p50: median(times), p99 }
-    }
-}
-
-/// One figure of rounds that measured latencies.
-pub(super) fn each(pairs: &[Pair<Latency>], figure: fn(&Latency) -> f64) -> Vec<Pair<f64>> {
-    pairs.iter().map(|pair| Pair { baseline: figure(&pair.baseline), kith: figure(&pair.kith) }).collect()
 }
 
 pub(super) async fn rows(plan: &Plan, url: &str, results: &mut Results<'_>) -> Result<()> {

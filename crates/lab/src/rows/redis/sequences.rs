@@ -12,15 +12,14 @@ use kith_store::{Epoch, SequenceName, SequenceStore};
 use tokio::{task::JoinSet, time::Instant};
 
 use super::{
-    hits::{Latency, each},
     raw::RawRedis,
     site::{Place, Site},
 };
 use crate::{
     bench::{Plan, TAKE, TAKE_32, TAKE_LONGEST_WAIT, TAKE_P99},
-    ratio::{Pair, Side, count, interleave, nanos},
+    ratio::{Side, count, each, interleave, nanos},
     results::Results,
-    rows::mongodb::Filled,
+    rows::{latency::Latency, mongodb::Filled},
 };
 
 /// Callers at one time.
@@ -99,11 +98,8 @@ async fn measure(
     if plan.wants(&TAKE_32) || plan.wants(&TAKE_LONGEST_WAIT) {
         let takes = plan.size(1_000, 20);
         let pairs = interleave(plan.rounds, async |side| many_callers(&stage, side, takes).await).await?;
-        let of = |part: fn(&Crowd) -> f64| -> Vec<Pair<f64>> {
-            pairs.iter().map(|pair| Pair { baseline: part(&pair.baseline), kith: part(&pair.kith) }).collect()
-        };
-        results.add(&TAKE_32, &of(|crowd| crowd.numbers_a_second))?;
-        results.add(&TAKE_LONGEST_WAIT, &of(|crowd| crowd.longest_ms))?;
+        results.add(&TAKE_32, &each(&pairs, |crowd| crowd.numbers_a_second))?;
+        results.add(&TAKE_LONGEST_WAIT, &each(&pairs, |crowd| crowd.longest_ms))?;
     }
     Ok(())
 }

@@ -22,7 +22,6 @@ use tokio::{
 };
 
 use super::{
-    hits::{Latency, each},
     packed::UserCodec,
     raw::RawRedis,
     site::{Place, Site},
@@ -30,8 +29,9 @@ use super::{
 use crate::{
     bench::{DROPPED, DROPPED_P99, NEW_READ, Plan},
     people,
-    ratio::{Side, interleave, nanos},
+    ratio::{Side, each, interleave, nanos},
     results::Results,
+    rows::latency::Latency,
 };
 
 /// Longest wait for anything to be seen.
