@@ -20,7 +20,8 @@ pub(crate) fn messages_are_swapped(events: &mut Vec<Event>, random: &mut StdRng)
     });
     let pairs = stored.flat_map(pairs).collect::<Vec<_>>();
     let (conversation, one, other) = pairs.choose(random)?.clone();
-    events.retain(|event| !matches!(event, Event::Received(received) if received.conversation == conversation));
+    events
+        .retain(|event| !matches!(event, Event::Received(received) if received.conversation == conversation));
     for event in events {
         let Event::Log(copy) = event else { continue };
         if copy.conversation == conversation {
