@@ -36,16 +36,16 @@ pub use bitmaps::RedisBitmaps;
 pub use bitmaps::{BitmapFill, FillTicket, ReaderBitmaps, ReaderSection, SectionBits};
 pub use entry::EntryHeader;
 pub use epoch::EpochSource;
+pub use fan_out_notes::FanOutNotes;
 #[cfg(feature = "redis")]
 pub use fan_out_notes::RedisFanOutNotes;
-pub use fan_out_notes::{DueNote, FanOutNote, FanOutNotes};
 #[cfg(feature = "redis")]
 pub use inbox::RedisInboxes;
 #[cfg(feature = "conformance")]
 pub use inbox::conformance;
 pub use inbox::{
-    Entry, FanOut, FannedOut, Generation, Heard, InboxKeeper, Mark, Marked, Marks, MemoryInboxes, NodeName,
-    NodeWake, Note, Opened, Position, ReadFrom, Reading, SentMessages, Wake, Wakes, Woken,
+    Entry, FanOut, FannedOut, Generation, Heard, InboxKeeper, Mark, Marked, Marks, MemoryInboxes, NodeWake,
+    Note, Opened, Position, ReadFrom, Reading, SentMessages, Wake, Wakes, Woken,
 };
 pub use keeper::{
     Append, Confirm, Dropped, Fill, Filled, HeadSeen, HoldToken, LeaseToken, Looked, ServerTime, Span,

@@ -90,7 +90,8 @@ impl SqliteHandle {
             node: Arc::<Sqlite>::clone(&self.sqlite),
             migrations: Arc::<Sqlite>::clone(&self.sqlite),
             coordination: Arc::<Sqlite>::clone(&self.sqlite),
-            // Only this process writes the file.
+            // Only this process uses the file.
+            fan_out_notes: None,
             feeds: Vec::new(),
         }
     }

@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// Number, name and text, without gaps.
-const KNOWN: [(u32, &str, &str); 15] = [
+const KNOWN: [(u32, &str, &str); 16] = [
     (1, "users and groups", include_str!("../../../migrations/sqlite/0001_users_and_groups.sql")),
     (2, "node", include_str!("../../../migrations/sqlite/0002_node.sql")),
     (3, "leases", include_str!("../../../migrations/sqlite/0003_leases.sql")),
@@ -27,6 +27,7 @@ const KNOWN: [(u32, &str, &str); 15] = [
     (13, "sequences", include_str!("../../../migrations/sqlite/0013_sequences.sql")),
     (14, "notices", include_str!("../../../migrations/sqlite/0014_notices.sql")),
     (15, "receipts", include_str!("../../../migrations/sqlite/0015_receipts.sql")),
+    (16, "fan-out notes", include_str!("../../../migrations/sqlite/0016_fan_out_notes.sql")),
 ];
 
 const TABLE: &str = "CREATE TABLE IF NOT EXISTS migrations (

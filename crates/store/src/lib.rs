@@ -18,6 +18,7 @@ mod dialog;
 mod edges;
 mod erasure;
 mod error;
+mod fan_out_note;
 mod feed;
 mod follow;
 mod group;
@@ -29,6 +30,7 @@ mod message;
 mod migration;
 mod name;
 mod node;
+mod node_name;
 mod notice;
 mod params;
 mod receipt;
@@ -68,6 +70,7 @@ pub use dialog::{
 pub use edges::{CountsRebuilt, EdgeDifference, EdgeDifferenceKind, EdgeUpkeep, EdgesVerified, RemovedEdges};
 pub use erasure::{Erasure, ErasurePlace, ErasureStore};
 pub use error::{Outcome, StoreError};
+pub use fan_out_note::{DueNote, FanOutNote, FanOutNoteStore};
 pub use feed::{Batch, ChangeFeed, Changes, FEED_BATCH_MAX, FeedChange, FeedError, FeedRecord, NamedFeed};
 pub use follow::{
     Edge, Follow, FollowCounts, FollowList, FollowStore, IMPORT_FOLLOWS_MAX, ImportedFollow, Place,
@@ -94,6 +97,7 @@ pub use message::{
 pub use migration::{Migration, Migrations};
 pub use name::{NAME_CHARS_MAX, UserName, skeleton};
 pub use node::{Epoch, NodeStore};
+pub use node_name::NodeName;
 pub use notice::{
     Audience, AudienceChange, AudienceEntry, AudienceId, ChangedAudience, EXPIRED_KEPT, MarkedReader,
     NOTICE_AUDIENCES_MAX, NewAudience, NewNotice, Notice, NoticeChange, NoticeChanged, NoticeDecision,
@@ -176,6 +180,8 @@ pub struct Stores {
     pub migrations: Arc<dyn Migrations>,
     /// Leases and marks.
     pub coordination: Arc<dyn Coordination>,
+    /// What nodes leave to each other while Redis does not answer. None: nobody but this process uses the store.
+    pub fan_out_notes: Option<Arc<dyn FanOutNoteStore>>,
     /// Changes of the records, by one feed or several: together they tell all. None: nobody but this process can make any.
     pub feeds: Vec<NamedFeed>,
 }

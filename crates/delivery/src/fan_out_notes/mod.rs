@@ -8,31 +8,10 @@ use std::{fmt, time::Duration};
 
 use async_trait::async_trait;
 use kith_cache::remote::SharedError;
-use kith_store::ConversationId;
+use kith_store::{DueNote, FanOutNote};
 
-use crate::NodeName;
 #[cfg(feature = "redis")]
 pub use redis::RedisFanOutNotes;
-
-/// A step of appends of a node whose messages may not be in all inboxes yet.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct FanOutNote {
-    /// The conversation.
-    pub conversation: ConversationId,
-    /// The node.
-    pub node: NodeName,
-    /// Names the step among those of the node.
-    pub step: u64,
-}
-
-/// A note, and how long it has been there.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DueNote {
-    /// The note.
-    pub note: FanOutNote,
-    /// By the clock of the server.
-    pub age: Duration,
-}
 
 /// What keeps the notes of all nodes. Each call is one step or several; it is no unit. Notes do not expire.
 #[async_trait]

@@ -9,9 +9,9 @@ use kith_cache::remote::{
     SharedError,
     redis::{RedisScript, Reply, ScriptCall, ScriptRunner},
 };
-use kith_store::ConversationId;
+use kith_store::{ConversationId, DueNote, FanOutNote};
 
-use super::{DueNote, FanOutNote, FanOutNotes};
+use super::FanOutNotes;
 use crate::{
     EpochSource,
     redis::{

@@ -1,9 +1,9 @@
 use std::collections::BTreeMap;
 
 use kith_cache::remote::SharedError;
-use kith_store::UserId;
+use kith_store::{NodeName, UserId};
 
-use super::{FannedOut, NodeName, NodeWake, SentMessages, Wake, Woken};
+use super::{FannedOut, NodeWake, SentMessages, Wake, Woken};
 
 /// What the inboxes of recipients said to a fan-out, by node.
 #[derive(Debug, Default)]

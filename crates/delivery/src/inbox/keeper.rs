@@ -3,9 +3,9 @@ use std::fmt;
 use async_trait::async_trait;
 use bytes::Bytes;
 use kith_cache::remote::SharedError;
-use kith_store::{ConversationId, Seq, UserId};
+use kith_store::{ConversationId, NodeName, Seq, UserId};
 
-use super::{NodeName, NodeWake, Note, SentMessages, Wakes};
+use super::{NodeWake, Note, SentMessages, Wakes};
 
 /// The place of an entry in its inbox. The first entry has 1; the next one has the next number.
 pub type Position = u64;

@@ -7,7 +7,6 @@ mod entry_text;
 mod gathered;
 mod keeper;
 mod memory;
-mod node_name;
 mod note;
 #[cfg(feature = "redis")]
 mod redis;
@@ -20,8 +19,6 @@ pub use keeper::{
     Reading,
 };
 pub use memory::MemoryInboxes;
-
-pub use node_name::NodeName;
 pub use note::Note;
 #[cfg(feature = "redis")]
 pub use redis::RedisInboxes;

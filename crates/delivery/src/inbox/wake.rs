@@ -2,9 +2,9 @@ use std::fmt;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use kith_store::{ConversationId, Seq, Timestamp, UserId};
+use kith_store::{ConversationId, NodeName, Seq, Timestamp, UserId};
 
-use super::{Generation, NodeName, Position};
+use super::{Generation, Position};
 
 /// Messages that were just sent, as a wake carries them.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,8 +7,8 @@ use std::{
 };
 
 use kith_cache::remote::SharedError;
-use kith_delivery::{DueNote, FanOutNote, FanOutNotes as _, InboxLimits, RedisFanOutNotes};
-use kith_store::Epoch;
+use kith_delivery::{FanOutNotes as _, InboxLimits, RedisFanOutNotes};
+use kith_store::{DueNote, Epoch, FanOutNote};
 use tokio::time::sleep;
 
 use crate::{

@@ -6,11 +6,11 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use kith_cache::remote::redis::{RedisScript, Reply, ScriptCall, ScriptRunner};
 use kith_delivery::{
-    FanOut, FannedOut, Generation, InboxKeeper, InboxLimits, Mark, NodeName, Opened, Position, ReadFrom,
-    Reading, RedisInboxes, SentMessages,
+    FanOut, FannedOut, Generation, InboxKeeper, InboxLimits, Mark, Opened, Position, ReadFrom, Reading,
+    RedisInboxes, SentMessages,
     conformance::{Faults, Part, Subject},
 };
-use kith_store::{Epoch, Seq, Timestamp, UserId};
+use kith_store::{Epoch, NodeName, Seq, Timestamp, UserId};
 use parking_lot::Mutex;
 
 use crate::{

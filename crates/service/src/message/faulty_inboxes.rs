@@ -5,10 +5,10 @@ use std::{fmt, sync::Arc};
 use async_trait::async_trait;
 use kith_cache::{SystemClock, remote::SharedError};
 use kith_delivery::{
-    FanOut, FannedOut, Generation, InboxKeeper, InboxLimits, Mark, Marked, MemoryInboxes, NodeName, NodeWake,
-    Note, Opened, ReadFrom, Reading, Wakes,
+    FanOut, FannedOut, Generation, InboxKeeper, InboxLimits, Mark, Marked, MemoryInboxes, NodeWake, Note,
+    Opened, ReadFrom, Reading, Wakes,
 };
-use kith_store::{ConversationId, UserId};
+use kith_store::{ConversationId, NodeName, UserId};
 use parking_lot::Mutex;
 use prost::bytes::Bytes;
 

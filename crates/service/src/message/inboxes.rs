@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use futures::{StreamExt as _, stream};
 use kith_cache::remote::SharedError;
-use kith_delivery::{InboxKeeper, NodeName, NodeWake, Note};
-use kith_store::UserId;
+use kith_delivery::{InboxKeeper, NodeWake, Note};
+use kith_store::{NodeName, UserId};
 use prost::bytes::Bytes;
 
 /// Inboxes that are written at one time for one event.

@@ -226,6 +226,7 @@ impl ClusterHandle {
             node: Arc::<Mongo>::clone(&self.mongo),
             migrations: Arc::<Mongo>::clone(&self.mongo),
             coordination: Arc::<Mongo>::clone(&self.mongo),
+            fan_out_notes: Some(Arc::<Mongo>::clone(&self.mongo)),
             feeds,
         }
     }
@@ -277,6 +278,7 @@ pub(super) struct Mongo {
     pub(super) dialogs: Collection<RawDocumentBuf>,
     pub(super) conversations: Collection<RawDocumentBuf>,
     pub(super) erasures: Collection<RawDocumentBuf>,
+    pub(super) fan_out_notes: Collection<RawDocumentBuf>,
     pub(super) sequences: Collection<RawDocumentBuf>,
     pub(super) audiences: Collection<RawDocumentBuf>,
     pub(super) notices: Collection<RawDocumentBuf>,
@@ -312,6 +314,7 @@ impl Mongo {
             dialogs: database.collection("dialogs"),
             conversations: database.collection("conversations"),
             erasures: database.collection("erasures"),
+            fan_out_notes: database.collection("fan_out_notes"),
             sequences: database.collection("sequences"),
             audiences: database.collection("audiences"),
             notices: database.collection("notices"),

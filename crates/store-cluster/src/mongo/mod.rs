@@ -12,6 +12,7 @@ mod dialog_row;
 mod document;
 mod erasure;
 mod error;
+mod fan_out_note;
 mod feed;
 mod group;
 mod message;

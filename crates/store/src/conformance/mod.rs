@@ -33,6 +33,7 @@ pub mod dialog_reduced;
 mod dialog_sample;
 pub mod edges;
 pub mod erasure;
+pub mod fan_out_note;
 pub mod follow;
 pub mod follow_at_once;
 pub mod follow_counts;

@@ -1,4 +1,4 @@
-//! A node that is killed after it has stored a message and before the message is in an inbox.
+//! A node that is killed after it has stored a message and before the message is in an inbox, also while it is cut from Redis.
 
 use std::{
     path::Path,
@@ -73,6 +73,11 @@ impl Way {
     /// From now on the first command with this text is held back, and all that comes after it.
     fn arm(&self, text: String) {
         *self.0.text.lock().unwrap() = Some(text);
+    }
+
+    /// From now on nothing passes.
+    fn cut(&self) {
+        self.0.is_cut.store(true, Ordering::Release);
     }
 
     async fn until_cut(&self) {
@@ -201,6 +206,22 @@ async fn message_of_a_killed_node_is_delivered_by_another() {
     assert_eq!((again.seq, again.replayed), (2, true), "it was stored before the node died");
     talk.say(&other, "later").await;
     assert_eq!(stream.seqs(1).await, [3], "neither is delivered again");
+    other.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Redis and MongoDB: run cargo xtask test"]
+async fn message_of_a_node_that_was_cut_from_redis_is_delivered_when_it_is_killed() {
+    let mut nodes = Nodes::start().await;
+    let mut stream = Stream::live(&nodes.other, nodes.talk).await;
+    nodes.send("first").await;
+    assert_eq!(stream.seqs(1).await, [1], "the way is open");
+    nodes.way.cut();
+    nodes.send("second").await;
+    let Nodes { other, sender, .. } = nodes;
+    drop(sender);
+    let delivered = tokio::time::timeout(DELIVERED_WITHIN, stream.seqs(1)).await;
+    assert_eq!(delivered.expect("it is delivered in time"), [2]);
     other.stop().await;
 }
 

@@ -1,12 +1,12 @@
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use kith_store::{ConversationId, Seq, Timestamp, UserId};
+use kith_store::{ConversationId, NodeName, Seq, Timestamp, UserId};
 use tokio::time::timeout;
 
 use crate::{
-    Entry, FanOut, FannedOut, Generation, Heard, InboxKeeper, Mark, Marked, Marks, NodeName, Opened,
-    Position, ReadFrom, Reading, SentMessages, Wakes,
+    Entry, FanOut, FannedOut, Generation, Heard, InboxKeeper, Mark, Marked, Marks, Opened, Position,
+    ReadFrom, Reading, SentMessages, Wakes,
 };
 
 /// Bound on everything that is waited for.

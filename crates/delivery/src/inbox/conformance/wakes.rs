@@ -1,10 +1,10 @@
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
-use kith_store::UserId;
+use kith_store::{NodeName, UserId};
 
 use super::sample::{Subject, heard, log, node, sent, user};
-use crate::{FanOut, Heard, InboxLimits, NodeName, NodeWake, Note, SentMessages, Wake, Wakes, Woken};
+use crate::{FanOut, Heard, InboxLimits, NodeWake, Note, SentMessages, Wake, Wakes, Woken};
 
 fn nodes_of(wakes: &[NodeWake]) -> Vec<NodeName> {
     let mut nodes: Vec<NodeName> = wakes.iter().map(|wake| wake.node.clone()).collect();

@@ -4,9 +4,9 @@ use std::{
 };
 
 use kith_cache::Moment;
-use kith_store::{ConversationId, Seq};
+use kith_store::{ConversationId, NodeName, Seq};
 
-use crate::inbox::{Entry, NodeName, Position, Reading};
+use crate::inbox::{Entry, Position, Reading};
 
 /// The inbox of one user.
 ///

@@ -9,7 +9,7 @@ use std::{collections::HashMap, fmt, sync::Arc};
 use async_trait::async_trait;
 use bytes::Bytes;
 use kith_cache::{Clock, Moment, remote::SharedError};
-use kith_store::{ConversationId, UserId};
+use kith_store::{ConversationId, NodeName, UserId};
 use parking_lot::Mutex;
 
 use self::{
@@ -18,8 +18,8 @@ use self::{
     wakes::Channels,
 };
 use super::{
-    Entry, FanOut, FannedOut, Generation, InboxKeeper, Mark, Marked, Marks, NodeName, NodeWake, Note, Opened,
-    ReadFrom, Reading, Wake, Wakes, Woken, gathered::Gathered,
+    Entry, FanOut, FannedOut, Generation, InboxKeeper, Mark, Marked, Marks, NodeWake, Note, Opened, ReadFrom,
+    Reading, Wake, Wakes, Woken, gathered::Gathered,
 };
 use crate::{
     InboxLimits,

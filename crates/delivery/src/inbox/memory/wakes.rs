@@ -8,10 +8,11 @@ use std::{
 };
 
 use async_trait::async_trait;
+use kith_store::NodeName;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
-use crate::inbox::{Heard, NodeName, NodeWake, Wake, Wakes};
+use crate::inbox::{Heard, NodeWake, Wake, Wakes};
 
 /// The subscriptions of all nodes.
 #[derive(Default)]

@@ -20,12 +20,12 @@ use kith_cache::remote::{
     SharedError,
     redis::{RedisScript, Reply, ScriptCall, ScriptRunner},
 };
-use kith_store::{ConversationId, Epoch, UserId};
+use kith_store::{ConversationId, Epoch, NodeName, UserId};
 
 use self::{names::Names, reply::Fanned, scripts::Scripts, wakes::RedisWakes};
 use super::{
-    FanOut, FannedOut, Generation, InboxKeeper, Mark, Marked, Marks, NodeName, NodeWake, Note, Opened,
-    Position, ReadFrom, Reading, Wake, Wakes, Woken, entry_text, gathered::Gathered, wake_form,
+    FanOut, FannedOut, Generation, InboxKeeper, Mark, Marked, Marks, NodeWake, Note, Opened, Position,
+    ReadFrom, Reading, Wake, Wakes, Woken, entry_text, gathered::Gathered, wake_form,
 };
 use crate::{
     EpochSource, InboxLimits,

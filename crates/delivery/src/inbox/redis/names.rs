@@ -1,9 +1,7 @@
 use std::collections::BTreeMap;
 
 use kith_cache::remote::redis::key_slot;
-use kith_store::{ConversationId, UserId};
-
-use super::super::NodeName;
+use kith_store::{ConversationId, NodeName, UserId};
 
 /// Groups of users whose inboxes are in one slot.
 const BUCKETS: usize = 16;

@@ -2,10 +2,10 @@
 
 use bytes::Bytes;
 use kith_cache::remote::{SharedError, redis::Reply};
-use kith_store::Seq;
+use kith_store::{NodeName, Seq};
 
 use crate::{
-    inbox::{NodeName, Position, Reading, entry_text},
+    inbox::{Position, Reading, entry_text},
     metrics::Why,
     redis::values::{WRONG, list, number, text},
 };

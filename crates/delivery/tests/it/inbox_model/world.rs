@@ -8,10 +8,10 @@ use kith_cache::remote::{
     redis::{RedisScript, ScriptCall},
 };
 use kith_delivery::{
-    FanOut, Generation, InboxKeeper as _, InboxLimits, Mark, Marked, NodeName, ReadFrom, Reading,
-    RedisInboxes, SentMessages,
+    FanOut, Generation, InboxKeeper as _, InboxLimits, Mark, Marked, ReadFrom, Reading, RedisInboxes,
+    SentMessages,
 };
-use kith_store::{ConversationId, GroupId, Seq, Timestamp, UserId};
+use kith_store::{ConversationId, GroupId, NodeName, Seq, Timestamp, UserId};
 use rand::{Rng as _, SeedableRng as _, rngs::StdRng, seq::IndexedRandom as _};
 
 use super::{

@@ -12,10 +12,8 @@ use fred::{
     types::{Builder, ClusterHash, CustomCommand, Value, config::Config},
 };
 use kith_cache::remote::redis::{RedisOptions, RedisScript, ScriptCall, ScriptRunner};
-use kith_delivery::{
-    EpochSource, FanOut, InboxKeeper as _, InboxLimits, NodeName, RedisInboxes, SentMessages,
-};
-use kith_store::{ConversationId, Epoch, GroupId, Seq, Timestamp, UserId};
+use kith_delivery::{EpochSource, FanOut, InboxKeeper as _, InboxLimits, RedisInboxes, SentMessages};
+use kith_store::{ConversationId, Epoch, GroupId, NodeName, Seq, Timestamp, UserId};
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kith_cache::SystemClock;
-use kith_delivery::{InboxKeeper, MemoryInboxes, NodeName, Windows};
+use kith_delivery::{InboxKeeper, MemoryInboxes, Windows};
 use kith_service::{
     conversation::{self, ConversationRecords},
     dialog::{self, DialogCleanup, DialogRecords},
@@ -19,6 +19,7 @@ use kith_service::{
     rpc::page_token::PageTokens,
     user::{AccountCleanup, Users},
 };
+use kith_store::NodeName;
 
 use super::{Domains, caches::cache_defaults, groups, relations};
 use crate::{cluster::Cluster, config::Config};
@@ -152,8 +153,10 @@ fn delivery(
     (roles, offline): (Roles, Option<OfflineLogs>),
 ) -> Delivery {
     let (messages, members) = (&config.messages, Arc::clone(&context.stores.members));
-    let notes = cluster
-        .and_then(|cluster| Some(StepNotes::new(cluster.fan_out_notes()?, node_name(&cluster.card().id))));
+    let notes = cluster.and_then(|cluster| {
+        let store = context.stores.fan_out_notes.clone()?;
+        Some(StepNotes::new(cluster.fan_out_notes()?, store, node_name(&cluster.card().id)))
+    });
     let recipients = Recipients::stored(roles, members, messages.fan_out_members_max);
     Delivery::new(inboxes, messages.inboxes(), recipients, notes, offline)
 }

@@ -2,7 +2,8 @@
 //! receive are woken.
 //!
 //! A fan-out may be repeated, late or lost: the ranges of an inbox are contiguous, so the next one repairs it. One that fails
-//! is repeated until it succeeds (`pending.rs`), and neither fails nor delays a send beyond [`WAITED`].
+//! is repeated until it succeeds (`pending.rs`), and neither fails nor delays a send beyond [`WAITED`]. If its node dies first, another
+//! one finds the note of the step (`notes.rs`) and resumes it (`resumption.rs`).
 //!
 //! Recipients without a receiver are entered for a service that notifies them, if that is configured (`absent.rs`).
 
@@ -36,7 +37,8 @@ use crate::{
     metric::{FAN_OUT_SECONDS, MESSAGES_UNDELIVERED},
 };
 
-/// How long a send waits for its fan-out, and as long again until recipients without a receiver are entered.
+/// How long a send waits for its fan-out, as long again until recipients without a receiver are entered, and as long again until
+/// the store has the note of a step that failed.
 const WAITED: Duration = Duration::from_secs(1);
 
 /// Brings messages to the inboxes of their recipients. Cheap to clone.
@@ -156,8 +158,18 @@ impl Delivery {
             self.done(conversation, undelivered);
             self.end(begun);
         } else {
+            let begun = self.kept(conversation, begun).await;
             self.0.pending.note(conversation, undelivered, begun);
         }
+    }
+
+    /// Notes in the store what Redis has no note of, so that another node delivers it if this one dies.
+    async fn kept(&self, conversation: ConversationId, mut begun: Begun) -> Begun {
+        let Some(notes) = &self.0.notes else { return begun };
+        if begun.is_missing() && !self.0.pending.is_in_store(conversation) {
+            drop(timeout(WAITED, notes.keep(&mut begun)).await);
+        }
+        begun
     }
 
     /// Enters messages into the inboxes of their recipients. Returns once they are in all; their nodes are woken after that.

@@ -1,59 +1,142 @@
-//! Notes of steps whose messages may not be in all inboxes yet.
+//! Notes of steps whose messages may not be in all inboxes yet: in Redis, and in the store if Redis does not take them.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
 };
 
-use kith_delivery::{FanOutNote, FanOutNotes, NodeName};
-use kith_store::ConversationId;
+use kith_delivery::FanOutNotes;
+use kith_store::{ConversationId, DueNote, FanOutNote, FanOutNoteStore, NodeName};
+use tokio::time::Instant;
+
+use super::away;
+use crate::{error::Error, message::store_error};
 
 /// Most notes of steps that are removed together; further ones are left to the node that looks for notes.
 const KEPT_MAX: usize = 100;
+/// How long a note in the store stands for later messages of its conversation. It is removed 15 s after it was made, when the
+/// conversation has been delivered up to its end.
+const IN_STORE_COUNTS_FOR: Duration = Duration::from_secs(5);
 
 /// The notes of this node. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct StepNotes {
-    pub(super) keeper: Arc<dyn FanOutNotes>,
+    keeper: Arc<dyn FanOutNotes>,
+    store: Arc<dyn FanOutNoteStore>,
     node: NodeName,
     next: Arc<AtomicU64>,
+}
+
+/// Where notes are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    Redis,
+    Store,
 }
 
 /// Steps that are noted. Their notes are removed when their messages are delivered.
 #[derive(Debug, Default)]
 #[must_use = "the notes are removed when the messages are delivered"]
-pub(in crate::message) struct Begun(Vec<FanOutNote>);
+pub(in crate::message) struct Begun {
+    notes: Vec<FanOutNote>,
+    /// Whether Redis has not taken one of them.
+    is_missing: bool,
+    /// When the last one was written into the store.
+    in_store: Option<Instant>,
+}
 
 impl StepNotes {
-    /// Kept by `keeper`. `node`: the name of this node, another one for each start.
+    /// Kept by `keeper`, and by `store` while that cannot. `node`: the name of this node, another one for each start.
     #[must_use]
-    pub fn new(keeper: Arc<dyn FanOutNotes>, node: NodeName) -> Self {
-        Self { keeper, node, next: Arc::default() }
+    pub fn new(keeper: Arc<dyn FanOutNotes>, store: Arc<dyn FanOutNoteStore>, node: NodeName) -> Self {
+        Self { keeper, store, node, next: Arc::default() }
     }
 
-    /// Notes a step. If Redis does not answer there is no note, and the step goes on.
+    /// Notes a step. If Redis does not answer, the step goes on without a note.
     pub(super) async fn begin(&self, conversation: ConversationId) -> Begun {
         let step = self.next.fetch_add(1, Ordering::Relaxed);
         let note = FanOutNote { conversation, node: self.node.clone(), step };
         // It may be there also after an error.
-        self.keeper.begin(&note).await.ok();
-        Begun(vec![note])
+        let is_missing = self.keeper.begin(&note).await.is_err();
+        Begun { notes: vec![note], is_missing, in_store: None }
+    }
+
+    /// Writes notes that Redis has not taken into the store. If it does not answer either, there is none.
+    pub(super) async fn keep(&self, begun: &mut Begun) {
+        begun.in_store = Some(Instant::now());
+        for note in &begun.notes {
+            self.store.keep_fan_out_note(note).await.ok();
+        }
     }
 
     /// Removes the notes of steps, in the background. One that stays is found, and its conversation is delivered again.
-    pub(super) fn end(&self, Begun(notes): Begun) {
-        if notes.is_empty() {
+    pub(super) fn end(&self, begun: Begun) {
+        if begun.notes.is_empty() {
             return;
         }
-        let keeper = Arc::clone(&self.keeper);
-        tokio::spawn(async move { keeper.end(&notes).await.ok() });
+        let this = self.clone();
+        tokio::spawn(async move {
+            this.remove(Place::Redis, &begun.notes).await.ok();
+            if begun.in_store.is_some() {
+                this.remove(Place::Store, &begun.notes).await.ok();
+            }
+        });
+    }
+
+    /// Returns notes of all nodes that are older than this.
+    ///
+    /// # Errors
+    /// When Redis or the store does not answer.
+    pub(super) async fn due(&self, place: Place, age: Duration, most: usize) -> Result<Vec<DueNote>, Error> {
+        match place {
+            Place::Redis => self.keeper.due(age, most).await.map_err(|_| away()),
+            Place::Store => self.store.due_fan_out_notes(age, most).await.map_err(store_error),
+        }
+    }
+
+    /// Removes notes of any node.
+    ///
+    /// # Errors
+    /// When Redis or the store does not answer.
+    pub(super) async fn remove(&self, place: Place, notes: &[FanOutNote]) -> Result<(), Error> {
+        match place {
+            Place::Redis => self.keeper.end(notes).await.map_err(|_| away()),
+            Place::Store => self.store.remove_fan_out_notes(notes).await.map_err(store_error),
+        }
     }
 }
 
 impl Begun {
+    /// Whether another node would not find all of it.
+    pub(super) const fn is_missing(&self) -> bool {
+        self.is_missing
+    }
+
+    /// Whether a note in the store stands for a message that is appended now.
+    pub(super) fn counts_in_store(&self) -> bool {
+        self.in_store.is_some_and(|at| at.elapsed() < IN_STORE_COUNTS_FOR)
+    }
+
     /// Both.
     pub(super) fn and(&mut self, other: Self) {
-        let room = KEPT_MAX.saturating_sub(self.0.len());
-        self.0.extend(other.0.into_iter().take(room));
+        let room = KEPT_MAX.saturating_sub(self.notes.len());
+        self.notes.extend(other.notes.into_iter().take(room));
+        self.is_missing |= other.is_missing;
+        self.in_store = self.in_store.max(other.in_store);
+    }
+}
+
+impl Place {
+    pub(super) const ALL: [Self; 2] = [Self::Redis, Self::Store];
+
+    /// Its name in metrics.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Redis => "redis",
+            Self::Store => "store",
+        }
     }
 }

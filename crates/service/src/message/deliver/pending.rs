@@ -64,6 +64,11 @@ impl Pending {
         end.map(|end| end.begun)
     }
 
+    /// Whether a note in the store stands for what is appended to the conversation now.
+    pub(super) fn is_in_store(&self, conversation: ConversationId) -> bool {
+        self.ends.lock().get(&conversation).is_some_and(|end| end.begun.counts_in_store())
+    }
+
     /// All of them.
     pub(super) fn all(&self) -> Vec<(ConversationId, Undelivered)> {
         self.ends.lock().iter().map(|(conversation, end)| (*conversation, end.due)).collect()

@@ -3,11 +3,10 @@
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use futures::{StreamExt as _, stream};
-use kith_delivery::{DueNote, FanOutNote};
-use kith_store::{BATCH_MAX, ConversationId, MessageStore, Seq, Stores};
+use kith_store::{BATCH_MAX, ConversationId, DueNote, FanOutNote, MessageStore, Seq, Stores};
 use tokio::time::sleep;
 
-use super::{Delivery, StepNotes, away};
+use super::{Delivery, StepNotes, notes::Place};
 use crate::{
     error::Error,
     message::store_error,
@@ -21,7 +20,7 @@ const PERIOD: Duration = Duration::from_secs(2);
 const DUE_AFTER: Duration = Duration::from_secs(3);
 /// An append of a node that died may land as late as this. Until then its conversation is delivered again.
 const ENDED_AFTER: Duration = Duration::from_secs(15);
-/// Most notes of each part of the conversations.
+/// Most notes of each part of the conversations in Redis, and most notes in the store.
 const DUE_MAX: usize = 250;
 /// Conversations that are delivered at one time.
 const AT_ONCE: usize = 16;
@@ -48,7 +47,7 @@ impl Resumption {
     /// It does nothing yet. `among`: the id of this node, where there are others.
     #[must_use]
     pub fn new(stores: &Stores, delivery: Delivery, among: Option<&str>) -> Self {
-        count_from_zero(FAN_OUTS_RESUMED, &["redis"]);
+        count_from_zero(FAN_OUTS_RESUMED, &Place::ALL.map(Place::name));
         let notes = delivery.0.notes.clone();
         let lease = Lease::new(&stores.coordination, LEASE, among, LEASE_LASTS);
         let store = Arc::clone(&stores.messages);
@@ -84,7 +83,14 @@ impl Rounds {
         if !self.lease.is_held().await.map_err(store_error)? {
             return Ok(());
         }
-        let due = self.notes.keeper.due(DUE_AFTER, DUE_MAX).await.map_err(|_| away())?;
+        for place in Place::ALL {
+            self.resume_all(place).await?;
+        }
+        Ok(())
+    }
+
+    async fn resume_all(&self, place: Place) -> Result<(), Error> {
+        let due = self.notes.due(place, DUE_AFTER, DUE_MAX).await?;
         let mut conversations: HashMap<ConversationId, Vec<DueNote>> = HashMap::new();
         for due in due {
             conversations.entry(due.note.conversation).or_default().push(due);
@@ -93,23 +99,24 @@ impl Rounds {
         for some in all.chunks(BATCH_MAX) {
             let ends = self.store.ends(some).await.map_err(store_error)?;
             let ends = some.iter().zip(ends).map(|(conversation, end)| (*conversation, end.seq));
-            let each =
-                ends.map(|(conversation, end)| self.resume(conversation, end, &conversations[&conversation]));
+            let each = ends.map(|(conversation, end)| {
+                self.resume(place, conversation, end, &conversations[&conversation])
+            });
             stream::iter(each.collect::<Vec<_>>()).buffer_unordered(AT_ONCE).collect::<Vec<_>>().await;
         }
         Ok(())
     }
 
     /// Delivers a conversation up to its end, and removes the notes of steps that have ended. What fails is due again.
-    async fn resume(&self, conversation: ConversationId, end: Seq, due: &[DueNote]) {
+    async fn resume(&self, place: Place, conversation: ConversationId, end: Seq, due: &[DueNote]) {
         if end > 0 && self.deliver(conversation, end, due).await.is_err() {
             return;
         }
         let ended = due.iter().filter(|due| due.age >= ENDED_AFTER);
         let ended: Vec<FanOutNote> = ended.map(|due| due.note.clone()).collect();
-        if !ended.is_empty() && self.notes.keeper.end(&ended).await.is_ok() {
+        if !ended.is_empty() && self.notes.remove(place, &ended).await.is_ok() {
             let count = u64::try_from(ended.len()).unwrap_or_default();
-            metrics::counter!(FAN_OUTS_RESUMED.name, "source" => "redis").increment(count);
+            metrics::counter!(FAN_OUTS_RESUMED.name, "source" => place.name()).increment(count);
         }
     }
 

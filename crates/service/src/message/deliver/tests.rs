@@ -10,10 +10,11 @@ use std::{
 
 use async_trait::async_trait;
 use kith_cache::remote::SharedError;
-use kith_delivery::{
-    DueNote, Entry, FanOutNote, FanOutNotes, Heard, InboxKeeper as _, NodeName, Opened, ReadFrom, Reading,
+use kith_delivery::{Entry, FanOutNotes, Heard, InboxKeeper as _, Opened, ReadFrom, Reading};
+use kith_store::{
+    Appended, DueNote, FanOutNote, FanOutNoteStore, GroupId, NewMessage, NodeName, Roster, StoreError,
+    Version,
 };
-use kith_store::{Appended, GroupId, NewMessage, Roster, Version};
 use parking_lot::Mutex;
 
 use super::{
@@ -89,10 +90,28 @@ impl FanOutNotes for FakeNotes {
     }
 }
 
+#[async_trait]
+impl FanOutNoteStore for FakeNotes {
+    async fn keep_fan_out_note(&self, note: &FanOutNote) -> Result<(), StoreError> {
+        self.notes.lock().insert(note.clone());
+        Ok(())
+    }
+
+    async fn remove_fan_out_notes(&self, notes: &[FanOutNote]) -> Result<(), StoreError> {
+        self.notes.lock().retain(|note| !notes.contains(note));
+        Ok(())
+    }
+
+    async fn due_fan_out_notes(&self, age: Duration, most: usize) -> Result<Vec<DueNote>, StoreError> {
+        Ok(self.due(age, most).await.unwrap_or_default())
+    }
+}
+
 struct Stage {
     keeper: Arc<Faulty>,
     members: Arc<FakeMembers>,
     notes: Arc<FakeNotes>,
+    in_store: Arc<FakeNotes>,
     delivery: Delivery,
 }
 
@@ -109,9 +128,11 @@ impl Stage {
         members.change(1, 2, &[1, 2]);
         let inboxes = Inboxes::new(Arc::<Faulty>::clone(&keeper), node());
         let recipients = Recipients::new(Arc::<FakeMembers>::clone(&members), 3);
-        let step_notes = StepNotes::new(Arc::<FakeNotes>::clone(&notes), node());
+        let in_store = Arc::<FakeNotes>::default();
+        let step_notes =
+            StepNotes::new(Arc::<FakeNotes>::clone(&notes), Arc::<FakeNotes>::clone(&in_store), node());
         let delivery = Delivery::new(inboxes, limits, recipients, Some(step_notes), offline);
-        let this = Self { keeper, members, notes, delivery };
+        let this = Self { keeper, members, notes, in_store, delivery };
         for id in [1, 2, 3] {
             this.open(id).await;
         }

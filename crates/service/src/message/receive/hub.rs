@@ -248,8 +248,8 @@ fn too_many(why: &'static str) -> Error {
 #[cfg(test)]
 mod tests {
     use futures::FutureExt as _;
-    use kith_delivery::{FanOut, InboxKeeper as _, NodeName};
-    use kith_store::Timestamp;
+    use kith_delivery::{FanOut, InboxKeeper as _};
+    use kith_store::{NodeName, Timestamp};
 
     use super::{super::super::faulty_inboxes::Faulty, *};
 

@@ -76,7 +76,11 @@ impl Coordination for NoLease {
 pub(super) fn rounds(stage: &Stage, end: Seq) -> Rounds {
     Rounds {
         delivery: stage.delivery.clone(),
-        notes: StepNotes::new(Arc::<FakeNotes>::clone(&stage.notes), "other".parse().unwrap()),
+        notes: StepNotes::new(
+            Arc::<FakeNotes>::clone(&stage.notes),
+            Arc::<FakeNotes>::clone(&stage.in_store),
+            "other".parse().unwrap(),
+        ),
         store: Arc::new(Ends(end)),
         lease: Lease::new(&(Arc::new(NoLease) as Arc<dyn Coordination>), "x", None, Duration::from_secs(5)),
     }
@@ -110,4 +114,50 @@ async fn note_stays_while_inboxes_are_away() {
     *stage.keeper.fault.lock() = Fault::None;
     rounds.round().await.unwrap();
     assert_eq!((stage.entries(1).await, stage.noted()), (vec![4], 0));
+}
+
+/// A node is cut from Redis, and appends this message.
+async fn cut_and_append(stage: &Stage, seq: Seq) {
+    stage.notes.is_away.store(true, Ordering::Relaxed);
+    *stage.keeper.fault.lock() = Fault::Away;
+    stage.append(seq).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn message_of_a_node_that_was_cut_from_redis_and_died_is_delivered() {
+    let stage = Stage::new().await;
+    cut_and_append(&stage, 4).await;
+    assert_eq!((stage.noted(), stage.in_store.notes.lock().len()), (0, 1));
+    // Another node has Redis.
+    stage.notes.is_away.store(false, Ordering::Relaxed);
+    *stage.keeper.fault.lock() = Fault::None;
+    let mut rounds = rounds(&stage, 4);
+    *stage.in_store.age.lock() = Duration::from_secs(3);
+    rounds.round().await.unwrap();
+    assert_eq!((stage.entries(1).await, stage.entries(2).await), (vec![4], vec![4]));
+    *stage.in_store.age.lock() = Duration::from_secs(15);
+    rounds.round().await.unwrap();
+    assert_eq!(stage.in_store.notes.lock().len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn store_has_a_note_of_each_conversation_every_five_seconds() {
+    let stage = Stage::new().await;
+    for (after, notes) in [(0, 1), (1, 1), (3, 1), (2, 2), (4, 2), (1, 3)] {
+        tokio::time::sleep(Duration::from_secs(after)).await;
+        cut_and_append(&stage, 1).await;
+        assert_eq!(stage.in_store.notes.lock().len(), notes);
+    }
+    stage.notes.is_away.store(false, Ordering::Relaxed);
+    *stage.keeper.fault.lock() = Fault::None;
+    stage.append(2).await;
+    assert_eq!(stage.in_store.notes.lock().len(), 0, "all is delivered");
+}
+
+#[tokio::test(start_paused = true)]
+async fn store_has_no_note_of_what_redis_has() {
+    let stage = Stage::new().await;
+    *stage.keeper.fault.lock() = Fault::Away;
+    stage.append(1).await;
+    assert_eq!((stage.noted(), stage.in_store.notes.lock().len()), (1, 0));
 }

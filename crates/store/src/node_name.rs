@@ -1,6 +1,6 @@
 use std::{fmt, str::FromStr, sync::Arc};
 
-use kith_store::Invalid;
+use crate::Invalid;
 
 /// Most characters of a name.
 const LENGTH_MAX: usize = 64;

@@ -1,0 +1,1 @@
+-- Nothing: a store of one node keeps no notes for other nodes.
