@@ -144,7 +144,7 @@ pub(super) async fn course(
     let sending = turns.iter().find(|turn| turn.row.sends > 0);
     let users = match (ties, sending) {
         (Some(_), _) => HOT + load.cold.min(COLD_OF_FRIENDS),
-        (None, Some(_)) => talk::USERS,
+        (None, Some(_)) => talk::PEOPLE,
         (None, None) => HOT + load.cold,
     };
     let desk = Arc::new(Desk::new(Recorder::create(history)?, channels, users));

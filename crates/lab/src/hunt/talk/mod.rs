@@ -31,8 +31,12 @@ pub(super) use self::{
 use super::{calls::within, client::Desk};
 
 /// All clients send for one of these users.
-pub(super) const USERS: i64 = 8;
-/// Groups of all of them; so many direct conversations are there besides.
+const USERS: i64 = 8;
+/// The users after them are each in one group, and only receive.
+const LISTENERS: i64 = 176;
+/// All of them.
+pub(super) const PEOPLE: i64 = USERS + LISTENERS;
+/// Groups of all who send; so many direct conversations are there besides.
 const GROUPS: i64 = 10;
 /// A call before the clients begin is sent so often.
 const TRIES: u32 = 20;
@@ -99,6 +103,11 @@ fn conversations() -> Vec<Conversation> {
     groups.chain(pairs).collect()
 }
 
+/// Whether a user is in a group.
+const fn is_in_group(user: i64, group: i64) -> bool {
+    user <= USERS || (user - USERS - 1) % GROUPS + 1 == group
+}
+
 fn direct(one: i64, other: i64) -> String {
     format!("d{}-{}", one.min(other), one.max(other))
 }
@@ -125,7 +134,7 @@ async fn make(node: Channel, group_id: i64) -> Result<(), Status> {
         Err(status) if status.code() != Code::AlreadyExists => return Err(status),
         _ => {}
     }
-    let user_ids = (2..=USERS).collect();
+    let user_ids = (2..=PEOPLE).filter(|user| is_in_group(*user, group_id)).collect();
     let request = AddMembersRequest { group_id, user_ids, request_id: format!("talkers-{group_id}") };
     MemberServiceClient::new(node).add_members(within(request)).await.map(drop)
 }

@@ -12,7 +12,10 @@ use rand::{Rng as _, SeedableRng as _, rngs::SmallRng};
 use tokio::time::{sleep, timeout};
 use tonic::{Status, Streaming, transport::Channel};
 
-use super::calls::{logged, number};
+use super::{
+    calls::{logged, number},
+    is_in_group,
+};
 use crate::history::{Logged, Received, ReceivedRun};
 
 /// How long a stream is read before the device goes elsewhere, in milliseconds.
@@ -51,10 +54,16 @@ impl Got {
 
     /// Whether it does not have all messages up to these ends, of the conversations of its user.
     pub(super) fn lacks(&self, ends: &BTreeMap<String, u64>) -> bool {
-        let own =
-            |id: &str| id.starts_with('g') || id[1..].split('-').any(|user| user == self.user.to_string());
         let has = |id: &str, end: u64| self.by_conversation.get(id).is_some_and(|got| got.next() > end);
-        ends.iter().any(|(id, end)| own(id) && !has(id, *end))
+        ends.iter().any(|(id, end)| self.is_in(id) && !has(id, *end))
+    }
+
+    /// Whether the user is in a conversation.
+    fn is_in(&self, id: &str) -> bool {
+        match id.strip_prefix('g') {
+            Some(group) => group.parse().is_ok_and(|group| is_in_group(self.user, group)),
+            None => id[1..].split('-').any(|user| user == self.user.to_string()),
+        }
     }
 
     fn positions(&self) -> Vec<Position> {

@@ -11,13 +11,13 @@ use tokio::{
 use tonic::transport::Channel;
 
 use super::{
-    USERS,
+    PEOPLE, USERS,
     receiver::{Got, Receiver},
 };
 use crate::history::Received;
 
-/// Devices of each user.
-const DEVICES: u32 = 3;
+/// Devices of each user who sends. The others have one.
+const DEVICES: usize = 3;
 /// How long receivers may lack messages once nothing is wrong any more.
 const COMPLETE_WITHIN: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(100);
@@ -33,7 +33,8 @@ impl Receivers {
     /// Starts them; each goes from node to node.
     pub(super) fn start(nodes: &[Channel], seed: u64) -> Self {
         let (mut all, mut tasks) = (Vec::new(), JoinSet::new());
-        for (number, user) in (0..DEVICES).flat_map(|_| 1..=USERS).enumerate() {
+        let senders = std::iter::repeat_n(1..=USERS, DEVICES).flatten();
+        for (number, user) in senders.chain(USERS + 1..=PEOPLE).enumerate() {
             let number = u32::try_from(number).unwrap_or(u32::MAX);
             let got = Arc::new(Mutex::new(Got::of(number, user)));
             tasks.spawn(Receiver::new(nodes, Arc::clone(&got), seed.wrapping_add(number.into())).run());
