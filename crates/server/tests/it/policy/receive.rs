@@ -8,8 +8,9 @@ use crate::node::{TestNode, assert_refused};
 use crate::receiving::*;
 use crate::relating::{self, with_users};
 use futures::future::join_all;
-use kith_proto::message::v1::{
-    delivery::What, event::What as Event, note::What as Noted, send_message_request::To, *,
+use kith_proto::{
+    group::v1::Group,
+    message::v1::{delivery::What, event::What as Event, note::What as Noted, send_message_request::To, *},
 };
 use tonic::Code;
 
@@ -118,6 +119,22 @@ async fn new_member_receives_from_its_join_on() {
     );
     say(&node, ann, To::GroupId(group), "welcome").await.unwrap();
     assert_eq!(stream.seqs(&id, 1).await, [5]);
+}
+
+#[tokio::test]
+async fn new_member_who_may_read_the_history_does_not_receive_it() {
+    let (node, [ann, bea]) = with_users().await;
+    let (name, history_for_new_members) = ("Chess".to_owned(), true);
+    let chess = Group { name, creator_id: ann, history_for_new_members, ..Default::default() };
+    let group = node.group(chess).await.group_id;
+    let id = format!("g{group}");
+    fill(&node, &id, 3).await;
+    let mut stream = live(&node, bea).await;
+    add(&node, group, &[bea]).await;
+    say(&node, ann, To::GroupId(group), "welcome").await.unwrap();
+    assert_eq!(stream.seqs_of(&id, 2).await, [4, 5]);
+    let read = history(&node, bea, &id, 0, 10).await.unwrap();
+    assert_eq!(read.messages.len(), 5, "it is there for those who ask");
 }
 
 #[tokio::test]

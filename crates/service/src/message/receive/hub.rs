@@ -303,6 +303,20 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn wake_without_messages_makes_the_receivers_of_its_user_read_or_end() {
+        let (hub, _) = hub(9, 9);
+        let (place, other) = (hub.enter(user(1)).unwrap(), hub.enter(user(2)).unwrap());
+        let generation = Generation { epoch: 1, number: 1 };
+        hub.wake(Wake::Entries { user: user(1), generation, position: 5 });
+        let news = place.bell.news().await;
+        assert!(news.read && !news.lost);
+        hub.wake(Wake::Lost { user: user(1) });
+        let news = place.bell.news().await;
+        assert!(news.lost && !news.read);
+        assert!(futures::poll!(Box::pin(other.bell.news())).is_pending());
+    }
+
+    #[tokio::test]
     async fn wake_of_a_conversation_reaches_those_that_read_it() {
         let (hub, _) = hub(9, 9);
         let (mut reader, other) = (hub.enter(user(1)).unwrap(), hub.enter(user(2)).unwrap());

@@ -6,7 +6,11 @@ use kith_delivery::{Heard, SentMessages};
 use kith_store::UserId;
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::{super::AtLeast, Parts, Receiving};
+use super::{
+    super::{AtLeast, Inboxes},
+    Parts, Receiving,
+    hub::Hub,
+};
 use crate::write::tasks::Tasks;
 
 /// In this time each receiver reads its inbox once without a wake: so late is a message whose wake was lost.
@@ -37,9 +41,9 @@ impl Receivers {
     /// Begins, once.
     pub fn start(&self) {
         let parts = || Arc::clone(&self.parts);
-        self.tasks.spawn(hear(parts()));
+        self.tasks.spawn(hear(Arc::clone(&self.parts.hub), parts().inboxes().clone()));
         self.tasks.spawn(renew(parts()));
-        self.tasks.spawn(sweep(parts()));
+        self.tasks.spawn(sweep(Arc::clone(&self.parts.hub)));
         self.tasks.spawn(look(parts()));
     }
 
@@ -49,12 +53,12 @@ impl Receivers {
     }
 }
 
-async fn hear(parts: Arc<Parts>) {
-    let mut wakes = parts.keeper().wakes(&parts.inboxes().node);
+async fn hear(hub: Arc<Hub>, inboxes: Inboxes) {
+    let mut wakes = inboxes.keeper.wakes(&inboxes.node);
     loop {
         match wakes.next().await {
-            Heard::Wake(wake) => parts.hub.wake(wake),
-            Heard::Interrupted => parts.hub.read_again(),
+            Heard::Wake(wake) => hub.wake(wake),
+            Heard::Interrupted => hub.read_again(),
         }
     }
 }
@@ -98,16 +102,57 @@ async fn look(parts: Arc<Parts>) {
 }
 
 /// Makes the receivers read, a part of them at a time.
-async fn sweep(parts: Arc<Parts>) {
+async fn sweep(hub: Arc<Hub>) {
     let mut ticks = interval(SWEPT_IN / SWEEP_PARTS);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        let users = parts.hub.users();
+        let users = hub.users();
         let size = users.len().div_ceil(SWEEP_PARTS as usize).max(1);
         let mut some = users.chunks(size);
         for _ in 0..SWEEP_PARTS {
             ticks.tick().await;
-            some.next().unwrap_or_default().iter().for_each(|user| parts.hub.read(*user));
+            some.next().unwrap_or_default().iter().for_each(|user| hub.read(*user));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::timeout;
+
+    use super::{super::super::faulty_inboxes::Faulty, *};
+
+    fn user(id: i64) -> UserId {
+        UserId::new(id).unwrap()
+    }
+
+    fn hub() -> (Arc<Hub>, Inboxes) {
+        let inboxes = Inboxes::new(Arc::new(Faulty::new()), "node".parse().unwrap());
+        (Arc::new(Hub::new(inboxes.clone(), 9, 9)), inboxes)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn all_streams_read_when_the_subscription_begins_again() {
+        let (hub, inboxes) = hub();
+        let places = [hub.enter(user(1)).unwrap(), hub.enter(user(2)).unwrap()];
+        let task = tokio::spawn(hear(Arc::clone(&hub), inboxes));
+        for place in &places {
+            assert!(place.bell.news().await.read);
+        }
+        task.abort();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn every_stream_reads_within_5_s_without_a_wake() {
+        let (hub, _) = hub();
+        let places: Vec<_> = (1..=7).map(|id| hub.enter(user(id)).unwrap()).collect();
+        let task = tokio::spawn(sweep(hub));
+        for _ in 0..2 {
+            for place in &places {
+                let news = timeout(SWEPT_IN + SWEPT_IN / SWEEP_PARTS, place.bell.news()).await;
+                assert!(news.expect("the stream is swept").read);
+            }
+        }
+        task.abort();
     }
 }
