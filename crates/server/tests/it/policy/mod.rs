@@ -31,6 +31,7 @@ mod notices;
 mod offline;
 mod own_devices;
 mod presence;
+mod presence_visibility;
 mod read_marks;
 mod receipts;
 mod receipts_random;
