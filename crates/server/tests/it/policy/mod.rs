@@ -32,6 +32,7 @@ mod offline;
 mod own_devices;
 mod presence;
 mod presence_visibility;
+mod private_groups;
 mod read_marks;
 mod receipts;
 mod receipts_random;
