@@ -5,7 +5,7 @@
 pub use kith_cache::{Metric, MetricKind};
 
 /// All of them; each is described and documented by being in here.
-pub const METRICS: [Metric; 61] = [
+pub const METRICS: [Metric; 62] = [
     SERVING,
     RPC_REQUESTS,
     RPC_SECONDS,
@@ -23,6 +23,7 @@ pub const METRICS: [Metric; 61] = [
     LOG_LINES_DROPPED,
     REDIS_BREAKER_OPENED,
     REDIS_GARBLED,
+    NODE_RECORDS_REFUSED,
     OBSERVER_LAG,
     OBSERVER_CHECKED,
     OBSERVER_STALE,
@@ -144,6 +145,11 @@ pub const REDIS_GARBLED: Metric = Metric::counter(
     "Messages on the channels for wakes and confirmations that no node can have sent. They are not believed.",
 );
 
+pub const NODE_RECORDS_REFUSED: Metric = Metric::counter(
+    "kith_node_records_refused_total",
+    &[],
+    "Records of nodes in Redis that do not prove that a node of this version wrote them, each time that they were read to call it.",
+);
 pub const OBSERVER_LAG: Metric = Metric::histogram(
     "kith_observer_lag_seconds",
     &[],

@@ -13,6 +13,7 @@ mod deadline;
 mod future;
 mod gate;
 mod methods;
+mod node_call;
 mod routes;
 mod sandbox;
 mod times;
@@ -36,6 +37,7 @@ pub use close_signal::CloseSignal;
 pub use future::EdgeFuture;
 pub use methods::code_name;
 pub(crate) use methods::{Counted, services};
+pub(crate) use node_call::{ByNode, NodeProofs};
 pub use routes::Routes;
 #[cfg(feature = "embedded")]
 pub(crate) use sandbox::SandboxName;
@@ -63,6 +65,8 @@ pub struct Edge {
     /// The domains: served once the store is there.
     domains: Arc<OnceLock<Routes>>,
     shared: Arc<Shared>,
+    /// Knows calls of other nodes, once the store is there and if there are some.
+    nodes: Arc<OnceLock<Arc<dyn NodeProofs>>>,
     /// Whether calls may name one.
     sandboxes: bool,
     /// From which calls come; `None`: from within the process.
@@ -129,6 +133,7 @@ impl Edge {
             base,
             domains: Arc::default(),
             shared,
+            nodes: Arc::default(),
             sandboxes: false,
             connection: None,
         }
@@ -153,6 +158,11 @@ impl Edge {
     pub fn with_sandboxes(mut self, allowed: bool) -> Self {
         self.sandboxes = allowed;
         self
+    }
+
+    /// Takes calls of other nodes by these proofs. A second call changes nothing.
+    pub(crate) fn take_nodes(&self, proofs: Arc<dyn NodeProofs>) {
+        self.nodes.get_or_init(|| proofs);
     }
 
     /// Serves `domains` too. A second call changes nothing.
@@ -207,6 +217,9 @@ impl Edge {
         let principal = principal(request.headers())?;
         if let Some(name) = sandbox::of(request.headers(), self.sandboxes)? {
             request.extensions_mut().insert(name);
+        }
+        if let Some(by_node) = node_call::by_node(request.headers_mut(), method, self.nodes.get())? {
+            request.extensions_mut().insert(by_node);
         }
         let call = Call { deadline, principal };
         request.extensions_mut().insert(call);
