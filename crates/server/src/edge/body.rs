@@ -193,6 +193,7 @@ mod tests {
 
     use futures::{StreamExt as _, stream};
     use http_body_util::{BodyExt as _, StreamBody};
+    use kith_service::error::Error;
     use tokio::time::advance;
     use tokio_util::sync::CancellationToken;
 
@@ -209,7 +210,7 @@ mod tests {
     }
 
     fn ended() -> Status {
-        Status::unauthenticated("the caller has ended")
+        Error::not_allowed("the caller has ended").into()
     }
 
     /// What the stream ends with, unless it sends more.
@@ -226,7 +227,7 @@ mod tests {
         let mut body = busy(deadline, CloseSignal::new(token.clone(), ended));
         assert_eq!(end(&mut body).await, None);
         token.cancel();
-        assert_eq!(end(&mut body).await, Some(Code::Unauthenticated));
+        assert_eq!(end(&mut body).await, Some(Code::PermissionDenied));
         assert!(body.frame().await.is_none(), "nothing follows");
     }
 
