@@ -2,15 +2,19 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::time::Duration;
+use std::{
+    convert::Infallible,
+    task::{Context, Poll},
+    time::Duration,
+};
 
 use crate::edge::{Served, assert_refused, serve, service::BUSY, until};
 use kith_proto::user::v1::{ExportUsersRequest, ImportUsersRequest, user_service_client::UserServiceClient};
-use kith_server::edge::{CloseSignal, Edge};
+use kith_server::edge::{CloseSignal, Edge, EdgeBody, EdgeFuture};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
-use tonic::{Code, Request, Status, Streaming, service::interceptor::InterceptedService};
+use tonic::{Code, Status, Streaming, body::Body};
 
 /// Messages that may still come of a stream that was told to end: what was on its way.
 const ON_THEIR_WAY: usize = 100_000;
@@ -19,22 +23,31 @@ fn ended() -> Status {
     Status::unauthenticated("the caller has ended")
 }
 
-type Signalled = UserServiceClient<InterceptedService<Edge, SignalAll>>;
-
-/// Puts the signal of a caller into each call, as what admits calls does.
+/// An edge that puts the signal of a caller into each call, as what admits calls does.
 #[derive(Clone)]
-struct SignalAll(CancellationToken);
+struct Signalled {
+    edge: Edge,
+    token: CancellationToken,
+}
 
-impl tonic::service::Interceptor for SignalAll {
-    fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
-        request.extensions_mut().insert(CloseSignal::new(self.0.clone(), ended));
-        Ok(request)
+impl tower::Service<http::Request<Body>> for Signalled {
+    type Response = http::Response<EdgeBody>;
+    type Error = Infallible;
+    type Future = EdgeFuture<Body>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, mut request: http::Request<Body>) -> Self::Future {
+        request.extensions_mut().insert(CloseSignal::new(self.token.clone(), ended));
+        self.edge.call(request)
     }
 }
 
-fn caller(node: &Served) -> (Signalled, CancellationToken) {
+fn caller(node: &Served) -> (UserServiceClient<Signalled>, CancellationToken) {
     let token = CancellationToken::new();
-    (UserServiceClient::with_interceptor(node.edge.clone(), SignalAll(token.clone())), token)
+    (UserServiceClient::new(Signalled { edge: node.edge.clone(), token: token.clone() }), token)
 }
 
 /// What a stream ends with, after what was on its way.
