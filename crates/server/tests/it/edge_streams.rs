@@ -41,7 +41,7 @@ impl tower::Service<http::Request<Body>> for Signalled {
 
     fn call(&mut self, mut request: http::Request<Body>) -> Self::Future {
         request.extensions_mut().insert(CloseSignal::new(self.token.clone(), ended));
-        self.edge.call(request)
+        tower::Service::call(&mut self.edge, request)
     }
 }
 
