@@ -9,7 +9,7 @@ use crate::{
     results::Results,
     rows::{
         cluster, members, memory, messages, mongodb, presence, readers, receive, redis, relations, rpc,
-        sqlite,
+        sqlite, streams,
     },
     table::table,
 };
@@ -90,6 +90,9 @@ pub(crate) const UPDATE_MONGODB: Claim = ratio("update_mongodb", "us", Better::L
 /// Processor time that a node takes for `GetUser` from memory / a bare tonic server that answers the same request with the same
 /// message.
 pub(crate) const GET_USER_CPU: Claim = ratio("get_user_cpu", "us", Better::Lower, Some(1.15));
+/// Processor time of a message of a stream that is always sending, behind the edge of a node / a bare tonic server that sends the
+/// same messages. It contains what the edge does before each frame: whether the stream has to end.
+pub(crate) const STREAM_CHECK_CPU: Claim = ratio("stream_check_cpu", "us", Better::Lower, Some(1.15));
 /// Calls a second of both when they have all that they can do.
 pub(crate) const GET_USER_THROUGHPUT: Claim = ratio("get_user_throughput", "calls/s", Better::Higher, None);
 /// Time of all but the slowest hundredth of calls, at half of that.
@@ -273,6 +276,7 @@ pub(crate) const ALL: [&Claim; 73] = [
     &GET_USER_CPU,
     &GET_USER_THROUGHPUT,
     &GET_USER_P99,
+    &STREAM_CHECK_CPU,
     &MEMORY_HIT,
     &MEMORY_ENTRY_BYTES,
     &STORE_ONE_SQLITE,
@@ -357,6 +361,7 @@ pub async fn run(plan: &Plan) -> Result<Verdict> {
     ensure!(plan.quick || plan.rounds >= ROUNDS_MIN, "at least {ROUNDS_MIN} rounds make a figure");
     let mut results = Results::new(plan);
     rpc::rows(plan, &mut results).await?;
+    streams::rows(plan, &mut results).await?;
     cluster::rows(plan, &mut results).await?;
     memory::rows(plan, &mut results).await?;
     sqlite::rows(plan, &mut results).await?;

@@ -18,6 +18,7 @@ mod compose;
 pub mod demo;
 pub mod echo;
 pub mod entry;
+pub mod frames;
 pub mod history;
 pub mod hunt;
 mod load;

@@ -9,6 +9,7 @@ use clap::{Parser, Subcommand};
 use kith_lab::{
     echo,
     entry::{self, Kind},
+    frames,
     peers::apart,
 };
 
@@ -49,6 +50,13 @@ enum Command {
     /// Answers every call with what it was sent: the baseline of a node.
     #[command(hide = true)]
     EchoServer { listen: SocketAddr },
+    /// Sends streams of the same messages, bare or behind the edge of a node.
+    #[command(hide = true)]
+    FramesServer {
+        listen: SocketAddr,
+        #[arg(long)]
+        edge: bool,
+    },
     /// A node over this Redis and this store that reads keys below a number all the time.
     #[command(hide = true)]
     Peer { redis: SocketAddr, store: SocketAddr, keys: u64 },
@@ -80,6 +88,9 @@ async fn run(command: Command) -> Result<ExitCode> {
         Command::Numbers(arguments) => arguments.run().await,
         Command::Demo(arguments) => arguments.run().await,
         Command::EchoServer { listen } => echo::serve(listen).await.map(|()| ExitCode::SUCCESS),
+        Command::FramesServer { listen, edge } => {
+            frames::serve(listen, edge).await.map(|()| ExitCode::SUCCESS)
+        }
         Command::Peer { redis, store, keys } => {
             apart::run(redis, store, keys).await.map(|()| ExitCode::SUCCESS)
         }

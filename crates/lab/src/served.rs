@@ -70,6 +70,13 @@ impl Served {
         })
     }
 
+    /// The server of [`crate::frames`].
+    pub(crate) fn frames(behind_edge: bool) -> Result<Self> {
+        Self::start(&std::env::current_exe()?, |command, address, _data| {
+            command.args(["frames-server", &address.to_string()]).args(behind_edge.then_some("--edge"));
+        })
+    }
+
     fn start(program: &Path, arguments: impl FnOnce(&mut Command, SocketAddr, &Path)) -> Result<Self> {
         let data = TempDir::new()?;
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()?));

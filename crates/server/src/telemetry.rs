@@ -10,7 +10,10 @@ use opentelemetry_otlp::{SpanExporter, WithExportConfig as _};
 use opentelemetry_sdk::{Resource, propagation::TraceContextPropagator, trace::SdkTracerProvider};
 use tracing_appender::non_blocking::{ErrorCounter, NonBlocking, NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::{
-    Layer, Registry, filter::Targets, layer::SubscriberExt as _, util::SubscriberInitExt as _,
+    Layer, Registry,
+    filter::{FilterExt as _, Targets},
+    layer::SubscriberExt as _,
+    util::SubscriberInitExt as _,
 };
 
 pub(crate) use self::log_filter::{FilterError, Filtering, filter_log, filter_log_as_configured};
@@ -64,6 +67,7 @@ impl Drop for Telemetry {
 pub fn start(config: &TelemetryConfig) -> Result<Telemetry, StartError> {
     let filter = log_filter::layer(&config.log_filter)
         .map_err(|error| StartError::new(format!("telemetry.log_filter: {error}")))?;
+    let filter = filter.and(log_filter::libraries(config.library_lines));
     let (writer, guard) =
         NonBlockingBuilder::default().lossy(true).buffered_lines_limit(LINES_MAX).finish(std::io::stderr());
     DROPPED.get_or_init(|| writer.error_counter());

@@ -33,8 +33,13 @@ async fn start() -> (Node, tempfile::TempDir) {
 
 /// What the operations port answers: its status line and its body.
 async fn operations(node: SocketAddr, path: &str) -> (u16, String) {
+    operations_of(node, "localhost", path).await
+}
+
+/// The same by another name of the machine.
+async fn operations_of(node: SocketAddr, host: &str, path: &str) -> (u16, String) {
     let mut socket = TcpStream::connect(node).await.unwrap();
-    let request = format!("GET {path} HTTP/1.1\r\nhost: kith\r\nconnection: close\r\n\r\n");
+    let request = format!("GET {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n");
     socket.write_all(request.as_bytes()).await.unwrap();
     let mut answer = String::new();
     socket.read_to_string(&mut answer).await.unwrap();
@@ -77,6 +82,22 @@ async fn operators_see_metrics_and_reasons() {
         assert!(metrics.contains(expected), "{expected} in\n{metrics}");
     }
     assert!(!metrics.contains("made.up"), "labels come from the contract alone");
+    node.stop(std::future::ready(())).await;
+}
+
+#[tokio::test]
+async fn a89_page_of_a_rebound_name_reads_nothing_of_the_operations_port() {
+    let (node, _data) = start().await;
+    let port = node.addresses().operations.unwrap();
+    for path in ["/metrics", "/readyz", "/livez", "/", "/nothing"] {
+        for host in ["rebound.example", &format!("rebound.example:{}", port.port()), "10.0.0.7"] {
+            let (code, body) = operations_of(port, host, path).await;
+            assert_eq!(code, 403, "{host} {path}");
+            assert!(!body.contains("kith_") && !body.contains("state"), "{body}");
+        }
+        let (code, _) = operations_of(port, &port.to_string(), path).await;
+        assert_ne!(code, 403, "{path}");
+    }
     node.stop(std::future::ready(())).await;
 }
 

@@ -5,7 +5,7 @@
 pub use kith_cache::{Metric, MetricKind};
 
 /// All of them; each is described and documented by being in here.
-pub const METRICS: [Metric; 58] = [
+pub const METRICS: [Metric; 62] = [
     SERVING,
     RPC_REQUESTS,
     RPC_SECONDS,
@@ -13,6 +13,9 @@ pub const METRICS: [Metric; 58] = [
     RPC_SHED,
     CONNECTIONS,
     CONNECTIONS_REFUSED,
+    CONNECTIONS_UNREAD,
+    ANSWERS_UNREAD_BYTES,
+    ANSWERS_UNREAD_REFUSED,
     WS_CONNECTIONS,
     ACCEPTS_FAILED,
     MUTATIONS_IN_FLIGHT,
@@ -20,6 +23,7 @@ pub const METRICS: [Metric; 58] = [
     LOG_LINES_DROPPED,
     REDIS_BREAKER_OPENED,
     REDIS_GARBLED,
+    NODE_RECORDS_REFUSED,
     OBSERVER_LAG,
     OBSERVER_CHECKED,
     OBSERVER_STALE,
@@ -95,6 +99,21 @@ pub const CONNECTIONS_REFUSED: Metric = Metric::counter(
     &[],
     "Connections closed at once because `limits.connections` were open.",
 );
+pub const CONNECTIONS_UNREAD: Metric = Metric::counter(
+    "kith_connections_unread_total",
+    &[],
+    "Connections closed because their peer left an answer unread for `limits.unread_max`.",
+);
+pub const ANSWERS_UNREAD_BYTES: Metric = Metric::gauge(
+    "kith_answers_unread_bytes",
+    &[],
+    "Bytes of answers that the node holds because their peers have not read them; answers below 1 KiB are not counted.",
+);
+pub const ANSWERS_UNREAD_REFUSED: Metric = Metric::counter(
+    "kith_answers_unread_refused_total",
+    &[],
+    "Answers refused because the connection, or the node, holds as many bytes of unread answers as it may.",
+);
 pub const WS_CONNECTIONS: Metric =
     Metric::gauge("kith_ws_connections", &[], "WebSockets that are open; `kith_connections` includes them.");
 pub const ACCEPTS_FAILED: Metric = Metric::counter(
@@ -126,6 +145,11 @@ pub const REDIS_GARBLED: Metric = Metric::counter(
     "Messages on the channels for wakes and confirmations that no node can have sent. They are not believed.",
 );
 
+pub const NODE_RECORDS_REFUSED: Metric = Metric::counter(
+    "kith_node_records_refused_total",
+    &[],
+    "Records of nodes in Redis that do not prove that a node of this version wrote them, each time that they were read to call it.",
+);
 pub const OBSERVER_LAG: Metric = Metric::histogram(
     "kith_observer_lag_seconds",
     &[],

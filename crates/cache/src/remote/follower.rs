@@ -156,7 +156,7 @@ impl<'a> Follower<'a> {
 
     /// Too much was missed to read it all.
     async fn rebase(&mut self) -> Result<(), End> {
-        let probed = self.member.shared.probe(self.epoch, &self.member.alive()).await?;
+        let probed = self.member.shared.probe(self.epoch, &self.member.alive(self.epoch)).await?;
         if self.forgotten(&probed) {
             return Err(End::Fork);
         }
@@ -170,7 +170,7 @@ impl<'a> Follower<'a> {
         Box::pin(async move {
             sleep_until(at).await;
             let next = Instant::now() + member.following.probe_every;
-            let alive = member.alive();
+            let alive = member.alive(epoch);
             let sent = Sent { at: member.node.now(), applied: alive.applied };
             let probed = timeout(member.following.trust, member.shared.probe(epoch, &alive)).await;
             (next, sent, probed.unwrap_or(Err(SharedError::Timeout)))

@@ -48,6 +48,19 @@ impl Default for Following {
     }
 }
 
+/// What a node says of itself to the others, see [`Alive::about`].
+pub trait About: std::fmt::Debug + Send + Sync {
+    /// The text for the nodes of this epoch.
+    fn text(&self, epoch: u64) -> String;
+}
+
+/// The same in every epoch.
+impl About for String {
+    fn text(&self, _epoch: u64) -> String {
+        self.clone()
+    }
+}
+
 /// A node among others.
 #[derive(Clone, Debug)]
 pub struct Member {
@@ -55,8 +68,8 @@ pub struct Member {
     pub node: Node,
     /// Its number among the nodes.
     pub id: u64,
-    /// What it says of itself to the others, see [`Alive::about`].
-    pub about: String,
+    /// What it says of itself to the others.
+    pub about: Arc<dyn About>,
     /// The server that they share.
     pub shared: Arc<dyn Shared>,
     /// Where the epoch is kept.
@@ -116,9 +129,9 @@ impl Member {
         }
     }
 
-    /// What the node says of itself now.
-    pub(super) fn alive(&self) -> Alive {
-        Alive { node: self.id, applied: self.node.applied(), about: self.about.clone() }
+    /// What the node says of itself now, to the nodes of this epoch.
+    pub(super) fn alive(&self, epoch: u64) -> Alive {
+        Alive { node: self.id, applied: self.node.applied(), about: self.about.text(epoch) }
     }
 
     async fn try_follow(&self) -> Result<std::convert::Infallible, End> {
@@ -152,7 +165,7 @@ impl Member {
         let (epoch, server) = self.epochs.current().await?;
         let frames = self.shared.subscribe(epoch, self.id).await?;
         // What was applied in another log is nothing here.
-        let probed = self.shared.enter(epoch, &Alive { applied: 0, ..self.alive() }).await?;
+        let probed = self.shared.enter(epoch, &Alive { applied: 0, ..self.alive(epoch) }).await?;
         // Another server, or a store that was put back behind what nodes have seen.
         if probed.server != server || probed.epoch > epoch {
             self.epochs.raise(epoch, &probed.server).await?;

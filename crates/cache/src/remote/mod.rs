@@ -40,7 +40,7 @@ pub use feed::{Changes, Feed, FeedError, FeedReader, Reading};
 pub use frame::{CHANGES_MAX, Frame, Message, Told};
 pub use header::{HEADER_BYTES, Header, Kind};
 pub use log::{Changed, Confirmed, Entry, Frames, Log, News, Order};
-pub use member::{Following, Member};
+pub use member::{About, Following, Member};
 pub use queue::Queue;
 pub use recent::Recent;
 pub use registry::{Alive, Peer, Probed, Registry};

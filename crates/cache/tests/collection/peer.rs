@@ -90,7 +90,7 @@ impl Peer {
             id,
             shared: Arc::new(peer.wire.clone()),
             epochs: Arc::new(Still),
-            about: String::new(),
+            about: Arc::new(String::new()),
             queue: Arc::clone(&peer.queue),
             wakes: Arc::clone(&peer.wakes),
             standing: Arc::clone(&peer.bus.standing),

@@ -284,7 +284,7 @@ fn follow(world: &World, ties: &Ties, (node, way): (&Node, &StoreWay), (wire, ph
         id: way.node,
         shared: Arc::new(wire.clone()),
         epochs: Arc::new(way.clone()),
-        about: String::new(),
+        about: Arc::new(String::new()),
         queue: Arc::clone(&ties.sharing.queue),
         wakes: Arc::clone(&ties.sharing.wakes),
         standing: Arc::clone(&ties.standing),

@@ -176,7 +176,7 @@ impl Stage {
         let member = Member {
             node: node.clone(),
             id,
-            about: format!("node {id}"),
+            about: Arc::new(format!("node {id}")),
             shared: Arc::new(self.server.clone()),
             epochs,
             queue,

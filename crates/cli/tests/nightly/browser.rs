@@ -40,6 +40,11 @@ pub(crate) struct Window(String);
 
 impl Browser {
     pub(crate) async fn start() -> Self {
+        Self::start_with(&[]).await
+    }
+
+    /// With more flags.
+    pub(crate) async fn start_with(flags: &[&str]) -> Self {
         let profile = tempfile::tempdir().unwrap();
         let process = Command::new(program())
             .args([
@@ -51,6 +56,7 @@ impl Browser {
             ])
             .args(["--remote-debugging-port=0", "--lang=en-GB", "--force-color-profile=srgb"])
             .arg(format!("--user-data-dir={}", profile.path().display()))
+            .args(flags)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())

@@ -4,6 +4,7 @@
 
 mod browser;
 mod demo;
+mod rebinding;
 
 use std::{
     path::PathBuf,

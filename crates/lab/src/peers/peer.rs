@@ -91,7 +91,7 @@ impl Peer {
         let member = Member {
             node: node.clone(),
             id,
-            about: String::new(),
+            about: Arc::new(String::new()),
             shared: Arc::clone(shared),
             epochs: Arc::new(store.clone()),
             queue: Arc::clone(&queue),

@@ -15,4 +15,5 @@ pub(crate) mod relations;
 pub(crate) mod rpc;
 pub(crate) mod sqlite;
 mod store;
+pub(crate) mod streams;
 mod until_done;

@@ -5,7 +5,10 @@ use futures::future::join_all;
 use kith_proto::admin::v1 as wire;
 use tonic::{Response, Status};
 
-use crate::cluster::{Admin, Card, Cluster};
+use crate::cluster::{Admin, Card, Cluster, Listed};
+
+/// Said of a node that is not called.
+const UNPROVEN: &str = "not called: its record in Redis does not prove that it is a node of this version";
 
 /// What one of the other nodes said.
 pub(super) struct Answer<T> {
@@ -19,22 +22,22 @@ pub(super) struct Answer<T> {
 pub(super) async fn ask<T, F>(
     cluster: &Cluster,
     only: Option<&str>,
-    call: impl Fn(Admin) -> F,
+    call: &impl Fn(Admin) -> F,
 ) -> (Vec<Answer<T>>, bool)
 where
     F: Future<Output = Result<Response<T>, Status>>,
 {
-    let Ok(mut cards) = cluster.others().await else { return (Vec::new(), false) };
-    cards.retain(|card| only.is_none_or(|id| card.id == id));
-    cards.sort_by(|one, other| one.id.cmp(&other.id));
-    let asked = cards.into_iter().map(|card| async {
-        let said = one(cluster, &card, &call).await;
+    let Ok(mut others) = cluster.others().await else { return (Vec::new(), false) };
+    others.retain(|other| only.is_none_or(|id| other.card.id == id));
+    others.sort_by(|one, other| one.card.id.cmp(&other.card.id));
+    let asked = others.into_iter().map(|Listed { card, is_proven }| async move {
+        let said = if is_proven { one(cluster, &card, call).await } else { Err(UNPROVEN.to_owned()) };
         Answer { card, said }
     });
     (join_all(asked).await, true)
 }
 
-async fn one<T, F>(cluster: &Cluster, card: &Card, call: impl Fn(Admin) -> F) -> Result<T, String>
+async fn one<T, F>(cluster: &Cluster, card: &Card, call: &impl Fn(Admin) -> F) -> Result<T, String>
 where
     F: Future<Output = Result<Response<T>, Status>>,
 {

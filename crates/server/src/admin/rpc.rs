@@ -23,7 +23,7 @@ use super::{
     resync,
     watch::{Told, Watchers},
 };
-use crate::cluster::Admin;
+use crate::{cluster::Admin, edge::ByNode};
 
 /// What is left of the time for a call to send its answer.
 const ANSWERED: Duration = Duration::from_millis(200);
@@ -74,14 +74,6 @@ impl AdminRpc {
         Ok((self.place.node.namespace(namespace).ok_or_else(refused)?, key))
     }
 
-    /// Whether another node of the cluster asks, which means this node alone.
-    fn asked_by_node<T>(&self, request: &Request<T>) -> Result<bool, Error> {
-        match &self.place.cluster {
-            Some(cluster) => cluster.calls().is_from_node(request.metadata(), &self.facts.node_id),
-            None => Ok(false),
-        }
-    }
-
     /// What the tiers of the nodes that are asked for hold.
     async fn inspect(
         &self,
@@ -107,7 +99,7 @@ impl AdminRpc {
                 async move { admin.inspect_key(message).await }
             };
             let only = Some(asked).filter(|asked| !asked.is_empty());
-            let (others, complete) = others::ask(cluster, only, call).await;
+            let (others, complete) = others::ask(cluster, only, &call).await;
             answer.others = others.into_iter().map(Answer::copies).collect();
             answer.complete = complete;
         }
@@ -145,7 +137,7 @@ impl AdminRpc {
                 let message = request.clone();
                 async move { admin.flush_memory(message).await }
             };
-            let (others, complete) = others::ask(cluster, None, call).await;
+            let (others, complete) = others::ask(cluster, None, &call).await;
             answer.others = others.into_iter().map(Answer::done).collect();
             answer.complete = complete;
         }
@@ -176,7 +168,7 @@ impl AdminService for AdminRpc {
         request: Request<wire::InspectKeyRequest>,
     ) -> Result<Response<wire::InspectKeyResponse>, Status> {
         only_services(Call::of(&request).principal)?;
-        let by_node = self.asked_by_node(&request)?;
+        let by_node = is_by_node(&request);
         Ok(Response::new(self.inspect(request.into_inner(), by_node).await?))
     }
 
@@ -213,7 +205,7 @@ impl AdminService for AdminRpc {
         request: Request<wire::FlushMemoryRequest>,
     ) -> Result<Response<wire::FlushMemoryResponse>, Status> {
         only_services(Call::of(&request).principal)?;
-        let by_node = self.asked_by_node(&request)?;
+        let by_node = is_by_node(&request);
         Ok(Response::new(self.flush_all(request.into_inner(), by_node).await?))
     }
 
@@ -297,6 +289,11 @@ impl AdminService for AdminRpc {
         only_services(Call::of(&request).principal)?;
         Ok(Response::new(self.edges.recount()?))
     }
+}
+
+/// Whether another node of the cluster asks, which means this node alone. The edge has checked it.
+fn is_by_node<T>(request: &Request<T>) -> bool {
+    request.extensions().get::<ByNode>().is_some()
 }
 
 fn failed(kind: &'static str, error: &CacheError) -> Error {

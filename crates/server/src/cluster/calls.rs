@@ -1,39 +1,40 @@
-use std::{fs, time::Duration};
+use std::{fs, sync::Arc, time::Duration};
 
-use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
-use hmac::Mac as _;
+use http::HeaderValue;
 use kith_proto::admin::v1::admin_service_client::AdminServiceClient;
 use kith_service::error::Error;
+use kith_store::Timestamp;
 use tonic::{
-    Request, Status,
-    metadata::{AsciiMetadataValue, MetadataMap},
+    GrpcMethod, Request, Status,
     service::{Interceptor, interceptor::InterceptedService},
     transport::{Certificate, Channel, ClientTlsConfig, Endpoint},
 };
 
-use super::{Card, Keys, keys::mac};
-use crate::config::Config;
+use super::{Card, Proofs};
+use crate::{config::Config, edge::NodeProofs};
 
-/// Metadata of a call that a node makes: that it knows the key of the nodes, and whom it means to call.
+/// Metadata of a call that a node makes: that it knows the keys of the nodes, and which call it makes of whom.
 const PROOF: &str = "kith-node";
 
 /// How this node calls others, and knows calls of others.
 #[derive(Clone)]
 pub(crate) struct Calls {
-    key: [u8; 32],
+    proofs: Proofs,
+    /// The id of this node.
+    own: Arc<str>,
     timeout: Duration,
     tls: Option<ClientTlsConfig>,
 }
 
 /// The admin service of another node.
-pub(crate) type Admin = AdminServiceClient<InterceptedService<Channel, Proof>>;
+pub(crate) type Admin = AdminServiceClient<InterceptedService<Channel, ProveCall>>;
 
 impl Calls {
-    pub(super) fn new(keys: &Keys, config: &Config) -> Self {
+    pub(super) fn new(proofs: Proofs, config: &Config, own: &str) -> Self {
         let file = config.cluster.ca_file.as_ref().or(config.tls.cert_file.as_ref());
         let pem = file.filter(|_| config.tls.cert_file.is_some()).and_then(|file| fs::read(file).ok());
         let tls = pem.map(|pem| ClientTlsConfig::new().ca_certificate(Certificate::from_pem(pem)));
-        Self { key: keys.calls(), timeout: config.cluster.call_timeout, tls }
+        Self { proofs, own: own.into(), timeout: config.cluster.call_timeout, tls }
     }
 
     /// How long a call may take.
@@ -41,7 +42,7 @@ impl Calls {
         self.timeout
     }
 
-    /// A connection to another node.
+    /// A connection to another node, whose record is proven.
     ///
     /// # Errors
     /// When it cannot be reached where it says that it is.
@@ -53,26 +54,15 @@ impl Calls {
         if let (Some(tls), true) = (&self.tls, card.address.starts_with("https:")) {
             endpoint = endpoint.tls_config(tls.clone())?;
         }
-        let proof = Proof(self.proof(&card.id));
-        Ok(AdminServiceClient::with_interceptor(endpoint.connect().await?, proof))
+        let (proofs, from) = (self.proofs.clone(), Arc::clone(&self.own));
+        let prove = ProveCall { proofs, from, to: card.id.as_str().into() };
+        Ok(AdminServiceClient::with_interceptor(endpoint.connect().await?, prove))
     }
+}
 
-    /// Whether the call comes from a node of the cluster and is meant for the node of this id.
-    ///
-    /// # Errors
-    /// NOT_ALLOWED when it says so and cannot prove it.
-    pub(crate) fn is_from_node(&self, metadata: &MetadataMap, own: &str) -> Result<bool, Error> {
-        let Some(proof) = metadata.get(PROOF) else { return Ok(false) };
-        let given = URL_SAFE_NO_PAD.decode(proof.as_bytes()).unwrap_or_default();
-        match mac(&self.key, own).verify_slice(&given) {
-            Ok(()) => Ok(true),
-            Err(_) => Err(Error::not_allowed("kith-node is not that of a node which calls this one")),
-        }
-    }
-
-    /// Good for one node until it ends, so that what one node was sent means nothing to another.
-    fn proof(&self, to: &str) -> Option<AsciiMetadataValue> {
-        URL_SAFE_NO_PAD.encode(mac(&self.key, to).finalize().into_bytes()).parse().ok()
+impl NodeProofs for Calls {
+    fn verify(&self, proof: &HeaderValue, method: &str) -> Result<(), Error> {
+        self.proofs.check_call(proof.as_bytes(), &self.own, method, Timestamp::now())
     }
 }
 
@@ -82,15 +72,23 @@ impl std::fmt::Debug for Calls {
     }
 }
 
-/// Puts the proof into every call.
+/// Puts a proof of its own into every call.
 #[derive(Clone)]
-pub(crate) struct Proof(Option<AsciiMetadataValue>);
+pub(crate) struct ProveCall {
+    proofs: Proofs,
+    from: Arc<str>,
+    to: Arc<str>,
+}
 
-impl Interceptor for Proof {
+impl Interceptor for ProveCall {
     fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
-        if let Some(proof) = &self.0 {
-            request.metadata_mut().insert(PROOF, proof.clone());
-        }
+        // Generated clients put it there.
+        let method = request.extensions().get::<GrpcMethod<'static>>();
+        let method = method.map(|method| format!("{}/{}", method.service(), method.method()));
+        let method = method.ok_or_else(|| Status::from(Error::internal()))?;
+        let proof = self.proofs.of_call(&self.from, &self.to, &method, Timestamp::now());
+        let proof = proof.parse().map_err(|_| Status::from(Error::internal()))?;
+        request.metadata_mut().insert(PROOF, proof);
         Ok(request)
     }
 }
@@ -99,26 +97,16 @@ impl Interceptor for Proof {
 mod tests {
     use super::*;
 
-    fn calls(key: u8) -> Calls {
-        Calls { key: [key; 32], timeout: Duration::ZERO, tls: None }
-    }
-
-    fn metadata(proof: &str) -> MetadataMap {
-        let mut metadata = MetadataMap::new();
-        metadata.insert(PROOF, proof.parse().unwrap());
-        metadata
-    }
-
     #[test]
-    fn a_proof_is_good_for_the_node_that_it_was_made_for_and_by_its_key_alone() {
-        let proof = calls(1).proof("a").unwrap();
-        let given = metadata(proof.to_str().unwrap());
-        assert!(calls(1).is_from_node(&given, "a").unwrap());
-        assert!(calls(1).is_from_node(&given, "b").is_err());
-        assert!(calls(2).is_from_node(&given, "a").is_err());
-        assert!(!calls(1).is_from_node(&MetadataMap::new(), "a").unwrap());
-        for wrong in ["", "0", "zz", "00", &proof.to_str().unwrap()[2..]] {
-            assert!(calls(1).is_from_node(&metadata(wrong), "a").is_err(), "{wrong:?}");
-        }
+    fn call_carries_a_proof_for_its_method_that_its_node_takes() {
+        let proofs = Proofs::of_test(1);
+        let mut prove = ProveCall { proofs: proofs.clone(), from: "a".into(), to: "b".into() };
+        let mut request = Request::new(());
+        assert!(prove.call(Request::new(())).is_err(), "of which method is not known");
+        request.extensions_mut().insert(GrpcMethod::new("kith.admin.v1.AdminService", "ReadCanary"));
+        let proven = prove.call(request).unwrap().into_parts().0.into_headers();
+        let called = Calls { proofs, own: "b".into(), timeout: Duration::ZERO, tls: None };
+        assert!(called.verify(&proven[PROOF], "kith.admin.v1.AdminService/ReadCanary").is_ok());
+        assert!(called.verify(&proven[PROOF], "kith.admin.v1.AdminService/FlushMemory").is_err());
     }
 }

@@ -1,13 +1,18 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 
+use http::Uri;
+use kith_cache::remote::{About, Peer};
 use kith_store::Timestamp;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use super::Proofs;
 use crate::config::Config;
 
-/// Most bytes of a card; the registry takes no longer ones.
+/// Most bytes of a card with its proof; the registry takes no longer ones.
 const BYTES_MAX: usize = 1024;
+/// Bytes of the proof.
+const PROOF_BYTES: usize = 64;
 /// A documentation address (RFC 5737), by which the machine is asked which of its own it has towards others;
 /// nothing is sent there.
 const ELSEWHERE: (Ipv4Addr, u16) = (Ipv4Addr::new(192, 0, 2, 1), 9);
@@ -53,12 +58,55 @@ impl Card {
     /// As text of at most 1 KiB.
     pub(crate) fn encode(&self) -> String {
         let text = serde_json::to_string(self).unwrap_or_default();
-        if text.len() <= BYTES_MAX { text } else { String::new() }
+        if text.len() <= BYTES_MAX - PROOF_BYTES { text } else { String::new() }
+    }
+
+    /// Whether it says where the node is reached: scheme, host and port, and nothing else.
+    fn has_address(&self) -> bool {
+        let Ok(uri) = self.address.parse::<Uri>() else { return false };
+        let Some(authority) = uri.authority() else { return false };
+        let is_http = matches!(uri.scheme_str(), Some("http" | "https"));
+        is_http
+            && authority.port_u16().is_some_and(|port| port > 0)
+            && !authority.host().is_empty()
+            && !authority.as_str().contains('@')
+            && uri.path_and_query().is_none_or(|path| path.as_str() == "/")
     }
 
     /// Out of such a text. One that cannot be read, as of a much later version, is an empty card.
     pub(crate) fn decode(text: &str) -> Self {
         serde_json::from_str(text).unwrap_or_default()
+    }
+}
+
+/// What the node that wrote a card says of itself, with a proof that it is a node of the epoch.
+#[derive(Debug)]
+pub(super) struct ProvenCard {
+    pub(super) text: String,
+    pub(super) proofs: Proofs,
+}
+
+impl About for ProvenCard {
+    fn text(&self, epoch: u64) -> String {
+        self.proofs.with_proof(&self.text, epoch)
+    }
+}
+
+/// Another node, as Redis lists it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Listed {
+    pub(crate) card: Card,
+    /// Whether a node wrote it, and it can be called. Who can write to Redis can list anything; what is not proven is not
+    /// called: who listens there would get proofs.
+    pub(crate) is_proven: bool,
+}
+
+impl Listed {
+    pub(super) fn of(peer: &Peer, epoch: u64, proofs: &Proofs) -> Self {
+        let card = Card::decode(&peer.about);
+        let is_its_own = card.number() == peer.node;
+        let is_proven = is_its_own && card.has_address() && proofs.is_proven(&peer.about, epoch);
+        Self { card, is_proven }
     }
 }
 
@@ -102,6 +150,49 @@ mod tests {
         let before = r#"{"id":"6f1f54ae-3ac0-4b06-b5b2-f0b8be3f9a25","address":"http://a:1"}"#;
         assert!(Card::decode(before).is_older_than(&card));
         assert!(!Card::decode("{").is_older_than(&card), "of a much later version");
+    }
+
+    #[test]
+    fn only_what_a_node_of_the_epoch_wrote_about_itself_is_proven() {
+        let card = Card::new(&Config::default(), SocketAddr::from(([127, 0, 0, 1], 7600)), 10);
+        let proofs = Proofs::of_test(1);
+        let about = ProvenCard { text: card.encode(), proofs: proofs.clone() }.text(7);
+        let listed = |about: &str, node| {
+            let peer = Peer { node, about: about.to_owned(), ..Peer::default() };
+            Listed::of(&peer, 7, &proofs)
+        };
+        let own = listed(&about, card.number());
+        assert!(own.is_proven && own.card == card, "{own:?}");
+        assert!(about.len() <= BYTES_MAX);
+        assert!(!listed(&about, card.number() + 1).is_proven, "under the number of another node");
+        assert!(
+            !listed(&card.encode(), card.number()).is_proven,
+            "of an older version, or by another program"
+        );
+        let moved = about.replace("127.0.0.1", "127.0.0.9");
+        assert!(!listed(&moved, card.number()).is_proven, "changed");
+        let earlier = ProvenCard { text: card.encode(), proofs: proofs.clone() }.text(6);
+        assert!(!listed(&earlier, card.number()).is_proven, "of an earlier epoch");
+    }
+
+    #[test]
+    fn addresses_are_scheme_host_and_port() {
+        let has = |address: &str| Card { address: address.to_owned(), ..Card::default() }.has_address();
+        assert!(has("http://127.0.0.1:7600") && has("https://node-1:7600") && has("http://[::1]:7600/"));
+        for wrong in [
+            "",
+            "node-1:7600",
+            "http://node-1",
+            "http://node-1:0",
+            "http://:7600",
+            "unix:///run/kith.sock",
+            "ftp://node-1:7600",
+            "http://a@node-1:7600",
+            "http://node-1:7600/path",
+            "http://node-1:7600/?query",
+        ] {
+            assert!(!has(wrong), "{wrong}");
+        }
     }
 
     #[test]

@@ -36,6 +36,11 @@ impl Keys {
         self.derived("calls")
     }
 
+    /// By which a node knows what others say of themselves in Redis.
+    pub(super) fn records(&self) -> [u8; 32] {
+        self.derived("node records")
+    }
+
     /// Identifies the database in what its nodes share in Redis: the same for all nodes over one database, another one
     /// for every other database. A database that takes the place of a dropped one has another key, and a copy of a
     /// database has another name.

@@ -10,6 +10,7 @@ mod epochs;
 mod feed;
 mod keys;
 pub mod observer;
+mod proofs;
 mod refused;
 mod schemas;
 mod server;
@@ -29,6 +30,7 @@ use kith_cache::{
 use kith_delivery::{FanOutNotes, InboxKeeper, InboxLimits, ReaderBitmaps, SequenceKeeper, Windows};
 use kith_presence::Presences;
 use kith_service::{
+    metric,
     schema_agreement::SchemaAgreement,
     write::{feed_mapping::FeedMapping, tasks::Tasks, tiers::Tiers},
 };
@@ -36,16 +38,18 @@ use kith_store::Stores;
 use tokio::time::{Instant, sleep, timeout};
 
 pub(crate) use calls::{Admin, Calls};
-pub(crate) use card::Card;
+pub(crate) use card::{Card, Listed};
 pub(crate) use claim::{Claim, PATIENCE};
 pub(crate) use epochs::StoreEpochs;
 pub use keys::Keys;
+pub(crate) use proofs::Proofs;
 pub(crate) use refused::Refused;
 pub use server::Server;
 
-use self::{feed::StoreFeed, schemas::Schemas, window_epochs::WindowEpochs};
+use self::{card::ProvenCard, feed::StoreFeed, schemas::Schemas, window_epochs::WindowEpochs};
 use crate::{
     config::{ClusterConfig, Config},
+    edge::NodeProofs,
     health::Reporter,
 };
 
@@ -73,6 +77,7 @@ pub(crate) struct Cluster {
     windows: Windows,
     card: Card,
     schemas: Schemas,
+    proofs: Proofs,
     calls: Calls,
     /// Of the store, where others can change it.
     feeds: Vec<Arc<dyn Feed>>,
@@ -92,6 +97,7 @@ impl Cluster {
         mappings: impl FnOnce(&Windows) -> Arc<[Arc<dyn FeedMapping>]>,
     ) -> Self {
         let (cluster, id) = (&config.cluster, card.number());
+        let proofs = Proofs::new(keys);
         let following = following(cluster);
         let (standing, queue) = (Arc::new(Standing::new(following.trust)), Queue::new(cluster.queue_max));
         let sharing = Sharing {
@@ -118,7 +124,7 @@ impl Cluster {
         let member = Member {
             node: node.clone(),
             id,
-            about: card.encode(),
+            about: Arc::new(ProvenCard { text: card.encode(), proofs: proofs.clone() }),
             shared: Arc::clone(&sharing.shared),
             epochs,
             queue: Arc::clone(&sharing.queue),
@@ -137,7 +143,7 @@ impl Cluster {
             card: card.clone(),
             agreement: SchemaAgreement::unknown(),
         };
-        let calls = Calls::new(keys, config);
+        let calls = Calls::new(proofs.clone(), config, &card.id);
         let feeds = StoreFeed::all(stores, &mappings(&windows), &card.id);
         let feeds = feeds.into_iter().map(|feed| -> Arc<dyn Feed> { Arc::new(feed) }).collect();
         let tiers = Tiers::shared(node, sharing.clone());
@@ -151,6 +157,7 @@ impl Cluster {
             windows,
             card,
             schemas,
+            proofs,
             calls,
             feeds,
             tasks: Tasks::default(),
@@ -305,14 +312,25 @@ impl Cluster {
         self.sharing.shared.peers(self.node().epoch()).await
     }
 
-    /// The other nodes, by what they say of themselves.
+    /// The other nodes, by what they say of themselves. Those whose record is not proven are counted.
     ///
     /// # Errors
     /// When Redis does not answer.
-    pub(crate) async fn others(&self) -> Result<Vec<Card>, SharedError> {
-        let peers = self.peers().await?;
+    pub(crate) async fn others(&self) -> Result<Vec<Listed>, SharedError> {
+        let epoch = self.node().epoch();
+        let peers = self.sharing.shared.peers(epoch).await?;
         let others = peers.iter().filter(|peer| peer.node != self.member.id);
-        Ok(others.map(|peer| Card::decode(&peer.about)).collect())
+        let others: Vec<_> = others.map(|peer| Listed::of(peer, epoch, &self.proofs)).collect();
+        let unproven = others.iter().filter(|listed| !listed.is_proven).count();
+        if unproven > 0 {
+            metrics::counter!(metric::NODE_RECORDS_REFUSED.name).increment(unproven as u64);
+        }
+        Ok(others)
+    }
+
+    /// What knows calls of other nodes.
+    pub(crate) fn node_proofs(&self) -> Arc<dyn NodeProofs> {
+        Arc::new(self.calls.clone())
     }
 
     /// Nothing that nodes share from before this epoch is believed here; the node goes on in it, or a later one.

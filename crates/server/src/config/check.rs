@@ -2,7 +2,10 @@
 
 use std::{fs, path::Path};
 
-use kith_service::invalid_value::{InvalidValue, above_zero, wrong};
+use kith_service::{
+    invalid_value::{InvalidValue, above_zero, wrong},
+    rpc::answer_size::MESSAGE_BYTES_MAX,
+};
 
 use super::{Backend, Config, Secret, said};
 
@@ -115,6 +118,10 @@ fn none_is_zero(config: &Config) -> Result<(), InvalidValue> {
         ("limits.in_flight", limits.in_flight == 0),
         ("limits.writes_in_flight", limits.writes_in_flight == 0),
         ("limits.write_answer", limits.write_answer.is_zero()),
+        ("limits.health_watches", limits.health_watches == 0),
+        ("limits.health_watches_per_connection", limits.health_watches_per_connection == 0),
+        ("limits.unread_bytes", limits.unread_bytes == 0),
+        ("limits.unread_max", limits.unread_max.is_zero()),
         ("limits.connections", limits.connections == 0),
         ("limits.streams_per_connection", limits.streams_per_connection == 0),
         ("limits.batch_ids", limits.batch_ids == 0),
@@ -150,6 +157,13 @@ fn bounds(config: &Config) -> Result<(), InvalidValue> {
             limits.deadline_default, limits.deadline_max
         );
         return wrong("limits.deadline_default", &text);
+    }
+    if limits.unread_bytes_per_connection < MESSAGE_BYTES_MAX {
+        let text = format!(
+            "is {} bytes; it must not be below {MESSAGE_BYTES_MAX}, which one answer may have",
+            limits.unread_bytes_per_connection
+        );
+        return wrong("limits.unread_bytes_per_connection", &text);
     }
     for (key, value) in [("cache.jitter", cache.jitter), ("cache.early_refresh", cache.early_refresh)] {
         if !(0.0..=1.0).contains(&value) {

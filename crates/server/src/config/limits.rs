@@ -37,6 +37,22 @@ pub struct LimitsConfig {
     /// `unknown`; the write runs on. A call waits two fifths of its deadline where that is longer. Above 0.
     #[serde(with = "humantime_serde")]
     pub write_answer: Duration,
+    /// Streams of health `Watch` and of reflection that are open on the node at one time: they are not among the calls of
+    /// `in_flight`. Above 0.
+    pub health_watches: usize,
+    /// Of them, those of one connection. Above 0.
+    pub health_watches_per_connection: usize,
+    /// Bytes of answers that the node holds because their peers have not read them. Further answers of 1 KiB and more are
+    /// refused. Above 0.
+    #[serde(with = "size")]
+    pub unread_bytes: usize,
+    /// Of them, those of one connection: at least the largest answer, 4 MiB.
+    #[serde(with = "size")]
+    pub unread_bytes_per_connection: usize,
+    /// How long a peer may leave an answer, or the next part of a stream, unread: its connection is closed after once to twice
+    /// as long. Above 0.
+    #[serde(with = "humantime_serde")]
+    pub unread_max: Duration,
     /// Connections at one time. Further ones are closed at once; the log and `/readyz` say so. Above 0.
     pub connections: usize,
     /// Deadline of a call that names none. Above 0, and not above `deadline_max`.
@@ -86,6 +102,11 @@ impl Default for LimitsConfig {
             writes_in_flight: 256,
             write_wait: Duration::from_millis(500),
             write_answer: Duration::from_secs(2),
+            health_watches: 1_000,
+            health_watches_per_connection: 4,
+            unread_bytes: 512 << 20,
+            unread_bytes_per_connection: 64 << 20,
+            unread_max: Duration::from_secs(60),
             connections: 10_000,
             deadline_default: Duration::from_secs(2),
             deadline_max: Duration::from_secs(10),

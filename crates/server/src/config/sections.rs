@@ -374,8 +374,12 @@ impl SecretsConfig {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TelemetryConfig {
-    /// Which log lines are written: a level, or `target=level` pairs with commas.
+    /// Which log lines are written: a level, or `target=level` pairs with commas. Of libraries lines below `info` are not, see
+    /// `library_lines`.
     pub log_filter: String,
+    /// Whether lines of libraries below `info` may be written too. They may hold keys and what is stored: some drivers write the
+    /// commands that they send.
+    pub library_lines: bool,
     /// In which form.
     pub log_format: LogFormat,
     /// Where spans are sent by OTLP over gRPC; absent: nowhere.
@@ -388,6 +392,7 @@ impl Default for TelemetryConfig {
     fn default() -> Self {
         Self {
             log_filter: "info".to_owned(),
+            library_lines: false,
             log_format: LogFormat::default(),
             otlp_endpoint: None,
             service_name: "kith".to_owned(),

@@ -40,6 +40,20 @@ pub(super) fn overloaded() -> Status {
     Error::new(Reason::Overloaded, "the node has more calls than it takes on").into()
 }
 
+/// The node, or the connection, has as many streams of health and of reflection as it may.
+pub(super) fn too_many_watches() -> Status {
+    let text = "as many streams of health and reflection are open as limits.health_watches, or \
+                limits.health_watches_per_connection for one connection, allows";
+    Error::new(Reason::Overloaded, text).into()
+}
+
+/// The answer has no place among those that were not read.
+pub(crate) fn too_much_unread() -> Status {
+    let text = "answers on this connection, or of this node, are not read: they have as many bytes as \
+                limits.unread_bytes_per_connection, or limits.unread_bytes, allows";
+    Error::new(Reason::Overloaded, text).into()
+}
+
 /// The store is not there yet.
 pub(super) fn starting() -> Status {
     Error::new(Reason::Starting, "the node is starting").into()

@@ -12,10 +12,15 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use http_body::{Frame, SizeHint};
 use kith_service::rpc::call::Served;
 use tokio::time::{Instant, Sleep, sleep_until};
-use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tonic::{Code, Status, body::Body};
 
-use super::{answer, gate::Slot, methods::Record};
+use super::{
+    answer,
+    close_signal::{CloseSignal, Heard},
+    connection::WatchPlace,
+    gate::Slot,
+    methods::Record,
+};
 
 const TIER: HeaderName = HeaderName::from_static("kith-tier");
 const VERSION: HeaderName = HeaderName::from_static("kith-version");
@@ -29,31 +34,46 @@ pub struct EdgeBody {
     life: Option<Box<Life>>,
 }
 
+/// What ends a stream before its time: an end of its caller, a stop of its node.
+pub(super) type Signals = [Option<CloseSignal>; 2];
+
 /// What bounds a stream.
 pub(super) struct Life {
-    timer: Pin<Box<Sleep>>,
-    closing: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
+    deadline: Instant,
+    /// Made when the stream has nothing to send for the first time.
+    timer: Option<Pin<Box<Sleep>>>,
+    signals: [Option<Heard>; 2],
     /// Given back when the stream ends; a watch has given it back before.
     _slot: Option<Slot>,
+    /// The same for the place of a stream of health or reflection.
+    _place: Option<WatchPlace>,
 }
 
 impl Life {
     pub(super) fn new(
         deadline: Instant,
+        signals: Signals,
         slot: Option<Slot>,
-        closing: Option<CancellationToken>,
+        place: Option<WatchPlace>,
     ) -> Box<Self> {
-        let closing = closing.map(|closing| Box::pin(closing.cancelled_owned()));
-        Box::new(Self { timer: Box::pin(sleep_until(deadline)), closing, _slot: slot })
+        let signals = signals.map(|signal| signal.map(Heard::new));
+        Box::new(Self { deadline, timer: None, signals, _slot: slot, _place: place })
     }
 
-    /// Why the stream ends now; the task is woken when it has to.
-    fn over(&mut self, cx: &mut Context<'_>) -> Option<Status> {
-        if self.timer.as_mut().poll(cx).is_ready() {
-            return Some(answer::deadline_exceeded());
+    /// Why the stream ends now.
+    fn over(&self) -> Option<Status> {
+        let given = self.signals.iter().flatten().find_map(Heard::given);
+        given.or_else(|| (Instant::now() >= self.deadline).then(answer::deadline_exceeded))
+    }
+
+    /// The same; the task is woken when the stream has to end.
+    fn poll_over(&mut self, cx: &mut Context<'_>) -> Option<Status> {
+        let given = self.signals.iter_mut().flatten().find_map(|signal| signal.poll(cx));
+        if given.is_some() {
+            return given;
         }
-        let closing = self.closing.as_mut()?;
-        closing.as_mut().poll(cx).is_ready().then(answer::stopping)
+        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(self.deadline)));
+        timer.as_mut().poll(cx).is_ready().then(answer::deadline_exceeded)
     }
 }
 
@@ -85,6 +105,11 @@ impl EdgeBody {
         self.inner = Body::empty();
         self.answered(status.code());
         Frame::trailers(answer::trailers(status))
+    }
+
+    /// Ends the answer here, because answers are not read.
+    pub(crate) fn cut_unread(&mut self) -> Frame<Bytes> {
+        self.cut(&answer::too_much_unread())
     }
 
     fn trailers(&mut self, mut trailers: HeaderMap) -> Frame<Bytes> {
@@ -126,6 +151,10 @@ impl http_body::Body for EdgeBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
         let this = &mut *self;
+        // Before each frame: a stream that always has something to send would never end otherwise.
+        if let Some(status) = this.life.as_ref().and_then(|life| life.over()) {
+            return Poll::Ready(Some(Ok(this.cut(&status))));
+        }
         match Pin::new(&mut this.inner).poll_frame(cx) {
             Poll::Ready(Some(Ok(frame))) => Poll::Ready(Some(Ok(match frame.into_trailers() {
                 Ok(trailers) => this.trailers(trailers),
@@ -136,7 +165,7 @@ impl http_body::Body for EdgeBody {
                 Poll::Ready(Some(Err(status)))
             }
             Poll::Ready(None) => Poll::Ready(None),
-            Poll::Pending => match this.life.as_mut().and_then(|life| life.over(cx)) {
+            Poll::Pending => match this.life.as_mut().and_then(|life| life.poll_over(cx)) {
                 Some(status) => Poll::Ready(Some(Ok(this.cut(&status)))),
                 None => Poll::Pending,
             },
@@ -155,5 +184,59 @@ impl http_body::Body for EdgeBody {
 impl fmt::Debug for EdgeBody {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EdgeBody").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::Arc, time::Duration};
+
+    use futures::{StreamExt as _, stream};
+    use http_body_util::{BodyExt as _, StreamBody};
+    use kith_service::error::Error;
+    use tokio::time::advance;
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+    use crate::edge::methods::{Kind, Method};
+
+    /// A stream that always has something to send.
+    fn busy(deadline: Instant, signal: CloseSignal) -> EdgeBody {
+        let frames = stream::repeat(()).map(|()| Ok::<_, Status>(Frame::data(Bytes::from_static(b"more"))));
+        let method = Arc::new(Method::of_test(Kind::Stream));
+        let life = Life::new(deadline, [Some(signal), None], None, None);
+        let record = Record::begin(method, Instant::now());
+        EdgeBody::new(Body::new(StreamBody::new(frames)), None, record, Some(life))
+    }
+
+    fn ended() -> Status {
+        Error::not_allowed("the caller has ended").into()
+    }
+
+    /// What the stream ends with, unless it sends more.
+    async fn end(body: &mut EdgeBody) -> Option<Code> {
+        let frame = body.frame().await.unwrap().unwrap();
+        let trailers = frame.into_trailers().ok()?;
+        Some(Code::from_bytes(trailers.get(Status::GRPC_STATUS).unwrap().as_bytes()))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn stream_that_is_sending_ends_by_its_signal() {
+        let token = CancellationToken::new();
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let mut body = busy(deadline, CloseSignal::new(token.clone(), ended));
+        assert_eq!(end(&mut body).await, None);
+        token.cancel();
+        assert_eq!(end(&mut body).await, Some(Code::PermissionDenied));
+        assert!(body.frame().await.is_none(), "nothing follows");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn stream_that_is_sending_ends_at_its_deadline() {
+        let signal = CloseSignal::new(CancellationToken::new(), ended);
+        let mut body = busy(Instant::now() + Duration::from_secs(60), signal);
+        assert_eq!(end(&mut body).await, None);
+        advance(Duration::from_secs(60)).await;
+        assert_eq!(end(&mut body).await, Some(Code::DeadlineExceeded));
     }
 }

@@ -13,14 +13,14 @@ use bytes::Bytes;
 use http::{Request, Response};
 use kith_service::rpc::call::Served;
 use tokio::time::{Instant, Sleep, sleep_until};
-use tokio_util::sync::CancellationToken;
 use tonic::{Status, body::Body};
 use tracing::Span;
 
 use super::{
     answer,
-    body::{EdgeBody, Life},
+    body::{EdgeBody, Life, Signals},
     bounded::Bounded,
+    connection::WatchPlace,
     gate::{LaterSlot, Slot},
     methods::{Kind, Record},
     routes::{RouteFuture, Routes},
@@ -52,20 +52,26 @@ pub(super) struct Running {
     record: Record,
     deadline: Instant,
     span: Span,
-    /// Of a watch; it ends with the node.
-    closing: Option<CancellationToken>,
+    /// Of a stream: what ends it before its time.
+    signals: Signals,
+    /// Of a stream of health or reflection.
+    place: Option<WatchPlace>,
     /// Made when the handler has to wait for the first time: an answer from memory needs no timer.
     timer: Option<Pin<Box<Sleep>>>,
 }
 
 impl Running {
-    pub(super) const fn new(
-        record: Record,
-        deadline: Instant,
-        span: Span,
-        closing: Option<CancellationToken>,
-    ) -> Self {
-        Self { record, deadline, span, closing, timer: None }
+    pub(super) const fn new(record: Record, deadline: Instant, span: Span, signals: Signals) -> Self {
+        Self { record, deadline, span, signals, place: None, timer: None }
+    }
+
+    pub(super) fn kind(&self) -> Kind {
+        self.record.method().kind
+    }
+
+    /// Gives the place back when the stream ends.
+    pub(super) fn keep(&mut self, place: WatchPlace) {
+        self.place = Some(place);
     }
 
     /// Who is to answer.
@@ -98,11 +104,11 @@ impl Running {
         let served = response.extensions().get::<Served>().copied();
         let life = match self.record.method().kind {
             Kind::Unary => None,
-            Kind::Stream => Some(Life::new(self.deadline, slot, self.closing)),
+            Kind::Stream => Some(Life::new(self.deadline, self.signals, slot, None)),
             // Its domain bounds open watches; they must not take the place of calls that end soon.
             Kind::Watch => {
                 drop(slot);
-                Some(Life::new(self.deadline, None, self.closing))
+                Some(Life::new(self.deadline, self.signals, None, self.place))
             }
         };
         let record = self.record;

@@ -159,6 +159,12 @@ impl Method {
         }
     }
 
+    /// Of no contract.
+    #[cfg(test)]
+    pub(super) fn of_test(kind: Kind) -> Self {
+        Self::new("kith.test.v1.TestService", "Test", kind)
+    }
+
     /// Counts a call that ended.
     fn count(&self, code: Code, time: Duration) {
         if let Some(counter) = self.answers(code) {

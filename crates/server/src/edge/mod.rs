@@ -7,14 +7,18 @@
 mod answer;
 mod body;
 mod bounded;
+mod close_signal;
+mod connection;
 mod deadline;
 mod future;
 mod gate;
 mod methods;
+mod node_call;
 mod routes;
 mod sandbox;
 mod times;
 mod trace;
+mod unread;
 
 use std::sync::{Arc, OnceLock};
 
@@ -26,22 +30,28 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
-pub(crate) use answer::invalid_metadata;
+pub(crate) use answer::{invalid_metadata, too_much_unread};
 pub use body::EdgeBody;
 pub use bounded::Bounded;
+pub use close_signal::CloseSignal;
 pub use future::EdgeFuture;
 pub use methods::code_name;
 pub(crate) use methods::{Counted, services};
+pub(crate) use node_call::{ByNode, NodeProofs};
 pub use routes::Routes;
 #[cfg(feature = "embedded")]
 pub(crate) use sandbox::SandboxName;
 pub(crate) use times::Taken;
 pub(crate) use trace::TARGET as TRACE_TARGET;
+pub(crate) use unread::{Full, Unread};
 
 use self::{
+    body::Signals,
+    connection::{Connection, WatchLimits},
     deadline::Deadlines,
     gate::{Entry, Gate},
     methods::{Kind, Method, Methods, Record},
+    unread::NodeUnread,
 };
 use crate::config::LimitsConfig;
 
@@ -55,8 +65,12 @@ pub struct Edge {
     /// The domains: served once the store is there.
     domains: Arc<OnceLock<Routes>>,
     shared: Arc<Shared>,
+    /// Knows calls of other nodes, once the store is there and if there are some.
+    nodes: Arc<OnceLock<Arc<dyn NodeProofs>>>,
     /// Whether calls may name one.
     sandboxes: bool,
+    /// From which calls come; `None`: from within the process.
+    connection: Option<Arc<Connection>>,
 }
 
 /// How many calls an edge handles, and what it has counted. Cheap to clone.
@@ -95,6 +109,8 @@ struct Shared {
     unary: Deadlines,
     streams: Deadlines,
     message_bytes: u64,
+    watches: WatchLimits,
+    unread: Arc<NodeUnread>,
     closing: CancellationToken,
 }
 
@@ -108,9 +124,32 @@ impl Edge {
             unary: Deadlines { default: limits.deadline_default, most: limits.deadline_max },
             streams: Deadlines { default: limits.stream_max, most: limits.stream_max },
             message_bytes: limits.message_bytes.try_into().unwrap_or(u64::MAX),
+            watches: WatchLimits::new(limits.health_watches, limits.health_watches_per_connection),
+            unread: NodeUnread::new(limits.unread_bytes, limits.unread_bytes_per_connection),
             closing: CancellationToken::new(),
         };
-        Self { base, domains: Arc::default(), shared: Arc::new(shared), sandboxes: false }
+        let shared = Arc::new(shared);
+        Self {
+            base,
+            domains: Arc::default(),
+            shared,
+            nodes: Arc::default(),
+            sandboxes: false,
+            connection: None,
+        }
+    }
+
+    /// The same edge for the calls of one more connection, and where its unread answers are counted.
+    pub(crate) fn of_connection(&self) -> (Self, Arc<Unread>) {
+        let connection = self.shared.watches.connection(self.shared.unread.connection());
+        let unread = Arc::clone(&connection.unread);
+        (Self { connection: Some(connection), ..self.clone() }, unread)
+    }
+
+    /// How many bytes of answers are held because their peers have not read them.
+    #[must_use]
+    pub fn unread_bytes(&self) -> usize {
+        self.shared.unread.bytes()
     }
 
     /// Whether a call may name a sandbox (metadata `kith-sandbox`); at first none may. Its name is found in
@@ -119,6 +158,11 @@ impl Edge {
     pub fn with_sandboxes(mut self, allowed: bool) -> Self {
         self.sandboxes = allowed;
         self
+    }
+
+    /// Takes calls of other nodes by these proofs. A second call changes nothing.
+    pub(crate) fn take_nodes(&self, proofs: Arc<dyn NodeProofs>) {
+        self.nodes.get_or_init(|| proofs);
     }
 
     /// Serves `domains` too. A second call changes nothing.
@@ -174,6 +218,9 @@ impl Edge {
         if let Some(name) = sandbox::of(request.headers(), self.sandboxes)? {
             request.extensions_mut().insert(name);
         }
+        if let Some(by_node) = node_call::by_node(request.headers_mut(), method, self.nodes.get())? {
+            request.extensions_mut().insert(by_node);
+        }
         let call = Call { deadline, principal };
         request.extensions_mut().insert(call);
         Ok((request, call))
@@ -197,10 +244,16 @@ impl Edge {
         };
         let span = trace::span(record.method(), request.headers());
         let most = (!record.method().batch).then_some(self.shared.message_bytes);
-        let request = request.map(|body| Bounded::new(body, most));
-        let closing = (record.method().kind == Kind::Watch).then(|| self.shared.closing.clone());
-        let running = future::Running::new(record, call.deadline, span, closing);
+        let mut request = request.map(|body| Bounded::new(body, most));
+        let signals = self.signals(record.method(), request.extensions_mut());
+        let mut running = future::Running::new(record, call.deadline, span, signals);
         if exempt {
+            if running.kind() == Kind::Watch {
+                let Some(place) = self.shared.watches.enter(self.connection.as_deref()) else {
+                    return EdgeFuture::refused(running.into_record(), answer::too_many_watches());
+                };
+                running.keep(place);
+            }
             return EdgeFuture::running(routes.answer(running.service(), request), running, None);
         }
         match self.shared.gate.enter() {
@@ -210,6 +263,15 @@ impl Edge {
             Entry::Later(slot) => EdgeFuture::waiting(slot, routes.clone(), request, running),
             Entry::Full => EdgeFuture::refused(running.into_record(), answer::overloaded()),
         }
+    }
+
+    /// What ends the stream of a call before its time: for every stream what came with the request, for those without
+    /// an end also the stop of the node.
+    fn signals(&self, method: &Method, given: &mut http::Extensions) -> Signals {
+        let caller = (method.kind != Kind::Unary).then(|| given.remove::<CloseSignal>()).flatten();
+        let closing = &self.shared.closing;
+        let node = (method.kind == Kind::Watch).then(|| CloseSignal::new(closing.clone(), answer::stopping));
+        [caller, node]
     }
 }
 

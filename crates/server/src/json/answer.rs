@@ -72,7 +72,7 @@ pub(super) async fn of(rpc: &Rpc, response: Response<EdgeBody>) -> Response<Body
 }
 
 /// An error that no call came to.
-pub(super) fn failure(status: &Status) -> Response<Body> {
+pub(crate) fn failure(status: &Status) -> Response<Body> {
     let mut response = json(failure_text(status));
     *response.status_mut() = http_status(status);
     response

@@ -12,16 +12,25 @@ mod inexpressible;
 mod mask;
 mod read;
 mod request;
+mod rest;
 mod tracked;
 
 use axum::body::Body;
 use bytes::Bytes;
 use http::{Request, Response};
+use tonic::{Code, Status};
 
-use self::admit::{Refusal, admit};
-pub(crate) use self::answer::failure_text;
+pub(crate) use self::answer::{failure, failure_text};
 pub use self::read::message;
-use crate::{config::LimitsConfig, edge::Edge};
+use self::{
+    admit::{Refusal, admit},
+    catalogue::Rpc,
+    rest::{LET_GO_BYTES, Rest, STRANGER_BYTES},
+};
+use crate::{
+    config::LimitsConfig,
+    edge::{Edge, EdgeBody},
+};
 
 /// What a body may have, by the kind of its method.
 #[derive(Clone, Copy, Debug)]
@@ -44,15 +53,34 @@ where
     B::Error: Into<tonic::codegen::StdError>,
 {
     match admit(&request) {
-        Ok(rpc) => match request::translate(rpc, limits, request) {
-            Ok(request) => {
-                let response = edge.handle(request).await.unwrap_or_else(|never| match never {});
-                answer::of(rpc, response).await
-            }
-            Err(status) => answer::failure(&status),
-        },
-        Err(refusal) => refuse(request, refusal),
+        Ok(rpc) => call(edge, limits, rpc, request).await,
+        Err(refusal) => refuse_request(request, refusal),
     }
+}
+
+async fn call<B>(edge: &Edge, limits: BodyLimits, rpc: &'static Rpc, request: Request<B>) -> Response<Body>
+where
+    B: http_body::Body<Data = Bytes> + Unpin + Send + 'static,
+    B::Error: Into<tonic::codegen::StdError>,
+{
+    let rest = Rest::default();
+    match request::translate(rpc, limits, request, &rest) {
+        Ok(request) => {
+            let response = edge.handle(request).await.unwrap_or_else(|never| match never {});
+            rest.read_away(if is_stranger(&response) { STRANGER_BYTES } else { LET_GO_BYTES });
+            answer::of(rpc, response).await
+        }
+        Err(status) => {
+            rest.read_away(LET_GO_BYTES);
+            answer::failure(&status)
+        }
+    }
+}
+
+/// Whether the edge has refused the caller, not the call.
+fn is_stranger(response: &Response<EdgeBody>) -> bool {
+    let code = response.headers().get(Status::GRPC_STATUS);
+    code.is_some_and(|code| Code::from_bytes(code.as_bytes()) == Code::Unauthenticated)
 }
 
 /// A message, of this full name in the contract, as JSON; `None` if it has no such form.
@@ -71,11 +99,20 @@ pub fn record<M: prost::Message + Default>(name: &str, line: &[u8]) -> Result<M,
     read::record(name, line)
 }
 
-fn refuse<B>(request: Request<B>, refusal: Refusal) -> Response<Body>
+/// Answers a request of a page or program that may not call, without looking at its body.
+pub(crate) fn refuse<B>(request: Request<B>, status: &Status) -> Response<Body>
 where
     B: http_body::Body<Data = Bytes> + Unpin + Send + 'static,
 {
-    request::let_go(request);
+    request::let_go(request, STRANGER_BYTES);
+    answer::failure(status)
+}
+
+fn refuse_request<B>(request: Request<B>, refusal: Refusal) -> Response<Body>
+where
+    B: http_body::Body<Data = Bytes> + Unpin + Send + 'static,
+{
+    request::let_go(request, LET_GO_BYTES);
     let mut response = answer::failure(&refusal.status);
     *response.status_mut() = refusal.http;
     response.headers_mut().extend(refusal.header);

@@ -2,21 +2,18 @@
 
 use std::{
     fmt::Write as _,
-    future::poll_fn,
     mem,
     pin::Pin,
     task::{Context, Poll, ready},
-    time::Duration,
 };
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Version, header};
 use http_body::{Body, Frame};
 use prost::Message as _;
-use tokio::{runtime::Handle, time::timeout};
 use tonic::{Status, codegen::StdError};
 
-use super::{BodyLimits, catalogue::Rpc, fault, read};
+use super::{BodyLimits, catalogue::Rpc, fault, read, rest::Rest};
 use crate::edge;
 
 /// Of the connection, of HTTP, or of Connect: nothing for a handler.
@@ -40,18 +37,15 @@ const GRPC_TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
 const DIGITS_MAX: usize = 10;
 const GRPC_MOST: u64 = 99_999_999;
 
-/// What is read of a body that was refused, and for how long. A caller of HTTP/1.1 that still sends would
-/// otherwise meet a reset before it reads why.
-const LET_GO_BYTES: usize = 16 << 20;
-const LET_GO_TIME: Duration = Duration::from_secs(2);
-
-/// The request as gRPC has it; its body is transcoded when the handler asks for it, within its deadline.
+/// The request as gRPC has it; its body is transcoded when the handler asks for it, within its deadline. A body that nothing has
+/// asked for is left in `rest`.
 pub(super) fn translate<B: Body<Data = Bytes> + Unpin + Send + 'static>(
     rpc: &'static Rpc,
     limits: BodyLimits,
     request: Request<B>,
+    rest: &Rest<B>,
 ) -> Result<Request<Transcoded<B>>, Box<Status>> {
-    let lingers = lingers(&request);
+    let rest = lingers(&request).then(|| rest.clone());
     let (mut head, inner) = request.into_parts();
     let limit = if rpc.batch {
         Limit { bytes: limits.batch, key: "limits.batch_message_bytes" }
@@ -59,14 +53,14 @@ pub(super) fn translate<B: Body<Data = Bytes> + Unpin + Send + 'static>(
         Limit { bytes: limits.message, key: "limits.message_bytes" }
     };
     if let Err(status) = metadata(&mut head.headers) {
-        if lingers {
-            tokio::spawn(read_away(inner));
+        if let Some(rest) = rest {
+            rest.leave(inner);
         }
         return Err(status);
     }
     head.method = Method::POST;
     head.version = Version::HTTP_2;
-    let body = Transcoded { inner: Some(inner), read: BytesMut::new(), rpc, limit, lingers };
+    let body = Transcoded { inner: Some(inner), read: BytesMut::new(), rpc, limit, rest };
     Ok(Request::from_parts(head, body))
 }
 
@@ -117,7 +111,8 @@ pub(super) struct Transcoded<B: Body<Data = Bytes> + Unpin + Send + 'static> {
     read: BytesMut,
     rpc: &'static Rpc,
     limit: Limit,
-    lingers: bool,
+    /// `None` where the caller does not wait for the rest of the body to be read.
+    rest: Option<Rest<B>>,
 }
 
 impl<B: Body<Data = Bytes> + Unpin + Send + 'static> Transcoded<B> {
@@ -142,10 +137,17 @@ impl<B: Body<Data = Bytes> + Unpin + Send + 'static> Transcoded<B> {
     }
 
     fn too_large(&mut self) -> StdError {
-        if let (Some(inner), true) = (self.inner.take(), self.lingers) {
-            tokio::spawn(read_away(inner));
-        }
+        self.leave();
         fault::too_large(self.limit.bytes, self.limit.key).into()
+    }
+
+    /// Leaves what is still to come of the body.
+    fn leave(&mut self) {
+        if let (Some(inner), Some(rest)) = (self.inner.take(), &self.rest)
+            && !inner.is_end_stream()
+        {
+            rest.leave(inner);
+        }
     }
 
     fn framed(&mut self) -> Result<Bytes, StdError> {
@@ -185,12 +187,7 @@ where
 /// The edge refuses some calls before their handler asks for the body.
 impl<B: Body<Data = Bytes> + Unpin + Send + 'static> Drop for Transcoded<B> {
     fn drop(&mut self) {
-        if let (Some(inner), true) = (self.inner.take(), self.lingers)
-            && !inner.is_end_stream()
-            && let Ok(runtime) = Handle::try_current()
-        {
-            runtime.spawn(read_away(inner));
-        }
+        self.leave();
     }
 }
 
@@ -201,23 +198,12 @@ fn lingers<B>(request: &Request<B>) -> bool {
 }
 
 /// Ends a request that was refused before its body was read.
-pub(super) fn let_go<B: Body<Data = Bytes> + Unpin + Send + 'static>(request: Request<B>) {
+pub(super) fn let_go<B: Body<Data = Bytes> + Unpin + Send + 'static>(request: Request<B>, most: usize) {
     if lingers(&request) && !request.body().is_end_stream() {
-        tokio::spawn(read_away(request.into_body()));
+        let rest = Rest::default();
+        rest.leave(request.into_body());
+        rest.read_away(most);
     }
-}
-
-async fn read_away<B: Body<Data = Bytes> + Unpin>(mut body: B) {
-    let read = async {
-        let mut left = LET_GO_BYTES;
-        while let Some(Ok(frame)) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
-            let bytes = frame.data_ref().map_or(0, Bytes::len);
-            let Some(rest) = left.checked_sub(bytes) else { return };
-            left = rest;
-        }
-    };
-    // Either way the body is dropped, which ends it.
-    drop(timeout(LET_GO_TIME, read).await);
 }
 
 #[cfg(test)]
@@ -232,7 +218,10 @@ mod tests {
 
     use tokio::task::yield_now;
 
-    use super::{super::catalogue, *};
+    use super::{
+        super::{catalogue, rest::LET_GO_BYTES},
+        *,
+    };
 
     /// A body of so many frames, which are counted down as they are read.
     struct Frames(Arc<AtomicUsize>);
@@ -260,7 +249,9 @@ mod tests {
         let request = Request::builder().version(version).body(Frames(Arc::clone(&left))).unwrap();
         let rpc = catalogue::rpc("/kith.user.v1.UserService/GetUser").unwrap();
         let limits = BodyLimits { message: 1 << 20, batch: 1 << 20 };
-        drop(translate(rpc, limits, request).unwrap());
+        let rest = Rest::default();
+        drop(translate(rpc, limits, request, &rest).unwrap());
+        rest.read_away(LET_GO_BYTES);
         for _ in 0..10 {
             yield_now().await;
         }

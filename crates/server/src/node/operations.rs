@@ -1,5 +1,6 @@
 //! The port for operators: `/metrics`, `/livez`, `/readyz`. It tells how the node fares and nothing of what is
-//! stored.
+//! stored. On the loopback device it answers requests that name this machine as their host, and no others: a page of a
+//! name that resolves to this machine could read it otherwise.
 
 use std::{
     sync::{Arc, OnceLock},
@@ -8,9 +9,10 @@ use std::{
 
 use axum::{
     Json, Router,
-    extract::State as Shared,
-    http::{StatusCode, Uri, header},
-    response::IntoResponse,
+    extract::{Request, State as Shared},
+    http::{HeaderMap, HeaderValue, StatusCode, Uri, header, uri::Authority},
+    middleware::{self, Next},
+    response::{IntoResponse, Response},
     routing::get,
 };
 use kith_service::metric;
@@ -24,7 +26,7 @@ use crate::{
     health::{Cause, Reporter, State},
     node::services::Services,
     telemetry,
-    transport::Connections,
+    transport::{Connections, is_loopback},
 };
 
 /// How long requests that have begun may take to end when the port closes.
@@ -57,6 +59,7 @@ pub(super) struct Operations {
 
 /// Serves the port until `closing`.
 pub(super) async fn serve(listener: TcpListener, operations: Operations, closing: CancellationToken) {
+    let is_private = listener.local_addr().is_ok_and(|address| address.ip().to_canonical().is_loopback());
     let router = Router::new()
         .route("/metrics", get(metrics))
         .route("/livez", get(alive))
@@ -64,6 +67,7 @@ pub(super) async fn serve(listener: TcpListener, operations: Operations, closing
         .route("/", get(|| async { ROUTES }))
         .fallback(unknown)
         .with_state(Arc::new(operations));
+    let router = if is_private { router.layer(middleware::from_fn(only_this_machine)) } else { router };
     let ended = axum::serve(listener, router).with_graceful_shutdown(closing.clone().cancelled_owned());
     let bounded = async {
         closing.cancelled().await;
@@ -77,6 +81,23 @@ pub(super) async fn serve(listener: TcpListener, operations: Operations, closing
         }
         _late = bounded => {}
     }
+}
+
+/// Answers requests that name this machine as their host.
+async fn only_this_machine(request: Request, next: Next) -> Response {
+    if names_this_machine(request.uri(), request.headers()) {
+        return next.run(request).await;
+    }
+    let text = "this port answers requests for localhost or a loopback address alone; operations.listen with \
+                another address serves others\n";
+    (StatusCode::FORBIDDEN, text).into_response()
+}
+
+/// Whether every host that a request names is this machine. One without a host comes from no browser.
+fn names_this_machine(uri: &Uri, headers: &HeaderMap) -> bool {
+    let is_local = |authority: &Authority| is_loopback(authority.host());
+    let given = |host: &HeaderValue| Authority::try_from(host.as_bytes()).is_ok_and(|host| is_local(&host));
+    uri.authority().is_none_or(is_local) && headers.get_all(header::HOST).iter().all(given)
 }
 
 /// Whether a new task gets its turn.
@@ -121,6 +142,7 @@ async fn ready(Shared(operations): Shared<Arc<Operations>>) -> impl IntoResponse
 async fn metrics(Shared(operations): Shared<Arc<Operations>>) -> impl IntoResponse {
     metrics::gauge!(metric::RPC_IN_FLIGHT.name).set(operations.edge.in_flight() as f64);
     metrics::gauge!(metric::CONNECTIONS.name).set(operations.connections.open() as f64);
+    metrics::gauge!(metric::ANSWERS_UNREAD_BYTES.name).set(operations.edge.unread_bytes() as f64);
     metrics::counter!(metric::LOG_LINES_DROPPED.name).absolute(telemetry::dropped_lines());
     if let Some(services) = operations.services.get() {
         metrics::gauge!(metric::MUTATIONS_IN_FLIGHT.name).set(services.mutations.in_flight() as f64);
@@ -128,4 +150,37 @@ async fn metrics(Shared(operations): Shared<Arc<Operations>>) -> impl IntoRespon
     }
     let kind = [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
     (kind, operations.metrics.render())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_answered(uri: &str, hosts: &[&'static str]) -> bool {
+        let hosts = hosts.iter().map(|host| (header::HOST, HeaderValue::from_static(host)));
+        names_this_machine(&uri.parse().unwrap(), &HeaderMap::from_iter(hosts))
+    }
+
+    #[test]
+    fn requests_for_this_machine_are_answered() {
+        for host in ["127.0.0.1:7601", "localhost:7601", "LOCALHOST", "[::1]:7601", "127.9.9.9"] {
+            assert!(is_answered("/metrics", &[host]), "{host}");
+        }
+        assert!(is_answered("/metrics", &[]), "over HTTP/1.0");
+        assert!(is_answered("http://localhost:7601/metrics", &["localhost:7601"]));
+    }
+
+    #[test]
+    fn requests_for_other_hosts_are_refused() {
+        for host in
+            ["rebound.example:7601", "10.0.0.7:7601", "localhost.example", "127.0.0.1.example", "", "a b"]
+        {
+            assert!(!is_answered("/metrics", &[host]), "{host}");
+        }
+        assert!(
+            !is_answered("http://rebound.example/metrics", &["localhost"]),
+            "the line of the request counts too"
+        );
+        assert!(!is_answered("/metrics", &["localhost", "rebound.example"]), "every host counts");
+    }
 }

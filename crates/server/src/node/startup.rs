@@ -270,6 +270,9 @@ impl BringUp {
                 cluster.agrees_within(AGREES).await;
             }
         }
+        if let Some(cluster) = &services.cluster {
+            self.edge.take_nodes(cluster.node_proofs());
+        }
         self.edge.open(self.beside_sandboxes(services.routes.clone()));
         if let Some(observer) = &services.observer {
             observer.start();

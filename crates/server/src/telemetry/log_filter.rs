@@ -4,7 +4,15 @@ use std::{sync::OnceLock, time::Duration};
 
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
-use tracing_subscriber::{EnvFilter, Registry, reload};
+use tracing::{Level, Metadata};
+use tracing_subscriber::{
+    EnvFilter, Registry,
+    filter::{FilterFn, LevelFilter, filter_fn},
+    reload,
+};
+
+/// How the targets of this product begin.
+const OURS: &str = "kith";
 
 /// The filter of the process. The first set-up has it, as it has the logs.
 static FILTER: OnceLock<LogFilter> = OnceLock::new();
@@ -43,6 +51,16 @@ pub(super) fn layer(filter: &str) -> Result<reload::Layer<EnvFilter, Registry>, 
     let state = Filtering { filter: filter.clone(), configured: filter, until: None };
     FILTER.get_or_init(|| LogFilter { handle, state: Mutex::new(state) });
     Ok(layer)
+}
+
+/// Lets through the lines of this product, and of libraries those that hold none of what is stored: from `info` up. With
+/// `library_lines` all of them.
+pub(super) fn libraries(library_lines: bool) -> FilterFn<impl Fn(&Metadata<'_>) -> bool> {
+    let is_written = move |line: &Metadata<'_>| {
+        library_lines || line.target().starts_with(OURS) || *line.level() <= Level::INFO
+    };
+    // Without a hint every line below the level of the other filter would be looked at.
+    filter_fn(is_written).with_max_level_hint(LevelFilter::TRACE)
 }
 
 /// Writes the lines that this filter lets through from now on. With a time: until that has passed, then by what is
@@ -112,11 +130,26 @@ impl LogFilter {
 
 #[cfg(test)]
 mod tests {
-    use tracing_subscriber::{Layer as _, layer::SubscriberExt as _};
+    use tracing_subscriber::{Layer as _, filter::FilterExt as _, layer::SubscriberExt as _};
 
     use super::*;
 
     const LASTS: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn lines_of_libraries_are_written_from_info_up() {
+        for (library_lines, expected) in [(false, [true, false, true]), (true, [true, true, true])] {
+            let filter = EnvFilter::new("trace,fred=trace").and(libraries(library_lines));
+            let lines = tracing_subscriber::fmt::layer().with_filter(filter);
+            let _logs = tracing::subscriber::set_default(tracing_subscriber::registry().with(lines));
+            let written = [
+                tracing::enabled!(target: "kith_server::edge", Level::TRACE),
+                tracing::enabled!(target: "fred", Level::DEBUG),
+                tracing::enabled!(target: "fred", Level::INFO),
+            ];
+            assert_eq!(written, expected, "library_lines = {library_lines}");
+        }
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_filter_that_was_asked_for_a_while_gives_way_to_what_is_configured() {

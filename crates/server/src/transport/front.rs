@@ -2,48 +2,95 @@
 
 use std::{
     convert::Infallible,
-    fmt,
     future::Future,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
 };
 
-use bytes::Bytes;
-use http::{HeaderMap, Request, Response, Version, header};
-use http_body::{Frame, SizeHint};
+use futures::future::ready;
+use http::{HeaderMap, HeaderValue, Request, Response, Version, header};
 use hyper::{body::Incoming, service::Service};
-use tonic::codegen::StdError;
+use kith_service::metric;
 
-use super::web::Web;
-use crate::edge::{Edge, EdgeBody, EdgeFuture};
+use super::{
+    answer_body::{AnswerBody, Inner},
+    origin::{self, Origins},
+    web::Web,
+};
+use crate::{
+    edge::{self, Edge, EdgeFuture, Unread},
+    json,
+};
 
-/// Cheap to clone; every connection has one.
-#[derive(Clone, Debug)]
+/// What the connections of a port have in common.
+#[derive(Debug)]
 pub(super) struct Front {
     edge: Edge,
     web: Arc<Web>,
+    origins: Arc<Origins>,
+}
+
+/// That of one connection. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(super) struct ConnectionFront {
+    edge: Edge,
+    web: Arc<Web>,
+    origins: Arc<Origins>,
+    unread: Arc<Unread>,
 }
 
 impl Front {
-    pub(super) fn new(edge: Edge, web: Web) -> Self {
-        Self { edge, web: Arc::new(web) }
+    pub(super) fn new(edge: Edge, web: Web, origins: Origins) -> Self {
+        Self { edge, web: Arc::new(web), origins: Arc::new(origins) }
+    }
+
+    /// The one of a new connection.
+    pub(super) fn of_connection(&self) -> ConnectionFront {
+        let (edge, unread) = self.edge.of_connection();
+        let (web, origins) = (Arc::clone(&self.web), Arc::clone(&self.origins));
+        ConnectionFront { edge, web, origins, unread }
+    }
+}
+
+impl ConnectionFront {
+    /// Answers that the peer has not read.
+    pub(super) fn unread(&self) -> Arc<Unread> {
+        Arc::clone(&self.unread)
+    }
+
+    fn begin(&self, request: Request<Incoming>) -> Work {
+        let is_grpc = request.version() == Version::HTTP_2 && is_grpc(request.headers());
+        // Before protocols are separated: a page may send any of them.
+        if !self.origins.may(request.headers()) {
+            return refuse(request, is_grpc);
+        }
+        if is_grpc {
+            return Work::Grpc(self.edge.handle(request));
+        }
+        let (web, edge) = (Arc::clone(&self.web), self.edge.clone());
+        Work::Web(Box::pin(async move { web.answer(&edge, request).await }))
     }
 }
 
 /// hyper clones the service for every connection and calls it by reference.
-impl Service<Request<Incoming>> for Front {
-    type Response = Response<FrontBody>;
+impl Service<Request<Incoming>> for ConnectionFront {
+    type Response = Response<AnswerBody>;
     type Error = Infallible;
     type Future = FrontFuture;
 
     fn call(&self, request: Request<Incoming>) -> FrontFuture {
-        if request.version() == Version::HTTP_2 && is_grpc(request.headers()) {
-            return FrontFuture::Grpc(self.edge.handle(request));
-        }
-        let web = Arc::clone(&self.web);
-        FrontFuture::Web(Box::pin(async move { web.answer(request).await }))
+        FrontFuture { work: self.begin(request), unread: self.unread() }
     }
+}
+
+/// Answers a page that may not call: by a status where the call is gRPC, else by a code of HTTP. The answer says that it
+/// depends on the origin, so that no cache gives it to others.
+fn refuse(request: Request<Incoming>, is_grpc: bool) -> Work {
+    let mut response =
+        if is_grpc { origin::refused().into_http() } else { json::refuse(request, &origin::refused()) };
+    response.headers_mut().append(header::VARY, HeaderValue::from_static("origin"));
+    Work::Web(Box::pin(ready(response)))
 }
 
 /// `application/grpc`, alone or with a codec or parameters; not that of gRPC-Web.
@@ -56,69 +103,52 @@ fn is_grpc(headers: &HeaderMap) -> bool {
 }
 
 /// The answer of either.
-pub(super) enum FrontFuture {
+pub(super) struct FrontFuture {
+    work: Work,
+    unread: Arc<Unread>,
+}
+
+enum Work {
     Grpc(EdgeFuture<Incoming>),
     Web(Pin<Box<dyn Future<Output = Response<axum::body::Body>> + Send>>),
 }
 
 impl Future for FrontFuture {
-    type Output = Result<Response<FrontBody>, Infallible>;
+    type Output = Result<Response<AnswerBody>, Infallible>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        match self.get_mut() {
-            Self::Grpc(call) => {
-                Pin::new(call).poll(cx).map(|answer| answer.map(|answer| answer.map(FrontBody::Grpc)))
-            }
-            Self::Web(answer) => answer.as_mut().poll(cx).map(|answer| Ok(answer.map(FrontBody::Web))),
-        }
+        let this = self.get_mut();
+        let response = match &mut this.work {
+            Work::Grpc(call) => Pin::new(call).poll(cx).map(|response| match response {
+                Ok(response) => response.map(Inner::Grpc),
+                Err(never) => match never {},
+            }),
+            Work::Web(answer) => answer.as_mut().poll(cx).map(|response| response.map(Inner::Web)),
+        };
+        response.map(|response| Ok(counted(response, &this.unread, cx)))
     }
 }
 
-/// The body of either.
-pub(super) enum FrontBody {
-    Grpc(EdgeBody),
-    Web(axum::body::Body),
-}
-
-impl http_body::Body for FrontBody {
-    type Data = Bytes;
-    type Error = StdError;
-
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, StdError>>> {
-        match self.get_mut() {
-            Self::Grpc(body) => Pin::new(body).poll_frame(cx).map_err(Into::into),
-            Self::Web(body) => Pin::new(body).poll_frame(cx).map_err(Into::into),
+/// The answer with a body that counts what is not read; another answer where there is no room for it.
+fn counted(response: Response<Inner>, unread: &Arc<Unread>, cx: &mut Context<'_>) -> Response<AnswerBody> {
+    let (head, inner) = response.into_parts();
+    let refused = match AnswerBody::new(inner, Arc::clone(unread), cx) {
+        Ok(body) => return Response::from_parts(head, body),
+        Err(refused) => refused,
+    };
+    metrics::counter!(metric::ANSWERS_UNREAD_REFUSED.name).increment(1);
+    let response: Response<axum::body::Body> = match refused {
+        Inner::Grpc(mut body) => {
+            drop(body.cut_unread());
+            edge::too_much_unread().into_http()
         }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        match self {
-            Self::Grpc(body) => body.is_end_stream(),
-            Self::Web(body) => body.is_end_stream(),
-        }
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        match self {
-            Self::Grpc(body) => body.size_hint(),
-            Self::Web(body) => body.size_hint(),
-        }
-    }
-}
-
-impl fmt::Debug for FrontBody {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FrontBody").finish_non_exhaustive()
-    }
+        Inner::Web(_) => json::failure(&edge::too_much_unread()),
+    };
+    response.map(|body| AnswerBody::plain(Inner::Web(body), Arc::clone(unread)))
 }
 
 #[cfg(test)]
 mod tests {
-    use http::HeaderValue;
-
     use super::*;
 
     #[test]

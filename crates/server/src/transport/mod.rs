@@ -4,9 +4,11 @@
 //! Connections are accepted here and not by tonic's server, which has no bound on their number, no limit on
 //! a handshake, no jitter in their age, and answers a deadline with CANCELLED before the edge can.
 
+mod answer_body;
 mod cors;
 mod front;
 mod greeting;
+mod origin;
 mod refusals;
 mod tls;
 mod web;
@@ -31,17 +33,19 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
+pub(crate) use self::origin::is_loopback;
 pub(crate) use self::tls::Certificates;
 pub use self::tls::is_open;
 use self::{
     front::Front,
     greeting::{Prefixed, Protocol},
+    origin::{Origins, OwnPage},
     refusals::Refusals,
     web::Web,
 };
 use crate::{
     config::{Config, HttpConfig, LimitsConfig, WsConfig},
-    edge::Edge,
+    edge::{Edge, Unread},
     health::Reporter,
     start_error::StartError,
     ws,
@@ -104,17 +108,19 @@ impl Port {
             closing: CancellationToken::new(),
             abort: CancellationToken::new(),
         };
-        let sockets =
-            ws::Sockets::new(edge.clone(), limits, &self.ws, &self.http.cors, connections.sockets());
-        let web = Web::new(edge.clone(), limits, &self.http.cors, sockets, self.ws.demo);
+        let own = OwnPage { tls: self.tls.is_some(), port: self.address.port() };
+        let origins = Origins::new(&self.http.cors, self.ws.demo.then_some(own));
+        let sockets = ws::Sockets::new(edge.clone(), limits, &self.ws, connections.sockets());
+        let web = Web::new(limits, &self.http.cors, sockets, self.ws.demo);
         let server = Server {
             http1: http1(limits),
             http2: http2(limits),
-            front: Front::new(edge, web),
+            front: Front::new(edge, web, origins),
             tls: self.tls,
             handshake: limits.handshake,
             age: limits.connection_age,
             grace: limits.connection_grace,
+            unread_max: limits.unread_max,
             connections: connections.clone(),
         };
         let accepting = Accepting {
@@ -206,6 +212,8 @@ struct Server {
     handshake: Duration,
     age: Duration,
     grace: Duration,
+    /// How long a peer may leave an answer unread.
+    unread_max: Duration,
     connections: Connections,
 }
 
@@ -312,30 +320,51 @@ impl Server {
     where
         I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let (io, front) = (TokioIo::new(io), self.front.clone());
+        let (io, front) = (TokioIo::new(io), self.front.of_connection());
+        let unread = front.unread();
         match protocol {
             Protocol::Http1 => {
                 let connection = pin!(self.http1.serve_connection(io, front).with_upgrades());
-                self.live(connection, |connection| connection.graceful_shutdown()).await;
+                self.live(connection, &unread, |connection| connection.graceful_shutdown()).await;
             }
             Protocol::Http2 => {
                 let connection = pin!(self.http2.serve_connection(io, front));
-                self.live(connection, |connection| connection.graceful_shutdown()).await;
+                self.live(connection, &unread, |connection| connection.graceful_shutdown()).await;
             }
         }
     }
 
-    /// Serves until the connection ends or is told to go; `go` lets the calls that have begun end.
-    async fn live<C: Future>(&self, mut connection: Pin<&mut C>, go: impl FnOnce(Pin<&mut C>)) {
+    /// Serves until the connection ends or is told to go; `go` lets the calls that have begun end. A connection whose peer
+    /// does not read is cut off.
+    async fn live<C: Future>(
+        &self,
+        mut connection: Pin<&mut C>,
+        unread: &Unread,
+        go: impl FnOnce(Pin<&mut C>),
+    ) {
+        let mut too_long = pin!(self.unread_too_long(unread));
         tokio::select! {
             _ended = connection.as_mut() => return,
+            () = too_long.as_mut() => return,
             () = sleep(jittered(self.age)) => {}
             () = self.connections.closing.cancelled() => {}
         }
         go(connection.as_mut());
         tokio::select! {
             _ended = connection => {}
+            () = too_long => {}
             () = self.end_of_grace() => {}
+        }
+    }
+
+    /// Returns once the peer has left something unread for too long.
+    async fn unread_too_long(&self, unread: &Unread) {
+        loop {
+            sleep(self.unread_max).await;
+            if unread.end_period() {
+                metrics::counter!(metric::CONNECTIONS_UNREAD.name).increment(1);
+                return;
+            }
         }
     }
 

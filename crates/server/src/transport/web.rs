@@ -28,7 +28,6 @@ const GRPC_WEB: [&str; 4] = [
 /// Answers what is not gRPC.
 #[derive(Debug)]
 pub(super) struct Web {
-    edge: Edge,
     limits: BodyLimits,
     /// `None`: no page of another origin may call.
     cors: Option<Cors>,
@@ -40,17 +39,16 @@ pub(super) struct Web {
 
 impl Web {
     pub(super) fn new(
-        edge: Edge,
         limits: &LimitsConfig,
         cors: &CorsConfig,
         sockets: Option<Sockets>,
         demo: bool,
     ) -> Self {
-        Self { edge, limits: BodyLimits::of(limits), cors: Cors::new(cors), sockets, demo }
+        Self { limits: BodyLimits::of(limits), cors: Cors::new(cors), sockets, demo }
     }
 
-    /// Answers one request.
-    pub(super) async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
+    /// Answers one request; calls are answered by the edge of its connection.
+    pub(super) async fn answer(&self, edge: &Edge, request: Request<Incoming>) -> Response<Body> {
         let path = request.uri().path();
         if let Some(sockets) = self.sockets.as_ref().filter(|_| path == ws::PATH) {
             return sockets.open(request);
@@ -58,16 +56,16 @@ impl Web {
         if self.demo && demo::has(path) {
             return demo::answer(&request);
         }
-        let Some(cors) = &self.cors else { return self.call(request).await };
-        let calls = service_fn(|request| async { Ok::<_, Infallible>(self.call(request).await) });
+        let Some(cors) = &self.cors else { return self.call(edge, request).await };
+        let calls = service_fn(|request| async { Ok::<_, Infallible>(self.call(edge, request).await) });
         cors.answer(request, calls).await
     }
 
-    async fn call(&self, request: Request<Incoming>) -> Response<Body> {
+    async fn call(&self, edge: &Edge, request: Request<Incoming>) -> Response<Body> {
         if !is_grpc_web(&request) {
-            return json::answer(&self.edge, self.limits, request).await;
+            return json::answer(edge, self.limits, request).await;
         }
-        let calls = GrpcWebLayer::new().layer(self.edge.clone());
+        let calls = GrpcWebLayer::new().layer(edge.clone());
         calls.oneshot(request).await.unwrap_or_else(|never| match never {}).map(Body::new)
     }
 }

@@ -6,7 +6,6 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Status
 use kith_service::error::{Error, Reason};
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
-use super::origin::Origins;
 use crate::json;
 
 const VERSION: &str = "13";
@@ -24,14 +23,12 @@ pub(super) enum Refused {
     Version,
     /// Its key is none.
     Key,
-    /// It comes from a page that may not.
-    Origin,
     /// As many sockets are open as may be.
     Full,
 }
 
 /// What a request asks for: the key of its peer.
-pub(super) fn key<B>(request: &Request<B>, origins: &Origins) -> Result<HeaderValue, Refused> {
+pub(super) fn key<B>(request: &Request<B>) -> Result<HeaderValue, Refused> {
     let headers = request.headers();
     if request.method() != Method::GET {
         return Err(Refused::Method);
@@ -41,9 +38,6 @@ pub(super) fn key<B>(request: &Request<B>, origins: &Origins) -> Result<HeaderVa
         || !names(headers, &header::UPGRADE, "websocket")
     {
         return Err(Refused::NotAsked);
-    }
-    if !origins.may(headers) {
-        return Err(Refused::Origin);
     }
     if headers.get(header::SEC_WEBSOCKET_VERSION).is_none_or(|version| version != VERSION) {
         return Err(Refused::Version);
@@ -93,11 +87,6 @@ impl Refused {
                 Reason::InvalidMetadata,
                 "sec-websocket-key must be 16 bytes in base64",
             ),
-            Self::Origin => (
-                StatusCode::FORBIDDEN,
-                Reason::NotAllowed,
-                "pages of this origin may open no sockets; http.cors.origins lists those that may",
-            ),
             Self::Full => (
                 StatusCode::SERVICE_UNAVAILABLE,
                 Reason::Overloaded,
@@ -117,7 +106,7 @@ impl Refused {
             Self::Method => headers.insert(header::ALLOW, HeaderValue::from_static("GET")),
             Self::NotAsked => headers.insert(header::UPGRADE, HeaderValue::from_static("websocket")),
             Self::Version => headers.insert(header::SEC_WEBSOCKET_VERSION, HeaderValue::from_static(VERSION)),
-            Self::Key | Self::Origin | Self::Full => None,
+            Self::Key | Self::Full => None,
         };
         response
     }

@@ -11,7 +11,6 @@ mod frame;
 mod gateway;
 mod handshake;
 mod hello;
-mod origin;
 mod socket;
 
 use std::sync::Arc;
@@ -25,9 +24,9 @@ use metrics::Gauge;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use self::{calls::Calls, gateway::Gateway, handshake::Refused, origin::Origins, socket::Socket};
+use self::{calls::Calls, gateway::Gateway, handshake::Refused, socket::Socket};
 use crate::{
-    config::{CorsConfig, LimitsConfig, WsConfig},
+    config::{LimitsConfig, WsConfig},
     edge::Edge,
     json::BodyLimits,
 };
@@ -50,7 +49,6 @@ pub(crate) struct Life {
 #[derive(Debug)]
 pub(crate) struct Sockets {
     shared: Arc<Shared>,
-    origins: Origins,
     slots: Arc<Semaphore>,
     life: Life,
 }
@@ -67,13 +65,7 @@ pub(crate) struct Shared {
 
 impl Sockets {
     /// `None` where none are served. Metrics are those of the recorder installed before.
-    pub(crate) fn new(
-        edge: Edge,
-        limits: &LimitsConfig,
-        config: &WsConfig,
-        cors: &CorsConfig,
-        life: Life,
-    ) -> Option<Self> {
+    pub(crate) fn new(edge: Edge, limits: &LimitsConfig, config: &WsConfig, life: Life) -> Option<Self> {
         metrics::gauge!(metric::WS_CONNECTIONS.name).set(0.0);
         if !config.enabled {
             return None;
@@ -86,12 +78,12 @@ impl Sockets {
             closing: life.closing.clone(),
         };
         let slots = Arc::new(Semaphore::new(config.sockets.min(Semaphore::MAX_PERMITS)));
-        Some(Self { shared: Arc::new(shared), origins: Origins::new(cors), slots, life })
+        Some(Self { shared: Arc::new(shared), slots, life })
     }
 
     /// Answers a request for a socket; the socket begins when its peer has that answer.
     pub(crate) fn open(&self, mut request: Request<Incoming>) -> Response<Body> {
-        let key = match handshake::key(&request, &self.origins) {
+        let key = match handshake::key(&request) {
             Ok(key) => key,
             Err(refused) => return refused.response(),
         };

@@ -274,7 +274,7 @@ mod tests {
     use crate::{
         config::{LimitsConfig, WsConfig},
         edge::{Edge, Routes},
-        ws::{CorsConfig, Life, Sockets, TaskTracker},
+        ws::{Life, Sockets, TaskTracker},
     };
 
     /// A pong without content, as clients mask it.
@@ -286,7 +286,7 @@ mod tests {
         let edge = Edge::new(Routes::default(), &limits);
         let (closing, abort) = (CancellationToken::new(), CancellationToken::new());
         let life = Life { tasks: TaskTracker::new(), closing, abort };
-        Sockets::new(edge, &limits, &config, &CorsConfig::default(), life).unwrap().shared
+        Sockets::new(edge, &limits, &config, life).unwrap().shared
     }
 
     async fn ends(io: DuplexStream, ping_every: Duration) -> End {

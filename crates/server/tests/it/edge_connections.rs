@@ -5,19 +5,21 @@
 use std::{fs, os::unix::fs::PermissionsExt as _, path::PathBuf, time::Duration};
 
 use crate::edge::{
-    config, serve,
+    assert_refused, config, serve,
     service::{FINE, HELD, get},
     until,
 };
+use crate::http;
 use kith_proto::user::v1::user_service_client::UserServiceClient;
 use kith_server::{health::State, transport::Port};
 use tokio::{io::AsyncReadExt as _, net::TcpStream, time::timeout};
 use tonic::{
     Code,
-    transport::{Certificate, ClientTlsConfig, Endpoint},
+    transport::{Certificate, Channel, ClientTlsConfig, Endpoint},
 };
 use tonic_health::pb::{
-    HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
+    HealthCheckRequest, HealthCheckResponse, health_check_response::ServingStatus,
+    health_client::HealthClient,
 };
 
 const BOUND: Duration = Duration::from_secs(10);
@@ -97,6 +99,45 @@ async fn a_stop_ends_watches_and_lets_calls_end() {
     node.seen.release(1);
     assert!(held.await.unwrap().is_ok(), "the call that had begun is answered");
     assert!(closed.await.unwrap(), "nothing was left behind");
+}
+
+/// A watch of health on this channel, open.
+async fn watched(channel: Channel) -> Result<tonic::Streaming<HealthCheckResponse>, tonic::Status> {
+    let answer = HealthClient::new(channel).watch(HealthCheckRequest::default()).await?;
+    let mut watch = answer.into_inner();
+    assert!(watch.message().await?.is_some());
+    Ok(watch)
+}
+
+#[tokio::test]
+async fn one_connection_does_not_take_the_health_watches_of_others() {
+    let node = serve(|config| {
+        config.limits.health_watches = 3;
+        config.limits.health_watches_per_connection = 2;
+    })
+    .await;
+    let (one, other) = (node.channel().await, node.channel().await);
+    let mut held = vec![watched(one.clone()).await.unwrap(), watched(one.clone()).await.unwrap()];
+    assert_refused(&watched(one).await.unwrap_err(), Code::ResourceExhausted, "OVERLOADED");
+    held.push(watched(other.clone()).await.unwrap());
+    let full = watched(other.clone()).await.unwrap_err();
+    assert_refused(&full, Code::ResourceExhausted, "OVERLOADED");
+    node.assert_healthy().await;
+    held.pop();
+    let again = async { while watched(other.clone()).await.is_err() {} };
+    timeout(BOUND, again).await.expect("the place is free again");
+}
+
+#[tokio::test]
+async fn health_watches_by_grpc_web_are_bounded_too() {
+    let node = serve(|config| config.limits.health_watches = 1).await;
+    let _held = watched(node.channel().await).await.unwrap();
+    let web = [("content-type", "application/grpc-web+proto")];
+    let watch = http::request("POST", "/grpc.health.v1.Health/Watch", &web, &[0; 5]);
+    let mut connection = http::Connection::open(node.address).await;
+    connection.write(watch).await;
+    let answer = connection.answer().await;
+    assert_eq!(answer.header("grpc-status"), Some("8"), "{answer:?}");
 }
 
 #[tokio::test]

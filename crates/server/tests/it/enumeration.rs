@@ -75,6 +75,25 @@ async fn a54_a_list_of_addresses_cannot_be_tried_and_a_refusal_says_not_who_is_t
 }
 
 #[tokio::test]
+async fn a54_names_cannot_be_tried_by_find_either() {
+    let node = TestNode::start_with(|config| config.limits.searches_per_minute = 2).await;
+    people(&node).await;
+    let find = |name: &str| users::FindUserByNameRequest { user_name: name.into(), consistency: None };
+    node.users().find_user_by_name(principal(CURIOUS, find("ann"))).await.unwrap();
+    assert!(search(&node, CURIOUS, "bob").await.unwrap().is_empty(), "both count");
+    let mut refusals = Vec::new();
+    for name in ["ann", "nobody", ""] {
+        let refused = node.users().find_user_by_name(principal(CURIOUS, find(name))).await.unwrap_err();
+        assert_refused(&refused, Code::ResourceExhausted, "TOO_MANY_TRIES", None);
+        refusals.push(refused.message().to_owned());
+    }
+    assert!(refusals.windows(2).all(|two| two[0] == two[1]), "{refusals:?}");
+    for _ in 0..5 {
+        node.users().find_user_by_name(find("ann")).await.unwrap();
+    }
+}
+
+#[tokio::test]
 async fn a54_a_hit_and_a_miss_have_the_same_form_and_services_search_as_they_like() {
     let node = TestNode::start_with(|config| config.limits.searches_per_minute = 2).await;
     people(&node).await;

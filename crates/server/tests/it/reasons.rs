@@ -98,7 +98,9 @@ async fn large_answer(node: &TestNode) -> Status {
 /// What only callers over HTTP meet.
 async fn of_http(node: &TestNode) -> Vec<Got> {
     let text = [("content-type", "text/plain")];
+    let page = [("origin", "https://other.example")];
     vec![
+        ("a page", raw(node, GET_USER, &page, &get(1)).await),
         ("a GET", http::send(node.address, "GET", GET_USER, &[], "").await.status()),
         ("a text", http::send(node.address, "POST", GET_USER, &text, "{}").await.status()),
     ]

@@ -5,11 +5,13 @@
 
 use std::net::SocketAddr;
 
-use crate::http::{Answer, EXPORT_USERS, GET_USER, JSON, send};
-use crate::node::TestNode;
+use crate::edge::raw;
+use crate::http::{Answer, CREATE_USER, EXPORT_USERS, FIND_USER, GET_USER, JSON, send};
+use crate::node::{TestNode, assert_refused};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use kith_proto::user::v1::{ExportUsersRequest, ExportUsersResponse, GetUserRequest, GetUserResponse};
 use prost::Message;
+use tonic::Code;
 
 const WEB: &str = "application/grpc-web+proto";
 const WEB_TEXT: &str = "application/grpc-web-text+proto";
@@ -108,25 +110,82 @@ async fn errors_of_grpc_web_are_those_of_grpc() {
 
 /// What a browser asks before a page may call.
 async fn asks(address: SocketAddr, origin: &str) -> Answer {
-    let headers = [
+    send(address, "OPTIONS", GET_USER, &preflight(origin), "").await
+}
+
+fn preflight(origin: &str) -> [(&str, &str); 3] {
+    [
         ("origin", origin),
         ("access-control-request-method", "POST"),
         ("access-control-request-headers", "content-type,connect-protocol-version,kith-acting-user"),
-    ];
-    send(address, "OPTIONS", GET_USER, &headers, "").await
+    ]
 }
 
 fn told_of_cors(answer: &Answer) -> bool {
     answer.headers.iter().any(|(name, _)| name.starts_with("access-control-"))
 }
 
+/// Origin and host of a page whose name resolves to this machine, an opaque origin, another page, and two at once.
+const REFUSED: [&[(&str, &str)]; 5] = [
+    &[("origin", "http://rebound.example:7600"), ("host", "rebound.example:7600")],
+    &[("origin", "http://127.0.0.1:7600")],
+    &[("origin", "null")],
+    &[("origin", PAGE)],
+    &[("origin", "https://listed.example"), ("origin", "https://listed.example")],
+];
+
+fn lists(config: &mut kith_server::config::Config) {
+    config.http.cors.origins = vec!["https://listed.example".to_owned()];
+}
+
 #[tokio::test]
-async fn no_page_of_another_origin_may_call_unless_it_is_named() {
+async fn pages_that_are_not_listed_are_refused_by_json_and_grpc_web() {
+    let node = TestNode::start_with(lists).await;
+    let name = r#"{"user": {"userName": "eve"}}"#;
+    for origin in REFUSED {
+        for kind in ["application/json", WEB, WEB_TEXT, "text/plain"] {
+            let headers = [&[("content-type", kind)][..], origin].concat();
+            let answer = send(node.address, "POST", CREATE_USER, &headers, name).await;
+            answer.assert_refused(403, "permission_denied", "ORIGIN_REFUSED");
+            assert!(!told_of_cors(&answer), "{answer:?}");
+            assert_eq!(answer.header("vary"), Some("origin"));
+        }
+        let asked =
+            send(node.address, "OPTIONS", CREATE_USER, &[&preflight(PAGE)[1..], origin].concat(), "").await;
+        assert_eq!((asked.code, told_of_cors(&asked)), (403, false), "{asked:?}");
+        let page = send(node.address, "GET", "/demo", origin, "").await;
+        assert_eq!(page.code, 403, "{page:?}");
+    }
+    let find = r#"{"userName": "eve"}"#;
+    let found = send(node.address, "POST", FIND_USER, &[JSON], find).await;
+    found.assert_refused(404, "not_found", "NOT_FOUND");
+}
+
+#[tokio::test]
+async fn pages_that_are_not_listed_are_refused_by_grpc() {
+    let node = TestNode::start_with(lists).await;
+    let own = format!("http://{}", node.address);
+    let listed = "https://listed.example";
+    let call = async |origins: &[&str]| {
+        let headers: Vec<_> = origins.iter().map(|origin| ("origin", *origin)).collect();
+        let get = raw::framed(&GetUserRequest { user_id: 7, consistency: None }.encode_to_vec());
+        raw::call(node.address, GET_USER, &headers, get).await.unwrap()
+    };
+    for origins in
+        [&["http://rebound.example:7600"][..], &["null"], &[PAGE], &[own.as_str()], &[listed, listed]]
+    {
+        let answer = call(origins).await;
+        assert_refused(answer.status(), Code::PermissionDenied, "ORIGIN_REFUSED", None);
+    }
+    assert_eq!(call(&[listed]).await.status().code(), Code::NotFound);
+}
+
+#[tokio::test]
+async fn refused_page_that_still_sends_reads_why() {
     let node = TestNode::start().await;
-    let asked = asks(node.address, PAGE).await;
-    assert_eq!((asked.code, told_of_cors(&asked)), (405, false), "{asked:?}");
-    let called = send(node.address, "POST", GET_USER, &[JSON, ("origin", PAGE)], "{}").await;
-    assert!(!told_of_cors(&called), "{called:?}");
+    let body = vec![b' '; 60 << 10];
+    let answer = send(node.address, "POST", GET_USER, &[JSON, ("origin", PAGE)], body).await;
+    answer.assert_refused(403, "permission_denied", "ORIGIN_REFUSED");
 }
 
 #[tokio::test]

@@ -51,11 +51,15 @@ async fn other_requests_are_refused() {
         (&[("sec-websocket-key", "no base64")], 400, "INVALID_METADATA"),
         (&[("sec-websocket-key", "c2hvcnQ=")], 400, "INVALID_METADATA"),
         (&[("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZXRoZSBzYW1wbGUgbm9uY2U=")], 400, "INVALID_METADATA"),
-        (&[("origin", "https://other.example")], 403, "NOT_ALLOWED"),
-        (&[("origin", "null")], 403, "NOT_ALLOWED"),
-        (&[("origin", "http://127.0.0.1:1")], 403, "NOT_ALLOWED"),
-        (&[("origin", "http://rebound.example:7600"), ("host", "rebound.example:7600")], 403, "NOT_ALLOWED"),
-        (&[("origin", "not an origin")], 403, "NOT_ALLOWED"),
+        (&[("origin", "https://other.example")], 403, "ORIGIN_REFUSED"),
+        (&[("origin", "null")], 403, "ORIGIN_REFUSED"),
+        (&[("origin", "http://127.0.0.1:7600")], 403, "ORIGIN_REFUSED"),
+        (
+            &[("origin", "http://rebound.example:7600"), ("host", "rebound.example:7600")],
+            403,
+            "ORIGIN_REFUSED",
+        ),
+        (&[("origin", "not an origin")], 403, "ORIGIN_REFUSED"),
     ];
     for (changes, code, reason) in cases {
         assert_eq!(answered(opening(changes)).await, (code, reason.to_owned()), "{changes:?}");
@@ -71,11 +75,7 @@ async fn other_requests_are_refused() {
 
 #[tokio::test]
 async fn browsers_spell_headers_in_many_ways() {
-    for changes in [
-        &[("connection", "keep-alive, Upgrade")],
-        &[("upgrade", "WebSocket")],
-        &[("origin", "http://127.0.0.1:7600")],
-    ] {
+    for changes in [&[("connection", "keep-alive, Upgrade")], &[("upgrade", "WebSocket")]] {
         assert_eq!(answered(opening(changes)).await.0, 101, "{changes:?}");
     }
 }
@@ -89,6 +89,25 @@ async fn pages_of_listed_origins_open_sockets() {
     let node = serve(listed).await;
     assert!(Socket::from_page(node.address, Some("https://app.example")).await.is_ok());
     assert_eq!(Socket::from_page(node.address, Some("https://other.example")).await.err(), Some(403));
+}
+
+#[tokio::test]
+async fn page_of_the_node_opens_sockets_on_the_loopback_device() {
+    let with_page = |config: &mut kith_server::config::Config| {
+        on(config);
+        config.ws.demo = true;
+    };
+    let node = serve(with_page).await;
+    let port = node.address.port();
+    for own in [format!("http://127.0.0.1:{port}"), format!("http://localhost:{port}")] {
+        assert!(Socket::from_page(node.address, Some(&own)).await.is_ok(), "{own}");
+    }
+    for other in [format!("http://rebound.example:{port}"), "http://127.0.0.1:1".to_owned()] {
+        assert_eq!(Socket::from_page(node.address, Some(&other)).await.err(), Some(403), "{other}");
+    }
+    let without_page = serve(on).await;
+    let own = format!("http://{}", without_page.address);
+    assert_eq!(Socket::from_page(without_page.address, Some(&own)).await.err(), Some(403));
 }
 
 #[tokio::test]

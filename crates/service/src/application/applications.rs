@@ -40,7 +40,7 @@ pub struct Applications {
     pub(super) mutations: Mutations,
     pub(super) log: Arc<dyn RelationLog>,
     hasher: SecretHasher,
-    config: ApplicationsConfig,
+    pub(super) config: ApplicationsConfig,
     /// How long the logs keep what users did about each other.
     pub(super) log_kept: Duration,
 }

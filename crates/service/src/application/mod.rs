@@ -20,6 +20,7 @@ mod convert;
 mod effects;
 mod janitor;
 mod log;
+mod pending_groups;
 mod rights;
 mod rpc;
 

@@ -45,6 +45,8 @@ pub enum Reason {
     Muted,
     /// The acting user may not do this.
     NotAllowed,
+    /// Pages of this origin may not call.
+    OriginRefused,
     /// Too many tries within a minute.
     TooManyTries,
     /// There are as many sessions, or gateways, as there may be.

@@ -12,7 +12,7 @@ const SOON: Retry = Retry::After(Duration::from_millis(200));
 const NEXT_TRY: Retry = Retry::After(Duration::from_secs(12));
 
 /// In the order of the enum.
-pub(super) const TABLE: [Entry; 34] = [
+pub(super) const TABLE: [Entry; 35] = [
     Entry {
         reason: Reason::InvalidField,
         name: "INVALID_FIELD",
@@ -161,6 +161,14 @@ pub(super) const TABLE: [Entry; 34] = [
         code: Code::PermissionDenied,
         cause: "The user named by `kith-acting-user` may not do this.",
         fix: "Ask somebody who may (the message says who), or call as a service, without `kith-acting-user`.",
+        retry: Retry::Never,
+    },
+    Entry {
+        reason: Reason::OriginRefused,
+        name: "ORIGIN_REFUSED",
+        code: Code::PermissionDenied,
+        cause: "The request comes from a web page (it has an `origin` header) whose origin may not call the node.",
+        fix: "Operators add the origin to `http.cors.origins`. Programs that are no browsers send no `origin` header.",
         retry: Retry::Never,
     },
     Entry {

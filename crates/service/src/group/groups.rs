@@ -272,10 +272,7 @@ impl Groups {
         self.allow(id, principal, Role::Admin).await?;
         self.tries.count(&(id, name.to_owned()))?;
         let stored = self.secrets.secret(SecretOwner::Group(id), name).await.map_err(store_error)?;
-        match stored {
-            Some(stored) => self.hasher.verify(stored, secret).await,
-            None => Ok(false),
-        }
+        self.hasher.verify(stored, secret).await
     }
 
     /// Reads the invite code from the store.

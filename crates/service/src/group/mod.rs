@@ -5,9 +5,10 @@
 //! of the same node that begins after its acknowledgement.
 //!
 //! **Who may.** A service, the owner of a group and its admins; only a service and the owner dismiss it: see
-//! [`crate::group::members`]. A group that is private, or joined by code, has an invite code; it changes in the same
+//! [`crate::group::members`]. A private group is shown to its members, and to users who are invited or apply. A group that is private, or joined by code, has an invite code; it changes in the same
 //! write as what makes it needed.
 
+mod audience;
 pub mod cache;
 mod codec;
 mod convert;
@@ -21,6 +22,7 @@ mod renaming;
 mod rpc;
 mod search;
 
+pub use audience::PendingGroups;
 pub use feed::feed_mappings;
 pub use groups::{Found, GroupPolicies, GroupRules, Groups};
 pub use keyword::GroupKeyword;

@@ -1,5 +1,7 @@
 //! Decode, one call, encode.
 
+use std::sync::Arc;
+
 use futures::stream::BoxStream;
 use kith_cache::{Consistency, Entry};
 use kith_proto::{
@@ -11,7 +13,8 @@ use tonic::{Request, Response, Status, Streaming};
 use zeroize::Zeroizing;
 
 use super::{
-    Groups,
+    Groups, PendingGroups,
+    audience::Audience,
     convert::{self, GroupDraft},
 };
 use crate::{
@@ -20,7 +23,7 @@ use crate::{
     rpc::{
         answer_size::{ANSWER_BYTES, ByteBudget, fitting, left_out},
         batch::{self, Limits},
-        call::{Call, Served},
+        call::{Call, Principal, Served},
         page_token::PageTokens,
         params::take_secrets,
         request::{IdempotencyKey, WriteContext, consistency},
@@ -34,26 +37,56 @@ use crate::{
 pub struct GroupRpc {
     groups: Groups,
     members: Members,
+    audience: Audience,
     pages: PageTokens,
     limits: Limits,
     searches: SearchQuota,
 }
 
 impl GroupRpc {
-    /// Over the groups of this node and their members.
+    /// Over the groups of this node and their members, and what is `pending` for users who are none.
     #[must_use]
-    pub const fn new(
+    pub fn new(
         groups: Groups,
         members: Members,
+        pending: Arc<dyn PendingGroups>,
         pages: PageTokens,
         limits: Limits,
         searches: SearchQuota,
     ) -> Self {
-        Self { groups, members, pages, limits, searches }
+        let audience = Audience { members: members.clone(), pending };
+        Self { groups, members, audience, pages, limits, searches }
     }
 
     fn consistency(&self, asked: Option<&kith_proto::r#type::v1::Consistency>) -> Result<Consistency, Error> {
         consistency(asked, self.limits.tokens)
+    }
+
+    /// Reads one group for a principal; NOT_FOUND where it is hidden from it.
+    async fn group_for(
+        &self,
+        id: GroupId,
+        principal: Principal,
+        consistency: &Consistency,
+    ) -> Result<Entry<Group>, Error> {
+        let entry = self.groups.get_group(id, consistency).await?;
+        let hidden = self.audience.hidden_from(&[&*entry.value], principal).await?;
+        if hidden.is_empty() { Ok(entry) } else { Err(Error::not_found("group")) }
+    }
+
+    /// Reads many groups for a principal: an answer for each id, in their order; `None` where there is no group, or it is hidden.
+    async fn groups_for(
+        &self,
+        ids: &[GroupId],
+        principal: Principal,
+        consistency: &Consistency,
+    ) -> Result<Vec<Result<Option<Entry<Group>>, Error>>, Error> {
+        let found = self.groups.get_many(ids, consistency).await;
+        let known = found.iter().filter_map(|group| group.as_ref().ok()?.as_ref()).map(|entry| &*entry.value);
+        let known: Vec<&Group> = known.collect();
+        let hidden = self.audience.hidden_from(&known, principal).await?;
+        let shown = |group: Option<Entry<Group>>| group.filter(|entry| !hidden.contains(&entry.value.id));
+        Ok(found.into_iter().map(|group| group.map(shown)).collect())
     }
 
     /// The group as answers show it.
@@ -131,9 +164,11 @@ impl GroupService for GroupRpc {
         &self,
         request: Request<wire::GetGroupRequest>,
     ) -> Result<Response<wire::GetGroupResponse>, Status> {
+        let call = Call::of(&request);
         let request = request.get_ref();
         let id = convert::group_id(request.group_id)?;
-        let entry = self.groups.get_group(id, &self.consistency(request.consistency.as_ref())?).await?;
+        let consistency = self.consistency(request.consistency.as_ref())?;
+        let entry = self.group_for(id, call.principal, &consistency).await?;
         let mut response = Response::new(wire::GetGroupResponse { group: Some(self.shown(&entry.value)) });
         response.extensions_mut().insert(Served::of(&entry));
         Ok(response)
@@ -143,11 +178,12 @@ impl GroupService for GroupRpc {
         &self,
         request: Request<wire::BatchGetGroupsRequest>,
     ) -> Result<Response<wire::BatchGetGroupsResponse>, Status> {
+        let call = Call::of(&request);
         let request = request.into_inner();
         batch::check_count("group_ids", request.group_ids.len(), self.limits.batch_ids)?;
         let consistency = self.consistency(request.consistency.as_ref())?;
         let ids = convert::group_ids(&request.group_ids)?;
-        let groups = self.groups.get_many(&ids, &consistency).await;
+        let groups = self.groups_for(&ids, call.principal, &consistency).await?;
         let mut budget = ByteBudget::new(ANSWER_BYTES);
         let results = ids.iter().zip(groups).map(|(id, group)| self.result(*id, group, &mut budget));
         Ok(Response::new(wire::BatchGetGroupsResponse { results: results.collect() }))

@@ -85,6 +85,7 @@ impl ActiveMembers {
     }
 
     /// Returns a page of the members of a group that are online, by rising user id. It may be short without being the last.
+    /// For members and services; a member does not see those who blocked it.
     ///
     /// # Errors
     /// As [`Self::list_active_gateways`].
@@ -95,14 +96,18 @@ impl ActiveMembers {
         size: usize,
         principal: Principal,
     ) -> Result<ActivePage, Error> {
-        self.members.may_see(group, principal).await?;
+        self.members.is_in(group, principal).await?;
         // One more shows whether others follow.
         let found = self.active.store.active(group, after, size.saturating_add(1)).await;
         let mut found = found.map_err(Error::presence)?;
         let more = found.len() > size;
         found.truncate(size);
         let next = found.last().filter(|_| more).map(|member| member.user);
-        let members = self.members_among(group, found).await?.into_iter().filter_map(|member| {
+        let found = self.members_among(group, found).await?;
+        let users: Vec<UserId> = found.iter().map(|member| member.user).collect();
+        let blockers = self.sessions.visibility.blockers(&users, principal).await?;
+        let seen = found.into_iter().filter(|member| !blockers.contains(&member.user));
+        let members = seen.filter_map(|member| {
             let gateways = self.sessions.gateways.without_dead(&member.gateways);
             (!gateways.is_empty()).then_some(ActiveMember { gateways, ..member })
         });

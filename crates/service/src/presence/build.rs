@@ -115,5 +115,6 @@ const fn rules(config: &PresenceConfig) -> Rules {
         gateway_ttl: config.gateway_ttl,
         unknown_for: config.unknown_for,
         fan_out_wait: config.fan_out_wait,
+        visibility_every: config.visibility_every,
     }
 }

@@ -40,6 +40,9 @@ pub struct PresenceConfig {
     pub watchers: usize,
     /// Changes that one of them may be behind. Above 0.
     pub watch_behind: usize,
+    /// How often it is checked whom a user who watches presence may still see. Above 0.
+    #[serde(with = "humantime_serde")]
+    pub visibility_every: Duration,
 }
 
 impl Default for PresenceConfig {
@@ -57,6 +60,7 @@ impl Default for PresenceConfig {
             sessions_held: 200_000,
             watchers: 1_000,
             watch_behind: 1_024,
+            visibility_every: Duration::from_secs(30),
         }
     }
 }
@@ -77,6 +81,7 @@ impl PresenceConfig {
             ("presence.gateways_max", self.gateways_max == 0),
             ("presence.watchers", self.watchers == 0),
             ("presence.watch_behind", self.watch_behind == 0),
+            ("presence.visibility_every", self.visibility_every.is_zero()),
         ])?;
         if self.look_every > self.gateway_ttl {
             let text = format!(

@@ -155,6 +155,7 @@ impl PresenceService for PresenceRpc {
         request: Request<wire::ListActiveGatewaysRequest>,
     ) -> Result<Response<wire::ListActiveGatewaysResponse>, Status> {
         let call = Call::of(&request);
+        only_services(call.principal)?;
         let request = request.into_inner();
         let group = convert::group(request.group_id)?;
         let consistency = self.consistency(request.consistency.as_ref())?;

@@ -34,6 +34,7 @@ pub(super) struct Rules {
     pub(super) gateway_ttl: Duration,
     pub(super) unknown_for: Duration,
     pub(super) fan_out_wait: Duration,
+    pub(super) visibility_every: Duration,
 }
 
 /// Sessions through this node. Cheap to clone.

@@ -1,8 +1,9 @@
 //! Whose presence is shown to whom, and what is read ahead for who comes online.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
-use kith_store::UserId;
+use kith_cache::Consistency;
+use kith_store::{Edge, UserId};
 use tokio::sync::Semaphore;
 
 use crate::{
@@ -48,6 +49,26 @@ impl Visibility {
         let is_shown = |user: &UserId| *user == principal || friends.next().unwrap_or_default();
         let (shown, hidden) = users.iter().copied().partition(is_shown);
         Ok(Visible { shown, hidden })
+    }
+
+    /// Those of these who have blocked the principal; of a service, none.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(super) async fn blockers(
+        &self,
+        users: &[UserId],
+        principal: Principal,
+    ) -> Result<HashSet<UserId>, Error> {
+        let Principal::User(principal) = principal else { return Ok(HashSet::new()) };
+        let edges: Vec<Edge> = users.iter().map(|user| Edge { from: *user, to: principal }).collect();
+        let mut blockers = HashSet::new();
+        for (edge, set) in edges.iter().zip(self.blocks.get_many(&edges, &Consistency::Cached).await) {
+            if set?.is_some_and(|entry| entry.value.blocked.is_some()) {
+                blockers.insert(edge.from);
+            }
+        }
+        Ok(blockers)
     }
 }
 

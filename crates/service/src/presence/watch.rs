@@ -10,6 +10,7 @@ use futures::stream::{self, BoxStream, StreamExt as _};
 use kith_presence::{Event, GatewayId};
 use kith_proto::presence::v1 as wire;
 use kith_store::UserId;
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 use tonic::Status;
 
 use super::{
@@ -35,13 +36,19 @@ struct Watcher {
     hub: Arc<Hub>,
     principal: Principal,
     place: Place,
+    /// All that it asked for. Who is shown to it may change.
+    users: Vec<UserId>,
+    /// When that is checked.
+    check: Interval,
     /// Those shown to it, and what it was told of each last.
     last: HashMap<UserId, (i64, Option<bool>)>,
     waiting: VecDeque<wire::WatchPresenceResponse>,
     over: bool,
 }
 
-/// Returns the presence of users as a stream: first what it is now, then each change.
+/// Returns the presence of users as a stream: first what it is now, then each change. Who of them is shown to the principal is
+/// checked again every `presence.visibility_every`: a user who is shown no more is UNKNOWN once, and nothing is said of it
+/// until it is shown again.
 ///
 /// # Errors
 /// RESOURCE_EXHAUSTED when as many watch as may, UNAVAILABLE.
@@ -54,14 +61,21 @@ pub(super) async fn watch_presence(
     users.sort_unstable();
     users.dedup();
     let Visible { shown, hidden } = sessions.visibility.of(&users, principal).await?;
-    let place = hub.watch(shown.clone(), HEARS_WITHIN).await?;
+    let place = hub.watch(users.clone(), HEARS_WITHIN).await?;
+    let check = checks(sessions.rules.visibility_every);
     let hidden = hidden.into_iter().map(|user| convert::told(&Shown::unknown(user), &[], principal));
     let (last, waiting) = (HashMap::new(), hidden.collect());
-    let mut watcher = Watcher { sessions, hub, principal, place, last, waiting, over: false };
+    let mut watcher = Watcher { sessions, hub, principal, place, users, check, last, waiting, over: false };
     for now in watcher.read(&shown).await? {
         watcher.tell(&now, &now.gateways());
     }
     Ok(stream::unfold(watcher, Watcher::next).boxed())
+}
+
+fn checks(period: Duration) -> Interval {
+    let mut checks = interval_at(Instant::now() + period, period);
+    checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    checks
 }
 
 impl Watcher {
@@ -78,15 +92,9 @@ impl Watcher {
             if let Some(told) = self.waiting.pop_front() {
                 return Some((Ok(told), self));
             }
-            let done = match self.place.news.recv().await {
-                Some(News::Event(event)) => {
-                    self.hear(event);
-                    Ok(())
-                }
-                Some(News::ReadAgain) => self.read_again().await,
-                None => {
-                    Err(Error::new(Reason::Overloaded, "the stream was not read as fast as presence changes"))
-                }
+            let done = tokio::select! {
+                news = self.place.news.recv() => self.take(news).await,
+                _ = self.check.tick() => self.check_visibility().await,
             };
             if let Err(error) = done {
                 self.over = true;
@@ -96,8 +104,22 @@ impl Watcher {
         None
     }
 
+    async fn take(&mut self, news: Option<News>) -> Result<(), Error> {
+        match news {
+            Some(News::Event(event)) => {
+                self.hear(event);
+                Ok(())
+            }
+            Some(News::ReadAgain) => self.read_again().await,
+            None => {
+                Err(Error::new(Reason::Overloaded, "the stream was not read as fast as presence changes"))
+            }
+        }
+    }
+
+    /// Of a user who is not shown nothing is said.
     fn hear(&mut self, Event { user, version, gateways }: Event) {
-        if self.last.get(&user).is_some_and(|(last, _)| *last >= version) {
+        if self.last.get(&user).is_none_or(|(last, _)| *last >= version) {
             return;
         }
         let online = self.sessions.is_online(&gateways);
@@ -115,6 +137,24 @@ impl Watcher {
             }
             // Of who is lost there is no version: it stays what it was.
             let now = Shown { version: now.version.max(version), ..now };
+            self.tell(&now, &now.gateways());
+        }
+        Ok(())
+    }
+
+    /// Says UNKNOWN of those who are shown no more, and what is so of those who are shown again.
+    async fn check_visibility(&mut self) -> Result<(), Error> {
+        let Visible { shown, hidden } = self.sessions.visibility.of(&self.users, self.principal).await?;
+        for user in hidden {
+            if self.last.remove(&user).is_some() {
+                self.waiting.push_back(convert::told(&Shown::unknown(user), &[], self.principal));
+            }
+        }
+        let new: Vec<UserId> = shown.into_iter().filter(|user| !self.last.contains_key(user)).collect();
+        if new.is_empty() {
+            return Ok(());
+        }
+        for now in self.read(&new).await? {
             self.tell(&now, &now.gateways());
         }
         Ok(())

@@ -22,6 +22,9 @@ use crate::error::{Error, Reason};
 pub type PlainSecrets = BTreeMap<String, Zeroizing<String>>;
 
 const SECRET_BYTES_MAX: usize = 1024;
+/// What a secret is compared with where none is stored: of the cost of those that are, and the hash of no secret.
+const NO_SECRET: &str =
+    "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 /// How many tries between sweeps of the counters of those who stopped trying.
 const TRIES_A_SWEEP: usize = 10_000;
 
@@ -75,14 +78,20 @@ impl SecretHasher {
         Ok(sealed)
     }
 
-    /// Whether `secret` is the one that was hashed; compared in constant time.
+    /// Whether `secret` is the one that was hashed; compared in constant time. Takes as long where none is stored, so that the
+    /// time does not say whether there is one.
     ///
     /// # Errors
     /// INTERNAL when what is stored is no hash.
-    pub async fn verify(&self, stored: StoredSecret, secret: Zeroizing<String>) -> Result<bool, Error> {
+    pub async fn verify(
+        &self,
+        stored: Option<StoredSecret>,
+        secret: Zeroizing<String>,
+    ) -> Result<bool, Error> {
         self.work(move || {
-            let hash = PasswordHash::new(stored.expose()).ok()?;
-            Some(Argon2::default().verify_password(secret.as_bytes(), &hash).is_ok())
+            let hash = PasswordHash::new(stored.as_ref().map_or(NO_SECRET, StoredSecret::expose)).ok()?;
+            let is_same = Argon2::default().verify_password(secret.as_bytes(), &hash).is_ok();
+            Some(is_same && stored.is_some())
         })
         .await
     }
@@ -220,8 +229,24 @@ mod tests {
         let hasher = SecretHasher::new(2);
         let stored = hasher.hash(Zeroizing::new("correct horse".to_owned())).await.unwrap();
         assert!(stored.expose().starts_with("$argon2id$"));
-        assert!(hasher.verify(stored.clone(), Zeroizing::new("correct horse".to_owned())).await.unwrap());
-        assert!(!hasher.verify(stored, Zeroizing::new("wrong".to_owned())).await.unwrap());
+        let right = || Zeroizing::new("correct horse".to_owned());
+        assert!(hasher.verify(Some(stored.clone()), right()).await.unwrap());
+        assert!(!hasher.verify(Some(stored), Zeroizing::new("wrong".to_owned())).await.unwrap());
+        assert!(!hasher.verify(None, right()).await.unwrap());
+    }
+
+    #[tokio::test]
+    async fn absent_secret_costs_a_turn_and_the_same_hash() {
+        let hasher = SecretHasher::new(1);
+        let turn = hasher.turns.acquire().await.unwrap();
+        let mut verified = Box::pin(hasher.verify(None, Zeroizing::new("guess".to_owned())));
+        assert!(futures::poll!(&mut verified).is_pending(), "it waits for its turn to hash");
+        drop(turn);
+        assert!(!verified.await.unwrap());
+        let stored = hasher.hash(Zeroizing::new("guess".to_owned())).await.unwrap();
+        let cost = |text: &str| text.rsplitn(3, '$').last().unwrap().to_owned();
+        assert_eq!(cost(NO_SECRET), cost(stored.expose()));
+        assert_eq!(NO_SECRET.len(), stored.expose().len());
     }
 
     #[test]

@@ -187,6 +187,7 @@ impl UserService for UserRpc {
         request: Request<wire::FindUserByNameRequest>,
     ) -> Result<Response<wire::FindUserByNameResponse>, Status> {
         let call = Call::of(&request);
+        self.searches.count(call.principal)?;
         let request = request.get_ref();
         self.consistency(request.consistency.as_ref())?;
         let user = self.users.find_user_by_name(&convert::user_name(&request.user_name)?).await?;

@@ -234,10 +234,7 @@ impl Users {
         }
         self.tries.count(&(id, name.to_owned()))?;
         let stored = self.secrets.secret(SecretOwner::User(id), name).await;
-        match stored.map_err(|error| Error::store(KIND, &error))? {
-            Some(stored) => self.hasher.verify(stored, secret).await,
-            None => Ok(false),
-        }
+        self.hasher.verify(stored.map_err(|error| Error::store(KIND, &error))?, secret).await
     }
 
     async fn insert(

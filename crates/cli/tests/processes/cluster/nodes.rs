@@ -1,14 +1,17 @@
 //! What operators see of all nodes through one of them.
 
-use std::time::Duration;
+use std::{net::TcpListener, time::Duration};
 
 use kith_proto::admin::v1::{
     FlushMemoryRequest, GetCacheStatsRequest, GetNodeRequest, InspectKeyRequest, InspectKeyResponse,
-    ListNodesRequest, Presence, TierCopy,
+    ListNodesRequest, NodeCopies, Presence, TierCopy,
 };
 use tonic::{Code, Request};
 
-use crate::cluster::site::{Peer, Site, until};
+use crate::cluster::{
+    redis::{Redis, ask},
+    site::{Peer, Site, until},
+};
 
 async fn inspect(peer: &Peer, key: &str, node_id: &str) -> InspectKeyResponse {
     let request = InspectKeyRequest { key: key.to_owned(), node_id: node_id.to_owned(), memory_only: false };
@@ -111,11 +114,76 @@ async fn a_node_that_cannot_be_called_is_named_within_the_time_for_a_call() {
 #[ignore = "needs Redis and MongoDB: run cargo xtask test"]
 async fn a_call_that_pretends_to_be_a_node_is_refused() {
     let a = Site::in_redis_of_tests().node().await;
-    let mut request = Request::new(FlushMemoryRequest { namespace: String::new(), every_node: true });
-    request.metadata_mut().insert("kith-node", "00".repeat(32).parse().unwrap());
-    let refused = a.admin().flush_memory(request).await.unwrap_err();
-    assert_eq!(refused.code(), Code::PermissionDenied);
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis();
+    // That of an older version, and one without the key.
+    for proof in ["00".repeat(32), format!("v1.{}.{now}.{}", id(&a).await, "A".repeat(43))] {
+        let mut request = Request::new(FlushMemoryRequest { namespace: String::new(), every_node: true });
+        request.metadata_mut().insert("kith-node", proof.parse().unwrap());
+        let refused = a.admin().flush_memory(request).await.unwrap_err();
+        assert_eq!(refused.code(), Code::PermissionDenied);
+    }
     a.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Redis and MongoDB: run cargo xtask test"]
+async fn three_nodes_are_inspected_and_emptied_through_each_of_them() {
+    let site = Site::in_redis_of_tests();
+    let (a, b) = site.pair().await;
+    let c = site.node().await;
+    c.until_following().await;
+    let user = a.create("ann").await.user_id;
+    for peer in [&a, &b, &c] {
+        peer.get(user).await;
+        let found = inspect(peer, &format!("user/{user}"), "").await;
+        assert!(found.complete && found.others.len() == 2, "{found:?}");
+        assert!(found.others.iter().all(|other| other.unanswered.is_empty()), "{found:?}");
+        let request = FlushMemoryRequest { namespace: "user".to_owned(), every_node: true };
+        let flushed = peer.admin().flush_memory(request).await.unwrap().into_inner();
+        assert!(flushed.complete && flushed.others.len() == 2, "{flushed:?}");
+        assert!(flushed.others.iter().all(|other| other.unanswered.is_empty()), "{flushed:?}");
+    }
+    for peer in [a, b, c] {
+        peer.stop().await;
+    }
+}
+
+/// Records in the registry that another program writes: those of the nodes, under other numbers and with another address.
+async fn forge(redis: &str, address: std::net::SocketAddr) {
+    let script = format!(
+        "for _, key in ipairs(redis.call('KEYS', '*:nodes:*')) do \
+           local found = redis.call('HGETALL', key) \
+           for at = 1, #found, 2 do \
+             local forged = string.gsub(found[at + 1], 'http://127.0.0.1:%d+', 'http://{address}') \
+             redis.call('HSET', key, 'forged' .. (at + 10), forged) \
+           end \
+         end return 'done'"
+    );
+    assert_eq!(ask(redis, &format!("EVAL \"{script}\" 0")).await, "$4 done");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Redis and MongoDB: run cargo xtask test"]
+async fn a81_forged_record_of_a_node_is_not_called_and_counted() {
+    let redis = Redis::start(&[]).await;
+    let (a, b) = Site::new(Some(redis.url())).pair().await;
+    let user = a.create("ann").await.user_id;
+    let listens = TcpListener::bind("127.0.0.1:0").unwrap();
+    listens.set_nonblocking(true).unwrap();
+    forge(&redis.url(), listens.local_addr().unwrap()).await;
+    let found = inspect(&a, &format!("user/{user}"), "").await;
+    let unanswered = |other: &NodeCopies| other.unanswered.clone();
+    let (refused, called): (Vec<_>, Vec<_>) =
+        found.others.iter().map(unanswered).partition(|unanswered| unanswered.starts_with("not called"));
+    assert_eq!((refused.len(), called), (2, vec![String::new()]), "{found:?}");
+    let request = FlushMemoryRequest { namespace: "user".to_owned(), every_node: true };
+    a.admin().flush_memory(request).await.unwrap();
+    let metrics = a.operations("/metrics").await;
+    let counted = metrics.lines().find_map(|line| line.strip_prefix("kith_node_records_refused_total "));
+    assert!(counted.unwrap().parse::<u64>().unwrap() >= 4, "{counted:?}");
+    assert!(listens.accept().is_err(), "nothing was sent there");
+    a.stop().await;
+    b.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

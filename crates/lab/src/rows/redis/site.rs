@@ -118,7 +118,7 @@ impl Place {
         let member = Member {
             node: node.clone(),
             id,
-            about: String::new(),
+            about: Arc::new(String::new()),
             shared: Arc::<Followed>::clone(&followed),
             epochs: Arc::new(self.epochs.clone()),
             queue: Arc::clone(&queue),

@@ -49,7 +49,9 @@ impl Nodes for ClusterNodes {
     }
 
     async fn others(&self) -> Vec<Arc<dyn Peer>> {
-        let cards = self.cluster.others().await.unwrap_or_default();
+        let listed = self.cluster.others().await.unwrap_or_default();
+        let cards: Vec<Card> =
+            listed.into_iter().filter(|listed| listed.is_proven).map(|listed| listed.card).collect();
         self.connections.lock().retain(|id, _| cards.iter().any(|card| card.id == *id));
         join_all(cards.iter().map(|card| self.peer(card))).await.into_iter().flatten().collect()
     }

@@ -1,6 +1,6 @@
 //! The services as routes of the port.
 
-use std::num::NonZeroU32;
+use std::{num::NonZeroU32, sync::Arc};
 
 use kith_proto::{
     admin::v1::admin_service_server::AdminServiceServer,
@@ -87,7 +87,8 @@ pub(super) fn routes(
     let searches = NonZeroU32::new(config.limits.searches_per_minute).unwrap_or(NonZeroU32::MIN);
     let searches = SearchQuota::per_minute(searches);
     let users = UserRpc::new(users, pages.clone(), limits, searches.clone());
-    let groups = GroupRpc::new(groups, members.clone(), pages.clone(), limits, searches);
+    let pending = Arc::new(applications.clone());
+    let groups = GroupRpc::new(groups, members.clone(), pending, pages.clone(), limits, searches);
     let relations = RelationRpc::new(follows, blocks, members.clone(), pages.clone(), limits);
     let members = MemberRpc::new(members, pages.clone(), limits);
     let dialogs = DialogRpc::new(dialogs, pages.clone(), limits);

@@ -22,8 +22,8 @@ use kith_proto::user::v1::{
     BatchGetUsersRequest, BatchGetUsersResponse, CreateUserRequest, CreateUserResponse, DeleteUserRequest,
     DeleteUserResponse, ExportUsersRequest, ExportUsersResponse, FindUserByNameRequest,
     FindUserByNameResponse, GetUserRequest, GetUserResponse, ImportUsersRequest, ImportUsersResponse,
-    SearchUsersRequest, SearchUsersResponse, UpdateUserRequest, UpdateUserResponse, VerifySecretRequest,
-    VerifySecretResponse,
+    SearchUsersRequest, SearchUsersResponse, UpdateUserRequest, UpdateUserResponse, User,
+    VerifySecretRequest, VerifySecretResponse,
     user_service_server::{UserService, UserServiceServer},
 };
 use kith_server::edge::Routes;
@@ -43,6 +43,11 @@ pub const PANICS: i64 = 3;
 pub const FAILS: i64 = 4;
 /// Answered with the acting user as the version.
 pub const ACTING: i64 = 5;
+/// An export after this user never has nothing to send.
+pub const BUSY: i64 = 6;
+
+/// Answered with 3 MiB.
+pub const LARGE: i64 = 7;
 
 /// What the service saw, and the door for those it holds.
 #[derive(Clone)]
@@ -118,6 +123,11 @@ fn served(version: i64) -> Response<GetUserResponse> {
     response
 }
 
+fn large() -> GetUserResponse {
+    let params = [("note".to_owned(), "x".repeat(3 << 20))].into();
+    GetUserResponse { user: Some(User { params, ..Default::default() }) }
+}
+
 #[tonic::async_trait]
 impl UserService for FakeUsers {
     async fn get_user(&self, request: Request<GetUserRequest>) -> Result<Response<GetUserResponse>, Status> {
@@ -129,6 +139,7 @@ impl UserService for FakeUsers {
                 self.0.ended.fetch_add(1, Ordering::SeqCst);
                 Ok(served(8))
             }
+            LARGE => Ok(Response::new(large())),
             PANICS => panic!("asked to"),
             FAILS => Err(Status::internal("failed by itself")),
             ACTING => match Call::of(&request).principal {
@@ -169,8 +180,12 @@ impl UserService for FakeUsers {
     /// One answer, then nothing for ever.
     async fn export_users(
         &self,
-        _: Request<ExportUsersRequest>,
+        request: Request<ExportUsersRequest>,
     ) -> Result<Response<Self::ExportUsersStream>, Status> {
+        if request.get_ref().after_user_id == BUSY {
+            let all = futures::stream::repeat_with(|| Ok(ExportUsersResponse::default()));
+            return Ok(Response::new(all.boxed()));
+        }
         let first = futures::stream::iter([Ok(ExportUsersResponse::default())]);
         Ok(Response::new(first.chain(futures::stream::pending()).boxed()))
     }

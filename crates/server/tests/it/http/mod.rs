@@ -191,7 +191,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
 /// A request as bytes.
 pub fn request(method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
-    let mut text = format!("{method} {path} HTTP/1.1\r\nhost: kith\r\n");
+    let host = if headers.iter().any(|(name, _)| *name == "host") { "" } else { "host: kith\r\n" };
+    let mut text = format!("{method} {path} HTTP/1.1\r\n{host}");
     for (name, value) in headers {
         text.push_str(&format!("{name}: {value}\r\n"));
     }

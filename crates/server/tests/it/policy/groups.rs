@@ -144,10 +144,11 @@ async fn the_creator_cannot_be_changed() {
 #[tokio::test]
 async fn a_private_group_shows_no_code_to_anybody_who_reads_it() {
     let node = TestNode::start().await;
-    let group = node.group(Group { name: "Quiet".into(), ..Default::default() }).await;
+    let ann = node.user("ann").await.user_id;
+    let group = node.group(Group { name: "Quiet".into(), creator_id: ann, ..Default::default() }).await;
     let secret = code(&node, group.group_id).await.unwrap();
     let request = GetGroupRequest { group_id: group.group_id, consistency: None };
-    let read = node.groups().get_group(principal(5, request)).await.unwrap().into_inner();
+    let read = node.groups().get_group(principal(ann, request)).await.unwrap().into_inner();
     assert!(!format!("{read:?}").contains(&secret));
 }
 

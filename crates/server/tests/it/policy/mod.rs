@@ -31,6 +31,8 @@ mod notices;
 mod offline;
 mod own_devices;
 mod presence;
+mod presence_visibility;
+mod private_groups;
 mod read_marks;
 mod receipts;
 mod receipts_random;

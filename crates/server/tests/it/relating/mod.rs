@@ -50,6 +50,11 @@ pub async fn block(node: &TestNode, user_id: i64, target_id: i64) -> BlockRespon
     node.relations().block(request).await.unwrap().into_inner()
 }
 
+pub async fn unblock(node: &TestNode, user_id: i64, target_id: i64) {
+    let request = UnblockRequest { user_id, target_id, ..Default::default() };
+    node.relations().unblock(request).await.unwrap();
+}
+
 pub async fn do_not_disturb(node: &TestNode, user_id: i64, target_id: i64, do_not_disturb: bool) {
     let request = SetDoNotDisturbRequest { user_id, target_id, do_not_disturb, ..Default::default() };
     node.relations().set_do_not_disturb(request).await.unwrap();

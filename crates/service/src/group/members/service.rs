@@ -244,6 +244,23 @@ impl Members {
         }
     }
 
+    /// Makes sure that whoever acts is in the group, or is a service.
+    ///
+    /// # Errors
+    /// NOT_FOUND, PERMISSION_DENIED, or what a failing store makes.
+    pub(crate) async fn is_in(&self, id: GroupId, principal: Principal) -> Result<(), Error> {
+        let group = self.group(id).await?;
+        self.roles.allow(&group, principal, Role::Member).await
+    }
+
+    /// The role of a user in a group; `None`: it is not in it. Never older than what was acknowledged.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(crate) async fn role(&self, group: &Group, user: UserId) -> Result<Option<Role>, Error> {
+        self.roles.of(group, user).await
+    }
+
     /// What is true of all members of a group that stands.
     ///
     /// # Errors

@@ -1,0 +1,213 @@
+//! Answers that their peers have not read yet.
+//!
+//! A peer whose window is closed, or that does not read, would otherwise have the node hold as many answers as it may have
+//! calls, each of up to 4 MiB, and the place of every stream for as long as a stream may take.
+
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
+};
+
+use bytes::Bytes;
+
+/// Smaller data is not counted: it costs about what the stream of its call costs anyway, and their number is bounded.
+const COUNTED_FROM: usize = 1 << 10;
+
+/// The bytes of answers that the node holds for all connections, and the most that it may.
+#[derive(Debug)]
+pub(super) struct NodeUnread {
+    bytes: Budget,
+    per_connection: usize,
+}
+
+/// Answers of one connection that its peer has not read: their bytes, which are among those of the node, and since when they
+/// wait for the peer.
+#[derive(Debug)]
+pub(crate) struct Unread {
+    node: Arc<NodeUnread>,
+    bytes: Budget,
+    /// Bodies that wait for the peer, by whether the period in which they began to is even.
+    waiting: [AtomicUsize; 2],
+    period: AtomicU64,
+}
+
+/// There is no room: the connection, or the node, holds as many bytes as it may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Full;
+
+#[derive(Debug)]
+struct Budget {
+    held: AtomicUsize,
+    most: usize,
+}
+
+impl Budget {
+    const fn new(most: usize) -> Self {
+        Self { held: AtomicUsize::new(0), most }
+    }
+
+    fn take(&self, bytes: usize) -> Result<(), Full> {
+        let more = |held: usize| held.checked_add(bytes).filter(|held| *held <= self.most);
+        let taken = self.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+        taken.map(drop).map_err(|_| Full)
+    }
+
+    fn give_back(&self, bytes: usize) {
+        self.held.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+impl NodeUnread {
+    pub(super) fn new(node: usize, per_connection: usize) -> Arc<Self> {
+        Arc::new(Self { bytes: Budget::new(node), per_connection })
+    }
+
+    /// Of a new connection.
+    pub(super) fn connection(self: &Arc<Self>) -> Arc<Unread> {
+        Arc::new(Unread {
+            node: Arc::clone(self),
+            bytes: Budget::new(self.per_connection),
+            waiting: Default::default(),
+            period: AtomicU64::new(0),
+        })
+    }
+
+    /// How many bytes the node holds.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes.held.load(Ordering::Relaxed)
+    }
+}
+
+impl Unread {
+    /// The same data, counted until the last of it was written to the peer.
+    ///
+    /// # Errors
+    /// When there is no room for it.
+    pub(crate) fn hold(self: &Arc<Self>, data: Bytes) -> Result<Bytes, Full> {
+        let bytes = data.len();
+        if bytes < COUNTED_FROM {
+            return Ok(data);
+        }
+        self.bytes.take(bytes)?;
+        if let Err(full) = self.node.bytes.take(bytes) {
+            self.bytes.give_back(bytes);
+            return Err(full);
+        }
+        let since = self.begin_wait();
+        Ok(Bytes::from_owner(Held { data, since, unread: Arc::clone(self) }))
+    }
+
+    /// A body waits for the peer from now on. Returns what [`Self::end_wait`] takes.
+    pub(crate) fn begin_wait(&self) -> u64 {
+        let period = self.period.load(Ordering::Relaxed);
+        self.waiting(period).fetch_add(1, Ordering::Relaxed);
+        period
+    }
+
+    /// It waits no more.
+    pub(crate) fn end_wait(&self, since: u64) {
+        self.waiting(since).fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Ends a period. True: something has waited for the peer through all of it, and maybe a part of the one before.
+    pub(crate) fn end_period(&self) -> bool {
+        let period = self.period.load(Ordering::Relaxed);
+        // Those of the period before, and none of any earlier one.
+        if self.waiting(period.wrapping_add(1)).load(Ordering::Relaxed) > 0 {
+            return true;
+        }
+        self.period.store(period.wrapping_add(1), Ordering::Relaxed);
+        false
+    }
+
+    fn waiting(&self, period: u64) -> &AtomicUsize {
+        &self.waiting[usize::from(period % 2 == 1)]
+    }
+}
+
+/// Data that is counted until it is dropped.
+struct Held {
+    data: Bytes,
+    since: u64,
+    unread: Arc<Unread>,
+}
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        &self.data
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let bytes = self.data.len();
+        self.unread.end_wait(self.since);
+        self.unread.bytes.give_back(bytes);
+        self.unread.node.bytes.give_back(bytes);
+    }
+}
+
+impl fmt::Debug for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Held").field("bytes", &self.data.len()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn data(bytes: usize) -> Bytes {
+        Bytes::from(vec![7; bytes])
+    }
+
+    #[test]
+    fn bytes_are_held_until_the_last_part_is_dropped() {
+        let node = NodeUnread::new(10_000, 10_000);
+        let connection = node.connection();
+        let mut whole = connection.hold(data(4_000)).unwrap();
+        let part = whole.split_to(1_000);
+        assert_eq!((node.bytes(), part.len() + whole.len()), (4_000, 4_000));
+        drop(whole);
+        assert_eq!(node.bytes(), 4_000);
+        drop(part);
+        assert_eq!(node.bytes(), 0);
+    }
+
+    #[test]
+    fn one_connection_leaves_room_for_others_and_all_have_one_bound() {
+        let node = NodeUnread::new(5_000, 3_000);
+        let (one, other) = (node.connection(), node.connection());
+        let first = one.hold(data(2_000)).unwrap();
+        assert_eq!(one.hold(data(2_000)), Err(Full), "of the connection");
+        let second = other.hold(data(2_000)).unwrap();
+        let third = node.connection();
+        assert_eq!(third.hold(data(2_000)), Err(Full), "of the node");
+        assert!(third.hold(data(COUNTED_FROM - 1)).is_ok(), "small answers pass");
+        drop(first);
+        let fourth = third.hold(data(2_000)).unwrap();
+        drop((second, fourth));
+        assert_eq!(node.bytes(), 0, "a refusal holds nothing");
+    }
+
+    #[test]
+    fn what_waits_through_a_whole_period_is_noticed() {
+        let connection = NodeUnread::new(1 << 20, 1 << 20).connection();
+        assert!(!connection.end_period() && !connection.end_period(), "nothing waits");
+        let held = connection.hold(data(2_000)).unwrap();
+        assert!(!connection.end_period(), "it has not waited for a whole period");
+        drop(held);
+        let held = connection.hold(data(2_000)).unwrap();
+        assert!(!connection.end_period(), "this is another one");
+        assert!(connection.end_period(), "it has");
+        drop(held);
+        let since = connection.begin_wait();
+        assert!(!connection.end_period());
+        assert!(connection.end_period(), "a body that is not asked for waits too");
+        connection.end_wait(since);
+        assert!(!connection.end_period());
+    }
+}

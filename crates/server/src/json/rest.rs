@@ -1,0 +1,140 @@
+//! What is still to come of the body of a request that was refused.
+
+use std::{fmt, future::poll_fn, mem, pin::Pin, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use http_body::Body;
+use parking_lot::Mutex;
+use tokio::{runtime::Handle, time::timeout};
+
+/// What is read of a body that was refused, and for how long. A caller of HTTP/1.1 that still sends would
+/// otherwise meet a reset before it reads why.
+pub(super) const LET_GO_BYTES: usize = 16 << 20;
+/// The same for one who may not call at all: enough for most calls, and little work for the node.
+pub(super) const STRANGER_BYTES: usize = 64 << 10;
+const LET_GO_TIME: Duration = Duration::from_secs(2);
+
+/// Where a body is left that is not read to its end, until it is known how much of it is read away: what refuses the call
+/// drops its body before that. Clones are one place.
+pub(super) struct Rest<B>(Arc<Mutex<Left<B>>>);
+
+enum Left<B> {
+    /// It is not known yet how much is to be read away.
+    Undecided(Option<B>),
+    /// So many bytes are, of what is left from now on.
+    Decided(usize),
+}
+
+impl<B> Clone for Rest<B> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<B> Default for Rest<B> {
+    fn default() -> Self {
+        Self(Arc::new(Mutex::new(Left::Undecided(None))))
+    }
+}
+
+impl<B: Body<Data = Bytes> + Unpin + Send + 'static> Rest<B> {
+    /// Leaves a body. It is read away in the background once it is known how much of it is.
+    pub(super) fn leave(&self, body: B) {
+        let mut left = self.0.lock();
+        match &mut *left {
+            Left::Undecided(place) => *place = Some(body),
+            Left::Decided(most) => spawn(body, *most),
+        }
+    }
+
+    /// Reads away at most so many bytes of what was left, or will be.
+    pub(super) fn read_away(&self, most: usize) {
+        let left = mem::replace(&mut *self.0.lock(), Left::Decided(most));
+        if let Left::Undecided(Some(body)) = left {
+            spawn(body, most);
+        }
+    }
+}
+
+impl<B> fmt::Debug for Rest<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rest").finish_non_exhaustive()
+    }
+}
+
+fn spawn<B: Body<Data = Bytes> + Unpin + Send + 'static>(body: B, most: usize) {
+    if let Ok(runtime) = Handle::try_current() {
+        runtime.spawn(read_away(body, most));
+    }
+}
+
+async fn read_away<B: Body<Data = Bytes> + Unpin>(mut body: B, mut left: usize) {
+    let read = async {
+        while let Some(Ok(frame)) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
+            let bytes = frame.data_ref().map_or(0, Bytes::len);
+            let Some(rest) = left.checked_sub(bytes) else { return };
+            left = rest;
+        }
+    };
+    // Either way the body is dropped, which ends it.
+    drop(timeout(LET_GO_TIME, read).await);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        convert::Infallible,
+        sync::atomic::{AtomicUsize, Ordering},
+        task::{Context, Poll},
+    };
+
+    use http_body::Frame;
+    use tokio::task::yield_now;
+
+    use super::*;
+
+    const FRAME: usize = 16 << 10;
+
+    /// A body without an end, which counts the frames that were read of it.
+    struct Endless(Arc<AtomicUsize>);
+
+    impl Body for Endless {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(&[b' '; FRAME])))))
+        }
+    }
+
+    /// How many frames are read of a body that is left before, or after, it is known that so many bytes are read.
+    async fn read_of(most: usize, known_before: bool) -> usize {
+        let (read, rest) = (Arc::new(AtomicUsize::new(0)), Rest::default());
+        let body = Endless(Arc::clone(&read));
+        if known_before {
+            rest.read_away(most);
+            rest.leave(body);
+        } else {
+            rest.leave(body);
+            yield_now().await;
+            assert_eq!(read.load(Ordering::Relaxed), 0, "nothing is known yet");
+            rest.read_away(most);
+        }
+        while Arc::strong_count(&read) > 1 {
+            yield_now().await;
+        }
+        read.load(Ordering::Relaxed)
+    }
+
+    #[tokio::test]
+    async fn callers_who_may_not_call_have_little_read_of_their_bodies() {
+        for known_before in [false, true] {
+            assert_eq!(read_of(STRANGER_BYTES, known_before).await, STRANGER_BYTES / FRAME + 1);
+            assert_eq!(read_of(LET_GO_BYTES, known_before).await, LET_GO_BYTES / FRAME + 1);
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! The body of an answer on its way to the peer.
+
+use std::{
+    fmt, mem,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use tonic::codegen::StdError;
+
+use crate::edge::{EdgeBody, Full, Unread};
+
+type Next = Option<Result<Frame<Bytes>, StdError>>;
+
+/// The body of an answer, over whichever protocol. Its data is counted as unread from when it is there until it is written to
+/// the peer; while it waits to be asked for, so is that it waits.
+pub(super) struct AnswerBody {
+    inner: Inner,
+    unread: Arc<Unread>,
+    /// Read before the peer asked for it.
+    ahead: Ahead,
+    /// Since when it waits for the peer; `None`: it does not.
+    since: Option<u64>,
+}
+
+#[derive(Debug)]
+pub(super) enum Inner {
+    Grpc(EdgeBody),
+    Web(axum::body::Body),
+}
+
+enum Ahead {
+    Nothing,
+    Read(Next),
+}
+
+impl AnswerBody {
+    /// Reads the first data at once: an answer that is not asked for is then bytes that are counted, and not a message that
+    /// nobody counts.
+    ///
+    /// # Errors
+    /// With the body, when there is no room for the data, which is dropped.
+    pub(super) fn new(mut inner: Inner, unread: Arc<Unread>, cx: &mut Context<'_>) -> Result<Self, Inner> {
+        let mut ahead = Ahead::Nothing;
+        if !inner.is_end_stream()
+            && let Poll::Ready(next) = inner.poll(cx)
+        {
+            match held(&unread, next) {
+                Ok(next) => ahead = Ahead::Read(next),
+                Err(Full) => return Err(inner),
+            }
+        }
+        let since = Some(unread.begin_wait());
+        Ok(Self { inner, unread, ahead, since })
+    }
+
+    /// A body for which there is room.
+    pub(super) fn plain(inner: Inner, unread: Arc<Unread>) -> Self {
+        Self { inner, unread, ahead: Ahead::Nothing, since: None }
+    }
+
+    fn begin_wait(&mut self) {
+        self.since = Some(self.unread.begin_wait());
+    }
+
+    fn end_wait(&mut self) {
+        if let Some(since) = self.since.take() {
+            self.unread.end_wait(since);
+        }
+    }
+}
+
+/// The same, with its data counted.
+fn held(unread: &Arc<Unread>, next: Next) -> Result<Next, Full> {
+    let frame = match next {
+        Some(Ok(frame)) => frame,
+        end => return Ok(end),
+    };
+    Ok(Some(Ok(match frame.into_data() {
+        Ok(data) => Frame::data(unread.hold(data)?),
+        Err(trailers) => trailers,
+    })))
+}
+
+/// No part of it is pinned in place.
+impl Body for AnswerBody {
+    type Data = Bytes;
+    type Error = StdError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Next> {
+        let this = &mut *self;
+        this.end_wait();
+        let next = match mem::replace(&mut this.ahead, Ahead::Nothing) {
+            Ahead::Read(next) => next,
+            Ahead::Nothing => match this.inner.poll(cx) {
+                Poll::Ready(next) => match held(&this.unread, next) {
+                    Ok(next) => next,
+                    Err(Full) => this.inner.cut(),
+                },
+                Poll::Pending => return Poll::Pending,
+            },
+        };
+        if next.is_some() {
+            this.begin_wait();
+        }
+        Poll::Ready(next)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.ahead {
+            Ahead::Read(next) => next.is_none(),
+            Ahead::Nothing => self.inner.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let inner = self.inner.size_hint();
+        let Ahead::Read(Some(Ok(frame))) = &self.ahead else { return inner };
+        let ahead = frame.data_ref().map_or(0, |data| data.len() as u64);
+        let mut hint = SizeHint::new();
+        if let Some(upper) = inner.upper() {
+            hint.set_upper(upper.saturating_add(ahead));
+        }
+        hint.set_lower(inner.lower().saturating_add(ahead));
+        hint
+    }
+}
+
+impl Inner {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Next> {
+        match self {
+            Self::Grpc(body) => Pin::new(body).poll_frame(cx).map_err(Into::into),
+            Self::Web(body) => Pin::new(body).poll_frame(cx).map_err(Into::into),
+        }
+    }
+
+    /// Ends the body here, because its peer reads too slowly.
+    fn cut(&mut self) -> Next {
+        match self {
+            Self::Grpc(body) => Some(Ok(body.cut_unread())),
+            Self::Web(_) => Some(Err("the peer does not read".into())),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Grpc(body) => body.is_end_stream(),
+            Self::Web(body) => body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Grpc(body) => body.size_hint(),
+            Self::Web(body) => body.size_hint(),
+        }
+    }
+}
+
+impl Drop for AnswerBody {
+    fn drop(&mut self) {
+        self.end_wait();
+    }
+}
+
+impl fmt::Debug for AnswerBody {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AnswerBody").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use futures::{StreamExt as _, future::poll_fn, stream};
+
+    use super::*;
+    use crate::{
+        config::LimitsConfig,
+        edge::{Edge, Routes},
+    };
+
+    fn edge() -> Edge {
+        Edge::new(Routes::default(), &LimitsConfig { unread_bytes: 10_000, ..LimitsConfig::default() })
+    }
+
+    /// As it is when the peer has its head.
+    async fn body(text: axum::body::Body, unread: &Arc<Unread>) -> Result<AnswerBody, Inner> {
+        let mut text = Some(Inner::Web(text));
+        poll_fn(|cx| Poll::Ready(AnswerBody::new(text.take().unwrap(), Arc::clone(unread), cx))).await
+    }
+
+    async fn next(body: &mut AnswerBody) -> Poll<Next> {
+        poll_fn(|cx| Poll::Ready(Pin::new(&mut *body).poll_frame(cx))).await
+    }
+
+    fn parts() -> axum::body::Body {
+        let part = stream::iter([Ok::<_, Infallible>(Bytes::from(vec![7; 4_000]))]);
+        axum::body::Body::from_stream(part.chain(stream::pending()))
+    }
+
+    #[tokio::test]
+    async fn data_that_is_not_asked_for_is_counted() {
+        let edge = edge();
+        let (_, unread) = edge.of_connection();
+        let mut whole = body(vec![7; 4_000].into(), &unread).await.unwrap();
+        assert_eq!((edge.unread_bytes(), whole.size_hint().exact()), (4_000, Some(4_000)));
+        assert!(!whole.is_end_stream());
+        let Poll::Ready(Some(Ok(frame))) = next(&mut whole).await else { panic!("it has data") };
+        assert!(whole.is_end_stream() && edge.unread_bytes() == 4_000, "until it was written");
+        drop(frame);
+        assert_eq!(edge.unread_bytes(), 0);
+    }
+
+    #[tokio::test]
+    async fn answer_without_room_is_refused_and_holds_nothing() {
+        let edge = edge();
+        let (_, unread) = edge.of_connection();
+        let first = body(vec![7; 8_000].into(), &unread).await.unwrap();
+        assert!(body(vec![7; 8_000].into(), &unread).await.is_err());
+        assert_eq!(edge.unread_bytes(), 8_000);
+        drop(first);
+        assert_eq!(edge.unread_bytes(), 0);
+    }
+
+    #[tokio::test]
+    async fn stream_waits_for_its_peer_only_while_it_has_something() {
+        let (_, unread) = edge().of_connection();
+        let mut stream = body(parts(), &unread).await.unwrap();
+        assert!(!unread.end_period() && unread.end_period(), "its first part is not asked for");
+        drop(next(&mut stream).await);
+        assert!(next(&mut stream).await.is_pending());
+        assert!(!unread.end_period() && !unread.end_period(), "it has nothing to send");
+    }
+}

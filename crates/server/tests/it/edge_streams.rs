@@ -1,0 +1,114 @@
+//! The end of streams before their time, also while they send.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::{
+    convert::Infallible,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use crate::edge::{Served, assert_refused, serve, service::BUSY, until};
+use kith_proto::user::v1::{ExportUsersRequest, ImportUsersRequest, user_service_client::UserServiceClient};
+use kith_server::edge::{CloseSignal, Edge, EdgeBody, EdgeFuture};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tokio_util::sync::CancellationToken;
+use tonic::{Code, Status, Streaming, body::Body};
+
+/// Messages that may still come of a stream that was told to end: what was on its way.
+const ON_THEIR_WAY: usize = 100_000;
+
+fn ended() -> Status {
+    Status::unauthenticated("the caller has ended")
+}
+
+/// An edge that puts the signal of a caller into each call, as what admits calls does.
+#[derive(Clone)]
+struct Signalled {
+    edge: Edge,
+    token: CancellationToken,
+}
+
+impl tower::Service<http::Request<Body>> for Signalled {
+    type Response = http::Response<EdgeBody>;
+    type Error = Infallible;
+    type Future = EdgeFuture<Body>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, mut request: http::Request<Body>) -> Self::Future {
+        request.extensions_mut().insert(CloseSignal::new(self.token.clone(), ended));
+        tower::Service::call(&mut self.edge, request)
+    }
+}
+
+fn caller(node: &Served) -> (UserServiceClient<Signalled>, CancellationToken) {
+    let token = CancellationToken::new();
+    (UserServiceClient::new(Signalled { edge: node.edge.clone(), token: token.clone() }), token)
+}
+
+/// What a stream ends with, after what was on its way.
+async fn end<T>(stream: &mut Streaming<T>) -> Status {
+    for _ in 0..ON_THEIR_WAY {
+        match stream.message().await {
+            Ok(Some(_)) => {}
+            Ok(None) => panic!("it ended by itself"),
+            Err(status) => return status,
+        }
+    }
+    panic!("it goes on")
+}
+
+#[tokio::test]
+async fn busy_export_ends_by_the_signal_of_its_caller() {
+    let node = serve(|_| {}).await;
+    let (mut users, token) = caller(&node);
+    let mut export =
+        users.export_users(ExportUsersRequest { after_user_id: BUSY }).await.unwrap().into_inner();
+    for _ in 0..10 {
+        assert!(export.message().await.unwrap().is_some());
+    }
+    token.cancel();
+    assert_eq!(end(&mut export).await.code(), Code::Unauthenticated);
+    until("its slot is free", || node.edge.in_flight() == 0).await;
+}
+
+#[tokio::test]
+async fn idle_export_ends_by_the_signal_of_its_caller() {
+    let node = serve(|_| {}).await;
+    let (mut users, token) = caller(&node);
+    let mut export = users.export_users(ExportUsersRequest::default()).await.unwrap().into_inner();
+    assert!(export.message().await.unwrap().is_some());
+    token.cancel();
+    assert_eq!(end(&mut export).await.code(), Code::Unauthenticated);
+}
+
+#[tokio::test]
+async fn import_ends_between_two_messages_by_the_signal_of_its_caller() {
+    let node = serve(|_| {}).await;
+    let (mut users, token) = caller(&node);
+    let (send, messages) = mpsc::channel(1);
+    let mut import = users.import_users(ReceiverStream::new(messages)).await.unwrap().into_inner();
+    send.send(ImportUsersRequest::default()).await.unwrap();
+    assert!(import.message().await.unwrap().is_some(), "what came before is acknowledged");
+    token.cancel();
+    assert_eq!(end(&mut import).await.code(), Code::Unauthenticated);
+}
+
+#[tokio::test]
+async fn busy_export_ends_at_its_deadline() {
+    let node = serve(|config| config.limits.stream_max = Duration::from_millis(50)).await;
+    let mut users = UserServiceClient::new(node.edge.clone());
+    let mut export =
+        users.export_users(ExportUsersRequest { after_user_id: BUSY }).await.unwrap().into_inner();
+    let ended = loop {
+        match export.message().await {
+            Ok(message) => assert!(message.is_some(), "it has no end of its own"),
+            Err(status) => break status,
+        }
+    };
+    assert_refused(&ended, Code::DeadlineExceeded, "DEADLINE_EXCEEDED");
+}

@@ -1,0 +1,121 @@
+//! Peers that do not read their answers.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::{net::SocketAddr, time::Duration};
+
+use crate::edge::{
+    raw::{EXPORT_USERS, GET_USER, framed},
+    serve,
+    service::{BUSY, FINE, LARGE, get},
+    until,
+};
+use bytes::Bytes;
+use futures::future::join_all;
+use h2::client::{ResponseFuture, SendRequest};
+use http::{HeaderMap, Request};
+use tokio::{net::TcpStream, sync::oneshot, time::timeout};
+use tonic::{Code, Status};
+
+const MIB: usize = 1 << 20;
+const BOUND: Duration = Duration::from_secs(20);
+/// Calls at one time on one connection, by default.
+const CALLS: usize = 200;
+
+/// A peer that reads heads of answers and nothing of their bodies: it has given no window.
+struct Silent {
+    requests: SendRequest<Bytes>,
+    /// Sent when the node has closed the connection.
+    closed: oneshot::Receiver<()>,
+}
+
+impl Silent {
+    async fn connect(address: SocketAddr) -> Self {
+        let socket = TcpStream::connect(address).await.unwrap();
+        let builder = h2::client::Builder::new().initial_window_size(0).clone();
+        let (requests, connection) = builder.handshake(socket).await.unwrap();
+        let (close, closed) = oneshot::channel();
+        tokio::spawn(async move {
+            drop(connection.await);
+            close.send(()).unwrap_or_default();
+        });
+        Self { requests, closed }
+    }
+
+    /// Begins a call whose request has one field: an id.
+    async fn call(&mut self, path: &str, id: i64) -> ResponseFuture {
+        let request = Request::post(format!("http://kith{path}"))
+            .header("content-type", "application/grpc")
+            .header("te", "trailers");
+        let mut requests = self.requests.clone().ready().await.unwrap();
+        let (response, mut body) = requests.send_request(request.body(()).unwrap(), false).unwrap();
+        body.send_data(framed(&[0x08, u8::try_from(id).unwrap()]), true).unwrap();
+        response
+    }
+}
+
+/// The code of an answer that has no message; `None` of one whose message was not read.
+fn refusal(head: &HeaderMap) -> Option<Code> {
+    Status::from_header_map(head).map(|status| status.code())
+}
+
+#[tokio::test]
+async fn peer_that_reads_nothing_holds_a_bounded_number_of_bytes_and_others_are_served() {
+    let node = serve(|config| {
+        config.limits.unread_bytes_per_connection = 8 * MIB;
+        config.limits.unread_bytes = 16 * MIB;
+    })
+    .await;
+    let mut silent = Silent::connect(node.address).await;
+    let mut calls = Vec::new();
+    for _ in 0..CALLS {
+        calls.push(silent.call(GET_USER, LARGE).await);
+    }
+    let heads = timeout(BOUND, join_all(calls)).await.expect("every call is answered");
+    // A body that is dropped ends its stream: these are kept.
+    let answers: Vec<_> = heads.into_iter().map(Result::unwrap).collect();
+    let refused: Vec<_> = answers.iter().filter_map(|answer| refusal(answer.headers())).collect();
+    assert_eq!(refused, vec![Code::ResourceExhausted; CALLS - 2], "8 MiB hold two answers of 3 MiB");
+    let held = node.edge.unread_bytes();
+    assert!((6 * MIB..7 * MIB).contains(&held), "{held} bytes");
+
+    let mut other = node.users().await;
+    for _ in 0..3 {
+        assert!(other.get_user(get(LARGE)).await.is_ok(), "others are served");
+    }
+    node.assert_healthy().await;
+    drop((answers, silent));
+    until("nothing is held any more", || node.edge.unread_bytes() == 0).await;
+}
+
+#[tokio::test]
+async fn many_peers_that_read_nothing_hold_what_the_node_allows() {
+    let node = serve(|config| {
+        config.limits.unread_bytes_per_connection = 4 * MIB;
+        config.limits.unread_bytes = 7 * MIB;
+    })
+    .await;
+    let (mut peers, mut answers, mut refused) = (Vec::new(), Vec::new(), 0);
+    for _ in 0..4 {
+        let mut silent = Silent::connect(node.address).await;
+        let answer = silent.call(GET_USER, LARGE).await.await.unwrap();
+        refused += usize::from(refusal(answer.headers()).is_some());
+        answers.push(answer);
+        peers.push(silent);
+    }
+    assert_eq!(refused, 2, "7 MiB hold two answers of 3 MiB");
+    assert!(node.users().await.get_user(get(FINE)).await.is_ok(), "small answers pass");
+}
+
+#[tokio::test]
+async fn peer_that_reads_nothing_is_disconnected() {
+    for (path, id) in [(GET_USER, FINE), (GET_USER, LARGE), (EXPORT_USERS, BUSY)] {
+        let node = serve(|config| config.limits.unread_max = Duration::from_millis(20)).await;
+        let mut silent = Silent::connect(node.address).await;
+        let answer = silent.call(path, id).await.await.unwrap();
+        timeout(BOUND, &mut silent.closed).await.expect("its connection is closed").unwrap();
+        until("it holds nothing", || node.edge.unread_bytes() == 0 && node.edge.in_flight() == 0).await;
+        drop(answer);
+        node.assert_healthy().await;
+    }
+}

@@ -1,0 +1,125 @@
+//! Who is shown to whom after that has changed.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::time::Duration;
+
+use crate::node::{TestNode, assert_denied, principal};
+use crate::online::{Gateway, close, events, gateways_of, online_in, open};
+use crate::relating::{block, follow, unblock, users};
+use kith_proto::{group::v1::*, member::v1::*, presence::v1::*};
+use kith_server::config::Config;
+use tonic::Streaming;
+
+const ONLINE: PresenceState = PresenceState::Online;
+const OFFLINE: PresenceState = PresenceState::Offline;
+const UNKNOWN: PresenceState = PresenceState::Unknown;
+
+fn settled(config: &mut Config) {
+    config.presence.unknown_for = Duration::ZERO;
+    config.presence.gateway_ttl = Duration::from_secs(60);
+    config.presence.fan_out_wait = Duration::from_secs(10);
+}
+
+async fn start(visibility_every: Duration) -> TestNode {
+    TestNode::start_with_relations(|config| {
+        settled(config);
+        config.presence.visibility_every = visibility_every;
+    })
+    .await
+}
+
+async fn befriend(node: &TestNode, one: i64, other: i64) {
+    follow(node, one, other).await.unwrap();
+    follow(node, other, one).await.unwrap();
+}
+
+async fn watch_as(node: &TestNode, user: i64, user_ids: &[i64]) -> Streaming<WatchPresenceResponse> {
+    let request = WatchPresenceRequest { user_ids: user_ids.to_vec() };
+    node.presence().watch_presence(principal(user, request)).await.unwrap().into_inner()
+}
+
+/// A public group of these, that the first one makes.
+async fn group_of(node: &TestNode, users: &[i64]) -> i64 {
+    let visibility = Visibility::Public.into();
+    let group = Group { name: "Chess".into(), visibility, creator_id: users[0], ..Default::default() };
+    let group_id = node.group(group).await.group_id;
+    let request = AddMembersRequest { group_id, user_ids: users[1..].to_vec(), ..Default::default() };
+    node.members().add_members(request).await.unwrap();
+    group_id
+}
+
+#[tokio::test]
+async fn blocked_watcher_is_sent_unknown_once_and_nothing_more() {
+    let node = start(Duration::from_millis(50)).await;
+    let [ann, bob, cid] = users(&node).await;
+    befriend(&node, ann, bob).await;
+    befriend(&node, ann, cid).await;
+    let mut gateway = Gateway::new("gw-1");
+    open(&node, &mut gateway, bob, "phone").await.unwrap();
+    let mut watch = watch_as(&node, ann, &[bob, cid]).await;
+    assert_eq!(events(&mut watch, 2).await, [(bob, ONLINE), (cid, OFFLINE)]);
+    block(&node, bob, ann).await;
+    assert_eq!(events(&mut watch, 1).await, [(bob, UNKNOWN)]);
+    close(&node, &mut gateway, bob, "phone").await.unwrap();
+    // What follows next is about another user: neither a second UNKNOWN nor what became of the one who is not shown.
+    open(&node, &mut gateway, cid, "phone").await.unwrap();
+    assert_eq!(events(&mut watch, 1).await, [(cid, ONLINE)]);
+}
+
+#[tokio::test]
+async fn user_who_becomes_a_friend_is_shown_to_a_watcher() {
+    let node = start(Duration::from_millis(50)).await;
+    let [ann, bob] = users(&node).await;
+    let mut gateway = Gateway::new("gw-1");
+    open(&node, &mut gateway, bob, "phone").await.unwrap();
+    let mut watch = watch_as(&node, ann, &[bob]).await;
+    assert_eq!(events(&mut watch, 1).await, [(bob, UNKNOWN)]);
+    befriend(&node, ann, bob).await;
+    assert_eq!(events(&mut watch, 1).await, [(bob, ONLINE)]);
+    block(&node, bob, ann).await;
+    assert_eq!(events(&mut watch, 1).await, [(bob, UNKNOWN)]);
+    unblock(&node, bob, ann).await;
+    befriend(&node, ann, bob).await;
+    assert_eq!(events(&mut watch, 1).await, [(bob, ONLINE)]);
+    close(&node, &mut gateway, bob, "phone").await.unwrap();
+    assert_eq!(events(&mut watch, 1).await, [(bob, OFFLINE)]);
+}
+
+#[tokio::test]
+async fn members_online_are_for_members_who_are_not_blocked() {
+    let node = start(Duration::from_secs(30)).await;
+    let [ann, bob, cid, dan] = users(&node).await;
+    let group_id = group_of(&node, &[ann, bob, cid]).await;
+    let mut gateway = Gateway::new("gw-1");
+    for user in [ann, bob, cid] {
+        open(&node, &mut gateway, user, "phone").await.unwrap();
+    }
+    let list = || ListActiveMembersRequest { group_id, ..Default::default() };
+    let seen_by = async |user: i64| {
+        let page = node.presence().list_active_members(principal(user, list())).await?.into_inner();
+        Ok::<Vec<i64>, tonic::Status>(page.members.iter().map(|member| member.user_id).collect())
+    };
+    assert_denied(seen_by(dan).await);
+    block(&node, bob, ann).await;
+    assert_eq!(seen_by(ann).await.unwrap(), [ann, cid]);
+    assert_eq!(seen_by(bob).await.unwrap(), [ann, bob, cid]);
+    assert_eq!(online_in(&node, group_id).await, [ann, bob, cid], "to services");
+    let count = CountActiveMembersRequest { group_id, consistency: None };
+    assert_eq!(
+        node.presence().count_active_members(principal(dan, count)).await.unwrap().into_inner().count,
+        3
+    );
+}
+
+#[tokio::test]
+async fn gateways_of_a_group_are_for_services() {
+    let node = start(Duration::from_secs(30)).await;
+    let [ann, bob] = users(&node).await;
+    let group_id = group_of(&node, &[ann, bob]).await;
+    let mut gateway = Gateway::new("gw-1");
+    open(&node, &mut gateway, ann, "phone").await.unwrap();
+    let through = ListActiveGatewaysRequest { group_id, consistency: None };
+    assert_denied(node.presence().list_active_gateways(principal(ann, through)).await);
+    assert_eq!(gateways_of(&node, group_id).await, [("gw-1".to_owned(), 1)]);
+}

@@ -1,0 +1,104 @@
+//! To whom a private group is shown.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use crate::applying::{apply, of_user, refuse, to_invite, to_join};
+use crate::node::{TestNode, assert_refused, principal};
+use crate::relating::users;
+use kith_proto::{group::v1::*, member::v1::*};
+use tonic::{Code, Status};
+
+async fn group(node: &TestNode, owner: i64, visibility: Visibility, join_policy: JoinPolicy) -> i64 {
+    let group = Group {
+        name: "Readers".into(),
+        visibility: visibility.into(),
+        join_policy: join_policy.into(),
+        creator_id: owner,
+        ..Default::default()
+    };
+    node.group(group).await.group_id
+}
+
+async fn get(node: &TestNode, user: i64, group_id: i64) -> Result<Group, Status> {
+    let request = GetGroupRequest { group_id, consistency: None };
+    Ok(node.groups().get_group(principal(user, request)).await?.into_inner().group.unwrap())
+}
+
+/// Which of these a batch returns to a user; the others are not found.
+async fn batch(node: &TestNode, user: i64, group_ids: &[i64]) -> Vec<i64> {
+    let request = BatchGetGroupsRequest { group_ids: group_ids.to_vec(), consistency: None };
+    let answer = node.groups().batch_get_groups(principal(user, request)).await.unwrap().into_inner();
+    assert!(answer.results.iter().map(|result| result.group_id).eq(group_ids.iter().copied()));
+    let shown = answer.results.into_iter().filter(|result| match result.result.as_ref().unwrap() {
+        group_result::Result::Group(_) => true,
+        group_result::Result::NotFound(_) => false,
+        group_result::Result::Error(error) => panic!("{error:?}"),
+    });
+    shown.map(|result| result.group_id).collect()
+}
+
+async fn is_hidden(node: &TestNode, user: i64, group_id: i64) -> bool {
+    let hidden = get(node, user, group_id).await;
+    if let Err(refused) = &hidden {
+        assert_refused(refused, Code::NotFound, "NOT_FOUND", None);
+    }
+    assert_eq!(hidden.is_err(), batch(node, user, &[group_id]).await.is_empty());
+    hidden.is_err()
+}
+
+#[tokio::test]
+async fn private_group_is_shown_to_its_members_and_to_services() {
+    let node = TestNode::start_with_relations(|_| {}).await;
+    let [ann, bob, cid] = users(&node).await;
+    let private = group(&node, ann, Visibility::Private, JoinPolicy::Invite).await;
+    let public = group(&node, ann, Visibility::Public, JoinPolicy::Open).await;
+    let add = AddMembersRequest { group_id: private, user_ids: vec![bob], ..Default::default() };
+    node.members().add_members(add).await.unwrap();
+    for member in [ann, bob] {
+        assert_eq!(get(&node, member, private).await.unwrap().name, "Readers");
+        assert_eq!(batch(&node, member, &[private, public, private]).await, [private, public, private]);
+    }
+    assert!(is_hidden(&node, cid, private).await && !is_hidden(&node, cid, public).await);
+    assert_eq!(batch(&node, cid, &[private, public, private]).await, [public]);
+    let request = GetGroupRequest { group_id: private, consistency: None };
+    assert!(node.groups().get_group(request).await.is_ok(), "to services");
+    let remove = RemoveMembersRequest { group_id: private, user_ids: vec![bob], ..Default::default() };
+    node.members().remove_members(remove).await.unwrap();
+    assert!(is_hidden(&node, bob, private).await, "after it left");
+}
+
+#[tokio::test]
+async fn private_group_that_is_hidden_answers_as_one_that_is_not_there() {
+    let node = TestNode::start_with_relations(|_| {}).await;
+    let [ann, bob] = users(&node).await;
+    let private = group(&node, ann, Visibility::Private, JoinPolicy::Invite).await;
+    let hidden = get(&node, bob, private).await.unwrap_err();
+    let absent = get(&node, bob, private + 100).await.unwrap_err();
+    assert_eq!((hidden.message(), hidden.details()), (absent.message(), absent.details()));
+    let names = |status: &Status| status.metadata().keys().map(|key| format!("{key:?}")).collect::<Vec<_>>();
+    assert_eq!(names(&hidden), names(&absent));
+}
+
+#[tokio::test]
+async fn private_group_is_shown_to_who_is_invited_while_it_is() {
+    let node = TestNode::start_with_relations(|_| {}).await;
+    let [ann, bob, cid] = users(&node).await;
+    let private = group(&node, ann, Visibility::Private, JoinPolicy::Invite).await;
+    let other = group(&node, ann, Visibility::Private, JoinPolicy::Invite).await;
+    let invite = apply(&node, ann, to_invite(private, bob)).await.unwrap();
+    assert!(!is_hidden(&node, bob, private).await);
+    assert!(is_hidden(&node, bob, other).await && is_hidden(&node, cid, private).await);
+    assert_eq!(batch(&node, bob, &[other, private]).await, [private]);
+    refuse(&node, bob, of_user(bob), invite.application_id).await.unwrap();
+    assert!(is_hidden(&node, bob, private).await, "after it refused");
+}
+
+#[tokio::test]
+async fn private_group_is_shown_to_who_applies() {
+    let node = TestNode::start_with_relations(|_| {}).await;
+    let [ann, bob, cid] = users(&node).await;
+    let private = group(&node, ann, Visibility::Private, JoinPolicy::Approval).await;
+    assert!(is_hidden(&node, bob, private).await);
+    apply(&node, bob, to_join(private, "")).await.unwrap();
+    assert!(!is_hidden(&node, bob, private).await && is_hidden(&node, cid, private).await);
+}

@@ -1,0 +1,57 @@
+//! Which groups a user may come into, for the domain of groups.
+
+use std::collections::HashSet;
+
+use async_trait::async_trait;
+use kith_store::{Application, ApplicationList, Asks, GroupId, Receiver, Timestamp, UserId};
+
+use super::{Applications, applications::store_error};
+use crate::{error::Error, group::PendingGroups};
+
+/// Applications that are read at a time.
+const PAGE: usize = 100;
+
+#[async_trait]
+impl PendingGroups for Applications {
+    async fn pending_groups(&self, user: UserId) -> Result<HashSet<GroupId>, Error> {
+        let mut groups = HashSet::new();
+        self.pending_in(ApplicationList::Sent(user), user, &mut groups).await?;
+        let received = self.store.count_pending(Receiver::User(user)).await.map_err(store_error)?;
+        if received.invites > 0 {
+            self.pending_in(ApplicationList::Received(user), user, &mut groups).await?;
+        }
+        Ok(groups)
+    }
+}
+
+impl Applications {
+    /// Adds the groups for which something is pending that would make the user a member. Reads all that is kept of a list, a page
+    /// at a time.
+    async fn pending_in(
+        &self,
+        list: ApplicationList,
+        user: UserId,
+        groups: &mut HashSet<GroupId>,
+    ) -> Result<(), Error> {
+        let now = Timestamp::now();
+        let mut after = self.config.first(now);
+        loop {
+            let page = self.store.list_applications(list, after, PAGE).await.map_err(store_error)?;
+            let open = page.iter().map(|listed| &listed.application).filter(|found| found.is_open(now));
+            groups.extend(open.filter_map(|found| group_for(found, user)));
+            match page.last() {
+                Some(last) if page.len() == PAGE => after = last.application.id,
+                _ => return Ok(()),
+            }
+        }
+    }
+}
+
+/// The group that the user comes into if this is accepted.
+fn group_for(found: &Application, user: UserId) -> Option<GroupId> {
+    match found.asks {
+        Asks::Join(group) if found.applicant == user => Some(group),
+        Asks::Invite(group, invited) if invited == user => Some(group),
+        Asks::Friend(_) | Asks::Join(_) | Asks::Invite(..) => None,
+    }
+}
