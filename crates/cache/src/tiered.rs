@@ -174,9 +174,15 @@ impl<K: Key, V: Send + Sync + 'static> TieredCache<K, V> {
     /// The live copy in memory, if it may be served. Counts as no request and begins no refresh.
     #[must_use]
     pub fn peek(&self, key: &K) -> Option<Entry<V>> {
+        self.peek_known(key).flatten()
+    }
+
+    /// The same with what memory knows not to live: `Some(None)`.
+    #[must_use]
+    pub fn peek_known(&self, key: &K) -> Option<Option<Entry<V>>> {
         let now = self.0.node.now();
         let slot = self.0.memory.raw(key).filter(|slot| self.0.is_fresh(slot, now))?;
-        slot.into_entry(now, false)
+        Some(slot.into_entry(now, false))
     }
 
     /// To be called before a write of these records is sent to the store. Drops their copies; until the guard

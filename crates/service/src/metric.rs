@@ -5,7 +5,7 @@
 pub use kith_cache::{Metric, MetricKind};
 
 /// All of them; each is described and documented by being in here.
-pub const METRICS: [Metric; 62] = [
+pub const METRICS: [Metric; 64] = [
     SERVING,
     RPC_REQUESTS,
     RPC_SECONDS,
@@ -57,6 +57,8 @@ pub const METRICS: [Metric; 62] = [
     NOTICE_COUNTS,
     NOTICE_BITMAP_FILLS,
     NOTICE_BITMAPS_MISSED,
+    NOTICE_WATCHES,
+    NOTICE_WATCH_READS,
     MESSAGES_UNDELIVERED,
     FAN_OUT_SECONDS,
     FAN_OUTS_RESUMED,
@@ -291,6 +293,16 @@ pub const NOTICE_BITMAPS_MISSED: Metric = Metric::counter(
     "kith_notice_bitmaps_missed_total",
     &[],
     "Bitmaps of readers that this node could not change because Redis did not answer. They are dropped once it does.",
+);
+pub const NOTICE_WATCHES: Metric = Metric::gauge(
+    "kith_notice_watches",
+    &[],
+    "Audiences whose totals streams of Receive on this node bring, each counted once for each stream.",
+);
+pub const NOTICE_WATCH_READS: Metric = Metric::counter(
+    "kith_notice_watch_reads_total",
+    &[],
+    "Readers of notices that were read again for a stream of Receive because memory did not have them.",
 );
 pub const MESSAGES_TRIMMED: Metric = Metric::counter(
     "kith_messages_trimmed_total",

@@ -1,4 +1,4 @@
-//! Makes the people of the demo, their friends, groups and first messages.
+//! Makes the people of the demo, their friends, groups, first messages and notices.
 
 use kith_proto::{
     group::v1::{
@@ -9,6 +9,10 @@ use kith_proto::{
     message::v1::{
         BatchSendRequest, SendMessageRequest, message_service_client::MessageServiceClient,
         send_message_request::To, send_result,
+    },
+    notice::v1::{
+        Audience, Notice, PublishNoticeRequest, RegisterAudienceRequest,
+        notice_service_client::NoticeServiceClient,
     },
     relation::v1::{ImportFollow, ImportFollowsRequest, relation_service_client::RelationServiceClient},
     r#type::v1::{ImportResult, ResultError, import_result},
@@ -24,9 +28,28 @@ use super::{
 /// Records in one message of an import, and messages or members in one call.
 const RECORDS: usize = 500;
 const BATCH: usize = 100;
+/// The audience that the page of the demo asks for.
+const AUDIENCE: i32 = 1;
+/// Id, title, body, and whether it is to be confirmed.
+const NOTICES: [(i64, &str, &str, bool); 2] = [
+    (
+        1,
+        "Welcome \u{b7} \u{6b22}\u{8fce}",
+        "Open a second window as the same person: what you read here is read there, too.",
+        false,
+    ),
+    (
+        2,
+        "House rules \u{b7} \u{5b88}\u{5219}",
+        "Be kind. The demo forgets all that is written when it ends.",
+        true,
+    ),
+];
 
 /// Makes everything, unless it is there. What a start that was interrupted has made is passed over.
 pub(super) async fn make(channel: &Channel) -> Result<(), Status> {
+    // An earlier version of the demo has made none.
+    notices(channel).await?;
     if is_made(channel).await? {
         return Ok(());
     }
@@ -69,6 +92,39 @@ async fn people(channel: &Channel) -> Result<(), Status> {
     let mut answers = UserServiceClient::new(channel.clone()).import_users(stream).await?.into_inner();
     while let Some(answer) = answers.message().await? {
         taken(answer.results)?;
+    }
+    Ok(())
+}
+
+/// What all people see behind the bell of the page. Published again, they are those of before.
+async fn notices(channel: &Channel) -> Result<(), Status> {
+    let mut service = NoticeServiceClient::new(channel.clone());
+    let audience = Audience {
+        audience_id: AUDIENCE,
+        name: "People of the demo".to_owned(),
+        of_users: true,
+        ..Audience::default()
+    };
+    let request = RegisterAudienceRequest { audience: Some(audience), ..Default::default() };
+    service.register_audience(request).await?;
+    for (notice_id, title, body, must_confirm) in NOTICES {
+        let notice = Notice {
+            notice_id,
+            title: title.to_owned(),
+            body: body.to_owned(),
+            audience_ids: vec![AUDIENCE],
+            must_confirm,
+            for_newcomers: true,
+            ..Notice::default()
+        };
+        match service
+            .publish_notice(PublishNoticeRequest { notice: Some(notice), ..Default::default() })
+            .await
+        {
+            Ok(_) => {}
+            Err(status) if status.code() == Code::AlreadyExists => {}
+            Err(status) => return Err(status),
+        }
     }
     Ok(())
 }

@@ -17,13 +17,14 @@ const CSS: HeaderValue = HeaderValue::from_static("text/css; charset=utf-8");
 const JAVASCRIPT: HeaderValue = HeaderValue::from_static("text/javascript; charset=utf-8");
 
 /// By path.
-const FILES: [(&str, HeaderValue, &str); 8] = [
+const FILES: [(&str, HeaderValue, &str); 9] = [
     ("/demo", HTML, include_str!("page/index.html")),
     ("/demo/style.css", CSS, include_str!("page/style.css")),
     ("/demo/app.js", JAVASCRIPT, include_str!("page/app.js")),
     ("/demo/talk.js", JAVASCRIPT, include_str!("page/talk.js")),
     ("/demo/socket.js", JAVASCRIPT, include_str!("page/socket.js")),
     ("/demo/chats.js", JAVASCRIPT, include_str!("page/chats.js")),
+    ("/demo/notices.js", JAVASCRIPT, include_str!("page/notices.js")),
     ("/demo/view.js", JAVASCRIPT, include_str!("page/view.js")),
     ("/demo/words.js", JAVASCRIPT, include_str!("page/words.js")),
 ];

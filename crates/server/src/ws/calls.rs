@@ -12,8 +12,9 @@ use crate::{
     json::{self, BodyLimits},
 };
 
-/// By service. A name is that of one method alone; what is not here is for services, for batches or for streams.
-const CALLS: [(&str, &[&str]); 7] = [
+/// By service. What is not here is for services, for batches or for streams. A name alone is that of the first service that has it:
+/// a service whose calls sockets took before keeps its names.
+const CALLS: [(&str, &[&str]); 8] = [
     (
         "kith.message.v1.MessageService",
         &[
@@ -86,6 +87,10 @@ const CALLS: [(&str, &[&str]); 7] = [
     ("kith.group.v1.GroupService", &["CreateGroup", "GetGroup", "BatchGetGroups", "SearchGroups"]),
     ("kith.user.v1.UserService", &["GetUser", "BatchGetUsers", "FindUserByName", "SearchUsers"]),
     ("kith.presence.v1.PresenceService", &["GetPresence", "BatchGetPresence"]),
+    (
+        "kith.notice.v1.NoticeService",
+        &["GetNotice", "ListNotices", "MarkRead", "MarkUnread", "GetReadState", "CountNotices"],
+    ),
 ];
 
 /// Makes calls of one user, as JSON over HTTP makes them: deadline, bounds, rights, metrics and errors are the same.
@@ -103,7 +108,7 @@ impl Calls {
     /// Makes one call and returns the frame that answers it. Dropped before, the call is cancelled; a write that has begun
     /// goes on.
     pub(super) async fn make(self, user: UserId, id: Id, name: String, body: String) -> String {
-        let Some(service) = service_of(&name) else {
+        let Some((service, name)) = method(&name) else {
             return frame::call_failed(id, &json::failure_text(&not_taken()));
         };
         let request = Request::builder()
@@ -124,9 +129,12 @@ impl Calls {
     }
 }
 
-/// The service that has the method of this name, if sockets take it.
-fn service_of(name: &str) -> Option<&'static str> {
-    CALLS.iter().find(|(_, names)| names.contains(&name)).map(|(service, _)| *service)
+/// Service and method that `MarkRead` or `NoticeService.MarkRead` names, if sockets take it.
+fn method(name: &str) -> Option<(&'static str, &str)> {
+    let (wanted, name) = name.split_once('.').map_or((None, name), |(service, name)| (Some(service), name));
+    let is_named = |service: &str| wanted.is_none_or(|wanted| service.rsplit('.').next() == Some(wanted));
+    let found = CALLS.iter().find(|(service, names)| is_named(service) && names.contains(&name));
+    found.map(|(service, _)| (*service, name))
 }
 
 fn not_taken() -> Status {
@@ -143,16 +151,25 @@ mod tests {
     #[test]
     fn every_call_is_one_unary_method_of_the_contract() {
         let pool = descriptors::pool().unwrap();
-        let mut seen = HashSet::new();
         for (service, names) in CALLS {
             let service = pool.get_service_by_name(service).unwrap();
             for name in names {
                 let method = service.methods().find(|method| method.name() == *name);
                 let method = method.unwrap_or_else(|| panic!("{name} is in the contract"));
                 assert!(!method.is_server_streaming() && !method.is_client_streaming(), "{name}");
-                assert!(seen.insert(*name), "{name} is there once");
+                let short = service.name();
+                assert_eq!(super::method(&format!("{short}.{name}")), Some((service.full_name(), *name)));
             }
         }
+    }
+
+    #[test]
+    fn name_alone_is_that_of_the_first_service() {
+        let mut seen = HashSet::new();
+        let twice = CALLS.iter().flat_map(|(_, names)| *names).filter(|name| !seen.insert(**name));
+        assert_eq!(twice.collect::<Vec<_>>(), [&"MarkRead"], "a name that two services have is documented");
+        assert_eq!(method("MarkRead"), Some(("kith.message.v1.MessageService", "MarkRead")));
+        assert_eq!(method("NoticeService.MarkRead"), Some(("kith.notice.v1.NoticeService", "MarkRead")));
     }
 
     #[test]
@@ -165,9 +182,18 @@ mod tests {
             "GetNode",
             "Receive",
             "WatchOffline",
+            "PublishNotice",
+            "NoticeService.ListReaders",
+            "NoticeService.SendMessage",
+            "NoticeService.",
+            "NoticeService",
+            ".MarkRead",
+            "kith.notice.v1.NoticeService.MarkRead",
+            "notice.v1.NoticeService.MarkRead",
+            "NoticeService/MarkRead",
             "",
         ] {
-            assert_eq!(service_of(name), None, "{name}");
+            assert_eq!(method(name), None, "{name}");
         }
     }
 }

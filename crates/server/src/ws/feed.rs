@@ -170,7 +170,8 @@ impl Feed {
         if place.cursor.is_empty() {
             return self.reset().await;
         }
-        let start = Start { cursor: place.cursor.clone(), positions: Vec::new() };
+        let notice_audiences = self.hello.start.notice_audiences.clone();
+        let start = Start { cursor: place.cursor.clone(), positions: Vec::new(), notice_audiences };
         match self.open(&start).await {
             Ok(stream) => Ok(stream),
             Err(status) => {

@@ -32,6 +32,8 @@ pub(super) struct Start {
     pub(super) cursor: String,
     /// What the peer has of each conversation.
     pub(super) positions: Vec<Position>,
+    /// Of which audiences the totals of the user are sent.
+    pub(super) notice_audiences: Vec<i32>,
 }
 
 /// As it is written.
@@ -44,6 +46,9 @@ struct Form {
     cursor: Option<String>,
     positions: Option<BTreeMap<String, Number>>,
     list: Option<bool>,
+    /// As in JSON, or as in the contract.
+    #[serde(rename = "noticeAudiences", alias = "notice_audiences")]
+    notice_audiences: Option<Vec<i32>>,
 }
 
 /// A number of 64 bits, as it is or as text.
@@ -74,7 +79,11 @@ impl Hello {
         Ok(Self {
             user: acting(&form, trusted)?,
             device: device(form.device)?,
-            start: Start { cursor: form.cursor.unwrap_or_default(), positions: positions(form.positions)? },
+            start: Start {
+                cursor: form.cursor.unwrap_or_default(),
+                positions: positions(form.positions)?,
+                notice_audiences: form.notice_audiences.unwrap_or_default(),
+            },
             list: form.list.unwrap_or(true),
         })
     }
@@ -123,8 +132,8 @@ impl Start {
     /// The request that begins here.
     pub(super) fn request(&self, user: UserId) -> ReceiveRequest {
         let now = self.cursor.is_empty() && self.positions.is_empty();
-        let (cursor, positions) = (self.cursor.clone(), self.positions.clone());
-        ReceiveRequest { user_id: user.get(), cursor, positions, now }
+        let Self { cursor, positions, notice_audiences } = self.clone();
+        ReceiveRequest { user_id: user.get(), cursor, positions, now, notice_audiences }
     }
 }
 
@@ -152,6 +161,15 @@ mod tests {
     }
 
     #[test]
+    fn audiences_are_passed_on_under_both_names() {
+        for name in ["noticeAudiences", "notice_audiences"] {
+            let hello = Hello::read(&format!(r#"{{"user":7,"{name}":[1,2]}}"#), true).unwrap();
+            let request = hello.start.request(hello.user);
+            assert_eq!((request.notice_audiences, request.now), (vec![1, 2], true));
+        }
+    }
+
+    #[test]
     fn wrong_fields_are_named_without_their_values() {
         for (text, field) in [
             ("{}", "hello.user"),
@@ -160,8 +178,11 @@ mod tests {
             (r#"{"user":7,"device":"a b4929"}"#, "hello.device"),
             (r#"{"user":7,"positions":{"g9":"x4929"}}"#, "hello.positions"),
             (r#"{"user":7,"x4929":1}"#, "hello"),
+            (r#"{"user":7,"noticeAudiences":4929}"#, "hello"),
+            (r#"{"user":7,"noticeAudiences":["x4929"]}"#, "hello"),
+            (r#"{"user":7,"noticeAudiences":[1],"notice_audiences":[4929]}"#, "hello"),
             ("[4929]", "hello"),
-            (r#"[null,7,null,null,null,null]"#, "hello"),
+            (r#"[null,7,null,null,null,null,null]"#, "hello"),
         ] {
             let said = wrong(text);
             assert!(said.starts_with(field) && !said.contains("4929"), "{text}: {said}");

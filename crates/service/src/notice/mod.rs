@@ -3,6 +3,8 @@
 //! **Truth.** Every mark is in the store before it is acknowledged. A reader is one versioned record that has the read bits of all
 //! notices of its audience, cached as a user is: what it has not read is a computation with two cached records.
 //!
+//! **Totals on streams** are compared in memory once a second.
+//!
 //! **Counts** of readers are derived: from bitmaps in Redis where nodes share one, else from scans that are at most 10 s old.
 
 pub mod cache;
@@ -13,6 +15,7 @@ mod convert;
 mod counts;
 mod feed;
 mod listing;
+mod live;
 mod loader;
 mod marks;
 mod publishing;
@@ -26,6 +29,8 @@ pub use cleanup::NoticeCleanup;
 pub use config::NoticesConfig;
 pub use counts::ReaderCounts;
 pub use feed::feed_mappings;
+pub use live::LiveTotals;
+pub(crate) use live::{AudienceTotals, TotalsListener, Watching};
 pub use records::NoticeRecords;
 pub use rpc::NoticeRpc;
 pub use upkeep::NoticeUpkeep;

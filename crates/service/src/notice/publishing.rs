@@ -1,6 +1,12 @@
 //! Changes of audiences and notices. Each is one commit, and what other nodes hold of it is dropped before the call returns.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use kith_cache::{Change, Consistency};
 use kith_store::{
@@ -120,12 +126,22 @@ impl NoticeRecords {
         write: Write,
     ) -> Result<Committed<NoticeChanged>, StoreError> {
         let (store, live_max) = (Arc::clone(&self.store), self.config.live_max);
-        let write = Box::pin(async move { store.change_notice(id, change, live_max, write).await });
+        let of_new_slots: &[AudienceId] = if may_give_slots(&change) { &audiences } else { &[] };
+        let prepared = self.counts.prepare(of_new_slots).await;
+        let is_new = Arc::<AtomicBool>::default();
+        let made = Arc::clone(&is_new);
+        let write = Box::pin(async move {
+            let applied = store.change_notice(id, change, live_max, write).await;
+            applied.inspect(|applied| made.store(!applied.replayed, Ordering::Release))
+        });
         let job = RecordWrite { key: id, write, change: put };
         let guard = self.audiences.begin_write(&audiences).await;
         let invalidations = RecordInvalidations { guard, keys: audiences.clone() };
         let written =
             write_with_invalidations(invalidations, self.mutations.write(&self.notices, job)).await?;
+        if is_new.load(Ordering::Acquire) {
+            self.counts.complete(prepared, &written.record.audiences).await;
+        }
         let changed = written.record.audiences.iter();
         let missed: Vec<AudienceId> =
             changed.map(|changed| changed.id).filter(|id| !audiences.contains(id)).collect();
@@ -157,6 +173,15 @@ impl NoticeRecords {
         let change = |_: &Arc<bool>| Change::Invalidate { version: None };
         let job = RecordWrite { key: id, write, change };
         self.mutations.write(&self.audiences, job).await.map(drop)
+    }
+}
+
+/// Whether a change may give out slots, other than in audiences that an old copy of the notice does not name.
+fn may_give_slots(change: &NoticeChange) -> bool {
+    match change {
+        NoticeChange::Publish(_) => true,
+        NoticeChange::Update(patch) => patch.make_unread || patch.audiences.is_some(),
+        NoticeChange::Delete(_) => false,
     }
 }
 

@@ -52,6 +52,9 @@ pub struct MongoOptions {
     pub retry: Duration,
     /// How long an append of messages is tried again while others append to the same conversation.
     pub append: Duration,
+    /// How long a change of notices is tried again while others change the same audiences. Shorter than a write may take: then a change
+    /// that gives up is known not to be made.
+    pub notices: Duration,
     /// How long a migration waits for another node that migrates.
     pub migration_wait: Duration,
 }
@@ -77,6 +80,7 @@ impl Default for MongoOptions {
             write_majority: Duration::from_secs(5),
             retry: Duration::from_millis(1_500),
             append: Duration::from_secs(10),
+            notices: Duration::from_secs(8),
             migration_wait: Duration::from_secs(300),
         }
     }

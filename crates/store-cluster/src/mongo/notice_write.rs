@@ -34,8 +34,8 @@ pub(super) enum NoticeSteps {
 impl Mongo {
     /// Does these steps, or nothing.
     pub(super) async fn write_notice(&self, steps: &NoticeSteps, write: &Write) -> Result<Done, StoreError> {
+        let mut retries = Retries::within(self.options.notices);
         let _turn = self.notice_turn.lock().await;
-        let mut retries = Retries::within(self.options.retry);
         loop {
             let error = match Box::pin(self.try_notice(steps, write)).await {
                 Ok(done) => return Ok(done),

@@ -157,7 +157,7 @@ impl Receiver {
             _ => {}
         }
         let now = cursor.is_empty() && positions.is_empty();
-        ReceiveRequest { user_id, cursor, positions, now }
+        ReceiveRequest { user_id, cursor, positions, now, ..ReceiveRequest::default() }
     }
 
     /// Reads a stream until it ends.
@@ -187,7 +187,7 @@ impl Receiver {
             What::Reset(_) => {
                 self.cursor.clear();
             }
-            What::Note(_) | What::Signal(_) | What::Live(_) => {}
+            What::Note(_) | What::Signal(_) | What::Live(_) | What::NoticeTotals(_) => {}
         }
         Ok(())
     }

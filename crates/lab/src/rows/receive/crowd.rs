@@ -204,6 +204,7 @@ impl Receiver {
             cursor: self.cursor.clone(),
             positions: if first { Vec::new() } else { vec![Position { conversation_id, seq: self.end }] },
             now: first,
+            ..ReceiveRequest::default()
         }
     }
 
@@ -246,7 +247,7 @@ impl Receiver {
             What::Live(_) => drop(self.shared.live.fetch_add(1, Ordering::SeqCst)),
             What::Reset(_) => self.cursor.clear(),
             What::Missed(missed) => anyhow::bail!("messages are missed: {missed:?}"),
-            What::Note(_) | What::Signal(_) => {}
+            What::Note(_) | What::Signal(_) | What::NoticeTotals(_) => {}
         }
         Ok(())
     }

@@ -1,5 +1,6 @@
 // Choosing a name, and what the keys and buttons do.
 
+import { audiencesOf } from "./notices.js";
 import { Talk } from "./talk.js";
 import { View, face, make } from "./view.js";
 import { say, sayAll, switchLanguage } from "./words.js";
@@ -44,7 +45,7 @@ function person(id, name, all) {
   return make("li", "", button);
 }
 
-function start(me, all) {
+async function start(me, all) {
   sessionStorage.setItem("kith-user", me);
   const name = all.get(me);
   document.title = `${name} · Kith`;
@@ -52,7 +53,7 @@ function start(me, all) {
   face($("me-face"), me, name);
   $("choose").hidden = true;
   $("app").hidden = false;
-  talk = new Talk(me, all, () => view?.draw(), wire);
+  talk = new Talk(me, all, () => view?.draw(), wire, await audiencesOf(me));
   view = new View(talk, { show, recall: (id, seq) => talk.recall(id, seq), who: (id, seq) => talk.who(id, seq), again: (chat, pending) => talk.enqueue(chat, pending) });
   view.draw();
 }
@@ -116,6 +117,15 @@ for (const button of document.querySelectorAll(".language")) {
   };
 }
 $("leave").onclick = leave;
+$("bell").onclick = () => talk.bell.toggle();
+$("read-all").onclick = () => talk.bell.mark({ all: true });
+for (const id of ["bell", "notices"]) {
+  $(id).onkeydown = ({ key }) => {
+    if (key !== "Escape" || !talk.bell.open) return;
+    talk.bell.toggle(false);
+    $("bell").focus();
+  };
+}
 $("cut").onclick = () => talk.connection.cut();
 $("back").onclick = () => {
   talk.open = null;

@@ -12,9 +12,9 @@ export class CallFailed extends Error {
 
 export class Connection {
   // `on` has a function for each kind of frame, `state` for what becomes of the connection, and `wire` for every frame.
-  // `positions` returns what the page has of each conversation.
-  constructor(user, on, positions) {
-    Object.assign(this, { user, on, positions, cursor: "", calls: new Map(), nextId: 1, tries: 0, over: false });
+  // `positions` returns what the page has of each conversation, `noticeAudiences` are those of its bell.
+  constructor(user, on, positions, noticeAudiences) {
+    Object.assign(this, { user, on, positions, noticeAudiences, cursor: "", calls: new Map(), nextId: 1, tries: 0, over: false });
     this.open();
   }
 
@@ -31,7 +31,7 @@ export class Connection {
   // A cursor resumes exactly; after a reset the positions do.
   hello(start) {
     this.how = start.cursor ? "resumed" : start.positions ? "relisted" : "";
-    this.send({ hello: { user: this.user, device: "demo", ...start } });
+    this.send({ hello: { user: this.user, device: "demo", noticeAudiences: this.noticeAudiences, ...start } });
   }
 
   take(data) {

@@ -1,6 +1,7 @@
 // The talk of one person: what frames and gestures do.
 
 import { Chats, bodyOf, direct, textOf } from "./chats.js";
+import { Bell } from "./notices.js";
 import { Connection } from "./socket.js";
 
 const PAGE = 40;
@@ -11,8 +12,8 @@ const LOOK = 5000;
 const RECEIPTS = 100;
 
 export class Talk {
-  // `changed` is called after every change, `wire` with every frame.
-  constructor(me, people, changed, wire) {
+  // `changed` is called after every change, `wire` with every frame. `noticeAudiences`: those of the bell.
+  constructor(me, people, changed, wire, noticeAudiences) {
     this.chats = new Chats(me);
     this.chats.people = people;
     Object.assign(this, { me, changed, friends: [], open: null, state: "connecting", live: false, typed: 0 });
@@ -24,9 +25,11 @@ export class Talk {
       missed: (missed) => this.fetch(missed.conversationId, Number(missed.fromSeq), Number(missed.toSeq)),
       note: (note) => this.note(note),
       signal: (signal) => this.signal(signal),
+      noticeTotals: (totals) => this.bell.take(totals),
       live: (how) => this.isLive(how),
     };
-    this.connection = new Connection(me, on, () => this.chats.positions());
+    this.bell = new Bell(me, (name, body) => this.ask(name, body), changed);
+    this.connection = new Connection(me, on, () => this.chats.positions(), noticeAudiences);
     this.looking = setInterval(() => this.look(), LOOK);
   }
 

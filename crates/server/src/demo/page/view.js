@@ -40,6 +40,7 @@ export class View {
     this.state();
     this.lists();
     this.open();
+    this.talk.bell.draw();
   }
 
   nameOf(id) {
@@ -185,13 +186,13 @@ function isQuiet(message) {
   return Boolean(recalled || edited || erased);
 }
 
-function keyed(item, key) {
+export function keyed(item, key) {
   item.dataset.key = key;
   return item;
 }
 
 // Puts new children in place, and leaves those that are the same: focus and what is read aloud stay.
-function keep(list, children) {
+export function keep(list, children) {
   children.forEach((child, at) => {
     const there = list.children[at];
     if (!there) list.append(child);

@@ -14,6 +14,7 @@ use kith_service::{
         MessageUpkeep, Messages, Notes, OfflineLogs, Receivers, Receiving, Recipients, Records, Repeats,
         Resumption, StepNotes, documents,
     },
+    notice::LiveTotals,
     receipt::{ChangedReceipts, ReadMarks, ReceiptNotifier, Receipts},
     relation::Blocks,
     rpc::page_token::PageTokens,
@@ -69,14 +70,14 @@ pub(super) fn sending(
     Sending { queue, notes, roles, records, blocks, offline, delivery }
 }
 
-/// `among`: the name of this node among others, if there may be some.
+/// `among`: the name of this node among others, if there may be some. `totals`: of notices, for streams.
 pub(super) fn talk(
     context: DomainContext<'_>,
     config: &Config,
     sending: Sending,
     domains: &Domains,
     among: Option<&str>,
-    pages: &PageTokens,
+    (pages, totals): (&PageTokens, LiveTotals),
 ) -> Talk {
     let Sending { queue, notes, records, delivery, .. } = sending;
     let upkeep = MessageUpkeep::new(context, &records.conversations, queue.clone(), &config.messages, among);
@@ -93,7 +94,8 @@ pub(super) fn talk(
     let receipts = Receipts::new(messages.clone(), marks, config.receipts);
     let receipt_notifier = ReceiptNotifier::new(receipts.clone(), notes.clone(), changes);
     let dialogs = Dialogs::new(context, messages.clone(), notes);
-    let receiving = Receiving::new(dialogs.clone(), messages.clone(), delivery.clone(), pages.clone());
+    let receiving =
+        Receiving::new(dialogs.clone(), messages.clone(), delivery.clone(), pages.clone(), totals);
     let (receivers, resumption) =
         (Receivers::new(&receiving), Resumption::new(context.stores, delivery.clone(), among));
     let repeats = Repeats::new(delivery);

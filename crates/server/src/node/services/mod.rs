@@ -20,7 +20,7 @@ use kith_service::{
     domain_context::DomainContext,
     group::{self, Groups, members::Members},
     message::{MessageUpkeep, OfflineRpc, Receivers, Repeats, Resumption, documents},
-    notice::{self, NoticeCleanup, NoticeUpkeep},
+    notice::{self, LiveTotals, NoticeCleanup, NoticeUpkeep},
     presence::{Background, Moves},
     receipt::ReceiptNotifier,
     relation::{self, Blocks, Follows, Upkeep},
@@ -224,10 +224,11 @@ async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> 
     let applications = Applications::new(context, deciders, &closing, config.applications, log_kept);
     let agreement =
         cluster.as_ref().map_or_else(SchemaAgreement::reached, |cluster| cluster.agreement().clone());
-    let talk = messages::talk(context, config, sending, &domains, among, &page_tokens);
-    let unfinished = application::Janitor::new(stores, applications.clone(), among);
     let (notices, notice_upkeep) =
         notices::notices(context, config, cluster.as_deref(), &domains.users, among);
+    let totals = LiveTotals::new(notices.clone());
+    let talk = messages::talk(context, config, sending, &domains, among, (&page_tokens, totals));
+    let unfinished = application::Janitor::new(stores, applications.clone(), among);
     let mut cleaned: Vec<Arc<dyn AccountCleanup>> = vec![
         Arc::new(upkeep.clone()),
         Arc::new(domains.members.clone()),

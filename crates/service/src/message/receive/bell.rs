@@ -8,6 +8,8 @@ use parking_lot::Mutex;
 use prost::bytes::Bytes;
 use tokio::{sync::Notify, time::Instant};
 
+use crate::notice::{AudienceTotals, TotalsListener};
+
 /// Most signals that wait for one receiver; further ones are lost.
 const SIGNALS_MAX: usize = 16;
 
@@ -53,6 +55,8 @@ pub(super) struct News {
     pub(super) signals: Vec<Bytes>,
     /// Conversations that the receiver reads without its inbox have messages up to these.
     pub(super) logs: Vec<Fresh>,
+    /// Of each audience the newest.
+    pub(super) totals: Vec<AudienceTotals>,
 }
 
 /// Wakes one receiver. It holds no queue: of what comes while the receiver does not look, it keeps that it came.
@@ -113,6 +117,15 @@ impl Bell {
     }
 }
 
+impl TotalsListener for Bell {
+    fn changed(&self, totals: AudienceTotals) {
+        self.ring(|news| {
+            news.totals.retain(|known| known.audience != totals.audience);
+            news.totals.push(totals);
+        });
+    }
+}
+
 impl WokenEntry {
     /// Where it is for a stream that has the entries of a generation up to this position.
     pub(super) fn place(&self, generation: Generation, position: Position) -> EntryPlace {
@@ -125,8 +138,9 @@ impl WokenEntry {
 
 impl News {
     fn is_empty(&self) -> bool {
-        let Self { entry, read, lost, generation, signals, logs } = self;
-        entry.is_none() && !read && !lost && generation.is_none() && signals.is_empty() && logs.is_empty()
+        let Self { entry, read, lost, generation, signals, logs, totals } = self;
+        let has_lists = !(signals.is_empty() && logs.is_empty() && totals.is_empty());
+        entry.is_none() && !read && !lost && generation.is_none() && !has_lists
     }
 }
 
@@ -142,7 +156,7 @@ pub(super) fn keep_newest(logs: &mut Vec<Fresh>, fresh: &Fresh) {
 
 #[cfg(test)]
 mod tests {
-    use kith_store::Timestamp;
+    use kith_store::{AudienceId, NoticeTotals, Timestamp};
 
     use super::*;
 
@@ -186,6 +200,20 @@ mod tests {
         let bell = Bell::default();
         (0..100).for_each(|_| bell.signal(&Bytes::from_static(b"x")));
         assert_eq!(bell.news().await.signals.len(), SIGNALS_MAX);
+        assert!(futures::poll!(Box::pin(bell.news())).is_pending(), "it was taken");
+    }
+
+    #[tokio::test]
+    async fn newest_totals_of_an_audience_are_kept() {
+        let totals = |audience, unread| AudienceTotals {
+            audience: AudienceId::new(audience).unwrap(),
+            totals: NoticeTotals { unread, ..NoticeTotals::default() },
+        };
+        let bell = Bell::default();
+        for (audience, unread) in [(1, 5), (2, 1), (1, 4)] {
+            bell.changed(totals(audience, unread));
+        }
+        assert_eq!(bell.news().await.totals, [totals(2, 1), totals(1, 4)]);
         assert!(futures::poll!(Box::pin(bell.news())).is_pending(), "it was taken");
     }
 

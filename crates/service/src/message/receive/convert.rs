@@ -7,7 +7,7 @@ use kith_proto::message::v1::{
     self as wire, ContactChanged, DialogChanged, GroupChanged, Signal, SignalKind, delivery::What,
     note::What as Noted, signal::What as Signaled,
 };
-use kith_store::{ConversationId, Receipt, ReceiptCounts, Seq, UserId};
+use kith_store::{AudienceId, ConversationId, NoticeTotals, Receipt, ReceiptCounts, Seq, UserId};
 use prost::{Message as _, bytes::Bytes};
 
 use super::{
@@ -16,11 +16,14 @@ use super::{
 };
 use crate::{
     error::Error,
+    notice::AudienceTotals,
     rpc::{batch::check_count, call::Principal},
 };
 
 /// Most positions of a request.
 const POSITIONS_MAX: usize = 2_000;
+/// Most audiences of notices of a request.
+const AUDIENCES_MAX: usize = 8;
 /// Longest cursor, in characters.
 const CURSOR_CHARS_MAX: usize = 4_096;
 
@@ -31,6 +34,8 @@ pub(super) struct Asked {
     pub(super) cursor: String,
     pub(super) positions: Floors,
     pub(super) now: bool,
+    /// Each once.
+    pub(super) notice_audiences: Vec<AudienceId>,
 }
 
 /// A signal that is to be sent.
@@ -54,7 +59,22 @@ pub(super) fn asked(request: wire::ReceiveRequest, principal: Principal) -> Resu
     if request.now && !(request.cursor.is_empty() && positions.is_empty()) {
         return Err(invalid("now", "must not be set together with cursor or positions"));
     }
-    Ok(Asked { user, cursor: request.cursor, positions, now: request.now })
+    let notice_audiences = audiences(&request.notice_audiences)?;
+    Ok(Asked { user, cursor: request.cursor, positions, now: request.now, notice_audiences })
+}
+
+fn audiences(ids: &[i32]) -> Result<Vec<AudienceId>, Error> {
+    check_count("notice_audiences", ids.len(), AUDIENCES_MAX)?;
+    let mut audiences = Vec::with_capacity(ids.len());
+    for id in ids {
+        let audience =
+            AudienceId::new((*id).into()).map_err(|why| Error::invalid("notice_audiences", &why))?;
+        if audiences.contains(&audience) {
+            return Err(invalid("notice_audiences", "must have each audience once"));
+        }
+        audiences.push(audience);
+    }
+    Ok(audiences)
 }
 
 fn positions(positions: &[wire::Position]) -> Result<Floors, Error> {
@@ -123,6 +143,18 @@ pub(super) fn signal(bytes: &Bytes) -> Option<What> {
     signal.what.is_some().then_some(What::Signal(signal))
 }
 
+/// What the user has read of an audience, as it is sent.
+pub(super) fn totals(totals: AudienceTotals) -> What {
+    let NoticeTotals { read, unread, unconfirmed } = totals.totals;
+    let number = |count: u32| i32::try_from(count).unwrap_or(i32::MAX);
+    What::NoticeTotals(wire::NoticeTotals {
+        audience_id: totals.audience.get(),
+        read: number(read),
+        unread: number(unread),
+        unconfirmed: number(unconfirmed),
+    })
+}
+
 /// The note as it is sent; `None`: this program does not know it.
 pub(super) fn note(note: Note) -> Option<wire::Note> {
     let what = match note {
@@ -173,6 +205,15 @@ mod tests {
         }
         let many = |count: i64| of((1..=count).map(|id| position(&format!("g{id}"), 1)).collect());
         assert!(!refused(many(2_000)) && refused(many(2_001)));
+    }
+
+    #[test]
+    fn each_audience_is_there_once() {
+        let of = |notice_audiences: Vec<i32>| wire::ReceiveRequest { notice_audiences, ..Default::default() };
+        assert!(!refused(of((1..=8).collect())));
+        for wrong in [(1..=9).collect(), vec![1, 2, 1], vec![0], vec![-1]] {
+            assert!(refused(of(wrong.clone())), "{wrong:?}");
+        }
     }
 
     #[test]

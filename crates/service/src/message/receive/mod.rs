@@ -9,6 +9,8 @@
 //! **Large groups** are not written to inboxes. The node registers at their conversations, and reads them for its streams
 //! (`logs.rs`).
 //!
+//! **Totals of notices** are computed by the domain of notices, and are in no cursor.
+//!
 //! **Who may.** A range is cut to what the user may read when it is delivered, by the strict member record. Messages are read
 //! then, too; those that a wake brought are used for [`FRESH_FOR`] after they were sent.
 
@@ -36,6 +38,7 @@ pub use self::{receivers::Receivers, rpc::ReceiveRpc};
 use super::{Delivery, Dialogs, Inboxes, Messages, MessagesConfig};
 use crate::{
     metric::{RECEIVE_CATCH_UPS, RECEIVE_LAG_SECONDS, RECEIVE_RESETS, RECEIVERS, SIGNALS, count_from_zero},
+    notice::LiveTotals,
     rpc::page_token::PageTokens,
 };
 
@@ -54,13 +57,20 @@ struct Parts {
     hub: Arc<Hub>,
     cursors: Cursors,
     signals: SignalLimit,
+    totals: LiveTotals,
     config: MessagesConfig,
 }
 
 impl Receiving {
-    /// Of the inboxes to which `delivery` delivers. `tokens` seals cursors.
+    /// Of the inboxes to which `delivery` delivers. `tokens` seals cursors. `totals`: of the notices of users.
     #[must_use]
-    pub fn new(dialogs: Dialogs, messages: Messages, delivery: Delivery, tokens: PageTokens) -> Self {
+    pub fn new(
+        dialogs: Dialogs,
+        messages: Messages,
+        delivery: Delivery,
+        tokens: PageTokens,
+        totals: LiveTotals,
+    ) -> Self {
         metrics::gauge!(RECEIVERS.name).set(0.0);
         count_from_zero(RECEIVE_RESETS, &["lost", "behind", "cursor", "start"]);
         count_from_zero(RECEIVE_CATCH_UPS, &[]);
@@ -75,6 +85,7 @@ impl Receiving {
             hub,
             cursors: Cursors::new(tokens),
             signals: SignalLimit::default(),
+            totals,
             config,
         }))
     }

@@ -22,6 +22,7 @@ use super::{
 use crate::{
     error::Error,
     metric::{RECEIVE_LAG_SECONDS, RECEIVE_RESETS},
+    notice::Watching,
 };
 
 /// Entries that are read at once.
@@ -54,6 +55,13 @@ pub(super) enum DueWhat {
     Reset(&'static str),
 }
 
+impl Due {
+    /// Something that is in no cursor.
+    pub(super) fn delivery(what: What) -> Self {
+        Self { what: DueWhat::Delivery(Box::new(what)), position: None }
+    }
+}
+
 /// A stream of one user.
 pub(super) struct Receiver {
     pub(super) parts: Arc<Parts>,
@@ -76,6 +84,8 @@ pub(super) struct Receiver {
     /// Whether it sends the backlog: there are no cursors, and floors end with it.
     pub(super) catches_up: bool,
     pub(super) over: bool,
+    /// What makes the bell ring for totals of notices.
+    pub(super) _watching: Watching,
 }
 
 impl Receiver {
@@ -240,16 +250,14 @@ impl Receiver {
     }
 
     async fn wait(&mut self) {
-        let News { entry, read, lost, generation, signals, logs } = self.place.bell.news().await;
+        let News { entry, read, lost, generation, signals, logs, totals } = self.place.bell.news().await;
         self.logs.heard(&logs);
         // Groups may have grown, and wakes be lost that said so.
         self.logs.must_track |= generation.is_some();
         for signal in &signals {
-            self.due.extend(
-                convert::signal(signal)
-                    .map(|what| Due { what: DueWhat::Delivery(Box::new(what)), position: None }),
-            );
+            self.due.extend(convert::signal(signal).map(Due::delivery));
         }
+        self.due.extend(totals.into_iter().map(|totals| Due::delivery(convert::totals(totals))));
         if lost || generation.is_some_and(|generation| generation != self.generation) {
             return self.reset("lost");
         }

@@ -1,4 +1,5 @@
-//! What a node does for its receivers besides the streams: it takes wakes, renews inboxes, and makes all read from time to time.
+//! What a node does for its receivers besides the streams: it takes wakes, renews inboxes, compares totals of notices, and makes all
+//! read from time to time.
 
 use std::{sync::Arc, time::Duration};
 
@@ -45,6 +46,7 @@ impl Receivers {
         self.tasks.spawn(renew(parts()));
         self.tasks.spawn(sweep(Arc::clone(&self.parts.hub)));
         self.tasks.spawn(look(parts()));
+        self.tasks.spawn(self.parts.totals.clone().run());
     }
 
     /// Ends all of it. Streams that are open read no more.

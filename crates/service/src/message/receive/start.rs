@@ -8,7 +8,8 @@ use kith_delivery::{Generation, Opened, Position, ReadFrom, Reading};
 
 use super::{
     Receiving,
-    convert::Asked,
+    bell::Bell,
+    convert::{self, Asked},
     cursor::{Floors, Place},
     hub,
     logs::ReadLogs,
@@ -18,6 +19,7 @@ use super::{
 use crate::{
     error::{Error, Reason},
     metric::RECEIVE_CATCH_UPS,
+    notice::{AudienceTotals, TotalsListener, Watching},
     rpc::call::Principal,
 };
 
@@ -39,18 +41,18 @@ impl Receiving {
     /// is missed.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT, RESOURCE_EXHAUSTED if there are as many as may be. Of the stream: NOT_FOUND, UNAVAILABLE if Redis does not
-    /// answer, or what a failing store makes.
+    /// INVALID_ARGUMENT, RESOURCE_EXHAUSTED if there are as many as may be. Of the stream: NOT_FOUND, INVALID_ARGUMENT if the readers
+    /// of an audience are no users, UNAVAILABLE if Redis does not answer, or what a failing store makes.
     pub(super) fn receive(&self, asked: Asked, principal: Principal) -> Result<ReceiveStream, Error> {
         let cursor = self.0.cursors.open(asked.user, &asked.cursor)?;
         let place = self.0.hub.enter(asked.user)?;
         let this = self.clone();
         // Within the stream: a call that waits to be answered takes the place of others.
         let begun = async move {
-            match this.begin(&asked, cursor).await {
-                Ok(start) => {
+            match this.begin(&asked, cursor, &place).await {
+                Ok((start, watching)) => {
                     let reader = Reader { parts: Arc::clone(&this.0), user: asked.user, principal };
-                    this.receiver(start, place, reader).stream()
+                    this.receiver(start, place, reader, watching).stream()
                 }
                 Err(error) => stream::once(ready(Err(error.into()))).boxed(),
             }
@@ -58,18 +60,27 @@ impl Receiving {
         Ok(stream::once(begun).flatten().boxed())
     }
 
-    async fn begin(&self, asked: &Asked, cursor: Option<Place>) -> Result<Start, Error> {
+    async fn begin(
+        &self,
+        asked: &Asked,
+        cursor: Option<Place>,
+        place: &hub::Place,
+    ) -> Result<(Start, Watching), Error> {
         let parts = &self.0;
         let _turn = parts.hub.beginning().await;
         let users = &parts.messages.correspondents.users;
         let created = users.created(asked.user, &Consistency::Cached).await?;
-        created.ok_or_else(|| Error::not_found("user"))?;
+        let created = created.ok_or_else(|| Error::not_found("user"))?;
+        let listener: Arc<dyn TotalsListener> = Arc::<Bell>::clone(&place.bell);
+        let (watching, totals) =
+            parts.totals.watch((asked.user, created), &asked.notice_audiences, listener).await?;
         let opened = parts.keeper().open(&parts.inboxes().node, &[asked.user]).await.pop();
         let opened = opened.unwrap_or(Err(SharedError::Unexpected)).map_err(away)?;
-        self.start(asked, cursor, opened).await
+        let start = self.start(asked, cursor, opened).await?;
+        Ok((start.with_totals(totals), watching))
     }
 
-    fn receiver(&self, start: Start, place: hub::Place, reader: Reader) -> Receiver {
+    fn receiver(&self, start: Start, place: hub::Place, reader: Reader, watching: Watching) -> Receiver {
         let Start { generation, position, floors, carried, due, live_at, catches_up, begins_now } = start;
         Receiver {
             parts: Arc::clone(&self.0),
@@ -85,6 +96,7 @@ impl Receiving {
             begins_now,
             catches_up,
             over: false,
+            _watching: watching,
         }
     }
 
@@ -168,6 +180,17 @@ impl Start {
 
     fn now(opened: Opened, position: Position) -> Self {
         Self { begins_now: true, ..Self::at(opened, position) }
+    }
+
+    /// The same with totals of notices before all else. A stream that is reset brings none.
+    fn with_totals(mut self, totals: Vec<AudienceTotals>) -> Self {
+        if !matches!(self.due.front(), Some(Due { what: DueWhat::Reset(_), .. })) {
+            let mut due: VecDeque<_> =
+                totals.into_iter().map(|totals| Due::delivery(convert::totals(totals))).collect();
+            due.append(&mut self.due);
+            self.due = due;
+        }
+        self
     }
 
     fn reset(opened: Opened, why: &'static str) -> Self {

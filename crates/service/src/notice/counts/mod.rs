@@ -2,8 +2,9 @@
 //!
 //! A count is the sum over the sections of the readers. That of a section is asked of the bitmaps that nodes share; where there is
 //! none, or it is not complete, a scan of the store counts one page of 64 notices, completes their bitmaps, and is remembered for
-//! [`FRESH`].
+//! [`FRESH`]. Bitmaps of new slots are complete when the change that gave them out returns.
 
+mod new_slots;
 mod repairs;
 mod scan;
 

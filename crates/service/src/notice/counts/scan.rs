@@ -94,7 +94,7 @@ impl ReaderCounts {
 
 impl super::Inner {
     /// How long the bitmaps of a section are kept: not all sections expire at one time.
-    fn kept(&self) -> std::time::Duration {
+    pub(super) fn kept(&self) -> std::time::Duration {
         self.kept.mul_f64(rand::random_range(0.83..=1.0))
     }
 }
@@ -103,7 +103,7 @@ fn set_bits(word: u64) -> impl Iterator<Item = u32> {
     (0..64).filter(move |bit| word & (1 << bit) != 0)
 }
 
-fn count_fill(fill: BitmapFill) {
+pub(super) fn count_fill(fill: BitmapFill) {
     let result = match fill {
         BitmapFill::Filled(_) => "filled",
         BitmapFill::Late => "late",

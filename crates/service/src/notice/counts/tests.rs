@@ -8,8 +8,8 @@ use futures::future::join_all;
 use kith_cache::remote::SharedError;
 use kith_delivery::{BitmapFill, FillTicket, SectionBits};
 use kith_store::{
-    AudienceEntry, NoticeId, Outcome, ReadBits, ReaderId, ReaderKey, ReaderOrdinal, ScannedReader, Text,
-    Timestamp, Version,
+    AudienceEntry, ChangedAudience, NoticeId, Outcome, ReadBits, ReaderId, ReaderKey, ReaderOrdinal,
+    ScannedReader, Text, Timestamp, Version,
 };
 use tokio::time::advance;
 
@@ -118,10 +118,15 @@ impl NoticeReaderStore for Readers {
 struct Bitmaps {
     is_away: AtomicBool,
     complete: Mutex<BTreeMap<Slot, u64>>,
+    /// How often some were dropped: the generation.
     dropped: AtomicUsize,
 }
 
 impl Bitmaps {
+    fn generation(&self) -> i64 {
+        i64::try_from(self.dropped.load(Ordering::Acquire)).unwrap()
+    }
+
     fn answer(&self) -> Result<(), SharedError> {
         if self.is_away.load(Ordering::Acquire) { Err(SharedError::Away) } else { Ok(()) }
     }
@@ -165,21 +170,25 @@ impl ReaderBitmaps for Bitmaps {
 
     async fn begin_fill(&self, _section: ReaderSection) -> Result<FillTicket, SharedError> {
         self.answer()?;
-        Ok(FillTicket { generation: 0, began_ms: 0, epoch: 1 })
+        Ok(FillTicket { generation: self.generation(), began_ms: 0, epoch: 1 })
     }
 
     async fn fill(
         &self,
         _section: ReaderSection,
-        _ticket: &FillTicket,
+        ticket: &FillTicket,
         bitmaps: Vec<(Slot, SectionBits)>,
         _kept: Duration,
     ) -> Result<Vec<BitmapFill>, SharedError> {
         self.answer()?;
-        let mut complete = self.complete.lock();
-        // The one live slot of these readers.
-        complete.extend(bitmaps.iter().map(|(slot, _)| (*slot, 3)));
-        Ok(vec![BitmapFill::Filled(3); bitmaps.len()])
+        if ticket.generation != self.generation() {
+            return Ok(vec![BitmapFill::Changed; bitmaps.len()]);
+        }
+        // The one live slot of these readers has three.
+        let count = |bits: &SectionBits| if *bits == SectionBits::default() { 0 } else { 3 };
+        let counts: Vec<_> = bitmaps.iter().map(|(slot, bits)| (*slot, count(bits))).collect();
+        self.complete.lock().extend(counts.iter().copied());
+        Ok(counts.into_iter().map(|(_, count)| BitmapFill::Filled(count)).collect())
     }
 }
 
@@ -257,6 +266,48 @@ async fn filled_bitmap_answers_and_has_marks_at_once() {
     assert_eq!(stage.count().await, (3, false));
     stage.counts.marked(&changed(4, &[3]), &ReaderMark::Read(vec![3]), None).await;
     assert_eq!((stage.count().await, stage.scans()), ((4, false), 1));
+}
+
+fn given_out(slot: Slot) -> [ChangedAudience; 1] {
+    [ChangedAudience { id: audience().id, version: Version::FIRST, slots: vec![slot] }]
+}
+
+#[tokio::test(start_paused = true)]
+async fn new_slot_is_counted_without_a_scan() {
+    let stage = Stage::new(0, true);
+    let prepared = stage.counts.prepare(&[audience().id]).await;
+    stage.counts.complete(prepared, &given_out(3)).await;
+    assert_eq!((stage.count().await, stage.scans()), ((0, false), 0));
+    stage.counts.marked(&changed(4, &[3]), &ReaderMark::Read(vec![3]), None).await;
+    assert_eq!((stage.count().await, stage.scans()), ((1, false), 0));
+}
+
+/// Marks that were kept for the fill are gone: zeros would not have them.
+#[tokio::test(start_paused = true)]
+async fn new_slot_with_an_unmark_before_its_fill_is_scanned() {
+    let stage = Stage::new(1, true);
+    let prepared = stage.counts.prepare(&[audience().id]).await;
+    stage.counts.marked(&changed(4, &[]), &ReaderMark::Unread(vec![3]), None).await;
+    stage.counts.complete(prepared, &given_out(3)).await;
+    assert_eq!((stage.count().await, stage.scans()), ((3, false), 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn slots_of_other_audiences_are_left_alone() {
+    let stage = Stage::new(1, true);
+    let prepared = stage.counts.prepare(&[AudienceId::new(2).unwrap()]).await;
+    stage.counts.complete(prepared, &given_out(3)).await;
+    assert_eq!((stage.count().await, stage.scans()), ((3, false), 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn new_slot_without_redis_is_scanned() {
+    let stage = Stage::new(1, true);
+    stage.bitmaps.is_away.store(true, Ordering::Release);
+    let prepared = stage.counts.prepare(&[audience().id]).await;
+    stage.counts.complete(prepared, &given_out(3)).await;
+    stage.bitmaps.is_away.store(false, Ordering::Release);
+    assert_eq!((stage.count().await, stage.scans()), ((3, false), 1));
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,0 +1,68 @@
+//! Bitmaps of slots that a change of a notice gives out. No reader has their bits, so they are complete without a scan.
+
+use std::time::Duration;
+
+use futures::future::join_all;
+use kith_delivery::{FillTicket, ReaderBitmaps, ReaderSection, SectionBits};
+use kith_store::{AudienceId, ChangedAudience, Slot};
+use tokio::time::timeout;
+
+use super::{ReaderCounts, scan::count_fill};
+
+/// How long a change waits for what completes its bitmaps. Without it they are filled by the first count.
+const PREPARED_WITHIN: Duration = Duration::from_millis(250);
+/// Sections that one change completes; readers of further ones are scanned.
+const SECTIONS_MAX: usize = 100;
+
+/// What completes the bitmaps of new slots. Taken before the slots are given out: an unmark from then on, which drops marks that
+/// were kept for the fill, makes it fail.
+#[derive(Debug, Default)]
+pub(in crate::notice) struct NewBitmaps(Vec<(ReaderSection, FillTicket)>);
+
+impl ReaderCounts {
+    /// Prepares the bitmaps of slots that a change is about to give out in these audiences.
+    pub(in crate::notice) async fn prepare(&self, audiences: &[AudienceId]) -> NewBitmaps {
+        let Some(bitmaps) = &self.0.bitmaps else { return NewBitmaps::default() };
+        timeout(PREPARED_WITHIN, self.tickets(bitmaps.as_ref(), audiences)).await.unwrap_or_default()
+    }
+
+    async fn tickets(&self, bitmaps: &dyn ReaderBitmaps, audiences: &[AudienceId]) -> NewBitmaps {
+        let sections = join_all(audiences.iter().map(|audience| self.sections(*audience))).await;
+        let ticket = |section| async move { Some((section, bitmaps.begin_fill(section).await.ok()?)) };
+        let tickets = join_all(sections.into_iter().flatten().take(SECTIONS_MAX).map(ticket)).await;
+        NewBitmaps(tickets.into_iter().flatten().collect())
+    }
+
+    /// The sections of an audience, as far as its readers were counted before; the first one in any case.
+    async fn sections(&self, audience: AudienceId) -> Vec<ReaderSection> {
+        let known = self.0.extents.lock().get(&audience).map(|(_, extent)| extent.end);
+        let end = match known {
+            Some(end) => end,
+            None => self.extent(audience).await.map_or(0, |extent| extent.end),
+        };
+        ReaderSection::below(audience, end.max(1)).collect()
+    }
+
+    /// Completes the bitmaps of the slots that a change gave out. Do not call it for a change that was made before: its slots may
+    /// have readers.
+    pub(in crate::notice) async fn complete(&self, prepared: NewBitmaps, changed: &[ChangedAudience]) {
+        let Some(bitmaps) = &self.0.bitmaps else { return };
+        let fills = prepared.0.iter().map(|(section, ticket)| {
+            let (zeros, kept) = (zeros(*section, changed), self.0.kept());
+            async move {
+                if zeros.is_empty() {
+                    return Vec::new();
+                }
+                bitmaps.fill(*section, ticket, zeros, kept).await.unwrap_or_default()
+            }
+        });
+        join_all(fills).await.into_iter().flatten().for_each(count_fill);
+    }
+}
+
+/// No reader has the bits of what a change gave out.
+fn zeros(section: ReaderSection, changed: &[ChangedAudience]) -> Vec<(Slot, SectionBits)> {
+    let of_section = changed.iter().filter(|changed| changed.id == section.audience);
+    let slots = of_section.flat_map(|changed| changed.slots.iter());
+    slots.map(|slot| (*slot, SectionBits::default())).collect()
+}

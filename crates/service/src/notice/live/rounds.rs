@@ -1,0 +1,108 @@
+//! The rounds in which all totals are compared.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+    time::Duration,
+};
+
+use kith_store::{AudienceId, Timestamp};
+use tokio::{
+    task::yield_now,
+    time::{MissedTickBehavior, interval},
+};
+
+use super::{AudienceView, LiveTotals, Watch};
+use crate::metric::NOTICE_WATCH_READS;
+
+/// How often.
+const PERIOD: Duration = Duration::from_secs(1);
+/// Readers that a round reads because memory does not have them. While memory may not be used, as without Redis, that is all of
+/// them: the others have their turn in later rounds.
+pub(super) const READ_MAX: usize = 1_000;
+/// Readers of one read.
+const READ_AT_ONCE: usize = 250;
+/// Comparisons after which other tasks have a turn.
+const COMPARED_AT_ONCE: usize = 500;
+
+/// A watch and its number.
+type Numbered = (u64, Arc<Watch>);
+
+pub(super) struct Rounds {
+    live: LiveTotals,
+    views: HashMap<AudienceId, AudienceView>,
+    /// The number of the watch whose reader was read last.
+    read_up_to: u64,
+}
+
+impl Rounds {
+    pub(super) fn new(live: LiveTotals) -> Self {
+        Self { live, views: HashMap::new(), read_up_to: 0 }
+    }
+
+    pub(super) async fn run(mut self) {
+        let mut ticks = interval(PERIOD);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            self.round(Timestamp::now()).await;
+        }
+    }
+
+    pub(super) async fn round(&mut self, now: Timestamp) {
+        let watches = self.live.watches();
+        self.look_at_audiences(&watches, now).await;
+        let missing = self.compare_in_memory(watches).await;
+        self.read(missing).await;
+    }
+
+    /// One that cannot be read stays as it was.
+    async fn look_at_audiences(&mut self, watches: &[Numbered], now: Timestamp) {
+        let ids: BTreeSet<AudienceId> = watches.iter().map(|(_, watch)| watch.key.audience).collect();
+        self.views.retain(|id, _| ids.contains(id));
+        let ids: Vec<_> = ids.into_iter().collect();
+        let found = self.live.0.records.audiences(&ids).await;
+        for (id, found) in ids.into_iter().zip(found) {
+            if let Ok(Some(audience)) = found {
+                let view =
+                    self.views.entry(id).or_insert_with(|| AudienceView::new(Arc::clone(&audience), now));
+                view.update(&audience, now);
+            }
+        }
+    }
+
+    /// Returns the watches of readers that memory does not have.
+    async fn compare_in_memory(&self, watches: Vec<Numbered>) -> Vec<Numbered> {
+        let mut missing = Vec::new();
+        for (at, (number, watch)) in watches.into_iter().enumerate() {
+            if at % COMPARED_AT_ONCE == COMPARED_AT_ONCE - 1 {
+                yield_now().await;
+            }
+            match (self.views.get(&watch.key.audience), self.live.0.records.in_memory(&watch.key)) {
+                (Some(view), Some(reader)) => watch.compare(view, reader.as_deref()),
+                (Some(_), None) => missing.push((number, watch)),
+                (None, _) => {}
+            }
+        }
+        missing
+    }
+
+    /// Those that have waited longest have the first turn.
+    async fn read(&mut self, mut missing: Vec<Numbered>) {
+        let first = missing.partition_point(|(number, _)| *number <= self.read_up_to);
+        missing.rotate_left(first);
+        missing.truncate(READ_MAX);
+        for part in missing.chunks(READ_AT_ONCE) {
+            let keys: Vec<_> = part.iter().map(|(_, watch)| watch.key).collect();
+            metrics::counter!(NOTICE_WATCH_READS.name)
+                .increment(u64::try_from(keys.len()).unwrap_or_default());
+            let found = self.live.0.records.readers(&keys).await;
+            for ((number, watch), found) in part.iter().zip(found) {
+                self.read_up_to = *number;
+                if let (Ok(reader), Some(view)) = (found, self.views.get(&watch.key.audience)) {
+                    watch.compare(view, reader.as_deref());
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! One user in one audience, for one stream.
+
+use std::sync::Arc;
+
+use kith_store::{NoticeReader, NoticeTotals, ReadBits, ReaderKey, Timestamp, Version};
+use parking_lot::Mutex;
+
+use super::{AudienceTotals, AudienceView, TotalsListener};
+
+/// Compares the totals of one reader with those that its listener has.
+#[derive(Debug)]
+pub(super) struct Watch {
+    pub(super) key: ReaderKey,
+    /// Of the user: from when on it sees notices while it is not registered.
+    created: Timestamp,
+    listener: Arc<dyn TotalsListener>,
+    last: Mutex<Last>,
+}
+
+/// What the listener has, and what that was computed from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Last {
+    seen: Seen,
+    totals: NoticeTotals,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Seen {
+    audience: Version,
+    turned: Timestamp,
+    /// Below all others: it is not registered.
+    reader: Version,
+}
+
+impl Watch {
+    /// `reader`: as it is now; `None`: it is not registered.
+    pub(super) fn new(
+        key: ReaderKey,
+        created: Timestamp,
+        listener: Arc<dyn TotalsListener>,
+        view: &AudienceView,
+        reader: Option<&NoticeReader>,
+    ) -> Self {
+        let last = Last { seen: Seen::of(view, reader), totals: totals(view, reader, created) };
+        Self { key, created, listener, last: Mutex::new(last) }
+    }
+
+    /// What the listener has.
+    pub(super) fn totals(&self) -> AudienceTotals {
+        AudienceTotals { audience: self.key.audience, totals: self.last.lock().totals }
+    }
+
+    /// Notifies the listener if the totals have changed. An older copy than the last one is ignored.
+    pub(super) fn compare(&self, view: &AudienceView, reader: Option<&NoticeReader>) {
+        let seen = Seen::of(view, reader);
+        let mut last = self.last.lock();
+        let is_older = seen.audience < last.seen.audience || seen.reader < last.seen.reader;
+        if is_older || seen == last.seen {
+            return;
+        }
+        let before = last.totals;
+        *last = Last { seen, totals: totals(view, reader, self.created) };
+        let (is_changed, totals) = (last.totals != before, last.totals);
+        drop(last);
+        if is_changed {
+            self.listener.changed(AudienceTotals { audience: self.key.audience, totals });
+        }
+    }
+}
+
+impl Seen {
+    fn of(view: &AudienceView, reader: Option<&NoticeReader>) -> Self {
+        let reader = reader.map_or(Version::NONE, |reader| reader.version);
+        Self { audience: view.audience.version, turned: view.turned, reader }
+    }
+}
+
+fn totals(view: &AudienceView, reader: Option<&NoticeReader>, created: Timestamp) -> NoticeTotals {
+    match reader {
+        Some(reader) => NoticeTotals::of(&view.audience, reader.since, &reader.bits, view.now),
+        None => NoticeTotals::of(&view.audience, created, &ReadBits::default(), view.now),
+    }
+}
