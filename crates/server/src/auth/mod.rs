@@ -2,9 +2,12 @@
 
 mod callers;
 mod key;
+pub(crate) mod principal;
+mod rule;
 mod scope;
 
 pub use callers::{Caller, CallerKey, CallerSet, Callers};
 pub use key::{Digest, KeyId};
 pub use kith_service::rpc::rights::{CallerId, Rights, Scope};
+pub use rule::{AccessRule, Rule};
 pub use scope::{PRESETS, Preset, UnknownScope, parse_scopes};

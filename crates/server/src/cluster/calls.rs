@@ -2,22 +2,20 @@ use std::{fs, time::Duration};
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use hmac::Mac as _;
+use http::HeaderValue;
 use kith_proto::admin::v1::admin_service_client::AdminServiceClient;
-use kith_service::error::Error;
 use tonic::{
     Request, Status,
-    metadata::{AsciiMetadataValue, MetadataMap},
+    metadata::AsciiMetadataValue,
     service::{Interceptor, interceptor::InterceptedService},
     transport::{Certificate, Channel, ClientTlsConfig, Endpoint},
 };
 
 use super::{Card, Keys, keys::mac};
-use crate::config::Config;
+use crate::{auth::principal::NODE_PROOF, config::Config};
 
-/// Metadata of a call that a node makes: that it knows the key of the nodes, and whom it means to call.
-const PROOF: &str = "kith-node";
-
-/// How this node calls others, and knows calls of others.
+/// How this node calls others, and knows calls of others: a proof (`kith-node`) says that a node knows the key of the nodes, and
+/// whom it means to call.
 #[derive(Clone)]
 pub(crate) struct Calls {
     key: [u8; 32],
@@ -57,17 +55,10 @@ impl Calls {
         Ok(AdminServiceClient::with_interceptor(endpoint.connect().await?, proof))
     }
 
-    /// Whether the call comes from a node of the cluster and is meant for the node of this id.
-    ///
-    /// # Errors
-    /// NOT_ALLOWED when it says so and cannot prove it.
-    pub(crate) fn is_from_node(&self, metadata: &MetadataMap, own: &str) -> Result<bool, Error> {
-        let Some(proof) = metadata.get(PROOF) else { return Ok(false) };
+    /// Whether a proof is that of a node of the cluster and is meant for the node of this id.
+    pub(crate) fn verifies(&self, proof: &HeaderValue, own: &str) -> bool {
         let given = URL_SAFE_NO_PAD.decode(proof.as_bytes()).unwrap_or_default();
-        match mac(&self.key, own).verify_slice(&given) {
-            Ok(()) => Ok(true),
-            Err(_) => Err(Error::not_allowed("kith-node is not that of a node which calls this one")),
-        }
+        mac(&self.key, own).verify_slice(&given).is_ok()
     }
 
     /// Good for one node until it ends, so that what one node was sent means nothing to another.
@@ -89,7 +80,7 @@ pub(crate) struct Proof(Option<AsciiMetadataValue>);
 impl Interceptor for Proof {
     fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
         if let Some(proof) = &self.0 {
-            request.metadata_mut().insert(PROOF, proof.clone());
+            request.metadata_mut().insert(NODE_PROOF, proof.clone());
         }
         Ok(request)
     }
@@ -103,22 +94,16 @@ mod tests {
         Calls { key: [key; 32], timeout: Duration::ZERO, tls: None }
     }
 
-    fn metadata(proof: &str) -> MetadataMap {
-        let mut metadata = MetadataMap::new();
-        metadata.insert(PROOF, proof.parse().unwrap());
-        metadata
-    }
-
     #[test]
     fn a_proof_is_good_for_the_node_that_it_was_made_for_and_by_its_key_alone() {
+        let value = |text: &str| HeaderValue::from_str(text).unwrap();
         let proof = calls(1).proof("a").unwrap();
-        let given = metadata(proof.to_str().unwrap());
-        assert!(calls(1).is_from_node(&given, "a").unwrap());
-        assert!(calls(1).is_from_node(&given, "b").is_err());
-        assert!(calls(2).is_from_node(&given, "a").is_err());
-        assert!(!calls(1).is_from_node(&MetadataMap::new(), "a").unwrap());
-        for wrong in ["", "0", "zz", "00", &proof.to_str().unwrap()[2..]] {
-            assert!(calls(1).is_from_node(&metadata(wrong), "a").is_err(), "{wrong:?}");
+        let proof = proof.to_str().unwrap();
+        assert!(calls(1).verifies(&value(proof), "a"));
+        assert!(!calls(1).verifies(&value(proof), "b"));
+        assert!(!calls(2).verifies(&value(proof), "a"));
+        for wrong in ["", "0", "zz", "00", &proof[2..]] {
+            assert!(!calls(1).verifies(&value(wrong), "a"), "{wrong:?}");
         }
     }
 }

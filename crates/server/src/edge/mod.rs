@@ -1,9 +1,11 @@
-//! What every call passes before a handler sees it: the bound on calls in flight, its deadline, the acting
-//! user; and what every answer passes after it: codes that gRPC callers expect, trailing metadata, metrics.
+//! What every call passes before a handler sees it: its deadline, its credential, the acting user, the rule of its method, the
+//! bound on calls in flight; and what every answer passes after it: codes that gRPC callers expect, trailing metadata,
+//! metrics.
 //!
 //! One service of our own in place of a stack of layers: a read from memory costs little, and every box or
 //! allocation on this path would be seen in it.
 
+mod admission;
 mod answer;
 mod body;
 mod bounded;
@@ -19,9 +21,7 @@ mod trace;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use http::{HeaderMap, Request};
-use kith_service::rpc::call::{Call, Principal};
-use kith_store::UserId;
+use http::{HeaderValue, Request};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
@@ -39,13 +39,15 @@ pub(crate) use times::Taken;
 pub(crate) use trace::TARGET as TRACE_TARGET;
 
 use self::{
+    admission::Admitted,
     deadline::Deadlines,
     gate::{Entry, Gate},
     methods::{Kind, Method, Methods, Record},
 };
-use crate::config::LimitsConfig;
-
-const ACTING: &str = "kith-acting-user";
+use crate::{
+    auth::{Callers, principal::Authentication},
+    config::LimitsConfig,
+};
 
 /// The edge. Cheap to clone; every connection has one.
 #[derive(Clone, Debug)]
@@ -55,6 +57,7 @@ pub struct Edge {
     /// The domains: served once the store is there.
     domains: Arc<OnceLock<Routes>>,
     shared: Arc<Shared>,
+    auth: Arc<Authentication>,
     /// Whether calls may name one.
     sandboxes: bool,
 }
@@ -99,7 +102,8 @@ struct Shared {
 }
 
 impl Edge {
-    /// Serves `base` alone until [`Self::open`]. Metrics are those of the recorder installed before.
+    /// Serves `base` alone until [`Self::open`], and every client as long as no [callers](Self::with_callers) are set. Metrics are
+    /// those of the recorder installed before.
     #[must_use]
     pub fn new(base: Routes, limits: &LimitsConfig) -> Self {
         let shared = Shared {
@@ -110,7 +114,20 @@ impl Edge {
             message_bytes: limits.message_bytes.try_into().unwrap_or(u64::MAX),
             closing: CancellationToken::new(),
         };
-        Self { base, domains: Arc::default(), shared: Arc::new(shared), sandboxes: false }
+        let auth = Arc::new(Authentication::new(Arc::new(Callers::open())));
+        Self { base, domains: Arc::default(), shared: Arc::new(shared), auth, sandboxes: false }
+    }
+
+    /// Serves these callers alone.
+    #[must_use]
+    pub fn with_callers(mut self, callers: Arc<Callers>) -> Self {
+        self.auth = Arc::new(Authentication::new(callers));
+        self
+    }
+
+    /// Takes calls of other nodes whose proof (metadata `kith-node`) `verify` knows. A second call changes nothing.
+    pub fn trust_nodes(&self, verify: impl Fn(&HeaderValue) -> bool + Send + Sync + 'static) {
+        self.auth.trust_nodes(verify);
     }
 
     /// Whether a call may name a sandbox (metadata `kith-sandbox`); at first none may. Its name is found in
@@ -153,7 +170,7 @@ impl Edge {
         let method = self.shared.methods.of(request.uri().path());
         let record = Record::begin(Arc::clone(method), started);
         match self.admit(request, method, started) {
-            Ok((request, call)) => self.start(request, record, call),
+            Ok((request, admitted)) => self.start(request, record, admitted),
             Err(status) => EdgeFuture::refused(record, *status),
         }
     }
@@ -164,22 +181,20 @@ impl Edge {
         mut request: Request<B>,
         method: &Method,
         started: Instant,
-    ) -> Result<(Request<B>, Call), Box<Status>> {
-        let limits = match method.kind {
+    ) -> Result<(Request<B>, Admitted), Box<Status>> {
+        let deadlines = match method.kind {
             Kind::Unary => self.shared.unary,
             Kind::Stream | Kind::Watch => self.shared.streams,
         };
-        let deadline = deadline::of(request.headers(), started, limits)?;
-        let principal = principal(request.headers())?;
+        let admitted = admission::admit(&self.auth, request.headers_mut(), method, deadlines, started)?;
         if let Some(name) = sandbox::of(request.headers(), self.sandboxes)? {
             request.extensions_mut().insert(name);
         }
-        let call = Call { deadline, principal };
-        request.extensions_mut().insert(call);
-        Ok((request, call))
+        request.extensions_mut().insert(admitted.call);
+        Ok((request, admitted))
     }
 
-    fn start<B>(&self, request: Request<B>, record: Record, call: Call) -> EdgeFuture<B>
+    fn start<B>(&self, request: Request<B>, record: Record, admitted: Admitted) -> EdgeFuture<B>
     where
         B: http_body::Body<Data = Bytes> + Unpin + Send + 'static,
         B::Error: Into<tonic::codegen::StdError>,
@@ -199,7 +214,7 @@ impl Edge {
         let most = (!record.method().batch).then_some(self.shared.message_bytes);
         let request = request.map(|body| Bounded::new(body, most));
         let closing = (record.method().kind == Kind::Watch).then(|| self.shared.closing.clone());
-        let running = future::Running::new(record, call.deadline, span, closing);
+        let running = future::Running::new(record, admitted.call.deadline, span, closing);
         if exempt {
             return EdgeFuture::running(routes.answer(running.service(), request), running, None);
         }
@@ -211,18 +226,6 @@ impl Edge {
             Entry::Full => EdgeFuture::refused(running.into_record(), answer::overloaded()),
         }
     }
-}
-
-/// Who acts; the service itself when nothing is said.
-fn principal(headers: &HeaderMap) -> Result<Principal, Box<Status>> {
-    let Some(value) = headers.get(ACTING) else { return Ok(Principal::Service) };
-    let wrong = |why: &str| Box::new(answer::invalid_metadata(ACTING, why));
-    if headers.get_all(ACTING).iter().nth(1).is_some() {
-        return Err(wrong("must be given once"));
-    }
-    let text = value.to_str().map_err(|_| wrong("must be a whole number above 0"))?;
-    let user: UserId = text.parse().map_err(|why: kith_store::Invalid| wrong(&why.to_string()))?;
-    Ok(Principal::User(user))
 }
 
 impl<B> tower::Service<Request<B>> for Edge

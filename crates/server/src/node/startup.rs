@@ -264,6 +264,8 @@ impl BringUp {
         let vitals = Vitals::new(self.health.clone(), self.edge.load(), &self.stores);
         let services = Box::pin(self.wired(vitals, keys)).await?;
         if let Some(cluster) = &services.cluster {
+            let (calls, own) = (cluster.calls().clone(), cluster.card().id.clone());
+            self.edge.trust_nodes(move |proof| calls.verifies(proof, &own));
             cluster.start(self.health.clone());
             // Without Redis it serves too.
             if cluster.follows_within(FOLLOWS).await {

@@ -137,6 +137,8 @@ fn not_taken() -> Status {
 mod tests {
     use std::collections::HashSet;
 
+    use kith_proto::r#type::v1::{Action, Users};
+
     use super::*;
     use crate::descriptors;
 
@@ -151,6 +153,9 @@ mod tests {
                 let method = method.unwrap_or_else(|| panic!("{name} is in the contract"));
                 assert!(!method.is_server_streaming() && !method.is_client_streaming(), "{name}");
                 assert!(seen.insert(*name), "{name} is there once");
+                let access = descriptors::access(&method).unwrap();
+                assert!(matches!(access.action(), Action::Read | Action::Write), "{name} is for users");
+                assert_ne!(access.users(), Users::None, "{name} is for users");
             }
         }
     }
