@@ -2,8 +2,13 @@
 
 use std::{env, error::Error, fs, path::PathBuf};
 
-const FILES: [&str; 14] = [
+use protox::prost_reflect::{
+    DescriptorPool, DynamicMessage, Kind, MessageDescriptor, MethodDescriptor, Value,
+};
+
+const FILES: [&str; 15] = [
     "kith/options/v1/method.proto",
+    "kith/type/v1/access.proto",
     "kith/type/v1/consistency.proto",
     "kith/type/v1/result.proto",
     "kith/user/v1/user.proto",
@@ -23,6 +28,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=../../proto");
     let mut compiler = protox::Compiler::new(["../../proto"])?;
     compiler.include_source_info(true).include_imports(true).open_files(FILES)?;
+    check_access(&compiler.descriptor_pool())?;
     let out = PathBuf::from(env::var_os("OUT_DIR").ok_or("OUT_DIR is set by cargo")?);
     // Not out of `file_descriptor_set`: its types have no room for the options of the contract.
     fs::write(out.join("kith.bin"), compiler.encode_file_descriptor_set())?;
@@ -40,4 +46,52 @@ fn main() -> Result<(), Box<dyn Error>> {
         )
         .compile_fds(compiler.file_descriptor_set())?;
     Ok(())
+}
+
+/// Every method says who may call it: a new one without that does not build.
+fn check_access(pool: &DescriptorPool) -> Result<(), String> {
+    let own = pool.services().filter(|service| service.full_name().starts_with("kith."));
+    for method in own.flat_map(|service| service.methods().collect::<Vec<_>>()) {
+        check_method(pool, &method).map_err(|why| format!("{}: {why}", method.full_name()))?;
+    }
+    Ok(())
+}
+
+fn check_method(pool: &DescriptorPool, method: &MethodDescriptor) -> Result<(), &'static str> {
+    let option = pool.get_extension_by_name("kith.type.v1.access").ok_or("kith.type.v1.access is unknown")?;
+    let options = method.options();
+    let access = options.get_extension(&option);
+    let access = access.as_message().ok_or("option (kith.type.v1.access) is missing")?;
+    let number = |name| access.get_field_by_name(name).and_then(|value| value.as_enum_number()).unwrap_or(0);
+    if number("action") == 0 || number("users") == 0 {
+        return Err("option (kith.type.v1.access) needs action and users");
+    }
+    let self_field = text(access, "self_field");
+    if number("users") == 3 && self_field.is_empty() {
+        return Err("USERS_SELF needs self_field");
+    }
+    if number("users") < 3 && !self_field.is_empty() {
+        return Err("self_field needs USERS_SELF or USERS_OBJECT");
+    }
+    if !self_field.is_empty() && !is_int64(method.input(), &self_field) {
+        return Err("self_field is no int64 field of the request");
+    }
+    Ok(())
+}
+
+fn text(message: &DynamicMessage, field: &str) -> String {
+    let value = message.get_field_by_name(field);
+    value.as_deref().and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+fn is_int64(request: MessageDescriptor, path: &str) -> bool {
+    let mut kind = Kind::Message(request);
+    for name in path.split('.') {
+        let Kind::Message(message) = kind else { return false };
+        let Some(field) = message.get_field_by_name(name).filter(|field| !field.is_list()) else {
+            return false;
+        };
+        kind = field.kind();
+    }
+    matches!(kind, Kind::Int64)
 }

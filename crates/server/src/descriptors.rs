@@ -1,10 +1,12 @@
 //! The descriptors of all that a node serves: for reflection, for JSON, and for `kith call`.
 
-use kith_proto::options::v1::MethodRules;
+use kith_proto::{options::v1::MethodRules, r#type::v1::Access};
 use prost_reflect::{DescriptorError, DescriptorPool, MethodDescriptor};
 
 /// The option that holds the rules of a method.
 const RULES: &str = "kith.options.v1.rules";
+/// The option that says who may call a method.
+const ACCESS: &str = "kith.type.v1.access";
 
 /// The contract, health, and the details of errors, so that callers which know nothing but these can read them.
 pub(crate) const SETS: [&[u8]; 3] =
@@ -24,10 +26,19 @@ pub fn pool() -> Result<DescriptorPool, DescriptorError> {
 
 /// The rules that the contract sets on a method; the default for a method without them.
 pub(crate) fn rules(method: &MethodDescriptor) -> MethodRules {
-    let Some(option) = method.parent_pool().get_extension_by_name(RULES) else {
-        return MethodRules::default();
-    };
+    option(method, RULES).unwrap_or_default()
+}
+
+/// Who may call a method, as the contract says; `None` for a method that does not say it.
+pub fn access(method: &MethodDescriptor) -> Option<Access> {
+    option(method, ACCESS)
+}
+
+fn option<M: prost::Message + Default>(method: &MethodDescriptor, name: &str) -> Option<M> {
+    let extension = method.parent_pool().get_extension_by_name(name)?;
     let options = method.options();
-    let rules = options.get_extension(&option);
-    rules.as_message().and_then(|rules| rules.transcode_to().ok()).unwrap_or_default()
+    if !options.has_extension(&extension) {
+        return None;
+    }
+    options.get_extension(&extension).as_message().and_then(|found| found.transcode_to().ok())
 }

@@ -4,6 +4,7 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod admin;
+pub mod auth;
 pub mod cluster;
 pub mod config;
 mod demo;

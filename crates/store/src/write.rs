@@ -57,7 +57,8 @@ pub struct Request {
     pub fingerprint: [u8; 32],
 }
 
-/// Chosen by a caller: 1 to 64 characters out of `A-Z a-z 0-9 _ -`. Those of steps that Kith takes are none of these.
+/// Chosen by a caller: 1 to 64 characters out of `A-Z a-z 0-9 _ -`. Those of steps that Kith takes, and those that are bound to a
+/// caller, are none of these.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RequestId(String);
 
@@ -66,6 +67,13 @@ impl RequestId {
     #[must_use]
     pub fn of_step(record: &str, step: &'static str) -> Self {
         Self(format!("{record}:{step}"))
+    }
+
+    /// The same id of one of several callers, each of which chooses its ids without the others. No caller can choose it: it has
+    /// a colon.
+    #[must_use]
+    pub fn of_caller(&self, caller: u32) -> Self {
+        Self(format!("{caller:08x}:{self}"))
     }
 
     /// The characters.

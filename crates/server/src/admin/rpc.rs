@@ -8,7 +8,7 @@ use kith_proto::admin::v1::{self as wire, admin_service_server::AdminService};
 use kith_service::{
     error::{Error, Reason},
     relation::Upkeep,
-    rpc::{batch::only_services, call::Call},
+    rpc::call::Call,
     write::mutations::Mutations,
 };
 use kith_store::{ConversationId, Invalid, Timestamp};
@@ -23,7 +23,7 @@ use super::{
     resync,
     watch::{Told, Watchers},
 };
-use crate::{cluster::Admin, edge::ByNode};
+use crate::cluster::Admin;
 
 /// What is left of the time for a call to send its answer.
 const ANSWERED: Duration = Duration::from_millis(200);
@@ -149,17 +149,15 @@ impl AdminRpc {
 impl AdminService for AdminRpc {
     async fn get_node(
         &self,
-        request: Request<wire::GetNodeRequest>,
+        _request: Request<wire::GetNodeRequest>,
     ) -> Result<Response<wire::GetNodeResponse>, Status> {
-        only_services(Call::of(&request).principal)?;
         Ok(Response::new(self.node().await))
     }
 
     async fn list_nodes(
         &self,
-        request: Request<wire::ListNodesRequest>,
+        _request: Request<wire::ListNodesRequest>,
     ) -> Result<Response<wire::ListNodesResponse>, Status> {
-        only_services(Call::of(&request).principal)?;
         Ok(Response::new(self.place.nodes(&self.facts).await))
     }
 
@@ -167,8 +165,7 @@ impl AdminService for AdminRpc {
         &self,
         request: Request<wire::InspectKeyRequest>,
     ) -> Result<Response<wire::InspectKeyResponse>, Status> {
-        only_services(Call::of(&request).principal)?;
-        let by_node = is_by_node(&request);
+        let by_node = Call::of(&request).by_node;
         Ok(Response::new(self.inspect(request.into_inner(), by_node).await?))
     }
 
@@ -176,7 +173,6 @@ impl AdminService for AdminRpc {
         &self,
         request: Request<wire::InspectConversationRequest>,
     ) -> Result<Response<wire::InspectConversationResponse>, Status> {
-        only_services(Call::of(&request).principal)?;
         let id = request.get_ref().conversation_id.parse();
         let id: ConversationId = id.map_err(|why: Invalid| Error::invalid("conversation_id", &why))?;
         Ok(Response::new(self.place.logs.inspect(id).await?))
@@ -184,9 +180,8 @@ impl AdminService for AdminRpc {
 
     async fn read_canary(
         &self,
-        request: Request<wire::ReadCanaryRequest>,
+        _request: Request<wire::ReadCanaryRequest>,
     ) -> Result<Response<wire::ReadCanaryResponse>, Status> {
-        only_services(Call::of(&request).principal)?;
         Ok(Response::new(self.place.canary().await?))
     }
 
@@ -194,7 +189,6 @@ impl AdminService for AdminRpc {
         &self,
         request: Request<wire::InvalidateKeyRequest>,
     ) -> Result<Response<wire::InvalidateKeyResponse>, Status> {
-        only_services(Call::of(&request).principal)?;
         let (namespace, key) = self.find(&request.get_ref().key)?;
         let token = namespace.invalidate(key).await.map_err(|error| failed(namespace.name(), &error))?;
         Ok(Response::new(wire::InvalidateKeyResponse { consistency_token: token.to_string() }))
@@ -204,8 +198,7 @@ impl AdminService for AdminRpc {
         &self,
         request: Request<wire::FlushMemoryRequest>,
     ) -> Result<Response<wire::FlushMemoryResponse>, Status> {
-        only_services(Call::of(&request).principal)?;
-        let by_node = is_by_node(&request);
+        let by_node = Call::of(&request).by_node;
         Ok(Response::new(self.flush_all(request.into_inner(), by_node).await?))
     }
 
@@ -214,7 +207,6 @@ impl AdminService for AdminRpc {
         request: Request<wire::ResyncRequest>,
     ) -> Result<Response<wire::ResyncResponse>, Status> {
         let call = Call::of(&request);
-        only_services(call.principal)?;
         let wire::ResyncRequest { namespace, full } = request.into_inner();
         let chosen = self.chosen(&namespace)?;
         // Those that come last get as much time as the first.
@@ -225,9 +217,8 @@ impl AdminService for AdminRpc {
 
     async fn start_epoch(
         &self,
-        request: Request<wire::StartEpochRequest>,
+        _request: Request<wire::StartEpochRequest>,
     ) -> Result<Response<wire::StartEpochResponse>, Status> {
-        only_services(Call::of(&request).principal)?;
         Ok(Response::new(self.place.start_epoch().await?))
     }
 
@@ -235,15 +226,13 @@ impl AdminService for AdminRpc {
         &self,
         request: Request<wire::SetLogFilterRequest>,
     ) -> Result<Response<wire::SetLogFilterResponse>, Status> {
-        only_services(Call::of(&request).principal)?;
         Ok(Response::new(log_filter::set(request.get_ref())?))
     }
 
     async fn get_cache_stats(
         &self,
-        request: Request<wire::GetCacheStatsRequest>,
+        _request: Request<wire::GetCacheStatsRequest>,
     ) -> Result<Response<wire::GetCacheStatsResponse>, Status> {
-        only_services(Call::of(&request).principal)?;
         let namespaces = self.place.node.namespaces();
         let namespaces =
             namespaces.iter().map(|namespace| stats(namespace.name(), &namespace.stats())).collect();
@@ -256,7 +245,6 @@ impl AdminService for AdminRpc {
         &self,
         request: Request<wire::WatchNodeRequest>,
     ) -> Result<Response<Self::WatchNodeStream>, Status> {
-        only_services(Call::of(&request).principal)?;
         Ok(Response::new(self.told(request.into_inner().interval)?))
     }
 
@@ -266,7 +254,6 @@ impl AdminService for AdminRpc {
         &self,
         request: Request<wire::VerifyEdgesRequest>,
     ) -> Result<Response<Self::VerifyEdgesStream>, Status> {
-        only_services(Call::of(&request).principal)?;
         Ok(Response::new(self.edges.verify(request.get_ref().examples)?))
     }
 
@@ -276,7 +263,6 @@ impl AdminService for AdminRpc {
         &self,
         request: Request<wire::RepairEdgesRequest>,
     ) -> Result<Response<Self::RepairEdgesStream>, Status> {
-        only_services(Call::of(&request).principal)?;
         Ok(Response::new(self.edges.repair(request.get_ref().examples)?))
     }
 
@@ -284,16 +270,10 @@ impl AdminService for AdminRpc {
 
     async fn rebuild_counts(
         &self,
-        request: Request<wire::RebuildCountsRequest>,
+        _request: Request<wire::RebuildCountsRequest>,
     ) -> Result<Response<Self::RebuildCountsStream>, Status> {
-        only_services(Call::of(&request).principal)?;
         Ok(Response::new(self.edges.recount()?))
     }
-}
-
-/// Whether another node of the cluster asks, which means this node alone. The edge has checked it.
-fn is_by_node<T>(request: &Request<T>) -> bool {
-    request.extensions().get::<ByNode>().is_some()
 }
 
 fn failed(kind: &'static str, error: &CacheError) -> Error {

@@ -11,12 +11,10 @@ use tonic::{
 };
 
 use super::{Card, Proofs};
-use crate::{config::Config, edge::NodeProofs};
+use crate::{auth::principal::NODE_PROOF, config::Config};
 
-/// Metadata of a call that a node makes: that it knows the keys of the nodes, and which call it makes of whom.
-const PROOF: &str = "kith-node";
-
-/// How this node calls others, and knows calls of others.
+/// How this node calls others, and knows calls of others: a proof (`kith-node`) says that a node knows the keys of the nodes, and
+/// which call it makes of whom.
 #[derive(Clone)]
 pub(crate) struct Calls {
     proofs: Proofs,
@@ -58,11 +56,10 @@ impl Calls {
         let prove = ProveCall { proofs, from, to: card.id.as_str().into() };
         Ok(AdminServiceClient::with_interceptor(endpoint.connect().await?, prove))
     }
-}
 
-impl NodeProofs for Calls {
-    fn verify(&self, proof: &HeaderValue, method: &str) -> Result<(), Error> {
-        self.proofs.check_call(proof.as_bytes(), &self.own, method, Timestamp::now())
+    /// Whether a proof is that of a node of the cluster for this call, as `SERVICE/METHOD`, of this node.
+    pub(crate) fn verifies(&self, proof: &HeaderValue, method: &str) -> bool {
+        self.proofs.check_call(proof.as_bytes(), &self.own, method, Timestamp::now()).is_ok()
     }
 }
 
@@ -88,7 +85,7 @@ impl Interceptor for ProveCall {
         let method = method.ok_or_else(|| Status::from(Error::internal()))?;
         let proof = self.proofs.of_call(&self.from, &self.to, &method, Timestamp::now());
         let proof = proof.parse().map_err(|_| Status::from(Error::internal()))?;
-        request.metadata_mut().insert(PROOF, proof);
+        request.metadata_mut().insert(NODE_PROOF, proof);
         Ok(request)
     }
 }
@@ -106,7 +103,7 @@ mod tests {
         request.extensions_mut().insert(GrpcMethod::new("kith.admin.v1.AdminService", "ReadCanary"));
         let proven = prove.call(request).unwrap().into_parts().0.into_headers();
         let called = Calls { proofs, own: "b".into(), timeout: Duration::ZERO, tls: None };
-        assert!(called.verify(&proven[PROOF], "kith.admin.v1.AdminService/ReadCanary").is_ok());
-        assert!(called.verify(&proven[PROOF], "kith.admin.v1.AdminService/FlushMemory").is_err());
+        assert!(called.verifies(&proven[NODE_PROOF], "kith.admin.v1.AdminService/ReadCanary"));
+        assert!(!called.verifies(&proven[NODE_PROOF], "kith.admin.v1.AdminService/FlushMemory"));
     }
 }

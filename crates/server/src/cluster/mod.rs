@@ -49,7 +49,6 @@ pub use server::Server;
 use self::{card::ProvenCard, feed::StoreFeed, schemas::Schemas, window_epochs::WindowEpochs};
 use crate::{
     config::{ClusterConfig, Config},
-    edge::NodeProofs,
     health::Reporter,
 };
 
@@ -326,11 +325,6 @@ impl Cluster {
             metrics::counter!(metric::NODE_RECORDS_REFUSED.name).increment(unproven as u64);
         }
         Ok(others)
-    }
-
-    /// What knows calls of other nodes.
-    pub(crate) fn node_proofs(&self) -> Arc<dyn NodeProofs> {
-        Arc::new(self.calls.clone())
     }
 
     /// Nothing that nodes share from before this epoch is believed here; the node goes on in it, or a later one.

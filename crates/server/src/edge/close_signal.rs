@@ -5,18 +5,16 @@ use std::{fmt, future::Future as _, pin::Pin, task::Context};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tonic::Status;
 
-/// Ends every stream of a call once its token is cancelled, also one that is sending. What admits a call puts it into the
-/// extensions of the request.
+/// Ends every stream of a call once its token is cancelled, also one that is sending.
 #[derive(Clone)]
-pub struct CloseSignal {
+pub(super) struct CloseSignal {
     token: CancellationToken,
     status: fn() -> Status,
 }
 
 impl CloseSignal {
     /// `status` is what the stream ends with.
-    #[must_use]
-    pub const fn new(token: CancellationToken, status: fn() -> Status) -> Self {
+    pub(super) const fn new(token: CancellationToken, status: fn() -> Status) -> Self {
         Self { token, status }
     }
 

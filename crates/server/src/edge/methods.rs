@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use tonic::Code;
 
 use super::times::{Taken, Times};
-use crate::descriptors;
+use crate::{auth::Rule, descriptors};
 
 /// Name of every code, by its number.
 const CODES: [&str; 17] = [
@@ -50,12 +50,13 @@ const FAULTS: [Code; 6] = [
     Code::DataLoss,
 ];
 
-/// The services that are there from the first moment on, bound by no limit: `service`, `method`, kind.
-const EXEMPT: [(&str, &str, Kind); 4] = [
-    ("grpc.health.v1.Health", "Check", Kind::Unary),
-    ("grpc.health.v1.Health", "Watch", Kind::Watch),
-    ("grpc.reflection.v1.ServerReflection", "ServerReflectionInfo", Kind::Watch),
-    ("grpc.reflection.v1alpha.ServerReflection", "ServerReflectionInfo", Kind::Watch),
+/// The services that are there from the first moment on, bound by no limit: `service`, `method`, kind, and who may call, since
+/// their contracts are not Kith's.
+const EXEMPT: [(&str, &str, Kind, Rule); 4] = [
+    ("grpc.health.v1.Health", "Check", Kind::Unary, Rule::Open),
+    ("grpc.health.v1.Health", "Watch", Kind::Watch, Rule::Open),
+    ("grpc.reflection.v1.ServerReflection", "ServerReflectionInfo", Kind::Watch, Rule::AnyCaller),
+    ("grpc.reflection.v1alpha.ServerReflection", "ServerReflectionInfo", Kind::Watch, Rule::AnyCaller),
 ];
 
 /// How long the life of a call is bounded, and whether a stop of the node ends it.
@@ -75,6 +76,7 @@ struct Declared {
     name: String,
     kind: Kind,
     batch: bool,
+    rule: Rule,
 }
 
 /// All methods of the contract, service by service. The descriptors are read once for every edge of the process, and
@@ -90,9 +92,13 @@ static CONTRACT: LazyLock<Vec<Declared>> = LazyLock::new(|| {
 impl Declared {
     fn of(method: &MethodDescriptor) -> Self {
         let rules = descriptors::rules(method);
+        let service = method.parent_service().full_name().to_owned();
+        let access =
+            descriptors::access(method).and_then(|access| Rule::of(&service, method.name(), &access));
         let streams = method.is_client_streaming() || method.is_server_streaming();
         Self {
-            service: method.parent_service().full_name().to_owned(),
+            rule: access.expect("a contract in which a method has no rule is not built"),
+            service,
             name: method.name().to_owned(),
             kind: match (streams, rules.watch) {
                 (true, true) => Kind::Watch,
@@ -110,6 +116,8 @@ pub(super) struct Method {
     pub(super) service: String,
     pub(super) name: String,
     pub(super) kind: Kind,
+    /// Who may call.
+    pub(super) rule: Rule,
     /// Of health and reflection.
     pub(super) exempt: bool,
     /// Of the contract, or exempt.
@@ -143,11 +151,12 @@ pub(crate) struct Counted {
 
 impl Method {
     /// Of the contract, with small messages.
-    fn new(service: &str, name: &str, kind: Kind) -> Self {
+    fn new(service: &str, name: &str, kind: Kind, rule: Rule) -> Self {
         Self {
             service: service.to_owned(),
             name: name.to_owned(),
             kind,
+            rule,
             exempt: false,
             known: true,
             batch: false,
@@ -162,7 +171,7 @@ impl Method {
     /// Of no contract.
     #[cfg(test)]
     pub(super) fn of_test(kind: Kind) -> Self {
-        Self::new("kith.test.v1.TestService", "Test", kind)
+        Self::new("kith.test.v1.TestService", "Test", kind, Rule::Open)
     }
 
     /// Counts a call that ended.
@@ -221,14 +230,16 @@ impl Methods {
         let mut add = |method: Method| {
             by_path.insert(format!("/{}/{}", method.service, method.name), Arc::new(method));
         };
-        for (service, name, kind) in EXEMPT {
+        for (service, name, kind, rule) in EXEMPT {
             let batch = kind != Kind::Unary;
-            add(Method { exempt: true, batch, ..Method::new(service, name, kind) });
+            add(Method { exempt: true, batch, ..Method::new(service, name, kind, rule) });
         }
-        for Declared { service, name, kind, batch } in &*CONTRACT {
-            add(Method { batch: *batch, ..Method::new(service, name, *kind) });
+        for Declared { service, name, kind, batch, rule } in &*CONTRACT {
+            add(Method { batch: *batch, ..Method::new(service, name, *kind, *rule) });
         }
-        let unknown = Method { known: false, ..Method::new("unknown", "unknown", Kind::Unary) };
+        // Which methods there are is said to callers alone.
+        let unknown =
+            Method { known: false, ..Method::new("unknown", "unknown", Kind::Unary, Rule::AnyCaller) };
         Self { by_path, unknown: Arc::new(unknown) }
     }
 
@@ -320,6 +331,26 @@ mod tests {
             batches += usize::from(rules.batch);
         }
         assert!(watches >= 5 && batches >= 9, "{watches} watches, {batches} batches");
+    }
+
+    #[test]
+    fn only_health_is_open_and_reflection_and_unknown_methods_are_for_callers() {
+        let methods = Methods::new();
+        let without = |rule: Rule| {
+            let mut paths: Vec<_> =
+                methods.by_path.iter().filter(|(_, method)| method.rule == rule).collect();
+            paths.sort_by_key(|(path, _)| path.as_str());
+            paths.into_iter().map(|(path, _)| path.as_str()).collect::<Vec<_>>()
+        };
+        assert_eq!(without(Rule::Open), ["/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch"]);
+        assert_eq!(
+            without(Rule::AnyCaller),
+            [
+                "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+                "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
+            ]
+        );
+        assert_eq!(methods.of("/kith.user.v1.UserService/Nothing").rule, Rule::AnyCaller);
     }
 
     #[test]

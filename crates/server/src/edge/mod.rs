@@ -1,9 +1,11 @@
-//! What every call passes before a handler sees it: the bound on calls in flight, its deadline, the acting
-//! user; and what every answer passes after it: codes that gRPC callers expect, trailing metadata, metrics.
+//! What every call passes before a handler sees it: its deadline, its credential, the acting user, the rule of its method, the
+//! bound on calls in flight; and what every answer passes after it: codes that gRPC callers expect, trailing metadata,
+//! metrics.
 //!
 //! One service of our own in place of a stack of layers: a read from memory costs little, and every box or
 //! allocation on this path would be seen in it.
 
+mod admission;
 mod answer;
 mod body;
 mod bounded;
@@ -13,7 +15,6 @@ mod deadline;
 mod future;
 mod gate;
 mod methods;
-mod node_call;
 mod routes;
 mod sandbox;
 mod times;
@@ -23,9 +24,7 @@ mod unread;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use http::{HeaderMap, Request};
-use kith_service::rpc::call::{Call, Principal};
-use kith_store::UserId;
+use http::{HeaderValue, Request};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
@@ -33,11 +32,9 @@ use tonic::Status;
 pub(crate) use answer::{invalid_metadata, too_much_unread};
 pub use body::EdgeBody;
 pub use bounded::Bounded;
-pub use close_signal::CloseSignal;
 pub use future::EdgeFuture;
 pub use methods::code_name;
 pub(crate) use methods::{Counted, services};
-pub(crate) use node_call::{ByNode, NodeProofs};
 pub use routes::Routes;
 #[cfg(feature = "embedded")]
 pub(crate) use sandbox::SandboxName;
@@ -46,16 +43,19 @@ pub(crate) use trace::TARGET as TRACE_TARGET;
 pub(crate) use unread::{Full, Unread};
 
 use self::{
+    admission::Admitted,
     body::Signals,
+    close_signal::CloseSignal,
     connection::{Connection, WatchLimits},
     deadline::Deadlines,
     gate::{Entry, Gate},
     methods::{Kind, Method, Methods, Record},
     unread::NodeUnread,
 };
-use crate::config::LimitsConfig;
-
-const ACTING: &str = "kith-acting-user";
+use crate::{
+    auth::{Callers, principal::Authentication},
+    config::LimitsConfig,
+};
 
 /// The edge. Cheap to clone; every connection has one.
 #[derive(Clone, Debug)]
@@ -65,8 +65,7 @@ pub struct Edge {
     /// The domains: served once the store is there.
     domains: Arc<OnceLock<Routes>>,
     shared: Arc<Shared>,
-    /// Knows calls of other nodes, once the store is there and if there are some.
-    nodes: Arc<OnceLock<Arc<dyn NodeProofs>>>,
+    auth: Arc<Authentication>,
     /// Whether calls may name one.
     sandboxes: bool,
     /// From which calls come; `None`: from within the process.
@@ -115,7 +114,8 @@ struct Shared {
 }
 
 impl Edge {
-    /// Serves `base` alone until [`Self::open`]. Metrics are those of the recorder installed before.
+    /// Serves `base` alone until [`Self::open`], and every client as long as no [callers](Self::with_callers) are set. Metrics are
+    /// those of the recorder installed before.
     #[must_use]
     pub fn new(base: Routes, limits: &LimitsConfig) -> Self {
         let shared = Shared {
@@ -128,15 +128,22 @@ impl Edge {
             unread: NodeUnread::new(limits.unread_bytes, limits.unread_bytes_per_connection),
             closing: CancellationToken::new(),
         };
+        let auth = Arc::new(Authentication::new(Arc::new(Callers::open())));
         let shared = Arc::new(shared);
-        Self {
-            base,
-            domains: Arc::default(),
-            shared,
-            nodes: Arc::default(),
-            sandboxes: false,
-            connection: None,
-        }
+        Self { base, domains: Arc::default(), shared, auth, sandboxes: false, connection: None }
+    }
+
+    /// Serves these callers alone.
+    #[must_use]
+    pub fn with_callers(mut self, callers: Arc<Callers>) -> Self {
+        self.auth = Arc::new(Authentication::new(callers));
+        self
+    }
+
+    /// Takes calls of other nodes whose proof (metadata `kith-node`) of a call, as `SERVICE/METHOD`, `verify` knows. A second call
+    /// changes nothing.
+    pub fn trust_nodes(&self, verify: impl Fn(&HeaderValue, &str) -> bool + Send + Sync + 'static) {
+        self.auth.trust_nodes(verify);
     }
 
     /// The same edge for the calls of one more connection, and where its unread answers are counted.
@@ -158,11 +165,6 @@ impl Edge {
     pub fn with_sandboxes(mut self, allowed: bool) -> Self {
         self.sandboxes = allowed;
         self
-    }
-
-    /// Takes calls of other nodes by these proofs. A second call changes nothing.
-    pub(crate) fn take_nodes(&self, proofs: Arc<dyn NodeProofs>) {
-        self.nodes.get_or_init(|| proofs);
     }
 
     /// Serves `domains` too. A second call changes nothing.
@@ -197,7 +199,7 @@ impl Edge {
         let method = self.shared.methods.of(request.uri().path());
         let record = Record::begin(Arc::clone(method), started);
         match self.admit(request, method, started) {
-            Ok((request, call)) => self.start(request, record, call),
+            Ok((request, admitted)) => self.start(request, record, &admitted),
             Err(status) => EdgeFuture::refused(record, *status),
         }
     }
@@ -208,25 +210,20 @@ impl Edge {
         mut request: Request<B>,
         method: &Method,
         started: Instant,
-    ) -> Result<(Request<B>, Call), Box<Status>> {
-        let limits = match method.kind {
+    ) -> Result<(Request<B>, Admitted), Box<Status>> {
+        let deadlines = match method.kind {
             Kind::Unary => self.shared.unary,
             Kind::Stream | Kind::Watch => self.shared.streams,
         };
-        let deadline = deadline::of(request.headers(), started, limits)?;
-        let principal = principal(request.headers())?;
+        let admitted = admission::admit(&self.auth, request.headers_mut(), method, deadlines, started)?;
         if let Some(name) = sandbox::of(request.headers(), self.sandboxes)? {
             request.extensions_mut().insert(name);
         }
-        if let Some(by_node) = node_call::by_node(request.headers_mut(), method, self.nodes.get())? {
-            request.extensions_mut().insert(by_node);
-        }
-        let call = Call { deadline, principal };
-        request.extensions_mut().insert(call);
-        Ok((request, call))
+        request.extensions_mut().insert(admitted.call);
+        Ok((request, admitted))
     }
 
-    fn start<B>(&self, request: Request<B>, record: Record, call: Call) -> EdgeFuture<B>
+    fn start<B>(&self, request: Request<B>, record: Record, admitted: &Admitted) -> EdgeFuture<B>
     where
         B: http_body::Body<Data = Bytes> + Unpin + Send + 'static,
         B::Error: Into<tonic::codegen::StdError>,
@@ -244,9 +241,9 @@ impl Edge {
         };
         let span = trace::span(record.method(), request.headers());
         let most = (!record.method().batch).then_some(self.shared.message_bytes);
-        let mut request = request.map(|body| Bounded::new(body, most));
-        let signals = self.signals(record.method(), request.extensions_mut());
-        let mut running = future::Running::new(record, call.deadline, span, signals);
+        let request = request.map(|body| Bounded::new(body, most));
+        let signals = self.signals(record.method(), admitted);
+        let mut running = future::Running::new(record, admitted.call.deadline, span, signals);
         if exempt {
             if running.kind() == Kind::Watch {
                 let Some(place) = self.shared.watches.enter(self.connection.as_deref()) else {
@@ -265,26 +262,14 @@ impl Edge {
         }
     }
 
-    /// What ends the stream of a call before its time: for every stream what came with the request, for those without
-    /// an end also the stop of the node.
-    fn signals(&self, method: &Method, given: &mut http::Extensions) -> Signals {
-        let caller = (method.kind != Kind::Unary).then(|| given.remove::<CloseSignal>()).flatten();
+    /// What ends the stream of a call before its time: for every stream the end of its caller, for those without an end also the
+    /// stop of the node.
+    fn signals(&self, method: &Method, admitted: &Admitted) -> Signals {
+        let caller = if method.kind == Kind::Unary { None } else { admitted.ended() };
         let closing = &self.shared.closing;
         let node = (method.kind == Kind::Watch).then(|| CloseSignal::new(closing.clone(), answer::stopping));
         [caller, node]
     }
-}
-
-/// Who acts; the service itself when nothing is said.
-fn principal(headers: &HeaderMap) -> Result<Principal, Box<Status>> {
-    let Some(value) = headers.get(ACTING) else { return Ok(Principal::Service) };
-    let wrong = |why: &str| Box::new(answer::invalid_metadata(ACTING, why));
-    if headers.get_all(ACTING).iter().nth(1).is_some() {
-        return Err(wrong("must be given once"));
-    }
-    let text = value.to_str().map_err(|_| wrong("must be a whole number above 0"))?;
-    let user: UserId = text.parse().map_err(|why: kith_store::Invalid| wrong(&why.to_string()))?;
-    Ok(Principal::User(user))
 }
 
 impl<B> tower::Service<Request<B>> for Edge

@@ -75,6 +75,10 @@ pub(super) async fn of(rpc: &Rpc, response: Response<EdgeBody>) -> Response<Body
 pub(crate) fn failure(status: &Status) -> Response<Body> {
     let mut response = json(failure_text(status));
     *response.status_mut() = http_status(status);
+    if status.code() == Code::Unauthenticated {
+        // HTTP wants it said how to authenticate.
+        response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    }
     response
 }
 

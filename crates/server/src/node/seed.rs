@@ -6,7 +6,7 @@ use kith_proto::{
     group::v1::{CreateGroupRequest, group_service_client::GroupServiceClient},
     user::v1::{CreateUserRequest, user_service_client::UserServiceClient},
 };
-use kith_service::rpc::call::{Call, Principal};
+use kith_service::rpc::call::Call;
 use kith_store::Stores;
 use tokio::time::Instant;
 use tonic::{Request, Status};
@@ -96,6 +96,6 @@ async fn create(routes: &Routes, record: Record, config: &Config) -> Result<(), 
 fn by_the_service<T>(message: T, config: &Config) -> Request<T> {
     let mut request = Request::new(message);
     let deadline = Instant::now() + config.limits.deadline_max;
-    request.extensions_mut().insert(Call { deadline, principal: Principal::Service });
+    request.extensions_mut().insert(Call::internal(deadline));
     request
 }

@@ -264,14 +264,13 @@ impl BringUp {
         let vitals = Vitals::new(self.health.clone(), self.edge.load(), &self.stores);
         let services = Box::pin(self.wired(vitals, keys)).await?;
         if let Some(cluster) = &services.cluster {
+            let calls = cluster.calls().clone();
+            self.edge.trust_nodes(move |proof, method| calls.verifies(proof, method));
             cluster.start(self.health.clone());
             // Without Redis it serves too.
             if cluster.follows_within(FOLLOWS).await {
                 cluster.agrees_within(AGREES).await;
             }
-        }
-        if let Some(cluster) = &services.cluster {
-            self.edge.take_nodes(cluster.node_proofs());
         }
         self.edge.open(self.beside_sandboxes(services.routes.clone()));
         if let Some(observer) = &services.observer {

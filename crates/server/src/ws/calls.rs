@@ -145,6 +145,8 @@ fn not_taken() -> Status {
 mod tests {
     use std::collections::HashSet;
 
+    use kith_proto::r#type::v1::{Action, Users};
+
     use super::*;
     use crate::descriptors;
 
@@ -159,6 +161,9 @@ mod tests {
                 assert!(!method.is_server_streaming() && !method.is_client_streaming(), "{name}");
                 let short = service.name();
                 assert_eq!(super::method(&format!("{short}.{name}")), Some((service.full_name(), *name)));
+                let access = descriptors::access(&method).unwrap();
+                assert!(matches!(access.action(), Action::Read | Action::Write), "{name} is for users");
+                assert_ne!(access.users(), Users::None, "{name} is for users");
             }
         }
     }

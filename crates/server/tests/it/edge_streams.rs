@@ -4,13 +4,17 @@
 
 use std::{
     convert::Infallible,
+    sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
 
 use crate::edge::{Served, assert_refused, serve, service::BUSY, until};
 use kith_proto::user::v1::{ExportUsersRequest, ImportUsersRequest, user_service_client::UserServiceClient};
-use kith_server::edge::{CloseSignal, Edge, EdgeBody, EdgeFuture};
+use kith_server::{
+    auth::{CallerKey, Callers, Digest, Rights},
+    edge::{Edge, EdgeBody, EdgeFuture},
+};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
@@ -19,18 +23,13 @@ use tonic::{Code, Status, Streaming, body::Body};
 /// Messages that may still come of a stream that was told to end: what was on its way.
 const ON_THEIR_WAY: usize = 100_000;
 
-fn ended() -> Status {
-    Status::unauthenticated("the caller has ended")
-}
+const KEY: &str = "kith_of_the_tests_0123456789abcdef";
 
-/// An edge that puts the signal of a caller into each call, as what admits calls does.
+/// An edge that is called with a key.
 #[derive(Clone)]
-struct Signalled {
-    edge: Edge,
-    token: CancellationToken,
-}
+struct Keyed(Edge);
 
-impl tower::Service<http::Request<Body>> for Signalled {
+impl tower::Service<http::Request<Body>> for Keyed {
     type Response = http::Response<EdgeBody>;
     type Error = Infallible;
     type Future = EdgeFuture<Body>;
@@ -40,14 +39,18 @@ impl tower::Service<http::Request<Body>> for Signalled {
     }
 
     fn call(&mut self, mut request: http::Request<Body>) -> Self::Future {
-        request.extensions_mut().insert(CloseSignal::new(self.token.clone(), ended));
-        tower::Service::call(&mut self.edge, request)
+        request.headers_mut().insert("authorization", format!("Bearer {KEY}").parse().unwrap());
+        tower::Service::call(&mut self.0, request)
     }
 }
 
-fn caller(node: &Served) -> (UserServiceClient<Signalled>, CancellationToken) {
-    let token = CancellationToken::new();
-    (UserServiceClient::new(Signalled { edge: node.edge.clone(), token: token.clone() }), token)
+/// A caller of a node, and what ends its streams when its key is removed.
+fn caller(node: &Served) -> (UserServiceClient<Keyed>, CancellationToken) {
+    let digest = Digest::of(KEY.as_bytes());
+    let key = CallerKey { name: "jobs".to_owned(), rights: Rights::ALL, digest, expires: None };
+    let callers = Arc::new(Callers::new(vec![key]));
+    let ended = callers.find(KEY.as_bytes()).unwrap().ended.clone();
+    (UserServiceClient::new(Keyed(node.edge.clone().with_callers(callers))), ended)
 }
 
 /// What a stream ends with, after what was on its way.

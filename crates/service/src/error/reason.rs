@@ -43,6 +43,16 @@ pub enum Reason {
     Banned,
     /// The member, or the group, is muted.
     Muted,
+    /// The call has no credential.
+    CredentialsMissing,
+    /// The credential is not that of a caller.
+    CredentialsRefused,
+    /// The caller does not have the scope of the method.
+    ScopeMissing,
+    /// The caller may not act for itself.
+    ActingUserNeeded,
+    /// The caller may not act for users.
+    ActingUserRefused,
     /// The acting user may not do this.
     NotAllowed,
     /// Pages of this origin may not call.

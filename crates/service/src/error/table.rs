@@ -12,7 +12,7 @@ const SOON: Retry = Retry::After(Duration::from_millis(200));
 const NEXT_TRY: Retry = Retry::After(Duration::from_secs(12));
 
 /// In the order of the enum.
-pub(super) const TABLE: [Entry; 35] = [
+pub(super) const TABLE: [Entry; 40] = [
     Entry {
         reason: Reason::InvalidField,
         name: "INVALID_FIELD",
@@ -153,6 +153,48 @@ pub(super) const TABLE: [Entry; 35] = [
         cause: "The member may not send messages to the group now: it is muted, or all members are.",
         fix: "Wait until the time that `until` in the metadata names, or ask the owner or an admin of the group to end the mute \
               (`MuteMember`, `MuteGroup`).",
+        retry: Retry::Never,
+    },
+    Entry {
+        reason: Reason::CredentialsMissing,
+        name: "CREDENTIALS_MISSING",
+        code: Code::Unauthenticated,
+        cause: "The call has no credential, and the node serves configured callers only.",
+        fix: "Send the key of a caller as `authorization: Bearer KEY`. The command `kith` reads it from `KITH_API_KEY_FILE`.",
+        retry: Retry::Never,
+    },
+    Entry {
+        reason: Reason::CredentialsRefused,
+        name: "CREDENTIALS_REFUSED",
+        code: Code::Unauthenticated,
+        cause: "The credential is unknown, malformed, revoked or expired, or there is more than one.",
+        fix: "Send one key that the node has (`kith keys check` shows whether it is whole). A key that was added a moment \
+              ago is known after 11 s at most.",
+        retry: Retry::Never,
+    },
+    Entry {
+        reason: Reason::ScopeMissing,
+        name: "SCOPE_MISSING",
+        code: Code::PermissionDenied,
+        cause: "The caller does not have the scope that the method needs.",
+        fix: "Call with another key, or ask the operator to give the caller the scope that `scope` in the metadata names. \
+              `docs/authorization.md` lists methods and scopes.",
+        retry: Retry::Never,
+    },
+    Entry {
+        reason: Reason::ActingUserNeeded,
+        name: "ACTING_USER_NEEDED",
+        code: Code::PermissionDenied,
+        cause: "The caller may act for users only, and the call names none.",
+        fix: "Name the user in `kith-acting-user`. A caller that acts for itself needs the scope `own` of the domain.",
+        retry: Retry::Never,
+    },
+    Entry {
+        reason: Reason::ActingUserRefused,
+        name: "ACTING_USER_REFUSED",
+        code: Code::PermissionDenied,
+        cause: "The call names an acting user, and the caller may not act for users.",
+        fix: "Leave out `kith-acting-user`, or ask the operator to give the caller the scope `act`.",
         retry: Retry::Never,
     },
     Entry {

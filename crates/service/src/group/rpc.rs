@@ -122,10 +122,11 @@ impl GroupRpc {
         Ok(Creation { draft, secrets, context })
     }
 
-    async fn import_group(&self, record: wire::ImportGroup) -> ImportResult {
+    async fn import_group(&self, record: wire::ImportGroup, call: Call) -> ImportResult {
         let number = record.record;
+        let call = Call { deadline: self.limits.import_deadline(), ..call };
         let request = wire::CreateGroupRequest { group: record.group, request_id: record.request_id };
-        let created = match self.decode_create(request, batch::import_call(&self.limits)) {
+        let created = match self.decode_create(request, call) {
             Ok(Creation { draft, secrets, context }) => {
                 self.members.create_group(draft, secrets, context).await
             }
@@ -202,7 +203,7 @@ impl GroupService for GroupRpc {
         let paths = request.update_mask.clone().unwrap_or_default().paths;
         let (patch, secrets) = convert::patch(group.clone(), &paths, names)?;
         group.params.retain(|name, _| !names.contains(name));
-        let seed = IdempotencyKey::of("UpdateGroup", &request_id, call.principal, &request)?;
+        let seed = IdempotencyKey::of("UpdateGroup", &request_id, call, &request)?;
         let context = WriteContext::of(call, request.expected_version, seed)?;
         let written = self.groups.update_group(id, patch, secrets, context).await?;
         Ok(Response::new(wire::UpdateGroupResponse {
@@ -218,7 +219,7 @@ impl GroupService for GroupRpc {
         let call = Call::of(&request);
         let mut request = request.into_inner();
         let request_id = std::mem::take(&mut request.request_id);
-        let seed = IdempotencyKey::of("DismissGroup", &request_id, call.principal, &request)?;
+        let seed = IdempotencyKey::of("DismissGroup", &request_id, call, &request)?;
         let id = convert::group_id(request.group_id)?;
         let context = WriteContext::of(call, request.expected_version, seed)?;
         let written = self.members.dismiss_group(id, context).await?;
@@ -235,7 +236,7 @@ impl GroupService for GroupRpc {
         let call = Call::of(&request);
         let mut request = request.into_inner();
         let request_id = std::mem::take(&mut request.request_id);
-        let seed = IdempotencyKey::of("TransferGroup", &request_id, call.principal, &request)?;
+        let seed = IdempotencyKey::of("TransferGroup", &request_id, call, &request)?;
         let id = convert::group_id(request.group_id)?;
         let owner = UserId::new(request.owner_id).map_err(|why| Error::invalid("owner_id", &why))?;
         let context = WriteContext::of(call, 0, seed)?;
@@ -286,7 +287,7 @@ impl GroupService for GroupRpc {
         let call = Call::of(&request);
         let mut request = request.into_inner();
         let request_id = std::mem::take(&mut request.request_id);
-        let seed = IdempotencyKey::of("RotateInviteCode", &request_id, call.principal, &request)?;
+        let seed = IdempotencyKey::of("RotateInviteCode", &request_id, call, &request)?;
         let id = convert::group_id(request.group_id)?;
         let context = WriteContext::of(call, 0, seed)?;
         let (invite_code, written) = self.groups.rotate_invite_code(id, context).await?;
@@ -313,11 +314,10 @@ impl GroupService for GroupRpc {
         &self,
         request: Request<Streaming<wire::ImportGroupsRequest>>,
     ) -> Result<Response<Self::ImportGroupsStream>, Status> {
-        batch::only_services(Call::of(&request).principal)?;
-        let this = self.clone();
+        let (this, call) = (self.clone(), Call::of(&request));
         let one = move |record| {
             let this = this.clone();
-            async move { this.import_group(record).await }
+            async move { this.import_group(record, call).await }
         };
         let answer = |results| wire::ImportGroupsResponse { results };
         Ok(Response::new(batch::import(request.into_inner(), self.limits, one, answer)))
@@ -327,7 +327,6 @@ impl GroupService for GroupRpc {
         &self,
         request: Request<wire::ExportGroupsRequest>,
     ) -> Result<Response<Self::ExportGroupsStream>, Status> {
-        batch::only_services(Call::of(&request).principal)?;
         let after = match request.get_ref().after_group_id {
             0 => None,
             id => Some(convert::group_id(id)?),

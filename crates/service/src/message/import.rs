@@ -14,7 +14,7 @@ use super::{
 use crate::{
     error::{Error, Reason},
     rpc::{
-        batch::{Limits, import_call, import_result, missing},
+        batch::{Limits, import_result, missing},
         versions::moment,
     },
 };
@@ -47,7 +47,7 @@ pub(super) async fn import(
         let step: Vec<_> = records.drain(..step_of(&records)).collect();
         let (this, count) = (messages.clone(), step.len());
         let work = async move { Ok(this.import_step(step).await) };
-        let appended = messages.mutations.call(import_call(&limits).deadline, Box::pin(work)).await;
+        let appended = messages.mutations.call(limits.import_deadline(), Box::pin(work)).await;
         results.extend(appended.unwrap_or_else(|error: Error| vec![Err(error); count]));
     }
     numbers.into_iter().zip(results).map(|(record, result)| import_result(record, result)).collect()

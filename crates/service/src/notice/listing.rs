@@ -8,7 +8,7 @@ use kith_store::{Audience, AudienceEntry, AudienceId, Notice, NoticeId, ReadBits
 use super::{NoticeRecords, reading::ReadState, records::ReaderView};
 use crate::{
     error::Error,
-    rpc::{batch::only_services, call::Principal},
+    rpc::call::{Principal, only_services},
 };
 
 /// The place of a notice in a list: whether it is pinned, its publish time, its id.

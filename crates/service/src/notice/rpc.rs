@@ -10,7 +10,7 @@ use crate::{
     error::Error,
     rpc::{
         answer_size::{ByteBudget, STREAM_MESSAGE_BYTES},
-        batch::{Limits, missing, only_services},
+        batch::{Limits, missing},
         call::Call,
         page_token::{PageSizes, PageTokens},
         request::{WriteContext, consistency},
@@ -80,7 +80,6 @@ impl NoticeService for NoticeRpc {
         request: Request<wire::RegisterAudienceRequest>,
     ) -> Answer<wire::RegisterAudienceResponse> {
         let call = Call::of(&request);
-        only_services(call.principal)?;
         let mut request = request.into_inner();
         let request_id = std::mem::take(&mut request.request_id);
         let new = convert::new_audience(request.audience.as_ref())?;
@@ -97,7 +96,6 @@ impl NoticeService for NoticeRpc {
         request: Request<wire::RegisterReadersRequest>,
     ) -> Answer<wire::RegisterReadersResponse> {
         let call = Call::of(&request);
-        only_services(call.principal)?;
         let request = request.into_inner();
         let audience = convert::audience_id("audience_id", request.audience_id)?;
         let readers = convert::new_readers(&request.readers, Timestamp::now())?;
@@ -113,7 +111,6 @@ impl NoticeService for NoticeRpc {
         request: Request<wire::PublishNoticeRequest>,
     ) -> Answer<wire::PublishNoticeResponse> {
         let call = Call::of(&request);
-        only_services(call.principal)?;
         let mut request = request.into_inner();
         let request_id = std::mem::take(&mut request.request_id);
         let notice = request.notice.as_ref().ok_or_else(|| missing("notice"))?;
@@ -131,7 +128,6 @@ impl NoticeService for NoticeRpc {
         request: Request<wire::UpdateNoticeRequest>,
     ) -> Answer<wire::UpdateNoticeResponse> {
         let call = Call::of(&request);
-        only_services(call.principal)?;
         let mut request = request.into_inner();
         let request_id = std::mem::take(&mut request.request_id);
         let notice = request.notice.as_ref().ok_or_else(|| missing("notice"))?;
@@ -153,7 +149,6 @@ impl NoticeService for NoticeRpc {
         request: Request<wire::DeleteNoticeRequest>,
     ) -> Answer<wire::DeleteNoticeResponse> {
         let call = Call::of(&request);
-        only_services(call.principal)?;
         let mut request = request.into_inner();
         let request_id = std::mem::take(&mut request.request_id);
         let id = convert::notice_id(request.notice_id)?;
@@ -274,7 +269,6 @@ impl NoticeService for NoticeRpc {
         &self,
         request: Request<wire::CountReadersRequest>,
     ) -> Answer<wire::CountReadersResponse> {
-        only_services(Call::of(&request).principal)?;
         let request = request.into_inner();
         Ok(Response::new(self.counted(&request).await?))
     }
@@ -283,7 +277,6 @@ impl NoticeService for NoticeRpc {
         &self,
         request: Request<wire::ListReadersRequest>,
     ) -> Answer<wire::ListReadersResponse> {
-        only_services(Call::of(&request).principal)?;
         let request = request.into_inner();
         let audience = convert::audience_id("audience_id", request.audience_id)?;
         let (notice, state) = (convert::notice_id(request.notice_id)?, convert::reader_state(request.state)?);

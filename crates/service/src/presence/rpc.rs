@@ -20,11 +20,7 @@ use super::{
 use crate::{
     error::Error,
     rpc::{
-        answer_size::fitting,
-        batch::{Limits, only_services},
-        call::Call,
-        page_token::PageTokens,
-        request::consistency,
+        answer_size::fitting, batch::Limits, call::Call, page_token::PageTokens, request::consistency,
         versions::wire_duration,
     },
 };
@@ -69,12 +65,11 @@ impl PresenceService for PresenceRpc {
         &self,
         request: Request<wire::HeartbeatRequest>,
     ) -> Result<Response<wire::HeartbeatResponse>, Status> {
-        let call = Call::of(&request);
         let request = request.into_inner();
         let gateway = convert::gateway(&request.gateway_id)?;
         let sessions = convert::sessions(&request.sessions, self.limits.batch_ids)?;
         let token = &request.gateway_token;
-        let heartbeat = self.sessions.heartbeat(gateway, token, sessions, call.principal).await?;
+        let heartbeat = self.sessions.heartbeat(gateway, token, sessions).await?;
         let rules = self.sessions.rules;
         Ok(Response::new(wire::HeartbeatResponse {
             gateway_token: heartbeat.gateway_token,
@@ -134,7 +129,6 @@ impl PresenceService for PresenceRpc {
         &self,
         request: Request<wire::ListGatewaysRequest>,
     ) -> Result<Response<wire::ListGatewaysResponse>, Status> {
-        only_services(Call::of(&request).principal)?;
         let request = request.into_inner();
         let size = self.limits.pages.of(request.page_size)?;
         let query = [&b"ListGateways"[..]];
@@ -155,7 +149,6 @@ impl PresenceService for PresenceRpc {
         request: Request<wire::ListActiveGatewaysRequest>,
     ) -> Result<Response<wire::ListActiveGatewaysResponse>, Status> {
         let call = Call::of(&request);
-        only_services(call.principal)?;
         let request = request.into_inner();
         let group = convert::group(request.group_id)?;
         let consistency = self.consistency(request.consistency.as_ref())?;

@@ -20,7 +20,6 @@ use crate::{
     error::Error,
     metric,
     rpc::{
-        batch::only_services,
         call::{Principal, own},
         page_token::PageTokens,
     },
@@ -159,7 +158,7 @@ impl Sessions {
         Ok(SessionChanged { version, gateway_token: token })
     }
 
-    /// Renews sessions of a gateway. Requires a service. Returns those that do not exist.
+    /// Renews sessions of a gateway. Returns those that do not exist.
     ///
     /// # Errors
     /// PERMISSION_DENIED, RESOURCE_EXHAUSTED, UNAVAILABLE; some may have been renewed.
@@ -168,9 +167,7 @@ impl Sessions {
         gateway: GatewayId,
         gateway_token: &str,
         sessions: Vec<UserDevice>,
-        principal: Principal,
     ) -> Result<Heartbeat, Error> {
-        only_services(principal)?;
         let Admitted { instance, token } = self.admit(gateway, gateway_token).await?;
         let unknown = self.renew(&instance, sessions).await?;
         Ok(Heartbeat { gateway_token: token, unknown })

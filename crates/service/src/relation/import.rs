@@ -50,7 +50,7 @@ impl Follows {
         limits: Limits,
     ) -> Result<(), Error> {
         let this = self.clone();
-        let deadline = batch::import_call(&limits).deadline;
+        let deadline = limits.import_deadline();
         let work = async move {
             let edges: Vec<Edge> = follows.iter().map(|follow| follow.edge).collect();
             let store = Arc::clone(&this.store);

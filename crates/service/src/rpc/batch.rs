@@ -14,11 +14,7 @@ use tonic::{Status, Streaming};
 
 use crate::{
     error::Error,
-    rpc::{
-        answer_size::split,
-        call::{Call, Principal},
-        page_token::PageSizes,
-    },
+    rpc::{answer_size::split, page_token::PageSizes},
 };
 
 /// Records that an export reads from the store at a time.
@@ -41,6 +37,14 @@ pub struct Limits {
     pub pages: PageSizes,
 }
 
+impl Limits {
+    /// Until when a record of an import that begins now may be written.
+    #[must_use]
+    pub fn import_deadline(&self) -> Instant {
+        Instant::now() + self.import_patience
+    }
+}
+
 /// The error for a message that a request needs and does not have.
 #[must_use]
 pub fn missing(field: &'static str) -> Error {
@@ -56,21 +60,6 @@ pub fn check_count(field: impl Into<Cow<'static, str>>, count: usize, max: usize
         return Err(Error::invalid(field, &Invalid::new(format!("must hold at most {max}"))));
     }
     Ok(())
-}
-
-/// # Errors
-/// PERMISSION_DENIED for users.
-pub fn only_services(principal: Principal) -> Result<(), Error> {
-    match principal {
-        Principal::Service => Ok(()),
-        Principal::User(_) => Err(Error::not_allowed("only services may do this")),
-    }
-}
-
-/// The call that stands for one record of an import: that of the service that imports.
-#[must_use]
-pub fn import_call(limits: &Limits) -> Call {
-    Call { deadline: Instant::now() + limits.import_patience, principal: Principal::Service }
 }
 
 /// The answer for one record of an import: the id that it got, or why it got none.

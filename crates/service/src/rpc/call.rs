@@ -6,7 +6,10 @@ use kith_store::UserId;
 use tokio::time::Instant;
 use tonic::Request;
 
-use crate::error::Error;
+use crate::{
+    error::Error,
+    rpc::rights::{CallerId, Rights},
+};
 
 /// Put into the extensions of every request by the edge, before any handler sees it.
 #[derive(Clone, Copy, Debug)]
@@ -15,9 +18,28 @@ pub struct Call {
     pub deadline: Instant,
     /// On whose behalf the caller acts.
     pub principal: Principal,
+    /// What the caller may do. The edge has compared them with what the method needs.
+    pub rights: Rights,
+    /// Which caller: request ids of one are not those of another.
+    pub caller: CallerId,
+    /// Whether another node of the cluster calls, which means this node alone.
+    pub by_node: bool,
 }
 
 impl Call {
+    /// A call that Kith makes itself, such as for a record that it is started with. There is no default: a call of a caller
+    /// that took these rights by mistake would be one that may do everything.
+    #[must_use]
+    pub const fn internal(deadline: Instant) -> Self {
+        Self {
+            deadline,
+            principal: Principal::Service,
+            rights: Rights::ALL,
+            caller: CallerId::DEFAULT,
+            by_node: false,
+        }
+    }
+
     /// Of a request that came through the edge.
     ///
     /// # Panics
@@ -58,6 +80,18 @@ pub(crate) fn own(user: UserId, principal: Principal) -> Result<(), Error> {
             Err(Error::not_allowed("only the user named by user_id and services may do this"))
         }
         Principal::User(_) | Principal::Service => Ok(()),
+    }
+}
+
+/// Makes sure that a service acts, where a field of the message decides that only services may. What is for services as a
+/// whole the contract says (`kith.type.v1.access`), and the edge enforces.
+///
+/// # Errors
+/// PERMISSION_DENIED for users.
+pub(crate) fn only_services(principal: Principal) -> Result<(), Error> {
+    match principal {
+        Principal::Service => Ok(()),
+        Principal::User(_) => Err(Error::not_allowed("only services may do this")),
     }
 }
 

@@ -6,6 +6,7 @@ pub mod call;
 pub mod page_token;
 pub mod params;
 pub mod request;
+pub mod rights;
 pub mod search_quota;
 pub mod secret;
 pub mod versions;

@@ -3,7 +3,7 @@
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use kith_cache::{Consistency, Token};
 use kith_proto::r#type::v1::{Consistency as Asked, consistency::Level};
-use kith_store::{Invalid, Request, Timestamp, Version, Write};
+use kith_store::{Invalid, Request, RequestId, Timestamp, Version, Write};
 use prost::Message;
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
@@ -12,6 +12,7 @@ use crate::{
     error::Error,
     rpc::{
         call::{Call, Principal},
+        rights::CallerId,
         secret::{PlainSecrets, SecretHasher},
     },
 };
@@ -19,27 +20,23 @@ use crate::{
 /// A request id with the digest of its body, the secrets of the body not counted yet.
 #[derive(Clone, Debug)]
 pub struct IdempotencyKey {
-    id: kith_store::RequestId,
+    id: RequestId,
     digest: Sha256,
 }
 
 impl IdempotencyKey {
     /// Of a message whose `request_id` has been taken out, and whose secrets have been. `None` when the
-    /// caller gave no request id: that costs nothing.
+    /// caller gave no request id: that costs nothing. The same id of another caller is another one.
     ///
     /// # Errors
     /// When the request id cannot be taken.
-    pub fn of(
-        method: &str,
-        id: &str,
-        principal: Principal,
-        body: &impl Message,
-    ) -> Result<Option<Self>, Error> {
+    pub fn of(method: &str, id: &str, call: Call, body: &impl Message) -> Result<Option<Self>, Error> {
         if id.is_empty() {
             return Ok(None);
         }
-        let id = id.parse().map_err(|why| Error::invalid("request_id", &why))?;
-        let principal = match principal {
+        let id: RequestId = id.parse().map_err(|why| Error::invalid("request_id", &why))?;
+        let id = if call.caller == CallerId::DEFAULT { id } else { id.of_caller(call.caller.get()) };
+        let principal = match call.principal {
             Principal::Service => 0,
             Principal::User(user) => user.get(),
         };
@@ -54,12 +51,12 @@ impl IdempotencyKey {
     /// Of a step that Kith itself takes for a record: each time that it is taken the same one.
     #[must_use]
     pub fn of_step(record: &str, step: &'static str) -> Self {
-        let id = kith_store::RequestId::of_step(record, step);
+        let id = RequestId::of_step(record, step);
         let digest = Sha256::new().chain_update(id.as_str());
         Self { id, digest }
     }
 
-    /// The id as the caller gave it.
+    /// The id as it is stored: that of the caller, with the caller before it unless it is the default one.
     #[must_use]
     pub fn id(&self) -> &str {
         self.id.as_str()
@@ -107,7 +104,7 @@ impl WriteContext {
     /// # Errors
     /// When the version is below 0.
     pub fn of(call: Call, expected: i64, seed: Option<IdempotencyKey>) -> Result<Self, Error> {
-        let Call { principal, deadline } = call;
+        let Call { principal, deadline, .. } = call;
         Ok(Self { principal, expected: expected_version(expected)?, seed, deadline })
     }
 
@@ -122,7 +119,7 @@ impl WriteContext {
         expected: i64,
         body: &impl Message,
     ) -> Result<Self, Error> {
-        Self::of(call, expected, IdempotencyKey::of(method, id, call.principal, body)?)
+        Self::of(call, expected, IdempotencyKey::of(method, id, call, body)?)
     }
 
     /// The write that begins now.
@@ -185,7 +182,21 @@ mod tests {
     use super::*;
 
     fn seed(id: &str, body: &str) -> IdempotencyKey {
-        IdempotencyKey::of("Method", id, Principal::Service, &body.to_owned()).unwrap().unwrap()
+        seed_of(CallerId::DEFAULT, id, body)
+    }
+
+    fn seed_of(caller: CallerId, id: &str, body: &str) -> IdempotencyKey {
+        let call = Call { caller, ..Call::internal(Instant::now()) };
+        IdempotencyKey::of("Method", id, call, &body.to_owned()).unwrap().unwrap()
+    }
+
+    #[test]
+    fn request_ids_of_callers_do_not_meet() {
+        let [chat, jobs] = ["chat", "jobs"].map(|name| seed_of(CallerId::of_name(name), "a", "x"));
+        assert_ne!(chat.id(), jobs.id());
+        assert_ne!(chat.part("there").id(), jobs.part("there").id());
+        assert!(chat.id().ends_with(":a"), "no caller can send a colon");
+        assert_eq!(seed("a", "x").id(), "a", "ids that are stored already stay what they are");
     }
 
     #[test]

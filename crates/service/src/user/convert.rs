@@ -11,8 +11,9 @@ use kith_store::{
 use crate::{
     error::Error,
     rpc::{
-        call::Principal,
+        call::{Call, Principal},
         params::{field_path, params, shown_params, take_param, take_updated_secrets, unknown_path},
+        rights::Scope,
         secret::PlainSecrets,
         versions::wire_time,
     },
@@ -78,9 +79,9 @@ pub(super) fn user_name(name: &str) -> Result<UserName, Error> {
     UserName::new(name).map_err(|why| Error::invalid("user_name", &why))
 }
 
-/// The user as `principal` may see it.
-pub(super) fn to_wire(user: &User, principal: Principal, secret_names: &BTreeSet<String>) -> wire::User {
-    let contact = shows_contact(user, principal);
+/// The user as `viewer` may see it.
+pub(super) fn to_wire(user: &User, viewer: Viewer, secret_names: &BTreeSet<String>) -> wire::User {
+    let contact = viewer.sees_contact(user.id);
     let shown = |text: &Text| if contact { text.to_string() } else { String::new() };
     wire::User {
         user_id: user.id.get(),
@@ -99,11 +100,25 @@ pub(super) fn to_wire(user: &User, principal: Principal, secret_names: &BTreeSet
     }
 }
 
-/// Whether `principal` sees email and phone.
-pub(super) fn shows_contact(user: &User, principal: Principal) -> bool {
-    match principal {
-        Principal::Service => true,
-        Principal::User(id) => id == user.id,
+/// Who sees users in an answer. The one place that decides about email and phone.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Viewer {
+    principal: Principal,
+    contacts: bool,
+}
+
+impl Viewer {
+    /// Who makes a call.
+    pub(super) const fn of(call: Call) -> Self {
+        Self { principal: call.principal, contacts: call.rights.has(Scope::UserContact) }
+    }
+
+    /// Whether it sees email and phone of this user: each user its own, a service all if it has `user:contact`.
+    pub(super) fn sees_contact(self, of: UserId) -> bool {
+        match self.principal {
+            Principal::Service => self.contacts,
+            Principal::User(id) => id == of,
+        }
     }
 }
 

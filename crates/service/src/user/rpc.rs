@@ -12,7 +12,7 @@ use zeroize::Zeroizing;
 
 use super::{
     Users,
-    convert::{self, UserDraft},
+    convert::{self, UserDraft, Viewer},
     written,
 };
 use crate::{
@@ -20,7 +20,7 @@ use crate::{
     rpc::{
         answer_size::{ANSWER_BYTES, ByteBudget, fitting, left_out},
         batch::{self, Limits},
-        call::{Call, Principal, Served},
+        call::{Call, Served, own},
         page_token::PageTokens,
         params::take_secrets,
         request::{WriteContext, consistency},
@@ -49,23 +49,23 @@ impl UserRpc {
         consistency(asked, self.limits.tokens)
     }
 
-    /// The user as `principal` may see it.
-    fn shown(&self, user: &User, principal: Principal) -> wire::User {
-        convert::to_wire(user, principal, &self.users.rules.secret_params)
+    /// The user as `viewer` may see it.
+    fn shown(&self, user: &User, viewer: Viewer) -> wire::User {
+        convert::to_wire(user, viewer, &self.users.rules.secret_params)
     }
 
     fn result(
         &self,
         id: UserId,
         user: Result<Option<Entry<User>>, Error>,
-        principal: Principal,
+        viewer: Viewer,
         budget: &mut ByteBudget,
     ) -> wire::UserResult {
         use wire::user_result::Result::{Error, NotFound, User};
         let result = match user {
             Ok(Some(_)) if budget.is_spent() => Error(left_out().to_result()),
             Ok(Some(entry)) => {
-                let user = self.shown(&entry.value, principal);
+                let user = self.shown(&entry.value, viewer);
                 if budget.takes(&user) { User(user) } else { Error(left_out().to_result()) }
             }
             Ok(None) => NotFound(true),
@@ -87,15 +87,16 @@ impl UserRpc {
         let draft = UserDraft::new(request.user.take().unwrap_or_default())?;
         let created = self.users.create_user(draft, secrets, context).await?;
         Ok(wire::CreateUserResponse {
-            user: Some(self.shown(&created.record, call.principal)),
+            user: Some(self.shown(&created.record, Viewer::of(call))),
             consistency_token: created.token.to_string(),
         })
     }
 
-    async fn import_one(&self, record: wire::ImportUser) -> ImportResult {
+    async fn import_one(&self, record: wire::ImportUser, call: Call) -> ImportResult {
         let number = record.record;
+        let call = Call { deadline: self.limits.import_deadline(), ..call };
         let request = wire::CreateUserRequest { user: record.user, request_id: record.request_id };
-        let created = self.create(request, batch::import_call(&self.limits)).await;
+        let created = self.create(request, call).await;
         batch::import_result(number, created.map(|created| created.user.unwrap_or_default().user_id))
     }
 }
@@ -121,7 +122,7 @@ impl UserService for UserRpc {
         let request = request.get_ref();
         let id = convert::user_id(request.user_id)?;
         let entry = self.users.get(id, &self.consistency(request.consistency.as_ref())?).await?;
-        let user = written::answer(&entry.value, call.principal, &self.users.rules.secret_params);
+        let user = written::answer(&entry.value, Viewer::of(call), &self.users.rules.secret_params);
         Ok(with_trailers(user, Served::of(&entry)))
     }
 
@@ -136,7 +137,7 @@ impl UserService for UserRpc {
         let ids = convert::user_ids(&request.user_ids)?;
         let users = self.users.get_many(&ids, &consistency).await;
         let mut budget = ByteBudget::new(ANSWER_BYTES);
-        let result = |(id, user): (&UserId, _)| self.result(*id, user, call.principal, &mut budget);
+        let result = |(id, user): (&UserId, _)| self.result(*id, user, Viewer::of(call), &mut budget);
         let results = ids.iter().zip(users).map(result).collect();
         Ok(Response::new(wire::BatchGetUsersResponse { results }))
     }
@@ -150,7 +151,7 @@ impl UserService for UserRpc {
         let request_id = std::mem::take(&mut request.request_id);
         let user = request.user.as_mut().ok_or_else(|| batch::missing("user"))?;
         let id = convert::user_id(user.user_id)?;
-        allow_self(call.principal, id)?;
+        own(id, call.principal)?;
         let secret_params = &self.users.rules.secret_params;
         let paths = request.update_mask.clone().unwrap_or_default().paths;
         let (patch, secrets) = convert::patch(user.clone(), &paths, secret_params)?;
@@ -159,7 +160,7 @@ impl UserService for UserRpc {
         let context = WriteContext::of_request("UpdateUser", &request_id, call, expected, &request)?;
         let updated = self.users.update_user(id, patch, secrets, context).await?;
         Ok(Response::new(wire::UpdateUserResponse {
-            user: Some(self.shown(&updated.record, call.principal)),
+            user: Some(self.shown(&updated.record, Viewer::of(call))),
             consistency_token: updated.token.to_string(),
         }))
     }
@@ -172,7 +173,7 @@ impl UserService for UserRpc {
         let mut request = request.into_inner();
         let request_id = std::mem::take(&mut request.request_id);
         let id = convert::user_id(request.user_id)?;
-        allow_self(call.principal, id)?;
+        own(id, call.principal)?;
         let expected = request.expected_version;
         let context = WriteContext::of_request("DeleteUser", &request_id, call, expected, &request)?;
         let deleted = self.users.delete_user(id, context).await?;
@@ -192,7 +193,7 @@ impl UserService for UserRpc {
         self.consistency(request.consistency.as_ref())?;
         let user = self.users.find_user_by_name(&convert::user_name(&request.user_name)?).await?;
         let served = Served::by_store(user.version.get());
-        let user = Some(self.shown(&user, call.principal));
+        let user = Some(self.shown(&user, Viewer::of(call)));
         Ok(with_trailers(wire::FindUserByNameResponse { user }, served))
     }
 
@@ -209,7 +210,7 @@ impl UserService for UserRpc {
         let query: [&[u8]; 2] = [b"SearchUsers", keyword.name().as_bytes()];
         let after = self.pages.open(&query, &request.page_token)?.and_then(|id| UserId::new(id).ok());
         let found = self.users.search_users(&keyword, after, size + 1).await?;
-        let users = fitting(found.iter().take(size).map(|user| self.shown(user, call.principal)));
+        let users = fitting(found.iter().take(size).map(|user| self.shown(user, Viewer::of(call))));
         let last = users.last().filter(|_| users.len() < found.len());
         let next_page_token = last.map(|user| self.pages.seal(&query, user.user_id)).unwrap_or_default();
         Ok(Response::new(wire::SearchUsersResponse { users, next_page_token }))
@@ -222,7 +223,7 @@ impl UserService for UserRpc {
         let call = Call::of(&request);
         let request = request.into_inner();
         let id = convert::user_id(request.user_id)?;
-        allow_self(call.principal, id)?;
+        own(id, call.principal)?;
         check_secret(&request.secret).map_err(|why| Error::invalid("secret", &why))?;
         let verified = self.users.verify_secret(id, &request.name, Zeroizing::new(request.secret)).await?;
         Ok(Response::new(wire::VerifySecretResponse { verified }))
@@ -232,11 +233,10 @@ impl UserService for UserRpc {
         &self,
         request: Request<Streaming<wire::ImportUsersRequest>>,
     ) -> Result<Response<Self::ImportUsersStream>, Status> {
-        batch::only_services(Call::of(&request).principal)?;
-        let this = self.clone();
+        let (this, call) = (self.clone(), Call::of(&request));
         let one = move |record| {
             let this = this.clone();
-            async move { this.import_one(record).await }
+            async move { this.import_one(record, call).await }
         };
         let answer = |results| wire::ImportUsersResponse { results };
         Ok(Response::new(batch::import(request.into_inner(), self.limits, one, answer)))
@@ -246,7 +246,7 @@ impl UserService for UserRpc {
         &self,
         request: Request<wire::ExportUsersRequest>,
     ) -> Result<Response<Self::ExportUsersStream>, Status> {
-        batch::only_services(Call::of(&request).principal)?;
+        let viewer = Viewer::of(Call::of(&request));
         let after = match request.get_ref().after_user_id {
             0 => None,
             id => Some(convert::user_id(id)?),
@@ -257,7 +257,7 @@ impl UserService for UserRpc {
             async move { users.export_users(after, batch::EXPORT_PAGE).await }
         };
         let this = self.clone();
-        let to_wire = move |user: &User| this.shown(user, Principal::Service);
+        let to_wire = move |user: &User| this.shown(user, viewer);
         let answer = |users| wire::ExportUsersResponse { users };
         Ok(Response::new(batch::export(after, page, |user: &User| user.id, to_wire, answer)))
     }
@@ -267,12 +267,4 @@ fn with_trailers<T>(message: T, served: Served) -> Response<T> {
     let mut response = Response::new(message);
     response.extensions_mut().insert(served);
     response
-}
-
-fn allow_self(principal: Principal, id: UserId) -> Result<(), Error> {
-    match principal {
-        Principal::Service => Ok(()),
-        Principal::User(user) if user == id => Ok(()),
-        Principal::User(_) => Err(Error::not_allowed("only the user and services may do this")),
-    }
 }

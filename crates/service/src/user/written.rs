@@ -6,25 +6,25 @@ use std::collections::BTreeSet;
 use kith_proto::{Fields, user::v1::GetUserResponse};
 use kith_store::{Timestamp, User};
 
-use super::convert::shows_contact;
-use crate::rpc::{call::Principal, versions::wire_time};
+use super::convert::Viewer;
+use crate::rpc::versions::wire_time;
 
 /// Bytes of all fields but the texts, and of what stands before each of them.
 const ROOM: usize = 160;
 
-/// The answer with this user, as `principal` may see it, without parameters of these names.
-pub(super) fn answer(user: &User, principal: Principal, secret_names: &BTreeSet<String>) -> GetUserResponse {
+/// The answer with this user, as `viewer` may see it, without parameters of these names.
+pub(super) fn answer(user: &User, viewer: Viewer, secret_names: &BTreeSet<String>) -> GetUserResponse {
     let texts = user.user_name.len() + user.nick_name.len() + user.email.len() + user.phone.len();
     let bytes =
         ROOM + texts + user.region.len() + user.icon.len() + user.params.bytes() + 8 * user.params.len();
-    GetUserResponse::written(bytes, |fields| write(fields, user, principal, secret_names))
+    GetUserResponse::written(bytes, |fields| write(fields, user, viewer, secret_names))
 }
 
-fn write(fields: &mut Fields<'_>, user: &User, principal: Principal, secret_names: &BTreeSet<String>) {
+fn write(fields: &mut Fields<'_>, user: &User, viewer: Viewer, secret_names: &BTreeSet<String>) {
     fields.number(1, user.id.get());
     fields.string(2, &user.user_name);
     fields.string(3, &user.nick_name);
-    if shows_contact(user, principal) {
+    if viewer.sees_contact(user.id) {
         fields.string(4, &user.email);
         fields.string(5, &user.phone);
     }
@@ -54,7 +54,13 @@ mod tests {
     use kith_store::{Gender, Params, UserId, Version};
     use prost::Message as _;
 
+    use tokio::time::Instant;
+
     use super::{super::convert::to_wire, *};
+    use crate::rpc::{
+        call::{Call, Principal},
+        rights::{Rights, Scope},
+    };
 
     fn ann() -> User {
         let params = [("lang", "en".to_owned()), ("note", "x".repeat(300)), ("unset", String::new())];
@@ -79,10 +85,23 @@ mod tests {
     fn written_user_is_the_message() {
         let [other, own] = [8, 7].map(|id| Principal::User(UserId::new(id).unwrap()));
         let secret_names = BTreeSet::from(["note".to_owned()]);
-        for principal in [Principal::Service, own, other] {
-            let written = answer(&ann(), principal, &secret_names).encode_to_vec();
-            let message = GetUserResponse::of(to_wire(&ann(), principal, &secret_names)).encode_to_vec();
-            assert_eq!(written, message, "{principal:?}");
+        let call = Call::internal(Instant::now());
+        let calls = [Principal::Service, own, other].map(|principal| Call { principal, ..call });
+        for call in [calls[0], calls[1], calls[2], Call { rights: Rights::NONE, ..call }] {
+            let viewer = Viewer::of(call);
+            let written = answer(&ann(), viewer, &secret_names).encode_to_vec();
+            let message = GetUserResponse::of(to_wire(&ann(), viewer, &secret_names)).encode_to_vec();
+            assert_eq!(written, message, "{call:?}");
         }
+    }
+
+    #[test]
+    fn contacts_are_shown_to_the_user_and_to_services_with_the_scope() {
+        let call = Call::internal(Instant::now());
+        let acting = |id| Call { principal: Principal::User(UserId::new(id).unwrap()), ..call };
+        let few = Rights::of(&[Scope::UserRead, Scope::UserOwn]);
+        let sees = |call| Viewer::of(call).sees_contact(ann().id);
+        assert!(sees(call) && sees(acting(7)) && sees(Call { rights: few, ..acting(7) }));
+        assert!(!sees(Call { rights: few, ..call }) && !sees(acting(8)));
     }
 }

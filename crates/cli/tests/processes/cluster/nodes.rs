@@ -120,7 +120,7 @@ async fn a_call_that_pretends_to_be_a_node_is_refused() {
         let mut request = Request::new(FlushMemoryRequest { namespace: String::new(), every_node: true });
         request.metadata_mut().insert("kith-node", proof.parse().unwrap());
         let refused = a.admin().flush_memory(request).await.unwrap_err();
-        assert_eq!(refused.code(), Code::PermissionDenied);
+        assert_eq!(refused.code(), Code::Unauthenticated);
     }
     a.stop().await;
 }

@@ -14,7 +14,7 @@ use crate::{
     message::AtLeast,
     rpc::{
         answer_size::{ANSWER_BYTES, ByteBudget, left_out},
-        batch::{Limits, only_services},
+        batch::Limits,
         call::{Call, Principal},
         page_token::PageTokens,
         request::{WriteContext, consistency},
@@ -198,7 +198,6 @@ impl DialogRpc {
         request: Request<wire::SetUserSeqRangeRequest>,
     ) -> Answer<wire::SetUserSeqRangeResponse> {
         let call = Call::of(&request);
-        only_services(call.principal)?;
         let mut request = request.into_inner();
         let id = std::mem::take(&mut request.request_id);
         let expected = request.expected_version;

@@ -1,0 +1,281 @@
+//! The callers that a node knows at this moment.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use ahash::RandomState;
+use arc_swap::ArcSwap;
+use kith_service::rpc::rights::{CallerId, Rights};
+use tokio_util::sync::CancellationToken;
+
+use super::key::{Digest, KeyId};
+
+/// A caller, as one of its keys finds it.
+#[derive(Debug)]
+pub struct Caller {
+    /// Derived from the name.
+    pub id: CallerId,
+    /// As configured; appears in logs and metrics.
+    pub name: Box<str>,
+    /// What it may do.
+    pub rights: Rights,
+    /// Which of its keys was given.
+    pub key: KeyId,
+    /// Cancelled when the key is removed or expires, or when the caller is removed or gets other rights. Streams of the caller
+    /// end then.
+    pub ended: CancellationToken,
+}
+
+/// A key of a caller, as configured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallerKey {
+    /// Name of the caller.
+    pub name: String,
+    /// What the caller may do.
+    pub rights: Rights,
+    /// Of the key.
+    pub digest: Digest,
+    /// From when on the key is refused.
+    pub expires: Option<SystemTime>,
+}
+
+/// The keys of all callers, as they were configured together.
+pub type CallerSet = Vec<CallerKey>;
+
+/// The callers of a node. Looking one up takes no lock; a new set replaces the whole old one.
+pub struct Callers {
+    known: ArcSwap<Known>,
+    open: bool,
+}
+
+struct Known {
+    keys: HashMap<u64, Vec<Key>, RandomState>,
+    /// How many callers there are, each counted once.
+    callers: usize,
+}
+
+struct Key {
+    digest: Digest,
+    expires: Option<SystemTime>,
+    caller: Arc<Caller>,
+}
+
+impl Callers {
+    /// No caller is configured: everybody who reaches the port may do everything. It stays so until the node restarts.
+    #[must_use]
+    pub fn open() -> Self {
+        Self { known: ArcSwap::from_pointee(Known::of(Vec::new(), None)), open: true }
+    }
+
+    /// These callers and no other.
+    #[must_use]
+    pub fn new(set: CallerSet) -> Self {
+        Self { known: ArcSwap::from_pointee(Known::of(set, None)), open: false }
+    }
+
+    /// Whether no caller is configured.
+    #[must_use]
+    pub const fn is_open(&self) -> bool {
+        self.open
+    }
+
+    /// How many callers are known.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.known.load().callers
+    }
+
+    /// The caller with this credential; `None` if it is unknown or has expired. Costs one SHA-256 of the credential, and no
+    /// lock. Credentials of which no byte is right are refused by the same steps as those of which all but one are.
+    #[must_use]
+    pub fn find(&self, credential: &[u8]) -> Option<Arc<Caller>> {
+        self.known.load().find(&Digest::of(credential), SystemTime::now)
+    }
+
+    /// Takes on another set. Keys that are in both with the same caller and rights stay as they are, with their streams;
+    /// the streams of all others end.
+    pub(crate) fn replace(&self, set: CallerSet) {
+        let before = self.known.load_full();
+        self.known.store(Arc::new(Known::of(set, Some(&before))));
+        // After the new set is stored: a call that finds its caller later finds it in the new set alone.
+        let now = self.known.load();
+        let ended = before.all().filter(|key| !now.all().any(|kept| Arc::ptr_eq(&kept.caller, &key.caller)));
+        ended.for_each(|key| key.caller.ended.cancel());
+    }
+
+    /// Ends the streams of the keys that have expired by `now`.
+    pub(crate) fn end_expired(&self, now: SystemTime) {
+        let known = self.known.load();
+        known.all().filter(|key| key.has_expired(now)).for_each(|key| key.caller.ended.cancel());
+    }
+
+    /// How long the key that expires first is still valid at `now`; `None` if no key expires.
+    pub(crate) fn first_expiry(&self, now: SystemTime) -> Option<Duration> {
+        let first = self.known.load().all().filter_map(|key| key.expires).min()?;
+        Some(first.duration_since(now).unwrap_or_default())
+    }
+}
+
+impl fmt::Debug for Callers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Callers").field("open", &self.open).field("count", &self.count()).finish()
+    }
+}
+
+impl Known {
+    fn of(set: CallerSet, before: Option<&Self>) -> Self {
+        let mut names: Vec<_> = set.iter().map(|key| key.name.as_str()).collect();
+        names.sort_unstable();
+        names.dedup();
+        let callers = names.len();
+        let mut keys: HashMap<u64, Vec<Key>, RandomState> = HashMap::default();
+        for key in set {
+            let caller =
+                before.and_then(|before| before.same(&key)).unwrap_or_else(|| Arc::new(Caller::of(&key)));
+            let key = Key { digest: key.digest, expires: key.expires, caller };
+            keys.entry(key.digest.prefix()).or_default().push(key);
+        }
+        Self { keys, callers }
+    }
+
+    /// The clock is read for keys that expire alone.
+    fn find(&self, digest: &Digest, now: impl Fn() -> SystemTime) -> Option<Arc<Caller>> {
+        let key = self.keys.get(&digest.prefix())?.iter().find(|key| key.digest == *digest)?;
+        let expired = key.expires.is_some() && key.has_expired(now());
+        (!expired).then(|| Arc::clone(&key.caller))
+    }
+
+    /// What this key finds already, if nothing but its expiry has changed.
+    fn same(&self, key: &CallerKey) -> Option<Arc<Caller>> {
+        let known = self.keys.get(&key.digest.prefix())?.iter().find(|known| known.digest == key.digest)?;
+        let caller = &known.caller;
+        // A key that has expired and gets a later end begins again.
+        let same = *caller.name == *key.name && caller.rights == key.rights && !caller.ended.is_cancelled();
+        same.then(|| Arc::clone(caller))
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Key> {
+        self.keys.values().flatten()
+    }
+}
+
+impl Key {
+    fn has_expired(&self, now: SystemTime) -> bool {
+        self.expires.is_some_and(|expires| expires <= now)
+    }
+}
+
+impl Caller {
+    fn of(key: &CallerKey) -> Self {
+        Self {
+            id: CallerId::of_name(&key.name),
+            name: key.name.as_str().into(),
+            rights: key.rights,
+            key: key.digest.key_id(),
+            ended: CancellationToken::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kith_service::rpc::rights::Scope;
+
+    use super::*;
+
+    fn key(name: &str, credential: &str) -> CallerKey {
+        let rights = Rights::of(&[Scope::UserRead]);
+        CallerKey { name: name.to_owned(), rights, digest: Digest::of(credential.as_bytes()), expires: None }
+    }
+
+    fn name(callers: &Callers, credential: &str) -> Option<String> {
+        callers.find(credential.as_bytes()).map(|caller| caller.name.to_string())
+    }
+
+    #[test]
+    fn a_caller_is_found_by_the_whole_key_alone() {
+        let callers = Callers::new(vec![key("a", "one"), key("a", "two"), key("b", "three")]);
+        assert_eq!(name(&callers, "two").as_deref(), Some("a"));
+        assert_eq!(name(&callers, "three").as_deref(), Some("b"));
+        for wrong in ["", "tw", "two ", "twotwo", "Two"] {
+            assert_eq!(name(&callers, wrong), None, "{wrong:?}");
+        }
+        assert_eq!(callers.count(), 2);
+    }
+
+    #[test]
+    fn a_digest_that_begins_alike_is_another_one() {
+        let hex = Digest::of(b"one").to_hex();
+        let alike =
+            Digest::from_hex(&format!("{}{}", &hex[..62], if hex.ends_with("00") { "01" } else { "00" }));
+        let other = CallerKey { digest: alike.unwrap(), ..key("other", "") };
+        assert_eq!(name(&Callers::new(vec![other.clone()]), "one"), None);
+        let callers = Callers::new(vec![other, key("a", "one")]);
+        assert_eq!(name(&callers, "one").as_deref(), Some("a"));
+    }
+
+    #[test]
+    fn a_node_without_callers_is_open_and_one_whose_keys_expired_is_not() {
+        assert!(Callers::open().is_open());
+        let expired = CallerKey { expires: Some(SystemTime::UNIX_EPOCH), ..key("a", "one") };
+        let callers = Callers::new(vec![expired]);
+        assert!(!callers.is_open());
+        assert_eq!(name(&callers, "one"), None);
+    }
+
+    #[test]
+    fn a_key_is_valid_until_it_expires() {
+        let end = SystemTime::UNIX_EPOCH + Duration::from_secs(100);
+        let known = Known::of(vec![CallerKey { expires: Some(end), ..key("a", "one") }], None);
+        let found = |now| known.find(&Digest::of(b"one"), || now).is_some();
+        assert!(found(end - Duration::from_nanos(1)));
+        assert!(!found(end));
+    }
+
+    #[test]
+    fn streams_end_with_the_key_or_the_right_that_goes_and_no_others() {
+        let callers =
+            Callers::new(vec![key("a", "one"), key("a", "two"), key("b", "three"), key("c", "four")]);
+        let ended =
+            ["one", "two", "three", "four"].map(|key| callers.find(key.as_bytes()).unwrap().ended.clone());
+        let fewer = CallerKey { rights: Rights::NONE, ..key("b", "three") };
+        let later =
+            CallerKey { expires: Some(SystemTime::now() + Duration::from_secs(60)), ..key("c", "four") };
+        callers.replace(vec![key("a", "two"), fewer, later, key("d", "five")]);
+        assert_eq!(ended.map(|ended| ended.is_cancelled()), [true, false, true, false]);
+        assert_eq!(callers.find(b"three").unwrap().rights, Rights::NONE);
+        assert_eq!(name(&callers, "one"), None);
+        assert_eq!(name(&callers, "five").as_deref(), Some("d"));
+    }
+
+    #[test]
+    fn streams_end_when_their_key_expires_and_a_later_end_lets_it_begin_again() {
+        let end = SystemTime::now() + Duration::from_secs(60);
+        let until = |end| CallerKey { expires: Some(end), ..key("a", "one") };
+        let callers = Callers::new(vec![until(end), key("b", "two")]);
+        let (a, b) = (callers.find(b"one").unwrap(), callers.find(b"two").unwrap());
+        callers.end_expired(end - Duration::from_secs(1));
+        assert!(!a.ended.is_cancelled());
+        callers.end_expired(end);
+        assert!(a.ended.is_cancelled() && !b.ended.is_cancelled());
+        callers.replace(vec![until(end + Duration::from_secs(60)), key("b", "two")]);
+        assert!(!callers.find(b"one").unwrap().ended.is_cancelled());
+    }
+
+    #[test]
+    fn the_first_expiry_is_told_and_is_zero_once_it_is_past() {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(100);
+        let at = |seconds| CallerKey { expires: Some(now + Duration::from_secs(seconds)), ..key("a", "one") };
+        assert_eq!(
+            Callers::new(vec![at(7), at(5), key("b", "two")]).first_expiry(now),
+            Some(Duration::from_secs(5))
+        );
+        let past = now + Duration::from_secs(6);
+        assert_eq!(Callers::new(vec![at(5)]).first_expiry(past), Some(Duration::ZERO));
+        assert_eq!(Callers::new(vec![key("b", "two")]).first_expiry(now), None);
+    }
+}

@@ -1,0 +1,105 @@
+//! Keys of callers: how one is known without being kept.
+
+use std::fmt;
+
+use sha2::{Digest as _, Sha256};
+use subtle::ConstantTimeEq as _;
+
+/// SHA-256 of a whole key. It is what configurations and nodes keep: a key of 256 random bits cannot be found from it, and
+/// a slow hash on every call would let callers without a key take the processor.
+#[derive(Clone, Copy)]
+pub struct Digest([u8; 32]);
+
+impl Digest {
+    /// Of a credential as a caller sent it.
+    #[must_use]
+    pub fn of(credential: &[u8]) -> Self {
+        Self(Sha256::digest(credential).into())
+    }
+
+    /// Of 64 hexadecimal digits; `None` for any other text.
+    #[must_use]
+    pub fn from_hex(text: &str) -> Option<Self> {
+        let digits: &[u8; 64] = text.as_bytes().try_into().ok()?;
+        let mut bytes = [0; 32];
+        for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
+            let digit = |digit: u8| char::from(digit).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+            *byte = digit(pair[0])? << 4 | digit(pair[1])?;
+        }
+        Some(Self(bytes))
+    }
+
+    /// All of it as 64 lower-case hexadecimal digits.
+    #[must_use]
+    pub fn to_hex(self) -> String {
+        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// Its first 8 bytes, by which it is looked up.
+    pub(super) fn prefix(&self) -> u64 {
+        let [a, b, c, d, e, f, g, h, ..] = self.0;
+        u64::from_be_bytes([a, b, c, d, e, f, g, h])
+    }
+
+    /// How the key is named in logs and lists.
+    #[must_use]
+    pub const fn key_id(&self) -> KeyId {
+        let [a, b, c, d, e, ..] = self.0;
+        KeyId([a, b, c, d, e])
+    }
+}
+
+/// Takes the same time whatever differs.
+impl PartialEq for Digest {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.ct_eq(&other.0).into()
+    }
+}
+
+impl Eq for Digest {}
+
+/// Its key id alone.
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Digest({}..)", self.key_id())
+    }
+}
+
+/// The first 10 hexadecimal digits of the digest of a key: names the key, and cannot be used as one.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct KeyId([u8; 5]);
+
+impl fmt::Display for KeyId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for KeyId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "KeyId({self})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digests_are_read_from_64_digits_alone() {
+        let digest = Digest::of(b"abc");
+        let hex = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!(digest.to_hex(), hex);
+        assert_eq!(Digest::from_hex(hex), Some(digest));
+        assert_eq!(Digest::from_hex(&hex.to_uppercase()), Some(digest));
+        for wrong in ["", &hex[1..], &format!("{hex}0"), &hex.replace('b', "g"), &hex.replace("ba", "é")] {
+            assert_eq!(Digest::from_hex(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_key_id_is_the_first_ten_digits() {
+        assert_eq!(Digest::of(b"abc").key_id().to_string(), "ba7816bf8f");
+        assert_eq!(format!("{:?}", Digest::of(b"abc")), "Digest(ba7816bf8f..)");
+    }
+}

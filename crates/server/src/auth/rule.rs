@@ -1,0 +1,184 @@
+//! What the contract says about who may call a method, as the edge checks it before the message is read.
+
+use kith_proto::r#type::v1::{Access, Action, Users};
+use kith_service::{
+    error::{Error, Reason},
+    rpc::{
+        call::Principal,
+        rights::{Rights, Scope},
+    },
+};
+
+/// The methods that a node calls at another one: each can be repeated without harm.
+const OF_NODES: [&str; 3] = ["InspectKey", "FlushMemory", "ReadCanary"];
+const ADMIN: &str = "kith.admin.v1.AdminService";
+
+/// Who may call a method.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// Every client, without a credential.
+    Open,
+    /// Every caller, whatever its scopes.
+    AnyCaller,
+    /// As the contract says.
+    Contract(AccessRule),
+}
+
+/// What the contract says of a method.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AccessRule {
+    /// What each caller needs.
+    pub scope: Scope,
+    /// What a caller needs besides to call for itself; `None`: no more than the first.
+    pub own: Option<Scope>,
+    /// For which users.
+    pub users: Users,
+    /// Whether other nodes call it.
+    pub by_nodes: bool,
+}
+
+impl Rule {
+    /// Of a method of this service; `None` if `access` leaves it open who may call.
+    #[must_use]
+    pub fn of(service: &str, method: &str, access: &Access) -> Option<Self> {
+        let domain = service.split('.').nth(1)?;
+        let (what, own) = match access.action() {
+            Action::Unspecified => return None,
+            Action::Read => ("read", true),
+            Action::Write => ("write", true),
+            Action::Secret => ("secret", true),
+            Action::Import => ("import", false),
+            Action::Export => ("export", false),
+            Action::AdminRead => ("read", false),
+            Action::AdminWrite => ("write", false),
+        };
+        let own = if own { Some(Scope::named(&format!("{domain}:own"))?) } else { None };
+        let scope = Scope::named(&format!("{domain}:{what}"))?;
+        let users = Some(access.users()).filter(|users| *users != Users::Unspecified)?;
+        let by_nodes = service == ADMIN && OF_NODES.contains(&method);
+        Some(Self::Contract(AccessRule { scope, own, users, by_nodes }))
+    }
+
+    /// Whether a client without a credential may call.
+    #[must_use]
+    pub fn is_open(self) -> bool {
+        self == Self::Open
+    }
+
+    /// Checks a call of a caller with these rights. Costs a few comparisons.
+    ///
+    /// # Errors
+    /// SCOPE_MISSING, ACTING_USER_REFUSED, ACTING_USER_NEEDED, NOT_ALLOWED.
+    pub fn check(self, rights: Rights, acting: Principal) -> Result<(), Error> {
+        let Self::Contract(rule) = self else { return Ok(()) };
+        if !rights.has(rule.scope) {
+            return Err(scope_missing(rule.scope));
+        }
+        match acting {
+            Principal::User(_) if !rights.has(Scope::Act) => Err(acting_user_refused()),
+            Principal::User(_) if rule.users == Users::None => {
+                Err(Error::not_allowed("only services may do this: kith-acting-user must be absent"))
+            }
+            Principal::Service if rule.own.is_some_and(|own| !rights.has(own)) => Err(acting_user_needed()),
+            Principal::User(_) | Principal::Service => Ok(()),
+        }
+    }
+
+    /// Checks a call of another node.
+    ///
+    /// # Errors
+    /// NOT_ALLOWED.
+    pub fn check_node(self) -> Result<(), Error> {
+        match self {
+            Self::Contract(rule) if !rule.by_nodes => {
+                Err(Error::not_allowed("nodes do not call this method of each other"))
+            }
+            Self::Open | Self::AnyCaller | Self::Contract(_) => Ok(()),
+        }
+    }
+}
+
+fn scope_missing(scope: Scope) -> Error {
+    Error::new(Reason::ScopeMissing, format!("the caller does not have the scope {scope}"))
+        .with("scope", scope.text())
+}
+
+fn acting_user_refused() -> Error {
+    Error::new(
+        Reason::ActingUserRefused,
+        "the caller may not act for users: kith-acting-user must be absent, or the caller needs the scope act",
+    )
+}
+
+fn acting_user_needed() -> Error {
+    Error::new(
+        Reason::ActingUserNeeded,
+        "the caller may not act for itself here: kith-acting-user must name the user",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use kith_store::UserId;
+
+    use super::*;
+
+    fn rule(action: Action, users: Users) -> Rule {
+        let access = Access { action: action.into(), users: users.into(), self_field: String::new() };
+        Rule::of("kith.user.v1.UserService", "Any", &access).unwrap()
+    }
+
+    /// The reason, where the call is refused.
+    fn reason(rule: Rule, scopes: &[Scope], acting: Option<i64>) -> Option<Reason> {
+        let acting = acting.map_or(Principal::Service, |user| Principal::User(UserId::new(user).unwrap()));
+        rule.check(Rights::of(scopes), acting).err().map(|error| error.reason())
+    }
+
+    #[test]
+    fn callers_need_the_scope_of_the_action() {
+        let read = rule(Action::Read, Users::Any);
+        assert_eq!(reason(read, &[Scope::UserRead, Scope::UserOwn], None), None);
+        assert_eq!(reason(read, &[Scope::UserWrite, Scope::UserOwn], None), Some(Reason::ScopeMissing));
+        assert_eq!(reason(read, &[Scope::GroupRead, Scope::UserOwn], None), Some(Reason::ScopeMissing));
+        let export = rule(Action::Export, Users::None);
+        assert_eq!(reason(export, &[Scope::UserImport, Scope::UserRead], None), Some(Reason::ScopeMissing));
+        assert_eq!(reason(export, &[Scope::UserExport], None), None);
+    }
+
+    #[test]
+    fn callers_act_for_users_with_act_and_for_themselves_with_own() {
+        let read = rule(Action::Read, Users::Any);
+        assert_eq!(reason(read, &[Scope::UserRead, Scope::Act], Some(7)), None);
+        assert_eq!(reason(read, &[Scope::UserRead, Scope::Act], None), Some(Reason::ActingUserNeeded));
+        assert_eq!(reason(read, &[Scope::UserRead, Scope::GroupOwn], None), Some(Reason::ActingUserNeeded));
+        assert_eq!(reason(read, &[Scope::UserRead, Scope::UserOwn], None), None);
+        assert_eq!(
+            reason(read, &[Scope::UserRead, Scope::UserOwn], Some(7)),
+            Some(Reason::ActingUserRefused)
+        );
+    }
+
+    #[test]
+    fn methods_for_services_take_no_acting_user() {
+        let create = rule(Action::Write, Users::None);
+        assert_eq!(reason(create, &Scope::ALL, Some(7)), Some(Reason::NotAllowed));
+        assert_eq!(reason(create, &Scope::ALL, None), None);
+    }
+
+    #[test]
+    fn nodes_call_three_methods() {
+        let access =
+            Access { action: Action::AdminRead.into(), users: Users::None.into(), ..Access::default() };
+        let may = |method| Rule::of(ADMIN, method, &access).unwrap().check_node().is_ok();
+        assert!(["InspectKey", "FlushMemory", "ReadCanary"].into_iter().all(may));
+        assert!(!["GetNode", "StartEpoch", "InvalidateKey"].into_iter().any(may));
+        assert!(rule(Action::Read, Users::Any).check_node().is_err());
+    }
+
+    #[test]
+    fn a_method_that_leaves_it_open_who_may_call_has_no_rule() {
+        assert_eq!(Rule::of("kith.user.v1.UserService", "Any", &Access::default()), None);
+        let action = Access { action: Action::Read.into(), ..Access::default() };
+        assert_eq!(Rule::of("kith.user.v1.UserService", "Any", &action), None);
+    }
+}

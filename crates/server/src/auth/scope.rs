@@ -1,0 +1,228 @@
+//! Presets of scopes, and the texts of both.
+
+use std::fmt;
+
+use kith_service::rpc::rights::{Rights, Scope};
+
+/// A set of scopes with a name.
+#[derive(Clone, Copy, Debug)]
+pub struct Preset {
+    /// `backend`.
+    pub name: &'static str,
+    /// Its scopes.
+    pub rights: Rights,
+    /// Who should have it.
+    pub purpose: &'static str,
+}
+
+/// Every preset. None but `all` has both `act` and an `own`: who acts for users and forgets to name one must not act as a
+/// service that may do everything.
+pub const PRESETS: [Preset; 9] = [
+    Preset { name: "all", rights: Rights::ALL, purpose: "api_key_file, and the first minutes" },
+    Preset { name: "backend", rights: BACKEND, purpose: "servers that pass on requests of users" },
+    Preset {
+        name: "gateway",
+        rights: Rights::of(&[Scope::PresenceRead, Scope::PresenceWrite, Scope::PresenceOwn]),
+        purpose: "servers that hold the connections of users; usually with backend",
+    },
+    Preset { name: "service", rights: SERVICE, purpose: "jobs that act for no user" },
+    Preset {
+        name: "login",
+        rights: Rights::of(&[Scope::UserRead, Scope::UserSecret, Scope::UserOwn]),
+        purpose: "sign-in",
+    },
+    Preset {
+        name: "reader",
+        rights: Rights::of(&[
+            Scope::UserRead,
+            Scope::UserOwn,
+            Scope::GroupRead,
+            Scope::GroupOwn,
+            Scope::MemberRead,
+            Scope::MemberOwn,
+            Scope::PresenceRead,
+            Scope::PresenceOwn,
+        ]),
+        purpose: "dashboards: no blocks, remarks or messages",
+    },
+    Preset {
+        name: "loader",
+        rights: Rights::of(&[
+            Scope::UserImport,
+            Scope::GroupImport,
+            Scope::RelationImport,
+            Scope::MessageImport,
+        ]),
+        purpose: "imports",
+    },
+    Preset {
+        name: "operator",
+        rights: Rights::of(&[Scope::AdminRead, Scope::AdminWrite]),
+        purpose: "operation",
+    },
+    Preset { name: "watcher", rights: Rights::of(&[Scope::AdminRead]), purpose: "operation without changes" },
+];
+
+const BACKEND: Rights = READS_AND_WRITES.and(MESSAGES).and(Rights::of(&[Scope::GroupSecret, Scope::Act]));
+
+const SERVICE: Rights = READS_AND_WRITES.and(Rights::of(&[
+    Scope::UserOwn,
+    Scope::UserContact,
+    Scope::GroupOwn,
+    Scope::RelationOwn,
+    Scope::MemberOwn,
+    Scope::ApplicationOwn,
+    Scope::PresenceOwn,
+    Scope::NoticeOwn,
+    Scope::ReceiptOwn,
+    Scope::SequenceOwn,
+]));
+
+/// Of every domain but messages.
+const READS_AND_WRITES: Rights = Rights::of(&[
+    Scope::UserRead,
+    Scope::UserWrite,
+    Scope::GroupRead,
+    Scope::GroupWrite,
+    Scope::RelationRead,
+    Scope::RelationWrite,
+    Scope::MemberRead,
+    Scope::MemberWrite,
+    Scope::ApplicationRead,
+    Scope::ApplicationWrite,
+    Scope::PresenceRead,
+    Scope::PresenceWrite,
+    Scope::NoticeRead,
+    Scope::NoticeWrite,
+    Scope::ReceiptRead,
+    Scope::ReceiptWrite,
+    Scope::SequenceRead,
+    Scope::SequenceWrite,
+]);
+
+const MESSAGES: Rights = Rights::of(&[Scope::MessageRead, Scope::MessageWrite]);
+
+/// What a list of presets and scopes allows together. An empty list allows nothing.
+///
+/// # Errors
+/// The first text that is neither a preset nor a scope.
+pub fn parse_scopes<'a>(texts: impl IntoIterator<Item = &'a str>) -> Result<Rights, UnknownScope> {
+    texts.into_iter().try_fold(Rights::NONE, |rights, text| Ok(rights.and(one(text)?)))
+}
+
+fn one(text: &str) -> Result<Rights, UnknownScope> {
+    let preset = PRESETS.iter().find(|preset| preset.name == text).map(|preset| preset.rights);
+    let scope = || Scope::named(text).map(|scope| Rights::of(&[scope]));
+    preset.or_else(scope).ok_or_else(|| UnknownScope::of(text))
+}
+
+/// A text that is neither a preset nor a scope.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownScope {
+    /// As given, where it has the form of a scope: a key at the wrong place must not be repeated.
+    given: Option<String>,
+    /// What was probably meant.
+    meant: Option<&'static str>,
+}
+
+/// Longest text that is repeated. Keys are longer.
+const SHOWN_MAX: usize = 24;
+
+impl UnknownScope {
+    fn of(text: &str) -> Self {
+        let formed =
+            |text: &str| text.bytes().all(|b| b.is_ascii_alphabetic() || matches!(b, b':' | b'*' | b'-'));
+        let given = (text.len() <= SHOWN_MAX && formed(text)).then(|| text.to_owned());
+        let known = PRESETS.iter().map(|preset| preset.name).chain(Scope::ALL.map(Scope::text));
+        let near = known.map(|known| (strsim::damerau_levenshtein(text, known), known));
+        let most = (text.len() / 3).max(2);
+        let meant = given.as_ref().and(near.min()).filter(|(distance, _)| *distance <= most);
+        Self { given, meant: meant.map(|(_, known)| known) }
+    }
+}
+
+impl fmt::Display for UnknownScope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.given {
+            Some(given) => write!(f, "unknown scope `{given}`")?,
+            None => f.write_str("unknown scope")?,
+        }
+        match self.meant {
+            Some(meant) => write!(f, "; did you mean `{meant}`?"),
+            None => f.write_str("; docs/security.md lists presets and scopes"),
+        }
+    }
+}
+
+impl std::error::Error for UnknownScope {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(preset: &str) -> String {
+        let rights = parse_scopes([preset]).unwrap();
+        rights.scopes().map(Scope::text).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn presets_have_exactly_these_scopes() {
+        assert_eq!(
+            texts("backend"),
+            "user:read user:write group:read group:write group:secret relation:read relation:write member:read member:write \
+             application:read application:write presence:read presence:write message:read message:write notice:read \
+             notice:write receipt:read receipt:write sequence:read sequence:write act"
+        );
+        assert_eq!(
+            texts("service"),
+            "user:read user:write user:own user:contact group:read group:write group:own relation:read relation:write \
+             relation:own member:read member:write member:own application:read application:write application:own \
+             presence:read presence:write presence:own notice:read notice:write notice:own receipt:read receipt:write \
+             receipt:own sequence:read sequence:write sequence:own"
+        );
+        assert_eq!(texts("gateway"), "presence:read presence:write presence:own");
+        assert_eq!(texts("login"), "user:read user:own user:secret");
+        assert_eq!(
+            texts("reader"),
+            "user:read user:own group:read group:own member:read member:own presence:read presence:own"
+        );
+        assert_eq!(texts("loader"), "user:import group:import relation:import message:import");
+        assert_eq!(texts("operator"), "admin:read admin:write");
+        assert_eq!(texts("watcher"), "admin:read");
+        assert_eq!(parse_scopes(["all"]), Ok(Rights::ALL));
+    }
+
+    #[test]
+    fn no_preset_but_all_acts_and_owns() {
+        let owns = |rights: Rights| rights.scopes().any(|scope| scope.text().ends_with(":own"));
+        let both = PRESETS.iter().filter(|preset| preset.rights.has(Scope::Act) && owns(preset.rights));
+        assert_eq!(both.map(|preset| preset.name).collect::<Vec<_>>(), ["all"]);
+    }
+
+    #[test]
+    fn presets_and_scopes_are_combined() {
+        let rights = parse_scopes(["watcher", "user:read"]).unwrap();
+        assert_eq!(rights, Rights::of(&[Scope::AdminRead, Scope::UserRead]));
+        assert_eq!(parse_scopes([]), Ok(Rights::NONE));
+    }
+
+    #[test]
+    fn unknown_scopes_name_what_was_probably_meant() {
+        let why = |text| parse_scopes(["act", text]).unwrap_err().to_string();
+        assert_eq!(why("user:raed"), "unknown scope `user:raed`; did you mean `user:read`?");
+        assert_eq!(why("bakend"), "unknown scope `bakend`; did you mean `backend`?");
+        assert_eq!(why("User:read"), "unknown scope `User:read`; did you mean `user:read`?");
+        assert_eq!(
+            why("everything"),
+            "unknown scope `everything`; docs/security.md lists presets and scopes"
+        );
+        assert_eq!(why(""), "unknown scope ``; docs/security.md lists presets and scopes");
+    }
+
+    #[test]
+    fn a_key_among_the_scopes_is_not_repeated() {
+        let key = "kith_abcdefghijklmnopqrstuvwxyz234567abcdefghijklmnopqrstuvwxyz";
+        let why = parse_scopes([key]).unwrap_err().to_string();
+        assert_eq!(why, "unknown scope; docs/security.md lists presets and scopes");
+    }
+}
