@@ -10,8 +10,9 @@ use anyhow::{Context as _, Result, bail};
 use crate::process::{cargo, root, succeed, target};
 
 /// File, and what the command calls it.
-const DOCUMENTS: [(&str, &str); 5] = [
+const DOCUMENTS: [(&str, &str); 6] = [
     ("docs/api.md", "api"),
+    ("docs/authorization.md", "authorization"),
     ("docs/errors.md", "errors"),
     ("docs/metrics.md", "metrics"),
     ("docs/configuration.md", "configuration"),

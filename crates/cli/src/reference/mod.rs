@@ -4,6 +4,7 @@
 //! not what the code says.
 
 mod api;
+mod authorization;
 mod command_line;
 mod configuration;
 mod errors;
@@ -19,6 +20,8 @@ pub use configuration::{Key, keys};
 pub enum Document {
     /// Services, methods and messages
     Api,
+    /// Who may call what
+    Authorization,
     /// Reasons of errors
     Errors,
     /// What `/metrics` exports
@@ -35,6 +38,7 @@ impl Document {
     pub fn markdown(self, command: clap::Command) -> String {
         match self {
             Self::Api => api::write(),
+            Self::Authorization => authorization::write(),
             Self::Errors => errors::write(),
             Self::Metrics => metrics::write(),
             Self::Configuration => configuration::write(),

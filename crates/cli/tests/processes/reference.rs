@@ -8,7 +8,7 @@ use std::{collections::BTreeSet, process::Command};
 use kith_cli::reference::{Key, keys};
 use kith_server::config::{Flag, Sources, load};
 
-const DOCUMENTS: [&str; 5] = ["api", "errors", "metrics", "configuration", "command-line"];
+const DOCUMENTS: [&str; 6] = ["api", "authorization", "errors", "metrics", "configuration", "command-line"];
 
 fn document(name: &str) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_kith")).args(["reference", name]).output().unwrap();

@@ -8,7 +8,9 @@ use crate::{
     edge::raw::{self, GET_USER},
     http, messaging,
     node::{TestNode, params, principal},
-    noticing, receiving, talking,
+    noticing, receiving,
+    secured::{self, SecuredNode},
+    talking,
 };
 use std::{collections::BTreeSet, fs, path::Path, time::Duration};
 
@@ -22,6 +24,7 @@ use kith_proto::{
     user::v1::*,
 };
 use kith_server::{
+    auth::{Rights, Scope},
     config::{Backend, Config, Secret},
     edge::{Edge, Routes},
 };
@@ -270,6 +273,24 @@ async fn of_the_start() -> Vec<Got> {
     vec![("a node that starts", refused)]
 }
 
+/// A node that serves callers with keys.
+async fn of_the_caller() -> Vec<Got> {
+    let callers = [
+        ("for-users".to_owned(), Rights::of(&[Scope::UserRead, Scope::Act])),
+        ("for-itself".to_owned(), Rights::of(&[Scope::UserRead, Scope::UserOwn])),
+    ];
+    let node = SecuredNode::start(callers).await;
+    let mut users = user_service_client::UserServiceClient::new(node.channel.clone());
+    let delete = DeleteUserRequest { user_id: 7, ..Default::default() };
+    vec![
+        ("no key", users.get_user(get(7)).await.unwrap_err()),
+        ("an unknown key", users.get_user(secured::by("unknown", get(7))).await.unwrap_err()),
+        ("a key that reads", users.delete_user(secured::by("for-itself", delete)).await.unwrap_err()),
+        ("a key for users", users.get_user(secured::by("for-users", get(7))).await.unwrap_err()),
+        ("a key for no user", users.get_user(secured::acting("for-itself", 7, get(7))).await.unwrap_err()),
+    ]
+}
+
 async fn of_the_stop(node: TestNode) -> Vec<Got> {
     let request = HealthCheckRequest::default();
     let mut watch = HealthClient::new(node.channel.clone()).watch(request).await.unwrap().into_inner();
@@ -301,6 +322,7 @@ async fn every_reason_can_be_got_and_says_what_to_do() {
     got.extend(of_the_record(&node).await);
     got.extend(of_the_store().await);
     got.extend(of_the_start().await);
+    got.extend(of_the_caller().await);
     got.extend(of_the_stop(node).await);
     let reasons: BTreeSet<_> = got.iter().map(|(what, status)| told(what, status)).collect();
     let missing: Vec<_> = Reason::ALL.iter().filter(|reason| !reasons.contains(reason)).collect();

@@ -202,10 +202,7 @@ async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> 
     let tiers = site.tiers();
     let (facts, cluster) = (site.facts(stores), site.cluster());
     let among = cluster.as_ref().map(|cluster| cluster.card().id.as_str());
-    let mutations = Mutations::new(tiers.node().clone(), &write_limits(config));
-    let observer =
-        cluster.as_ref().map(|cluster| Observer::new(stores, config, &tiers, cluster, mutations.clone()));
-    let mutations = observed(mutations, observer.as_ref());
+    let (mutations, observer) = writes(stores, config, &tiers, cluster.as_ref());
     let hasher = SecretHasher::new(std::thread::available_parallelism().map_or(1, usize::from));
     let context = DomainContext { stores, tiers: &tiers, mutations: &mutations, hasher: &hasher };
     let page_tokens = PageTokens::new(shared_key(stores, "page_tokens").await?);
@@ -345,12 +342,20 @@ impl Domains {
     }
 }
 
-/// The same writes, of which the observer looks for some on other nodes.
-fn observed(mutations: Mutations, observer: Option<&Observer>) -> Mutations {
-    match observer.and_then(Observer::samples) {
+/// What writes, and what looks for some of the writes on other nodes.
+fn writes(
+    stores: &Stores,
+    config: &Config,
+    tiers: &Tiers,
+    cluster: Option<&Arc<Cluster>>,
+) -> (Mutations, Option<Observer>) {
+    let mutations = Mutations::new(tiers.node().clone(), &write_limits(config));
+    let observer = cluster.map(|cluster| Observer::new(stores, config, tiers, cluster, mutations.clone()));
+    let mutations = match observer.as_ref().and_then(Observer::samples) {
         Some(samples) => mutations.with_listener(samples),
         None => mutations,
-    }
+    };
+    (mutations, observer)
 }
 
 /// Lends memory until it ends.

@@ -1,0 +1,93 @@
+//! `docs/authorization.md`.
+
+use kith_proto::r#type::v1::Users;
+use kith_server::{
+    auth::{PRESETS, Rights, Rule, Scope},
+    descriptors,
+};
+use prost_reflect::MethodDescriptor;
+
+use super::markdown::{begin, code, ended, table};
+
+const HEAD: &str = "\
+Who may call what, on a node with configured callers. A caller proves itself by a key (`authorization: Bearer KEY`), and has \
+scopes. A node without callers is open: each client is a service, and no scope is checked.
+
+A call passes these checks in this order, and takes no slot of the node before it has passed them all:
+
+| check | error if it fails |
+| --- | --- |
+| The key is that of a caller. | `UNAUTHENTICATED`: [CREDENTIALS_MISSING](errors.md#credentials_missing), [CREDENTIALS_REFUSED](errors.md#credentials_refused) |
+| The caller has the scope of the method. | `PERMISSION_DENIED`: [SCOPE_MISSING](errors.md#scope_missing) |
+| With `kith-acting-user`: the caller has `act`. | `PERMISSION_DENIED`: [ACTING_USER_REFUSED](errors.md#acting_user_refused) |
+| With `kith-acting-user`: the method is not for services only. | `PERMISSION_DENIED`: [NOT_ALLOWED](errors.md#not_allowed) |
+| Without it: the caller has `own` of the domain. | `PERMISSION_DENIED`: [ACTING_USER_NEEDED](errors.md#acting_user_needed) |
+| The acting user is the one that the self field names, and may do this to the record. | `PERMISSION_DENIED` or `NOT_FOUND`, as the method says |
+
+Acting for users and acting for itself are separate rights: a caller that may only act for users, and forgets to name one, gets an \
+error and does not act as a service that may do everything. No preset but `all` has both.
+
+Health is open to every client. Reflection, and the answer that a method does not exist, are for callers; over JSON a path that \
+is no method is `404` to every client, because the contract is public. Other nodes of the cluster call InspectKey, FlushMemory and \
+ReadCanary, by a proof of their own.
+
+What a caller without `user:contact` gets of a user has neither email nor phone, unless the acting user is that user. A \
+`request_id` is that of its caller: two callers may use the same one.
+
+";
+
+const USERS: &str = "\
+`users` says for which acting users a method may be called. A caller that acts for itself passes each of them.
+
+| users | allowed acting users |
+| --- | --- |
+| none | none: the method is for services |
+| any | all |
+| self | the one that the field names |
+| object | as the record decides: its owner, members, a friend, a reader; with a field, that user alone |
+
+";
+
+pub(super) fn write() -> String {
+    let text = begin("Authorization", "the options in `proto/` and `crates/server/src/auth/`") + HEAD;
+    let text =
+        text + "## Methods\n\n" + USERS + &table(["method", "scope", "users", "self field"], &methods());
+    let text = text + "## Scopes\n\n" + &table(["scope", "allows"], &scopes());
+    ended(&(text + "## Presets\n\n" + &table(["preset", "for", "scopes"], &presets())))
+}
+
+fn methods() -> Vec<[String; 4]> {
+    let Ok(pool) = descriptors::pool() else { return Vec::new() };
+    let services = pool.services().filter(|service| service.full_name().starts_with("kith."));
+    services
+        .flat_map(|service| service.methods().collect::<Vec<_>>())
+        .filter_map(|method| row(&method))
+        .collect()
+}
+
+fn row(method: &MethodDescriptor) -> Option<[String; 4]> {
+    let service = method.parent_service();
+    let access = descriptors::access(method)?;
+    let Rule::Contract(rule) = Rule::of(service.full_name(), method.name(), &access)? else { return None };
+    let users = match rule.users {
+        Users::Unspecified | Users::None => "none",
+        Users::Any => "any",
+        Users::Self_ => "self",
+        Users::Object => "object",
+    };
+    let name = format!("{}.{}", service.name(), method.name());
+    let link = format!("[{name}](api.md#{})", method.full_name());
+    Some([link, code(rule.scope.text()), users.to_owned(), code(&access.self_field)])
+}
+
+fn scopes() -> Vec<[String; 2]> {
+    Scope::ALL.map(|scope| [code(scope.text()), scope.allows().to_owned()]).to_vec()
+}
+
+fn presets() -> Vec<[String; 3]> {
+    let scopes = |rights: Rights| {
+        let texts: Vec<_> = rights.scopes().map(|scope| code(scope.text())).collect();
+        if rights == Rights::ALL { "every scope".to_owned() } else { texts.join(" ") }
+    };
+    PRESETS.iter().map(|one| [code(one.name), one.purpose.to_owned(), scopes(one.rights)]).collect()
+}

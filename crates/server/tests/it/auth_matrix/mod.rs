@@ -1,0 +1,347 @@
+//! Who may call what: every method of the contract, called by every kind of principal. What is expected follows from the
+//! option of the method alone, so a check that is missing in the edge or in a domain is a cell that fails.
+
+mod known;
+mod presets;
+mod requests;
+
+use std::collections::BTreeMap;
+
+use kith_proto::r#type::v1::{Access, Action, Users};
+use kith_server::{
+    auth::{Rights, Scope},
+    descriptors, json,
+};
+use prost::Message as _;
+use prost_reflect::{DynamicMessage, MethodDescriptor, Value};
+use tonic::Status;
+use tonic_types::StatusExt as _;
+
+use self::requests::{ME, OTHER, REQUESTS, SHOWN_TO_STRANGERS, SPARE};
+use crate::{
+    edge::raw::framed,
+    http,
+    secured::{NODE_PROOF, SecuredNode, all_but, bearer},
+};
+
+/// One method, as the matrix calls it.
+struct Cell {
+    path: String,
+    /// `UserService/GetUser`.
+    name: String,
+    method: MethodDescriptor,
+    access: Access,
+    scope: Scope,
+    /// `None`: implied by the scope.
+    own: Option<Scope>,
+    request: DynamicMessage,
+}
+
+/// Who makes a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum By {
+    /// No credential.
+    Nothing,
+    /// A key that the node does not know.
+    WrongKey,
+    /// A key with every scope but that of the method.
+    WithoutScope,
+    /// A key with the scope of the method, and `own`.
+    Itself,
+    /// The same, for a user.
+    ItselfForUser,
+    /// A key with the scope of the method, and `act`, for no user.
+    ForNoUser,
+    /// The same, for the user of the self field, who owns the object.
+    ForSelf,
+    /// The same, for another user than that of the self field, or a stranger to the object.
+    ForOther,
+    /// A key with the scopes of administration.
+    Operator,
+    /// Another node.
+    Node,
+}
+
+/// Those that a method refuses come first: calls that are taken change the known data.
+const PRINCIPALS: [By; 10] = [
+    By::Nothing,
+    By::WrongKey,
+    By::WithoutScope,
+    By::ItselfForUser,
+    By::ForNoUser,
+    By::Node,
+    By::Operator,
+    By::ForOther,
+    By::ForSelf,
+    By::Itself,
+];
+
+/// What is expected of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Expected {
+    /// It passes every check of rights. It may fail otherwise.
+    Taken,
+    /// This reason.
+    Refused(&'static str),
+    /// The domain does not show the object, or refuses.
+    Hidden,
+}
+
+impl Cell {
+    /// Of every method of the contract.
+    fn all(replacements: &BTreeMap<&str, String>) -> Vec<Self> {
+        let pool = descriptors::pool().unwrap();
+        let methods = pool.services().filter(|service| service.full_name().starts_with("kith."));
+        let methods = methods.flat_map(|service| service.methods().collect::<Vec<_>>());
+        methods.map(|method| Self::of(method, replacements)).collect()
+    }
+
+    fn of(method: MethodDescriptor, replacements: &BTreeMap<&str, String>) -> Self {
+        let service = method.parent_service();
+        let name = format!("{}/{}", service.name(), method.name());
+        let access = descriptors::access(&method).unwrap_or_else(|| panic!("{name} has a rule"));
+        let (scope, own) = scopes(service.full_name().split('.').nth(1).unwrap(), access.action());
+        let text = REQUESTS.iter().find(|(known, _)| *known == name);
+        let mut text = text.unwrap_or_else(|| panic!("a request of {name}")).1.to_owned();
+        for (from, to) in replacements {
+            text = text.replace(from, to);
+        }
+        let request =
+            json::message(&method.input(), text.as_bytes()).unwrap_or_else(|why| panic!("{name}: {why}"));
+        let path = format!("/{}/{}", service.full_name(), method.name());
+        Self { path, name, method, access, scope, own, request }
+    }
+
+    /// The user of the self field, if the method has one.
+    fn request(&self, user: i64) -> DynamicMessage {
+        let mut request = self.request.clone();
+        if !self.access.self_field.is_empty() {
+            set(&mut request, &self.access.self_field, user);
+        }
+        request
+    }
+
+    fn me(&self) -> i64 {
+        if self.method.name() == "DeleteUser" { SPARE } else { ME }
+    }
+
+    /// Of whom the request is, and who acts.
+    fn users(&self, by: By) -> (i64, Option<i64>) {
+        let me = self.me();
+        match by {
+            By::ForOther if self.access.self_field.is_empty() => (me, Some(OTHER)),
+            By::ForOther => (OTHER, Some(me)),
+            By::ForSelf | By::ItselfForUser => (me, Some(me)),
+            _ => (me, None),
+        }
+    }
+
+    fn headers(&self, by: By) -> Vec<(&'static str, String)> {
+        let caller = |kind: &str| ("authorization", bearer(&format!("{kind}-{}", self.scope)));
+        let mut headers = match by {
+            By::Nothing => vec![],
+            By::WrongKey => vec![("authorization", bearer("unknown"))],
+            By::WithoutScope => vec![caller("without")],
+            By::Itself | By::ItselfForUser => vec![caller("own")],
+            By::ForNoUser | By::ForSelf | By::ForOther => vec![caller("act")],
+            By::Operator => vec![("authorization", bearer("operator"))],
+            By::Node => vec![("kith-node", NODE_PROOF.to_owned())],
+        };
+        headers.extend(self.users(by).1.map(|user| ("kith-acting-user", user.to_string())));
+        headers
+    }
+
+    fn expected(&self, by: By) -> Expected {
+        use Expected::{Hidden, Refused, Taken};
+        let for_services = self.access.users() == Users::None;
+        let of_admin = matches!(self.access.action(), Action::AdminRead | Action::AdminWrite);
+        match by {
+            By::Nothing => Refused("CREDENTIALS_MISSING"),
+            By::WrongKey => Refused("CREDENTIALS_REFUSED"),
+            By::WithoutScope => Refused("SCOPE_MISSING"),
+            By::ItselfForUser => Refused("ACTING_USER_REFUSED"),
+            By::ForNoUser if self.own.is_some() => Refused("ACTING_USER_NEEDED"),
+            By::Operator if !of_admin => Refused("SCOPE_MISSING"),
+            By::Node if !["InspectKey", "FlushMemory", "ReadCanary"].contains(&self.method.name()) => {
+                Refused("NOT_ALLOWED")
+            }
+            By::ForSelf | By::ForOther if for_services => Refused("NOT_ALLOWED"),
+            By::ForOther if !self.access.self_field.is_empty() => Refused("NOT_ALLOWED"),
+            By::ForOther if self.access.users() == Users::Object => {
+                if SHOWN_TO_STRANGERS.contains(&self.name.as_str()) { Taken } else { Hidden }
+            }
+            _ => Taken,
+        }
+    }
+
+    #[track_caller]
+    fn check(&self, by: By, how: &str, reason: Option<String>) {
+        let reason = reason.as_deref();
+        let right = match self.expected(by) {
+            Expected::Taken => !reason.is_some_and(is_of_rights),
+            Expected::Refused(wanted) => reason == Some(wanted),
+            Expected::Hidden => matches!(reason, Some("NOT_ALLOWED" | "NOT_FOUND")),
+        };
+        assert!(right, "{} {by:?} {how}: {:?}, got {reason:?}", self.name, self.expected(by));
+    }
+
+    async fn grpc(&self, node: &SecuredNode, by: By) {
+        let headers = self.headers(by);
+        let headers: Vec<_> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        let body = framed(&self.request(self.users(by).0).encode_to_vec());
+        let answer = node.grpc(&self.path, &headers, body).await;
+        self.check(by, "gRPC", answer.as_ref().map(reason));
+    }
+
+    /// The code of HTTP and the reason, of a call as JSON.
+    async fn json(&self, node: &SecuredNode, by: By) {
+        let headers = self.headers(by);
+        let mut headers: Vec<_> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        headers.push(http::JSON);
+        let text = serde_json::to_string(&self.request(self.users(by).0)).unwrap();
+        let answer = http::send(node.address, "POST", &self.path, &headers, text).await;
+        if let Expected::Refused(reason) = self.expected(by) {
+            let unauthenticated = reason.starts_with("CREDENTIALS");
+            assert_eq!(answer.code, if unauthenticated { 401 } else { 403 }, "{} {by:?}", self.name);
+            assert_eq!(
+                answer.header("www-authenticate"),
+                unauthenticated.then_some("Bearer"),
+                "{}",
+                self.name
+            );
+        }
+        self.check(by, "JSON", (answer.code != 200).then(|| answer.reason()));
+    }
+
+    async fn grpc_web(&self, node: &SecuredNode, by: By) {
+        let headers = self.headers(by);
+        let mut headers: Vec<_> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        headers.push(("content-type", "application/grpc-web+proto"));
+        let body = framed(&self.request(self.users(by).0).encode_to_vec());
+        let answer = http::send(node.address, "POST", &self.path, &headers, body).await;
+        self.check(by, "gRPC-Web", web_status(&answer).as_ref().map(reason));
+    }
+
+    fn is_unary(&self) -> bool {
+        !self.method.is_client_streaming() && !self.method.is_server_streaming()
+    }
+}
+
+/// The scope of a method, and what a caller needs besides to call for itself, as the design has it.
+fn scopes(domain: &str, action: Action) -> (Scope, Option<Scope>) {
+    let verb = match action {
+        Action::Unspecified => panic!("every method has an action"),
+        Action::Read | Action::AdminRead => "read",
+        Action::Write | Action::AdminWrite => "write",
+        Action::Secret => "secret",
+        Action::Import => "import",
+        Action::Export => "export",
+    };
+    let scope = |what: &str| Scope::named(&format!("{domain}:{what}"));
+    let needs_own = matches!(action, Action::Read | Action::Write | Action::Secret);
+    let own = needs_own.then(|| scope("own").unwrap_or_else(|| panic!("{domain}:own is a scope")));
+    (scope(verb).unwrap_or_else(|| panic!("{domain}:{verb} is a scope")), own)
+}
+
+fn set(message: &mut DynamicMessage, path: &str, user: i64) {
+    match path.split_once('.') {
+        None => message.set_field_by_name(path, Value::I64(user)),
+        Some((outer, rest)) => {
+            let mut inner = message.get_field_by_name(outer).unwrap().as_message().unwrap().clone();
+            set(&mut inner, rest, user);
+            message.set_field_by_name(outer, Value::Message(inner));
+        }
+    }
+}
+
+fn reason(status: &Status) -> String {
+    let details = status.get_error_details();
+    details.error_info().map_or_else(|| format!("none in {status:?}"), |info| info.reason.clone())
+}
+
+/// Reasons of a call that was refused because of who makes it.
+fn is_of_rights(reason: &str) -> bool {
+    reason.starts_with("CREDENTIALS_")
+        || reason.starts_with("ACTING_USER_")
+        || ["SCOPE_MISSING", "NOT_ALLOWED"].contains(&reason)
+}
+
+/// The status of an answer of gRPC-Web, which has it in its headers if there is no message.
+fn web_status(answer: &http::Answer) -> Option<Status> {
+    let mut headers = ::http::HeaderMap::new();
+    for (name, value) in &answer.headers {
+        headers.append(
+            ::http::HeaderName::try_from(name.as_str()).unwrap(),
+            ::http::HeaderValue::try_from(value.as_str()).unwrap(),
+        );
+    }
+    Status::from_header_map(&headers).filter(|status| status.code() != tonic::Code::Ok)
+}
+
+/// For each scope of a method a caller without it, one that has it and `own`, and one that has it and `act`.
+fn callers() -> Vec<(String, Rights)> {
+    let named = |kind: &str, scope: Scope| format!("{kind}-{scope}");
+    let mut callers = vec![("operator".to_owned(), Rights::of(&[Scope::AdminRead, Scope::AdminWrite]))];
+    for scope in Scope::ALL {
+        let domain = scope.text().split(':').next().unwrap();
+        let own = Scope::named(&format!("{domain}:own"));
+        callers.push((named("without", scope), all_but(scope)));
+        callers.push((named("own", scope), own.into_iter().chain([scope]).collect()));
+        callers.push((named("act", scope), Rights::of(&[scope, Scope::Act])));
+    }
+    callers
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_method_takes_and_refuses_whom_its_rule_says() {
+    let node = SecuredNode::start(callers()).await;
+    let replacements = known::create(&node).await;
+    let cells = Cell::all(&replacements);
+    for by in PRINCIPALS {
+        for (at, cell) in cells.iter().enumerate() {
+            cell.grpc(&node, by).await;
+            let refused = matches!(cell.expected(by), Expected::Refused(_) | Expected::Hidden);
+            if at % 3 == 0 && cell.is_unary() {
+                cell.json(&node, by).await;
+            }
+            // What is taken may be a stream without an end.
+            if at % 3 == 1 && (cell.is_unary() || refused) {
+                cell.grpc_web(&node, by).await;
+            }
+        }
+    }
+}
+
+#[test]
+fn every_request_is_of_a_method() {
+    let pool = descriptors::pool().unwrap();
+    let services = pool.services().filter(|service| service.full_name().starts_with("kith."));
+    let count: usize = services.map(|service| service.methods().count()).sum();
+    assert_eq!(REQUESTS.len(), count);
+}
+
+#[tokio::test]
+async fn foreign_contracts_follow_the_table_of_exempt_methods() {
+    let node = SecuredNode::start([("few".to_owned(), Rights::NONE)]).await;
+    let check = "/grpc.health.v1.Health/Check";
+    let reflection = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
+    let unknown = "/kith.user.v1.UserService/Nothing";
+    let few = bearer("few");
+    let code = async |path: &str, headers: &[(&str, &str)]| {
+        let answer = node.grpc(path, headers, framed(&[])).await;
+        answer.map_or("OK".to_owned(), |status| {
+            let code = kith_server::edge::code_name(status.code());
+            status.get_error_details().error_info().map_or(code.to_owned(), |info| info.reason.clone())
+        })
+    };
+    assert_eq!(code(check, &[]).await, "OK");
+    assert_eq!(code(check, &[("authorization", "Bearer wrong")]).await, "OK");
+    for path in [reflection, unknown] {
+        assert_eq!(code(path, &[]).await, "CREDENTIALS_MISSING", "{path}");
+        assert_eq!(code(path, &[("authorization", "Bearer wrong")]).await, "CREDENTIALS_REFUSED", "{path}");
+        // The node of the test has no reflection: the call passed the check.
+        assert_eq!(code(path, &[("authorization", &few)]).await, "METHOD_UNKNOWN", "{path}");
+    }
+    let json = http::post(node.address, unknown, "{}").await;
+    assert_eq!((json.code, json.reason().as_str()), (404, "METHOD_UNKNOWN"));
+}

@@ -1,0 +1,245 @@
+//! What callers get and do not get: contacts, request ids, slots, and the side doors of HTTP.
+
+use kith_proto::{
+    group::v1::{self as groups, group_service_client::GroupServiceClient},
+    relation::v1::{BlockRequest, ListBlocksRequest, relation_service_client::RelationServiceClient},
+    user::v1::{user_service_client::UserServiceClient, *},
+};
+use kith_server::auth::{Rights, Scope, parse_scopes};
+use tonic::{Code, Request, Status, transport::Channel};
+use tonic_types::StatusExt as _;
+
+use crate::{
+    edge::raw::{GET_USER, framed},
+    http,
+    node::assert_refused,
+    secured::{ALL, SecuredNode, acting, all_but, bearer, by},
+};
+
+const ANN: i64 = 7;
+const BOB: i64 = 8;
+
+fn preset(name: &str) -> (String, Rights) {
+    (name.to_owned(), parse_scopes([name]).unwrap())
+}
+
+/// A node that knows a caller of each of these presets, and two users with addresses.
+async fn node(presets: &[&str]) -> SecuredNode {
+    let more =
+        [("without-contact".to_owned(), all_but(Scope::UserContact)), ("second".to_owned(), Rights::ALL)];
+    let node = SecuredNode::start(presets.iter().map(|name| preset(name)).chain(more)).await;
+    for (user_id, name) in [(ANN, "ann"), (BOB, "bob")] {
+        let user = User {
+            user_id,
+            user_name: name.into(),
+            email: format!("{name}@example.org"),
+            phone: format!("+4917012345{user_id}"),
+            ..Default::default()
+        };
+        let request = CreateUserRequest { user: Some(user), ..Default::default() };
+        users(&node).create_user(by(ALL, request)).await.unwrap();
+    }
+    node
+}
+
+fn users(node: &SecuredNode) -> UserServiceClient<Channel> {
+    UserServiceClient::new(node.channel.clone())
+}
+
+fn get(user_id: i64) -> GetUserRequest {
+    GetUserRequest { user_id, consistency: None }
+}
+
+fn reason(status: &Status) -> String {
+    status.get_error_details().error_info().map(|info| info.reason.clone()).unwrap_or_default()
+}
+
+/// A48.
+#[tokio::test]
+async fn a_key_opens_the_methods_of_its_scopes_alone() {
+    let node = node(&["reader"]).await;
+    let found = users(&node).get_user(by("reader", get(ANN))).await.unwrap().into_inner();
+    assert_eq!(found.user.unwrap().user_name, "ann");
+    let delete = DeleteUserRequest { user_id: ANN, ..Default::default() };
+    let refused = users(&node).delete_user(by("reader", delete)).await.unwrap_err();
+    assert_refused(&refused, Code::PermissionDenied, "SCOPE_MISSING", None);
+    let scope = refused.get_error_details().error_info().unwrap().metadata["scope"].clone();
+    assert_eq!(scope, "user:write");
+    assert!(users(&node).get_user(by("reader", get(ANN))).await.is_ok(), "it changed nothing");
+}
+
+/// A49.
+#[tokio::test]
+async fn a_user_does_not_read_the_blocks_of_another() {
+    let node = node(&["backend"]).await;
+    let mut relations = RelationServiceClient::new(node.channel.clone());
+    let block = BlockRequest { user_id: ANN, target_id: BOB, ..Default::default() };
+    relations.block(acting("backend", ANN, block)).await.unwrap();
+    let list = ListBlocksRequest { user_id: ANN, ..Default::default() };
+    let own = relations.list_blocks(acting("backend", ANN, list.clone())).await.unwrap().into_inner();
+    assert_eq!(own.settings.len(), 1);
+    let refused = relations.list_blocks(acting("backend", BOB, list)).await.unwrap_err();
+    assert_refused(&refused, Code::PermissionDenied, "NOT_ALLOWED", None);
+}
+
+/// A51.
+#[tokio::test]
+async fn a_caller_without_act_names_no_user_not_even_by_a_trick_with_headers() {
+    let node = node(&["reader", "backend"]).await;
+    let refused = users(&node).get_user(acting("reader", ANN, get(ANN))).await.unwrap_err();
+    assert_refused(&refused, Code::PermissionDenied, "ACTING_USER_REFUSED", None);
+    let refused = users(&node).get_user(by("backend", get(ANN))).await.unwrap_err();
+    assert_refused(&refused, Code::PermissionDenied, "ACTING_USER_NEEDED", None);
+    let key = bearer("backend");
+    let twice = [("authorization", key.as_str()), ("kith-acting-user", "7"), ("kith-acting-user", "8")];
+    let refused = node.grpc(GET_USER, &twice, framed(&[8, 7])).await.unwrap();
+    assert_refused(&refused, Code::InvalidArgument, "INVALID_METADATA", None);
+}
+
+/// A55.
+#[tokio::test]
+async fn contacts_are_shown_to_their_user_and_to_callers_with_the_scope() {
+    let node = node(&["backend", "service"]).await;
+    let contact = |user: User| (user.email, user.phone);
+    let shown = ("ann@example.org".to_owned(), "+49170123457".to_owned());
+    let none = (String::new(), String::new());
+    let got = async |request: Request<GetUserRequest>| {
+        let found = users(&node).get_user(request).await.unwrap().into_inner();
+        contact(found.user.unwrap())
+    };
+    assert_eq!(got(by("service", get(ANN))).await, shown);
+    assert_eq!(got(by("without-contact", get(ANN))).await, none);
+    assert_eq!(got(acting("backend", ANN, get(ANN))).await, shown, "the own address");
+    assert_eq!(got(acting("backend", BOB, get(ANN))).await, none);
+    let search = SearchUsersRequest { keyword: "ann@example.org".into(), ..Default::default() };
+    for request in [by("without-contact", search.clone()), acting("backend", BOB, search)] {
+        let found = users(&node).search_users(request).await.unwrap().into_inner().users;
+        assert_eq!(found.into_iter().map(contact).collect::<Vec<_>>(), [none.clone()]);
+    }
+}
+
+#[tokio::test]
+async fn an_export_has_contacts_for_callers_with_the_scope_alone() {
+    let node = node(&[]).await;
+    let addresses = async |name: &str| {
+        let mut stream =
+            users(&node).export_users(by(name, ExportUsersRequest::default())).await.unwrap().into_inner();
+        let found = stream.message().await.unwrap().unwrap().users;
+        found.into_iter().map(|user| user.email).collect::<Vec<_>>()
+    };
+    assert_eq!(addresses(ALL).await, ["ann@example.org", "bob@example.org"]);
+    assert_eq!(addresses("without-contact").await, ["", ""]);
+}
+
+/// A58.
+#[tokio::test]
+async fn a_group_is_found_without_its_code() {
+    let node = node(&["backend"]).await;
+    let mut client = GroupServiceClient::new(node.channel.clone());
+    let group = groups::Group {
+        group_id: 5,
+        creator_id: ANN,
+        name: "known".into(),
+        visibility: groups::Visibility::Public.into(),
+        join_policy: groups::JoinPolicy::Code.into(),
+        ..Default::default()
+    };
+    let request = groups::CreateGroupRequest { group: Some(group), ..Default::default() };
+    client.create_group(by(ALL, request)).await.unwrap();
+    let code = client.get_invite_code(acting("backend", ANN, groups::GetInviteCodeRequest { group_id: 5 }));
+    let code = code.await.unwrap().into_inner().invite_code;
+    let request = groups::GetGroupRequest { group_id: 5, ..Default::default() };
+    let found = client.get_group(acting("backend", BOB, request)).await.unwrap().into_inner();
+    assert!(!code.is_empty() && !format!("{found:?}").contains(&code), "{found:?}");
+    let request = groups::GetInviteCodeRequest { group_id: 5 };
+    let refused = client.get_invite_code(acting("backend", BOB, request)).await.unwrap_err();
+    assert_refused(&refused, Code::PermissionDenied, "NOT_ALLOWED", None);
+}
+
+fn create(name: &str) -> CreateUserRequest {
+    let user = User { user_name: name.into(), ..Default::default() };
+    CreateUserRequest { user: Some(user), request_id: "once".into() }
+}
+
+/// A62.
+#[tokio::test]
+async fn a_request_that_is_sent_again_has_one_effect() {
+    let node = node(&[]).await;
+    for caller in [ALL, "second"] {
+        let name = format!("cid-{caller}");
+        let first = users(&node).create_user(by(caller, create(&name))).await.unwrap().into_inner();
+        let again = users(&node).create_user(by(caller, create(&name))).await.unwrap().into_inner();
+        assert_eq!(first.user, again.user);
+    }
+}
+
+/// A64, and D6: what one caller sends under an id says nothing to another.
+#[tokio::test]
+async fn request_ids_belong_to_their_caller() {
+    let node = node(&[]).await;
+    let first = users(&node).create_user(by(ALL, create("cid"))).await.unwrap().into_inner();
+    let other = users(&node).create_user(by("second", create("dan"))).await.unwrap().into_inner();
+    assert_ne!(first.user.unwrap().user_id, other.user.unwrap().user_id);
+    for caller in [ALL, "second"] {
+        let refused = users(&node).create_user(by(caller, create("eve"))).await.unwrap_err();
+        assert_refused(&refused, Code::InvalidArgument, "REQUEST_ID_REUSED", None);
+    }
+}
+
+#[tokio::test]
+async fn an_import_keeps_its_request_ids_to_its_caller() {
+    let node = node(&[]).await;
+    let record = |name: &str| {
+        let user = User { user_name: name.into(), ..Default::default() };
+        ImportUser { record: 1, user: Some(user), request_id: "once".into() }
+    };
+    for (caller, name) in [(ALL, "cid"), ("second", "dan")] {
+        let message = ImportUsersRequest { records: vec![record(name)] };
+        let request = by(caller, futures::stream::iter([message]));
+        let mut answers = users(&node).import_users(request).await.unwrap().into_inner();
+        let results = answers.message().await.unwrap().unwrap().results;
+        assert!(format!("{results:?}").contains("Id("), "{caller}: {results:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_method_for_services_refuses_users_though_the_caller_may_act_for_them() {
+    let node = node(&[]).await;
+    let refused = users(&node).create_user(acting(ALL, ANN, create("cid"))).await.unwrap_err();
+    assert_refused(&refused, Code::PermissionDenied, "NOT_ALLOWED", None);
+}
+
+#[tokio::test]
+async fn a_call_that_is_refused_takes_no_slot() {
+    let node = node(&[]).await;
+    let load = node.edge.load();
+    for _ in 0..10_000 {
+        let mut request = Request::new(get(ANN));
+        request.metadata_mut().insert("authorization", "Bearer wrong".parse().unwrap());
+        let answer = UserServiceClient::new(node.edge.clone()).get_user(request).await;
+        assert_eq!(reason(&answer.unwrap_err()), "CREDENTIALS_REFUSED");
+    }
+    assert_eq!((load.in_flight(), load.shed()), (0, 0));
+}
+
+#[tokio::test]
+async fn over_http_a_client_learns_how_to_authenticate() {
+    let node = node(&[]).await;
+    let body = r#"{"userId": 7}"#;
+    let missing = http::post(node.address, GET_USER, body).await;
+    missing.assert_refused(401, "unauthenticated", "CREDENTIALS_MISSING");
+    assert_eq!(missing.header("www-authenticate"), Some("Bearer"));
+    let key = bearer(ALL);
+    let found =
+        http::send(node.address, "POST", GET_USER, &[http::JSON, ("authorization", &key)], body).await;
+    assert_eq!(found.json()["user"]["userName"], "ann");
+    // Other forms of the path are no method, and never another rule.
+    for path in [
+        "/kith.user.v1.UserService/GetUser/",
+        "//kith.user.v1.UserService/GetUser",
+        "/kith.user.v1.userservice/getuser",
+    ] {
+        let answer = http::post(node.address, path, body).await;
+        assert_eq!(answer.code, 404, "{path}");
+    }
+}

@@ -1,0 +1,124 @@
+//! A node in this process that serves configured callers alone.
+
+#![allow(
+    dead_code,
+    unreachable_pub,
+    clippy::unwrap_used,
+    reason = "every test file uses a part; a test may panic"
+)]
+
+use std::{net::SocketAddr, sync::Arc};
+
+use bytes::Bytes;
+use http::HeaderMap;
+use kith_server::{
+    admin::Vitals,
+    auth::{CallerKey, Callers, Digest, Rights, Scope},
+    config::Config,
+    edge::{Edge, Routes},
+    health::{Reporter, State},
+    node::services::{self, Services},
+    transport::{Connections, Port},
+};
+use kith_store_sqlite::SqliteHandle;
+use tokio::net::TcpStream;
+use tonic::{
+    Request, Status,
+    transport::{Channel, Endpoint},
+};
+
+/// The caller that may do everything, like that of `api_key_file`.
+pub const ALL: &str = "default";
+/// What a node of the cluster would prove itself by.
+pub const NODE_PROOF: &str = "proof-of-the-tests";
+
+pub struct SecuredNode {
+    pub address: SocketAddr,
+    pub channel: Channel,
+    pub edge: Edge,
+    connections: Connections,
+    services: Services,
+    file: SqliteHandle,
+}
+
+impl SecuredNode {
+    /// A node that knows these callers, and [`ALL`]. Their keys are those of [`key_of`].
+    pub async fn start(callers: impl IntoIterator<Item = (String, Rights)>) -> Self {
+        let of = |(name, rights): (String, Rights)| {
+            let digest = Digest::of(key_of(&name).as_bytes());
+            CallerKey { name, rights, digest, expires: None }
+        };
+        let all = [(ALL.to_owned(), Rights::ALL)];
+        let callers = Arc::new(Callers::new(all.into_iter().chain(callers).map(of).collect()));
+        let mut config = Config::default();
+        config.listen.set_port(0);
+        let file = kith_store_sqlite::open_in_memory().await.unwrap();
+        let stores = file.stores();
+        let health = Reporter::new();
+        let edge = Edge::new(Routes::new(health.service()), &config.limits).with_callers(callers);
+        let vitals = Vitals::new(health.clone(), edge.load(), &stores);
+        let services = services::services(&stores, &config, vitals).await.unwrap();
+        edge.trust_nodes(|proof| proof == NODE_PROOF);
+        edge.open(services.routes.clone());
+        services.receivers.start();
+        health.set(State::Serving);
+        let port = Port::bind(&config).await.unwrap();
+        let address = port.address();
+        let connections = port.serve(edge.clone(), &config.limits, health);
+        let channel = Endpoint::from_shared(format!("http://{address}")).unwrap().connect().await.unwrap();
+        Self { address, channel, edge, connections, services, file }
+    }
+
+    /// Sends one request by gRPC and waits for the head of the answer. `None`: the call was taken on.
+    pub async fn grpc(&self, path: &str, headers: &[(&str, &str)], body: Bytes) -> Option<Status> {
+        let answer = self.answer(path, headers, body).await;
+        Status::from_header_map(&answer).filter(|status| status.code() != tonic::Code::Ok)
+    }
+
+    async fn answer(&self, path: &str, headers: &[(&str, &str)], body: Bytes) -> HeaderMap {
+        let socket = TcpStream::connect(self.address).await.unwrap();
+        let (client, connection) = h2::client::handshake(socket).await.unwrap();
+        let connection = tokio::spawn(connection);
+        let mut client = client.ready().await.unwrap();
+        let mut request = http::Request::post(format!("http://{}{path}", self.address))
+            .header("content-type", "application/grpc")
+            .header("te", "trailers");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let (response, mut sending) = client.send_request(request.body(()).unwrap(), false).unwrap();
+        sending.send_data(body, true).unwrap();
+        let head = response.await.unwrap().into_parts().0;
+        connection.abort();
+        head.headers
+    }
+}
+
+/// The key of the caller with this name.
+pub fn key_of(name: &str) -> String {
+    format!("key-of-the-tests-{name}")
+}
+
+/// The value of `authorization` of this caller.
+pub fn bearer(name: &str) -> String {
+    format!("Bearer {}", key_of(name))
+}
+
+/// The message, sent by this caller for itself.
+pub fn by<T>(name: &str, message: T) -> Request<T> {
+    let mut request = Request::new(message);
+    request.metadata_mut().insert("authorization", bearer(name).parse().unwrap());
+    request
+}
+
+/// The message, sent by this caller for a user.
+pub fn acting<T>(name: &str, user: i64, message: T) -> Request<T> {
+    let mut request = by(name, message);
+    request.metadata_mut().insert("kith-acting-user", user.to_string().parse().unwrap());
+    request
+}
+
+/// All scopes but this one.
+pub fn all_but(scope: Scope) -> Rights {
+    Scope::ALL.into_iter().filter(|other| *other != scope).collect()
+}
