@@ -67,7 +67,11 @@ async fn streams_with_wrong_audiences_are_refused() {
         (vec![3], missing),
         (vec![1, i32::MAX], missing),
     ] {
-        let refused = open(&node, ann, with(ids.clone())).await.err();
+        // What has to be looked for is refused in place of the first response.
+        let refused = match open(&node, ann, with(ids.clone())).await {
+            Ok(mut stream) => stream.response().await.err(),
+            Err(refused) => Some(refused),
+        };
         let refused = refused.unwrap_or_else(|| panic!("{:?} are taken", &ids[..ids.len().min(9)]));
         assert_refused(&refused, code, reason, field);
     }
