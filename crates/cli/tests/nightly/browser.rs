@@ -87,6 +87,24 @@ impl Browser {
         window
     }
 
+    /// Presses a key, as a person does.
+    pub(crate) async fn press(&mut self, window: &Window, key: &str) {
+        let code = match key {
+            "Tab" => 9,
+            "Enter" => 13,
+            "Escape" => 27,
+            other => panic!("{other}"),
+        };
+        let mut event = json!({"type": "keyDown", "key": key, "code": key, "windowsVirtualKeyCode": code});
+        if key == "Enter" {
+            event["text"] = "\r".into();
+        }
+        self.command(Some(window), "Input.dispatchKeyEvent", event.clone()).await;
+        event["type"] = "keyUp".into();
+        event["text"] = "".into();
+        self.command(Some(window), "Input.dispatchKeyEvent", event).await;
+    }
+
     /// Runs a script in the page, and returns what it yields.
     pub(crate) async fn run(&mut self, window: &Window, script: &str) -> Value {
         let wanted = json!({"expression": script, "returnByValue": true, "awaitPromise": true});

@@ -104,6 +104,69 @@ async fn receipt_is_shown_2_s_after_the_message_is_seen() {
     assert_eq!(browser.problems(), Vec::<Value>::new());
 }
 
+const BELL: &str = "document.getElementById('bell')";
+/// What a screen reader says of it.
+const LABEL: &str = "document.getElementById('bell').getAttribute('aria-label')";
+const FOCUSED: &str = "document.activeElement";
+
+#[tokio::test]
+async fn bell_of_one_window_changes_when_another_one_reads() {
+    let demo = Demo::start();
+    let mut browser = Browser::start().await;
+    let phone = browser.open(&format!("{}?user=1", demo.url)).await;
+    let tablet = browser.open(&format!("{}?user=1", demo.url)).await;
+    let other = browser.open(&format!("{}?user=2", demo.url)).await;
+    for window in [&phone, &tablet, &other] {
+        browser.until(window, &format!("!{BELL}.hidden && {LABEL} === 'Notices, 2 unread'")).await;
+    }
+    // By keys alone: open, the button of all, then that of the first notice, which is the newest.
+    browser.run(&phone, &format!("{BELL}.focus()")).await;
+    browser.press(&phone, "Enter").await;
+    browser.until(&phone, "document.querySelectorAll('#notice-list .unread').length === 2").await;
+    assert_eq!(browser.run(&phone, &format!("{BELL}.getAttribute('aria-expanded')")).await, "true");
+    browser.press(&phone, "Tab").await;
+    assert_eq!(browser.run(&phone, &format!("{FOCUSED}.id")).await, "read-all");
+    browser.press(&phone, "Tab").await;
+    image(&mut browser, &phone, "demo-bell").await;
+    let title = browser.run(&phone, "document.querySelector('#notice-list h3').textContent").await;
+    let title = title.as_str().unwrap().to_owned();
+    let label = browser.run(&phone, &format!("{FOCUSED}.getAttribute('aria-label')")).await;
+    assert_eq!(label, format!("Mark as read: {title}"));
+    let read = Instant::now();
+    browser.press(&phone, "Enter").await;
+    browser.until(&tablet, &format!("{LABEL} === 'Notices, 1 unread'")).await;
+    assert!(read.elapsed() < Duration::from_secs(2), "{:?}", read.elapsed());
+    let said = "document.getElementById('bell-said').textContent";
+    browser.until(&tablet, &format!("{said} === 'Notices, 1 unread'")).await;
+    browser.until(&phone, "document.querySelectorAll('#notice-list .unread').length === 1").await;
+    let within = format!("document.getElementById('notices').contains({FOCUSED})");
+    assert_eq!(browser.run(&phone, &within).await, true, "the focus stays in the list");
+    // The one that is to be confirmed is confirmed in the other window.
+    browser.run(&tablet, &format!("{BELL}.click()")).await;
+    let confirm =
+        "[...document.querySelectorAll('#notice-list button')].find((one) => one.textContent === 'Confirm')";
+    browser.until(&tablet, confirm).await;
+    browser.run(&tablet, &format!("{confirm}.click()")).await;
+    let confirmed = "[...document.querySelectorAll('#notice-list .about')].some((one) => one.textContent.endsWith('confirmed'))";
+    for window in [&tablet, &phone] {
+        browser.until(window, confirmed).await;
+    }
+    browser.run(&phone, "document.getElementById('read-all').click()").await;
+    for window in [&tablet, &phone] {
+        browser.until(window, &format!("{LABEL} === 'Notices, all read'")).await;
+    }
+    browser.run(&phone, &format!("{BELL}.focus()")).await;
+    browser.press(&phone, "Escape").await;
+    browser.until(&phone, "document.getElementById('notices').hidden").await;
+    assert_eq!(browser.run(&phone, &format!("{FOCUSED} === {BELL}")).await, true);
+    browser.run(&tablet, "document.querySelector('#app .language').click()").await;
+    browser
+        .until(&tablet, &format!("{LABEL} === '\u{516c}\u{544a}\u{ff0c}\u{5168}\u{90e8}\u{5df2}\u{8bfb}'"))
+        .await;
+    assert_eq!(browser.run(&other, LABEL).await, "Notices, 2 unread", "another person has read nothing");
+    assert_eq!(browser.problems(), Vec::<Value>::new());
+}
+
 async fn say(browser: &mut Browser, window: &Window, text: &str) {
     let text = json!(text);
     let script = format!(

@@ -79,6 +79,9 @@ fn people_groups_and_messages_are_there_when_it_says_so() {
     assert_eq!(members["roster"]["count"], "200", "{members}");
     let listed = demo.call("/kith.message.v1.MessageService/ListConversations", &json!({"userId": 1}));
     assert!(listed["conversations"].as_array().unwrap().len() >= 3, "{listed}");
+    let reader = json!({"audienceId": 1, "readerId": 200});
+    let notices = demo.call("/kith.notice.v1.NoticeService/CountNotices", &reader);
+    assert_eq!(notices["totals"], json!({"unread": 2, "unconfirmed": 1}), "what the bell of the page shows");
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "it leaves nothing behind");
 }
 
@@ -87,10 +90,15 @@ fn data_folder_keeps_what_was_made_and_nothing_is_made_twice() {
     let folder = tempfile::tempdir().unwrap();
     let flags = ["--silent", "--data-dir", "kept"];
     let first = Demo::start(folder.path(), &flags);
+    let mark = json!({"audienceId": 1, "readerId": 7, "all": true});
+    first.call("/kith.notice.v1.NoticeService/MarkRead", &mark);
     let before = first.end();
     drop(first);
     let again = Demo::start(folder.path(), &flags);
     assert_eq!(again.end(), before);
+    let notices = json!({"audienceId": 1, "readerId": 7});
+    let notices = again.call("/kith.notice.v1.NoticeService/CountNotices", &notices);
+    assert_eq!(notices["totals"], json!({"read": 2, "unconfirmed": 1}), "notices keep their marks");
 }
 
 #[test]

@@ -34,6 +34,8 @@ mod online;
 mod operations;
 mod port;
 mod process;
+#[cfg(feature = "embedded")]
+mod receipts_killed;
 mod reference;
 mod refused_connections;
 mod spawned;

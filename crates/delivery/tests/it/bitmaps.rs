@@ -11,7 +11,8 @@ use kith_store::{AudienceId, Epoch, ReaderOrdinal, Slot};
 use parking_lot::Mutex;
 
 use crate::{
-    model::{connected, name},
+    model::{connected, connected_to, name},
+    redis_cluster::RedisCluster,
     stage::Epochs,
 };
 
@@ -27,7 +28,11 @@ struct Redis {
 
 impl Redis {
     async fn connect() -> Self {
-        let runner = Arc::new(connected().await);
+        Self::over(connected().await).await
+    }
+
+    async fn over(runner: ScriptRunner) -> Self {
+        let runner = Arc::new(runner);
         let server = name(&runner).await;
         let epoch = Epoch { number: 5, server: server.clone() };
         let epochs = Arc::new(Epochs { followed: Mutex::new(Some(epoch)), settled: Mutex::new(Some(5)) });
@@ -80,6 +85,56 @@ fn bits(readers: impl Iterator<Item = u32>) -> SectionBits {
     let mut bits = SectionBits::default();
     readers.for_each(|reader| bits.set(reader));
     bits
+}
+
+/// Fault of published schemes: a script whose keys are on several nodes, or are not declared, runs on no cluster.
+#[tokio::test]
+#[ignore = "needs Redis: run cargo xtask test"]
+async fn scripts_run_on_redis_cluster() {
+    let cluster = RedisCluster::start().await;
+    let redis = Redis::over(connected_to(cluster.url()).await).await;
+    let before = cluster.keys();
+    let sections: Vec<ReaderSection> = (0..60).map(section).collect();
+    let slots: Vec<Slot> = (0..120).collect();
+    for section in &sections {
+        let ticket = redis.bitmaps.begin_fill(*section).await.unwrap();
+        let first = section.ordinals().start;
+        redis.bitmaps.mark(first, *section, &slots).await.unwrap();
+        let bitmaps = slots.iter().map(|slot| (*slot, bits([first + 1].into_iter()))).collect();
+        let filled = redis.bitmaps.fill(*section, &ticket, bitmaps, HOUR).await.unwrap();
+        assert_eq!(filled, vec![BitmapFill::Filled(2); slots.len()]);
+    }
+    let after = cluster.keys();
+    assert!(
+        after.iter().zip(&before).all(|(after, before)| after > before),
+        "bitmaps are on each node: {after:?}"
+    );
+    let counts = redis.bitmaps.count(&sections, &slots).await.unwrap();
+    assert!(counts.iter().flatten().all(|count| *count == Some(2)), "in one call for all nodes");
+    let ticket = redis.bitmaps.begin_fill(sections[7]).await.unwrap();
+    redis.bitmaps.invalidate(sections[7], &slots).await.unwrap();
+    let filled = redis.bitmaps.fill(sections[7], &ticket, vec![(1, SectionBits::default())], HOUR).await;
+    assert_eq!(filled.unwrap(), [BitmapFill::Changed]);
+    let counts = redis.bitmaps.count(&sections[7..9], &slots).await.unwrap();
+    assert!(counts[0].iter().all(Option::is_none) && counts[1].iter().all(|count| *count == Some(2)));
+}
+
+/// A slot that was just given out: no reader has it in the store, and marks are made before its zeros arrive.
+#[tokio::test]
+#[ignore = "needs Redis: run cargo xtask test"]
+async fn zeros_of_a_new_slot_keep_marks_and_yield_to_unmarks() {
+    let redis = Redis::connect().await;
+    let zeros = || vec![(1, SectionBits::default())];
+    let ticket = redis.bitmaps.begin_fill(section(0)).await.unwrap();
+    redis.mark(4, &[1]).await;
+    assert_eq!(redis.bitmaps.fill(section(0), &ticket, zeros(), HOUR).await, Ok(vec![BitmapFill::Filled(1)]));
+    let ticket = redis.bitmaps.begin_fill(section(0)).await.unwrap();
+    redis.mark(4, &[2]).await;
+    redis.mark(5, &[2]).await;
+    redis.bitmaps.invalidate(section(0), &[2]).await.unwrap();
+    let zeros = vec![(2, SectionBits::default())];
+    assert_eq!(redis.bitmaps.fill(section(0), &ticket, zeros, HOUR).await, Ok(vec![BitmapFill::Changed]));
+    assert_eq!(redis.count(&[1, 2]).await, [Some(1), None]);
 }
 
 #[tokio::test]

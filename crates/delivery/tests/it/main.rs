@@ -13,6 +13,7 @@ mod inbox_stage;
 mod line;
 mod model;
 mod model_short;
+mod redis_cluster;
 mod sequence_model;
 mod sequence_model_short;
 mod sequence_stage;

@@ -247,7 +247,10 @@ mod tests {
             assert!(matches!(auth.of(&mut good, String::new), Ok(Some(Principal::Node))));
             assert!(good.is_empty());
             assert!(auth.of(&mut headers(&[("kith-node", "other")]), String::new).is_err());
-            assert!(auth.of(&mut headers(&[("kith-node", "proof"), ("kith-node", "proof")]), String::new).is_err());
+            assert!(
+                auth.of(&mut headers(&[("kith-node", "proof"), ("kith-node", "proof")]), String::new)
+                    .is_err()
+            );
         }
         assert!(closed().of(&mut headers(&[("kith-node", "proof")]), String::new).is_err());
     }

@@ -36,6 +36,7 @@ mod message_upkeep;
 mod messaging;
 mod moments;
 mod node;
+mod notice_reads;
 mod noticing;
 mod online;
 mod plain_chat;

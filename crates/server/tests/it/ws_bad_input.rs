@@ -100,6 +100,9 @@ async fn hellos_that_cannot_be_taken_are_refused_with_their_field() {
         (json!({"user": 7, "positions": {"g9": "many"}}), "hello.positions"),
         (json!({"user": 7, "positions": {"g9": null}}), "hello"),
         (json!({"user": 7, "list": "no"}), "hello"),
+        (json!({"user": 7, "noticeAudiences": 1}), "hello"),
+        (json!({"user": 7, "noticeAudiences": ["one"]}), "hello"),
+        (json!({"user": 7, "noticeAudiences": [4_294_967_296_i64]}), "hello"),
         (json!([null, 7]), "hello"),
         (json!("7"), "hello"),
         (json!(7), "hello"),
@@ -158,6 +161,14 @@ async fn calls_that_sockets_do_not_take_are_refused_and_the_socket_goes_on() {
         "WatchPresence",
         "GetNode",
         "StartEpoch",
+        "PublishNotice",
+        "NoticeService.PublishNotice",
+        "NoticeService.ListReaders",
+        "MessageService.",
+        ".GetUser",
+        "UserService.GetUser.",
+        "Userservice.GetUser",
+        "kith.user.v1.UserService.GetUser",
         "../GetUser",
         "kith.user.v1.UserService/GetUser",
         "GetUser\r\nx: y",
@@ -166,7 +177,9 @@ async fn calls_that_sockets_do_not_take_are_refused_and_the_socket_goes_on() {
         let frame = socket.call(name, &json!({})).await;
         assert_eq!(refusal(&frame), ("unimplemented", "METHOD_UNKNOWN"), "{name}: {frame}");
     }
-    assert_eq!(socket.call("GetUser", &json!({"userId": FINE})).await["answer"], json!({}));
+    for name in ["GetUser", "UserService.GetUser"] {
+        assert_eq!(socket.call(name, &json!({"userId": FINE})).await["answer"], json!({}), "{name}");
+    }
 }
 
 fn refusal(frame: &Value) -> (&str, &str) {

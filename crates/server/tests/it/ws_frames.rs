@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kith_proto::message::v1::{Missed, delivery::What};
+use kith_proto::message::v1::{Missed, NoticeTotals, delivery::What};
 use kith_service::error::{Error, Reason};
 use serde_json::json;
 use tonic::Status;
@@ -107,6 +107,24 @@ async fn cursor_and_positions_are_passed_on() {
     let positions: Vec<_> =
         request.positions.iter().map(|at| (at.conversation_id.as_str(), at.seq)).collect();
     assert_eq!(positions, [("d7-8", 3), ("g9", 4)]);
+}
+
+#[tokio::test]
+async fn audiences_are_passed_on_also_when_the_stream_is_opened_again() {
+    let fake = FakeMessages::new();
+    let node = node(&fake).await;
+    let mut socket = Socket::open(node.address).await;
+    socket.send(&json!({"hello": {"user": 7, "noticeAudiences": [2, 1]}})).await;
+    socket.until("live").await;
+    let totals = NoticeTotals { audience_id: 2, unread: 3, ..Default::default() };
+    fake.say(Ok(response(What::NoticeTotals(totals), "c-1")));
+    let frame = socket.until("noticeTotals").await;
+    assert_eq!(frame, json!({"noticeTotals": {"audienceId": 2, "unread": 3}, "cursor": "c-1"}));
+    fake.begin_with(vec![live_response("c-1")]);
+    fake.say(Err(Status::from(Error::deadline())));
+    until("the stream is opened again", || fake.requests().len() == 2).await;
+    let requests = fake.requests();
+    assert!(requests.iter().all(|request| request.notice_audiences == [2, 1]), "{requests:?}");
 }
 
 #[tokio::test]

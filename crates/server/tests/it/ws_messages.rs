@@ -5,12 +5,14 @@ use std::net::SocketAddr;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use kith_proto::{
     admin::v1::GetNodeRequest,
+    notice::v1::Notice,
     presence::v1::{GetPresenceRequest, Presence, PresenceState},
 };
 use serde_json::{Value, json};
 
 use crate::{
     node::{TestNode, until},
+    noticing::{audience, new_notice, publish},
     relating::{follow, users},
     sockets::{Socket, on},
 };
@@ -159,6 +161,49 @@ async fn typing_and_recalls_reach_the_other_one() {
     assert_eq!(event, json!({"recalled": {"seq": "1", "userId": ann.to_string()}}));
     let page = done(&mut of_bea, "PullMessages", json!({"conversationId": id})).await;
     assert!(page["messages"][0].get("body").is_none() && page["messages"][0]["recall"].is_object(), "{page}");
+}
+
+#[tokio::test]
+async fn notices_are_listed_marked_and_counted_over_one_socket() {
+    let (node, [ann, bea]) = node_with().await;
+    audience(&node, 1, true).await;
+    audience(&node, 2, false).await;
+    let new = Notice { for_newcomers: true, must_confirm: true, ..new_notice(&[1]) };
+    let id = publish(&node, new).await.notice_id.to_string();
+    let mut socket = Socket::open(node.address).await;
+    socket.send(&json!({"hello": {"user": ann, "notice_audiences": [1]}})).await;
+    let totals = socket.until("noticeTotals").await["noticeTotals"].clone();
+    assert_eq!(totals, json!({"audienceId": 1, "unread": 1, "unconfirmed": 1}));
+    socket.until("live").await;
+    let reader = json!({"audienceId": 1, "readerId": ann.to_string()});
+    let with = |fields: Value| {
+        let mut body = reader.clone();
+        body.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        body
+    };
+    let listed = done(&mut socket, "ListNotices", reader.clone()).await;
+    assert_eq!(listed["notices"][0]["notice"]["noticeId"], json!(id));
+    let body = with(json!({"noticeIds": [id.clone()], "confirm": true}));
+    let marked = done(&mut socket, "NoticeService.MarkRead", body.clone()).await;
+    assert_eq!(marked["totals"], json!({"read": 1}));
+    let totals = socket.until("noticeTotals").await["noticeTotals"].clone();
+    assert_eq!(totals, json!({"audienceId": 1, "read": 1}));
+    let states = done(&mut socket, "GetReadState", with(json!({"noticeIds": [id.clone()]}))).await;
+    assert_eq!(states["states"][0]["confirmed"], true);
+    done(&mut socket, "MarkUnread", with(json!({"noticeIds": [id.clone()]}))).await;
+    assert_eq!(done(&mut socket, "CountNotices", reader.clone()).await["totals"], json!({"unread": 1}));
+    assert_eq!(
+        done(&mut socket, "GetNotice", json!({"noticeId": id})).await["notice"]["title"],
+        "Maintenance"
+    );
+    let own = socket.call("MarkRead", &body).await;
+    assert_eq!(own["error"]["code"], "invalid_argument", "that of messages: {own}");
+    let other = socket.call("CountNotices", &json!({"audienceId": 1, "readerId": bea.to_string()})).await;
+    assert_eq!(other["error"]["reason"], "NOT_ALLOWED", "{other}");
+    let mut refused = Socket::open(node.address).await;
+    refused.send(&json!({"hello": {"user": ann, "noticeAudiences": [2]}})).await;
+    let (code, frames) = refused.closed().await;
+    assert_eq!((code, &frames[0]["error"]["reason"]), (1008, &json!("INVALID_FIELD")), "{frames:?}");
 }
 
 #[tokio::test]

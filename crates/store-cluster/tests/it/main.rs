@@ -8,6 +8,7 @@ mod feed;
 mod feeding;
 mod messages;
 mod migrations;
+mod notices_at_once;
 mod over_cql;
 mod plans;
 mod probe;

@@ -9,10 +9,15 @@ use parking_lot::Mutex;
 /// Bound on everything that is waited for.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A runner under a prefix that no other test has.
+/// A runner over the Redis of the tests, under a prefix that no other test has.
 pub(crate) async fn connected() -> ScriptRunner {
     let (_, url) =
         std::env::vars().find(|(name, _)| name == "KITH_TEST_REDIS").expect("needs KITH_TEST_REDIS");
+    connected_to(url).await
+}
+
+/// The same over the server at this address.
+pub(crate) async fn connected_to(url: String) -> ScriptRunner {
     let prefix = format!("kith_windows_{:016x}", rand::random::<u64>());
     let options = RedisOptions { url, prefix, command_timeout: PATIENCE, ..RedisOptions::default() };
     let options = RedisOptions { connect_timeout: PATIENCE, unresponsive: PATIENCE, ..options };

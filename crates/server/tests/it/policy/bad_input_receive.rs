@@ -6,6 +6,7 @@ use tonic::Code;
 use crate::messaging::bad_input::{WRONG_IDS, assert_field_refused, called_once, with};
 use crate::messaging::direct;
 use crate::node::assert_refused;
+use crate::noticing::audience;
 use crate::receiving::*;
 use crate::relating::with_users;
 use kith_proto::message::v1::*;
@@ -43,6 +44,39 @@ async fn streams_with_a_wrong_field_are_refused() {
     assert_eq!(taken, [], "groups that do not exist");
     let largest = open(&node, ann, with_positions(position("d1-2", i64::MAX))).await;
     assert_eq!(largest.unwrap().until_live().await, []);
+    node.assert_healthy().await;
+}
+
+#[tokio::test]
+async fn streams_with_wrong_audiences_are_refused() {
+    let (node, [ann]) = with_users().await;
+    audience(&node, 1, true).await;
+    audience(&node, 2, false).await;
+    let with = |notice_audiences: Vec<i32>| ReceiveRequest { notice_audiences, ..now() };
+    let field = (Code::InvalidArgument, "INVALID_FIELD", Some("notice_audiences"));
+    let missing = (Code::NotFound, "NOT_FOUND", None);
+    for (ids, (code, reason, field)) in [
+        ((1..=9).collect(), field),
+        (vec![1; 100_000], field),
+        (vec![1, 1], field),
+        (vec![0], field),
+        (vec![-1], field),
+        (vec![i32::MIN], field),
+        (vec![2], field),
+        (vec![1, 2], field),
+        (vec![3], missing),
+        (vec![1, i32::MAX], missing),
+    ] {
+        // What has to be looked for is refused in place of the first response.
+        let refused = match open(&node, ann, with(ids.clone())).await {
+            Ok(mut stream) => stream.response().await.err(),
+            Err(refused) => Some(refused),
+        };
+        let refused = refused.unwrap_or_else(|| panic!("{:?} are taken", &ids[..ids.len().min(9)]));
+        assert_refused(&refused, code, reason, field);
+    }
+    let taken = open(&node, ann, with(vec![1])).await.unwrap().until_live().await;
+    assert_eq!(taken.len(), 1, "{taken:?}");
     node.assert_healthy().await;
 }
 

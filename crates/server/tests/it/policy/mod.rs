@@ -39,6 +39,7 @@ mod receipts_random;
 mod receive;
 mod receive_large;
 mod receive_notes;
+mod receive_notices;
 mod receive_published;
 mod receive_receipts;
 mod receive_start;

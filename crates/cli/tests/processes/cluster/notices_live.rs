@@ -1,0 +1,244 @@
+//! Notices on several nodes as they change: totals on streams, bitmaps of new slots, and a publisher that is killed.
+
+use std::time::{Duration, Instant};
+
+use kith_proto::{
+    message::v1::{NoticeTotals, ReceiveRequest, ReceiveResponse, delivery::What},
+    notice::v1::{notice_service_client::NoticeServiceClient, *},
+};
+use tonic::{Streaming, transport::Channel};
+
+use crate::cluster::{
+    redis::{Redis, ask},
+    site::{Peer, Site, until, variable},
+    way::{Way, following, serve},
+    windows::{Talk, acting, messages, pair},
+};
+
+/// By when other nodes see what a dead one has committed.
+const VISIBLE_WITHIN: Duration = Duration::from_secs(11);
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn client(channel: &Channel) -> NoticeServiceClient<Channel> {
+    NoticeServiceClient::new(channel.clone())
+}
+
+async fn audience(channel: &Channel) {
+    let audience =
+        Audience { audience_id: 1, name: "Customers".to_owned(), of_users: true, ..Audience::default() };
+    let request = RegisterAudienceRequest { audience: Some(audience), ..RegisterAudienceRequest::default() };
+    client(channel).register_audience(request).await.unwrap();
+}
+
+fn notice(notice_id: i64, request_id: &str) -> PublishNoticeRequest {
+    let notice = Notice {
+        notice_id,
+        title: "News".to_owned(),
+        audience_ids: vec![1],
+        for_newcomers: true,
+        ..Notice::default()
+    };
+    PublishNoticeRequest { notice: Some(notice), request_id: request_id.to_owned() }
+}
+
+async fn publish(channel: &Channel, notice_id: i64) {
+    client(channel).publish_notice(notice(notice_id, "")).await.unwrap();
+}
+
+async fn mark(channel: &Channel, reader_id: i64, notice_id: i64) {
+    let request = MarkReadRequest {
+        audience_id: 1,
+        reader_id,
+        notice_ids: vec![notice_id],
+        ..MarkReadRequest::default()
+    };
+    client(channel).mark_read(request).await.unwrap();
+}
+
+async fn count(channel: &Channel, notice_id: i64) -> (i64, bool) {
+    let request = CountReadersRequest { audience_id: 1, notice_ids: vec![notice_id] };
+    let counted = client(channel).count_readers(request).await.unwrap().into_inner();
+    (counted.counts[0].read, counted.incomplete)
+}
+
+/// The bitmaps of the first section of audience 1.
+async fn bitmap_keys(redis: &Redis) -> Vec<String> {
+    let keys = ask(&redis.url(), "KEYS *:notice:1:0}:*:of:*").await;
+    keys.split(' ').filter(|word| word.contains(":of:")).map(str::to_owned).collect()
+}
+
+/// A stream of Bea that brings the totals of audience 1.
+struct Totals(Streaming<ReceiveResponse>);
+
+impl Totals {
+    async fn open(node: &Peer, talk: Talk) -> Self {
+        let request = ReceiveRequest { now: true, notice_audiences: vec![1], ..ReceiveRequest::default() };
+        Self(messages(node).receive(acting(talk.bea, request)).await.unwrap().into_inner())
+    }
+
+    /// Read and unread as they come next.
+    async fn next(&mut self) -> (i32, i32) {
+        loop {
+            let response =
+                tokio::time::timeout(PATIENCE, self.0.message()).await.expect("totals come in time");
+            let deliveries = response.unwrap().unwrap().deliveries.into_iter().rev();
+            let totals = deliveries.filter_map(|delivery| match delivery.what {
+                Some(What::NoticeTotals(NoticeTotals { read, unread, .. })) => Some((read, unread)),
+                _ => None,
+            });
+            if let Some(totals) = totals.last() {
+                return totals;
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Redis, MongoDB and Cassandra: run cargo xtask test"]
+async fn totals_change_on_the_stream_of_another_node() {
+    let (a, b) = pair(Site::in_redis_of_tests()).await;
+    let talk = Talk::begin(&a).await;
+    audience(&a.channel()).await;
+    publish(&a.channel(), 1).await;
+    let mut stream = Totals::open(&b, talk).await;
+    assert_eq!(stream.next().await, (0, 1));
+    for (expected, is_mark) in [((1, 0), true), ((1, 1), false)] {
+        let begun = Instant::now();
+        if is_mark {
+            mark(&a.channel(), talk.bea, 1).await;
+        } else {
+            publish(&a.channel(), 2).await;
+        }
+        assert_eq!(stream.next().await, expected);
+        assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+    }
+    a.stop().await;
+    b.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Redis and MongoDB: run cargo xtask test"]
+async fn bitmaps_of_new_slots_are_there_before_the_first_count() {
+    let redis = Redis::start(&[]).await;
+    let (a, b) = Site::new(Some(redis.url())).pair().await;
+    let bitmaps = async || bitmap_keys(&redis).await.len();
+    audience(&a.channel()).await;
+    let user = a.create("ann").await.user_id;
+    publish(&a.channel(), 1).await;
+    assert_eq!(bitmaps().await, 1);
+    mark(&b.channel(), user, 1).await;
+    assert_eq!(count(&b.channel(), 1).await, (1, false));
+    let of = Notice { notice_id: 1, ..Notice::default() };
+    let request =
+        UpdateNoticeRequest { notice: Some(of), make_unread: true, ..UpdateNoticeRequest::default() };
+    client(&b.channel()).update_notice(request).await.unwrap();
+    assert_eq!(bitmaps().await, 2);
+    assert_eq!(count(&b.channel(), 1).await, (0, false), "all have to read it again");
+    mark(&b.channel(), user, 1).await;
+    assert_eq!(count(&b.channel(), 1).await, (1, false));
+    a.stop().await;
+    b.stop().await;
+}
+
+/// Fault of published schemes: the id of a reader is the offset of its bit.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Redis and MongoDB: run cargo xtask test"]
+async fn largest_reader_id_uses_one_bit() {
+    let redis = Redis::start(&[]).await;
+    let (a, b) = Site::new(Some(redis.url())).pair().await;
+    let audience = Audience { audience_id: 1, name: "Customers".to_owned(), ..Audience::default() };
+    let request = RegisterAudienceRequest { audience: Some(audience), ..RegisterAudienceRequest::default() };
+    client(&a.channel()).register_audience(request).await.unwrap();
+    publish(&a.channel(), 1).await;
+    mark(&a.channel(), i64::MAX, 1).await;
+    assert_eq!(count(&b.channel(), 1).await, (1, false));
+    let key = bitmap_keys(&redis).await.remove(0);
+    let bytes = ask(&redis.url(), &format!("STRLEN {key}")).await;
+    let bytes: usize = bytes.trim_start_matches(':').parse().unwrap();
+    // The ordinals of a node begin with a block of 64.
+    assert!(bytes <= 1 + 64 / 8, "{bytes}");
+    a.stop().await;
+    b.stop().await;
+}
+
+/// Fault of published schemes: a mark after the removal makes the key again, and it stays for ever.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Redis and MongoDB: run cargo xtask test"]
+async fn mark_of_deleted_notice_leaves_no_key() {
+    let redis = Redis::start(&[]).await;
+    let (a, b) = Site::new(Some(redis.url())).pair().await;
+    audience(&a.channel()).await;
+    let user = a.create("ann").await.user_id;
+    publish(&a.channel(), 1).await;
+    for key in bitmap_keys(&redis).await {
+        ask(&redis.url(), &format!("DEL {key}")).await;
+    }
+    let request = DeleteNoticeRequest { notice_id: 1, ..DeleteNoticeRequest::default() };
+    client(&a.channel()).delete_notice(request).await.unwrap();
+    mark(&a.channel(), user, 1).await;
+    mark(&b.channel(), user, 1).await;
+    assert_eq!(bitmap_keys(&redis).await, Vec::<String>::new());
+    publish(&a.channel(), 2).await;
+    mark(&b.channel(), user, 2).await;
+    for key in bitmap_keys(&redis).await {
+        let lasts = ask(&redis.url(), &format!("PTTL {key}")).await;
+        assert!(lasts.trim_start_matches(':').parse::<i64>().unwrap() > 0, "{key} {lasts}");
+    }
+    a.stop().await;
+    b.stop().await;
+}
+
+/// The slots of a change that was made before may have readers: zeros would deny them for an hour.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Redis and MongoDB: run cargo xtask test"]
+async fn repeated_publication_fills_no_bitmap() {
+    let redis = Redis::start(&[]).await;
+    let (a, b) = Site::new(Some(redis.url())).pair().await;
+    audience(&a.channel()).await;
+    let user = a.create("ann").await.user_id;
+    client(&a.channel()).publish_notice(notice(1, "first")).await.unwrap();
+    mark(&a.channel(), user, 1).await;
+    let key = bitmap_keys(&redis).await.remove(0);
+    assert_eq!(ask(&redis.url(), &format!("DEL {key}")).await, ":1");
+    client(&a.channel()).publish_notice(notice(1, "first")).await.unwrap();
+    assert_eq!(count(&b.channel(), 1).await, (1, false), "as the store has it");
+    a.stop().await;
+    b.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Redis, MongoDB and Cassandra: run cargo xtask test"]
+async fn notice_of_a_killed_publisher_is_visible_on_other_nodes() {
+    let (site, way) = (Site::in_redis_of_tests(), Way::default());
+    let other = site
+        .node_with(|config| {
+            config.store.cql.contact_points = vec![variable("KITH_TEST_CQL")];
+            config.store.cql.keyspace.clone_from(&site.database);
+        })
+        .await;
+    let redis = way.open(&variable("KITH_TEST_REDIS")).await;
+    let folder = tempfile::tempdir().unwrap();
+    let publisher = serve(folder.path(), &site, &redis);
+    let channel = following(&publisher).await;
+    other.until_following().await;
+    let talk = Talk::begin(&other).await;
+    audience(&other.channel()).await;
+    publish(&channel, 1).await;
+    let mut stream = Totals::open(&other, talk).await;
+    until(Duration::from_secs(5), async || stream.next().await == (0, 1)).await;
+    // The first command that names the copy of the audience is the one that notifies other nodes of the commit.
+    way.arm(":audience:1".to_owned());
+    let publishing = tokio::spawn(async move { client(&channel).publish_notice(notice(2, "")).await });
+    tokio::time::timeout(PATIENCE, way.until_cut()).await.expect("the change is committed");
+    drop(publisher);
+    let killed = Instant::now();
+    assert!(publishing.await.unwrap().is_err(), "the publisher gets no answer");
+    assert_eq!(stream.next().await, (0, 2));
+    assert!(killed.elapsed() < VISIBLE_WITHIN, "{:?}", killed.elapsed());
+    until(VISIBLE_WITHIN.saturating_sub(killed.elapsed()), async || {
+        let request = GetNoticeRequest { notice_id: 2, consistency: None };
+        client(&other.channel()).get_notice(request).await.is_ok()
+    })
+    .await;
+    other.stop().await;
+}
