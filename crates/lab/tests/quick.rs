@@ -46,6 +46,12 @@ fn rows_of_the_embedded_store_measure_both_sides() {
 }
 
 #[test]
+fn row_of_streams_measures_both_sides() {
+    let text = lines(&bench(&["--quick", "--rounds=2", "--only=stream_check_cpu"]));
+    assert!(text.contains("| stream_check_cpu "), "{text}");
+}
+
+#[test]
 #[ignore = "needs Redis: run cargo xtask test"]
 fn rows_of_the_shared_tier_measure_both_sides() {
     let redis = address("KITH_TEST_REDIS");

@@ -18,7 +18,7 @@ pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
         return Ok(());
     }
     let (bare, edge) = (Stage::start(false).await?, Stage::start(true).await?);
-    let messages = plan.size(500_000, 2_000);
+    let messages = plan.size(2_000_000, 200_000);
     for stage in [&bare, &edge] {
         stage.micros_a_message(messages / 10).await?;
     }
