@@ -235,6 +235,42 @@ pub(crate) const COUNT_NOTICES_CPU: Claim = ratio("count_notices_cpu", "us", Bet
 pub(crate) const RECEIPT_CPU: Claim = ratio("receipt_cpu", "us", Better::Lower, Some(1.15));
 /// Median time of what a reader has read of 1000 notices, out of memory / of ten.
 pub(crate) const NOTICE_TOTALS_FLAT: Claim = ratio("notice_totals_flat", "us", Better::Lower, Some(1.5));
+/// Median time of what a reader has read of ten notices, by its record from Redis / a GET of the same bytes.
+pub(crate) const NOTICE_TOTALS_10: Claim = ratio("notice_totals_10", "us", Better::Lower, Some(1.3));
+/// The same of a hundred notices.
+pub(crate) const NOTICE_TOTALS_100: Claim = Claim { name: "notice_totals_100", ..NOTICE_TOTALS_10 };
+/// The same of a thousand.
+pub(crate) const NOTICE_TOTALS_1000: Claim = Claim { name: "notice_totals_1000", ..NOTICE_TOTALS_10 };
+/// The same of ten / by the script that looks at a bitmap of each notice, beside a thousand other keys.
+pub(crate) const NOTICE_TOTALS_10_SCRIPT: Claim = ratio("notice_totals_10_script", "us", Better::Lower, None);
+/// The same of a hundred.
+pub(crate) const NOTICE_TOTALS_100_SCRIPT: Claim =
+    Claim { name: "notice_totals_100_script", ..NOTICE_TOTALS_10_SCRIPT };
+/// The same of a thousand.
+pub(crate) const NOTICE_TOTALS_1000_SCRIPT: Claim =
+    Claim { name: "notice_totals_1000_script", ..NOTICE_TOTALS_10_SCRIPT };
+/// Median time of a mark through a node / of a bare `findOneAndUpdate`, then a script that publishes it and SETBIT.
+pub(crate) const NOTICE_MARK_MONGODB: Claim = ratio("notice_mark_mongodb", "us", Better::Lower, Some(1.3));
+/// The same of a node in single-node mode / of a bare commit.
+pub(crate) const NOTICE_MARK_SQLITE: Claim = ratio("notice_mark_sqlite", "us", Better::Lower, Some(1.3));
+/// Median time of counting who has read a notice, of 100,000 readers / of two BITCOUNT in one pipeline.
+pub(crate) const NOTICE_READERS: Claim = ratio("notice_readers", "us", Better::Lower, Some(1.3));
+/// Bytes of the bitmaps of a notice with 100,000 readers; the baseline is one bit for each.
+pub(crate) const NOTICE_BYTES: Claim = Claim {
+    figure: Figure::Kith,
+    target: Some(12_600.0),
+    ..ratio("notice_bytes", "bytes", Better::Lower, None)
+};
+/// Median time of the receipts of 50 messages in a group of 200, out of memory / of a GET of its read marks.
+pub(crate) const RECEIPTS_50: Claim = ratio("receipts_50", "us", Better::Lower, Some(1.5));
+/// The same of one receipt in a group of 100,000 / of GET of its 98 blocks of read marks in one pipeline.
+pub(crate) const RECEIPT_100K: Claim = ratio("receipt_100k", "us", Better::Lower, Some(2.0));
+/// Median time of marking 500 unread messages through a node / of a bare `$max`, then a script that publishes it and SETRANGE.
+pub(crate) const RECEIPT_MARK_500: Claim = ratio("receipt_mark_500", "us", Better::Lower, Some(1.3));
+/// The same / of a bit for each message and an update of their documents.
+pub(crate) const RECEIPT_MARK_500_BITS: Claim = ratio("receipt_mark_500_bits", "us", Better::Lower, None);
+/// Marks a second of 64 callers in 200 groups / of commands with up to 250 bare `$max`.
+pub(crate) const RECEIPT_MARKS: Claim = ratio("receipt_marks", "marks/s", Better::Higher, Some(0.6));
 
 /// Processors that Redis takes for renewing 100,000 sessions once a minute / for the same changes as plain commands.
 pub(crate) const PRESENCE_RENEW: Claim = ratio("presence_renew", "cores", Better::Lower, None);
@@ -272,7 +308,7 @@ pub(crate) const TAKE_LONGEST_WAIT: Claim = Claim {
 };
 
 /// Every row, in the order of the table.
-pub(crate) const ALL: [&Claim; 74] = [
+pub(crate) const ALL: [&Claim; 89] = [
     &GET_USER_CPU,
     &GET_USER_THROUGHPUT,
     &GET_USER_P99,
@@ -337,6 +373,21 @@ pub(crate) const ALL: [&Claim; 74] = [
     &COUNT_NOTICES_CPU,
     &RECEIPT_CPU,
     &NOTICE_TOTALS_FLAT,
+    &NOTICE_TOTALS_10,
+    &NOTICE_TOTALS_100,
+    &NOTICE_TOTALS_1000,
+    &NOTICE_TOTALS_10_SCRIPT,
+    &NOTICE_TOTALS_100_SCRIPT,
+    &NOTICE_TOTALS_1000_SCRIPT,
+    &NOTICE_MARK_MONGODB,
+    &NOTICE_MARK_SQLITE,
+    &NOTICE_READERS,
+    &NOTICE_BYTES,
+    &RECEIPTS_50,
+    &RECEIPT_100K,
+    &RECEIPT_MARK_500,
+    &RECEIPT_MARK_500_BITS,
+    &RECEIPT_MARKS,
     &PRESENCE_RENEW,
     &PRESENCE_RENEW_CORE,
     &PRESENCE_RENEW_NODE,

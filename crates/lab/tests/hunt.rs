@@ -63,6 +63,15 @@ async fn send(name: &str) {
     }
 }
 
+/// A row that is measured, in little.
+async fn measure(name: &str) {
+    let _alone = ALONE.lock().await;
+    let plan = Plan { kith: kith(), nodes: 1, settings: Vec::new(), environment: Vec::new(), seed: 1 };
+    let trial = TRIALS.iter().find(|trial| trial.name == name).unwrap();
+    let figures = trial.run(&plan, &Sizes::QUICK).await.unwrap();
+    assert!(figures.iter().all(|figure| figure.holds), "{figures:#?}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs servers: run cargo xtask test"]
 async fn messages_are_kept_while_nodes_and_redis_are_lost() {
@@ -88,9 +97,11 @@ async fn nothing_is_stale_or_lost_while_nodes_are_killed() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs servers: run cargo xtask test"]
 async fn another_node_goes_on_with_an_erasure() {
-    let _alone = ALONE.lock().await;
-    let plan = Plan { kith: kith(), nodes: 1, settings: Vec::new(), environment: Vec::new(), seed: 1 };
-    let trial = TRIALS.iter().find(|trial| trial.name == "F63").unwrap();
-    let figures = trial.run(&plan, &Sizes::QUICK).await.unwrap();
-    assert!(figures.iter().all(|figure| figure.holds), "{figures:#?}");
+    measure("F63").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs servers: run cargo xtask test"]
+async fn no_acknowledged_mark_is_lost_with_redis() {
+    measure("F59a").await;
 }

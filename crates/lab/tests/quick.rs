@@ -130,6 +130,40 @@ fn rows_of_messages_measure_both_sides() {
 }
 
 #[test]
+#[ignore = "needs servers: run cargo xtask test"]
+fn rows_of_notices_and_receipts_measure_both_sides() {
+    let servers = [("mongodb", "KITH_TEST_MONGODB"), ("cql", "KITH_TEST_CQL"), ("redis", "KITH_TEST_REDIS")];
+    let servers = servers.map(|(name, variable)| format!("--{name}={}", address(variable)));
+    let rows = [
+        "count_notices_cpu",
+        "receipt_cpu",
+        "notice_totals_flat",
+        "notice_totals_10",
+        "notice_totals_100",
+        "notice_totals_1000",
+        "notice_totals_10_script",
+        "notice_totals_100_script",
+        "notice_totals_1000_script",
+        "notice_mark_mongodb",
+        "notice_mark_sqlite",
+        "notice_readers",
+        "notice_bytes",
+        "receipts_50",
+        "receipt_100k",
+        "receipt_mark_500",
+        "receipt_mark_500_bits",
+        "receipt_marks",
+    ];
+    let only = rows.map(|row| format!("--only={row}"));
+    let mut arguments = vec!["--quick", "--rounds=2"];
+    arguments.extend(servers.iter().chain(&only).map(String::as_str));
+    let text = lines(&bench(&arguments));
+    for row in rows {
+        assert!(text.contains(&format!("| {row} ")), "{text}");
+    }
+}
+
+#[test]
 fn a_row_that_needs_an_absent_server_is_named() {
     let text = lines(&bench(&["--quick", "--only=update_mongodb"]));
     assert!(text.contains("update_mongodb was not run"), "{text}");

@@ -49,12 +49,14 @@ impl Seat {
 
     /// Whether it is in the group.
     #[must_use]
+    #[inline]
     pub const fn is_member(&self) -> bool {
         self.last.last == Seq::MAX
     }
 
     /// What it was when the message with this number was sent.
     #[must_use]
+    #[inline]
     pub fn presence(&self, seq: Seq) -> Presence {
         if self.last.contains(seq) {
             return if self.is_member() { Presence::Member } else { Presence::Ended };
@@ -129,7 +131,8 @@ pub enum SmallestReceipt {
 
 impl Receipt {
     /// The receipt of a message. `seats`: all who are or were in the group, each at the place of its ordinal; `None` counts as a
-    /// user who quit. `has_read`: whether the user with this ordinal has read the message; asked of readers alone.
+    /// user who quit. `has_read`: whether the user with this ordinal has read the message; asked of readers alone, by rising
+    /// ordinal.
     ///
     /// Costs a step for each ordinal.
     #[must_use]

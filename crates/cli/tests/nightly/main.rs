@@ -1,9 +1,16 @@
-//! Long tests, run by `cargo xtask nightly`: two windows of a browser. They need Chromium, and say so where there is none.
+//! Long tests, run by `cargo xtask nightly`: two windows of a browser, which need Chromium and say so where there is none; and notices
+//! with 100,000 readers.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod browser;
+#[cfg(feature = "cluster")]
+#[allow(dead_code, reason = "short tests use more of it")]
+mod cluster;
 mod demo;
+#[cfg(feature = "cluster")]
+#[path = "../processes/port/mod.rs"]
+mod port;
 mod rebinding;
 
 use std::{

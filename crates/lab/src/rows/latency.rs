@@ -1,6 +1,9 @@
 //! How long calls took.
 
-use crate::ratio::median;
+use anyhow::Result;
+use tokio::time::Instant;
+
+use crate::ratio::{median, nanos};
 
 /// The time of a call: in the middle, and of all but the slowest hundredth.
 #[derive(Clone, Copy, Debug)]
@@ -15,5 +18,16 @@ impl Latency {
         times.sort_by(f64::total_cmp);
         let p99 = times.get(times.len() * 99 / 100).copied().unwrap_or_default();
         Self { p50: median(times), p99 }
+    }
+
+    /// In microseconds, of so many calls, one after the other.
+    pub(super) async fn of_calls(calls: usize, mut call: impl AsyncFnMut() -> Result<()>) -> Result<Self> {
+        let mut times = Vec::with_capacity(calls);
+        for _ in 0..calls {
+            let begun = Instant::now();
+            call().await?;
+            times.push(nanos(begun.elapsed()) / 1e3);
+        }
+        Ok(Self::of(times))
     }
 }

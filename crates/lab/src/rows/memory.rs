@@ -1,6 +1,6 @@
 //! The memory tier over moka.
 
-use std::{hint::black_box, process::Command, sync::Arc, time::Duration};
+use std::{fmt, hint::black_box, process::Command, sync::Arc, time::Duration};
 
 use anyhow::{Context as _, Result, ensure};
 use async_trait::async_trait;
@@ -49,20 +49,20 @@ pub(crate) fn moka_cache() -> Moka {
 }
 
 /// An empty memory tier over a loader.
-pub(crate) fn kith_cache(loader: Same) -> (Node, TieredCache<i64, User>) {
+pub(crate) fn kith_cache(loader: Same<User>) -> (Node, TieredCache<i64, User>) {
     let node = Node::local(1);
     let policy = Policy { ttl: KEPT, memory_bytes: CAPACITY_BYTES, ..Policy::new("user", User::weight) };
     let cache = TieredCache::new(&node, policy, Arc::new(loader));
     (node, cache)
 }
 
-/// Finds one user under every key.
+/// Finds one record under every key.
 #[derive(Debug)]
-pub(crate) struct Same(pub(crate) Arc<User>);
+pub(crate) struct Same<V>(pub(crate) Arc<V>);
 
 #[async_trait]
-impl Loader<i64, User> for Same {
-    async fn load(&self, _key: &i64, _options: LoadOptions) -> Result<Loaded<User>, LoadError> {
+impl<V: fmt::Debug + Send + Sync + 'static> Loader<i64, V> for Same<V> {
+    async fn load(&self, _key: &i64, _options: LoadOptions) -> Result<Loaded<V>, LoadError> {
         Ok(Loaded::Found { value: Arc::clone(&self.0), version: Version::new(1) })
     }
 
@@ -70,7 +70,7 @@ impl Loader<i64, User> for Same {
         &self,
         keys: &[i64],
         _options: LoadOptions,
-    ) -> Result<Vec<(i64, Loaded<User>)>, LoadError> {
+    ) -> Result<Vec<(i64, Loaded<V>)>, LoadError> {
         let found =
             |key: &i64| (*key, Loaded::Found { value: Arc::clone(&self.0), version: Version::new(1) });
         Ok(keys.iter().map(found).collect())

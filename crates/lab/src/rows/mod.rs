@@ -7,6 +7,7 @@ pub(crate) mod members;
 pub(crate) mod memory;
 pub(crate) mod messages;
 pub(crate) mod mongodb;
+mod one_epoch;
 pub(crate) mod presence;
 pub(crate) mod readers;
 pub(crate) mod receive;

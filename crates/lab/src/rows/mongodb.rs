@@ -13,7 +13,7 @@ use futures::TryStreamExt as _;
 use kith_store::{SequenceStore, Timestamp, UserStore};
 use kith_store_cluster::{ClusterHandle, MongoOptions, connect};
 use mongodb::{
-    Client, Collection,
+    Client, Collection, Database,
     bson::doc,
     options::{Acknowledgment, ClientOptions, ReadConcern, ReturnDocument, WriteConcern},
 };
@@ -87,16 +87,25 @@ impl Filled {
 
     pub(super) async fn remove(self) -> Result<()> {
         self.handle.close().await;
-        self.raw.client.database(&self.raw.database).drop().await?;
+        self.raw.database.drop().await?;
         Ok(())
     }
+}
+
+/// A database as the driver opens it, with the concerns of Kith.
+pub(super) async fn durable_database(kith: &MongoOptions) -> Result<Database> {
+    let mut options = ClientOptions::parse(&kith.uri).await?;
+    options.max_pool_size = Some(kith.pool_max);
+    options.read_concern = Some(ReadConcern::majority());
+    let durable = WriteConcern::builder().w(Acknowledgment::Majority).journal(true);
+    options.write_concern = Some(durable.w_timeout(kith.write_majority).build());
+    Ok(Client::with_options(options)?.database(&kith.database))
 }
 
 /// What one would write by hand with the driver.
 #[derive(Debug)]
 pub(super) struct RawUsers {
-    client: Client,
-    database: String,
+    database: Database,
     users: Collection<Document>,
 }
 
@@ -128,14 +137,8 @@ pub(super) struct Document {
 
 impl RawUsers {
     async fn connect(kith: &MongoOptions) -> Result<Self> {
-        let mut options = ClientOptions::parse(&kith.uri).await?;
-        options.max_pool_size = Some(kith.pool_max);
-        options.read_concern = Some(ReadConcern::majority());
-        let durable = WriteConcern::builder().w(Acknowledgment::Majority).journal(true);
-        options.write_concern = Some(durable.w_timeout(kith.write_majority).build());
-        let client = Client::with_options(options)?;
-        let users = client.database(&kith.database).collection("users");
-        Ok(Self { client, database: kith.database.clone(), users })
+        let database = durable_database(kith).await?;
+        Ok(Self { users: database.collection("users"), database })
     }
 }
 

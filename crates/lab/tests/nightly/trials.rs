@@ -19,13 +19,13 @@ static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
 /// The figures of a row, but for those of how long something takes: they need more calls, an optimised build and a
 /// machine that does nothing else.
-async fn figures(name: &str) -> Vec<Figure> {
+async fn figures(name: &str, sizes: &Sizes) -> Vec<Figure> {
     let _alone = ALONE.lock().await;
     // The program of a node; the tests of the server build it.
     let kith = Path::new(env!("CARGO_BIN_EXE_kith-lab")).with_file_name("kith");
     let plan = Plan { kith, nodes: 1, settings: Vec::new(), environment: Vec::new(), seed: 1 };
     let trial = TRIALS.iter().find(|trial| trial.name == name).unwrap();
-    let mut figures = trial.run(&plan, &SIZES).await.unwrap();
+    let mut figures = trial.run(&plan, sizes).await.unwrap();
     let timed = |figure: &Figure| {
         // What never came about is no matter of time.
         let came = figure.figure.is_some_and(|of| !of.is_nan());
@@ -37,7 +37,11 @@ async fn figures(name: &str) -> Vec<Figure> {
 }
 
 async fn holds(name: &str) {
-    let figures = figures(name).await;
+    holds_of(name, SIZES).await;
+}
+
+async fn holds_of(name: &str, sizes: Sizes) {
+    let figures = figures(name, &sizes).await;
     assert!(figures.iter().filter(|figure| figure.target.is_some()).count() >= 2, "{figures:#?}");
     assert!(figures.iter().all(|figure| figure.holds), "{figures:#?}");
 }
@@ -122,6 +126,12 @@ async fn changes_by_hand_are_seen_within_their_bound() {
 #[ignore = "needs servers: run cargo xtask test"]
 async fn counts_are_right_within_their_bound() {
     holds("F58").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs servers: run cargo xtask test"]
+async fn marks_are_kept_while_redis_is_lost() {
+    holds_of("F59a", Sizes { writes: 100_000, ..SIZES }).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

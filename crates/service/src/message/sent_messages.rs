@@ -2,7 +2,10 @@
 
 use kith_store::{ConversationId, MessageKind, SentMessage, Seq, UserId};
 
-use super::{Messages, range::Range};
+use super::{
+    Messages,
+    range::{Range, no_conversation},
+};
 use crate::{dialog::out_of_range, error::Error};
 
 /// Who sent messages of a conversation, as far as a reader can read them.
@@ -36,9 +39,34 @@ impl Messages {
             seqs.retain(|seq| *seq > last);
         }
     }
+
+    /// Returns which of these messages, which exist and are no events, a reader can read. They are given by rising number. The log
+    /// is not read.
+    ///
+    /// # Errors
+    /// As [`Self::sent_messages`].
+    pub(crate) async fn known_messages(
+        &self,
+        reader: Option<UserId>,
+        conversation: ConversationId,
+        mut messages: Vec<SentMessage>,
+    ) -> Result<SentMessages, Error> {
+        let bounds = self.seen_bounds(reader, &[conversation]).await?;
+        let bounds = bounds.into_iter().next().unwrap_or_else(|| Err(no_conversation()))?;
+        // The log ends there, or later.
+        let end = messages.last().map_or(0, |message| message.seq);
+        let range = bounds.with(bounds.left().unwrap_or(end));
+        messages.retain(|message| range.contains(message.seq));
+        Ok(SentMessages { messages, range })
+    }
 }
 
 impl SentMessages {
+    /// Those that the reader can read, by rising number, without events.
+    pub(crate) fn messages(&self) -> &[SentMessage] {
+        &self.messages
+    }
+
     /// The message with this number, which was among those that were read.
     ///
     /// # Errors

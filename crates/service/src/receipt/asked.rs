@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use kith_store::{Presence, ReadRanges, Receipt, Seat, SentMessage, Seq, UserId};
+use kith_store::{Presence, Receipt, Seat, SentMessage, Seq, UserId};
 
-use super::read_marks::Marks;
+use super::marks::Marks;
 use crate::{error::Error, group::members::GroupSeats};
 
 /// Most steps of one call: a step for each ordinal and message.
@@ -22,9 +22,7 @@ pub(super) struct Asked {
 impl Asked {
     /// The receipt of one of the messages. Costs a step for each ordinal.
     pub(super) fn receipt(&self, message: SentMessage) -> Receipt {
-        let has_read =
-            |at: usize| self.marks.get(&at).is_some_and(|read: &ReadRanges| read.contains(message.seq));
-        Receipt::of(&self.seats.seats, message, has_read)
+        Receipt::of(&self.seats.seats, message, self.marks.have_read(message.seq))
     }
 }
 
@@ -33,15 +31,20 @@ pub(super) fn most(seats: &GroupSeats) -> usize {
     (STEPS_MAX / seats.seats.len().max(1)).max(1)
 }
 
-/// Those who were members when one of the messages was sent, with their ordinals.
-pub(super) fn readers(
-    seats: &GroupSeats,
-    messages: impl Iterator<Item = SentMessage>,
-) -> Vec<(usize, UserId)> {
-    let mut seqs: Vec<Seq> = messages.map(|message| message.seq).collect();
+/// The numbers of those of these messages that were found.
+pub(super) fn numbers(messages: &[Result<SentMessage, Error>]) -> Vec<Seq> {
+    let mut seqs: Vec<Seq> = messages.iter().flatten().map(|message| message.seq).collect();
     seqs.sort_unstable();
     seqs.dedup();
+    seqs
+}
+
+/// Those who were members when one of the messages with these numbers was sent, by rising ordinal.
+pub(super) fn readers(seats: &GroupSeats, seqs: &[Seq]) -> Vec<(usize, UserId)> {
     let numbered = seats.seats.iter().enumerate().filter_map(|(at, seat)| Some((at, seat.as_ref()?)));
     let was_in = |seat: &Seat| seqs.iter().any(|seq| seat.presence(*seq) != Presence::Absent);
-    numbered.filter(|(_, seat)| was_in(seat)).map(|(at, seat)| (at, seat.user)).collect()
+    // Most are in it: it need not grow.
+    let mut readers = Vec::with_capacity(seats.seats.len());
+    readers.extend(numbered.filter(|(_, seat)| was_in(seat)).map(|(at, seat)| (at, seat.user)));
+    readers
 }

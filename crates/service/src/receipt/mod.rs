@@ -14,12 +14,14 @@ mod changed_receipts;
 mod config;
 mod convert;
 mod kept;
+mod marks;
 mod notifier;
 mod read_marks;
 mod receipts;
 mod rights;
 mod rpc;
 mod seat_copies;
+mod sent_copies;
 
 pub use changed_receipts::{ChangedReceipts, Changes};
 pub use config::{ReceiptsConfig, ReceiptsShown};

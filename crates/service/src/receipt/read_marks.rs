@@ -7,16 +7,13 @@ use kith_store::{BATCH_MAX, ConversationId, Dialog, DialogKey, DialogStore, Read
 use parking_lot::Mutex;
 use tokio::{sync::OwnedMutexGuard, time::Instant};
 
-use super::{ReceiptsConfig, kept::Kept};
+use super::{ReceiptsConfig, kept::Kept, marks::Marks};
 use crate::{error::Error, metric::RECEIPT_LOADS};
 
 /// With more marks than these a conversation is a large one.
 const LARGE: usize = 10_000;
 /// Reads of the store at one time for one conversation.
 const READ_AT_ONCE: usize = 4;
-
-/// What the users of a conversation have read, by ordinal. Those whom no call has asked for are not in it.
-pub(super) type Marks = HashMap<usize, ReadRanges>;
 
 /// What users have read of conversations: from the store, kept in the memory of this node for `receipts.memory`. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -43,8 +40,8 @@ impl ReadMarks {
         Self { store, kept: Arc::new(Mutex::new(Kept::new(config.kept))), config }
     }
 
-    /// What these users, each given with its ordinal, have read of a conversation. `is_fresh`: read now. What is read is kept also
-    /// if this future is dropped.
+    /// What these users, each given with its ordinal, rising, have read of a conversation. `is_fresh`: read now. What is read is kept
+    /// also if this future is dropped.
     ///
     /// # Errors
     /// What a failing store makes.
@@ -62,7 +59,7 @@ impl ReadMarks {
         if copied.is_older_than(self.age(copied.marks.len())) {
             *copied = Copied::default();
         }
-        let missing: Vec<_> = users.into_iter().filter(|(at, _)| !copied.marks.contains_key(at)).collect();
+        let missing = copied.marks.missing(users);
         if missing.is_empty() {
             return Ok(Arc::clone(&copied.marks));
         }
@@ -96,10 +93,12 @@ impl ReadMarks {
         let parts: Vec<Vec<_>> = missing.chunks(BATCH_MAX).map(<[_]>::to_vec).collect();
         let reads = parts.into_iter().map(async |some| self.dialogs(conversation, some).await);
         let mut reads = stream::iter(reads).buffer_unordered(READ_AT_ONCE);
+        let mut found = Vec::with_capacity(missing.len());
         while let Some(marks) = reads.try_next().await? {
-            Arc::make_mut(&mut copied.marks).extend(marks);
+            found.extend(marks);
         }
         drop(reads);
+        Arc::make_mut(&mut copied.marks).add(found);
         Ok(Arc::clone(&copied.marks))
     }
 

@@ -3,13 +3,15 @@
 use std::sync::Arc;
 
 use kith_store::{ConversationId, Edge, ReceiptState, Seat, SentMessage, Seq, UserId};
+use tokio::time::Instant;
 
 use super::{
     ReadMarks, ReceiptsConfig,
     asked::{self, Asked},
-    read_marks::Marks,
+    marks::Marks,
     rights::Asker,
     seat_copies::SeatCopies,
+    sent_copies::SentCopies,
 };
 use crate::{
     error::Error,
@@ -27,6 +29,7 @@ pub struct Receipts(pub(super) Arc<Parts>);
 #[derive(Debug)]
 pub(super) struct Parts {
     pub(super) messages: Messages,
+    sent: SentCopies,
     seats: SeatCopies,
     marks: ReadMarks,
     pub(super) config: ReceiptsConfig,
@@ -41,7 +44,7 @@ impl Receipts {
     pub fn new(messages: Messages, marks: ReadMarks, config: ReceiptsConfig) -> Self {
         count_from_zero(RECEIPT_LOADS, &["members", "changes", "marks"]);
         let seats = SeatCopies::new(messages.correspondents.members.clone(), config.kept);
-        Self(Arc::new(Parts { messages, seats, marks, config }))
+        Self(Arc::new(Parts { messages, sent: SentCopies::new(), seats, marks, config }))
     }
 
     /// Reads what the receipts of some messages are computed from. `user`: who asks; `None`: a service. `is_fresh`: with every
@@ -58,7 +61,7 @@ impl Receipts {
         is_fresh: bool,
     ) -> Result<Asked, Error> {
         // Before the seats: a member who joins after it is in no message of these.
-        let sent = self.0.messages.sent_messages(user, conversation, seqs.to_vec()).await?;
+        let sent = self.sent(user, conversation, seqs).await?;
         let (asker, seats) = tokio::try_join!(self.asker(user, conversation), self.0.seats.of(conversation))?;
         let most = asked::most(&seats);
         let message = |(at, seq): (usize, &Seq)| {
@@ -112,6 +115,24 @@ impl Receipts {
         Ok(page(seats.filter_map(|(at, seat)| Some((at, (at, seat.clone()?)))), size))
     }
 
+    /// Who sent these messages, as far as the user can read them. The log is not read for those that were read a moment ago.
+    async fn sent(
+        &self,
+        user: Option<UserId>,
+        conversation: ConversationId,
+        seqs: &[Seq],
+    ) -> Result<SentMessages, Error> {
+        let messages = &self.0.messages;
+        if let Some(known) = self.0.sent.all(conversation, seqs) {
+            return messages.known_messages(user, conversation, known).await;
+        }
+        let since = Instant::now();
+        // In a box: else each call takes the room of this one.
+        let sent = Box::pin(messages.sent_messages(user, conversation, seqs.to_vec())).await?;
+        self.0.sent.note(conversation, sent.messages(), since);
+        Ok(sent)
+    }
+
     /// What the readers of these messages have read.
     async fn marks(
         &self,
@@ -121,8 +142,7 @@ impl Receipts {
         messages: &[Result<SentMessage, Error>],
         is_fresh: bool,
     ) -> Result<Arc<Marks>, Error> {
-        let found = messages.iter().filter_map(|message| message.as_ref().ok().copied());
-        let readers = asked::readers(seats, found);
+        let readers = asked::readers(seats, &asked::numbers(messages));
         if readers.is_empty() || (user.is_some() && self.is_blocked(conversation).await?) {
             return Ok(Arc::default());
         }
@@ -135,7 +155,8 @@ impl Receipts {
         if one == other {
             return Ok(false);
         }
-        self.0.messages.correspondents.blocks.is_either_blocked(Edge { from: one, to: other }).await
+        let blocks = &self.0.messages.correspondents.blocks;
+        Box::pin(blocks.is_either_blocked(Edge { from: one, to: other })).await
     }
 }
 

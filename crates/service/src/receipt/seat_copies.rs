@@ -37,12 +37,25 @@ impl SeatCopies {
             ConversationId::Offline(_) => Err(Error::not_found("conversation")),
             ConversationId::Direct(one, other) => Ok(Arc::new(GroupSeats::direct(one, other))),
             ConversationId::Group(group) => {
+                if let Some(seats) = self.current(group).await? {
+                    return Ok(seats);
+                }
                 let this = self.clone();
                 // A task of its own: a large group may take longer than the deadline of one call.
                 let read = tokio::spawn(async move { this.of_group(group).await });
                 read.await.unwrap_or_else(|_| Err(Error::internal()))
             }
         }
+    }
+
+    /// The copy of a group, if there is one and no member came or went since. A task costs more than this.
+    async fn current(&self, group: GroupId) -> Result<Option<Arc<GroupSeats>>, Error> {
+        let slot = self.kept.lock().get(group);
+        // Held: another call reads the group.
+        let known = slot.try_lock().ok().and_then(|known| known.clone());
+        let Some(known) = known else { return Ok(None) };
+        let is_current = self.members.are_seats_current(group, &known).await?;
+        Ok(is_current.then_some(known))
     }
 
     async fn of_group(&self, group: GroupId) -> Result<Arc<GroupSeats>, Error> {

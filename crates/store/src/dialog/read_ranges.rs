@@ -18,6 +18,7 @@ pub struct SeqRange {
 impl SeqRange {
     /// Whether it contains a number.
     #[must_use]
+    #[inline]
     pub const fn contains(self, seq: Seq) -> bool {
         self.first <= seq && seq <= self.last
     }
@@ -76,6 +77,7 @@ impl ReadRanges {
 
     /// Whether the message with this number was read.
     #[must_use]
+    #[inline]
     pub fn contains(&self, seq: Seq) -> bool {
         let at = self.unread.partition_point(|range| range.last < seq);
         let skipped = self.unread.get(at).is_some_and(|range| range.contains(seq));

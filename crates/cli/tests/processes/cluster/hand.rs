@@ -7,6 +7,8 @@ use std::{
 
 use crate::cluster::site::variable;
 
+/// Where the commands of a profile are.
+const PROFILE: &str = "system.profile";
 /// `OP_MSG`, the only kind of message that servers still take.
 const OP_MSG: u32 = 2013;
 
@@ -91,6 +93,31 @@ pub(crate) fn drop_database(database: &str) {
     let one = element(16, "dropDatabase", &1_i32.to_le_bytes());
     let answer = ask(&document(&[one, string("$db", database)]));
     assert!(contains(&answer, &element(1, "ok", &1_f64.to_le_bytes())), "it was not dropped");
+}
+
+/// Begins an empty profile of all commands on a database, or ends it.
+pub(crate) fn profile(database: &str, on: bool) {
+    set_profile(database, 0);
+    if on {
+        ask(&document(&[string("drop", PROFILE), string("$db", database)]));
+        set_profile(database, 2);
+    }
+}
+
+/// How many commands of the profile are about a collection.
+pub(crate) fn profiled(database: &str, collection: &str) -> i32 {
+    let query = document(&[string("ns", &format!("{database}.{collection}"))]);
+    let answer =
+        ask(&document(&[string("count", PROFILE), inner(3, "query", &query), string("$db", database)]));
+    let before = element(16, "n", &[]);
+    let at = answer.windows(before.len()).position(|window| window == before).unwrap() + before.len();
+    i32::from_le_bytes(answer[at..at + 4].try_into().unwrap())
+}
+
+fn set_profile(database: &str, level: i32) {
+    let profile = element(16, "profile", &level.to_le_bytes());
+    let answer = ask(&document(&[profile, string("$db", database)]));
+    assert!(contains(&answer, &element(1, "ok", &1_f64.to_le_bytes())), "there is no profile");
 }
 
 fn ask(command: &[u8]) -> Vec<u8> {

@@ -14,6 +14,7 @@ mod killed_sender;
 mod message_numbers;
 mod metrics;
 mod nodes;
+mod notice_model;
 mod notices;
 mod notices_live;
 mod older_node;

@@ -11,7 +11,10 @@ use std::{
 use kith_proto::{
     group::v1::{CreateGroupRequest, Group, group_service_client::GroupServiceClient},
     member::v1::{AddMembersRequest, RemoveMembersRequest, member_service_client::MemberServiceClient},
-    message::v1::{MarkReadRequest, SendMessageRequest, send_message_request::To},
+    message::v1::{
+        BatchSendRequest, GetConversationRequest, MarkReadRequest, SendMessageRequest,
+        send_message_request::To,
+    },
     receipt::v1::{GetReceiptRequest, receipt_service_client::ReceiptServiceClient},
     r#type::v1::{AtLeast, Consistency, consistency::Level},
     user::v1::{ImportUser, ImportUsersRequest, User},
@@ -21,7 +24,8 @@ use tokio::task::JoinSet;
 
 use super::windows::{acting, messages};
 use crate::cluster::{
-    redis::Redis,
+    hand,
+    redis::{Monitor, Redis},
     site::{Peer, Site, until, variable},
 };
 
@@ -166,6 +170,45 @@ async fn removal_on_another_node_is_in_the_next_receipt() {
         let last = say(changer, 1).await;
         assert_eq!(counts(reader, last, None).await, [0, 3, 0], "{round}");
     }
+    a.stop().await;
+    b.stop().await;
+}
+
+/// What opening a chat may cost, by the counts of the servers: a command that reads the end of the log and one that writes the mark, a
+/// publication, and a note to the other devices of the user.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Redis, MongoDB and Cassandra: run cargo xtask test"]
+async fn opening_500_unread_takes_3_round_trips_and_2_operations() {
+    const MEMBERS: i64 = 200;
+    let redis = Redis::start(&[]).await;
+    let site = Site::new(Some(redis.url()));
+    let [a, b] = nodes(&site, |config| config.receipts.notify_every = Duration::ZERO).await;
+    group(&a, MEMBERS).await;
+    let text = SendMessageRequest { to: Some(To::GroupId(GROUP)), body: "x".into(), ..Default::default() };
+    for _ in 0..5 {
+        let request = BatchSendRequest { messages: vec![text.clone(); 100] };
+        messages(&a).batch_send(request).await.unwrap();
+    }
+    let end = messages(&a).send_message(text).await.unwrap().into_inner().seq;
+    let mut monitor = Monitor::start(&redis.url()).await;
+    let mut trips = Vec::new();
+    for user in 2..=10 {
+        // The client shows the chat before it marks it.
+        let shown = GetConversationRequest { conversation_id: ID.to_owned(), ..Default::default() };
+        messages(&a).get_conversation(acting(user, shown)).await.unwrap();
+        hand::profile(&site.database, true);
+        monitor.take().await;
+        mark(&a, user, end).await;
+        trips.push(monitor.take().await.len());
+        hand::profile(&site.database, false);
+        let of = ["dialogs", "messages", "conversations", "groups", "users"];
+        let operations = of.map(|collection| hand::profiled(&site.database, collection));
+        assert_eq!(operations, [1, 1, 0, 0, 0], "{of:?}");
+    }
+    trips.sort_unstable();
+    // Nodes also look at each other: what falls into most calls is what a call takes.
+    let usual = trips[trips.len() / 2];
+    assert!((1..=3).contains(&usual), "{trips:?}");
     a.stop().await;
     b.stop().await;
 }

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 
 use crate::cluster::site::until;
 
@@ -52,6 +52,42 @@ impl Redis {
 
     pub(crate) fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
+    }
+}
+
+/// All commands that clients send to a Redis.
+pub(crate) struct Monitor {
+    url: String,
+    lines: Lines<BufReader<tokio::net::TcpStream>>,
+    taken: u64,
+}
+
+impl Monitor {
+    /// Those from now on.
+    pub(crate) async fn start(url: &str) -> Self {
+        let mut socket = tokio::net::TcpStream::connect(url.strip_prefix("redis://").unwrap()).await.unwrap();
+        socket.write_all(b"MONITOR\r\n").await.unwrap();
+        let mut lines = BufReader::new(socket).lines();
+        assert_eq!(lines.next_line().await.unwrap().as_deref(), Some("+OK"));
+        Self { url: url.to_owned(), lines, taken: 0 }
+    }
+
+    /// The commands since the last time, without those that scripts call.
+    pub(crate) async fn take(&mut self) -> Vec<String> {
+        self.taken += 1;
+        let end = format!("taken-{}", self.taken);
+        ask(&self.url, &format!("ECHO {end}")).await;
+        let mut commands = Vec::new();
+        loop {
+            let line = self.lines.next_line().await.unwrap().expect("Redis goes on");
+            if line.contains(&end) {
+                return commands;
+            }
+            // The last command of the look before is none of these.
+            if !line.contains(" lua] ") && !line.ends_with("\"QUIT\"") {
+                commands.push(line);
+            }
+        }
     }
 }
 

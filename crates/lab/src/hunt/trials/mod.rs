@@ -12,6 +12,7 @@ mod counted;
 mod decided;
 mod erased;
 mod flooder;
+mod marked;
 mod online;
 mod orphaned;
 mod overload;
@@ -28,6 +29,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 
 use self::{
+    marked::Loss as MarkLoss,
     online::Loss,
     strict::{About, Fault},
 };
@@ -59,12 +61,13 @@ enum Kind {
     Forbidden,
     ByHand,
     Counted,
+    Marked(MarkLoss),
     Recalled,
     Removed,
 }
 
 /// All rows of this kind, in the order of their names.
-pub const TRIALS: [Trial; 25] = [
+pub const TRIALS: [Trial; 27] = [
     Trial { name: "F35a", what: "ten times the reads that the store bears", kind: Kind::Reads },
     Trial { name: "F35b", what: "ten times the writes that the store bears", kind: Kind::Writes },
     Trial { name: "F36", what: "one caller floods", kind: Kind::Flooder },
@@ -148,6 +151,16 @@ pub const TRIALS: [Trial; 25] = [
     },
     Trial { name: "F58", what: "relations are counted right after they change", kind: Kind::Counted },
     Trial {
+        name: "F59a",
+        what: "notices and messages are marked through three nodes while Redis is emptied, killed and cut off",
+        kind: Kind::Marked(MarkLoss::Redis),
+    },
+    Trial {
+        name: "F59b",
+        what: "the same, and nodes die between the store and Redis",
+        kind: Kind::Marked(MarkLoss::Node),
+    },
+    Trial {
         name: "F61",
         what: "messages are recalled and edited on one node and read on the others at once, while nodes are cut from Redis or paused",
         kind: Kind::Recalled,
@@ -210,7 +223,10 @@ impl Trial {
     /// Whether it needs a build of the program with fail points.
     #[must_use]
     pub const fn needs_failpoints(&self) -> bool {
-        matches!(self.kind, Kind::Strict(_, Fault::WriterDies) | Kind::Orphaned)
+        matches!(
+            self.kind,
+            Kind::Strict(_, Fault::WriterDies) | Kind::Orphaned | Kind::Marked(MarkLoss::Node)
+        )
     }
 
     /// Whether it has a Cassandra that others may have, too.
@@ -224,6 +240,7 @@ impl Trial {
                 | Kind::Erased
                 | Kind::Online(_)
                 | Kind::Counted
+                | Kind::Marked(_)
                 | Kind::Recalled
                 | Kind::Removed
         )
@@ -249,6 +266,7 @@ impl Trial {
             Kind::Forbidden => Box::pin(shared_redis::forbidden(plan, sizes)).await,
             Kind::ByHand => Box::pin(by_hand::run(plan, sizes)).await,
             Kind::Counted => Box::pin(counted::run(plan, sizes)).await,
+            Kind::Marked(loss) => Box::pin(marked::run(plan, sizes, loss)).await,
             Kind::Recalled => Box::pin(recalled::run(plan, sizes)).await,
             Kind::Removed => Box::pin(removed::run(plan, sizes)).await,
         };

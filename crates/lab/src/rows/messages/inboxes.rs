@@ -1,35 +1,21 @@
 //! What a fan-out to 500 inboxes takes of Redis, over as many plain XADD.
 
-use std::sync::Arc;
-
 use anyhow::{Context as _, Result, ensure};
-use async_trait::async_trait;
-use bytes::Bytes;
-use fred::{
-    clients::Client,
-    error::Error,
-    interfaces::ClientLike as _,
-    types::{Builder, ClusterHash, CustomCommand, Value, config::Config},
-};
-use kith_cache::remote::redis::{RedisOptions, RedisScript, ScriptCall, ScriptRunner};
-use kith_delivery::{EpochSource, FanOut, InboxKeeper as _, InboxLimits, RedisInboxes, SentMessages};
-use kith_store::{ConversationId, Epoch, GroupId, NodeName, Seq, Timestamp, UserId};
-use parking_lot::Mutex;
-use tokio::time::{Instant, sleep};
+use fred::types::Value;
+use kith_delivery::{FanOut, InboxKeeper as _, InboxLimits, RedisInboxes, SentMessages};
+use kith_store::{ConversationId, GroupId, NodeName, Seq, Timestamp, UserId};
 
 use crate::{
     bench::{FAN_OUT_500, FAN_OUT_COALESCED, Plan},
     ratio::{Pair, Side, interleave},
     redis_server::RedisServer,
     results::Results,
+    rows::{one_epoch::one_epoch, redis::RawRedis},
 };
 
 const USERS: i64 = 500;
 /// Messages that came during one fan-out, and go out as one range.
 const COALESCED: Seq = 4;
-/// How long the server may take to say who it is.
-const NAMED_WITHIN: std::time::Duration = std::time::Duration::from_secs(20);
-const POLL: std::time::Duration = std::time::Duration::from_millis(5);
 
 /// Runs the row if it is asked for; nothing where there is no Redis.
 pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
@@ -51,41 +37,23 @@ pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
 /// Both sides.
 struct Stage<'a> {
     redis: &'a RedisServer,
-    raw: Client,
+    raw: RawRedis,
     keeper: RedisInboxes,
     log: ConversationId,
     users: Vec<UserId>,
 }
 
-/// The only epoch.
-#[derive(Debug)]
-struct OneEpoch(Epoch);
-
-#[async_trait]
-impl EpochSource for OneEpoch {
-    fn followed(&self) -> Option<Epoch> {
-        Some(self.0.clone())
-    }
-
-    async fn settled(&self) -> Option<u64> {
-        Some(self.0.number)
-    }
-}
-
 impl<'a> Stage<'a> {
     /// Every user has a receiver on one node.
     async fn start(redis: &'a RedisServer) -> Result<Self> {
-        let options = RedisOptions { url: redis.uri(), ..RedisOptions::default() };
-        let runner = Arc::new(ScriptRunner::connect(options).await?);
-        let epoch = Epoch { number: 1, server: server_of(&runner).await? };
-        let keeper = RedisInboxes::over(runner, Arc::new(OneEpoch(epoch)), InboxLimits::default());
+        let (runner, epoch) = one_epoch(redis).await?;
+        let keeper = RedisInboxes::over(runner, epoch, InboxLimits::default());
         let users = (1..=USERS).map(UserId::new).collect::<Result<Vec<_>, _>>()?;
         let node: NodeName = "node".parse()?;
         for opened in keeper.open(&node, &users).await {
             opened?;
         }
-        let raw = Builder::from_config(Config::from_url(&redis.uri())?).build()?;
-        raw.init().await?;
+        let raw = RawRedis::patient(&redis.uri(), "raw").await?;
         Ok(Self { redis, raw, keeper, log: ConversationId::Group(GroupId::new(1)?), users })
     }
 
@@ -121,18 +89,12 @@ impl<'a> Stage<'a> {
 
     /// The same entries, without marks.
     async fn add(&self, last: Seq) -> Result<()> {
-        let pipeline = self.raw.pipeline();
-        for user in &self.users {
+        let add = |user: &UserId| {
             let (key, entry) = (format!("raw:inbox:{user}"), format!("m {} {last} {last}", self.log));
-            let words = [key.as_str(), "MAXLEN", "~", "200", "*", "e", &entry].map(Value::from);
-            let command = CustomCommand::new_static("XADD", ClusterHash::Random, false);
-            // Only queued here.
-            let _queued: Value = pipeline.custom(command, words.to_vec()).await?;
-        }
-        let answers: Vec<Result<Value, Error>> = pipeline.try_all().await;
-        let are_added = answers.len() == self.users.len() && answers.iter().all(Result::is_ok);
-        ensure!(are_added, "Redis refuses a command");
-        Ok(())
+            let words = [key.as_str(), "MAXLEN", "~", "200", "*", "e", &entry];
+            ("XADD", words.map(Value::from).to_vec())
+        };
+        self.raw.together(self.users.iter().map(add)).await
     }
 
     /// Seconds of processor time that Redis has taken so far.
@@ -143,24 +105,4 @@ impl<'a> Stage<'a> {
         }
         Ok(taken)
     }
-}
-
-/// The name by which the server is accepted, once it has said it.
-async fn server_of(runner: &ScriptRunner) -> Result<String> {
-    let (seen, script) = (Mutex::new(String::new()), RedisScript::new("return 1"));
-    let accept = |server: &str| {
-        server.clone_into(&mut seen.lock());
-        true
-    };
-    let until = Instant::now() + NAMED_WITHIN;
-    loop {
-        let none: [Bytes; 0] = [];
-        let call = ScriptCall::new(&script, vec![format!("{{{}}}:name", runner.tag())], none);
-        if let Some(Ok(_)) = runner.run_accepted(&[call], accept).await.pop() {
-            break;
-        }
-        ensure!(Instant::now() < until, "the server does not say who it is");
-        sleep(POLL).await;
-    }
-    Ok(seen.into_inner())
 }

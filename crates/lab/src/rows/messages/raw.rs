@@ -7,11 +7,12 @@ use futures::TryStreamExt as _;
 use kith_store::{NewMessage, UserId};
 use kith_store_cluster::MongoOptions;
 use mongodb::{
-    Client, Collection, Database,
+    Collection, Database,
     bson::{Binary, Bson, Document, doc, spec::BinarySubtype},
-    options::{Acknowledgment, ClientOptions, ReadConcern, WriteConcern},
 };
 use serde::Deserialize;
+
+use crate::rows::mongodb::durable_database;
 
 /// Messages of a document.
 pub(super) const DOCUMENT: i64 = 100;
@@ -50,12 +51,7 @@ struct Element {
 impl RawLogs {
     /// Over this database, with the concerns of Kith.
     pub(super) async fn connect(kith: &MongoOptions) -> Result<Self> {
-        let mut options = ClientOptions::parse(&kith.uri).await?;
-        options.max_pool_size = Some(kith.pool_max);
-        options.read_concern = Some(ReadConcern::majority());
-        let durable = WriteConcern::builder().w(Acknowledgment::Majority).journal(true);
-        options.write_concern = Some(durable.w_timeout(kith.write_majority).build());
-        let database = Client::with_options(options)?.database(&kith.database);
+        let database = durable_database(kith).await?;
         let (pushed, messages) = (database.collection("pushed"), database.collection("messages"));
         Ok(Self { database, pushed, messages, next: AtomicI64::new(0) })
     }

@@ -75,7 +75,7 @@ impl Stage {
 }
 
 /// Fills logs with so many messages each.
-pub(super) async fn fill_through(channel: Channel, logs: &[String], messages: usize) -> Result<()> {
+pub(in crate::rows) async fn fill_through(channel: Channel, logs: &[String], messages: usize) -> Result<()> {
     let client = Client::new(channel);
     let filling = stream::iter(logs).map(async |log| {
         let mut left = messages;

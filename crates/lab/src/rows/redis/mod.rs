@@ -1,6 +1,7 @@
 //! The tier that nodes share over the client of Redis.
 
 mod applied;
+mod filled;
 mod hits;
 mod packed;
 mod raw;
@@ -8,12 +9,14 @@ mod sequences;
 mod site;
 mod store;
 mod told;
+mod totals;
 
 use anyhow::Result;
 
 use crate::{bench::Plan, results::Results};
 
 pub(super) use packed::UserCodec;
+pub(super) use raw::RawRedis;
 pub(super) use site::Site;
 
 /// Runs what is asked for; nothing where there is no Redis.
@@ -23,5 +26,6 @@ pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     told::rows(plan, url, results).await?;
     store::rows(plan, url, results).await?;
     sequences::rows(plan, url, results).await?;
+    totals::rows(plan, results).await?;
     Ok(())
 }

@@ -241,6 +241,27 @@ async fn events_trimmed_messages_and_numbers_above_the_end_have_no_receipt() {
 }
 
 #[tokio::test]
+async fn receipt_in_memory_is_bounded_by_what_the_caller_may_read() {
+    let (node, [a, b, ..], group, id) = five().await;
+    show(&node, group, ReceiptVisibility::Members).await;
+    let seq = say_to(&node, a, group).await;
+    let late = node.user("late").await.user_id;
+    add(&node, group, &[late]).await;
+    leave(&node, group, b).await;
+    let last = say_to(&node, a, group).await;
+    // From now on the node knows who sent both.
+    assert_eq!(counts(&node, SERVICE, &id, seq).await.unwrap(), [0, 3, 1]);
+    assert_eq!(counts(&node, SERVICE, &id, last).await.unwrap(), [0, 4, 0]);
+    for _ in 0..2 {
+        let refused = counts(&node, late, &id, seq).await.unwrap_err();
+        assert_refused(&refused, Code::NotFound, "NOT_FOUND", None);
+        let refused = counts(&node, b, &id, last).await.unwrap_err();
+        assert_refused(&refused, Code::OutOfRange, "SEQ_OUT_OF_RANGE", None);
+        assert_eq!(counts(&node, late, &id, last).await.unwrap(), [0, 4, 0]);
+    }
+}
+
+#[tokio::test]
 async fn other_user_of_a_direct_conversation_is_the_reader() {
     let (node, [ann, bea]) = with_users().await;
     let (seq, id) = (say(&node, bea, To::UserId(ann), "x").await.unwrap(), direct(ann, bea));

@@ -55,6 +55,14 @@ impl Members {
         Ok(known)
     }
 
+    /// Whether seats that were read before have every change that was acknowledged before this call.
+    ///
+    /// # Errors
+    /// What a failing store makes.
+    pub(crate) async fn are_seats_current(&self, group: GroupId, known: &GroupSeats) -> Result<bool, Error> {
+        Ok(known.version >= self.roster(group, &Consistency::Cached).await?.version)
+    }
+
     /// Who was changed after this version; `None`: too many were, or it is too long ago.
     async fn changed_since(&self, group: GroupId, version: Version) -> Result<Option<Vec<UserId>>, Error> {
         let user = UserId::new(LAST_USER).map_err(|_| Error::internal())?;

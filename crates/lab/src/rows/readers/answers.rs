@@ -1,32 +1,29 @@
-//! Who has read what: answers about notices and receipts, over a bare tonic server that echoes them.
-
-use std::time::Instant;
+//! Answers about notices and receipts, over a bare tonic server that echoes them.
 
 use anyhow::{Context as _, Result, ensure};
 use kith_proto::{
     member::v1::{AddMembersRequest, member_service_client::MemberServiceClient},
     message::v1::message_service_client::MessageServiceClient,
-    notice::v1::{
-        Audience, CountNoticesRequest, MarkReadRequest, Notice, PublishNoticeRequest,
-        RegisterAudienceRequest, notice_service_client::NoticeServiceClient,
-    },
+    notice::v1::{CountNoticesRequest, MarkReadRequest, notice_service_client::NoticeServiceClient},
     receipt::v1::{GetReceiptRequest, ReceiptForm, receipt_service_client::ReceiptServiceClient},
     user::v1::{GetUserRequest, user_service_client::UserServiceClient},
 };
 use tonic::transport::{Channel, Endpoint};
 
-use super::{
-    imported::fill,
-    messages::{make_group, text},
-    relations::compared,
-    rpc::{CONNECTIONS, GET_USER},
-};
+use super::notices::{self, publish};
 use crate::{
     bench::{COUNT_NOTICES_CPU, NOTICE_TOTALS_FLAT, Plan, RECEIPT_CPU},
     echo,
     load::Callers,
-    ratio::{Side, interleave, median, nanos},
+    ratio::{Side, interleave},
     results::Results,
+    rows::{
+        imported::fill,
+        latency::Latency,
+        messages::{make_group, text},
+        relations::compared,
+        rpc::{CONNECTIONS, GET_USER},
+    },
     served::Served,
 };
 
@@ -43,7 +40,7 @@ const MANY: i32 = 2;
 const READER: i64 = 7;
 
 /// Runs what is asked for.
-pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
+pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     if [&COUNT_NOTICES_CPU, &RECEIPT_CPU, &NOTICE_TOTALS_FLAT].iter().all(|claim| !plan.wants(claim)) {
         return Ok(());
     }
@@ -53,13 +50,13 @@ pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
         receipt(plan, &kith, channel.clone(), results).await?;
     }
     if plan.wants(&COUNT_NOTICES_CPU) || plan.wants(&NOTICE_TOTALS_FLAT) {
-        notices(plan, &kith, channel, results).await?;
+        totals(plan, &kith, channel, results).await?;
     }
     Ok(())
 }
 
 /// A connection to a node once it serves.
-async fn served(kith: &Served) -> Result<Channel> {
+pub(super) async fn served(kith: &Served) -> Result<Channel> {
     let asked = vec![GetUserRequest { user_id: 1, consistency: None }];
     // Waits for the node.
     drop(Callers::<GetUserRequest>::connect(kith.address, CONNECTIONS, GET_USER, asked).await?);
@@ -100,9 +97,9 @@ async fn receipt(plan: &Plan, kith: &Served, channel: Channel, results: &mut Res
     compared(plan, (kith, callers), (echo::RECEIPT, vec![answer]), &RECEIPT_CPU, results).await
 }
 
-async fn notices(plan: &Plan, kith: &Served, channel: Channel, results: &mut Results<'_>) -> Result<()> {
+async fn totals(plan: &Plan, kith: &Served, channel: Channel, results: &mut Results<'_>) -> Result<()> {
     let mut client = NoticeServiceClient::new(channel);
-    publish(&mut client, FEW, 10).await?;
+    publish_read(&mut client, FEW, 10).await?;
     let request = |audience_id| CountNoticesRequest { audience_id, reader_id: READER, consistency: None };
     if plan.wants(&COUNT_NOTICES_CPU) {
         let answer = client.count_notices(request(FEW)).await?.into_inner();
@@ -110,17 +107,12 @@ async fn notices(plan: &Plan, kith: &Served, channel: Channel, results: &mut Res
         compared(plan, (kith, callers), (echo::NOTICES, vec![answer]), &COUNT_NOTICES_CPU, results).await?;
     }
     if plan.wants(&NOTICE_TOTALS_FLAT) {
-        publish(&mut client, MANY, plan.size(1_000, 20)).await?;
+        publish_read(&mut client, MANY, plan.size(1_000, 20)).await?;
         let calls = plan.size(5_000, 50);
         let rounds = interleave(plan.rounds, async |side| {
             let audience = if side == Side::Kith { MANY } else { FEW };
-            let mut times = Vec::with_capacity(calls);
-            for _ in 0..calls {
-                let begun = Instant::now();
-                client.clone().count_notices(request(audience)).await?;
-                times.push(nanos(begun.elapsed()) / 1e3);
-            }
-            Ok(median(times))
+            let call = async || anyhow::Ok(drop(client.clone().count_notices(request(audience)).await?));
+            Ok(Latency::of_calls(calls, call).await?.p50)
         });
         results.add(&NOTICE_TOTALS_FLAT, &rounds.await?)?;
     }
@@ -128,22 +120,18 @@ async fn notices(plan: &Plan, kith: &Served, channel: Channel, results: &mut Res
 }
 
 /// An audience with so many notices, of which the reader has read all but the last.
-async fn publish(client: &mut NoticeServiceClient<Channel>, audience_id: i32, notices: i32) -> Result<()> {
-    let audience = Audience { audience_id, name: format!("audience {audience_id}"), ..Audience::default() };
-    let request = RegisterAudienceRequest { audience: Some(audience), request_id: String::new() };
-    client.register_audience(request).await?;
+async fn publish_read(
+    client: &mut NoticeServiceClient<Channel>,
+    audience_id: i32,
+    notices: i32,
+) -> Result<()> {
+    notices::register_audience(client, audience_id).await?;
     for number in 1..=notices {
         if number == notices {
             let all = MarkReadRequest { audience_id, reader_id: READER, all: true, ..Default::default() };
             client.mark_read(all).await?;
         }
-        let notice = Notice {
-            title: format!("notice {number}"),
-            audience_ids: vec![audience_id],
-            ..Notice::default()
-        };
-        let request = PublishNoticeRequest { notice: Some(notice), request_id: String::new() };
-        client.publish_notice(request).await?;
+        publish(client, audience_id, 0).await?;
     }
     Ok(())
 }

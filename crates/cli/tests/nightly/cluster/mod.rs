@@ -1,0 +1,17 @@
+//! Several nodes over one MongoDB and one Redis: the parts of the short tests, with more of everything.
+
+#[path = "../../processes/cluster/notice_model.rs"]
+pub(crate) mod notice_model;
+#[path = "../../processes/cluster/redis.rs"]
+pub(crate) mod redis;
+#[path = "../../processes/cluster/site.rs"]
+pub(crate) mod site;
+
+use self::notice_model::{Size, random_marks_equal_a_plain_model};
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Redis and MongoDB: run cargo xtask test"]
+async fn marks_of_100000_readers_equal_a_plain_model() {
+    let many = Size { audiences: 3, readers: 33_334, notices: 50, callers: 64, calls: 2 };
+    random_marks_equal_a_plain_model(many).await;
+}

@@ -1,0 +1,140 @@
+//! What is done to Redis and to the nodes meanwhile, one after the other.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use tokio::time::{Instant, sleep};
+
+use super::Desk;
+use crate::{
+    hunt::{Figure, Site, figure::float},
+    proxy::Mode,
+    ratio::Better,
+    resp::Value,
+};
+
+/// What is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::hunt::trials) enum Loss {
+    /// What Redis has, Redis, and the ways of nodes to it.
+    Redis,
+    /// The node that has a mark in the store and not in Redis.
+    Node,
+}
+
+/// A fault of Redis.
+#[derive(Clone, Copy, Debug)]
+enum Fault {
+    Emptied,
+    Killed,
+    Cut(Mode),
+}
+
+const FAULTS: [Fault; 5] = [
+    Fault::Emptied,
+    Fault::Killed,
+    Fault::Cut(Mode::Refuse),
+    Fault::Cut(Mode::Freeze),
+    Fault::Cut(Mode::Deaf),
+];
+/// A node is cut, and Redis away, for so long.
+const LASTS: Duration = Duration::from_secs(2);
+/// Redis is emptied so often, with this between.
+const EMPTIED: usize = 3;
+const BETWEEN: Duration = Duration::from_millis(300);
+/// Between two faults, once all nodes trust their memories again.
+const WHOLE_FOR: Duration = Duration::from_millis(500);
+/// The node dies at one of so many writes.
+const DIES: &str = "after_commit=die@25";
+/// Deaths, at least; and how long one may take.
+const DEATHS_MIN: u64 = 3;
+const DIES_WITHIN: Duration = Duration::from_secs(60);
+const LOOK: Duration = Duration::from_millis(20);
+
+/// How often each was done.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Times {
+    emptied: u64,
+    killed: u64,
+    cut: u64,
+    deaths: u64,
+}
+
+impl Times {
+    pub(super) fn figures(self) -> Vec<Figure> {
+        let of = [
+            ("Redis emptied", self.emptied),
+            ("Redis killed", self.killed),
+            ("nodes cut", self.cut),
+            ("nodes dead", self.deaths),
+        ];
+        let done = of.into_iter().filter(|(_, times)| *times > 0);
+        done.map(|(name, times)| Figure::told(name, "count", float(times), Better::Higher)).collect()
+    }
+}
+
+/// Goes on until enough marks are acknowledged, and each fault was there once.
+pub(super) async fn go_on(site: &mut Site, desk: &Desk, loss: Loss) -> Result<Times> {
+    match loss {
+        Loss::Redis => lose_redis(site, desk).await,
+        Loss::Node => lose_node(site, desk).await,
+    }
+}
+
+async fn lose_redis(site: &mut Site, desk: &Desk) -> Result<Times> {
+    let mut times = Times::default();
+    for step in 0_usize.. {
+        if step >= FAULTS.len() && desk.has_enough() {
+            break;
+        }
+        match FAULTS[step % FAULTS.len()] {
+            Fault::Emptied => {
+                for _ in 0..EMPTIED {
+                    drop::<Value>(site.redis.ask(&["FLUSHALL"]).await?);
+                    times.emptied += 1;
+                    sleep(BETWEEN).await;
+                }
+            }
+            Fault::Killed => {
+                site.redis.kill();
+                times.killed += 1;
+                sleep(LASTS).await;
+                site.redis.restart(None).await?;
+            }
+            Fault::Cut(mode) => {
+                let at = step % site.members.len();
+                let link = &site.members.get(at).context("there are three nodes")?.to_redis;
+                link.set(mode);
+                times.cut += 1;
+                sleep(LASTS).await;
+                link.set(Mode::Pass);
+            }
+        }
+        site.until_trusted().await?;
+        sleep(WHOLE_FOR).await;
+    }
+    Ok(times)
+}
+
+/// The nodes die one after the other, each where it has written to the store and to nothing else.
+async fn lose_node(site: &mut Site, desk: &Desk) -> Result<Times> {
+    let mut times = Times::default();
+    for at in (0..site.members.len()).cycle() {
+        if times.deaths >= DEATHS_MIN && desk.has_enough() {
+            break;
+        }
+        let node = &mut site.members.get_mut(at).context("there are three nodes")?.node;
+        node.kill();
+        node.run_told(&[("KITH_FAILPOINT", DIES)])?;
+        let until = Instant::now() + DIES_WITHIN;
+        while !node.ended()? {
+            ensure!(Instant::now() < until, "the program is no build with fail points: nothing died");
+            sleep(LOOK).await;
+        }
+        ensure!(node.died()?, "a node has ended, and not by dying");
+        times.deaths += 1;
+        node.run()?;
+        site.until_trusted().await?;
+    }
+    Ok(times)
+}

@@ -1,0 +1,89 @@
+//! Who sent which messages, as this node keeps it for a short time.
+
+use std::time::Duration;
+
+use kith_store::{ConversationId, SentMessage, Seq, UserId};
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use super::kept::Kept;
+
+/// A number keeps its sender for ever; but a database may be put back to what it was.
+const AGE: Duration = Duration::from_secs(10);
+/// Some 12,000 messages.
+const WEIGHT_MAX: usize = 100_000;
+
+/// Who sent messages that were read a moment ago. Events are not among them. What a caller may read is not known here.
+#[derive(Debug)]
+pub(super) struct SentCopies(Mutex<Kept<(ConversationId, Seq), Option<Copied>>>);
+
+#[derive(Clone, Copy, Debug)]
+struct Copied {
+    sender: Option<UserId>,
+    since: Instant,
+}
+
+impl SentCopies {
+    /// Without a message.
+    pub(super) fn new() -> Self {
+        Self(Mutex::new(Kept::new(WEIGHT_MAX)))
+    }
+
+    /// All of these messages, by rising number; `None`: one of them is not known.
+    pub(super) fn all(&self, conversation: ConversationId, seqs: &[Seq]) -> Option<Vec<SentMessage>> {
+        let mut kept = self.0.lock();
+        let known = |seq: &Seq| {
+            let copied = kept.get((conversation, *seq)).filter(|copied| copied.since.elapsed() < AGE)?;
+            Some(SentMessage { seq: *seq, sender: copied.sender })
+        };
+        let mut messages = seqs.iter().map(known).collect::<Option<Vec<_>>>()?;
+        drop(kept);
+        messages.sort_unstable_by_key(|message| message.seq);
+        messages.dedup();
+        Some(messages)
+    }
+
+    /// Keeps messages that were read after `since`.
+    pub(super) fn note(&self, conversation: ConversationId, messages: &[SentMessage], since: Instant) {
+        let mut kept = self.0.lock();
+        for SentMessage { seq, sender } in messages.iter().copied() {
+            kept.put((conversation, seq), Some(Copied { sender, since }));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn group() -> ConversationId {
+        "g9".parse().unwrap()
+    }
+
+    fn message(seq: Seq) -> SentMessage {
+        SentMessage { seq, sender: UserId::new(seq + 100).ok() }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn messages_are_known_for_10_s() {
+        let (copies, since) = (SentCopies::new(), Instant::now());
+        copies.note(group(), &[message(5), message(7)], since);
+        assert_eq!(copies.all(group(), &[7, 5, 7]), Some(vec![message(5), message(7)]));
+        assert_eq!(copies.all(group(), &[5, 6]), None);
+        assert_eq!(copies.all("g8".parse().unwrap(), &[5]), None);
+        tokio::time::advance(AGE).await;
+        assert_eq!(copies.all(group(), &[5]), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn those_that_were_used_longest_ago_are_dropped() {
+        let (copies, since) = (SentCopies::new(), Instant::now());
+        for seq in 1..=20_000 {
+            copies.note(group(), &[message(seq)], since);
+        }
+        assert_eq!(
+            (copies.all(group(), &[1]), copies.all(group(), &[20_000])),
+            (None, Some(vec![message(20_000)]))
+        );
+    }
+}
