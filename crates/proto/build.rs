@@ -2,7 +2,9 @@
 
 use std::{env, error::Error, fs, path::PathBuf};
 
-use protox::prost_reflect::{DescriptorPool, DynamicMessage, Kind, MessageDescriptor, MethodDescriptor, Value};
+use protox::prost_reflect::{
+    DescriptorPool, DynamicMessage, Kind, MessageDescriptor, MethodDescriptor, Value,
+};
 
 const FILES: [&str; 15] = [
     "kith/options/v1/method.proto",
@@ -86,7 +88,9 @@ fn is_int64(request: MessageDescriptor, path: &str) -> bool {
     let mut kind = Kind::Message(request);
     for name in path.split('.') {
         let Kind::Message(message) = kind else { return false };
-        let Some(field) = message.get_field_by_name(name).filter(|field| !field.is_list()) else { return false };
+        let Some(field) = message.get_field_by_name(name).filter(|field| !field.is_list()) else {
+            return false;
+        };
         kind = field.kind();
     }
     matches!(kind, Kind::Int64)

@@ -32,7 +32,6 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub(crate) use self::tls::Certificates;
-pub use self::tls::is_open;
 use self::{
     front::Front,
     greeting::{Prefixed, Protocol},
