@@ -8,13 +8,13 @@ mod list;
 mod methods;
 mod reflection;
 
+use crate::client::Channel;
 use anyhow::{Context as _, Result, bail};
 use prost_reflect::{DynamicMessage, MethodDescriptor};
 use tonic::{
     Request, Status,
     client::Grpc,
     metadata::{Ascii, MetadataKey, MetadataMap, MetadataValue},
-    transport::Channel,
 };
 
 use self::{

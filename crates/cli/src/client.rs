@@ -1,5 +1,6 @@
 //! How the command line reaches a node.
 
+mod key;
 mod starting;
 
 use std::{path::PathBuf, pin::Pin, time::Duration};
@@ -9,10 +10,15 @@ use kith_server::start_error::StartError;
 use tokio::time::{Instant, timeout};
 use tonic::{
     Code, Request, Response, Status,
-    transport::{Certificate, Channel, ClientTlsConfig, Endpoint},
+    service::interceptor::InterceptedService,
+    transport::{self, Certificate, ClientTlsConfig, Endpoint},
 };
 
+pub(super) use self::key::{Credential, KeyOptions};
 use super::output::one_line;
+
+/// A connection to a node. Each call over it carries the key, where one is given.
+pub(super) type Channel = InterceptedService<transport::Channel, Credential>;
 
 const CONNECT: Duration = Duration::from_secs(5);
 const KEEP_ALIVE: Duration = Duration::from_secs(20);
@@ -42,6 +48,24 @@ pub(super) struct Target {
     pub(super) addr: String,
     #[command(flatten)]
     pub(super) reach: Reach,
+    #[command(flatten)]
+    pub(super) key: KeyOptions,
+}
+
+/// The node to talk to by a command that sends no key.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct KeylessTarget {
+    /// Address of a node
+    #[arg(
+        long,
+        env = "KITH_ADDR",
+        hide_env_values = true,
+        value_name = "ADDRESS",
+        default_value = "http://127.0.0.1:7600"
+    )]
+    addr: String,
+    #[command(flatten)]
+    reach: Reach,
 }
 
 /// The nodes to ask.
@@ -59,6 +83,8 @@ pub(super) struct Targets {
     addr: Vec<String>,
     #[command(flatten)]
     reach: Reach,
+    #[command(flatten)]
+    key: KeyOptions,
 }
 
 /// How a node is reached, and how long it is waited for.
@@ -88,29 +114,43 @@ impl Reach {
     }
 }
 
+impl KeylessTarget {
+    pub(super) fn target(&self) -> Target {
+        Target { addr: self.addr.clone(), reach: self.reach.clone(), key: KeyOptions::default() }
+    }
+}
+
 impl Targets {
     /// Each node by itself, in the order in which they were given.
     pub(super) fn each(&self) -> impl ExactSizeIterator<Item = Target> {
         let addresses = self.addr.iter();
-        addresses.map(|addr| Target { addr: addr.clone(), reach: self.reach.clone() })
+        addresses.map(|addr| Target { addr: addr.clone(), reach: self.reach.clone(), key: self.key.clone() })
     }
 }
 
 impl Target {
-    /// Of a node at `addr` that is reached in the usual way.
+    /// Of a node at `addr` that is reached in the usual way, without a key.
     pub(super) fn at(addr: String, timeout: Duration) -> Self {
-        Self { addr, reach: Reach { timeout: Some(timeout), ..Reach::default() } }
+        let reach = Reach { timeout: Some(timeout), ..Reach::default() };
+        Self { addr, reach, key: KeyOptions::default() }
+    }
+
+    /// The same with the key of this file.
+    pub(super) fn with_key_file(mut self, file: Option<PathBuf>) -> Self {
+        self.key.api_key_file = file;
+        self
     }
 
     /// Connects, so that a wrong address is an error at once; waits for a node that is starting, see [`Reach`]. The
     /// channel connects again by itself.
     ///
     /// # Errors
-    /// When the address or the certificates cannot be used, or no node answers.
+    /// When the address, the certificates or the key cannot be used, or no node answers.
     pub(super) async fn connect(&self) -> Result<Channel> {
         let endpoint = self.endpoint()?;
+        let credential = self.key.credential(&endpoint)?;
         let limit = self.reach.wait.unwrap_or_else(|| starting::default_wait(&endpoint));
-        starting::wait_for(self, &endpoint, limit).await
+        starting::wait_for(self, &endpoint, credential, limit).await
     }
 
     /// The same for commands that show how a node is: one that is away or starting is shown so, unless `--wait` says
@@ -119,7 +159,18 @@ impl Target {
     /// # Errors
     /// As [`Self::connect`].
     pub(super) async fn connect_now(&self) -> Result<Channel> {
-        starting::wait_for(self, &self.endpoint()?, self.reach.wait.unwrap_or_default()).await
+        let endpoint = self.endpoint()?;
+        let credential = self.key.credential(&endpoint)?;
+        starting::wait_for(self, &endpoint, credential, self.reach.wait.unwrap_or_default()).await
+    }
+
+    /// The same without a key, and without looking for one: health needs none.
+    ///
+    /// # Errors
+    /// When the address or the certificates cannot be used, or no node answers.
+    pub(super) async fn connect_without_key(&self) -> Result<Channel> {
+        let wait = self.reach.wait.unwrap_or_default();
+        starting::wait_for(self, &self.endpoint()?, Credential::default(), wait).await
     }
 
     /// The answer to a call, or DEADLINE_EXCEEDED when it does not come in time.
@@ -198,7 +249,11 @@ mod tests {
 
     fn target(addr: &str, ca_file: Option<&str>) -> Target {
         let ca_file = ca_file.map(PathBuf::from);
-        Target { addr: addr.to_owned(), reach: Reach { ca_file, ..Reach::default() } }
+        Target {
+            addr: addr.to_owned(),
+            reach: Reach { ca_file, ..Reach::default() },
+            key: KeyOptions::default(),
+        }
     }
 
     #[test]

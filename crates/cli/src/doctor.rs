@@ -3,6 +3,7 @@
 //! Each group of findings has a file below and looks for itself; none of them stops another. It changes
 //! nothing, but for a probe file in the data folder that is removed at once.
 
+mod callers;
 mod certificate;
 mod configuration;
 mod data;
@@ -91,6 +92,7 @@ pub(super) async fn run(common: &Common, arguments: &Arguments) -> Result<u8> {
 /// What hangs on the configuration.
 async fn configured(config: &Config, limit: Duration, diagnosis: &mut Diagnosis) {
     diagnosis.took("tls", tls::findings(&config.tls));
+    diagnosis.took("callers", callers::findings(config));
     let held = port::held(config, limit).await;
     diagnosis.took("port", held.findings.clone());
     diagnosis.took("data", data::findings(config));

@@ -10,12 +10,13 @@ use std::{
     time::Duration,
 };
 
+use crate::client::Channel;
 use anyhow::{Context as _, Result, bail};
 use futures::StreamExt as _;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use tokio::time::{sleep, timeout};
-use tonic::{Code, Status, transport::Channel};
+use tonic::{Code, Status};
 
 use super::{
     Common, OK,

@@ -2,13 +2,14 @@
 
 use std::time::{Duration, SystemTime};
 
+use crate::client::Channel;
 use anyhow::Result;
 use kith_proto::admin::v1::{
     GetCacheStatsRequest, GetNodeRequest, GetNodeResponse, NamespaceStats,
     admin_service_client::AdminServiceClient,
 };
 use tokio::time::Instant;
-use tonic::{Code, Status, transport::Channel};
+use tonic::{Code, Status};
 use tonic_health::pb::{
     HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
 };

@@ -1,5 +1,6 @@
 //! Follows on the command line: JSON Lines, and the lists of edges that graphs are published as.
 
+use crate::client::Channel;
 use futures::StreamExt as _;
 use kith_proto::{
     relation::v1::{ImportFollow, ImportFollowsRequest, relation_service_client::RelationServiceClient},
@@ -8,7 +9,7 @@ use kith_proto::{
 use kith_server::json;
 use prost_types::Timestamp;
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Status, transport::Channel};
+use tonic::Status;
 
 use super::{
     edge_list::{Columns, Edge},

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::client::Channel;
 use futures::StreamExt as _;
 use kith_proto::{
     group::v1::{
@@ -16,7 +17,7 @@ use kith_server::jsonl::record;
 use kith_store::GroupWords;
 use serde::Serialize;
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Status, transport::Channel};
+use tonic::Status;
 
 use super::kind::{Entry, Kind, Messages, Standing, is_default, moment, patient, strong};
 

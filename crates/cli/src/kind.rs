@@ -2,10 +2,11 @@
 
 use std::{collections::HashMap, marker::PhantomData};
 
+use crate::client::Channel;
 use futures::stream::BoxStream;
 use kith_proto::r#type::v1::{Consistency, ImportResult, ResultError, consistency::Level};
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Code, Request, Status, transport::Channel};
+use tonic::{Code, Request, Status};
 
 use kith_service::error::Reason;
 

@@ -21,6 +21,7 @@ mod follows;
 mod groups;
 mod import;
 mod inspect;
+mod keys;
 mod kind;
 mod log_filter;
 mod man;
@@ -117,6 +118,9 @@ enum What {
     Check(check::Arguments),
     /// Look for what is wrong with this machine, the configuration and the node, and say what to run
     Doctor(doctor::Arguments),
+    /// Make, list, revoke and check the keys of callers, in files
+    #[command(subcommand)]
+    Keys(keys::Command),
     /// Ask whether a node serves
     Ping(ping::Arguments),
     /// Write what a shell needs to complete a line of kith
@@ -190,6 +194,7 @@ pub fn main() -> ExitCode {
         What::Inspect(arguments) => client::block_on(inspect::run(&command.common, &arguments)),
         What::Check(arguments) => client::block_on(check::run(&command.common, &arguments)),
         What::Doctor(arguments) => client::block_on(doctor::run(&command.common, &arguments)),
+        What::Keys(what) => keys::run(&command.common, &what),
         What::Ping(arguments) => client::block_on(ping::run(&command.common, &arguments)),
         What::Completions(arguments) => completions::run(&command.common, &arguments),
         What::Man(arguments) => man::run(&command.common, &arguments),

@@ -5,6 +5,7 @@ use std::{
     sync::LazyLock,
 };
 
+use crate::client::Channel;
 use futures::{StreamExt as _, stream};
 use kith_proto::{
     message::v1::{
@@ -17,7 +18,7 @@ use kith_server::{descriptors, jsonl::record};
 use prost_reflect::{DynamicMessage, MessageDescriptor};
 use serde::ser::Error as _;
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Status, transport::Channel};
+use tonic::Status;
 
 use super::kind::{self, Entry, Export, Import, patient};
 

@@ -8,9 +8,9 @@ use kith_proto::notice::v1::{
     notice_service_client::NoticeServiceClient,
 };
 use serde::Serialize;
-use tonic::transport::Channel;
 
 use super::{Common, FAILED, OK, client::Target, output::Report};
+use crate::client::Channel;
 
 /// What to do with notices.
 #[derive(Debug, clap::Subcommand)]

@@ -3,23 +3,23 @@
 use anyhow::Result;
 use serde::Serialize;
 
-use super::{Common, FAILED, OK, client::Target, facts, output::Report};
+use super::{Common, FAILED, OK, client::KeylessTarget, facts, output::Report};
 
 /// Which node to ask.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Exit codes: 0 it serves, 1 it answers but does not serve, 2 it does not answer.")]
 pub(super) struct Arguments {
     #[command(flatten)]
-    target: Target,
+    target: KeylessTarget,
 }
 
-/// Asks for the health of the node as a whole.
+/// Asks for the health of the node as a whole. No key is sent: health needs none, and probes run every few seconds.
 ///
 /// # Errors
 /// When it does not answer.
 pub(super) async fn run(common: &Common, arguments: &Arguments) -> Result<u8> {
-    let target = &arguments.target;
-    let channel = target.connect_now().await?;
+    let target = &arguments.target.target();
+    let channel = target.connect_without_key().await?;
     let (serving, took) = facts::health(target, channel).await.map_err(|status| {
         anyhow::anyhow!("{} does not tell its health: {}", target.addr, super::client::told(&status))
     })?;

@@ -1,5 +1,6 @@
 //! Readers of audiences on the command line.
 
+use crate::client::Channel;
 use futures::StreamExt as _;
 use kith_proto::{
     notice::v1::{RegisterReadersRequest, notice_service_client::NoticeServiceClient},
@@ -7,7 +8,7 @@ use kith_proto::{
 };
 use kith_server::json;
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Code, Status, transport::Channel};
+use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
 use super::kind::{Entry, Import, Messages, patient};

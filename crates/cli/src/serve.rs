@@ -155,7 +155,10 @@ async fn read_again(
         Err(error) => return error.into(),
     };
     while asked.recv().await.is_some() {
-        let took = load().and_then(|loaded| Ok(reloading.take(node, &loaded)?));
+        let took = match load() {
+            Ok(loaded) => reloading.take(node, &loaded).await.map_err(StartError::from),
+            Err(error) => Err(error),
+        };
         match took {
             Ok(reloaded) => tracing::warn!("SIGHUP: {reloaded}"),
             Err(error) => {

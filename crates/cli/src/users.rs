@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::client::Channel;
 use futures::StreamExt as _;
 use kith_proto::{
     r#type::v1::ImportResult,
@@ -14,7 +15,7 @@ use kith_proto::{
 use kith_server::jsonl::record;
 use serde::Serialize;
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Status, transport::Channel};
+use tonic::Status;
 
 use super::kind::{Entry, Kind, Messages, Standing, is_default, moment, patient, strong};
 

@@ -71,7 +71,7 @@ impl State {
 pub struct Cause {
     /// For programs: `starting`, `store_away`, `migration_pending`, `draining`; while it serves `redis_away`,
     /// `redis_refused`, `redis_unfit`, `redis_prefix_taken`, `relations_away`, `relations_unconfigured`,
-    /// `connections_refused`, `accept_failed`.
+    /// `connections_refused`, `accept_failed`, `insecure_callers`, `callers_not_reloaded`.
     pub reason: &'static str,
     /// For people, with what to do. Holds nothing of what is stored, and no credentials.
     pub message: String,

@@ -5,7 +5,7 @@
 pub use kith_cache::{Metric, MetricKind};
 
 /// All of them; each is described and documented by being in here.
-pub const METRICS: [Metric; 64] = [
+pub const METRICS: [Metric; 67] = [
     SERVING,
     RPC_REQUESTS,
     RPC_SECONDS,
@@ -18,6 +18,9 @@ pub const METRICS: [Metric; 64] = [
     ANSWERS_UNREAD_REFUSED,
     WS_CONNECTIONS,
     ACCEPTS_FAILED,
+    INSECURE_CALLERS,
+    CALLERS_NOT_RELOADED,
+    CREDENTIALS_EXPIRE_SECONDS,
     MUTATIONS_IN_FLIGHT,
     MUTATIONS_SHED,
     LOG_LINES_DROPPED,
@@ -122,6 +125,21 @@ pub const ACCEPTS_FAILED: Metric = Metric::counter(
     "kith_accepts_failed_total",
     &[],
     "Times that no connection could be accepted, most often because the process may open no more files.",
+);
+pub const INSECURE_CALLERS: Metric = Metric::gauge(
+    "kith_insecure_callers",
+    &[],
+    "1 if other machines may call without a key and do everything (insecure_callers), else 0.",
+);
+pub const CALLERS_NOT_RELOADED: Metric = Metric::gauge(
+    "kith_callers_not_reloaded",
+    &[],
+    "1 while the files of callers cannot be used, so that those of before are valid, also revoked ones; else 0.",
+);
+pub const CREDENTIALS_EXPIRE_SECONDS: Metric = Metric::gauge(
+    "kith_credentials_expire_seconds",
+    &[],
+    "Time until the first key of a caller expires; 0 once one has, infinite if none does.",
 );
 pub const MUTATIONS_IN_FLIGHT: Metric =
     Metric::gauge("kith_mutations_in_flight", &[], "Writes that have begun and not ended.");

@@ -2,12 +2,13 @@
 
 use std::collections::HashSet;
 
+use crate::client::Channel;
 use prost::Message as _;
 use prost_reflect::DescriptorPool;
 use prost_types::FileDescriptorProto;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Status, Streaming, transport::Channel};
+use tonic::{Status, Streaming};
 use tonic_reflection::pb::v1::{
     ServerReflectionRequest, ServerReflectionResponse, server_reflection_client::ServerReflectionClient,
     server_reflection_request::MessageRequest as Ask, server_reflection_response::MessageResponse as Told,

@@ -6,10 +6,10 @@ use anyhow::Result;
 use kith_proto::admin::v1::{GetNodeRequest, admin_service_client::AdminServiceClient};
 use kith_service::error::{ERROR_DOMAIN, Reason};
 use tokio::time::{Instant, sleep, timeout};
-use tonic::transport::{Channel, Endpoint, Error};
+use tonic::transport::{Endpoint, Error};
 use tonic_types::StatusExt as _;
 
-use super::{super::output::note, Target};
+use super::{super::output::note, Channel, Credential, Target};
 
 /// How long a node of this machine is waited for that does not listen yet, or has no store yet.
 const STARTING: Duration = Duration::from_secs(10);
@@ -29,11 +29,17 @@ pub(super) fn default_wait(endpoint: &Endpoint) -> Duration {
 ///
 /// # Errors
 /// When no node listens.
-pub(super) async fn wait_for(target: &Target, endpoint: &Endpoint, limit: Duration) -> Result<Channel> {
+pub(super) async fn wait_for(
+    target: &Target,
+    endpoint: &Endpoint,
+    credential: Credential,
+    limit: Duration,
+) -> Result<Channel> {
     let (begun, mut announced) = (Instant::now(), false);
     loop {
         let waits = begun.elapsed() < limit;
-        match endpoint.connect().await {
+        let connected = endpoint.connect().await;
+        match connected.map(|channel| Channel::new(channel, credential.clone())) {
             Ok(channel) if !waits || !is_starting(target, &channel).await => return Ok(channel),
             Err(why) if !waits || !is_refused(&why) => return Err(away(target, &why)),
             Ok(_) | Err(_) => {}
@@ -69,7 +75,7 @@ fn is_refused(error: &Error) -> bool {
     false
 }
 
-fn is_loopback(endpoint: &Endpoint) -> bool {
+pub(super) fn is_loopback(endpoint: &Endpoint) -> bool {
     let host = endpoint.uri().host().unwrap_or_default().trim_matches(['[', ']']);
     host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }

@@ -14,7 +14,9 @@ const CLOCK_SECONDS: f64 = 1.0;
 /// Asks the node at the address of the configuration.
 pub(super) async fn findings(config: &Config, limit: Duration) -> Vec<Finding> {
     let addr = format!("http://{}", callable(config.listen));
-    match Facts::of(&Target::at(addr.clone(), limit)).await {
+    // A caller that the node knows: that of its own key file.
+    let target = Target::at(addr.clone(), limit).with_key_file(config.api_key_file.clone());
+    match Facts::of(&target).await {
         Ok(facts) => judged(&facts, &addr),
         Err(why) => vec![Finding::new(GROUP, format!("{why:#}"), format!("kith ping --addr {addr}"))],
     }

@@ -51,7 +51,7 @@ async fn taken(address: SocketAddr) -> Option<io::Error> {
 
 async fn is_node(address: SocketAddr, limit: Duration) -> bool {
     let target = Target::at(format!("http://{}", callable(address)), limit);
-    let Ok(Ok(channel)) = timeout(limit, target.connect_now()).await else { return false };
+    let Ok(Ok(channel)) = timeout(limit, target.connect_without_key()).await else { return false };
     facts::health(&target, channel).await.is_ok()
 }
 

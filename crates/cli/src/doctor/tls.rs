@@ -5,7 +5,10 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use kith_server::{config::TlsConfig, transport::is_open};
+use kith_server::{
+    auth::secret_file::{self, Content, UnfitFile},
+    config::TlsConfig,
+};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _};
 
 use super::{Finding, certificate};
@@ -17,19 +20,26 @@ const SOON: Duration = Duration::from_secs(14 * 24 * 60 * 60);
 /// Nothing without TLS.
 pub(super) fn findings(config: &TlsConfig) -> Vec<Finding> {
     let (Some(cert), Some(key)) = (&config.cert_file, &config.key_file) else { return Vec::new() };
-    let mut found: Vec<_> = private(key).into_iter().collect();
-    if PrivateKeyDer::from_pem_file(key).is_err() {
-        found.push(unreadable("tls.key_file", key, "holds no private key in PEM that can be read"));
+    let mut found = Vec::new();
+    match secret_file::read(key, Content::PrivateKey) {
+        Ok(file) if PrivateKeyDer::from_pem_slice(&file.bytes).is_ok() => {}
+        Ok(_) => found.push(unreadable("tls.key_file", key, "holds no private key in PEM that can be read")),
+        Err(unfit) => found.push(unfit_file("tls.key_file", &unfit)),
     }
-    match CertificateDer::pem_file_iter(cert).and_then(Iterator::collect::<Result<Vec<_>, _>>) {
-        Ok(chain) if !chain.is_empty() => {
-            found.extend(chain.iter().find_map(|der| period(cert, der, SystemTime::now())));
-        }
-        Ok(_) | Err(_) => {
-            found.push(unreadable("tls.cert_file", cert, "holds no certificate in PEM that can be read"));
-        }
+    match secret_file::read(cert, Content::Public) {
+        Ok(file) => found.extend(certificates(cert, &file.bytes)),
+        Err(unfit) => found.push(unfit_file("tls.cert_file", &unfit)),
     }
     found
+}
+
+fn certificates(file: &Path, pem: &[u8]) -> Option<Finding> {
+    match CertificateDer::pem_slice_iter(pem).collect::<Result<Vec<_>, _>>() {
+        Ok(chain) if !chain.is_empty() => chain.iter().find_map(|der| period(file, der, SystemTime::now())),
+        Ok(_) | Err(_) => {
+            Some(unreadable("tls.cert_file", file, "holds no certificate in PEM that can be read"))
+        }
+    }
 }
 
 fn unreadable(key: &str, file: &Path, why: &str) -> Finding {
@@ -37,10 +47,8 @@ fn unreadable(key: &str, file: &Path, why: &str) -> Finding {
     Finding::new(GROUP, format!("{key}: {file} {why}"), format!("ls -l {file}; head -1 {file}"))
 }
 
-fn private(key: &Path) -> Option<Finding> {
-    let file = key.display();
-    let finding = format!("tls.key_file: everybody on this machine may read {file}, so that no node starts");
-    is_open(key).is_ok_and(|open| open).then(|| Finding::new(GROUP, finding, format!("chmod o= {file}")))
+fn unfit_file(key: &str, unfit: &UnfitFile) -> Finding {
+    Finding::new(GROUP, format!("{key}: {}, so that no node starts", unfit.finding()), unfit.run())
 }
 
 /// Whether a certificate of the chain does not hold yet, no more, or not for long.

@@ -3,6 +3,7 @@
 
 use std::{collections::VecDeque, io::BufRead, path::PathBuf, time::Duration};
 
+use crate::client::Channel;
 use anyhow::{Result, bail};
 use futures::StreamExt as _;
 use kith_proto::r#type::v1::{ImportResult, ResultError, import_result::Result as Outcome};
@@ -11,7 +12,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Code, Status, transport::Channel};
+use tonic::{Code, Status};
 
 use super::super::output::one_line;
 use super::{

@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use crate::client::{Channel, Credential};
 use futures::{StreamExt as _, stream};
 use kith_proto::{
     r#type::v1::{ImportResult, ResultError, import_result::Result as Outcome},
@@ -14,10 +15,7 @@ use kith_proto::{
 };
 use kith_service::rpc::answer_size::left_out;
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::{
-    Code, Status,
-    transport::{Channel, Endpoint},
-};
+use tonic::{Code, Status, transport::Endpoint};
 
 use super::{progress::beside, *};
 use crate::kind::{Entry, Kind, Messages, Standing};
@@ -167,6 +165,7 @@ async fn run(file: &Path) -> Result<Tally> {
     let bounds = Bounds { lines: 10, ..Bounds::default() };
     let reader = Reader::new(source, progress.at, progress.run.clone(), bounds);
     let channel = Endpoint::from_static("http://127.0.0.1:1").connect_lazy();
+    let channel = Channel::new(channel, Credential::default());
     let report = Report::new("users.jsonl", &progress);
     let mut flow = Flow::<Fake, _>::new(channel, (), reader, progress, Some(kept), report);
     flow.patience.tries = 3;

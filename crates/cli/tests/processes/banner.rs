@@ -101,16 +101,17 @@ fn people_get_the_same_in_lines() {
     let mut process =
         command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::null()).spawn().unwrap();
     let lines = std::io::BufRead::lines(std::io::BufReader::new(process.stdout.take().unwrap()));
-    let lines: Vec<String> = lines.map_while(Result::ok).take(9).collect();
+    let lines: Vec<String> = lines.map_while(Result::ok).take(10).collect();
     process.kill().unwrap();
     process.wait().unwrap();
     assert_eq!(lines[0], format!("kith {} serves", env!("CARGO_PKG_VERSION")));
     for (line, expected) in [
         (1, "(plaintext, this machine only)"),
-        (2, "off (operations.enabled)"),
-        (5, "data/kith.db  (kept)"),
-        (6, "defaults, --listen"),
-        (8, "call --addr http://127.0.0.1:"),
+        (2, "anyone on this machine: no key is set"),
+        (3, "off (operations.enabled)"),
+        (6, "data/kith.db  (kept)"),
+        (7, "defaults, --listen"),
+        (9, "call --addr http://127.0.0.1:"),
     ] {
         assert!(lines[line].contains(expected), "{expected}: {lines:#?}");
     }

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::large_futures, reason = "a test may panic, and a node is large")]
 
+mod access_keys;
 mod backup;
 mod banner;
 mod changed_while_running;

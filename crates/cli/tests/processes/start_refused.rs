@@ -170,7 +170,8 @@ fn a_taken_port_is_named_with_its_holder_and_the_flag() {
     assert_refused(dir.path(), &["--listen", "127.0.0.1:0", "--set", &set], &expected);
     let expected = "kith: cannot listen on 203.0.113.7:1: 203.0.113.7 is no address of this machine; choose \
                     another with --listen";
-    assert_refused(dir.path(), &["--insecure-listen", "--listen", "203.0.113.7:1"], expected);
+    let open = ["--insecure-listen", "--set", "insecure_callers=true", "--listen", "203.0.113.7:1"];
+    assert_refused(dir.path(), &open, expected);
 }
 
 #[test]
@@ -414,7 +415,9 @@ fn the_line_is_also_written_to_the_termination_log() {
     let log = dir.path().join("why");
     for arguments in [["--set", "limits.in_fligt=1"], ["--listen", "203.0.113.7:1"]] {
         let mut command = kith(dir.path(), &arguments);
-        command.arg("--insecure-listen").env("KITH_TERMINATION_LOG", &log);
+        command
+            .args(["--insecure-listen", "--set", "insecure_callers=true"])
+            .env("KITH_TERMINATION_LOG", &log);
         let line = refused(dir.path(), command);
         assert_eq!(format!("kith: {}", fs::read_to_string(&log).unwrap().trim_end()), line);
         fs::remove_file(&log).unwrap();

@@ -159,7 +159,12 @@ fn chat_is_the_same_over_grpc_json_and_sockets() {
 
 /// The lines of the README that start several nodes.
 fn lines_of_several_nodes() -> Vec<&'static str> {
-    let (_, section) = README.split_once("\n## Several nodes\n").unwrap();
+    lines_of("Several nodes")
+}
+
+/// The commands of a part of the README.
+fn lines_of(title: &str) -> Vec<&'static str> {
+    let (_, section) = README.split_once(&format!("\n## {title}\n")).unwrap();
     let (section, _) = section.split_once("\n## ").unwrap();
     section.lines().filter_map(|line| line.strip_prefix("    ")).collect()
 }
@@ -204,6 +209,39 @@ fn nodes_start_as_the_readme_says() {
     let printed = String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success(), "{script}\n{printed}");
     assert_eq!(printed.matches(r#""userName":"grace""#).count(), 2, "{printed}");
+}
+
+/// The lines of "With a key", the node in the background.
+#[test]
+fn node_is_secured_by_two_commands_as_the_readme_says() {
+    let [grpc, operations] = [(); 2].map(|()| process::free_address());
+    let lines = lines_of("With a key");
+    assert!(lines[0].contains("keys generate") && lines[1].ends_with("kith serve"), "{lines:?}");
+    let ready = format!("until kith ping --addr {grpc} > ping; do :; done");
+    let [first, second] = [lines[0], &format!("{} & {ready}", lines[1])];
+    let script = [&[first, second], &lines[2..]].concat().join("\n").replace("target/release/kith", "kith");
+    // What fails on purpose.
+    let script = script.replace("\nenv -u ", "\n! env -u ");
+    let (dir, kith) = (tempfile::tempdir().unwrap(), PathBuf::from(env!("CARGO_BIN_EXE_kith")));
+    let path = env::var_os("PATH").unwrap_or_default();
+    let programs = [kith.parent().unwrap().to_owned()].into_iter().chain(env::split_paths(&path));
+    let output = Command::new("timeout")
+        .args(["60", "bash", "-c"])
+        .arg(format!(
+            "set -e; trap 'kill $(jobs -p); wait' EXIT\n{}",
+            script.replace("127.0.0.1:7600", &grpc)
+        ))
+        .env("PATH", env::join_paths(programs).unwrap())
+        .envs([("KITH_LISTEN", &grpc), ("KITH_OPERATIONS__LISTEN", &operations), ("KITH_ADDR", &grpc)])
+        .current_dir(dir.path())
+        .output()
+        .unwrap();
+    let printed = String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{script}\n{printed}");
+    assert_eq!(printed.matches(r#""userName":"grace""#).count(), 2, "{printed}");
+    assert!(printed.contains("UNAUTHENTICATED CREDENTIALS_MISSING"), "{printed}");
+    let key = fs::read_to_string(dir.path().join("kith.key")).unwrap();
+    assert!(!printed.contains(key.trim_end()), "{printed}");
 }
 
 /// Does all that a tour says, on a node of its own.

@@ -75,8 +75,8 @@ impl Container {
         let all = image.environment.iter().chain(&service.environment);
         let environment = all.map(|(name, value)| (name.clone(), places.here(value))).collect();
         let (kith, grace) = (kith.to_owned(), service.grace()?);
-        let (arguments, test) =
-            (arguments(&service.words(image))?, service.test().map(arguments).transpose()?);
+        let (words, test) = (arguments(&service.words(image))?, service.test().map(arguments).transpose()?);
+        let arguments = words.iter().map(|word| places.here(word)).collect();
         Ok(Self { kith, arguments, test, environment, grace, folder, process: None })
     }
 

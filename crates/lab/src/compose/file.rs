@@ -27,6 +27,9 @@ pub(super) struct Service {
     /// By their names: each is a file of that name in the container.
     #[serde(default)]
     pub(super) secrets: Vec<String>,
+    /// `name:/folder`, and `:ro` behind it where nothing is written.
+    #[serde(default)]
+    volumes: Vec<String>,
     stop_grace_period: Option<String>,
     healthcheck: Option<Healthcheck>,
 }
@@ -85,6 +88,13 @@ impl Service {
         image.entrypoint.iter().chain(command).cloned().collect()
     }
 
+    /// The folder of the container where this volume is; `None`: it has none of this name.
+    pub(super) fn mount(&self, volume: &str) -> Option<&str> {
+        let mut mounts = self.volumes.iter().filter_map(|mount| mount.split_once(':'));
+        let (_, folder) = mounts.find(|(name, _)| *name == volume)?;
+        Some(folder.trim_end_matches(":ro"))
+    }
+
     /// How long the container may take to end after SIGTERM until it is killed.
     ///
     /// # Errors
@@ -137,6 +147,9 @@ mod tests {
         assert_eq!(node.words(&image), ["kith", "serve"]);
         assert_eq!(file.service("migrate").unwrap().words(&image), ["kith", "migrate"]);
         assert_eq!(image.environment["KITH_DATA_DIR"], "/var/lib/kith");
+        let key = file.service("key").unwrap();
+        assert_eq!(key.words(&image)[..3], ["kith", "keys", "generate"]);
+        assert_eq!((key.mount("key"), node.mount("key")), (Some("/var/lib/kith"), Some("/var/lib/kith")));
     }
 
     #[test]

@@ -13,7 +13,13 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use futures::future::try_join_all;
-use tonic::transport::{Channel, Endpoint};
+use tempfile::TempDir;
+use tonic::{
+    Request, Status,
+    metadata::{Ascii, MetadataValue},
+    service::{Interceptor, interceptor::InterceptedService},
+    transport::Endpoint,
+};
 
 use self::{
     container::{Container, Places},
@@ -23,11 +29,21 @@ use crate::{child::free_port, hunt::Mongods, redis_server::RedisServer};
 
 /// Where the server of relations is.
 const CQL: &str = "KITH_TEST_CQL";
+/// The volume with the key of callers, and its file there.
+const KEY: (&str, &str) = ("key", "kith.key");
+
+/// A connection whose calls carry the key.
+pub(crate) type Channel = InterceptedService<tonic::transport::Channel, Bearer>;
+
+/// The key, as calls carry it.
+#[derive(Clone, Debug)]
+pub(crate) struct Bearer(MetadataValue<Ascii>);
 
 /// All that the file starts but for those that only look: Prometheus and Grafana.
 #[derive(Debug)]
 pub(crate) struct Project {
     nodes: Vec<Node>,
+    _key: TempDir,
     /// They end with the value, after the nodes.
     _servers: (Mongods, RedisServer),
 }
@@ -55,6 +71,9 @@ impl Project {
             .with("mongodb:27017", &mongod.address()?)
             .with("scylladb:9042", &cql_address()?)
             .with("redis:6379", &redis.address());
+        let (key, bearer) = make_key(&file, &image, kith).await?;
+        let folder = file.service("key")?.mount(KEY.0).context("the key is in no volume")?;
+        let servers = servers.with(folder, &key.path().display());
         let places = names
             .iter()
             .zip(&ports)
@@ -68,10 +87,10 @@ impl Project {
             container.start()?;
             // Connects when it is called, again whenever that is necessary.
             let channel = Endpoint::from_shared(format!("http://{address}"))?.connect_lazy();
-            nodes.push(Node { container, channel });
+            nodes.push(Node { container, channel: Channel::new(channel, bearer.clone()) });
         }
         try_join_all(nodes.iter_mut().map(|node| node.container.until_healthy())).await?;
-        Ok(Self { nodes, _servers: (mongod, redis) })
+        Ok(Self { nodes, _key: key, _servers: (mongod, redis) })
     }
 
     /// In the order of their names.
@@ -95,6 +114,31 @@ impl Node {
         self.container.stop().await?;
         self.container.start()?;
         self.container.until_healthy().await
+    }
+}
+
+/// Lets the service that makes the key run to its end: the volume, and the key that is in it.
+async fn make_key(file: &File, image: &Image, kith: &Path) -> Result<(TempDir, Bearer)> {
+    let (service, volume) = (file.service("key")?, TempDir::new()?);
+    let folder = service.mount(KEY.0).context("the key is in no volume")?;
+    let places = Places::default().with(folder, &volume.path().display());
+    Container::of(service, image, kith, places)?.done().await?;
+    let key = std::fs::read_to_string(volume.path().join(KEY.1)).context("no key was made")?;
+    Ok((volume, Bearer::of(key.trim_end())?))
+}
+
+impl Bearer {
+    /// # Errors
+    /// When no header can hold the key.
+    pub(crate) fn of(key: &str) -> Result<Self> {
+        Ok(Self(MetadataValue::try_from(format!("Bearer {key}")).context("the key cannot be sent")?))
+    }
+}
+
+impl Interceptor for Bearer {
+    fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
+        request.metadata_mut().insert("authorization", self.0.clone());
+        Ok(request)
     }
 }
 

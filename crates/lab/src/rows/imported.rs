@@ -8,7 +8,13 @@ use kith_proto::{
     user::v1::{ImportUser, ImportUsersRequest, User, user_service_client::UserServiceClient},
 };
 use tokio::time::{Instant, sleep};
-use tonic::{Code, Status, transport::Channel};
+use tonic::{
+    Code, Status,
+    body::Body,
+    client::GrpcService,
+    codegen::{Body as HttpBody, Bytes, StdError},
+    transport::Channel,
+};
 
 use crate::people;
 
@@ -25,7 +31,13 @@ const PAUSE: Duration = Duration::from_millis(50);
 ///
 /// # Errors
 /// When it refuses one for another reason, or has not taken all in time.
-pub(crate) async fn fill(client: &mut UserServiceClient<Channel>, ids: &[i64]) -> Result<()> {
+pub(crate) async fn fill<T>(client: &mut UserServiceClient<T>, ids: &[i64]) -> Result<()>
+where
+    T: GrpcService<Body>,
+    T::Error: Into<StdError>,
+    T::ResponseBody: HttpBody<Data = Bytes> + Send + 'static,
+    <T::ResponseBody as HttpBody>::Error: Into<StdError> + Send,
+{
     let until = Instant::now() + PATIENCE;
     let mut left = ids.to_vec();
     loop {
@@ -55,7 +67,13 @@ pub(crate) async fn fill_up_to(channel: Channel, users: i64) -> Result<()> {
 }
 
 /// Sends all of them once; returns those that were turned away before anything was begun.
-async fn import(client: &mut UserServiceClient<Channel>, ids: &[i64]) -> Result<Vec<i64>> {
+async fn import<T>(client: &mut UserServiceClient<T>, ids: &[i64]) -> Result<Vec<i64>>
+where
+    T: GrpcService<Body>,
+    T::Error: Into<StdError>,
+    T::ResponseBody: HttpBody<Data = Bytes> + Send + 'static,
+    <T::ResponseBody as HttpBody>::Error: Into<StdError> + Send,
+{
     let messages: Vec<_> = ids.chunks(RECORDS).map(message).collect::<Result<_>>()?;
     let mut results = client.import_users(tokio_stream::iter(messages)).await?.into_inner();
     let mut again = Vec::new();

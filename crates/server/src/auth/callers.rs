@@ -39,6 +39,8 @@ pub struct CallerKey {
     pub rights: Rights,
     /// Of the key.
     pub digest: Digest,
+    /// When the key was made, where that is known.
+    pub made: Option<SystemTime>,
     /// From when on the key is refused.
     pub expires: Option<SystemTime>,
 }
@@ -50,6 +52,15 @@ pub type CallerSet = Vec<CallerKey>;
 pub struct Callers {
     known: ArcSwap<Known>,
     open: bool,
+}
+
+/// What came of another set, key by key.
+#[derive(Debug, Default)]
+pub(crate) struct Changes {
+    /// No longer valid, or no longer so.
+    pub(crate) ended: Vec<Arc<Caller>>,
+    /// Valid from now on.
+    pub(crate) begun: Vec<Arc<Caller>>,
 }
 
 struct Known {
@@ -98,13 +109,14 @@ impl Callers {
 
     /// Takes on another set. Keys that are in both with the same caller and rights stay as they are, with their streams;
     /// the streams of all others end.
-    pub(crate) fn replace(&self, set: CallerSet) {
+    pub(crate) fn replace(&self, set: CallerSet) -> Changes {
         let before = self.known.load_full();
-        self.known.store(Arc::new(Known::of(set, Some(&before))));
-        // After the new set is stored: a call that finds its caller later finds it in the new set alone.
-        let now = self.known.load();
-        let ended = before.all().filter(|key| !now.all().any(|kept| Arc::ptr_eq(&kept.caller, &key.caller)));
-        ended.for_each(|key| key.caller.ended.cancel());
+        let now = Arc::new(Known::of(set, Some(&before)));
+        self.known.store(Arc::clone(&now));
+        // After the new set is stored: a call that comes later finds its caller in the new set alone.
+        let changes = Changes { ended: before.without(&now), begun: now.without(&before) };
+        changes.ended.iter().for_each(|caller| caller.ended.cancel());
+        changes
     }
 
     /// Ends the streams of the keys that have expired by `now`.
@@ -158,6 +170,13 @@ impl Known {
         same.then(|| Arc::clone(caller))
     }
 
+    /// Those that are not among the others.
+    fn without(&self, others: &Self) -> Vec<Arc<Caller>> {
+        let callers = self.all().map(|key| &key.caller);
+        let gone = callers.filter(|caller| !others.all().any(|key| Arc::ptr_eq(&key.caller, caller)));
+        gone.cloned().collect()
+    }
+
     fn all(&self) -> impl Iterator<Item = &Key> {
         self.keys.values().flatten()
     }
@@ -189,7 +208,8 @@ mod tests {
 
     fn key(name: &str, credential: &str) -> CallerKey {
         let rights = Rights::of(&[Scope::UserRead]);
-        CallerKey { name: name.to_owned(), rights, digest: Digest::of(credential.as_bytes()), expires: None }
+        let digest = Digest::of(credential.as_bytes());
+        CallerKey { name: name.to_owned(), rights, digest, made: None, expires: None }
     }
 
     fn name(callers: &Callers, credential: &str) -> Option<String> {
@@ -245,7 +265,8 @@ mod tests {
         let fewer = CallerKey { rights: Rights::NONE, ..key("b", "three") };
         let later =
             CallerKey { expires: Some(SystemTime::now() + Duration::from_secs(60)), ..key("c", "four") };
-        callers.replace(vec![key("a", "two"), fewer, later, key("d", "five")]);
+        let changes = callers.replace(vec![key("a", "two"), fewer, later, key("d", "five")]);
+        assert_eq!((changes.ended.len(), changes.begun.len()), (2, 2));
         assert_eq!(ended.map(|ended| ended.is_cancelled()), [true, false, true, false]);
         assert_eq!(callers.find(b"three").unwrap().rights, Rights::NONE);
         assert_eq!(name(&callers, "one"), None);

@@ -69,6 +69,15 @@ impl fmt::Debug for Digest {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyId([u8; 5]);
 
+impl KeyId {
+    /// Of its 10 hexadecimal digits; `None` for any other text.
+    #[must_use]
+    pub fn from_hex(text: &str) -> Option<Self> {
+        let whole = (text.len() == 10).then(|| format!("{text:0<64}"))?;
+        Digest::from_hex(&whole).map(|digest| digest.key_id())
+    }
+}
+
 impl fmt::Display for KeyId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
@@ -101,5 +110,8 @@ mod tests {
     fn a_key_id_is_the_first_ten_digits() {
         assert_eq!(Digest::of(b"abc").key_id().to_string(), "ba7816bf8f");
         assert_eq!(format!("{:?}", Digest::of(b"abc")), "Digest(ba7816bf8f..)");
+        assert_eq!(KeyId::from_hex("ba7816bf8f"), Some(Digest::of(b"abc").key_id()));
+        assert_eq!(KeyId::from_hex("ba7816bf8"), None);
+        assert_eq!(KeyId::from_hex("chat-jobs-"), None);
     }
 }

@@ -171,7 +171,7 @@ mod tests {
     fn closed() -> Authentication {
         let rights = Rights::of(&[Scope::UserRead]);
         let digest = Digest::of(KEY.as_bytes());
-        let key = CallerKey { name: "chat".to_owned(), rights, digest, expires: None };
+        let key = CallerKey { name: "chat".to_owned(), rights, digest, made: None, expires: None };
         Authentication::new(Arc::new(Callers::new(vec![key])))
     }
 

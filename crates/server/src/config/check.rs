@@ -29,6 +29,7 @@ pub(super) fn complete(config: &mut Config) -> Result<(), InvalidValue> {
     listening(config)?;
     super::http::check(&config.http)?;
     super::ws::check(config)?;
+    super::auth::check(config)?;
     super::cluster::check(config)?;
     super::observer::check(config)?;
     config.relations.check()?;
@@ -77,8 +78,7 @@ fn listening(config: &Config) -> Result<(), InvalidValue> {
         (None, Some(_)) => return wrong("tls.key_file", "needs tls.cert_file beside it"),
         _ => {}
     }
-    if !config.listen.ip().to_canonical().is_loopback() && tls.cert_file.is_none() && !config.insecure_listen
-    {
+    if config.is_reached_by_others() && tls.cert_file.is_none() && !config.insecure_listen {
         let text = format!(
             "{} can be reached by other machines, without TLS; set tls.cert_file and tls.key_file, or say \
              --insecure-listen",

@@ -4,6 +4,7 @@
 //! later wins, key by key. A key that nothing knows is an error that says where it stands. Nothing else in
 //! this program reads the environment.
 
+mod auth;
 mod check;
 mod cluster;
 mod cql;
@@ -23,6 +24,7 @@ mod text_value;
 mod unknown;
 mod ws;
 
+pub use auth::{ApiKey, AuthConfig};
 pub use cluster::{ClusterConfig, RedisConfig};
 pub use cql::CqlConfig;
 pub use ephemeral::EphemeralConfig;

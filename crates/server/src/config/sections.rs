@@ -14,8 +14,8 @@ use kith_service::{
 use serde::{Deserialize, Serialize};
 
 use super::{
-    ClusterConfig, CqlConfig, EphemeralConfig, HttpConfig, LimitsConfig, MembersConfig, ObserverConfig,
-    PresenceConfig, RedisConfig, RelationsConfig, Secret, WsConfig,
+    ApiKey, AuthConfig, ClusterConfig, CqlConfig, EphemeralConfig, HttpConfig, LimitsConfig, MembersConfig,
+    ObserverConfig, PresenceConfig, RedisConfig, RelationsConfig, Secret, WsConfig,
 };
 
 /// Everything that a node is told from outside.
@@ -26,6 +26,14 @@ pub struct Config {
     pub listen: SocketAddr,
     /// Whether gRPC may be served without TLS to other machines.
     pub insecure_listen: bool,
+    /// File with 1 to 8 keys, one on each line, of the caller `default`, which may do everything: `kith keys generate` makes
+    /// it. Read again while the node runs: add the new key, give it to the clients, remove the old one.
+    pub api_key_file: Option<PathBuf>,
+    /// A key of the caller `default`, in place of the file. Other programs of this machine may see an environment variable, so
+    /// prefer the file.
+    pub api_key: Option<ApiKey>,
+    /// Whether other machines may call without a key, and do everything.
+    pub insecure_callers: bool,
     /// Where an embedded node keeps its data; made when absent.
     pub data_dir: PathBuf,
     /// How long calls and writes that have begun may take to end when the node stops.
@@ -44,6 +52,8 @@ pub struct Config {
     pub operations: OperationsConfig,
     /// TLS of the gRPC port.
     pub tls: TlsConfig,
+    /// Who may call.
+    pub auth: AuthConfig,
     /// What browsers may do.
     pub http: HttpConfig,
     /// Sockets of browsers and devices.
@@ -93,6 +103,9 @@ impl Default for Config {
         Self {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 7600)),
             insecure_listen: false,
+            api_key_file: None,
+            api_key: None,
+            insecure_callers: false,
             data_dir: PathBuf::from("./data"),
             drain: Duration::from_secs(10),
             drain_wait: Duration::from_secs(2),
@@ -100,6 +113,7 @@ impl Default for Config {
             docs_url: "docs/".to_owned(),
             operations: OperationsConfig::default(),
             tls: TlsConfig::default(),
+            auth: AuthConfig::default(),
             http: HttpConfig::default(),
             ws: WsConfig::default(),
             store: StoreConfig::default(),

@@ -56,7 +56,7 @@ pub(super) fn check(config: &Config) -> Result<(), InvalidValue> {
             "needs ws.trusted, on the loopback device: this version knows no other way to say who the user of a socket is",
         );
     }
-    if ws.trusted && !config.listen.ip().to_canonical().is_loopback() {
+    if ws.trusted && config.is_reached_by_others() {
         let text = format!(
             "lets every socket name its user without proof, and {} can be reached by other machines; listen on 127.0.0.1, \
              or leave it off",

@@ -5,6 +5,7 @@ use std::{fmt, net::SocketAddr};
 use serde::Serialize;
 
 use crate::{
+    config::Config,
     health::{Cause, State},
     node::{run::Node, store::Data},
     transport::callable,
@@ -55,6 +56,19 @@ struct Security {
     tls: bool,
     /// Whether other machines can reach the port.
     open: bool,
+    callers: CallersSaid,
+}
+
+/// Who may call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "mode", rename_all = "snake_case")]
+enum CallersSaid {
+    /// No key is set, and only this machine reaches the port.
+    Open,
+    /// Callers with a key.
+    Keys { count: usize },
+    /// Everybody, by `insecure_callers`.
+    Insecure,
 }
 
 impl Banner {
@@ -64,6 +78,7 @@ impl Banner {
         let security = Security {
             tls: node.config().tls.cert_file.is_some(),
             open: !addresses.grpc.ip().to_canonical().is_loopback(),
+            callers: CallersSaid::of(node),
         };
         let urls = Urls::of(addresses.grpc, addresses.operations, security.tls);
         Self {
@@ -74,13 +89,29 @@ impl Banner {
             remarks: node.remarks(),
             grpc: addresses.grpc,
             operations: addresses.operations,
-            tries: tries(program, &urls.api),
+            tries: tries(program, &urls.api, key_file(node.config()).as_deref()),
             urls,
             data: node.data().clone(),
             security,
             configuration: sources.iter().map(|&source| source.to_owned()).collect(),
         }
     }
+}
+
+impl CallersSaid {
+    fn of(node: &Node) -> Self {
+        match node.callers() {
+            callers if !callers.is_open() => Self::Keys { count: callers.count() },
+            _ if node.config().insecure_callers => Self::Insecure,
+            _ => Self::Open,
+        }
+    }
+}
+
+/// Where a caller on this machine finds a key; `None`: it needs none.
+fn key_file(config: &Config) -> Option<String> {
+    let file = config.api_key_file.as_ref().map(|file| file.display().to_string());
+    file.or_else(|| config.has_callers().then(|| "KEY_FILE".to_owned()))
 }
 
 impl Urls {
@@ -96,14 +127,17 @@ impl Urls {
     }
 }
 
-fn tries(program: &str, api: &str) -> [String; 2] {
+fn tries(program: &str, api: &str, key_file: Option<&str>) -> [String; 2] {
+    let key = key_file.map(|file| format!(" --api-key-file {file}")).unwrap_or_default();
+    let bearer =
+        key_file.map(|file| format!("-H \"authorization: Bearer $(head -1 {file})\" ")).unwrap_or_default();
     let tls = api.starts_with("https:");
     let (ca_file, cacert) = if tls { (" --ca-file ca.pem", "--cacert ca.pem ") } else { ("", "") };
     let addr = if api == USUAL { String::new() } else { format!(" --addr {api}") };
     [
-        format!("{program} call{addr}{ca_file} UserService/CreateUser '{ADA}'"),
+        format!("{program} call{addr}{ca_file}{key} UserService/CreateUser '{ADA}'"),
         format!(
-            "curl {cacert}-d '{ADA}' -H 'content-type: application/json' \
+            "curl {cacert}{bearer}-d '{ADA}' -H 'content-type: application/json' \
              {api}/kith.user.v1.UserService/CreateUser"
         ),
     ]
@@ -124,6 +158,7 @@ impl fmt::Display for Banner {
             line(f, "but", &remark.message)?;
         }
         line(f, "gRPC and JSON", &format!("{}  ({})", self.urls.api, self.security))?;
+        line(f, "callers", &self.security.callers_line())?;
         for (what, url) in
             [("ready", &self.urls.ready), ("live", &self.urls.live), ("metrics", &self.urls.metrics)]
         {
@@ -134,6 +169,22 @@ impl fmt::Display for Banner {
         line(f, "configuration", &self.configuration.join(", "))?;
         writeln!(f, "try")?;
         self.tries.iter().try_for_each(|one| writeln!(f, "  {one}"))
+    }
+}
+
+impl Security {
+    fn callers_line(&self) -> String {
+        match self.callers {
+            CallersSaid::Open => "anyone on this machine: no key is set".to_owned(),
+            CallersSaid::Keys { count } => {
+                let callers = if count == 1 { "caller" } else { "callers" };
+                let sent = if self.open && !self.tls { "; KEYS ARE SENT IN PLAINTEXT" } else { "" };
+                format!("{count} {callers} with a key{sent}")
+            }
+            CallersSaid::Insecure => {
+                "ANYONE WHO REACHES THE PORT MAY DO EVERYTHING (insecure_callers)".to_owned()
+            }
+        }
     }
 }
 
@@ -161,11 +212,31 @@ mod tests {
 
     #[test]
     fn lines_to_try_name_the_address_where_it_is_not_the_usual_one() {
-        assert!(tries("kith", USUAL)[0].starts_with("kith call UserService/"));
-        let [call, curl] = tries("kith", "https://127.0.0.1:9");
+        assert!(tries("kith", USUAL, None)[0].starts_with("kith call UserService/"));
+        let [call, curl] = tries("kith", "https://127.0.0.1:9", None);
         assert!(
             call.contains("--addr https://127.0.0.1:9 --ca-file") && curl.contains("--cacert"),
             "{call} {curl}"
+        );
+    }
+
+    #[test]
+    fn lines_to_try_read_the_key_from_its_file() {
+        let [call, curl] = tries("kith", USUAL, Some("kith.key"));
+        assert!(call.contains(" --api-key-file kith.key "), "{call}");
+        assert!(curl.contains("-H \"authorization: Bearer $(head -1 kith.key)\""), "{curl}");
+    }
+
+    #[test]
+    fn who_may_call_is_said_in_words_that_are_seen() {
+        let said = |tls, open, callers| Security { tls, open, callers }.callers_line();
+        assert_eq!(said(false, false, CallersSaid::Open), "anyone on this machine: no key is set");
+        assert_eq!(said(true, true, CallersSaid::Keys { count: 1 }), "1 caller with a key");
+        let plain = said(false, true, CallersSaid::Keys { count: 3 });
+        assert_eq!(plain, "3 callers with a key; KEYS ARE SENT IN PLAINTEXT");
+        assert!(
+            said(true, true, CallersSaid::Insecure)
+                .starts_with("ANYONE WHO REACHES THE PORT MAY DO EVERYTHING")
         );
     }
 }

@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, fmt};
 
 use crate::{
+    auth,
     config::{ConfigError, Loaded, values},
     node::run::Node,
     telemetry,
@@ -37,17 +38,22 @@ impl Reloading {
         Ok(Self { values: by_key(loaded)? })
     }
 
-    /// Takes on what can be: the files of TLS, and the filter of the logs. A secret whose value has changed is not told
-    /// from one that has not.
+    /// Takes on what can be: the files of TLS and of callers, and the filter of the logs. A secret whose value has changed is
+    /// not told from one that has not.
     ///
     /// # Errors
     /// As [`values`].
-    pub fn take(&mut self, node: &Node, loaded: &Loaded) -> Result<Reloaded, ConfigError> {
+    pub async fn take(&mut self, node: &Node, loaded: &Loaded) -> Result<Reloaded, ConfigError> {
         let mut reloaded = Reloaded::default();
         match node.certificates().map_or(Ok(false), |certificates| certificates.read_again()) {
             Ok(true) => reloaded.taken.push("the files of tls".to_owned()),
             Ok(false) => {}
             Err(error) => reloaded.refused.push(error.to_string()),
+        }
+        match node.callers_reload().read_again(node.health()).await {
+            auth::Reloaded::Taken => reloaded.taken.push("the files of callers".to_owned()),
+            auth::Reloaded::Same => {}
+            auth::Reloaded::Refused(why) => reloaded.refused.push(why),
         }
         let values = by_key(loaded)?;
         for key in changed(&self.values, &values) {

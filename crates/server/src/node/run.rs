@@ -3,7 +3,7 @@
 use std::{
     net::SocketAddr,
     sync::{Arc, OnceLock},
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use kith_service::error;
@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 #[cfg(feature = "embedded")]
 use crate::node::sandbox::Sandboxes;
 use crate::{
+    auth::{Callers, Reload},
     cluster::Claim,
     config::{Backend, Config},
     descriptors,
@@ -37,7 +38,9 @@ use crate::{
     transport::{self, Certificates, Connections, Port},
 };
 
-/// How often a node that other machines reach without TLS says so.
+/// How often the streams of keys that have expired are ended.
+const SECOND: Duration = Duration::from_secs(1);
+/// How often a node that other machines reach without TLS, or without a key, says so.
 const MINUTE: Duration = Duration::from_secs(60);
 /// How often histograms are folded; what has been recorded waits in memory until then.
 const UPKEEP: Duration = Duration::from_secs(5);
@@ -63,6 +66,7 @@ pub struct Node {
     health: Reporter,
     edge: Edge,
     connections: Connections,
+    callers: Arc<Reload>,
     /// Where it speaks TLS.
     certificates: Option<Arc<Certificates>>,
     operations: Option<JoinHandle<()>>,
@@ -106,10 +110,11 @@ impl Node {
         let port = Port::bind(&config).await?;
         let operations = bind_operations(&config).await?;
         let metrics = telemetry::metrics()?;
+        let callers = Arc::new(Reload::begin(&config)?);
         error::docs_at(&config.docs_url);
         let store = Opened::open(&config).await?;
         let found = Found::of(&config, &store).await?;
-        let node = Self::listen(config, port, operations, metrics, store, found.about.clone())?;
+        let node = Self::listen(config, port, operations, metrics, callers, store, found.about.clone())?;
         if let Err(error) = node.bring_up(found).await {
             node.wind_down(std::future::ready(())).await;
             return Err(error);
@@ -149,15 +154,20 @@ impl Node {
         port: Port,
         operations: Option<(TcpListener, SocketAddr)>,
         metrics: PrometheusHandle,
+        callers: Arc<Reload>,
         store: Opened,
         about: About,
     ) -> Result<Self, StartError> {
         let health = Reporter::new();
-        let edge = Edge::new(base(&health)?, &config.limits).with_sandboxes(config.ephemeral.enabled);
+        let edge = Edge::new(base(&health)?, &config.limits)
+            .with_callers(Arc::clone(callers.callers()))
+            .with_sandboxes(config.ephemeral.enabled);
         let addresses =
             Addresses { grpc: port.address(), operations: operations.as_ref().map(|(_, address)| *address) };
         let end = CancellationToken::new();
         warn_of_open_port(&port, &end);
+        warn_of_insecure_callers(&config, &health, &end);
+        follow_callers(&callers, config.auth.read_again_every, &health, &end);
         let upkeep = metrics.clone();
         every(UPKEEP, &end, move || upkeep.run_upkeep());
         let certificates = port.certificates();
@@ -180,6 +190,7 @@ impl Node {
             health,
             edge,
             connections,
+            callers,
             certificates,
             operations,
             store: Arc::new(Mutex::new(Some(store))),
@@ -221,6 +232,19 @@ impl Node {
 
     pub(crate) fn config(&self) -> &Config {
         &self.config
+    }
+
+    /// Who may call at this moment.
+    pub(crate) fn callers(&self) -> &Callers {
+        self.callers.callers()
+    }
+
+    pub(crate) fn callers_reload(&self) -> &Reload {
+        &self.callers
+    }
+
+    pub(crate) const fn health(&self) -> &Reporter {
+        &self.health
     }
 
     pub(crate) fn certificates(&self) -> Option<&Certificates> {
@@ -349,6 +373,31 @@ fn warn_of_open_port(port: &Port, end: &CancellationToken) {
     let address = port.address();
     every(MINUTE, end, move || {
         tracing::warn!(%address, "gRPC is served without TLS to other machines (insecure_listen)");
+    });
+}
+
+/// Also where only this machine reaches the port: a forwarder may be in front of it.
+fn warn_of_insecure_callers(config: &Config, health: &Reporter, end: &CancellationToken) {
+    if !config.insecure_callers {
+        return;
+    }
+    let message =
+        "everybody who reaches the port may do everything (insecure_callers); configure api_key_file";
+    let cause = Cause { reason: "insecure_callers", message: message.to_owned(), since: SystemTime::now() };
+    health.remark(cause);
+    every(MINUTE, end, move || tracing::warn!("{message}"));
+}
+
+/// Takes on callers as their files change, and ends the streams of keys that expire.
+fn follow_callers(callers: &Arc<Reload>, period: Duration, health: &Reporter, end: &CancellationToken) {
+    let expiring = Arc::clone(callers);
+    every(SECOND, end, move || expiring.expire());
+    let (callers, health, end) = (Arc::clone(callers), health.clone(), end.clone());
+    tokio::spawn(async move {
+        tokio::select! {
+            () = end.cancelled() => {}
+            () = callers.run(period, &health) => {}
+        }
     });
 }
 

@@ -35,7 +35,6 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub(crate) use self::origin::is_loopback;
 pub(crate) use self::tls::Certificates;
-pub use self::tls::is_open;
 use self::{
     front::Front,
     greeting::{Prefixed, Protocol},

@@ -1,7 +1,7 @@
 //! TLS of the gRPC port.
 
 use std::{
-    fmt, io,
+    fmt,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -14,7 +14,11 @@ use rustls::{
 use sha2::{Digest as _, Sha256};
 use tokio_rustls::TlsAcceptor;
 
-use crate::{config::TlsConfig, start_error::StartError};
+use crate::{
+    auth::secret_file::{self, Content, SecretFile, UnfitFile},
+    config::TlsConfig,
+    start_error::StartError,
+};
 
 /// What is served as certificate and key: what their files held when they were last read well.
 pub(crate) struct Certificates {
@@ -38,13 +42,12 @@ impl Certificates {
     /// Reads the files; `None` when TLS is not configured.
     ///
     /// # Errors
-    /// When they cannot be read, do not belong together, or everybody may read the key.
+    /// When they cannot be read, do not belong together, everybody may read the key, or others may change one of them.
     pub(super) fn of(config: &TlsConfig) -> Result<Option<Arc<Self>>, StartError> {
         let (Some(cert), Some(key)) = (&config.cert_file, &config.key_file) else { return Ok(None) };
         let files = Files { cert: cert.clone(), key: key.clone() };
-        // Before: files that change between the two are read again.
-        let digest = files.digest();
-        let acceptor = files.acceptor()?;
+        let read = files.read()?;
+        let (acceptor, digest) = (files.acceptor(&read)?, read.digest());
         Ok(Some(Arc::new(Self { files, served: Mutex::new(Served { acceptor, digest }) })))
     }
 
@@ -59,11 +62,12 @@ impl Certificates {
     /// # Errors
     /// As [`Self::of`].
     pub(crate) fn read_again(&self) -> Result<bool, StartError> {
-        let digest = self.files.digest();
+        let read = self.files.read()?;
+        let digest = read.digest();
         if self.served.lock().digest == digest {
             return Ok(false);
         }
-        let acceptor = self.files.acceptor()?;
+        let acceptor = self.files.acceptor(&read)?;
         *self.served.lock() = Served { acceptor, digest };
         Ok(true)
     }
@@ -75,28 +79,29 @@ impl fmt::Debug for Certificates {
     }
 }
 
+/// Both files, each as it was opened once: what is checked, compared and served is the same.
+struct Read {
+    cert: SecretFile,
+    key: SecretFile,
+}
+
 impl Files {
-    /// Of what they hold. A file that is not there is one that holds nothing.
-    fn digest(&self) -> [u8; 32] {
-        let held = |path| std::fs::read(path).unwrap_or_default();
-        let (cert, key) = (held(&self.cert), held(&self.key));
-        Sha256::new()
-            .chain_update(cert.len().to_be_bytes())
-            .chain_update(cert)
-            .chain_update(key)
-            .finalize()
-            .into()
+    fn read(&self) -> Result<Read, StartError> {
+        let unfit = |key: &'static str| move |why: UnfitFile| StartError::new(format!("tls.{key}: {why}"));
+        let cert = secret_file::read(&self.cert, Content::Public).map_err(unfit("cert_file"))?;
+        let key = secret_file::read(&self.key, Content::PrivateKey).map_err(unfit("key_file"))?;
+        Ok(Read { cert, key })
     }
 
-    fn acceptor(&self) -> Result<TlsAcceptor, StartError> {
-        refuse_open_key(&self.key)?;
+    fn acceptor(&self, read: &Read) -> Result<TlsAcceptor, StartError> {
         let unreadable = |key: &str, path: &Path| {
             StartError::new(format!("tls.{key}: {} holds no PEM that can be read", path.display()))
         };
-        let chain: Vec<_> = CertificateDer::pem_file_iter(&self.cert)
-            .and_then(Iterator::collect)
+        let chain: Vec<_> = CertificateDer::pem_slice_iter(&read.cert.bytes)
+            .collect::<Result<_, _>>()
             .map_err(|_| unreadable("cert_file", &self.cert))?;
-        let key = PrivateKeyDer::from_pem_file(&self.key).map_err(|_| unreadable("key_file", &self.key))?;
+        let key =
+            PrivateKeyDer::from_pem_slice(&read.key.bytes).map_err(|_| unreadable("key_file", &self.key))?;
         let mut tls = ServerConfig::builder()
             .with_no_client_auth()
             .with_single_cert(chain, key)
@@ -106,31 +111,14 @@ impl Files {
     }
 }
 
-/// A key that everybody on the machine may read is no secret.
-fn refuse_open_key(path: &Path) -> Result<(), StartError> {
-    let unreadable =
-        |error| StartError::new(format!("tls.key_file: {} cannot be read: {error}", path.display()));
-    if is_open(path).map_err(unreadable)? {
-        let path = path.display();
-        return Err(StartError::new(format!(
-            "tls.key_file: everybody on this machine may read {path}; take that right away (chmod o= {path})"
-        )));
+impl Read {
+    fn digest(&self) -> [u8; 32] {
+        let (cert, key) = (&self.cert.bytes, &self.key.bytes);
+        Sha256::new()
+            .chain_update(cert.len().to_be_bytes())
+            .chain_update(cert)
+            .chain_update(key)
+            .finalize()
+            .into()
     }
-    Ok(())
-}
-
-/// Whether everybody on this machine may use the file.
-///
-/// # Errors
-/// When the file cannot be looked at.
-#[cfg(unix)]
-pub fn is_open(path: &Path) -> io::Result<bool> {
-    use std::os::unix::fs::PermissionsExt as _;
-    Ok(std::fs::metadata(path)?.permissions().mode() & 0o007 != 0)
-}
-
-/// The system does not say so in bits.
-#[cfg(not(unix))]
-pub fn is_open(_path: &Path) -> io::Result<bool> {
-    Ok(false)
 }

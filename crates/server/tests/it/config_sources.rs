@@ -224,7 +224,7 @@ fn values_that_contradict_each_other_are_refused() {
 
 #[test]
 fn other_machines_are_served_without_tls_only_when_it_is_said_with_the_word() {
-    let open = [("listen", "0.0.0.0:7600"), ("insecure_listen", "true")];
+    let open = [("listen", "0.0.0.0:7600"), ("insecure_listen", "true"), ("insecure_callers", "true")];
     assert!(load(&sources(None, &[], &open)).is_ok());
     for loopback in ["127.0.0.1:1", "127.8.8.8:1", "[::1]:1", "[::ffff:127.0.0.1]:1"] {
         assert!(load(&sources(None, &[], &[("listen", loopback)])).is_ok(), "{loopback}");
@@ -249,6 +249,7 @@ fn a_secret_is_shown_nowhere() {
     let set = [
         ("store.mongodb.uri", "mongodb://user:hunter2@h/"),
         ("secrets.invite_code_key", "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="),
+        ("api_key", "hunter2-correct-horse-battery-staple"),
     ];
     let loaded = load(&sources(None, &[], &set)).unwrap();
     for text in [show(&loaded).unwrap(), format!("{loaded:?}")] {

@@ -134,7 +134,7 @@ fn kind(member: &Member, items: &BTreeMap<String, Item>) -> String {
         (_, "usize" | "u16" | "u32" | "u64") => "whole number",
         (_, "f64") => "number",
         (_, "String") => "text",
-        (_, "Secret") => "text, a secret",
+        (_, "Secret" | "ApiKey") => "text, a secret",
         (_, "Vec<String>") => "list of texts",
         (_, other) => return items.get(other).map(choices).unwrap_or_else(|| other.to_owned()),
     };

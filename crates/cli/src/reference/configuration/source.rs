@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 /// The files whose public structs are sections.
-const FILES: [&str; 16] = [
+const FILES: [&str; 17] = [
     include_str!("../../../../server/src/config/sections.rs"),
     include_str!("../../../../server/src/config/limits.rs"),
     include_str!("../../../../server/src/config/cluster.rs"),
@@ -17,6 +17,7 @@ const FILES: [&str; 16] = [
     include_str!("../../../../service/src/receipt/config.rs"),
     include_str!("../../../../service/src/sequence/config.rs"),
     include_str!("../../../../server/src/config/cql.rs"),
+    include_str!("../../../../server/src/config/auth.rs"),
     include_str!("../../../../server/src/config/http.rs"),
     include_str!("../../../../server/src/config/ws.rs"),
     include_str!("../../../../server/src/config/ephemeral.rs"),

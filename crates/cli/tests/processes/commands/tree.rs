@@ -30,6 +30,11 @@ impl Scene {
         fs::write(scene.dir.path().join("follows.txt"), "# a graph\n7 8\n").unwrap();
         let message = r#"{"conversationId":"d7-7","seq":"1","senderId":"7","sendTime":"2026-01-01T00:00:00Z","kind":"MESSAGE_KIND_MESSAGE","body":"aGk="}"#;
         fs::write(scene.dir.path().join("messages.jsonl"), message).unwrap();
+        fs::write(scene.dir.path().join("one.key"), "correct-horse-battery-staple-one-key\n").unwrap();
+        for name in ["chat", "jobs"] {
+            let made = ["keys", "create", name, "--scopes", "service", "--file", "listed.toml"];
+            assert_eq!(scene.run(&made).code, 0);
+        }
         fs::write(scene.dir.path().join("groups.jsonl"), "{\"name\":\"chess\",\"creatorId\":\"7\"}\n")
             .unwrap();
         scene
@@ -79,6 +84,11 @@ pub(super) fn scenario(leaf: &str) -> Option<(Vec<Vec<&'static str>>, bool)> {
         "log-filter" => (&["log-filter debug --for 10s", "log-filter"], false),
         "check" => (&["check"], false),
         "doctor" => (&["doctor --set limits.connections=16"], false),
+        "keys generate" => (&["keys generate --file kith.key"], false),
+        "keys create" => (&["keys create chat --scopes backend --expires 180d --file callers.toml"], false),
+        "keys list" => (&["keys list --file listed.toml"], false),
+        "keys revoke" => (&["keys revoke jobs --file listed.toml"], false),
+        "keys check" => (&["keys check --key-file one.key"], false),
         "ping" => (&["ping"], false),
         "completions" => (&["completions bash", "completions zsh", "completions fish"], false),
         "man" => (&["man", "man --dir pages"], false),

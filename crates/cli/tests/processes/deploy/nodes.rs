@@ -26,7 +26,7 @@ fn of_compose() -> Config {
     let (uri, url) = (text("deploy/compose/mongodb.uri"), text("deploy/compose/redis.url"));
     let (_place, said) = with_secrets(&said, "/run/secrets", &[("mongodb_uri", &uri), ("redis_url", &url)]);
     let pair = |line: &str| {
-        let (name, value) = line.split_once(": ")?;
+        let (name, value) = line.split_once(": ").filter(|(name, _)| !name.trim().starts_with('#'))?;
         Some((name.trim().to_owned(), value.trim().trim_matches('"').to_owned()))
     };
     let environment = said.lines().filter_map(pair).collect();
@@ -37,7 +37,7 @@ fn of_kubernetes() -> Config {
     let said = block(&text("deploy/kubernetes/config.yaml"), "kith.toml:").unwrap();
     let secrets = text("deploy/kubernetes/secrets.yaml");
     let secret = |name: &str| block(&secrets, &format!("{name}:")).unwrap();
-    let names = ["mongodb-uri", "cql-password", "redis-url"];
+    let names = ["mongodb-uri", "cql-password", "redis-url", "api-key"];
     let secrets = names.map(|name| (name, secret(name)));
     let secrets: Vec<(&str, &str)> = secrets.iter().map(|(name, secret)| (*name, secret.as_str())).collect();
     let (place, said) = with_secrets(&said, "/run/secrets/kith", &secrets);
@@ -49,6 +49,7 @@ fn of_kubernetes() -> Config {
 fn assert_fit(config: &Config) {
     assert_eq!((config.store.backend, config.store.migrate), (Backend::Cluster, Migrate::Manual));
     assert!(config.redis.url.is_some(), "the nodes would be alone");
+    assert!(config.api_key_file.is_some() && !config.insecure_callers, "everybody could call");
     assert!(!config.store.cql.contact_points.is_empty(), "relations would be unavailable");
     for (address, port) in [(config.listen, 7600), (config.operations.listen, 7601)] {
         assert!(address.ip().is_unspecified() && address.port() == port, "others cannot reach {address}");
@@ -76,6 +77,43 @@ fn nodes_in_kubernetes_take_what_they_are_told_and_have_time_to_stop() {
     let stops = number(&nodes, "[\"sleep\", \"") + config.drain_wait + config.drain;
     assert!(number(&nodes, "terminationGracePeriodSeconds: ") > stops, "killed before {stops:?} have passed");
     assert_eq!(config.termination_log.unwrap().to_str(), block(&nodes, "terminationMessagePath:").as_deref());
+}
+
+#[test]
+fn nodes_in_compose_read_the_key_that_is_made_at_the_first_start() {
+    let compose = text(COMPOSE);
+    let key = of_compose().api_key_file.unwrap();
+    let made = format!("[\"keys\", \"generate\", \"--file\", \"{}\", \"--if-missing\"]", key.display());
+    assert!(compose.contains(&format!("command: {made}\n")), "{made}");
+    let folder = key.parent().unwrap().display().to_string();
+    assert!(compose.contains(&format!("volumes: [\"key:{folder}\"]\n")), "where it is made");
+    assert!(compose.contains(&format!("volumes: [\"key:{folder}:ro\"]\n")), "where it is read");
+}
+
+#[test]
+fn commands_in_a_pod_send_the_key_of_its_node() {
+    let said = block(&text("deploy/kubernetes/config.yaml"), "kith.toml:").unwrap();
+    let key = said.lines().find_map(|line| line.strip_prefix("api_key_file = ")).unwrap().trim_matches('"');
+    assert!(text(NODES).contains(&format!("{{ name: KITH_API_KEY_FILE, value: {key} }}\n")), "{key}");
+}
+
+#[test]
+fn the_placeholder_of_kubernetes_is_no_key_that_a_node_takes() {
+    let (place, secrets) = (tempfile::tempdir().unwrap(), text("deploy/kubernetes/secrets.yaml"));
+    let file = place.path().join("api-key");
+    fs::write(&file, block(&secrets, "api-key:").unwrap()).unwrap();
+    let config = Config { api_key_file: Some(file), ..Config::default() };
+    let why = kith_server::auth::Sources::of(&config).find().unwrap_err();
+    assert!(why.contains("is one of an example"), "{why}");
+}
+
+#[test]
+fn no_deployment_file_has_a_key() {
+    for file in
+        [COMPOSE, NODES, "deploy/kubernetes/config.yaml", "deploy/kubernetes/secrets.yaml", "Dockerfile"]
+    {
+        assert!(!text(file).contains("kith_"), "{file}");
+    }
 }
 
 /// What Kubernetes sets in a pod for a Service, as in `makeEnvVariableMap` and `makeLinkVariables` of the kubelet.

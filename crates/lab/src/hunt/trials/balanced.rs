@@ -11,9 +11,9 @@ use anyhow::{Context as _, Result, ensure};
 use rand::Rng as _;
 use serde::Deserialize;
 use tokio::time::{sleep, timeout};
-use tonic::{Code, Request, Status, transport::Channel};
+use tonic::{Code, Request, Status};
 
-use crate::hunt::calls::code_of;
+use crate::{compose::Channel, hunt::calls::code_of};
 
 /// As clients are given it.
 const PUBLISHED: &str = include_str!("../../../../../proto/kith_grpc_service_config.json");
@@ -159,6 +159,7 @@ mod tests {
     use std::future::ready;
 
     use super::*;
+    use crate::compose::Bearer;
 
     #[test]
     fn the_published_configuration_is_understood() {
@@ -173,7 +174,10 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_unavailable_is_tried_again_so_often_and_nothing_else_is() {
-        let node = || Channel::from_static("http://127.0.0.1:1").connect_lazy();
+        let node = || {
+            let channel = tonic::transport::Channel::from_static("http://127.0.0.1:1").connect_lazy();
+            Channel::new(channel, Bearer::of("sesame").unwrap())
+        };
         let client = Balanced::new(vec![node(), node()]).unwrap();
         let method = "kith.user.v1.UserService/GetUser";
         let answer = client.call(method, &(), |_, _| ready(Err::<(), _>(Status::unavailable("away")))).await;

@@ -21,7 +21,7 @@ use tokio::{
 
 use super::balanced::Balanced;
 use crate::{
-    compose::{Node, Project},
+    compose::{Channel, Node, Project},
     hunt::{
         HEALTHY, Plan,
         ages::Ages,
@@ -74,7 +74,7 @@ pub(super) async fn run(plan: &Plan) -> Result<Vec<Figure>> {
 }
 
 impl Clients {
-    fn new(nodes: Vec<tonic::transport::Channel>) -> Result<Self> {
+    fn new(nodes: Vec<Channel>) -> Result<Self> {
         Ok(Self {
             balanced: Balanced::new(nodes)?,
             ages: Ages::default(),

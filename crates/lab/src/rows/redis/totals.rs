@@ -145,7 +145,7 @@ impl Stage {
 
 /// Of a notice that every second reader has read, the reader among them if the number is even.
 fn bitmap(notice: u32) -> Vec<u8> {
-    let byte = if notice % 2 == 0 { 0x55 } else { 0xAA };
+    let byte = if notice.is_multiple_of(2) { 0x55 } else { 0xAA };
     vec![byte; (READERS / 8) as usize]
 }
 

@@ -58,7 +58,7 @@ impl SecuredNode {
         let edge = Edge::new(Routes::new(health.service()), &config.limits).with_callers(callers);
         let vitals = Vitals::new(health.clone(), edge.load(), &stores);
         let services = services::services(&stores, &config, vitals).await.unwrap();
-        edge.trust_nodes(|proof| proof == NODE_PROOF);
+        edge.trust_nodes(|proof, _| proof == NODE_PROOF);
         edge.open(services.routes.clone());
         services.receivers.start();
         health.set(State::Serving);

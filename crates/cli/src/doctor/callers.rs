@@ -1,0 +1,123 @@
+//! Who may call: keys that can be used by more than they should, that end soon, or that no node takes.
+
+use std::time::{Duration, SystemTime};
+
+use kith_server::{
+    auth::{CallerId, CallerKey, Rights, Sources},
+    config::Config,
+};
+
+use super::Finding;
+
+const GROUP: &str = "callers";
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+/// How long before its end a key is reported.
+const SOON: Duration = Duration::from_secs(14 * 24 * 60 * 60);
+/// How old a key may be.
+const OLD: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
+/// Nothing where no caller is configured and only this machine reaches the port.
+pub(super) fn findings(config: &Config) -> Vec<Finding> {
+    if config.insecure_callers {
+        let finding = "everybody who reaches the port may do everything (insecure_callers)";
+        let run = "kith keys generate --file kith.key  # then api_key_file in place of insecure_callers";
+        return vec![Finding::new(GROUP, finding, run)];
+    }
+    let sources = Sources::of(config);
+    if sources.is_none() {
+        return Vec::new();
+    }
+    let mut found: Vec<_> = plaintext(config).into_iter().collect();
+    match sources.find() {
+        Ok(callers) => {
+            let warnings = callers.warnings.iter();
+            found.extend(warnings.map(|warning| Finding::new(GROUP, warning.to_string(), warning.run())));
+            found.extend(callers.set.iter().filter_map(|key| judged(key, config, SystemTime::now())));
+        }
+        Err(why) => {
+            found.push(Finding::new(GROUP, format!("{why}, so that no node starts"), "kith keys --help"))
+        }
+    }
+    found
+}
+
+fn plaintext(config: &Config) -> Option<Finding> {
+    (config.is_reached_by_others() && config.tls.cert_file.is_none()).then(|| {
+        let finding = format!("keys are sent to {} in plaintext (insecure_listen)", config.listen);
+        Finding::new(GROUP, finding, "kith config | grep -A3 '^.tls'  # set tls.cert_file and tls.key_file")
+    })
+}
+
+fn judged(key: &CallerKey, config: &Config, now: SystemTime) -> Option<Finding> {
+    let (name, id) = (&key.name, key.digest.key_id());
+    let file = config.auth.callers_file.as_ref().map_or_else(String::new, |file| file.display().to_string());
+    let replaced = format!(
+        "kith keys create {name} --scopes ... --file {file}  # then: kith keys revoke {id} --file {file}"
+    );
+    let found = |finding: String| Some(Finding::new(GROUP, finding, replaced.clone()));
+    match key.expires {
+        Some(end) if end <= now => return found(format!("the key {id} of {name} has expired")),
+        Some(end) if end < now + SOON => {
+            let left = end.duration_since(now).unwrap_or_default().as_secs() / DAY.as_secs();
+            return found(format!("the key {id} of {name} expires in {left} days"));
+        }
+        Some(_) | None => {}
+    }
+    if key.made.is_some_and(|made| now.duration_since(made).is_ok_and(|age| age > OLD)) {
+        return found(format!("the key {id} of {name} is older than a year"));
+    }
+    if key.rights == Rights::ALL && name != CallerId::DEFAULT_NAME {
+        return found(format!("the caller {name} may do everything (all)"));
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use kith_server::auth::{Digest, Scope};
+
+    use super::*;
+
+    fn said(change: impl FnOnce(&mut CallerKey)) -> Option<String> {
+        let mut key = CallerKey {
+            name: "chat".to_owned(),
+            rights: Rights::of(&[Scope::UserRead]),
+            digest: Digest::of(b"sesame"),
+            made: None,
+            expires: None,
+        };
+        change(&mut key);
+        let now = SystemTime::UNIX_EPOCH + 1000 * DAY;
+        judged(&key, &Config::default(), now)
+            .map(|one| one.finding.replace(&key.digest.key_id().to_string(), "ID"))
+    }
+
+    #[test]
+    fn keys_that_end_are_old_or_may_do_all_are_found() {
+        let day = |day| Some(SystemTime::UNIX_EPOCH + day * DAY);
+        assert_eq!(said(|_| {}), None);
+        assert_eq!(said(|key| key.expires = day(1000)).unwrap(), "the key ID of chat has expired");
+        assert_eq!(said(|key| key.expires = day(1013)).unwrap(), "the key ID of chat expires in 13 days");
+        assert_eq!(said(|key| key.expires = day(1014)), None);
+        assert_eq!(said(|key| key.made = day(634)).unwrap(), "the key ID of chat is older than a year");
+        assert_eq!(said(|key| key.made = day(635)), None);
+        assert_eq!(said(|key| key.rights = Rights::ALL).unwrap(), "the caller chat may do everything (all)");
+        let default = |key: &mut CallerKey| (key.rights, key.name) = (Rights::ALL, "default".to_owned());
+        assert_eq!(said(default), None);
+    }
+
+    #[test]
+    fn insecure_callers_and_files_that_no_node_takes_are_found() {
+        assert_eq!(findings(&Config::default()), []);
+        let insecure = Config { insecure_callers: true, ..Config::default() };
+        assert!(findings(&insecure)[0].finding.contains("insecure_callers"));
+        let absent = Config {
+            listen: "0.0.0.0:7600".parse().unwrap(),
+            api_key_file: Some("absent.key".into()),
+            ..Config::default()
+        };
+        let found = findings(&absent);
+        assert!(found[0].finding.contains("in plaintext"), "{found:?}");
+        assert!(found[1].finding.starts_with("api_key_file: there is no file absent.key"), "{found:?}");
+    }
+}

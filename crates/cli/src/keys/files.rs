@@ -1,0 +1,150 @@
+//! Writes of keys and of files of callers: whole or not at all.
+
+use std::{
+    fs::{self, File, OpenOptions, Permissions},
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context as _, Result, bail};
+use kith_server::auth::{
+    callers_edit::NotEdited,
+    secret_file::{self, Content},
+};
+
+/// Only its owner may read a key.
+const OF_KEY: u32 = 0o600;
+/// Digests may be seen.
+const OF_CALLERS: u32 = 0o644;
+
+/// Writes a key to a new file; false if there is one of this name, which stays as it is. A process that is killed leaves no
+/// part of a key under the name.
+///
+/// # Errors
+/// When the file cannot be written.
+pub(super) fn create(path: &Path, key: &str) -> Result<bool> {
+    let unwritable = || format!("{} cannot be written", path.display());
+    let beside = beside(path);
+    let written = new(&beside, OF_KEY).and_then(|mut file| {
+        file.write_all(key.as_bytes())?;
+        file.write_all(b"\n")?;
+        file.sync_all()
+    });
+    // A link does not replace what is there, as a rename would.
+    let linked = written.and_then(|()| fs::hard_link(&beside, path));
+    drop(fs::remove_file(&beside));
+    match linked {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+        Err(error) => Err(error).with_context(unwritable),
+    }
+}
+
+/// Changes a file of callers; an absent one is an empty text. A node that reads it meanwhile sees the old one or the new one. Of
+/// two commands at one time one may fail.
+///
+/// # Errors
+/// When it cannot be read or written, `change` refuses it, or it was changed meanwhile.
+pub(super) fn edit(path: &Path, change: impl FnOnce(&str) -> Result<String, NotEdited>) -> Result<()> {
+    // What a link leads to is replaced, and not the link.
+    let path = &path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let before = text(path)?;
+    let after = change(before.as_deref().unwrap_or_default())
+        .map_err(|why| anyhow::anyhow!("{}{why}", path.display()))?;
+    let beside = beside(path);
+    let replaced = write_beside(&beside, path, &after).and_then(|()| {
+        if text(path)? != before {
+            bail!("{} was changed by another program; try again", path.display());
+        }
+        fs::rename(&beside, path).with_context(|| format!("{} cannot be written", path.display()))
+    });
+    if replaced.is_err() {
+        drop(fs::remove_file(&beside));
+    }
+    replaced
+}
+
+fn write_beside(beside: &Path, path: &Path, text: &str) -> Result<()> {
+    let written = new(beside, OF_CALLERS).and_then(|mut file| {
+        file.write_all(text.as_bytes())?;
+        if let Ok(data) = fs::metadata(path) {
+            file.set_permissions(data.permissions())?;
+        }
+        file.sync_all()
+    });
+    written.with_context(|| format!("{} cannot be written", beside.display()))
+}
+
+/// `None` where there is no file.
+fn text(path: &Path) -> Result<Option<String>> {
+    if !path.exists() {
+        return Ok(None);
+    }
+    let read = secret_file::read(path, Content::Public)?;
+    let text =
+        std::str::from_utf8(&read.bytes).ok().with_context(|| format!("{} is no text", path.display()))?;
+    Ok(Some(text.to_owned()))
+}
+
+/// In the same folder, so that it can take the place of the other.
+fn beside(path: &Path) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    path.with_file_name(format!(".{name}.{}", std::process::id()))
+}
+
+#[cfg(unix)]
+fn new(path: &Path, mode: u32) -> io::Result<File> {
+    use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+    let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
+    // Whatever the umask takes away or leaves.
+    file.set_permissions(Permissions::from_mode(mode))?;
+    Ok(file)
+}
+
+#[cfg(not(unix))]
+fn new(path: &Path, _mode: u32) -> io::Result<File> {
+    OpenOptions::new().write(true).create_new(true).open(path)
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().permissions().mode() & 0o777
+    }
+
+    #[test]
+    fn a_key_is_written_for_its_owner_alone_and_never_over_another_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("kith.key");
+        assert!(create(&path, "sesame").unwrap());
+        assert_eq!((fs::read_to_string(&path).unwrap().as_str(), mode(&path)), ("sesame\n", 0o600));
+        assert!(!create(&path, "other").unwrap());
+        assert_eq!(fs::read_to_string(&path).unwrap(), "sesame\n");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left beside it");
+        let error = create(&folder.path().join("absent/kith.key"), "sesame").unwrap_err();
+        assert!(!format!("{error:#}").contains("sesame"), "{error:#}");
+    }
+
+    #[test]
+    fn a_file_of_callers_is_replaced_whole_and_keeps_its_rights() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("callers.toml");
+        edit(&path, |text| Ok(format!("{text}one"))).unwrap();
+        assert_eq!((fs::read_to_string(&path).unwrap().as_str(), mode(&path)), ("one", 0o644));
+        fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
+        edit(&path, |text| Ok(format!("{text} two"))).unwrap();
+        assert_eq!((fs::read_to_string(&path).unwrap().as_str(), mode(&path)), ("one two", 0o640));
+        edit(&path, |_| Err(NotEdited::NotFound)).unwrap_err();
+        let raced = edit(&path, |text| {
+            fs::write(&path, "by another").unwrap();
+            Ok(text.to_owned())
+        });
+        assert!(raced.unwrap_err().to_string().contains("another program"));
+        assert_eq!(fs::read_to_string(&path).unwrap(), "by another");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left beside it");
+    }
+}

@@ -1,0 +1,333 @@
+//! Keys of callers with the program: made by `kith keys`, taken by a node, sent by commands, and shown nowhere.
+
+#![cfg(feature = "embedded")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::{
+    fs,
+    os::unix::fs::{PermissionsExt as _, symlink},
+    path::Path,
+    process::{Command, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use kith_proto::user::v1::{GetUserRequest, user_service_client::UserServiceClient};
+use serde_json::Value;
+use tonic::{Code, transport::Channel};
+
+use crate::spawned::{FREE, Started, ended, http, kith};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+const CHOSEN: &str = "correct-horse-battery-staple-one-key";
+/// What other machines reach, on any free ports.
+const REACHED: [&str; 5] =
+    ["--listen", "0.0.0.0:0", "--insecure-listen", "--set", "operations.listen=127.0.0.1:0"];
+
+fn run(dir: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
+    ended(kith(dir, arguments))
+}
+
+fn json(dir: &Path, arguments: &[&str]) -> Value {
+    let (code, out, err) = run(dir, &[arguments, &["-o", "json"]].concat());
+    assert_eq!(code, Some(0), "{arguments:?}: {err}");
+    serde_json::from_str(&out).unwrap_or_else(|why| panic!("{why}: {out}"))
+}
+
+/// The one line with which a node is refused.
+#[track_caller]
+fn refused(dir: &Path, arguments: &[&str]) -> String {
+    let (code, out, err) = run(dir, arguments);
+    assert_eq!((code, out.as_str(), err.lines().count()), (Some(2), "", 1), "{arguments:?}: {out} {err}");
+    assert!(!err.contains("horse"), "{err}");
+    err.trim_end().to_owned()
+}
+
+fn until(what: &str, holds: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < PATIENCE, "it never came to it that {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_node_that_others_reach_does_not_start_without_a_caller() {
+    let dir = tempfile::tempdir().unwrap();
+    let line = refused(dir.path(), &REACHED);
+    assert!(
+        line.contains("can be reached by other machines") && line.contains("kith keys generate"),
+        "{line}"
+    );
+    assert!(!dir.path().join("data").exists(), "nothing was begun");
+    run(dir.path(), &["keys", "generate", "--file", "kith.key"]);
+    let mut command = kith(dir.path(), &REACHED);
+    command.env("KITH_API_KEY_FILE", "kith.key");
+    let node = Started::of(command);
+    let callers = &node.banner["security"]["callers"];
+    assert_eq!((&callers["mode"], &callers["count"]), (&"keys".into(), &1.into()));
+    assert_eq!(node.readyz().1["reasons"], serde_json::json!([]));
+}
+
+#[test]
+fn insecure_callers_are_allowed_when_they_are_asked_for_and_seen() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = Started::of(kith(dir.path(), &[&REACHED[..], &["--set", "insecure_callers=true"]].concat()));
+    assert_eq!(node.banner["security"]["callers"]["mode"], "insecure");
+    assert_eq!(node.readyz().1["reasons"][0]["reason"], "insecure_callers");
+    let (_, metrics) = http(&node.operations(), "GET", "/metrics");
+    assert!(metrics.contains("\nkith_insecure_callers 1\n"), "{metrics}");
+    until("the log says so", || node.logged().contains("may do everything (insecure_callers)"));
+}
+
+#[test]
+fn weak_keys_and_contradictions_are_refused_in_one_line() {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, text) in [("weak", "REPLACE_ME"), ("empty", ""), ("good", CHOSEN), ("callers.toml", "\n")] {
+        fs::write(dir.path().join(name), text).unwrap();
+    }
+    let set = |values: &[&'static str]| {
+        let sets = values.iter().flat_map(|value| ["--set", *value]);
+        refused(dir.path(), &FREE.into_iter().chain(sets).collect::<Vec<_>>())
+    };
+    for (values, words) in [
+        (&["api_key_file=weak"][..], "api_key_file: weak:1: the key is one of an example"),
+        (&["api_key_file=empty"], "api_key_file: empty is empty"),
+        (&["api_key_file=absent"], "api_key_file: there is no file absent"),
+        (&["auth.callers_file=callers.toml"], "auth.callers_file: callers.toml:1: has no [[caller]]"),
+        (&["api_key=short"], "api_key has fewer than 32 characters"),
+        (&["api_key_file=good", "insecure_callers=true"], "insecure_callers lets everybody call"),
+        (&["api_key_file=good", "ws.enabled=true", "ws.trusted=true"], "ws.trusted lets every socket"),
+        (&["api_key_file=good", "api_key=correct-horse-battery-staple-two"], "are both given"),
+    ] {
+        let line = set(values);
+        assert!(line.contains(words), "{values:?}: {line}");
+    }
+}
+
+#[test]
+fn files_that_others_can_change_or_that_are_no_files_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("kith.key");
+    let start = || refused(dir.path(), &[&FREE[..], &["--set", "api_key_file=kith.key"]].concat());
+    fs::write(&file, CHOSEN).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o602)).unwrap();
+    assert!(
+        start().ends_with("may write kith.key; take that right away (chmod o-w kith.key)"),
+        "{}",
+        start()
+    );
+    fs::remove_file(&file).unwrap();
+    assert!(Command::new("mkfifo").arg(&file).status().unwrap().success());
+    assert!(start().contains("kith.key is no regular file"), "{}", start());
+    fs::remove_file(&file).unwrap();
+    symlink("/dev/zero", &file).unwrap();
+    assert!(start().contains("kith.key is no regular file"), "{}", start());
+    fs::remove_file(&file).unwrap();
+    fs::write(&file, vec![b'a'; (4 << 20) + 1]).unwrap();
+    assert!(start().contains("kith.key is larger than 4 MiB"), "{}", start());
+}
+
+#[test]
+fn callers_change_while_the_node_runs_and_a_wrong_file_is_visible() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("callers.toml");
+    let create = |name: &str| {
+        json(
+            dir.path(),
+            &["keys", "create", name, "--scopes", "backend,presence:own", "--file", "callers.toml"],
+        )
+    };
+    let first = create("chat")["id"].as_str().unwrap().to_owned();
+    let settings = ["--set", "auth.callers_file=callers.toml", "--set", "auth.read_again_every=50ms"];
+    let node = Started::new(dir.path(), &settings);
+    let second = create("jobs")["id"].as_str().unwrap().to_owned();
+    let event = |id: &str, event: &str| {
+        let line = |line: &str| line.contains(id) && line.contains(event);
+        node.logged().lines().any(line)
+    };
+    until("the new key is valid", || event(&second, "key begins"));
+    let text = fs::read_to_string(&file).unwrap();
+    fs::write(&file, text.replace("backend", "bakend")).unwrap();
+    let said = node.until_ready(|_, body| body["reasons"][0]["reason"] == "callers_not_reloaded");
+    let message = said["reasons"][0]["message"].as_str().unwrap();
+    assert!(message.contains("callers.toml:3") && message.contains("did you mean `backend`?"), "{message}");
+    let (_, metrics) = http(&node.operations(), "GET", "/metrics");
+    assert!(metrics.contains("\nkith_callers_not_reloaded 1\n"), "{metrics}");
+    fs::write(&file, text).unwrap();
+    node.until_ready(|code, body| code == 200 && body["reasons"] == serde_json::json!([]));
+    json(dir.path(), &["keys", "revoke", &first, "--file", "callers.toml"]);
+    until("the revoked key ends", || event(&first, "key ends"));
+    assert!(!event(&second, "key ends"));
+}
+
+/// What the node answers to a call with this key.
+async fn called(channel: &Channel, key: &str) -> Code {
+    let mut request = tonic::Request::new(GetUserRequest { user_id: 1, consistency: None });
+    request.metadata_mut().insert("authorization", format!("Bearer {key}").parse().unwrap());
+    UserServiceClient::new(channel.clone())
+        .get_user(request)
+        .await
+        .map_or_else(|status| status.code(), |_| Code::Ok)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_change_under_load_without_a_refused_call_and_a_removed_one_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let write = |keys: &[&str]| {
+        fs::write(dir.path().join("new"), keys.join("\n")).unwrap();
+        fs::rename(dir.path().join("new"), dir.path().join("kith.key")).unwrap();
+    };
+    write(&[CHOSEN]);
+    let settings = ["--set", "api_key_file=kith.key", "--set", "auth.read_again_every=50ms"];
+    let node = Started::new(dir.path(), &settings);
+    let channel = Channel::from_shared(format!("http://{}", node.grpc())).unwrap().connect().await.unwrap();
+    assert_eq!(called(&channel, "correct-horse-battery-staple-no-key").await, Code::Unauthenticated);
+    let (load, ended) = (channel.clone(), Arc::new(AtomicBool::new(false)));
+    let calling = tokio::spawn({
+        let ended = Arc::clone(&ended);
+        async move {
+            let mut calls = 0;
+            while !ended.load(Ordering::Relaxed) {
+                assert_eq!(called(&load, CHOSEN).await, Code::NotFound, "a valid key is refused");
+                calls += 1;
+            }
+            calls
+        }
+    });
+    let comes_to = async |key: &str, code: Code| {
+        let begun = Instant::now();
+        while called(&channel, key).await != code {
+            assert!(begun.elapsed() < PATIENCE, "it never came to {code:?}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let mut last = None::<String>;
+    for at in 0..3 {
+        let key = format!("correct-horse-battery-staple-key-{at}");
+        write(&[CHOSEN, &key]);
+        comes_to(&key, Code::NotFound).await;
+        if let Some(before) = last.replace(key) {
+            assert_eq!(called(&channel, &before).await, Code::Unauthenticated, "it was removed");
+        }
+    }
+    ended.store(true, Ordering::Relaxed);
+    assert!(calling.await.unwrap() > 10);
+    write(&[last.as_deref().unwrap()]);
+    comes_to(CHOSEN, Code::Unauthenticated).await;
+}
+
+#[test]
+fn sighup_reads_the_files_of_callers_and_says_what_came_of_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("kith.key");
+    fs::write(&file, CHOSEN).unwrap();
+    let node =
+        Started::new(dir.path(), &["--set", "api_key_file=kith.key", "--set", "auth.read_again_every=1h"]);
+    fs::write(&file, "correct-horse-battery-staple-two-key\n").unwrap();
+    node.hang_up();
+    until("it says so", || node.logged().contains("SIGHUP: taken on: the files of callers"));
+    fs::write(&file, "").unwrap();
+    node.hang_up();
+    until("it says so", || node.logged().contains("refused: api_key_file: kith.key is empty"));
+}
+
+#[test]
+fn no_output_of_a_node_or_a_command_has_a_key() {
+    let dir = tempfile::tempdir().unwrap();
+    run(dir.path(), &["keys", "generate", "--file", "kith.key"]);
+    let of_file = fs::read_to_string(dir.path().join("kith.key")).unwrap().trim_end().to_owned();
+    for (variable, value, key) in
+        [("KITH_API_KEY_FILE", "kith.key", of_file.as_str()), ("KITH_API_KEY", CHOSEN, CHOSEN)]
+    {
+        let mut command = kith(dir.path(), &[&FREE[..], &["--log", "trace"]].concat());
+        command.env(variable, value);
+        let node = Started::of(command);
+        let addr = format!("http://{}", node.grpc());
+        let (_, metrics) = http(&node.operations(), "GET", "/metrics");
+        let mut seen = vec![node.banner.to_string(), metrics, node.readyz().1.to_string()];
+        for arguments in [
+            &["config"][..],
+            &["config", "-o", "json"],
+            &["call", "--addr", &addr, "GetUser", "{\"userId\":1}"],
+            &["status", "--addr", &addr],
+            &["doctor"],
+        ] {
+            let mut command = kith(dir.path(), arguments);
+            command.env(variable, value);
+            let (_, out, err) = ended(command);
+            seen.extend([out, err]);
+        }
+        seen.push(node.terminate().2);
+        for text in seen {
+            assert!(!text.contains(key), "{variable}: {text}");
+        }
+    }
+}
+
+#[test]
+fn generate_makes_a_key_once_for_its_owner_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let made = json(dir.path(), &["keys", "generate", "--file", "kith.key"]);
+    let file = dir.path().join("kith.key");
+    let key = fs::read_to_string(&file).unwrap();
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    assert!(!made.to_string().contains(key.trim_end()), "{made}");
+    let line = refused(dir.path(), &["keys", "generate", "--file", "kith.key"]);
+    assert!(line.contains("kith.key exists"), "{line}");
+    let (code, ..) = run(dir.path(), &["keys", "generate", "--file", "kith.key", "--if-missing"]);
+    assert_eq!((code, fs::read_to_string(&file).unwrap()), (Some(0), key.clone()));
+    let (code, printed, _) = run(dir.path(), &["keys", "generate"]);
+    assert!(code == Some(0) && printed.starts_with("kith_") && printed.len() == key.len(), "{printed}");
+    assert_ne!(printed, key);
+}
+
+#[test]
+fn create_shows_a_key_whose_digest_alone_is_in_the_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let create =
+        ["keys", "create", "chat", "--scopes", "backend", "--expires", "180d", "--file", "callers.toml"];
+    let made = json(dir.path(), &create);
+    let key = made["key"].as_str().unwrap();
+    let file = fs::read_to_string(dir.path().join("callers.toml")).unwrap();
+    assert!(!file.contains(key) && file.contains("expires = "), "{file}");
+    let check = |input: &str, arguments: &[&str]| {
+        let mut command = kith(dir.path(), &[&["keys", "check"], arguments].concat());
+        let mut process =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        std::io::Write::write_all(&mut process.stdin.take().unwrap(), input.as_bytes()).unwrap();
+        let output = process.wait_with_output().unwrap();
+        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    };
+    let (code, said) = check(&format!("{key}\n"), &["--file", "callers.toml"]);
+    assert!(code == Some(0) && said.contains("chat") && !said.contains(key), "{said}");
+    assert_eq!(check(&key[..key.len() - 1], &[]).0, Some(1), "cut");
+    assert_eq!(check(CHOSEN, &[]).0, Some(0));
+    assert_eq!(check(CHOSEN, &["--file", "callers.toml"]).0, Some(1), "of no caller");
+    let listed = json(dir.path(), &["keys", "list", "--file", "callers.toml"]);
+    assert_eq!((&listed[0]["caller"], &listed[0]["id"]), (&made["caller"], &made["id"]));
+    let line = refused(dir.path(), &["keys", "revoke", "chat", "--file", "callers.toml"]);
+    assert!(line.contains("no key left"), "{line}");
+    let line = refused(dir.path(), &["keys", "create", "x", "--scopes", "bakend", "--file", "callers.toml"]);
+    assert!(line.contains("did you mean `backend`?"), "{line}");
+    let (code, lines, key) = run(dir.path(), &["keys", "create", "jobs", "--scopes", "service", "--print"]);
+    assert!(code == Some(0) && lines.starts_with("[[caller]]\n") && key.contains("kith_"), "{lines} {key}");
+    assert_eq!(fs::read_to_string(dir.path().join("callers.toml")).unwrap(), file, "it is as it was");
+}
+
+#[test]
+fn a_key_is_not_sent_in_plaintext_to_another_machine_and_never_by_ping() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("kith.key"), CHOSEN).unwrap();
+    let call =
+        ["call", "--addr", "http://203.0.113.7:7600", "--timeout", "200ms", "GetUser", "{\"userId\":1}"];
+    let line = refused(dir.path(), &[&call[..], &["--api-key-file", "kith.key"]].concat());
+    assert!(line.contains("in plaintext") && line.contains("--insecure"), "{line}");
+    let mut ping = kith(dir.path(), &["ping", "--addr", "127.0.0.1:1"]);
+    ping.env("KITH_API_KEY_FILE", "absent.key");
+    let (_, _, err) = ended(ping);
+    assert!(err.contains("no node answers") && !err.contains("absent.key"), "it looks for no key: {err}");
+}

@@ -1,0 +1,347 @@
+//! The file of callers: TOML that holds digests alone, so that it may be shown.
+
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    time::SystemTime,
+};
+
+use kith_service::rpc::rights::CallerId;
+use toml::{
+    Spanned,
+    de::{DeArray, DeTable, DeValue},
+    value::Datetime,
+};
+
+use super::{
+    callers::{CallerKey, CallerSet},
+    key::Digest,
+    scope::parse_scopes,
+};
+
+/// Most keys of one caller: the one in use, the next one, and some to spare.
+pub const KEYS_MAX: usize = 8;
+/// Longest name of a caller.
+const NAME_MAX: usize = 64;
+/// Longest name of a field that is repeated; keys are longer.
+const FIELD_SHOWN_MAX: usize = 24;
+
+type Value<'a> = Spanned<DeValue<'a>>;
+
+/// The keys of all callers of a file, in its order.
+///
+/// # Errors
+/// At the first thing that is wrong: the file is no TOML, has no caller or no key, a field is unknown or has another type, a
+/// name or digest is used twice, a scope is unknown, a date is none. The file is taken as a whole or not at all.
+pub fn parse(text: &str) -> Result<CallerSet, WrongFile> {
+    let reader = Reader { text };
+    let table = DeTable::parse(text)
+        .map_err(|error| reader.wrong(error.span().map_or(0, |span| span.start), "", "is no TOML"))?;
+    let table = table.get_ref();
+    reader.known(table, "", &["caller"])?;
+    let Some(callers) = table.get("caller") else {
+        return Err(reader.wrong(
+            0,
+            "",
+            "has no [[caller]]; to let everybody call, leave auth.callers_file out",
+        ));
+    };
+    let mut set = CallerSet::new();
+    let mut names = BTreeSet::new();
+    for (at, caller) in reader.array(callers, "caller")?.iter().enumerate() {
+        let keys = reader.caller(caller, &format!("caller[{at}]"))?;
+        let start = caller.span().start;
+        names.insert(keys.name.clone()).then_some(()).ok_or_else(|| {
+            reader.wrong(start, &format!("caller[{at}].name"), "is the name of a caller above")
+        })?;
+        set.extend(keys.keys);
+    }
+    distinct(&set).map_err(|why| reader.wrong(0, "caller", why))?;
+    if set.is_empty() {
+        return Err(reader.wrong(0, "caller", "has no key at all, so that nothing could call"));
+    }
+    Ok(set)
+}
+
+/// Makes sure that each key and each id is of one caller.
+///
+/// # Errors
+/// What is used twice.
+pub(super) fn distinct(set: &[CallerKey]) -> Result<(), &'static str> {
+    let (mut digests, mut ids) = (BTreeSet::new(), BTreeMap::new());
+    for key in set {
+        if !digests.insert(key.digest.to_hex()) {
+            return Err("has a key twice");
+        }
+        if *ids.entry(CallerId::of_name(&key.name)).or_insert(&key.name) != &key.name {
+            return Err("has two names with the same id; choose another for one of them");
+        }
+    }
+    Ok(())
+}
+
+/// Makes sure that a text can be the name of a caller: 1 to 64 of a-z, 0-9 and `-`.
+#[must_use]
+pub fn is_name(text: &str) -> bool {
+    let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    (1..=NAME_MAX).contains(&text.len()) && text.bytes().all(allowed)
+}
+
+/// When a date or a time in UTC is; a date begins at midnight.
+#[must_use]
+pub fn time(value: &Datetime) -> Option<SystemTime> {
+    value.date?;
+    let text = value.to_string();
+    let whole = if value.time.is_some() { text } else { format!("{text}T00:00:00Z") };
+    humantime::parse_rfc3339_weak(&whole).ok()
+}
+
+/// Where a file is wrong and what is wrong there. Repeats nothing that could be a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WrongFile {
+    line: usize,
+    field: String,
+    what: Cow<'static, str>,
+}
+
+impl fmt::Display for WrongFile {
+    /// Follows the path of the file: `:3: caller[0].name is no text`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let space = if self.field.is_empty() { "" } else { " " };
+        write!(f, ":{}: {}{space}{}", self.line, self.field, self.what)
+    }
+}
+
+impl std::error::Error for WrongFile {}
+
+/// Digest, when it was made, when it expires.
+type KeyFields = (Digest, Option<SystemTime>, Option<SystemTime>);
+
+/// Keys of one caller of the file.
+struct Named {
+    name: String,
+    keys: CallerSet,
+}
+
+/// Reads values with their places. A reader by types (serde) would repeat values in its errors.
+struct Reader<'a> {
+    text: &'a str,
+}
+
+impl Reader<'_> {
+    fn caller(&self, value: &Value<'_>, field: &str) -> Result<Named, WrongFile> {
+        let table = self.table(value, field)?;
+        self.known(table, field, &["name", "scopes", "keys"])?;
+        let of = |name: &str| self.required(value, table, field, name);
+        let name = self.string(of("name")?, &format!("{field}.name"))?;
+        if !is_name(name) {
+            let what = "must be 1 to 64 of a-z, 0-9 and -";
+            return Err(self.wrong(of("name")?.span().start, &format!("{field}.name"), what));
+        }
+        let rights = {
+            let (scopes, field) = (of("scopes")?, format!("{field}.scopes"));
+            let texts: Vec<&str> = self
+                .array(scopes, &field)?
+                .iter()
+                .map(|text| self.string(text, &field))
+                .collect::<Result<_, _>>()?;
+            if texts.is_empty() {
+                return Err(self.wrong(scopes.span().start, &field, "is empty: name presets or scopes"));
+            }
+            parse_scopes(texts)
+                .map_err(|unknown| self.wrong(scopes.span().start, &field, format!("has an {unknown}")))?
+        };
+        let (keys, field) = (of("keys")?, format!("{field}.keys"));
+        let listed = self.array(keys, &field)?;
+        if listed.len() > KEYS_MAX {
+            return Err(self.wrong(keys.span().start, &field, "has more than 8 keys; remove old ones"));
+        }
+        let key = |(at, key): (usize, &Value<'_>)| -> Result<CallerKey, WrongFile> {
+            let (digest, made, expires) = self.key(key, &format!("{field}[{at}]"))?;
+            Ok(CallerKey { name: name.to_owned(), rights, digest, made, expires })
+        };
+        let keys = listed.iter().enumerate().map(key).collect::<Result<_, _>>()?;
+        Ok(Named { name: name.to_owned(), keys })
+    }
+
+    fn key(&self, value: &Value<'_>, field: &str) -> Result<KeyFields, WrongFile> {
+        let table = self.table(value, field)?;
+        self.known(table, field, &["sha256", "made", "expires"])?;
+        let hex = self.required(value, table, field, "sha256")?;
+        let field_of = |name: &str| format!("{field}.{name}");
+        let digest = Digest::from_hex(self.string(hex, &field_of("sha256"))?).ok_or_else(|| {
+            let what =
+                "must be the 64 hexadecimal digits of a SHA-256, not a key: kith keys create makes both";
+            self.wrong(hex.span().start, &field_of("sha256"), what)
+        })?;
+        let date = |name: &str| table.get(name).map(|value| self.date(value, &field_of(name))).transpose();
+        Ok((digest, date("made")?, date("expires")?))
+    }
+
+    fn date(&self, value: &Value<'_>, field: &str) -> Result<SystemTime, WrongFile> {
+        let found = value.get_ref().as_datetime().and_then(time);
+        found.ok_or_else(|| {
+            let what =
+                "must be a date as 2027-05-25, or a time in UTC as 2027-05-25T10:00:00Z, without quotes";
+            self.wrong(value.span().start, field, what)
+        })
+    }
+
+    /// Refuses fields that there are not.
+    fn known(&self, table: &DeTable<'_>, field: &str, known: &[&str]) -> Result<(), WrongFile> {
+        let Some((key, _)) = table.iter().find(|(key, _)| !known.contains(&key.get_ref().as_ref())) else {
+            return Ok(());
+        };
+        let name: &str = key.get_ref().as_ref();
+        let shown =
+            name.len() <= FIELD_SHOWN_MAX && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+        let name = if shown { format!(" `{name}`") } else { String::new() };
+        let what = format!("has an unknown field{name}; there are {}", known.join(", "));
+        Err(self.wrong(key.span().start, if field.is_empty() { "the file" } else { field }, what))
+    }
+
+    fn required<'v, 'i>(
+        &self,
+        whole: &Value<'_>,
+        table: &'v DeTable<'i>,
+        field: &str,
+        name: &str,
+    ) -> Result<&'v Value<'i>, WrongFile> {
+        table.get(name).ok_or_else(|| self.wrong(whole.span().start, field, format!("has no {name}")))
+    }
+
+    fn table<'v, 'i>(&self, value: &'v Value<'i>, field: &str) -> Result<&'v DeTable<'i>, WrongFile> {
+        value.get_ref().as_table().ok_or_else(|| self.wrong(value.span().start, field, "is no table"))
+    }
+
+    fn array<'v, 'i>(&self, value: &'v Value<'i>, field: &str) -> Result<&'v DeArray<'i>, WrongFile> {
+        value.get_ref().as_array().ok_or_else(|| self.wrong(value.span().start, field, "is no list"))
+    }
+
+    fn string<'v>(&self, value: &'v Value<'_>, field: &str) -> Result<&'v str, WrongFile> {
+        value.get_ref().as_str().ok_or_else(|| self.wrong(value.span().start, field, "is no text"))
+    }
+
+    fn wrong(&self, at: usize, field: &str, what: impl Into<Cow<'static, str>>) -> WrongFile {
+        let line = 1 + self.text.bytes().take(at).filter(|byte| *byte == b'\n').count();
+        WrongFile { line, field: field.to_owned(), what: what.into() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kith_service::rpc::rights::{Rights, Scope};
+
+    use super::*;
+
+    const HEX: &str = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+    const OTHER: &str = "cb8379ac2098aa165029e3938a51da0bcecfc008fd6795f401178647f96c5b34";
+
+    fn caller(name: &str, hex: &str) -> String {
+        format!("[[caller]]\nname = \"{name}\"\nscopes = [\"watcher\"]\nkeys = [{{ sha256 = \"{hex}\" }}]\n")
+    }
+
+    fn why(text: &str) -> String {
+        parse(text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn callers_are_read_with_their_keys_rights_and_ends() {
+        let text = format!(
+            "# digests only\n[[caller]]\nname = \"chat-backend\"\nscopes = [\"watcher\", \"user:read\"]\nkeys = [\n  \
+             {{ sha256 = \"{HEX}\", made = 2026-11-25, expires = 2027-05-25 }},\n  {{ sha256 = \"{OTHER}\", expires = \
+             2027-05-25T10:00:00Z }},\n]\n"
+        );
+        let set = parse(&text).unwrap();
+        let rights = Rights::of(&[Scope::AdminRead, Scope::UserRead]);
+        let ends =
+            ["2027-05-25T00:00:00Z", "2027-05-25T10:00:00Z"].map(|end| humantime::parse_rfc3339(end).ok());
+        for ((key, hex), expires) in set.iter().zip([HEX, OTHER]).zip(ends) {
+            let digest = Digest::from_hex(hex).unwrap();
+            assert_eq!((key.name.as_str(), key.rights, key.digest), ("chat-backend", rights, digest));
+            assert_eq!(key.expires, expires);
+        }
+        let made = humantime::parse_rfc3339("2026-11-25T00:00:00Z").ok();
+        assert_eq!(set.iter().map(|key| key.made).collect::<Vec<_>>(), [made, None]);
+    }
+
+    #[test]
+    fn a_file_that_ends_early_or_names_no_key_is_refused() {
+        for empty in ["", "\n# nothing\n"] {
+            assert!(why(empty).contains("has no [[caller]]"), "{}", why(empty));
+        }
+        let whole = caller("a", HEX);
+        for end in 1..whole.len() - 1 {
+            assert!(parse(&whole[..end]).is_err(), "{:?}", &whole[..end]);
+        }
+        let without = "[[caller]]\nname = \"a\"\nscopes = [\"all\"]\nkeys = []\n";
+        assert!(why(without).contains("no key at all"));
+        assert!(
+            parse(&format!("{without}{}", caller("b", HEX))).is_ok(),
+            "all keys of one caller may be revoked"
+        );
+    }
+
+    #[test]
+    fn errors_name_the_line_and_the_field() {
+        let one = |from: &str, to: &str| why(&caller("a", HEX).replace(from, to));
+        for (found, expected) in [
+            (one("\"a\"", "\"A\""), ":2: caller[0].name must be 1 to 64"),
+            (one("\"a\"", "7"), ":2: caller[0].name is no text"),
+            (
+                one("watcher", "wacher"),
+                ":3: caller[0].scopes has an unknown scope `wacher`; did you mean `watcher`?",
+            ),
+            (one("\"watcher\"", ""), ":3: caller[0].scopes is empty"),
+            (one("[\"watcher\"]", "\"watcher\""), ":3: caller[0].scopes is no list"),
+            (one("sha256", "sha"), ":4: caller[0].keys[0] has an unknown field `sha`; there are sha256"),
+            (one(HEX, &HEX[1..]), ":4: caller[0].keys[0].sha256 must be the 64"),
+            (one(" }", ", expires = \"2027-05-25\" }"), ":4: caller[0].keys[0].expires must be a date"),
+            (
+                one(" }", ", expires = 2027-05-25T10:00:00+02:00 }"),
+                ":4: caller[0].keys[0].expires must be a date",
+            ),
+            (one(" }", ", made = 07:32:00 }"), ":4: caller[0].keys[0].made must be a date"),
+            (one("keys", "key"), "caller[0] has an unknown field `key`; there are name, scopes, keys"),
+            (one("name = \"a\"", ""), "caller[0] has no name"),
+            (one("[[caller]]", "[[callers]]"), ":1: the file has an unknown field `callers`"),
+            (one("[[caller]]", "[caller]"), "caller is no list"),
+            (one("]\nkeys", "\nkeys"), "is no TOML"),
+        ] {
+            assert!(found.contains(expected), "{found} and not {expected}");
+        }
+    }
+
+    #[test]
+    fn names_and_keys_are_of_one_caller() {
+        assert!(
+            why(&format!("{}{}", caller("a", HEX), caller("a", OTHER))).contains("name of a caller above")
+        );
+        assert!(why(&format!("{}{}", caller("a", HEX), caller("b", HEX))).contains("has a key twice"));
+        let upper = HEX.to_uppercase();
+        assert!(why(&format!("{}{}", caller("a", HEX), caller("b", &upper))).contains("has a key twice"));
+        let nine = format!("{{ sha256 = \"{HEX}\" }}, ").repeat(9);
+        let many = caller("a", HEX).replace(&format!("{{ sha256 = \"{HEX}\" }}"), &nine);
+        assert!(why(&many).contains("more than 8"));
+    }
+
+    #[test]
+    fn a_key_at_a_wrong_place_is_never_repeated() {
+        let key = "kith_mzxw6ytboimzxw6ytboimzxw6ytboimzxw6ytboimzxw6ytboi77777777";
+        let file = caller("a", HEX);
+        for wrong in [
+            file.replace(HEX, key),
+            file.replace("watcher", key),
+            file.replace("\"a\"", &format!("\"{key}\"")),
+            file.replace("\"a\"", &format!("\"a\"\n{key} = 1")),
+            file.replace("\"a\"", key),
+            format!("{key}\n{file}"),
+            format!("{file}\n[{key}]\n"),
+            file.replace(" }", &format!(", expires = \"{key}\" }}")),
+        ] {
+            let error = parse(&wrong).unwrap_err();
+            assert!(!format!("{error} {error:?}").contains("mzxw"), "{error}");
+        }
+    }
+}

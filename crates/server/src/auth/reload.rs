@@ -1,0 +1,347 @@
+//! Callers change while a node runs: their files are read again.
+
+use std::{
+    fmt,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use kith_service::metric;
+use tokio::{
+    sync::Mutex,
+    task::spawn_blocking,
+    time::{MissedTickBehavior, interval, sleep},
+};
+
+use super::{
+    callers::{Callers, Changes},
+    sources::{Contents, Sources},
+};
+use crate::{
+    config::Config,
+    health::{Cause, Reporter},
+    start_error::StartError,
+};
+
+/// Between two reads that must find the same: an editor or a copy that writes in place is done by then, most often.
+const SETTLED: Duration = Duration::from_millis(500);
+/// Reads of a file that changes all the time, until it is left for the next period.
+const READS_MAX: usize = 10;
+/// Of the remark in `/readyz`.
+const REASON: &str = "callers_not_reloaded";
+
+/// The callers of a node, as their sources say.
+pub(crate) struct Reload {
+    sources: Sources,
+    callers: Arc<Callers>,
+    /// One reload at a time.
+    state: Mutex<State>,
+}
+
+struct State {
+    /// Of what the files contained when they were last taken on.
+    digest: [u8; 32],
+    /// Why the files of now are not, and since when.
+    refused: Option<(String, SystemTime)>,
+}
+
+/// What came of reading the files again.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Reloaded {
+    /// Other callers are valid.
+    Taken,
+    /// The files contain what they did.
+    Same,
+    /// The callers of before are valid, because the files cannot be used.
+    Refused(String),
+}
+
+impl Reload {
+    /// Reads the callers of a node that starts. Blocks while files are read.
+    ///
+    /// # Errors
+    /// When a file cannot be used: a node that starts has no callers of before.
+    pub(crate) fn begin(config: &Config) -> Result<Self, StartError> {
+        let sources = Sources::of(config);
+        let contents = sources.read().map_err(StartError::new)?;
+        let digest = contents.digest();
+        let callers = if sources.is_none() {
+            Callers::open()
+        } else {
+            let found = sources.understand(contents).map_err(StartError::new)?;
+            for warning in found.warnings {
+                tracing::warn!(run = warning.run(), "{warning}");
+            }
+            Callers::new(found.set)
+        };
+        metrics::gauge!(metric::INSECURE_CALLERS.name).set(f64::from(u8::from(config.insecure_callers)));
+        metrics::gauge!(metric::CALLERS_NOT_RELOADED.name).set(0.0);
+        let reload =
+            Self { sources, callers: Arc::new(callers), state: Mutex::new(State { digest, refused: None }) };
+        reload.expire();
+        Ok(reload)
+    }
+
+    /// Who may call at each moment.
+    pub(crate) fn callers(&self) -> &Arc<Callers> {
+        &self.callers
+    }
+
+    /// Reads the files every `period`, until dropped.
+    pub(crate) async fn run(&self, period: Duration, health: &Reporter) {
+        if !self.sources.has_files() {
+            return std::future::pending().await;
+        }
+        let mut ticks = interval(period);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            self.read_again(health).await;
+        }
+    }
+
+    /// Ends the streams of keys that have expired. To be called every second.
+    pub(crate) fn expire(&self) {
+        let now = SystemTime::now();
+        self.callers.end_expired(now);
+        let first = self.callers.first_expiry(now).map_or(f64::INFINITY, |first| first.as_secs_f64());
+        metrics::gauge!(metric::CREDENTIALS_EXPIRE_SECONDS.name).set(first);
+    }
+
+    /// Reads the files now. New callers are valid when this returns; files that cannot be used change nothing, and a remark of
+    /// the node says so. Takes 500 ms if something has changed, and 5 s at most. Cancelling it changes nothing.
+    pub(crate) async fn read_again(&self, health: &Reporter) -> Reloaded {
+        let mut state = self.state.lock().await;
+        let taken = match self.settled(state.digest).await {
+            Ok(contents) if contents.digest() == state.digest => Ok(None),
+            Ok(contents) => {
+                let digest = contents.digest();
+                self.sources.understand(contents).map(|found| Some((digest, found)))
+            }
+            Err(why) => Err(why),
+        };
+        match taken {
+            Ok(taken) => {
+                state.accept(health);
+                let Some((digest, found)) = taken else { return Reloaded::Same };
+                state.digest = digest;
+                log(&self.callers.replace(found.set));
+                Reloaded::Taken
+            }
+            Err(why) => {
+                state.refuse(&why, health);
+                Reloaded::Refused(why)
+            }
+        }
+    }
+
+    /// What the files contain once they are not being written: at once if it is what it was.
+    ///
+    /// # Errors
+    /// When they cannot be read, twice in the same way, or change all the time.
+    async fn settled(&self, known: [u8; 32]) -> Result<Contents, String> {
+        let mut before = self.read().await;
+        for _ in 0..READS_MAX {
+            if before.as_ref().is_ok_and(|contents| contents.digest() == known) {
+                return before;
+            }
+            sleep(SETTLED).await;
+            let now = self.read().await;
+            if same(&before, &now) {
+                return now;
+            }
+            before = now;
+        }
+        Err("the files of callers are being changed all the time; write them once".to_owned())
+    }
+
+    async fn read(&self) -> Result<Contents, String> {
+        let sources = self.sources.clone();
+        let read = spawn_blocking(move || sources.read()).await;
+        read.unwrap_or_else(|_| Err("the files of callers could not be read; read them again".to_owned()))
+    }
+}
+
+impl fmt::Debug for Reload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reload").field("callers", &self.callers).finish_non_exhaustive()
+    }
+}
+
+impl State {
+    fn accept(&mut self, health: &Reporter) {
+        if self.refused.take().is_some() {
+            metrics::gauge!(metric::CALLERS_NOT_RELOADED.name).set(0.0);
+            health.remark_off(REASON);
+        }
+    }
+
+    fn refuse(&mut self, why: &str, health: &Reporter) {
+        let (since, known) = match &self.refused {
+            Some((before, since)) => (*since, before == why),
+            None => (SystemTime::now(), false),
+        };
+        if !known {
+            tracing::warn!(why, "the callers of before are used, also keys that were revoked since");
+        }
+        metrics::gauge!(metric::CALLERS_NOT_RELOADED.name).set(1.0);
+        let message = format!("the callers of before are used, also keys that were revoked since: {why}");
+        health.remark(Cause { reason: REASON, message, since });
+        self.refused = Some((why.to_owned(), since));
+    }
+}
+
+fn same(before: &Result<Contents, String>, now: &Result<Contents, String>) -> bool {
+    match (before, now) {
+        (Ok(before), Ok(now)) => before.digest() == now.digest(),
+        (Err(before), Err(now)) => before == now,
+        (Ok(_), Err(_)) | (Err(_), Ok(_)) => false,
+    }
+}
+
+/// Who may call is a matter of security, also when the files were changed by hand.
+fn log(changes: &Changes) {
+    for (callers, event) in [(&changes.ended, "key ends"), (&changes.begun, "key begins")] {
+        for caller in callers {
+            tracing::info!(target: "kith::audit", event, caller = &*caller.name, key_id = %caller.key, "callers changed");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, path::PathBuf};
+
+    use tempfile::TempDir;
+    use tokio::time::Instant;
+
+    use super::*;
+
+    const ONE: &str = "correct-horse-battery-staple-one-key";
+    const TWO: &str = "correct-horse-battery-staple-two-key";
+
+    struct Stage {
+        folder: TempDir,
+        reload: Reload,
+        health: Reporter,
+    }
+
+    impl Stage {
+        fn new(keys: &str) -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let file = folder.path().join("kith.key");
+            fs::write(&file, keys).unwrap();
+            let config = Config { api_key_file: Some(file), ..Config::default() };
+            Self { folder, reload: Reload::begin(&config).unwrap(), health: Reporter::new() }
+        }
+
+        fn file(&self) -> PathBuf {
+            self.folder.path().join("kith.key")
+        }
+
+        fn write(&self, keys: &str) {
+            fs::write(self.file(), keys).unwrap();
+        }
+
+        fn valid(&self) -> [bool; 2] {
+            [ONE, TWO].map(|key| self.reload.callers.find(key.as_bytes()).is_some())
+        }
+
+        async fn read_again(&self) -> Reloaded {
+            self.reload.read_again(&self.health).await
+        }
+
+        fn remarks(&self) -> Vec<&'static str> {
+            self.health.remarks().iter().map(|remark| remark.reason).collect()
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn keys_are_changed_without_a_restart_and_their_streams_end() {
+        let stage = Stage::new(ONE);
+        let one = stage.reload.callers.find(ONE.as_bytes()).unwrap();
+        assert_eq!(stage.read_again().await, Reloaded::Same);
+        stage.write(&format!("{ONE}\n{TWO}\n"));
+        assert_eq!(stage.read_again().await, Reloaded::Taken);
+        assert_eq!((stage.valid(), one.ended.is_cancelled()), ([true, true], false));
+        stage.write(TWO);
+        assert_eq!(stage.read_again().await, Reloaded::Taken);
+        assert_eq!((stage.valid(), one.ended.is_cancelled()), ([false, true], true));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_files_are_read_in_their_period() {
+        let stage = Stage::new(ONE);
+        stage.write(TWO);
+        let until = Instant::now() + Duration::from_secs(11);
+        tokio::select! {
+            () = stage.reload.run(Duration::from_secs(10), &stage.health) => panic!("it goes on"),
+            () = tokio::time::sleep_until(until) => {}
+        }
+        assert_eq!(stage.valid(), [false, true]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_file_that_cannot_be_used_changes_nothing_and_is_visible() {
+        let stage = Stage::new(ONE);
+        for keys in ["", "REPLACE_ME", &ONE[..20], "\u{0}"] {
+            stage.write(keys);
+            let Reloaded::Refused(why) = stage.read_again().await else { panic!("{keys} is taken") };
+            assert!(why.starts_with("api_key_file: ") && !why.contains("correct"), "{why}");
+            assert_eq!((stage.valid(), stage.remarks()), ([true, false], vec![REASON]));
+        }
+        fs::remove_file(stage.file()).unwrap();
+        assert!(matches!(stage.read_again().await, Reloaded::Refused(_)));
+        fs::create_dir(stage.file()).unwrap();
+        assert!(matches!(stage.read_again().await, Reloaded::Refused(_)));
+        let since = stage.health.remarks()[0].since;
+        assert!(matches!(stage.read_again().await, Reloaded::Refused(_)));
+        assert_eq!(stage.health.remarks()[0].since, since, "it is as old as the first refusal");
+        fs::remove_dir(stage.file()).unwrap();
+        stage.write(TWO);
+        assert_eq!(stage.read_again().await, Reloaded::Taken);
+        assert_eq!((stage.valid(), stage.remarks()), ([false, true], vec![]));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_remark_ends_when_the_file_of_before_is_back() {
+        let stage = Stage::new(ONE);
+        stage.write("");
+        stage.read_again().await;
+        stage.write(ONE);
+        assert_eq!(stage.read_again().await, Reloaded::Same);
+        assert_eq!(stage.remarks(), Vec::<&str>::new());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_file_that_is_being_written_is_taken_once_it_is_whole() {
+        let stage = Stage::new(&format!("{ONE}\n{TWO}\n"));
+        // Cut, as an editor that writes in place leaves it for a moment. What is there is valid by itself.
+        stage.write(&format!("{ONE}\n"));
+        let write = async {
+            sleep(SETTLED / 2).await;
+            stage.write(&format!("{ONE}\n{TWO}\n\n"));
+        };
+        let (reloaded, ()) = tokio::join!(stage.read_again(), write);
+        assert_eq!(reloaded, Reloaded::Taken);
+        assert_eq!(stage.valid(), [true, true], "no key was removed by half a file");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_file_that_changes_all_the_time_is_left() {
+        let stage = Stage::new(ONE);
+        let write = async {
+            for at in 0.. {
+                stage.write(&format!("{TWO}{}", "\n".repeat(at)));
+                sleep(SETTLED / 2).await;
+            }
+        };
+        let reloaded = tokio::select! {
+            biased;
+            () = write => unreachable!("it goes on"),
+            reloaded = stage.read_again() => reloaded,
+        };
+        assert!(matches!(reloaded, Reloaded::Refused(_)), "{reloaded:?}");
+        assert_eq!(stage.valid(), [true, false]);
+    }
+}

@@ -1,0 +1,236 @@
+//! Where the callers of a node are configured, and what is there now.
+
+use std::path::{Path, PathBuf};
+
+use kith_service::rpc::rights::{CallerId, Rights};
+use sha2::{Digest as _, Sha256};
+
+use super::{
+    callers::{CallerKey, CallerSet},
+    callers_file::{self, KEYS_MAX},
+    key::Digest,
+    new_key,
+    secret_file::{self, Content, Warning},
+};
+use crate::config::Config;
+
+/// What names the callers.
+#[derive(Clone, Debug, Default)]
+pub struct Sources {
+    api_key: Option<Digest>,
+    api_key_file: Option<PathBuf>,
+    callers_file: Option<PathBuf>,
+}
+
+/// What the sources contain.
+#[derive(Debug)]
+pub struct Found {
+    /// All of it.
+    pub set: CallerSet,
+    /// What should be changed about the files.
+    pub warnings: Vec<Warning>,
+}
+
+/// The files as they were read, before they are understood.
+pub(super) struct Contents {
+    keys: Option<secret_file::SecretFile>,
+    callers: Option<secret_file::SecretFile>,
+}
+
+impl Sources {
+    /// Of a configuration.
+    #[must_use]
+    pub fn of(config: &Config) -> Self {
+        Self {
+            api_key: config.api_key.as_ref().map(|key| key.digest()),
+            api_key_file: config.api_key_file.clone(),
+            callers_file: config.auth.callers_file.clone(),
+        }
+    }
+
+    /// Whether there is none: the node is open.
+    #[must_use]
+    pub const fn is_none(&self) -> bool {
+        self.api_key.is_none() && !self.has_files()
+    }
+
+    /// Whether a file may change while the node runs.
+    pub(super) const fn has_files(&self) -> bool {
+        self.api_key_file.is_some() || self.callers_file.is_some()
+    }
+
+    /// Reads the files and understands them. Not atomic over both: a reload reads twice for that.
+    ///
+    /// # Errors
+    /// One line with the key of the configuration, the file, the place in it, and no part of a key.
+    pub fn find(&self) -> Result<Found, String> {
+        self.understand(self.read()?)
+    }
+
+    /// # Errors
+    /// As [`Self::find`], of files that cannot be used.
+    pub(super) fn read(&self) -> Result<Contents, String> {
+        let read = |key: &str, path: &Option<PathBuf>, content| {
+            let read = path.as_deref().map(|path| secret_file::read(path, content));
+            read.transpose().map_err(|unfit| format!("{key}: {unfit}"))
+        };
+        Ok(Contents {
+            keys: read("api_key_file", &self.api_key_file, Content::Keys)?,
+            callers: read("auth.callers_file", &self.callers_file, Content::Public)?,
+        })
+    }
+
+    /// # Errors
+    /// As [`Self::find`], of what is in the files.
+    pub(super) fn understand(&self, contents: Contents) -> Result<Found, String> {
+        let mut set: CallerSet = self.api_key.into_iter().map(default_caller).collect();
+        if let (Some(path), Some(file)) = (&self.api_key_file, &contents.keys) {
+            let keys = keys(&file.bytes).map_err(|why| format!("api_key_file: {}{why}", path.display()))?;
+            set.extend(keys.into_iter().map(default_caller));
+        }
+        if let (Some(path), Some(file)) = (&self.callers_file, &contents.callers) {
+            let callers = callers(path, &file.bytes)?;
+            if callers.iter().any(|key| key.name == CallerId::DEFAULT_NAME) && !set.is_empty() {
+                let path = path.display();
+                return Err(format!(
+                    "auth.callers_file: {path} has a caller default, which that of api_key_file is; choose another name"
+                ));
+            }
+            set.extend(callers);
+        }
+        callers_file::distinct(&set)
+            .map_err(|why| format!("auth.callers_file: with api_key_file it {why}"))?;
+        let warnings = [contents.keys, contents.callers].into_iter().flatten().flat_map(|file| file.warnings);
+        Ok(Found { set, warnings: warnings.collect() })
+    }
+}
+
+impl Contents {
+    /// Of all bytes, to see whether they have changed.
+    pub(super) fn digest(&self) -> [u8; 32] {
+        let mut hash = Sha256::new();
+        for file in [&self.keys, &self.callers] {
+            let bytes = file.as_ref().map_or(&[][..], |file| file.bytes.as_slice());
+            hash.update(bytes.len().to_be_bytes());
+            hash.update(bytes);
+        }
+        hash.finalize().into()
+    }
+}
+
+fn default_caller(digest: Digest) -> CallerKey {
+    CallerKey {
+        name: CallerId::DEFAULT_NAME.to_owned(),
+        rights: Rights::ALL,
+        digest,
+        made: None,
+        expires: None,
+    }
+}
+
+/// One key a line. Empty lines and blanks around a key are skipped.
+fn keys(bytes: &[u8]) -> Result<Vec<Digest>, String> {
+    let text = std::str::from_utf8(bytes).map_err(|_| " is no text".to_owned())?;
+    let mut digests = Vec::new();
+    for (at, line) in text.lines().enumerate() {
+        let key = line.trim();
+        if key.is_empty() {
+            continue;
+        }
+        new_key::check(key).map_err(|why| format!(":{}: the key {why}", at + 1))?;
+        let digest = Digest::of(key.as_bytes());
+        if digests.contains(&digest) {
+            return Err(format!(":{}: the key is in the file twice", at + 1));
+        }
+        digests.push(digest);
+    }
+    match digests.len() {
+        0 => Err(" is empty; make another with a key: kith keys generate --file FILE".to_owned()),
+        1..=KEYS_MAX => Ok(digests),
+        _ => Err(format!(" has more than {KEYS_MAX} keys; remove old ones")),
+    }
+}
+
+fn callers(path: &Path, bytes: &[u8]) -> Result<CallerSet, String> {
+    let path = path.display();
+    let text = std::str::from_utf8(bytes).map_err(|_| format!("auth.callers_file: {path} is no text"))?;
+    callers_file::parse(text).map_err(|wrong| format!("auth.callers_file: {path}{wrong}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    const ONE: &str = "correct-horse-battery-staple-one-key";
+    const TWO: &str = "correct-horse-battery-staple-two-key";
+
+    fn digest(key: &str) -> Digest {
+        Digest::of(key.as_bytes())
+    }
+
+    fn found(keys: Option<&str>, callers: Option<&str>) -> Result<Vec<String>, String> {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str, text: Option<&str>| {
+            text.map(|text| {
+                let path = folder.path().join(name);
+                fs::write(&path, text).unwrap();
+                path
+            })
+        };
+        let sources = Sources {
+            api_key: None,
+            api_key_file: file("kith.key", keys),
+            callers_file: file("callers.toml", callers),
+        };
+        let text = |error: String| error.replace(&folder.path().display().to_string(), "");
+        let found = sources.find().map_err(text)?;
+        Ok(found.set.into_iter().map(|key| format!("{} {}", key.name, key.digest.to_hex())).collect())
+    }
+
+    fn toml(name: &str, key: &str) -> String {
+        let hex = digest(key).to_hex();
+        format!("[[caller]]\nname = \"{name}\"\nscopes = [\"watcher\"]\nkeys = [{{ sha256 = \"{hex}\" }}]\n")
+    }
+
+    #[test]
+    fn keys_of_the_key_file_are_of_the_caller_default() {
+        let default = |key| format!("default {}", digest(key).to_hex());
+        assert_eq!(found(Some(&format!("{ONE}\n")), None).unwrap(), [default(ONE)]);
+        assert_eq!(
+            found(Some(&format!("\r\n{ONE}\r\n\n  {TWO}")), None).unwrap(),
+            [default(ONE), default(TWO)]
+        );
+    }
+
+    #[test]
+    fn both_files_are_put_together() {
+        let set = found(Some(ONE), Some(&toml("chat", TWO))).unwrap();
+        assert!(set[0].starts_with("default ") && set[1].starts_with("chat ") && set.len() == 2, "{set:?}");
+        assert!(found(None, Some(&toml("default", TWO))).is_ok());
+        for (name, key, words) in [("default", TWO, "has a caller default"), ("chat", ONE, "has a key twice")]
+        {
+            let error = found(Some(ONE), Some(&toml(name, key))).unwrap_err();
+            assert!(error.contains(words), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_key_file_is_refused_with_its_line_and_without_its_keys() {
+        for (text, expected) in [
+            (String::new(), "api_key_file: /kith.key is empty"),
+            (" \n".to_owned(), "api_key_file: /kith.key is empty"),
+            (format!("{ONE}\n\nshort"), "api_key_file: /kith.key:3: the key has fewer than 32"),
+            (format!("{ONE}\nREPLACE_ME\n"), "api_key_file: /kith.key:2: the key is one of an example"),
+            (format!("{ONE}\n{ONE}\n"), "api_key_file: /kith.key:2: the key is in the file twice"),
+            (format!("{ONE} {TWO}"), "api_key_file: /kith.key:1: the key has a character"),
+        ] {
+            let error = found(Some(&text), None).unwrap_err();
+            assert!(error.starts_with(expected) && !error.contains("correct"), "{error}");
+        }
+        let nine: String = (0..9).map(|at| format!("{ONE}{at}\n")).collect();
+        assert!(found(Some(&nine), None).unwrap_err().contains("more than 8"));
+        assert_eq!(found(Some(&nine[..nine.len() - ONE.len() - 2]), None).unwrap().len(), 8);
+    }
+}
