@@ -198,13 +198,8 @@ fn revoke(common: &Common, options: &Revoke) -> Result<u8> {
 }
 
 fn check(common: &Common, options: &Check) -> Result<u8> {
-    let mut bytes = Zeroizing::new(Vec::new());
-    io::stdin()
-        .lock()
-        .take(KEY_BYTES_MAX)
-        .read_to_end(&mut bytes)
-        .context("standard input cannot be read")?;
-    let key = std::str::from_utf8(&bytes).ok().map(|text| text.trim_end_matches(['\r', '\n']));
+    let bytes = given(options.key_file.as_deref())?;
+    let key = std::str::from_utf8(&bytes).ok().map(|text| text.lines().next().unwrap_or_default());
     let weak = key.map_or(Some(new_key::WeakKey::Characters), |key| new_key::check(key).err());
     if let Some(weak) = weak {
         note(&format!("kith: the key {weak}"));
@@ -230,7 +225,7 @@ fn check(common: &Common, options: &Check) -> Result<u8> {
     Ok(OK)
 }
 
-/// The key as it was given, and what is behind it.
+/// The key as it was given, with the lines behind it.
 fn given(file: Option<&Path>) -> Result<Zeroizing<Vec<u8>>> {
     if let Some(file) = file {
         return Ok(secret_file::read(file, Content::Keys)?.bytes);

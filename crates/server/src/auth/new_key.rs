@@ -70,7 +70,7 @@ pub fn check(key: &str) -> Result<(), WeakKey> {
     }
     match key.len() {
         _ if DEFAULTS.iter().any(|default| plain.contains(default)) => Err(WeakKey::Default),
-        ..CHARACTERS_MIN => Err(WeakKey::Short),
+        length if length < CHARACTERS_MIN => Err(WeakKey::Short),
         _ if key.bytes().collect::<BTreeSet<_>>().len() < DIFFERENT_MIN => Err(WeakKey::Uniform),
         ..=CHARACTERS_MAX => Ok(()),
         _ => Err(WeakKey::Long),

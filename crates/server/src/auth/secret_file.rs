@@ -238,7 +238,8 @@ fn mode(_data: &Metadata) -> u32 {
     0
 }
 
-#[cfg(all(test, unix))]
+#[cfg(unix)]
+#[cfg(test)]
 mod tests {
     use std::{
         fs,

@@ -99,6 +99,12 @@ pub async fn run(
     refused.map_or(Ok(()), Err)
 }
 
+/// What a node listens at.
+struct Ports {
+    calls: Port,
+    operations: Option<(TcpListener, SocketAddr)>,
+}
+
 impl Node {
     /// Binds the ports, opens the store, and serves. An embedded node serves all when this returns, unless a
     /// migration is left to a person; that of a cluster may still wait for its store. Its health says so.
@@ -107,14 +113,13 @@ impl Node {
     /// When a port, a file or the store of an embedded node cannot be used, or a cluster's store refuses.
     pub async fn start(config: Config) -> Result<Self, StartError> {
         let config = Arc::new(config);
-        let port = Port::bind(&config).await?;
-        let operations = bind_operations(&config).await?;
+        let ports = Ports { calls: Port::bind(&config).await?, operations: bind_operations(&config).await? };
         let metrics = telemetry::metrics()?;
         let callers = Arc::new(Reload::begin(&config)?);
         error::docs_at(&config.docs_url);
         let store = Opened::open(&config).await?;
         let found = Found::of(&config, &store).await?;
-        let node = Self::listen(config, port, operations, metrics, callers, store, found.about.clone())?;
+        let node = Self::listen(config, ports, metrics, callers, store, found.about.clone())?;
         if let Err(error) = node.bring_up(found).await {
             node.wind_down(std::future::ready(())).await;
             return Err(error);
@@ -151,13 +156,13 @@ impl Node {
     /// Serves health, reflection and the port for operators; calls of the domains are told to come again.
     fn listen(
         config: Arc<Config>,
-        port: Port,
-        operations: Option<(TcpListener, SocketAddr)>,
+        ports: Ports,
         metrics: PrometheusHandle,
         callers: Arc<Reload>,
         store: Opened,
         about: About,
     ) -> Result<Self, StartError> {
+        let Ports { calls: port, operations } = ports;
         let health = Reporter::new();
         let edge = Edge::new(base(&health)?, &config.limits)
             .with_callers(Arc::clone(callers.callers()))

@@ -47,7 +47,7 @@ impl tower::Service<http::Request<Body>> for Keyed {
 /// A caller of a node, and what ends its streams when its key is removed.
 fn caller(node: &Served) -> (UserServiceClient<Keyed>, CancellationToken) {
     let digest = Digest::of(KEY.as_bytes());
-    let key = CallerKey { name: "jobs".to_owned(), rights: Rights::ALL, digest, expires: None };
+    let key = CallerKey { name: "jobs".to_owned(), rights: Rights::ALL, digest, made: None, expires: None };
     let callers = Arc::new(Callers::new(vec![key]));
     let ended = callers.find(KEY.as_bytes()).unwrap().ended.clone();
     (UserServiceClient::new(Keyed(node.edge.clone().with_callers(callers))), ended)

@@ -111,7 +111,10 @@ async fn totals(plan: &Plan, kith: &Served, channel: Channel, results: &mut Resu
         let calls = plan.size(5_000, 50);
         let rounds = interleave(plan.rounds, async |side| {
             let audience = if side == Side::Kith { MANY } else { FEW };
-            let call = async || anyhow::Ok(drop(client.clone().count_notices(request(audience)).await?));
+            let call = async || {
+                client.clone().count_notices(request(audience)).await?;
+                anyhow::Ok(())
+            };
             Ok(Latency::of_calls(calls, call).await?.p50)
         });
         results.add(&NOTICE_TOTALS_FLAT, &rounds.await?)?;

@@ -33,10 +33,10 @@ const TOGETHER: usize = 250;
 /// Runs what is asked for; nothing where there are no servers.
 pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     if plan.wants(&RECEIPT_MARK_500) || plan.wants(&RECEIPT_MARK_500_BITS) {
-        opened(plan, results).await?;
+        Box::pin(opened(plan, results)).await?;
     }
     if plan.wants(&RECEIPT_MARKS) {
-        at_once(plan, results).await?;
+        Box::pin(at_once(plan, results)).await?;
     }
     Ok(())
 }

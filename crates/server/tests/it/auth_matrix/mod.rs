@@ -175,8 +175,7 @@ impl Cell {
     }
 
     #[track_caller]
-    fn check(&self, by: By, how: &str, reason: Option<String>) {
-        let reason = reason.as_deref();
+    fn check(&self, by: By, how: &str, reason: Option<&str>) {
         let right = match self.expected(by) {
             Expected::Taken => !reason.is_some_and(is_of_rights),
             Expected::Refused(wanted) => reason == Some(wanted),
@@ -190,7 +189,7 @@ impl Cell {
         let headers: Vec<_> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
         let body = framed(&self.request(self.users(by).0).encode_to_vec());
         let answer = node.grpc(&self.path, &headers, body).await;
-        self.check(by, "gRPC", answer.as_ref().map(reason));
+        self.check(by, "gRPC", answer.as_ref().map(reason).as_deref());
     }
 
     /// The code of HTTP and the reason, of a call as JSON.
@@ -210,7 +209,7 @@ impl Cell {
                 self.name
             );
         }
-        self.check(by, "JSON", (answer.code != 200).then(|| answer.reason()));
+        self.check(by, "JSON", (answer.code != 200).then(|| answer.reason()).as_deref());
     }
 
     async fn grpc_web(&self, node: &SecuredNode, by: By) {
@@ -219,7 +218,7 @@ impl Cell {
         headers.push(("content-type", "application/grpc-web+proto"));
         let body = framed(&self.request(self.users(by).0).encode_to_vec());
         let answer = http::send(node.address, "POST", &self.path, &headers, body).await;
-        self.check(by, "gRPC-Web", web_status(&answer).as_ref().map(reason));
+        self.check(by, "gRPC-Web", web_status(&answer).as_ref().map(reason).as_deref());
     }
 
     fn is_unary(&self) -> bool {

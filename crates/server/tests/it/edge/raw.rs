@@ -26,6 +26,7 @@ pub const GET_USER: &str = "/kith.user.v1.UserService/GetUser";
 pub const CREATE_USER: &str = "/kith.user.v1.UserService/CreateUser";
 pub const BATCH_GET_USERS: &str = "/kith.user.v1.UserService/BatchGetUsers";
 pub const FIND_USER: &str = "/kith.user.v1.UserService/FindUserByName";
+pub const EXPORT_USERS: &str = "/kith.user.v1.UserService/ExportUsers";
 pub const IMPORT_USERS: &str = "/kith.user.v1.UserService/ImportUsers";
 
 /// A message as gRPC frames it.

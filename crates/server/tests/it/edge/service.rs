@@ -125,7 +125,7 @@ fn served(version: i64) -> Response<GetUserResponse> {
 
 fn large() -> GetUserResponse {
     let params = [("note".to_owned(), "x".repeat(3 << 20))].into();
-    GetUserResponse { user: Some(User { params, ..Default::default() }) }
+    GetUserResponse::of(User { params, ..Default::default() })
 }
 
 #[tonic::async_trait]

@@ -46,7 +46,7 @@ impl SecuredNode {
     pub async fn start(callers: impl IntoIterator<Item = (String, Rights)>) -> Self {
         let of = |(name, rights): (String, Rights)| {
             let digest = Digest::of(key_of(&name).as_bytes());
-            CallerKey { name, rights, digest, expires: None }
+            CallerKey { name, rights, digest, made: None, expires: None }
         };
         let all = [(ALL.to_owned(), Rights::ALL)];
         let callers = Arc::new(Callers::new(all.into_iter().chain(callers).map(of).collect()));
