@@ -3,8 +3,9 @@
 use std::time::{Duration, SystemTime};
 
 use kith_server::{
-    auth::{CallerId, CallerKey, Rights, Sources},
+    auth::{CallerId, CallerKey, Rights},
     config::Config,
+    node::caller_sources::Sources,
 };
 
 use super::Finding;

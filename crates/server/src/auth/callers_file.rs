@@ -68,7 +68,7 @@ pub fn parse(text: &str) -> Result<CallerSet, WrongFile> {
 ///
 /// # Errors
 /// What is used twice.
-pub(super) fn distinct(set: &[CallerKey]) -> Result<(), &'static str> {
+pub(crate) fn distinct(set: &[CallerKey]) -> Result<(), &'static str> {
     let (mut digests, mut ids) = (BTreeSet::new(), BTreeMap::new());
     for key in set {
         if !digests.insert(key.digest.to_hex()) {

@@ -1,4 +1,4 @@
-//! Who may call: callers with their keys and scopes, where they are configured, and how they change while a node runs.
+//! Who may call: callers with their keys and scopes, and what a call needs.
 
 mod callers;
 pub mod callers_edit;
@@ -6,16 +6,13 @@ pub mod callers_file;
 mod key;
 pub mod new_key;
 pub(crate) mod principal;
-mod reload;
 mod rule;
 mod scope;
 pub mod secret_file;
-mod sources;
 
+pub(crate) use callers::Changes;
 pub use callers::{Caller, CallerKey, CallerSet, Callers};
 pub use key::{Digest, KeyId};
 pub use kith_service::rpc::rights::{CallerId, Rights, Scope};
-pub(crate) use reload::{Reload, Reloaded};
 pub use rule::{AccessRule, Rule};
 pub use scope::{PRESETS, Preset, UnknownScope, parse_scopes};
-pub use sources::{Found, Sources};

@@ -1,6 +1,8 @@
 //! A node: its start, what it serves, and its end.
 
 pub mod banner;
+pub mod caller_sources;
+mod callers;
 #[cfg(feature = "embedded")]
 mod ephemeral;
 mod operations;

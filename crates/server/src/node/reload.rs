@@ -3,9 +3,8 @@
 use std::{collections::BTreeMap, fmt};
 
 use crate::{
-    auth,
     config::{ConfigError, Loaded, values},
-    node::run::Node,
+    node::{callers::Reread, run::Node},
     telemetry,
 };
 
@@ -51,9 +50,9 @@ impl Reloading {
             Err(error) => reloaded.refused.push(error.to_string()),
         }
         match node.callers_reload().read_again(node.health()).await {
-            auth::Reloaded::Taken => reloaded.taken.push("the files of callers".to_owned()),
-            auth::Reloaded::Same => {}
-            auth::Reloaded::Refused(why) => reloaded.refused.push(why),
+            Reread::Taken => reloaded.taken.push("the files of callers".to_owned()),
+            Reread::Same => {}
+            Reread::Refused(why) => reloaded.refused.push(why),
         }
         let values = by_key(loaded)?;
         for key in changed(&self.values, &values) {

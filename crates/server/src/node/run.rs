@@ -21,13 +21,14 @@ use tokio_util::sync::CancellationToken;
 #[cfg(feature = "embedded")]
 use crate::node::sandbox::Sandboxes;
 use crate::{
-    auth::{Callers, Reload},
+    auth::Callers,
     cluster::Claim,
     config::{Backend, Config},
     descriptors,
     edge::{Edge, Routes},
     health::{Cause, Reporter, State},
     node::{
+        callers::Reload,
         operations::{self, Operations},
         services::Services,
         startup::{BringUp, StoreSlot},

@@ -87,7 +87,8 @@ impl SecuredNode {
             request = request.header(*name, *value);
         }
         let (response, mut sending) = client.send_request(request.body(()).unwrap(), false).unwrap();
-        sending.send_data(body, true).unwrap();
+        // A call that is refused may be answered, and reset, before that.
+        sending.send_data(body, true).ok();
         let head = response.await.unwrap().into_parts().0;
         connection.abort();
         head.headers

@@ -5,14 +5,15 @@ use std::path::{Path, PathBuf};
 use kith_service::rpc::rights::{CallerId, Rights};
 use sha2::{Digest as _, Sha256};
 
-use super::{
-    callers::{CallerKey, CallerSet},
-    callers_file::{self, KEYS_MAX},
-    key::Digest,
-    new_key,
-    secret_file::{self, Content, Warning},
+use crate::{
+    auth::{
+        CallerKey, CallerSet, Digest,
+        callers_file::{self, KEYS_MAX},
+        new_key,
+        secret_file::{self, Content, Warning},
+    },
+    config::Config,
 };
-use crate::config::Config;
 
 /// What names the callers.
 #[derive(Clone, Debug, Default)]

@@ -13,11 +13,9 @@ use tokio::{
     time::{MissedTickBehavior, interval, sleep},
 };
 
-use super::{
-    callers::{Callers, Changes},
-    sources::{Contents, Sources},
-};
+use super::caller_sources::{Contents, Sources};
 use crate::{
+    auth::{Callers, Changes},
     config::Config,
     health::{Cause, Reporter},
     start_error::StartError,
@@ -47,7 +45,7 @@ struct State {
 
 /// What came of reading the files again.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Reloaded {
+pub(crate) enum Reread {
     /// Other callers are valid.
     Taken,
     /// The files contain what they did.
@@ -110,7 +108,7 @@ impl Reload {
 
     /// Reads the files now. New callers are valid when this returns; files that cannot be used change nothing, and a remark of
     /// the node says so. Takes 500 ms if something has changed, and 5 s at most. Cancelling it changes nothing.
-    pub(crate) async fn read_again(&self, health: &Reporter) -> Reloaded {
+    pub(crate) async fn read_again(&self, health: &Reporter) -> Reread {
         let mut state = self.state.lock().await;
         let taken = match self.settled(state.digest).await {
             Ok(contents) if contents.digest() == state.digest => Ok(None),
@@ -123,14 +121,14 @@ impl Reload {
         match taken {
             Ok(taken) => {
                 state.accept(health);
-                let Some((digest, found)) = taken else { return Reloaded::Same };
+                let Some((digest, found)) = taken else { return Reread::Same };
                 state.digest = digest;
                 log(&self.callers.replace(found.set));
-                Reloaded::Taken
+                Reread::Taken
             }
             Err(why) => {
                 state.refuse(&why, health);
-                Reloaded::Refused(why)
+                Reread::Refused(why)
             }
         }
     }
@@ -247,7 +245,7 @@ mod tests {
             [ONE, TWO].map(|key| self.reload.callers.find(key.as_bytes()).is_some())
         }
 
-        async fn read_again(&self) -> Reloaded {
+        async fn read_again(&self) -> Reread {
             self.reload.read_again(&self.health).await
         }
 
@@ -260,12 +258,12 @@ mod tests {
     async fn keys_are_changed_without_a_restart_and_their_streams_end() {
         let stage = Stage::new(ONE);
         let one = stage.reload.callers.find(ONE.as_bytes()).unwrap();
-        assert_eq!(stage.read_again().await, Reloaded::Same);
+        assert_eq!(stage.read_again().await, Reread::Same);
         stage.write(&format!("{ONE}\n{TWO}\n"));
-        assert_eq!(stage.read_again().await, Reloaded::Taken);
+        assert_eq!(stage.read_again().await, Reread::Taken);
         assert_eq!((stage.valid(), one.ended.is_cancelled()), ([true, true], false));
         stage.write(TWO);
-        assert_eq!(stage.read_again().await, Reloaded::Taken);
+        assert_eq!(stage.read_again().await, Reread::Taken);
         assert_eq!((stage.valid(), one.ended.is_cancelled()), ([false, true], true));
     }
 
@@ -286,20 +284,20 @@ mod tests {
         let stage = Stage::new(ONE);
         for keys in ["", "REPLACE_ME", &ONE[..20], "\u{0}"] {
             stage.write(keys);
-            let Reloaded::Refused(why) = stage.read_again().await else { panic!("{keys} is taken") };
+            let Reread::Refused(why) = stage.read_again().await else { panic!("{keys} is taken") };
             assert!(why.starts_with("api_key_file: ") && !why.contains("correct"), "{why}");
             assert_eq!((stage.valid(), stage.remarks()), ([true, false], vec![REASON]));
         }
         fs::remove_file(stage.file()).unwrap();
-        assert!(matches!(stage.read_again().await, Reloaded::Refused(_)));
+        assert!(matches!(stage.read_again().await, Reread::Refused(_)));
         fs::create_dir(stage.file()).unwrap();
-        assert!(matches!(stage.read_again().await, Reloaded::Refused(_)));
+        assert!(matches!(stage.read_again().await, Reread::Refused(_)));
         let since = stage.health.remarks()[0].since;
-        assert!(matches!(stage.read_again().await, Reloaded::Refused(_)));
+        assert!(matches!(stage.read_again().await, Reread::Refused(_)));
         assert_eq!(stage.health.remarks()[0].since, since, "it is as old as the first refusal");
         fs::remove_dir(stage.file()).unwrap();
         stage.write(TWO);
-        assert_eq!(stage.read_again().await, Reloaded::Taken);
+        assert_eq!(stage.read_again().await, Reread::Taken);
         assert_eq!((stage.valid(), stage.remarks()), ([false, true], vec![]));
     }
 
@@ -309,7 +307,7 @@ mod tests {
         stage.write("");
         stage.read_again().await;
         stage.write(ONE);
-        assert_eq!(stage.read_again().await, Reloaded::Same);
+        assert_eq!(stage.read_again().await, Reread::Same);
         assert_eq!(stage.remarks(), Vec::<&str>::new());
     }
 
@@ -323,7 +321,7 @@ mod tests {
             stage.write(&format!("{ONE}\n{TWO}\n\n"));
         };
         let (reloaded, ()) = tokio::join!(stage.read_again(), write);
-        assert_eq!(reloaded, Reloaded::Taken);
+        assert_eq!(reloaded, Reread::Taken);
         assert_eq!(stage.valid(), [true, true], "no key was removed by half a file");
     }
 
@@ -341,7 +339,7 @@ mod tests {
             () = write => unreachable!("it goes on"),
             reloaded = stage.read_again() => reloaded,
         };
-        assert!(matches!(reloaded, Reloaded::Refused(_)), "{reloaded:?}");
+        assert!(matches!(reloaded, Reread::Refused(_)), "{reloaded:?}");
         assert_eq!(stage.valid(), [true, false]);
     }
 }
