@@ -67,7 +67,7 @@ fn of_histogram(name: &str) -> &str {
 
 /// Those are looked at by the tests of clusters.
 fn is_of_clusters(name: &str) -> bool {
-    name.starts_with("kith_bus_") || name.starts_with("kith_redis_") || name.starts_with("kith_observer_")
+    ["kith_bus_", "kith_redis_", "kith_observer_", "kith_node_records_"].iter().any(|of| name.starts_with(of))
 }
 
 #[tokio::test]

@@ -63,9 +63,10 @@ async fn is_operations(address: SocketAddr, limit: Duration) -> bool {
 /// What the port for operators answers, with its head; `None`: nothing within the limit.
 pub(super) async fn operations(address: SocketAddr, path: &str, limit: Duration) -> Option<String> {
     let asked = async {
-        let stream = TcpStream::connect(callable(address)).await.ok()?;
+        let address = callable(address);
+        let stream = TcpStream::connect(address).await.ok()?;
         let mut stream = stream.take(ANSWER_BYTES);
-        let request = format!("GET {path} HTTP/1.0\r\nHost: kith\r\n\r\n");
+        let request = format!("GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n");
         stream.get_mut().write_all(request.as_bytes()).await.ok()?;
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).await.ok()?;

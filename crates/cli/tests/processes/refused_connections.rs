@@ -43,6 +43,11 @@ fn connections_over_the_limit_are_reported() {
     assert_eq!(body["ready"], true);
     let message = body["reasons"][0]["message"].as_str().unwrap();
     assert!(message.contains("limits.connections allows (2)"), "{message}");
+    let begun = Instant::now();
+    while lines(&node, "limits.connections allows (2)") == 0 {
+        assert!(begun.elapsed() < BOUND, "{}", node.logged());
+        std::thread::sleep(Duration::from_millis(10));
+    }
     assert_eq!(lines(&node, "limits.connections allows (2)"), 1, "{}", node.logged());
     let (_, metrics) = http(&node.operations(), "GET", "/metrics");
     assert!(metrics.contains("kith_connections_refused_total 20"), "{metrics}");

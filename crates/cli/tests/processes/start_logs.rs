@@ -86,7 +86,10 @@ async fn a_log_at_trace_holds_nothing_of_people_and_no_line_that_was_forged() {
         let dir = tempfile::tempdir().unwrap();
         let set = format!("telemetry.log_format={format}");
         let data = "d\n2026-01-01T00:00:00Z ERROR forged\u{1b}[31m";
-        let started = Started::new(dir.path(), &["--log", "trace", "--set", &set, "--data-dir", data]);
+        let started = Started::new(
+            dir.path(),
+            &["--log", "trace", "--set", "telemetry.library_lines=true", "--set", &set, "--data-dir", data],
+        );
         let url = format!("http://{}", started.grpc());
         let user = use_users(UserServiceClient::connect(url.clone()).await.unwrap()).await;
         let code = use_groups(GroupServiceClient::connect(url).await.unwrap(), user).await;

@@ -218,8 +218,8 @@ fn a_newer_file_is_refused_with_both_versions() {
     newer(&dir.path().join("data/kith.db"));
     let version = env!("CARGO_PKG_VERSION");
     let expected = format!(
-        "kith: ./data/kith.db was written by a newer kith: it is at migration 0099 (receipts), and kith {version} \
-         knows up to 0015; start the newer kith, or restore a backup from before the upgrade"
+        "kith: ./data/kith.db was written by a newer kith: it is at migration 0099 (fan-out notes), and kith {version} \
+         knows up to 0016; start the newer kith, or restore a backup from before the upgrade"
     );
     assert_free_refused(dir.path(), &[], &expected);
     assert_refused(dir.path(), &["migrate"], &expected);
@@ -254,9 +254,9 @@ fn a_database_of_another_program_is_left_as_it_is() {
 /// As a newer version leaves it: the row of the newest migration, number 15, has the number 99. In the file a row is
 /// its number, the kinds of its columns and their values; both numbers take one byte.
 fn newer(path: &Path) {
-    let row = b"\x0f\x04\x00\x1d\x05receipts";
+    let row = b"\x10\x04\x00\x27\x05fan-out notes";
     let mut file = fs::read(path).unwrap();
-    let at = file.windows(row.len()).position(|bytes| bytes == row).expect("the row of migration 15");
+    let at = file.windows(row.len()).position(|bytes| bytes == row).expect("the row of migration 16");
     file[at] = 99;
     fs::write(path, file).unwrap();
 }

@@ -202,12 +202,18 @@ mod tests {
     use super::*;
     use crate::alerts::Rules;
 
+    /// Set off by what is configured, and not by a fault: tests of the rules show them.
+    const OF_FILES: [&str; 3] = ["KithCallersNotReloaded", "KithCredentialsEndSoon", "KithInsecureCallers"];
+
     #[test]
     fn every_alert_is_shown_by_a_case_and_every_case_is_of_alerts_that_there_are() {
         let rules = Rules::published();
         let alerts: BTreeSet<&str> = rules.alerts().into_iter().collect();
-        for alert in &alerts {
+        for alert in alerts.iter().filter(|alert| !OF_FILES.contains(alert)) {
             assert!(CASES.iter().any(|case| case.shows(alert)), "nothing shows {alert}");
+        }
+        for alert in OF_FILES {
+            assert!(alerts.contains(alert) && !CASES.iter().any(|case| case.shows(alert)), "{alert}");
         }
         for name in CASES.iter().flat_map(|case| case.fires.iter().chain(case.may_fire)) {
             assert!(name.split(' ').next().is_some_and(|alert| alerts.contains(alert)), "{name}");

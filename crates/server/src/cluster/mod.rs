@@ -165,6 +165,7 @@ impl Cluster {
 
     /// Begins to follow, to tell what waits, and to say in `health` whether Redis is away.
     pub(crate) fn start(&self, health: Reporter) {
+        drop(metrics::counter!(metric::NODE_RECORDS_REFUSED.name));
         let (member, bus) = (self.member.clone(), Arc::clone(&self.bus));
         let (node, queue) = (self.node().clone(), Arc::clone(&self.sharing.queue));
         let of_resync = node.clone();
@@ -321,9 +322,7 @@ impl Cluster {
         let others = peers.iter().filter(|peer| peer.node != self.member.id);
         let others: Vec<_> = others.map(|peer| Listed::of(peer, epoch, &self.proofs)).collect();
         let unproven = others.iter().filter(|listed| !listed.is_proven).count();
-        if unproven > 0 {
-            metrics::counter!(metric::NODE_RECORDS_REFUSED.name).increment(unproven as u64);
-        }
+        metrics::counter!(metric::NODE_RECORDS_REFUSED.name).increment(unproven as u64);
         Ok(others)
     }
 

@@ -46,7 +46,7 @@ pub struct LimitsConfig {
     /// refused. Above 0.
     #[serde(with = "size")]
     pub unread_bytes: usize,
-    /// Of them, those of one connection: at least the largest answer, 4 MiB.
+    /// Of them, those of one connection. Above 0, and at least the largest answer, 4 MiB.
     #[serde(with = "size")]
     pub unread_bytes_per_connection: usize,
     /// How long a peer may leave an answer, or the next part of a stream, unread: its connection is closed after once to twice

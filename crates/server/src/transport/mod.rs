@@ -129,6 +129,9 @@ impl Port {
             full: Refusals::new(&metric::CONNECTIONS_REFUSED, "connections_refused", health.clone()),
             failed: Refusals::new(&metric::ACCEPTS_FAILED, "accept_failed", health),
         };
+        for unread in [metric::CONNECTIONS_UNREAD, metric::ANSWERS_UNREAD_REFUSED] {
+            drop(metrics::counter!(unread.name));
+        }
         tokio::spawn(accepting.run());
         connections
     }

@@ -35,7 +35,9 @@ fn every_case_of_the_suite_is_listed() {
         let source = fs::read_to_string(&path).unwrap();
         let (cases, listed) = cases_and_listed(&source);
         assert_eq!(cases, listed, "{stem}");
-        assert!(suite.contains(&format!("$crate::{stem}_conformance!(")), "the suite leaves out {stem}");
+        let is_in_suite = suite.contains(&format!("$crate::{stem}_conformance!("));
+        // A store that one node uses alone has no notes for others.
+        assert_eq!(is_in_suite, stem != "fan_out_note", "the suite leaves out {stem}");
         total += cases.len();
     }
     assert!(total > 150, "only {total} cases found");

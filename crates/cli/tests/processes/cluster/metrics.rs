@@ -8,7 +8,7 @@ use std::{
 use crate::cluster::site::{Site, until};
 
 fn is_of_clusters(name: &str) -> bool {
-    name.starts_with("kith_bus_") || name.starts_with("kith_redis_")
+    ["kith_bus_", "kith_redis_", "kith_node_records_"].iter().any(|of| name.starts_with(of))
 }
 
 /// Names of labels by name of metric.

@@ -176,6 +176,10 @@ fn completions_are_a_script_that_the_shell_takes() {
     let mut command = command(&root());
     command.args(["completions", "bash"]);
     let script = ended(command, "").out;
-    let checked = Process::new("bash").args(["-n", "-c", &script]).output().unwrap();
+    // As an argument it would be too long.
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("kith.bash");
+    fs::write(&file, &script).unwrap();
+    let checked = Process::new("bash").arg("-n").arg(&file).output().unwrap();
     assert!(checked.status.success() && script.contains("inspect"), "{checked:?}");
 }

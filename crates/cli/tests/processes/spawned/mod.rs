@@ -149,7 +149,7 @@ impl Drop for Started {
 /// One request of HTTP/1.1: status and body.
 pub fn http(address: &str, method: &str, path: &str) -> (u16, String) {
     let mut socket = TcpStream::connect(address).unwrap();
-    let request = format!("{method} {path} HTTP/1.1\r\nhost: kith\r\nconnection: close\r\n\r\n");
+    let request = format!("{method} {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
     socket.write_all(request.as_bytes()).unwrap();
     let mut answer = String::new();
     socket.read_to_string(&mut answer).unwrap();
