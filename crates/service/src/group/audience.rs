@@ -7,7 +7,10 @@ use futures::future::try_join_all;
 use kith_store::{Group, GroupId, UserId, Visibility};
 
 use super::members::Members;
-use crate::{error::Error, rpc::call::Principal};
+use crate::{
+    error::{Error, Reason},
+    rpc::call::Principal,
+};
 
 /// Groups whose roles are read at a time.
 const AT_ONCE: usize = 64;
@@ -56,12 +59,20 @@ impl Audience {
         if hidden.is_empty() {
             return Ok(hidden);
         }
-        let pending = self.pending.pending_groups(user).await?;
+        let pending = match self.pending.pending_groups(user).await {
+            Err(error) if error.reason() == Reason::NotConfigured => HashSet::new(),
+            pending => pending?,
+        };
         Ok(hidden.difference(&pending).copied().collect())
     }
 
     /// The group, if the user is not in it.
     async fn unless_in(&self, group: &Group, user: UserId) -> Result<Option<GroupId>, Error> {
-        Ok(self.members.role(group, user).await?.is_none().then_some(group.id))
+        let is_in = match self.members.role(group, user).await {
+            // Where no members are kept, who made the group is all that is known.
+            Err(error) if error.reason() == Reason::NotConfigured => group.creator == Some(user),
+            role => role?.is_some(),
+        };
+        Ok((!is_in).then_some(group.id))
     }
 }

@@ -204,12 +204,9 @@ async fn opening_500_unread_takes_3_round_trips_and_2_operations() {
         let of = ["dialogs", "messages", "conversations", "groups", "users"];
         operations.push(of.map(|collection| hand::profiled(&site.database, collection)));
     }
-    // Nodes also look at each other, and read again what was too old: what falls into most calls is what a call takes.
-    operations.sort_unstable();
-    assert_eq!(operations[operations.len() / 2], [1, 1, 0, 0, 0], "{operations:?}");
-    trips.sort_unstable();
-    let usual = trips[trips.len() / 2];
-    assert!((1..=3).contains(&usual), "{trips:?}");
+    // Nodes also look at each other, and read again what was too old: what every call has is what a call takes.
+    assert_eq!(operations.iter().min(), Some(&[1, 1, 0, 0, 0]), "{operations:?}");
+    assert!(trips.iter().min().is_some_and(|trips| (1..=3).contains(trips)), "{trips:?}");
     a.stop().await;
     b.stop().await;
 }
