@@ -76,6 +76,9 @@ pub(super) async fn pair(site: Site) -> (Peer, Peer) {
     let with_relations = |config: &mut Config| {
         config.store.cql.contact_points = vec![variable("KITH_TEST_CQL")];
         config.store.cql.keyspace.clone_from(&config.store.mongodb.database);
+        // A node that gets no answer of Redis in time has lost it for that moment, and others may read without its message. That is no
+        // subject here, and a busy machine may need longer than 100 ms.
+        config.redis.command_timeout = Duration::from_secs(1);
     };
     let (a, b) = (site.node_with(with_relations).await, site.node_with(with_relations).await);
     a.until_following().await;
@@ -104,11 +107,6 @@ async fn hits(node: &Peer) -> u64 {
     line.map_or(0, |line| line.rsplit(' ').next().unwrap().parse().unwrap())
 }
 
-/// How long reads may lack a message if its node lost Redis at that moment, as a busy machine may make it.
-const LOST_REDIS: Duration = Duration::from_secs(10);
-/// Most reads of a test to which that may happen.
-const LATE_MAX: u32 = 2;
-
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs MongoDB: run cargo xtask test"]
 async fn message_is_read_on_another_node_once_it_is_acknowledged() {
@@ -122,24 +120,18 @@ async fn message_is_read_on_another_node_once_it_is_acknowledged() {
         hits(&b).await > before
     })
     .await;
-    let mut late = 0;
     for number in 2..=250_i64 {
         let (writer, reader) = if number % 3 == 0 { (&b, &a) } else { (&a, &b) };
         assert_eq!(talk.say(writer, &number.to_string()).await, number);
-        let read = async || match number % 4 {
+        let read = match number % 4 {
             0 => talk.listed(reader).await.0,
             1 => talk.last(reader, 1).await[0].parse().unwrap(),
-            2 => talk.read(reader, number).await.first().map_or(0, |text| text.parse().unwrap()),
+            2 => talk.read(reader, number).await[0].parse().unwrap(),
             _ => talk.listed(reader).await.1,
         };
         // A list counts what is unread among the last 100.
-        let expected = if number % 4 == 3 { number.min(100) } else { number };
-        if read().await != expected {
-            late += 1;
-            until(LOST_REDIS, async || read().await == expected).await;
-        }
+        assert_eq!(read, if number % 4 == 3 { number.min(100) } else { number });
     }
-    assert!(late <= LATE_MAX, "{late} reads were late");
     let all: Vec<String> = (1..=250).map(|number: i64| number.to_string()).collect();
     assert_eq!(talk.read(&b, 0).await, all, "documents and the window meet");
     let latest: Vec<String> = all.iter().rev().cloned().collect();
@@ -161,15 +153,12 @@ async fn messages_are_sent_and_read_while_redis_is_gone_and_after_it_is_back() {
     let mut redis = Redis::start(&[]).await;
     let (a, b) = pair(Site::new(Some(redis.url()))).await;
     let talk = Talk::begin(&a).await;
-    let (mut sent, mut late) = (0, 0);
+    let mut sent = 0;
     let mut exchange = async |count: i64| {
         for _ in 0..count {
             sent += 1;
             assert_eq!(talk.say(&a, &sent.to_string()).await, sent);
-            if talk.last(&b, 1).await != [sent.to_string()] {
-                late += 1;
-                until(LOST_REDIS, async || talk.last(&b, 1).await == [sent.to_string()]).await;
-            }
+            assert_eq!(talk.last(&b, 1).await, [sent.to_string()]);
         }
         let all: Vec<String> = (1..=sent).map(|number| number.to_string()).collect();
         for node in [&a, &b] {
@@ -185,7 +174,6 @@ async fn messages_are_sent_and_read_while_redis_is_gone_and_after_it_is_back() {
         peer.until_following().await;
     }
     exchange(20).await;
-    assert!(late <= LATE_MAX, "{late} reads were late");
     a.stop().await;
     b.stop().await;
 }
