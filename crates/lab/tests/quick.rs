@@ -23,6 +23,19 @@ fn lines(output: &Output) -> String {
     text
 }
 
+/// Measures these rows beside servers, each given with the variable of its address, and finds each in the table.
+fn measure(servers: &[(&str, &str)], rows: &[&str]) {
+    let servers = servers.iter().map(|(name, variable)| format!("--{name}={}", address(variable)));
+    let only = rows.iter().map(|row| format!("--only={row}"));
+    let options: Vec<String> = servers.chain(only).collect();
+    let mut arguments = vec!["--quick", "--rounds=2"];
+    arguments.extend(options.iter().map(String::as_str));
+    let text = lines(&bench(&arguments));
+    for row in rows {
+        assert!(text.contains(&format!("| {row} ")), "{text}");
+    }
+}
+
 #[test]
 fn rows_of_the_memory_tier_measure_both_sides() {
     let output = bench(&["--quick", "--rounds=2", "--only=memory_hit", "--only=memory_entry_bytes"]);
@@ -85,22 +98,14 @@ fn rows_of_presence_measure_both_sides() {
 #[ignore = "needs servers: run cargo xtask test"]
 fn rows_of_sequences_measure_both_sides() {
     let servers = [("mongodb", "KITH_TEST_MONGODB"), ("redis", "KITH_TEST_REDIS")];
-    let servers = servers.map(|(name, variable)| format!("--{name}={}", address(variable)));
     let rows = ["take", "take_p99", "take_32", "take_longest_wait"];
-    let only = rows.map(|row| format!("--only={row}"));
-    let mut arguments = vec!["--quick", "--rounds=2"];
-    arguments.extend(servers.iter().chain(&only).map(String::as_str));
-    let text = lines(&bench(&arguments));
-    for row in rows {
-        assert!(text.contains(&format!("| {row} ")), "{text}");
-    }
+    measure(&servers, &rows);
 }
 
 #[test]
 #[ignore = "needs servers: run cargo xtask test"]
 fn rows_of_messages_measure_both_sides() {
     let servers = [("mongodb", "KITH_TEST_MONGODB"), ("cql", "KITH_TEST_CQL"), ("redis", "KITH_TEST_REDIS")];
-    let servers = servers.map(|(name, variable)| format!("--{name}={}", address(variable)));
     let rows = [
         "append_mongodb",
         "append_end_1k",
@@ -120,20 +125,13 @@ fn rows_of_messages_measure_both_sides() {
         "max_seqs_cpu",
         "fan_out_500",
     ];
-    let only = rows.map(|row| format!("--only={row}"));
-    let mut arguments = vec!["--quick", "--rounds=2"];
-    arguments.extend(servers.iter().chain(&only).map(String::as_str));
-    let text = lines(&bench(&arguments));
-    for row in rows {
-        assert!(text.contains(&format!("| {row} ")), "{text}");
-    }
+    measure(&servers, &rows);
 }
 
 #[test]
 #[ignore = "needs servers: run cargo xtask test"]
 fn rows_of_notices_and_receipts_measure_both_sides() {
     let servers = [("mongodb", "KITH_TEST_MONGODB"), ("cql", "KITH_TEST_CQL"), ("redis", "KITH_TEST_REDIS")];
-    let servers = servers.map(|(name, variable)| format!("--{name}={}", address(variable)));
     let rows = [
         "count_notices_cpu",
         "receipt_cpu",
@@ -154,13 +152,7 @@ fn rows_of_notices_and_receipts_measure_both_sides() {
         "receipt_mark_500_bits",
         "receipt_marks",
     ];
-    let only = rows.map(|row| format!("--only={row}"));
-    let mut arguments = vec!["--quick", "--rounds=2"];
-    arguments.extend(servers.iter().chain(&only).map(String::as_str));
-    let text = lines(&bench(&arguments));
-    for row in rows {
-        assert!(text.contains(&format!("| {row} ")), "{text}");
-    }
+    measure(&servers, &rows);
 }
 
 #[test]

@@ -18,9 +18,9 @@ pub(super) struct AudienceCodec;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NoticeCodec;
 
-/// How readers are.
+/// How readers are kept in Redis.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct ReaderCodec;
+pub struct ReaderCodec;
 
 /// An audience as bytes. Numbers of fields are never given to another one; whatever changes the meaning of one raises [`SCHEMA`].
 /// The same holds for the records below.

@@ -26,6 +26,7 @@ mod rpc;
 mod upkeep;
 
 pub use cleanup::NoticeCleanup;
+pub use codec::ReaderCodec;
 pub use config::NoticesConfig;
 pub use counts::ReaderCounts;
 pub use feed::feed_mappings;

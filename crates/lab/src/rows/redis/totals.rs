@@ -6,7 +6,7 @@ use std::{hint::black_box, sync::Arc};
 use anyhow::{Context as _, Result, ensure};
 use bytes::Bytes;
 use fred::interfaces::{KeysInterface as _, LuaInterface as _};
-use kith_cache::remote::Codec;
+use kith_service::notice::ReaderCodec;
 use kith_store::{
     Audience, AudienceEntry, AudienceId, NoticeId, NoticeReader, NoticeTotals, ReadBits, ReaderId, ReaderKey,
     Slot, Text, Timestamp, Version,
@@ -181,60 +181,4 @@ fn audience(notices: u32) -> Result<Audience> {
         next_slot: notices,
         entries: (0..notices).rev().map(entry).collect::<Result<_>>()?,
     })
-}
-
-/// Readers as nodes write them down where they share them.
-#[derive(Clone, Copy, Debug)]
-struct ReaderCodec;
-
-#[derive(Clone, PartialEq, prost::Message)]
-struct Packed {
-    #[prost(int32, tag = "1")]
-    audience: i32,
-    #[prost(int64, tag = "2")]
-    reader: i64,
-    #[prost(int64, tag = "3")]
-    version: i64,
-    #[prost(uint32, tag = "4")]
-    ordinal: u32,
-    #[prost(sint64, tag = "5")]
-    since: i64,
-    #[prost(uint32, repeated, tag = "6")]
-    pages: Vec<u32>,
-    #[prost(fixed64, repeated, tag = "7")]
-    words: Vec<u64>,
-}
-
-impl Codec<NoticeReader> for ReaderCodec {
-    fn schema(&self) -> u16 {
-        1
-    }
-
-    fn encode(&self, reader: &NoticeReader) -> Vec<u8> {
-        let (pages, words) = reader.bits.words().unzip();
-        let packed = Packed {
-            audience: reader.key.audience.get(),
-            reader: reader.key.reader.get(),
-            version: reader.version.get(),
-            ordinal: reader.ordinal,
-            since: reader.since.0,
-            pages,
-            words,
-        };
-        prost::Message::encode_to_vec(&packed)
-    }
-
-    fn decode(&self, bytes: &[u8]) -> Option<NoticeReader> {
-        let packed = <Packed as prost::Message>::decode(bytes).ok()?;
-        Some(NoticeReader {
-            key: ReaderKey {
-                audience: AudienceId::new(packed.audience.into()).ok()?,
-                reader: ReaderId::new(packed.reader).ok()?,
-            },
-            version: Version::new(packed.version)?,
-            ordinal: packed.ordinal,
-            since: Timestamp(packed.since),
-            bits: ReadBits::new(packed.pages.into_iter().zip(packed.words)),
-        })
-    }
 }
