@@ -1,7 +1,7 @@
 //! The callers that a node knows at this moment.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     fmt,
     sync::Arc,
     time::{Duration, SystemTime},
@@ -172,9 +172,9 @@ impl Known {
 
     /// Those that are not among the others.
     fn without(&self, others: &Self) -> Vec<Arc<Caller>> {
+        let others: HashSet<_> = others.all().map(|key| Arc::as_ptr(&key.caller)).collect();
         let callers = self.all().map(|key| &key.caller);
-        let gone = callers.filter(|caller| !others.all().any(|key| Arc::ptr_eq(&key.caller, caller)));
-        gone.cloned().collect()
+        callers.filter(|caller| !others.contains(&Arc::as_ptr(caller))).cloned().collect()
     }
 
     fn all(&self) -> impl Iterator<Item = &Key> {
