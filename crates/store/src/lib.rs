@@ -180,7 +180,7 @@ pub struct Stores {
     pub migrations: Arc<dyn Migrations>,
     /// Leases and marks.
     pub coordination: Arc<dyn Coordination>,
-    /// What nodes leave to each other while Redis does not answer. None: nobody but this process uses the store.
+    /// Fan-out notes that Redis did not take. `None`: no other node uses the store.
     pub fan_out_notes: Option<Arc<dyn FanOutNoteStore>>,
     /// Changes of the records, by one feed or several: together they tell all. None: nobody but this process can make any.
     pub feeds: Vec<NamedFeed>,

@@ -37,8 +37,8 @@ impl Reloading {
         Ok(Self { values: by_key(loaded)? })
     }
 
-    /// Takes on what can be: the files of TLS and of callers, and the filter of the logs. A secret whose value has changed is
-    /// not told from one that has not.
+    /// Takes on what can be: the files of TLS and of callers, and the filter of the logs. A secret whose value has changed
+    /// looks like one that has not.
     ///
     /// # Errors
     /// As [`values`].

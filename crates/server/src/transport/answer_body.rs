@@ -38,8 +38,8 @@ enum Ahead {
 }
 
 impl AnswerBody {
-    /// Reads the first data at once: an answer that is not asked for is then bytes that are counted, and not a message that
-    /// nobody counts.
+    /// Reads the first data at once: an answer that the peer does not read is then bytes that are counted. A message is not
+    /// counted.
     ///
     /// # Errors
     /// With the body, when there is no room for the data, which is dropped.

@@ -336,7 +336,7 @@ impl Server {
         }
     }
 
-    /// Serves until the connection ends or is told to go; `go` lets the calls that have begun end. A connection whose peer
+    /// Serves until the connection ends or has to close; `go` lets the calls that have begun end. A connection whose peer
     /// does not read is cut off.
     async fn live<C: Future>(
         &self,

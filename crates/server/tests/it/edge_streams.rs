@@ -20,7 +20,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
 use tonic::{Code, Status, Streaming, body::Body};
 
-/// Messages that may still come of a stream that was told to end: what was on its way.
+/// Most messages that may still arrive after the end of a stream was signalled.
 const ON_THEIR_WAY: usize = 100_000;
 
 const KEY: &str = "kith_of_the_tests_0123456789abcdef";

@@ -68,12 +68,12 @@ enum By {
     Node,
 }
 
-/// Those that a method refuses come first: calls that are taken change the known data.
 /// Numbers of gateways.
 static GATEWAYS: AtomicU32 = AtomicU32::new(0);
 /// What is not as the contract says.
 static WRONG: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
+/// Those that a method refuses come first: calls that are taken change the known data.
 const PRINCIPALS: [By; 10] = [
     By::Nothing,
     By::WrongKey,

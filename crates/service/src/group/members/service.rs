@@ -244,7 +244,7 @@ impl Members {
         }
     }
 
-    /// Makes sure that whoever acts is in the group, or is a service.
+    /// Makes sure that the principal is in the group, or is a service.
     ///
     /// # Errors
     /// NOT_FOUND, PERMISSION_DENIED, or what a failing store makes.
