@@ -81,7 +81,7 @@ fn every_alert_is_grave_or_not_and_leads_to_its_part_of_the_runbook() {
 #[test]
 fn every_part_of_the_runbook_is_of_an_alert() {
     let names: BTreeSet<String> = alerts().into_iter().map(|alert| alert.name).collect();
-    let document = text("docs/operations.md");
+    let document = text("docs/operations/runbook.md");
     let headed = document.lines().filter_map(|line| line.strip_prefix("### Kith"));
     let headed: BTreeSet<String> = headed.map(|name| format!("Kith{name}")).collect();
     assert_eq!(headed, names);
