@@ -52,7 +52,7 @@ pub(crate) fn repeat<K: Key, V: Send + Sync + 'static>(inner: &Arc<Inner<K, V>>,
     }
 }
 
-/// Says that other nodes were not told of a change.
+/// Logs that a change was not published to other nodes.
 pub(crate) fn warn<K, V>(inner: &Inner<K, V>, error: &CacheError) {
     tracing::warn!(
         namespace = inner.policy.name,

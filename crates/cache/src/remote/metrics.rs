@@ -1,4 +1,4 @@
-//! What a node tells of how it follows the log.
+//! Metrics of how a node follows the log.
 
 use std::time::Duration;
 
