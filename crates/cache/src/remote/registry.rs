@@ -13,7 +13,7 @@ pub trait Registry: std::fmt::Debug + Send + Sync + 'static {
 
     /// Writes that the node is alive, its epoch and its position, so that it fails when changes would; returns the end
     /// of the log. With replicas it fails unless a majority of them has the write. Also answers on a server that is not
-    /// accepted, and returns its name. It does not tell the server a new epoch: the answer shows whether the server
+    /// accepted, and returns its name. It does not send the server a new epoch: the answer shows whether the server
     /// knows it.
     ///
     /// # Errors
