@@ -58,7 +58,7 @@ impl Mongod {
     /// Whether it has ended, by itself or otherwise.
     ///
     /// # Errors
-    /// When that cannot be told.
+    /// If that is not known.
     pub fn ended(&mut self) -> Result<bool> {
         self.process.as_mut().map_or(Ok(true), |process| Ok(process.ended()?.is_some()))
     }
@@ -104,7 +104,7 @@ impl Mongod {
         Ok(())
     }
 
-    /// Whether nobody has killed it.
+    /// Whether it was not killed.
     pub(super) const fn runs(&self) -> bool {
         self.process.is_some()
     }
