@@ -94,7 +94,7 @@ pub(super) async fn run(common: &Common, arguments: &Arguments) -> Result<u8> {
     }
 }
 
-/// What this program knows, else what the node tells of itself.
+/// The methods of this program's contract, else those that the node publishes by reflection.
 async fn find(arguments: &Arguments) -> Result<(MethodDescriptor, Channel)> {
     let name = arguments.method.as_deref().context("which METHOD? kith call --list lists them")?;
     let unknown = match Methods::built_in()?.find(name) {

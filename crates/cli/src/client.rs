@@ -195,7 +195,7 @@ impl Target {
         said.map_err(|status| anyhow::anyhow!("{} answers {:?}: {}", self.addr, status.code(), told(&status)))
     }
 
-    /// A request that tells the node how long its answer may take.
+    /// A request with the deadline of its answer.
     pub(super) fn request<T>(&self, message: T) -> Request<T> {
         let mut request = Request::new(message);
         request.set_timeout(self.reach.answer());

@@ -38,7 +38,7 @@ pub(super) fn run(common: &Common, arguments: &Arguments) -> Result<u8, StartErr
     Ok(OK)
 }
 
-/// What `--check` says; what is wrong is told as an error.
+/// The result of `--check`; an invalid configuration is an error.
 #[derive(Serialize)]
 struct Right {
     configuration: &'static str,

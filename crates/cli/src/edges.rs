@@ -18,7 +18,7 @@ use super::{
     output::{Report, note},
 };
 
-/// How often it is told how far it came, where there is no bar.
+/// How often progress is printed, if there is no bar.
 const EVERY: Duration = Duration::from_secs(5);
 /// Parts of a bar.
 const PARTS: u64 = 1000;
@@ -67,10 +67,10 @@ pub(super) struct Counted {
     target: Target,
 }
 
-/// Runs to the end, and tells on standard error how far it came.
+/// Runs to the end, and prints progress on standard error.
 ///
 /// # Errors
-/// When the node does not answer, does it already, or its store does not answer.
+/// If the node does not answer, runs the same already, or its store does not answer.
 pub(super) async fn run(common: &Common, what: &Command) -> Result<u8> {
     match what {
         Command::Verify(Compared { examples, target }) => {
@@ -146,7 +146,7 @@ async fn next<M>(target: &Target, steps: &mut Streaming<M>) -> Result<M> {
     }
 }
 
-/// Told on standard error: a bar on a terminal, else a line every few seconds.
+/// Printed on standard error: a bar on a terminal, else a line every few seconds.
 struct Progress {
     bar: ProgressBar,
     told: Instant,

@@ -93,10 +93,10 @@ struct Source {
     target: Target,
 }
 
-/// Imports a file. The exit code tells whether every line stands.
+/// Imports a file. The exit code says whether every line was imported.
 ///
 /// # Errors
-/// When it could not run to the end of the file.
+/// If it could not run to the end of the file.
 pub(super) async fn run(common: &Common, options: &ImportOptions) -> Result<u8> {
     let (kind, tally) = match &options.kind {
         ImportKind::Users(source) => ("users", import::<Users>("users", source).await?),

@@ -17,7 +17,7 @@ use super::{
     output::{Form, Report, note},
 };
 
-/// It lives in no tier.
+/// It exists in no tier.
 const ABSENT: u8 = 3;
 /// Tiers hold different versions of it.
 const DIFFERING: u8 = 4;

@@ -31,7 +31,7 @@ use super::{Common, client::Targets, output::Form};
         Exit codes: 0 ended, 1 a node was away at the end, 2 the only node that was asked is away."
 )]
 pub(super) struct Arguments {
-    /// How often figures are told: 200ms to 60s
+    /// How often figures are refreshed: 200ms to 60s
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
     interval: Duration,
     /// Ends after so many intervals
@@ -47,10 +47,10 @@ fn interval(text: &str) -> Result<Duration, String> {
     if within { Ok(interval) } else { Err("say 200ms to 60s".to_owned()) }
 }
 
-/// Watches until it is told to end.
+/// Watches until it is stopped.
 ///
 /// # Errors
-/// When there is one node to watch and it does not answer, or the terminal cannot be used.
+/// If there is one node to watch and it does not answer, or the terminal cannot be used.
 pub(super) async fn run(common: &Common, arguments: &Arguments) -> Result<u8> {
     let feed = Feed::begin(&arguments.targets, arguments.interval).await?;
     let asked = common.output.asked();

@@ -1,5 +1,5 @@
-//! What lies in `deploy/` against the product: boards and alerts name what is exported, every alert is explained and
-//! tried, and nodes are told what they know.
+//! The files in `deploy/` compared with the product: boards and alerts name exported metrics, every alert has a section
+//! in the runbook and test cases, and nodes know every setting.
 
 #![cfg(all(feature = "embedded", feature = "cluster"))]
 #![expect(clippy::unwrap_used, reason = "all of it is a test")]
