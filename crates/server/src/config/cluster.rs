@@ -22,7 +22,7 @@ const TOMBS_MIN: Duration = Duration::from_secs(15);
 /// Fewest entries of the log: what a node may have missed within a moment has to be there still.
 const LOG_MIN: u32 = 1_000;
 
-/// Redis, by which the nodes of a cluster share copies of records and tell each other what changes.
+/// Redis, through which the nodes of a cluster share copies of records and publish changes to each other.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RedisConfig {
@@ -38,7 +38,7 @@ pub struct RedisConfig {
     /// another prefix are another cluster, and need a database of their own; nodes of another database need another
     /// prefix.
     pub prefix: String,
-    /// Connections for reads and writes; one more is for what is told. Above 0.
+    /// Connections for reads and writes; one more is for messages. Above 0.
     pub pool: usize,
     /// How long a command may take before the store is asked instead. Above 0.
     #[serde(with = "humantime_serde")]
@@ -58,7 +58,7 @@ pub struct RedisConfig {
     /// How long a load may keep the loads of other nodes waiting, at most. Above 0, and above `takeover`.
     #[serde(with = "humantime_serde")]
     pub lease: Duration,
-    /// After how long another load may take its place, since whoever runs it may be gone. Above 0.
+    /// After how long another load may take its place, since its owner may be gone. Above 0.
     #[serde(with = "humantime_serde")]
     pub takeover: Duration,
     /// How long a change is remembered where a copy stood. Above 0: at least 15s.

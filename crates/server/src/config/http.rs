@@ -34,7 +34,7 @@ impl Default for CorsConfig {
     }
 }
 
-/// An origin that no browser would send would be without effect, and nobody would be told.
+/// An origin that no browser sends would have no effect, without an error.
 pub(super) fn check(http: &HttpConfig) -> Result<(), InvalidValue> {
     match http.cors.origins.iter().find(|origin| !is_origin(origin)) {
         None => Ok(()),

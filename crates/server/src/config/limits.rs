@@ -68,10 +68,10 @@ pub struct LimitsConfig {
     /// from one answer to the end of the next headers.
     #[serde(with = "humantime_serde")]
     pub handshake: Duration,
-    /// After how long a connection is told to go, less up to a tenth at random.
+    /// Maximum age of a connection before it is asked to close (GOAWAY), less up to a tenth at random.
     #[serde(with = "humantime_serde")]
     pub connection_age: Duration,
-    /// How long a connection that was told to go may take to end its calls.
+    /// How long a connection that was asked to close may take to end its calls.
     #[serde(with = "humantime_serde")]
     pub connection_grace: Duration,
     /// Ids in one batch. Above 0.

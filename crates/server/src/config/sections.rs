@@ -18,7 +18,7 @@ use super::{
     ObserverConfig, PresenceConfig, RedisConfig, RelationsConfig, Secret, WsConfig,
 };
 
-/// Everything that a node is told from outside.
+/// The configuration of a node.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
@@ -161,7 +161,7 @@ impl Default for OperationsConfig {
 pub struct TlsConfig {
     /// PEM: the certificate, then those that lead to its root.
     pub cert_file: Option<PathBuf>,
-    /// PEM: the private key. Nobody but its owner and group may read it.
+    /// PEM: the private key. Only its owner and group may have read permission.
     pub key_file: Option<PathBuf>,
     /// How often both files are looked at; what has changed is served to the connections that begin then.
     #[serde(with = "humantime_serde")]
@@ -327,7 +327,7 @@ impl Default for CacheConfig {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct UsersConfig {
-    /// User names that nobody can have.
+    /// User names that no user can have.
     pub reserved_names: Vec<String>,
     /// How long the name of a deleted user is kept from others.
     #[serde(with = "humantime_serde")]

@@ -25,10 +25,10 @@ pub struct PresenceConfig {
     /// For how long after presence was lost who is not seen is unknown, not offline.
     #[serde(with = "humantime_serde")]
     pub unknown_for: Duration,
-    /// How long an opening or closing waits until the groups of the user are told; they are told in any case.
+    /// How long an opening or closing waits until the groups of the user are notified; they are notified in any case.
     #[serde(with = "humantime_serde")]
     pub fan_out_wait: Duration,
-    /// Users whose groups a node tells at one time. Above 0.
+    /// Users whose groups a node notifies at one time. Above 0.
     pub fan_outs_at_once: usize,
     /// Most sessions of one user. Above 0.
     pub sessions_max: u32,

@@ -49,7 +49,7 @@ impl Default for RelationsConfig {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RelationMode {
-    /// Whoever wants to follows.
+    /// Users follow without consent.
     #[default]
     Community,
     /// Both sides of a friendship are written by a service, once there is consent.
