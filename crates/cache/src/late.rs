@@ -57,7 +57,7 @@ pub(crate) fn warn<K, V>(inner: &Inner<K, V>, error: &CacheError) {
     tracing::warn!(
         namespace = inner.policy.name,
         error = error as &dyn std::error::Error,
-        "the other nodes could not be told of a change"
+        "a change could not be published to the other nodes"
     );
 }
 

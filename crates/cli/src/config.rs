@@ -21,7 +21,7 @@ use super::{
                         result is a row."
 )]
 pub(super) struct Arguments {
-    /// Only say whether it can be taken
+    /// Only say whether it is valid
     #[arg(long)]
     check: bool,
 }

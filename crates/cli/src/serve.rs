@@ -29,10 +29,10 @@ pub(super) struct Arguments {
     /// Serve operators on this port of the loopback device; 0: any free one
     #[arg(long, value_name = "PORT")]
     operations_port: Option<u16>,
-    /// Write the addresses to this file as JSON once the node serves, and remove it at the end
+    /// Write the addresses to this file as JSON when the node serves, and remove the file at the end
     #[arg(long, value_name = "FILE")]
     ports_file: Option<PathBuf>,
-    /// Keep data in memory alone, for tests: they are gone with the node
+    /// Keep data only in memory, for tests: they are lost when the node ends
     #[arg(long)]
     ephemeral: bool,
     /// Begin with the users and groups of this file of JSON Lines (with --ephemeral)

@@ -102,6 +102,6 @@ pub enum FeedError {
     #[error("the changes after the mark are lost")]
     Lost,
     /// The store cannot be reached, or does not answer in time. Nothing is lost.
-    #[error("the store tells no changes now")]
+    #[error("the store delivers no changes now")]
     Away(#[source] StoreError),
 }

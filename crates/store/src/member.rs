@@ -237,7 +237,7 @@ pub enum MemberRefusal {
     #[error("the group has as many members as it may")]
     Full,
     /// The owner can leave only when another user is the owner.
-    #[error("the owner of a group stays in it as that until somebody else is made the owner")]
+    #[error("the owner of a group cannot leave before another member is made the owner")]
     OwnerStays,
     /// The group has another owner.
     #[error("the group has an owner")]

@@ -158,7 +158,7 @@ impl FeedReader {
             opened => return opened,
         }
         let mut changes = self.feed.open(true).await?;
-        tracing::info!("the change feed of the store begins anew: all copies are given up");
+        tracing::info!("the change feed of the store begins again: all copies are discarded");
         self.bus.give_up_copies().await.map_err(|_| FeedError::Away)?;
         changes.save().await?;
         Ok(changes)

@@ -114,7 +114,7 @@ impl Member {
     pub async fn follow(&self) {
         loop {
             let Err(end) = self.try_follow().await;
-            tracing::debug!(?end, "follows no longer; beginning anew");
+            tracing::debug!(?end, "follows no longer; joining again");
             sleep(self.following.retry_max.mul_f64(0.1 + 0.9 * self.random.unit())).await;
         }
     }

@@ -117,5 +117,5 @@ impl Talk {
 }
 
 fn strange() -> Status {
-    Status::internal("the node does not tell its methods in a way that can be understood")
+    Status::internal("the node's answer about its methods cannot be understood")
 }

@@ -219,7 +219,7 @@ impl Cluster {
         if !within(limit, || self.sharing.queue.is_empty()).await {
             tracing::warn!(
                 waiting = self.sharing.queue.len(),
-                "other nodes could not be told of all changes"
+                "not all changes could be published to other nodes"
             );
         }
         self.tasks.end().await;

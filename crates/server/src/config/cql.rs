@@ -21,14 +21,14 @@ pub struct CqlConfig {
     pub contact_points: Vec<String>,
     /// Name of the keyspace: 1 to 48 small letters, digits and _, a letter first.
     pub keyspace: String,
-    /// How the keyspace is replicated where `kith migrate` makes it, as CQL writes it:
-    /// `{'class': 'NetworkTopologyStrategy', 'dc1': 3}`.
+    /// Replication of the keyspace, in CQL, if `kith migrate` creates it: `{'class': 'NetworkTopologyStrategy', 'dc1':
+    /// 3}`.
     pub replication: String,
     /// User name; absent: no authentication.
     pub user: Option<String>,
     /// The password.
     pub password: Option<Secret>,
-    /// A file that holds the password, in its place.
+    /// A file that contains the password, instead of `password`.
     pub password_file: Option<PathBuf>,
     /// How long a connection may take to open. Above 0.
     #[serde(with = "humantime_serde")]

@@ -28,7 +28,7 @@ pub(super) fn unreadable(key: &str, path: &Path, error: &io::Error) -> String {
             format!("{key}: {path} may not be read by this user; give it the right to, or name another")
         }
         io::ErrorKind::IsADirectory => format!("{key}: {path} is a folder; name a file"),
-        io::ErrorKind::InvalidData => format!("{key}: {path} is not UTF-8; write it anew"),
+        io::ErrorKind::InvalidData => format!("{key}: {path} is not UTF-8; write it again"),
         _ => format!("{key}: {path} cannot be read ({}); name another file", error.kind()),
     }
 }

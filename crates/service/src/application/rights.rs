@@ -71,7 +71,7 @@ impl Applications {
         self.may_decide(key.receiver, principal).await?;
         let found = self.find(key).await?;
         if principal.user() == Some(found.applicant) {
-            return Err(Error::not_allowed("nobody decides about an application of their own"));
+            return Err(Error::not_allowed("an applicant cannot decide about their own application"));
         }
         Ok(found)
     }

@@ -158,9 +158,7 @@ impl Parts {
     async fn bring(&self, changes: &[Change]) -> Vec<(UserId, Standing)> {
         let changed = self.sessions.stores.sessions.change(changes).await;
         if changed.contains(&Err(PresenceError::Unavailable)) {
-            tracing::warn!(
-                "sessions could not all be brought back; gateways are told so when they renew them"
-            );
+            tracing::warn!("not all sessions could be restored; gateways learn this when they renew them");
         }
         let standings = changes.iter().zip(changed);
         standings.filter_map(|(change, changed)| Some((change.user, changed.ok()?.standing))).collect()
@@ -199,7 +197,7 @@ impl Parts {
         let each = |Moved { group, users, done }: Moved| async move {
             for _ in 0..MOVED_TRIES {
                 let Err(error) = Box::pin(fan_out.moved(group, &users)).await else { break };
-                tracing::debug!(%error, "a group could not be told who joined or left it while online");
+                tracing::debug!(%error, "a group could not be notified who joined or left it while online");
                 sleep(pause()).await;
             }
             drop(done);

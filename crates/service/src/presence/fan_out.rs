@@ -108,7 +108,7 @@ impl FanOut {
         }
         self.aside(async move |this| {
             if let Err(error) = this.tell(user, standing).await {
-                tracing::debug!(%error, "groups could not be told who is online; it is tried again");
+                tracing::debug!(%error, "groups could not be notified who is online; this is retried");
             }
         })
     }

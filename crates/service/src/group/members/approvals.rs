@@ -76,7 +76,7 @@ impl Members {
         self.not_in(&group, key.user).await?;
         self.not_banned(key).await?;
         match (group.join_policy, group.visibility) {
-            (JoinPolicy::Open, Visibility::Public) => Err(closed("by whoever wants to: join it")),
+            (JoinPolicy::Open, Visibility::Public) => Err(closed("without approval: join it")),
             (JoinPolicy::Invite, _) => Err(closed("by invitation: its admins invite")),
             (JoinPolicy::Approval, _) if code.is_empty() => Ok(()),
             (JoinPolicy::Approval | JoinPolicy::Code, _) | (JoinPolicy::Open, Visibility::Private) => {

@@ -38,7 +38,7 @@ const CREATED_WITHIN: Duration = Duration::from_millis(500);
 /// What is configured about members.
 #[derive(Clone, Copy, Debug)]
 pub struct MemberRules {
-    /// Most members of a group.
+    /// Maximum members of a group.
     pub members_max: u32,
     /// Most bans of a group.
     pub bans_max: u32,
