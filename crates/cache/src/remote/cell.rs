@@ -9,7 +9,7 @@ use crate::{Version, clock::wall_clock_ms, guards};
 
 use super::{Header, Kind};
 
-/// A key of the shared tier as it stands. Absent keys, expired ones and values of others are `None`.
+/// A key of the shared tier in its present state. Absent keys, expired ones and foreign values are `None`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cell {
     /// What it is.
@@ -26,7 +26,7 @@ pub struct Cell {
 pub enum Next {
     /// Nothing changes, its expiry neither.
     Keep,
-    /// It stays, its expiry too, and says from now on that somebody waits for its end.
+    /// It stays, with its expiry, and is marked: a reader waits for its end.
     Await,
     /// It holds this, for the time that such a kind is kept.
     Set(Cell),
@@ -34,10 +34,10 @@ pub enum Next {
     Delete,
 }
 
-/// What a load that missed is told.
+/// The result for a load that missed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Acquired {
-    /// Somebody has filled it meanwhile.
+    /// Another load has filled it meanwhile.
     Hit(Cell),
     /// The load may fill, with at least this version.
     Leased {
@@ -51,7 +51,7 @@ pub enum Acquired {
 /// What became of a fill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Filled {
-    /// The value stands there.
+    /// The value is stored.
     Stored,
     /// The lease ran out, was evicted or invalidated.
     Gone,
@@ -59,7 +59,7 @@ pub enum Filled {
     Lost,
     /// The record has reached a higher version: the store that was read lags.
     Old,
-    /// Something at least as new stands there.
+    /// A value at least as new is stored.
     Newer,
 }
 

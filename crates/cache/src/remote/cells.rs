@@ -10,7 +10,7 @@ pub trait Cells: std::fmt::Debug + Send + Sync + 'static {
     /// When the server does not answer, or is not the one that was [`accept`](super::Registry::accept)ed.
     async fn read(&self, keys: &[String]) -> Result<Vec<Option<Cell>>, SharedError>;
 
-    /// What stands before the payloads, in the order of the keys: enough to compare versions.
+    /// The headers before the payloads, in the order of the keys: enough to compare versions.
     ///
     /// # Errors
     /// As [`Self::read`].
@@ -30,7 +30,7 @@ pub trait Cells: std::fmt::Debug + Send + Sync + 'static {
         self.acquire(keys, token).await
     }
 
-    /// See [`Cell::fill`]; in the order given, one round trip. Wakes whoever waits for a lease that ends by it.
+    /// See [`Cell::fill`]; in the order given, one round trip. Wakes readers that wait for a lease which this ends.
     ///
     /// # Errors
     /// As [`Self::read`].

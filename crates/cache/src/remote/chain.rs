@@ -41,7 +41,7 @@ impl Chain {
         self.number
     }
 
-    /// What the frame is. An older one that is not remembered is a gap: the log tells what it is.
+    /// Classifies the frame. An older one that is not remembered is a gap: the log shows what it is.
     #[must_use]
     pub fn hear(&self, frame: &Frame) -> Heard {
         if frame.number == self.number + 1 {

@@ -9,11 +9,11 @@ pub trait Epochs: std::fmt::Debug + Send + Sync + 'static {
     /// When the store does not answer.
     async fn current(&self) -> Result<(u64, String), SharedError>;
 
-    /// Raises the epoch to `seen + 1`, for this shared server, if it still is `seen`. Returns the epoch
-    /// afterwards, whoever raised it.
+    /// Raises the epoch to `seen + 1`, for this shared server, if it is still `seen`. Returns the epoch afterwards,
+    /// whichever node raised it.
     ///
     /// # Errors
-    /// When the store does not answer; it may be raised.
+    /// If the store does not answer; it may be raised.
     async fn raise(&self, seen: u64, server: &str) -> Result<u64, SharedError>;
 
     /// Raises the epoch that there is now, whichever that is, for the same server. Not the one that a node

@@ -27,8 +27,8 @@ const BEHIND_MAX: usize = 256;
 /// What no node says.
 const STRANGE: [u8; 40] = [0; 40];
 
-/// A shared server in memory, by the rules of [`Cell`]. Its clones are one server. Time is tokio's, so that it
-/// can stand still. It can be emptied, put back to how it was, and told to refuse writes.
+/// A shared server in memory, by the rules of [`Cell`]. Its clones are one server. Its time is that of tokio, so that
+/// it can be paused. It can be emptied, restored to an earlier state, and set to refuse writes.
 #[derive(Clone, Debug)]
 pub struct FakeServer {
     state: Arc<Mutex<State>>,
@@ -66,8 +66,8 @@ impl FakeServer {
         self.state.lock().full = full;
     }
 
-    /// From now on strangers publish more than anybody can hear, or have ended: there is always something to be
-    /// heard. Needs real time, which virtual time waits for.
+    /// From now on outsiders publish more than any node can read, or stop: there is always something to read. Needs
+    /// real time, since virtual time does not advance meanwhile.
     pub fn flood(&self, flooded: bool) {
         self.state.lock().flooded.store(flooded, Ordering::Relaxed);
     }
@@ -91,7 +91,7 @@ impl FakeServer {
         *state = State { starts, channels: HashMap::new(), ..snapshot.0.clone() };
     }
 
-    /// Falls back to what an earlier moment held, and nobody is cut off: a replica that is filled again.
+    /// Falls back to an earlier state without closing connections: a replica that is filled again.
     pub fn fall_back(&self, snapshot: &Snapshot) {
         let mut state = self.state.lock();
         let (channels, starts) = (std::mem::take(&mut state.channels), state.starts);
@@ -130,7 +130,7 @@ impl FakeServer {
         }
     }
 
-    /// Until when a lease that stands there belongs to its load alone.
+    /// Remaining time for which a lease belongs to its load alone.
     fn left(&self, state: &State, key: &str) -> Duration {
         let until = state.cells.get(key).map_or_else(Instant::now, |(_, until)| *until);
         let rest = until.saturating_duration_since(Instant::now());
@@ -164,7 +164,7 @@ impl State {
         self.cells.get(key).filter(|(_, until)| Instant::now() < *until).map(|(cell, _)| cell)
     }
 
-    /// Appends and tells the entry, unless it is the last one already. Its number.
+    /// Appends and publishes the entry, unless it is the last one already. Returns its number.
     fn append(&mut self, epoch: u64, entry: Entry<'_>, most: u32) -> u64 {
         let log = self.logs.entry(epoch).or_default();
         let (number, before) = log.last_key_value().map_or((0, 0), |(number, last)| (*number, last.nonce));
@@ -180,10 +180,10 @@ impl State {
         frame.number
     }
 
-    /// Tells one node, or all.
+    /// Publishes to one node, or to all.
     fn tell(&self, epoch: u64, to: Option<u64>, news: News) {
         if let Some(Channel(sender)) = self.channels.get(&epoch) {
-            // Nobody listening is no error.
+            // No listener is no error.
             drop(sender.send((to, news)));
         }
     }
@@ -331,7 +331,8 @@ impl Registry for FakeServer {
         Ok(())
     }
 
-    /// Is not asked for by a server within the process: nobody else can answer in its place unnoticed. What
+    /// Not needed for a server within the process: no other can answer in its place unnoticed. A proxy between a node
+    /// and this server may check [`Self::name`].
     /// lies between a node and this server may look at [`Self::name`].
     fn accept(&self, _server: &str) {}
 }

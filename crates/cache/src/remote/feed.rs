@@ -1,5 +1,5 @@
-//! The store's own word on what changed: it closes the hole between the commit of a writer that dies and the
-//! broadcast that it did not make, and tells what others wrote into the store (coherence, "Change feeds").
+//! The store's change feed: it publishes the changes of writers that died between commit and broadcast, and what other
+//! programs wrote into the store (coherence, "Change feeds").
 
 use std::{sync::Arc, time::Duration};
 
@@ -26,11 +26,11 @@ pub trait Feed: std::fmt::Debug + Send + Sync + 'static {
     /// [`FeedError::Lost`] when nothing was saved, or changes since then are not known any more.
     async fn open(&self, anew: bool) -> Result<Box<dyn Changes>, FeedError>;
 
-    /// What has to be told besides these changes, as of lists that they may belong to now; after them. Nothing
-    /// unless a feed says otherwise.
+    /// Further changes that must be published after these, for example of lists to which the records may belong now.
+    /// None unless a feed overrides this.
     ///
     /// # Errors
-    /// When the store does not answer; the changes are read again then.
+    /// If the store does not answer; the changes are then read again.
     async fn besides(&self, _changes: &[Invalidation]) -> Result<Vec<Invalidation>, FeedError> {
         Ok(Vec::new())
     }
@@ -45,10 +45,10 @@ pub trait Changes: std::fmt::Debug + Send {
     /// When the store does not answer, or the feed ended.
     async fn next(&mut self, patience: Duration) -> Result<Vec<Invalidation>, FeedError>;
 
-    /// All that was returned is told: the feed is opened after it from now on. False: another node leads.
+    /// All that was returned is published: from now on the feed is opened after it. False: another node leads.
     ///
     /// # Errors
-    /// When the store does not answer.
+    /// If the store does not answer.
     async fn save(&mut self) -> Result<bool, FeedError>;
 }
 
@@ -70,7 +70,7 @@ pub struct Reading {
     pub lease: Duration,
     /// Time between two tries to lead, and between two times that the lead is kept.
     pub try_every: Duration,
-    /// How long the writer's own word is awaited before a change is told for it.
+    /// How long to wait for the writer's own publication before a change is published for it.
     pub grace: Duration,
     /// Time between two saves.
     pub save_every: Duration,
@@ -88,16 +88,16 @@ impl Default for Reading {
     }
 }
 
-/// Reads the feed when it is this node's turn, and tells what nobody told.
+/// Reads the feed when it is this node's turn, and publishes what no writer published.
 #[derive(Debug)]
 pub struct FeedReader {
     /// Whose number of the epoch counts.
     pub node: Node,
-    /// Tells the changes; raises the epoch when some were missed.
+    /// Publishes the changes; raises the epoch if some were missed.
     pub bus: Arc<SharedBus>,
     /// What is read.
     pub feed: Arc<dyn Feed>,
-    /// What was told already.
+    /// Changes that were published already.
     pub recent: Arc<Recent>,
     /// What is met.
     pub tally: Arc<Tally>,
@@ -123,15 +123,15 @@ impl FeedReader {
         }
     }
 
-    /// Reads until the lead is lost, the store does not answer, or what is read cannot be told: another node may
-    /// reach what this one does not.
+    /// Reads until the lead is lost, the store does not answer, or a change cannot be published: another node may reach
+    /// what this one does not.
     async fn lead(&self) -> Result<(), FeedError> {
         let epoch = self.node.epoch();
         let mut changes = self.open().await?;
         let (mut kept, mut saved) = (Instant::now(), Instant::now());
         loop {
             let batch = changes.next(self.reading.try_every).await?;
-            // What was told in a log that is left may have been lost with it: it is read again.
+            // What was published in a log that nodes have left may be lost with it: it is read again.
             if !self.tell(epoch, batch).await && guards::feed_left() || self.node.epoch() != epoch {
                 return Ok(());
             }
@@ -150,21 +150,21 @@ impl FeedReader {
         }
     }
 
-    /// The feed from where it was left. When nobody knows what changed since, every copy is given up: after the
-    /// feed is open again, so that no change lies between.
+    /// Opens the feed at the saved position. If that is lost, every copy is discarded, after the feed is open again, so
+    /// that no change is missed in between.
     async fn open(&self) -> Result<Box<dyn Changes>, FeedError> {
         match self.feed.open(false).await {
             Err(FeedError::Lost) => {}
             opened => return opened,
         }
         let mut changes = self.feed.open(true).await?;
-        tracing::info!("the change feed of the store begins anew: all copies are given up");
+        tracing::info!("the change feed of the store begins again: all copies are discarded");
         self.bus.give_up_copies().await.map_err(|_| FeedError::Away)?;
         changes.save().await?;
         Ok(changes)
     }
 
-    /// Tells what the writers did not tell meanwhile. False: it cannot be told.
+    /// Publishes what the writers did not publish meanwhile. False: it is not possible.
     async fn tell(&self, epoch: u64, batch: Vec<Invalidation>) -> bool {
         if batch.is_empty() || !guards::feed_tells() {
             return true;

@@ -177,8 +177,8 @@ impl<'a> Follower<'a> {
         })
     }
 
-    /// A look at the store a while after this time: whoever raised the epoch may have died before it told the
-    /// server that nodes share.
+    /// Reads the epoch in the store a while after this time: the node that raised it may have died before it wrote it
+    /// to the shared server.
     fn look(&self, from: Instant) -> Looking {
         let (epochs, every) = (Arc::clone(&self.member.epochs), self.member.following.look_every);
         Box::pin(async move {
@@ -216,7 +216,7 @@ impl<'a> Follower<'a> {
                 self.member.tally.gaps.add(1);
                 self.repair().await?;
             }
-            // Only the log tells a fork from what somebody said again.
+            // Only the log distinguishes a fork from a repeated message.
             Heard::Fork if guards::fork_by_log() => self.repair().await?,
             Heard::Fork => return Err(End::Fork),
         }
@@ -277,13 +277,13 @@ impl<'a> Follower<'a> {
         Ok(())
     }
 
-    /// Whether the server knows nothing of the epoch that it was told of when this node entered it.
+    /// Whether the server has lost the epoch that this node sent when it entered it.
     fn forgotten(&self, probed: &Probed) -> bool {
         probed.epoch < self.epoch && guards::probe_forgotten()
     }
 
-    /// Takes in what the frame tells. `None`: it was written by a newer version of the product, or by an
-    /// outsider; what changed is not known here.
+    /// Applies the frame. `None`: it was written by a newer version of the product, or by an outsider; what changed is
+    /// not known here.
     fn apply(&mut self, frame: &Frame, message: Option<Message<'_>>) {
         let member = self.member;
         match message {
@@ -314,8 +314,8 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// After a while without any trust others had none either, perhaps, and writers among them have yet to tell
-    /// what they could not: they are given a moment before memory is believed again.
+    /// After a time without trust other nodes may have lost it, too, and may still have changes to publish: they get a
+    /// moment before memory is trusted again.
     fn trust(&mut self, sent: Moment) {
         let now = self.member.node.now();
         if self.member.node.has_lapsed(now) && guards::settles_first() {

@@ -15,7 +15,7 @@ pub(super) use told::form;
 mod told {
     use std::sync::OnceLock;
 
-    /// The form that a test build is told (`KITH_FORM=2`), so that it stands for a newer version; else the usual.
+    /// The format that a test build is configured with (`KITH_FORM=2`) to act as a newer version; otherwise the usual.
     pub(in crate::remote) fn form(usual: u8) -> u8 {
         static TOLD: OnceLock<Option<u8>> = OnceLock::new();
         #[expect(clippy::disallowed_methods, reason = "only in test builds that stand for a newer version")]

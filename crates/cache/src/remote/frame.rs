@@ -1,4 +1,4 @@
-//! What nodes tell each other: entries of the log, and the same bytes on the channel.
+//! What nodes publish to each other: entries of the log, and the same bytes on the channel.
 
 use super::form::form;
 use crate::{Invalidation, Version};
@@ -33,7 +33,7 @@ pub struct Told<'a> {
 }
 
 impl<'a> Told<'a> {
-    /// What is told of a change: all but its copy.
+    /// The published part of a change: all but its copy.
     #[must_use]
     pub fn of(change: &'a Invalidation) -> Self {
         Self { namespace: change.namespace, key: &change.key, version: change.version }
@@ -48,7 +48,7 @@ impl Frame {
         Self::logged(number, entry)
     }
 
-    /// As it is told on the channel.
+    /// The bytes on the channel.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         [&self.number.to_be_bytes()[..], &self.nonce.to_be_bytes(), &self.before.to_be_bytes(), &self.message]
@@ -64,22 +64,22 @@ impl Frame {
     }
 }
 
-/// What an entry of the log tells.
+/// The content of a log entry.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Message<'a> {
-    /// Which node tells it.
+    /// The node that published it.
     pub origin: u64,
     /// The origin waits until every node has confirmed it.
     pub strict: bool,
-    /// When it was told, in milliseconds since 1970 by the clock of the origin. Measures, and orders nothing.
+    /// Time of publication, in milliseconds since 1970 by the clock of the origin. For measurement, never for order.
     pub sent_ms: u64,
     /// What changed, in the order of the changes.
     pub changes: Vec<Told<'a>>,
 }
 
 impl<'a> Message<'a> {
-    /// The bytes. `None`: it holds more than [`CHANGES_MAX`] changes, or a name or key of more than 65,535
-    /// bytes, so that it cannot be told.
+    /// The bytes. `None`: it contains more than [`CHANGES_MAX`] changes, or a name or key of more than 65,535 bytes, so
+    /// that it cannot be published.
     #[must_use]
     pub fn encode(&self) -> Option<Vec<u8>> {
         if self.changes.len() > CHANGES_MAX {

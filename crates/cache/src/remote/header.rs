@@ -23,10 +23,10 @@ pub enum Kind {
     Lease = 4,
 }
 
-/// What stands before the payload: a hit is one plain GET, and needs no second question.
+/// The header before the payload: a hit is one plain GET, without a second request.
 ///
-/// Magic, format, kind, codec (one byte each), schema (two bytes, big-endian), a byte of zero, whether somebody
-/// waits (one byte), version, token and moment of writing (eight bytes each, big-endian).
+/// Magic, format, kind, codec (one byte each), schema (two bytes, big-endian), a zero byte, whether a reader waits (one
+/// byte), version, token and time of writing (eight bytes each, big-endian).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// What follows.
@@ -41,7 +41,7 @@ pub struct Header {
     pub version: Version,
     /// Of the load that wrote or will write it.
     pub token: u64,
-    /// Milliseconds since 1970 by the clock of who wrote it. Tells ages to people, orders nothing.
+    /// Milliseconds since 1970 by the clock of the writer. For the display of ages, never for order.
     pub written_ms: u64,
 }
 

@@ -22,8 +22,8 @@ pub struct Following {
     pub look_every: Duration,
     /// How long memory is trusted, from the sending of a probe that was answered and reached.
     pub trust: Duration,
-    /// How long memory is still not believed once the server answers again after trust had lapsed: others may have
-    /// changes to tell that they could not.
+    /// How long memory is still not trusted when the server answers again after trust was lost: others may have changes
+    /// that they could not publish.
     pub settle: Duration,
     /// Entries that one step of a repair reads.
     pub replay_page: usize,
@@ -74,7 +74,7 @@ pub struct Member {
     pub shared: Arc<dyn Shared>,
     /// Where the epoch is kept.
     pub epochs: Arc<dyn Epochs>,
-    /// What the node could not tell.
+    /// Changes that the node could not publish.
     pub queue: Arc<Queue>,
     /// Where its loads wait for those of others.
     pub wakes: Arc<Wakes>,
@@ -114,7 +114,7 @@ impl Member {
     pub async fn follow(&self) {
         loop {
             let Err(end) = self.try_follow().await;
-            tracing::debug!(?end, "follows no longer; beginning anew");
+            tracing::debug!(?end, "follows no longer; joining again");
             sleep(self.following.retry_max.mul_f64(0.1 + 0.9 * self.random.unit())).await;
         }
     }
@@ -160,7 +160,7 @@ impl Member {
         }
     }
 
-    /// Subscribes first and takes the baseline then: what is told between is heard.
+    /// Subscribes first and then reads the baseline: what is published in between is received.
     async fn join(&self) -> Result<Follower<'_>, End> {
         let (epoch, server) = self.epochs.current().await?;
         let frames = self.shared.subscribe(epoch, self.id).await?;

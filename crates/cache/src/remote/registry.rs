@@ -5,19 +5,19 @@ use super::SharedError;
 /// Which nodes there are, and which server they share.
 #[async_trait::async_trait]
 pub trait Registry: std::fmt::Debug + Send + Sync + 'static {
-    /// Tells the server of the epoch, which the node begins to follow, and does what [`Self::probe`] does.
+    /// Sends the epoch that the node begins to follow to the server, and does what [`Self::probe`] does.
     ///
     /// # Errors
-    /// When the server does not answer or does not take writes.
+    /// If the server does not answer or does not accept writes.
     async fn enter(&self, epoch: u64, alive: &Alive) -> Result<Probed, SharedError>;
 
-    /// Writes that the node lives, of which epoch it is and how far, so that it fails where changes would;
-    /// returns how far the log is. With replicas it fails unless a majority of them has it. Answers also on a
-    /// server that is not accepted, and says which it is. A server that was not told of the epoch learns nothing
-    /// by it, and its answer shows that.
+    /// Writes that the node is alive, its epoch and its position, so that it fails when changes would; returns the end
+    /// of the log. With replicas it fails unless a majority of them has the write. Also answers on a server that is not
+    /// accepted, and returns its name. It does not send the server a new epoch: the answer shows whether the server
+    /// knows it.
     ///
     /// # Errors
-    /// When the server does not answer or does not take writes.
+    /// If the server does not answer or does not accept writes.
     async fn probe(&self, epoch: u64, alive: &Alive) -> Result<Probed, SharedError>;
 
     /// The nodes registered in the epoch, those that were silent for long left out; by their numbers.
@@ -26,10 +26,10 @@ pub trait Registry: std::fmt::Debug + Send + Sync + 'static {
     /// When the server does not answer.
     async fn peers(&self, epoch: u64) -> Result<Vec<Peer>, SharedError>;
 
-    /// The node goes; nobody waits for it any more.
+    /// Removes the node; writers no longer wait for it.
     ///
     /// # Errors
-    /// When the server does not answer; the node is forgotten a while after its last probe.
+    /// If the server does not answer; the node is removed a while after its last probe.
     async fn leave(&self, epoch: u64, node: u64) -> Result<(), SharedError>;
 
     /// From now on the server of this name is read and changed, and no other one, however a connection to it
@@ -68,8 +68,7 @@ pub struct Probed {
     pub number: u64,
     /// Its nonce; 0 when it is empty.
     pub nonce: u64,
-    /// The highest epoch that the server was told of. A lower one than that of the probe: it was told, and
-    /// has forgotten.
+    /// The highest epoch known to the server. Lower than that of the probe: the server knew it, and has lost it.
     pub epoch: u64,
     /// Who answered: another server, or the same one started again, says something else.
     pub server: String,

@@ -1,4 +1,4 @@
-//! Messages of outsiders are told from those of nodes.
+//! Authentication of messages: distinguishes those of nodes from those of outsiders.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use sha2::Sha256;
 /// Bytes of a seal: half of HMAC-SHA256, which RFC 2104 section 5 allows.
 const SEAL_BYTES: usize = 16;
 
-/// Seals messages by a key that only the nodes know. What is not sealed by it is not believed.
+/// Authenticates messages by a key that only the nodes know. A message without it is not applied.
 #[derive(Clone)]
 pub struct Seal(Hmac<Sha256>);
 

@@ -15,7 +15,7 @@ impl<S: Cells + Log + Registry> Shared for S {}
 pub struct Sharing {
     /// The server.
     pub shared: Arc<dyn Shared>,
-    /// What it could not be told of yet.
+    /// Changes that could not be sent to it yet.
     pub queue: Arc<Queue>,
     /// Where loads wait for the loads of other nodes.
     pub wakes: Arc<Wakes>,
@@ -32,7 +32,7 @@ pub struct Kept {
     pub absences: Duration,
     /// Leases; longer than a load may take.
     pub leases: Duration,
-    /// After this time another load may take a lease over: whoever holds it may be dead or cut.
+    /// After this time another load may take a lease over: its holder may be dead or cut off.
     pub takeover: Duration,
     /// Tombs; longer than anything that was read before can take to come.
     pub tombs: Duration,

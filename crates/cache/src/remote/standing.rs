@@ -12,7 +12,7 @@ use tokio::{
 use super::{Changed, Confirmed, Peer};
 use crate::{Node, guards, until::until};
 
-/// How this node stands among the others: since when it follows its epoch, and what they have confirmed to it.
+/// The state of this node among the others: since when it follows its epoch, and what they have confirmed to it.
 #[derive(Debug)]
 pub struct Standing {
     /// Longest time for which a node that is not heard of may still serve its memory, counted from its last probe.

@@ -35,23 +35,23 @@ pub struct Tally {
     pub(crate) baselines: Counter,
     /// Messages without a good seal, and bytes that are no message.
     pub(crate) forged: Counter,
-    /// Changes told for writers that did not tell them.
+    /// Changes that were published for writers that did not publish them.
     pub(crate) fed: Counter,
     /// Probes that were not answered.
     pub(crate) probes_failed: Counter,
     /// How long changes took to come.
     pub(crate) propagation: Propagation,
-    /// Number of the last entry of the log, as the last probe told it.
+    /// Number of the last entry of the log, from the last probe.
     head: AtomicU64,
 }
 
 impl Tally {
-    /// A probe told that this is the last entry of the log.
+    /// A probe returned that this is the last entry of the log.
     pub(crate) fn has_seen(&self, head: u64) {
         self.head.store(head, Ordering::Relaxed);
     }
 
-    /// Entries that the last probe told of, past this one.
+    /// Entries after this one up to the end that the last probe returned.
     pub(crate) fn behind(&self, applied: u64) -> u64 {
         self.head.load(Ordering::Relaxed).saturating_sub(applied)
     }

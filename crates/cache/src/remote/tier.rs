@@ -168,7 +168,7 @@ impl<K: Key, V: Send + Sync + 'static> SharedTier<K, V> {
             if left.is_empty() {
                 return Ok(());
             }
-            // Whoever filled before it was watched for is seen by asking once more.
+            // A fill that came before the watch is found by one more read.
             let Some(woken) = &woken else {
                 woken =
                     Some(self.side.sharing.wakes.watch(left.iter().map(|place| &climb.addresses[*place])));
@@ -188,10 +188,10 @@ impl<K: Key, V: Send + Sync + 'static> SharedTier<K, V> {
     fn may_ask(&self, climb: &Climb<'_, K, V>) -> bool {
         let queue = &self.side.sharing.queue;
         let overflowed = self.node.epoch() < queue.barrier() && guards::overflow_raises();
-        // Who cannot prove that changes are taken cannot know whether copies are told of: a full server answers
-        // reads and refuses changes, and a node that lost its way may look at copies of an epoch that is left.
+        // A node that cannot prove that changes are accepted cannot know whether copies are invalidated: a full server
+        // answers reads and refuses changes, and a partitioned node may read copies of an epoch that others have left.
         let sure = self.node.serves(self.node.now(), self.strict) || !guards::shared_needs_trust();
-        // Copies of what waits to be told are old.
+        // Copies of keys that wait to be published are stale.
         let untold = || climb.addresses.iter().any(|address| queue.holds(address));
         sure && !(climb.demand.strong || overflowed || guards::queue_reads_store() && untold())
     }
@@ -258,8 +258,8 @@ impl<K: Key, V: Send + Sync + 'static> SharedTier<K, V> {
         Ok(())
     }
 
-    /// Leaves what was loaded in the shared tier. A reader waits for that only where its own memory depends on the
-    /// answer: a value with a version is kept out of it by floors and by what this node is told.
+    /// Stores what was loaded in the shared tier. A reader waits for that only if its own memory depends on the answer:
+    /// floors and received changes keep an old value with a version out of it.
     async fn fill(&self, climb: &mut Climb<'_, K, V>, leased: &[(usize, Version)], loaded: Vec<Fetched<V>>) {
         let (mut cells, mut too_large, mut unversioned) = (Vec::new(), Vec::new(), Vec::new());
         for ((place, floor), mut fetched) in leased.iter().zip(loaded) {
@@ -327,7 +327,7 @@ impl<K: Key, V: Send + Sync + 'static> SharedTier<K, V> {
     }
 }
 
-/// Fills these cells. Whether each stands there now.
+/// Fills these cells. Returns whether each is stored now.
 async fn filled(shared: Arc<dyn Shared>, counters: Arc<Counters>, cells: Vec<(String, Cell)>) -> Vec<bool> {
     if cells.is_empty() {
         return Vec::new();

@@ -8,10 +8,10 @@ use std::{
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-/// From so many addresses on, those that nobody waits for any more are looked for and dropped.
+/// From this many addresses on, those without a waiting task are dropped.
 const SWEPT_FROM: usize = 1_024;
 
-/// Who waits at which address. A wake may be lost: whoever waits looks again after a while in any case.
+/// The waiting tasks by address. A wake may be lost: waiting tasks also check again after a while.
 #[derive(Debug, Default)]
 pub struct Wakes(Mutex<HashMap<String, Vec<Weak<Notify>>>>);
 

@@ -26,7 +26,7 @@ pub(super) fn check(run: &Run<'_>) -> Checked {
     checked
 }
 
-/// Whether the code tells how the cluster was, and not what was asked.
+/// Whether the code shows the state of the cluster, and not the request.
 pub(crate) fn of_a_disturbance(code: &str) -> bool {
     DISTURBED.contains(&code)
 }

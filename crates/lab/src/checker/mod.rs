@@ -1,13 +1,13 @@
-//! Judges a history: whether the cluster kept what it promises, whatever was done to it.
+//! Judges a history: whether the cluster kept its promises under the faults.
 //!
-//! [`check`] puts the events together by record and lets each check look at all of them. Versions make this
-//! cheap: the store numbers the writes of a record, so the order in which they took effect is told by the
-//! answers and need not be searched for. Every check is linear in the events, but for sorting.
+//! [`check`] groups the events by record, and each check looks at all of them. Versions make this cheap: the store
+//! numbers the writes of a record, so the answers show the order in which they took effect, and it need not be searched
+//! for. Every check is linear in the events, except for sorting.
 //!
-//! It needs the events themselves (some 200 bytes each) and about 80 bytes more for each; two million take some
-//! seconds of a release build. At most [`KEPT`] violations of a check are kept as text, the others are counted.
+//! It needs the events themselves (some 200 bytes each) and about 80 bytes more for each; two million take some seconds
+//! of a release build. At most [`KEPT`] violations of a check are kept as text, the others are counted.
 //!
-//! A history must be whole: it holds the creation of every record that is read in it, and every write.
+//! A history must be complete: it contains the creation of every record that is read in it, and every write.
 
 mod codes;
 mod faults;

@@ -3,8 +3,8 @@ use std::{collections::HashMap, fmt};
 use super::{calls, held};
 use crate::history::{Call, Event, Held, Outcome, Place, What};
 
-/// Where a record stands: before its creation, at a version, or deleted. Keys are never used again, so that
-/// this only ever rises.
+/// The state of a record: before its creation, at a version, or deleted. Keys are never used again, so that this only
+/// rises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Rank(u64);
 
@@ -50,17 +50,18 @@ pub(super) struct Record<'a> {
     /// By value; a value that was acknowledged with two versions is there twice.
     pub(super) writes: Vec<Write>,
     pub(super) held: Vec<&'a Held>,
-    /// When an answer first told that the record was there.
+    /// When an answer first showed that the record exists.
     pub(super) known: Option<u64>,
     /// When a deletion that has or may have had an effect was first sent.
     deleting: Option<u64>,
 }
 
 impl<'a> Record<'a> {
-    /// What the call found or made. `None`: it tells nothing.
+    /// What the call found or made. `None`: it shows nothing.
     ///
-    /// "There is none" means that the record was not made yet wherever that can be: nobody had been told of it
-    /// before the call began. This choice binds nothing that comes after. Else it means deleted, if that can be.
+    /// "Does not exist" means that the record was not created yet, whenever that is possible: no answer had shown it
+    /// before the call began. This choice constrains nothing that follows. Otherwise it means deleted, if that is
+    /// possible.
     pub(super) fn rank(&self, call: &Call) -> Option<Rank> {
         match call.outcome {
             Outcome::Done { version, .. } => Some(Rank::at(version)),
@@ -76,7 +77,7 @@ impl<'a> Record<'a> {
         &self.writes[from..to]
     }
 
-    /// What it was at the end, by the truth. `None`: nobody asked.
+    /// Its state at the end, from the store. `None`: it was not read.
     pub(super) fn end(&self) -> Option<End> {
         let truth = self.held.iter().find(|held| held.place == Place::Store)?;
         Some(End::of(truth).unwrap_or(End::Gone))
@@ -137,7 +138,7 @@ pub(super) enum End {
 }
 
 impl End {
-    /// `None`: the place held no copy, or did not tell its value.
+    /// `None`: the place held no copy, or did not show its value.
     pub(super) const fn of(held: &Held) -> Option<Self> {
         match held.state {
             _ if held.gone => Some(Self::Gone),
@@ -218,8 +219,8 @@ pub(super) const fn writes_value(what: &What) -> Option<u64> {
 
 type Made<'a> = HashMap<u64, &'a str, ahash::RandomState>;
 
-/// Which record the creation of a value made: as a creation of this value was told, else where the value was
-/// first found. Of creations alone whose answer told no record.
+/// Which record the creation of a value made: from the answer to the creation, otherwise where the value was first
+/// found. Only for creations whose answer contained no record.
 fn made(events: &[Event]) -> Made<'_> {
     let mut made: HashMap<u64, Option<&str>, ahash::RandomState> = HashMap::default();
     for call in calls(events) {

@@ -67,7 +67,7 @@ pub struct Report {
     pub writes: u64,
     /// Calls that were certainly not done.
     pub refused: u64,
-    /// Calls of which nobody knows whether they were done.
+    /// Calls with an unknown outcome.
     pub open: u64,
     /// Faults that began or ended.
     pub faults: u64,

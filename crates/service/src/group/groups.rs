@@ -127,7 +127,7 @@ impl Groups {
         entry.ok_or_else(|| Error::not_found(KIND))
     }
 
-    /// Reads many groups through the tiers: an answer for each id, in their order; `None` where none stands.
+    /// Reads many groups through the tiers: an answer for each id, in their order; `None` if the group does not exist.
     pub async fn get_many(
         &self,
         ids: &[GroupId],
@@ -420,8 +420,8 @@ impl Groups {
         self.listed(buckets, self.mutations.write(&self.cache, job)).await
     }
 
-    /// Roles decide, and they are strict: copies in memory are good enough to ask. So is one of the group, of which the
-    /// creator alone is looked at: it never changes while the group stands.
+    /// Roles decide, and they are strict: a cached copy is good enough. So is one of the group, of which only the
+    /// creator is used: it never changes while the group exists.
     async fn allow(&self, id: GroupId, principal: Principal, least: Role) -> Result<(), Error> {
         if principal == Principal::Service {
             return Ok(());

@@ -1,9 +1,9 @@
-//! Who stands in two lists of follows: friends, common followings, fans whom one follows.
+//! Users in two lists of follows: friends, common followings, followed fans.
 //!
-//! One list is walked, by pages, and each of its users looked for in the other one. The shorter list is walked. The other
-//! one, where it is short too, is read whole, through the tiers; where it is long, the store is asked for the follows that
-//! would stand in it, some hundred at a time. So memory is bounded whatever the lengths, Redis holds nothing but pages,
-//! and a page of the answer looks through no more than [`WALKED_MAX`] entries: what is short because of that says so.
+//! The shorter list is read, by pages, and each of its users is looked up in the other one. The other one, if it is
+//! short, too, is read whole, through the tiers; if it is long, the store is asked for the follows that would be in it,
+//! some hundred at a time. So memory is bounded whatever the lengths, Redis contains nothing but pages, and a page of
+//! the answer reads no more than [`WALKED_MAX`] entries: an answer that is short because of that says so.
 
 use std::sync::Arc;
 
@@ -30,8 +30,8 @@ const WALKED_MAX: usize = 20_000;
 pub(super) struct Cursor {
     /// Whether the second list is walked. Kept, since which is shorter may change meanwhile.
     pub(super) second: bool,
-    /// After what the page of the list begins that this place stands in, so that the same page is read again, from memory.
-    /// `None`: it is the first page.
+    /// The entry after which the page of the list with this position begins, so that the same page is read again, from
+    /// memory. `None`: it is the first page.
     pub(super) page: Option<Place>,
     pub(super) after: Place,
 }
@@ -91,7 +91,7 @@ impl Page {
         places.filter(|place| after.is_none_or(|after| *place < after)).collect()
     }
 
-    /// Where the last one stands.
+    /// The position of the last one.
     fn end(&self) -> Option<Place> {
         self.part.entries.last().copied()
     }
@@ -176,7 +176,7 @@ async fn asked(
     users: &[UserId],
 ) -> Result<Vec<UserId>, Error> {
     let edge = |user: UserId| list.list.edge(list.user, user);
-    // Nobody follows oneself.
+    // No user follows itself.
     let edges: Vec<Edge> = users.iter().filter(|user| **user != list.user).map(|user| edge(*user)).collect();
     let mut live = Vec::new();
     for edges in edges.chunks(BATCH_MAX) {

@@ -35,7 +35,7 @@ impl Between<'_> {
         self.follow.is_some() && self.followed_by.is_some()
     }
 
-    /// Whether the other one has blocked the user: told to services alone.
+    /// Whether the other one has blocked the user: only services see this.
     pub(super) fn is_blocked(&self, told_to: Principal) -> bool {
         told_to == Principal::Service && self.set_by_other.is_some_and(|entry| entry.value.blocked.is_some())
     }

@@ -10,10 +10,10 @@ use crate::error::Error;
 /// Is notified when a user declines friend requests without deciding them.
 #[async_trait]
 pub trait FriendshipListener: Debug + Send + Sync {
-    /// `edge.to` does not want to be a friend of `edge.from` any more: it blocked it, or ended their friendship.
+    /// `edge.to` ended its friendship with `edge.from`, or blocked it.
     ///
     /// # Errors
-    /// What a failing store makes. What was done about it stands all the same.
+    /// Those of a failing store. The change itself is committed in any case.
     async fn declined(&self, edge: Edge) -> Result<(), Error>;
 }
 

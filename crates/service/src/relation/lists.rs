@@ -19,7 +19,7 @@ use crate::write::tiers::Tiers;
 pub enum Listed {
     /// An entry of the list.
     Follow(Follow),
-    /// Where an entry stands, for who compares lists.
+    /// The position of an entry, for comparisons of lists.
     Place(Place),
     /// How long the list is: what the page that is asked for its length holds, and nothing else.
     Count(u64),
@@ -228,7 +228,7 @@ impl FollowLists {
     }
 }
 
-/// Lists of blocks, through the tiers of this node: they tell who may be in them, the records tell who is.
+/// Lists of blocks, through the tiers of this node: they say who may be in them, the records say who is.
 #[derive(Clone, Debug)]
 pub struct BlockLists {
     pages: PagedList<ListOf<BlockList>, Asked, Place>,
@@ -283,7 +283,7 @@ pub fn block_page_weight(page: &Page<Place>) -> usize {
     size_of::<Page<Place>>() + page.items.len() * size_of::<Place>()
 }
 
-/// What has to be told of lists where a follow changed without this node's doing; the record itself is told first.
+/// What has to be invalidated for lists when another program changed a follow; the record itself is invalidated first.
 pub fn follow_invalidations(edge: Edge) -> Vec<Invalidation> {
     lists_of(edge).into_iter().map(|list| told(FOLLOW_EPOCHS, list.to_string())).collect()
 }
@@ -304,7 +304,7 @@ fn both_of<L: Listing>(users: &[UserId]) -> Vec<ListOf<L>> {
     users.iter().flat_map(both).collect()
 }
 
-/// The lists that an edge stands in.
+/// The lists of an edge.
 fn lists_of(edge: Edge) -> [ListOf<FollowList>; 2] {
     [
         ListOf { list: FollowList::Following, user: edge.from },
@@ -324,7 +324,7 @@ impl PageLoader<ListOf<FollowList>, Asked, Listed> for FollowPages {
         _options: LoadOptions,
     ) -> Result<Page<Listed>, LoadError> {
         let (user, list) = (of.user, of.list);
-        // One more tells whether there is more.
+        // One more shows whether there is a next page.
         match *asked {
             Asked::Count => self.count(*of).await,
             Asked::Entries { after, size } => {

@@ -81,7 +81,7 @@ impl Upkeep {
             let step = this.store.rebuild_counts(after.as_deref(), STEP).await;
             let step = step.map_err(|error| this.failed(&error))?;
             for users in step.corrected_of.chunks(GIVEN_UP) {
-                // What could not be told to other nodes now is told later.
+                // What could not be published to other nodes now is published later.
                 drop(this.follows.lists.begin_write_of(users).await.committed().await);
             }
             this.figures.corrected.increment(step.corrected);
@@ -109,7 +109,7 @@ impl Upkeep {
         self.settled(work).await
     }
 
-    /// Runs a step to its end, also where nobody waits for it any more: what it changed has to be given up.
+    /// Runs a step to its end, even if no caller waits for it any more: its changes have to be invalidated.
     async fn settled<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T, Error>> + Send + 'static,
@@ -123,7 +123,7 @@ impl Upkeep {
         for edges in edges.chunks(GIVEN_UP) {
             let lists = self.follows.lists.begin_write(edges).await;
             let guard = self.follows.cache.begin_write(edges).await;
-            // What could not be told to other nodes now is told later.
+            // What could not be published to other nodes now is published later.
             drop(RecordInvalidations { guard, keys: edges.to_vec() }.committed().await);
             drop(lists.committed().await);
         }
@@ -142,7 +142,7 @@ impl Upkeep {
         }
     }
 
-    /// Where nobody knows which edges were changed, memory gives up all of them; other nodes have the change feed.
+    /// If it is unknown which edges were changed, memory drops all of them; other nodes have the change feed.
     fn failed(&self, error: &StoreError) -> Error {
         if error.outcome() == Outcome::Unknown {
             for name in [FOLLOWS, FOLLOW_EPOCHS, FOLLOW_PAGES, BLOCKS, BLOCK_EPOCHS, BLOCK_PAGES] {

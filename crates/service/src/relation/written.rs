@@ -13,7 +13,7 @@ use crate::{
 /// About as many bytes as what is between two users who follow each other takes.
 const ROOM: usize = 144;
 
-/// What others may do where a user has set nothing, and who is told.
+/// What others may do if a user has set nothing, and who receives the answer.
 pub(super) type To = (Permissions, Principal);
 
 /// An answer with none in it yet, for so many pairs.
@@ -21,7 +21,7 @@ pub(super) fn none(pairs: usize) -> wire::BatchGetRelationsResponse {
     wire::BatchGetRelationsResponse::with_room(pairs * ROOM)
 }
 
-/// Adds what is between the users of an edge, as it is told to whoever acts, or why it is not known: a `RelationResult`.
+/// Adds the relation of the users of an edge, as the principal may see it, or why it is not known: a `RelationResult`.
 pub(super) fn add(
     results: &mut wire::BatchGetRelationsResponse,
     edge: Edge,

@@ -34,7 +34,7 @@ const CLOCKS_APART_MS: i64 = 30_000;
 /// What is configured about users.
 #[derive(Clone, Debug)]
 pub struct UserRules {
-    /// Names that nobody may bear, nor a name that looks like one.
+    /// Names that no user may have, nor a name that looks like one.
     pub reserved_names: Vec<String>,
     /// How long the name of a deleted user is kept from others.
     pub name_kept: Duration,
@@ -96,7 +96,7 @@ impl Users {
         entry.ok_or_else(|| Error::not_found(KIND))
     }
 
-    /// Reads many users through the tiers: an answer for each id, in their order; `None` where no user lives.
+    /// Reads many users through the tiers: an answer for each id, in their order; `None` if the user does not exist.
     pub async fn get_many(
         &self,
         ids: &[UserId],

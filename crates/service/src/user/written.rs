@@ -9,7 +9,7 @@ use kith_store::{Timestamp, User};
 use super::convert::Viewer;
 use crate::rpc::versions::wire_time;
 
-/// Bytes of all fields but the texts, and of what stands before each of them.
+/// Bytes of all fields except the texts, and of the tag and length before each of them.
 const ROOM: usize = 160;
 
 /// The answer with this user, as `viewer` may see it, without parameters of these names.

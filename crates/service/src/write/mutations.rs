@@ -185,14 +185,15 @@ impl Mutations {
         self.call(deadline, work).await
     }
 
-    /// Marks the record, writes it to the store, and settles what the tiers hold of it: the new state when
-    /// the write landed, nothing when that is unknown, what they held when it did not.
-    /// Call it within [`Self::run`]: a dropped future leaves an unknown outcome.
+    /// Invalidates the cached record, writes it to the store, then updates the cache: the new value on success, nothing
+    /// if the outcome is unknown, the previous value on failure. Call it within [`Self::run`]: a dropped future leaves
+    /// an unknown outcome.
     ///
     /// # Errors
-    /// What the store says; [`StoreError::Unavailable`] of unknown outcome where the namespace is strict and other nodes
-    /// could not be told in time: the write stands, and is told later; [`StoreError::Overloaded`] at once when the store
-    /// cannot be expected to come to it in time, and nothing is marked or written then.
+    /// Those of the store. [`StoreError::Unavailable`] with unknown outcome if the namespace is strict and the change
+    /// could not be published to other nodes in time: it is committed, and is published later.
+    /// [`StoreError::Overloaded`] at once if the store cannot be expected to begin in time; then nothing is marked or
+    /// written.
     pub async fn write<K: Key, V: Send + Sync + 'static, T>(
         &self,
         cache: &TieredCache<K, V>,
@@ -209,7 +210,7 @@ impl Mutations {
         let applied = match written {
             Ok(applied) => applied,
             Err(error) if error.outcome() == Outcome::Unknown => {
-                // What could not be told to others now is queued by the cache; nothing is left to do here.
+                // What could not be published to others now is queued by the cache; nothing is left to do here.
                 drop(guard.unknown().await);
                 return Err(error);
             }
@@ -237,8 +238,8 @@ impl Mutations {
         Ok(Committed { record, token })
     }
 
-    /// The same of many records that one call of the store writes, nobody knows how: memory gives them up. Returns a token
-    /// of all of them.
+    /// The same for many records that one call of the store writes in an unknown way: memory drops them. Returns a
+    /// token for all of them.
     ///
     /// # Errors
     /// As [`Self::write`].
@@ -311,7 +312,7 @@ impl Mutations {
         StoreError::Overloaded
     }
 
-    /// Of a change that is told later: no memory has it surely.
+    /// The token of a change that is published later: no memory certainly has it.
     pub(crate) fn token_without_publish(&self) -> Token {
         Token::new(Position { partition: 0, epoch: self.node.epoch(), number: UNTOLD })
     }
@@ -342,7 +343,7 @@ pub(crate) fn unknown(why: &'static str) -> StoreError {
     StoreError::Unavailable { outcome: Outcome::Unknown, source }
 }
 
-/// Whether the other nodes were told of the write before it was acknowledged.
+/// Whether the write was published to the other nodes before it was acknowledged.
 pub fn is_told(token: &Token) -> bool {
     token.positions().iter().all(|position| position.number != UNTOLD)
 }

@@ -11,7 +11,7 @@ use kith_store::GroupId;
 use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 
-/// `None` in it: no turn can be expected, for nobody of the queue.
+/// `None` in it: no turn can be expected, for no writer of the queue.
 type Cell = OnceCell<Option<OwnedTurn>>;
 
 /// Turns that the writes of a queue share.
@@ -27,7 +27,7 @@ impl QueueTurns {
         Self { turns, queues: Mutex::default() }
     }
 
-    /// A part of the turn of this group, which whoever comes first takes, and whoever goes last gives back; `None`: there is
+    /// A part of the turn of this group, which the first writer takes, and the last one releases; `None`: there is
     /// none, or none can be expected.
     pub(super) async fn take(&self, group: GroupId) -> Option<SharedTurn<'_>> {
         let cell = {

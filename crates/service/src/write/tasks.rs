@@ -41,7 +41,7 @@ mod tests {
 
     use super::*;
 
-    /// A janitor that was about to ask a store which had been closed under it told of a store that is not available.
+    /// Regression: a janitor that asked a store which was already closed reported that the store is unavailable.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn a_task_that_is_at_work_has_come_to_rest_when_all_have_ended() {
         let (tasks, rests) = (Tasks::default(), Arc::new(AtomicBool::new(false)));

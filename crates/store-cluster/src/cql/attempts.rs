@@ -13,11 +13,11 @@ use scylla::{
 
 use super::error::{as_outcome, may_have_run, write_failed};
 
-/// Of one request: tries once more, at another node, what may be done twice and met a node that is not there. What met one
-/// that has too much to do is not tried again: that would be the more.
+/// Retries of one request: repeats once, at another node, an idempotent request that met an unreachable node. A request
+/// that met an overloaded node is not repeated, which would add load.
 ///
-/// The driver tells the last error alone. That no other node could be reached says nothing about the one to which the request
-/// was sent first, so that this keeps whether any attempt may have taken effect.
+/// The driver returns only the last error. That no other node could be reached does not say whether the node to which
+/// the request was sent first executed it, so this keeps whether any attempt may have taken effect.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Attempts {
     may_have_run: Arc<AtomicBool>,

@@ -1,5 +1,5 @@
-//! What users have set about others. All of one user stands in one partition, so that a record, its entries in the lists and
-//! what was answered to a request change by one conditional write.
+//! What users have set about others. All of one user is in one partition, so that a record, its entries in the lists
+//! and the answer to a request change by one conditional write.
 
 use std::sync::Arc;
 

@@ -139,7 +139,7 @@ impl Cql {
         Ok(Decided::Now(change))
     }
 
-    /// Writes the record once nobody else has, and tells what it is then, and what is told of that.
+    /// Writes the record if no other write has, and returns its new state and its event.
     async fn decide_block(
         &self,
         edge: Edge,
@@ -261,7 +261,7 @@ impl Cql {
         amended.map_err(|error| as_outcome(error, Outcome::Unknown))
     }
 
-    /// Cuts the follow that a block forbids, whoever set the block; what the sweep does.
+    /// Ends the follow that a block forbids, for a block of any user; part of the sweep.
     pub(super) async fn enforce_block(&self, edge: Edge) -> Result<Option<Version>, StoreError> {
         let block = self.decided_block(edge).await?;
         let now = Timestamp(self.clock.millis());

@@ -6,10 +6,10 @@ use scylla::statement::batch::BatchType;
 
 use super::session::{Bound, Cql};
 
-/// Whether this rule was taken away: `one_batch`, a follow and its places in both lists are written in one batch;
-/// `changed_if_same`, what is set is changed only if it is what was read; `group_if_same`, members are, only if nobody else changed
-/// the group; `docket_if_same`, applications are, only if nobody else decided about one; `version_above`, a version is above that
-/// before.
+/// Whether this rule was removed: `one_batch`, a follow and its entries in both lists are written in one batch;
+/// `changed_if_same`, a record of settings is changed only if it is the one that was read; `group_if_same`, the same
+/// for members of a group; `docket_if_same`, the same for applications to a receiver; `version_above`, a version is
+/// above the previous one.
 #[cfg(not(feature = "mutants"))]
 pub(super) const fn lacks(_: &str) -> bool {
     false

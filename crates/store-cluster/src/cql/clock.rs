@@ -3,13 +3,14 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-/// The low bits of a version tell writes of one moment apart.
+/// The low bits of a version distinguish writes of one moment.
 const LOW: i64 = (1 << 10) - 1;
 /// Above all that imports give until the year 2112, and a small part of what other writes do.
 pub(super) const IMPORTED_MAX: i64 = 1 << 47;
 
-/// Gives versions of follows, which are the timestamps of their rows too: microseconds since 1970 by this node, but above the
-/// version before. Of two writes at once, on whichever nodes, that of the higher version stands in every row.
+/// Assigns versions of follows, which are also the timestamps of their rows: microseconds since 1970 by the clock of
+/// this node, but above the previous version. Of two concurrent writes, on any nodes, the higher version wins in every
+/// row.
 #[derive(Debug)]
 pub(super) struct Clock {
     ahead: i64,
@@ -54,7 +55,7 @@ impl Clock {
     }
 }
 
-/// Whether this is the version of a follow that an import brought and nobody has changed since.
+/// Whether this is the version of an imported follow that was not changed since.
 pub(super) const fn is_imported(version: i64) -> bool {
     version < IMPORTED_MAX
 }

@@ -39,7 +39,7 @@ pub(super) struct Counted {
 }
 
 impl Cql {
-    /// Counts a part again and notes what was found; tells whether something else was noted.
+    /// Counts a part again and notes the result; returns whether the note was different.
     pub(super) async fn recount(&self, part: Part) -> Result<Counted, StoreError> {
         let Part { owner, list, bucket } = part;
         let before = self.records(&COUNTED, values![owner, list, bucket]).await?;
@@ -52,8 +52,8 @@ impl Cql {
         Ok(Counted { corrected: noted != found.living, ..found })
     }
 
-    /// Counts a part again and notes what was found, with the moment before as timestamp, or with `least`: of two countings
-    /// that which began later stands.
+    /// Counts a part again and notes the result, with the moment before as timestamp, or with `least`: of two counts
+    /// the one that began later wins.
     pub(super) async fn count(&self, part: Part, least: i64) -> Result<Counted, StoreError> {
         let Part { owner, list, bucket } = part;
         let begun = self.clock.micros();

@@ -54,8 +54,8 @@ impl Crossings {
         seats.push(seat);
     }
 
-    /// Takes follows that stand in several places out of those where their rows do not put them; some, so that whoever asks comes
-    /// to other work, too.
+    /// Removes list entries of follows that are in several places, except where their rows put them. Only some at a
+    /// time, so that the caller gets to its other work, too.
     pub(super) async fn part(&mut self, cql: &Cql) -> Result<(), StoreError> {
         let due = self.due.iter().take(PARTED_TOGETHER).map(|edge| (*edge, self.seats(*edge).to_vec()));
         let parting: Vec<(Edge, Vec<Seat>)> = due.collect();

@@ -1,6 +1,7 @@
-//! The change feeds of relations, one a shard: what was noted of follows, blocks and members.
+//! The change feeds of relations, one for each shard: the journal entries of follows, blocks and members.
 //!
-//! A mark is the first minute that is still open. Opened with one, a feed tells that minute and all later ones again.
+//! A mark is the first minute that is still open. A feed that is opened with one delivers that minute and all later
+//! ones again.
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
@@ -30,7 +31,7 @@ const KEPT_MINUTES: i64 = 23 * 60;
 /// A mark of a node whose clock is ahead.
 const AHEAD_MINUTES: i64 = 10;
 const MARK: u8 = 1;
-/// Versions that are remembered, so that none is told after a higher one.
+/// Versions that are remembered, so that none is delivered after a higher one.
 const TOLD_MAX: usize = 262_144;
 
 /// Opens the feed of a shard.
@@ -80,13 +81,14 @@ impl ChangeFeed for Feed {
 struct Open {
     cql: Arc<Cql>,
     window: Window,
-    /// Read and not yet told.
+    /// Read and not yet delivered.
     held: VecDeque<Note>,
-    /// Changes without an end that were there when the feed was taken over: whoever died may have left them long ago.
+    /// Changes without an end that existed when the feed was taken over: the node that died may have left them long
+    /// ago.
     left: VecDeque<Note>,
     /// Changes without an end, and since when.
     waiting: VecDeque<(Instant, Note)>,
-    /// Those of them of which it has not been told since.
+    /// Those of them that were not delivered since.
     unended: HashSet<Note>,
     told: HashMap<FeedRecord, Version>,
     ended: Option<StoreError>,
@@ -187,7 +189,7 @@ impl Open {
         }
     }
 
-    /// Some of what is held, but for what was told with this version or a higher one.
+    /// Some of what is held, except changes that were delivered with this version or a higher one.
     fn tell(&mut self) -> Vec<FeedChange> {
         let mut changes = Vec::new();
         while changes.len() < FEED_BATCH_MAX
@@ -206,7 +208,7 @@ impl Open {
         changes
     }
 
-    /// The first minute of which not all was told.
+    /// The first minute that was not delivered completely.
     fn mark(&self) -> Vec<u8> {
         let held = self.held.iter().chain(self.waiting.iter().map(|(_, note)| note));
         let from = held.map(|note| note.minute).fold(self.window.from(), i64::min);

@@ -1,5 +1,5 @@
-//! What this node knows of where lists go on. It may be some seconds behind: what is put into an older bucket stands there as
-//! well.
+//! What this node knows of the head buckets of lists. It may be some seconds behind: an entry in an older bucket is
+//! found, too.
 
 use std::{
     collections::HashMap,
@@ -25,7 +25,7 @@ const LACKS: i64 = 3;
 /// A list: its owner, and its number.
 pub(super) type Key = (i64, i32);
 
-/// What an entry that asks for a bucket is told.
+/// The answer to an entry that asks for a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     In(i32),
@@ -54,7 +54,7 @@ struct Known {
 #[derive(Clone, Copy, Debug)]
 struct Head {
     bucket: i32,
-    /// Not all that was taken was used: of a follow that stands already, none.
+    /// Not all places that were taken were used: a follow that exists already uses none.
     room: i64,
     until: Instant,
     is_counted: bool,
@@ -113,7 +113,7 @@ impl Heads {
         self.known.lock().heads.get(&key).is_some_and(|head| head.until > Instant::now())
     }
 
-    /// What was told [`Place::Count`]: who drops it lets another one count.
+    /// The holder of [`Place::Count`]: when it drops this, another one counts.
     pub(super) fn counting(&self, key: Key, bucket: i32) -> Counting<'_> {
         let room = self.known.lock().heads.get(&key).map_or(0, |head| head.room);
         Counting { heads: self, key, bucket, room }
@@ -202,7 +202,7 @@ mod tests {
         heads
     }
 
-    /// Takes until told otherwise: how many were let in, and what was told then.
+    /// Takes until the answer is another: returns how many got a place, and the other answer.
     fn take_all(heads: &Heads) -> (usize, Place) {
         let told = std::iter::repeat_with(|| heads.take(KEY));
         let mut in_place = 0;

@@ -1,10 +1,11 @@
-//! Bringing in follows from elsewhere.
+//! Import of follows.
 //!
-//! Rows and entries are written plainly, with timestamps far in the past, so that any other write wins, and the earlier the
-//! higher, so that of imports at once the first does. Where an import puts a follow stands in columns of its own, apart from
-//! those that are decided. The rows are written first and read then, each once: what is read tells where a follow stands, and
-//! whether it is the import's. The entries are written there. A follow that is begun meanwhile looks at its row after its own
-//! write: either its seat is seen here, or it sees where the import put it, and strikes those entries.
+//! Rows and entries are written without conditions, with timestamps far in the past, so that any other write wins, and
+//! the earlier the higher, so that of concurrent imports the first wins. The seat of an imported follow is in columns
+//! of its own, separate from the decided ones. The rows are written first and then read, each once: the read shows the
+//! seat of the follow, and whether it is that of the import. There the entries are written. A follow that begins
+//! meanwhile reads its row after its own write: either its seat is seen here, or it sees the seat of the import, and
+//! removes those entries.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -50,7 +51,7 @@ impl Cql {
         self.note(&ours).await
     }
 
-    /// Writes the rows, which change nothing where there is another state; tells what was written, by rising edge.
+    /// Writes the rows, which change nothing if there is another state; returns what was written, by rising edge.
     async fn bring(
         &self,
         since: &BTreeMap<Edge, Timestamp>,
@@ -163,7 +164,7 @@ fn bring_part(row: &FollowRow, state: State) -> Bound {
     Bound(&BRING, row)
 }
 
-/// What is read of a row that stands as it was written.
+/// What a read of a row returns if the row is as it was written.
 fn written(row: &FollowRow) -> Written {
     let (edge, Seat { at, in_following, in_fans }) = (row.edge, row.seat);
     let version = row.state.map(|state| state.version);

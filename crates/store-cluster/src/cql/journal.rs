@@ -61,7 +61,7 @@ impl Subject {
         }
     }
 
-    /// Whom it names, as it is stored; 0: nobody.
+    /// The users that it names, as stored; 0: none.
     const fn named(self) -> (i64, i64) {
         match self {
             Self::Follow(edge) | Self::Block(edge) | Self::Count(edge) => (edge.from.get(), edge.to.get()),
@@ -70,7 +70,8 @@ impl Subject {
         }
     }
 
-    /// By what it is decided where it is noted: all of an edge in one place, and all of a group, so that they are told in order.
+    /// The key that selects the shard: all notes of an edge are in one shard, and all of a group, so that they are
+    /// delivered in order.
     const fn sharded_by(self) -> (i64, i64) {
         match self {
             Self::Follow(_) | Self::Block(_) | Self::Count(_) => self.named(),
@@ -103,12 +104,12 @@ pub(super) struct Note {
     pub(super) version: Option<Version>,
     /// The buckets of the follow in both lists.
     pub(super) buckets: Option<(i32, i32)>,
-    /// Of a follow that an import brought, where it stands in these.
+    /// The seat of an imported follow in these lists.
     pub(super) brought: Option<i64>,
 }
 
 impl Note {
-    /// That a follow, which stands here, has this version.
+    /// That a follow, with this seat, has this version.
     pub(super) fn of_follow(cql: &Cql, edge: Edge, seat: Seat, version: i64) -> Self {
         let buckets = Some((seat.in_following, seat.in_fans));
         Self { version: Version::new(version), buckets, ..Self::about(cql, Subject::Follow(edge)) }
@@ -185,7 +186,7 @@ impl Note {
         }
         let of_shard = |(shard, named): (i32, Vec<[i64; 6]>)| {
             let part = |named: &[[i64; 6]]| {
-                // What tells it from what another node notes in the same moment.
+                // What distinguishes it from a note of another node at the same moment.
                 let row =
                     values![shard, minute, stamp, BROUGHT, 0_i64, rand::random::<i64>(), named.concat()];
                 Bound(&NOTE_SEVERAL, row)

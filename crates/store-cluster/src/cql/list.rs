@@ -46,7 +46,7 @@ const AT_ONCE: usize = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Bucket {
     number: i32,
-    /// Between which places everything in it stands; `None`: not known for good.
+    /// The positions between which all its entries are; `None`: not certain.
     bounds: Option<(i64, i64)>,
 }
 
@@ -56,7 +56,8 @@ impl Bucket {
         after.is_some_and(|after| self.bounds.is_some_and(|(oldest, _)| oldest > after.at.0))
     }
 
-    /// Whether it has to be read for a page after this place: nothing is known of it, or the place stands in it.
+    /// Whether it has to be read for a page after this position: its bounds are not known, or they include the
+    /// position.
     fn is_asked(self, after: Option<Place>) -> bool {
         let stands = |(oldest, newest)| after.is_some_and(|after| (oldest..=newest).contains(&after.at.0));
         self.bounds.is_none_or(stands)
@@ -77,14 +78,14 @@ pub(super) trait Entry: Clone + Send + Sync {
     /// The same of living ones.
     const LIVE_AFTER: &'static Statement;
 
-    /// Whether it lives, and what it is.
+    /// Whether the entry is active, and the entry.
     fn of(list: (UserId, FollowList), columns: Self::Columns) -> Result<(bool, Self), StoreError>;
 
     fn place_in(&self, list: FollowList) -> Place;
 }
 
 impl Entry for Follow {
-    /// When it took its place, whom it names, whether it lives, its version, and since when they follow.
+    /// The position, the other user, whether the entry is active, its version, and since when they follow.
     type Columns = (i64, i64, i32, i64, i64);
     const AFTER: &'static Statement = &AFTER;
     const LIVE_AFTER: &'static Statement = &LIVE_AFTER;
@@ -125,7 +126,7 @@ struct Read<E> {
     entries: Vec<E>,
     /// How many were read, with those that have ended.
     count: usize,
-    /// Where the last one of these stands.
+    /// The position of the last entry.
     last: Option<Place>,
 }
 
@@ -242,7 +243,7 @@ impl Cql {
         limit: usize,
     ) -> Result<Read<E>, StoreError> {
         let rows_max = i32::try_from(limit).unwrap_or(i32::MAX);
-        // Nothing stands before the first place that is left.
+        // No entry is before the first position that is left.
         let (at, user) = after.map_or((i64::MAX, i64::MAX), |after| (after.at.0, after.user.get()));
         let asked = values![owner.get(), number(list), bucket, at, user, rows_max];
         let rows = self.read(statement, asked).await?;

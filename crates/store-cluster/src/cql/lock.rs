@@ -21,7 +21,7 @@ impl Locks {
         self.queue(partition).lock_owned().await
     }
 
-    /// The same where nobody waits; else `None`.
+    /// The same if no other task waits; else `None`.
     pub(super) fn at_once(&self, partition: i64) -> Option<OwnedMutexGuard<()>> {
         self.queue(partition).try_lock_owned().ok()
     }

@@ -1,5 +1,5 @@
-//! What was answered to requests about members. It stands in the partition of the group for a day, and is written with the
-//! change itself.
+//! Answers to requests about members. An answer is kept in the partition of the group for a day, and is written with
+//! the change itself.
 
 use kith_store::{Applied, GroupId, MemberKey, MembersChanged, Outcome, StoreError};
 
@@ -11,8 +11,8 @@ use super::{
     session::{Bound, Cql, Statement, values},
 };
 
-/// It has no condition of its own: whoever answers the same request again has read that nobody has, and the condition of the
-/// roster holds as long as nobody does.
+/// It has no condition of its own: a retry that answers the same request has read that there is no answer, and the
+/// condition on the roster holds as long as none was written.
 const PUT: Statement = Statement::conditional(
     "INSERT INTO %k.members (grp, kind, place, member, request, reply) VALUES (?, 3, ?, ?, ?, ?) USING TTL 86400",
 );

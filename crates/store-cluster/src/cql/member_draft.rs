@@ -33,7 +33,7 @@ pub(super) struct Draft {
     ban_changes: Vec<(Version, BanRow)>,
     /// Whom each version changed.
     changes: Vec<(Version, Vec<UserId>)>,
-    /// The last version that changed nobody.
+    /// The last version that changed no user.
     of_all: Option<Version>,
     answers: Vec<Bound>,
     /// Of the log of the group.
@@ -123,7 +123,7 @@ impl Draft {
         notes
     }
 
-    /// What the roster becomes. Where nobody is changed, it is that of whoever changed somebody last.
+    /// The new roster. If no user is changed, it keeps the writer of the last change of a user.
     pub(super) fn after(&self, writer: i64) -> SeenRoster {
         let writer = if self.changes_something() { writer } else { self.before.writer };
         SeenRoster { roster: self.roster, writer }

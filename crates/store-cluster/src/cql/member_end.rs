@@ -11,7 +11,7 @@ use super::{
 };
 
 impl Cql {
-    /// Ends some members; tells how many are left.
+    /// Ends some members; returns how many are left.
     pub(super) async fn end_some(
         &self,
         group: GroupId,

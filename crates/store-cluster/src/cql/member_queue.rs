@@ -20,7 +20,7 @@ const WAITING_MAX: usize = 1_024;
 /// What came of a change.
 pub(super) type Answer = Result<Applied<MembersChanged>, StoreError>;
 
-/// A change that somebody waits for.
+/// A change that a caller waits for.
 #[derive(Debug)]
 pub(super) struct Wish {
     pub(super) change: MemberChange,
@@ -54,7 +54,7 @@ impl Wish {
         self.begun.map(|begun| Key { request, begun })
     }
 
-    /// Answers it. Whoever has gone does not hear it.
+    /// Sends the answer. A caller that is gone does not receive it.
     pub(super) fn tell(self, answer: Answer) {
         self.answer.send(answer).ok();
     }
@@ -70,7 +70,7 @@ pub(super) async fn answer(answered: oneshot::Receiver<Answer>) -> Answer {
     answered.await.unwrap_or_else(|_| Err(unavailable("the change was given up", Outcome::Unknown)))
 }
 
-/// All that waits. A group is there as long as somebody decides for it.
+/// All waiting changes. A group is in the map as long as a task decides for it.
 #[derive(Debug, Default)]
 struct Waiting {
     groups: HashMap<GroupId, VecDeque<Wish>>,
@@ -90,7 +90,7 @@ impl Wishes {
         Self { waiting: Mutex::default(), most }
     }
 
-    /// Queues a wish; whether whoever does so has to see to it that somebody decides.
+    /// Queues a wish; returns whether the caller has to start a task that decides.
     pub(super) fn push(&self, group: GroupId, wish: Wish) -> Result<bool, StoreError> {
         let mut waiting = self.waiting.lock();
         let before = waiting.groups.get(&group).map(VecDeque::len);
@@ -134,7 +134,7 @@ impl Turn<'_> {
 }
 
 impl Drop for Turn<'_> {
-    /// Where it was cut short, those who wait are told so, and the next one begins a turn of its own.
+    /// If it was dropped early, waiters get an error, and the next caller begins a new turn.
     fn drop(&mut self) {
         if self.ended {
             return;
@@ -145,8 +145,8 @@ impl Drop for Turn<'_> {
     }
 }
 
-/// As much as is made at once: of so many users that one change may name, and no request twice. Tells how many it took, with
-/// those whose callers have gone.
+/// The changes of one step: as many users as one change may name, and no request twice. Returns how many it took,
+/// including those whose callers are gone.
 fn step_of(queue: &mut VecDeque<Wish>) -> (Vec<Wish>, usize) {
     let before = queue.len();
     let (mut step, mut users) = (Vec::new(), 0);

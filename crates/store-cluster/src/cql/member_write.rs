@@ -22,8 +22,8 @@ use super::{
 
 pub(super) const TRIES_MAX: u32 = 16;
 const BACKOFF: Duration = Duration::from_millis(5);
-/// Tries of one change are noted in one place as long as that is no older, in microseconds: what was noted of a try that came to
-/// nothing is then ended by what is noted in the end, and nobody has to look at it.
+/// Attempts of one change use the same note while it is not older than this, in microseconds: the note of an attempt
+/// without effect is then ended by the final note, and no sweep has to check it.
 const NOTED_AT_ONCE: i64 = 1_000_000;
 
 /// Changes that were made, and are not answered yet.
@@ -87,8 +87,8 @@ impl Cql {
         answer(answered).await
     }
 
-    /// Decides these changes and makes them, whatever is changed meanwhile. `None`: all is answered.
-    /// `known`: what the step before left, which nobody may have changed since.
+    /// Decides these changes and makes them, whatever is changed meanwhile. `None`: all are answered. `known`: the
+    /// roster that the step before left, which no other write may have changed since.
     async fn step(
         &self,
         group: GroupId,
@@ -134,7 +134,7 @@ impl Cql {
         if is_old { Note::about(self, about.subject) } else { about }
     }
 
-    /// Decides these changes by what is stored and makes them; `None`: somebody else changed the group meanwhile.
+    /// Decides these changes from what is stored and makes them; `None`: another write changed the group meanwhile.
     async fn try_step(
         &self,
         group: GroupId,
@@ -181,8 +181,8 @@ impl Cql {
         Ok(Bans { named, count })
     }
 
-    /// Writes a draft, if something is to be written; `None`: somebody else changed the group meanwhile. What is told has to be
-    /// given to [`Self::follow_up`]. `after`: what the roster becomes, by [`Draft::after`].
+    /// Writes a draft, if there is something to write; `None`: another write changed the group meanwhile. The result
+    /// must be given to [`Self::follow_up`]. `after`: the new roster, by [`Draft::after`].
     pub(super) async fn make(
         &self,
         draft: &Draft,
@@ -214,7 +214,8 @@ impl Cql {
         ended.await.map_err(|error| as_outcome(error, Outcome::Unknown))
     }
 
-    /// Writes notes of one group and moment, which stand in one partition. What this node says of the moment last stands.
+    /// Writes notes of one group and moment, which are in one partition. Of several notes of this node for the moment,
+    /// the last one wins.
     async fn note_members(&self, notes: Vec<Note>) -> Result<(), StoreError> {
         let Some(first) = notes.first() else { return Ok(()) };
         let timestamp = self.clock.micros().max(first.stamp + i64::from(first.version.is_some()));

@@ -1,5 +1,5 @@
-//! The groups of a user. They follow the members of the groups: before a change is acknowledged, and by the sweep where its node
-//! has died. Of several writes that of the highest version stands, whichever came last.
+//! The groups of a user. They are written after the members of the groups: before a change is acknowledged, and by the
+//! sweep if its node has died. Of several writes the highest version wins, in any order of arrival.
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kith_store::{GroupId, MemberKey, MemberRow, StoreError, UserId};

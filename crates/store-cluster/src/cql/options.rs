@@ -21,7 +21,7 @@ pub struct CqlOptions {
     pub calls_max: u32,
     /// Entries of one part of a list, about, before the next one is begun.
     pub bucket_entries: u32,
-    /// How many feeds the changes are told by. Once something is stored, it must stay.
+    /// Number of change feeds. Must not change once data are stored.
     pub feed_shards: u32,
     /// How far the clocks of nodes may be apart, with the time that a write may take to arrive.
     pub clocks_apart: Duration,

@@ -1,4 +1,4 @@
-//! What users did about each other, in the logs of both. An entry is the same whoever writes it, so that it may be written again.
+//! Events between users, in the logs of both. An entry is the same from every writer, so that it may be written again.
 
 use async_trait::async_trait;
 use kith_store::{RelationEvent, RelationEventId, RelationLog, StoreError, Timestamp, UserId};

@@ -14,12 +14,12 @@ const NOTED: Statement = Statement::read("SELECT owner, noted FROM %k.removals W
 const END: Statement = Statement::plain("DELETE FROM %k.removals WHERE slot = ? AND owner = ?");
 
 impl Cql {
-    /// Written with its own moment as timestamp, so that of several the latest stands.
+    /// Written with its own moment as timestamp, so that of several the latest wins.
     pub(super) async fn note_removal_of(&self, user: UserId, at: Timestamp) -> Result<(), StoreError> {
         self.write(Bound(&NOTE, values![slot(user), user.get(), at.0]), Some(stamp(at))).await
     }
 
-    /// The earliest of those that a slot tells first: more than so many in one are told in another order.
+    /// The earliest of those that a slot returns first: if one slot has more than that, the order is different.
     pub(super) async fn noted_removals(&self, limit: usize) -> Result<Vec<(UserId, Timestamp)>, StoreError> {
         let most = i32::try_from(limit).unwrap_or(i32::MAX);
         let mut noted = BTreeSet::new();

@@ -25,7 +25,7 @@ const CHANGE: Statement = Statement::conditional(
 const CHANGE_ANYHOW: Statement = Statement::conditional(
     "UPDATE %k.members SET version = ?, living = ?, ordinals = ?, owner = ?, muted = ?, writer = ? WHERE grp = ? IF version >= ?",
 );
-/// For somebody who is not muted.
+/// For a user who is not muted.
 const NEVER: i64 = i64::MIN;
 /// For an owner who is not.
 const NOBODY: i64 = 0;
@@ -91,12 +91,12 @@ pub(super) fn roster_part(group: GroupId, before: Version, after: SeenRoster) ->
     Bound(if is_anyhow { &CHANGE_ANYHOW } else { &CHANGE }, row)
 }
 
-/// How a moment is stored until which somebody is muted.
+/// The stored form of the moment until which a user is muted.
 pub(super) fn until_number(until: Option<Timestamp>) -> i64 {
     until.map_or(NEVER, |at| at.0)
 }
 
-/// Until when somebody is muted, as it was stored.
+/// Until when a user is muted, from its stored form.
 pub(super) fn until(number: i64) -> Option<Timestamp> {
     (number != NEVER).then_some(Timestamp(number))
 }

@@ -39,7 +39,7 @@ pub(super) fn edge_of(row: &Record) -> Result<Edge, StoreError> {
     Ok(Edge { from: user(from)?, to: user(to)? })
 }
 
-/// Where a follow stands in both lists.
+/// The position of a follow in both lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Seat {
     pub(super) at: i64,
@@ -61,7 +61,7 @@ pub(super) struct State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FollowRow {
     pub(super) edge: Edge,
-    /// Where it stands.
+    /// Its position.
     pub(super) seat: Seat,
     /// Whether that was decided; else an import said so.
     pub(super) is_decided: bool,
@@ -151,7 +151,7 @@ fn entry(state: State, owner: UserId, list: i32, bucket: i32, at: i64, other: Us
     values![state.live, state.version, state.since, owner.get(), list, bucket, at, other.get()]
 }
 
-/// Whose list it stands in, in which bucket, under which user.
+/// The owner of the list, the bucket, and the user in the entry.
 pub(super) fn stands(edge: Edge, list: FollowList, seat: Seat) -> (UserId, i32, UserId) {
     match list {
         FollowList::Following => (edge.from, seat.in_following, edge.to),

@@ -54,7 +54,7 @@ pub(super) enum Kind {
     Conditional,
 }
 
-/// A statement; `%k` stands for the keyspace.
+/// A statement; `%k` is replaced by the keyspace.
 #[derive(Debug)]
 pub(super) struct Statement {
     pub(super) kind: Kind,
@@ -365,7 +365,8 @@ impl fmt::Debug for Cql {
     }
 }
 
-/// Connects, however often it takes, as long as somebody wants it. From then on the driver reconnects by itself.
+/// Connects, however many attempts it takes, as long as the store is in use. From then on the driver reconnects by
+/// itself.
 async fn connect(to: Weak<Cql>) {
     loop {
         let Some(options) = to.upgrade().map(|cql| cql.options.clone()) else { return };

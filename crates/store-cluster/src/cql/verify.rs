@@ -154,7 +154,7 @@ impl Cql {
         if repair {
             self.restore_entry(&row, list, state, state.version).await?;
             if !self.is_shown(&row, list).await? {
-                // Somebody has deleted it past the stores, by a later timestamp.
+                // Another program has deleted it, with a later timestamp.
                 self.restore_entry(&row, list, state, self.clock.version(state.version)).await?;
             }
         }
@@ -236,7 +236,7 @@ impl Cql {
             if left.first().is_none_or(|left| !matches!(left.number("live"), Ok(Some(1)))) {
                 return Ok(());
             }
-            // Somebody has written it past the stores, by a later timestamp.
+            // Another program has written it, with a later timestamp.
         }
         Ok(())
     }
@@ -265,7 +265,7 @@ impl Entry {
         })
     }
 
-    /// Whether this is where the follow stands, and it lives.
+    /// Whether this is the position of the follow, and the follow is active.
     fn is_of(&self, row: Option<FollowRow>) -> bool {
         row.is_some_and(|row| {
             let (_, bucket, _) = stands(row.edge, self.list, row.seat);

@@ -19,7 +19,7 @@ const FOR_EACH_NOTE: Duration = Duration::from_micros(100);
 const OVERLAP: i64 = 2_000_000;
 /// What is late beside the clocks: a write that a node took over from one that died.
 const LATE: i64 = 30_000;
-/// Notes of which is remembered that they were read. What is forgotten is told again.
+/// Maximum notes that are remembered as read. A forgotten one is delivered again.
 const NOTES_MAX: usize = 262_144;
 
 /// How often a window is read, however much it holds.
@@ -32,7 +32,7 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// Of who tells other nodes of changes: within its bounds.
+    /// Of the feed, which publishes to other nodes: within its bounds.
     pub(super) const TELLING: Self =
         Self { whole_at_least_every: Duration::from_secs(30), fresh_at_least_every: Duration::from_secs(1) };
     /// Of who counts, which has time as long as much changes: it would read each note several times.
@@ -136,7 +136,7 @@ impl Window {
         Ok(fresh)
     }
 
-    /// Closes a minute that was read when nothing was added to it any more; tells what was in it.
+    /// Closes a minute that was read after nothing could be added to it any more; returns its notes.
     pub(super) fn close(&mut self) -> Vec<Note> {
         let until = self.read_whole.map_or(0, |whole| whole.first_open).min(self.from + 1);
         if until <= self.from {

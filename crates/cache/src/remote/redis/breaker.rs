@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::counters::Counter;
 
-/// After so many failures in a row nobody is let through.
+/// After this many failures in a row no command is let through.
 const FAILURES: u32 = 3;
 /// After this time one is let through, to try.
 const PAUSE: Duration = Duration::from_millis(250);

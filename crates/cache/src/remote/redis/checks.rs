@@ -20,11 +20,11 @@ const VERSION_MIN: u32 = 7;
 /// Whether the broadcast works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Broadcast {
-    /// What was told was heard after this time.
+    /// The message was received after this time.
     Heard(Duration),
-    /// It was told, and was not heard within a second: something between keeps messages back.
+    /// The message was published, and was not received within a second: something in between holds messages back.
     Silent,
-    /// There was no server to tell it.
+    /// There was no server to publish it.
     Away,
 }
 
@@ -63,7 +63,7 @@ impl fmt::Display for Fitness {
 }
 
 impl RedisShared {
-    /// Tells itself something and listens. Takes a second at most, and the time to connect.
+    /// Publishes a message to itself and listens. Takes a second at most, and the time to connect.
     pub async fn self_test(&self) -> Broadcast {
         let token: u64 = rand::random();
         let channel = self.names.self_test(token);

@@ -10,7 +10,7 @@ pub(super) const REFUSALS: [&str; 9] =
 /// First words by which a cluster says that it, or this part of it, is not there.
 const ABSENCES: [&str; 4] = ["CLUSTERDOWN", "MOVED", "ASK", "NOAUTH"];
 
-/// What the failure means to whoever asked. Its text is not passed on.
+/// What the failure means to the caller. Its text is not passed on.
 pub(super) fn meaning(error: &Error) -> SharedError {
     let word = first_word(error);
     if REFUSALS.contains(&word) {

@@ -1,5 +1,5 @@
-//! What a node hears. Each subscription has a connection of its own and ends with it: nothing is subscribed
-//! again behind anybody's back.
+//! Messages that a node receives. Each subscription has a connection of its own and ends with it: the client does not
+//! subscribe again by itself.
 
 use std::{sync::Arc, time::Duration};
 
@@ -23,8 +23,8 @@ use crate::{
     remote::{Confirmed, Frames, News, Seal, SharedError},
 };
 
-/// Pause between two questions whether the other end is still there: nothing else would tell that a
-/// connection on which nothing is heard is dead.
+/// Pause between two checks whether the other end still answers: nothing else would show that a silent connection is
+/// dead.
 const PING_EVERY: Duration = Duration::from_millis(500);
 
 /// Names that are tried for one that leads to the right server of a cluster. Any one will do, but for time.
@@ -52,7 +52,7 @@ pub(super) struct Hearing {
 }
 
 impl Subscription {
-    /// When it returns, whatever is told on the channels from then on is heard.
+    /// When it returns, whatever is published on the channels from then on is received.
     pub(super) async fn begin(shared: &RedisShared, channels: Vec<String>) -> Result<Self, SharedError> {
         let bound = shared.options.connect_timeout + shared.options.unresponsive;
         Self::over(near(shared), bound, channels).await
@@ -102,8 +102,8 @@ impl Drop for Subscription {
     }
 }
 
-/// A client whose subscription will be at the server that tells: in a cluster, the client picks the server by a
-/// name of its own, which is at random, and others hear by the way of the first.
+/// A client whose subscription will be at the server that publishes. In a cluster, the client picks the server by a
+/// name of its own, which is random; a subscription at another server depends on the bus of the cluster.
 fn near(shared: &RedisShared) -> Client {
     let client = || shared.options.subscriber(shared.config.clone());
     let Some(routing) = shared.control.client.cached_cluster_state() else { return client() };

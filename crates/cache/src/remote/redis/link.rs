@@ -1,12 +1,12 @@
 //! A connection that knows which server it leads to.
 //!
-//! A connection that broke is made again by the client, on its own and with whoever answers there: the same
-//! server, the same one started again with an old dump, a replica that was promoted. Nothing that such a server
-//! says may be taken for what the accepted one says, not even the answer to the first command. The client asks
-//! for the credentials at the beginning of every connection, before anything else is sent on it; each time is
-//! counted. A link is good as long as the count stands where it stood when the server behind it was asked who
-//! it is. A command is sent only over a good link, and its answer counts only if the count did not move
-//! meanwhile: then no connection was begun between, and the one that carried it is the one that was asked.
+//! The client reopens a broken connection by itself, to whichever server answers at the address: the same server, the
+//! same one restarted with an old dump, a replica that was promoted. No answer of such a server may be taken for one of
+//! the accepted server, not even the answer to the first command. The client asks for the credentials at the beginning
+//! of every connection, before it sends anything else on it; each time is counted. A link is good as long as the count
+//! is what it was when the server behind it was asked for its name. A command is sent only over a good link, and its
+//! answer counts only if the count did not change meanwhile: then no connection was begun in between, and the command
+//! was sent over the connection whose server was asked.
 
 use std::{
     fmt,
@@ -112,7 +112,7 @@ impl Link {
 
     /// Returns once a server has said who it is.
     pub(super) async fn asked(&self) {
-        // The sender lives as long as this.
+        // The sender exists as long as `self`.
         drop(self.asked.subscribe().wait_for(|asked| *asked > 0).await);
     }
 

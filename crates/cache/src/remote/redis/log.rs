@@ -13,7 +13,7 @@ use super::{
 };
 use crate::remote::{Changed, Confirmed, Entry, Frame, Frames, Log, Order, SharedError};
 
-/// An entry of a stream, as Redis tells it: identity, then names and values of its fields in turn.
+/// An entry of a stream, as Redis returns it: its id, then names and values of its fields in turn.
 type Logged = (String, Vec<Bytes>);
 
 #[async_trait::async_trait]

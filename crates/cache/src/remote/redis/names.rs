@@ -15,7 +15,7 @@ pub(super) struct Names {
     keys: String,
     /// Before every channel: other than keys, channels are one for all databases of a server.
     channels: String,
-    /// Where the ends of leases are told.
+    /// The channel on which ends of leases are published.
     pub(super) wakes: String,
     /// Which database has the prefix. The only key without an id in its name.
     pub(super) owner: Key,
@@ -61,17 +61,17 @@ impl Names {
         format!("{}test", self.keys).into()
     }
 
-    /// Where the entries of the log are told.
+    /// The channel on which the entries of the log are published.
     pub(super) fn entries(&self, epoch: u64) -> String {
         format!("{}log:{epoch}", self.channels)
     }
 
-    /// Where a node is told who has confirmed.
+    /// The channel on which a node receives confirmations.
     pub(super) fn confirmations(&self, epoch: u64, node: u64) -> String {
         format!("{}node:{epoch}:{node}", self.channels)
     }
 
-    /// Where a node tells itself something to see that it hears.
+    /// The channel on which a node tests that it receives its own messages.
     pub(super) fn self_test(&self, node: u64) -> String {
         format!("{}test:{node}", self.channels)
     }

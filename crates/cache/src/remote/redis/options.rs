@@ -136,8 +136,8 @@ impl RedisOptions {
         Ok(config.with_root_certificates(roots).with_no_client_auth().into())
     }
 
-    /// A client that connects again for ever, once it is told to connect. `credentials` is asked at the
-    /// beginning of every connection.
+    /// A client that reconnects without limit, after its first connect. `credentials` is asked at the beginning of
+    /// every connection.
     pub(super) fn client(&self, config: Config, credentials: Arc<dyn CredentialProvider>) -> Client {
         let config = Config { fail_fast: false, credential_provider: Some(credentials), ..config };
         let (min, max, jitter) = RECONNECT;

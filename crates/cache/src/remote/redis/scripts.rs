@@ -11,7 +11,7 @@ use fred::{
 use super::{failures::is_unknown_script, runner::ScriptCall};
 use crate::remote::Header;
 
-/// A script that stands in the code of others.
+/// A script of another crate.
 #[derive(Clone, Debug)]
 pub struct RedisScript(Script);
 

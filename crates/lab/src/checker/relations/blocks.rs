@@ -47,7 +47,7 @@ struct Candidates {
     open: Vec<Setting>,
 }
 
-/// C5, of settings: what was acknowledged stands at the end, or was changed by somebody who knew it.
+/// C5, of settings: what was acknowledged is present at the end, or was changed by a client that knew it.
 pub(in crate::checker) fn lost(relations: &Relations<'_>, checked: &mut Checked) {
     for blocks in relations.blocks.values() {
         for pair in blocks.states.windows(2) {
@@ -167,7 +167,7 @@ impl<'a> Blocks<'a> {
         (known.settings != read).then(|| format!("{read:?} was read, and it is {:?}", known.settings))
     }
 
-    /// The highest version that was told before then.
+    /// The highest version that an answer showed before then.
     fn floor(&self, time: u64) -> u64 {
         self.until.before(time)
     }
@@ -180,7 +180,7 @@ impl<'a> Blocks<'a> {
         if floor == 0 {
             states.push(Settings::default());
         }
-        // What was made so by somebody who was never told.
+        // States made by clients that never got an answer.
         states.extend(self.others.iter().filter(|read| read.version >= floor));
         let open = self.changes.iter().filter(|write| write.fate == Fate::Open && write.began <= ended);
         let setting = |write: &Write<'_>| match write.what {

@@ -1,5 +1,5 @@
-//! What calls about relations have seen, put together by edge. Versions tell the order here, too: those of follows rise
-//! with each change, though not by one, and those of settings by one.
+//! What calls about relations have seen, grouped by edge. Versions show the order here, too: those of follows rise with
+//! each change, though not by one, and those of settings by one.
 
 mod answers;
 mod blocks;
@@ -83,7 +83,7 @@ impl<'a> Relations<'a> {
         self.blocks.values_mut().for_each(Blocks::seal);
     }
 
-    /// What reads tell of each edge that anything was written to.
+    /// What reads show of each edge that was written.
     fn look(&mut self) {
         let mut by_user: HashMap<(i64, Side), Vec<i64>, ahash::RandomState> = HashMap::default();
         for Edge(from, to) in self.follows.keys() {

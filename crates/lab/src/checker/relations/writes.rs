@@ -18,7 +18,7 @@ pub(super) struct Write<'a> {
 pub(super) enum Fate<'a> {
     /// It was acknowledged so.
     Done(&'a Relates),
-    /// Nobody knows, and it may take effect at any time.
+    /// Unknown; it may take effect at any time.
     Open,
     /// It was refused for what was so, which may have been seen after it had begun to take effect.
     Denied,

@@ -1,4 +1,4 @@
-//! Which role somebody has, for who decides by it.
+//! The roles of users, for decisions.
 
 use kith_cache::{Consistency, Entry, Policy, TieredCache};
 use kith_store::{Group, GroupId, Member, MemberKey, Role, Roster, UserId};
@@ -82,10 +82,10 @@ impl Roles {
         Ok(owns.then_some(Role::Owner))
     }
 
-    /// Who owns a group that nobody is in or owns: its creator.
+    /// The owner of a group without members and owner: its creator.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(super) async fn founder(&self, group: &Group) -> Result<Option<UserId>, Error> {
         if group.creator.is_none() || self.was_founded(group.id).await? {
             return Ok(None);
@@ -104,10 +104,10 @@ impl Roles {
         Ok((!is_other).then_some(creator))
     }
 
-    /// Makes sure that whoever acts has at least this role, or is a service.
+    /// Checks that the principal has at least this role, or is a service.
     ///
     /// # Errors
-    /// PERMISSION_DENIED, or what a failing store makes.
+    /// PERMISSION_DENIED, or those of a failing store.
     pub async fn allow(&self, group: &Group, principal: Principal, least: Role) -> Result<(), Error> {
         let Principal::User(user) = principal else { return Ok(()) };
         if self.of(group, user).await?.is_some_and(|role| role >= least) {
@@ -120,11 +120,11 @@ impl Roles {
         }))
     }
 
-    /// Whether anybody is in the group, or owns it. That somebody was once says nothing: it may have been in a dismissed
-    /// group of the same id.
+    /// Whether the group has a member or an owner. Former members prove nothing: they may have been in a dismissed
+    /// group with the same id.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(super) async fn was_founded(&self, group: GroupId) -> Result<bool, Error> {
         let roster = self.roster(group, &Consistency::Cached).await?;
         Ok(roster.owner.is_some() || roster.count > 0)

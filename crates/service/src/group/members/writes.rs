@@ -155,7 +155,7 @@ impl Members {
         if rest.is_empty() {
             return Ok(done);
         }
-        // Without a turn at the store: the write stands, and must not be answered as one that was turned away.
+        // Without a turn at the store: the write is committed, and must not be answered as one that was refused.
         let invalidations =
             RecordInvalidations { guard: self.roles.members.begin_write(&rest).await, keys: rest };
         write_with_invalidations(invalidations, ready(Ok(done))).await.map_err(store_error)

@@ -1,5 +1,5 @@
-//! What was answered to requests about applications. It stands in the partition of the receiver for a day, and is written with
-//! the change itself.
+//! Answers to requests about applications. An answer is kept in the partition of the receiver for a day, and is written
+//! with the change itself.
 
 use kith_store::{Application, Receiver, StoreError};
 
@@ -9,8 +9,8 @@ use crate::cql::{
     session::{Bound, Cql, Statement, values},
 };
 
-/// It has no condition of its own: whoever answers the same request again has read that nobody has, and the condition of the
-/// version holds as long as nobody does.
+/// It has no condition of its own: a retry that answers the same request has read that there is no answer, and the
+/// condition on the version holds as long as none was written.
 const PUT: Statement = Statement::conditional(
     "INSERT INTO %k.applications (side, receiver, kind, place, origin, request, reply) \
      VALUES (?, ?, 2, ?, ?, ?, ?) USING TTL 86400",

@@ -1,5 +1,5 @@
-//! The lists that applications stand in. They follow the applications: before a change is acknowledged, and by whoever resumes
-//! it where its node has died. Of several writes that of the highest version stands, whichever came last.
+//! The lists of applications. They are written after the applications: before a change is acknowledged, and by the node
+//! that resumes it if the first one has died. Of several writes the highest version wins, in any order of arrival.
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kith_store::{
@@ -38,7 +38,7 @@ const READ: Statement = Statement::plain(
 const EARLIEST_STANDS: i64 = 1 << 52;
 
 impl Cql {
-    /// Writes an application into the lists that it stands in, as it is there.
+    /// Writes an application into its lists, in its present state.
     pub(super) async fn write_lists(&self, application: &Application) -> Result<(), StoreError> {
         let (id, version) = (application.id, application.version.get());
         let (body, ttl) = (body(application)?, self.ttl(application.forgotten()));
@@ -117,7 +117,7 @@ impl Cql {
     }
 }
 
-/// As it is once it is marked: the earliest mark stands.
+/// The entry after the mark: the earliest mark wins.
 fn marked(mut listed: ListedApplication, mark: ApplicationMark, now: Timestamp) -> ListedApplication {
     let earliest = |noted: Option<Timestamp>| Some(noted.map_or(now, |noted| noted.min(now)));
     listed.received = earliest(listed.received);

@@ -30,7 +30,7 @@ const SHARDS: i32 = 4;
 const MINUTE: i64 = 60_000;
 /// How long a note is kept, in seconds.
 const KEPT: i32 = 7 * 24 * 60 * 60;
-/// Minutes that are looked at where nobody has noted how far it was looked before.
+/// Minutes that are read if there is no note of the progress so far.
 const LOOK_BACK: i64 = 120;
 /// Most minutes that a mark names one by one.
 const LEFT_MAX: usize = 512;
@@ -104,7 +104,7 @@ impl Cql {
         Ok(DueApplications { due, mark: Some(mark(closed, &left)) })
     }
 
-    /// Writes the lists once more; tells what is left to be done by others, or ends the note.
+    /// Writes the lists once more; returns what remains to be done by others, or ends the note.
     pub(super) async fn resume_job(
         &self,
         due: DueApplication,

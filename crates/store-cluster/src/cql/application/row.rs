@@ -28,7 +28,7 @@ pub(super) const BY_ID_SERIAL: Statement = Statement::serial(BY_ID_TEXT);
 const BY_SLOT: Statement = Statement::read(
     "SELECT id FROM %k.applications WHERE side = ? AND receiver = ? AND kind = 1 AND place = ? AND origin = ?",
 );
-/// Of a receiver to whom nobody ever applied the version is null, which is compared too.
+/// The version of a receiver without any application is null, which is compared, too.
 const CHANGE: Statement = Statement::conditional(
     "UPDATE %k.applications SET version = ?, requests = ?, invites = ?, writer = ? \
      WHERE side = ? AND receiver = ? IF version = ?",
@@ -124,7 +124,7 @@ impl Cql {
         Ok(Bound(&PUT, values![side, receiver, id, body, noted.minute, noted.stamp, ttl]))
     }
 
-    /// Gives a slot to an application. Nobody asks for the slot of one that can have run out long ago.
+    /// Gives a slot to an application. A slot of an application that can have expired long ago is not read.
     pub(super) fn slot_part(&self, application: &Application) -> Bound {
         let (side, receiver) = application.asks.receiver().numbers();
         let slot = application.slot();

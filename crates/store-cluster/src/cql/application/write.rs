@@ -63,7 +63,8 @@ impl Cql {
             Some(turn) => turn,
             None => {
                 drop(self.locks.of(partition).await);
-                // Of many who waited one was heard, and the others are told so: for that they need not wait for each other.
+                // Of many waiters one was decided, and the others get its decision: for that they need not wait for
+                // each other.
                 if let Heard::Told(applied) = self.listen(&hearing).await? {
                     return Ok(applied);
                 }
@@ -79,7 +80,7 @@ impl Cql {
         Err(StoreError::Overloaded)
     }
 
-    /// Decides by what is stored, and makes it so; `None`: somebody else changed it meanwhile.
+    /// Decides from what is stored, and writes the decision; `None`: another write changed it meanwhile.
     async fn try_hear(&self, hearing: &mut Hearing<'_>) -> Result<Option<Applied<Application>>, StoreError> {
         let Decided { before, verdict, stood } = match self.listen(hearing).await? {
             Heard::Told(applied) => return Ok(Some(applied)),
@@ -144,7 +145,7 @@ impl Cql {
         Ok(noted)
     }
 
-    /// Writes what was decided; `false`: somebody else changed something meanwhile.
+    /// Writes what was decided; `false`: another write changed something meanwhile.
     async fn put_verdict(
         &self,
         hearing: &Hearing<'_>,
