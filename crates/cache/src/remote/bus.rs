@@ -25,13 +25,13 @@ pub struct SharedBus {
     pub shared: Arc<dyn Shared>,
     /// Changes that wait to be published.
     pub queue: Arc<Queue>,
-    /// Where the epoch is kept, which is raised when the queue overflows.
+    /// The epoch in the store, which is raised when the queue overflows.
     pub epochs: Arc<dyn Epochs>,
-    /// By which the other nodes know that it was one of them.
+    /// Authenticates its messages to the other nodes.
     pub seal: Seal,
     /// What the other nodes have confirmed.
     pub standing: Arc<Standing>,
-    /// How long a change may take before it waits.
+    /// How long the publication of a change may take before the change is queued.
     pub bound: Duration,
 }
 
@@ -115,7 +115,7 @@ impl SharedBus {
         if fit { Ok(()) } else { self.give_up_copies().await.map_err(BusError::new) }
     }
 
-    /// Raises the epoch, and believes no copy of before: this node moves at once, and others with it.
+    /// Raises the epoch, so that no earlier copy is used: this node moves at once, and others with it.
     pub(super) async fn give_up_copies(&self) -> Result<(), SharedError> {
         let epoch = self.epochs.raise_present().await?;
         self.queue.overflowed(epoch);

@@ -24,7 +24,7 @@ use super::{
 
 /// Frames that a slow subscriber may be behind before it loses some.
 const BEHIND_MAX: usize = 256;
-/// What no node says.
+/// A message that no node has sent.
 const STRANGE: [u8; 40] = [0; 40];
 
 /// A shared server in memory, by the rules of [`Cell`]. Its clones are one server. Its time is that of tokio, so that
@@ -35,7 +35,7 @@ pub struct FakeServer {
     kept: Kept,
 }
 
-/// What the server held at one moment, see [`FakeServer::snapshot`].
+/// The contents of the server at one moment, see [`FakeServer::snapshot`].
 #[derive(Clone, Debug)]
 pub struct Snapshot(State);
 
@@ -61,7 +61,7 @@ impl FakeServer {
         Self { state: Arc::default(), kept }
     }
 
-    /// From now on it refuses what writes, or takes it again.
+    /// From now on it refuses writes, or accepts them again.
     pub fn fill_up(&self, full: bool) {
         self.state.lock().full = full;
     }
@@ -77,14 +77,14 @@ impl FakeServer {
         self.state.lock().cells.remove(key);
     }
 
-    /// What it holds now.
+    /// Its present contents.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         Snapshot(self.state.lock().clone())
     }
 
-    /// Another server takes its place, with what an earlier moment held: an old dump, or a replica that
-    /// lacked the last writes. Subscriptions end. `hidden`: it says the name of the one before.
+    /// Another server takes its place, with earlier contents: an old dump, or a replica that lacks the last writes.
+    /// Subscriptions end. `hidden`: it reports the name of the previous one.
     pub fn replace(&self, snapshot: &Snapshot, hidden: bool) {
         let mut state = self.state.lock();
         let starts = state.starts + u64::from(!hidden);
@@ -98,7 +98,7 @@ impl FakeServer {
         *state = State { starts, channels, ..snapshot.0.clone() };
     }
 
-    /// Who answers now; see [`Probed::server`].
+    /// The name of the present server; see [`Probed::server`].
     #[must_use]
     pub fn name(&self) -> String {
         self.state.lock().starts.to_string()
@@ -333,7 +333,6 @@ impl Registry for FakeServer {
 
     /// Not needed for a server within the process: no other can answer in its place unnoticed. A proxy between a node
     /// and this server may check [`Self::name`].
-    /// lies between a node and this server may look at [`Self::name`].
     fn accept(&self, _server: &str) {}
 }
 
@@ -348,7 +347,7 @@ struct Listening {
 impl Frames for Listening {
     async fn next(&mut self) -> Option<News> {
         if self.flooded.load(Ordering::Relaxed) {
-            // As what comes by a socket does.
+            // As a read from a socket does.
             tokio::task::coop::consume_budget().await;
             return Some(News::Entry(STRANGE.to_vec()));
         }

@@ -11,10 +11,10 @@ use crate::{Invalidation, Node, Random, guards};
 /// The change feed of a store, which one node at a time reads.
 #[async_trait::async_trait]
 pub trait Feed: std::fmt::Debug + Send + Sync + 'static {
-    /// Takes the lead of reading, or keeps it, for so long. False: another node has it.
+    /// Takes the lead of reading, or extends it, for this long. False: another node has it.
     ///
     /// # Errors
-    /// When the store does not answer; the lead may be taken, and runs out.
+    /// If the store does not answer; the lead may be taken, and expires.
     async fn lead(&self, lasts: Duration) -> Result<bool, FeedError>;
 
     /// Gives the lead up, so that another node need not wait for its end.
@@ -23,7 +23,7 @@ pub trait Feed: std::fmt::Debug + Send + Sync + 'static {
     /// Opens the feed after the last change that was saved, or, `again`, at the present.
     ///
     /// # Errors
-    /// [`FeedError::Lost`] when nothing was saved, or changes since then are not known any more.
+    /// [`FeedError::Lost`] if no position was saved, or the changes since then are no longer available.
     async fn open(&self, anew: bool) -> Result<Box<dyn Changes>, FeedError>;
 
     /// Further changes that must be published after these, for example of lists to which the records may belong now.
@@ -39,7 +39,7 @@ pub trait Feed: std::fmt::Debug + Send + Sync + 'static {
 /// An open feed.
 #[async_trait::async_trait]
 pub trait Changes: std::fmt::Debug + Send {
-    /// The next changes, in the order of the store; none when there are none for so long.
+    /// The next changes, in the order of the store; none if there are none for this long.
     ///
     /// # Errors
     /// When the store does not answer, or the feed ended.
@@ -52,7 +52,7 @@ pub trait Changes: std::fmt::Debug + Send {
     async fn save(&mut self) -> Result<bool, FeedError>;
 }
 
-/// Why a feed gives no changes.
+/// Why a feed returns no changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FeedError {
     /// The store does not answer.
@@ -66,9 +66,9 @@ pub enum FeedError {
 /// How a feed is read.
 #[derive(Clone, Copy, Debug)]
 pub struct Reading {
-    /// How long the lead lasts without being kept.
+    /// How long the lead lasts without an extension.
     pub lease: Duration,
-    /// Time between two tries to lead, and between two times that the lead is kept.
+    /// Time between two attempts to lead, and between two extensions of the lead.
     pub try_every: Duration,
     /// How long to wait for the writer's own publication before a change is published for it.
     pub grace: Duration,
@@ -77,7 +77,7 @@ pub struct Reading {
 }
 
 impl Default for Reading {
-    /// 9 s, 500 ms, 250 ms, 1 s: with the second that reading takes, 11 s at most.
+    /// 9 s, 500 ms, 250 ms, 1 s: together with about a second of reading, at most 11 s.
     fn default() -> Self {
         Self {
             lease: Duration::from_secs(9),
@@ -91,7 +91,7 @@ impl Default for Reading {
 /// Reads the feed when it is this node's turn, and publishes what no writer published.
 #[derive(Debug)]
 pub struct FeedReader {
-    /// Whose number of the epoch counts.
+    /// The node whose epoch counts.
     pub node: Node,
     /// Publishes the changes; raises the epoch if some were missed.
     pub bus: Arc<SharedBus>,
@@ -99,16 +99,16 @@ pub struct FeedReader {
     pub feed: Arc<dyn Feed>,
     /// Changes that were published already.
     pub recent: Arc<Recent>,
-    /// What is met.
+    /// Counters.
     pub tally: Arc<Tally>,
     /// Times.
     pub reading: Reading,
-    /// Where the spread of tries comes from.
+    /// Spreads the attempts at random.
     pub random: Arc<dyn Random>,
 }
 
 impl FeedReader {
-    /// Reads, or waits for its turn, until it is dropped. The lead that it had runs out then.
+    /// Reads, or waits for its turn, until it is dropped. Then its lead expires.
     pub async fn read(&self) {
         loop {
             if self.feed.lead(self.reading.lease).await == Ok(true) {
@@ -180,8 +180,8 @@ impl FeedReader {
         self.bus.tell_now(&self.node, &besides).await.is_ok()
     }
 
-    /// Whether a change is to be broadcast. To be asked in the order of the changes: after one without a version, as of a
-    /// document that was removed by hand, the same version may come again and is another state.
+    /// Whether a change has to be broadcast. Must be called in the order of the changes: after one without a version,
+    /// such as that of a document that was removed by hand, the same version may occur again with another state.
     fn is_untold(&self, epoch: u64, change: &Invalidation) -> bool {
         match change.version {
             Some(version) => !self.recent.knows(epoch, change.namespace, &change.key, version),

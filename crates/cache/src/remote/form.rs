@@ -1,7 +1,7 @@
-//! The form in which nodes write down what they share. Nodes of two versions may run side by side, and neither
-//! takes what it cannot read for something else.
+//! The format of the data that nodes share. Nodes of two versions may run side by side, and neither misinterprets what
+//! it cannot read.
 
-/// The form of this build where this is its usual number.
+/// The format number of this build, whose usual number is this.
 #[cfg(not(feature = "failpoints"))]
 #[inline]
 pub(super) const fn form(usual: u8) -> u8 {

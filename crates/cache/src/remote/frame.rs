@@ -3,12 +3,12 @@
 use super::form::form;
 use crate::{Invalidation, Version};
 
-/// Form of a message.
+/// Format of a message.
 const FORMAT: u8 = 1;
-/// Most changes in one message; a reader refuses more.
+/// Maximum changes in one message; a reader refuses more.
 pub const CHANGES_MAX: usize = 4_096;
 
-/// One entry of the log, as read from it or heard.
+/// One entry of the log, as read from it or received.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
     /// Its number: 1, 2, 3, ...
@@ -17,7 +17,7 @@ pub struct Frame {
     pub nonce: u64,
     /// The name of the entry before; 0 of the first.
     pub before: u64,
-    /// What changed, sealed: see [`Message`] and [`Seal`](super::Seal).
+    /// The changes, authenticated: see [`Message`] and [`Seal`](super::Seal).
     pub message: Vec<u8>,
 }
 
@@ -28,7 +28,7 @@ pub struct Told<'a> {
     pub namespace: &'a str,
     /// Text of its key.
     pub key: &'a str,
-    /// The version it has now; `None`: not known.
+    /// Its new version; `None`: not known.
     pub version: Option<Version>,
 }
 
@@ -41,7 +41,7 @@ impl<'a> Told<'a> {
 }
 
 impl Frame {
-    /// Reads what was heard on the channel; `None` for bytes of others.
+    /// Reads a message of the channel; `None` for bytes of other programs.
     #[must_use]
     pub fn heard(bytes: &[u8]) -> Option<Self> {
         let (number, entry) = number(bytes)?;
@@ -55,7 +55,7 @@ impl Frame {
             .concat()
     }
 
-    /// Reads an entry of the log; `None` for bytes of others.
+    /// Reads an entry of the log; `None` for bytes of other programs.
     #[must_use]
     pub fn logged(at: u64, entry: &[u8]) -> Option<Self> {
         let (nonce, rest) = number(entry)?;
@@ -98,7 +98,7 @@ impl<'a> Message<'a> {
         Some(bytes)
     }
 
-    /// Reads the bytes; `None` when they are no message, or one of a newer form.
+    /// Reads the bytes; `None` if they are no message, or one in a newer format.
     #[must_use]
     pub fn decode(bytes: &'a [u8]) -> Option<Self> {
         let ([told, strict], rest) = bytes.split_first_chunk::<2>()?;

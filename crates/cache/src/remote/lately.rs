@@ -7,7 +7,7 @@ use crate::Invalidation;
 
 /// Longer than a node follows a log that others have left.
 const KEPT: Duration = Duration::from_secs(5);
-/// The first give way to further ones.
+/// Maximum entries; the oldest are dropped first.
 const MOST: usize = 10_000;
 
 /// What this node has published recently, and in the log of which epoch. A server that fell back may have lost a later

@@ -19,7 +19,7 @@ pub trait Log: fmt::Debug + Send + Sync + 'static {
         entry: Entry<'_>,
     ) -> Result<Changed, SharedError>;
 
-    /// The entries of the log from this number on, that one included, at most so many.
+    /// The entries of the log from this number on, including it, at most so many.
     ///
     /// # Errors
     /// When the server does not answer.
@@ -39,7 +39,7 @@ pub trait Log: fmt::Debug + Send + Sync + 'static {
     async fn confirm(&self, epoch: u64, to: u64, confirmed: Confirmed) -> Result<(), SharedError>;
 }
 
-/// What is heard by a subscriber.
+/// A subscription.
 #[async_trait::async_trait]
 pub trait Frames: fmt::Debug + Send {
     /// The next news. `None`: some may have been lost; a new subscription is needed.
@@ -57,7 +57,7 @@ pub enum News {
     Confirmed(Confirmed),
 }
 
-/// How far a node is.
+/// The position of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Confirmed {
     /// Which node.
@@ -75,10 +75,10 @@ pub enum Order {
     Put(Cell),
 }
 
-/// What a change adds to the log.
+/// The entry that a change adds to the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry<'a> {
-    /// Random; names the entry, and its successor names it.
+    /// Random; the name of the entry, which its successor contains.
     pub nonce: u64,
     /// What the nodes receive, authenticated; see [`Message`](super::Message).
     pub message: &'a [u8],

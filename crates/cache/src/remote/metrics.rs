@@ -47,7 +47,7 @@ pub(crate) const EPOCH: Metric =
 pub(crate) const APPLIED: Metric =
     Metric::gauge("kith_bus_applied", &[], "Number of the last entry of the log applied on this node.");
 
-/// How long changes take to come, resolved once.
+/// The histogram of propagation times, resolved once.
 pub(crate) struct Propagation(Histogram);
 
 impl Default for Propagation {

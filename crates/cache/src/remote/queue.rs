@@ -19,7 +19,7 @@ pub struct Queue {
     /// Whether something waits, without the lock.
     any: AtomicBool,
     filled: Notify,
-    /// The epoch that makes up for what did not fit; below it no copy that nodes share may be believed here.
+    /// The epoch that replaces the changes that did not fit; below it this node must not use shared copies.
     barrier: AtomicU64,
     lately: Lately,
 }
@@ -33,7 +33,7 @@ struct Waiting {
 }
 
 impl Queue {
-    /// Empty; more keys than `most` do not fit.
+    /// An empty queue for at most `most` keys.
     #[must_use]
     pub fn new(most: usize) -> Self {
         Self {
@@ -66,7 +66,7 @@ impl Queue {
         self.len() == 0
     }
 
-    /// Returns once something waits; for one caller.
+    /// Returns when something waits; for one caller.
     pub async fn filled(&self) {
         while self.is_empty() {
             self.filled.notified().await;
@@ -108,13 +108,13 @@ impl Queue {
         }
     }
 
-    /// From which epoch on the copies that nodes share may be believed: something did not fit before.
+    /// From which epoch on shared copies may be used: some change did not fit before.
     #[must_use]
     pub fn barrier(&self) -> u64 {
         self.barrier.load(Ordering::Acquire)
     }
 
-    /// What did not fit is made up for by this epoch.
+    /// This epoch replaces the changes that did not fit.
     pub fn overflowed(&self, epoch: u64) {
         self.barrier.fetch_max(epoch, Ordering::AcqRel);
     }

@@ -28,7 +28,7 @@ struct Heard {
 }
 
 impl Recent {
-    /// One reader more asks that changes be remembered, or one less. The first begins with nothing.
+    /// Adds or removes a reader that needs changes to be remembered. The first one begins with an empty memory.
     pub(crate) fn remember(&self, remembers: bool) {
         let mut heard = self.heard.lock();
         let before = self.remembers.load(Ordering::Acquire);
@@ -56,7 +56,7 @@ impl Recent {
         heard.young.insert(name(told.namespace, told.key), version);
     }
 
-    /// Forgets which version of a record was broadcast.
+    /// Forgets the broadcast version of a record.
     pub(crate) fn forget(&self, namespace: &str, key: &str) {
         self.heard.lock().forget(&name(namespace, key));
     }

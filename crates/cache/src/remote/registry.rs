@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::SharedError;
 
-/// Which nodes there are, and which server they share.
+/// The registered nodes, and the server that they share.
 #[async_trait::async_trait]
 pub trait Registry: std::fmt::Debug + Send + Sync + 'static {
     /// Sends the epoch that the node begins to follow to the server, and does what [`Self::probe`] does.
@@ -20,7 +20,7 @@ pub trait Registry: std::fmt::Debug + Send + Sync + 'static {
     /// If the server does not answer or does not accept writes.
     async fn probe(&self, epoch: u64, alive: &Alive) -> Result<Probed, SharedError>;
 
-    /// The nodes registered in the epoch, those that were silent for long left out; by their numbers.
+    /// The nodes registered in the epoch, without those that were silent for long, ordered by number.
     ///
     /// # Errors
     /// When the server does not answer.
@@ -32,32 +32,32 @@ pub trait Registry: std::fmt::Debug + Send + Sync + 'static {
     /// If the server does not answer; the node is removed a while after its last probe.
     async fn leave(&self, epoch: u64, node: u64) -> Result<(), SharedError>;
 
-    /// From now on the server of this name is read and changed, and no other one, however a connection to it
-    /// came about: before that there is none.
+    /// From now on only the server of this name is read and changed, whatever connection leads to it. Before the first
+    /// call no server is.
     fn accept(&self, server: &str);
 }
 
-/// What a node says of itself.
+/// What a node publishes about itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Alive {
     /// Its number.
     pub node: u64,
     /// The last entry that it has applied.
     pub applied: u64,
-    /// For people and for other nodes: where it listens, what it runs. At most 1 KiB.
+    /// For people and for other nodes: its address and its version. At most 1 KiB.
     pub about: String,
 }
 
-/// A node as the registry knows it.
+/// A node in the registry.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Peer {
     /// Its number.
     pub node: u64,
-    /// The last entry that it said to have applied.
+    /// The last entry that it reported as applied.
     pub applied: u64,
     /// Time since its last probe ran, by the clock of the server.
     pub silent: Duration,
-    /// What it says of itself.
+    /// What it publishes about itself.
     pub about: String,
 }
 
@@ -70,6 +70,6 @@ pub struct Probed {
     pub nonce: u64,
     /// The highest epoch known to the server. Lower than that of the probe: the server knew it, and has lost it.
     pub epoch: u64,
-    /// Who answered: another server, or the same one started again, says something else.
+    /// The name of the server that answered: another server, or the same one restarted, has another name.
     pub server: String,
 }

@@ -47,21 +47,20 @@ use crate::history::{Call, Event, Fault, Held, Outcome, What};
 /// How old a cached answer may be, and what counts as undisturbed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// The longest staleness of a read that no fault was near to: none was on during it or had just ended.
+    /// Maximum staleness of a read without a fault near to it: none was active during it or had just ended.
     pub healthy: Duration,
-    /// How faults are felt that have no entry of their own.
+    /// The effect of faults without an entry of their own.
     pub faulty: Felt,
-    /// How these are felt, by name.
+    /// The effect of these faults, by name.
     pub by_fault: BTreeMap<String, Felt>,
 }
 
-/// How a fault is felt.
+/// The effect of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Felt {
-    /// The longest staleness of a read near to it. Near to several, a read may be as old as the most lenient of them
-    /// lets it be.
+    /// Maximum staleness of a read near to it. For a read near to several faults, the highest bound applies.
     pub bound: Duration,
-    /// For so long after its end it may still be felt.
+    /// How long after its end it may still have an effect.
     pub heals: Duration,
 }
 
@@ -71,7 +70,7 @@ impl Bounds {
     }
 }
 
-/// What one check looks at.
+/// The data of a check.
 struct Run<'a> {
     events: &'a [Event],
     records: Records<'a>,

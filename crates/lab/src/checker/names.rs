@@ -21,7 +21,7 @@ pub(super) fn check(run: &Run<'_>) -> Checked {
     checked
 }
 
-/// A record that surely lived.
+/// A record that certainly existed.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Owner<'a> {
     name: &'a str,
@@ -40,7 +40,7 @@ fn owner<'a>(record: &Record<'a>) -> Option<Owner<'a>> {
     Some(Owner { name, from: record.known?, until, key: record.key })
 }
 
-/// These bear one name, and are in the order of time.
+/// Owners of one name, in the order of time.
 fn one_at_a_time(owners: &[Owner<'_>], checked: &mut Checked) {
     let mut last: Option<&Owner<'_>> = None;
     for owner in owners.iter().filter(|owner| owner.from < owner.until) {

@@ -9,7 +9,7 @@ use crate::history::{Call, Event, Held, Outcome, Place, What};
 pub(super) struct Rank(u64);
 
 impl Rank {
-    /// The record was not made yet.
+    /// The record was not created yet.
     pub(super) const NEVER: Self = Self(0);
     /// The record was deleted.
     pub(super) const DELETED: Self = Self(u64::MAX);
@@ -29,11 +29,11 @@ impl fmt::Display for Rank {
     }
 }
 
-/// A creation or an update that had an effect, or may have had one. Calls that send the same again are one.
+/// A creation or an update that had an effect, or may have had one. Retries count as one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Write {
     pub(super) value: u64,
-    /// As acknowledged; of one that never was: as it was seen. `None`: it was never seen either.
+    /// As acknowledged, else as it was read. `None`: it was never read, either.
     pub(super) version: Option<u64>,
     /// When it was first sent: it took effect after this.
     pub(super) began: u64,
@@ -41,13 +41,13 @@ pub(super) struct Write {
     pub(super) acked: Option<u64>,
 }
 
-/// All there is about one record.
+/// Everything about one record.
 #[derive(Debug)]
 pub(super) struct Record<'a> {
     pub(super) key: &'a str,
-    /// By when they began.
+    /// Ordered by their begin.
     pub(super) calls: Vec<&'a Call>,
-    /// By value; a value that was acknowledged with two versions is there twice.
+    /// Ordered by value; a value that was acknowledged with two versions is there twice.
     pub(super) writes: Vec<Write>,
     pub(super) held: Vec<&'a Held>,
     /// When an answer first showed that the record exists.
@@ -105,7 +105,7 @@ impl<'a> Record<'a> {
         self.learn_versions();
     }
 
-    /// A write that was never acknowledged has the version with which its value was first found.
+    /// Gives a write that was never acknowledged the version with which its value was first found.
     fn learn_versions(&mut self) {
         let open = self.writes.iter().filter(|write| write.version.is_none());
         let mut unknown: HashMap<u64, Option<u64>, ahash::RandomState> =
@@ -123,12 +123,12 @@ impl<'a> Record<'a> {
     }
 }
 
-/// What a place held of a record at the end.
+/// The state of a record in one place at the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// It knew that there is none.
+    /// Known not to exist.
     Gone,
-    /// This.
+    /// It exists.
     Is {
         /// Of the record.
         version: u64,
@@ -157,7 +157,7 @@ impl fmt::Display for End {
     }
 }
 
-/// All records, in the order in which the history first names them.
+/// All records, in the order of their first appearance in the history.
 #[derive(Debug, Default)]
 pub(super) struct Records<'a> {
     all: Vec<Record<'a>>,
@@ -257,7 +257,7 @@ fn key<'a>(call: &'a Call, made: &Made<'a>) -> &'a str {
 /// The writes among these calls that had an effect or may have had one.
 fn writes(calls: &[&Call]) -> Vec<Write> {
     let mut all: Vec<Write> = calls.iter().filter_map(|call| write(call)).collect();
-    // Those that are not acknowledged come first in their value.
+    // Unacknowledged writes are first within their value.
     all.sort_by_key(|write| (write.value, write.version, write.acked));
     all.chunk_by(|a, b| a.value == b.value).flat_map(same_value).collect()
 }
@@ -273,7 +273,7 @@ fn write(call: &Call) -> Option<Write> {
     }
 }
 
-/// One write for each version with which the value was acknowledged, or one that never was.
+/// One write for each version with which the value was acknowledged, or one without a version.
 fn same_value(calls: &[Write]) -> Vec<Write> {
     let began = calls.iter().map(|call| call.began).min().unwrap_or_default();
     let acked = calls.partition_point(|call| call.version.is_none());

@@ -119,7 +119,7 @@ fn without_gaps(record: &Record<'_>, versions: &[u64], told: &Since<Rank>, check
     unseen.sort_unstable();
     let mut unseen = unseen.into_iter();
     for pair in versions.windows(2) {
-        // Ends early: with the open writes, or after the first version that has none.
+        // Ends early: with the open writes, or after the first version without one.
         let nobody = (pair[0] + 1..pair[1]).find(|version| {
             let until = told.newer_than(Rank::at(*version)).unwrap_or(u64::MAX);
             unseen.next().is_none_or(|began| began > until)
@@ -130,11 +130,11 @@ fn without_gaps(record: &Record<'_>, versions: &[u64], told: &Since<Rank>, check
     }
 }
 
-/// A write, or a read that has to be right.
+/// A write, or a read that must be linearizable.
 struct Asked {
     began: u64,
     rank: Rank,
-    /// Of a write: what.
+    /// The written value, for a write.
     writes: Option<u64>,
 }
 
@@ -150,7 +150,7 @@ impl Asked {
     }
 }
 
-/// What is judged by rule 3, by when it began.
+/// The calls that rule 3 applies to, ordered by their begin.
 fn asked(record: &Record<'_>) -> Vec<Asked> {
     let write = |write: &Write| {
         let rank = Rank::at(write.version?);
@@ -167,12 +167,12 @@ fn asked(record: &Record<'_>) -> Vec<Asked> {
     all
 }
 
-/// Whether the store itself has to have answered.
+/// Whether the store itself must have answered.
 const fn judged(call: &Call) -> bool {
     !matches!(call.what, What::Read(Level::Cached | Level::AtLeast(_)))
 }
 
-/// The write that a read found. `None` of another call, or when there is no such write.
+/// The write that a read found. `None` for another call, or if there is no such write.
 fn write_found<'b>(record: &'b Record<'_>, call: &Call) -> Option<&'b Write> {
     let (value, version) = found(call)?;
     record.written(value).iter().find(|write| write.version == Some(version))

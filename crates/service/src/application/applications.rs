@@ -176,7 +176,7 @@ impl Applications {
     /// Takes an application back.
     ///
     /// # Errors
-    /// PERMISSION_DENIED, NOT_FOUND, FAILED_PRECONDITION, INVALID_ARGUMENT, or what a failing store makes.
+    /// PERMISSION_DENIED, NOT_FOUND, FAILED_PRECONDITION, INVALID_ARGUMENT, or those of a failing store.
     pub(super) async fn withdraw(
         &self,
         key: ApplicationKey,
@@ -197,7 +197,7 @@ impl Applications {
     /// an admin of its group. Closes what could never be accepted.
     ///
     /// # Errors
-    /// PERMISSION_DENIED, NOT_FOUND of a group, or what a failing store makes.
+    /// PERMISSION_DENIED, NOT_FOUND of a group, or those of a failing store.
     pub(super) async fn list_applications(
         &self,
         list: ApplicationList,
@@ -216,7 +216,7 @@ impl Applications {
     /// Notes about some of what a user has received that they came or were read now. Requires that user.
     ///
     /// # Errors
-    /// PERMISSION_DENIED, or what a failing store makes.
+    /// PERMISSION_DENIED, or those of a failing store.
     pub(super) async fn mark_applications(
         &self,
         user: UserId,
@@ -240,7 +240,7 @@ impl Applications {
     /// Counts what is pending with a receiver. Requires it: the user, or the owner or an admin of the group.
     ///
     /// # Errors
-    /// PERMISSION_DENIED, NOT_FOUND of a group, or what a failing store makes.
+    /// PERMISSION_DENIED, NOT_FOUND of a group, or those of a failing store.
     pub(super) async fn count_pending(
         &self,
         receiver: Receiver,

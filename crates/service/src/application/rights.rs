@@ -137,7 +137,7 @@ impl Applications {
     /// Makes sure that what is asked for could be brought about now.
     ///
     /// # Errors
-    /// NOT_FOUND, FAILED_PRECONDITION, or what a failing store makes.
+    /// NOT_FOUND, FAILED_PRECONDITION, or those of a failing store.
     pub(super) async fn is_possible(&self, found: &Application) -> Result<(), Error> {
         match found.asks {
             Asks::Friend(user) => {

@@ -1,4 +1,4 @@
-//! What is configured about relations, with its defaults.
+//! The configuration of relations, with its defaults.
 
 use std::time::Duration;
 
@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 use crate::invalid_value::{InvalidValue, wrong};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-/// Each log is kept by months, all of which are looked at.
+/// Each log is stored by months, all of which are read.
 const LOG_KEPT_MOST: Duration = Duration::from_secs(366 * 24 * 60 * 60);
-/// The least that `place_kept` may be: clocks of nodes may be apart by so much.
+/// The minimum of `place_kept`: clocks of nodes may differ by this much.
 const PLACE_KEPT_LEAST: Duration = Duration::from_secs(300);
 
 /// Follows, friends and blocks.
@@ -57,7 +57,7 @@ pub enum RelationMode {
 }
 
 impl RelationsConfig {
-    /// Whether each value can be taken, and all of them together.
+    /// Checks each value, and their combination.
     ///
     /// # Errors
     /// Names the key and its limit.

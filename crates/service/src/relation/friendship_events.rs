@@ -23,11 +23,11 @@ pub trait FollowListener: Debug + Send + Sync {
     /// `edge.from` follows `edge.to`. Does not block.
     fn followed(&self, edge: Edge);
 
-    /// `edge.from` follows `edge.to` no longer. Does not block.
+    /// `edge.from` no longer follows `edge.to`. Does not block.
     fn unfollowed(&self, edge: Edge);
 }
 
-/// Is notified when a user has set whether messages of another one make noise: within the call, after it is stored. A repeated
+/// Is notified when a user has changed do-not-disturb for another one: within the call, after it is stored. A repeated
 /// request notifies again.
 pub trait DoNotDisturbListener: Debug + Send + Sync {
     /// `edge.from` has set it about `edge.to`. Does not block.

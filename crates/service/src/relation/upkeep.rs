@@ -1,4 +1,4 @@
-//! Upkeep of follows and blocks, a bounded step at a time. What a step changed in the store, the tiers give up with it.
+//! Upkeep of follows and blocks, a bounded step at a time. The tiers invalidate what a step changed in the store.
 
 use std::sync::Arc;
 
@@ -22,11 +22,11 @@ use crate::{
     },
 };
 
-/// Most entries that one step looks at.
+/// Maximum entries that one step checks.
 const STEP: usize = 1000;
-/// Most edges that one step ends.
+/// Maximum edges that one step ends.
 const REMOVED_STEP: usize = 200;
-/// Most edges, or users, that are given up together.
+/// Maximum edges, or users, that are invalidated together.
 const GIVEN_UP: usize = 500;
 
 /// Upkeep of the edges of a deployment, through one node. Cheap to clone.
@@ -41,7 +41,7 @@ pub struct Upkeep {
 }
 
 impl Upkeep {
-    /// Over `stores` and what this node holds of them.
+    /// Over `stores` and the caches of this node.
     #[must_use]
     pub fn new(stores: &Stores, tiers: &Tiers, follows: &Follows, blocks: &Blocks) -> Self {
         Self {
@@ -54,10 +54,10 @@ impl Upkeep {
         }
     }
 
-    /// One step of a comparison of follows with their places, see [`EdgeUpkeep::verify_edges`].
+    /// One step of a comparison of follows with their list entries, see [`EdgeUpkeep::verify_edges`].
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub async fn verify(&self, after: Option<Vec<u8>>, repair: bool) -> Result<EdgesVerified, Error> {
         let this = self.clone();
         let work = async move {
@@ -74,7 +74,7 @@ impl Upkeep {
     /// One step of a recount, see [`EdgeUpkeep::rebuild_counts`].
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub async fn recount(&self, after: Option<Vec<u8>>) -> Result<CountsRebuilt, Error> {
         let this = self.clone();
         let work = async move {
@@ -93,7 +93,7 @@ impl Upkeep {
     /// Ends some of the follows and blocks of a user, from and to it. False: there was none.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     async fn remove_edges(&self, user: UserId) -> Result<bool, Error> {
         let this = self.clone();
         let work = async move {
@@ -160,7 +160,7 @@ impl AccountCleanup for Upkeep {
     }
 }
 
-/// What is counted of it.
+/// Its metrics.
 struct Figures {
     checked: Counter,
     differences: [(EdgeDifferenceKind, Counter); 4],
@@ -170,7 +170,7 @@ struct Figures {
 }
 
 impl Figures {
-    /// Nothing yet. They go to the recorder that is installed now.
+    /// Zero. They go to the recorder that is installed now.
     fn new() -> Self {
         use EdgeDifferenceKind::{NotAmongFans, NotInFollowing, StrayAmongFans, StrayInFollowing};
         let kinds = [NotInFollowing, NotAmongFans, StrayInFollowing, StrayAmongFans];

@@ -32,7 +32,7 @@ pub trait AccountCleanup: Debug + Send + Sync {
     /// while after that, for what came in late.
     ///
     /// # Errors
-    /// What a failing store makes; it is asked again later.
+    /// Those of a failing store; it is asked again later.
     async fn clean_up(&self, user: UserId) -> Result<Cleaned, Error>;
 
     /// Does what follows when nothing is left in any domain and nothing comes in any more, a bounded step. No write that saw the

@@ -1,5 +1,6 @@
-//! Turns at the store for writes that wait for each other: those of one group, which a store decides one step at a time, many
-//! callers in a step. However many callers wait in such a queue, one write is with the store, and one turn is enough.
+//! Shared turns at the store for writes that wait for each other: those of one group, which a store decides one step at
+//! a time, with many callers in a step. However many callers wait in such a queue, only one write is at the store, so
+//! one turn is enough.
 
 use std::{
     collections::HashMap,
@@ -22,7 +23,7 @@ pub(super) struct QueueTurns {
 }
 
 impl QueueTurns {
-    /// Out of these turns.
+    /// Shares these turns.
     pub(super) fn new(turns: Arc<Turns>) -> Self {
         Self { turns, queues: Mutex::default() }
     }

@@ -1,4 +1,4 @@
-//! What a node does beside its calls, until it stops.
+//! The background tasks of a node, until it stops.
 
 use std::{future::Future, mem};
 
@@ -10,12 +10,12 @@ use tokio::task::JoinSet;
 pub struct Tasks(Mutex<JoinSet<()>>);
 
 impl Tasks {
-    /// Begins one more. To be called within a runtime.
+    /// Starts a task. Must be called within a runtime.
     pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         self.0.lock().spawn(task);
     }
 
-    /// Begins this one if none has begun.
+    /// Starts this task if none was started.
     pub(crate) fn spawn_first(&self, task: impl Future<Output = ()> + Send + 'static) {
         let mut begun = self.0.lock();
         if begun.is_empty() {
@@ -23,8 +23,8 @@ impl Tasks {
         }
     }
 
-    /// Ends all of them, each where it waits next. When this returns none of them does anything: what they use, as the
-    /// store, may be closed.
+    /// Ends all of them, each at its next await. When this returns none of them runs: what they use, such as the store,
+    /// may be closed.
     pub async fn end(&self) {
         let mut begun = mem::take(&mut *self.0.lock());
         begun.shutdown().await;

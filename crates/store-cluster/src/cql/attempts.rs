@@ -1,4 +1,4 @@
-//! How often a request is sent, and what is known of its effect when all that was tried has failed.
+//! How often a request is sent, and whether it may have taken effect when all attempts have failed.
 
 use std::sync::{
     Arc,
@@ -24,7 +24,7 @@ pub(super) struct Attempts {
 }
 
 impl Attempts {
-    /// The error of a write that was sent under this.
+    /// The error of a write with these attempts.
     pub(super) fn failed(&self, error: &ExecutionError) -> StoreError {
         let failed = write_failed(error);
         if self.may_have_run.load(Ordering::Acquire) { as_outcome(failed, Outcome::Unknown) } else { failed }
@@ -81,7 +81,8 @@ mod tests {
         DbError::Unavailable { consistency: Consistency::LocalQuorum, required: 2, alive: 1 }
     }
 
-    /// A follow whose answer was lost with the connection was refused as not applied, since nothing else could be reached.
+    /// Regression: a follow whose answer was lost with the connection was reported as not applied, because no other
+    /// node could be reached.
     #[test]
     fn a_write_that_may_have_run_is_not_undone_by_a_second_try_that_reached_nobody() {
         let attempts = Attempts::default();

@@ -8,7 +8,7 @@ use super::{
     session::{Bound, Cql, Statement, Values, values},
 };
 
-/// It has no condition of its own, but that of the record.
+/// It is written under the condition of the record.
 const KEEP: Statement = Statement::conditional(
     "INSERT INTO %k.blocks (owner, kind, placed, other, reply) VALUES (?, 4, ?, ?, ?) USING TTL 86400",
 );

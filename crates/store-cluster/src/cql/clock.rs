@@ -5,7 +5,7 @@ use std::{
 
 /// The low bits of a version distinguish writes of one moment.
 const LOW: i64 = (1 << 10) - 1;
-/// Above all that imports give until the year 2112, and a small part of what other writes do.
+/// Above all versions of imports until the year 2112, and far below those of other writes.
 pub(super) const IMPORTED_MAX: i64 = 1 << 47;
 
 /// Assigns versions of follows, which are also the timestamps of their rows: microseconds since 1970 by the clock of
@@ -18,20 +18,20 @@ pub(super) struct Clock {
 }
 
 impl Clock {
-    /// A clock that is so many milliseconds ahead of that of the machine.
+    /// A clock that is ahead of that of the machine by this many milliseconds.
     pub(super) fn new(ahead: i64) -> Self {
         Self { ahead, sequence: AtomicI64::new(rand::random_range(0..=LOW)) }
     }
 
-    /// A version above `after`, and that no other write at this moment gets.
+    /// A version above `after`, which no other write at this moment gets.
     pub(super) fn version(&self, after: i64) -> i64 {
         let after = if super::broken::lacks("version_above") { 0 } else { after };
         let low = self.sequence.fetch_add(1, Ordering::Relaxed) & LOW;
         self.micros().saturating_sub(LOW).max((after | LOW).saturating_add(1)) & !LOW | low
     }
 
-    /// A version for an import: below that of every other write, and the earlier the higher, so that of two imports at once
-    /// that which came later changes nothing.
+    /// A version for an import: below that of every other write, and the earlier the higher, so that of two concurrent
+    /// imports the later one changes nothing.
     pub(super) fn imported_version(&self) -> i64 {
         IMPORTED_MAX - (self.version(0) >> 5)
     }

@@ -29,12 +29,12 @@ pub(super) struct Part {
     pub(super) bucket: i32,
 }
 
-/// What was counted of a part.
+/// The count of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Counted {
     pub(super) entries: i64,
     living: i64,
-    /// Whether something else was noted before.
+    /// Whether a different count was noted before.
     pub(super) corrected: bool,
 }
 
@@ -67,7 +67,7 @@ impl Cql {
         Ok(Counted { entries, living, corrected: false })
     }
 
-    /// Counts a part again; where it is the newest one and full, what is new goes to the next one.
+    /// Counts a part again; if it is the newest one and full, new entries go to the next one.
     pub(super) async fn count_and_open(&self, part: Part) -> Result<Counted, StoreError> {
         let counted = self.count(part, 0).await?;
         if counted.entries >= i64::from(self.options.bucket_entries) {

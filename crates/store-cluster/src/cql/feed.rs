@@ -24,11 +24,11 @@ use super::{
 };
 
 const POLL: Duration = Duration::from_millis(200);
-/// After that the write of what was noted before it has ended, one way or the other.
+/// After this time the write of a note has certainly ended, with or without effect.
 const WRITE_ENDED: Duration = Duration::from_secs(6);
-/// What is older may have been forgotten: a day, without what a walk through it may take.
+/// Older notes may have expired: a day, less the time to read them all.
 const KEPT_MINUTES: i64 = 23 * 60;
-/// A mark of a node whose clock is ahead.
+/// How far the clock of another node's mark may be ahead.
 const AHEAD_MINUTES: i64 = 10;
 const MARK: u8 = 1;
 /// Versions that are remembered, so that none is delivered after a higher one.
@@ -59,7 +59,7 @@ impl ChangeFeed for Feed {
         };
         let mut window = Window::new(self.shard, from, Pace::TELLING);
         if after.is_none() {
-            // What is there was written before this returned.
+            // The notes that exist were written before this returned.
             window.read(&self.cql).await.map_err(FeedError::Away)?;
         } else {
             self.cql.session().map_err(FeedError::Away)?;
@@ -128,7 +128,7 @@ impl Changes for Open {
 }
 
 impl Open {
-    /// Reads until there is something to hold. May be dropped at any moment.
+    /// Reads until there are changes to deliver. May be dropped at any moment.
     async fn gather(&mut self) -> Result<(), StoreError> {
         loop {
             let first = !self.window.has_been_read();
@@ -157,7 +157,7 @@ impl Open {
         }
     }
 
-    /// What a change has come to so far; `None`: there never was one.
+    /// The present result of a change; `None`: it had no effect.
     async fn decided(&self, note: Note) -> Result<Option<Note>, StoreError> {
         let version = match note.subject {
             Subject::Block(edge) => self.cql.decided_block(edge).await?.map(|row| row.block.version),
@@ -171,7 +171,7 @@ impl Open {
         Ok(version.map(|version| Note { version: Some(version), ..note }))
     }
 
-    /// What is read first by who takes the feed over is looked at now, too.
+    /// The first notes after a takeover are also checked now.
     fn hold(&mut self, fresh: Vec<Note>, first: bool) {
         for note in fresh {
             match (note.subject, note.version) {

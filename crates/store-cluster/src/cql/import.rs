@@ -27,20 +27,20 @@ const BRING: Statement = Statement::plain(
     "INSERT INTO %k.follows (edge, brought, brought_following, brought_fans, \
      live, version, since, changed) VALUES (?, ?, ?, ?, 1, ?, ?, ?) USING TIMESTAMP ?",
 );
-/// Of each row no more than whether it is as the import wrote it.
+/// Only the columns that show whether the row is as the import wrote it.
 const ROWS: Statement = Statement::read(
     "SELECT edge, placed, brought, brought_following, brought_fans, version FROM %k.follows WHERE edge IN ?",
 );
 /// Its columns.
 type Written = (Vec<u8>, Option<i64>, Option<i64>, Option<i32>, Option<i32>, Option<i64>);
-/// Partitions of one batch: as many as Cassandra takes without a warning.
+/// Partitions of one batch: as many as Cassandra accepts without a warning.
 const BATCH_PARTITIONS: usize = 10;
 /// Rows of one batch: far below 40 KiB.
 const BATCH_ROWS: usize = 100;
 
 impl Cql {
     pub(super) async fn import(&self, follows: &[ImportedFollow], now: Timestamp) -> Result<(), StoreError> {
-        // Of those of one edge the first counts.
+        // Of several follows of one edge the first counts.
         let since: BTreeMap<Edge, Timestamp> =
             follows.iter().rev().map(|follow| (follow.edge, follow.since)).collect();
         self.learn_heads(since.keys().flat_map(|edge| [edge.from, edge.to])).await?;
@@ -63,7 +63,7 @@ impl Cql {
             let in_fans = self.bucket_for(edge.to, FollowList::Fans).await?;
             seated.push((*edge, Seat { at: now.0, in_following, in_fans }, *since));
         }
-        // As late as can be: of imports at once the first is to be the first one that writes.
+        // As late as possible: of concurrent imports the first should be the one that writes first.
         let version = self.clock.imported_version();
         let row = |(edge, seat, since): (Edge, Seat, Timestamp)| {
             let state = State { live: true, version, since: since.0, changed: now.0 };
@@ -76,8 +76,8 @@ impl Cql {
         Ok(rows)
     }
 
-    /// Those of the rows that stand as they were written here, and those of an import that was cut short: they are made whole
-    /// where they are.
+    /// Those of the rows that are as written here, and those of an interrupted import, which are completed at their
+    /// positions.
     async fn ours(&self, brought: Vec<FollowRow>) -> Result<Vec<FollowRow>, StoreError> {
         let groups: Vec<Vec<FollowRow>> = brought.chunks(ROWS_AT_ONCE).map(<[FollowRow]>::to_vec).collect();
         let reads = stream::iter(groups).map(|rows| self.standing(rows)).buffer_unordered(AT_A_TIME);
@@ -91,7 +91,7 @@ impl Cql {
         Ok(ours)
     }
 
-    /// Those of some rows that stand as they were written here.
+    /// Those of some rows that are as written here.
     async fn standing(&self, rows: Vec<FollowRow>) -> Result<Vec<FollowRow>, StoreError> {
         let keys: Vec<[u8; 16]> = rows.iter().map(|row| key(row.edge)).collect();
         let found = self.read(&ROWS, values![keys]).await?;
@@ -117,7 +117,7 @@ impl Cql {
         self.in_batches(batches.iter().map(Vec::as_slice)).await
     }
 
-    /// Notes that the rows are new, when their entries are there.
+    /// Notes that the rows are new, after their entries are written.
     async fn note(&self, rows: &[FollowRow]) -> Result<(), StoreError> {
         let now = Some(self.clock.micros());
         stream::iter(Note::parts_of_brought(self, rows))
@@ -127,7 +127,7 @@ impl Cql {
             .await
     }
 
-    /// Writes batches of parts that stand for themselves, each with its timestamp.
+    /// Writes batches of independent parts, each with its timestamp.
     async fn in_batches(&self, batches: impl Iterator<Item = &[Bound]>) -> Result<(), StoreError> {
         let batches: Vec<Vec<Bound>> = batches.map(<[Bound]>::to_vec).collect();
         stream::iter(batches)
@@ -138,7 +138,7 @@ impl Cql {
     }
 }
 
-/// Rows that are sorted by their place in a list, cut so that each part touches few partitions of it.
+/// Rows sorted by their position in a list, divided so that each part touches few partitions.
 fn by_partitions<'a, T>(rows: &'a [(&'a FollowRow, T)], list: FollowList) -> Vec<&'a [(&'a FollowRow, T)]> {
     let partition = |at: usize| {
         let (owner, bucket, _) = stands(rows[at].0.edge, list, rows[at].0.seat);

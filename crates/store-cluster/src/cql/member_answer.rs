@@ -21,8 +21,8 @@ const ANSWERS: Statement = Statement::serial(
 );
 
 impl Cql {
-    /// Answers those of the wishes that were answered before, and leaves the others. Serially: what an earlier call left under
-    /// way has ended then.
+    /// Answers those of the wishes that were answered before, and keeps the others. A serial read, which first ends
+    /// what an earlier call left in progress.
     pub(super) async fn answer_again(
         &self,
         group: GroupId,
@@ -42,7 +42,7 @@ impl Cql {
         Ok(())
     }
 
-    /// Does again what may have been left undone after the write of a request that comes once more.
+    /// Completes what may be incomplete after the write of a repeated request.
     pub(super) async fn end_memberships(&self, done: &MembersChanged) -> Result<(), StoreError> {
         let keys: Vec<MemberKey> = done.rows.iter().map(|row| row.member.key).collect();
         self.mend_memberships(keys).await.map_err(|error| as_outcome(error, Outcome::Unknown))
@@ -50,7 +50,7 @@ impl Cql {
 }
 
 impl Wish {
-    /// What is kept of the answer, where it has a request.
+    /// The stored part of the answer, if it has a request.
     pub(super) fn answer_part(
         &self,
         group: GroupId,

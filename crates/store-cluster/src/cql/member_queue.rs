@@ -1,5 +1,5 @@
-//! Changes of members that wait for their group. Those of one group are decided by one task at a time, many at once: conditional
-//! writes of one partition would only refuse each other.
+//! Changes of members that wait for their group. Changes of one group are decided by one task at a time, many in one
+//! step: concurrent conditional writes of one partition would only refuse each other.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -12,12 +12,12 @@ use tokio::sync::oneshot;
 
 use super::{error::unavailable, request::Key};
 
-/// Changes that are made at once.
+/// Maximum changes in one step.
 const STEP_MAX: usize = 50;
 /// Changes that wait for one group.
 const WAITING_MAX: usize = 1_024;
 
-/// What came of a change.
+/// The result of a change.
 pub(super) type Answer = Result<Applied<MembersChanged>, StoreError>;
 
 /// A change that a caller waits for.
@@ -26,13 +26,13 @@ pub(super) struct Wish {
     pub(super) change: MemberChange,
     pub(super) terms: MemberTerms,
     pub(super) write: Write,
-    /// When its request was made first, if it has one.
+    /// When its request was first made, if it has one.
     begun: Option<i64>,
     answer: oneshot::Sender<Answer>,
 }
 
 impl Wish {
-    /// A wish, and where its answer is waited for.
+    /// A wish, and the receiver of its answer.
     pub(super) fn new(
         change: MemberChange,
         terms: MemberTerms,
@@ -43,12 +43,12 @@ impl Wish {
         (Self { change, terms, write, begun, answer }, answered)
     }
 
-    /// Those without whom it cannot be decided, but for the owner.
+    /// The users that are needed for the decision, except for the owner.
     pub(super) fn users(&self) -> impl Iterator<Item = UserId> {
         self.change.users().into_iter().chain(self.terms.by)
     }
 
-    /// Of its request, if it has one.
+    /// The key of its request, if it has one.
     pub(super) fn key(&self) -> Option<Key<'_>> {
         let request = self.write.request.as_ref()?;
         self.begun.map(|begun| Key { request, begun })
@@ -81,7 +81,7 @@ struct Waiting {
 #[derive(Debug)]
 pub(super) struct Wishes {
     waiting: Mutex<Waiting>,
-    /// Changes that wait for all groups together.
+    /// Maximum waiting changes of all groups.
     most: usize,
 }
 
@@ -108,7 +108,7 @@ impl Wishes {
     }
 }
 
-/// Of who decides for a group.
+/// The right to decide for a group.
 #[derive(Debug)]
 pub(super) struct Turn<'a> {
     wishes: &'a Wishes,
@@ -117,7 +117,7 @@ pub(super) struct Turn<'a> {
 }
 
 impl Turn<'_> {
-    /// What is decided next, in the order in which it came; `None`: nothing waits, and the turn has ended.
+    /// The next changes, in the order of arrival; `None`: nothing waits, and the turn has ended.
     pub(super) fn next(&mut self) -> Option<Vec<Wish>> {
         let mut waiting = self.wishes.waiting.lock();
         let Waiting { groups, count } = &mut *waiting;

@@ -58,7 +58,7 @@ impl Cql {
     }
 }
 
-/// Notes whom the versions of one write have changed, where the last of them belongs.
+/// The ring row with the users of the versions of one write, at the index of the last version.
 pub(super) fn ring_part(group: GroupId, changes: &[(Version, Vec<UserId>)]) -> Option<Bound> {
     let (last, _) = changes.last()?;
     let pairs = |(version, users): &(Version, Vec<UserId>)| {
@@ -73,7 +73,7 @@ fn slot(version: Version) -> i64 {
     version.get() % SLOTS
 }
 
-/// Where these versions stand, in their order.
+/// The ranges of indexes of these versions, in their order.
 fn slices(first: Version, last: Version) -> Vec<(i64, i64)> {
     let (from, to) = (slot(first), slot(last));
     if from <= to { vec![(from, to)] } else { vec![(from, SLOTS - 1), (0, to)] }

@@ -58,7 +58,7 @@ pub(super) fn event_body(event: &RelationEvent) -> Result<String, StoreError> {
     serde_json::to_string(event).map_err(|_| malformed("event"))
 }
 
-/// The event of a row whose body it is.
+/// The event in the body of a row.
 pub(super) fn event(row: &Record) -> Result<RelationEvent, StoreError> {
     row.json("body")
 }

@@ -1,4 +1,4 @@
-//! Which users' edges are to be removed, noted before their deletion.
+//! Users whose edges have to be removed, noted before their deletion.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use kith_store::{StoreError, Timestamp, UserId};
 
 use super::session::{Bound, Cql, Statement, values};
 
-/// Partitions of the notes, so that none is written by all.
+/// Partitions of the notes, so that they are not all in one.
 const SLOTS: i32 = 16;
 
 const NOTE: Statement = Statement::plain("INSERT INTO %k.removals (slot, owner, noted) VALUES (?, ?, ?)");
@@ -31,7 +31,7 @@ impl Cql {
         Ok(noted.into_iter().take(limit).map(|(at, user)| (user, Timestamp(at))).collect())
     }
 
-    /// What was noted later has a later timestamp, and stays.
+    /// A later note has a later timestamp, and stays.
     pub(super) async fn end_removal_of(&self, user: UserId, noted: Timestamp) -> Result<(), StoreError> {
         self.write(Bound(&END, values![slot(user), user.get()]), Some(stamp(noted))).await
     }

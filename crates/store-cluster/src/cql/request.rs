@@ -25,18 +25,18 @@ const DONE: Statement =
 const FORGET: Statement =
     Statement::conditional("DELETE FROM %k.requests WHERE id = ? IF fingerprint = ? AND done = 0");
 
-/// What is known of a request.
+/// The state of a request.
 #[derive(Debug)]
 pub(super) enum Asked<P> {
-    /// It comes for the first time; this is to be done.
+    /// It is new; this has to be done.
     New(P),
-    /// Another one has begun it and may have ended.
+    /// Another call has begun it and may have completed it.
     Planned(P),
     /// It is done.
     Done(P),
 }
 
-/// A request, and when it was made first.
+/// A request, and when it was first made.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Key<'a> {
     pub(super) request: &'a Request,
@@ -52,13 +52,13 @@ impl Key<'_> {
         (self.begun, sum.cast_signed())
     }
 
-    /// Whether a row is of this request: another one may have the same place.
+    /// Whether a row belongs to this request: another one may have the same position.
     pub(super) fn is_of(&self, row: &Record) -> bool {
         matches!(row.text("request"), Ok(Some(id)) if id == self.request.id.as_str())
     }
 }
 
-/// A kept request.
+/// A stored request.
 struct Kept<P> {
     asked: i64,
     plan: P,
@@ -66,8 +66,8 @@ struct Kept<P> {
 }
 
 impl Cql {
-    /// What is to be done for a request: what was kept, else what `plan` says, which is kept first. Where that fails, nothing
-    /// is.
+    /// What has to be done for a request: the stored plan, else the result of `plan`, which is stored first. If `plan`
+    /// fails, nothing is stored.
     pub(super) async fn once<P: Serialize + DeserializeOwned>(
         &self,
         request: &Request,
@@ -103,7 +103,7 @@ impl Cql {
         }
     }
 
-    /// When a request whose answer is kept elsewhere was made first, and whether that is now.
+    /// When a request whose answer is stored elsewhere was first made, and whether that is now.
     pub(super) async fn begun(&self, request: &Request, now: Timestamp) -> Result<(i64, bool), StoreError> {
         Ok(match self.once(request, now, async { Ok(now.0) }).await? {
             Asked::New(begun) => (begun, true),
@@ -111,8 +111,8 @@ impl Cql {
         })
     }
 
-    /// What another one kept for the same request at the same time, and has maybe done, so that there was nothing left to
-    /// plan; else that this cannot be planned.
+    /// The plan that a concurrent call stored for the same request, and may have executed, so that `plan` failed; else
+    /// that error.
     async fn unless_done<P: DeserializeOwned>(
         &self,
         request: &Request,
@@ -126,7 +126,7 @@ impl Cql {
         }
     }
 
-    /// What another one kept at the same time.
+    /// The plan that a concurrent call stored.
     async fn others<P: DeserializeOwned>(
         &self,
         request: &Request,

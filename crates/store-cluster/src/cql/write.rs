@@ -35,10 +35,10 @@ const DECIDED: Statement = Statement::serial(
      WHERE edge = ?",
 );
 const TRIES_MAX: u32 = 8;
-/// A call that takes longer looks whether its seat is still its own.
+/// A call that takes longer checks whether its seat is still its own.
 const QUICK: Duration = Duration::from_secs(10);
 
-/// What is to be written for a follow to begin, decided before it is.
+/// The writes for the begin of a follow, decided before they are made.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Beginning {
     edge: Edge,
@@ -46,11 +46,11 @@ pub(super) struct Beginning {
     state: State,
     /// The follow is active already, and nothing is to be written.
     stands: bool,
-    /// How it is made sure afterwards that the seat is still its own.
+    /// How to check afterwards that the seat is still its own.
     looks: Looks,
 }
 
-/// What may have become of a seat while the state was written.
+/// What may have happened to a seat while the state was written.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 enum Looks {
     /// No other write can have moved it.
@@ -61,7 +61,7 @@ enum Looks {
     ForMove,
 }
 
-/// What is to be written for a follow to end.
+/// The writes for the end of a follow.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Ending {
     edge: Edge,
@@ -133,7 +133,7 @@ impl Cql {
         kept: Duration,
         now: Timestamp,
     ) -> Result<Beginning, StoreError> {
-        // Of users who were not heard of lately both lists are learned by one request.
+        // For users without known head buckets, both lists are read in one request.
         let seats = async {
             self.learn_heads([edge.from, edge.to].into_iter()).await?;
             tokio::try_join!(
@@ -227,7 +227,7 @@ impl Cql {
         Ok(row)
     }
 
-    /// The row, once the conditional writes under way have ended.
+    /// The row, after the conditional writes in progress have ended.
     async fn decided_row(&self, edge: Edge) -> Result<Option<FollowRow>, StoreError> {
         let rows = self.records(&DECIDED, values![key(edge)]).await?;
         rows.first().map_or(Ok(None), |row| FollowRow::of(edge, row))
@@ -243,13 +243,14 @@ impl Cql {
         self.write_state(edge, seat, state, Vec::new()).await?;
         self.dies_at("begun")?;
         let looks = if begun.elapsed() > QUICK { Looks::ForMove } else { looks };
-        // The state is written: what fails now does not undo it.
+        // The state is written: a failure from here on does not undo it.
         let looked = self.look_after(edge, seat, state, looks).await;
         let seat = looked.map_err(|error| as_outcome(error, Outcome::Unknown))?;
         follow(edge, seat, state)
     }
 
-    /// Sees what came about while the state was written: where the seat is now, and whether the follow is forbidden.
+    /// Checks for concurrent changes after the state was written: where the seat is now, and whether the follow is
+    /// forbidden.
     async fn look_after(
         &self,
         edge: Edge,
@@ -325,7 +326,7 @@ impl Cql {
         self.batch(BatchType::Logged, parts, state.version).await
     }
 
-    /// Makes both lists say what the row says, after something was written at a seat that is not its own.
+    /// Makes both lists agree with the row, after a write at a seat that is not its own.
     pub(super) async fn settle(&self, row: &FollowRow, stray: Seat, written: i64) -> Result<(), StoreError> {
         let Some(state) = row.state else { return Ok(()) };
         let above = State { live: false, version: state.version.max(written) + 1, ..state };
@@ -344,7 +345,7 @@ impl Cql {
         self.batch(BatchType::Logged, parts, state.version).await
     }
 
-    /// Fails as a node that died would, where a test wants it to.
+    /// Fails like a node that dies, if a test requests it.
     pub(super) fn dies_at(&self, step: &'static str) -> Result<(), StoreError> {
         super::broken::reach(step);
         match self.options.dies_at {
@@ -368,7 +369,8 @@ impl Ending {
     }
 }
 
-/// Until when a follow that does not live has its seat. One that never lived has it for as long as it may be under way.
+/// Until when an inactive follow keeps its seat. A follow that was never active keeps it for as long as its write may
+/// be in progress.
 fn kept_until(row: &FollowRow, kept: Duration, apart: Duration) -> Timestamp {
     match row.state {
         Some(state) => Timestamp(state.changed.max(row.seat.at)).after(kept),

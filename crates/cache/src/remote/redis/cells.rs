@@ -86,7 +86,7 @@ impl Cells for RedisShared {
         let way = self.way()?;
         let call = |(key, cell): &(String, Cell)| {
             let kept = values::duration(cell.kept(self.lasting(cell.header.kind)));
-            // The age of the lease is part of the age of what its load brings.
+            // The age of the lease is part of the age of the loaded copy.
             let leases = if cell.lasts.is_some() { self.options.kept.leases } else { Duration::ZERO };
             let bytes = values::bytes(cell.to_bytes());
             (self.names.cell(key), vec![self.wakes(), bytes, kept, values::duration(leases)])
@@ -125,7 +125,7 @@ impl RedisShared {
                     absent.clone(),
                     true,
                 );
-                // Only queued here.
+                // This only queues the command.
                 drop(set.await);
             }
             pipeline.try_all::<Value>().await
@@ -153,7 +153,7 @@ impl RedisShared {
     }
 }
 
-/// What others put there in another form is as if nothing were there.
+/// A key of another type counts as absent.
 fn nothing_of_another_type(answer: Result<Value, Error>) -> Result<Value, Error> {
     match answer {
         Err(error) if is_wrong_type(&error) => Ok(Value::Null),

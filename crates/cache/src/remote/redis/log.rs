@@ -50,7 +50,7 @@ impl Log for RedisShared {
         let log = self.names.log(epoch);
         let entries = self.control.client.xrange(log, from, "+", Some(most)).await;
         let entries: Vec<Logged> = entries.map_err(|error| meaning(&error))?;
-        // What others wrote into it is left out: it is missed as a gap.
+        // Entries of other programs are left out: they show as a gap.
         Ok(entries.iter().filter_map(frame).collect())
     }
 

@@ -1,4 +1,4 @@
-//! What is left at the end.
+//! Checks of the final state.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -117,7 +117,7 @@ fn asymmetric(Edge(from, to): Edge, side: Side, in_list: Option<u64>, end: Optio
     format!("follow:{from},{to}: {list} has {}, the record is {}", says(in_list), says(end))
 }
 
-/// What is wrong with the state that is left.
+/// What is wrong with the final state.
 fn wrong(follow: &Follow<'_>, end: Option<u64>) -> Option<String> {
     let told = follow.told_before(u64::MAX);
     let Some(version) = end else {

@@ -16,14 +16,14 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct Follow<'a> {
     pub(super) edge: Edge,
-    /// What follows, or takes that back.
+    /// Follows and unfollows.
     pub(super) writes: Vec<Write<'a>>,
-    /// What the one who is followed has set about who follows.
+    /// What the followed user has set about the other one.
     pub(super) blocks: Vec<Write<'a>>,
     pub(super) looks: Vec<Look<'a>>,
     /// The version at the end; inner `None`: no follow. Outer: it was not read.
     pub(super) end: Option<Option<u64>>,
-    /// What may have ended it: when that was first sent, and the highest version that an end sent until then may have.
+    /// Possible ends: when each was first sent, and the highest version that an end sent until then may have.
     ends: Vec<(u64, u64)>,
     /// Since when answers showed that it had come so far.
     since: Since<Rank>,
@@ -43,7 +43,7 @@ pub(super) struct Look<'a> {
     pub(super) call: &'a RelationCall,
     pub(super) level: Level,
     pub(super) seen: Option<u64>,
-    /// Of a page and not of the record.
+    /// From a page and not from the record.
     pub(super) of_list: bool,
 }
 
@@ -80,7 +80,7 @@ impl<'a> Follow<'a> {
         look.seen.unwrap_or_else(|| self.ended_until(look.call.ended))
     }
 
-    /// The highest version that an end may have of those that were sent until then; 0: there is none.
+    /// The highest version that an end sent until then may have; 0: there is none.
     pub(super) fn ended_until(&self, time: u64) -> u64 {
         let sent = self.ends.partition_point(|(began, _)| *began <= time);
         sent.checked_sub(1).map_or(0, |last| self.ends[last].1)
@@ -91,7 +91,7 @@ impl<'a> Follow<'a> {
         self.until.before(time)
     }
 
-    /// Cached reads, with for how long something newer had been acknowledged when they began.
+    /// Cached reads, and for how long something newer had been acknowledged when they began.
     pub(super) fn ages(&self) -> impl Iterator<Item = (&'a RelationCall, u64)> {
         let cached = self.looks.iter().filter(|look| look.level == Level::Cached);
         cached.map(|look| {
@@ -105,7 +105,7 @@ impl<'a> Follow<'a> {
         self.living.contains(&version) || self.untold.is_some_and(|began| began <= until)
     }
 
-    /// Whether this version is known to be an end, and none of a living follow.
+    /// Whether this version is known to be an end, and not that of an active follow.
     pub(super) fn is_end(&self, version: u64) -> bool {
         self.ended.contains(&version) && !self.living.contains(&version)
     }
@@ -123,7 +123,7 @@ impl<'a> Follow<'a> {
         let ends = self.writes.iter().filter_map(|write| match (write.what, write.fate) {
             (About::Unfollow(_), Fate::Done(_)) => Some((write.began, write.version()?)),
             (About::Unfollow(_), Fate::Open) => Some((write.began, u64::MAX)),
-            // It may have begun, found itself blocked, and ended again.
+            // It may have begun, found a block, and ended again.
             (About::Follow(_), Fate::Denied) => Some((write.began, below(write.ended))),
             (About::Follow(_), Fate::Open) if !self.blocks.is_empty() => Some((write.began, u64::MAX)),
             _ => None,
@@ -143,7 +143,7 @@ impl<'a> Follow<'a> {
         ends
     }
 
-    /// The lowest version that writes have which began at a time or later.
+    /// The lowest version of writes that began at a time or later.
     fn later(&self) -> BTreeMap<u64, u64> {
         let acked = self.writes.iter().filter_map(|write| Some((write.began, write.version()?)));
         let mut acked: Vec<(u64, u64)> = acked.collect();
@@ -153,7 +153,7 @@ impl<'a> Follow<'a> {
             least = least.min(*version);
             *version = least;
         }
-        // The first of those that began at one time has the lowest.
+        // Of those that began at one time, the first has the lowest.
         acked.into_iter().rev().collect()
     }
 

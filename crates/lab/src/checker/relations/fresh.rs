@@ -38,7 +38,7 @@ pub(in crate::checker) fn monotonic(relations: &Relations<'_>, runs: &Runs, chec
     }
 }
 
-/// C2, of follows and the lists that they stand in.
+/// C2, of follows and their lists.
 pub(in crate::checker) fn own_writes(relations: &Relations<'_>, checked: &mut Checked) {
     let mut own: HashMap<Edge, By<(u32, u32)>, ahash::RandomState> = HashMap::default();
     let mut looks = looks(relations);
@@ -108,7 +108,7 @@ pub(in crate::checker) fn phantoms(relations: &Relations<'_>, checked: &mut Chec
     }
 }
 
-/// All of them, by when they began.
+/// All reads, ordered by their begin.
 fn looks<'b, 'a>(
     relations: &'b Relations<'a>,
 ) -> std::iter::Peekable<impl Iterator<Item = (&'b Follow<'a>, &'b Look<'a>)> + use<'a, 'b>> {

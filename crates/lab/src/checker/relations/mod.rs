@@ -25,10 +25,10 @@ use self::{
 };
 use crate::history::{About, Edge, EdgeEnd, Event, Level, ListsEnd, Relates, RelationCall, Side};
 
-/// All there is about relations.
+/// Everything about relations.
 #[derive(Debug)]
 pub(super) struct Relations<'a> {
-    /// By when they began.
+    /// Ordered by their begin.
     calls: Vec<&'a RelationCall>,
     follows: BTreeMap<Edge, Follow<'a>>,
     blocks: BTreeMap<Edge, Blocks<'a>>,

@@ -15,7 +15,7 @@ impl Until {
         Self(all)
     }
 
-    /// 0: nothing.
+    /// 0: none.
     pub(super) fn before(&self, time: u64) -> u64 {
         let told = self.0.partition_point(|(at, _)| *at < time);
         told.checked_sub(1).map_or(0, |last| self.0[last].1)

@@ -44,7 +44,7 @@ impl Members {
     /// dismissal.
     ///
     /// # Errors
-    /// NOT_FOUND, PERMISSION_DENIED, ABORTED, INVALID_ARGUMENT, or what a failing store makes.
+    /// NOT_FOUND, PERMISSION_DENIED, ABORTED, INVALID_ARGUMENT, or those of a failing store.
     pub(crate) async fn dismiss_group(
         &self,
         id: GroupId,
@@ -68,7 +68,7 @@ impl Members {
     /// none of the members of that one are left then, and no user reads its messages any more.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(super) async fn make_way(&self, id: GroupId, deadline: Instant) -> Result<(), Error> {
         if !self.groups.was_dismissed(id).await? {
             return Ok(());

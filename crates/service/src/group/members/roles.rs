@@ -43,7 +43,7 @@ impl Roles {
     /// What is true of all members of a group. Never older than what was acknowledged.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(crate) async fn roster(&self, group: GroupId, consistency: &Consistency) -> Result<Roster, Error> {
         let entry = self.rosters.get_with(&group, consistency).await;
         let entry = entry.map_err(|error| Error::cache("roster", &error))?;
@@ -53,7 +53,7 @@ impl Roles {
     /// Those of these users who are members of a group, in their order. Never older than what was acknowledged.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(crate) async fn members_among(
         &self,
         group: GroupId,
@@ -71,7 +71,7 @@ impl Roles {
     /// The role of a user in a group; `None`: it is not in it. Never older than what was acknowledged.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub async fn of(&self, group: &Group, user: UserId) -> Result<Option<Role>, Error> {
         let key = MemberKey { group: group.id, user };
         let member = self.members.get_with(&key, &Consistency::Cached).await;
@@ -96,7 +96,7 @@ impl Roles {
     /// The creator of a group; `None`: it has none, or another account has the id of that user by now.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(super) async fn creator(&self, group: &Group) -> Result<Option<UserId>, Error> {
         let Some(creator) = group.creator else { return Ok(None) };
         let account = self.users.created(creator, &Consistency::Cached).await?;

@@ -111,7 +111,7 @@ impl Members {
     /// A part of the groups that a user may be in, by rising id, after this one; whether others follow.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(crate) async fn groups_after(
         &self,
         user: UserId,
@@ -164,7 +164,7 @@ impl Members {
     /// The group of this id, founded if it was not yet.
     ///
     /// # Errors
-    /// NOT_FOUND, or what a failing store makes.
+    /// NOT_FOUND, or those of a failing store.
     pub async fn group(&self, id: GroupId) -> Result<Arc<Group>, Error> {
         let group = self.groups.get_group(id, &Consistency::Cached).await?.value;
         if let Some(creator) = self.roles.founder(&group).await?
@@ -179,7 +179,7 @@ impl Members {
     /// one are ended and its messages hidden first. Returns the group.
     ///
     /// # Errors
-    /// ALREADY_EXISTS, FAILED_PRECONDITION, INVALID_ARGUMENT, or what a failing store makes.
+    /// ALREADY_EXISTS, FAILED_PRECONDITION, INVALID_ARGUMENT, or those of a failing store.
     pub(in crate::group) async fn create_group(
         &self,
         draft: GroupDraft,
@@ -247,7 +247,7 @@ impl Members {
     /// Makes sure that the principal is in the group, or is a service.
     ///
     /// # Errors
-    /// NOT_FOUND, PERMISSION_DENIED, or what a failing store makes.
+    /// NOT_FOUND, PERMISSION_DENIED, or those of a failing store.
     pub(crate) async fn is_in(&self, id: GroupId, principal: Principal) -> Result<(), Error> {
         let group = self.group(id).await?;
         self.roles.allow(&group, principal, Role::Member).await
@@ -256,7 +256,7 @@ impl Members {
     /// The role of a user in a group; `None`: it is not in it. Never older than what was acknowledged.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(crate) async fn role(&self, group: &Group, user: UserId) -> Result<Option<Role>, Error> {
         self.roles.of(group, user).await
     }

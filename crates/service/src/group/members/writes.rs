@@ -35,7 +35,7 @@ impl Members {
     /// Makes a change of members of a group. Returns what changed.
     ///
     /// # Errors
-    /// NOT_FOUND, PERMISSION_DENIED, FAILED_PRECONDITION, ABORTED, INVALID_ARGUMENT, or what a failing store makes.
+    /// NOT_FOUND, PERMISSION_DENIED, FAILED_PRECONDITION, ABORTED, INVALID_ARGUMENT, or those of a failing store.
     pub(super) async fn apply_change(
         &self,
         id: GroupId,

@@ -21,7 +21,7 @@ const ANSWER: Statement = Statement::serial(
 );
 
 impl Cql {
-    /// What was answered to this request before. Serially: what an earlier call left under way has ended then.
+    /// The earlier answer to this request. A serial read, which first ends what an earlier call left in progress.
     pub(super) async fn answer_before(
         &self,
         receiver: Receiver,
@@ -33,7 +33,7 @@ impl Cql {
     }
 }
 
-/// What is kept of an answer.
+/// The stored part of an answer.
 pub(super) fn part(receiver: Receiver, key: Key<'_>, answered: &Application) -> Result<Bound, StoreError> {
     let ((side, id), (begun, sum)) = (receiver.numbers(), key.place());
     let reply = serde_json::to_string(answered).map_err(|_| malformed("reply"))?;

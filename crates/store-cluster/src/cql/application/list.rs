@@ -18,7 +18,7 @@ use crate::cql::{
 const PUT: Statement = Statement::plain(
     "INSERT INTO %k.application_lists (list, owner, month, id, version, body) VALUES (?, ?, ?, ?, ?, ?) USING TTL ?",
 );
-/// What has no version is a mark of what is forgotten.
+/// A row without a version is a mark on a deleted application.
 const LIST: Statement = Statement::read(
     "SELECT body, received, read_at FROM %k.application_lists \
      WHERE list = ? AND owner = ? AND month = ? AND id > ? AND version > 0 LIMIT ? ALLOW FILTERING",
@@ -51,7 +51,7 @@ impl Cql {
         stream::iter(puts).buffer_unordered(AT_A_TIME).try_collect().await
     }
 
-    /// Writes an application into its lists once more, once the writes that are under way have ended.
+    /// Writes an application into its lists once more, after the writes in progress have ended.
     pub(super) async fn mend_lists(&self, key: ApplicationKey) -> Result<(), StoreError> {
         match self.read_application(&BY_ID_SERIAL, key).await? {
             Some(seen) => self.write_lists(&seen.application).await,
@@ -70,7 +70,7 @@ impl Cql {
         self.by_month(&LIST, values![list, owner], after, limit).await?.iter().map(listed).collect()
     }
 
-    /// Marks those that are in a list.
+    /// Marks entries of a list.
     pub(super) async fn mark_listed(
         &self,
         list: ApplicationList,
@@ -84,7 +84,7 @@ impl Cql {
             let named: Vec<i64> = of_month.iter().map(|id| id.get()).collect();
             let month = month(of_month[0].moment());
             for row in self.records(&LISTED, values![kind, owner, month, named]).await? {
-                // A mark alone is left of what is forgotten.
+                // Only the mark is left of a deleted application.
                 if row.text("body")?.is_some() {
                     found.push(listed(&row)?);
                 }
