@@ -1,6 +1,6 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::{Loaded, source::Fetched};
+use crate::Loaded;
 
 /// A number that many threads raise; on a cache line of its own, so that they disturb nothing else.
 #[derive(Debug, Default)]
@@ -93,10 +93,10 @@ pub(crate) struct Counters {
 
 impl Counters {
     /// What the shared tier had of some keys.
-    pub(crate) fn answered_by_shared<V>(&self, answers: &[Option<Fetched<V>>]) {
+    pub(crate) fn answered_by_shared<'a, V: 'a>(&self, answers: impl Iterator<Item = Option<&'a Loaded<V>>>) {
         let (mut found, mut absent, mut missed) = (0, 0, 0);
         for answer in answers {
-            match answer.as_ref().map(|fetched| &fetched.loaded) {
+            match answer {
                 Some(Loaded::Found { .. }) => found += 1,
                 Some(Loaded::Absent { .. }) => absent += 1,
                 None => missed += 1,

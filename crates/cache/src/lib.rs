@@ -10,23 +10,27 @@
 //! key never fills; nothing fills while a write of its key is under way.
 
 mod bus;
+mod bus_metrics;
 mod clock;
 mod collection;
 mod counters;
+mod delayed_invalidation;
 mod entry;
 mod error;
 mod failpoints;
 pub mod fake;
 mod flight;
 mod guards;
-mod late;
+mod inner;
 mod ledger;
 mod load;
 mod loader;
 mod memory;
+mod metric;
 mod metrics;
 mod namespace;
 mod node;
+mod pending_repeats;
 mod policy;
 mod random;
 mod read;
@@ -34,8 +38,9 @@ mod recall;
 mod recent;
 pub mod remote;
 mod resync;
-
+mod resync_rounds;
 mod shares;
+mod slot;
 mod source;
 mod tiered;
 mod token;
@@ -50,11 +55,12 @@ pub use collection::{
     ItemsCodec, ListEpoch, ListPolicies, ListWrite, NotAKey, Page, PageKey, PageLoader, Paged, PagedList,
     Pair, SmallSet,
 };
+pub use delayed_invalidation::LATE_WRITES_FOR;
 pub use entry::{Change, Consistency, Entry, Key, Tier};
 pub use error::CacheError;
-pub use late::LATE_WRITES_FOR;
 pub use loader::{LoadError, LoadOptions, Loaded, Loader};
-pub use metrics::{METRICS, Metric, MetricKind};
+pub use metric::{Metric, MetricKind};
+pub use metrics::METRICS;
 pub use namespace::{Depth, Namespace, Presence, Stats, TierCopy};
 pub use node::{Node, NodeConfig};
 pub use policy::Policy;

@@ -15,11 +15,10 @@ use crate::{
     failpoints::{Place, reach},
     flight::{Flight, Outcome, Outcomes, Passenger, Ride},
     guards,
+    inner::{Absence, Inner, Seek},
     ledger::{Progress, Shard},
-    memory::{Slot, jittered, refresh_after},
-    read::Seek,
+    slot::{Slot, jittered, refresh_after},
     source::{Demand, Fetched},
-    tiered::{Absence, Inner},
 };
 
 /// From how many keys on a load answers its readers before it fills memory, which takes as long as reading

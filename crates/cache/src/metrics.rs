@@ -5,8 +5,9 @@ use std::time::Duration;
 use metrics::{Histogram, counter, gauge, histogram};
 
 use crate::{
+    bus_metrics as bus,
     counters::{Counter, Counters, Rejection},
-    remote::metrics as bus,
+    metric::{Metric, float},
 };
 
 /// Every metric of the cache. Those of a namespace are brought up to date by
@@ -39,30 +40,6 @@ pub const METRICS: [Metric; 26] = [
     bus::EPOCH,
     bus::APPLIED,
 ];
-
-/// What is said of one metric. Its unit is the end of its name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Metric {
-    /// As it is exported.
-    pub name: &'static str,
-    /// How it moves.
-    pub kind: MetricKind,
-    /// Names of its labels, in no order that matters.
-    pub labels: &'static [&'static str],
-    /// What it counts or measures, in a sentence.
-    pub help: &'static str,
-}
-
-/// How a metric moves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MetricKind {
-    /// Rises from the start of the process on.
-    Counter,
-    /// Rises and falls.
-    Gauge,
-    /// Counts observations by their size.
-    Histogram,
-}
 
 const REQUESTS: Metric = Metric::counter(
     "kith_cache_requests_total",
@@ -132,26 +109,6 @@ const RESYNC_STALE: Metric = Metric::counter(
     &["namespace", "tier"],
     "Copies that were stale, or cached, for longer than their bound when the re-sync found them. Anything above 0 is a defect.",
 );
-
-impl Metric {
-    /// One that rises.
-    #[must_use]
-    pub const fn counter(name: &'static str, labels: &'static [&'static str], help: &'static str) -> Self {
-        Self { name, kind: MetricKind::Counter, labels, help }
-    }
-
-    /// One that rises and falls.
-    #[must_use]
-    pub const fn gauge(name: &'static str, labels: &'static [&'static str], help: &'static str) -> Self {
-        Self { name, kind: MetricKind::Gauge, labels, help }
-    }
-
-    /// One that counts observations by their size.
-    #[must_use]
-    pub const fn histogram(name: &'static str, labels: &'static [&'static str], help: &'static str) -> Self {
-        Self { name, kind: MetricKind::Histogram, labels, help }
-    }
-}
 
 /// How long loads take, resolved once.
 pub(crate) struct LoadSeconds(Histogram);
@@ -223,9 +180,4 @@ fn requests(namespace: &'static str, counters: &Counters) {
         counter!(REQUESTS.name, "namespace" => namespace, "tier" => tier, "result" => result)
             .absolute(value.get());
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a gauge is a float; so large a count needs no last digit")]
-pub(crate) const fn float(number: u64) -> f64 {
-    number as f64
 }

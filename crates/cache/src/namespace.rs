@@ -2,7 +2,7 @@ use std::{fmt, time::Duration};
 
 use crate::{
     CacheError, Key, Loaded, MemoryUse, Moment, Resynced, Tier, Token, Version, counters::Rejection,
-    memory::Slot, metrics, source::Demand, tiered::Inner,
+    inner::Inner, metrics, slot::Slot, source::Demand,
 };
 
 /// A namespace as operators and the bus see it, whatever its records are. A key is the text of the key.

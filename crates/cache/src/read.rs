@@ -9,27 +9,12 @@ use crate::{
     CacheError, Entry, Key, Loaded, Moment,
     flight::{Flight, Outcome, Passenger},
     guards,
+    inner::{Inner, Look, Seek},
     load::{Boarding, OpenRide},
-    tiered::{Absence, Inner, Look},
 };
 
 /// How often a read asks again when the store answers with less than is known.
 const REREADS: usize = 2;
-
-/// What a read demands of the flight it takes.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Seek {
-    /// One that may be under way already, and in place of which a stale copy may be served.
-    Cached(Absence),
-    /// One that begins now.
-    Strong,
-}
-
-impl Seek {
-    const fn is_cached(self) -> bool {
-        matches!(self, Self::Cached(_))
-    }
-}
 
 type Boarded<V> = (Passenger<V>, Arc<Flight<V>>);
 type Answer<V> = Result<Option<Entry<V>>, CacheError>;

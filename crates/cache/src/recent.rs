@@ -21,7 +21,7 @@ use std::sync::{
 
 use parking_lot::{RwLock, RwLockReadGuard};
 
-use crate::{Moment, memory::Slot};
+use crate::{Moment, slot::Slot};
 
 /// Memory for each slot: the entries here cost some 4 % of what the storage may hold.
 const BYTES_A_PLACE: u64 = 2048;

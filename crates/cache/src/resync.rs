@@ -2,27 +2,21 @@
 
 use std::{sync::Arc, time::Duration};
 
-use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::{
     CacheError, Key, Node, Tier, Version,
+    inner::Inner,
     memory::Memory,
     remote::{Header, Kind, address},
+    resync_rounds::{Aging, SUSPECTS_MAX, Suspect},
     source::Demand,
-    tiered::Inner,
 };
 
-/// A copy that is older than what it is a copy of is not wrong at once: the change may be on its way. So long it
-/// may be, see the table of bounds in the coherence protocol.
-const MEMORY_BOUND: Duration = Duration::from_secs(3);
-const REDIS_BOUND: Duration = Duration::from_secs(11);
 /// Of so many copies that are compared with the shared tier, one is compared with the store.
 const STORE_EVERY: usize = 25;
 /// Copies of memory that one round takes; those of a larger memory are taken in several.
 const ROUND_MAX: usize = 50_000;
-/// Copies that wait to be compared again. More are found again by a later round.
-const SUSPECTS_MAX: usize = 1_000;
 
 /// How [`Resyncing::run`] goes about it.
 #[derive(Clone, Copy, Debug)]
@@ -69,51 +63,6 @@ pub struct Resynced {
     pub suspects: u64,
     /// All copies that were in memory when the round began have been compared.
     pub round_ended: bool,
-}
-
-/// Where the rounds of one namespace are.
-#[derive(Debug)]
-pub(crate) struct Rounds<K>(Mutex<State<K>>);
-
-#[derive(Debug)]
-struct State<K> {
-    left: Vec<(Arc<K>, Version)>,
-    suspects: Vec<Suspect<K>>,
-    /// Copies of the shared tier that have an age limit.
-    aging: Vec<Aging<K>>,
-}
-
-/// A copy of the shared tier, which must be gone or replaced before it is looked at again. Its value may be right or wrong:
-/// changes of such records are not broadcast, so that its age alone bounds how wrong it is.
-#[derive(Clone, Debug)]
-struct Aging<K> {
-    key: K,
-    head: Header,
-    since: Instant,
-}
-
-/// A copy that something newer is known of.
-#[derive(Clone, Debug)]
-struct Suspect<K> {
-    key: K,
-    tier: Tier,
-    version: Version,
-    since: Instant,
-}
-
-impl<K> Default for Rounds<K> {
-    fn default() -> Self {
-        Self(Mutex::new(State { left: Vec::new(), suspects: Vec::new(), aging: Vec::new() }))
-    }
-}
-
-impl<K> Suspect<K> {
-    /// Whether it had the time that it may be wrong. `age_max`: the longest age of a copy; changes of such records are not
-    /// broadcast, so that every copy may be wrong for so long.
-    fn is_ripe(&self, age_max: Option<Duration>) -> bool {
-        let bound = if self.tier == Tier::Memory { MEMORY_BOUND } else { REDIS_BOUND };
-        self.since.elapsed() >= age_max.unwrap_or_default().max(bound)
-    }
 }
 
 impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {

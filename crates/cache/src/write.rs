@@ -3,10 +3,10 @@ use std::{collections::HashMap, fmt, sync::Arc};
 use tokio::runtime::Handle;
 
 use crate::{
-    CacheError, Change, Key, Token, Version,
+    CacheError, Change, Key, Token, Version, delayed_invalidation,
     failpoints::{Place, reach},
-    guards, late,
-    tiered::Inner,
+    guards,
+    inner::Inner,
 };
 
 /// A write under way, between [`TieredCache::begin_write`](crate::TieredCache::begin_write) and its verdict.
@@ -79,7 +79,7 @@ impl<K: Key, V: Send + Sync + 'static> WriteGuard<K, V> {
         let notices = self.inner.suspect_here(self.marked.keys());
         let token = self.inner.publish(&notices).await?;
         let keys = self.unmark();
-        late::repeat(&self.inner, keys);
+        delayed_invalidation::repeat(&self.inner, keys);
         Ok(token)
     }
 
@@ -167,9 +167,9 @@ impl<K: Key, V: Send + Sync + 'static> Drop for WriteGuard<K, V> {
         if let Ok(runtime) = Handle::try_current() {
             runtime.spawn(async move {
                 if let Err(error) = inner.publish(&notices).await {
-                    late::warn(&inner, &error);
+                    delayed_invalidation::warn(&inner, &error);
                 }
-                late::repeat(&inner, keys);
+                delayed_invalidation::repeat(&inner, keys);
             });
         }
     }

@@ -22,6 +22,7 @@ pub mod frames;
 pub mod history;
 pub mod hunt;
 mod load;
+pub mod mongods;
 pub mod peers;
 mod people;
 mod plot;

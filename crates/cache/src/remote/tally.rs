@@ -3,8 +3,7 @@ use std::{
     time::Duration,
 };
 
-use super::metrics::Propagation;
-use crate::counters::Counter;
+use crate::{bus_metrics::Propagation, counters::Counter};
 
 /// How far a node is with the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -205,7 +205,9 @@ impl<K: Key, V: Send + Sync + 'static> SharedTier<K, V> {
             *answer = cell.as_ref().and_then(|cell| self.copy(cell, climb.demand.floor(place)));
             climb.absent &= cell.is_none() || answer.is_some();
         }
-        self.counters.answered_by_shared(&climb.answers);
+        self.counters.answered_by_shared(
+            climb.answers.iter().map(|answer| answer.as_ref().map(|fetched| &fetched.loaded)),
+        );
         Ok(())
     }
 

@@ -25,7 +25,7 @@ use self::{
     container::{Container, Places},
     file::{File, Image},
 };
-use crate::{child::free_port, hunt::Mongods, redis_server::RedisServer};
+use crate::{child::free_port, mongods::Mongods, redis_server::RedisServer};
 
 /// Where the server of relations is.
 const CQL: &str = "KITH_TEST_CQL";

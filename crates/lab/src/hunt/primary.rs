@@ -6,7 +6,8 @@ use anyhow::{Context as _, Result, ensure};
 use mongodb::bson::doc;
 use tokio::time::{Instant, sleep};
 
-use super::{mongod::Mongod, site::Site};
+use super::site::Site;
+use crate::mongods::Mongod;
 
 /// Between two times that a primary is asked to step down.
 const RETIRES_EVERY: Duration = Duration::from_secs(3);

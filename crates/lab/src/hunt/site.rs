@@ -8,10 +8,10 @@ use futures::future::try_join_all;
 use super::{
     cassandra::{Served, keyspace},
     disk::SmallDisk,
-    mongods::Mongods,
     node::{Node, Shape},
 };
 use crate::{
+    mongods::Mongods,
     proxy::{Mode, Proxy, Tampering},
     redis_server::RedisServer,
 };

@@ -94,7 +94,7 @@ impl Mongod {
         let mut command = Command::new(program.unwrap_or_else(|| OsString::from("mongod")));
         let port = self.port.to_string();
         command.args(["--replSet", SET, "--port", &port, "--bind_ip", "127.0.0.1"]);
-        // With test commands it also says who it is to whom it calls, which doors look at.
+        // With test commands it also says who it is to whom it calls, which proxies read.
         command.args(["--wiredTigerCacheSizeGB=0.25", "--setParameter", "enableTestCommands=1"]);
         command.args(["--setParameter", "diagnosticDataCollectionEnabled=false", "--dbpath"]);
         command.arg(self.data.as_deref().unwrap_or(self.folder.path())).args(["--setParameter", LIFETIME]);

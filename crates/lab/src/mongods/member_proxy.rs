@@ -38,13 +38,13 @@ pub(super) enum Dialer {
 }
 
 /// Listens on a port of its own and passes on to a member. Dropping it ends its connections.
-pub(super) struct Door {
+pub(super) struct MemberProxy {
     address: SocketAddr,
     shut_to: watch::Sender<Vec<Dialer>>,
     accepting: JoinHandle<()>,
 }
 
-impl Door {
+impl MemberProxy {
     /// # Errors
     /// When there is no port.
     pub(super) async fn start(member: SocketAddr) -> io::Result<Self> {
@@ -66,15 +66,15 @@ impl Door {
     }
 }
 
-impl Drop for Door {
+impl Drop for MemberProxy {
     fn drop(&mut self) {
         self.accepting.abort();
     }
 }
 
-impl fmt::Debug for Door {
+impl fmt::Debug for MemberProxy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Door")
+        f.debug_struct("MemberProxy")
             .field("address", &self.address)
             .field("shut_to", &*self.shut_to.borrow())
             .finish_non_exhaustive()
@@ -96,7 +96,7 @@ async fn accept(listener: TcpListener, member: SocketAddr, shut: watch::Receiver
     }
 }
 
-/// Until one side has ended, or the door is gone.
+/// Until one side has ended, or the proxy is gone.
 async fn pass(
     mut client: TcpStream,
     member: SocketAddr,
@@ -201,8 +201,8 @@ mod tests {
         address
     }
 
-    async fn dial(door: &Door, first: &[u8]) -> TcpStream {
-        let mut stream = TcpStream::connect(door.address()).await.unwrap();
+    async fn dial(proxy: &MemberProxy, first: &[u8]) -> TcpStream {
+        let mut stream = TcpStream::connect(proxy.address()).await.unwrap();
         stream.write_all(first).await.unwrap();
         stream
     }
@@ -225,33 +225,33 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_door_holds_back_what_those_say_whom_it_is_shut_to_and_nobody_else() {
-        let door = Door::start(echo().await).await.unwrap();
+    async fn messages_of_those_it_is_shut_to_wait() {
+        let proxy = MemberProxy::start(echo().await).await.unwrap();
         let (one, other) = (of_node("node-1"), of_member(9));
-        let (mut held, mut free) = (dial(&door, &one).await, dial(&door, &other).await);
+        let (mut held, mut free) = (dial(&proxy, &one).await, dial(&proxy, &other).await);
         heard(&mut held, &one).await;
         heard(&mut free, &other).await;
-        door.shut_to(vec![Dialer::Named("node-1".to_owned()), Dialer::Member(8)]);
+        proxy.shut_to(vec![Dialer::Named("node-1".to_owned()), Dialer::Member(8)]);
         held.write_all(b"later").await.unwrap();
         free.write_all(b"now").await.unwrap();
-        let mut new = dial(&door, &one).await;
+        let mut new = dial(&proxy, &one).await;
         heard(&mut free, b"now").await;
         assert!(is_silent(&mut held).await && is_silent(&mut new).await);
-        door.shut_to(Vec::new());
+        proxy.shut_to(Vec::new());
         heard(&mut held, b"later").await;
         heard(&mut new, &one).await;
     }
 
     #[tokio::test]
-    async fn a_connection_ends_with_its_door_and_where_there_is_no_member() {
-        let door = Door::start(echo().await).await.unwrap();
-        let mut passing = dial(&door, &of_member(9)).await;
+    async fn connection_ends_with_its_proxy_or_without_a_member() {
+        let proxy = MemberProxy::start(echo().await).await.unwrap();
+        let mut passing = dial(&proxy, &of_member(9)).await;
         heard(&mut passing, &of_member(9)).await;
-        drop(door);
+        drop(proxy);
         assert_eq!(timeout(SOON, passing.read(&mut [0; 8])).await.unwrap().unwrap_or_default(), 0);
         let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-        let door = Door::start(nobody).await.unwrap();
-        let mut refused = dial(&door, &of_member(9)).await;
+        let proxy = MemberProxy::start(nobody).await.unwrap();
+        let mut refused = dial(&proxy, &of_member(9)).await;
         assert_eq!(timeout(SOON, refused.read(&mut [0; 8])).await.unwrap().unwrap_or_default(), 0);
     }
 }

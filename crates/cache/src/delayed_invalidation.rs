@@ -6,13 +6,9 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use tokio::{
-    runtime::Handle,
-    sync::{OwnedSemaphorePermit, Semaphore},
-    time::Instant,
-};
+use tokio::{runtime::Handle, sync::OwnedSemaphorePermit, time::Instant};
 
-use crate::{CacheError, Key, guards, tiered::Inner};
+use crate::{CacheError, Key, guards, inner::Inner};
 
 /// How long after a write of unknown outcome its keys are invalidated again. One that lands later needs a flush of the node.
 pub const LATE_WRITES_FOR: Duration = Duration::from_secs(90);
@@ -22,21 +18,6 @@ const AFTER: [Duration; 3] = [Duration::from_secs(5), Duration::from_secs(30), L
 /// Period of the flushes that stand in for writes beyond the bound.
 const FLUSH_PERIOD: Duration = Duration::from_secs(5);
 
-/// The writes of unknown outcome that wait for their repeated invalidations.
-#[derive(Debug)]
-pub(crate) struct Late {
-    places: Arc<Semaphore>,
-    /// Until when flushes stand in for writes that found no place; `None` when none do.
-    flushing: Arc<Mutex<Option<Instant>>>,
-}
-
-impl Late {
-    pub(crate) fn new(places: usize) -> Self {
-        let places = Arc::new(Semaphore::new(places.min(Semaphore::MAX_PERMITS)));
-        Self { places, flushing: Arc::default() }
-    }
-}
-
 /// Invalidates these keys after 5, 30 and 90 s, or, with too many such writes waiting, the whole namespace.
 /// Does nothing without a runtime, nor after the cache is gone.
 pub(crate) fn repeat<K: Key, V: Send + Sync + 'static>(inner: &Arc<Inner<K, V>>, keys: Vec<K>) {
@@ -45,10 +26,10 @@ pub(crate) fn repeat<K: Key, V: Send + Sync + 'static>(inner: &Arc<Inner<K, V>>,
         return;
     }
     let weak = Arc::downgrade(inner);
-    if let Ok(place) = Arc::clone(&inner.late.places).try_acquire_owned() {
+    if let Ok(place) = Arc::clone(&inner.pending_repeats.places).try_acquire_owned() {
         runtime.spawn(invalidate_late(weak, keys, place));
-    } else if inner.late.flushing.lock().replace(Instant::now() + AFTER[2]).is_none() {
-        runtime.spawn(flush_late(weak, Arc::clone(&inner.late.flushing)));
+    } else if inner.pending_repeats.flushing.lock().replace(Instant::now() + AFTER[2]).is_none() {
+        runtime.spawn(flush_late(weak, Arc::clone(&inner.pending_repeats.flushing)));
     }
 }
 

@@ -1,5 +1,8 @@
 //! MongoDB as nodes know it: a replica set of one member or several.
 
+mod member_proxy;
+mod mongod;
+
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use anyhow::{Context as _, Result, ensure};
@@ -9,9 +12,10 @@ use mongodb::{
 };
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{
-    door::{Dialer, Door},
-    mongod::{Mongod, SET},
+pub use self::mongod::Mongod;
+use self::{
+    member_proxy::{Dialer, MemberProxy},
+    mongod::SET,
 };
 
 /// How long the set may take to start, or to have a primary and followers again.
@@ -23,13 +27,13 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(1);
 /// nothing from a majority steps down. The default is ten seconds.
 const ELECTION_MS: i32 = 2_000;
 
-/// A replica set. Of several members, each is behind a door by whose address all others know it, members and
+/// A replica set. Of several members, each is behind a proxy by whose address all others know it, members and
 /// nodes; a member that is alone is called directly.
 #[derive(Debug)]
 pub struct Mongods {
     members: Vec<Mongod>,
     /// In the order of the members; none where there is one member.
-    doors: Vec<Door>,
+    proxies: Vec<MemberProxy>,
 }
 
 /// What a member says that it is.
@@ -48,11 +52,11 @@ impl Mongods {
     /// When there is no such program, or the set does not come to that.
     pub async fn start(count: usize, mut data: Option<PathBuf>) -> Result<Self> {
         let members = (0..count).map(|_| Mongod::start(data.take())).collect::<Result<Vec<_>>>()?;
-        let mut doors = Vec::new();
+        let mut proxies = Vec::new();
         for member in members.iter().filter(|_| count > 1) {
-            doors.push(Door::start(member.address()).await?);
+            proxies.push(MemberProxy::start(member.address()).await?);
         }
-        let mut set = Self { members, doors };
+        let mut set = Self { members, proxies };
         set.until_all_answer().await?;
         set.first()?.ask(doc! { "replSetInitiate": set.config()? }).await?;
         set.until_whole().await?;
@@ -68,13 +72,13 @@ impl Mongods {
     }
 
     /// How the node of this number reaches the set: a set of one by this link and whatever it says of itself, another
-    /// by the doors.
+    /// by the proxies.
     #[must_use]
     pub fn uri(&self, link: SocketAddr, node: usize) -> String {
-        if self.doors.is_empty() {
+        if self.proxies.is_empty() {
             return format!("mongodb://{link}/?directConnection=true");
         }
-        let hosts: Vec<String> = self.doors.iter().map(|door| door.address().to_string()).collect();
+        let hosts: Vec<String> = self.proxies.iter().map(|proxy| proxy.address().to_string()).collect();
         format!("mongodb://{}/?replicaSet={SET}&appName={}", hosts.join(","), name(node))
     }
 
@@ -155,18 +159,18 @@ impl Mongods {
     /// nodes on the other. Data across it are held back, and connections stay open. Nodes reach each other and Redis.
     pub fn part(&self, member: usize, nodes: &[usize], all_nodes: usize) {
         let apart = |at: usize| at == member;
-        for (place, door) in self.doors.iter().enumerate() {
+        for (place, proxy) in self.proxies.iter().enumerate() {
             let members = self.members.iter().enumerate();
             let members = members.filter(|(at, _)| apart(*at) != apart(place));
             let members = members.map(|(_, member)| Dialer::Member(member.address().port()));
             let nodes = (0..all_nodes).filter(|node| nodes.contains(node) != apart(place));
-            door.shut_to(members.chain(nodes.map(|node| Dialer::Named(name(node)))).collect());
+            proxy.shut_to(members.chain(nodes.map(|node| Dialer::Named(name(node)))).collect());
         }
     }
 
     /// The network is whole again; what was held back arrives.
     pub fn join(&self) {
-        self.doors.iter().for_each(|door| door.shut_to(Vec::new()));
+        self.proxies.iter().for_each(|proxy| proxy.shut_to(Vec::new()));
     }
 
     /// Waits until one member is primary and all others follow it.
@@ -211,16 +215,16 @@ impl Mongods {
     }
 
     fn config(&self) -> Result<Document> {
-        let doors = self.doors.iter().map(Door::address);
+        let proxies = self.proxies.iter().map(MemberProxy::address);
         let hosts: Vec<SocketAddr> =
-            if self.doors.is_empty() { vec![self.first()?.address()] } else { doors.collect() };
+            if self.proxies.is_empty() { vec![self.first()?.address()] } else { proxies.collect() };
         let member = |(number, host): (i32, SocketAddr)| doc! { "_id": number, "host": host.to_string() };
         let members: Vec<Document> = (0..).zip(hosts).map(member).collect();
         Ok(doc! { "_id": SET, "members": members, "settings": { "electionTimeoutMillis": ELECTION_MS } })
     }
 }
 
-/// By which doors know a node.
+/// By which proxies know a node.
 fn name(node: usize) -> String {
     format!("node-{node}")
 }
