@@ -182,7 +182,7 @@ pub trait BlockStore: Send + Sync + fmt::Debug + 'static {
     /// Sees every change that was acknowledged before it began.
     ///
     /// # Errors
-    /// When the store cannot answer; [`StoreError::Overloaded`] for more edges.
+    /// If the store cannot answer; [`StoreError::Overloaded`] for more edges.
     async fn blocks(&self, edges: &[Edge]) -> Result<Vec<(Edge, Stored<Block>)>, StoreError>;
 
     /// Changes what `patch` names and nothing else, in one atomic step; creates the record if there is none. A user who
@@ -201,7 +201,7 @@ pub trait BlockStore: Send + Sync + fmt::Debug + 'static {
     /// Reads the records of a list of `user`, the newest first, after a place, at most `limit`: fewer only at its end.
     ///
     /// # Errors
-    /// When the store cannot answer.
+    /// If the store cannot answer.
     async fn block_list(
         &self,
         user: UserId,

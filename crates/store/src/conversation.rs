@@ -41,7 +41,7 @@ pub trait ConversationStore: Send + Sync + fmt::Debug + 'static {
     /// seconds after a failover.
     ///
     /// # Errors
-    /// When the store cannot answer; [`StoreError::Overloaded`] for more conversations.
+    /// If the store cannot answer; [`StoreError::Overloaded`] for more conversations.
     async fn conversations(&self, ids: &[ConversationId]) -> Result<Vec<Conversation>, StoreError>;
 
     /// As [`ConversationStore::conversations`], also right after a failover: a deposed primary cannot answer. Costs more: a round
@@ -67,7 +67,7 @@ pub trait ConversationStore: Send + Sync + fmt::Debug + 'static {
     /// Reads the records with `trim`, by rising text of the id after `after`, at most `limit`: fewer only at the end.
     ///
     /// # Errors
-    /// When the store cannot answer.
+    /// If the store cannot answer.
     async fn untrimmed_conversations(
         &self,
         after: Option<ConversationId>,

@@ -17,13 +17,13 @@ pub trait Coordination: Send + Sync + fmt::Debug + 'static {
     /// before the call.
     ///
     /// # Errors
-    /// When the store cannot answer; the lease may have been taken then.
+    /// If the store cannot answer; the lease may have been taken then.
     async fn lease(&self, name: &str, holder: &str, lasts: Duration) -> Result<bool, StoreError>;
 
     /// Gives the lease back, if it is the holder's; else does nothing. The mark stays.
     ///
     /// # Errors
-    /// When the store cannot answer; the lease runs out by itself.
+    /// If the store cannot answer; the lease runs out by itself.
     async fn release(&self, name: &str, holder: &str) -> Result<(), StoreError>;
 
     /// The mark of this name, set by the last holder of the lease; `None`: never set.
@@ -36,6 +36,6 @@ pub trait Coordination: Send + Sync + fmt::Debug + 'static {
     /// and nothing is changed.
     ///
     /// # Errors
-    /// When the store cannot answer; the mark may have been set.
+    /// If the store cannot answer; the mark may have been set.
     async fn set_mark(&self, name: &str, holder: &str, mark: &[u8]) -> Result<bool, StoreError>;
 }

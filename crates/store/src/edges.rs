@@ -13,7 +13,7 @@ pub trait EdgeUpkeep: Send + Sync + fmt::Debug + 'static {
     /// the follow, which is what counts.
     ///
     /// # Errors
-    /// When the store cannot answer; [`StoreError::Corrupt`] for a mark that is none.
+    /// If the store cannot answer; [`StoreError::Corrupt`] for a mark that is none.
     async fn verify_edges(
         &self,
         after: Option<&[u8]>,
@@ -38,7 +38,7 @@ pub trait EdgeUpkeep: Send + Sync + fmt::Debug + 'static {
     /// that others do what who deletes may not live to do. Of several notes of a user the latest counts; it may be repeated.
     ///
     /// # Errors
-    /// When the store cannot answer; it may be noted then.
+    /// If the store cannot answer; it may be noted then.
     async fn note_removal(&self, user: UserId, at: Timestamp) -> Result<(), StoreError>;
 
     /// Whether notes of removals are kept. False where there is no store of relations, so that nothing of them has to be removed.
@@ -57,7 +57,7 @@ pub trait EdgeUpkeep: Send + Sync + fmt::Debug + 'static {
     /// nothing was noted.
     ///
     /// # Errors
-    /// When the store cannot answer; it may be forgotten then.
+    /// If the store cannot answer; it may be forgotten then.
     async fn end_removal(&self, user: UserId, noted: Timestamp) -> Result<(), StoreError>;
 }
 

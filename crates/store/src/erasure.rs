@@ -70,7 +70,7 @@ pub trait ErasureStore: Send + Sync + fmt::Debug + 'static {
     /// Reads the erasures that have not ended, by rising user id above `after`, at most `limit`: fewer only at the end.
     ///
     /// # Errors
-    /// When the store cannot answer.
+    /// If the store cannot answer.
     async fn unfinished_erasures(
         &self,
         after: Option<UserId>,

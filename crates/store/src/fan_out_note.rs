@@ -31,18 +31,18 @@ pub trait FanOutNoteStore: Send + Sync + fmt::Debug + 'static {
     /// Keeps a note. May be repeated: the first time counts. Costs one write.
     ///
     /// # Errors
-    /// When the store cannot answer. The note may be there.
+    /// If the store cannot answer. The note may be there.
     async fn keep_fan_out_note(&self, note: &FanOutNote) -> Result<(), StoreError>;
 
     /// Removes notes. Those that are not there are left out. Costs one write.
     ///
     /// # Errors
-    /// When the store cannot answer. Some may be removed.
+    /// If the store cannot answer. Some may be removed.
     async fn remove_fan_out_notes(&self, notes: &[FanOutNote]) -> Result<(), StoreError>;
 
     /// Returns the notes that are at least as old as `age`, the oldest first, at most `limit`. Costs one read of an index.
     ///
     /// # Errors
-    /// When the store cannot answer.
+    /// If the store cannot answer.
     async fn due_fan_out_notes(&self, age: Duration, limit: usize) -> Result<Vec<DueNote>, StoreError>;
 }

@@ -143,7 +143,7 @@ pub trait FollowStore: Send + Sync + fmt::Debug + 'static {
     /// Reads up to [`BATCH_MAX`](crate::BATCH_MAX) edges; each once, in any order. Those that never were may be left out.
     ///
     /// # Errors
-    /// When the store cannot answer; [`StoreError::Overloaded`] for more edges.
+    /// If the store cannot answer; [`StoreError::Overloaded`] for more edges.
     async fn follows(&self, edges: &[Edge]) -> Result<Vec<(Edge, Stored<Follow>)>, StoreError>;
 
     /// Makes `edge.from` follow `edge.to`. If it does already, nothing changes and its record is returned. It becomes
@@ -165,7 +165,7 @@ pub trait FollowStore: Send + Sync + fmt::Debug + 'static {
     /// end. Costs the same at any depth.
     ///
     /// # Errors
-    /// When the store cannot answer.
+    /// If the store cannot answer.
     async fn follow_list(
         &self,
         user: UserId,
@@ -177,7 +177,7 @@ pub trait FollowStore: Send + Sync + fmt::Debug + 'static {
     /// Reads of the same follows only where they stand, in the same order: less to read, for who compares lists.
     ///
     /// # Errors
-    /// When the store cannot answer.
+    /// If the store cannot answer.
     async fn follow_places(
         &self,
         user: UserId,
@@ -193,7 +193,7 @@ pub trait FollowStore: Send + Sync + fmt::Debug + 'static {
     /// users: exact once nothing of them has changed for some seconds.
     ///
     /// # Errors
-    /// When the store cannot answer; [`StoreError::Overloaded`] for more users.
+    /// If the store cannot answer; [`StoreError::Overloaded`] for more users.
     async fn follow_counts(&self, users: &[UserId]) -> Result<Vec<FollowCounts>, StoreError>;
 
     /// Imports up to [`IMPORT_FOLLOWS_MAX`] follows, with their position at `now`. An edge that exists, or has existed,

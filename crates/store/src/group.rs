@@ -277,20 +277,20 @@ pub trait GroupStore: Send + Sync + fmt::Debug + 'static {
     /// Reads one group.
     ///
     /// # Errors
-    /// When the store cannot answer.
+    /// If the store cannot answer.
     async fn group(&self, id: GroupId) -> Result<Stored<Group>, StoreError>;
 
     /// Reads up to [`BATCH_MAX`](crate::BATCH_MAX) groups in one query, as [`UserStore::users`](crate::UserStore::users).
     ///
     /// # Errors
-    /// When the store cannot answer; [`StoreError::Overloaded`] for more ids.
+    /// If the store cannot answer; [`StoreError::Overloaded`] for more ids.
     async fn groups(&self, ids: &[GroupId]) -> Result<Vec<(GroupId, Stored<Group>)>, StoreError>;
 
     /// Reads living groups that [`group_search_keys`] lists under `key`, each once, by ascending id above
     /// `after`, at most `limit`. Search keys change in the same commit as the record.
     ///
     /// # Errors
-    /// When the store cannot answer.
+    /// If the store cannot answer.
     async fn search_groups(
         &self,
         key: &str,
@@ -301,7 +301,7 @@ pub trait GroupStore: Send + Sync + fmt::Debug + 'static {
     /// Reads living groups by ascending id above `after`, at most `limit`.
     ///
     /// # Errors
-    /// When the store cannot answer.
+    /// If the store cannot answer.
     async fn scan_groups(&self, after: Option<GroupId>, limit: usize) -> Result<Vec<Group>, StoreError>;
 
     /// Creates a group. Ignores `write.expected`.

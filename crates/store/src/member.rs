@@ -312,7 +312,7 @@ pub trait MemberStore: Send + Sync + fmt::Debug + 'static {
     /// Costs one read of the store for each group; nothing of it is cached.
     ///
     /// # Errors
-    /// When the store cannot answer; [`StoreError::Overloaded`] for more keys.
+    /// If the store cannot answer; [`StoreError::Overloaded`] for more keys.
     async fn former(&self, keys: &[MemberKey]) -> Result<Vec<Option<FormerMember>>, StoreError>;
 
     /// Reads what is stored of up to [`BATCH_MAX`](crate::BATCH_MAX) users who are in a group or were, in the order of `keys`.
@@ -320,7 +320,7 @@ pub trait MemberStore: Send + Sync + fmt::Debug + 'static {
     /// [`MemberStore::former`].
     ///
     /// # Errors
-    /// When the store cannot answer; [`StoreError::Overloaded`] for more keys.
+    /// If the store cannot answer; [`StoreError::Overloaded`] for more keys.
     async fn stored_members(&self, keys: &[MemberKey]) -> Result<Vec<Option<MemberRow>>, StoreError>;
 
     /// Reads the rosters of up to [`BATCH_MAX`](crate::BATCH_MAX) groups, in their order; the default for a group that
@@ -354,7 +354,7 @@ pub trait MemberStore: Send + Sync + fmt::Debug + 'static {
     /// of that role and above. Costs the same at any depth.
     ///
     /// # Errors
-    /// When the store cannot answer.
+    /// If the store cannot answer.
     async fn member_list(
         &self,
         group: GroupId,
@@ -367,7 +367,7 @@ pub trait MemberStore: Send + Sync + fmt::Debug + 'static {
     /// the end. Sees every change that was acknowledged before it began. Costs the same at any depth.
     ///
     /// # Errors
-    /// When the store cannot answer.
+    /// If the store cannot answer.
     async fn group_rows(
         &self,
         group: GroupId,
@@ -378,7 +378,7 @@ pub trait MemberStore: Send + Sync + fmt::Debug + 'static {
     /// Reads which groups a user is in, by rising id above `after`, at most `limit`: fewer only at the end.
     ///
     /// # Errors
-    /// When the store cannot answer.
+    /// If the store cannot answer.
     async fn memberships(
         &self,
         user: UserId,
@@ -403,7 +403,7 @@ pub trait MemberStore: Send + Sync + fmt::Debug + 'static {
     /// the end. Sees every change that was acknowledged before it began.
     ///
     /// # Errors
-    /// When the store cannot answer.
+    /// If the store cannot answer.
     async fn ban_list(
         &self,
         group: GroupId,
@@ -415,14 +415,14 @@ pub trait MemberStore: Send + Sync + fmt::Debug + 'static {
     /// Reads the ban of a user that is in force at `now`. Sees every change that was acknowledged before it began.
     ///
     /// # Errors
-    /// When the store cannot answer.
+    /// If the store cannot answer.
     async fn ban(&self, key: MemberKey, now: Timestamp) -> Result<Option<Ban>, StoreError>;
 
     /// Reads which groups may have banned a user, by rising id above `after`, at most `limit`: fewer only at the end. Contains
     /// all groups that have, and may contain others.
     ///
     /// # Errors
-    /// When the store cannot answer.
+    /// If the store cannot answer.
     async fn banned_from(
         &self,
         user: UserId,

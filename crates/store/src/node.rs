@@ -20,13 +20,13 @@ pub trait NodeStore: Send + Sync + fmt::Debug + 'static {
     /// [`IdKind::FIRST_ALLOCATED`]. Durable before it returns: a crash loses ids, never repeats them.
     ///
     /// # Errors
-    /// When the store cannot answer; ids may be lost then.
+    /// If the store cannot answer; ids may be lost then.
     async fn allocate_ids(&self, kind: IdKind, count: u32) -> Result<IdBlock, StoreError>;
 
     /// The epoch: 0 and of no server at first, raised by [`Self::raise_epoch`] alone.
     ///
     /// # Errors
-    /// When the store cannot answer.
+    /// If the store cannot answer.
     async fn epoch(&self) -> Result<Epoch, StoreError>;
 
     /// Raises the epoch to `seen + 1`, for this server, if its number is still `seen`, whatever its server was. Returns
@@ -39,14 +39,14 @@ pub trait NodeStore: Send + Sync + fmt::Debug + 'static {
     /// The key of this name, which all nodes share: `candidate` becomes it if there is none yet.
     ///
     /// # Errors
-    /// When the store cannot answer.
+    /// If the store cannot answer.
     async fn key(&self, name: &str, candidate: [u8; 32]) -> Result<[u8; 32], StoreError>;
 
     /// Forgets requests older than [`REQUEST_KEPT`](crate::REQUEST_KEPT), at most a bounded number a call.
     /// Returns how many were forgotten; a store that forgets by itself returns 0.
     ///
     /// # Errors
-    /// When the store cannot answer.
+    /// If the store cannot answer.
     async fn forget_requests(&self, now: Timestamp) -> Result<u64, StoreError>;
 }
 

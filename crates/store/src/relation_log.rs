@@ -54,7 +54,7 @@ pub trait RelationLog: Send + Sync + fmt::Debug + 'static {
     /// and something for each month between `after` and now. Sees every change that was acknowledged before.
     ///
     /// # Errors
-    /// When the store cannot answer.
+    /// If the store cannot answer.
     async fn relation_log(
         &self,
         user: UserId,

@@ -50,6 +50,6 @@ pub trait SecretStore: Send + Sync + fmt::Debug + 'static {
     /// Reads one secret of a living owner; `None` when there is none. Never cache it.
     ///
     /// # Errors
-    /// When the store cannot answer.
+    /// If the store cannot answer.
     async fn secret(&self, owner: SecretOwner, name: &str) -> Result<Option<StoredSecret>, StoreError>;
 }

@@ -51,14 +51,14 @@ pub trait SequenceStore: Send + Sync + fmt::Debug + 'static {
     /// taken before, by any caller. One step: concurrent calls get different numbers. Durable before it returns.
     ///
     /// # Errors
-    /// When the store cannot answer. Numbers may be lost then; no later call returns them.
+    /// If the store cannot answer. Numbers may be lost then; no later call returns them.
     async fn take_seqs(&self, name: &SequenceName, count: u32, above: Seq) -> Result<SeqRange, StoreError>;
 
     /// Reads the highest number that was taken of each of up to [`SEQUENCES_READ`] sequences, in the order of `names`; 0: none was.
     /// Takes none. Sees every call of [`Self::take_seqs`] that returned before this one began, also after a failover.
     ///
     /// # Errors
-    /// When the store cannot answer; [`StoreError::Overloaded`] for more names.
+    /// If the store cannot answer; [`StoreError::Overloaded`] for more names.
     async fn max_seqs(&self, names: &[SequenceName]) -> Result<Vec<Seq>, StoreError>;
 }
 

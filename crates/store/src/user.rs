@@ -130,27 +130,27 @@ pub trait UserStore: Send + Sync + fmt::Debug + 'static {
     /// Reads one user.
     ///
     /// # Errors
-    /// When the store cannot answer.
+    /// If the store cannot answer.
     async fn user(&self, id: UserId) -> Result<Stored<User>, StoreError>;
 
     /// Reads up to [`BATCH_MAX`](crate::BATCH_MAX) users in one query. An entry for each *distinct* id that
     /// was ever stored, living or deleted, in no particular order; ids never stored are absent.
     ///
     /// # Errors
-    /// When the store cannot answer; [`StoreError::Overloaded`] for more ids.
+    /// If the store cannot answer; [`StoreError::Overloaded`] for more ids.
     async fn users(&self, ids: &[UserId]) -> Result<Vec<(UserId, Stored<User>)>, StoreError>;
 
     /// Reads the living user with this name, compared by [`UserName::key`].
     ///
     /// # Errors
-    /// When the store cannot answer.
+    /// If the store cannot answer.
     async fn user_by_name(&self, name: &UserName) -> Result<Option<User>, StoreError>;
 
     /// Reads living users whose name, email or phone equals `keyword`, each once, by ascending id above
     /// `after`, at most `limit`. Every step uses an index; a page costs the same at any depth.
     ///
     /// # Errors
-    /// When the store cannot answer.
+    /// If the store cannot answer.
     async fn search_users(
         &self,
         keyword: &Keyword,
@@ -161,7 +161,7 @@ pub trait UserStore: Send + Sync + fmt::Debug + 'static {
     /// Reads living users by ascending id above `after`, at most `limit`.
     ///
     /// # Errors
-    /// When the store cannot answer.
+    /// If the store cannot answer.
     async fn scan_users(&self, after: Option<UserId>, limit: usize) -> Result<Vec<User>, StoreError>;
 
     /// Creates a user. Ignores `write.expected`. A deleted id may get its own reserved name back.
@@ -203,6 +203,6 @@ pub trait UserStore: Send + Sync + fmt::Debug + 'static {
     /// nothing of the deleted user is left. One indexed write.
     ///
     /// # Errors
-    /// When the store cannot answer; the id may be released then.
+    /// If the store cannot answer; the id may be released then.
     async fn release_id(&self, id: UserId, deleted: Timestamp) -> Result<(), StoreError>;
 }

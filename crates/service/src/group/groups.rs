@@ -141,7 +141,7 @@ impl Groups {
     /// come through the tiers, each as fresh as asked.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub async fn search_groups(
         &self,
         keyword: &GroupKeyword,
@@ -161,7 +161,7 @@ impl Groups {
     /// Reads a page of all groups from the store, by ascending id.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub async fn scan(&self, after: Option<GroupId>, limit: usize) -> Result<Vec<Group>, Error> {
         self.store.scan_groups(after, limit).await.map_err(store_error)
     }
@@ -249,7 +249,7 @@ impl Groups {
     /// Whether there was a group of this id that is dismissed, as the store has it.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub(crate) async fn was_dismissed(&self, id: GroupId) -> Result<bool, Error> {
         Ok(matches!(self.store.group(id).await.map_err(store_error)?, Stored::Deleted(_)))
     }
@@ -292,7 +292,7 @@ impl Groups {
     /// without one.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub(crate) async fn is_code(&self, id: GroupId, code: &str) -> Result<bool, Error> {
         let sealed = self.secrets.secret(SecretOwner::Group(id), CODE).await.map_err(store_error)?;
         let Some(sealed) = sealed else { return Ok(false) };

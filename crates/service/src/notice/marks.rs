@@ -84,7 +84,7 @@ impl NoticeRecords {
     /// [`Mutations::run`](crate::write::mutations::Mutations::run).
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub(super) async fn write_mark(
         &self,
         audience: &Audience,

@@ -163,7 +163,7 @@ impl NoticeRecords {
     /// [`Mutations::run`](crate::write::mutations::Mutations::run).
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub(super) async fn remove_expired(&self, id: AudienceId) -> Result<(), StoreError> {
         let store = Arc::clone(&self.store);
         let write = Box::pin(async move {

@@ -96,7 +96,7 @@ impl NoticeRecords {
     /// Reads notices, in the order of the ids; `None` where there is none.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub(super) async fn notices_of(
         &self,
         ids: &[NoticeId],

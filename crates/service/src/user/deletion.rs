@@ -32,7 +32,7 @@ pub trait AccountCleanup: Debug + Send + Sync {
     /// while after that, for what came in late.
     ///
     /// # Errors
-    /// Those of a failing store; it is asked again later.
+    /// Errors of the store; it is asked again later.
     async fn clean_up(&self, user: UserId) -> Result<Cleaned, Error>;
 
     /// Does what follows when nothing is left in any domain and nothing comes in any more, a bounded step. No write that saw the
@@ -62,7 +62,7 @@ impl Deletions {
     /// To be called before the deletion is written.
     ///
     /// # Errors
-    /// When the store cannot answer. Nothing is to be deleted then.
+    /// If the store cannot answer. Nothing is to be deleted then.
     pub(crate) async fn note(&self, user: UserId, at: Timestamp) -> Result<(), StoreError> {
         self.store.note_removal(user, at).await.map_err(|error| match error {
             // The note may stand; the deletion, which callers ask about, does not.

@@ -109,7 +109,7 @@ impl Users {
     /// When the account that has this id now was created; `None`: no user has it.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub(crate) async fn created(
         &self,
         id: UserId,
@@ -134,7 +134,7 @@ impl Users {
     /// Reads a page of the users that a keyword finds from the store, by ascending id.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub async fn search_users(
         &self,
         keyword: &Keyword,
@@ -147,7 +147,7 @@ impl Users {
     /// Reads a page of all users from the store, by ascending id.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub async fn export_users(&self, after: Option<UserId>, limit: usize) -> Result<Vec<User>, Error> {
         self.store.scan_users(after, limit).await.map_err(|error| Error::store(KIND, &error))
     }

@@ -108,20 +108,20 @@ pub trait ApplicationStore: Send + Sync + fmt::Debug + 'static {
     /// Reads one application. `None`: there is none, or it is forgotten. Sees every change that was acknowledged before.
     ///
     /// # Errors
-    /// When the store cannot answer.
+    /// If the store cannot answer.
     async fn get_application(&self, key: ApplicationKey) -> Result<Option<Application>, StoreError>;
 
     /// Reads how many are pending with a receiver. One that has run out counts until it is ended.
     ///
     /// # Errors
-    /// When the store cannot answer.
+    /// If the store cannot answer.
     async fn count_pending(&self, receiver: Receiver) -> Result<PendingRequests, StoreError>;
 
     /// Reads a list by rising id above `after`, at most `limit`: fewer only at the end. Costs the same at any depth, and
     /// something for each month between `after` and the first that is found.
     ///
     /// # Errors
-    /// When the store cannot answer.
+    /// If the store cannot answer.
     async fn list_applications(
         &self,
         list: ApplicationList,
@@ -146,7 +146,7 @@ pub trait ApplicationStore: Send + Sync + fmt::Debug + 'static {
     /// Looks for what may have been left undone, from where an earlier search said on; at most `limit`.
     ///
     /// # Errors
-    /// When the store cannot answer.
+    /// If the store cannot answer.
     async fn due_applications(
         &self,
         from: Option<&[u8]>,

@@ -45,14 +45,14 @@ pub trait DialogStore: Send + Sync + fmt::Debug + 'static {
     /// [`Dialog::absent`]. Sees every write that was acknowledged before it began, except for some seconds after a failover.
     ///
     /// # Errors
-    /// When the store cannot answer; [`StoreError::Overloaded`] for more keys.
+    /// If the store cannot answer; [`StoreError::Overloaded`] for more keys.
     async fn dialogs(&self, keys: &[DialogKey]) -> Result<Vec<Dialog>, StoreError>;
 
     /// Reads a list of a user after a place, by falling day, then by falling text of the conversation, at most `limit`: fewer
     /// only at the end. Costs the same at any depth. A dialog that is written while its list is read may be left out.
     ///
     /// # Errors
-    /// When the store cannot answer.
+    /// If the store cannot answer.
     async fn dialog_list(
         &self,
         user: UserId,
@@ -65,7 +65,7 @@ pub trait DialogStore: Send + Sync + fmt::Debug + 'static {
     /// end. Leaves out none that existed when the first page was read.
     ///
     /// # Errors
-    /// When the store cannot answer.
+    /// If the store cannot answer.
     async fn dialog_conversations(
         &self,
         user: UserId,

@@ -82,7 +82,7 @@ pub trait MessageStore: Send + Sync + fmt::Debug + 'static {
     /// Costs one read of the store, of the asked messages alone.
     ///
     /// # Errors
-    /// When the store cannot answer; [`StoreError::Overloaded`] for a range that is not in one document.
+    /// If the store cannot answer; [`StoreError::Overloaded`] for a range that is not in one document.
     async fn messages(
         &self,
         conversation: ConversationId,
@@ -95,7 +95,7 @@ pub trait MessageStore: Send + Sync + fmt::Debug + 'static {
     /// Costs one read of the store.
     ///
     /// # Errors
-    /// When the store cannot answer.
+    /// If the store cannot answer.
     async fn document(&self, key: DocumentKey) -> Result<Option<LogDocument>, StoreError>;
 
     /// As [`MessageStore::messages`], without the contents.
@@ -117,7 +117,7 @@ pub trait MessageStore: Send + Sync + fmt::Debug + 'static {
     /// Costs a bounded number of reads of the store for all logs together. Contents are read of the last messages alone.
     ///
     /// # Errors
-    /// When the store cannot answer; [`StoreError::Overloaded`] for more logs.
+    /// If the store cannot answer; [`StoreError::Overloaded`] for more logs.
     async fn heads(&self, asked: &[(ConversationId, Seq)]) -> Result<Vec<LogHead>, StoreError>;
 
     /// Reads the messages of the last two documents of a log, by rising number. There are 1 to 200, or none if the log has none.
@@ -128,7 +128,7 @@ pub trait MessageStore: Send + Sync + fmt::Debug + 'static {
     /// implementation costs up to three.
     ///
     /// # Errors
-    /// When the store cannot answer.
+    /// If the store cannot answer.
     async fn last_documents(&self, conversation: ConversationId) -> Result<Vec<Message>, StoreError> {
         let end = self.ends(&[conversation]).await?.first().map_or(0, |end| end.seq);
         if end == 0 {
@@ -148,14 +148,14 @@ pub trait MessageStore: Send + Sync + fmt::Debug + 'static {
     /// acknowledged before it began, except for some seconds after a failover.
     ///
     /// # Errors
-    /// When the store cannot answer; [`StoreError::Overloaded`] for more conversations.
+    /// If the store cannot answer; [`StoreError::Overloaded`] for more conversations.
     async fn ends(&self, conversations: &[ConversationId]) -> Result<Vec<LogEnd>, StoreError>;
 
     /// Reads the end of a log, also right after a failover: a deposed primary cannot answer. Costs more than
     /// [`MessageStore::ends`]: a round trip to the majority.
     ///
     /// # Errors
-    /// When the store cannot answer.
+    /// If the store cannot answer.
     async fn strong_end(&self, conversation: ConversationId) -> Result<Seq, StoreError>;
 
     /// Reads the smallest number of a message that was sent at `time` or later; the end + 1 if there is none. Times are
@@ -164,7 +164,7 @@ pub trait MessageStore: Send + Sync + fmt::Debug + 'static {
     /// Costs two reads of the store.
     ///
     /// # Errors
-    /// When the store cannot answer.
+    /// If the store cannot answer.
     async fn seq_at(&self, conversation: ConversationId, time: Timestamp) -> Result<Seq, StoreError>;
 
     /// Changes one message, if it is in the state that the change needs, and appends the event of the change: both or neither.

@@ -85,7 +85,7 @@ pub trait MessageUpkeep: Send + Sync + fmt::Debug + 'static {
     /// of the last one.
     ///
     /// # Errors
-    /// When the store cannot answer.
+    /// If the store cannot answer.
     async fn aged(
         &self,
         from: Timestamp,
@@ -97,7 +97,7 @@ pub trait MessageUpkeep: Send + Sync + fmt::Debug + 'static {
     /// content of a sender: messages that [`MessageUpkeep::erase_document`] changes.
     ///
     /// # Errors
-    /// When the store cannot answer.
+    /// If the store cannot answer.
     async fn documents_sent_by(
         &self,
         conversation: ConversationId,

@@ -33,13 +33,13 @@ pub trait NoticeStore: Send + Sync + fmt::Debug + 'static {
     /// `strong`: also right after a failover no deposed primary answers; costs a round trip to the majority.
     ///
     /// # Errors
-    /// When the store cannot answer; [`StoreError::Overloaded`] for more audiences.
+    /// If the store cannot answer; [`StoreError::Overloaded`] for more audiences.
     async fn audiences(&self, ids: &[AudienceId], strong: bool) -> Result<Vec<Audience>, StoreError>;
 
     /// Reads audiences by rising id after `after`, at most `limit`: fewer only at the end.
     ///
     /// # Errors
-    /// When the store cannot answer.
+    /// If the store cannot answer.
     async fn audience_list(
         &self,
         after: Option<AudienceId>,
@@ -50,7 +50,7 @@ pub trait NoticeStore: Send + Sync + fmt::Debug + 'static {
     /// `strong` as in [`Self::audiences`].
     ///
     /// # Errors
-    /// When the store cannot answer; [`StoreError::Overloaded`] for more notices.
+    /// If the store cannot answer; [`StoreError::Overloaded`] for more notices.
     async fn notices(
         &self,
         ids: &[NoticeId],
@@ -92,7 +92,7 @@ pub trait NoticeStore: Send + Sync + fmt::Debug + 'static {
     /// Reads which notices expired before `before`, in any order, at most `limit`.
     ///
     /// # Errors
-    /// When the store cannot answer.
+    /// If the store cannot answer.
     async fn expired_notices(&self, before: Timestamp, limit: usize) -> Result<Vec<NoticeId>, StoreError>;
 }
 
@@ -103,7 +103,7 @@ pub trait NoticeReaderStore: Send + Sync + fmt::Debug + 'static {
     /// `strong` as in [`NoticeStore::audiences`].
     ///
     /// # Errors
-    /// When the store cannot answer; [`StoreError::Overloaded`] for more readers.
+    /// If the store cannot answer; [`StoreError::Overloaded`] for more readers.
     async fn readers(&self, keys: &[ReaderKey], strong: bool) -> Result<Vec<NoticeReader>, StoreError>;
 
     /// Registers up to [`READERS_AT_ONCE`] readers, each with its `since`; leaves those alone that are registered. Returns those
@@ -136,7 +136,7 @@ pub trait NoticeReaderStore: Send + Sync + fmt::Debug + 'static {
     /// fewer only at the end. Each with its word of a page. Sees every mark that was acknowledged before it began.
     ///
     /// # Errors
-    /// When the store cannot answer; [`StoreError::Overloaded`] for a higher limit.
+    /// If the store cannot answer; [`StoreError::Overloaded`] for a higher limit.
     async fn scan_readers(
         &self,
         audience: AudienceId,
@@ -149,6 +149,6 @@ pub trait NoticeReaderStore: Send + Sync + fmt::Debug + 'static {
     /// Counts the readers of an audience. May cost as much as reading an index entry of each.
     ///
     /// # Errors
-    /// When the store cannot answer.
+    /// If the store cannot answer.
     async fn count_readers(&self, audience: AudienceId) -> Result<ReaderExtent, StoreError>;
 }

@@ -27,7 +27,7 @@ impl Members {
     /// When a group was created; `None`: there is none.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub(crate) async fn group_created(
         &self,
         id: GroupId,
@@ -43,7 +43,7 @@ impl Members {
     /// Whether a user is a member, or was one after this version of the roster; `None`: whether it is one. By the store.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub(crate) async fn was_member_since(
         &self,
         key: MemberKey,
@@ -60,7 +60,7 @@ impl Members {
     /// Whether a user is a member. Never older than what was acknowledged.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub(crate) async fn is_member(&self, key: MemberKey) -> Result<bool, Error> {
         let members = self.among(&[key], &Consistency::Cached).await?;
         Ok(!members.is_empty())
@@ -100,7 +100,7 @@ impl Members {
     /// Whether the principal may invite users into a group, if the group exists.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub(crate) async fn is_inviter(&self, id: GroupId, principal: Principal) -> Result<bool, Error> {
         let allowed = match self.groups.get_group(id, &Consistency::Strong).await {
             Ok(group) => self.roles.allow(&group.value, principal, least_inviter(&group.value)).await,
@@ -125,7 +125,7 @@ impl Members {
     /// The owner and the admins of a group, at most so many.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub(crate) async fn deciders(&self, group: GroupId, limit: usize) -> Result<Vec<UserId>, Error> {
         let above = self.store.member_list(group, Role::Admin, None, limit).await.map_err(store_error)?;
         Ok(above.into_iter().map(|member| member.key.user).collect())

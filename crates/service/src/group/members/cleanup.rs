@@ -68,7 +68,7 @@ impl Members {
     /// none of the members of that one are left then, and no user reads its messages any more.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub(super) async fn make_way(&self, id: GroupId, deadline: Instant) -> Result<(), Error> {
         if !self.groups.was_dismissed(id).await? {
             return Ok(());
@@ -110,7 +110,7 @@ impl Members {
     /// both. A group that it owned goes to an admin, else to a member, else it has no owner.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     async fn depart_some(&self, user: UserId) -> Result<bool, Error> {
         let mut after = None;
         loop {

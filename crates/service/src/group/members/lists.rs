@@ -66,7 +66,7 @@ impl MemberLists {
     /// Who may be in a group.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub(super) async fn members_of(
         &self,
         group: GroupId,
@@ -82,7 +82,7 @@ impl MemberLists {
     /// In which groups a user may be.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub(super) async fn groups_of(
         &self,
         user: UserId,

@@ -56,7 +56,7 @@ impl Members {
     /// Returns a page of the groups that a user is in.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub(super) async fn list_memberships(
         &self,
         user: UserId,
@@ -72,7 +72,7 @@ impl Members {
     /// in.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub(super) async fn list_common_groups(
         &self,
         user: UserId,
@@ -116,7 +116,7 @@ impl Members {
     /// [`MemberStore::member_changes`](kith_store::MemberStore::member_changes). Does not check who may see it.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub(super) async fn sync_members(
         &self,
         group: GroupId,

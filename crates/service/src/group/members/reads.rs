@@ -45,7 +45,7 @@ impl Members {
     /// older than what was acknowledged. Does not check whether the group exists.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub(crate) async fn with_roster(&self, key: MemberKey) -> Result<(Option<Entry<Member>>, Roster), Error> {
         let keys = [key];
         let (members, roster) = tokio::join!(
@@ -89,7 +89,7 @@ impl Members {
     /// Returns in how many groups a user is, by its list.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub(super) async fn count_memberships(
         &self,
         user: UserId,

@@ -43,7 +43,7 @@ impl Roles {
     /// What is true of all members of a group. Never older than what was acknowledged.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub(crate) async fn roster(&self, group: GroupId, consistency: &Consistency) -> Result<Roster, Error> {
         let entry = self.rosters.get_with(&group, consistency).await;
         let entry = entry.map_err(|error| Error::cache("roster", &error))?;
@@ -53,7 +53,7 @@ impl Roles {
     /// Those of these users who are members of a group, in their order. Never older than what was acknowledged.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub(crate) async fn members_among(
         &self,
         group: GroupId,
@@ -71,7 +71,7 @@ impl Roles {
     /// The role of a user in a group; `None`: it is not in it. Never older than what was acknowledged.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub async fn of(&self, group: &Group, user: UserId) -> Result<Option<Role>, Error> {
         let key = MemberKey { group: group.id, user };
         let member = self.members.get_with(&key, &Consistency::Cached).await;
@@ -85,7 +85,7 @@ impl Roles {
     /// The owner of a group without members and owner: its creator.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub(super) async fn founder(&self, group: &Group) -> Result<Option<UserId>, Error> {
         if group.creator.is_none() || self.was_founded(group.id).await? {
             return Ok(None);
@@ -96,7 +96,7 @@ impl Roles {
     /// The creator of a group; `None`: it has none, or another account has the id of that user by now.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub(super) async fn creator(&self, group: &Group) -> Result<Option<UserId>, Error> {
         let Some(creator) = group.creator else { return Ok(None) };
         let account = self.users.created(creator, &Consistency::Cached).await?;
@@ -124,7 +124,7 @@ impl Roles {
     /// group with the same id.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub(super) async fn was_founded(&self, group: GroupId) -> Result<bool, Error> {
         let roster = self.roster(group, &Consistency::Cached).await?;
         Ok(roster.owner.is_some() || roster.count > 0)

@@ -111,7 +111,7 @@ impl Members {
     /// A part of the groups that a user may be in, by rising id, after this one; whether others follow.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub(crate) async fn groups_after(
         &self,
         user: UserId,
@@ -136,7 +136,7 @@ impl Members {
     /// Those of these who are members of an existing group, in their order.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub(crate) async fn among(
         &self,
         keys: &[MemberKey],
@@ -149,7 +149,7 @@ impl Members {
     /// Those of these users who are members of the group, if it exists, in their order.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub(crate) async fn users_among(
         &self,
         group: GroupId,
@@ -217,7 +217,7 @@ impl Members {
     /// Makes the creator of a group its owner, if it has none.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub async fn found(&self, group: &Group, creator: UserId) -> Result<(), Error> {
         let (this, terms, group) = (self.clone(), self.terms_of(group, Principal::Service), group.id);
         let deadline = Instant::now() + FOUNDED_WITHIN;
@@ -256,7 +256,7 @@ impl Members {
     /// The role of a user in a group; `None`: it is not in it. Never older than what was acknowledged.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub(crate) async fn role(&self, group: &Group, user: UserId) -> Result<Option<Role>, Error> {
         self.roles.of(group, user).await
     }
@@ -264,7 +264,7 @@ impl Members {
     /// The roster of an existing group.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub(crate) async fn roster(&self, group: GroupId, consistency: &Consistency) -> Result<Roster, Error> {
         self.roles.roster(group, consistency).await
     }

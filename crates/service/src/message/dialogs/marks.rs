@@ -86,7 +86,7 @@ impl Dialogs {
     /// Returns what a user has read of these conversations, in their order.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub(super) async fn read_states(
         &self,
         user: UserId,

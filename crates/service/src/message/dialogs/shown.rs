@@ -88,7 +88,7 @@ impl Dialogs {
     /// Shows conversations, in their order. Logs are read from the store, and again if they seem to end below `at_least`.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub(super) async fn show(
         &self,
         views: Vec<View>,
