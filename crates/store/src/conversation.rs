@@ -5,10 +5,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::{ConversationId, Seq, StoreError, Version};
 
-/// What is set for all users of a conversation.
+/// The settings of a conversation for all its users.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Conversation {
-    /// Of which conversation.
+    /// The conversation.
     pub id: ConversationId,
     /// Raised by each write that changes the record.
     pub version: Version,
@@ -33,7 +33,7 @@ impl Conversation {
     }
 }
 
-/// Durable home of [`Conversation`] records. A conversation has one only if something is set.
+/// Storage of [`Conversation`] records. A conversation has one only if something is set.
 #[async_trait]
 pub trait ConversationStore: Send + Sync + fmt::Debug + 'static {
     /// Reads the records of up to [`BATCH_MAX`](crate::BATCH_MAX) conversations; each once, in any order. Those that do not exist

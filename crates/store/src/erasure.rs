@@ -57,7 +57,7 @@ impl Erasure {
     }
 }
 
-/// Durable home of [`Erasure`] records: of each user the last one.
+/// Storage of [`Erasure`] records: of each user the last one.
 #[async_trait]
 pub trait ErasureStore: Send + Sync + fmt::Debug + 'static {
     /// Begins an erasure and returns it. If the user has one already, returns that one as it is, and begins none; unless it has

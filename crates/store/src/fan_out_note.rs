@@ -25,7 +25,7 @@ pub struct DueNote {
     pub age: Duration,
 }
 
-/// Durable home of notes that Redis did not take: a node that is cut from Redis may die before it is back.
+/// Storage of notes that Redis did not take: a node that is cut from Redis may die before it is back.
 #[async_trait]
 pub trait FanOutNoteStore: Send + Sync + fmt::Debug + 'static {
     /// Keeps a note. May be repeated: the first time counts. Costs one write.

@@ -152,13 +152,14 @@ pub trait FollowStore: Send + Sync + fmt::Debug + 'static {
     ///
     /// # Errors
     /// [`StoreError::Blocked`] if `edge.to` has blocked `edge.from`, [`StoreError::RequestMismatch`]; then this write
-    /// does not create the follow. Else see [`StoreError::outcome`].
+    /// does not create the follow. For other errors see [`StoreError::outcome`].
     async fn follow(&self, edge: Edge, kept: Duration, write: Write) -> Result<Applied<Follow>, StoreError>;
 
     /// Takes the follow back and answers its last version. `write.expected` is not looked at.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`] where it does not live, [`StoreError::RequestMismatch`]. Else see [`StoreError::outcome`].
+    /// [`StoreError::NotFound`] where it does not live, [`StoreError::RequestMismatch`]. For other errors see
+    /// [`StoreError::outcome`].
     async fn unfollow(&self, edge: Edge, write: Write) -> Result<Applied<Version>, StoreError>;
 
     /// Reads the living follows of a list of `user`, the newest first, after a place, at most `limit`: fewer only at its

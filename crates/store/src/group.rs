@@ -48,7 +48,7 @@ pub struct Group {
 }
 
 impl Group {
-    /// Bytes that the record takes in memory, roughly: what a cache weighs it by.
+    /// Approximate size of the record in memory, in bytes: what a cache weighs it by.
     #[must_use]
     pub fn weight(&self) -> usize {
         let tags = self.tags.iter().map(|tag| size_of::<Text>() + heap_bytes(tag)).sum::<usize>();
@@ -138,7 +138,7 @@ impl GroupWords {
     /// Checks a name: one line of 1 to 64 characters, see [`single_line`].
     ///
     /// # Errors
-    /// When it is empty or longer, or has a character that it may not hold.
+    /// When it is empty or longer, or contains a character that is not allowed.
     pub fn name(name: &str) -> Result<Text, Invalid> {
         let name = single_line(name, NAME_CHARS_MAX)?;
         if fold(&name).is_empty() {
@@ -270,8 +270,8 @@ pub struct GroupPatch {
     pub secrets: SecretChange,
 }
 
-/// Durable home of [`Group`] records and their secrets. What is said of [`UserStore`](crate::UserStore)
-/// about durability, versions and dropped futures holds here too.
+/// Storage of [`Group`] records and their secrets. What is said of [`UserStore`](crate::UserStore) about durability,
+/// versions and dropped futures holds here too.
 #[async_trait]
 pub trait GroupStore: Send + Sync + fmt::Debug + 'static {
     /// Reads one group.
@@ -307,8 +307,8 @@ pub trait GroupStore: Send + Sync + fmt::Debug + 'static {
     /// Creates a group. Ignores `write.expected`.
     ///
     /// # Errors
-    /// [`StoreError::IdTaken`] if the id exists, [`StoreError::RequestMismatch`]; then the store is unchanged. Else see
-    /// [`StoreError::outcome`].
+    /// [`StoreError::IdTaken`] if the id exists, [`StoreError::RequestMismatch`]; then the store is unchanged. For
+    /// other errors see [`StoreError::outcome`].
     async fn create_group(&self, group: NewGroup, write: Write) -> Result<Applied<Group>, StoreError>;
 
     /// Changes what `patch` names and nothing else, in one atomic step. A patch of secrets alone raises the
@@ -316,7 +316,7 @@ pub trait GroupStore: Send + Sync + fmt::Debug + 'static {
     ///
     /// # Errors
     /// [`StoreError::NotFound`], [`StoreError::Conflict`], [`StoreError::ParamsTooLarge`],
-    /// [`StoreError::RequestMismatch`]: the record is as before then. Else see [`StoreError::outcome`].
+    /// [`StoreError::RequestMismatch`]: the record is as before then. For other errors see [`StoreError::outcome`].
     async fn update_group(
         &self,
         id: GroupId,

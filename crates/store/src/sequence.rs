@@ -44,7 +44,7 @@ impl fmt::Display for SequenceName {
     }
 }
 
-/// Durable home of sequences: where the last block of each ends.
+/// Storage of sequences: where the last block of each ends.
 #[async_trait]
 pub trait SequenceStore: Send + Sync + fmt::Debug + 'static {
     /// Takes the next `count` numbers of a sequence: consecutive, above `above` (from 0 to [`ABOVE_MAX`]), and above all that were

@@ -40,7 +40,7 @@ pub struct User {
 }
 
 impl User {
-    /// Bytes that the record takes in memory, roughly: what a cache weighs it by.
+    /// Approximate size of the record in memory, in bytes: what a cache weighs it by.
     #[must_use]
     pub fn weight(&self) -> usize {
         let texts = [&self.user_name, &self.nick_name, &self.email, &self.phone, &self.region, &self.icon];
@@ -116,7 +116,7 @@ pub struct UserPatch {
     pub secrets: SecretChange,
 }
 
-/// Durable home of [`User`] records and their secrets. Object-safe: the server holds `Arc<dyn UserStore>`.
+/// Storage of [`User`] records and their secrets. Object-safe: the server holds `Arc<dyn UserStore>`.
 ///
 /// Names are unique among living users, and among deleted ones until their name is free: by an index, so
 /// that of any number of concurrent writes exactly one wins. An acknowledged write is on disk (SQLite) or
@@ -169,15 +169,14 @@ pub trait UserStore: Send + Sync + fmt::Debug + 'static {
     /// # Errors
     /// [`StoreError::IdTaken`] if the id exists, [`StoreError::IdHeld`] if it was deleted and not released,
     /// [`StoreError::NameTaken`] if the name is not free, [`StoreError::RequestMismatch`]; then the store is unchanged.
-    /// Else see [`StoreError::outcome`].
+    /// For other errors see [`StoreError::outcome`].
     async fn create_user(&self, user: NewUser, write: Write) -> Result<Applied<User>, StoreError>;
 
     /// Changes what `patch` names and nothing else, in one atomic step.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`], [`StoreError::Conflict`], [`StoreError::NameTaken`],
-    /// [`StoreError::ParamsTooLarge`], [`StoreError::RequestMismatch`]: the record is as before then. Else
-    /// see [`StoreError::outcome`].
+    /// [`StoreError::NotFound`], [`StoreError::Conflict`], [`StoreError::NameTaken`], [`StoreError::ParamsTooLarge`],
+    /// [`StoreError::RequestMismatch`]: the record is as before then. For other errors see [`StoreError::outcome`].
     async fn update_user(
         &self,
         id: UserId,

@@ -291,7 +291,7 @@ impl Application {
     /// Checks a message: prose of at most 200 characters, see [`prose`].
     ///
     /// # Errors
-    /// When it is longer, or has a character that it may not hold.
+    /// When it is longer, or contains a character that is not allowed.
     pub fn message(message: &str) -> Result<Text, Invalid> {
         prose(message, MESSAGE_CHARS_MAX)
     }
@@ -299,7 +299,7 @@ impl Application {
     /// Checks a reference: one line of at most 64 characters, see [`single_line`].
     ///
     /// # Errors
-    /// When it is longer, or has a character that it may not hold.
+    /// When it is longer, or contains a character that is not allowed.
     pub fn reference(reference: &str) -> Result<Text, Invalid> {
         single_line(reference, REFERENCE_CHARS_MAX)
     }

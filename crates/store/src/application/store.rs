@@ -84,9 +84,9 @@ pub struct DueApplications {
     pub mark: Option<Vec<u8>>,
 }
 
-/// Durable home of [`Application`] records and of the lists that they stand in. What is decided about those to one receiver
-/// is decided in one order, each by one step; the lists follow before a change is acknowledged, and soon where the node dies
-/// between.
+/// Storage of [`Application`] records and of the lists that they stand in. What is decided about those to one receiver
+/// is decided in one order, each by one step; the lists follow before a change is acknowledged, and soon where the node
+/// dies between.
 ///
 /// What an acceptance brings about is not done here: it is outstanding until [`ApplicationChange::Settle`], and due from
 /// [`LEFT_TO_WHO_CHANGED`] after the acceptance on.
@@ -97,7 +97,7 @@ pub trait ApplicationStore: Send + Sync + fmt::Debug + 'static {
     ///
     /// # Errors
     /// [`StoreError::Application`] if it is refused, [`StoreError::NotFound`] if the application does not exist,
-    /// [`StoreError::RequestMismatch`]: then nothing is changed. Else see [`StoreError::outcome`].
+    /// [`StoreError::RequestMismatch`]: then nothing is changed. For other errors see [`StoreError::outcome`].
     async fn change_application(
         &self,
         receiver: Receiver,

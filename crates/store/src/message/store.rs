@@ -52,7 +52,7 @@ pub struct LogEnd {
     pub sent: Option<Timestamp>,
 }
 
-/// Durable home of the messages of each conversation.
+/// Storage of the messages of each conversation.
 ///
 /// A message gets its number from its append. The numbers of a conversation are contiguous from 1 and rise in the order of the
 /// appends. An acknowledged message is durable, keeps its number, and is seen by every later read.
@@ -68,8 +68,8 @@ pub trait MessageStore: Send + Sync + fmt::Debug + 'static {
     /// messages of other callers may stand between its two parts.
     ///
     /// # Errors
-    /// [`StoreError::Overloaded`] for more messages or a repeated key: nothing is appended then. Else see [`StoreError::outcome`];
-    /// a part of the batch may have been appended.
+    /// [`StoreError::Overloaded`] for more messages or a repeated key: nothing is appended then. For other errors see
+    /// [`StoreError::outcome`]; a part of the batch may have been appended.
     async fn append(
         &self,
         conversation: ConversationId,

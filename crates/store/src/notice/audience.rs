@@ -75,7 +75,7 @@ impl Audience {
         page < page_of(self.next_slot) && !self.entries.iter().any(|entry| entry.slots().any(is_of_page))
     }
 
-    /// Bytes that the record takes in memory, roughly: what a cache weighs it by.
+    /// Approximate size of the record in memory, in bytes: what a cache weighs it by.
     #[must_use]
     pub fn weight(&self) -> usize {
         size_of::<Self>() + heap_bytes(&self.name) + self.entries.capacity() * size_of::<AudienceEntry>()

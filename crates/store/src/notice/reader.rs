@@ -69,7 +69,7 @@ impl NoticeReader {
         Some(Self { version: self.version.next(), since, bits, ..self.clone() })
     }
 
-    /// Bytes that the record takes in memory, roughly: what a cache weighs it by.
+    /// Approximate size of the record in memory, in bytes: what a cache weighs it by.
     #[must_use]
     pub fn weight(&self) -> usize {
         size_of::<Self>() + self.bits.weight()

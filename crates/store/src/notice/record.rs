@@ -41,7 +41,7 @@ impl Notice {
     /// Checks a title: one line of 1 to 200 characters, see [`single_line`].
     ///
     /// # Errors
-    /// When it is empty or longer, or has a character that it may not hold.
+    /// When it is empty or longer, or contains a character that is not allowed.
     pub fn check_title(title: &str) -> Result<Text, Invalid> {
         let title = single_line(title, TITLE_CHARS_MAX)?;
         if fold(&title).is_empty() {
@@ -50,7 +50,7 @@ impl Notice {
         Ok(title)
     }
 
-    /// Bytes that the record takes in memory, roughly: what a cache weighs it by.
+    /// Approximate size of the record in memory, in bytes: what a cache weighs it by.
     #[must_use]
     pub fn weight(&self) -> usize {
         let audiences = self.audiences.capacity() * size_of::<AudienceId>();

@@ -26,7 +26,7 @@ pub struct NewAudience {
     pub of_users: bool,
 }
 
-/// Durable home of audiences and their notices.
+/// Storage of audiences and their notices.
 #[async_trait]
 pub trait NoticeStore: Send + Sync + fmt::Debug + 'static {
     /// Reads up to [`BATCH_MAX`](crate::BATCH_MAX) audiences; each once, in any order. Those that do not exist are left out.
@@ -61,8 +61,8 @@ pub trait NoticeStore: Send + Sync + fmt::Debug + 'static {
     /// together exceed `most` by a few.
     ///
     /// # Errors
-    /// [`NoticeRefusal`](super::NoticeRefusal) when it is registered with another `of_users`, or there are `most` audiences.
-    /// [`StoreError::RequestMismatch`]. Else see [`StoreError::outcome`].
+    /// [`NoticeRefusal`](super::NoticeRefusal) when it is registered with another `of_users`, or there are `most`
+    /// audiences. [`StoreError::RequestMismatch`]. For other errors see [`StoreError::outcome`].
     async fn register_audience(
         &self,
         audience: NewAudience,
@@ -73,7 +73,8 @@ pub trait NoticeStore: Send + Sync + fmt::Debug + 'static {
     /// Makes a change of a notice and of all its audiences in one commit, as [`NoticeChange::decide`] decides it.
     ///
     /// # Errors
-    /// As there, and [`StoreError::RequestMismatch`]: nothing is changed then. Else see [`StoreError::outcome`].
+    /// As there, and [`StoreError::RequestMismatch`]: nothing is changed then. For other errors see
+    /// [`StoreError::outcome`].
     async fn change_notice(
         &self,
         id: NoticeId,
@@ -96,7 +97,7 @@ pub trait NoticeStore: Send + Sync + fmt::Debug + 'static {
     async fn expired_notices(&self, before: Timestamp, limit: usize) -> Result<Vec<NoticeId>, StoreError>;
 }
 
-/// Durable home of what readers of audiences have read. Knows no audience: whether one exists is the caller's to check.
+/// Storage of what readers of audiences have read. Knows no audience: whether one exists is the caller's to check.
 #[async_trait]
 pub trait NoticeReaderStore: Send + Sync + fmt::Debug + 'static {
     /// Reads up to [`BATCH_MAX`](crate::BATCH_MAX) readers; each once, in any order. Those that are not registered are left out.
@@ -111,8 +112,8 @@ pub trait NoticeReaderStore: Send + Sync + fmt::Debug + 'static {
     /// have. Not atomic: some may be registered when it fails. May be repeated.
     ///
     /// # Errors
-    /// [`StoreError::Overloaded`] for more readers. [`NoticeRefusal`](super::NoticeRefusal) if the ordinals would reach `most`.
-    /// Else see [`StoreError::outcome`].
+    /// [`StoreError::Overloaded`] for more readers. [`NoticeRefusal`](super::NoticeRefusal) if the ordinals would reach
+    /// `most`. For other errors see [`StoreError::outcome`].
     async fn register_readers(
         &self,
         audience: AudienceId,
@@ -124,7 +125,8 @@ pub trait NoticeReaderStore: Send + Sync + fmt::Debug + 'static {
     /// then. Marks at once are all made, in some order. `None`: the reader is not registered.
     ///
     /// # Errors
-    /// [`StoreError::Overloaded`] for more than [`SLOTS_AT_ONCE`] slots. Else see [`StoreError::outcome`]; it may be repeated.
+    /// [`StoreError::Overloaded`] for more than [`SLOTS_AT_ONCE`] slots. For other errors see [`StoreError::outcome`];
+    /// it may be repeated.
     async fn mark_reader(
         &self,
         key: ReaderKey,
