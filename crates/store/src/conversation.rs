@@ -19,7 +19,7 @@ pub struct Conversation {
 }
 
 impl Conversation {
-    /// The defaults, which are so while nothing is stored: version [`Version::NONE`].
+    /// The defaults while no record is stored: version [`Version::NONE`].
     #[must_use]
     pub const fn absent(id: ConversationId) -> Self {
         Self { id, version: Version::NONE, min_seq: 0, trim: false }
@@ -48,12 +48,12 @@ pub trait ConversationStore: Send + Sync + fmt::Debug + 'static {
     /// trip to the majority.
     ///
     /// # Errors
-    /// As there, and when no majority of the servers answers.
+    /// As there, and if no majority of the servers answers.
     async fn strong_conversations(&self, ids: &[ConversationId]) -> Result<Vec<Conversation>, StoreError>;
 
-    /// Raises `min_seq`, and sets `trim` if asked to, and returns the record as it is then; the absent one where nothing was
-    /// to be changed. Never lowers `min_seq` and never unsets `trim`, so that repeating it changes nothing. The version rises
-    /// only if something changes.
+    /// Raises `min_seq`, and sets `trim` if asked to, and returns the resulting record; the absent one if there is none
+    /// and nothing changes. Never lowers `min_seq` and never unsets `trim`, so that repeating it changes nothing. The
+    /// version rises only if something changes.
     ///
     /// # Errors
     /// See [`StoreError::outcome`].
@@ -74,8 +74,8 @@ pub trait ConversationStore: Send + Sync + fmt::Debug + 'static {
         limit: usize,
     ) -> Result<Vec<Conversation>, StoreError>;
 
-    /// Unsets `trim` of a record that has this version, and returns the record as it is then; raises the version. `None`: it has
-    /// another version, or `trim` is not set, and nothing is changed.
+    /// Unsets `trim` of a record that has this version, and returns the resulting record; raises the version. `None`:
+    /// it has another version, or `trim` is not set, and nothing is changed.
     ///
     /// # Errors
     /// See [`StoreError::outcome`].
