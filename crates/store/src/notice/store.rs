@@ -18,9 +18,9 @@ pub const READERS_SCANNED: usize = 20_000;
 /// An audience to be registered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewAudience {
-    /// Names it.
+    /// The key.
     pub id: AudienceId,
-    /// For people who operate Kith.
+    /// Shown to operators.
     pub name: Text,
     /// Whether its readers are users of Kith.
     pub of_users: bool,
@@ -57,8 +57,8 @@ pub trait NoticeStore: Send + Sync + fmt::Debug + 'static {
         strong: bool,
     ) -> Result<Vec<(NoticeId, Stored<Notice>)>, StoreError>;
 
-    /// Registers an audience, or renames it, and returns it; the version rises if something changes. Registrations at once may
-    /// together exceed `most` by a few.
+    /// Registers an audience, or renames it, and returns it; the version rises if something changes. Concurrent
+    /// registrations may together exceed `most` by a few.
     ///
     /// # Errors
     /// [`NoticeRefusal`](super::NoticeRefusal) when it is registered with another `of_users`, or there are `most`
@@ -90,14 +90,14 @@ pub trait NoticeStore: Send + Sync + fmt::Debug + 'static {
     /// See [`StoreError::outcome`].
     async fn remove_expired(&self, audience: AudienceId, now: Timestamp) -> Result<bool, StoreError>;
 
-    /// Reads which notices expired before `before`, in any order, at most `limit`.
+    /// Reads the notices that expired before `before`, in any order, at most `limit`.
     ///
     /// # Errors
     /// If the store cannot answer.
     async fn expired_notices(&self, before: Timestamp, limit: usize) -> Result<Vec<NoticeId>, StoreError>;
 }
 
-/// Storage of what readers of audiences have read. Knows no audience: whether one exists is the caller's to check.
+/// Storage of the marks of readers. Does not know audiences: the caller must check that one exists.
 #[async_trait]
 pub trait NoticeReaderStore: Send + Sync + fmt::Debug + 'static {
     /// Reads up to [`BATCH_MAX`](crate::BATCH_MAX) readers; each once, in any order. Those that are not registered are left out.
@@ -107,8 +107,8 @@ pub trait NoticeReaderStore: Send + Sync + fmt::Debug + 'static {
     /// If the store cannot answer; [`StoreError::Overloaded`] for more readers.
     async fn readers(&self, keys: &[ReaderKey], strong: bool) -> Result<Vec<NoticeReader>, StoreError>;
 
-    /// Registers up to [`READERS_AT_ONCE`] readers, each with its `since`; leaves those alone that are registered. Returns those
-    /// that were registered by this call, in any order. Each gets an ordinal that no other reader of the audience has or will
+    /// Registers up to [`READERS_AT_ONCE`] readers, each with its `since`; leaves registered ones unchanged. Returns
+    /// the newly registered ones, in any order. Each gets an ordinal that no other reader of the audience has or will
     /// have. Not atomic: some may be registered when it fails. May be repeated.
     ///
     /// # Errors
@@ -121,8 +121,8 @@ pub trait NoticeReaderStore: Send + Sync + fmt::Debug + 'static {
         most: ReaderOrdinal,
     ) -> Result<Vec<NoticeReader>, StoreError>;
 
-    /// Makes a mark of a registered reader in one atomic step, as [`NoticeReader::marked`] does, and returns the reader as it is
-    /// then. Marks at once are all made, in some order. `None`: the reader is not registered.
+    /// Makes a mark of a registered reader in one atomic step, as [`NoticeReader::marked`] does, and returns the
+    /// resulting reader. Concurrent marks are all made, in some order. `None`: the reader is not registered.
     ///
     /// # Errors
     /// [`StoreError::Overloaded`] for more than [`SLOTS_AT_ONCE`] slots. For other errors see [`StoreError::outcome`];
@@ -148,7 +148,7 @@ pub trait NoticeReaderStore: Send + Sync + fmt::Debug + 'static {
         limit: usize,
     ) -> Result<Vec<ScannedReader>, StoreError>;
 
-    /// Counts the readers of an audience. May cost as much as reading an index entry of each.
+    /// Counts the readers of an audience. May cost as much as a read of an index entry of each.
     ///
     /// # Errors
     /// If the store cannot answer.
