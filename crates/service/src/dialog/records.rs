@@ -121,7 +121,7 @@ impl DialogRecords {
     /// all in one publication. Returns for each whether it was made. Never dropped half-way by its caller.
     ///
     /// # Errors
-    /// What a failing store makes: of all of them.
+    /// Errors of the store: of all of them.
     pub(super) async fn mark(
         &self,
         marks: Vec<DialogMark>,
@@ -137,7 +137,7 @@ impl DialogRecords {
     /// Changes settings of a dialog. Returns the dialog as the write left it.
     ///
     /// # Errors
-    /// ABORTED, INVALID_ARGUMENT, or those of a failing store.
+    /// ABORTED, INVALID_ARGUMENT, or errors of the store.
     pub(crate) async fn change(
         &self,
         key: DialogKey,

@@ -78,7 +78,7 @@ impl Messages {
     /// of the store does not affect.
     ///
     /// # Errors
-    /// NOT_FOUND, or those of a failing store.
+    /// NOT_FOUND, or errors of the store.
     pub(super) async fn readable(
         &self,
         reader: Option<UserId>,

@@ -129,7 +129,7 @@ impl Blocks {
     /// Changes what `edge.from` has set about `edge.to`. If it blocks, the opposite follow ends with it.
     ///
     /// # Errors
-    /// PERMISSION_DENIED, ABORTED, INVALID_ARGUMENT, or those of a failing store.
+    /// PERMISSION_DENIED, ABORTED, INVALID_ARGUMENT, or errors of the store.
     pub(super) async fn set_block(
         &self,
         edge: Edge,

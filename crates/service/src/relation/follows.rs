@@ -125,7 +125,7 @@ impl Follows {
     /// Makes `edge.from` follow `edge.to`.
     ///
     /// # Errors
-    /// PERMISSION_DENIED, NOT_FOUND of a user, FAILED_PRECONDITION, INVALID_ARGUMENT, or those of a failing store.
+    /// PERMISSION_DENIED, NOT_FOUND of a user, FAILED_PRECONDITION, INVALID_ARGUMENT, or errors of the store.
     pub(crate) async fn follow(
         &self,
         edge: Edge,
@@ -163,7 +163,7 @@ impl Follows {
     /// Ends a follow. Returns the version of its end.
     ///
     /// # Errors
-    /// PERMISSION_DENIED, NOT_FOUND, INVALID_ARGUMENT, or those of a failing store.
+    /// PERMISSION_DENIED, NOT_FOUND, INVALID_ARGUMENT, or errors of the store.
     pub(super) async fn unfollow(
         &self,
         edge: Edge,

@@ -1,4 +1,5 @@
-//! What applications ask of groups: whether one may be made, who hears of it, and to take in who was accepted.
+//! The interface of groups for applications: whether one may be made, who is notified, and the admission of accepted
+//! users.
 
 use kith_cache::Consistency;
 use kith_store::{
@@ -14,17 +15,17 @@ use crate::{
 };
 
 impl Members {
-    /// What an application about a group rests on.
+    /// The preconditions of an application that concerns a group.
     ///
     /// # Errors
-    /// NOT_FOUND, or those of a failing store.
+    /// NOT_FOUND, or errors of the store.
     pub(crate) async fn basis(&self, id: GroupId) -> Result<GroupBasis, Error> {
         let group = self.group(id).await?;
         let roster = self.roster(id, &Consistency::Cached).await?;
         Ok(GroupBasis { created: group.created, roster: roster.version })
     }
 
-    /// When a group was created; `None`: there is none.
+    /// When a group was created; `None`: it does not exist.
     ///
     /// # Errors
     /// Errors of the store.
@@ -40,7 +41,8 @@ impl Members {
         }
     }
 
-    /// Whether a user is a member, or was one after this version of the roster; `None`: whether it is one. By the store.
+    /// Whether a user is a member, or was one after this version of the roster; `None`: only whether it is one. Reads
+    /// the store.
     ///
     /// # Errors
     /// Errors of the store.
@@ -66,11 +68,11 @@ impl Members {
         Ok(!members.is_empty())
     }
 
-    /// Makes sure that a user may ask a group to be let in: of one that is joined by approval, or by code with the code.
+    /// Checks that a user may apply to a group: one that is joined by approval, or by code if the code is given.
     ///
     /// # Errors
-    /// NOT_FOUND, FAILED_PRECONDITION, PERMISSION_DENIED, RESOURCE_EXHAUSTED after too many codes, or those of a
-    /// failing store.
+    /// NOT_FOUND, FAILED_PRECONDITION, PERMISSION_DENIED, RESOURCE_EXHAUSTED after too many codes, or errors of the
+    /// store.
     pub(crate) async fn may_apply(&self, key: MemberKey, code: &str) -> Result<(), Error> {
         let group = self.group(key.group).await?;
         self.not_in(&group, key.user).await?;
@@ -89,7 +91,7 @@ impl Members {
     /// may join, its members.
     ///
     /// # Errors
-    /// NOT_FOUND, FAILED_PRECONDITION, PERMISSION_DENIED, or those of a failing store.
+    /// NOT_FOUND, FAILED_PRECONDITION, PERMISSION_DENIED, or errors of the store.
     pub(crate) async fn may_invite(&self, key: MemberKey, principal: Principal) -> Result<(), Error> {
         let group = self.group(key.group).await?;
         self.roles.allow(&group, principal, least_inviter(&group)).await?;
@@ -116,13 +118,13 @@ impl Members {
     /// Checks that the principal decides for a group: its owner, its admins, and services.
     ///
     /// # Errors
-    /// NOT_FOUND, PERMISSION_DENIED, or those of a failing store.
+    /// NOT_FOUND, PERMISSION_DENIED, or errors of the store.
     pub(crate) async fn may_decide(&self, id: GroupId, principal: Principal) -> Result<(), Error> {
         let group = self.group(id).await?;
         self.roles.allow(&group, principal, Role::Admin).await
     }
 
-    /// The owner and the admins of a group, at most so many.
+    /// The owner and the admins of a group, at most this many.
     ///
     /// # Errors
     /// Errors of the store.
@@ -131,10 +133,10 @@ impl Members {
         Ok(above.into_iter().map(|member| member.key.user).collect())
     }
 
-    /// Makes sure that a group exists, and that the user is a member or may become one: not banned, and the group not full.
+    /// Checks that a group exists, and that the user is a member or may become one: not banned, and the group not full.
     ///
     /// # Errors
-    /// NOT_FOUND, FAILED_PRECONDITION, or those of a failing store.
+    /// NOT_FOUND, FAILED_PRECONDITION, or errors of the store.
     pub(crate) async fn has_room(&self, key: MemberKey) -> Result<(), Error> {
         let group = self.group(key.group).await?;
         if self.roles.of(&group, key.user).await?.is_some() {
@@ -151,7 +153,7 @@ impl Members {
     /// Adds the user of an accepted application; a member is unchanged.
     ///
     /// # Errors
-    /// NOT_FOUND, FAILED_PRECONDITION, or those of a failing store.
+    /// NOT_FOUND, FAILED_PRECONDITION, or errors of the store.
     pub(crate) async fn take_in(
         &self,
         key: MemberKey,
@@ -168,7 +170,7 @@ impl Members {
     }
 }
 
-/// The role by which users are invited into a group.
+/// The role that is needed to invite users to a group.
 fn least_inviter(group: &Group) -> Role {
     let is_open = (group.join_policy, group.visibility) == (JoinPolicy::Open, Visibility::Public);
     if is_open { Role::Member } else { Role::Admin }

@@ -23,7 +23,7 @@ pub struct Roles {
 }
 
 impl Roles {
-    /// With namespaces of its own in the caches.
+    /// Creates it with its own namespaces in the caches.
     #[must_use]
     pub fn new(
         context: DomainContext<'_>,
@@ -40,7 +40,7 @@ impl Roles {
         }
     }
 
-    /// What is true of all members of a group. Never older than what was acknowledged.
+    /// The roster of a group. Sees every acknowledged change.
     ///
     /// # Errors
     /// Errors of the store.
@@ -50,7 +50,7 @@ impl Roles {
         Ok(entry.map(|entry| *entry.value).unwrap_or_default())
     }
 
-    /// Those of these users who are members of a group, in their order. Never older than what was acknowledged.
+    /// The members among these users, in their order. Sees every acknowledged change.
     ///
     /// # Errors
     /// Errors of the store.
@@ -68,7 +68,7 @@ impl Roles {
         found.into_iter().zip(&keys).filter_map(member).collect()
     }
 
-    /// The role of a user in a group; `None`: it is not in it. Never older than what was acknowledged.
+    /// The role of a user in a group; `None`: not a member. Sees every acknowledged change.
     ///
     /// # Errors
     /// Errors of the store.
@@ -93,7 +93,7 @@ impl Roles {
         self.creator(group).await
     }
 
-    /// The creator of a group; `None`: it has none, or another account has the id of that user by now.
+    /// The creator of a group; `None`: it has none, or another account has the id of the creator now.
     ///
     /// # Errors
     /// Errors of the store.
@@ -107,7 +107,7 @@ impl Roles {
     /// Checks that the principal has at least this role, or is a service.
     ///
     /// # Errors
-    /// PERMISSION_DENIED, or those of a failing store.
+    /// PERMISSION_DENIED, or errors of the store.
     pub async fn allow(&self, group: &Group, principal: Principal, least: Role) -> Result<(), Error> {
         let Principal::User(user) = principal else { return Ok(()) };
         if self.of(group, user).await?.is_some_and(|role| role >= least) {

@@ -76,7 +76,7 @@ impl Dialogs {
     /// Shows one conversation.
     ///
     /// # Errors
-    /// NOT_FOUND, or those of a failing store.
+    /// NOT_FOUND, or errors of the store.
     pub(super) async fn get(&self, key: DialogKey, consistency: &Consistency) -> Result<Shown, Error> {
         let (bounds, dialog) =
             tokio::try_join!(self.bounds(key), self.messages.dialogs.get(key, consistency))?;
