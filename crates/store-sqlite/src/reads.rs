@@ -40,7 +40,7 @@ impl Readers {
     /// place and the limit.
     ///
     /// # Errors
-    /// When the store cannot answer.
+    /// If the store cannot answer.
     pub(crate) async fn page<T: Send + 'static>(
         &self,
         sql: &'static str,

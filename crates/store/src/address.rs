@@ -25,10 +25,10 @@ pub struct Email {
 }
 
 impl Email {
-    /// Takes an address of at most 254 characters, without quotes, comments and address literals.
+    /// Parses an address of at most 254 characters, without quotes, comments and address literals.
     ///
     /// # Errors
-    /// Returns which part of it is not one.
+    /// Returns which part is invalid.
     pub fn new(text: &str) -> Result<Self, Invalid> {
         check_length(text, EMAIL_CHARS_MAX)?;
         check_single_line(text)?;
@@ -40,20 +40,20 @@ impl Email {
         Ok(Self { text: text.to_owned(), key })
     }
 
-    /// As given.
+    /// The address as given.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// As compared.
+    /// The form that is compared.
     #[must_use]
     pub fn key(&self) -> &str {
         &self.key
     }
 }
 
-/// What HTML takes as the local part, and letters of other scripts (RFC 6531).
+/// The characters that HTML accepts in a local part, and letters of other scripts (RFC 6531).
 fn local_key(local: &str) -> Result<String, Invalid> {
     let allowed = |c: char| match c {
         'a'..='z' | 'A'..='Z' | '0'..='9' => true,
@@ -91,10 +91,10 @@ fn domain_key(domain: &str) -> Result<String, Invalid> {
 pub struct Phone(String);
 
 impl Phone {
-    /// Takes a number in the form in which it is stored and compared.
+    /// Parses a number in the form in which it is stored and compared.
     ///
     /// # Errors
-    /// When it is in no such form; see [`Self::as_written`].
+    /// If it does not have that form; see [`Self::as_written`].
     pub fn new(text: &str) -> Result<Self, Invalid> {
         let digits = text.strip_prefix('+').unwrap_or_default();
         let all_digits = digits.bytes().all(|c| c.is_ascii_digit());
@@ -107,9 +107,8 @@ impl Phone {
     }
 
     /// Reads a number in international form as people write it: with `00` in place of the plus sign, with spaces,
-    /// dashes, dots, slashes and parentheses, with a `(0)` that is only dialed at home, and with characters that
-    /// show nothing, which phones and office programs paste along. `None` if it is none; a number without its
-    /// country is none, since it is another one in each country.
+    /// dashes, dots, slashes and parentheses, with a `(0)` that is only dialed within the country, and with invisible
+    /// characters, which phones and office programs paste along. `None` if it is not a number, or lacks its country.
     #[must_use]
     pub fn as_written(text: &str) -> Option<Self> {
         let text: String = text.nfkc().filter(|c| !is_ignorable(*c)).collect();
@@ -120,7 +119,7 @@ impl Phone {
         }
     }
 
-    /// As given and as compared.
+    /// The form that is stored and compared.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.0

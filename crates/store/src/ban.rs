@@ -9,9 +9,9 @@ use crate::{MemberKey, MemberRefusal, MemberTerms, Role, Room, Timestamp, UserId
 /// A user who may not become a member of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ban {
-    /// Who is banned, and from which group.
+    /// The banned user and the group.
     pub key: MemberKey,
-    /// Who banned the user; `None`: a service.
+    /// The user who made the ban; `None`: a service.
     pub by: Option<UserId>,
     /// When the ban was made.
     pub since: Timestamp,
@@ -36,16 +36,16 @@ pub struct BanRow {
     pub live: bool,
 }
 
-/// The bans of a group that changes of its members are decided by.
+/// The bans that decide changes of a group's members.
 #[derive(Clone, Debug, Default)]
 pub struct Bans {
-    /// Those of the users that the changes name.
+    /// The bans of the users whom the changes name.
     pub named: Vec<Ban>,
-    /// How many the group has in total. Only read by [`MemberChange::Ban`](crate::MemberChange::Ban).
+    /// Number of bans of the group. Only read for [`MemberChange::Ban`](crate::MemberChange::Ban).
     pub count: u32,
 }
 
-/// The bans of a [`Room`], and which of them were changed.
+/// The bans of a [`Room`], with the changed ones marked.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RoomBans {
     rows: BTreeMap<UserId, BanRow>,
@@ -91,7 +91,7 @@ impl From<Bans> for RoomBans {
 }
 
 impl Room {
-    /// Removes those of the users who are members, and bans all of them. Returns whom it removed.
+    /// Removes the users who are members, and bans all users. Returns the removed ones.
     pub(crate) fn ban(
         &mut self,
         users: &[UserId],
@@ -140,12 +140,12 @@ impl Room {
         Ok(Vec::new())
     }
 
-    /// Ends the ban of who founds the group: an owner is never banned.
+    /// Ends the ban of the founder of the group: an owner is never banned.
     pub(crate) fn unban_owner(&mut self, owner: UserId) {
         self.bans.end(owner);
     }
 
-    /// Ends all bans that were read. Whether there were any.
+    /// Ends all bans that were read. Returns whether there were any.
     pub(crate) fn end_bans(&mut self) -> bool {
         let users = self.bans.users();
         for user in &users {

@@ -10,7 +10,7 @@ use crate::{
 
 const REMARK_CHARS_MAX: usize = 64;
 
-/// What one user lets another one do: a set of bits.
+/// The permissions that a user gives another one: a set of bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Permissions(u8);
@@ -26,7 +26,7 @@ impl Permissions {
     pub const COMMENT: Self = Self(8);
     /// Share posts.
     pub const SHARE: Self = Self(16);
-    /// Ask to be a friend.
+    /// Send friend requests.
     pub const ADD_FRIEND: Self = Self(32);
     /// Nothing.
     pub const NONE: Self = Self(0);
@@ -36,7 +36,7 @@ impl Permissions {
     /// The set of these bits.
     ///
     /// # Errors
-    /// When there are others among them.
+    /// If other bits are set.
     pub fn new(bits: u32) -> Result<Self, Invalid> {
         match u8::try_from(bits) {
             Ok(bits) if bits & !Self::ALL.0 == 0 => Ok(Self(bits)),
@@ -50,35 +50,36 @@ impl Permissions {
         self.0
     }
 
-    /// Whether all of `asked` are among them.
+    /// Whether all of `asked` are set.
     #[must_use]
     pub const fn allow(self, asked: Self) -> bool {
         self.0 & asked.0 == asked.0
     }
 }
 
-/// What one user has set about another one: `edge.from` about `edge.to`. It exists from the first setting on and ends
-/// only with one of the users; settings that were never set, or were reset, are as if there were no record.
+/// The settings of a user for another one: of `edge.from` for `edge.to`. The record is created by the first setting and
+/// ends only with one of the users. A setting that was never set, or was reset, has its default.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Block {
-    /// Who about whom.
+    /// The two users.
     pub edge: Edge,
-    /// Of this state: one above that before.
+    /// The version of this state: the previous one plus 1.
     pub version: Version,
-    /// Since when the other one is blocked; `None`: not blocked. No messages, no recommendation, no new follow.
+    /// When the other user was blocked; `None`: not blocked. A block prevents messages, recommendations and new
+    /// follows.
     pub blocked: Option<Timestamp>,
-    /// What the other one may do; `None`: what is so by default. Kept while blocked, and after.
+    /// The permissions of the other user; `None`: the default. Kept during and after a block.
     pub permissions: Option<Permissions>,
-    /// Since when the user is not notified of actions of the other one; `None`: the user is.
+    /// When notifications of the other user's actions were turned off; `None`: they are on.
     pub do_not_disturb: Option<Timestamp>,
-    /// The private name that the other one is given; empty: none.
+    /// The private name for the other user; empty: none.
     pub remark: Text,
     /// When it was changed last.
     pub updated: Timestamp,
 }
 
 impl Block {
-    /// As with nothing set.
+    /// The record with no setting.
     #[must_use]
     pub fn unset(edge: Edge) -> Self {
         Self {
@@ -95,12 +96,12 @@ impl Block {
     /// Checks a remark: one line of at most 64 characters, see [`single_line`].
     ///
     /// # Errors
-    /// When it is longer, or has a character that it may not hold.
+    /// When it is longer, or contains a character that is not allowed.
     pub fn remark(remark: &str) -> Result<Text, Invalid> {
         single_line(remark, REMARK_CHARS_MAX)
     }
 
-    /// The record after a change, its version one above. What is set already keeps the moment since when.
+    /// The record after a change, with the next version. A setting that is set already keeps its time.
     #[must_use]
     pub fn patched(&self, patch: &BlockPatch, now: Timestamp) -> Self {
         let flag = |before: Option<Timestamp>, to: Option<bool>| match to {
@@ -129,19 +130,19 @@ impl Block {
         at.map(|at| Place { at, user: self.edge.to })
     }
 
-    /// Bytes that the record takes in memory, roughly.
+    /// Approximate size of the record in memory, in bytes.
     #[must_use]
     pub fn weight(&self) -> usize {
         size_of::<Self>() + heap_bytes(&self.remark)
     }
 }
 
-/// A sparse change: `None` leaves a field as it is. All that it sets is absolute.
+/// A partial change: `None` leaves a field unchanged. Values are absolute.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BlockPatch {
-    /// Whether the other one is blocked.
+    /// Whether the other user is blocked.
     pub blocked: Option<bool>,
-    /// What the other one may do; `Some(None)`: what is so by default.
+    /// The permissions of the other user; `Some(None)`: the default.
     pub permissions: Option<Option<Permissions>>,
     /// Whether the user is not notified.
     pub do_not_disturb: Option<bool>,
@@ -150,47 +151,48 @@ pub struct BlockPatch {
 }
 
 impl BlockPatch {
-    /// Blocks, or unblocks.
+    /// A change that blocks or unblocks.
     #[must_use]
     pub fn blocked(blocked: bool) -> Self {
         Self { blocked: Some(blocked), ..Self::default() }
     }
 }
 
-/// A list of what a user has set about others.
+/// A list of a user's settings for others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum BlockList {
-    /// Whom the user has blocked.
+    /// Blocked users.
     Blocked,
     /// Users with do-not-disturb.
     DoNotDisturb,
 }
 
-/// What a change of a [`Block`] did.
+/// The result of a change of a [`Block`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlockChange {
     /// The record as the change left it.
     pub block: Block,
-    /// The last version of the follow that was cut, that of `edge.to` following `edge.from`; `None`: there was none.
+    /// The last version of the follow that the block ended, of `edge.to` following `edge.from`; `None`: there was none.
     pub cut: Option<Version>,
 }
 
-/// Durable home of [`Block`] records and of the lists that they stand in, which change with them.
+/// Storage of [`Block`] records and of their lists, which change in the same step.
 #[async_trait]
 pub trait BlockStore: Send + Sync + fmt::Debug + 'static {
-    /// Reads up to [`BATCH_MAX`](crate::BATCH_MAX) records; each once, in any order. Those that never were may be left out.
-    /// Sees every change that was acknowledged before it began.
+    /// Reads up to [`BATCH_MAX`](crate::BATCH_MAX) records; each once, in any order. Records that never existed may be
+    /// left out. Sees every change that was acknowledged before it began.
     ///
     /// # Errors
-    /// When the store cannot answer; [`StoreError::Overloaded`] for more edges.
+    /// If the store cannot answer; [`StoreError::Overloaded`] for more edges.
     async fn blocks(&self, edges: &[Edge]) -> Result<Vec<(Edge, Stored<Block>)>, StoreError>;
 
-    /// Changes what `patch` names and nothing else, in one atomic step; creates the record if there is none. A user who
-    /// is blocked by it no longer follows when this returns; if the node dies in between, another one ends the follow.
+    /// Changes only the fields that `patch` names, in one atomic step; creates the record if there is none. A user who
+    /// is blocked by it no longer follows when the call returns. If the node dies in between, another node ends the
+    /// follow.
     ///
     /// # Errors
     /// [`StoreError::Conflict`] if `write.expected` is not the version ([`Version::NONE`]: no record),
-    /// [`StoreError::RequestMismatch`]: then nothing is changed. Else see [`StoreError::outcome`].
+    /// [`StoreError::RequestMismatch`]: then nothing is changed. For other errors see [`StoreError::outcome`].
     async fn set_block(
         &self,
         edge: Edge,
@@ -201,7 +203,7 @@ pub trait BlockStore: Send + Sync + fmt::Debug + 'static {
     /// Reads the records of a list of `user`, the newest first, after a place, at most `limit`: fewer only at its end.
     ///
     /// # Errors
-    /// When the store cannot answer.
+    /// If the store cannot answer.
     async fn block_list(
         &self,
         user: UserId,

@@ -1,7 +1,7 @@
-//! Which characters names and prose may hold.
+//! The characters that names and prose may contain.
 //!
-//! Names follow the identifier and nickname classes of PRECIS (RFC 8264, RFC 8266): nothing that cannot be seen, but
-//! for joiners where a script or an emoji needs them. Prose refuses only what can harm its reader.
+//! Names follow the identifier and nickname classes of PRECIS (RFC 8264, RFC 8266): no invisible characters, except
+//! joiners where a script or an emoji needs them. Prose refuses only characters that can mislead or harm its reader.
 
 use icu_properties::{
     CodePointMapData, CodePointSetData,
@@ -25,7 +25,7 @@ const VIRAMA: u8 = 9;
 /// Checks the characters of a name, a label or another text of one line.
 ///
 /// # Errors
-/// Names the first character that it may not hold, and its place counted from 1.
+/// Names the first character that is not allowed, and its position, counted from 1.
 pub(crate) fn check_single_line(text: &str) -> Result<(), Invalid> {
     let chars: Vec<char> = text.chars().collect();
     for (at, c) in chars.iter().enumerate() {
@@ -41,7 +41,7 @@ pub(crate) fn check_single_line(text: &str) -> Result<(), Invalid> {
 /// Checks the characters of a text of several lines.
 ///
 /// # Errors
-/// Names the first character that it may not hold, and its place counted from 1.
+/// Names the first character that is not allowed, and its position, counted from 1.
 pub(crate) fn check_prose(text: &str) -> Result<(), Invalid> {
     let mut chars = text.chars().enumerate().peekable();
     while let Some((at, c)) = chars.next() {
@@ -56,12 +56,12 @@ pub(crate) fn check_prose(text: &str) -> Result<(), Invalid> {
     Ok(())
 }
 
-/// Whether it shows nothing and is dropped by comparisons: joiners, variation selectors, marks of direction.
+/// Whether it is invisible and dropped by comparisons: joiners, variation selectors, marks of direction.
 pub(crate) fn is_ignorable(c: char) -> bool {
     CodePointSetData::new::<DefaultIgnorableCodePoint>().contains(c)
 }
 
-/// Whether there is anything to see.
+/// Whether the text has a visible character.
 pub(crate) fn has_visible(text: &str) -> bool {
     text.chars().any(|c| !c.is_whitespace() && kind_refused_in_names(c).is_none())
 }
@@ -77,7 +77,7 @@ fn kind_refused_in_names(c: char) -> Option<&'static str> {
         GeneralCategory::PrivateUse => Some("private use character"),
         GeneralCategory::LineSeparator | GeneralCategory::ParagraphSeparator => Some("line break"),
         _ if is_bidi_control(c) => Some("bidirectional control"),
-        // The blank pattern of Braille, and the annotation marks, show nothing although they are not ignorable.
+        // The blank pattern of Braille, and the annotation marks, are invisible although they are not ignorable.
         _ if is_ignorable(c) || matches!(c, '\u{2800}' | '\u{FFF9}'..='\u{FFFB}') => {
             Some("invisible character")
         }
@@ -85,11 +85,11 @@ fn kind_refused_in_names(c: char) -> Option<&'static str> {
     }
 }
 
-/// Unassigned ones may stay: today's new emoji is tomorrow's character, and prose is not compared.
+/// Unassigned characters are allowed: they may be newer emoji, and prose is not compared.
 fn kind_refused_in_prose(c: char) -> Option<&'static str> {
     let noncharacter = u32::from(c) & 0xFFFE == 0xFFFE || matches!(c, '\u{FDD0}'..='\u{FDEF}');
     match c {
-        // Unlike embeddings and isolates, which phones paste around numbers, these show letters in false order.
+        // Unlike embeddings and isolates, which phones paste around numbers, these show letters in a false order.
         '\u{202D}' | '\u{202E}' => Some("bidirectional override"),
         _ if noncharacter => Some("noncharacter"),
         _ if c.general_category() == GeneralCategory::Control => Some("control character"),
@@ -101,7 +101,7 @@ const fn is_bidi_control(c: char) -> bool {
     matches!(c, '\u{061C}' | '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Whether an invisible character changes how its neighbors look, as writing needs it.
+/// Whether an invisible character changes how its neighbors look, as some scripts need it.
 fn needed_by_neighbors(chars: &[char], at: usize) -> bool {
     let (before, after) = (&chars[..at], &chars[at + 1..]);
     match chars[at] {

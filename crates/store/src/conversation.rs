@@ -5,10 +5,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::{ConversationId, Seq, StoreError, Version};
 
-/// What is set for all users of a conversation.
+/// The settings of a conversation for all its users.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Conversation {
-    /// Of which conversation.
+    /// The conversation.
     pub id: ConversationId,
     /// Raised by each write that changes the record.
     pub version: Version,
@@ -19,7 +19,7 @@ pub struct Conversation {
 }
 
 impl Conversation {
-    /// The defaults, which are so while nothing is stored: version [`Version::NONE`].
+    /// The defaults while no record is stored: version [`Version::NONE`].
     #[must_use]
     pub const fn absent(id: ConversationId) -> Self {
         Self { id, version: Version::NONE, min_seq: 0, trim: false }
@@ -33,7 +33,7 @@ impl Conversation {
     }
 }
 
-/// Durable home of [`Conversation`] records. A conversation has one only if something is set.
+/// Storage of [`Conversation`] records. A conversation has one only if something is set.
 #[async_trait]
 pub trait ConversationStore: Send + Sync + fmt::Debug + 'static {
     /// Reads the records of up to [`BATCH_MAX`](crate::BATCH_MAX) conversations; each once, in any order. Those that do not exist
@@ -41,19 +41,19 @@ pub trait ConversationStore: Send + Sync + fmt::Debug + 'static {
     /// seconds after a failover.
     ///
     /// # Errors
-    /// When the store cannot answer; [`StoreError::Overloaded`] for more conversations.
+    /// If the store cannot answer; [`StoreError::Overloaded`] for more conversations.
     async fn conversations(&self, ids: &[ConversationId]) -> Result<Vec<Conversation>, StoreError>;
 
     /// As [`ConversationStore::conversations`], also right after a failover: a deposed primary cannot answer. Costs more: a round
     /// trip to the majority.
     ///
     /// # Errors
-    /// As there, and when no majority of the servers answers.
+    /// As there, and if no majority of the servers answers.
     async fn strong_conversations(&self, ids: &[ConversationId]) -> Result<Vec<Conversation>, StoreError>;
 
-    /// Raises `min_seq`, and sets `trim` if asked to, and returns the record as it is then; the absent one where nothing was
-    /// to be changed. Never lowers `min_seq` and never unsets `trim`, so that repeating it changes nothing. The version rises
-    /// only if something changes.
+    /// Raises `min_seq`, and sets `trim` if asked to, and returns the resulting record; the absent one if there is none
+    /// and nothing changes. Never lowers `min_seq` and never unsets `trim`, so that repeating it changes nothing. The
+    /// version rises only if something changes.
     ///
     /// # Errors
     /// See [`StoreError::outcome`].
@@ -67,15 +67,15 @@ pub trait ConversationStore: Send + Sync + fmt::Debug + 'static {
     /// Reads the records with `trim`, by rising text of the id after `after`, at most `limit`: fewer only at the end.
     ///
     /// # Errors
-    /// When the store cannot answer.
+    /// If the store cannot answer.
     async fn untrimmed_conversations(
         &self,
         after: Option<ConversationId>,
         limit: usize,
     ) -> Result<Vec<Conversation>, StoreError>;
 
-    /// Unsets `trim` of a record that has this version, and returns the record as it is then; raises the version. `None`: it has
-    /// another version, or `trim` is not set, and nothing is changed.
+    /// Unsets `trim` of a record that has this version, and returns the resulting record; raises the version. `None`:
+    /// it has another version, or `trim` is not set, and nothing is changed.
     ///
     /// # Errors
     /// See [`StoreError::outcome`].

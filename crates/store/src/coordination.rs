@@ -10,20 +10,20 @@ use crate::StoreError;
 /// name hold one lease together.
 #[async_trait]
 pub trait Coordination: Send + Sync + fmt::Debug + 'static {
-    /// Takes the lease of this name for so long, if it is free, has run out or is the holder's already; `false`:
-    /// another one has it. One step; of many that ask at once for a free one, one gets it.
+    /// Takes or renews the lease of this name for this time, if it is free, has expired or belongs to the holder
+    /// already; `false`: another holder has it. One atomic step: of concurrent calls for a free lease, one succeeds.
     ///
-    /// Time is that of the store's clock, from some moment between the call and its answer: a holder counts from
+    /// The time runs by the store's clock, from a moment between the call and its answer: a holder must count from
     /// before the call.
     ///
     /// # Errors
-    /// When the store cannot answer; the lease may have been taken then.
+    /// If the store cannot answer; the lease may have been taken then.
     async fn lease(&self, name: &str, holder: &str, lasts: Duration) -> Result<bool, StoreError>;
 
-    /// Gives the lease back, if it is the holder's; else does nothing. The mark stays.
+    /// Releases the lease if it belongs to the holder. The mark is kept.
     ///
     /// # Errors
-    /// When the store cannot answer; the lease runs out by itself.
+    /// If the store cannot answer; the lease expires by itself.
     async fn release(&self, name: &str, holder: &str) -> Result<(), StoreError>;
 
     /// The mark of this name, set by the last holder of the lease; `None`: never set.
@@ -32,10 +32,10 @@ pub trait Coordination: Send + Sync + fmt::Debug + 'static {
     /// If the store cannot answer.
     async fn mark(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError>;
 
-    /// Sets the mark if the holder has the lease of the name when it is set, in the same step; `false`: it has not,
-    /// and nothing is changed.
+    /// Sets the mark if the holder has the lease of the name, in one atomic step; `false`: it has not, and nothing is
+    /// changed.
     ///
     /// # Errors
-    /// When the store cannot answer; the mark may have been set.
+    /// If the store cannot answer; the mark may have been set.
     async fn set_mark(&self, name: &str, holder: &str, mark: &[u8]) -> Result<bool, StoreError>;
 }

@@ -4,16 +4,16 @@ use async_trait::async_trait;
 
 use crate::{Edge, StoreError, Timestamp, UserId};
 
-/// Keeps the places of follows in lists, and the counts of these, in agreement with the follows themselves. All that it does
-/// is done in steps of bounded size, from a mark that means nothing but to the store that gave it.
+/// Checks and repairs the places of follows in lists, and the counts of the lists. Works in steps of bounded size. A
+/// mark is opaque, and valid only for the store that returned it.
 #[async_trait]
 pub trait EdgeUpkeep: Send + Sync + fmt::Debug + 'static {
-    /// Compares some `limit` follows with their places in both lists, and as many places with their follows. What was written
-    /// within the last seconds and is still being written is no difference. With `repair` each difference is mended by
-    /// the follow, which is what counts.
+    /// Compares some `limit` follows with their places in both lists, and as many places with their follows. A write of
+    /// the last seconds that is still in progress is no difference. With `repair`, each difference is repaired from the
+    /// follow, which is authoritative.
     ///
     /// # Errors
-    /// When the store cannot answer; [`StoreError::Corrupt`] for a mark that is none.
+    /// If the store cannot answer; [`StoreError::Corrupt`] for an invalid mark.
     async fn verify_edges(
         &self,
         after: Option<&[u8]>,
@@ -21,99 +21,100 @@ pub trait EdgeUpkeep: Send + Sync + fmt::Debug + 'static {
         repair: bool,
     ) -> Result<EdgesVerified, StoreError>;
 
-    /// Counts the lists of some users again, at most some `limit` entries of them, and corrects what is noted otherwise.
+    /// Counts the lists of some users again, with about `limit` entries at most, and corrects stored counts that
+    /// differ.
     ///
     /// # Errors
     /// As [`Self::verify_edges`].
     async fn rebuild_counts(&self, after: Option<&[u8]>, limit: usize) -> Result<CountsRebuilt, StoreError>;
 
-    /// Ends up to `limit` follows and blocks of a user, from and to it, as by their ordinary writes, and returns the
-    /// edges; none: there are no more.
+    /// Ends up to `limit` follows and blocks from and to a user, with their ordinary writes, and returns the edges. An
+    /// empty result means that there are no more.
     ///
     /// # Errors
     /// If the store cannot answer.
     async fn remove_edges(&self, user: UserId, limit: usize) -> Result<RemovedEdges, StoreError>;
 
-    /// Notes that the edges of a user are to be removed, since its deletion began at `at`: written before the deletion, so
-    /// that others do what who deletes may not live to do. Of several notes of a user the latest counts; it may be repeated.
+    /// Notes that the edges of a user are to be removed, since its deletion began at `at`. Written before the deletion,
+    /// so that another node completes the removal if this one dies. Of several notes of a user the latest counts. May
+    /// be repeated.
     ///
     /// # Errors
-    /// When the store cannot answer; it may be noted then.
+    /// If the store cannot answer; the note may exist then.
     async fn note_removal(&self, user: UserId, at: Timestamp) -> Result<(), StoreError>;
 
-    /// Whether notes of removals are kept. False where there is no store of relations, so that nothing of them has to be removed.
+    /// Whether notes of removals are kept. False without a store of relations: there is nothing to remove.
     fn keeps_removals(&self) -> bool {
         true
     }
 
-    /// Users whose removal is noted, each with the moment of a note, the earliest first, at most `limit`. A user with
+    /// Users whose removal is noted, each with the time of a note, the earliest first, at most `limit`. A user with
     /// several notes may be returned once for each.
     ///
     /// # Errors
     /// If the store cannot answer.
     async fn removals(&self, limit: usize) -> Result<Vec<(UserId, Timestamp)>, StoreError>;
 
-    /// Forgets what was noted of a user up to `noted`, this moment included; what was noted later stays. Nothing happens where
-    /// nothing was noted.
+    /// Deletes the notes of a user up to and including `noted`; later notes are kept. No effect without a note.
     ///
     /// # Errors
-    /// When the store cannot answer; it may be forgotten then.
+    /// If the store cannot answer; the notes may be deleted then.
     async fn end_removal(&self, user: UserId, noted: Timestamp) -> Result<(), StoreError>;
 }
 
-/// What a step of [`EdgeUpkeep::verify_edges`] found.
+/// The result of a step of [`EdgeUpkeep::verify_edges`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct EdgesVerified {
-    /// How many follows and places were looked at.
+    /// Number of follows and places that were compared.
     pub checked: u64,
-    /// What does not agree.
+    /// The differences.
     pub differences: Vec<EdgeDifference>,
-    /// How much of all has been looked at from the beginning to here, about: 0 to 1.
+    /// Approximate progress, from 0 to 1.
     pub done: f64,
-    /// Where to go on; `None`: this was the last step.
+    /// Mark of the next step; `None`: this was the last one.
     pub next: Option<Vec<u8>>,
 }
 
-/// A follow and its places do not agree.
+/// A difference between a follow and its places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EdgeDifference {
-    /// Which follow.
+    /// The follow.
     pub edge: Edge,
-    /// In which way.
+    /// The kind of difference.
     pub kind: EdgeDifferenceKind,
-    /// Whether it was mended.
+    /// Whether it was repaired.
     pub repaired: bool,
 }
 
-/// In which way a follow and its places do not agree.
+/// The kinds of differences between a follow and its places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EdgeDifferenceKind {
-    /// It is active, and missing in the list of followed users.
+    /// The follow is active, and missing in the list of followed users.
     NotInFollowing,
-    /// It is active, and missing in the list of fans.
+    /// The follow is active, and missing in the list of fans.
     NotAmongFans,
-    /// It is inactive, or has another position, and the list of followed users has it here.
+    /// The list of followed users has an entry here, but the follow is inactive or has another position.
     StrayInFollowing,
-    /// It is inactive, or has another position, and the list of fans has it here.
+    /// The list of fans has an entry here, but the follow is inactive or has another position.
     StrayAmongFans,
 }
 
-/// What a step of [`EdgeUpkeep::rebuild_counts`] did.
+/// The result of a step of [`EdgeUpkeep::rebuild_counts`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CountsRebuilt {
-    /// How many lists were counted.
+    /// Number of lists that were counted.
     pub counted: u64,
-    /// How many of them were noted otherwise.
+    /// Number of stored counts that differed.
     pub corrected: u64,
-    /// Whose lists those are, each user once.
+    /// The users of the corrected lists, each once.
     pub corrected_of: Vec<UserId>,
-    /// How much of all has been counted from the beginning to here, about: 0 to 1.
+    /// Approximate progress, from 0 to 1.
     pub done: f64,
-    /// Where to go on; `None`: this was the last step.
+    /// Mark of the next step; `None`: this was the last one.
     pub next: Option<Vec<u8>>,
 }
 
-/// What a step of [`EdgeUpkeep::remove_edges`] ended.
+/// The result of a step of [`EdgeUpkeep::remove_edges`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RemovedEdges {
     /// Follows that ended.

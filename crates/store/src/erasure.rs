@@ -5,35 +5,35 @@ use serde::{Deserialize, Serialize};
 
 use crate::{ConversationId, Seq, StoreError, Timestamp, UserId, Version};
 
-/// The erasure of all messages of a user: a work of many steps, and how far it is.
+/// The erasure of all messages of a user: a job of many steps, with its progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Erasure {
-    /// Whose messages.
+    /// The user.
     pub user: UserId,
     /// Raised by each write of the record.
     pub version: Version,
-    /// Which erasure of the user it is, from 1.
+    /// The number of the erasure among those of the user, from 1.
     pub run: i64,
-    /// When it was asked for. The content of the messages is removed as of this time.
+    /// When it was requested. The content of the messages is removed as of this time.
     pub begun: Timestamp,
-    /// Whether all is done.
+    /// Whether it has ended.
     pub ended: bool,
-    /// Where it goes on.
+    /// Where it continues.
     pub place: ErasurePlace,
-    /// How many conversations there are to look at; 0 before they were counted.
+    /// Number of conversations to process; 0 before they were counted.
     pub conversations: u64,
-    /// How many of them are done.
+    /// Number of processed conversations.
     pub conversations_done: u64,
-    /// Of how many messages the content was removed. After a crash a few of them may not be counted.
+    /// Number of messages whose content was removed. A few may be missing after a crash.
     pub messages: u64,
 }
 
-/// Where an erasure goes on.
+/// Where an erasure continues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ErasurePlace {
-    /// The last conversation that is done; `None`: none is.
+    /// The last processed conversation; `None`: none yet.
     pub after: Option<ConversationId>,
-    /// The number from which on the next conversation is looked at.
+    /// The number at which the next conversation is continued.
     pub from: Seq,
     /// Whether the next conversation has, or may have, messages whose content was removed.
     pub erased_some: bool,
@@ -57,11 +57,11 @@ impl Erasure {
     }
 }
 
-/// Durable home of [`Erasure`] records: of each user the last one.
+/// Storage of [`Erasure`] records: of each user the last one.
 #[async_trait]
 pub trait ErasureStore: Send + Sync + fmt::Debug + 'static {
-    /// Begins an erasure and returns it. If the user has one already, returns that one as it is, and begins none; unless it has
-    /// ended and `again` is set. Of several calls at once one begins it.
+    /// Begins an erasure and returns it. If the user has one already, returns it unchanged, unless it has ended and
+    /// `again` is set. Of concurrent calls one begins it.
     ///
     /// # Errors
     /// See [`StoreError::outcome`].
@@ -70,15 +70,15 @@ pub trait ErasureStore: Send + Sync + fmt::Debug + 'static {
     /// Reads the erasures that have not ended, by rising user id above `after`, at most `limit`: fewer only at the end.
     ///
     /// # Errors
-    /// When the store cannot answer.
+    /// If the store cannot answer.
     async fn unfinished_erasures(
         &self,
         after: Option<UserId>,
         limit: usize,
     ) -> Result<Vec<Erasure>, StoreError>;
 
-    /// Writes how far an erasure is, if the stored one has this version, and returns it as it is then. `None`: it has another
-    /// version, as another node goes on with it; nothing is written.
+    /// Writes the progress of an erasure if the stored one has this version, and returns the resulting record. `None`:
+    /// it has another version, because another node continues it; nothing is written.
     ///
     /// # Errors
     /// See [`StoreError::outcome`].

@@ -2,28 +2,28 @@ use std::{error::Error, sync::Arc};
 
 use crate::{ApplicationRefusal, MemberRefusal, NoticeRefusal, TooManyRanges, Version};
 
-/// Whether a failed write may have landed.
+/// Whether a failed write may have been applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It changed nothing and never will.
+    /// It was not applied, and will not be.
     NotApplied,
-    /// It may have been applied, or still be. Treat caches as if it had been.
+    /// It may have been applied, or may be applied later. Caches must be treated as if it was.
     Unknown,
 }
 
 /// The driver's error. For the log of the code that handles the error; never part of its text.
 type Source = Arc<dyn Error + Send + Sync>;
 
-/// Why a store did not do what it was asked.
+/// An error of a store.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The record to change does not live.
+    /// The record does not exist, or was deleted.
     #[error("the record does not exist")]
     NotFound,
-    /// The version of the record is not the one expected.
+    /// The version of the record is not the expected one.
     #[error("the version is {current}")]
     Conflict {
-        /// The version it has.
+        /// The present version.
         current: Version,
     },
     /// A record with this id exists already.
@@ -33,16 +33,16 @@ pub enum StoreError {
     /// [`UserStore::release_id`](crate::UserStore::release_id).
     #[error("the id was that of a deleted user, and is not free yet")]
     IdHeld,
-    /// Another live record, or a deleted one whose name is still kept, has this name.
+    /// The name belongs to another record, or to a deleted one whose name is still reserved.
     #[error("the name is taken")]
     NameTaken,
-    /// The other user does not want it. Says nothing of who did what.
+    /// The other user does not allow it. Does not reveal the reason.
     #[error("the other user does not allow it")]
     Blocked,
-    /// A change of members is not allowed, or would change no user.
+    /// A change of members was refused.
     #[error(transparent)]
     Member(#[from] MemberRefusal),
-    /// An application cannot be made, or is not to be decided any more.
+    /// An application cannot be made, or can no longer be decided.
     #[error(transparent)]
     Application(#[from] ApplicationRefusal),
     /// A mark would leave more unread ranges in a dialog than it may have.
@@ -54,50 +54,50 @@ pub enum StoreError {
     /// The request id has been used with another body.
     #[error("the request id was used with another body")]
     RequestMismatch,
-    /// The change would make the parameters of the record larger than they may be.
+    /// The change would make the parameters of the record too large.
     #[error("the parameters of the record would be larger than they may be")]
     ParamsTooLarge,
-    /// The store cannot be reached or has no time; see [`StoreError::outcome`].
+    /// The store cannot be reached, or did not answer in time; see [`StoreError::outcome`].
     #[error("the store is not available")]
     Unavailable {
-        /// Whether the write may have landed.
+        /// Whether the write may have been applied.
         outcome: Outcome,
-        /// What the driver said.
+        /// The error of the driver.
         source: Source,
     },
     /// The store has no room left.
     #[error("the store is full")]
     Full {
-        /// What the driver said.
+        /// The error of the driver.
         source: Source,
     },
-    /// The operator has not configured the store that this needs. Trying again does not help.
+    /// The operator has not configured the store that this needs. A retry does not help.
     #[error("{setting} is not set")]
     NotConfigured {
-        /// The setting that names it.
+        /// The missing setting.
         setting: &'static str,
     },
-    /// More work waits for the store than it may.
+    /// Too much work waits for the store.
     #[error("too much work waits for the store")]
     Overloaded,
-    /// What is stored cannot be read: written by a newer version, or damaged.
+    /// The stored data cannot be read: it was written by a newer version, or is damaged.
     #[error("what is stored cannot be read")]
     Corrupt {
-        /// What could not be read, without its content.
+        /// The error, without the stored content.
         source: Source,
     },
     /// The store refused for an unknown reason.
     #[error("the store failed")]
     Internal {
-        /// Whether the write may have landed.
+        /// Whether the write may have been applied.
         outcome: Outcome,
-        /// What the driver said.
+        /// The error of the driver.
         source: Source,
     },
 }
 
 impl StoreError {
-    /// Whether the write was refused by what is stored, so that it cannot have been made before either.
+    /// Whether the stored state refused the write, so that no earlier attempt can have been applied either.
     #[must_use]
     pub const fn is_decided(&self) -> bool {
         matches!(
@@ -112,7 +112,7 @@ impl StoreError {
         )
     }
 
-    /// Whether the write that failed so may have landed.
+    /// Whether a write with this error may have been applied.
     #[must_use]
     pub const fn outcome(&self) -> Outcome {
         match self {

@@ -12,37 +12,37 @@ pub struct FanOutNote {
     pub conversation: ConversationId,
     /// The node that appended the messages.
     pub node: NodeName,
-    /// Names the append among those of the node.
+    /// Identifies the append among those of the node.
     pub step: u64,
 }
 
-/// A note, and how long it has been there.
+/// A note and its age.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DueNote {
     /// The note.
     pub note: FanOutNote,
-    /// By the clock of the server that keeps it.
+    /// The age, by the clock of the server that stores it.
     pub age: Duration,
 }
 
-/// Durable home of notes that Redis did not take: a node that is cut from Redis may die before it is back.
+/// Storage of notes that Redis did not take: a node that is cut from Redis may die before it can reach Redis again.
 #[async_trait]
 pub trait FanOutNoteStore: Send + Sync + fmt::Debug + 'static {
-    /// Keeps a note. May be repeated: the first time counts. Costs one write.
+    /// Stores a note. May be repeated: the time of the first call counts. Costs one write.
     ///
     /// # Errors
-    /// When the store cannot answer. The note may be there.
+    /// If the store cannot answer. The note may be stored.
     async fn keep_fan_out_note(&self, note: &FanOutNote) -> Result<(), StoreError>;
 
-    /// Removes notes. Those that are not there are left out. Costs one write.
+    /// Removes notes. Missing ones are ignored. Costs one write.
     ///
     /// # Errors
-    /// When the store cannot answer. Some may be removed.
+    /// If the store cannot answer. Some may be removed.
     async fn remove_fan_out_notes(&self, notes: &[FanOutNote]) -> Result<(), StoreError>;
 
     /// Returns the notes that are at least as old as `age`, the oldest first, at most `limit`. Costs one read of an index.
     ///
     /// # Errors
-    /// When the store cannot answer.
+    /// If the store cannot answer.
     async fn due_fan_out_notes(&self, age: Duration, limit: usize) -> Result<Vec<DueNote>, StoreError>;
 }

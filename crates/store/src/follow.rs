@@ -11,9 +11,9 @@ pub const IMPORT_FOLLOWS_MAX: usize = 1000;
 /// From one user to another one. Written as `7,8`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Edge {
-    /// Who follows, or says something of the other one.
+    /// The user who follows the other one, or has settings for it.
     pub from: UserId,
-    /// Who is followed, or spoken of.
+    /// The user who is followed, or whom the settings are for.
     pub to: UserId,
 }
 
@@ -21,7 +21,7 @@ impl Edge {
     /// From `from` to `to`.
     ///
     /// # Errors
-    /// When they are one user.
+    /// If both are the same user.
     pub fn new(from: UserId, to: UserId) -> Result<Self, Invalid> {
         if from == to {
             return Err(Invalid::new("must be another user"));
@@ -29,7 +29,7 @@ impl Edge {
         Ok(Self { from, to })
     }
 
-    /// The edge the other way.
+    /// The edge in the other direction.
     #[must_use]
     pub const fn reversed(self) -> Self {
         Self { from: self.to, to: self.from }
@@ -55,14 +55,14 @@ impl FromStr for Edge {
 /// One user follows another one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Follow {
-    /// Who follows whom.
+    /// The two users.
     pub edge: Edge,
-    /// Of this state.
+    /// The version of this state.
     pub version: Version,
-    /// Since when, without a break.
+    /// When the follow began.
     pub since: Timestamp,
-    /// When it took its place in the lists of both: not later than what it was written at. A follow that is taken back and
-    /// made again soon keeps its place, see [`FollowStore::follow`].
+    /// The time that decides its place in both lists: not later than its write. A follow that is ended and soon made
+    /// again keeps its place, see [`FollowStore::follow`].
     pub placed: Timestamp,
 }
 
@@ -84,11 +84,11 @@ impl Follow {
     }
 }
 
-/// The position of an entry in a list that begins with the newest: by falling time, for equal times by falling id. Of
-/// no other list.
+/// The position of an entry in a list that begins with the newest: by falling time, for equal times by falling id.
+/// Valid for one list only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Place {
-    /// When the entry took its place.
+    /// The time that decides the place.
     pub at: Timestamp,
     /// The user that it names, besides the owner of the list.
     pub user: UserId,
@@ -97,9 +97,9 @@ pub struct Place {
 /// A list of follows that a user has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum FollowList {
-    /// Whom the user follows.
+    /// Followed users.
     Following,
-    /// Who follows the user.
+    /// Fans.
     Fans,
 }
 
@@ -114,36 +114,36 @@ impl FollowList {
     }
 }
 
-/// How long the lists of a user are.
+/// The lengths of a user's lists.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FollowCounts {
-    /// Whom the user follows.
+    /// Followed users.
     pub following: u64,
-    /// Who follows the user.
+    /// Fans.
     pub fans: u64,
 }
 
-/// A follow that is brought in from elsewhere.
+/// A follow to be imported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ImportedFollow {
-    /// Who follows whom.
+    /// The two users.
     pub edge: Edge,
-    /// Since when.
+    /// When it began.
     pub since: Timestamp,
 }
 
 /// Storage of [`Follow`] records and of the two lists of each. A follow and its entries in both lists change together:
-/// soon after the last change both lists and the record agree, under any concurrency and whichever node died in
-/// between.
+/// soon after the last change both lists and the record agree, also after concurrent changes and deaths of nodes.
 ///
 /// Versions of an edge rise with each change of it and outlive its end, as those of [`UserStore`](crate::UserStore);
 /// they need not be consecutive. Of concurrent changes, the highest version wins.
 #[async_trait]
 pub trait FollowStore: Send + Sync + fmt::Debug + 'static {
-    /// Reads up to [`BATCH_MAX`](crate::BATCH_MAX) edges; each once, in any order. Those that never were may be left out.
+    /// Reads up to [`BATCH_MAX`](crate::BATCH_MAX) edges; each once, in any order. Edges that never existed may be left
+    /// out.
     ///
     /// # Errors
-    /// When the store cannot answer; [`StoreError::Overloaded`] for more edges.
+    /// If the store cannot answer; [`StoreError::Overloaded`] for more edges.
     async fn follows(&self, edges: &[Edge]) -> Result<Vec<(Edge, Stored<Follow>)>, StoreError>;
 
     /// Makes `edge.from` follow `edge.to`. If it does already, nothing changes and its record is returned. It becomes
@@ -152,20 +152,21 @@ pub trait FollowStore: Send + Sync + fmt::Debug + 'static {
     ///
     /// # Errors
     /// [`StoreError::Blocked`] if `edge.to` has blocked `edge.from`, [`StoreError::RequestMismatch`]; then this write
-    /// does not create the follow. Else see [`StoreError::outcome`].
+    /// does not create the follow. For other errors see [`StoreError::outcome`].
     async fn follow(&self, edge: Edge, kept: Duration, write: Write) -> Result<Applied<Follow>, StoreError>;
 
-    /// Takes the follow back and answers its last version. `write.expected` is not looked at.
+    /// Ends the follow and returns its last version. Ignores `write.expected`.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`] where it does not live, [`StoreError::RequestMismatch`]. Else see [`StoreError::outcome`].
+    /// [`StoreError::NotFound`] if it is not active, [`StoreError::RequestMismatch`]. For other errors see
+    /// [`StoreError::outcome`].
     async fn unfollow(&self, edge: Edge, write: Write) -> Result<Applied<Version>, StoreError>;
 
-    /// Reads the living follows of a list of `user`, the newest first, after a place, at most `limit`: fewer only at its
-    /// end. Costs the same at any depth.
+    /// Reads the active follows of a list of `user`, the newest first, after a place, at most `limit`: fewer only at
+    /// its end. Costs the same at any depth.
     ///
     /// # Errors
-    /// When the store cannot answer.
+    /// If the store cannot answer.
     async fn follow_list(
         &self,
         user: UserId,
@@ -174,10 +175,10 @@ pub trait FollowStore: Send + Sync + fmt::Debug + 'static {
         limit: usize,
     ) -> Result<Vec<Follow>, StoreError>;
 
-    /// Reads of the same follows only where they stand, in the same order: less to read, for who compares lists.
+    /// Reads only the places of the same follows, in the same order: less data, for comparisons of lists.
     ///
     /// # Errors
-    /// When the store cannot answer.
+    /// If the store cannot answer.
     async fn follow_places(
         &self,
         user: UserId,
@@ -189,11 +190,11 @@ pub trait FollowStore: Send + Sync + fmt::Debug + 'static {
         Ok(follows.iter().map(|follow| follow.place_in(list)).collect())
     }
 
-    /// How many living follows the lists of each of up to [`BATCH_MAX`](crate::BATCH_MAX) users have, in the order of the
-    /// users: exact once nothing of them has changed for some seconds.
+    /// The lengths of the lists of up to [`BATCH_MAX`](crate::BATCH_MAX) users, in their order. Exact if the lists have
+    /// not changed for some seconds.
     ///
     /// # Errors
-    /// When the store cannot answer; [`StoreError::Overloaded`] for more users.
+    /// If the store cannot answer; [`StoreError::Overloaded`] for more users.
     async fn follow_counts(&self, users: &[UserId]) -> Result<Vec<FollowCounts>, StoreError>;
 
     /// Imports up to [`IMPORT_FOLLOWS_MAX`] follows, with their position at `now`. An edge that exists, or has existed,

@@ -12,43 +12,43 @@ use crate::{
 const NAME_CHARS_MAX: usize = 64;
 const TAG_CHARS_MAX: usize = 32;
 const TAGS_MAX: usize = 16;
-/// Longest beginning of a tag or name that is indexed; a longer one is looked up by this much of it.
+/// Longest indexed prefix of a tag or name; a longer one is looked up by this prefix.
 const PREFIX_CHARS_MAX: usize = 16;
 
 /// A group as stored: no invite code.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Group {
-    /// Names the group.
+    /// The id of the group.
     pub id: GroupId,
-    /// Of this state.
+    /// The version of this state.
     pub version: Version,
     /// Shown name; need not be unique.
     pub name: Text,
     /// As given, without repetitions.
     pub tags: Vec<Text>,
-    /// Who may post.
+    /// Which members may send.
     pub kind: GroupType,
-    /// Who may find it.
+    /// Whether searches find it.
     pub visibility: Visibility,
-    /// How one becomes a member.
+    /// How users become members.
     pub join_policy: JoinPolicy,
-    /// Whether new members see what was said before.
+    /// Whether new members may read earlier messages.
     pub history_for_new_members: bool,
     /// Which users may see who has read a message; `None`: as the node is configured.
     #[serde(default)]
     pub receipts: Option<ReceiptVisibility>,
     /// Further parameters.
     pub params: Params,
-    /// Who made it; `None`: a service.
+    /// The user who created it; `None`: a service.
     pub creator: Option<UserId>,
-    /// When the record was made.
+    /// When the record was created.
     pub created: Timestamp,
     /// When it was changed last.
     pub updated: Timestamp,
 }
 
 impl Group {
-    /// Bytes that the record takes in memory, roughly: what a cache weighs it by.
+    /// Approximate size of the record in memory, in bytes, for the cache.
     #[must_use]
     pub fn weight(&self) -> usize {
         let tags = self.tags.iter().map(|tag| size_of::<Text>() + heap_bytes(tag)).sum::<usize>();
@@ -56,7 +56,7 @@ impl Group {
     }
 }
 
-/// Who may post. The numbers are stored.
+/// Which members may send. The numbers are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[repr(u8)]
 #[serde(rename_all = "snake_case")]
@@ -67,29 +67,29 @@ pub enum GroupType {
     Channel = 2,
 }
 
-/// Who may find a group. The numbers are stored.
+/// The visibility of a group. The numbers are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[repr(u8)]
 #[serde(rename_all = "snake_case")]
 pub enum Visibility {
     /// Everybody.
     Public = 1,
-    /// Who knows its id.
+    /// Users who know its id.
     Private = 2,
 }
 
-/// How one becomes a member. The numbers are stored.
+/// How users become members. The numbers are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[repr(u8)]
 #[serde(rename_all = "snake_case")]
 pub enum JoinPolicy {
-    /// Every user who asks.
+    /// Every user may join.
     Open = 1,
-    /// Whom the owner or an admin lets in.
+    /// Users whom the owner or an admin accepts.
     Approval = 2,
     /// Every user who has the invite code.
     Code = 3,
-    /// Whom a member invites.
+    /// Users whom a member invites.
     Invite = 4,
 }
 
@@ -138,7 +138,7 @@ impl GroupWords {
     /// Checks a name: one line of 1 to 64 characters, see [`single_line`].
     ///
     /// # Errors
-    /// When it is empty or longer, or has a character that it may not hold.
+    /// When it is empty or longer, or contains a character that is not allowed.
     pub fn name(name: &str) -> Result<Text, Invalid> {
         let name = single_line(name, NAME_CHARS_MAX)?;
         if fold(&name).is_empty() {
@@ -147,11 +147,11 @@ impl GroupWords {
         Ok(name)
     }
 
-    /// Checks what groups are searched by: 1 to 64 characters. Those that show nothing, which programs paste along,
-    /// are dropped when it is compared.
+    /// Checks a keyword of a search for groups: 1 to 64 characters. Invisible characters, which programs paste along,
+    /// are dropped for the comparison.
     ///
     /// # Errors
-    /// When it is longer, or there is nothing to be seen.
+    /// When it is longer, or has no visible character.
     pub fn check_keyword(keyword: &str) -> Result<(), Invalid> {
         check_length(keyword, NAME_CHARS_MAX)?;
         if fold(keyword).is_empty() {
@@ -189,8 +189,8 @@ impl GroupWords {
         format!("={}", fold(keyword))
     }
 
-    /// The key under which a search for the beginning of a tag or name finds it, and the folded keyword
-    /// itself: where it is longer than what is indexed, the caller compares the rest.
+    /// The key under which a search for the beginning of a tag or name finds it, and the folded keyword itself: if it
+    /// is longer than the indexed prefix, the caller compares the rest.
     #[must_use]
     pub fn prefix_key(keyword: &str) -> (String, String) {
         let folded = fold(keyword);
@@ -229,38 +229,38 @@ pub struct NewGroup {
     pub name: Text,
     /// From [`GroupWords::tags`].
     pub tags: Vec<Text>,
-    /// Who may post.
+    /// Which members may send.
     pub kind: GroupType,
-    /// Who may find it.
+    /// Whether searches find it.
     pub visibility: Visibility,
-    /// How one becomes a member.
+    /// How users become members.
     pub join_policy: JoinPolicy,
-    /// Whether new members see what was said before.
+    /// Whether new members may read earlier messages.
     pub history_for_new_members: bool,
     /// Which users may see who has read a message; `None`: as the node is configured.
     pub receipts: Option<ReceiptVisibility>,
     /// Further parameters.
     pub params: Params,
-    /// Who makes it; `None`: a service.
+    /// The user who creates it; `None`: a service.
     pub creator: Option<UserId>,
     /// In the form that is stored.
     pub secrets: SecretChange,
 }
 
-/// A sparse change: `None` leaves a field as it is.
+/// A partial change: `None` leaves a field unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GroupPatch {
     /// From [`GroupWords::name`].
     pub name: Option<Text>,
     /// From [`GroupWords::tags`].
     pub tags: Option<Vec<Text>>,
-    /// Who may post.
+    /// Which members may send.
     pub kind: Option<GroupType>,
-    /// Who may find it.
+    /// Whether searches find it.
     pub visibility: Option<Visibility>,
-    /// How one becomes a member.
+    /// How users become members.
     pub join_policy: Option<JoinPolicy>,
-    /// Whether new members see what was said before.
+    /// Whether new members may read earlier messages.
     pub history_for_new_members: Option<bool>,
     /// Which users may see who has read a message; `Some(None)`: as the node is configured.
     pub receipts: Option<Option<ReceiptVisibility>>,
@@ -270,27 +270,27 @@ pub struct GroupPatch {
     pub secrets: SecretChange,
 }
 
-/// Durable home of [`Group`] records and their secrets. What is said of [`UserStore`](crate::UserStore)
-/// about durability, versions and dropped futures holds here too.
+/// Storage of [`Group`] records and their secrets. Durability, versions and dropped futures are as for
+/// [`UserStore`](crate::UserStore).
 #[async_trait]
 pub trait GroupStore: Send + Sync + fmt::Debug + 'static {
     /// Reads one group.
     ///
     /// # Errors
-    /// When the store cannot answer.
+    /// If the store cannot answer.
     async fn group(&self, id: GroupId) -> Result<Stored<Group>, StoreError>;
 
     /// Reads up to [`BATCH_MAX`](crate::BATCH_MAX) groups in one query, as [`UserStore::users`](crate::UserStore::users).
     ///
     /// # Errors
-    /// When the store cannot answer; [`StoreError::Overloaded`] for more ids.
+    /// If the store cannot answer; [`StoreError::Overloaded`] for more ids.
     async fn groups(&self, ids: &[GroupId]) -> Result<Vec<(GroupId, Stored<Group>)>, StoreError>;
 
-    /// Reads living groups that [`group_search_keys`] lists under `key`, each once, by ascending id above
-    /// `after`, at most `limit`. Search keys change in the same commit as the record.
+    /// Reads existing groups that [`group_search_keys`] lists under `key`, each once, by ascending id above `after`, at
+    /// most `limit`. Search keys change in the same commit as the record.
     ///
     /// # Errors
-    /// When the store cannot answer.
+    /// If the store cannot answer.
     async fn search_groups(
         &self,
         key: &str,
@@ -298,25 +298,24 @@ pub trait GroupStore: Send + Sync + fmt::Debug + 'static {
         limit: usize,
     ) -> Result<Vec<Group>, StoreError>;
 
-    /// Reads living groups by ascending id above `after`, at most `limit`.
+    /// Reads existing groups by ascending id above `after`, at most `limit`.
     ///
     /// # Errors
-    /// When the store cannot answer.
+    /// If the store cannot answer.
     async fn scan_groups(&self, after: Option<GroupId>, limit: usize) -> Result<Vec<Group>, StoreError>;
 
     /// Creates a group. Ignores `write.expected`.
     ///
     /// # Errors
-    /// [`StoreError::IdTaken`] if the id exists, [`StoreError::RequestMismatch`]; then the store is unchanged. Else see
-    /// [`StoreError::outcome`].
+    /// [`StoreError::IdTaken`] if the id exists, [`StoreError::RequestMismatch`]; then the store is unchanged. For
+    /// other errors see [`StoreError::outcome`].
     async fn create_group(&self, group: NewGroup, write: Write) -> Result<Applied<Group>, StoreError>;
 
-    /// Changes what `patch` names and nothing else, in one atomic step. A patch of secrets alone raises the
-    /// version too.
+    /// Changes only the fields that `patch` names, in one atomic step. A patch of secrets alone raises the version too.
     ///
     /// # Errors
     /// [`StoreError::NotFound`], [`StoreError::Conflict`], [`StoreError::ParamsTooLarge`],
-    /// [`StoreError::RequestMismatch`]: the record is as before then. Else see [`StoreError::outcome`].
+    /// [`StoreError::RequestMismatch`]: the record is unchanged then. For other errors see [`StoreError::outcome`].
     async fn update_group(
         &self,
         id: GroupId,
@@ -324,7 +323,7 @@ pub trait GroupStore: Send + Sync + fmt::Debug + 'static {
         write: Write,
     ) -> Result<Applied<Group>, StoreError>;
 
-    /// Dismisses a group: what stays is a stub with its version.
+    /// Dismisses a group. A stub with its version is kept.
     ///
     /// # Errors
     /// As [`Self::update_group`].

@@ -1,4 +1,4 @@
-/// The beginning of 2025, from which ids that are made of moments count.
+/// The beginning of 2025: the origin of ids that contain a time.
 pub(crate) const FIRST_MOMENT: i64 = 1_735_689_600_000;
 /// Low bits of such an id, which distinguish ids of one millisecond.
 pub(crate) const LOW_BITS: u32 = 22;
@@ -14,7 +14,7 @@ macro_rules! id {
             /// Wraps a number.
             ///
             /// # Errors
-            /// When it is not above 0.
+            /// If it is not above 0.
             pub fn new(number: i64) -> Result<Self, $crate::Invalid> {
                 match std::num::NonZeroI64::new(number) {
                     Some(id) if number > 0 => Ok(Self(id)),
@@ -46,22 +46,22 @@ macro_rules! id {
 }
 
 id! {
-    /// Names a user. 1 to `i64::MAX`: every backend keeps signed 64-bit numbers.
+    /// The id of a user. 1 to `i64::MAX`: every backend keeps signed 64-bit numbers.
     UserId
 }
 id! {
-    /// Names a group. 1 to `i64::MAX`.
+    /// The id of a group. 1 to `i64::MAX`.
     GroupId
 }
 id! {
-    /// Names an event among those in the log of a user. The later it was, the higher.
+    /// The id of an event in the relation log of a user. Rises with time.
     RelationEventId
 }
 
 macro_rules! id_of_moment {
     ($name:ident) => {
         impl $name {
-            /// An id of this moment; the 22 lowest bits of `low` distinguish ids of one millisecond.
+            /// An id with this time; the 22 lowest bits of `low` distinguish ids of one millisecond.
             #[must_use]
             pub fn at(moment: $crate::Timestamp, low: u32) -> Self {
                 let since = moment
@@ -73,7 +73,7 @@ macro_rules! id_of_moment {
                 Self::new(number).unwrap_or_else(|_| unreachable!("it is above 0"))
             }
 
-            /// When it was made, to the millisecond.
+            /// The time in the id, to the millisecond.
             #[must_use]
             pub const fn moment(self) -> $crate::Timestamp {
                 $crate::Timestamp((self.get() >> $crate::id::LOW_BITS) + $crate::id::FIRST_MOMENT)
@@ -86,7 +86,7 @@ id_of_moment! { RelationEventId }
 
 pub(crate) use {id, id_of_moment};
 
-/// What ids are allocated for.
+/// The kinds of records with allocated ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum IdKind {
     /// Users.
@@ -98,7 +98,7 @@ pub enum IdKind {
 }
 
 impl IdKind {
-    /// First id that is ever allocated. Those below are for ids that callers bring along.
+    /// The first allocated id. Lower ones are for ids that callers choose.
     pub const FIRST_ALLOCATED: i64 = 10_000_000_000;
 
     /// Name under which a backend keeps the counter.
@@ -112,12 +112,12 @@ impl IdKind {
     }
 }
 
-/// Ids `first..first + count`, given to one caller only.
+/// The ids `first..first + count`, allocated to one caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IdBlock {
-    /// The smallest.
+    /// The lowest id.
     pub first: i64,
-    /// How many.
+    /// Number of ids.
     pub count: u32,
 }
 

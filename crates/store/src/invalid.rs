@@ -1,7 +1,6 @@
 use std::borrow::Cow;
 
-/// Why a value cannot be taken, in words that follow the name of the field: "must be above 0".
-/// Never repeats the value.
+/// Why a value is invalid, as a phrase that follows the name of the field: "must be above 0". Never repeats the value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Invalid(Cow<'static, str>);
@@ -12,7 +11,7 @@ impl Invalid {
         Self(reason.into())
     }
 
-    /// A reason that is known beforehand.
+    /// A constant reason.
     pub(crate) const fn fixed(reason: &'static str) -> Self {
         Self(Cow::Borrowed(reason))
     }

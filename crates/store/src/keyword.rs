@@ -1,8 +1,8 @@
-//! What users are searched by.
+//! Keywords of searches for users.
 
 use crate::{Email, Invalid, Phone, characters::is_ignorable, fold, text::check_length};
 
-/// Largest number of characters of a keyword: that of the longest address.
+/// Largest number of characters of a keyword: as of an email address.
 const CHARS_MAX: usize = crate::EMAIL_CHARS_MAX;
 
 /// A whole name, email or phone, in the forms in which these are compared.
@@ -14,11 +14,11 @@ pub struct Keyword {
 }
 
 impl Keyword {
-    /// Takes a keyword of 1 to 254 characters. Nothing in it is an operator or a pattern. White space at the ends and
-    /// characters that show nothing, which programs paste along, do not count.
+    /// Parses a keyword of 1 to 254 characters. It has no operators or patterns. White space at the ends and invisible
+    /// characters, which programs paste along, are ignored.
     ///
     /// # Errors
-    /// When it is longer, or there is nothing to be seen.
+    /// When it is longer, or has no visible character.
     pub fn new(text: &str) -> Result<Self, Invalid> {
         check_length(text, CHARS_MAX)?;
         let name = fold(text);
@@ -27,7 +27,7 @@ impl Keyword {
                 "must have 1 to {CHARS_MAX} characters, of which one is visible"
             )));
         }
-        // As given first: in host names some joiners count.
+        // The text as given comes first: in host names some joiners matter.
         let shown = |text: &str| text.chars().filter(|c| !is_ignorable(*c)).collect::<String>();
         let email = Email::new(text.trim()).or_else(|_| Email::new(shown(text).trim())).ok();
         Ok(Self {
@@ -37,19 +37,19 @@ impl Keyword {
         })
     }
 
-    /// What is compared with [`UserName::key`](crate::UserName::key).
+    /// The form that is compared with [`UserName::key`](crate::UserName::key).
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What is compared with [`Email::key`]; `None` if it is no address.
+    /// The form that is compared with [`Email::key`]; `None`: not an address.
     #[must_use]
     pub fn email(&self) -> Option<&str> {
         self.email.as_deref()
     }
 
-    /// What is compared with [`Phone::text`]; `None` if it is no number.
+    /// The form that is compared with [`Phone::text`]; `None`: not a number.
     #[must_use]
     pub fn phone(&self) -> Option<&str> {
         self.phone.as_deref()

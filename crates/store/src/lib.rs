@@ -1,11 +1,11 @@
-//! What Kith keeps, and what a backend must do to keep it.
+//! The records that Kith stores, and the contract of a backend.
 //!
 //! Domain types, one small trait per domain, [`StoreError`], and (feature `conformance`) the suite that
 //! every backend passes. This crate knows no driver, no gRPC and no cache.
 //!
-//! Words: *nouns* read (`user`, `groups`), *verbs* write (`update_user`). Reads never consult a cache, and
-//! see every write acknowledged before they began; for some seconds after the failover of a cluster only
-//! those of [`StrongReads`] are sure to.
+//! Methods named by nouns read (`user`, `groups`), methods named by verbs write (`update_user`). Reads never use a
+//! cache, and see every write that was acknowledged before they began; for some seconds after the failover of a
+//! cluster, only [`StrongReads`] guarantees that.
 
 mod address;
 mod application;
@@ -135,26 +135,26 @@ impl<T> RelationStores for T where
 {
 }
 
-/// Everything that a node needs from one backend.
+/// The stores of a backend that a node needs.
 #[derive(Clone, Debug)]
 pub struct Stores {
     /// Users.
     pub users: Arc<dyn UserStore>,
     /// Groups.
     pub groups: Arc<dyn GroupStore>,
-    /// Who follows whom.
+    /// Follows.
     pub follows: Arc<dyn FollowStore>,
-    /// What users have set about others.
+    /// Settings of users for others.
     pub blocks: Arc<dyn BlockStore>,
-    /// Events between users, for both.
+    /// Events of relations, for both users.
     pub relation_log: Arc<dyn RelationLog>,
-    /// Who is in which group.
+    /// Members of groups.
     pub members: Arc<dyn MemberStore>,
-    /// What each user keeps about its conversations.
+    /// State of users in their conversations.
     pub dialogs: Arc<dyn DialogStore>,
-    /// What is set for all users of a conversation.
+    /// Settings of conversations for all their users.
     pub conversations: Arc<dyn ConversationStore>,
-    /// Who asks to be a friend, or to be in a group.
+    /// Friend requests, and applications to groups.
     pub applications: Arc<dyn ApplicationStore>,
     /// Messages of conversations.
     pub messages: Arc<dyn MessageStore>,
@@ -166,11 +166,11 @@ pub struct Stores {
     pub sequences: Arc<dyn SequenceStore>,
     /// Audiences and their notices.
     pub notices: Arc<dyn NoticeStore>,
-    /// What readers of audiences have read.
+    /// Read marks of the readers of audiences.
     pub notice_readers: Arc<dyn NoticeReaderStore>,
     /// Upkeep of follows, their places and counts.
     pub edges: Arc<dyn EdgeUpkeep>,
-    /// Users and groups, for readers that must not be answered with what was before.
+    /// Strong reads of users and groups, which never return an earlier state.
     pub strong: Arc<dyn StrongReads>,
     /// Hashed and encrypted secrets.
     pub secrets: Arc<dyn SecretStore>,
@@ -182,7 +182,7 @@ pub struct Stores {
     pub coordination: Arc<dyn Coordination>,
     /// Fan-out notes that Redis did not take. `None`: no other node uses the store.
     pub fan_out_notes: Option<Arc<dyn FanOutNoteStore>>,
-    /// Changes of the records, by one feed or several, which together deliver all. None: only this process can make
-    /// any.
+    /// Changes of the records, by one feed or several, which together deliver all. Empty if only this process can
+    /// write.
     pub feeds: Vec<NamedFeed>,
 }

@@ -9,13 +9,13 @@ use crate::{
 };
 
 const REMARK_CHARS_MAX: usize = 64;
-/// Most users that one change names.
+/// Most users in one change.
 pub const MEMBERS_AT_ONCE: usize = 100;
 
-/// One user in one group. Written as `7,8`, the group first.
+/// A user in a group. Written as `7,8`, the group first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct MemberKey {
-    /// In which group.
+    /// The group.
     pub group: GroupId,
     /// Who.
     pub user: UserId,
@@ -38,21 +38,22 @@ impl FromStr for MemberKey {
     }
 }
 
-/// What a member may do, the least first. The numbers are stored.
+/// The role of a member, by rising rights. The numbers are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[repr(u8)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// Talks, where the group lets it.
+    /// May send if the group allows it.
     Member = 1,
-    /// Decides who is in, who is muted and what the group is called; of members alone.
+    /// Adds, removes and mutes members, and sets the name of the group. Has no rights over admins and the owner.
     Admin = 2,
-    /// The same of admins too; gives roles, and dismisses the group. A group has one, which cannot leave.
+    /// Has the rights of an admin over admins, too; assigns roles, and dismisses the group. A group has one owner, who
+    /// cannot leave.
     Owner = 3,
 }
 
 impl Role {
-    /// The role of this number; `None`: there is none.
+    /// The role with this number, if there is one.
     #[must_use]
     pub const fn of(number: i64) -> Option<Self> {
         match number {
@@ -64,22 +65,23 @@ impl Role {
     }
 }
 
-/// A user who is in a group.
+/// A member of a group.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Member {
-    /// Who, and where.
+    /// The user and the group.
     pub key: MemberKey,
-    /// That of the [`Roster`] when this was changed last: it rises, not by one.
+    /// The version of the [`Roster`] at the last change of this record. Rises, but is not consecutive.
     pub version: Version,
-    /// What it may do.
+    /// Its rights.
     pub role: Role,
-    /// Its number among all who were ever in the group, from 0, without gaps. It is kept by who leaves and comes again.
+    /// Its number among all present and former members, from 0, without gaps. A member who leaves and joins again keeps
+    /// it.
     pub ordinal: u32,
-    /// By which name the group knows it; empty: by its own.
+    /// The name of the user within the group; empty: the user's own name.
     pub remark: Text,
-    /// Until when it may not talk; `None`: it may.
+    /// When its mute ends; `None`: not muted.
     pub muted_until: Option<Timestamp>,
-    /// Since when it is in the group, without a break.
+    /// When it joined the group last.
     pub joined: Timestamp,
     /// The lowest number of a message of the group that it may read; 0: it may read from the first.
     #[serde(default)]
@@ -94,47 +96,47 @@ impl Member {
     /// Checks a remark: one line of at most 64 characters, see [`single_line`].
     ///
     /// # Errors
-    /// When it is longer, or has a character that it may not hold.
+    /// If it is longer, or contains a character that is not allowed.
     pub fn remark(remark: &str) -> Result<Text, Invalid> {
         single_line(remark, REMARK_CHARS_MAX)
     }
 
-    /// Bytes that the record takes in memory, roughly.
+    /// Approximate size of the record in memory, in bytes.
     #[must_use]
     pub fn weight(&self) -> usize {
         size_of::<Self>() + heap_bytes(&self.remark)
     }
 }
 
-/// What is true of all members of a group together. Every change of one of them raises its version by one.
+/// What applies to all members of a group together. Every change of a member raises the version by one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Roster {
-    /// Of the last change; [`Version::NONE`]: it never had a member.
+    /// The version of the last change; [`Version::NONE`]: the group never had a member.
     pub version: Version,
-    /// How many are in it.
+    /// Number of members.
     pub count: u32,
-    /// How many ever were: the ordinal of who comes next.
+    /// Number of present and former members: the ordinal of the next new member.
     pub ordinals: u32,
     /// The owner; `None`: there is none. Its account has ended, all members have left, or it has no first member yet.
     pub owner: Option<UserId>,
-    /// Until when only owner and admins may talk; `None`: all may.
+    /// When the mute of the group ends, during which only the owner and admins may send; `None`: not muted.
     pub muted_until: Option<Timestamp>,
 }
 
-/// What is stored of a present or former member.
+/// The stored row of a present or former member.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemberRow {
-    /// As it is, or as it was left.
+    /// The present state, or the state when the member left.
     pub member: Member,
-    /// Whether it is in the group.
+    /// Whether the user is in the group now.
     pub live: bool,
-    /// What is stored of its stays besides `from_seq` and `joined_seq`.
+    /// The stored data of its stays besides `from_seq` and `joined_seq`.
     #[serde(default)]
     pub stays: Stays,
 }
 
 impl MemberRow {
-    /// What a former member may read; `None`: it is in the group, or may read nothing.
+    /// The range that a former member may read; `None`: the user is in the group, or may read nothing.
     #[must_use]
     pub fn former(&self) -> Option<FormerMember> {
         let Self { member, live, stays } = self;
@@ -143,14 +145,14 @@ impl MemberRow {
     }
 }
 
-/// A change of who is in a group, or of what they may.
+/// A change of the members of a group, or of their rights.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MemberChange {
     /// Makes a user the first member of a group, and its owner. Changes nothing if the group has that owner.
     Found(UserId),
-    /// Adds a user who asks for it, or is admitted. Changes nothing for a member.
+    /// Adds a user on its own request or by an accepted application. Changes nothing for a member.
     Join(UserId),
-    /// Takes these in; by an admin, the owner or a service. Nothing happens to those who are in.
+    /// Adds these users; by an admin, the owner or a service. Members are unchanged.
     Add(Vec<UserId>),
     /// Removes these; by a user whose role is above theirs, or a service. Non-members are ignored.
     Remove(Vec<UserId>),
@@ -159,12 +161,12 @@ pub enum MemberChange {
     Ban(Vec<UserId>, Option<Timestamp>),
     /// Ends the bans of these; by an admin, the owner or a service. Users who are not banned are ignored.
     Unban(Vec<UserId>),
-    /// Takes out who wants it.
+    /// Removes a user on its own request.
     Leave(UserId),
     /// Removes a user whose account has ended, whatever its role; by a service. If it was the owner, the group has no
     /// owner then.
     Depart(UserId),
-    /// Gives a role below that of the owner; by the owner or a service.
+    /// Assigns a role below that of the owner; by the owner or a service.
     SetRole(UserId, Role),
     /// Makes a user the owner, and the owner an admin; by the owner or a service. The row of the owner is also
     /// required.
@@ -178,7 +180,7 @@ pub enum MemberChange {
 }
 
 impl MemberChange {
-    /// Whom it names; who wants it is asked for too.
+    /// The users whom it names; the acting user is read in addition.
     #[must_use]
     pub fn users(&self) -> Vec<UserId> {
         match self {
@@ -197,7 +199,7 @@ impl MemberChange {
         }
     }
 
-    /// Whether a user may come or go by it, so that the end of the log of the group is read for it.
+    /// Whether it may add or remove a user, so that it needs the end of the group's log.
     #[must_use]
     pub const fn reads_end(&self) -> bool {
         match self {
@@ -217,7 +219,7 @@ impl MemberChange {
         }
     }
 
-    /// Whether the bans of the users decide it, or are changed by it.
+    /// Whether it depends on the bans of its users, or changes them.
     #[must_use]
     pub const fn reads_bans(&self) -> bool {
         matches!(self, Self::Found(_) | Self::Join(_) | Self::Add(_) | Self::Ban(..) | Self::Unban(_))
@@ -227,13 +229,13 @@ impl MemberChange {
 /// Why a change of members was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MemberRefusal {
-    /// Who is to be changed is not in the group.
+    /// The user to be changed is not in the group.
     #[error("the user is not a member of the group")]
     NotAMember,
-    /// Who wants it may not.
+    /// The acting user lacks the rights.
     #[error("the role of the acting user does not allow it")]
     RoleTooLow,
-    /// It has as many members as it may.
+    /// The group has reached its member limit.
     #[error("the group has as many members as it may")]
     Full,
     /// The owner can leave only when another user is the owner.
@@ -245,7 +247,7 @@ pub enum MemberRefusal {
     /// A user who is to become a member is banned.
     #[error("the user is banned from the group and must be unbanned first")]
     Banned,
-    /// The group has as many bans as it may: this many.
+    /// The group has reached its limit of bans: this many.
     #[error("a group may have at most {0} bans")]
     TooManyBans(u32),
     /// The ban would end before it begins.
@@ -253,25 +255,25 @@ pub enum MemberRefusal {
     BanIsOver,
 }
 
-/// Who wants a change, and what bounds it.
+/// The acting user of a change, and the limits of the group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemberTerms {
-    /// On whose behalf; `None`: a service, which may do all.
+    /// The acting user; `None`: a service, which has all rights.
     pub by: Option<UserId>,
-    /// How many may be in the group.
+    /// Most members of the group.
     pub members_max: u32,
-    /// How many users may be banned from the group at the same time.
+    /// Most users banned from the group at the same time.
     pub bans_max: u32,
     /// Whether new members may read earlier messages.
     pub history: bool,
 }
 
-/// What a change of members did.
+/// The result of a change of members.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MembersChanged {
     /// The roster as the change left it.
     pub roster: Roster,
-    /// Those whom it changed as it left them, by rising id; none where all was so already.
+    /// The changed members after the change, by rising id; empty if the change had no effect.
     pub rows: Vec<MemberRow>,
     /// The bans that it made or ended, by rising user id.
     #[serde(default)]
@@ -284,17 +286,17 @@ pub const MEMBER_CHANGES_KEPT: i64 = 1_000;
 /// One of the changes of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct MemberChanged {
-    /// Of the roster.
+    /// The version of the roster.
     pub version: Version,
-    /// Who was changed.
+    /// The changed user.
     pub user: UserId,
 }
 
-/// Storage of [`Member`] records, of the roster of each group, and of the groups of each user. One change changes
-/// everything of a group in one step; the groups of a user are written before the change is acknowledged, and soon if
-/// the node dies in between.
+/// Storage of [`Member`] records, of the roster of each group, and of the groups of each user. A change is one atomic
+/// step for the group. The list of a user's groups is written before the change is acknowledged, or soon after if the
+/// node dies in between.
 ///
-/// Changes of one group are serial. Of several that wait for one group on one node many are made in one step. The group
+/// Changes of one group are serial. Changes that wait for one group on one node are combined into one step. The group
 /// record is not read: the caller must check that the group exists.
 #[async_trait]
 pub trait MemberStore: Send + Sync + fmt::Debug + 'static {
@@ -306,21 +308,22 @@ pub trait MemberStore: Send + Sync + fmt::Debug + 'static {
     /// If the store cannot answer; [`StoreError::Overloaded`] for more keys.
     async fn members(&self, keys: &[MemberKey]) -> Result<Vec<(MemberKey, Stored<Member>)>, StoreError>;
 
-    /// Reads what up to [`BATCH_MAX`](crate::BATCH_MAX) former members may read, in the order of `keys`. `None` for a user who
-    /// is a member, never was one, or may read nothing. Sees every change that was acknowledged before it began.
+    /// Reads the visible ranges of up to [`BATCH_MAX`](crate::BATCH_MAX) former members, in the order of `keys`. `None`
+    /// for a user who is a member, never was one, or may read nothing. Sees every change that was acknowledged before
+    /// it began.
     ///
     /// Costs one read of the store for each group; nothing of it is cached.
     ///
     /// # Errors
-    /// When the store cannot answer; [`StoreError::Overloaded`] for more keys.
+    /// If the store cannot answer; [`StoreError::Overloaded`] for more keys.
     async fn former(&self, keys: &[MemberKey]) -> Result<Vec<Option<FormerMember>>, StoreError>;
 
-    /// Reads what is stored of up to [`BATCH_MAX`](crate::BATCH_MAX) users who are in a group or were, in the order of `keys`.
-    /// `None` for a user who never was. Sees every change that was acknowledged before it began. Costs as
+    /// Reads the rows of up to [`BATCH_MAX`](crate::BATCH_MAX) present or former members, in the order of `keys`.
+    /// `None` for a user who never was a member. Sees every change that was acknowledged before it began. Costs as
     /// [`MemberStore::former`].
     ///
     /// # Errors
-    /// When the store cannot answer; [`StoreError::Overloaded`] for more keys.
+    /// If the store cannot answer; [`StoreError::Overloaded`] for more keys.
     async fn stored_members(&self, keys: &[MemberKey]) -> Result<Vec<Option<MemberRow>>, StoreError>;
 
     /// Reads the rosters of up to [`BATCH_MAX`](crate::BATCH_MAX) groups, in their order; the default for a group that
@@ -333,15 +336,16 @@ pub trait MemberStore: Send + Sync + fmt::Debug + 'static {
     /// Makes a change of members in one atomic step, as [`Room::change`](crate::Room::change) decides it by what is stored then.
     /// `write.expected` is compared with the version of the roster.
     ///
-    /// The end of the log of the group is read in the step, after the roster that the write depends on, so that ends never
-    /// fall in the order of the changes. After an acknowledged join every later message has a number from its `joined_seq` on,
-    /// and after an acknowledged leave one above its `left_seq`. A change by which no user comes or goes does without the end.
+    /// The end of the log of the group is read in the step, after the roster that the write depends on, so that ends
+    /// never fall in the order of the changes. After an acknowledged join every later message has a number from its
+    /// `joined_seq` on, and after an acknowledged leave one above its `left_seq`. A change that adds and removes no
+    /// user does not need the end.
     ///
     /// # Errors
-    /// [`StoreError::Unavailable`], not applied, where a user would come or go and the end of the log cannot be read.
-    /// [`StoreError::Member`] where it is refused, [`StoreError::Conflict`], [`StoreError::RequestMismatch`],
-    /// [`StoreError::Overloaded`] for more than [`MEMBERS_AT_ONCE`] users: nothing is changed then. Else see
-    /// [`StoreError::outcome`].
+    /// [`StoreError::Unavailable`], not applied, if the change adds or removes a user and the end of the log cannot be
+    /// read. [`StoreError::Member`] if it is refused, [`StoreError::Conflict`], [`StoreError::RequestMismatch`],
+    /// [`StoreError::Overloaded`] for more than [`MEMBERS_AT_ONCE`] users: nothing is changed then. For other errors
+    /// see [`StoreError::outcome`].
     async fn change_members(
         &self,
         group: GroupId,
@@ -350,11 +354,11 @@ pub trait MemberStore: Send + Sync + fmt::Debug + 'static {
         write: Write,
     ) -> Result<Applied<MembersChanged>, StoreError>;
 
-    /// Reads who is in a group, by rising id above `after`, at most `limit`: fewer only at the end. With `least` only those
-    /// of that role and above. Costs the same at any depth.
+    /// Reads the members of a group, by rising id above `after`, at most `limit`: fewer only at the end. With `least`,
+    /// only members with that role or above. Costs the same at any depth.
     ///
     /// # Errors
-    /// When the store cannot answer.
+    /// If the store cannot answer.
     async fn member_list(
         &self,
         group: GroupId,
@@ -363,11 +367,11 @@ pub trait MemberStore: Send + Sync + fmt::Debug + 'static {
         limit: usize,
     ) -> Result<Vec<Member>, StoreError>;
 
-    /// Reads what is stored of all who are in a group or were, by rising user id above `after`, at most `limit`: fewer only at
-    /// the end. Sees every change that was acknowledged before it began. Costs the same at any depth.
+    /// Reads the rows of all present and former members of a group, by rising user id above `after`, at most `limit`:
+    /// fewer only at the end. Sees every change that was acknowledged before it began. Costs the same at any depth.
     ///
     /// # Errors
-    /// When the store cannot answer.
+    /// If the store cannot answer.
     async fn group_rows(
         &self,
         group: GroupId,
@@ -375,10 +379,10 @@ pub trait MemberStore: Send + Sync + fmt::Debug + 'static {
         limit: usize,
     ) -> Result<Vec<MemberRow>, StoreError>;
 
-    /// Reads which groups a user is in, by rising id above `after`, at most `limit`: fewer only at the end.
+    /// Reads the groups of a user, by rising id above `after`, at most `limit`: fewer only at the end.
     ///
     /// # Errors
-    /// When the store cannot answer.
+    /// If the store cannot answer.
     async fn memberships(
         &self,
         user: UserId,
@@ -387,7 +391,7 @@ pub trait MemberStore: Send + Sync + fmt::Debug + 'static {
     ) -> Result<Vec<GroupId>, StoreError>;
 
     /// Reads the users who were changed after this version, by rising version and user, at most `limit`: fewer only at
-    /// the end. Of several changes of one user the last is returned, and earlier ones may be. `None`: there were more
+    /// the end. Of several changes of one user the last is returned; earlier ones may be, too. `None`: there were more
     /// than [`MEMBER_CHANGES_KEPT`] versions since, or the group never had that version.
     ///
     /// # Errors
@@ -403,7 +407,7 @@ pub trait MemberStore: Send + Sync + fmt::Debug + 'static {
     /// the end. Sees every change that was acknowledged before it began.
     ///
     /// # Errors
-    /// When the store cannot answer.
+    /// If the store cannot answer.
     async fn ban_list(
         &self,
         group: GroupId,
@@ -415,14 +419,14 @@ pub trait MemberStore: Send + Sync + fmt::Debug + 'static {
     /// Reads the ban of a user that is in force at `now`. Sees every change that was acknowledged before it began.
     ///
     /// # Errors
-    /// When the store cannot answer.
+    /// If the store cannot answer.
     async fn ban(&self, key: MemberKey, now: Timestamp) -> Result<Option<Ban>, StoreError>;
 
-    /// Reads which groups may have banned a user, by rising id above `after`, at most `limit`: fewer only at the end. Contains
-    /// all groups that have, and may contain others.
+    /// Reads the groups that may have banned a user, by rising id above `after`, at most `limit`: fewer only at the
+    /// end. Contains every group with a ban of the user, and may contain others.
     ///
     /// # Errors
-    /// When the store cannot answer.
+    /// If the store cannot answer.
     async fn banned_from(
         &self,
         user: UserId,
@@ -435,6 +439,6 @@ pub trait MemberStore: Send + Sync + fmt::Debug + 'static {
     /// may be bans or mutes. Versions and ordinals are kept. Their stays end at the end of the log of the group, as by a leave.
     ///
     /// # Errors
-    /// When the store, or the end of the log, cannot be read; some may have been ended then.
+    /// If the store, or the end of the log, cannot be read. Some memberships may have ended.
     async fn end_members(&self, group: GroupId, limit: usize, now: Timestamp) -> Result<u32, StoreError>;
 }

@@ -4,28 +4,28 @@ use async_trait::async_trait;
 
 use crate::{StoreError, Timestamp};
 
-/// One step of the form of the stored data.
+/// One change of the format of the stored data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Migration {
     /// Counts from 1 without gaps; the same number is the same change on every backend.
     pub number: u32,
-    /// In a few words.
+    /// A short description.
     pub name: String,
     /// When it was applied; `None`: it is pending.
     pub applied: Option<Timestamp>,
 }
 
-/// Brings stored data into the form that this version of the program reads. Forward only.
+/// Migrates stored data to the format of this version of the program. Forward only.
 #[async_trait]
 pub trait Migrations: Send + Sync + fmt::Debug + 'static {
     /// All known migrations by number, applied or pending.
     ///
     /// # Errors
-    /// [`StoreError::Corrupt`] when the data were written by a newer version of the program.
+    /// [`StoreError::Corrupt`] if the data was written by a newer version of the program.
     async fn status(&self) -> Result<Vec<Migration>, StoreError>;
 
-    /// Applies what is pending, under a lock that keeps out every other node, and returns what this call
-    /// applied. A second caller waits and then finds nothing pending.
+    /// Applies pending migrations, under a lock that excludes every other node, and returns those that this call
+    /// applied. A second caller waits and then finds none pending.
     ///
     /// # Errors
     /// As [`Self::status`]; a migration that fails is tried again by the next call.

@@ -19,12 +19,12 @@ pub struct UserName {
 }
 
 impl UserName {
-    /// Takes a name: 1 to 64 characters, none invisible but for joiners and variation selectors where a script or an
-    /// emoji needs them, none that controls or reorders, no white space at the ends. Its compared form is
-    /// [`fold`]ed, which drops the invisible ones: with and without them it is one name.
+    /// Parses a name: 1 to 64 characters, no invisible ones except joiners and variation selectors where a script or an
+    /// emoji needs them, no control or reordering characters, no white space at the ends. Its compared form is
+    /// [`fold`]ed, which drops the invisible ones: with and without them it is the same name.
     ///
     /// # Errors
-    /// Returns what it is not; for a character, its code point, kind and place.
+    /// Returns the violated rule; for a character, its code point, kind and position.
     pub fn new(text: &str) -> Result<Self, Invalid> {
         if text.is_empty() {
             return Err(Invalid::new(format!("must have 1 to {NAME_CHARS_MAX} characters")));
@@ -41,21 +41,20 @@ impl UserName {
         Ok(Self { text: text.to_owned(), key })
     }
 
-    /// As given.
+    /// The name as given.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// As compared.
+    /// The form that is compared.
     #[must_use]
     pub fn key(&self) -> &str {
         &self.key
     }
 }
 
-/// What a text looks like: two texts with one skeleton can be taken for each other (UTS #39). Never shown
-/// and never stored.
+/// The visual form of a text: two texts with the same skeleton look alike (UTS #39). Never shown and never stored.
 #[must_use]
 pub fn skeleton(text: &str) -> String {
     fold(&unicode_security::skeleton(&fold(text)).collect::<String>())

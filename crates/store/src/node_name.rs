@@ -5,7 +5,7 @@ use crate::Invalid;
 /// Most characters of a name.
 const LENGTH_MAX: usize = 64;
 
-/// Names a node that has receivers. 1 to 64 of `[A-Za-z0-9._-]`; another one for each start of the node.
+/// The name of a node that has receivers: 1 to 64 of `[A-Za-z0-9._-]`. Each start of a node has a new name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeName(Arc<str>);
 

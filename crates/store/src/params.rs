@@ -21,15 +21,15 @@ const KEY_CHARS_MAX: usize = 64;
 /// begins with a letter and has at most 64 characters out of `A-Z a-z 0-9 _ -`, so that no key is an
 /// operator or a path in any backend. Values hold no NUL.
 ///
-/// Kept as a sorted list: a node of a tree would have room for eleven of what is mostly two or three.
+/// Stored as a sorted list: a node of a tree would have room for eleven, and most records have two or three.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Params(Box<[(Text, Text)]>);
 
 impl Params {
-    /// Takes a map.
+    /// Checks and takes a map.
     ///
     /// # Errors
-    /// When a key or a value is not allowed, or they are too many or too large.
+    /// If a key or a value is not allowed, or they are too many or too large.
     pub fn new(map: BTreeMap<String, String>) -> Result<Self, Invalid> {
         for (key, value) in &map {
             Self::check_key(key)?;
@@ -47,7 +47,7 @@ impl Params {
     /// Checks one key.
     ///
     /// # Errors
-    /// When it is not allowed.
+    /// If it is not allowed.
     pub fn check_key(key: &str) -> Result<(), Invalid> {
         let first = key.bytes().next().is_some_and(|c| c.is_ascii_alphabetic());
         let rest = key.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'_' || c == b'-');
@@ -59,7 +59,7 @@ impl Params {
         )))
     }
 
-    /// Whether number and bytes are within the limits.
+    /// Whether count and bytes are within the limits.
     #[must_use]
     pub fn fits(&self) -> bool {
         self.len() <= PARAMS_MAX && self.bytes() <= PARAMS_BYTES_MAX
@@ -71,13 +71,13 @@ impl Params {
         self.iter().map(|(key, value)| key.len() + value.len()).sum()
     }
 
-    /// Bytes that they take in memory beside the record, roughly.
+    /// Approximate size in memory besides the record, in bytes.
     #[must_use]
     pub fn weight(&self) -> usize {
         size_of_val(&*self.0) + self.bytes()
     }
 
-    /// How many there are.
+    /// Number of parameters.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.0.len()
@@ -110,13 +110,13 @@ impl Params {
     }
 }
 
-/// Takes what a backend has stored as it is; of equal keys the last.
+/// Takes the stored form of a backend without checks; of equal keys the last.
 impl<K: Into<Text>, V: Into<Text>> FromIterator<(K, V)> for Params {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(pairs: I) -> Self {
         let mut list: Vec<(Text, Text)> = Vec::new();
         for (key, value) in pairs {
             let (key, value) = (key.into(), value.into());
-            // What comes is mostly in order.
+            // The input is sorted in most cases.
             match list.last().map(|(last, _)| last.cmp(&key)) {
                 None | Some(Ordering::Less) => list.push((key, value)),
                 Some(_) => match list.binary_search_by(|(other, _)| other.cmp(&key)) {
@@ -141,7 +141,7 @@ impl<'de> Deserialize<'de> for Params {
     }
 }
 
-/// Reads a map, however it is written down.
+/// Deserializes a map from any format.
 struct Pairs;
 
 impl<'de> Visitor<'de> for Pairs {
@@ -166,11 +166,11 @@ fn check_value(value: &str) -> Result<(), Invalid> {
 /// A change of parameters. A key is in `set` or in `unset`, not in both.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ParamsPatch {
-    /// Whether all that is not in `set` goes.
+    /// Whether all parameters that are not in `set` are removed.
     pub replace: bool,
-    /// To be set.
+    /// Parameters to be set.
     pub set: Params,
-    /// To be removed; absent ones are passed over.
+    /// Keys to be removed; absent ones are ignored.
     pub unset: BTreeSet<String>,
 }
 

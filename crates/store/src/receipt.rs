@@ -1,12 +1,12 @@
-//! Who has read a message. Nothing is stored for it: a receipt is computed from the stays of the members and from what they have
-//! read.
+//! Receipts: the readers of a message. Nothing is stored for them: a receipt is computed from the stays of the members
+//! and their read marks.
 
 use crate::{MemberRow, Seq, SeqRange, UserId};
 
-/// A user who is in a group or was, as receipts need it. Its place among the others is its ordinal.
+/// A present or former member of a group, with the data that receipts need. Its index is its ordinal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seat {
-    /// Who it is.
+    /// The user.
     pub user: UserId,
     /// The first message of its first stay.
     first_seq: Seq,
@@ -16,10 +16,10 @@ pub struct Seat {
     earlier: Box<[SeqRange]>,
 }
 
-/// What a user was in a group when a message was sent.
+/// The membership of a user when a message was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence {
-    /// No member, or in a stay that is forgotten.
+    /// Not a member, or a member in a stay that is no longer stored.
     Absent,
     /// A member, in a stay that has ended.
     Ended,
@@ -28,7 +28,8 @@ pub enum Presence {
 }
 
 impl Seat {
-    /// By what is stored. In a row from before there were messages, stays begin at 1, and one that has ended has no message.
+    /// From a stored row. In a row from before there were messages, stays begin at 1, and one that has ended has no
+    /// message.
     #[must_use]
     pub fn of(MemberRow { member, live, stays }: &MemberRow) -> Self {
         let left = if *live { Seq::MAX } else { stays.left_seq };
@@ -40,21 +41,21 @@ impl Seat {
         }
     }
 
-    /// Of a user of a direct conversation.
+    /// For a user of a direct conversation.
     #[must_use]
     pub fn direct(user: UserId) -> Self {
         let last = SeqRange { first: 1, last: Seq::MAX };
         Self { user, first_seq: 1, last, earlier: Box::default() }
     }
 
-    /// Whether it is in the group.
+    /// Whether the user is in the group now.
     #[must_use]
     #[inline]
     pub const fn is_member(&self) -> bool {
         self.last.last == Seq::MAX
     }
 
-    /// What it was when the message with this number was sent.
+    /// The membership when the message with this number was sent.
     #[must_use]
     #[inline]
     pub fn presence(&self, seq: Seq) -> Presence {
@@ -66,19 +67,19 @@ impl Seat {
     }
 }
 
-/// A message that a receipt is about.
+/// The message of a receipt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SentMessage {
     /// Its number.
     pub seq: Seq,
-    /// Who sent it; `None`: a service.
+    /// The sender; `None`: a service.
     pub sender: Option<UserId>,
 }
 
-/// What a user is in a receipt.
+/// The part of a user in a receipt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReceiptState {
-    /// It was no member when the message was sent.
+    /// It was not a member when the message was sent.
     Quit,
     /// It sent the message.
     Sender,
@@ -90,37 +91,37 @@ pub enum ReceiptState {
     Left,
 }
 
-/// How many users are what in a receipt.
+/// The counts of a receipt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReceiptCounts {
-    /// Have read the message.
+    /// Users who have read the message.
     pub read: u32,
-    /// Are members and have not.
+    /// Members who have not read it.
     pub unread: u32,
-    /// Have not, and have left.
+    /// Users who have not read it, and have left.
     pub left: u32,
 }
 
-/// Who has read a message.
+/// The receipt of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Receipt {
     seq: Seq,
-    /// By ordinal.
+    /// The users by ordinal.
     states: Vec<ReceiptState>,
 }
 
 /// Read and quit bits as lists of ordinals, four bytes each.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OrdinalLists {
-    /// Of those who have read the message, rising.
+    /// Readers of the message, rising.
     pub readers: Vec<u32>,
-    /// Of those who quit, rising; with `names_present` of those who did not.
+    /// Users who quit, rising; with `names_present`, users who did not.
     pub quitters: Vec<u32>,
-    /// Which of both `quitters` has: the shorter list.
+    /// Whether `quitters` contains those who did not quit: it is the shorter list.
     pub names_present: bool,
 }
 
-/// The smaller one of two forms.
+/// The smaller of the two forms.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SmallestReceipt {
     /// See [`Receipt::packed`].
@@ -130,9 +131,9 @@ pub enum SmallestReceipt {
 }
 
 impl Receipt {
-    /// The receipt of a message. `seats`: all who are or were in the group, each at the place of its ordinal; `None` counts as a
-    /// user who quit. `has_read`: whether the user with this ordinal has read the message; asked of readers alone, by rising
-    /// ordinal.
+    /// The receipt of a message. `seats`: all present and former members of the group, each at the index of its
+    /// ordinal; `None` counts as a user who quit. `has_read`: whether the user with this ordinal has read the message;
+    /// asked of readers alone, by rising ordinal.
     ///
     /// Costs a step for each ordinal.
     #[must_use]
@@ -164,7 +165,7 @@ impl Receipt {
         as_ordinal(self.states.len())
     }
 
-    /// How many users are what. `max_id` is their sum with those who quit, and with the sender if it was a member.
+    /// The counts. `max_id` is their sum plus the users who quit, plus 1 if the sender was a member.
     #[must_use]
     pub fn counts(&self) -> ReceiptCounts {
         let count = |state| self.count(state);
@@ -175,7 +176,7 @@ impl Receipt {
         }
     }
 
-    /// The ordinals of those who are this, rising, from this one on.
+    /// The ordinals of the users with this part, rising, from this one on.
     pub fn ordinals(&self, state: ReceiptState, from: u32) -> impl Iterator<Item = u32> {
         let from = usize::try_from(from).unwrap_or(usize::MAX);
         let states = self.states.iter().enumerate().skip(from);
@@ -236,7 +237,7 @@ impl Receipt {
     }
 }
 
-/// Ordinals are numbers of 32 bits ([`Member::ordinal`](crate::Member::ordinal)), and so is how many there are.
+/// Ordinals are numbers of 32 bits ([`Member::ordinal`](crate::Member::ordinal)), and so is their count.
 fn as_ordinal(place: usize) -> u32 {
     u32::try_from(place).unwrap_or(u32::MAX)
 }

@@ -5,14 +5,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Edge, Permissions, RelationEventId, StoreError, Timestamp, UserId};
 
-/// Something that one user did about another one. It is in the logs of both.
+/// An event of the relation between two users. It is in the logs of both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RelationEvent {
     /// Identifies it in the log of a user. Contains its time.
     pub id: RelationEventId,
-    /// Who did it, about whom.
+    /// The acting user and the other one.
     pub edge: Edge,
-    /// What.
+    /// The event.
     pub deed: RelationDeed,
 }
 
@@ -23,38 +23,39 @@ impl RelationEvent {
         [self.edge.from, self.edge.to]
     }
 
-    /// From when on it need not be known any more, where logs are kept for so long.
+    /// When it expires, if logs are kept for this long.
     #[must_use]
     pub fn forgotten(&self, kept: Duration) -> Timestamp {
         self.id.moment().after(kept)
     }
 }
 
-/// What one user did about another one.
+/// The kinds of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RelationDeed {
-    /// Both followed each other, and by this they do not any more: one follow was taken back, or cut by a block.
+    /// A friendship ended: one of the two follows was ended, or cut by a block.
     Unfriended,
-    /// What the other one may do was set to something else.
+    /// The permissions of the other user were changed.
     SetPermissions {
-        /// What it was; `None`: what is so by default.
+        /// The previous permissions; `None`: the default.
         before: Option<Permissions>,
-        /// What it is; `None`: what is so by default.
+        /// The new permissions; `None`: the default.
         after: Option<Permissions>,
     },
 }
 
-/// Events between users, for both. [`FollowStore`](crate::FollowStore) and [`BlockStore`](crate::BlockStore) write them
-/// with the change itself: before a change is acknowledged both logs have it, once each, and soon if the node dies in
-/// between. There is no event for what ends because a user is deleted, nor for a block.
+/// Storage of the relation logs of users. [`FollowStore`](crate::FollowStore) and [`BlockStore`](crate::BlockStore)
+/// write them with the change itself: before a change is acknowledged both logs have it, once each, and soon if the
+/// node dies in between. The deletion of a user and a block have no event.
 #[async_trait]
 pub trait RelationLog: Send + Sync + fmt::Debug + 'static {
-    /// Reads the log of a user by rising id above `after`, at most `limit`: fewer only at the end. Costs the same at any depth,
-    /// and something for each month between `after` and now. Sees every change that was acknowledged before.
+    /// Reads the log of a user by rising id above `after`, at most `limit`: fewer only at the end. Costs the same at
+    /// any depth, plus a small cost for each month between `after` and now. Sees every change that was acknowledged
+    /// before.
     ///
     /// # Errors
-    /// When the store cannot answer.
+    /// If the store cannot answer.
     async fn relation_log(
         &self,
         user: UserId,
@@ -62,8 +63,8 @@ pub trait RelationLog: Send + Sync + fmt::Debug + 'static {
         limit: usize,
     ) -> Result<Vec<RelationEvent>, StoreError>;
 
-    /// Deletes up to `limit` entries of all logs that are from before this moment; returns how many it deleted. A store
-    /// that does so by itself returns 0.
+    /// Deletes up to `limit` entries of all logs that are older than this time; returns how many it deleted. A store
+    /// with expiry returns 0.
     ///
     /// # Errors
     /// If the store cannot answer.

@@ -1,4 +1,4 @@
-//! How changes of members are decided, in every backend alike.
+//! The rules of changes of members, shared by all backends.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,9 +7,8 @@ use crate::{
     Timestamp, UserId, Version, ban::RoomBans, stays::RoomLogEnd,
 };
 
-/// A snapshot of a group and of those of its members whom changes name: the basis on which every backend decides
-/// changes of members. A caller that writes the result must do so on condition that the version of the roster is still
-/// the one that was read.
+/// A snapshot of a group and of the members whom changes name. Every backend decides changes of members by it. A caller
+/// that writes the result must do so on condition that the version of the roster is still the one that was read.
 #[derive(Clone, Debug)]
 pub struct Room {
     pub(crate) group: GroupId,
@@ -22,7 +21,8 @@ pub struct Room {
 }
 
 impl Room {
-    /// Of what was read: the roster, and the rows of all whom the changes name and who want them. `now` is noted.
+    /// Created from the roster, and the rows of all users whom the changes name and of the acting users. `now` is the
+    /// time of the changes.
     #[must_use]
     pub fn new(
         group: GroupId,
@@ -41,7 +41,7 @@ impl Room {
         Self { bans: bans.into(), ..self }
     }
 
-    /// The roster as it is by now.
+    /// The roster after the changes.
     #[must_use]
     pub const fn roster(&self) -> &Roster {
         &self.roster
@@ -52,24 +52,23 @@ impl Room {
         self.changed.iter().filter_map(|user| self.rows.get(user))
     }
 
-    /// What the changes did in total.
+    /// The total result of the changes.
     #[must_use]
     pub fn outcome(&self) -> MembersChanged {
         let rows = self.changed().cloned().collect();
         MembersChanged { roster: self.roster, rows, bans: self.bans.changed().copied().collect() }
     }
 
-    /// The row of a user as it is by now; `None`: it was never in the group.
+    /// The row of a user after the changes; `None`: it was never in the group.
     #[must_use]
     pub fn row(&self, user: UserId) -> Option<&MemberRow> {
         self.rows.get(&user)
     }
 
-    /// Decides a change and makes it: completely, or not at all if it is refused. Returns the users whom it changed, by
-    /// rising id.
+    /// Decides a change, and applies it completely or not at all. Returns the changed users, by rising id.
     ///
     /// # Errors
-    /// Why it is refused.
+    /// The reason for which it is refused.
     pub fn change(
         &mut self,
         change: &MemberChange,
@@ -112,8 +111,8 @@ impl Room {
         }
     }
 
-    /// Ends all members that were read, whatever their roles, with the mutes of former members and the bans that were read:
-    /// of a group that is dismissed. The owner and the mute of all go with the last one.
+    /// For a dismissed group: ends all memberships that were read, whatever their roles, the mutes of former members,
+    /// and the bans that were read. The end of the last one also ends ownership and the mute of the group.
     pub fn end(&mut self) {
         let is_left = |row: &&MemberRow| row.live || row.member.muted_until.is_some();
         let ending: Vec<UserId> = self.rows.values().filter(is_left).map(|row| row.member.key.user).collect();
@@ -180,7 +179,7 @@ impl Room {
         Ok(coming)
     }
 
-    /// Those of these users who are members. Each of them may be removed by who wants it.
+    /// The members among these users. Fails unless the acting user may remove each of them.
     pub(crate) fn removable(
         &self,
         users: &[UserId],
@@ -219,7 +218,7 @@ impl Room {
 
     pub(crate) fn go(&mut self, going: Vec<UserId>) -> Vec<UserId> {
         let Some(version) = self.begins(&going) else { return going };
-        // The rows may be of a later moment than the roster; what is decided by both is then not written.
+        // The rows may be newer than the roster; the result is not written then.
         let count = u32::try_from(going.len()).unwrap_or(u32::MAX);
         self.roster.count = self.roster.count.saturating_sub(count);
         for user in &going {
@@ -266,7 +265,7 @@ impl Room {
         Ok(Vec::new())
     }
 
-    /// Changes a member by a function that returns whether it did.
+    /// Changes a member by a function that returns whether it changed anything.
     fn set(
         &mut self,
         user: UserId,
@@ -283,7 +282,7 @@ impl Room {
         Ok(vec![user])
     }
 
-    /// The version of a change of these; `None`: it changes no user.
+    /// The version of a change of these users; `None`: it changes none.
     fn begins(&mut self, users: &[UserId]) -> Option<Version> {
         if users.is_empty() {
             return None;
@@ -297,7 +296,7 @@ impl Room {
         self.rows.get(&user).filter(|row| row.live).map(|row| &row.member)
     }
 
-    /// Who wants it has at least this role.
+    /// Fails unless the acting user has at least this role.
     pub(crate) fn at_least(&self, role: Role, terms: MemberTerms) -> Result<(), MemberRefusal> {
         let Some(by) = terms.by else { return Ok(()) };
         match self.live(by) {
@@ -306,12 +305,12 @@ impl Room {
         }
     }
 
-    /// Who wants it has a role above that of this member.
+    /// Fails unless the acting user has a role above that of this member.
     fn above(&self, user: UserId, terms: MemberTerms) -> Result<(), MemberRefusal> {
         let role = self.live(user).ok_or(MemberRefusal::NotAMember)?.role;
         let by = terms.by.map(|by| self.live(by).map(|member| member.role));
         match by {
-            // A service, or the owner about itself.
+            // A service, or the owner for itself.
             None | Some(Some(Role::Owner)) if role == Role::Owner => Err(MemberRefusal::OwnerStays),
             None => Ok(()),
             Some(Some(by)) if by > role => Ok(()),

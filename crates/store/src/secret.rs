@@ -5,16 +5,16 @@ use zeroize::Zeroizing;
 
 use crate::{GroupId, StoreError, UserId};
 
-/// Whose secret it is.
+/// The owner of a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SecretOwner {
-    /// A user's.
+    /// A user.
     User(UserId),
-    /// A group's.
+    /// A group.
     Group(GroupId),
 }
 
-/// A secret in the form that is stored: a salted hash, or a sealed text. Shows nothing of itself, and is
+/// A secret in the form that is stored: a salted hash, or a sealed text. Its `Debug` output shows no content, and it is
 /// wiped from memory when dropped.
 #[derive(Clone, PartialEq, Eq)]
 pub struct StoredSecret(Zeroizing<String>);
@@ -43,13 +43,13 @@ impl fmt::Debug for StoredSecret {
 /// commit as the owner's record, or not at all.
 pub type SecretChange = BTreeMap<String, Option<StoredSecret>>;
 
-/// Home of secrets, apart from the records that own them, so that no read of a record can carry one.
-/// They are written through the writes of their owner.
+/// Storage of secrets, apart from the records of their owners, so that no read of a record can return one. They are
+/// written through the writes of their owner.
 #[async_trait]
 pub trait SecretStore: Send + Sync + fmt::Debug + 'static {
-    /// Reads one secret of a living owner; `None` when there is none. Never cache it.
+    /// Reads a secret of an existing owner, if there is one. Never cache it.
     ///
     /// # Errors
-    /// When the store cannot answer.
+    /// If the store cannot answer.
     async fn secret(&self, owner: SecretOwner, name: &str) -> Result<Option<StoredSecret>, StoreError>;
 }

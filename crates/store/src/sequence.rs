@@ -12,12 +12,12 @@ pub const SEQUENCES_READ: usize = 100;
 /// Redis, and so stay below 2^53. Invariant: no node comes near that from here.
 pub const ABOVE_MAX: Seq = 1 << 52;
 
-/// Names a sequence: 1 to 64 of `A-Z a-z 0-9 _ - . :`. Made by parsing.
+/// The name of a sequence: 1 to 64 of `A-Z a-z 0-9 _ - . :`. Made by parsing.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SequenceName(Text);
 
 impl SequenceName {
-    /// The name as it was given.
+    /// The name as given.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -44,21 +44,21 @@ impl fmt::Display for SequenceName {
     }
 }
 
-/// Durable home of sequences: where the last block of each ends.
+/// Storage of sequences: the end of the last block of each.
 #[async_trait]
 pub trait SequenceStore: Send + Sync + fmt::Debug + 'static {
     /// Takes the next `count` numbers of a sequence: consecutive, above `above` (from 0 to [`ABOVE_MAX`]), and above all that were
     /// taken before, by any caller. One step: concurrent calls get different numbers. Durable before it returns.
     ///
     /// # Errors
-    /// When the store cannot answer. Numbers may be lost then; no later call returns them.
+    /// If the store cannot answer. Numbers may be lost then; no later call returns them.
     async fn take_seqs(&self, name: &SequenceName, count: u32, above: Seq) -> Result<SeqRange, StoreError>;
 
     /// Reads the highest number that was taken of each of up to [`SEQUENCES_READ`] sequences, in the order of `names`; 0: none was.
     /// Takes none. Sees every call of [`Self::take_seqs`] that returned before this one began, also after a failover.
     ///
     /// # Errors
-    /// When the store cannot answer; [`StoreError::Overloaded`] for more names.
+    /// If the store cannot answer; [`StoreError::Overloaded`] for more names.
     async fn max_seqs(&self, names: &[SequenceName]) -> Result<Vec<Seq>, StoreError>;
 }
 

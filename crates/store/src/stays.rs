@@ -1,4 +1,4 @@
-//! When a user was a member, in numbers of messages, and how changes of members decide it.
+//! Stays of members as ranges of messages, and their rules.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,8 @@ use crate::{Member, MemberKey, MemberRow, Role, Room, Seq, Text, UserId, Version
 /// Most stays that are stored besides the last one.
 pub const EARLIER_STAYS_MAX: usize = 16;
 
-/// The stays of a user in a group, besides what the strict record has of the last one: `from_seq` and `joined_seq` of [`Member`].
+/// The stays of a user in a group, besides `from_seq` and `joined_seq` of the last one, which are part of the strict
+/// record [`Member`].
 ///
 /// A stay begins after the end of the log that was read in the step of the join, and ends with the end that was read in the step
 /// of the leave. All numbers are 0 in rows that were written before there were messages.
@@ -26,13 +27,14 @@ pub struct Stays {
 }
 
 impl Stays {
-    /// Those of a user who comes for the first time, and the number of the first message of the stay. `end` is that of the log.
+    /// The stays of a user who joins for the first time, and the number of the first message of the stay. `end`: the
+    /// end of the log.
     fn first(end: Seq) -> (Self, Seq) {
         let joined_seq = end + 1;
         (Self { first_seq: joined_seq, ..Self::default() }, joined_seq)
     }
 
-    /// The same of a user who comes again, by what is left of the stay before.
+    /// The same for a user who joins again, from the data of the previous stay.
     fn next(MemberRow { member, stays, .. }: &MemberRow, end: Seq) -> (Self, Seq) {
         let (from, to) = (member.joined_seq.max(1), stays.left_seq);
         let mut earlier = stays.earlier.clone();
@@ -44,17 +46,17 @@ impl Stays {
     }
 }
 
-/// What a former member may read: the messages with these numbers, both included.
+/// The range of messages that a former member may read, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FormerMember {
-    /// The lowest; 0: from the first.
+    /// The lowest number; 0: from the first.
     pub from_seq: Seq,
-    /// The highest. Above 0.
+    /// The highest number. Above 0.
     pub left_seq: Seq,
 }
 
 impl FormerMember {
-    /// What these users may read as former members, in their order, by the rows that were found of them.
+    /// The ranges that these users may read as former members, in their order, from the rows that were found.
     #[must_use]
     pub fn of(keys: &[MemberKey], rows: &[MemberRow]) -> Vec<Option<Self>> {
         let former = rows.iter().filter_map(|row| row.former().map(|former| (row.member.key, former)));
@@ -63,7 +65,7 @@ impl FormerMember {
     }
 }
 
-/// The end of the log by which a [`Room`] decides from and to where its members read.
+/// The end of the log, by which a [`Room`] decides the ranges of its members.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RoomLogEnd {
     read: Option<Seq>,
@@ -71,7 +73,7 @@ pub(crate) struct RoomLogEnd {
 }
 
 impl RoomLogEnd {
-    /// The end. Where it was not read, that is noted.
+    /// The end. If it was not read, the use is recorded.
     fn needed(&mut self) -> Seq {
         self.is_lacking |= self.read.is_none();
         self.read.unwrap_or_default()
@@ -79,14 +81,15 @@ impl RoomLogEnd {
 }
 
 impl Room {
-    /// The same with the end of the log of the group, read after the roster; `None`: it was not read, and no user may come or go.
+    /// The same with the end of the log of the group, read after the roster; `None`: it was not read, and no user may
+    /// join or leave.
     #[must_use]
     pub fn with_log_end(mut self, read: Option<Seq>) -> Self {
         self.log_end = RoomLogEnd { read, is_lacking: false };
         self
     }
 
-    /// Whether a user came or went while the end of the log was not known. What was decided must not be written then.
+    /// Whether a user joined or left while the end of the log was unknown. The result must not be written then.
     #[must_use]
     pub const fn lacks_log_end(&self) -> bool {
         self.log_end.is_lacking
@@ -115,12 +118,12 @@ impl Room {
         self.rows.insert(user, MemberRow { member, live: true, stays });
     }
 
-    /// Ends the stay of a user, if it is a member. What is left of a former member has a new version, too.
+    /// Ends the stay of a user, if it is a member. The row of a former member gets a new version, too.
     pub(crate) fn end_stay(&mut self, user: UserId, version: Version) {
         let Some(row) = self.rows.get_mut(&user) else { return };
         row.member.version = version;
         if std::mem::replace(&mut row.live, false) {
-            // An end below the begin of the stay would make the stay end before it begins.
+            // An end below the beginning of the stay would make the stay end before it begins.
             row.stays.left_seq = self.log_end.needed().max(row.member.joined_seq - 1);
         }
     }

@@ -13,12 +13,12 @@ pub trait StrongReads: Send + Sync + fmt::Debug + 'static {
     /// As [`UserStore::users`](crate::UserStore::users).
     ///
     /// # Errors
-    /// As there, and when no majority of the servers answers.
+    /// As there, and if no majority of the servers answers.
     async fn strong_users(&self, ids: &[UserId]) -> Result<Vec<(UserId, Stored<User>)>, StoreError>;
 
     /// As [`GroupStore::groups`](crate::GroupStore::groups).
     ///
     /// # Errors
-    /// As there, and when no majority of the servers answers.
+    /// As there, and if no majority of the servers answers.
     async fn strong_groups(&self, ids: &[GroupId]) -> Result<Vec<(GroupId, Stored<Group>)>, StoreError>;
 }

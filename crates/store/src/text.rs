@@ -1,4 +1,4 @@
-//! Texts of records: how they are kept, compared and checked.
+//! Texts of records: storage, comparison and checks.
 
 use caseless::Caseless as _;
 use unicode_normalization::UnicodeNormalization as _;
@@ -8,19 +8,18 @@ use crate::{
     characters::{check_prose, check_single_line, has_visible, is_ignorable},
 };
 
-/// A text of a record. Up to 24 bytes lie in the record itself: names, numbers and most addresses need no
-/// memory of their own, which is what reading a record from a store costs most.
+/// A text of a record. Up to 24 bytes are stored inline: names, numbers and most addresses need no allocation, the
+/// largest cost of reading a record from a store.
 pub type Text = compact_str::CompactString;
 
-/// Bytes that a text takes beside its record.
+/// Bytes of a text outside of its record.
 pub(crate) fn heap_bytes(text: &Text) -> usize {
     if text.is_heap_allocated() { text.capacity() } else { 0 }
 }
 
-/// The form in which texts are compared: without characters that show nothing, NFKC and full case folding until
-/// nothing changes any more, without white space at the ends. (Unicode, UAX #15 and section 3.13:
-/// `toNFKC_Casefold`.) Two versions of Kith agree on it: Unicode keeps it for every assigned character, and names
-/// refuse the others.
+/// The form in which texts are compared: without invisible characters, NFKC and full case folding until the result is
+/// stable, without white space at the ends. (Unicode, UAX #15 and section 3.13: `toNFKC_Casefold`.) All versions of
+/// Kith agree on it: Unicode never changes it for an assigned character, and names refuse the others.
 #[must_use]
 pub fn fold(text: &str) -> String {
     let once = |text: &str| {
@@ -28,7 +27,7 @@ pub fn fold(text: &str) -> String {
         shown.nfkc().default_case_fold().filter(|c| !is_ignorable(*c)).nfkc().collect::<String>()
     };
     let (mut before, mut folded) = (once(text), String::new());
-    // Two rounds are enough for every character there is; the bound is for those to come.
+    // Two rounds are enough for every present character; the bound covers future ones.
     for _ in 0..4 {
         folded = once(&before);
         if folded == before {
@@ -39,13 +38,13 @@ pub fn fold(text: &str) -> String {
     folded.trim().to_owned()
 }
 
-/// Takes a text of one line: a shown name, a label, a reference. At most `chars_max` characters, no control
-/// character and no invisible one, but for joiners and variation selectors where a script or an emoji needs them.
-/// White space at the ends is kept.
+/// Checks a text of one line: a shown name, a label, a reference. At most `chars_max` characters, no control character
+/// and no invisible one, except joiners and variation selectors where a script or an emoji needs them. White space at
+/// the ends is kept.
 ///
 /// # Errors
-/// Returns the limit and the length if it is longer, the first character that it may not hold, or that nothing of
-/// it can be seen. An empty text is fine.
+/// Returns the limit and the length if it is longer, the first character that is not allowed, or that no character is
+/// visible. An empty text is valid.
 pub fn single_line(text: &str, chars_max: usize) -> Result<Text, Invalid> {
     check_length(text, chars_max)?;
     check_single_line(text)?;
@@ -55,11 +54,11 @@ pub fn single_line(text: &str, chars_max: usize) -> Result<Text, Invalid> {
     Ok(text.into())
 }
 
-/// Takes a text of several lines: at most `chars_max` characters, no control character besides tab and line break,
-/// no bidirectional override. Marks of direction, joiners and other invisible characters are kept.
+/// Checks a text of several lines: at most `chars_max` characters, no control character besides tab and line break, no
+/// bidirectional override. Marks of direction, joiners and other invisible characters are kept.
 ///
 /// # Errors
-/// Returns the limit and the length if it is longer, or the first character that it may not hold.
+/// Returns the limit and the length if it is longer, or the first character that is not allowed.
 pub fn prose(text: &str, chars_max: usize) -> Result<Text, Invalid> {
     check_length(text, chars_max)?;
     check_prose(text)?;

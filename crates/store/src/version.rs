@@ -12,12 +12,12 @@ use serde::{Deserialize, Serialize};
 pub struct Version(i64);
 
 impl Version {
-    /// Of a record that has never been.
+    /// The version of a record that never existed.
     pub const NONE: Self = Self(0);
-    /// Of a record that has just been made for the first time.
+    /// The version of a record that was just created for the first time.
     pub const FIRST: Self = Self(1);
 
-    /// Wraps a number; `None` below 0.
+    /// The version with this number; `None` below 0.
     #[must_use]
     pub const fn new(number: i64) -> Option<Self> {
         if number < 0 { None } else { Some(Self(number)) }
@@ -42,20 +42,20 @@ impl fmt::Display for Version {
     }
 }
 
-/// A moment in milliseconds since 1970. For display and expiry; never decides an order.
+/// A time in milliseconds since 1970. For display and expiry; never decides an order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Timestamp(pub i64);
 
 impl Timestamp {
-    /// This moment by the clock of the machine.
+    /// The present time by the clock of the machine.
     #[must_use]
     pub fn now() -> Self {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
     }
 
-    /// The moment this much later.
+    /// The time this much later.
     #[must_use]
     pub fn after(self, time: Duration) -> Self {
         Self(self.0.saturating_add(i64::try_from(time.as_millis()).unwrap_or(i64::MAX)))

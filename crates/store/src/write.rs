@@ -5,10 +5,10 @@ use crate::{Invalid, Timestamp, Version};
 /// How long a request id is remembered.
 pub const REQUEST_KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// What a store knows of one id.
+/// The state of an id in a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stored<T> {
-    /// The record exists. Shared from the read on, so that keeping it in memory copies nothing.
+    /// The record exists. Shared, so that a cache keeps it without a copy.
     Live(Arc<T>),
     /// It was deleted by the write of this version, which its stub keeps.
     Deleted(Version),
@@ -26,14 +26,14 @@ impl<T: Clone> Stored<T> {
     }
 }
 
-/// What every write is given beside its content.
+/// The parameters of every write besides its content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Write {
-    /// The version that the record must have; `None`: whichever.
+    /// The version that the record must have; `None`: any.
     pub expected: Option<Version>,
-    /// Makes the write idempotent; `None` costs nothing.
+    /// Makes the write idempotent. `None` has no cost.
     pub request: Option<Request>,
-    /// The moment to note in the record.
+    /// The time of the write, for the record.
     pub now: Timestamp,
 }
 
@@ -45,31 +45,30 @@ impl Write {
     }
 }
 
-/// Makes a write idempotent for [`REQUEST_KEPT`]: the first write with the id takes effect and its
-/// [`Applied`] is kept in the same commit; a later one with the same fingerprint gets that answer back,
-/// one with another fingerprint fails with [`StoreError::RequestMismatch`](crate::StoreError::RequestMismatch).
-/// A write that failed keeps nothing.
+/// Makes a write idempotent for [`REQUEST_KEPT`]: the first write with the id takes effect and its [`Applied`] is kept
+/// in the same commit; a later one with the same fingerprint gets that answer back, one with another fingerprint fails
+/// with [`StoreError::RequestMismatch`](crate::StoreError::RequestMismatch). A failed write stores nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// As the caller chose it.
+    /// The id that the caller chose.
     pub id: RequestId,
     /// Digest of method and body.
     pub fingerprint: [u8; 32],
 }
 
-/// Chosen by a caller: 1 to 64 characters out of `A-Z a-z 0-9 _ -`. Those of steps that Kith takes, and those that are bound to a
-/// caller, are none of these.
+/// Chosen by a caller: 1 to 64 characters out of `A-Z a-z 0-9 _ -`. Ids of Kith's own steps, and ids that are bound to
+/// a caller, have another form.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RequestId(String);
 
 impl RequestId {
-    /// Of a step that Kith itself takes for a record. No caller can choose it: it has a colon.
+    /// The id of a step that Kith itself takes for a record. No caller can choose it: it has a colon.
     #[must_use]
     pub fn of_step(record: &str, step: &'static str) -> Self {
         Self(format!("{record}:{step}"))
     }
 
-    /// The same id of one of several callers, each of which chooses its ids without the others. No caller can choose it: it has
+    /// This id, bound to one of several callers, which choose their ids independently. No caller can choose it: it has
     /// a colon.
     #[must_use]
     pub fn of_caller(&self, caller: u32) -> Self {
@@ -106,7 +105,7 @@ impl fmt::Display for RequestId {
 pub struct Applied<T> {
     /// The record as this write left it (of a deletion: its version).
     pub record: T,
-    /// Whether an earlier write with the same request id did it. A store under it may have moved on.
+    /// Whether an earlier write with the same request id made the change. The record may have changed since.
     pub replayed: bool,
 }
 

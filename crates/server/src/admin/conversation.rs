@@ -30,7 +30,7 @@ impl ConversationLogs {
     /// number of documents doubles.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub(super) async fn inspect(
         &self,
         id: ConversationId,

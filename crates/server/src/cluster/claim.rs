@@ -46,7 +46,7 @@ impl Claim {
     /// Takes or renews it. False: the database is claimed by others.
     ///
     /// # Errors
-    /// When the store cannot answer.
+    /// If the store cannot answer.
     pub(crate) async fn take(&self) -> Result<bool, StoreError> {
         self.coordination.lease(LEASE, &self.holder, LASTS).await
     }

@@ -20,7 +20,7 @@ impl Keys {
     /// Those of the nodes over these stores, made at the first start of the first node.
     ///
     /// # Errors
-    /// When the store cannot answer.
+    /// If the store cannot answer.
     pub async fn of(stores: &Stores, config: &Config) -> Result<Self, StoreError> {
         let key = stores.node.key(NAME, rand::random()).await?;
         Ok(Self { key, database: config.store.mongodb.database.clone() })

@@ -123,8 +123,7 @@ impl Applications {
     /// Creates an application, if none with the same slot is pending; else returns the pending one.
     ///
     /// # Errors
-    /// PERMISSION_DENIED, NOT_FOUND, FAILED_PRECONDITION, RESOURCE_EXHAUSTED, INVALID_ARGUMENT, or those of a failing
-    /// store.
+    /// PERMISSION_DENIED, NOT_FOUND, FAILED_PRECONDITION, RESOURCE_EXHAUSTED, INVALID_ARGUMENT, or errors of the store.
     pub(super) async fn apply(&self, draft: Draft, context: WriteContext) -> Result<Application, Error> {
         let write = context.write(&self.hasher).await?;
         let this = self.clone();
@@ -149,7 +148,7 @@ impl Applications {
     /// with success, even if its effect is still pending.
     ///
     /// # Errors
-    /// PERMISSION_DENIED, NOT_FOUND, FAILED_PRECONDITION, INVALID_ARGUMENT, or those of a failing store.
+    /// PERMISSION_DENIED, NOT_FOUND, FAILED_PRECONDITION, INVALID_ARGUMENT, or errors of the store.
     pub(super) async fn decide(
         &self,
         key: ApplicationKey,
@@ -176,7 +175,7 @@ impl Applications {
     /// Takes an application back.
     ///
     /// # Errors
-    /// PERMISSION_DENIED, NOT_FOUND, FAILED_PRECONDITION, INVALID_ARGUMENT, or those of a failing store.
+    /// PERMISSION_DENIED, NOT_FOUND, FAILED_PRECONDITION, INVALID_ARGUMENT, or errors of the store.
     pub(super) async fn withdraw(
         &self,
         key: ApplicationKey,
@@ -197,7 +196,7 @@ impl Applications {
     /// an admin of its group. Closes what could never be accepted.
     ///
     /// # Errors
-    /// PERMISSION_DENIED, NOT_FOUND of a group, or those of a failing store.
+    /// PERMISSION_DENIED, NOT_FOUND of a group, or errors of the store.
     pub(super) async fn list_applications(
         &self,
         list: ApplicationList,
@@ -216,7 +215,7 @@ impl Applications {
     /// Notes about some of what a user has received that they came or were read now. Requires that user.
     ///
     /// # Errors
-    /// PERMISSION_DENIED, or those of a failing store.
+    /// PERMISSION_DENIED, or errors of the store.
     pub(super) async fn mark_applications(
         &self,
         user: UserId,
@@ -240,7 +239,7 @@ impl Applications {
     /// Counts what is pending with a receiver. Requires it: the user, or the owner or an admin of the group.
     ///
     /// # Errors
-    /// PERMISSION_DENIED, NOT_FOUND of a group, or those of a failing store.
+    /// PERMISSION_DENIED, NOT_FOUND of a group, or errors of the store.
     pub(super) async fn count_pending(
         &self,
         receiver: Receiver,

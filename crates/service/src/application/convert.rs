@@ -1,4 +1,4 @@
-//! Applications between the wire and the domain. Raw numbers and strings stop here.
+//! Applications between the wire and the domain. Raw numbers and strings do not pass this module.
 
 use kith_proto::application::v1 as wire;
 use kith_store::{

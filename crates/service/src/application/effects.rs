@@ -38,7 +38,7 @@ impl Applications {
     /// or at once on two nodes, is as good as once.
     ///
     /// # Errors
-    /// What a failing store makes: something is outstanding then.
+    /// Errors of the store: something is outstanding then.
     pub(super) async fn finish(&self, application: Application) -> Result<Decided, Error> {
         if application.effect != ApplicationEffect::Outstanding {
             // The token of the effect is not known any more: a read with this one asks the store.

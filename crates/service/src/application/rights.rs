@@ -19,7 +19,7 @@ impl Applications {
     /// Checks that the principal may make this application. Returns what the application rests on.
     ///
     /// # Errors
-    /// PERMISSION_DENIED, NOT_FOUND, FAILED_PRECONDITION, RESOURCE_EXHAUSTED, or those of a failing store.
+    /// PERMISSION_DENIED, NOT_FOUND, FAILED_PRECONDITION, RESOURCE_EXHAUSTED, or errors of the store.
     pub(super) async fn may_apply(
         &self,
         draft: &Draft,
@@ -62,7 +62,7 @@ impl Applications {
     /// An application about which the principal may decide.
     ///
     /// # Errors
-    /// PERMISSION_DENIED whether or not there is such an application, NOT_FOUND, or those of a failing store.
+    /// PERMISSION_DENIED whether or not there is such an application, NOT_FOUND, or errors of the store.
     pub(super) async fn decidable(
         &self,
         key: ApplicationKey,
@@ -79,7 +79,7 @@ impl Applications {
     /// Checks that the principal is this receiver: the user, or the owner or an admin of the group.
     ///
     /// # Errors
-    /// PERMISSION_DENIED, NOT_FOUND of a group, or those of a failing store.
+    /// PERMISSION_DENIED, NOT_FOUND of a group, or errors of the store.
     pub(super) async fn may_decide(&self, receiver: Receiver, principal: Principal) -> Result<(), Error> {
         match receiver {
             Receiver::User(user) => own(user, principal),
@@ -90,7 +90,7 @@ impl Applications {
     /// Checks that the principal may read this list: its user, or the owner or an admin of its group.
     ///
     /// # Errors
-    /// PERMISSION_DENIED, NOT_FOUND of a group, or those of a failing store.
+    /// PERMISSION_DENIED, NOT_FOUND of a group, or errors of the store.
     pub(super) async fn may_list(&self, list: ApplicationList, principal: Principal) -> Result<(), Error> {
         match list {
             ApplicationList::Sent(user) | ApplicationList::Received(user) => own(user, principal),
@@ -101,7 +101,7 @@ impl Applications {
     /// An application that the principal may read.
     ///
     /// # Errors
-    /// NOT_FOUND, or those of a failing store.
+    /// NOT_FOUND, or errors of the store.
     pub(super) async fn get_application(
         &self,
         key: ApplicationKey,
@@ -122,7 +122,7 @@ impl Applications {
     /// Checks that the principal may take this back: the applicant; for an invite the owner, an admin or a service.
     ///
     /// # Errors
-    /// PERMISSION_DENIED, or those of a failing store.
+    /// PERMISSION_DENIED, or errors of the store.
     pub(super) async fn may_withdraw(&self, found: &Application, principal: Principal) -> Result<(), Error> {
         let is_own = principal.user().is_none_or(|user| user == found.applicant);
         let is_invite = matches!(found.asks, Asks::Invite(..));
@@ -137,7 +137,7 @@ impl Applications {
     /// Makes sure that what is asked for could be brought about now.
     ///
     /// # Errors
-    /// NOT_FOUND, FAILED_PRECONDITION, or those of a failing store.
+    /// NOT_FOUND, FAILED_PRECONDITION, or errors of the store.
     pub(super) async fn is_possible(&self, found: &Application) -> Result<(), Error> {
         match found.asks {
             Asks::Friend(user) => {

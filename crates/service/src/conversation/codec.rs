@@ -2,15 +2,14 @@ use kith_cache::remote::Codec;
 use kith_store::{Conversation, Version};
 use prost::Message;
 
-/// Form of the bytes; nodes of another one miss.
+/// Version of the format; nodes with another one treat such bytes as a miss.
 const SCHEMA: u16 = 1;
 
 /// How conversations are written down in the tier that nodes share.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ConversationCodec;
 
-/// A conversation as bytes. Numbers of fields are never given to another one; whatever changes the meaning of one raises
-/// [`SCHEMA`].
+/// A conversation as bytes. Numbers of fields are never reused; a change of meaning raises [`SCHEMA`].
 #[derive(Clone, PartialEq, Eq, Message)]
 struct PackedConversation {
     #[prost(string, tag = "1")]
@@ -21,7 +20,7 @@ struct PackedConversation {
     min_seq: i64,
     #[prost(bool, tag = "4")]
     trim: bool,
-    /// Written last: bytes that were cut off lack it.
+    /// Written last, so that truncated bytes lack it.
     #[prost(bool, tag = "15")]
     whole: bool,
 }

@@ -2,14 +2,14 @@ use kith_cache::remote::Codec;
 use kith_store::{Dialog, DialogKey, ReadRanges, SeqRange, Timestamp, UserId, Version};
 use prost::Message;
 
-/// Form of the bytes; nodes of another one miss.
+/// Version of the format; nodes with another one treat such bytes as a miss.
 const SCHEMA: u16 = 1;
 
 /// How dialogs are written down in the tier that nodes share.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DialogCodec;
 
-/// A dialog as bytes. Numbers of fields are never given to another one; whatever changes the meaning of one raises [`SCHEMA`].
+/// A dialog as bytes. Numbers of fields are never reused; a change of meaning raises [`SCHEMA`].
 #[derive(Clone, PartialEq, Eq, Message)]
 struct PackedDialog {
     #[prost(int64, tag = "1")]
@@ -41,7 +41,7 @@ struct PackedDialog {
     ext: Vec<u8>,
     #[prost(sint64, tag = "14")]
     day: i64,
-    /// Written last: bytes that were cut off lack it.
+    /// Written last, so that truncated bytes lack it.
     #[prost(bool, tag = "15")]
     whole: bool,
 }

@@ -66,7 +66,7 @@ impl MarkQueue {
     /// is dropped.
     ///
     /// # Errors
-    /// OUT_OF_RANGE, RESOURCE_EXHAUSTED, or those of a failing store.
+    /// OUT_OF_RANGE, RESOURCE_EXHAUSTED, or errors of the store.
     pub(crate) async fn mark(&self, wish: MarkWish) -> Result<Marked, Error> {
         let (answer, answered) = oneshot::channel();
         if self.waiting.push(Waiter { wish, answer })? {

@@ -1,4 +1,4 @@
-//! Whom a private group is shown to.
+//! The audience of private groups.
 
 use std::{collections::HashSet, fmt::Debug, sync::Arc};
 
@@ -15,19 +15,19 @@ use crate::{
 /// Groups whose roles are read at a time.
 const AT_ONCE: usize = 64;
 
-/// Says which groups a user may come into, for the domain of groups, which knows no applications.
+/// Returns the groups that a user may be about to join, for the domain of groups, which does not know applications.
 #[async_trait]
 pub trait PendingGroups: Debug + Send + Sync {
-    /// The groups into which a user is invited, and those that it asks to let it in: what is pending now.
+    /// The groups of a user's pending invites and applications.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     async fn pending_groups(&self, user: UserId) -> Result<HashSet<GroupId>, Error>;
 }
 
-/// Whom private groups are shown to: services, their members, and users who are invited or apply.
+/// Decides who sees private groups: services, members, and users with an invite or an application.
 ///
-/// Their content is protected, not that they exist: Join and Apply have to answer that a code is wrong.
+/// Their content is protected, but not their existence: Join and Apply must be able to report a wrong code.
 #[derive(Clone, Debug)]
 pub(super) struct Audience {
     pub(super) members: Members,
@@ -35,11 +35,11 @@ pub(super) struct Audience {
 }
 
 impl Audience {
-    /// The ids of those of these groups that are hidden from the principal. Of public groups, and for services, nothing is read;
+    /// The ids of the groups that are hidden from the principal. Of public groups, and for services, nothing is read;
     /// applications are read only for a user who is not a member of one of them.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub(super) async fn hidden_from(
         &self,
         groups: &[&Group],
@@ -66,10 +66,10 @@ impl Audience {
         Ok(hidden.difference(&pending).copied().collect())
     }
 
-    /// The group, if the user is not in it.
+    /// The group, if the user is not a member.
     async fn unless_in(&self, group: &Group, user: UserId) -> Result<Option<GroupId>, Error> {
         let is_in = match self.members.role(group, user).await {
-            // Where no members are kept, who made the group is all that is known.
+            // Without a store of members, only the creator of the group is known.
             Err(error) if error.reason() == Reason::NotConfigured => group.creator == Some(user),
             role => role?.is_some(),
         };

@@ -11,15 +11,16 @@ use crate::write::cache_defaults::CacheDefaults;
 const GROUP_SHARES: u64 = 7;
 /// Pages of searches are ids: with 256 MiB, some 12,000 pages of 50.
 const SEARCH_PAGE_SHARES: u64 = 2;
-/// Names of epochs: some 15,000 buckets.
+/// Epochs: some 15,000 buckets.
 const SEARCH_EPOCH_SHARES: u64 = 1;
-/// Of the memory.
+/// Shares of the memory.
 pub const SHARES: u64 = GROUP_SHARES + SEARCH_PAGE_SHARES + SEARCH_EPOCH_SHARES;
 
-/// How long a page of a search is served. It may hold groups that are found no more, which then only make it short.
+/// How long a page of a search is served. It may contain groups that are no longer found; they are left out of the
+/// answer.
 const SEARCH_PAGE_TTL: Duration = Duration::from_secs(60);
 
-/// How copies of groups, and of what searches find, behave.
+/// Policies of the copies of groups and of search results.
 #[must_use]
 pub fn policies(defaults: &CacheDefaults) -> GroupPolicies {
     let pages = defaults.policy(SEARCH_PAGES, SEARCH_PAGE_SHARES, page_weight);

@@ -6,13 +6,11 @@ use prost::Message;
 
 use crate::write::record_codec::{Param, packed_params};
 
-/// How groups are written down in the tier that nodes share: all of the record, without the invite code, which
-/// is not part of it.
+/// The codec of groups in the shared tier: the whole record. The invite code is not part of it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct GroupCodec;
 
-/// A group as bytes. Numbers of fields are never given to another one; whatever changes the meaning of one
-/// raises [`SCHEMA`].
+/// A group as bytes. Numbers of fields are never reused; a change of meaning raises [`SCHEMA`].
 #[derive(Clone, PartialEq, Message)]
 struct PackedGroup {
     #[prost(int64, tag = "1")]
@@ -43,12 +41,13 @@ struct PackedGroup {
     /// 0: as the node is configured.
     #[prost(uint32, tag = "13")]
     receipts: u32,
-    /// Written last: bytes that were cut off lack it.
+    /// Written last, so that truncated bytes lack it.
     #[prost(bool, tag = "15")]
     whole: bool,
 }
 
-/// Form of the bytes; nodes of another one miss. 2: with who may see receipts, which a node that does not know it would drop.
+/// Version of the format; nodes with another one treat such bytes as a miss. 2: with the visibility of receipts, which
+/// a node that does not know it would drop.
 const SCHEMA: u16 = 2;
 
 impl Codec<Group> for GroupCodec {

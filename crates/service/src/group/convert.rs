@@ -1,4 +1,4 @@
-//! Groups between the wire and the domain. Raw numbers and strings stop here.
+//! Groups between the wire and the domain. Raw numbers and strings do not pass this module.
 
 use std::collections::BTreeSet;
 
@@ -110,7 +110,7 @@ pub(super) fn to_wire(group: &Group, secret_names: &BTreeSet<String>) -> wire::G
     }
 }
 
-/// A change, checked: what `paths` name, taken from `group`. Secrets come apart: an empty one is removed.
+/// A checked change: the fields of `group` that `paths` name. Secrets are separate: an empty one is removed.
 pub(super) fn patch(
     mut group: wire::Group,
     paths: &[String],
@@ -135,7 +135,7 @@ pub(super) fn patch(
     Ok((patch, secrets))
 }
 
-/// The groups that one request asks for.
+/// The groups of a request.
 pub(super) fn group_ids(ids: &[i64]) -> Result<Vec<GroupId>, Error> {
     let why = |_| Error::invalid("group_ids", &Invalid::new("must be above 0"));
     ids.iter().map(|id| GroupId::new(*id).map_err(why)).collect()
@@ -232,7 +232,7 @@ fn join_policy(number: i32) -> Result<Option<JoinPolicy>, Error> {
     }
 }
 
-/// Unspecified is a value, too: as the node is configured.
+/// Unspecified is a valid value: the setting of the node applies.
 fn receipts(number: i32) -> Result<Option<ReceiptVisibility>, Error> {
     ReceiptVisibility::of(i64::from(number)).ok_or_else(|| unknown_value("receipts"))
 }

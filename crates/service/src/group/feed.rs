@@ -1,4 +1,4 @@
-//! What changes of groups and members in the store mean for copies.
+//! The invalidations for changes of groups and members in the store.
 
 use std::{fmt, sync::Arc};
 
@@ -37,7 +37,7 @@ pub fn feed_mappings(stores: &Stores) -> Vec<Arc<dyn FeedMapping>> {
     ]
 }
 
-/// Which searches find a group depends on what the group is called, so that the store is asked.
+/// The searches that find a group depend on its name and tags, so they are read from the store.
 struct Groups(Arc<dyn GroupStore>);
 
 #[async_trait]
@@ -57,7 +57,7 @@ impl FeedMapping for Groups {
         let Ok(id) = key.parse::<GroupId>() else { return Ok(Vec::new()) };
         match self.0.group(id).await {
             Ok(Stored::Live(group)) => Ok(search_invalidations(&group)),
-            // What cannot be read is listed by nothing.
+            // A group that cannot be read is not listed.
             Ok(_) | Err(StoreError::Corrupt { .. }) => Ok(Vec::new()),
             Err(_) => Err(FeedError::Away),
         }

@@ -1,4 +1,4 @@
-//! What the group service means: who may change a group, what is cached, when it has an invite code.
+//! The rules of groups: rights, caching, and invite codes.
 
 use std::{collections::BTreeSet, num::NonZeroU32, sync::Arc};
 
@@ -36,9 +36,9 @@ use crate::{
 };
 
 const KIND: &str = "group";
-/// How many allocated ids may turn out to be taken by callers' own ids before a creation gives up.
+/// Number of allocated ids that may collide with callers' own ids before a creation fails.
 const ID_TRIES: usize = 16;
-/// How often a change that adds or drops the invite code begins again because another write came between.
+/// Attempts of a change that adds or removes the invite code, if other writes come in between.
 const CODE_TRIES: usize = 8;
 
 /// The groups of a deployment, through the tiers of this node. Cheap to clone.
@@ -58,32 +58,32 @@ pub struct Groups {
     pub(super) secret_params: Arc<BTreeSet<String>>,
 }
 
-/// What is configured about groups.
+/// The configuration of groups.
 #[derive(Clone, Debug)]
 pub struct GroupRules {
     /// Parameters that are secrets: those of users.
     pub secret_params: BTreeSet<String>,
-    /// Tries to guess one secret, within a minute and on one node.
+    /// Attempts to guess a secret, within a minute and on one node.
     pub tries_per_minute: NonZeroU32,
     /// Ids reserved at a time.
     pub id_block: u32,
 }
 
-/// How the namespaces of groups behave.
+/// Policies of the namespaces of groups.
 #[derive(Clone, Debug)]
 pub struct GroupPolicies {
-    /// Of the records.
+    /// For the records.
     pub records: Policy<Group>,
-    /// Of the pages of ids that searches find.
+    /// For the pages of ids that searches find.
     pub searches: ListPolicies<GroupId>,
 }
 
-/// What a search found.
+/// The result of a search.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// Public groups, by ascending id; fewer than were asked for, also none, where others are found no more.
+    /// Public groups, by ascending id. May be fewer than requested, or none, if some are no longer found.
     pub groups: Vec<Arc<Group>>,
-    /// Above which id the search goes on; `None` at its end.
+    /// The id above which the search continues; `None` at its end.
     pub next: Option<GroupId>,
 }
 
@@ -120,7 +120,7 @@ impl Groups {
     /// Reads one group through the tiers.
     ///
     /// # Errors
-    /// NOT_FOUND, or those of a failing store.
+    /// NOT_FOUND, or errors of the store.
     pub async fn get_group(&self, id: GroupId, consistency: &Consistency) -> Result<Entry<Group>, Error> {
         let entry =
             self.cache.get_with(&id, consistency).await.map_err(|error| Error::cache(KIND, &error))?;
@@ -137,11 +137,11 @@ impl Groups {
         entries.into_iter().map(|entry| entry.map_err(|error| Error::cache(KIND, &error))).collect()
     }
 
-    /// Finds public groups, looking at up to `size` of those that may be among them. Pages of ids and records
-    /// come through the tiers, each as fresh as asked.
+    /// Finds public groups among up to `size` candidates. Pages of ids and records come through the tiers, with the
+    /// requested consistency.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub async fn search_groups(
         &self,
         keyword: &GroupKeyword,
@@ -161,15 +161,15 @@ impl Groups {
     /// Reads a page of all groups from the store, by ascending id.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub async fn scan(&self, after: Option<GroupId>, limit: usize) -> Result<Vec<Group>, Error> {
         self.store.scan_groups(after, limit).await.map_err(store_error)
     }
 
-    /// Creates a group; an id is allocated where the draft has none.
+    /// Creates a group; an id is allocated if the draft has none.
     ///
     /// # Errors
-    /// ALREADY_EXISTS, INVALID_ARGUMENT, or those of a failing store.
+    /// ALREADY_EXISTS, INVALID_ARGUMENT, or errors of the store.
     pub(super) async fn create_group(
         &self,
         draft: GroupDraft,
@@ -184,11 +184,11 @@ impl Groups {
         self.mutations.call(context.deadline, work).await
     }
 
-    /// Changes a group. Where the change makes it need an invite code, or need none any more, the code is
-    /// made or dropped in the same write.
+    /// Changes a group. If the change makes an invite code necessary, or unnecessary, the code is created or removed in
+    /// the same write.
     ///
     /// # Errors
-    /// NOT_FOUND, PERMISSION_DENIED, ABORTED, INVALID_ARGUMENT, or those of a failing store.
+    /// NOT_FOUND, PERMISSION_DENIED, ABORTED, INVALID_ARGUMENT, or errors of the store.
     pub(super) async fn update_group(
         &self,
         id: GroupId,
@@ -208,7 +208,7 @@ impl Groups {
         self.mutations.call(context.deadline, Box::pin(work)).await
     }
 
-    /// Changes a group for someone who may.
+    /// Changes a group. The rights were checked.
     async fn change_for(
         &self,
         id: GroupId,
@@ -227,7 +227,7 @@ impl Groups {
     /// Dismisses a group. Returns the version of the dismissal.
     ///
     /// # Errors
-    /// NOT_FOUND, PERMISSION_DENIED, ABORTED, INVALID_ARGUMENT, or those of a failing store.
+    /// NOT_FOUND, PERMISSION_DENIED, ABORTED, INVALID_ARGUMENT, or errors of the store.
     pub(crate) async fn dismiss_group(
         &self,
         id: GroupId,
@@ -246,10 +246,10 @@ impl Groups {
         self.mutations.call(context.deadline, work).await
     }
 
-    /// Whether there was a group of this id that is dismissed, as the store has it.
+    /// Whether the store has a dismissed group with this id.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub(crate) async fn was_dismissed(&self, id: GroupId) -> Result<bool, Error> {
         Ok(matches!(self.store.group(id).await.map_err(store_error)?, Stored::Deleted(_)))
     }
@@ -258,7 +258,7 @@ impl Groups {
     /// services.
     ///
     /// # Errors
-    /// PERMISSION_DENIED, RESOURCE_EXHAUSTED after too many tries, or those of a failing store.
+    /// PERMISSION_DENIED, RESOURCE_EXHAUSTED after too many attempts, or errors of the store.
     pub(super) async fn verify_secret(
         &self,
         id: GroupId,
@@ -278,7 +278,7 @@ impl Groups {
     /// Reads the invite code from the store.
     ///
     /// # Errors
-    /// NOT_FOUND, PERMISSION_DENIED, FAILED_PRECONDITION where the group has none, or those of a failing store.
+    /// NOT_FOUND, PERMISSION_DENIED, FAILED_PRECONDITION if the group has none, or errors of the store.
     pub async fn get_invite_code(&self, id: GroupId, principal: Principal) -> Result<String, Error> {
         let group = self.read(id).await?;
         self.roles.allow(&group, principal, Role::Admin).await?;
@@ -288,11 +288,11 @@ impl Groups {
         }
     }
 
-    /// Whether this is the invite code, read from the store and compared in constant time; no code is that of a group
-    /// without one.
+    /// Whether this is the invite code, read from the store and compared in constant time. Always false for a group
+    /// without a code.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub(crate) async fn is_code(&self, id: GroupId, code: &str) -> Result<bool, Error> {
         let sealed = self.secrets.secret(SecretOwner::Group(id), CODE).await.map_err(store_error)?;
         let Some(sealed) = sealed else { return Ok(false) };
@@ -302,7 +302,7 @@ impl Groups {
     /// Replaces the invite code. The same request gets the same code again.
     ///
     /// # Errors
-    /// As [`Self::get_invite_code`], and ABORTED when the group changes without an end.
+    /// As [`Self::get_invite_code`], and ABORTED if the group keeps changing.
     pub(super) async fn rotate_invite_code(
         &self,
         id: GroupId,
@@ -403,8 +403,8 @@ impl Groups {
         Ok(change.map(|change| (CODE.to_owned(), change)).into_iter().collect())
     }
 
-    /// Writes a change. Where `before` is not as the write finds the group, the change says of itself under
-    /// which words it is listed: see [`buckets`].
+    /// Writes a change. If `before` differs from the group that the write finds, the change itself has the words under
+    /// which the group is listed: see [`buckets`].
     async fn change(
         &self,
         id: GroupId,
@@ -420,8 +420,8 @@ impl Groups {
         self.listed(buckets, self.mutations.write(&self.cache, job)).await
     }
 
-    /// Roles decide, and they are strict: a cached copy is good enough. So is one of the group, of which only the
-    /// creator is used: it never changes while the group exists.
+    /// Roles are strict, so a cached copy is sufficient. A cached group is sufficient, too: only its creator is used,
+    /// which never changes while the group exists.
     async fn allow(&self, id: GroupId, principal: Principal, least: Role) -> Result<(), Error> {
         if principal == Principal::Service {
             return Ok(());
@@ -437,8 +437,8 @@ impl Groups {
         }
     }
 
-    /// As [`Self::read`]; `None` where the group is gone but the write has a request id: the store may still
-    /// know the answer of an earlier attempt.
+    /// As [`Self::read`]; `None` if the group does not exist but the write has a request id: the store may know the
+    /// answer of an earlier attempt.
     async fn read_for(&self, id: GroupId, write: &Write) -> Result<Option<Group>, Error> {
         match self.read(id).await {
             Ok(group) => Ok(Some(group)),

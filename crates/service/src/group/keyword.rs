@@ -1,6 +1,6 @@
 use kith_store::{Group, GroupWords, Text, Visibility, fold};
 
-/// What is searched for, checked by [`GroupWords::check_keyword`].
+/// The keyword of a search, checked by [`GroupWords::check_keyword`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupKeyword {
     key: String,
@@ -22,17 +22,17 @@ impl GroupKeyword {
         Self { key, folded, prefix: true }
     }
 
-    /// The key that the store lists what is found under; for a long beginning, more than that.
+    /// The key of the results in the store; for a long prefix, it may list others, too.
     pub(super) fn key(&self) -> &str {
         &self.key
     }
 
-    /// What the key does not say of the keyword: a page token belongs to both.
+    /// The part of the keyword that the key does not contain: a page token is bound to both.
     pub(super) fn rest(&self) -> &str {
         if self.prefix { &self.folded } else { "" }
     }
 
-    /// Whether the search finds a group as it is now.
+    /// Whether the search finds the present state of a group.
     #[must_use]
     pub fn finds(&self, group: &Group) -> bool {
         let fits = |word: &Text| {

@@ -1,4 +1,4 @@
-//! What writes of groups invalidate for searches.
+//! Invalidation of searches by writes of groups.
 
 use std::{future::Future, sync::Arc};
 
@@ -9,22 +9,22 @@ use crate::write::{invalidation_scope::write_with_invalidations, mutations::Comm
 
 /// The buckets of searches that a write may change: those of the words that the group has before and after.
 ///
-/// Those of after must be there, and are: a change of name or tags has them itself, and a change of visibility
-/// is bound to the version of `before`. Those of before may lack, where no copy is at hand: what is listed no
-/// more is not shown, since searches compare the records.
+/// The buckets of the new words must be included, and are: a change of name or tags has them itself, and a change of
+/// visibility is bound to the version of `before`. The buckets of the old words may be missing, if there is no copy: a
+/// group that is no longer listed is not shown, because searches compare the records.
 pub(super) fn buckets(patch: &GroupPatch, before: Option<&Group>) -> Vec<Bucket> {
     let had = before.into_iter().flat_map(|group| group.tags.iter().chain([&group.name]));
     Bucket::of_words(patch.tags.iter().flatten().chain(&patch.name).chain(had))
 }
 
-/// The buckets of searches that find a group once it is created.
+/// The buckets of searches that find a new group.
 pub(super) fn buckets_of_new(group: &NewGroup) -> Vec<Bucket> {
     let public = group.visibility == Visibility::Public;
     Bucket::of_words(group.tags.iter().chain([&group.name]).filter(|_| public))
 }
 
 impl Groups {
-    /// Runs a write with the pages of these buckets given up around it.
+    /// Runs a write, and invalidates the pages of these buckets around it.
     pub(super) async fn listed<T: Send + Sync>(
         &self,
         buckets: Vec<Bucket>,

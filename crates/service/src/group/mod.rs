@@ -1,12 +1,13 @@
 //! Groups.
 //!
-//! **Freshness** and **invalidation** are those of [`crate::user`]. `SearchGroups` finds pages of ids through
-//! the tiers, and what it shows are the records: see the head of `search.rs`. A write is seen by every search
-//! of the same node that begins after its acknowledgement.
+//! **Freshness** and **invalidation** are those of [`crate::user`]. `SearchGroups` finds pages of ids through the
+//! tiers, and shows the records: see the head of `search.rs`. A write is seen by every search of the same node that
+//! begins after its acknowledgement.
 //!
-//! **Who may.** A service, the owner of a group and its admins; only a service and the owner dismiss it: see
-//! [`crate::group::members`]. A private group is shown to its members, and to users who are invited or apply. A group that is private, or joined by code, has an invite code; it changes in the same
-//! write as what makes it needed.
+//! **Rights.** A service, the owner and the admins of a group may change it; only a service and the owner may dismiss
+//! it: see [`crate::group::members`]. A private group is shown to its members, and to users who are invited or apply. A
+//! group that is private, or joined by code, has an invite code; it changes in the same write as the settings that
+//! require it.
 
 mod audience;
 pub mod cache;

@@ -1,4 +1,4 @@
-//! How other domains are notified of the names of groups.
+//! Notification of other domains of the names of groups.
 
 use std::fmt::Debug;
 
@@ -12,11 +12,11 @@ use super::Groups;
 /// acknowledged. If the node crashes in between, or the outcome of the write is unknown, the listener is not notified.
 #[async_trait]
 pub trait RenameListener: Debug + Send + Sync {
-    /// Handles the change. `group` is as the change left it. The caller of the write waits for it.
+    /// Handles the change. `group`: after the change. The caller of the write waits for it.
     async fn renamed(&self, group: &Group);
 }
 
-/// The name of a group before a change that may give it another one.
+/// The name of a group before a change that may rename it.
 #[derive(Debug)]
 pub(super) struct NameBefore(Option<Text>);
 
@@ -30,7 +30,7 @@ impl Groups {
         NameBefore(group.map(|group| group.value.name.clone()))
     }
 
-    /// Notifies the listener if the name is another one now.
+    /// Notifies the listener if the name has changed.
     pub(super) async fn notify_renamed(&self, NameBefore(before): NameBefore, group: &Group) {
         if let (Some(listener), Some(before)) = (&self.renames, before)
             && before != group.name

@@ -1,4 +1,4 @@
-//! Decode, one call, encode.
+//! The group service on the wire: each call is decoded, made by one method, and encoded.
 
 use std::sync::Arc;
 
@@ -44,7 +44,8 @@ pub struct GroupRpc {
 }
 
 impl GroupRpc {
-    /// Over the groups of this node and their members, and what is `pending` for users who are none.
+    /// The service over the groups of this node and their members. `pending`: invites and applications of users who are
+    /// not members.
     #[must_use]
     pub fn new(
         groups: Groups,
@@ -62,7 +63,7 @@ impl GroupRpc {
         consistency(asked, self.limits.tokens)
     }
 
-    /// Reads one group for a principal; NOT_FOUND where it is hidden from it.
+    /// Reads one group for a principal; NOT_FOUND if it is hidden from it.
     async fn group_for(
         &self,
         id: GroupId,
@@ -74,7 +75,8 @@ impl GroupRpc {
         if hidden.is_empty() { Ok(entry) } else { Err(Error::not_found("group")) }
     }
 
-    /// Reads many groups for a principal: an answer for each id, in their order; `None` where there is no group, or it is hidden.
+    /// Reads many groups for a principal: an answer for each id, in their order; `None` if the group does not exist or
+    /// is hidden.
     async fn groups_for(
         &self,
         ids: &[GroupId],
@@ -136,7 +138,7 @@ impl GroupRpc {
     }
 }
 
-/// A group to be created, as a request has it.
+/// A group to be created, from a request.
 struct Creation {
     draft: GroupDraft,
     secrets: PlainSecrets,
@@ -247,8 +249,8 @@ impl GroupService for GroupRpc {
         }))
     }
 
-    /// A page holds what may be found, which is compared with the keyword: it may be short without being the
-    /// last, and says so by its token.
+    /// A page contains candidates, which are compared with the keyword. So it may be short without being the last one,
+    /// which its token shows.
     async fn search_groups(
         &self,
         request: Request<wire::SearchGroupsRequest>,

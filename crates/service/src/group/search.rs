@@ -1,8 +1,8 @@
 //! Group search: pages of ids under search keys, and the records through the tier of groups.
 //!
-//! **Why ids.** A page contains the groups that were listed under a key; each is then read through the tier of groups
-//! and compared with the keyword again. So no search shows an old record, nor a group that became private, was renamed
-//! or dismissed, after the write of the record was published, whatever the pages contain. Only a page can show that a
+//! **Ids.** A page contains the groups that were listed under a key; each is then read through the tier of groups and
+//! compared with the keyword again. So no search shows an old record, nor a group that became private, was renamed or
+//! dismissed, after the write of the record was published, whatever the pages contain. Only a page can show that a
 //! group is newly listed: for this, writes invalidate pages.
 //!
 //! **Buckets.** A write can list a group under hundreds of search keys. They are invalidated by buckets: the first
@@ -24,8 +24,7 @@ pub const SEARCH_EPOCHS: &str = "group_search_epoch";
 /// Namespace of the pages.
 pub const SEARCH_PAGES: &str = "group_search_page";
 
-/// Characters of a bucket: few enough for a write to name its buckets, and enough for a search to share its own
-/// with few other words.
+/// Characters of a bucket: few enough that a write can name its buckets, and enough that few words share a bucket.
 const BUCKET_CHARS: usize = 3;
 
 /// Search keys that are invalidated together.
@@ -69,7 +68,7 @@ impl FromStr for Bucket {
     }
 }
 
-/// A page of what a search key finds: so many ids above one. As text, both numbers and the key behind colons.
+/// A page of a search key: a number of ids above an id. As text, both numbers and the key, separated by colons.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Place {
     after: Option<GroupId>,
@@ -83,7 +82,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// The text is no place.
+/// The text is no key of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the text is not a place in a search")]
 pub(super) struct NotAPlace;
@@ -110,13 +109,12 @@ pub(super) struct GroupSearch {
 }
 
 impl GroupSearch {
-    /// With two namespaces of its own on `node`; with the tier that nodes share where there is one.
+    /// Creates it with two namespaces of its own on `node`, and with the shared tier if there is one.
     pub(super) fn new(store: &Arc<dyn GroupStore>, tiers: &Tiers, policies: ListPolicies<GroupId>) -> Self {
         Self { pages: tiers.list(policies, Arc::new(SearchLoader(Arc::clone(store))), IdCodec) }
     }
 
-    /// Up to `size` ids above `after` of groups that may be found, in ascending order; some may not be any
-    /// more.
+    /// Up to `size` ids above `after` of candidates, in ascending order; some may no longer be found.
     pub(super) async fn page(
         &self,
         keyword: &GroupKeyword,
@@ -129,20 +127,20 @@ impl GroupSearch {
         Ok(paged.entry.value)
     }
 
-    /// To be called before a write that may list a group in these buckets is sent to the store.
+    /// Must be called before a write that may list a group in these buckets is sent to the store.
     pub(super) async fn begin_write(&self, buckets: &[Bucket]) -> ListWrite<Bucket> {
         self.pages.begin_write(buckets).await
     }
 }
 
-/// Bytes of a page of ids, roughly: what a cache weighs it by.
+/// Approximate size of a page of ids, in bytes, for the cache.
 #[must_use]
 pub fn page_weight(page: &Page<GroupId>) -> usize {
     size_of::<Page<GroupId>>() + page.items.len() * size_of::<GroupId>()
 }
 
-/// What has to be invalidated for searches when another program changed a group, from its present state; the record
-/// itself has to be invalidated first.
+/// The invalidations of searches if another program changed a group, from its present state. The record itself must be
+/// invalidated first.
 #[must_use]
 pub fn search_invalidations(group: &Group) -> Vec<Invalidation> {
     let told =
@@ -162,7 +160,7 @@ impl PageLoader<Bucket, Place, GroupId> for SearchLoader {
         place: &Place,
         _options: LoadOptions,
     ) -> Result<Page<GroupId>, LoadError> {
-        // One more shows whether there is a next page.
+        // One more, to find out whether there is a next page.
         let found = self.0.search_groups(&place.key, place.after, place.size.saturating_add(1)).await;
         let found = found.map_err(LoadError::new)?;
         let more = found.len() > place.size;
@@ -218,7 +216,7 @@ mod tests {
         fn whatever_finds_a_group_is_in_one_of_its_buckets(
             name in "\\PC{1,20}", tags in proptest::collection::vec("\\PC{1,20}", 0..4)
         ) {
-            // Nothing else is taken for a word: see `GroupWords`.
+            // Only these form words: see `GroupWords`.
             prop_assume!(tags.iter().chain([&name]).all(|word| !fold(word).is_empty()));
             let words: Vec<Text> = tags.iter().chain([&name]).map(|word| Text::from(word.as_str())).collect();
             let told = Bucket::of_words(&words);

@@ -1,4 +1,4 @@
-//! Messages between the wire and the domain. Raw numbers and strings stop here.
+//! Messages between the wire and the domain. Raw numbers and strings do not pass this module.
 
 use std::fmt::Display;
 

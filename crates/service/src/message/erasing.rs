@@ -31,7 +31,7 @@ impl Messages {
     /// far it is.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub(super) async fn erase_user(
         &self,
         user: UserId,

@@ -78,7 +78,7 @@ impl Messages {
     /// of the store does not affect.
     ///
     /// # Errors
-    /// NOT_FOUND, or those of a failing store.
+    /// NOT_FOUND, or errors of the store.
     pub(super) async fn readable(
         &self,
         reader: Option<UserId>,
@@ -103,7 +103,7 @@ impl Messages {
     /// that seem to be below `at_least` are read again.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub(super) async fn max_seqs(
         &self,
         reader: Option<UserId>,
@@ -144,7 +144,7 @@ impl Messages {
     /// not looked at.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub(crate) async fn bounds(
         &self,
         reader: Option<UserId>,

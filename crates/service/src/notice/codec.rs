@@ -7,7 +7,7 @@ use prost::Message;
 
 use crate::write::record_codec::{Param, packed_params};
 
-/// Form of the bytes; nodes of another one miss.
+/// Version of the format; nodes with another one treat such bytes as a miss.
 const SCHEMA: u16 = 1;
 
 /// How audiences are written down in the tier that nodes share.
@@ -22,8 +22,8 @@ pub(super) struct NoticeCodec;
 #[derive(Clone, Copy, Debug)]
 pub struct ReaderCodec;
 
-/// An audience as bytes. Numbers of fields are never given to another one; whatever changes the meaning of one raises [`SCHEMA`].
-/// The same holds for the records below.
+/// An audience as bytes. Numbers of fields are never reused; a change of meaning raises [`SCHEMA`]. The same holds for
+/// the records below.
 #[derive(Clone, PartialEq, Eq, Message)]
 struct PackedAudience {
     #[prost(int32, tag = "1")]
@@ -40,7 +40,7 @@ struct PackedAudience {
     next_slot: u32,
     #[prost(bytes = "vec", tag = "7")]
     entries: Vec<u8>,
-    /// Written last: bytes that were cut off lack it.
+    /// Written last, so that truncated bytes lack it.
     #[prost(bool, tag = "15")]
     whole: bool,
 }

@@ -1,4 +1,4 @@
-//! Notices between wire and domain. Raw numbers and strings stop here.
+//! Notices between wire and domain. Raw numbers and strings do not pass this module.
 
 use std::collections::BTreeSet;
 

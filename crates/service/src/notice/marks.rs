@@ -52,7 +52,7 @@ impl NoticeRecords {
     /// Marks notices for the reader itself or a service, in one atomic step. A reader that is not registered is registered first.
     ///
     /// # Errors
-    /// NOT_FOUND, PERMISSION_DENIED, INVALID_ARGUMENT, RESOURCE_EXHAUSTED, or those of a failing store.
+    /// NOT_FOUND, PERMISSION_DENIED, INVALID_ARGUMENT, RESOURCE_EXHAUSTED, or errors of the store.
     pub(super) async fn mark(
         &self,
         key: ReaderKey,
@@ -84,7 +84,7 @@ impl NoticeRecords {
     /// [`Mutations::run`](crate::write::mutations::Mutations::run).
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub(super) async fn write_mark(
         &self,
         audience: &Audience,
@@ -126,7 +126,7 @@ impl NoticeRecords {
     /// Registers readers of an audience. Returns how many were not registered before.
     ///
     /// # Errors
-    /// NOT_FOUND, RESOURCE_EXHAUSTED, or those of a failing store.
+    /// NOT_FOUND, RESOURCE_EXHAUSTED, or errors of the store.
     pub(super) async fn register(
         &self,
         audience: AudienceId,

@@ -31,7 +31,7 @@ impl NoticeRecords {
     /// Registers or renames an audience, and returns it.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT, RESOURCE_EXHAUSTED, or those of a failing store.
+    /// INVALID_ARGUMENT, RESOURCE_EXHAUSTED, or errors of the store.
     pub(super) async fn register_audience(
         &self,
         new: NewAudience,
@@ -54,7 +54,7 @@ impl NoticeRecords {
     /// Publishes a notice; an id is allocated where `id` is none.
     ///
     /// # Errors
-    /// ALREADY_EXISTS, NOT_FOUND, INVALID_ARGUMENT, RESOURCE_EXHAUSTED, or those of a failing store.
+    /// ALREADY_EXISTS, NOT_FOUND, INVALID_ARGUMENT, RESOURCE_EXHAUSTED, or errors of the store.
     pub(super) async fn publish(
         &self,
         id: Option<NoticeId>,
@@ -83,7 +83,7 @@ impl NoticeRecords {
     /// Changes or deletes a notice.
     ///
     /// # Errors
-    /// NOT_FOUND, ABORTED, FAILED_PRECONDITION, INVALID_ARGUMENT, RESOURCE_EXHAUSTED, or those of a failing store.
+    /// NOT_FOUND, ABORTED, FAILED_PRECONDITION, INVALID_ARGUMENT, RESOURCE_EXHAUSTED, or errors of the store.
     pub(super) async fn change(
         &self,
         id: NoticeId,
@@ -163,7 +163,7 @@ impl NoticeRecords {
     /// [`Mutations::run`](crate::write::mutations::Mutations::run).
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub(super) async fn remove_expired(&self, id: AudienceId) -> Result<(), StoreError> {
         let store = Arc::clone(&self.store);
         let write = Box::pin(async move {

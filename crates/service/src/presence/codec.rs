@@ -2,15 +2,14 @@ use kith_cache::remote::Codec;
 use kith_presence::Distribution;
 use prost::Message;
 
-/// Form of the bytes; nodes of another one miss.
+/// Version of the format; nodes with another one treat such bytes as a miss.
 const SCHEMA: u16 = 1;
 
 /// How distributions are written down in the tier that nodes share.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DistributionCodec;
 
-/// A distribution as bytes. Numbers of fields are never given to another one; whatever changes the meaning of one raises
-/// [`SCHEMA`].
+/// A distribution as bytes. Numbers of fields are never reused; a change of meaning raises [`SCHEMA`].
 #[derive(Clone, PartialEq, Message)]
 struct Packed {
     #[prost(int64, tag = "1")]
@@ -21,7 +20,7 @@ struct Packed {
     gateways: Vec<String>,
     #[prost(uint32, repeated, tag = "4")]
     counts: Vec<u32>,
-    /// Written last: bytes that were cut off lack it.
+    /// Written last, so that truncated bytes lack it.
     #[prost(bool, tag = "15")]
     whole: bool,
 }

@@ -1,4 +1,4 @@
-//! Presence between the wire and the domain. Raw numbers and strings stop here.
+//! Presence between the wire and the domain. Raw numbers and strings do not pass this module.
 
 use kith_presence::{ActiveMember, DeviceId, GatewayId, Session};
 use kith_proto::presence::v1 as wire;

@@ -67,7 +67,7 @@ impl FanOut {
     /// Notifies the groups of a user, until all have the newest state.
     ///
     /// # Errors
-    /// Those of a failing store; then some were notified, and it is not noted.
+    /// Errors of the store; then some were notified, and it is not noted.
     pub(super) async fn tell(&self, user: UserId, mut standing: Standing) -> Result<(), Error> {
         metrics::counter!(metric::PRESENCE_FAN_OUTS.name).increment(1);
         for _ in 0..TRIES {

@@ -195,7 +195,7 @@ impl Sessions {
     /// Returns the presence of users, in their order; it is unknown of those whom the principal may not see.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub(super) async fn batch_get_presence(
         &self,
         users: &[UserId],

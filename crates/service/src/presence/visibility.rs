@@ -38,7 +38,7 @@ impl Visibility {
     /// friends.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub(super) async fn of(&self, users: &[UserId], principal: Principal) -> Result<Visible, Error> {
         let Principal::User(principal) = principal else {
             return Ok(Visible { shown: users.to_vec(), hidden: Vec::new() });
@@ -54,7 +54,7 @@ impl Visibility {
     /// Those of these who have blocked the principal; of a service, none.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub(super) async fn blockers(
         &self,
         users: &[UserId],

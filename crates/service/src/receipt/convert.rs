@@ -1,4 +1,4 @@
-//! Receipts between the wire and the domain. Raw numbers and strings stop here.
+//! Receipts between the wire and the domain. Raw numbers and strings do not pass this module.
 
 use kith_proto::receipt::v1::{self as wire, receipt::Who, receipt_result::Result as Answer};
 use kith_store::{ConversationId, Invalid, OrdinalLists, Receipt, Seat, Seq, SmallestReceipt};

@@ -44,7 +44,7 @@ impl ReadMarks {
     /// also if this future is dropped.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub(super) async fn of(
         &self,
         conversation: ConversationId,

@@ -50,7 +50,7 @@ pub(super) struct Common {
 /// Up to `size` users in both lists, after a cursor.
 ///
 /// # Errors
-/// Those of a failing store.
+/// Errors of the store.
 pub(super) async fn common(
     follows: &Follows,
     lists: [ListOf<FollowList>; 2],

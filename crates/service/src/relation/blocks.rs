@@ -83,7 +83,7 @@ impl Blocks {
     /// Reads one record through the tiers; `None`: nothing was ever set.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub async fn get(&self, edge: Edge, consistency: &Consistency) -> Result<Option<Entry<Block>>, Error> {
         self.cache.get_with(&edge, consistency).await.map_err(|error| Error::cache(KIND, &error))
     }
@@ -91,7 +91,7 @@ impl Blocks {
     /// Whether `edge.from` has blocked `edge.to`.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub async fn is_blocked(&self, edge: Edge) -> Result<bool, Error> {
         let entry = self.get(edge, &Consistency::Cached).await?;
         Ok(entry.is_some_and(|entry| entry.value.blocked.is_some()))
@@ -100,7 +100,7 @@ impl Blocks {
     /// Whether one of the two users of an edge has blocked the other.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub(crate) async fn is_either_blocked(&self, edge: Edge) -> Result<bool, Error> {
         for set in self.get_many(&[edge, edge.reversed()], &Consistency::Cached).await {
             if set?.is_some_and(|entry| entry.value.blocked.is_some()) {
@@ -129,7 +129,7 @@ impl Blocks {
     /// Changes what `edge.from` has set about `edge.to`. If it blocks, the opposite follow ends with it.
     ///
     /// # Errors
-    /// PERMISSION_DENIED, ABORTED, INVALID_ARGUMENT, or those of a failing store.
+    /// PERMISSION_DENIED, ABORTED, INVALID_ARGUMENT, or errors of the store.
     pub(super) async fn set_block(
         &self,
         edge: Edge,
@@ -165,7 +165,7 @@ impl Blocks {
     /// returned that no longer belongs to the list.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub(super) async fn list(
         &self,
         of: ListOf<BlockList>,

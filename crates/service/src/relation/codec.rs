@@ -40,7 +40,7 @@ struct PackedFollow {
     since: i64,
     #[prost(sint64, tag = "5")]
     placed: i64,
-    /// Written last: bytes that were cut off lack it.
+    /// Written last, so that truncated bytes lack it.
     #[prost(bool, tag = "15")]
     whole: bool,
 }

@@ -87,7 +87,7 @@ impl Follows {
     /// Reads a part of a list through the tiers, the newest first, after a position.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub(super) async fn list(
         &self,
         of: ListOf<FollowList>,
@@ -100,7 +100,7 @@ impl Follows {
     /// Reads the positions of the entries of a part of a list.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub(super) async fn places(
         &self,
         of: ListOf<FollowList>,
@@ -113,7 +113,7 @@ impl Follows {
     /// The length of a list.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub(super) async fn count(
         &self,
         of: ListOf<FollowList>,
@@ -125,7 +125,7 @@ impl Follows {
     /// Makes `edge.from` follow `edge.to`.
     ///
     /// # Errors
-    /// PERMISSION_DENIED, NOT_FOUND of a user, FAILED_PRECONDITION, INVALID_ARGUMENT, or those of a failing store.
+    /// PERMISSION_DENIED, NOT_FOUND of a user, FAILED_PRECONDITION, INVALID_ARGUMENT, or errors of the store.
     pub(crate) async fn follow(
         &self,
         edge: Edge,
@@ -149,7 +149,7 @@ impl Follows {
     /// Whether both follow each other, read from the store.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub(crate) async fn are_friends(&self, edge: Edge) -> Result<bool, Error> {
         let both = [edge, edge.reversed()];
         for follow in self.cache.get_many(&both, &Consistency::Strong).await {
@@ -163,7 +163,7 @@ impl Follows {
     /// Ends a follow. Returns the version of its end.
     ///
     /// # Errors
-    /// PERMISSION_DENIED, NOT_FOUND, INVALID_ARGUMENT, or those of a failing store.
+    /// PERMISSION_DENIED, NOT_FOUND, INVALID_ARGUMENT, or errors of the store.
     pub(super) async fn unfollow(
         &self,
         edge: Edge,

@@ -17,7 +17,7 @@ const READ_AHEAD: usize = 50;
 /// possible; else two batches of reads for 250 users.
 ///
 /// # Errors
-/// Those of a failing store.
+/// Errors of the store.
 pub(crate) async fn are_friends(
     follows: &Follows,
     blocks: &Blocks,

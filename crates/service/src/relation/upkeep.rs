@@ -57,7 +57,7 @@ impl Upkeep {
     /// One step of a comparison of follows with their list entries, see [`EdgeUpkeep::verify_edges`].
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub async fn verify(&self, after: Option<Vec<u8>>, repair: bool) -> Result<EdgesVerified, Error> {
         let this = self.clone();
         let work = async move {
@@ -74,7 +74,7 @@ impl Upkeep {
     /// One step of a recount, see [`EdgeUpkeep::rebuild_counts`].
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub async fn recount(&self, after: Option<Vec<u8>>) -> Result<CountsRebuilt, Error> {
         let this = self.clone();
         let work = async move {
@@ -93,7 +93,7 @@ impl Upkeep {
     /// Ends some of the follows and blocks of a user, from and to it. False: there was none.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     async fn remove_edges(&self, user: UserId) -> Result<bool, Error> {
         let this = self.clone();
         let work = async move {

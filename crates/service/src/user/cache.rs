@@ -6,10 +6,10 @@ use kith_store::User;
 use super::USERS;
 use crate::write::cache_defaults::CacheDefaults;
 
-/// Of the memory. Users are read far more often than groups.
+/// Share of the memory. Users are read far more often than groups.
 pub const SHARES: u64 = 23;
 
-/// How copies of users behave.
+/// Policies of the copies of users.
 #[must_use]
 pub fn policy(defaults: &CacheDefaults) -> Policy<User> {
     defaults.policy(USERS, SHARES, User::weight)

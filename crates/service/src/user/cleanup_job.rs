@@ -1,10 +1,10 @@
-//! What ends with a user soon after its deletion, also if a node crashes (see [`AccountCleanup`]); then its id is
-//! released.
+//! Removes the data of a user soon after its deletion, also if a node crashes (see [`AccountCleanup`]), and then
+//! releases its id.
 //!
 //! A deletion is noted in the store before it is written. The node that deleted begins at once. Every node (of several,
-//! the holder of the lease) reads the notes periodically and does what has not been done. A note is kept for a while
-//! after everything has ended, since a follow that began before the deletion may arrive later. Until then the id of the
-//! user is held, so that no other account inherits anything.
+//! the holder of the lease) reads the notes periodically and completes the work. A note is kept for a while after
+//! everything has ended, since a follow that began before the deletion may arrive later. Until then the id of the user
+//! is held, so that no other account inherits anything.
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
@@ -22,18 +22,19 @@ use crate::{
     write::{lease::Lease, tasks::Tasks},
 };
 
-/// How often notes are looked at, about.
+/// Approximate period of reading notes.
 const PERIOD: Duration = Duration::from_secs(5);
-/// Most notes that are looked at in one go.
+/// Most notes that are read at once.
 const NOTES_MAX: usize = 1000;
-/// A deletion that was noted longer ago has landed or never will, and so have writes that saw the user alive.
+/// A deletion that was noted longer ago was applied or never will be; the same holds for writes that saw the user as
+/// existing.
 const SETTLED: Duration = Duration::from_secs(60);
-/// Name of the lease of who looks at the notes.
+/// Name of the lease for reading notes.
 const LEASE: &str = "edge_removals";
-/// A few times as long as one looks at notes.
+/// A few times as long as a round takes.
 const LEASE_LASTS: Duration = Duration::from_secs(20);
 
-/// Ends what other domains keep of deleted users.
+/// Removes the data of deleted users in other domains.
 #[derive(Debug)]
 pub struct CleanupJob {
     rounds: Rounds,
@@ -43,7 +44,7 @@ pub struct CleanupJob {
 }
 
 impl CleanupJob {
-    /// It does nothing yet. `among`: the id of this node, where there are others.
+    /// Creates it without starting it. `among`: the id of this node, if there are others.
     #[must_use]
     pub fn new(
         stores: &Stores,
@@ -63,14 +64,14 @@ impl CleanupJob {
         Self { rounds, begun: Mutex::new(Some(begun)), task: Tasks::default() }
     }
 
-    /// Begins, once.
+    /// Starts it, once.
     pub fn start(&self) {
         if let Some(begun) = self.begun.lock().take() {
             self.task.spawn(self.rounds.clone().run(begun));
         }
     }
 
-    /// Begins with nothing more. What the store is doing is a write like any other, and runs to its end.
+    /// Stops it. A write that is in progress runs to its end.
     pub async fn stop(&self) {
         self.task.end().await;
     }
@@ -78,14 +79,14 @@ impl CleanupJob {
 
 #[derive(Clone, Debug)]
 struct Rounds {
-    /// What has something of a user, in the order in which it ends.
+    /// The domains with data of users, in the order of their clean-up.
     domains: Arc<[Arc<dyn AccountCleanup>]>,
     store: Arc<dyn EdgeUpkeep>,
     ids: Arc<dyn UserStore>,
     users: Arc<dyn StrongReads>,
-    /// Of who looks at the notes.
+    /// The lease for reading notes.
     lease: Lease,
-    /// Notes that are kept for a while though nothing is left of their users.
+    /// Notes that are kept for a while although nothing is left of their users.
     emptied: HashSet<(UserId, Timestamp)>,
     /// Notes that are kept for a last step alone.
     settled: HashSet<(UserId, Timestamp)>,
@@ -109,7 +110,8 @@ impl Rounds {
         }
     }
 
-    /// Ends what is left of a user that was deleted just now. The note in the store holds the id for longer, if there is one.
+    /// Removes the data of a user that was just deleted. The note in the store, if there is one, holds the id for
+    /// longer.
     async fn begin(&self, user: UserId) -> Result<(), Error> {
         if self.clear(user).await? == Left::Nothing && !self.store.keeps_removals() {
             self.ids.release_id(user, Timestamp::now()).await.map_err(store_error)?;
@@ -117,7 +119,7 @@ impl Rounds {
         Ok(())
     }
 
-    /// Looks at the notes that there are, if that is this node's part.
+    /// Reads the notes, if this node has the lease.
     async fn round(&mut self) -> Result<(), Error> {
         if !self.lease.is_held().await.unwrap_or(false) {
             return Ok(());
@@ -129,7 +131,7 @@ impl Rounds {
         for note in notes {
             match self.take_up(note).await {
                 Err(error) if error.reason() == Reason::StoreUnavailable => return Err(error),
-                // Others may fare better.
+                // Others may succeed.
                 Err(error) => tell(&error),
                 Ok(()) => {}
             }
@@ -156,7 +158,7 @@ impl Rounds {
                 self.settled.insert(note);
                 self.finish(note).await?;
             }
-            // Its deletion may yet land.
+            // Its deletion may still be applied.
             Left::User if young => {}
             Left::User => self.store.end_removal(user, noted).await.map_err(store_error)?,
         }
@@ -174,9 +176,9 @@ impl Rounds {
         self.store.end_removal(user, noted).await.map_err(store_error)
     }
 
-    /// Ends what is left of a deleted user.
+    /// Removes the data of a deleted user.
     async fn clear(&self, user: UserId) -> Result<Left, Error> {
-        // Looked at before each step: the deletion may not have landed, and the id may be that of another user.
+        // Read before each step: the deletion may not have been applied, and the id may belong to another user.
         while self.is_deleted(user).await? {
             match self.step(user).await? {
                 Cleaned::Some => {}
@@ -187,7 +189,7 @@ impl Rounds {
         Ok(Left::User)
     }
 
-    /// Ends some of what is left of a user, in the first domain that has something of it.
+    /// Removes some data of a user, in the first domain that has any.
     async fn step(&self, user: UserId) -> Result<Cleaned, Error> {
         let mut cleaned = Cleaned::All;
         for domain in self.domains.iter() {
@@ -206,13 +208,13 @@ impl Rounds {
     }
 }
 
-/// What is left of a user after it was cleared.
+/// The remainder of a user after a clean-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Left {
     Nothing,
-    /// Unfinished because a service does not answer now.
+    /// Something, because a service does not answer now.
     Later,
-    /// All: it is not deleted.
+    /// Everything: the user is not deleted.
     User,
 }
 

@@ -4,12 +4,11 @@ use prost::Message;
 
 use crate::write::record_codec::{Param, packed_params};
 
-/// How users are written down in the tier that nodes share: all of the record, and no secret, for it has none.
+/// The codec of users in the shared tier: the whole record, which has no secrets.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct UserCodec;
 
-/// A user as bytes. Numbers of fields are never given to another one; whatever changes the meaning of one
-/// raises [`SCHEMA`].
+/// A user as bytes. Numbers of fields are never reused; a change of meaning raises [`SCHEMA`].
 #[derive(Clone, PartialEq, Message)]
 struct PackedUser {
     #[prost(int64, tag = "1")]
@@ -38,12 +37,12 @@ struct PackedUser {
     created: i64,
     #[prost(sint64, tag = "13")]
     updated: i64,
-    /// Written last: bytes that were cut off lack it.
+    /// Written last, so that truncated bytes lack it.
     #[prost(bool, tag = "15")]
     whole: bool,
 }
 
-/// Form of the bytes; nodes of another one miss.
+/// Version of the format; nodes with another one treat such bytes as a miss.
 const SCHEMA: u16 = 1;
 
 impl Codec<User> for UserCodec {

@@ -1,4 +1,4 @@
-//! Users between the wire and the domain. Raw numbers and strings stop here.
+//! Users between the wire and the domain. Raw numbers and strings do not pass this module.
 
 use std::collections::BTreeSet;
 
@@ -100,7 +100,7 @@ pub(super) fn to_wire(user: &User, viewer: Viewer, secret_names: &BTreeSet<Strin
     }
 }
 
-/// Who sees users in an answer. The one place that decides about email and phone.
+/// The viewer of users in an answer. The only place that decides about email and phone.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Viewer {
     principal: Principal,
@@ -108,7 +108,7 @@ pub(super) struct Viewer {
 }
 
 impl Viewer {
-    /// Who makes a call.
+    /// The caller.
     pub(super) const fn of(call: Call) -> Self {
         Self { principal: call.principal, contacts: call.rights.has(Scope::UserContact) }
     }
@@ -122,7 +122,7 @@ impl Viewer {
     }
 }
 
-/// A change, checked: what `paths` name, taken from `user`. Secrets come apart: an empty one is removed.
+/// A checked change: the fields of `user` that `paths` name. Secrets are separate: an empty one is removed.
 pub(super) fn patch(
     mut user: wire::User,
     paths: &[String],

@@ -1,4 +1,4 @@
-//! The deletion of a user: noted before it is written, and what other domains do about it.
+//! The deletion of a user: its note, and the clean-up by other domains.
 
 use std::{fmt::Debug, sync::Arc, time::Duration};
 
@@ -8,35 +8,36 @@ use tokio::sync::mpsc;
 
 use crate::error::Error;
 
-/// Most deletions that wait to be begun with; others are found by their notes.
+/// Most deletions that wait for their clean-up; others are found by their notes.
 const BEGUN_MAX: usize = 1000;
-/// By when a step has begun; it does at once, and then runs to its end. Its size bounds it, so that nothing is configured.
+/// Deadline for the begin of a step, which begins at once and runs to its end. Its size bounds its time, so nothing is
+/// configured.
 pub const CLEANED_WITHIN: Duration = Duration::from_secs(60);
 
-/// What a step left of a user.
+/// The result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cleaned {
     /// It ended something, and there may be more.
     Some,
     /// Nothing is left.
     All,
-    /// Something is stored in a service other than the stores that does not answer now. Other users need not wait for
-    /// it.
+    /// Data is left in a service other than the stores, which does not answer now. Other users need not wait for it.
     Later,
 }
 
-/// A domain that keeps something of users, which ends with their accounts.
+/// A domain with data that ends with the accounts of its users.
 #[async_trait]
 pub trait AccountCleanup: Debug + Send + Sync {
-    /// Ends some of what it keeps of a deleted user, a bounded step. Is asked again until nothing is left, and again for a
-    /// while after that, for what came in late.
+    /// Removes some data of a deleted user, in a bounded step. Called again until nothing is left, and for a while
+    /// after that, for late writes.
     ///
     /// # Errors
-    /// Those of a failing store; it is asked again later.
+    /// Errors of the store; it is called again later.
     async fn clean_up(&self, user: UserId) -> Result<Cleaned, Error>;
 
-    /// Does what follows when nothing is left in any domain and nothing comes in any more, a bounded step. No write that saw the
-    /// user came in after `settled`. Is asked again until it answers [`Cleaned::All`]; until then the id is held.
+    /// The last step, when nothing is left in any domain and no late write can arrive; a bounded step. No write that
+    /// saw the user was applied after `settled`. Called again until it returns [`Cleaned::All`]; until then the id is
+    /// held.
     ///
     /// # Errors
     /// As [`Self::clean_up`].
@@ -45,7 +46,7 @@ pub trait AccountCleanup: Debug + Send + Sync {
     }
 }
 
-/// Notes deletions, and hands them to the clean-up. Cheap to clone.
+/// Notes deletions, and passes them to the clean-up. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Deletions {
     store: Arc<dyn EdgeUpkeep>,
@@ -53,19 +54,20 @@ pub struct Deletions {
 }
 
 impl Deletions {
-    /// Over `stores`, with the channel by which a [`CleanupJob`](super::CleanupJob) learns of users who were deleted here.
+    /// Creates it over `stores`, with the channel to a [`CleanupJob`](super::CleanupJob) for users who were deleted on
+    /// this node.
     pub fn new(stores: &Stores) -> (Self, mpsc::Receiver<UserId>) {
         let (begun, told) = mpsc::channel(BEGUN_MAX);
         (Self { store: Arc::clone(&stores.edges), begun }, told)
     }
 
-    /// To be called before the deletion is written.
+    /// Must be called before the deletion is written.
     ///
     /// # Errors
-    /// When the store cannot answer. Nothing is to be deleted then.
+    /// If the store cannot answer. The user must not be deleted then.
     pub(crate) async fn note(&self, user: UserId, at: Timestamp) -> Result<(), StoreError> {
         self.store.note_removal(user, at).await.map_err(|error| match error {
-            // The note may stand; the deletion, which callers ask about, does not.
+            // The note may be stored, but the deletion is not.
             StoreError::Unavailable { source, .. } => {
                 StoreError::Unavailable { outcome: Outcome::NotApplied, source }
             }
@@ -73,7 +75,7 @@ impl Deletions {
         })
     }
 
-    /// Call it after the deletion is committed. If too many wait, the note is read in its turn.
+    /// Must be called after the deletion is committed. If too many wait, the note is read later.
     pub(crate) fn begin(&self, user: UserId) {
         self.begun.try_send(user).ok();
     }

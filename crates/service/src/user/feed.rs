@@ -1,4 +1,4 @@
-//! What changes of users in the store mean for copies.
+//! The invalidations for changes of users in the store.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use kith_store::FeedRecord;
 use super::USERS;
 use crate::write::feed_mapping::{FeedMapping, KeyMapping};
 
-/// The mappings of this domain. Nothing but the copy shows a user.
+/// The mappings of this domain. Only the copy of the record shows a user.
 #[must_use]
 pub fn feed_mappings() -> Vec<Arc<dyn FeedMapping>> {
     vec![Arc::new(KeyMapping {

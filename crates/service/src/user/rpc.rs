@@ -39,7 +39,7 @@ pub struct UserRpc {
 }
 
 impl UserRpc {
-    /// Over the users of this node.
+    /// The service over the users of this node.
     #[must_use]
     pub const fn new(users: Users, pages: PageTokens, limits: Limits, searches: SearchQuota) -> Self {
         Self { users, pages, limits, searches }
@@ -74,7 +74,7 @@ impl UserRpc {
         wire::UserResult { user_id: id.get(), result: Some(result) }
     }
 
-    /// Takes the secrets out of the message, and then the request id: the rest distinguishes requests.
+    /// Takes the secrets out of the message, and then the request id: the rest identifies the request.
     async fn create(
         &self,
         mut request: wire::CreateUserRequest,

@@ -1,4 +1,4 @@
-//! What the user service means: which names are allowed, what is cached, what a write settles.
+//! The rules of users: names, caching, and invalidation by writes.
 
 use std::{collections::BTreeSet, num::NonZeroU32, sync::Arc, time::Duration};
 
@@ -25,22 +25,22 @@ use crate::{
 };
 
 const KIND: &str = "user";
-/// How many allocated ids may turn out to be taken by callers' own ids before a creation gives up.
+/// Number of allocated ids that may collide with callers' own ids before a creation fails.
 const ID_TRIES: usize = 16;
 
-/// Most that the clocks of two nodes are apart, for what is decided by the creation of an account.
+/// Largest difference of the clocks of two nodes, for decisions by the creation time of an account.
 const CLOCKS_APART_MS: i64 = 30_000;
 
-/// What is configured about users.
+/// The configuration of users.
 #[derive(Clone, Debug)]
 pub struct UserRules {
-    /// Names that no user may have, nor a name that looks like one.
+    /// Names that no user may have, nor names that look like them.
     pub reserved_names: Vec<String>,
-    /// How long the name of a deleted user is kept from others.
+    /// How long the name of a deleted user is reserved.
     pub name_kept: Duration,
     /// Parameters that are secrets.
     pub secret_params: BTreeSet<String>,
-    /// Tries to guess one secret, within a minute and on one node.
+    /// Attempts to guess a secret, within a minute and on one node.
     pub tries_per_minute: NonZeroU32,
     /// Ids reserved at a time.
     pub id_block: u32,
@@ -62,7 +62,7 @@ pub struct Users {
 }
 
 impl Users {
-    /// With a namespace of its own in the caches.
+    /// Creates it with its own namespace in the caches.
     #[must_use]
     pub fn new(
         context: DomainContext<'_>,
@@ -89,7 +89,7 @@ impl Users {
     /// Reads one user through the tiers.
     ///
     /// # Errors
-    /// NOT_FOUND, or those of a failing store.
+    /// NOT_FOUND, or errors of the store.
     pub async fn get(&self, id: UserId, consistency: &Consistency) -> Result<Entry<User>, Error> {
         let entry =
             self.cache.get_with(&id, consistency).await.map_err(|error| Error::cache(KIND, &error))?;
@@ -109,7 +109,7 @@ impl Users {
     /// When the account that has this id now was created; `None`: no user has it.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub(crate) async fn created(
         &self,
         id: UserId,
@@ -125,16 +125,16 @@ impl Users {
     /// Reads the user with this name from the store.
     ///
     /// # Errors
-    /// NOT_FOUND, or those of a failing store.
+    /// NOT_FOUND, or errors of the store.
     pub async fn find_user_by_name(&self, name: &UserName) -> Result<User, Error> {
         let user = self.store.user_by_name(name).await.map_err(|error| Error::store(KIND, &error))?;
         user.ok_or_else(|| Error::not_found(KIND))
     }
 
-    /// Reads a page of the users that a keyword finds from the store, by ascending id.
+    /// Reads a page of the users that match a keyword from the store, by ascending id.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub async fn search_users(
         &self,
         keyword: &Keyword,
@@ -147,15 +147,15 @@ impl Users {
     /// Reads a page of all users from the store, by ascending id.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub async fn export_users(&self, after: Option<UserId>, limit: usize) -> Result<Vec<User>, Error> {
         self.store.scan_users(after, limit).await.map_err(|error| Error::store(KIND, &error))
     }
 
-    /// Creates a user; an id is allocated where the draft has none.
+    /// Creates a user; an id is allocated if the draft has none.
     ///
     /// # Errors
-    /// ALREADY_EXISTS, FAILED_PRECONDITION, INVALID_ARGUMENT, or those of a failing store.
+    /// ALREADY_EXISTS, FAILED_PRECONDITION, INVALID_ARGUMENT, or errors of the store.
     pub(super) async fn create_user(
         &self,
         draft: UserDraft,
@@ -172,7 +172,7 @@ impl Users {
     /// Changes a user.
     ///
     /// # Errors
-    /// PERMISSION_DENIED, NOT_FOUND, ABORTED, ALREADY_EXISTS, INVALID_ARGUMENT, or those of a failing store.
+    /// PERMISSION_DENIED, NOT_FOUND, ABORTED, ALREADY_EXISTS, INVALID_ARGUMENT, or errors of the store.
     pub(super) async fn update_user(
         &self,
         id: UserId,
@@ -191,11 +191,11 @@ impl Users {
         self.mutations.write_record(&self.cache, context.deadline, write).await
     }
 
-    /// Deletes a user. Returns the version of the deletion. What is left of it ends soon after, also if this node crashes;
+    /// Deletes a user. Returns the version of the deletion. Its data is removed soon after, also if this node crashes;
     /// until then its id is held.
     ///
     /// # Errors
-    /// PERMISSION_DENIED, NOT_FOUND, ABORTED, INVALID_ARGUMENT, or those of a failing store.
+    /// PERMISSION_DENIED, NOT_FOUND, ABORTED, INVALID_ARGUMENT, or errors of the store.
     pub(super) async fn delete_user(
         &self,
         id: UserId,
@@ -207,7 +207,7 @@ impl Users {
         self.mutations.call(context.deadline, work).await
     }
 
-    /// Notes the deletion before it is written, so that what is left of the user ends whatever becomes of this node.
+    /// Notes the deletion before it is written, so that the user's data is removed also if this node dies.
     async fn end(&self, id: UserId, write: Write) -> Result<Committed<Version>, StoreError> {
         self.deletions.note(id, write.now).await?;
         let name_free_at = write.now.after(self.rules.name_kept);
@@ -222,7 +222,7 @@ impl Users {
     /// Whether this is the secret of the user. A user without it, or no user at all, answers false.
     ///
     /// # Errors
-    /// RESOURCE_EXHAUSTED after too many tries, or those of a failing store.
+    /// RESOURCE_EXHAUSTED after too many attempts, or errors of the store.
     pub async fn verify_secret(
         &self,
         id: UserId,
@@ -254,7 +254,7 @@ impl Users {
             match self.mutations.write(&self.cache, RecordWrite { key: id, write, change: put }).await {
                 Err(StoreError::IdTaken | StoreError::IdHeld) if draft.id.is_none() => {}
                 Err(error @ StoreError::IdHeld) => {
-                    // Where the store keeps no notes of deletions, a node that died left the id held.
+                    // If the store keeps no notes of deletions, a node that died left the id held.
                     self.deletions.begin(id);
                     return Err(Error::store(KIND, &error));
                 }
@@ -280,8 +280,8 @@ impl Users {
     }
 }
 
-/// From when on what is kept of an id is that of the account that was created at `created`. A little earlier than that, since
-/// clocks of nodes are apart; the id of a deleted user is held for longer ([`UserStore::release_id`]).
+/// The time from which on data of an id belongs to the account that was created at `created`: a little earlier, because
+/// clocks of nodes differ; the id of a deleted user is held for longer ([`UserStore::release_id`]).
 pub(crate) const fn account_begins(created: Timestamp) -> Timestamp {
     Timestamp(created.0.saturating_sub(CLOCKS_APART_MS))
 }

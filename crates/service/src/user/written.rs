@@ -1,5 +1,5 @@
-//! A user in an answer, written as the wire has it. To make a message of it first allocates each of its texts. What it says is
-//! what [`super::convert::to_wire`] says.
+//! A user in an answer, encoded directly: a message would first allocate each of its texts. Equal to the result of
+//! [`super::convert::to_wire`].
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use crate::rpc::versions::wire_time;
 /// Bytes of all fields except the texts, and of the tag and length before each of them.
 const ROOM: usize = 160;
 
-/// The answer with this user, as `viewer` may see it, without parameters of these names.
+/// The answer with this user, as `viewer` may see it, without parameters with these names.
 pub(super) fn answer(user: &User, viewer: Viewer, secret_names: &BTreeSet<String>) -> GetUserResponse {
     let texts = user.user_name.len() + user.nick_name.len() + user.email.len() + user.phone.len();
     let bytes =

@@ -36,7 +36,7 @@ impl Lease {
     /// the time has passed.
     ///
     /// # Errors
-    /// When the store cannot answer.
+    /// If the store cannot answer.
     pub(crate) async fn is_held(&mut self) -> Result<bool, StoreError> {
         let Some(node) = &self.among else { return Ok(true) };
         if self.held.is_some_and(|held| held.elapsed() < self.lasts / 5) {
@@ -60,7 +60,7 @@ impl Lease {
     /// Leaves a mark beside the lease; `false` when another node has it.
     ///
     /// # Errors
-    /// When the store cannot answer.
+    /// If the store cannot answer.
     pub(crate) async fn set_mark(&self, mark: &[u8]) -> Result<bool, StoreError> {
         if self.among.is_none() && !self.coordination.lease(self.name, ALONE, self.lasts).await? {
             return Ok(false);

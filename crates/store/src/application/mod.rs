@@ -18,7 +18,7 @@ pub use store::{
 };
 
 id! {
-    /// Names an application among those to one receiver. The later it was made, the higher.
+    /// The id of an application among those to one receiver. Rises with the time of creation.
     ApplicationId
 }
 id_of_moment! { ApplicationId }
@@ -26,7 +26,7 @@ id_of_moment! { ApplicationId }
 const MESSAGE_CHARS_MAX: usize = 200;
 const REFERENCE_CHARS_MAX: usize = 64;
 
-/// To whom an application is made: who decides about it.
+/// The receiver of an application, who decides about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Receiver {
@@ -37,7 +37,7 @@ pub enum Receiver {
 }
 
 impl Receiver {
-    /// As it is stored: 0 and the id of a user, 1 and that of a group.
+    /// The stored form: 0 and the id of a user, or 1 and the id of a group.
     #[must_use]
     pub const fn numbers(self) -> (i32, i64) {
         match self {
@@ -46,7 +46,7 @@ impl Receiver {
         }
     }
 
-    /// Reads [`Self::numbers`]; `None`: it is none.
+    /// Parses [`Self::numbers`]; `None`: invalid.
     #[must_use]
     pub fn of(side: i64, id: i64) -> Option<Self> {
         match side {
@@ -57,42 +57,42 @@ impl Receiver {
     }
 }
 
-/// One application among those to one receiver.
+/// The key of an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ApplicationKey {
-    /// To whom it was made.
+    /// The receiver.
     pub receiver: Receiver,
-    /// Which.
+    /// The application.
     pub id: ApplicationId,
 }
 
-/// What kinds of applications there are. The numbers are stored.
+/// The kinds of applications. The numbers are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[repr(u8)]
 #[serde(rename_all = "snake_case")]
 pub enum ApplicationKind {
-    /// A user asks another one to be friends.
+    /// A friend request of a user to another one.
     Friend = 1,
-    /// A user asks to be let into a group.
+    /// The application of a user to a group.
     Join = 2,
-    /// A group asks a user in.
+    /// The invite of a user to a group.
     Invite = 3,
 }
 
-/// What an application asks for.
+/// The purpose of an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Asks {
-    /// That this user be a friend of the applicant.
+    /// This user becomes a friend of the applicant.
     Friend(UserId),
-    /// That this group take the applicant in.
+    /// The applicant becomes a member of this group.
     Join(GroupId),
-    /// That this user come into this group, into which the applicant invites it.
+    /// This user, whom the applicant invites, becomes a member of this group.
     Invite(GroupId, UserId),
 }
 
 impl Asks {
-    /// Of which kind it is.
+    /// The kind.
     #[must_use]
     pub const fn kind(self) -> ApplicationKind {
         match self {
@@ -102,7 +102,7 @@ impl Asks {
         }
     }
 
-    /// Who decides.
+    /// The receiver, who decides.
     #[must_use]
     pub const fn receiver(self) -> Receiver {
         match self {
@@ -111,7 +111,7 @@ impl Asks {
         }
     }
 
-    /// The slot of an application of this applicant for it. Of an invite all inviters of the group have the same slot.
+    /// The slot of an application of this applicant. All inviters of a group to a user share one slot.
     #[must_use]
     pub const fn slot(self, applicant: UserId) -> ApplicationSlot {
         let origin = match self {
@@ -121,7 +121,7 @@ impl Asks {
         ApplicationSlot { kind: self.kind(), origin }
     }
 
-    /// The group that it is about, if it is about one.
+    /// The group, if it concerns one.
     #[must_use]
     pub const fn group(self) -> Option<GroupId> {
         match self {
@@ -131,36 +131,36 @@ impl Asks {
     }
 }
 
-/// Of applications to one receiver that agree in this, one is pending at most.
+/// At most one application to a receiver is pending in each slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ApplicationSlot {
-    /// Of which kind.
+    /// The kind.
     pub kind: ApplicationKind,
-    /// The applicant: a user, or for invites the group, whichever admin invites in its name.
+    /// The applicant: a user; for invites the group, whichever admin invites.
     pub origin: i64,
 }
 
-/// How far an application is. The numbers are stored.
+/// The status of an application. The numbers are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[repr(u8)]
 #[serde(rename_all = "snake_case")]
 pub enum ApplicationState {
     /// Not decided yet.
     Pending = 1,
-    /// Its receiver has accepted it.
+    /// Accepted by its receiver.
     Accepted = 2,
-    /// Its receiver has refused it.
+    /// Rejected by its receiver.
     Refused = 3,
-    /// Its applicant has taken it back.
+    /// Withdrawn by its applicant.
     Withdrawn = 4,
-    /// What it asked for came about otherwise, or what it rests on has ended.
+    /// Closed: its purpose was fulfilled in another way, or its preconditions have ended.
     Closed = 5,
     /// It expired without a decision.
     Expired = 6,
 }
 
 impl ApplicationState {
-    /// Its name, as metadata of errors has it.
+    /// The name in the metadata of errors.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -174,89 +174,90 @@ impl ApplicationState {
     }
 }
 
-/// What became of what was asked for. The numbers are stored.
+/// The effect of an application. The numbers are stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[repr(u8)]
 #[serde(rename_all = "snake_case")]
 pub enum ApplicationEffect {
-    /// Nothing is to be done: it was not accepted.
+    /// None: it was not accepted.
     #[default]
     None = 0,
-    /// It was accepted, and is being done.
+    /// Outstanding: it was accepted, and its effect is in progress.
     Outstanding = 1,
-    /// It is done.
+    /// Done.
     Done = 2,
-    /// It was accepted, and could not be done any more: the group was full by then, or a user gone.
+    /// Failed: it was accepted, but the group was full by then, or a user was deleted.
     Refused = 3,
 }
 
-/// What an application rests on, as it was when it was made. It can be accepted while all of it is still so.
+/// The preconditions of an application, recorded when it was made. It can be accepted while all of them hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApplicationBasis {
     /// When the account of the applicant was created: another account may have its id later.
     pub applicant: Timestamp,
-    /// When the account of the user who is asked was created; `None`: a group is asked.
+    /// When the account of the receiving user was created; `None`: the receiver is a group.
     pub user: Option<Timestamp>,
-    /// Of the group that it is about, if it is about one.
+    /// Those of the group, if it concerns one.
     pub group: Option<GroupBasis>,
-    /// Whether the applicant invites by its own role in the group; false: in its name, by a service.
+    /// Whether the applicant invites by its own role in the group; false: a service invites in its name.
     pub by_role: bool,
 }
 
-/// What an application rests on of the group that it is about.
+/// The preconditions of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupBasis {
     /// When the group was created: after its dismissal another one may have its id.
     pub created: Timestamp,
-    /// Of its roster, read before it was made sure that the user is not a member. If the user left or was removed by a later
-    /// version, then it was a member in between.
+    /// The version of the roster, read before the check that the user is not a member. If the row of the user has a
+    /// later version, the user was a member in between.
     pub roster: Version,
 }
 
-/// A request of one party about which another one decides.
+/// A request of a user or group that another one decides.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Application {
-    /// Which, among those to its receiver.
+    /// Its id among those to its receiver.
     pub id: ApplicationId,
-    /// For what.
+    /// The purpose.
     pub asks: Asks,
-    /// Who asks.
+    /// The applicant.
     pub applicant: UserId,
-    /// That of the [`PendingRequests`](crate::PendingRequests) when this was changed last: it rises, not by one.
+    /// The version of the [`PendingRequests`](crate::PendingRequests) at the last change of this record. Rises, but is
+    /// not consecutive.
     pub version: Version,
-    /// What the applicant says.
+    /// The applicant's message.
     pub message: Text,
-    /// What the applicant refers to, as its program has it.
+    /// A reference of the applicant's program.
     pub reference: Text,
-    /// The users in whose lists of received applications it is.
+    /// The users whose lists of received applications contain it.
     pub receivers: Vec<UserId>,
-    /// What it rests on; `None`: it was made by a version that did not note it.
+    /// Its preconditions; `None`: it was made by a version that did not record them.
     #[serde(default)]
     pub basis: Option<ApplicationBasis>,
-    /// How far it is.
+    /// The status.
     pub state: ApplicationState,
-    /// Who decided, or took it back; `None`: not decided yet, or not by a user.
+    /// The user who decided or withdrew it; `None`: not decided, or not by a user.
     pub decider: Option<UserId>,
-    /// What became of it.
+    /// The effect.
     pub effect: ApplicationEffect,
     /// When it was made.
     pub created: Timestamp,
-    /// From when on it can no longer be decided.
+    /// When it expires. It cannot be decided after that.
     pub expires: Timestamp,
-    /// When it was decided, taken back or ended; `None`: not yet.
+    /// When it was decided, withdrawn or ended; `None`: still pending.
     pub decided: Option<Timestamp>,
-    /// How long it is kept from then on.
+    /// How long it is kept after that.
     pub kept: Duration,
 }
 
 impl Application {
-    /// Which it is among all.
+    /// Its key.
     #[must_use]
     pub const fn key(&self) -> ApplicationKey {
         ApplicationKey { receiver: self.asks.receiver(), id: self.id }
     }
 
-    /// Of which those that agree in it one is pending at most.
+    /// Its slot. At most one application in a slot is pending.
     #[must_use]
     pub const fn slot(&self) -> ApplicationSlot {
         self.asks.slot(self.applicant)
@@ -269,7 +270,7 @@ impl Application {
         std::iter::once(ApplicationList::Sent(self.applicant)).chain(received).chain(of_group)
     }
 
-    /// From when on nothing is known of it any more. Of one that is pending: at the earliest.
+    /// When it is deleted; for a pending one, at the earliest.
     #[must_use]
     pub fn forgotten(&self) -> Timestamp {
         self.decided.unwrap_or(self.expires).after(self.kept)
@@ -281,7 +282,7 @@ impl Application {
         self.state == ApplicationState::Pending && now < self.expires
     }
 
-    /// Whether something is left to be done: the effect of an acceptance, or to end what has run out.
+    /// Whether work is left: the effect of an acceptance, or the end of an expired one.
     #[must_use]
     pub fn is_due(&self, now: Timestamp) -> bool {
         self.effect == ApplicationEffect::Outstanding
@@ -291,7 +292,7 @@ impl Application {
     /// Checks a message: prose of at most 200 characters, see [`prose`].
     ///
     /// # Errors
-    /// When it is longer, or has a character that it may not hold.
+    /// If it is longer, or contains a character that is not allowed.
     pub fn message(message: &str) -> Result<Text, Invalid> {
         prose(message, MESSAGE_CHARS_MAX)
     }
@@ -299,77 +300,77 @@ impl Application {
     /// Checks a reference: one line of at most 64 characters, see [`single_line`].
     ///
     /// # Errors
-    /// When it is longer, or has a character that it may not hold.
+    /// If it is longer, or contains a character that is not allowed.
     pub fn reference(reference: &str) -> Result<Text, Invalid> {
         single_line(reference, REFERENCE_CHARS_MAX)
     }
 }
 
-/// An application that is to be made.
+/// An application to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewApplication {
-    /// Which it becomes, where none is pending.
+    /// Its id, if none is pending.
     pub id: ApplicationId,
-    /// For what.
+    /// The purpose.
     pub asks: Asks,
-    /// Who asks.
+    /// The applicant.
     pub applicant: UserId,
-    /// What the applicant says.
+    /// The applicant's message.
     pub message: Text,
     /// What the applicant refers to.
     pub reference: Text,
-    /// In whose lists of what was received it is to stand.
+    /// The users whose lists of received applications are to contain it.
     pub receivers: Vec<UserId>,
-    /// What it rests on.
+    /// Its preconditions.
     pub basis: ApplicationBasis,
-    /// From when on it can no longer be decided.
+    /// When it expires. It cannot be decided after that.
     pub expires: Timestamp,
-    /// How long it is kept once it was decided.
+    /// How long it is kept after its decision.
     pub kept: Duration,
-    /// How many may be pending with the receiver, of all kinds.
+    /// Most pending applications to the receiver, of all kinds.
     pub pending_max: u32,
 }
 
-/// What a receiver says.
+/// The decision of a receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Decision {
-    /// What is asked for is to be.
+    /// Accept.
     Accept,
-    /// It is not.
+    /// Reject.
     Refuse,
 }
 
 /// A change of the applications to one receiver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ApplicationChange {
-    /// Creates one, if none of its slot is pending; else nothing is changed, and the pending one is returned.
+    /// Creates one if none of its slot is pending; otherwise returns the pending one unchanged.
     Apply(NewApplication),
-    /// Decides about one that is pending. By this user; `None`: by a service.
+    /// Decides a pending one, by this user; `None`: by a service.
     Decide(ApplicationId, Decision, Option<UserId>),
-    /// Takes one back that is pending. By this user; `None`: by a service.
+    /// Withdraws a pending one, by this user; `None`: by a service.
     Withdraw(ApplicationId, Option<UserId>),
-    /// Closes one of this slot that is pending and was made by this moment: what it asks for came about, or what it rests on
-    /// ended, then.
+    /// Closes a pending one of this slot that was made by this time: its purpose was fulfilled, or its preconditions
+    /// ended, at this time.
     Close(ApplicationSlot, Timestamp),
-    /// Ends one that is pending and has run out. Nothing happens to another one.
+    /// Ends a pending one that has expired. No effect on others.
     Expire(ApplicationId),
-    /// Makes nothing of a request that comes for the first time, and refuses it as not found; else it is answered as before.
+    /// Refuses a new request as not found; a repeated one gets its former answer.
     Again,
-    /// Notes what became of an effect that was outstanding. Nothing happens where none was.
+    /// Records the result of an outstanding effect. No effect if none is outstanding.
     Settle(ApplicationId, ApplicationEffect),
 }
 
-/// The application that a change is about.
+/// The application that a change concerns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChangeTarget {
-    /// That of this id.
+    /// The one with this id.
     Id(ApplicationId),
     /// The last one of this slot.
     Slot(ApplicationSlot),
 }
 
 impl ApplicationChange {
-    /// The application that it is about. `None`: it is about none.
+    /// The application that it concerns, if any.
     #[must_use]
     pub const fn target(&self) -> Option<ChangeTarget> {
         match self {
@@ -383,13 +384,13 @@ impl ApplicationChange {
     }
 }
 
-/// Why an application was not made or not decided.
+/// Why a change of applications was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ApplicationRefusal {
-    /// It is not pending any more: by what is said here, and by whom, if it was a user.
+    /// It is no longer pending; with its status, and the user who decided, if one did.
     #[error("the application is not pending any more")]
     Decided(ApplicationState, Option<UserId>),
-    /// As many are pending with the receiver as may be.
+    /// The receiver has reached its limit of pending applications.
     #[error("as many applications are pending with the receiver as may be")]
     TooManyPending,
 }

@@ -1,4 +1,4 @@
-//! How changes of applications are decided, in every backend alike.
+//! The rules of changes of applications, shared by all backends.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,49 +7,50 @@ use crate::{
     Decision, NewApplication, StoreError, Timestamp, UserId, Version,
 };
 
-/// What is pending with one receiver. Every change of one of its applications raises its version by one.
+/// The counts of pending applications to one receiver. Every change of one of its applications raises the version by
+/// one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PendingRequests {
-    /// Of the last change; [`Version::NONE`]: there never was an application.
+    /// The version of the last change; [`Version::NONE`]: there never was an application.
     pub version: Version,
-    /// Friend requests of a user, or those who ask to be let into a group.
+    /// Friend requests to a user, or applications to a group.
     pub requests: u32,
-    /// Invites into groups.
+    /// Invites to groups.
     pub invites: u32,
 }
 
-/// What a change comes to.
+/// The result of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// What is pending from then on.
+    /// The counts after the change.
     pub pending: PendingRequests,
-    /// The application that the change is about, as it leaves it.
+    /// The application after the change.
     pub application: Application,
-    /// One that had run out when another one took its slot, as it is ended by that.
+    /// The expired application that lost its slot to this one, after its end.
     pub ended: Option<Application>,
-    /// Whether anything is to be written.
+    /// Whether anything must be written.
     pub changed: bool,
 }
 
 impl Verdict {
-    /// What is to be written.
+    /// The applications to be written.
     pub fn rows(&self) -> impl Iterator<Item = &Application> {
         self.ended.iter().chain(self.changed.then_some(&self.application))
     }
 }
 
 impl PendingRequests {
-    /// How many are pending, of all kinds.
+    /// Number of pending applications of all kinds.
     #[must_use]
     pub const fn total(&self) -> u32 {
         self.requests.saturating_add(self.invites)
     }
 
     /// Decides a change. `found` is its application: that of the id in the change, or the last one of the slot. The
-    /// caller must write the result on condition that both are unchanged: that the version is still this one.
+    /// caller must write the result on condition that the version is unchanged, which implies that both are.
     ///
     /// # Errors
-    /// [`StoreError::Application`], or [`StoreError::NotFound`] if there is no application that it could be about.
+    /// [`StoreError::Application`], or [`StoreError::NotFound`] if the application does not exist.
     pub fn change(
         self,
         found: Option<Application>,
@@ -138,7 +139,7 @@ impl PendingRequests {
         Verdict { pending, application, ended: None, changed: true }
     }
 
-    /// Of one that is pending.
+    /// The count for the kind of a pending one.
     fn end(self, found: Application, state: ApplicationState, by: Option<UserId>, now: Timestamp) -> Verdict {
         let pending = self.counting(found.asks.kind(), -1);
         let version = pending.version;

@@ -7,24 +7,24 @@ use crate::{
     Receiver, StoreError, Timestamp, UserId, Write,
 };
 
-/// Most applications that one call marks.
+/// Most applications in one call that marks.
 pub const APPLICATIONS_AT_ONCE: usize = 100;
-/// A change as young as this is left to the node that made it.
+/// For this long after a change, its completion is left to the node that made it.
 pub const LEFT_TO_WHO_CHANGED: Duration = Duration::from_secs(3);
 
 /// A list of applications, by rising id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ApplicationList {
-    /// Those that a user has made; of invites: that it made in the name of groups.
+    /// Applications that a user made, and invites that it made in the name of groups.
     Sent(UserId),
-    /// Those that a user has received: to itself, and to groups that it owned or was an admin of when they were made.
+    /// Applications to a user, and to the groups that it owned or was an admin of when they were made.
     Received(UserId),
-    /// Those of a group: to be let in, and invites in its name.
+    /// Applications to a group, and invites in its name.
     Group(GroupId),
 }
 
 impl ApplicationList {
-    /// As it is stored: which kind of list, and whose.
+    /// The stored form: the kind of list, and its owner.
     #[must_use]
     pub const fn numbers(self) -> (i32, i64) {
         match self {
@@ -38,24 +38,24 @@ impl ApplicationList {
 /// An entry of an application in a list, with the marks of the list's owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedApplication {
-    /// As it is.
+    /// The application.
     pub application: Application,
-    /// When the owner of the list got it first; `None`: not yet.
+    /// When the owner of the list received it first; `None`: not yet.
     pub received: Option<Timestamp>,
     /// When the owner of the list read it first; `None`: not yet.
     pub read: Option<Timestamp>,
 }
 
-/// What the owner of a list notes about an application.
+/// The marks of the owner of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ApplicationMark {
-    /// That it has come.
+    /// Received.
     Received,
-    /// That it was read, and so has come.
+    /// Read, which implies received.
     Read,
 }
 
-/// The ids, rising, each once.
+/// The ids in rising order, each once.
 ///
 /// # Errors
 /// [`StoreError::Overloaded`] for more than [`APPLICATIONS_AT_ONCE`].
@@ -66,30 +66,30 @@ pub fn distinct_ids(ids: &[ApplicationId]) -> Result<Vec<ApplicationId>, StoreEr
     Ok(BTreeSet::from_iter(ids.iter().copied()).into_iter().collect())
 }
 
-/// An application of which something may have been left undone.
+/// An application that may be incomplete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DueApplication {
-    /// Which.
+    /// The application.
     pub key: ApplicationKey,
-    /// Where the store has noted it.
+    /// The place of its note in the store.
     pub noted: (i64, i64),
 }
 
-/// What may have been left undone.
+/// The result of a search for incomplete applications.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DueApplications {
-    /// Some of it, the oldest first.
+    /// Some of them, the oldest first.
     pub due: Vec<DueApplication>,
-    /// Where the next search looks: nothing more is left elsewhere.
+    /// Where the next search begins: everything before is complete.
     pub mark: Option<Vec<u8>>,
 }
 
-/// Durable home of [`Application`] records and of the lists that they stand in. What is decided about those to one receiver
-/// is decided in one order, each by one step; the lists follow before a change is acknowledged, and soon where the node dies
-/// between.
+/// Storage of [`Application`] records and of the lists that they stand in. Changes of the applications to one receiver
+/// are serial, each in one atomic step. The lists are updated before a change is acknowledged, or soon after if the
+/// node dies in between.
 ///
-/// What an acceptance brings about is not done here: it is outstanding until [`ApplicationChange::Settle`], and due from
-/// [`LEFT_TO_WHO_CHANGED`] after the acceptance on.
+/// The store does not carry out the effect of an acceptance: it is outstanding until [`ApplicationChange::Settle`], and
+/// due from [`LEFT_TO_WHO_CHANGED`] after the acceptance on.
 #[async_trait]
 pub trait ApplicationStore: Send + Sync + fmt::Debug + 'static {
     /// Makes a change in one atomic step, as [`PendingRequests::change`] decides it from the stored state, and returns
@@ -97,7 +97,7 @@ pub trait ApplicationStore: Send + Sync + fmt::Debug + 'static {
     ///
     /// # Errors
     /// [`StoreError::Application`] if it is refused, [`StoreError::NotFound`] if the application does not exist,
-    /// [`StoreError::RequestMismatch`]: then nothing is changed. Else see [`StoreError::outcome`].
+    /// [`StoreError::RequestMismatch`]: then nothing is changed. For other errors see [`StoreError::outcome`].
     async fn change_application(
         &self,
         receiver: Receiver,
@@ -105,23 +105,23 @@ pub trait ApplicationStore: Send + Sync + fmt::Debug + 'static {
         write: Write,
     ) -> Result<Applied<Application>, StoreError>;
 
-    /// Reads one application. `None`: there is none, or it is forgotten. Sees every change that was acknowledged before.
+    /// Reads one application. `None`: there is none, or it was deleted. Sees every change that was acknowledged before.
     ///
     /// # Errors
-    /// When the store cannot answer.
+    /// If the store cannot answer.
     async fn get_application(&self, key: ApplicationKey) -> Result<Option<Application>, StoreError>;
 
-    /// Reads how many are pending with a receiver. One that has run out counts until it is ended.
+    /// Reads the number of pending applications to a receiver. An expired one counts until it is ended.
     ///
     /// # Errors
-    /// When the store cannot answer.
+    /// If the store cannot answer.
     async fn count_pending(&self, receiver: Receiver) -> Result<PendingRequests, StoreError>;
 
-    /// Reads a list by rising id above `after`, at most `limit`: fewer only at the end. Costs the same at any depth, and
-    /// something for each month between `after` and the first that is found.
+    /// Reads a list by rising id above `after`, at most `limit`: fewer only at the end. Costs the same at any depth,
+    /// plus a small cost for each month between `after` and the first result.
     ///
     /// # Errors
-    /// When the store cannot answer.
+    /// If the store cannot answer.
     async fn list_applications(
         &self,
         list: ApplicationList,
@@ -129,8 +129,8 @@ pub trait ApplicationStore: Send + Sync + fmt::Debug + 'static {
         limit: usize,
     ) -> Result<Vec<ListedApplication>, StoreError>;
 
-    /// Marks entries of a list as received or read at this moment; earlier marks stay. Returns the entries that are in
-    /// the list, after the marks, by rising id; others are ignored.
+    /// Marks entries of a list as received or read at this time; earlier marks are kept. Returns the entries that are
+    /// in the list, after the marks, by rising id; others are ignored.
     ///
     /// # Errors
     /// If the store cannot answer, some may be marked; [`StoreError::Overloaded`] for more than
@@ -143,10 +143,10 @@ pub trait ApplicationStore: Send + Sync + fmt::Debug + 'static {
         now: Timestamp,
     ) -> Result<Vec<ListedApplication>, StoreError>;
 
-    /// Looks for what may have been left undone, from where an earlier search said on; at most `limit`.
+    /// Searches for incomplete applications, from the place that an earlier search returned; at most `limit`.
     ///
     /// # Errors
-    /// When the store cannot answer.
+    /// If the store cannot answer.
     async fn due_applications(
         &self,
         from: Option<&[u8]>,
@@ -154,8 +154,8 @@ pub trait ApplicationStore: Send + Sync + fmt::Debug + 'static {
         limit: usize,
     ) -> Result<DueApplications, StoreError>;
 
-    /// Completes what is incomplete of an application within the store, and returns it if something [is
-    /// due](Application::is_due) that the caller has to do; else it is no longer due.
+    /// Completes the data of an application within the store, and returns it if work [is due](Application::is_due) that
+    /// the caller has to do. Otherwise it is no longer due.
     ///
     /// # Errors
     /// If the store cannot answer.
@@ -165,7 +165,7 @@ pub trait ApplicationStore: Send + Sync + fmt::Debug + 'static {
         now: Timestamp,
     ) -> Result<Option<Application>, StoreError>;
 
-    /// Deletes up to `limit` expired entries; returns how many it deleted. A store that does so by itself returns 0.
+    /// Deletes up to `limit` expired entries; returns how many it deleted. A store with expiry returns 0.
     ///
     /// # Errors
     /// If the store cannot answer.

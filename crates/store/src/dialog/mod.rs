@@ -26,7 +26,7 @@ const DAY_MS: i64 = 24 * 60 * 60 * 1000;
 /// Names a dialog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct DialogKey {
-    /// Whose record it is.
+    /// The user.
     pub user: UserId,
     /// About which conversation.
     pub conversation: ConversationId,
@@ -59,10 +59,10 @@ impl FromStr for DialogKey {
     }
 }
 
-/// What one user keeps about one conversation.
+/// The state of a user in a conversation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dialog {
-    /// Whose it is, and about what.
+    /// The user and the conversation.
     pub key: DialogKey,
     /// Raised by every write that changes the dialog, also by marks.
     pub version: Version,
@@ -74,7 +74,7 @@ pub struct Dialog {
     pub min_seq: Option<Seq>,
     /// The highest number that the user sees.
     pub max_seq: Option<Seq>,
-    /// Since when the conversation is pinned.
+    /// When the conversation was pinned.
     pub pinned: Option<Timestamp>,
     /// The conversation is not listed while its end is not above this number.
     pub hidden_seq: Option<Seq>,
@@ -82,14 +82,14 @@ pub struct Dialog {
     pub do_not_disturb: bool,
     /// Whether the user has marked the conversation as unread.
     pub marked_unread: bool,
-    /// What the product keeps here; at most [`DIALOG_EXT_BYTES_MAX`].
+    /// Data of the product; at most [`DIALOG_EXT_BYTES_MAX`].
     pub ext: Vec<u8>,
     /// The day of the last write, counted from 1970. Never falls.
     pub day: i64,
 }
 
 impl Dialog {
-    /// What is so while nothing is stored: nothing read, nothing set, version [`Version::NONE`].
+    /// The default while no dialog is stored: nothing read, nothing set, version [`Version::NONE`].
     #[must_use]
     pub fn absent(key: DialogKey) -> Self {
         Self {
@@ -157,9 +157,9 @@ impl Dialog {
         changed
     }
 
-    /// What is left of the dialog of a deleted user, when the log ends at `end`: what it had read, so that receipts keep their
-    /// readers, and that a user created again under its id neither reads nor lists what its predecessor could. `None`: the
-    /// dialog is so already.
+    /// The remainder of the dialog of a deleted user, when the log ends at `end`: what it had read, so that receipts
+    /// keep their readers, and that a user created again under its id neither reads nor lists what its predecessor
+    /// could. `None`: the dialog is so already.
     #[must_use]
     pub fn reduced(&self, end: Seq, now: Timestamp) -> Option<Self> {
         let min_seq = self.min_seq.max(Some(end.saturating_add(1)));

@@ -14,11 +14,11 @@ pub struct ReadMark {
     /// `joined - 1`: what a mark skips becomes unread as far as it is in a stay. As `read_seq` never falls, a caller that has
     /// seen a higher one, in a copy of any age, gives none.
     pub earlier: Vec<SeqRange>,
-    /// What is marked.
+    /// The extent.
     pub kind: MarkKind,
 }
 
-/// What a mark marks.
+/// The extent of a mark.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MarkKind {
     /// All of the current stay up to this number.
@@ -32,9 +32,9 @@ pub enum MarkKind {
 /// Where a mark does nothing but raise `read_seq`: in each dialog without unread ranges whose `read_seq` is at least `from`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MarkRaise {
-    /// The least `read_seq` for which this is so.
+    /// The lowest `read_seq` for which this holds.
     pub from: Seq,
-    /// What `read_seq` is raised to, if it is lower.
+    /// The new `read_seq`, unless it is higher already.
     pub to: Seq,
 }
 

@@ -23,7 +23,7 @@ impl SeqRange {
         self.first <= seq && seq <= self.last
     }
 
-    /// What it shares with another one.
+    /// The intersection with another range.
     #[must_use]
     pub fn common(self, other: Self) -> Option<Self> {
         let (first, last) = (self.first.max(other.first), self.last.min(other.last));
@@ -90,7 +90,7 @@ impl ReadRanges {
         self.unread.first().map_or(self.read_seq, |range| range.first - 1)
     }
 
-    /// What is read after a mark: at least what was.
+    /// The read messages after a mark: a superset of those before.
     ///
     /// # Errors
     /// [`TooManyRanges`] when a mark of ranges, or a hidden one, adds unread ranges and leaves more than

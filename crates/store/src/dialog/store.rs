@@ -11,9 +11,9 @@ pub const MARKS_AT_ONCE: usize = 250;
 /// A mark of one dialog.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DialogMark {
-    /// Of which dialog.
+    /// The dialog.
     pub key: DialogKey,
-    /// What was read.
+    /// The mark.
     pub mark: ReadMark,
 }
 
@@ -22,7 +22,7 @@ pub struct DialogMark {
 pub enum DialogList {
     /// All.
     All,
-    /// Those of direct conversations.
+    /// Dialogs of direct conversations.
     Direct,
 }
 
@@ -35,24 +35,24 @@ pub struct DialogPlace {
     pub conversation: ConversationId,
 }
 
-/// Durable home of [`Dialog`] records. A dialog is made by the first write that names it, and is never removed.
+/// Storage of [`Dialog`] records. A dialog is made by the first write that names it, and is never removed.
 ///
-/// Any number of callers on any number of nodes may write one dialog at once: each write is atomic, and marks never lower what
-/// others marked. Whether the conversation, the message or the user exists is not looked up.
+/// Any number of callers on any number of nodes may write one dialog at once: each write is atomic, and marks never
+/// lower what others marked. The existence of conversation, message and user is not checked.
 #[async_trait]
 pub trait DialogStore: Send + Sync + fmt::Debug + 'static {
     /// Reads up to [`BATCH_MAX`](crate::BATCH_MAX) dialogs; each once, in any order. Those that do not exist are left out; see
     /// [`Dialog::absent`]. Sees every write that was acknowledged before it began, except for some seconds after a failover.
     ///
     /// # Errors
-    /// When the store cannot answer; [`StoreError::Overloaded`] for more keys.
+    /// If the store cannot answer; [`StoreError::Overloaded`] for more keys.
     async fn dialogs(&self, keys: &[DialogKey]) -> Result<Vec<Dialog>, StoreError>;
 
     /// Reads a list of a user after a place, by falling day, then by falling text of the conversation, at most `limit`: fewer
     /// only at the end. Costs the same at any depth. A dialog that is written while its list is read may be left out.
     ///
     /// # Errors
-    /// When the store cannot answer.
+    /// If the store cannot answer.
     async fn dialog_list(
         &self,
         user: UserId,
@@ -61,11 +61,11 @@ pub trait DialogStore: Send + Sync + fmt::Debug + 'static {
         limit: usize,
     ) -> Result<Vec<Dialog>, StoreError>;
 
-    /// Reads about which conversations a user has a dialog, by rising text after `after`, at most `limit`: fewer only at the
-    /// end. Leaves out none that existed when the first page was read.
+    /// Reads the conversations of a user's dialogs, by rising text after `after`, at most `limit`: fewer only at the
+    /// end. Contains every one that existed when the first page was read.
     ///
     /// # Errors
-    /// When the store cannot answer.
+    /// If the store cannot answer.
     async fn dialog_conversations(
         &self,
         user: UserId,
@@ -81,11 +81,12 @@ pub trait DialogStore: Send + Sync + fmt::Debug + 'static {
     /// commands more if a dialog has unread ranges or gets some. Repeating a batch, whatever its outcome was, changes nothing that was marked already.
     ///
     /// # Errors
-    /// [`StoreError::Overloaded`] for more marks, or a mark of more than [`MARK_RANGES_MAX`](super::MARK_RANGES_MAX) ranges:
-    /// nothing is changed then. Else see [`StoreError::outcome`]; a part of the marks may have been made.
+    /// [`StoreError::Overloaded`] for more marks, or a mark of more than [`MARK_RANGES_MAX`](super::MARK_RANGES_MAX)
+    /// ranges: nothing is changed then. For other errors see [`StoreError::outcome`]; a part of the marks may have been
+    /// made.
     ///
-    /// Of one mark: [`StoreError::TooManyRanges`], see [`ReadRanges::mark`](super::ReadRanges::mark); [`StoreError::Corrupt`]
-    /// when its dialog cannot be read. It changes nothing then.
+    /// Errors of one mark: [`StoreError::TooManyRanges`], see [`ReadRanges::mark`](super::ReadRanges::mark);
+    /// [`StoreError::Corrupt`] when its dialog cannot be read. It changes nothing then.
     async fn mark_dialogs(
         &self,
         marks: &[DialogMark],
@@ -96,8 +97,8 @@ pub trait DialogStore: Send + Sync + fmt::Debug + 'static {
     /// `write.expected` is compared with [`Dialog::settings_version`], 0 for a dialog that does not exist.
     ///
     /// # Errors
-    /// [`StoreError::Conflict`] with the settings version, [`StoreError::RequestMismatch`]: nothing is changed then. Else see
-    /// [`StoreError::outcome`].
+    /// [`StoreError::Conflict`] with the settings version, [`StoreError::RequestMismatch`]: nothing is changed then.
+    /// For other errors see [`StoreError::outcome`].
     async fn change_dialog(
         &self,
         key: DialogKey,
@@ -105,11 +106,11 @@ pub trait DialogStore: Send + Sync + fmt::Debug + 'static {
         write: Write,
     ) -> Result<Applied<Dialog>, StoreError>;
 
-    /// Makes those of up to [`BATCH_MAX`](crate::BATCH_MAX) dialogs that do not exist, with nothing read and nothing set; leaves
-    /// the others as they are. See [`DialogKey::both`].
+    /// Creates up to [`BATCH_MAX`](crate::BATCH_MAX) dialogs, with nothing read and nothing set; leaves existing ones
+    /// unchanged. See [`DialogKey::both`].
     ///
     /// # Errors
-    /// [`StoreError::Overloaded`] for more keys. Else see [`StoreError::outcome`]; some may have been made.
+    /// [`StoreError::Overloaded`] for more keys. For other errors see [`StoreError::outcome`]; some may have been made.
     async fn make_dialogs(&self, keys: &[DialogKey], now: Timestamp) -> Result<(), StoreError>;
 
     /// Reduces dialogs of a deleted user about up to [`BATCH_MAX`](crate::BATCH_MAX) conversations, each given with the end of
@@ -119,7 +120,8 @@ pub trait DialogStore: Send + Sync + fmt::Debug + 'static {
     /// conversation or begun again.
     ///
     /// # Errors
-    /// [`StoreError::Overloaded`] for more conversations. Else see [`StoreError::outcome`]; some may have been reduced.
+    /// [`StoreError::Overloaded`] for more conversations. For other errors see [`StoreError::outcome`]; some may have
+    /// been reduced.
     async fn reduce_dialogs(
         &self,
         user: UserId,

@@ -30,10 +30,10 @@ impl<'a> From<&'a Message> for MessageHeader<'a> {
     }
 }
 
-/// Whose unread messages are counted, and in which range.
+/// The user and the range of an unread count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnreadRange {
-    /// Who reads.
+    /// The reader.
     pub user: UserId,
     /// See [`ReadRanges::read_seq`](super::ReadRanges::read_seq).
     pub read_seq: Seq,
@@ -43,10 +43,10 @@ pub struct UnreadRange {
     pub max_seq: Option<Seq>,
 }
 
-/// What is unread.
+/// An unread count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unread {
-    /// How many messages.
+    /// Number of unread messages.
     pub count: u64,
     /// The lowest number of those that mention the user.
     pub first_mention: Option<Seq>,

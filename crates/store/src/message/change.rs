@@ -3,25 +3,25 @@ use bytes::Bytes;
 use super::{Message, MessageKey, NewMessage, Seq};
 use crate::{Text, Timestamp, UserId};
 
-/// How often a message was edited, and when last.
+/// The number of edits of a message, and the time of the last one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Edited {
-    /// How often; above 0.
+    /// Number of edits; above 0.
     pub count: u32,
-    /// When last.
+    /// Time of the last edit.
     pub last: Timestamp,
 }
 
-/// Who removed the content of a message, and when.
+/// The removal of a message's content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recalled {
-    /// Who.
+    /// The party.
     pub by: RecalledBy,
-    /// When.
+    /// The time.
     pub time: Timestamp,
 }
 
-/// Who removed the content of a message.
+/// The party that removed the content of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecalledBy {
     /// The sender, or a user who moderates the group.
@@ -37,24 +37,24 @@ pub enum RecalledBy {
 pub struct MessageChange {
     /// The message.
     pub seq: Seq,
-    /// What becomes of it.
+    /// The change of its content.
     pub content: ContentChange,
     /// The event, which is appended with the change. Its key is that of the change ([`MessageKey::of_recall`],
     /// [`MessageKey::of_edit`]). Its hash is of what the change does: two changes of one key and one hash are the same.
     pub event: NewMessage,
 }
 
-/// What a change does to the content of a message, and in which state the message has to be.
+/// The effect of a change on the content of a message, and the required state of the message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ContentChange {
     /// Content type, body, mentions and the id of the client are removed. Number, sender, times, key and hash stay. The message
     /// has its content.
     Recall(Recalled),
-    /// It gets another content. The message has its content and was edited so many times.
+    /// The content is replaced. The message has its content and was edited this number of times.
     Edit(NewContent),
 }
 
-/// The content that an edit gives a message.
+/// The new content of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewContent {
     /// See [`Message::content_type`].
@@ -65,24 +65,24 @@ pub struct NewContent {
     pub mentions: Vec<UserId>,
     /// See [`Message::mention_all`].
     pub mention_all: bool,
-    /// How often the message was edited before.
+    /// Number of earlier edits.
     pub edits_before: u32,
-    /// When it is edited.
+    /// Time of the edit.
     pub time: Timestamp,
 }
 
-/// What became of a change.
+/// The result of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Changed {
     /// It was made, now or by an earlier call.
     Done {
-        /// The message as it is now.
+        /// The present message.
         message: Message,
         /// The number of the event.
         event_seq: Seq,
         /// When the event was sent.
         event_sent: Timestamp,
-        /// Whether an earlier call made it: an event with the key and the hash was there already.
+        /// Whether an earlier call made it: an event with the key and the hash exists already.
         replayed: bool,
     },
     /// The message, which is in another state. Nothing was changed.
@@ -114,7 +114,7 @@ impl RecalledBy {
 }
 
 impl Edited {
-    /// As it is stored: how often, and when last in milliseconds. `None`: it says that nothing was edited.
+    /// The stored form: the number of edits, and the time of the last one in milliseconds. `None`: not edited.
     #[must_use]
     pub fn of(count: i64, last: i64) -> Option<Self> {
         let count = u32::try_from(count).ok().filter(|count| *count > 0)?;
@@ -137,7 +137,7 @@ impl ContentChange {
 }
 
 impl NewContent {
-    /// What the message says of its edits afterwards.
+    /// The edits of the message after the change.
     #[must_use]
     pub const fn edited(&self) -> Edited {
         Edited { count: self.edits_before.saturating_add(1), last: self.time }
@@ -151,7 +151,7 @@ impl MessageKey {
         Self::of(None, &format!("recall:{seq}"))
     }
 
-    /// The key of the event of an edit of a message that was edited so many times before.
+    /// The key of the event of an edit of a message with this number of earlier edits.
     #[must_use]
     pub fn of_edit(seq: Seq, edits_before: u32) -> Self {
         Self::of(None, &format!("edit:{seq}:{edits_before}"))

@@ -7,7 +7,7 @@ use crate::{GroupId, Invalid, UserId};
 const FORM: Invalid =
     Invalid::fixed("must be d, two user ids with a hyphen between, as d7-8, or g and a group id, as g9");
 
-/// Names a conversation. It is derived from who takes part, so nothing has to be looked up or created.
+/// The id of a conversation. It is derived from the participants, so nothing has to be looked up or created.
 ///
 /// The text form is `d7-8` (two users, smaller id first; `d7-7` is notes to oneself) or `g9` (a group). It has at most 40
 /// characters and exactly one spelling.
@@ -18,8 +18,8 @@ pub enum ConversationId {
     Direct(UserId, UserId),
     /// Of a group.
     Group(GroupId),
-    /// A log of Kith itself, which names the users that had no receiver when a message came: `o0` to `o3`. It is parsed by
-    /// [`ConversationId::stored`] alone, so that no caller can name it.
+    /// A log of Kith itself, which lists users who had no receiver when a message was delivered: `o0` to `o3`. It is
+    /// parsed by [`ConversationId::stored`] alone, so that no caller can name it.
     Offline(u8),
 }
 
@@ -39,7 +39,7 @@ impl ConversationId {
         matches!(self, Self::Direct(one, other) if one == user || other == user)
     }
 
-    /// The log of those who had no receiver when a message of this conversation came: always the same one.
+    /// The log of users without a receiver for messages of this conversation: always the same one.
     #[must_use]
     pub const fn offline_log(self) -> Self {
         let id = match self {
@@ -91,7 +91,7 @@ impl FromStr for ConversationId {
             Some(("g", group)) => Self::Group(group.parse().map_err(|_| FORM)?),
             _ => return Err(FORM),
         };
-        // `parse` takes `+7` and `007`: one conversation has one spelling.
+        // `parse` accepts `+7` and `007`, but a conversation has one spelling.
         if id.to_string() == text { Ok(id) } else { Err(FORM) }
     }
 }

@@ -3,7 +3,7 @@ use std::{fmt, str::FromStr};
 use super::{ConversationId, DOCUMENT, Message, Seq};
 use crate::{Invalid, Version};
 
-/// Names a document of a log: [`DOCUMENT`] messages with contiguous numbers that are stored together.
+/// The key of a document of a log: [`DOCUMENT`] messages with contiguous numbers that are stored together.
 ///
 /// The text form is that of the conversation, a slash and the number of the document, as `g9/12`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -17,11 +17,11 @@ pub struct DocumentKey {
 /// A document as it is stored. One that is followed by another one is full: it gets no further message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogDocument {
-    /// Names it.
+    /// The key.
     pub key: DocumentKey,
-    /// Rises with each change of one of its messages. Appends leave it.
+    /// Rises with each change of one of its messages, but not with appends.
     pub version: Version,
-    /// By rising number.
+    /// The messages by rising number.
     pub messages: Vec<Message>,
 }
 
@@ -32,7 +32,7 @@ impl LogDocument {
         i64::try_from(self.messages.len()).is_ok_and(|count| count == DOCUMENT)
     }
 
-    /// Those of its messages from `first` to `last`, both included.
+    /// Its messages from `first` to `last`, both included.
     pub fn between(&self, first: Seq, last: Seq) -> impl Iterator<Item = &Message> {
         self.messages.iter().filter(move |message| (first..=last).contains(&message.seq))
     }

@@ -4,7 +4,7 @@ use crate::{MessageHeader, UserId};
 /// Most logs of one [`MessageStore::heads`](super::MessageStore::heads).
 pub const HEADS_AT_ONCE: usize = 100;
 
-/// What unread counts need of a message, as it is read without the content.
+/// The header of a message, for unread counts: read without the content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredHeader {
     /// See [`MessageHeader::seq`].
@@ -49,8 +49,8 @@ impl<'a> From<&'a StoredHeader> for MessageHeader<'a> {
     }
 }
 
-/// What a list shows of the end of a log. All of it is of one moment, but headers of messages that came while it was read may be of
-/// a later one.
+/// The end of a log, for lists. All of it is of one moment, except that headers of messages that arrived during the
+/// read may be newer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogHead {
     /// The last message; `None`: there is none.

@@ -1,4 +1,4 @@
-//! Messages of conversations: what is stored of them, and how they are numbered.
+//! Messages of conversations: records and numbers.
 
 mod change;
 mod conversation_id;
@@ -36,15 +36,15 @@ pub struct Message {
     pub seq: Seq,
     /// The user who sent it; `None`: a service.
     pub sender: Option<UserId>,
-    /// When the node took it. Informative: the order is that of the numbers.
+    /// When the node received it. Informative: the numbers give the order.
     pub sent: Timestamp,
-    /// Whether users wrote it or Kith did.
+    /// Whether it was written by users or by Kith.
     pub kind: MessageKind,
-    /// Media type of the body, as the sender gave it; may be empty.
+    /// Media type of the body, as the sender set it; may be empty.
     pub content_type: Text,
-    /// What the sender wrote; of an event: an encoded `kith.message.v1.Event`.
+    /// The content; for an event: an encoded `kith.message.v1.Event`.
     pub body: Bytes,
-    /// The users whom it mentions, in the order of the sender.
+    /// The users whom it mentions, in the order that the sender set.
     pub mentions: Vec<UserId>,
     /// Whether it mentions every reader.
     pub mention_all: bool,
@@ -52,12 +52,12 @@ pub struct Message {
     pub silent: bool,
     /// The number of the message that it answers.
     pub reply_to: Option<Seq>,
-    /// The id that the sender gave it.
+    /// The id that the sender chose.
     pub client_message_id: Option<Text>,
-    /// How often it was edited; `None`: never.
+    /// Its edits; `None`: never edited.
     pub edited: Option<Edited>,
-    /// Who removed its content; `None`: it has its content. Without it content type, body, mentions and the id of the client are
-    /// empty.
+    /// The removal of its content; `None`: it has its content. Without it content type, body, mentions and the id of
+    /// the client are empty.
     pub recalled: Option<Recalled>,
 }
 
@@ -70,13 +70,13 @@ impl Message {
     }
 }
 
-/// Who made a message. The numbers are stored.
+/// The origin of a message. The numbers are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum MessageKind {
     /// A user or a service.
     Message = 1,
-    /// Kith, about the conversation: a member joined, a message was recalled.
+    /// Kith, for an event of the conversation: a member joined, a message was recalled.
     Event = 2,
 }
 

@@ -13,13 +13,13 @@ pub const MENTIONS_MAX: usize = 50;
 /// Most characters of the id that a client gives a message.
 pub const CLIENT_MESSAGE_ID_CHARS_MAX: usize = 64;
 
-/// What makes a repeated send the same message: the first 16 bytes of SHA-256 over the sender and the client's id, or random
-/// bytes. Every message has one, because MongoDB's unique index takes absent values for equal.
+/// Identifies repeated sends of a message: the first 16 bytes of SHA-256 over the sender and the client's id, or random
+/// bytes. Every message has one, because MongoDB's unique index treats absent values as equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MessageKey(pub [u8; 16]);
 
 impl MessageKey {
-    /// The key of the message that this sender (`None`: a service) calls so.
+    /// The key of the message with this id of this sender (`None`: a service).
     #[must_use]
     pub fn of(sender: Option<UserId>, client_message_id: &str) -> Self {
         let mut hash = Sha256::new();
@@ -39,7 +39,7 @@ impl ContentHash {
     #[must_use]
     pub fn of(content_type: &str, body: &[u8]) -> Self {
         let mut hash = Sha256::new();
-        // The length keeps the border between the two: no content type is as long as 2^64.
+        // The length separates the two fields: no content type is as long as 2^64.
         hash.update((content_type.len() as u64).to_le_bytes());
         hash.update(content_type);
         hash.update(body);
@@ -51,12 +51,12 @@ fn first_bytes<const N: usize>(digest: &[u8]) -> [u8; N] {
     std::array::from_fn(|at| digest[at])
 }
 
-/// A message that is to be appended. Its number is given by the append.
+/// A message to be appended. The append assigns its number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewMessage {
-    /// What makes a repeated send the same message.
+    /// Identifies repeated sends of the message.
     pub key: MessageKey,
-    /// What the content of a repeated send is compared with.
+    /// Hash with which the content of a repeated send is compared.
     pub hash: ContentHash,
     /// See [`Message::sender`](super::Message::sender).
     pub sender: Option<UserId>,
@@ -81,10 +81,10 @@ pub struct NewMessage {
 }
 
 impl NewMessage {
-    /// Checks the id that a client gave a message: 1 to 64 of `A-Z a-z 0-9 _ -`.
+    /// Checks a client's id of a message: 1 to 64 of `A-Z a-z 0-9 _ -`.
     ///
     /// # Errors
-    /// When it is empty, longer, or has another character.
+    /// If it is empty, too long, or has another character.
     pub fn client_message_id(text: &str) -> Result<Text, Invalid> {
         let fits = (1..=CLIENT_MESSAGE_ID_CHARS_MAX).contains(&text.len());
         let plain = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-');
@@ -98,7 +98,7 @@ impl NewMessage {
     /// Checks a content type: visible ASCII characters and spaces, at most [`CONTENT_TYPE_CHARS_MAX`]; may be empty.
     ///
     /// # Errors
-    /// When it is longer, or has another character.
+    /// If it is longer, or has another character.
     pub fn content_type(text: &str) -> Result<Text, Invalid> {
         let fits = text.len() <= CONTENT_TYPE_CHARS_MAX;
         let visible = text.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic());
@@ -109,7 +109,7 @@ impl NewMessage {
         }
     }
 
-    /// The message as it is stored under this number.
+    /// The stored message with this number.
     #[must_use]
     pub fn numbered(self, seq: Seq) -> Message {
         Message {

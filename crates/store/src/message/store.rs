@@ -17,8 +17,8 @@ pub const fn document_of(seq: Seq) -> i64 {
     (seq - 1) / DOCUMENT
 }
 
-/// The parts of documents from one number, above 0, to another, by rising number: the first and the last number of each part.
-/// None if `last` is below `first`.
+/// The parts of documents from one number, above 0, to another, by rising number: the first and the last number of each
+/// part. Empty if `last` is below `first`.
 pub fn document_parts(first: Seq, last: Seq) -> impl DoubleEndedIterator<Item = (Seq, Seq)> {
     let documents = (document_of(first)..=document_of(last)).filter(move |_| first <= last);
     documents.map(move |document| {
@@ -27,23 +27,23 @@ pub fn document_parts(first: Seq, last: Seq) -> impl DoubleEndedIterator<Item = 
     })
 }
 
-/// What became of one message of an append.
+/// The result of one message of an append.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Appended {
     /// It was appended and has this number.
     New(Seq),
-    /// A message with its key and content was there already.
+    /// A message with its key and content exists already.
     Replayed {
         /// The number of that message.
         seq: Seq,
         /// When it was sent.
         sent: Timestamp,
     },
-    /// A message with its key and another content is there. This one was not appended.
+    /// A message with its key and another content exists. This one was not appended.
     OtherContent,
 }
 
-/// Where a log ends.
+/// The end of a log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogEnd {
     /// The number of the last message; 0: there is none.
@@ -52,7 +52,7 @@ pub struct LogEnd {
     pub sent: Option<Timestamp>,
 }
 
-/// Durable home of the messages of each conversation.
+/// Storage of the messages of each conversation.
 ///
 /// A message gets its number from its append. The numbers of a conversation are contiguous from 1 and rise in the order of the
 /// appends. An acknowledged message is durable, keeps its number, and is seen by every later read.
@@ -61,15 +61,15 @@ pub struct LogEnd {
 /// the caller.
 #[async_trait]
 pub trait MessageStore: Send + Sync + fmt::Debug + 'static {
-    /// Appends up to [`DOCUMENT`] messages in their order and returns what became of each, in the same order. Each key occurs once.
-    /// Repeating an append, whatever its outcome was, adds each message once.
+    /// Appends up to [`DOCUMENT`] messages in their order and returns the result of each, in the same order. Each key
+    /// occurs once. Repeating an append, whatever its outcome was, adds each message once.
     ///
-    /// The new messages are durable together or one part after the other: where the batch crosses the border of a document,
-    /// messages of other callers may stand between its two parts.
+    /// The new messages are durable together or one part after the other: if the batch crosses the border of a
+    /// document, messages of other callers may come between its two parts.
     ///
     /// # Errors
-    /// [`StoreError::Overloaded`] for more messages or a repeated key: nothing is appended then. Else see [`StoreError::outcome`];
-    /// a part of the batch may have been appended.
+    /// [`StoreError::Overloaded`] for more messages or a repeated key: nothing is appended then. For other errors see
+    /// [`StoreError::outcome`]; a part of the batch may have been appended.
     async fn append(
         &self,
         conversation: ConversationId,
@@ -79,10 +79,10 @@ pub trait MessageStore: Send + Sync + fmt::Debug + 'static {
     /// Reads the messages from `first` to `last`, both included, by rising number. Both are above 0 and in one document (see
     /// [`document_of`]). Those that do not exist are left out.
     ///
-    /// Costs one read of the store, of the asked messages alone.
+    /// Costs one read of the store, of only these messages.
     ///
     /// # Errors
-    /// When the store cannot answer; [`StoreError::Overloaded`] for a range that is not in one document.
+    /// If the store cannot answer; [`StoreError::Overloaded`] for a range that is not in one document.
     async fn messages(
         &self,
         conversation: ConversationId,
@@ -95,7 +95,7 @@ pub trait MessageStore: Send + Sync + fmt::Debug + 'static {
     /// Costs one read of the store.
     ///
     /// # Errors
-    /// When the store cannot answer.
+    /// If the store cannot answer.
     async fn document(&self, key: DocumentKey) -> Result<Option<LogDocument>, StoreError>;
 
     /// As [`MessageStore::messages`], without the contents.
@@ -117,18 +117,18 @@ pub trait MessageStore: Send + Sync + fmt::Debug + 'static {
     /// Costs a bounded number of reads of the store for all logs together. Contents are read of the last messages alone.
     ///
     /// # Errors
-    /// When the store cannot answer; [`StoreError::Overloaded`] for more logs.
+    /// If the store cannot answer; [`StoreError::Overloaded`] for more logs.
     async fn heads(&self, asked: &[(ConversationId, Seq)]) -> Result<Vec<LogHead>, StoreError>;
 
     /// Reads the messages of the last two documents of a log, by rising number. There are 1 to 200, or none if the log has none.
     /// Sees what [`MessageStore::ends`] sees.
     ///
-    /// Invariant, for copies that are made of it: each message has every change that was written together with a message that
+    /// Invariant, for copies of the result: each message has every change that was written together with a message that
     /// is returned. So documents are read newest first, or all as of one moment. A backend does it in one read; this
     /// implementation costs up to three.
     ///
     /// # Errors
-    /// When the store cannot answer.
+    /// If the store cannot answer.
     async fn last_documents(&self, conversation: ConversationId) -> Result<Vec<Message>, StoreError> {
         let end = self.ends(&[conversation]).await?.first().map_or(0, |end| end.seq);
         if end == 0 {
@@ -148,14 +148,14 @@ pub trait MessageStore: Send + Sync + fmt::Debug + 'static {
     /// acknowledged before it began, except for some seconds after a failover.
     ///
     /// # Errors
-    /// When the store cannot answer; [`StoreError::Overloaded`] for more conversations.
+    /// If the store cannot answer; [`StoreError::Overloaded`] for more conversations.
     async fn ends(&self, conversations: &[ConversationId]) -> Result<Vec<LogEnd>, StoreError>;
 
     /// Reads the end of a log, also right after a failover: a deposed primary cannot answer. Costs more than
     /// [`MessageStore::ends`]: a round trip to the majority.
     ///
     /// # Errors
-    /// When the store cannot answer.
+    /// If the store cannot answer.
     async fn strong_end(&self, conversation: ConversationId) -> Result<Seq, StoreError>;
 
     /// Reads the smallest number of a message that was sent at `time` or later; the end + 1 if there is none. Times are
@@ -164,17 +164,18 @@ pub trait MessageStore: Send + Sync + fmt::Debug + 'static {
     /// Costs two reads of the store.
     ///
     /// # Errors
-    /// When the store cannot answer.
+    /// If the store cannot answer.
     async fn seq_at(&self, conversation: ConversationId, time: Timestamp) -> Result<Seq, StoreError>;
 
     /// Changes one message, if it is in the state that the change needs, and appends the event of the change: both or neither.
     /// Returns the message as it is now.
     ///
-    /// May be repeated, whatever its outcome was: a change whose event is in the log is not made again. Of changes at once that
-    /// need the same state one is made. Every later read sees the change with its event; a reader that sees the event and then
-    /// reads the message sees it changed.
+    /// May be repeated, whatever its outcome was: a change whose event is in the log is not made again. Of concurrent
+    /// changes that need the same state, one is made. Every later read sees the change with its event; a reader that
+    /// sees the event and then reads the message sees it changed.
     ///
-    /// Costs a transaction over two documents, which is tried again while others append to the conversation. Appends wait for it.
+    /// Costs a transaction over two documents, which is retried while others append to the conversation. Appends wait
+    /// for it.
     ///
     /// # Errors
     /// See [`StoreError::outcome`].

@@ -8,26 +8,26 @@ use crate::{StoreError, Timestamp, UserId};
 /// Most documents that one [`MessageUpkeep::trim`] removes.
 pub const TRIMMED_AT_ONCE: usize = 20;
 
-/// How many of the oldest documents of a log a backend looks at for [`removable_documents`].
+/// Number of the oldest documents of a log that a backend examines for [`removable_documents`].
 pub const DOCUMENTS_READ: usize = TRIMMED_AT_ONCE + 2;
 
-/// How old the document after one that is removed has to be. A node that has found a document full may make the next one for a
+/// Least age of the document after a removed one. A node that has found a document full may make the next one for a
 /// minute, by a clock that may be wrong: it must not make one where others were removed.
 pub const SUCCESSOR_AGE: Duration = Duration::from_secs(3_600);
 
-/// Most documents that one [`MessageUpkeep::documents_sent_by`] looks at.
+/// Most documents that one [`MessageUpkeep::documents_sent_by`] examines.
 pub const SEARCHED_AT_ONCE: usize = 20;
 
-/// What one [`MessageUpkeep::trim`] did.
+/// The result of a [`MessageUpkeep::trim`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trimmed {
-    /// How many messages were removed.
+    /// Number of removed messages.
     pub messages: u64,
-    /// Whether others are left that are to be removed.
+    /// Whether more messages are to be removed.
     pub left: Untrimmed,
 }
 
-/// What a [`MessageUpkeep::trim`] left.
+/// The remainder after a [`MessageUpkeep::trim`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Untrimmed {
     /// No document but the last one has only messages that are to be removed.
@@ -49,20 +49,20 @@ pub struct AgedDocument {
     pub first: Seq,
 }
 
-/// What one [`MessageUpkeep::documents_sent_by`] found.
+/// The result of a [`MessageUpkeep::documents_sent_by`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SentDocuments {
     /// The first numbers of the documents, rising.
     pub firsts: Vec<Seq>,
-    /// From which number on the search goes on; `None`: the log has no other documents.
+    /// The number at which the search continues; `None`: the log has no other documents.
     pub next: Option<Seq>,
 }
 
 /// Removal of messages from their logs, and of their contents. A document of [`DOCUMENT`](super::DOCUMENT) messages is removed as a whole, see
 /// [`document_of`](super::document_of).
 ///
-/// Invariant: the last document of a log is never removed, so that numbers go on. Whether users may still read the messages is
-/// checked by the caller.
+/// Invariant: the last document of a log is never removed, so that numbers continue. Whether users may still read the
+/// messages is checked by the caller.
 #[async_trait]
 pub trait MessageUpkeep: Send + Sync + fmt::Debug + 'static {
     /// Removes the oldest documents of a log, as long as all messages of a document have numbers below `below` and the document
@@ -80,12 +80,12 @@ pub trait MessageUpkeep: Send + Sync + fmt::Debug + 'static {
         now: Timestamp,
     ) -> Result<Trimmed, StoreError>;
 
-    /// Reads which documents of all logs were begun from `from` on and before `before`, by rising time, at least `limit` if there
-    /// are as many: those that were begun in the same millisecond are returned together. So the next part begins after the time
-    /// of the last one.
+    /// Reads the documents of all logs that were begun from `from` on and before `before`, by rising time. Returns at
+    /// least `limit` if there are as many: documents of the same millisecond are returned together, so that the next
+    /// part begins after the time of the last one.
     ///
     /// # Errors
-    /// When the store cannot answer.
+    /// If the store cannot answer.
     async fn aged(
         &self,
         from: Timestamp,
@@ -93,11 +93,11 @@ pub trait MessageUpkeep: Send + Sync + fmt::Debug + 'static {
         limit: usize,
     ) -> Result<Vec<AgedDocument>, StoreError>;
 
-    /// Looks at up to [`SEARCHED_AT_ONCE`] documents of a log, those with numbers from `from` on, and returns which of them have
+    /// Examines up to [`SEARCHED_AT_ONCE`] documents of a log, with numbers from `from` on, and returns those with
     /// content of a sender: messages that [`MessageUpkeep::erase_document`] changes.
     ///
     /// # Errors
-    /// When the store cannot answer.
+    /// If the store cannot answer.
     async fn documents_sent_by(
         &self,
         conversation: ConversationId,
@@ -105,12 +105,13 @@ pub trait MessageUpkeep: Send + Sync + fmt::Debug + 'static {
         from: Seq,
     ) -> Result<SentDocuments, StoreError>;
 
-    /// Removes the content of all messages that a sender has in one document, which is named by its first number: content type,
-    /// body, mentions, the id of the client and the hash. Number, sender, time and key stay. Those that were recalled stay so, the
-    /// others are recalled by [`RecalledBy::Erasure`](super::RecalledBy::Erasure). Events stay as they are. Returns how many
-    /// messages were changed.
+    /// Removes the content of all messages of a sender in one document, given by its first number: content type, body,
+    /// mentions, the id of the client and the hash. Number, sender, time and key are kept. Messages that were recalled
+    /// already are kept as they are; the others are recalled by [`RecalledBy::Erasure`](super::RecalledBy::Erasure).
+    /// Events are unchanged. Returns the number of changed messages.
     ///
-    /// Atomic. Repeating it changes nothing. A message whose hash was removed is the same as every message that is sent with its key.
+    /// Atomic. Repeating it changes nothing. A message without a hash is equal to every message that is sent with its
+    /// key.
     ///
     /// # Errors
     /// See [`StoreError::outcome`].
@@ -123,10 +124,10 @@ pub trait MessageUpkeep: Send + Sync + fmt::Debug + 'static {
     ) -> Result<u64, StoreError>;
 }
 
-/// Decides, in every backend alike, which of the oldest documents of a log are removed.
+/// Decides, for all backends, which of the oldest documents of a log are removed.
 ///
-/// `documents`: the number of each, rising, and when it was begun, from the first one on: [`DOCUMENTS_READ`] of them, or all if
-/// there are fewer. Returns how many are to be removed, from the first one on, and what is left then.
+/// `documents`: the number of each, rising, and when it was begun, from the first one on: [`DOCUMENTS_READ`] of them,
+/// or all if there are fewer. Returns the number of documents to be removed, from the first one on, and the remainder.
 #[must_use]
 pub fn removable_documents(documents: &[(i64, Timestamp)], below: Seq, now: Timestamp) -> (usize, Untrimmed) {
     for (at, pair) in documents.windows(2).enumerate() {

@@ -5,16 +5,16 @@ use serde::{Deserialize, Serialize};
 use super::{AudienceEntry, NoticeId, Slot, read_bits::page_of};
 use crate::{Invalid, Text, Timestamp, Version, heap_bytes};
 
-/// Names an audience: a platform, or a kind of account. 1 to `i32::MAX`.
+/// The id of an audience: a platform, or a kind of account. 1 to `i32::MAX`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct AudienceId(NonZeroI32);
 
 impl AudienceId {
-    /// Wraps a number.
+    /// The id with this number.
     ///
     /// # Errors
-    /// When it is not above 0, or above `i32::MAX`.
+    /// If it is not above 0, or above `i32::MAX`.
     pub fn new(number: i64) -> Result<Self, Invalid> {
         let id = i32::try_from(number).ok().filter(|number| *number > 0).and_then(NonZeroI32::new);
         id.map(Self).ok_or_else(|| Invalid::fixed("must be from 1 to 2147483647"))
@@ -44,11 +44,11 @@ impl FromStr for AudienceId {
 /// An audience with the entries of its notices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Audience {
-    /// Names it.
+    /// The key.
     pub id: AudienceId,
-    /// Of this state.
+    /// The version of this state.
     pub version: Version,
-    /// For people who operate Kith.
+    /// Shown to operators.
     pub name: Text,
     /// Whether its readers are users of Kith. Never changes.
     pub of_users: bool,
@@ -56,7 +56,7 @@ pub struct Audience {
     pub created: Timestamp,
     /// The slot that the next notice gets.
     pub next_slot: Slot,
-    /// In the order in which they are listed: pinned ones first, then the newest.
+    /// The entries in the order of lists: pinned ones first, then the newest.
     pub entries: Vec<AudienceEntry>,
 }
 
@@ -67,15 +67,15 @@ impl Audience {
         self.entries.iter().find(|entry| entry.notice == notice)
     }
 
-    /// Whether no bit of this page is that of a notice, or will be. Also an old copy of the audience says so only if it is true:
-    /// slots are given out by rising number.
+    /// Whether no bit of this page belongs to a notice, now or later. Also true for an old copy of the audience: slots
+    /// are assigned by rising number.
     #[must_use]
     pub fn is_dead_page(&self, page: u32) -> bool {
         let is_of_page = |slot: Slot| page_of(slot) == page;
         page < page_of(self.next_slot) && !self.entries.iter().any(|entry| entry.slots().any(is_of_page))
     }
 
-    /// Bytes that the record takes in memory, roughly: what a cache weighs it by.
+    /// Approximate size of the record in memory, in bytes, for the cache.
     #[must_use]
     pub fn weight(&self) -> usize {
         size_of::<Self>() + heap_bytes(&self.name) + self.entries.capacity() * size_of::<AudienceEntry>()

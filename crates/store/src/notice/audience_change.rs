@@ -3,24 +3,24 @@ use std::time::Duration;
 use super::{Audience, AudienceEntry, NoticeId, NoticeRefusal, NoticeTerms, Slot};
 use crate::Timestamp;
 
-/// How long an entry stays after it expired. Until then an update may extend it with its marks.
+/// How long an entry is kept after it expired. Until then an update may extend it, and its marks are kept.
 pub const EXPIRED_KEPT: Duration = Duration::from_secs(60 * 60);
 
 /// A change of the entries of an audience.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AudienceChange {
-    /// The audience has this notice, with these terms. `is_unread`: under new slots, so that no reader has read it.
+    /// Adds or updates a notice with these terms. `is_unread`: under new slots, so that no reader has read it.
     Has {
-        /// Which.
+        /// The notice.
         notice: NoticeId,
-        /// Its terms.
+        /// The terms.
         terms: NoticeTerms,
-        /// Whether it gets new slots though it has some.
+        /// Whether it gets new slots although it has some.
         is_unread: bool,
     },
-    /// The audience does not have this notice.
+    /// Removes a notice.
     HasNot(NoticeId),
-    /// What expired long ago is removed, as by every other change.
+    /// Only removes long expired entries, as every other change does.
     Expired,
 }
 
@@ -28,7 +28,7 @@ impl AudienceChange {
     /// The audience after the change, with the next version; `None`: it changes nothing.
     ///
     /// # Errors
-    /// When it would have more than `live_max` entries.
+    /// If it would have more than `live_max` entries.
     pub fn apply(
         &self,
         audience: &Audience,
@@ -76,7 +76,7 @@ fn put(
     Ok(())
 }
 
-/// A slot that no notice had.
+/// A new slot.
 fn next(audience: &mut Audience) -> Result<Slot, NoticeRefusal> {
     let slot = audience.next_slot;
     audience.next_slot = slot.checked_add(1).ok_or(NoticeRefusal::TooManyNotices)?;

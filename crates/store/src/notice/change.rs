@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{StoreError, Stored, Timestamp, Version, Write};
 
-/// A change of a notice, in all of its audiences or in none.
+/// A change of a notice, made in all of its audiences or in none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoticeChange {
     /// Publishes it.
@@ -18,23 +18,23 @@ pub enum NoticeChange {
     Delete(Vec<AudienceId>),
 }
 
-/// What a change makes of what is stored.
+/// The records that a change writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoticeDecision {
     /// The notice, or the version of its stub.
     pub notice: Result<Notice, Version>,
-    /// The audiences that change, as they are then.
+    /// The changed audiences.
     pub audiences: Vec<Audience>,
-    /// What the write returns.
+    /// The result of the write.
     pub changed: NoticeChanged,
 }
 
-/// What a change of a notice left.
+/// The result of a change of a notice.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NoticeChanged {
-    /// Of the notice, or of its stub.
+    /// The version of the notice, or of its stub.
     pub version: Version,
-    /// `None`: it was deleted.
+    /// The notice; `None`: it was deleted.
     pub notice: Option<Notice>,
     /// The audiences that were changed.
     pub audiences: Vec<ChangedAudience>,
@@ -43,16 +43,16 @@ pub struct NoticeChanged {
 /// An audience that a change of a notice changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChangedAudience {
-    /// Which.
+    /// The notice.
     pub id: AudienceId,
-    /// As it is then.
+    /// The changed audience.
     pub version: Version,
-    /// Slots that the change gave out.
+    /// Slots that the change assigned.
     pub slots: Vec<Slot>,
 }
 
 impl NoticeChange {
-    /// The audiences that the change may change: those to be read before it is decided. Each once.
+    /// The audiences that the change may affect, which must be read before it is decided. Each once.
     #[must_use]
     pub fn audiences(&self, before: &Stored<Notice>) -> Vec<AudienceId> {
         let before = match before {
@@ -70,7 +70,7 @@ impl NoticeChange {
         all
     }
 
-    /// Decides the change of the notice `id` by what is stored of it and of [`Self::audiences`].
+    /// Decides the change of the notice `id` from its stored state and that of [`Self::audiences`].
     ///
     /// # Errors
     /// [`StoreError::IdTaken`], [`StoreError::NotFound`], [`StoreError::Conflict`], [`StoreError::ParamsTooLarge`] or a
@@ -124,7 +124,7 @@ impl NoticeChange {
     fn of_audience(&self, id: NoticeId, after: Option<&Notice>, audience: AudienceId) -> AudienceChange {
         let is_unread = matches!(self, Self::Update(patch) if patch.make_unread);
         match after.filter(|notice| notice.audiences.contains(&audience)) {
-            // A removal from some leaves the entries of the others alone, also those that expired.
+            // A removal from some audiences leaves the entries of the others unchanged, also expired ones.
             Some(_) if matches!(self, Self::Delete(_)) => AudienceChange::Expired,
             Some(notice) => AudienceChange::Has { notice: id, terms: notice.terms, is_unread },
             None => AudienceChange::HasNot(id),
@@ -152,7 +152,7 @@ fn updated(patch: &NoticePatch, before: &Notice, now: Timestamp) -> Result<Notic
     Ok(after)
 }
 
-/// Without these audiences; without any, if none is named.
+/// The notice without these audiences; without any, if none is named.
 fn without(before: &Notice, named: &[AudienceId], now: Timestamp) -> Notice {
     let mut audiences = before.audiences.clone();
     audiences.retain(|id| !named.is_empty() && !named.contains(id));

@@ -13,33 +13,33 @@ const FOR_NEWCOMERS: u8 = 2;
 const EXPIRES: u8 = 4;
 const MUST_CONFIRM: u8 = 8;
 
-/// A notice in an audience: what decides who sees it, and where it is listed.
+/// A notice in an audience: its visibility and its place in lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AudienceEntry {
-    /// Which.
+    /// The notice.
     pub notice: NoticeId,
-    /// The bit of those who have read it.
+    /// The read bit.
     pub slot: Slot,
-    /// The bit of those who have confirmed it; `None`: it is not to be confirmed.
+    /// The bit of a confirmation; `None`: it needs no confirmation.
     pub confirm_slot: Option<Slot>,
-    /// From when on it is visible.
+    /// When it becomes visible.
     pub publish: Timestamp,
-    /// Until when; `None`: until it is removed.
+    /// When it expires; `None`: never.
     pub expire: Option<Timestamp>,
-    /// Whether it is listed before those that are not.
+    /// Whether it is listed before notices that are not pinned.
     pub pinned: bool,
-    /// Whether readers see it who came after its publish time.
+    /// Whether readers who came after its publish time see it.
     pub for_newcomers: bool,
 }
 
 impl AudienceEntry {
-    /// Whether a reader sees it that has been there since then.
+    /// Whether a reader sees it whose `since` is this time.
     #[must_use]
     pub fn is_visible(&self, since: Timestamp, now: Timestamp) -> bool {
         self.publish <= now && !self.is_expired(now) && (self.publish >= since || self.for_newcomers)
     }
 
-    /// Whether its time is over.
+    /// Whether it has expired.
     #[must_use]
     pub fn is_expired(&self, now: Timestamp) -> bool {
         self.expire.is_some_and(|expire| expire <= now)
@@ -57,7 +57,7 @@ impl AudienceEntry {
     }
 }
 
-/// Entries as bytes, 33 for each: how stores and caches keep them.
+/// Entries as bytes, 33 for each: the form in stores and caches.
 #[must_use]
 pub fn pack_entries(entries: &[AudienceEntry]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(entries.len() * PACKED);
@@ -78,7 +78,7 @@ pub fn pack_entries(entries: &[AudienceEntry]) -> Vec<u8> {
     bytes
 }
 
-/// Reads what [`pack_entries`] wrote; `None`: it is something else.
+/// The inverse of [`pack_entries`]; `None`: invalid.
 #[must_use]
 pub fn unpack_entries(bytes: &[u8]) -> Option<Vec<AudienceEntry>> {
     let (packed, rest) = bytes.as_chunks::<PACKED>();

@@ -40,7 +40,7 @@ impl ReadBits {
         })
     }
 
-    /// With these bits set.
+    /// The bits with these set.
     #[must_use]
     pub fn with(&self, slots: &[Slot]) -> Self {
         let mut words = self.0.clone();
@@ -55,7 +55,7 @@ impl ReadBits {
         Self(words)
     }
 
-    /// With these bits not set. Words without a bit are left out.
+    /// The bits with these cleared. Words without a bit are left out.
     #[must_use]
     pub fn without(&self, slots: &[Slot]) -> Self {
         let cleared = |(page, word): &(u32, u64)| {
@@ -65,13 +65,13 @@ impl ReadBits {
         Self(self.0.iter().map(cleared).filter(|(_, word)| *word != 0).collect())
     }
 
-    /// Without these pages.
+    /// The bits without these pages.
     #[must_use]
     pub fn without_pages(&self, pages: &[u32]) -> Self {
         Self(self.0.iter().filter(|(page, _)| !pages.contains(page)).copied().collect())
     }
 
-    /// Bytes beside the record, roughly.
+    /// Approximate size outside of the record, in bytes.
     pub(super) fn weight(&self) -> usize {
         self.0.capacity() * size_of::<(u32, u64)>()
     }

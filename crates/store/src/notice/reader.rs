@@ -7,16 +7,16 @@ use crate::{Invalid, Timestamp, Version, id::id};
 pub type ReaderOrdinal = u32;
 
 id! {
-    /// Names a reader within its audience. 1 to `i64::MAX`.
+    /// The id of a reader within its audience. 1 to `i64::MAX`.
     ReaderId
 }
 
-/// Names a reader. The same id in two audiences is two readers.
+/// The key of a reader. The same id in two audiences is two readers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ReaderKey {
-    /// Of which audience.
+    /// The audience.
     pub audience: AudienceId,
-    /// Which of its readers.
+    /// The reader within it.
     pub reader: ReaderId,
 }
 
@@ -35,23 +35,23 @@ impl FromStr for ReaderKey {
     }
 }
 
-/// What is stored of a reader.
+/// The record of a reader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoticeReader {
-    /// Names it.
+    /// The key.
     pub key: ReaderKey,
     /// Raised by each write that changes a bit.
     pub version: Version,
     /// Its place among the readers of the audience. Never changes.
     pub ordinal: ReaderOrdinal,
-    /// From which publish time on it sees notices.
+    /// The publish time from which on it sees notices.
     pub since: Timestamp,
-    /// What it has read and confirmed.
+    /// The notices that it has read and confirmed.
     pub bits: ReadBits,
 }
 
 impl NoticeReader {
-    /// The reader as it is after a mark; `None`: the mark changes nothing. Words of `dead_pages` are dropped by a mark that
+    /// The reader after a mark; `None`: the mark changes nothing. Words of `dead_pages` are dropped by a mark that
     /// changes something.
     #[must_use]
     pub fn marked(&self, mark: &ReaderMark, dead_pages: &[u32]) -> Option<Self> {
@@ -69,21 +69,21 @@ impl NoticeReader {
         Some(Self { version: self.version.next(), since, bits, ..self.clone() })
     }
 
-    /// Bytes that the record takes in memory, roughly: what a cache weighs it by.
+    /// Approximate size of the record in memory, in bytes, for the cache.
     #[must_use]
     pub fn weight(&self) -> usize {
         size_of::<Self>() + self.bits.weight()
     }
 }
 
-/// What a mark does to the bits of a reader.
+/// The change that a mark makes to the bits of a reader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReaderMark {
-    /// Sets these.
+    /// Sets these bits.
     Read(Vec<Slot>),
-    /// Clears these.
+    /// Clears these bits.
     Unread(Vec<Slot>),
-    /// Clears all, and raises `since` to this: another user may get the id.
+    /// Clears all bits, and raises `since` to this time: another user may get the id.
     Forget(Timestamp),
 }
 
@@ -101,7 +101,7 @@ impl ReaderMark {
 /// A reader after a mark.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MarkedReader {
-    /// As it is stored now.
+    /// The stored reader.
     pub reader: NoticeReader,
     /// Whether the mark changed it.
     pub is_changed: bool,
@@ -114,46 +114,46 @@ pub struct ScannedReader {
     pub ordinal: ReaderOrdinal,
     /// Its id.
     pub reader: ReaderId,
-    /// From which publish time on it sees notices.
+    /// The publish time from which on it sees notices.
     pub since: Timestamp,
-    /// The word of the page that was asked for.
+    /// The word of the requested page.
     pub word: u64,
 }
 
 impl ScannedReader {
-    /// Whether the bit is set, of a slot in the page that was asked for.
+    /// Whether the bit of a slot in the requested page is set.
     #[must_use]
     pub const fn has(&self, slot: Slot) -> bool {
         self.word & (1 << (slot % 64)) != 0
     }
 }
 
-/// How many readers an audience has.
+/// The number of readers of an audience.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReaderExtent {
-    /// Those that are registered.
+    /// Registered readers.
     pub readers: u64,
-    /// Above the ordinal of each. There may be ordinals below it that no reader has.
+    /// One more than the highest ordinal. There may be ordinals below it that no reader has.
     pub end: ReaderOrdinal,
 }
 
-/// How many of the notices that are visible to a reader it has read.
+/// Counts of the notices that are visible to a reader.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NoticeTotals {
-    /// Has read.
+    /// Read ones.
     pub read: u32,
-    /// Has not.
+    /// Unread ones.
     pub unread: u32,
-    /// Those to be confirmed that it has not confirmed.
+    /// Ones that need a confirmation and have none.
     pub unconfirmed: u32,
 }
 
 impl NoticeTotals {
-    /// Those of a reader that has been there since then and has these bits.
+    /// The counts of a reader with this `since` and these bits.
     #[must_use]
     pub fn of(audience: &Audience, since: Timestamp, bits: &ReadBits, now: Timestamp) -> Self {
         let mut totals = Self::default();
-        // Entries of one page follow each other mostly.
+        // Entries of one page are mostly adjacent.
         let mut word = (0, bits.word(0));
         let mut has = |slot: Slot| {
             if word.0 != page_of(slot) {

@@ -8,30 +8,30 @@ pub const NOTICE_AUDIENCES_MAX: usize = 64;
 const TITLE_CHARS_MAX: usize = 200;
 
 id! {
-    /// Names a notice. 1 to `i64::MAX`.
+    /// The id of a notice. 1 to `i64::MAX`.
     NoticeId
 }
 
 /// A notice as stored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Notice {
-    /// Names it.
+    /// The key.
     pub id: NoticeId,
-    /// Of this state.
+    /// The version of this state.
     pub version: Version,
-    /// 1 at first, and one more with every update.
+    /// 1 at first; rises by 1 with every update.
     pub revision: i64,
-    /// One line.
+    /// The title, in one line.
     pub title: Text,
-    /// Any text.
+    /// The body.
     pub body: Text,
     /// Further parameters.
     pub params: Params,
-    /// Who it is for; each once, in the order of the request.
+    /// Its audiences; each once, in the order of the request.
     pub audiences: Vec<AudienceId>,
     /// See [`NoticeTerms`].
     pub terms: NoticeTerms,
-    /// When the record was made.
+    /// When the record was created.
     pub created: Timestamp,
     /// When it was changed last.
     pub updated: Timestamp,
@@ -41,7 +41,7 @@ impl Notice {
     /// Checks a title: one line of 1 to 200 characters, see [`single_line`].
     ///
     /// # Errors
-    /// When it is empty or longer, or has a character that it may not hold.
+    /// When it is empty or longer, or contains a character that is not allowed.
     pub fn check_title(title: &str) -> Result<Text, Invalid> {
         let title = single_line(title, TITLE_CHARS_MAX)?;
         if fold(&title).is_empty() {
@@ -50,7 +50,7 @@ impl Notice {
         Ok(title)
     }
 
-    /// Bytes that the record takes in memory, roughly: what a cache weighs it by.
+    /// Approximate size of the record in memory, in bytes, for the cache.
     #[must_use]
     pub fn weight(&self) -> usize {
         let audiences = self.audiences.capacity() * size_of::<AudienceId>();
@@ -62,18 +62,18 @@ impl Notice {
     }
 }
 
-/// What decides who sees a notice, and where it is listed.
+/// The terms of a notice: its visibility and its place in lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NoticeTerms {
-    /// From when on it is visible.
+    /// When it becomes visible.
     pub publish: Timestamp,
     /// Until when; `None`: until it is deleted.
     pub expire: Option<Timestamp>,
-    /// Whether it is listed before those that are not.
+    /// Whether it is listed before notices that are not pinned.
     pub pinned: bool,
-    /// Whether readers have to confirm it. Never changes.
+    /// Whether it needs a confirmation. Never changes.
     pub must_confirm: bool,
-    /// Whether readers see it who came after its publish time.
+    /// Whether readers who came after its publish time see it.
     pub for_newcomers: bool,
 }
 
@@ -92,7 +92,7 @@ pub struct NewNotice {
     pub terms: NoticeTerms,
 }
 
-/// A sparse change of a notice: `None` leaves a field as it is, `Some(None)` unsets it.
+/// A partial change of a notice: `None` leaves a field unchanged, `Some(None)` unsets it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NoticePatch {
     /// See [`Notice::title`].
@@ -111,12 +111,12 @@ pub struct NoticePatch {
     pub pinned: Option<bool>,
     /// See [`NoticeTerms::for_newcomers`].
     pub for_newcomers: Option<bool>,
-    /// Whether all readers have to read it again.
+    /// Whether it becomes unread for all readers.
     pub make_unread: bool,
 }
 
 impl NoticePatch {
-    /// The notice after the change, but for its version.
+    /// The notice after the change, except its version.
     pub(super) fn apply(&self, before: &Notice, now: Timestamp) -> Notice {
         let mut params = before.params.clone();
         params.apply(&self.params);

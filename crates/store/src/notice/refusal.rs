@@ -1,4 +1,4 @@
-/// Why a change of audiences or notices is not allowed.
+/// Why a change of audiences or notices was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoticeRefusal {
     /// One of the audiences is not registered.
@@ -7,13 +7,13 @@ pub enum NoticeRefusal {
     /// The audience is registered with other reader ids.
     #[error("must be as the audience was registered: it never changes")]
     AnotherKind,
-    /// There are as many audiences as there may be.
+    /// The limit of audiences is reached.
     #[error("there are as many audiences as there may be")]
     TooManyAudiences,
-    /// The audience has as many notices as it may.
+    /// The audience has reached its limit of notices.
     #[error("one of the audiences has as many live notices as it may")]
     TooManyNotices,
-    /// The audience has as many readers as it may.
+    /// The audience has reached its limit of readers.
     #[error("the audience has as many readers as it may")]
     TooManyReaders,
     /// The publish time is to change, and has passed.

@@ -18,28 +18,28 @@ pub const READERS_SCANNED: usize = 20_000;
 /// An audience to be registered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewAudience {
-    /// Names it.
+    /// The key.
     pub id: AudienceId,
-    /// For people who operate Kith.
+    /// Shown to operators.
     pub name: Text,
     /// Whether its readers are users of Kith.
     pub of_users: bool,
 }
 
-/// Durable home of audiences and their notices.
+/// Storage of audiences and their notices.
 #[async_trait]
 pub trait NoticeStore: Send + Sync + fmt::Debug + 'static {
     /// Reads up to [`BATCH_MAX`](crate::BATCH_MAX) audiences; each once, in any order. Those that do not exist are left out.
     /// `strong`: also right after a failover no deposed primary answers; costs a round trip to the majority.
     ///
     /// # Errors
-    /// When the store cannot answer; [`StoreError::Overloaded`] for more audiences.
+    /// If the store cannot answer; [`StoreError::Overloaded`] for more audiences.
     async fn audiences(&self, ids: &[AudienceId], strong: bool) -> Result<Vec<Audience>, StoreError>;
 
     /// Reads audiences by rising id after `after`, at most `limit`: fewer only at the end.
     ///
     /// # Errors
-    /// When the store cannot answer.
+    /// If the store cannot answer.
     async fn audience_list(
         &self,
         after: Option<AudienceId>,
@@ -50,19 +50,19 @@ pub trait NoticeStore: Send + Sync + fmt::Debug + 'static {
     /// `strong` as in [`Self::audiences`].
     ///
     /// # Errors
-    /// When the store cannot answer; [`StoreError::Overloaded`] for more notices.
+    /// If the store cannot answer; [`StoreError::Overloaded`] for more notices.
     async fn notices(
         &self,
         ids: &[NoticeId],
         strong: bool,
     ) -> Result<Vec<(NoticeId, Stored<Notice>)>, StoreError>;
 
-    /// Registers an audience, or renames it, and returns it; the version rises if something changes. Registrations at once may
-    /// together exceed `most` by a few.
+    /// Registers an audience, or renames it, and returns it; the version rises if something changes. Concurrent
+    /// registrations may together exceed `most` by a few.
     ///
     /// # Errors
-    /// [`NoticeRefusal`](super::NoticeRefusal) when it is registered with another `of_users`, or there are `most` audiences.
-    /// [`StoreError::RequestMismatch`]. Else see [`StoreError::outcome`].
+    /// [`NoticeRefusal`](super::NoticeRefusal) when it is registered with another `of_users`, or there are `most`
+    /// audiences. [`StoreError::RequestMismatch`]. For other errors see [`StoreError::outcome`].
     async fn register_audience(
         &self,
         audience: NewAudience,
@@ -73,7 +73,8 @@ pub trait NoticeStore: Send + Sync + fmt::Debug + 'static {
     /// Makes a change of a notice and of all its audiences in one commit, as [`NoticeChange::decide`] decides it.
     ///
     /// # Errors
-    /// As there, and [`StoreError::RequestMismatch`]: nothing is changed then. Else see [`StoreError::outcome`].
+    /// As there, and [`StoreError::RequestMismatch`]: nothing is changed then. For other errors see
+    /// [`StoreError::outcome`].
     async fn change_notice(
         &self,
         id: NoticeId,
@@ -89,30 +90,30 @@ pub trait NoticeStore: Send + Sync + fmt::Debug + 'static {
     /// See [`StoreError::outcome`].
     async fn remove_expired(&self, audience: AudienceId, now: Timestamp) -> Result<bool, StoreError>;
 
-    /// Reads which notices expired before `before`, in any order, at most `limit`.
+    /// Reads the notices that expired before `before`, in any order, at most `limit`.
     ///
     /// # Errors
-    /// When the store cannot answer.
+    /// If the store cannot answer.
     async fn expired_notices(&self, before: Timestamp, limit: usize) -> Result<Vec<NoticeId>, StoreError>;
 }
 
-/// Durable home of what readers of audiences have read. Knows no audience: whether one exists is the caller's to check.
+/// Storage of the marks of readers. Does not know audiences: the caller must check that one exists.
 #[async_trait]
 pub trait NoticeReaderStore: Send + Sync + fmt::Debug + 'static {
     /// Reads up to [`BATCH_MAX`](crate::BATCH_MAX) readers; each once, in any order. Those that are not registered are left out.
     /// `strong` as in [`NoticeStore::audiences`].
     ///
     /// # Errors
-    /// When the store cannot answer; [`StoreError::Overloaded`] for more readers.
+    /// If the store cannot answer; [`StoreError::Overloaded`] for more readers.
     async fn readers(&self, keys: &[ReaderKey], strong: bool) -> Result<Vec<NoticeReader>, StoreError>;
 
-    /// Registers up to [`READERS_AT_ONCE`] readers, each with its `since`; leaves those alone that are registered. Returns those
-    /// that were registered by this call, in any order. Each gets an ordinal that no other reader of the audience has or will
+    /// Registers up to [`READERS_AT_ONCE`] readers, each with its `since`; leaves registered ones unchanged. Returns
+    /// the newly registered ones, in any order. Each gets an ordinal that no other reader of the audience has or will
     /// have. Not atomic: some may be registered when it fails. May be repeated.
     ///
     /// # Errors
-    /// [`StoreError::Overloaded`] for more readers. [`NoticeRefusal`](super::NoticeRefusal) if the ordinals would reach `most`.
-    /// Else see [`StoreError::outcome`].
+    /// [`StoreError::Overloaded`] for more readers. [`NoticeRefusal`](super::NoticeRefusal) if the ordinals would reach
+    /// `most`. For other errors see [`StoreError::outcome`].
     async fn register_readers(
         &self,
         audience: AudienceId,
@@ -120,11 +121,12 @@ pub trait NoticeReaderStore: Send + Sync + fmt::Debug + 'static {
         most: ReaderOrdinal,
     ) -> Result<Vec<NoticeReader>, StoreError>;
 
-    /// Makes a mark of a registered reader in one atomic step, as [`NoticeReader::marked`] does, and returns the reader as it is
-    /// then. Marks at once are all made, in some order. `None`: the reader is not registered.
+    /// Makes a mark of a registered reader in one atomic step, as [`NoticeReader::marked`] does, and returns the
+    /// resulting reader. Concurrent marks are all made, in some order. `None`: the reader is not registered.
     ///
     /// # Errors
-    /// [`StoreError::Overloaded`] for more than [`SLOTS_AT_ONCE`] slots. Else see [`StoreError::outcome`]; it may be repeated.
+    /// [`StoreError::Overloaded`] for more than [`SLOTS_AT_ONCE`] slots. For other errors see [`StoreError::outcome`];
+    /// it may be repeated.
     async fn mark_reader(
         &self,
         key: ReaderKey,
@@ -136,7 +138,7 @@ pub trait NoticeReaderStore: Send + Sync + fmt::Debug + 'static {
     /// fewer only at the end. Each with its word of a page. Sees every mark that was acknowledged before it began.
     ///
     /// # Errors
-    /// When the store cannot answer; [`StoreError::Overloaded`] for a higher limit.
+    /// If the store cannot answer; [`StoreError::Overloaded`] for a higher limit.
     async fn scan_readers(
         &self,
         audience: AudienceId,
@@ -146,9 +148,9 @@ pub trait NoticeReaderStore: Send + Sync + fmt::Debug + 'static {
         limit: usize,
     ) -> Result<Vec<ScannedReader>, StoreError>;
 
-    /// Counts the readers of an audience. May cost as much as reading an index entry of each.
+    /// Counts the readers of an audience. May cost as much as a read of an index entry of each.
     ///
     /// # Errors
-    /// When the store cannot answer.
+    /// If the store cannot answer.
     async fn count_readers(&self, audience: AudienceId) -> Result<ReaderExtent, StoreError>;
 }

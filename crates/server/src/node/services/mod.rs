@@ -130,7 +130,7 @@ impl Services {
 /// of this node do not vouch for its empty memory.
 ///
 /// # Errors
-/// When the store cannot answer.
+/// If the store cannot answer.
 pub async fn services(stores: &Stores, config: &Config, vitals: Vitals) -> Result<Services, StoreError> {
     let seen = stores.node.epoch().await?.number;
     let epoch = stores.node.raise_epoch(seen, "").await?.number;
@@ -140,7 +140,7 @@ pub async fn services(stores: &Stores, config: &Config, vitals: Vitals) -> Resul
 /// The same of a node that shares a server with others. Its memory is trusted once it follows.
 ///
 /// # Errors
-/// When the store cannot answer.
+/// If the store cannot answer.
 pub(crate) async fn services_of_cluster(
     stores: &Stores,
     config: &Config,

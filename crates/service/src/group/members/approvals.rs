@@ -1,4 +1,5 @@
-//! What applications ask of groups: whether one may be made, who hears of it, and to take in who was accepted.
+//! The interface of groups for applications: whether one may be made, who is notified, and the admission of accepted
+//! users.
 
 use kith_cache::Consistency;
 use kith_store::{
@@ -14,20 +15,20 @@ use crate::{
 };
 
 impl Members {
-    /// What an application about a group rests on.
+    /// The preconditions of an application that concerns a group.
     ///
     /// # Errors
-    /// NOT_FOUND, or those of a failing store.
+    /// NOT_FOUND, or errors of the store.
     pub(crate) async fn basis(&self, id: GroupId) -> Result<GroupBasis, Error> {
         let group = self.group(id).await?;
         let roster = self.roster(id, &Consistency::Cached).await?;
         Ok(GroupBasis { created: group.created, roster: roster.version })
     }
 
-    /// When a group was created; `None`: there is none.
+    /// When a group was created; `None`: it does not exist.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub(crate) async fn group_created(
         &self,
         id: GroupId,
@@ -40,10 +41,11 @@ impl Members {
         }
     }
 
-    /// Whether a user is a member, or was one after this version of the roster; `None`: whether it is one. By the store.
+    /// Whether a user is a member, or was one after this version of the roster; `None`: only whether it is one. Reads
+    /// the store.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub(crate) async fn was_member_since(
         &self,
         key: MemberKey,
@@ -60,17 +62,17 @@ impl Members {
     /// Whether a user is a member. Never older than what was acknowledged.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub(crate) async fn is_member(&self, key: MemberKey) -> Result<bool, Error> {
         let members = self.among(&[key], &Consistency::Cached).await?;
         Ok(!members.is_empty())
     }
 
-    /// Makes sure that a user may ask a group to be let in: of one that is joined by approval, or by code with the code.
+    /// Checks that a user may apply to a group: one that is joined by approval, or by code if the code is given.
     ///
     /// # Errors
-    /// NOT_FOUND, FAILED_PRECONDITION, PERMISSION_DENIED, RESOURCE_EXHAUSTED after too many codes, or those of a
-    /// failing store.
+    /// NOT_FOUND, FAILED_PRECONDITION, PERMISSION_DENIED, RESOURCE_EXHAUSTED after too many codes, or errors of the
+    /// store.
     pub(crate) async fn may_apply(&self, key: MemberKey, code: &str) -> Result<(), Error> {
         let group = self.group(key.group).await?;
         self.not_in(&group, key.user).await?;
@@ -89,7 +91,7 @@ impl Members {
     /// may join, its members.
     ///
     /// # Errors
-    /// NOT_FOUND, FAILED_PRECONDITION, PERMISSION_DENIED, or those of a failing store.
+    /// NOT_FOUND, FAILED_PRECONDITION, PERMISSION_DENIED, or errors of the store.
     pub(crate) async fn may_invite(&self, key: MemberKey, principal: Principal) -> Result<(), Error> {
         let group = self.group(key.group).await?;
         self.roles.allow(&group, principal, least_inviter(&group)).await?;
@@ -100,7 +102,7 @@ impl Members {
     /// Whether the principal may invite users into a group, if the group exists.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub(crate) async fn is_inviter(&self, id: GroupId, principal: Principal) -> Result<bool, Error> {
         let allowed = match self.groups.get_group(id, &Consistency::Strong).await {
             Ok(group) => self.roles.allow(&group.value, principal, least_inviter(&group.value)).await,
@@ -116,25 +118,25 @@ impl Members {
     /// Checks that the principal decides for a group: its owner, its admins, and services.
     ///
     /// # Errors
-    /// NOT_FOUND, PERMISSION_DENIED, or those of a failing store.
+    /// NOT_FOUND, PERMISSION_DENIED, or errors of the store.
     pub(crate) async fn may_decide(&self, id: GroupId, principal: Principal) -> Result<(), Error> {
         let group = self.group(id).await?;
         self.roles.allow(&group, principal, Role::Admin).await
     }
 
-    /// The owner and the admins of a group, at most so many.
+    /// The owner and the admins of a group, at most this many.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub(crate) async fn deciders(&self, group: GroupId, limit: usize) -> Result<Vec<UserId>, Error> {
         let above = self.store.member_list(group, Role::Admin, None, limit).await.map_err(store_error)?;
         Ok(above.into_iter().map(|member| member.key.user).collect())
     }
 
-    /// Makes sure that a group exists, and that the user is a member or may become one: not banned, and the group not full.
+    /// Checks that a group exists, and that the user is a member or may become one: not banned, and the group not full.
     ///
     /// # Errors
-    /// NOT_FOUND, FAILED_PRECONDITION, or those of a failing store.
+    /// NOT_FOUND, FAILED_PRECONDITION, or errors of the store.
     pub(crate) async fn has_room(&self, key: MemberKey) -> Result<(), Error> {
         let group = self.group(key.group).await?;
         if self.roles.of(&group, key.user).await?.is_some() {
@@ -151,7 +153,7 @@ impl Members {
     /// Adds the user of an accepted application; a member is unchanged.
     ///
     /// # Errors
-    /// NOT_FOUND, FAILED_PRECONDITION, or those of a failing store.
+    /// NOT_FOUND, FAILED_PRECONDITION, or errors of the store.
     pub(crate) async fn take_in(
         &self,
         key: MemberKey,
@@ -168,7 +170,7 @@ impl Members {
     }
 }
 
-/// The role by which users are invited into a group.
+/// The role that is needed to invite users to a group.
 fn least_inviter(group: &Group) -> Role {
     let is_open = (group.join_policy, group.visibility) == (JoinPolicy::Open, Visibility::Public);
     if is_open { Role::Member } else { Role::Admin }

@@ -12,14 +12,14 @@ use crate::{
     rpc::call::Principal,
 };
 
-/// Groups that are looked through in one step.
+/// Groups that are processed in one step.
 const GROUPS_AT_ONCE: usize = 20;
 
 impl Members {
-    /// Makes sure that a user is not banned from a group, as the store has it. The write that makes a member decides again.
+    /// Checks in the store that a user is not banned from a group. The write that adds the member checks again.
     ///
     /// # Errors
-    /// FAILED_PRECONDITION, or those of a failing store.
+    /// FAILED_PRECONDITION, or errors of the store.
     pub(super) async fn not_banned(&self, key: MemberKey) -> Result<(), Error> {
         match self.store.ban(key, Timestamp::now()).await.map_err(store_error)? {
             None => Ok(()),
@@ -27,10 +27,10 @@ impl Members {
         }
     }
 
-    /// Ends the bans of a user whose account has ended. Whether there was one.
+    /// Ends the bans of a user whose account has ended. Returns whether there was one.
     ///
     /// # Errors
-    /// Those of a failing store; some bans may have been ended then.
+    /// Errors of the store; some bans may have been ended then.
     pub(super) async fn end_bans_of(&self, user: UserId) -> Result<bool, Error> {
         let (mut after, mut any) = (None, false);
         loop {

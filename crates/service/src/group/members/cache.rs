@@ -9,17 +9,17 @@ use super::{
 };
 use crate::write::cache_defaults::{CacheDefaults, half, seldom_there};
 
-/// What is asked for every message of a group: with 256 MiB, some 100,000 members, or 170,000 absences.
+/// Read for every message of a group: with 256 MiB, some 100,000 members, or 170,000 absences.
 const MEMBER_SHARES: u64 = 5;
 const ROSTER_SHARES: u64 = 1;
 /// Pages of both kinds of lists: half a share each.
 const PAGE_SHARES: u64 = 1;
 /// Epochs of both kinds of lists: half a share each.
 const EPOCH_SHARES: u64 = 1;
-/// Of the memory.
+/// Shares of the memory.
 pub const SHARES: u64 = MEMBER_SHARES + ROSTER_SHARES + PAGE_SHARES + EPOCH_SHARES;
 
-/// How copies of members, and of their lists, behave.
+/// Policies of the copies of members and their lists.
 #[must_use]
 pub fn policies(defaults: &CacheDefaults) -> MemberPolicies {
     let members = seldom_there(defaults.policy(MEMBERS, MEMBER_SHARES, Member::weight));

@@ -27,7 +27,7 @@ use crate::{
 const DEPARTED_AT_ONCE: usize = 20;
 /// Members of a dismissed group that end in one step.
 const ENDED_AT_ONCE: usize = 100;
-/// Before each try to end the members of a dismissed group.
+/// Pauses before the attempts to end the members of a dismissed group.
 const TRIED_AFTER: [Duration; 4] =
     [Duration::ZERO, Duration::from_secs(5), Duration::from_secs(30), Duration::from_secs(90)];
 
@@ -35,16 +35,16 @@ const TRIED_AFTER: [Duration; 4] =
 #[derive(Debug, Default)]
 pub(super) struct Ending {
     groups: Mutex<HashSet<GroupId>>,
-    /// Held for a step, so that none that found the group dismissed is still under way when it has been made again.
+    /// Held for a step, so that no step that found the group dismissed is in progress when the group is created again.
     step: tokio::sync::Mutex<()>,
 }
 
 impl Members {
-    /// Dismisses a group, and begins to end its members: also where the caller waits no longer. Returns the version of the
+    /// Dismisses a group, and begins to end its members, also if the caller no longer waits. Returns the version of the
     /// dismissal.
     ///
     /// # Errors
-    /// NOT_FOUND, PERMISSION_DENIED, ABORTED, INVALID_ARGUMENT, or those of a failing store.
+    /// NOT_FOUND, PERMISSION_DENIED, ABORTED, INVALID_ARGUMENT, or errors of the store.
     pub(crate) async fn dismiss_group(
         &self,
         id: GroupId,
@@ -55,7 +55,7 @@ impl Members {
             let written = this.groups.dismiss_group(id, context).await;
             match &written {
                 Ok(_) => this.end(id),
-                // It may be dismissed all the same; where it is not, nothing is ended.
+                // It may be dismissed nevertheless; if it is not, nothing is ended.
                 Err(error) if error.reason() == Reason::StoreUnavailable => this.end(id),
                 Err(_) => {}
             }
@@ -64,11 +64,11 @@ impl Members {
         self.mutations.call(deadline, Box::pin(work)).await
     }
 
-    /// To be called before a group is created under an id that the caller chose: where it is that of a dismissed group,
-    /// none of the members of that one are left then, and no user reads its messages any more.
+    /// Must be called before a group is created under an id that the caller chose. If the id is that of a dismissed
+    /// group, its members are ended and its messages hidden when the call returns.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub(super) async fn make_way(&self, id: GroupId, deadline: Instant) -> Result<(), Error> {
         if !self.groups.was_dismissed(id).await? {
             return Ok(());
@@ -81,7 +81,7 @@ impl Members {
         self.mutations.call(deadline, Box::pin(work)).await
     }
 
-    /// Hides what the log of a dismissed group has from all users. The members of a group of the same id begin after that.
+    /// Hides the messages of a dismissed group from all users. The members of a group of the same id begin after that.
     async fn hide_messages(&self, id: GroupId) -> Result<(), Error> {
         let conversation = ConversationId::Group(id);
         let end = self.messages.strong_end(conversation).await.map_err(store_error)?;
@@ -91,26 +91,27 @@ impl Members {
         Ok(())
     }
 
-    /// Those of these groups that stand, in their order. The end of the members of the others is begun again: the node that
-    /// was at it may have died.
+    /// The existing ones of these groups, in their order. For the others, the end of their members is begun again: the
+    /// node that did it may have died.
     pub(super) async fn standing(&self, groups: &[GroupId], consistency: &Consistency) -> Vec<GroupId> {
         let found = self.groups.get_many(groups, consistency).await;
         let mut standing = Vec::with_capacity(groups.len());
         for (group, found) in groups.iter().zip(found) {
             match found {
                 Ok(None) => self.end(*group),
-                // One that cannot be read now may stand.
+                // One that cannot be read now may exist.
                 Ok(Some(_)) | Err(_) => standing.push(*group),
             }
         }
         standing
     }
 
-    /// Removes a user whose account has ended from some of its groups, and then ends its bans. False: there was none of
-    /// both. A group that it owned goes to an admin, else to a member, else it has no owner.
+    /// Removes a user whose account has ended from some of its groups, and then ends its bans. Returns false if there
+    /// was none of either. A group that it owned gets an admin as its owner, or a member, or no owner if there is
+    /// neither.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     async fn depart_some(&self, user: UserId) -> Result<bool, Error> {
         let mut after = None;
         loop {
@@ -122,7 +123,7 @@ impl Members {
                 let work = async move { this.depart(group, user).await };
                 departed |= self.mutations.run(Instant::now() + FOUNDED_WITHIN, Box::pin(work)).await?;
             }
-            // The list may name groups that the user is in no more, and others after them.
+            // The list may contain groups that the user has left, followed by others.
             if departed {
                 return Ok(true);
             }
@@ -133,7 +134,7 @@ impl Members {
         }
     }
 
-    /// False: the user was not in it.
+    /// Returns false if the user was not in it.
     async fn depart(&self, group: GroupId, user: UserId) -> Result<bool, Error> {
         let terms = self.terms(Principal::Service);
         let write = || Write::at(Timestamp::now());
@@ -150,7 +151,7 @@ impl Members {
         departed.map(|done| !done.record.rows.is_empty())
     }
 
-    /// Who owns the group after this one: of admins, else of members, that of the lowest id.
+    /// The next owner of the group: the admin with the lowest id, or else the member with the lowest id.
     async fn heir(&self, group: GroupId, user: UserId) -> Result<Option<UserId>, Error> {
         for least in [Role::Admin, Role::Member] {
             let some = self.store.member_list(group, least, None, 2).await.map_err(store_error)?;
@@ -196,11 +197,11 @@ impl Members {
         self.mutations.run(Instant::now() + FOUNDED_WITHIN, Box::pin(work)).await
     }
 
-    /// Lets the messages of a dismissed group be removed, which no user may read.
+    /// Allows the removal of the messages of a dismissed group, which no user may read.
     async fn release_messages(&self, group: GroupId) -> Result<(), Error> {
         let conversation = ConversationId::Group(group);
         let end = self.messages.strong_end(conversation).await.map_err(store_error)?;
-        // Looked at after the end was read: another group of this id has higher numbers only.
+        // Read after the end: another group of this id has higher numbers only.
         if end <= DOCUMENT || self.group_created(group, &Consistency::Strong).await?.is_some() {
             return Ok(());
         }
@@ -216,7 +217,7 @@ impl Members {
             let some = self.store.member_list(group, Role::Member, None, ENDED_AT_ONCE).await;
             let users: Vec<UserId> =
                 some.map_err(store_error)?.iter().map(|member| member.key.user).collect();
-            // A group may have been made again under the id: they are in that one then.
+            // A new group may exist under the id: then they are its members.
             if self.group_created(group, &Consistency::Strong).await?.is_some() {
                 return Ok(());
             }

@@ -4,24 +4,23 @@ use prost::Message;
 
 /// Form of the bytes of rosters and ids; nodes of another one miss.
 const SCHEMA: u16 = 1;
-/// Form of the bytes of members. 2: with the lowest number of a message that the member may read. A node that does not know it
-/// must not answer from such bytes, and one that does must not take those without it for "from the first".
+/// Form of the bytes of members. 2: with the lowest number of a message that the member may read. A node that does not
+/// know it must not answer from such bytes, and a node that does must not read bytes without it as "from the first".
 const MEMBER_SCHEMA: u16 = 2;
 
-/// How members are written down in the tier that nodes share.
+/// The codec of members in the shared tier.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct MemberCodec;
 
-/// How rosters are written down.
+/// The codec of rosters.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RosterCodec;
 
-/// How an id in a list is written down: eight bytes.
+/// The codec of an id in a list: eight bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct IdCodec;
 
-/// A member as bytes. Numbers of fields are never given to another one; whatever changes the meaning of one raises
-/// [`MEMBER_SCHEMA`].
+/// A member as bytes. Numbers of fields are never reused; a change of meaning raises [`MEMBER_SCHEMA`].
 #[derive(Clone, PartialEq, Message)]
 struct PackedMember {
     #[prost(int64, tag = "1")]
@@ -44,12 +43,12 @@ struct PackedMember {
     from_seq: i64,
     #[prost(int64, tag = "10")]
     joined_seq: i64,
-    /// Written last: bytes that were cut off lack it.
+    /// Written last, so that truncated bytes lack it.
     #[prost(bool, tag = "15")]
     whole: bool,
 }
 
-/// A roster as bytes; of its numbers the same holds, with [`SCHEMA`].
+/// A roster as bytes; the same rules apply, with [`SCHEMA`].
 #[derive(Clone, PartialEq, Message)]
 struct PackedRoster {
     #[prost(int64, tag = "1")]

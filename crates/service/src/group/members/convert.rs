@@ -1,4 +1,4 @@
-//! Members between the wire and the domain. Raw numbers and strings stop here.
+//! Members between the wire and the domain. Raw numbers and strings do not pass this module.
 
 use kith_cache::Entry;
 use kith_proto::member::v1::{self as wire, member_result::Result as Answer};
@@ -12,7 +12,7 @@ use crate::{
     rpc::versions::{moment, wire_time},
 };
 
-/// Of a user whom no change names: after all changes of a version.
+/// Above the ids of all users: after all changes of a version.
 const AFTER_ALL: i64 = i64::MAX;
 
 /// Where a page of changes begins.
@@ -20,7 +20,7 @@ const AFTER_ALL: i64 = i64::MAX;
 pub(super) struct SyncPosition {
     /// After this change.
     pub(super) after: MemberChanged,
-    /// The version that is known after the last page.
+    /// The version that the caller knows after the last page.
     pub(super) until: i64,
 }
 
@@ -45,7 +45,7 @@ pub(super) fn other_user(user: UserId, other_id: i64) -> Result<UserId, Error> {
     Ok(other)
 }
 
-/// Those whom one change names.
+/// The users of a change.
 pub(super) fn users(ids: &[i64]) -> Result<Vec<UserId>, Error> {
     if ids.is_empty() || ids.len() > MEMBERS_AT_ONCE {
         let why = format!("must be 1 to {MEMBERS_AT_ONCE} ids, not {}", ids.len());
@@ -54,7 +54,7 @@ pub(super) fn users(ids: &[i64]) -> Result<Vec<UserId>, Error> {
     ids.iter().map(|id| user("user_ids", *id)).collect()
 }
 
-/// A role that may be given.
+/// A role that may be assigned.
 pub(super) fn role(number: i32) -> Result<Role, Error> {
     match wire::Role::try_from(number) {
         Ok(wire::Role::Member) => Ok(Role::Member),
@@ -63,7 +63,7 @@ pub(super) fn role(number: i32) -> Result<Role, Error> {
     }
 }
 
-/// From which role on a list shows members.
+/// The lowest role that a list shows.
 pub(super) fn least_role(number: i32) -> Result<Role, Error> {
     match wire::Role::try_from(number) {
         Ok(wire::Role::Unspecified | wire::Role::Member) => Ok(Role::Member),
@@ -104,7 +104,7 @@ pub(super) fn roster_to_wire(group: GroupId, roster: &Roster) -> wire::Roster {
     }
 }
 
-/// The role of a user who was asked for; unspecified: not a member.
+/// The role of the requested user; unspecified: not a member.
 pub(super) fn is_member(user: UserId, found: Result<Option<Entry<Member>>, Error>) -> wire::MemberResult {
     let result = match found {
         Ok(Some(entry)) => Answer::Role(role_to_wire(entry.value.role).into()),
@@ -114,13 +114,13 @@ pub(super) fn is_member(user: UserId, found: Result<Option<Entry<Member>>, Error
     wire::MemberResult { user_id: user.get(), result: Some(result) }
 }
 
-/// The version up to which a caller knows the members of a group.
+/// The version of the members that the caller knows.
 pub(super) fn known_version(number: i64) -> Result<Version, Error> {
     let why = || Error::invalid("known_version", &Invalid::new("must not be below 0"));
     Version::new(number).ok_or_else(why)
 }
 
-/// Where a page of changes begins. `token`: what the page token holds; `None`: the first page.
+/// Where a page of changes begins. `token`: the content of the page token; `None`: the first page.
 pub(super) fn sync_position(
     token: Option<[i64; 3]>,
     known: Version,
@@ -131,7 +131,7 @@ pub(super) fn sync_position(
     Ok(SyncPosition { after, until })
 }
 
-/// The answer where the changes since the known version are not kept.
+/// The answer if the changes since the known version are not stored.
 pub(super) fn full_list_needed(roster: &Roster) -> wire::SyncMembersResponse {
     wire::SyncMembersResponse {
         version: roster.version.get(),
@@ -140,13 +140,13 @@ pub(super) fn full_list_needed(roster: &Roster) -> wire::SyncMembersResponse {
     }
 }
 
-/// Until when a member may not talk.
+/// The end of a mute.
 pub(super) fn mute(time: Option<&prost_types::Timestamp>) -> Result<Option<Timestamp>, Error> {
     time.map(|time| moment("mute_time", time)).transpose()
 }
 
-/// The change that a removal asks for. Whether a ban ends in the future is decided when it is made: a request that is sent again
-/// later has its first answer.
+/// The change that a removal requests. Whether a ban ends in the future is decided when it is made: a request that is
+/// repeated later gets its first answer.
 pub(super) fn removal(request: &wire::RemoveMembersRequest) -> Result<MemberChange, Error> {
     let users = users(&request.user_ids)?;
     let until = request.ban_until.as_ref().map(|time| moment("ban_until", time)).transpose()?;

@@ -1,4 +1,4 @@
-//! Who is in a group, and in which groups a user is: ids by pages, through the tiers.
+//! Members of a group, and groups of a user: ids by pages, through the tiers.
 
 use std::{fmt, str::FromStr, sync::Arc};
 
@@ -10,12 +10,12 @@ use super::MemberListPolicies;
 use super::{MEMBER_EPOCHS, MEMBERSHIP_EPOCHS, codec::IdCodec};
 use crate::{error::Error, write::tiers::Tiers};
 
-/// The text names no page of a list.
+/// The text is no key of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the text is not that of a page of a list of members")]
 pub(super) struct NotAPage;
 
-/// A page of a list by rising id: so many of these roles after an id, 0: the first ones.
+/// A page of a list by rising id: a number of members with these roles after an id; 0: the first ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Asked {
     pub(super) least: Role,
@@ -63,10 +63,10 @@ impl MemberLists {
         }
     }
 
-    /// Who may be in a group.
+    /// Candidates for the members of a group.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub(super) async fn members_of(
         &self,
         group: GroupId,
@@ -79,10 +79,10 @@ impl MemberLists {
         Ok(Part { ids: page.items.clone(), more: page.more })
     }
 
-    /// In which groups a user may be.
+    /// Candidates for the groups of a user.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub(super) async fn groups_of(
         &self,
         user: UserId,
@@ -96,26 +96,26 @@ impl MemberLists {
     }
 }
 
-/// Bytes of a page of a list of members, roughly.
+/// Approximate size of a page of a list of members, in bytes.
 #[must_use]
 pub fn member_page_weight(page: &Page<UserId>) -> usize {
     size_of::<Page<UserId>>() + page.items.len() * size_of::<UserId>()
 }
 
-/// Bytes of a page of a list of groups, roughly.
+/// Approximate size of a page of a list of groups, in bytes.
 #[must_use]
 pub fn membership_page_weight(page: &Page<GroupId>) -> usize {
     size_of::<Page<GroupId>>() + page.items.len() * size_of::<GroupId>()
 }
 
-/// What else has to be invalidated when another program changed a member.
+/// The further invalidations if another program changed a member.
 pub fn member_invalidations(key: MemberKey) -> Vec<Invalidation> {
     let mut told = roster_invalidations(key.group);
     told.push(invalidation(MEMBERSHIP_EPOCHS, key.user.to_string()));
     told
 }
 
-/// The same of a roster.
+/// The same for a roster.
 pub fn roster_invalidations(group: GroupId) -> Vec<Invalidation> {
     vec![invalidation(super::ROSTERS, group.to_string()), invalidation(MEMBER_EPOCHS, group.to_string())]
 }
@@ -136,7 +136,7 @@ impl PageLoader<GroupId, Asked, UserId> for MemberPages {
         _options: LoadOptions,
     ) -> Result<Page<UserId>, LoadError> {
         let after = UserId::new(asked.after).ok();
-        // One more shows whether there is a next page.
+        // One more, to find out whether there is a next page.
         let found = self.0.member_list(*group, asked.least, after, asked.size.saturating_add(1)).await;
         let found = found.map_err(LoadError::new)?;
         let more = found.len() > asked.size;

@@ -10,7 +10,7 @@ use crate::rpc::versions::loaded;
 #[derive(Debug)]
 pub(super) struct MemberLoader(pub(super) Arc<dyn MemberStore>);
 
-/// Loads what is true of all members of a group.
+/// Loads rosters.
 #[derive(Debug)]
 pub(super) struct RosterLoader(pub(super) Arc<dyn MemberStore>);
 
@@ -39,7 +39,7 @@ impl Loader<GroupId, Roster> for RosterLoader {
         Ok(found.into_iter().next().map_or_else(|| roster(Roster::default()), |(_, roster)| roster))
     }
 
-    /// As that of members.
+    /// As for members.
     async fn load_many(
         &self,
         groups: &[GroupId],

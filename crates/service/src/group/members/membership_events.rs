@@ -1,4 +1,4 @@
-//! Membership events: how other domains are notified of joins, leaves, demotions, new owners and dismissals.
+//! Membership events: notification of other domains of joins, leaves, demotions, new owners and dismissals.
 
 use std::{fmt::Debug, sync::Arc};
 
@@ -10,37 +10,37 @@ use crate::error::Error;
 /// A change of memberships that is stored.
 #[derive(Clone, Debug)]
 pub enum MembershipEvent {
-    /// Users joined a group. `members`: those whose rows the change wrote; a user who was a member already has none. The one that
-    /// founds a group is its owner already.
+    /// Users joined a group. `members`: the rows that the change wrote; a user who was a member already has none. The
+    /// founder of a group is its owner already.
     Joined {
-        /// Of which group.
+        /// The group.
         group: GroupId,
-        /// All that the change named.
+        /// All users whom the change named.
         users: Vec<UserId>,
         /// Their memberships.
         members: Vec<Member>,
     },
     /// Users left a group, were removed or banned, or their group or account ended.
     Left {
-        /// Of which group.
+        /// The group.
         group: GroupId,
-        /// All that the change named.
+        /// All users whom the change named.
         users: Vec<UserId>,
-        /// Those of them who were its owner or admins.
+        /// The ones who were its owner or admins.
         deciders: Vec<MemberKey>,
-        /// Whose memberships the change ended.
+        /// The memberships that the change ended.
         ended: Ended,
     },
     /// A group has another owner, who was a member already.
     OwnerChanged {
-        /// Which group.
+        /// The group.
         group: GroupId,
-        /// The owner from now on.
+        /// The new owner.
         owner: UserId,
         /// The version of the roster after the change.
         version: Version,
     },
-    /// Admins who are ordinary members from now on.
+    /// Admins became ordinary members.
     Demoted(Vec<MemberKey>),
     /// A group was dismissed. Its members leave after it, in steps.
     Dismissed(GroupId),
@@ -49,18 +49,18 @@ pub enum MembershipEvent {
 /// Memberships that one change ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ended {
-    /// By whose wish.
+    /// The reason.
     pub how: Leaving,
     /// The version of the roster after the change. [`Version::NONE`] if no membership ended, and for a dismissed group.
     pub version: Version,
-    /// Of which users, by rising id. A user who was no member is not among them. Empty for a dismissed group.
+    /// The users, by rising id, without those who were not members. Empty for a dismissed group.
     pub users: Vec<UserId>,
 }
 
-/// Why members leave.
+/// The reason for which members leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leaving {
-    /// By their own wish, or with their account.
+    /// They left, or their account ended.
     Left,
     /// They were removed or banned, or the group is dismissed.
     Removed,
@@ -101,7 +101,7 @@ impl MembershipListeners {
     }
 }
 
-/// Which event a change becomes once it is stored.
+/// The event of a change after it is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EventKind {
     Joined,
@@ -127,7 +127,7 @@ impl EventKind {
         }
     }
 
-    /// Whether it changes who is in the group.
+    /// Whether it adds or removes members.
     pub(super) const fn moves(self) -> bool {
         matches!(self, Self::Joined | Self::Left(_))
     }

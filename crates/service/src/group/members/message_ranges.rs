@@ -1,4 +1,4 @@
-//! Which messages of groups a user may read.
+//! The messages of groups that a user may read.
 
 use std::collections::HashMap;
 
@@ -24,15 +24,15 @@ pub(crate) struct MessageRange {
 pub(crate) struct KnownStays {
     /// The first number of the last stay, at least 1.
     pub(crate) joined: Seq,
-    /// Those before, by rising number.
+    /// The earlier stays, by rising number.
     pub(crate) earlier: Vec<SeqRange>,
 }
 
-/// What is known of a user in a group before former members are read.
+/// The known state of a user in a group before former members are read.
 enum Seen {
     NoGroup,
     Member(Entry<Member>),
-    /// It may be a former member.
+    /// Unknown: it may be a former member.
     Absent(MemberKey),
 }
 
@@ -42,7 +42,7 @@ impl Members {
     /// from the store, which costs a read for each group that the user is not in.
     ///
     /// # Errors
-    /// What a failing store makes, if former members cannot be read.
+    /// Errors of the store, if former members cannot be read.
     pub(crate) async fn message_ranges(
         &self,
         user: UserId,
@@ -65,10 +65,10 @@ impl Members {
         Ok(seen.into_iter().map(|seen| seen.map(range)).collect())
     }
 
-    /// Reads the stays of these users who are members or were, from the store: a read for each group.
+    /// Reads the stays of present and former members among these users from the store: one read for each group.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub(crate) async fn stays(&self, keys: &[MemberKey]) -> Result<HashMap<MemberKey, KnownStays>, Error> {
         let mut stays = HashMap::with_capacity(keys.len());
         for keys in keys.chunks(BATCH_MAX) {
@@ -78,7 +78,7 @@ impl Members {
         Ok(stays)
     }
 
-    /// Whether each of these groups exists, in their order. One that `creator` created is founded, if it is not yet.
+    /// Whether each of these groups exists, in their order. A group that `creator` created is founded if necessary.
     pub(crate) async fn exist(
         &self,
         groups: &[GroupId],
@@ -111,8 +111,8 @@ impl Members {
         exist.into_iter().zip(members).zip(&keys).map(seen).collect()
     }
 
-    /// What a user may read of groups that it has left. A stay that began before its account is that of another user who had
-    /// its id.
+    /// The ranges that a user may read in groups that it has left. A stay that began before its account belongs to an
+    /// earlier user with the id.
     async fn former(
         &self,
         user: UserId,
@@ -140,7 +140,7 @@ impl KnownStays {
         Self { joined, earlier: earlier.collect() }
     }
 
-    /// The stays before one that began with this number, which may not be the last one by now.
+    /// The stays before the one that began with this number, which may no longer be the last one.
     pub(crate) fn below(&self, joined: Seq) -> Vec<SeqRange> {
         self.earlier.iter().copied().filter(|stay| stay.last < joined).collect()
     }

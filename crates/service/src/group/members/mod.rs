@@ -1,12 +1,11 @@
-//! Members of groups, and what they may do there.
+//! Members of groups, and their rights.
 //!
 //! **Freshness.** Members and rosters are strict namespaces: after a change is acknowledged, no node uses the previous
-//! value. Lists say who may be a member, and are as fresh as those of follows; the answer shows the records, so that a
-//! removed user is never shown.
+//! value. Lists contain candidates, and are as fresh as lists of follows. Answers show the records, so a removed user
+//! is never shown.
 //!
-//! **Who may.** Roles decide, in the store, from the state at the moment of the change ([`kith_store::Room`]); a
-//! service may do everything. A group without members and owner belongs to its creator: the first access makes the
-//! creator its owner.
+//! **Rights.** Roles decide, in the store, by the state at the time of the change ([`kith_store::Room`]). A service has
+//! all rights. A group without members and owner belongs to its creator: the first access makes the creator its owner.
 
 mod approvals;
 mod bans;
@@ -42,7 +41,7 @@ use kith_store::{GroupId, Member, Roster, UserId};
 
 /// Namespace of members.
 pub const MEMBERS: &str = "member";
-/// Namespace of what is true of all members of a group.
+/// Namespace of rosters.
 pub const ROSTERS: &str = "roster";
 /// Namespace of the epochs of lists of members.
 pub const MEMBER_EPOCHS: &str = "member_list_epoch";
@@ -53,22 +52,22 @@ pub const MEMBERSHIP_EPOCHS: &str = "membership_list_epoch";
 /// Namespace of the pages of lists of groups of users.
 pub const MEMBERSHIP_PAGES: &str = "membership_list_page";
 
-/// How the namespaces of members behave.
+/// Policies of the namespaces of members.
 #[derive(Clone, Debug)]
 pub struct MemberPolicies {
-    /// Of members; strict.
+    /// For members; strict.
     pub members: Policy<Member>,
-    /// Of rosters; strict.
+    /// For rosters; strict.
     pub rosters: Policy<Roster>,
-    /// Of lists.
+    /// For lists.
     pub lists: MemberListPolicies,
 }
 
-/// How the namespaces of lists of members behave.
+/// Policies of the namespaces of lists of members.
 #[derive(Clone, Debug)]
 pub struct MemberListPolicies {
-    /// Of lists of members of groups.
+    /// For lists of members of groups.
     pub members: ListPolicies<UserId>,
-    /// Of lists of groups of users.
+    /// For lists of groups of users.
     pub groups: ListPolicies<GroupId>,
 }

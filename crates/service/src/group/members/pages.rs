@@ -15,20 +15,20 @@ use crate::{error::Error, rpc::call::Principal};
 /// A page of a list.
 #[derive(Clone, Debug)]
 pub(super) struct Listed<T> {
-    /// What the page shows; may be less than was asked for, also nothing, where others follow.
+    /// The entries. May be fewer than requested, or none, although others follow.
     pub(super) items: Vec<T>,
-    /// The id after which the next page begins; `None`: there is none.
+    /// The id after which the next page begins; `None`: the last page.
     pub(super) next: Option<i64>,
 }
 
-/// A page of what changed among the members of a group.
+/// A page of changes of the members of a group.
 #[derive(Debug)]
 pub(super) struct MemberChanges {
-    /// Those who are members.
+    /// Changed users who are members.
     pub(super) members: Vec<Arc<Member>>,
-    /// Those who are no members.
+    /// Changed users who are not members.
     pub(super) left: Vec<UserId>,
-    /// After which change the next page begins; `None`: there is none.
+    /// The change after which the next page begins; `None`: the last page.
     pub(super) next: Option<MemberChanged>,
 }
 
@@ -36,7 +36,7 @@ impl Members {
     /// Returns a page of the members of a group.
     ///
     /// # Errors
-    /// NOT_FOUND, PERMISSION_DENIED, or those of a failing store.
+    /// NOT_FOUND, PERMISSION_DENIED, or errors of the store.
     pub(super) async fn list_members(
         &self,
         group: GroupId,
@@ -56,7 +56,7 @@ impl Members {
     /// Returns a page of the groups that a user is in.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub(super) async fn list_memberships(
         &self,
         user: UserId,
@@ -68,11 +68,11 @@ impl Members {
         Ok(Listed { items, next: next(&part, GroupId::get) })
     }
 
-    /// Returns a page of the groups that both users are in. Walks the groups of one, and looks which of them the other one is
-    /// in.
+    /// Returns a page of the groups that both users are in. Walks the groups of one, and checks the membership of the
+    /// other one.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub(super) async fn list_common_groups(
         &self,
         user: UserId,
@@ -93,7 +93,7 @@ impl Members {
     /// Returns a page of the bans of a group, from the store, by rising user id. Requires owner, admin or service.
     ///
     /// # Errors
-    /// NOT_FOUND, PERMISSION_DENIED, or those of a failing store.
+    /// NOT_FOUND, PERMISSION_DENIED, or errors of the store.
     pub(super) async fn list_bans(
         &self,
         group: GroupId,
@@ -102,7 +102,7 @@ impl Members {
         size: usize,
     ) -> Result<Listed<Ban>, Error> {
         self.may_decide(group, principal).await?;
-        // One more shows whether others follow.
+        // One more, to find out whether others follow.
         let limit = size.saturating_add(1);
         let mut items =
             self.store.ban_list(group, after, limit, Timestamp::now()).await.map_err(store_error)?;
@@ -112,18 +112,19 @@ impl Members {
         Ok(Listed { items, next })
     }
 
-    /// Returns a page of who was changed after this, as it is now; `None`: the store has not kept that, see
-    /// [`MemberStore::member_changes`](kith_store::MemberStore::member_changes). Does not check who may see it.
+    /// Returns a page of the users who were changed after this, with their present state; `None`: the store no longer
+    /// has the changes, see [`MemberStore::member_changes`](kith_store::MemberStore::member_changes). Does not check
+    /// rights.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub(super) async fn sync_members(
         &self,
         group: GroupId,
         after: MemberChanged,
         size: usize,
     ) -> Result<Option<MemberChanges>, Error> {
-        // One more shows whether others follow.
+        // One more, to find out whether others follow.
         let found = self.store.member_changes(group, after, size.saturating_add(1)).await;
         let Some(mut found) = found.map_err(store_error)? else { return Ok(None) };
         let more = found.len() > size;
@@ -140,7 +141,7 @@ impl Members {
         Ok(Some(MemberChanges { members, left, next }))
     }
 
-    /// Those of these groups that exist and that a user is in by its records.
+    /// The existing groups among these with the user as a member, by the records.
     async fn groups_among(
         &self,
         user: UserId,
@@ -162,7 +163,7 @@ fn keys_of(group: GroupId, changed: &[MemberChanged]) -> Vec<MemberKey> {
     keys
 }
 
-/// The id after which the page after this one begins.
+/// The id after which the next page begins.
 fn next<T: Copy>(part: &Part<T>, id: fn(T) -> i64) -> Option<i64> {
     part.ids.last().filter(|_| part.more).map(|last| id(*last))
 }

@@ -6,14 +6,14 @@ use kith_store::{GroupId, Member, MemberKey, Role, Roster, UserId};
 use super::{Members, lists::Asked, service::KIND};
 use crate::{error::Error, rpc::call::Principal};
 
-/// Groups of one page where all of a user are counted.
+/// Page size for the count of all groups of a user.
 const COUNTED: usize = 1000;
 
 impl Members {
     /// Returns one member of a group. Users may read their own membership, and those of groups whose members they may see.
     ///
     /// # Errors
-    /// NOT_FOUND, PERMISSION_DENIED, or those of a failing store.
+    /// NOT_FOUND, PERMISSION_DENIED, or errors of the store.
     pub(super) async fn get_member(
         &self,
         key: MemberKey,
@@ -28,10 +28,10 @@ impl Members {
         self.read_member(key, consistency).await
     }
 
-    /// Reads one member of a group. Does not check who may see it.
+    /// Reads one member of a group. Does not check rights.
     ///
     /// # Errors
-    /// NOT_FOUND, or those of a failing store.
+    /// NOT_FOUND, or errors of the store.
     pub(super) async fn read_member(
         &self,
         key: MemberKey,
@@ -41,11 +41,11 @@ impl Members {
         found.transpose()?.flatten().ok_or_else(|| Error::not_found(KIND))
     }
 
-    /// Reads one member, `None` if it is none, and the roster of its group: what decides whether it may send messages. Never
-    /// older than what was acknowledged. Does not check whether the group exists.
+    /// Reads one member, if the user is one, and the roster of the group, for the right to send messages. Never older
+    /// than what was acknowledged. Does not check whether the group exists.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub(crate) async fn with_roster(&self, key: MemberKey) -> Result<(Option<Entry<Member>>, Roster), Error> {
         let keys = [key];
         let (members, roster) = tokio::join!(
@@ -60,7 +60,7 @@ impl Members {
     /// messages of a private group ask for its members; users may ask for those of groups whose members they may see.
     ///
     /// # Errors
-    /// NOT_FOUND, PERMISSION_DENIED, or those of a failing store.
+    /// NOT_FOUND, PERMISSION_DENIED, or errors of the store.
     pub(super) async fn batch_is_member(
         &self,
         group: GroupId,
@@ -75,7 +75,7 @@ impl Members {
     /// Returns the roster of a group, which has the number of its members.
     ///
     /// # Errors
-    /// NOT_FOUND, PERMISSION_DENIED, or those of a failing store.
+    /// NOT_FOUND, PERMISSION_DENIED, or errors of the store.
     pub(super) async fn count_members(
         &self,
         group: GroupId,
@@ -86,10 +86,10 @@ impl Members {
         self.roster(group, consistency).await
     }
 
-    /// Returns in how many groups a user is, by its list.
+    /// Returns the number of groups of a user, by its list.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub(super) async fn count_memberships(
         &self,
         user: UserId,

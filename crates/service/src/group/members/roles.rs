@@ -23,7 +23,7 @@ pub struct Roles {
 }
 
 impl Roles {
-    /// With namespaces of its own in the caches.
+    /// Creates it with its own namespaces in the caches.
     #[must_use]
     pub fn new(
         context: DomainContext<'_>,
@@ -40,20 +40,20 @@ impl Roles {
         }
     }
 
-    /// What is true of all members of a group. Never older than what was acknowledged.
+    /// The roster of a group. Sees every acknowledged change.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub(crate) async fn roster(&self, group: GroupId, consistency: &Consistency) -> Result<Roster, Error> {
         let entry = self.rosters.get_with(&group, consistency).await;
         let entry = entry.map_err(|error| Error::cache("roster", &error))?;
         Ok(entry.map(|entry| *entry.value).unwrap_or_default())
     }
 
-    /// Those of these users who are members of a group, in their order. Never older than what was acknowledged.
+    /// The members among these users, in their order. Sees every acknowledged change.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub(crate) async fn members_among(
         &self,
         group: GroupId,
@@ -68,10 +68,10 @@ impl Roles {
         found.into_iter().zip(&keys).filter_map(member).collect()
     }
 
-    /// The role of a user in a group; `None`: it is not in it. Never older than what was acknowledged.
+    /// The role of a user in a group; `None`: not a member. Sees every acknowledged change.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub async fn of(&self, group: &Group, user: UserId) -> Result<Option<Role>, Error> {
         let key = MemberKey { group: group.id, user };
         let member = self.members.get_with(&key, &Consistency::Cached).await;
@@ -85,7 +85,7 @@ impl Roles {
     /// The owner of a group without members and owner: its creator.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub(super) async fn founder(&self, group: &Group) -> Result<Option<UserId>, Error> {
         if group.creator.is_none() || self.was_founded(group.id).await? {
             return Ok(None);
@@ -93,10 +93,10 @@ impl Roles {
         self.creator(group).await
     }
 
-    /// The creator of a group; `None`: it has none, or another account has the id of that user by now.
+    /// The creator of a group; `None`: it has none, or another account has the id of the creator now.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub(super) async fn creator(&self, group: &Group) -> Result<Option<UserId>, Error> {
         let Some(creator) = group.creator else { return Ok(None) };
         let account = self.users.created(creator, &Consistency::Cached).await?;
@@ -107,7 +107,7 @@ impl Roles {
     /// Checks that the principal has at least this role, or is a service.
     ///
     /// # Errors
-    /// PERMISSION_DENIED, or those of a failing store.
+    /// PERMISSION_DENIED, or errors of the store.
     pub async fn allow(&self, group: &Group, principal: Principal, least: Role) -> Result<(), Error> {
         let Principal::User(user) = principal else { return Ok(()) };
         if self.of(group, user).await?.is_some_and(|role| role >= least) {
@@ -124,7 +124,7 @@ impl Roles {
     /// group with the same id.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub(super) async fn was_founded(&self, group: GroupId) -> Result<bool, Error> {
         let roster = self.roster(group, &Consistency::Cached).await?;
         Ok(roster.owner.is_some() || roster.count > 0)

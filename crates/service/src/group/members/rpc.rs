@@ -32,7 +32,7 @@ pub struct MemberRpc {
 }
 
 impl MemberRpc {
-    /// Over the members of this node.
+    /// The service over the members of this node.
     #[must_use]
     pub const fn new(members: Members, pages: PageTokens, limits: Limits) -> Self {
         Self { members, pages, limits }
@@ -49,7 +49,7 @@ impl MemberRpc {
         Ok(Asked { least, after, size })
     }
 
-    /// The token of the page after this id; empty: there is none.
+    /// The token of the page after this id; empty: the last page.
     fn next_page_token(&self, query: &[&[u8]], next: Option<i64>) -> String {
         next.map(|last| self.pages.seal(query, last)).unwrap_or_default()
     }
@@ -339,7 +339,8 @@ impl MemberService for MemberRpc {
         }))
     }
 
-    /// All pages of one walk return the version of the first page: the caller gets what changes meanwhile in the next walk.
+    /// All pages of one walk return the version of the first page: the caller gets changes in between with the next
+    /// walk.
     async fn sync_members(
         &self,
         request: Request<wire::SyncMembersRequest>,

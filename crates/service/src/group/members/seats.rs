@@ -1,4 +1,4 @@
-//! All who are or were in a group, as receipts need them.
+//! All present and former members of a group, for receipts.
 
 use std::sync::Arc;
 
@@ -10,12 +10,12 @@ use crate::{error::Error, metric::RECEIPT_LOADS};
 
 /// Rows of one read.
 const PAGE: usize = 1_000;
-/// Most changes that are read one by one; with more the rows are read again.
+/// Most changes that are read individually; with more, all rows are read again.
 const CHANGES_MAX: usize = 1_000;
 /// Above every user of a version.
 const LAST_USER: i64 = i64::MAX;
 
-/// All who are or were in a group, as of a version of its roster or later.
+/// All present and former members of a group, as of a version of its roster or later.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct GroupSeats {
     version: Version,
@@ -24,18 +24,18 @@ pub(crate) struct GroupSeats {
 }
 
 impl Members {
-    /// Reads who is or was in a group, with every change that was acknowledged before. `known`: what was read before, of which only
-    /// the changes are read. Costs nothing if the roster is the same, a read for each 500 users who changed, or one for each 1000
-    /// rows.
+    /// Reads all present and former members of a group, with every change that was acknowledged before. `known`: an
+    /// earlier result, so that only changes are read. Costs nothing if the roster is the same, a read for each 500
+    /// users who changed, or one for each 1000 rows.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub(crate) async fn seats(
         &self,
         group: GroupId,
         known: Option<Arc<GroupSeats>>,
     ) -> Result<Arc<GroupSeats>, Error> {
-        // Before all else that is read: what is read later has at least the changes up to this version.
+        // Read first: later reads have at least the changes up to this version.
         let version = self.roster(group, &Consistency::Cached).await?.version;
         let Some(mut known) = known else { return self.load_seats(group, version).await.map(Arc::new) };
         if known.version >= version {
@@ -58,12 +58,12 @@ impl Members {
     /// Whether seats that were read before have every change that was acknowledged before this call.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub(crate) async fn are_seats_current(&self, group: GroupId, known: &GroupSeats) -> Result<bool, Error> {
         Ok(known.version >= self.roster(group, &Consistency::Cached).await?.version)
     }
 
-    /// Who was changed after this version; `None`: too many were, or it is too long ago.
+    /// The users who were changed after this version; `None`: too many, or the changes are no longer stored.
     async fn changed_since(&self, group: GroupId, version: Version) -> Result<Option<Vec<UserId>>, Error> {
         let user = UserId::new(LAST_USER).map_err(|_| Error::internal())?;
         let after = MemberChanged { version, user };
@@ -90,7 +90,7 @@ impl Members {
 }
 
 impl GroupSeats {
-    /// Of a direct conversation: the user with the smaller id first.
+    /// For a direct conversation: the user with the smaller id first.
     pub(crate) fn direct(one: UserId, other: UserId) -> Self {
         let users = if one == other { vec![one] } else { vec![one.min(other), one.max(other)] };
         let seats = users.into_iter().map(|user| Some(Seat::direct(user))).collect();

@@ -1,4 +1,4 @@
-//! The members of groups: what is cached of them, how a group gets its owner, and who may see its members.
+//! The members of groups: caching, founding of groups, and visibility of members.
 
 use std::{num::NonZeroU32, sync::Arc, time::Duration};
 
@@ -30,19 +30,19 @@ use crate::{
 };
 
 pub(super) const KIND: &str = "member";
-/// To found a group takes one write.
+/// Time limit of the one write that founds a group.
 pub(super) const FOUNDED_WITHIN: Duration = Duration::from_secs(10);
-/// How long the answer to CreateGroup waits for that.
+/// How long CreateGroup waits for it.
 const CREATED_WITHIN: Duration = Duration::from_millis(500);
 
-/// What is configured about members.
+/// The configuration of members.
 #[derive(Clone, Copy, Debug)]
 pub struct MemberRules {
     /// Maximum members of a group.
     pub members_max: u32,
     /// Most bans of a group.
     pub bans_max: u32,
-    /// How often a user may try the code of a group, in a minute.
+    /// Attempts with the code of a group in a minute, for each user.
     pub code_tries_per_minute: NonZeroU32,
 }
 
@@ -53,7 +53,7 @@ pub struct Members {
     pub(super) lists: MemberLists,
     pub(super) groups: Groups,
     pub(super) store: Arc<dyn MemberStore>,
-    /// Of groups.
+    /// Groups.
     pub(super) messages: Arc<dyn MessageStore>,
     pub(super) conversations: ConversationRecords,
     pub(super) users: Users,
@@ -67,7 +67,7 @@ pub struct Members {
     pub(super) listeners: MembershipListeners,
 }
 
-/// What members are members of, and who they are.
+/// The records that members refer to.
 #[derive(Clone, Debug)]
 pub struct Among {
     /// Roles in groups.
@@ -76,12 +76,12 @@ pub struct Among {
     pub groups: Groups,
     /// Users.
     pub users: Users,
-    /// What is set for all users of conversations.
+    /// Settings of conversations for all their users.
     pub conversations: ConversationRecords,
 }
 
 impl Members {
-    /// With namespaces of its own in the caches, beside those of the roles.
+    /// Creates it with its own namespaces in the caches, besides those of the roles.
     #[must_use]
     pub fn new(
         context: DomainContext<'_>,
@@ -111,7 +111,7 @@ impl Members {
     /// A part of the groups that a user may be in, by rising id, after this one; whether others follow.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub(crate) async fn groups_after(
         &self,
         user: UserId,
@@ -133,10 +133,10 @@ impl Members {
         entries.into_iter().map(|entry| entry.map_err(|error| Error::cache(KIND, &error))).collect()
     }
 
-    /// Those of these who are members of an existing group, in their order.
+    /// The members of an existing group among these, in their order.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub(crate) async fn among(
         &self,
         keys: &[MemberKey],
@@ -146,10 +146,10 @@ impl Members {
         found.into_iter().filter_map(Result::transpose).collect()
     }
 
-    /// Those of these users who are members of the group, if it exists, in their order.
+    /// The members of the group among these users, if it exists, in their order.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub(crate) async fn users_among(
         &self,
         group: GroupId,
@@ -161,10 +161,10 @@ impl Members {
         Ok(among.iter().map(|entry| entry.value.key.user).collect())
     }
 
-    /// The group of this id, founded if it was not yet.
+    /// The group with this id, founded if necessary.
     ///
     /// # Errors
-    /// NOT_FOUND, or those of a failing store.
+    /// NOT_FOUND, or errors of the store.
     pub async fn group(&self, id: GroupId) -> Result<Arc<Group>, Error> {
         let group = self.groups.get_group(id, &Consistency::Cached).await?.value;
         if let Some(creator) = self.roles.founder(&group).await?
@@ -175,11 +175,11 @@ impl Members {
         Ok(group)
     }
 
-    /// Creates a group, and makes its creator the owner. Where the draft has the id of a dismissed group, the members of that
-    /// one are ended and its messages hidden first. Returns the group.
+    /// Creates a group, and makes its creator the owner. If the draft has the id of a dismissed group, its members are
+    /// ended and its messages hidden first. Returns the group.
     ///
     /// # Errors
-    /// ALREADY_EXISTS, FAILED_PRECONDITION, INVALID_ARGUMENT, or those of a failing store.
+    /// ALREADY_EXISTS, FAILED_PRECONDITION, INVALID_ARGUMENT, or errors of the store.
     pub(in crate::group) async fn create_group(
         &self,
         draft: GroupDraft,
@@ -194,9 +194,9 @@ impl Members {
         Ok(written)
     }
 
-    /// Makes the creator of a group that was created its owner. Nothing happens where it is dismissed by now: a request to
-    /// create it may be sent again much later. A failure is ignored, and a store that is slow is not waited for:
-    /// [`Self::group`] does the same for the next caller.
+    /// Makes the creator of a group that was created its owner. No effect if it was dismissed since: a request to
+    /// create it may be repeated much later. Failures are ignored, and a slow store is not waited for: [`Self::group`]
+    /// does the same for the next caller.
     async fn created(&self, id: GroupId) {
         let founded = async {
             let group = self.groups.get_group(id, &Consistency::Cached).await?.value;
@@ -217,7 +217,7 @@ impl Members {
     /// Makes the creator of a group its owner, if it has none.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub async fn found(&self, group: &Group, creator: UserId) -> Result<(), Error> {
         let (this, terms, group) = (self.clone(), self.terms_of(group, Principal::Service), group.id);
         let deadline = Instant::now() + FOUNDED_WITHIN;
@@ -235,7 +235,7 @@ impl Members {
     /// Checks that the principal may see the members of the group: for a private group, its members only.
     ///
     /// # Errors
-    /// NOT_FOUND, PERMISSION_DENIED, or those of a failing store.
+    /// NOT_FOUND, PERMISSION_DENIED, or errors of the store.
     pub(crate) async fn may_see(&self, id: GroupId, principal: Principal) -> Result<(), Error> {
         let group = self.group(id).await?;
         match group.visibility {
@@ -244,19 +244,19 @@ impl Members {
         }
     }
 
-    /// Makes sure that the principal is in the group, or is a service.
+    /// Checks that the principal is a member of the group, or a service.
     ///
     /// # Errors
-    /// NOT_FOUND, PERMISSION_DENIED, or those of a failing store.
+    /// NOT_FOUND, PERMISSION_DENIED, or errors of the store.
     pub(crate) async fn is_in(&self, id: GroupId, principal: Principal) -> Result<(), Error> {
         let group = self.group(id).await?;
         self.roles.allow(&group, principal, Role::Member).await
     }
 
-    /// The role of a user in a group; `None`: it is not in it. Never older than what was acknowledged.
+    /// The role of a user in a group; `None`: not a member. Sees every acknowledged change.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub(crate) async fn role(&self, group: &Group, user: UserId) -> Result<Option<Role>, Error> {
         self.roles.of(group, user).await
     }
@@ -264,12 +264,13 @@ impl Members {
     /// The roster of an existing group.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub(crate) async fn roster(&self, group: GroupId, consistency: &Consistency) -> Result<Roster, Error> {
         self.roles.roster(group, consistency).await
     }
 
-    /// Who wants a change of this group, what bounds it, and what its new members may read.
+    /// The terms of a change of this group: the acting user, the limits, and whether new members may read earlier
+    /// messages.
     pub(super) fn terms_of(&self, group: &Group, principal: Principal) -> MemberTerms {
         MemberTerms { history: group.history_for_new_members, ..self.terms(principal) }
     }

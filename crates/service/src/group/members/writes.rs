@@ -1,4 +1,4 @@
-//! Changes of members: who may join how, and what a write invalidates.
+//! Changes of members: the ways to join, and invalidation.
 
 use std::{future::ready, sync::Arc};
 
@@ -23,7 +23,7 @@ use crate::{
     },
 };
 
-/// What a write of members invalidates: their lists, those of the groups of each, and the roster.
+/// The invalidations of a write of members: their lists, the lists of groups of each, and the roster.
 pub(super) struct MemberInvalidations {
     group: GroupId,
     members: Option<ListWrite<GroupId>>,
@@ -35,7 +35,7 @@ impl Members {
     /// Makes a change of members of a group. Returns what changed.
     ///
     /// # Errors
-    /// NOT_FOUND, PERMISSION_DENIED, FAILED_PRECONDITION, ABORTED, INVALID_ARGUMENT, or those of a failing store.
+    /// NOT_FOUND, PERMISSION_DENIED, FAILED_PRECONDITION, ABORTED, INVALID_ARGUMENT, or errors of the store.
     pub(super) async fn apply_change(
         &self,
         id: GroupId,
@@ -53,7 +53,7 @@ impl Members {
         self.mutations.call(context.deadline, Box::pin(work)).await
     }
 
-    /// Makes a change of one member. Returns the member as the change left it; after one that changed nothing, as it is.
+    /// Makes a change of one member. Returns the member after the change.
     ///
     /// # Errors
     /// As [`Self::apply_change`].
@@ -84,7 +84,8 @@ impl Members {
         self.apply_change(id, MemberChange::Transfer(owner), context).await
     }
 
-    /// Makes a user a member who asks for it, if the group lets users join so. Users join for themselves. Returns the member.
+    /// Adds a user on its own request, if the join policy of the group allows it. Users join for themselves. Returns
+    /// the member.
     ///
     /// # Errors
     /// As [`Self::apply_change`], and RESOURCE_EXHAUSTED after too many codes.
@@ -104,7 +105,7 @@ impl Members {
         self.change_member(key, MemberChange::Join(key.user), context).await
     }
 
-    /// Ends the membership of a user who asks for it. Users leave for themselves. Returns what changed.
+    /// Ends the membership of a user on its own request. Users leave for themselves. Returns what changed.
     ///
     /// # Errors
     /// As [`Self::apply_change`].
@@ -121,7 +122,8 @@ impl Members {
         self.apply_change(key.group, MemberChange::Leave(key.user), context).await
     }
 
-    /// Has the store make a change, which decides whether it may be made. Invalidates the copies of those whom it names.
+    /// Makes a change in the store, which decides whether it is allowed. Invalidates the copies of the users whom it
+    /// names.
     pub(super) async fn change(
         &self,
         group: GroupId,
@@ -143,8 +145,8 @@ impl Members {
         Ok(done)
     }
 
-    /// Invalidates those whom the write changed besides those of `keys`, before it is acknowledged: another user may have
-    /// become the owner after the owner was looked up.
+    /// Invalidates the users whom the write changed besides those of `keys`, before it is acknowledged: the owner may
+    /// have changed after it was read.
     async fn invalidate_rest(
         &self,
         keys: &[MemberKey],
@@ -155,13 +157,13 @@ impl Members {
         if rest.is_empty() {
             return Ok(done);
         }
-        // Without a turn at the store: the write is committed, and must not be answered as one that was refused.
+        // Without a turn: the write is committed, and must not be reported as refused.
         let invalidations =
             RecordInvalidations { guard: self.roles.members.begin_write(&rest).await, keys: rest };
         write_with_invalidations(invalidations, ready(Ok(done))).await.map_err(store_error)
     }
 
-    /// Notifies the listeners of a change that is stored. What a listener cannot do now, it does when it comes to it again.
+    /// Notifies the listeners of a stored change. A listener that fails does its work at the next occasion.
     pub(super) async fn notify(&self, event: Option<MembershipEvent>) {
         let Some(event) = event else { return };
         if let Err(error) = self.listeners.notify(&event).await {
@@ -182,7 +184,7 @@ impl Members {
         write_with_some_invalidations(members, write).await.map_err(store_error)
     }
 
-    /// Those whom the change may change. A transfer changes the owner too.
+    /// The users whom the change may affect. A transfer also changes the owner.
     async fn keys(&self, group: GroupId, change: &MemberChange) -> Result<Vec<MemberKey>, Error> {
         let mut users = change.users();
         if matches!(change, MemberChange::Transfer(_)) {
@@ -193,7 +195,7 @@ impl Members {
         Ok(users.into_iter().map(|user| MemberKey { group, user }).collect())
     }
 
-    /// Marks what a change invalidates besides members.
+    /// Adds the invalidations of a change besides members.
     pub(super) async fn invalidations_for(
         &self,
         group: GroupId,
@@ -245,9 +247,9 @@ impl Members {
         }
     }
 
-    /// Makes sure that a user knows the code of a group.
+    /// Checks that a user knows the code of a group.
     pub(super) async fn is_code(&self, key: MemberKey, code: &str) -> Result<(), Error> {
-        // Counted before it is looked at: a refusal says nothing of the code.
+        // Counted before it is compared: a refusal reveals nothing about the code.
         self.tries.count(&key)?;
         if self.groups.is_code(key.group, code).await? {
             return Ok(());
@@ -256,7 +258,7 @@ impl Members {
     }
 }
 
-/// As [`write_with_invalidations`], where there is something to invalidate.
+/// As [`write_with_invalidations`], if there is something to invalidate.
 async fn write_with_some_invalidations<L: kith_cache::Key>(
     invalidations: Option<ListWrite<L>>,
     write: impl Future<Output = Result<Committed<MembersChanged>, StoreError>> + Send,

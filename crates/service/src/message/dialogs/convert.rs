@@ -1,4 +1,4 @@
-//! Dialogs between the wire and the domain. Raw numbers and strings stop here.
+//! Dialogs between the wire and the domain. Raw numbers and strings do not pass this module.
 
 use kith_proto::message::v1::{self as wire, read_seq_result::Result as ReadAnswer};
 use kith_store::{

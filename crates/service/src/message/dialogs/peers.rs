@@ -22,7 +22,7 @@ impl Dialogs {
     /// tiers.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub(super) async fn peers(
         &self,
         keys: &[DialogKey],

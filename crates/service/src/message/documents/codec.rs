@@ -3,15 +3,14 @@ use kith_delivery::entry;
 use kith_store::{DocumentKey, LogDocument, Message as LogMessage, Version};
 use prost::{Message, bytes::Bytes};
 
-/// Form of the bytes; nodes of another one miss.
+/// Version of the format; nodes with another one treat such bytes as a miss.
 const SCHEMA: u16 = 1;
 
 /// How documents are written down in the tier that nodes share.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::message) struct DocumentCodec;
 
-/// A document as bytes. Numbers of fields are never given to another one; whatever changes the meaning of one raises
-/// [`SCHEMA`].
+/// A document as bytes. Numbers of fields are never reused; a change of meaning raises [`SCHEMA`].
 #[derive(Clone, PartialEq, Eq, Message)]
 struct PackedDocument {
     #[prost(string, tag = "1")]
@@ -21,7 +20,7 @@ struct PackedDocument {
     /// As in windows.
     #[prost(bytes = "bytes", repeated, tag = "3")]
     entries: Vec<Bytes>,
-    /// Written last: bytes that were cut off lack it.
+    /// Written last, so that truncated bytes lack it.
     #[prost(bool, tag = "15")]
     whole: bool,
 }

@@ -84,7 +84,7 @@ impl OfflineLogs {
     /// it is.
     ///
     /// # Errors
-    /// Those of a failing store; some may have been entered.
+    /// Errors of the store; some may have been entered.
     pub(super) async fn enter(
         &self,
         conversation: ConversationId,
@@ -104,7 +104,7 @@ impl OfflineLogs {
     /// The messages from one number to another, which are in one document.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub(super) async fn stored(
         &self,
         conversation: ConversationId,
@@ -116,7 +116,7 @@ impl OfflineLogs {
     /// The number of the first message that was sent so long ago or later.
     ///
     /// # Errors
-    /// Those of a failing store.
+    /// Errors of the store.
     pub(super) async fn sent_within(
         &self,
         conversation: ConversationId,
