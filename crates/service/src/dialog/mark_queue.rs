@@ -8,13 +8,13 @@ use std::{
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kith_cache::Consistency;
 use kith_store::{
-    BATCH_MAX, ConversationId, Dialog, DialogKey, DialogMark, MarkKind, MemberKey, MessageStore, ReadMark,
-    Seq, SeqRange, Timestamp,
+    BATCH_MAX, ConversationId, Dialog, DialogKey, DialogMark, LogHead, MarkKind, MemberKey, MessageStore,
+    ReadMark, Seq, SeqRange, Timestamp,
 };
 use tokio::sync::oneshot;
 
 use super::{
-    DialogRecords, MarkListener,
+    DialogRecords, HeadAfter, HeadReader, MarkListener,
     mark_listener::seen_by_others,
     records::store_error,
     waiting_marks::{Marked, Step, Waiter, WaitingMarks},
@@ -37,6 +37,7 @@ const READ_AT_ONCE: usize = 16;
 pub(crate) struct MarkQueue {
     records: DialogRecords,
     messages: Arc<dyn MessageStore>,
+    heads: Arc<dyn HeadReader>,
     members: Members,
     waiting: Arc<WaitingMarks>,
     marked: Arc<dyn MarkListener>,
@@ -54,12 +55,13 @@ impl MarkQueue {
     pub(crate) fn new(
         context: DomainContext<'_>,
         records: DialogRecords,
+        heads: Arc<dyn HeadReader>,
         members: Members,
         marked: Arc<dyn MarkListener>,
     ) -> Self {
         drop(metrics::histogram!(DIALOG_MARKS_SIZE.name));
         let messages = Arc::clone(&context.stores.messages);
-        Self { records, messages, members, waiting: Arc::default(), marked }
+        Self { records, messages, heads, members, waiting: Arc::default(), marked }
     }
 
     /// Makes a mark, together with others that wait. Returns when it is durable. Once it is queued it is made, also if this future
@@ -104,7 +106,7 @@ impl MarkQueue {
                 Ok(Decision::Write(mark)) => writes.push((waiter, mark)),
                 Ok(Decision::IsMarked(dialog)) => {
                     let end = known.end(&waiter.wish);
-                    answer(waiter, Ok(Marked { dialog, token: None, end }));
+                    answer(waiter, Ok(Marked { dialog, token: None, end, head: None }));
                 }
                 Err(error) => answer(waiter, Err(error)),
             }
@@ -123,8 +125,10 @@ impl MarkQueue {
             Ok(written) => written,
             Err(error) => return answer_all(waiters, &store_error(error)),
         };
+        let heads = self.heads_after(&waiters, &known).await;
         for ((waiter, mark), made) in waiters.into_iter().zip(&marks).zip(written.record.iter()) {
             let (key, end) = (waiter.wish.key, known.end(&waiter.wish));
+            let head = heads.get(&key.conversation).cloned();
             let dialog = known.dialogs.entry(key).or_insert_with(|| Arc::new(Dialog::absent(key)));
             let made = made.clone().map_err(store_error).map(|()| {
                 if let Some(seqs) = seen_by_others(dialog, mark, waiter.wish.exists) {
@@ -133,10 +137,31 @@ impl MarkQueue {
                 if let Ok(Some(marked)) = dialog.marked(mark, Timestamp::now()) {
                     *dialog = Arc::new(marked);
                 }
-                Marked { dialog: Dialog::clone(dialog), token: Some(written.token.clone()), end }
+                Marked { dialog: Dialog::clone(dialog), token: Some(written.token.clone()), end, head }
             });
             answer(waiter, made);
         }
+    }
+
+    /// The heads of the logs that go on behind a mark that a caller waits for, which is told what is unread: one read for all. Empty if
+    /// they cannot be read; each caller reads that of its log then.
+    async fn heads_after(&self, waiters: &[Waiter], known: &Known) -> HashMap<ConversationId, HeadAfter> {
+        let mut asked: HashMap<ConversationId, Seq> = HashMap::new();
+        for wish in waiters.iter().map(|waiter| &waiter.wish) {
+            if !wish.exists && wish.highest() < known.end(wish) {
+                let after = asked.entry(wish.key.conversation).or_insert(Seq::MAX);
+                *after = wish.read_up_to().min(*after);
+            }
+        }
+        if asked.is_empty() {
+            return HashMap::new();
+        }
+        let asked: Vec<(ConversationId, Seq)> = asked.into_iter().collect();
+        let heads = self.heads.heads(&asked).await.unwrap_or_default();
+        let with_head = |((log, after), head): ((ConversationId, Seq), LogHead)| {
+            (log, HeadAfter { after, head: Arc::new(head) })
+        };
+        asked.into_iter().zip(heads).map(with_head).collect()
     }
 
     /// Reads what decides the marks: dialogs through the tiers; of logs and stays only what is not known yet.
@@ -231,6 +256,14 @@ impl MarkWish {
         match &self.kind {
             MarkKind::UpTo(last) | MarkKind::Hidden(last) => *last,
             MarkKind::Ranges(ranges) => ranges.iter().map(|range| range.last).max().unwrap_or_default(),
+        }
+    }
+
+    /// A number up to which everything is read after it, as far as the mark alone says.
+    fn read_up_to(&self) -> Seq {
+        match &self.kind {
+            MarkKind::UpTo(last) | MarkKind::Hidden(last) => *last,
+            MarkKind::Ranges(_) => 0,
         }
     }
 
@@ -342,6 +375,13 @@ mod tests {
         let needs = |joined, read_seq| wish(MarkKind::UpTo(9), joined, None).needs_stays(&dialogs(read_seq));
         assert_eq!([needs(Some(1), 0), needs(Some(8), 6), needs(Some(8), 7)], [false, true, false]);
         assert!(needs(None, 90), "of a former member the begin is not known");
+    }
+
+    #[test]
+    fn headers_are_needed_above_what_a_mark_reads() {
+        let above = |kind| wish(kind, Some(8), None).read_up_to();
+        assert_eq!([above(MarkKind::UpTo(9)), above(MarkKind::Hidden(9))], [9, 9]);
+        assert_eq!(above(MarkKind::Ranges(vec![range(8, 9)])), 0, "what is below the range may be unread");
     }
 
     #[test]

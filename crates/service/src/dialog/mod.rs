@@ -10,6 +10,7 @@ pub mod cache;
 mod cleanup;
 mod codec;
 mod feed;
+mod head_reader;
 mod loader;
 mod mark_listener;
 mod mark_queue;
@@ -18,6 +19,7 @@ mod waiting_marks;
 
 pub use cleanup::DialogCleanup;
 pub use feed::feed_mappings;
+pub(crate) use head_reader::{HeadAfter, HeadReader};
 pub use mark_listener::MarkListener;
 pub(crate) use mark_queue::{MarkQueue, MarkWish, out_of_range};
 pub use records::DialogRecords;

@@ -10,6 +10,7 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
+use super::HeadAfter;
 use crate::error::{Error, Reason};
 
 /// How long a mark waits for others at most.
@@ -42,6 +43,8 @@ pub(crate) struct Marked {
     pub(crate) token: Option<Token>,
     /// The end of the log, as far as it was read for the mark; else 0.
     pub(crate) end: Seq,
+    /// Read after the mark, if the log goes on behind it. `None`: it does not, or the head could not be read.
+    pub(crate) head: Option<HeadAfter>,
 }
 
 /// A mark, and who waits for its result.

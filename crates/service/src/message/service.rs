@@ -2,7 +2,7 @@
 
 use std::{ops::Deref, sync::Arc};
 
-use super::{MessagesConfig, erasing::ErasureStart, logs::Logs, queue::AppendQueue, sending};
+use super::{MessagesConfig, dialogs::Heads, erasing::ErasureStart, logs::Logs, queue::AppendQueue, sending};
 use crate::{
     conversation::ConversationRecords,
     dialog::{DialogRecords, MarkListener, MarkQueue},
@@ -73,12 +73,13 @@ impl Messages {
         config: MessagesConfig,
     ) -> Self {
         let mutations = context.mutations;
+        let heads = Arc::new(Heads::new(queue.logs.clone()));
         sending::count_from_zero();
         Self(Arc::new(Parts {
             logs: queue.logs.clone(),
             queue,
             erasures: ErasureStart::new(context),
-            marks: MarkQueue::new(context, dialogs.clone(), correspondents.members.clone(), marked),
+            marks: MarkQueue::new(context, dialogs.clone(), heads, correspondents.members.clone(), marked),
             conversations,
             dialogs,
             mutations: mutations.clone(),

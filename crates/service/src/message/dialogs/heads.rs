@@ -6,18 +6,19 @@ use kith_store::{
 };
 
 use crate::{
+    dialog::HeadReader,
     error::Error,
     message::{AtLeast, Logs, store_error},
 };
 
 /// What lists and counts read of logs. Cheap to clone.
 #[derive(Clone, Debug)]
-pub(super) struct Heads {
+pub(in crate::message) struct Heads {
     logs: Logs,
 }
 
 impl Heads {
-    pub(super) const fn new(logs: Logs) -> Self {
+    pub(in crate::message) const fn new(logs: Logs) -> Self {
         Self { logs }
     }
 
@@ -89,6 +90,13 @@ impl Heads {
             return Ok(None);
         }
         Ok(self.logs.store.messages(conversation, seq, seq).await.map_err(store_error)?.pop())
+    }
+}
+
+#[async_trait::async_trait]
+impl HeadReader for Heads {
+    async fn heads(&self, asked: &[(ConversationId, Seq)]) -> Result<Vec<LogHead>, Error> {
+        Self::heads(self, asked, &AtLeast::default()).await
     }
 }
 

@@ -11,7 +11,11 @@ use super::{
     service::keys_of,
     shown::View,
 };
-use crate::{dialog::MarkWish, error::Error, message::AtLeast};
+use crate::{
+    dialog::{HeadAfter, MarkWish},
+    error::Error,
+    message::AtLeast,
+};
 
 /// What a mark left.
 #[derive(Debug)]
@@ -54,7 +58,7 @@ impl Dialogs {
         let view = View::new(bounds, Arc::new(marked.dialog));
         Ok(MarkedRead {
             read_seq: view.dialog.read.read_seq(),
-            unread: self.unread_of(view, marked.end).await?,
+            unread: self.unread_of(view, marked.end, marked.head).await?,
             token: marked.token,
         })
     }
@@ -74,9 +78,15 @@ impl Dialogs {
     }
 
     /// What is unread after a mark, when the log ended so.
-    async fn unread_of(&self, view: View, end: Seq) -> Result<(u64, bool), Error> {
+    async fn unread_of(&self, view: View, end: Seq, head: Option<HeadAfter>) -> Result<(u64, bool), Error> {
         if view.range(end).max <= view.read_up_to() {
             return Ok((0, false));
+        }
+        let counted = head.and_then(|HeadAfter { after, head }| {
+            view.count_head(&head).filter(|_| after <= view.read_up_to())
+        });
+        if let Some(counted) = counted {
+            return Ok(counted);
         }
         let mut shown = self.show(vec![view], &Consistency::Cached, &AtLeast::default()).await?;
         let shown = shown.pop().ok_or_else(Error::internal)?;

@@ -20,5 +20,6 @@ mod shown;
 mod unread;
 
 pub(super) use convert::user;
+pub(super) use heads::Heads;
 pub use rpc::DialogRpc;
 pub use service::Dialogs;

@@ -60,6 +60,19 @@ impl View {
         self.bounds.left().is_some()
     }
 
+    /// How many of the last messages are unread, and whether there may be others before them. `None`: the user may not read up to the
+    /// end of the log.
+    pub(super) fn count_head(&self, head: &LogHead) -> Option<(u64, bool)> {
+        let end = head.last.as_ref().map_or(0, |last| last.seq);
+        let range = self.range(end);
+        (range.max == end).then(|| (self.count(range, &head.headers).count, self.has_more(range)))
+    }
+
+    /// Whether there may be unread messages before the last [`DOCUMENT`] ones that the user may read.
+    fn has_more(&self, range: Range) -> bool {
+        self.read_up_to() < range.max - DOCUMENT
+    }
+
     /// Counts the unread ones of these messages.
     pub(super) fn count(&self, range: Range, headers: &[StoredHeader]) -> Unread {
         let range = UnreadRange {
@@ -117,7 +130,7 @@ impl Dialogs {
         };
         Ok(Shown {
             unread: view.count(range, &headers),
-            more: view.read_up_to() < range.max - DOCUMENT,
+            more: view.has_more(range),
             last: last.filter(|last| range.contains(last.seq)),
             dialog: view.dialog,
             range,
