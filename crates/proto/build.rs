@@ -24,6 +24,11 @@ const FILES: [&str; 15] = [
     "kith/admin/v1/admin.proto",
 ];
 
+/// The actions of `kith.type.v1.access` that read: `ACTION_READ`, `ACTION_EXPORT`, `ACTION_ADMIN_READ`.
+const READS: [i32; 3] = [1, 5, 6];
+/// Of `google.protobuf.MethodOptions.idempotency_level`.
+const NO_SIDE_EFFECTS: i32 = 1;
+
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=../../proto");
     let mut compiler = protox::Compiler::new(["../../proto"])?;
@@ -66,6 +71,7 @@ fn check_method(pool: &DescriptorPool, method: &MethodDescriptor) -> Result<(), 
     if number("action") == 0 || number("users") == 0 {
         return Err("option (kith.type.v1.access) needs action and users");
     }
+    check_effects(pool, method, number("action"))?;
     let self_field = text(access, "self_field");
     if number("users") == 3 && self_field.is_empty() {
         return Err("USERS_SELF needs self_field");
@@ -77,6 +83,25 @@ fn check_method(pool: &DescriptorPool, method: &MethodDescriptor) -> Result<(), 
         return Err("self_field is no int64 field of the request");
     }
     Ok(())
+}
+
+/// The contract says of a method that it changes nothing exactly where its action reads, so that clients may rely on it. Streams without
+/// an end are left out: one that is open has effects, such as that a user counts as reached.
+fn check_effects(pool: &DescriptorPool, method: &MethodDescriptor, action: i32) -> Result<(), &'static str> {
+    let rules =
+        pool.get_extension_by_name("kith.options.v1.rules").ok_or("kith.options.v1.rules is unknown")?;
+    let options = method.options();
+    let rules = options.get_extension(&rules);
+    let watch = rules.as_message().and_then(|rules| rules.get_field_by_name("watch")?.as_bool());
+    let level = options.get_field_by_name("idempotency_level").and_then(|level| level.as_enum_number());
+    let (reads, declared) = (READS.contains(&action) && watch != Some(true), level == Some(NO_SIDE_EFFECTS));
+    match (reads, declared) {
+        (true, false) => Err("its action reads: it needs option idempotency_level = NO_SIDE_EFFECTS"),
+        (false, true) => {
+            Err("idempotency_level = NO_SIDE_EFFECTS is for actions that read, and not for watches")
+        }
+        _ => Ok(()),
+    }
 }
 
 fn text(message: &DynamicMessage, field: &str) -> String {

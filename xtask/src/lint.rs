@@ -5,7 +5,7 @@ use std::env;
 use anyhow::Result;
 
 use crate::{
-    docs,
+    contract, docs,
     process::{cargo, succeed},
 };
 
@@ -29,6 +29,7 @@ pub(crate) fn run() -> Result<()> {
         succeed(cargo().arg("clippy").args(LONG).args(["--", "-D", "warnings"]))?;
     }
     docs::check()?;
+    contract::check()?;
     deny()?;
     println!("lint: all checks hold");
     Ok(())

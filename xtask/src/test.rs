@@ -89,6 +89,7 @@ impl Servers {
     fn start(long: bool) -> Result<Self> {
         let programs = vec![
             ("KITH_TEST_GRPCURL", tools::grpcurl()?),
+            ("KITH_TEST_BUF", tools::buf()?),
             ("KITH_TEST_PROMTOOL", tools::promtool()?),
             ("KITH_TEST_CASSANDRA", cassandra_program()?),
             ("KITH_TEST_REDIS_SERVER", redis_program()?),

@@ -11,6 +11,8 @@ use anyhow::{Context as _, Result};
 use crate::process::succeed;
 
 const GRPCURL: &str = "github.com/fullstorydev/grpcurl/cmd/grpcurl@v1.9.4";
+/// Shipped as a program within a package of npm.
+const BUF: &str = "@bufbuild/buf@1.75.0";
 const PROMTOOL: &str = "KITH_TEST_PROMTOOL";
 /// Debian's package that holds promtool.
 const PROMETHEUS: &str = "prometheus";
@@ -30,6 +32,31 @@ pub(crate) fn grpcurl() -> Result<PathBuf> {
     install(folder).context(
         "the tour needs grpcurl: install it, name it in KITH_TEST_GRPCURL, or install Go so that it can be built",
     )?;
+    Ok(cached)
+}
+
+/// buf, which checks the contract: `KITH_TEST_BUF`, else the one on the path, else that of its npm package, which is put into the
+/// cache folder.
+///
+/// # Errors
+/// When there is none and the package cannot be had.
+pub(crate) fn buf() -> Result<PathBuf> {
+    if let Some(given) = env::var_os("KITH_TEST_BUF").filter(|given| !given.is_empty()) {
+        return Ok(PathBuf::from(given));
+    }
+    // Of this version: another one brings other rules.
+    let folder = cache_folder()?.join(BUF.replace(['@', '/'], "-"));
+    let cached = folder.join("node_modules").join(".bin").join("buf");
+    let known = on_path("buf").or_else(|| cached.is_file().then(|| cached.clone()));
+    if let Some(known) = known {
+        return Ok(known);
+    }
+    let mut npm = Command::new("npm");
+    npm.args(["install", "--silent", "--no-save", "--ignore-scripts", BUF, "--prefix"]).arg(&folder);
+    std::fs::create_dir_all(&folder)
+        .map_err(Into::into)
+        .and_then(|()| succeed(&mut npm))
+        .context("the contract is checked by buf: install it, name it in KITH_TEST_BUF, or install npm")?;
     Ok(cached)
 }
 

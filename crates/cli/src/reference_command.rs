@@ -20,25 +20,25 @@ pub(super) struct Arguments {
 /// A document as the result of a command.
 #[derive(Serialize)]
 struct Written {
-    markdown: String,
+    text: String,
 }
 
 impl Report for Written {
     fn header(&self) -> Vec<&'static str> {
-        vec!["markdown"]
+        vec!["text"]
     }
 
     fn rows(&self) -> Vec<Vec<String>> {
-        self.markdown.lines().map(|line| vec![line.to_owned()]).collect()
+        self.text.lines().map(|line| vec![line.to_owned()]).collect()
     }
 }
 
 /// Prints the document as it is, and in quotes only where JSON was asked for.
 pub(super) fn run(common: &Common, arguments: &Arguments, command: clap::Command) -> Result<u8, StartError> {
-    let written = Written { markdown: arguments.document.markdown(command) };
+    let written = Written { text: arguments.document.text(command)? };
     match common.output.form() {
         Form::Json => common.output.print(&written)?,
-        Form::Table | Form::Plain => write(written.markdown.as_bytes())?,
+        Form::Table | Form::Plain => write(written.text.as_bytes())?,
     }
     Ok(OK)
 }

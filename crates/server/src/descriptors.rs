@@ -1,7 +1,10 @@
 //! The descriptors of all that a node serves: for reflection, for JSON, and for `kith call`.
 
+pub mod comments;
+
 use kith_proto::{options::v1::MethodRules, r#type::v1::Access};
 use prost_reflect::{DescriptorError, DescriptorPool, MethodDescriptor};
+use prost_types::method_options::IdempotencyLevel;
 
 /// The option that holds the rules of a method.
 const RULES: &str = "kith.options.v1.rules";
@@ -32,6 +35,14 @@ pub(crate) fn rules(method: &MethodDescriptor) -> MethodRules {
 /// Who may call a method, as the contract says; `None` for a method that does not say it.
 pub fn access(method: &MethodDescriptor) -> Option<Access> {
     option(method, ACCESS)
+}
+
+/// Whether the contract says that a method changes nothing (`NO_SIDE_EFFECTS`).
+#[must_use]
+pub fn only_reads(method: &MethodDescriptor) -> bool {
+    let options = method.options();
+    let level = options.get_field_by_name("idempotency_level").and_then(|level| level.as_enum_number());
+    level == Some(i32::from(IdempotencyLevel::NoSideEffects))
 }
 
 fn option<M: prost::Message + Default>(method: &MethodDescriptor, name: &str) -> Option<M> {

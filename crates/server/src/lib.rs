@@ -15,6 +15,7 @@ pub mod json;
 pub mod jsonl;
 pub mod metrics_table;
 pub mod node;
+pub mod openapi;
 pub mod start_error;
 pub mod telemetry;
 pub mod transport;

@@ -10,13 +10,15 @@ use anyhow::{Context as _, Result, bail};
 use crate::process::{cargo, root, succeed, target};
 
 /// File, and what the command calls it.
-const DOCUMENTS: [(&str, &str); 6] = [
+const DOCUMENTS: [(&str, &str); 8] = [
     ("docs/api.md", "api"),
     ("docs/authorization.md", "authorization"),
     ("docs/errors.md", "errors"),
     ("docs/metrics.md", "metrics"),
     ("docs/configuration.md", "configuration"),
     ("docs/command-line.md", "command-line"),
+    ("docs/openapi.json", "openapi"),
+    ("docs/kith.schema.json", "configuration-schema"),
 ];
 /// With a test, since libraries have other features where tests need them: by itself it would build most of them again.
 const KITH: [&str; 7] = ["build", "--quiet", "--workspace", "--bin", "kith", "--test", "tidy"];

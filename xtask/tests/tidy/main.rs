@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "all of it are tests")]
 
+mod breaks;
 mod circles;
 mod commands;
 mod contract;

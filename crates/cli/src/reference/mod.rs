@@ -12,8 +12,9 @@ mod markdown;
 mod metrics;
 
 use clap::ValueEnum;
+use kith_server::{openapi, start_error::StartError};
 
-pub use configuration::{Key, keys};
+pub use configuration::{Key, Kind, keys};
 
 /// One of the documents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -30,19 +31,27 @@ pub enum Document {
     Configuration,
     /// Commands and their flags
     CommandLine,
+    /// Calls as JSON, as OpenAPI 3.1
+    Openapi,
+    /// The JSON schema of `kith.toml`
+    ConfigurationSchema,
 }
 
 impl Document {
-    /// Writes it in Markdown. `command` is the whole command line, for the document about it.
-    #[must_use]
-    pub fn markdown(self, command: clap::Command) -> String {
-        match self {
+    /// Writes it in its form, Markdown or JSON. `command` is the whole command line, for the document about it.
+    ///
+    /// # Errors
+    /// If the descriptors that are built into the program cannot be read.
+    pub fn text(self, command: clap::Command) -> Result<String, StartError> {
+        Ok(match self {
             Self::Api => api::write(),
             Self::Authorization => authorization::write(),
             Self::Errors => errors::write(),
             Self::Metrics => metrics::write(),
             Self::Configuration => configuration::write(),
             Self::CommandLine => command_line::write(command),
-        }
+            Self::Openapi => openapi::document().map_err(|error| StartError::new(error.to_string()))?,
+            Self::ConfigurationSchema => configuration::schema::write(),
+        })
     }
 }

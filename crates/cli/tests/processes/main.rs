@@ -13,6 +13,7 @@ mod cluster_observer;
 mod cluster_paused;
 mod commands;
 mod config_command;
+mod configuration_schema;
 #[path = "../../../server/tests/it/damaged/mod.rs"]
 mod damaged;
 mod demo;

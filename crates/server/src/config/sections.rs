@@ -139,7 +139,7 @@ impl Default for Config {
     }
 }
 
-/// The port of `/metrics`, `/livez` and `/readyz`.
+/// The port of `/metrics`, `/livez`, `/readyz` and `/openapi.json`.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct OperationsConfig {

@@ -48,6 +48,11 @@ const CODES: [(&str, StatusCode); 17] = [
     ("unauthenticated", StatusCode::UNAUTHORIZED),
 ];
 
+/// The names of the codes of errors, by number.
+pub(crate) fn code_names() -> Vec<&'static str> {
+    CODES.iter().skip(1).map(|(name, _)| *name).collect()
+}
+
 /// 499, which has no name of its own.
 const CLIENT_CLOSED: StatusCode = match StatusCode::from_u16(499) {
     Ok(code) => code,

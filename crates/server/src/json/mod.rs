@@ -20,7 +20,7 @@ use bytes::Bytes;
 use http::{Request, Response};
 use tonic::{Code, Status};
 
-pub(crate) use self::answer::{failure, failure_text};
+pub(crate) use self::answer::{code_names, failure, failure_text};
 pub use self::read::message;
 use self::{
     admit::{Refusal, admit},

@@ -1,4 +1,4 @@
-//! The port for operators: `/metrics`, `/livez`, `/readyz`. It reports the state of the node and nothing of what is
+//! The port for operators: `/metrics`, `/livez`, `/readyz`, `/openapi.json`. It reports the state of the node and nothing of what is
 //! stored. On the loopback device it only answers requests that name this machine as their host: otherwise a page of a
 //! name that resolves to this machine could read it.
 
@@ -18,14 +18,14 @@ use axum::{
 use kith_service::metric;
 use metrics_exporter_prometheus::PrometheusHandle;
 use serde::Serialize;
-use tokio::{net::TcpListener, time::timeout};
+use tokio::{net::TcpListener, task::spawn_blocking, time::timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     edge::Edge,
     health::{Cause, Reporter, State},
     node::services::Services,
-    telemetry,
+    openapi, telemetry,
     transport::{Connections, is_loopback},
 };
 
@@ -37,9 +37,10 @@ const TURN: Duration = Duration::from_secs(2);
 const PATH_SHOWN: usize = 100;
 /// What `/` answers.
 const ROUTES: &str = "\
-/livez    200 while the node turns
-/readyz   200 while it serves, else 503; JSON with each reason, also what is wrong while it serves
-/metrics  counters, gauges and histograms, for Prometheus
+/livez         200 while the node turns
+/readyz        200 while it serves, else 503; JSON with each reason, also what is wrong while it serves
+/metrics       counters, gauges and histograms, for Prometheus
+/openapi.json  calls as JSON over HTTP, as OpenAPI 3.1
 ";
 
 /// What the port reports.
@@ -64,6 +65,7 @@ pub(super) async fn serve(listener: TcpListener, operations: Operations, closing
         .route("/metrics", get(metrics))
         .route("/livez", get(alive))
         .route("/readyz", get(ready))
+        .route("/openapi.json", get(openapi))
         .route("/", get(|| async { ROUTES }))
         .fallback(unknown)
         .with_state(Arc::new(operations));
@@ -150,6 +152,14 @@ async fn metrics(Shared(operations): Shared<Arc<Operations>>) -> impl IntoRespon
     }
     let kind = [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
     (kind, operations.metrics.render())
+}
+
+/// Written at each request and not kept: few read it, and it takes memory.
+async fn openapi() -> Response {
+    match spawn_blocking(openapi::document).await {
+        Ok(Ok(text)) => ([(header::CONTENT_TYPE, "application/json")], text).into_response(),
+        Ok(Err(_)) | Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use kith_server::config::Config;
+use kith_server::{config::Config, descriptors};
 use kith_service::write::mutations::patience;
 use prost_reflect::DescriptorPool;
 use serde_json::Value;
@@ -45,6 +45,22 @@ fn every_unary_method_for_clients_is_named_once_and_nothing_else_is() {
     let all: Vec<String> = entries(&config).iter().flat_map(named).collect();
     assert_eq!(all.len(), all.iter().collect::<BTreeSet<_>>().len(), "none stands twice");
     assert_eq!(all.into_iter().collect::<BTreeSet<_>>(), of_contract);
+}
+
+#[test]
+fn methods_without_side_effects_are_repeated_with_the_deadline_of_reads() {
+    let pool = DescriptorPool::decode(kith_proto::DESCRIPTOR_SET).unwrap();
+    let reads = |name: &String| {
+        let (service, method) = name.split_once('/').unwrap();
+        let service = pool.get_service_by_name(service).unwrap();
+        descriptors::only_reads(&service.methods().find(|known| known.name() == method).unwrap())
+    };
+    for entry in entries(&published()) {
+        let repeated_after_3s = entry["timeout"] == "3s" && entry.get("retryPolicy").is_some();
+        for name in named(entry) {
+            assert_eq!(reads(&name), repeated_after_3s, "{name}");
+        }
+    }
 }
 
 #[test]

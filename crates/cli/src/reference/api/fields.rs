@@ -1,8 +1,8 @@
 //! Fields of messages and their types.
 
+use kith_server::descriptors::comments::{Comments, index, place};
 use prost_types::{DescriptorProto, FieldDescriptorProto, field_descriptor_proto::Type};
 
-use super::comments::{Comments, index, place};
 use crate::reference::markdown::code;
 
 /// A row for every field: name, number, type, meaning.

@@ -1,15 +1,14 @@
 //! `docs/api.md`, out of the descriptors that the node itself serves by reflection.
 
-mod comments;
 mod fields;
 
+use kith_server::descriptors::comments::{Comments, index, place};
 use prost::Message as _;
 use prost_types::{
     DescriptorProto, EnumDescriptorProto, FileDescriptorProto, FileDescriptorSet, MethodDescriptorProto,
-    ServiceDescriptorProto,
+    ServiceDescriptorProto, method_options::IdempotencyLevel,
 };
 
-use self::comments::{Comments, index, place};
 use super::markdown::{begin, code, ended, paragraphs, table};
 
 const HEAD: &str = "\
@@ -88,10 +87,17 @@ fn service(package: &str, service: &ServiceDescriptorProto, comments: &Comments,
             method.name(),
             fields::named(method.input_type()),
             fields::named(method.output_type()),
-            kind(method)
+            described_kind(method)
         );
     }
     text
+}
+
+/// The kind, and whether the method changes nothing.
+fn described_kind(method: &MethodDescriptorProto) -> String {
+    let level = method.options.as_ref().map(prost_types::MethodOptions::idempotency_level);
+    let effects = if level == Some(IdempotencyLevel::NoSideEffects) { ", no side effects" } else { "" };
+    format!("{}{effects}", kind(method))
 }
 
 fn kind(method: &MethodDescriptorProto) -> &'static str {

@@ -1,5 +1,7 @@
 //! `docs/configuration.md`.
 
+mod kind;
+pub(super) mod schema;
 mod source;
 
 use std::collections::BTreeMap;
@@ -7,6 +9,7 @@ use std::collections::BTreeMap;
 use kith_server::config::Config;
 use serde_json::Value;
 
+pub use self::kind::Kind;
 use self::source::{Item, Member};
 use super::markdown::{begin, code, ended, one_line, paragraphs, table};
 
@@ -21,7 +24,9 @@ Every value has a default; a node needs no configuration. The sources, the later
 An unknown key is an error that names its place, and so are an empty value and a path that begins with `~`. Lists in \
 the environment and in flags have commas between their items, and may be empty. Variables that Kubernetes sets for a Service \
 named `kith` are ignored. A `kith.toml` that the user may not read, in a working directory of another user, is ignored. \
-`kith config` shows each value and where it came from; `kith config --check` only says whether it is valid.
+`kith config` shows each value and where it came from; `kith config --check` only says whether it is valid. \
+[kith.schema.json](kith.schema.json) is the JSON schema of the file, for editors: name it by `#:schema PATH` in the first line, as \
+[deploy/kith.toml](../deploy/kith.toml) does.
 
 A duration is written as `200ms`, `10s`, `5m`, `1h` or `30days`, a size as a number of bytes or as `256KiB`, `1MiB`, \
 `2GiB`.
@@ -33,8 +38,8 @@ A duration is written as `200ms`, `10s`, `5m`, `1h` or `30days`, a size as a num
 pub struct Key {
     /// Its path: `limits.in_flight`.
     pub path: String,
-    /// What its values are: "duration", "size", "whole number".
-    pub kind: String,
+    /// What its values are; `None` if its struct is not in the files that are read.
+    pub kind: Option<Kind>,
     /// Its default as one writes it; empty: none.
     pub default: String,
     /// What it does, from its docstring.
@@ -74,7 +79,8 @@ pub(super) fn write() -> String {
 fn row(key: &Key) -> [String; 5] {
     let name = key.path.rsplit('.').next().unwrap_or_default();
     let default = if key.default.is_empty() { "none".to_owned() } else { code(&key.default) };
-    [code(name), default, key.kind.clone(), key.doc.clone(), code(&key.variable)]
+    let kind = key.kind.as_ref().map(Kind::to_string).unwrap_or_default();
+    [code(name), default, kind, key.doc.clone(), code(&key.variable)]
 }
 
 fn sections() -> Vec<Section> {
@@ -117,42 +123,17 @@ fn collect(
 
 fn key(path: String, default: &Value, member: Option<&Member>, items: &BTreeMap<String, Item>) -> Key {
     let variable = format!("KITH_{}", path.replace('.', "__").to_uppercase());
-    let kind = member.map(|member| kind(member, items)).unwrap_or_default();
+    let kind = member.map(|member| Kind::of(member, items));
     let doc = member.map(|member| one_line(&member.doc)).unwrap_or_default();
-    Key { default: shown(default, &kind), path, kind, doc, variable }
+    Key { default: shown(default, kind.as_ref()), path, kind, doc, variable }
 }
 
-fn kind(member: &Member, items: &BTreeMap<String, Item>) -> String {
-    let kind =
-        member.kind.strip_prefix("Option<").and_then(|kind| kind.strip_suffix('>')).unwrap_or(&member.kind);
-    let known = match (member.with.as_str(), kind) {
-        ("size", _) => "size",
-        (_, "Duration") => "duration",
-        (_, "SocketAddr") => "address and port",
-        (_, "PathBuf") => "path",
-        (_, "bool") => "`true` or `false`",
-        (_, "usize" | "u16" | "u32" | "u64") => "whole number",
-        (_, "f64") => "number",
-        (_, "String") => "text",
-        (_, "Secret" | "ApiKey") => "text, a secret",
-        (_, "Vec<String>") => "list of texts",
-        (_, other) => return items.get(other).map(choices).unwrap_or_else(|| other.to_owned()),
-    };
-    known.to_owned()
-}
-
-/// What an enum may be, each with its docstring.
-fn choices(item: &Item) -> String {
-    let one = |choice: &Member| format!("`{}`: {}", choice.name, one_line(&choice.doc).trim_end_matches('.'));
-    item.members.iter().map(one).collect::<Vec<_>>().join("; ")
-}
-
-fn shown(default: &Value, kind: &str) -> String {
+fn shown(default: &Value, kind: Option<&Kind>) -> String {
     match default {
         Value::Null => String::new(),
         Value::String(text) => text.clone(),
         Value::Array(items) => items.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(","),
-        Value::Number(number) if kind == "size" => number.as_u64().map(size).unwrap_or_default(),
+        Value::Number(number) if kind == Some(&Kind::Size) => number.as_u64().map(size).unwrap_or_default(),
         other => other.to_string(),
     }
 }

@@ -4,7 +4,7 @@
 #![cfg(all(feature = "embedded", feature = "cluster"))]
 #![expect(clippy::unwrap_used, reason = "all of it is a test")]
 
-mod files;
+pub(crate) mod files;
 mod nodes;
 mod promql;
 mod promtool;

@@ -3,7 +3,7 @@
 
 mod known;
 mod presets;
-mod requests;
+pub(crate) mod requests;
 
 use std::{
     collections::BTreeMap,

@@ -26,7 +26,7 @@ pub(super) const SHOWN_TO_STRANGERS: [&str; 6] = [
 ];
 
 /// By service and method, as JSON. `$APPLICATION` is the id of the application.
-pub(super) const REQUESTS: &[(&str, &str)] = &[
+pub(crate) const REQUESTS: &[(&str, &str)] = &[
     ("UserService/CreateUser", r#"{"user": {"userName": "new"}}"#),
     ("UserService/GetUser", r#"{"userId": 9}"#),
     ("UserService/BatchGetUsers", r#"{"userIds": [9]}"#),

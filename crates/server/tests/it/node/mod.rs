@@ -90,6 +90,11 @@ impl TestNode {
         Self { address, channel, data, stop: Some(stop), running, keyspace }
     }
 
+    /// The folder with everything that the node keeps.
+    pub fn data(&self) -> &std::path::Path {
+        self.data.path()
+    }
+
     pub fn users(&self) -> UserServiceClient<Channel> {
         UserServiceClient::new(self.channel.clone())
     }

@@ -1,0 +1,82 @@
+//! `docs/kith.schema.json`: the JSON schema of `kith.toml`, by which editors complete and check it.
+
+use serde_json::{Value, json};
+
+use super::{Key, Kind, sections};
+use crate::reference::markdown::one_line;
+
+const DURATION: &str = r"^ *([0-9]+(\.[0-9]+)? *[a-zA-Zµ]+ *)+$|^0$";
+const SIZE: &str = "^ *[0-9]+ *(B|kB|KB|MB|GB|KiB|MiB|GiB)? *$";
+const ADDRESS: &str = "^.+:[0-9]{1,5}$";
+
+/// The document as text with a line feed at its end.
+pub(in crate::reference) fn write() -> String {
+    let mut root = object();
+    for section in sections() {
+        let place = at(&mut root, &section.path);
+        place["description"] = one_line(&section.doc).into();
+        for key in &section.keys {
+            place["properties"][name(&key.path)] = schema(key);
+        }
+    }
+    root["$schema"] = "https://json-schema.org/draft/2020-12/schema".into();
+    root["title"] = "kith.toml, the configuration of a Kith node".into();
+    // Texts, numbers and objects with names: nothing of it can fail to be written.
+    format!("{root:#}\n")
+}
+
+/// A table of the configuration, which has no other keys.
+fn object() -> Value {
+    json!({ "type": "object", "additionalProperties": false, "properties": {} })
+}
+
+/// The table at this path. Tables on the way that have no key of their own are added.
+fn at<'a>(root: &'a mut Value, path: &str) -> &'a mut Value {
+    let parts = path.split('.').filter(|part| !part.is_empty());
+    parts.fold(root, |table, part| {
+        let inner = &mut table["properties"][part];
+        if inner.is_null() {
+            *inner = object();
+        }
+        inner
+    })
+}
+
+fn name(path: &str) -> &str {
+    path.rsplit('.').next().unwrap_or_default()
+}
+
+fn schema(key: &Key) -> Value {
+    // A test holds these words of the docstring against what the configuration refuses.
+    let least = i32::from(key.doc.contains("Above 0"));
+    let mut schema = match key.kind.as_ref() {
+        Some(Kind::Size) => json!({ "type": ["integer", "string"], "minimum": least, "pattern": SIZE }),
+        Some(Kind::Duration) => json!({ "type": "string", "pattern": DURATION }),
+        Some(Kind::Address) => json!({ "type": "string", "pattern": ADDRESS }),
+        Some(Kind::Flag) => json!({ "type": "boolean" }),
+        Some(Kind::WholeNumber) => json!({ "type": "integer", "minimum": least }),
+        Some(Kind::Number) => json!({ "type": "number" }),
+        Some(Kind::Texts) => json!({ "type": "array", "items": { "type": "string" } }),
+        Some(Kind::Choice(choices)) => choice(choices),
+        Some(Kind::Path | Kind::Text | Kind::Secret) => json!({ "type": "string" }),
+        Some(Kind::Other(_)) | None => json!({}),
+    };
+    schema["description"] = key.doc.as_str().into();
+    if !key.default.is_empty() {
+        schema["default"] = default(key);
+    }
+    schema
+}
+
+fn choice(choices: &[(String, String)]) -> Value {
+    let one = |(name, doc): &(String, String)| json!({ "const": name, "description": doc });
+    json!({ "type": "string", "oneOf": choices.iter().map(one).collect::<Vec<_>>() })
+}
+
+fn default(key: &Key) -> Value {
+    match key.kind {
+        Some(Kind::Flag | Kind::WholeNumber | Kind::Number) => key.default.parse().unwrap_or_default(),
+        Some(Kind::Texts) => key.default.split(',').collect(),
+        _ => key.default.as_str().into(),
+    }
+}

@@ -1,0 +1,40 @@
+//! The contract, checked by buf: its form, and that clients of the baseline still understand it.
+
+use std::{path::Path, process::Command};
+
+use anyhow::{Context as _, Result};
+
+use crate::{
+    process::{root, succeed},
+    tools,
+};
+
+/// The contract that clients may have, as descriptors without comments.
+const BASELINE: &str = "proto/baseline.binpb";
+
+/// Fails where the contract is not of the form that `buf.yaml` says, or breaks clients of the baseline. What was added since then may
+/// still change.
+pub(crate) fn check() -> Result<()> {
+    let buf = tools::buf()?;
+    succeed(program(&buf).arg("lint"))?;
+    succeed(program(&buf).args(["breaking", "--against", BASELINE])).context(
+        "the contract breaks clients of its baseline; where that is meant, `cargo xtask baseline` accepts it",
+    )?;
+    println!("contract: its form is right and it breaks no client of {BASELINE}");
+    Ok(())
+}
+
+/// Makes the contract as it is the new baseline: at a release, and where a break is meant.
+pub(crate) fn accept() -> Result<()> {
+    let buf = tools::buf()?;
+    succeed(program(&buf).arg("lint"))?;
+    succeed(program(&buf).args(["build", "--exclude-source-info", "--output", BASELINE]))?;
+    println!("{BASELINE}: written");
+    Ok(())
+}
+
+fn program(buf: &Path) -> Command {
+    let mut command = Command::new(buf);
+    command.current_dir(root());
+    command
+}
