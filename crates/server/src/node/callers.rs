@@ -15,10 +15,11 @@ use tokio::{
 
 use super::caller_sources::{Contents, Sources};
 use crate::{
-    auth::{Callers, Changes},
+    auth::Callers,
     config::Config,
     health::{Cause, Reporter},
     start_error::StartError,
+    telemetry::audit,
 };
 
 /// Between two reads that must find the same: an editor or a copy that writes in place is done by then, most often.
@@ -123,7 +124,7 @@ impl Reload {
                 state.accept(health);
                 let Some((digest, found)) = taken else { return Reread::Same };
                 state.digest = digest;
-                log(&self.callers.replace(found.set));
+                audit::callers_changed(&self.callers.replace(found.set));
                 Reread::Taken
             }
             Err(why) => {
@@ -194,15 +195,6 @@ fn same(before: &Result<Contents, String>, now: &Result<Contents, String>) -> bo
         (Ok(before), Ok(now)) => before.digest() == now.digest(),
         (Err(before), Err(now)) => before == now,
         (Ok(_), Err(_)) | (Err(_), Ok(_)) => false,
-    }
-}
-
-/// Who may call is a matter of security, also when the files were changed by hand.
-fn log(changes: &Changes) {
-    for (callers, event) in [(&changes.ended, "key ends"), (&changes.begun, "key begins")] {
-        for caller in callers {
-            tracing::info!(target: "kith::audit", event, caller = &*caller.name, key_id = %caller.key, "callers changed");
-        }
     }
 }
 

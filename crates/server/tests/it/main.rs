@@ -50,6 +50,7 @@ mod relating;
 mod reused_ids_restarted;
 mod sandboxes;
 mod secured;
+mod security_events;
 mod service_config;
 mod sockets;
 mod talking;
