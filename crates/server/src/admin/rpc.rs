@@ -158,7 +158,7 @@ impl AdminService for AdminRpc {
         &self,
         _request: Request<wire::ListNodesRequest>,
     ) -> Result<Response<wire::ListNodesResponse>, Status> {
-        Ok(Response::new(self.place.nodes(&self.facts).await))
+        Ok(Response::new(self.place.nodes(&self.facts, self.vitals.callers()).await))
     }
 
     async fn inspect_key(

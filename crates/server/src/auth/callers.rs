@@ -9,7 +9,7 @@ use std::{
 
 use ahash::RandomState;
 use arc_swap::ArcSwap;
-use kith_service::rpc::rights::{CallerId, Rights};
+use kith_service::rpc::rights::{CallerId, Rights, Scope};
 use tokio_util::sync::CancellationToken;
 
 use super::key::{Digest, KeyId};
@@ -144,6 +144,14 @@ impl Callers {
         changes(&before, &now, &begun, &ended)
     }
 
+    /// All keys with what they allow, in an order of their own: equal for equal sets. Not what a person reads.
+    pub(crate) fn canonical(&self) -> Vec<u8> {
+        let known = self.known.load();
+        let mut keys: Vec<_> = known.all().map(Key::canonical).collect();
+        keys.sort_unstable();
+        keys.concat()
+    }
+
     /// The caller whose key this was until it expired. For the log alone.
     pub(crate) fn expired(&self, credential: &[u8]) -> Option<Arc<Caller>> {
         self.known.load().find(&Digest::of(credential), || SystemTime::UNIX_EPOCH)
@@ -244,6 +252,14 @@ fn changes(before: &Known, now: &Known, begun: &[Arc<Caller>], ended: &[Arc<Call
 }
 
 impl Key {
+    /// The digest, of fixed length, is first. No name has a line break.
+    fn canonical(&self) -> Vec<u8> {
+        let Caller { name, rights, .. } = &*self.caller;
+        let expires = self.expires.and_then(|time| time.duration_since(SystemTime::UNIX_EPOCH).ok());
+        let scopes = rights.scopes().map(Scope::text).collect::<Vec<_>>().join(" ");
+        format!("{}\n{name}\n{scopes}\n{expires:?}\n", self.digest.to_hex()).into_bytes()
+    }
+
     fn has_expired(&self, now: SystemTime) -> bool {
         self.expires.is_some_and(|expires| expires <= now)
     }
@@ -263,8 +279,6 @@ impl Caller {
 
 #[cfg(test)]
 mod tests {
-    use kith_service::rpc::rights::Scope;
-
     use super::*;
 
     fn key(name: &str, credential: &str) -> CallerKey {

@@ -139,6 +139,7 @@ impl Node {
             slot: Arc::clone(&self.store),
             health: self.health.clone(),
             edge: self.edge.clone(),
+            callers: Arc::clone(self.callers.callers()),
             services: Arc::clone(&self.services),
             claim: Arc::clone(&self.claim),
             listens: self.addresses.grpc,
