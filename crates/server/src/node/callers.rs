@@ -293,6 +293,72 @@ mod tests {
         assert_eq!((stage.valid(), stage.remarks()), ([false, true], vec![]));
     }
 
+    fn toml(name: &str, key: &str, expires: &str) -> String {
+        let digest = crate::auth::Digest::of(key.as_bytes()).to_hex();
+        format!(
+            "[[caller]]\nname = \"{name}\"\nscopes = [\"watcher\"]\nkeys = [{{ sha256 = \"{digest}\"{expires} }}]\n"
+        )
+    }
+
+    /// Of a callers file with this text.
+    fn of_callers(text: &str) -> Stage {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("kith.key");
+        fs::write(&file, text).unwrap();
+        let mut config = Config::default();
+        config.auth.callers_file = Some(file);
+        Stage { folder, reload: Reload::begin(&config).unwrap(), health: Reporter::new() }
+    }
+
+    #[cfg(unix)]
+    #[tokio::test(start_paused = true)]
+    async fn wrong_files_of_callers_change_nothing_while_the_node_runs() {
+        use std::os::unix::fs::{PermissionsExt as _, symlink};
+        let good = toml("chat", ONE, "");
+        let stage = of_callers(&good);
+        let file = stage.file();
+        let fifo = |file: &PathBuf| std::process::Command::new("mkfifo").arg(file).status().map(drop);
+        let writable = |file: &PathBuf| {
+            fs::write(file, &good)?;
+            fs::set_permissions(file, fs::Permissions::from_mode(0o666))
+        };
+        let twice = format!("{good}{}", toml("chat", TWO, ""));
+        let wrong: [(&str, &dyn Fn(&PathBuf) -> std::io::Result<()>); 9] = [
+            ("cut within an entry", &|file| fs::write(file, &good[..good.len() - 9])),
+            ("emptied", &|file| fs::write(file, "")),
+            ("absent", &|_| Ok(())),
+            ("a folder", &|file| fs::create_dir(file)),
+            ("a FIFO", &fifo),
+            ("a link to what never ends", &|file| symlink("/dev/zero", file)),
+            ("too large", &|file| fs::write(file, vec![b'#'; (4 << 20) + 1])),
+            ("writable by others", &writable),
+            ("a name twice", &|file| fs::write(file, &twice)),
+        ];
+        for (what, make) in wrong {
+            if fs::remove_file(&file).is_err() {
+                fs::remove_dir(&file).ok();
+            }
+            make(&file).unwrap();
+            let reread = stage.read_again().await;
+            assert!(matches!(reread, Reread::Refused(_)), "{what}: {reread:?}");
+            assert_eq!((stage.valid(), stage.remarks()), ([true, false], vec![REASON]), "{what}");
+        }
+        fs::remove_file(&file).unwrap();
+        fs::write(&file, toml("chat", TWO, "")).unwrap();
+        assert_eq!(stage.read_again().await, Reread::Taken);
+        assert_eq!((stage.valid(), stage.remarks()), ([false, true], vec![]));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn key_that_expired_before_it_was_configured_is_refused() {
+        let past = format!("{}{}", toml("chat", ONE, ", expires = 2020-01-01"), toml("jobs", TWO, ""));
+        let stage = of_callers(&past);
+        assert_eq!(stage.valid(), [false, true]);
+        stage.write(&past.replace("2020-01-01", "2999-01-01"));
+        assert_eq!(stage.read_again().await, Reread::Taken);
+        assert_eq!(stage.valid(), [true, true]);
+    }
+
     #[tokio::test(start_paused = true)]
     async fn the_remark_ends_when_the_file_of_before_is_back() {
         let stage = Stage::new(ONE);

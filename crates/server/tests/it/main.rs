@@ -7,6 +7,7 @@ mod applications_resumed;
 mod applications_void_at_use;
 mod applications_void_between;
 mod applying;
+mod auth_bad_input;
 mod auth_matrix;
 mod auth_rows;
 mod broken;
