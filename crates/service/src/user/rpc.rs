@@ -204,7 +204,7 @@ impl UserService for UserRpc {
     ) -> Result<Response<wire::SearchUsersResponse>, Status> {
         let call = Call::of(&request);
         let request = request.into_inner();
-        self.searches.count(call.principal)?;
+        self.searches.count_of_users(call)?;
         let keyword = Keyword::new(&request.keyword).map_err(|why| Error::invalid("keyword", &why))?;
         self.consistency(request.consistency.as_ref())?;
         let size = self.limits.pages.of(request.page_size)?;
