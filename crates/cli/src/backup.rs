@@ -40,7 +40,7 @@ mod sqlite {
         Common, FAILED, OK,
         output::{Report, note},
     };
-    use kith_server::{config::Config, node::store, start_error::StartError};
+    use kith_server::{config::Config, node::store, start_error::StartError, telemetry};
 
     pub(super) fn run(
         common: &Common,
@@ -54,12 +54,21 @@ mod sqlite {
             bar.set_position(copied);
         });
         bar.finish_and_clear();
+        log(config, "backup", taken.as_ref().err());
         let manifest = match taken {
             Ok(manifest) => manifest,
             Err(error) => return failed(&error),
         };
         common.output.print(&Taken { path: to, manifest })?;
         Ok(OK)
+    }
+
+    /// Writes the security event, unless nothing was begun.
+    pub(in super::super) fn log(config: &Config, event: &'static str, error: Option<&BackupError>) {
+        if error.is_none_or(BackupError::is_failure) {
+            telemetry::start_security_events(&config.telemetry);
+            telemetry::audit::command(event, error.is_none());
+        }
     }
 
     /// Prints the error and returns its exit code.
@@ -119,7 +128,7 @@ mod sqlite {
 }
 
 #[cfg(feature = "embedded")]
-pub(super) use sqlite::failed;
+pub(super) use sqlite::{failed, log};
 
 #[cfg(not(feature = "embedded"))]
 mod sqlite {

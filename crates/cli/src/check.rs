@@ -2,14 +2,15 @@
 
 mod threshold;
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use clap::ValueEnum;
+use kith_proto::admin::v1::{ListNodesRequest, NodeInfo, admin_service_client::AdminServiceClient};
 use serde::Serialize;
 
 use self::threshold::{Limit, Overrides, Threshold};
 use super::{
     Common,
-    client::Target,
+    client::{Target, told},
     facts::{Facts, share},
     output::{Report, note},
 };
@@ -34,6 +35,7 @@ use super::{
         changes_waiting     changes not published to the others yet; from 1, from 1000\n  \
         entries_behind      changes of others that it knows of and has not applied; from 1000, from 10000\n  \
         resync_stale        stale copies found since the start; from 1 a warning: a defect\n  \
+         callers             whether all nodes know the same callers; critical if not\n  \
         observer_stale      old copies that other nodes held of its writes since the start; from 1 a warning: a \
                             defect\n\n\
         Exit codes: 0 all well, 1 a warning, 2 critical."
@@ -65,8 +67,13 @@ enum Away {
 /// When the result cannot be written.
 pub(super) async fn run(common: &Common, arguments: &Arguments) -> Result<u8> {
     let overrides = Overrides { warn: &arguments.warn, critical: &arguments.critical };
-    let checks = match Facts::of(&arguments.target).await {
-        Ok(facts) => checks(&facts, &overrides),
+    let found = async {
+        let facts = Facts::of(&arguments.target).await?;
+        let nodes = if facts.of_cluster().is_some() { listed(&arguments.target).await? } else { Vec::new() };
+        anyhow::Ok((facts, nodes))
+    };
+    let checks = match found.await {
+        Ok((facts, nodes)) => checks(&facts, &nodes, &overrides),
         Err(why) => {
             note(&format!("kith: {why:#}"));
             vec![Check::state("node", "away", Level::from(arguments.node_away_is))]
@@ -149,7 +156,29 @@ impl Check {
     }
 }
 
-fn checks(facts: &Facts, overrides: &Overrides<'_>) -> Vec<Check> {
+/// The nodes that the node knows.
+async fn listed(target: &Target) -> Result<Vec<NodeInfo>> {
+    let mut client = AdminServiceClient::new(target.connect_now().await?);
+    let listed = target.answer(client.list_nodes(target.request(ListNodesRequest {}))).await;
+    Ok(listed
+        .map_err(|status| anyhow!("{} does not list the nodes: {}", target.addr, told(&status)))?
+        .into_inner()
+        .nodes)
+}
+
+/// Whether all nodes know the same callers. A node without callers has no digest, as one of an earlier version has not.
+fn callers(nodes: &[NodeInfo]) -> Check {
+    let mut digests = nodes.iter().map(|node| &node.callers_digest).filter(|digest| !digest.is_empty());
+    let first = digests.next();
+    let same = digests.all(|digest| Some(digest) == first);
+    Check::state(
+        "callers",
+        if same { "same" } else { "differ" },
+        if same { Level::Ok } else { Level::Critical },
+    )
+}
+
+fn checks(facts: &Facts, nodes: &[NodeInfo], overrides: &Overrides<'_>) -> Vec<Check> {
     let of = |good| if good { Level::Ok } else { Level::Critical };
     let mut checks = vec![
         Check::state("node", "answers", Level::Ok),
@@ -163,6 +192,7 @@ fn checks(facts: &Facts, overrides: &Overrides<'_>) -> Vec<Check> {
         let trusted = if node.trusted { "yes" } else { "no" };
         checks.push(Check::state("trusted", trusted, of(node.trusted)));
         checks.push(Check::closed("redis_breaker", &node.redis_breaker));
+        checks.push(callers(nodes));
     }
     let thresholds = threshold::all(overrides);
     let held = thresholds.iter().filter(|one| !one.of_cluster || facts.of_cluster().is_some());
@@ -222,7 +252,7 @@ mod tests {
     fn levels(node: GetNodeResponse, stale: i64) -> Vec<(&'static str, Level)> {
         let memory = vec![NamespaceStats { resync_stale: stale, ..Default::default() }];
         let facts = Facts { serving: true, node: Some(node), memory, clock_ahead_seconds: Some(0.0) };
-        let checks = checks(&facts, &Overrides { warn: &[], critical: &[] });
+        let checks = checks(&facts, &[], &Overrides { warn: &[], critical: &[] });
         checks.iter().map(|check| (check.check, check.level)).collect()
     }
 
@@ -244,8 +274,18 @@ mod tests {
         let alone = levels(alone, 0);
         assert_eq!(alone.len(), 9, "{alone:?}");
         let well = levels(well(), 0);
-        assert_eq!(well.len(), 16, "{well:?}");
+        assert_eq!(well.len(), 17, "{well:?}");
         assert!(well.iter().chain(&alone).all(|(_, level)| *level == Level::Ok), "{well:?} {alone:?}");
+    }
+
+    #[test]
+    fn nodes_with_different_callers_are_critical() {
+        let node = |digest: &str| NodeInfo { callers_digest: digest.to_owned(), ..Default::default() };
+        let level =
+            |digests: &[&str]| callers(&digests.iter().map(|digest| node(digest)).collect::<Vec<_>>()).level;
+        assert_eq!(level(&["a", "b"]), Level::Critical);
+        assert_eq!(level(&["a", "", "a"]), Level::Ok, "one of an earlier version says nothing");
+        assert_eq!(level(&[]), Level::Ok);
     }
 
     #[test]

@@ -52,6 +52,8 @@ struct Row {
     /// Absent for the node that was asked.
     heard_ms: Option<u128>,
     uptime_seconds: Option<u64>,
+    /// The same on nodes with the same callers; empty: none, or not known.
+    callers_digest: String,
 }
 
 fn row(node: &NodeInfo) -> Row {
@@ -66,12 +68,13 @@ fn row(node: &NodeInfo) -> Row {
         heard_ms: heard.map(|heard| heard.as_millis()),
         // By the clock of this machine.
         uptime_seconds: started.and_then(|started| started.elapsed().ok()).map(|uptime| uptime.as_secs()),
+        callers_digest: node.callers_digest.clone(),
     }
 }
 
 impl Report for Nodes {
     fn header(&self) -> Vec<&'static str> {
-        vec!["node", "address", "version", "epoch", "applied", "heard", "uptime"]
+        vec!["node", "address", "version", "epoch", "applied", "heard", "uptime", "callers"]
     }
 
     fn rows(&self) -> Vec<Vec<String>> {
@@ -87,6 +90,7 @@ impl Report for Nodes {
                 row.applied.to_string(),
                 row.heard_ms.map_or_else(String::new, |ms| format!("{ms}ms")),
                 row.uptime_seconds.map_or_else(String::new, uptime),
+                row.callers_digest.clone(),
             ]
         };
         self.0.iter().map(cells).collect()

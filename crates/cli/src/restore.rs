@@ -34,7 +34,11 @@ mod sqlite {
     use kith_store_sqlite::backup::{self, Replace, Restored};
     use serde::Serialize;
 
-    use super::super::{Common, OK, backup::failed, output::Report};
+    use super::super::{
+        Common, OK,
+        backup::{failed, log},
+        output::Report,
+    };
     use kith_server::{config::Config, node::store, start_error::StartError};
 
     pub(super) fn run(
@@ -43,7 +47,9 @@ mod sqlite {
         arguments: &super::Arguments,
     ) -> Result<u8, StartError> {
         let replace = if arguments.force { Replace::KeepAside } else { Replace::Never };
-        match backup::restore(&arguments.file, &store::data_file(config), replace) {
+        let restored = backup::restore(&arguments.file, &store::data_file(config), replace);
+        log(config, "restore", restored.as_ref().err());
+        match restored {
             Ok(restored) => {
                 common.output.print(&Told::of(restored))?;
                 Ok(OK)

@@ -81,6 +81,8 @@ struct Row {
     p99_ms: Option<f64>,
     memory_entries: Option<i64>,
     calls_in_flight: Option<i64>,
+    /// The same on nodes with the same callers. Absent for a node without callers.
+    callers_digest: Option<String>,
     /// Why nothing else is known.
     error: Option<String>,
 }
@@ -117,6 +119,7 @@ fn row(target: &Target, facts: &Result<Facts>) -> Row {
         p99_ms: facts.p99().map(|p99| p99.as_secs_f64() * 1_000.0),
         memory_entries: Some(facts.entries()),
         calls_in_flight: Some(said.calls_in_flight),
+        callers_digest: Some(said.callers_digest.clone()).filter(|digest| !digest.is_empty()),
         ..row
     }
 }
@@ -125,7 +128,7 @@ impl Report for Status {
     fn header(&self) -> Vec<&'static str> {
         vec![
             "node", "state", "version", "store", "answers", "epoch", "lag", "redis", "nodes", "waiting",
-            "uptime", "pending", "mem%", "red%", "loads", "p99", "entries", "calls", "error",
+            "uptime", "pending", "mem%", "red%", "loads", "p99", "entries", "calls", "callers", "error",
         ]
     }
 
@@ -137,6 +140,11 @@ impl Report for Status {
         }
         if self.0.iter().all(|row| row.migrations_pending.is_none_or(|pending| pending == 0)) {
             left_out.push("pending");
+        }
+        let mut callers = self.0.iter().filter(|row| row.error.is_none()).map(|row| &row.callers_digest);
+        let first = callers.next();
+        if callers.all(|digest| Some(digest) == first) {
+            left_out.push("callers");
         }
         left_out
     }
@@ -170,6 +178,7 @@ fn cells(row: &Row) -> Vec<String> {
         text(row.p99_ms.map(|ms| shown::time(Some(ms))).as_ref()),
         text(row.memory_entries.as_ref()),
         text(row.calls_in_flight.as_ref()),
+        text(row.callers_digest.as_ref()),
         text(row.error.as_ref()),
     ]
 }
@@ -208,5 +217,14 @@ mod tests {
         let not = Row { store_answers: Some(false), migrations_pending: Some(1), ..Row::default() };
         let [well, not] = [well, not].map(|row| Status(vec![row]).left_out());
         assert!(["answers", "pending"].iter().all(|name| well.contains(name) && !not.contains(name)));
+    }
+
+    #[test]
+    fn the_table_shows_callers_where_nodes_know_different_ones() {
+        let row = |digest: Option<&str>| Row { callers_digest: digest.map(str::to_owned), ..Row::default() };
+        let away = Row { error: Some("away".to_owned()), ..Row::default() };
+        let shows = |rows: Vec<Row>| !Status(rows).left_out().contains(&"callers");
+        assert!(shows(vec![row(Some("a")), row(Some("b"))]) && shows(vec![row(Some("a")), row(None)]));
+        assert!(!shows(vec![row(Some("a")), row(Some("a")), away]) && !shows(vec![row(None)]));
     }
 }

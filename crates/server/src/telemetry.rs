@@ -1,5 +1,6 @@
 //! Logs, traces and metrics of the process. Set up once; a second set-up changes nothing.
 
+pub mod audit;
 mod log_filter;
 
 use std::{io::IsTerminal as _, sync::OnceLock, time::Duration};
@@ -8,10 +9,11 @@ use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use opentelemetry::{global, trace::TracerProvider as _};
 use opentelemetry_otlp::{SpanExporter, WithExportConfig as _};
 use opentelemetry_sdk::{Resource, propagation::TraceContextPropagator, trace::SdkTracerProvider};
-use tracing_appender::non_blocking::{ErrorCounter, NonBlocking, NonBlockingBuilder, WorkerGuard};
+use tracing_appender::non_blocking::{ErrorCounter, NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::{
     Layer, Registry,
     filter::{FilterExt as _, Targets},
+    fmt::MakeWriter,
     layer::SubscriberExt as _,
     util::SubscriberInitExt as _,
 };
@@ -19,7 +21,6 @@ use tracing_subscriber::{
 pub(crate) use self::log_filter::{FilterError, Filtering, filter_log, filter_log_as_configured};
 use crate::{
     config::{LogFormat, TelemetryConfig},
-    edge,
     start_error::StartError,
 };
 
@@ -31,6 +32,9 @@ const SECONDS: [f64; 14] =
     [0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 2.0, 10.0];
 /// Counts, as of writes in one commit.
 const SIZES: [f64; 9] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0];
+
+/// Target of the spans of calls; they are at level DEBUG.
+pub(crate) const TRACE_TARGET: &str = "kith::rpc";
 
 type BoxLayer = Box<dyn Layer<Registry> + Send + Sync>;
 
@@ -67,7 +71,7 @@ impl Drop for Telemetry {
 pub fn start(config: &TelemetryConfig) -> Result<Telemetry, StartError> {
     let filter = log_filter::layer(&config.log_filter)
         .map_err(|error| StartError::new(format!("telemetry.log_filter: {error}")))?;
-    let filter = filter.and(log_filter::libraries(config.library_lines));
+    let filter = filter.and(log_filter::libraries(config.library_lines)).or(log_filter::security_events());
     let (writer, guard) =
         NonBlockingBuilder::default().lossy(true).buffered_lines_limit(LINES_MAX).finish(std::io::stderr());
     DROPPED.get_or_init(|| writer.error_counter());
@@ -75,7 +79,7 @@ pub fn start(config: &TelemetryConfig) -> Result<Telemetry, StartError> {
     let mut layers: Vec<BoxLayer> = vec![lines(config.log_format, writer).with_filter(filter).boxed()];
     if let Some(provider) = &spans {
         global::set_text_map_propagator(TraceContextPropagator::new());
-        let exported = Targets::new().with_target(edge::TRACE_TARGET, tracing::Level::DEBUG);
+        let exported = Targets::new().with_target(TRACE_TARGET, tracing::Level::DEBUG);
         let layer = tracing_opentelemetry::layer().with_tracer(provider.tracer("kith"));
         layers.push(layer.with_filter(exported).boxed());
     }
@@ -84,7 +88,15 @@ pub fn start(config: &TelemetryConfig) -> Result<Telemetry, StartError> {
     Ok(Telemetry { _writer: guard, spans })
 }
 
-fn lines(format: LogFormat, writer: NonBlocking) -> BoxLayer {
+/// Sets up the log of a command that opens the data itself: its security events alone, on standard error. What it says else it says
+/// by itself.
+pub fn start_security_events(config: &TelemetryConfig) {
+    let lines = lines(config.log_format, std::io::stderr).with_filter(log_filter::security_events());
+    // It fails when the process has a subscriber already, which has the lines then.
+    drop(tracing_subscriber::registry().with(lines).try_init());
+}
+
+fn lines(format: LogFormat, writer: impl for<'a> MakeWriter<'a> + Send + Sync + 'static) -> BoxLayer {
     let layer = tracing_subscriber::fmt::layer().with_writer(writer);
     match format {
         LogFormat::Text => layer.with_ansi(std::io::stderr().is_terminal()).boxed(),

@@ -5,7 +5,7 @@
 pub use kith_cache::{Metric, MetricKind};
 
 /// All of them; each is described and documented by being in here.
-pub const METRICS: [Metric; 67] = [
+pub const METRICS: [Metric; 68] = [
     SERVING,
     RPC_REQUESTS,
     RPC_SECONDS,
@@ -18,6 +18,7 @@ pub const METRICS: [Metric; 67] = [
     ANSWERS_UNREAD_REFUSED,
     WS_CONNECTIONS,
     ACCEPTS_FAILED,
+    AUTH_REFUSED,
     INSECURE_CALLERS,
     CALLERS_NOT_RELOADED,
     CREDENTIALS_EXPIRE_SECONDS,
@@ -124,6 +125,12 @@ pub const ACCEPTS_FAILED: Metric = Metric::counter(
     "kith_accepts_failed_total",
     &[],
     "Failures to accept a connection, usually because the process may open no more files.",
+);
+pub const AUTH_REFUSED: Metric = Metric::counter(
+    "kith_auth_refused_total",
+    &["cause"],
+    "Calls refused because of their credential (`missing`, `malformed`, `several`, `unknown`, `expired`, `node_proof`) or of what the \
+     caller may do (`scope`, `acting_user_refused`, `acting_user_needed`, `not_allowed`).",
 );
 pub const INSECURE_CALLERS: Metric = Metric::gauge(
     "kith_insecure_callers",

@@ -9,7 +9,10 @@ use kith_proto::{
 };
 use tokio::time::{Instant, sleep};
 
-use super::crowd::{Crowd, Load};
+use super::{
+    callers::CallersFault,
+    crowd::{Crowd, Load},
+};
 use crate::{
     hunt::{Member, Site, forge},
     proxy::Mode,
@@ -48,6 +51,10 @@ pub(super) enum Fault {
     /// Without callers all nodes are restarted, one after the other, with this in their environment; then these callers
     /// call, and not the earlier ones.
     StartedWith((&'static str, &'static str), Load),
+    /// The last node knows callers; those without a key go on to call all nodes.
+    Callers(CallersFault),
+    /// The same while none calls.
+    CallersOfNone(CallersFault),
 }
 
 impl Fault {
@@ -84,6 +91,11 @@ impl Fault {
                 crowd.leave().await;
                 start_again(site, told).await?;
                 crowd.join(load);
+            }
+            Self::Callers(fault) => fault.happen(site).await?,
+            Self::CallersOfNone(fault) => {
+                crowd.leave().await;
+                fault.happen(site).await?;
             }
         }
         tokio::time::sleep_until(until).await;

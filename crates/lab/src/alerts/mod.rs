@@ -5,6 +5,7 @@
 //! rules each of them is a scrape interval of the published configuration later than the one before, so that ten
 //! minutes of a rule are twenty seconds of a run. What nodes have said is what the rules see, and nothing else.
 
+mod callers;
 mod cases;
 mod crowd;
 mod exposition;

@@ -149,6 +149,12 @@ impl Node {
         Path::join(self.folder.path(), "kith.log")
     }
 
+    /// Where it runs: paths of its settings begin there.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
     /// The number of its process.
     ///
     /// # Errors

@@ -37,6 +37,7 @@ impl AdminRpc {
             calls_shed: signed(load.shed()),
             mutations_shed: signed(self.mutations.shed()),
             calls: Some(figures::of_callers(&load.counted())),
+            callers_digest: self.vitals.callers(),
             ..Default::default()
         };
         match self.place.cluster.as_deref() {

@@ -36,8 +36,8 @@ pub(crate) struct Place {
 
 impl Place {
     /// The nodes that the registry lists; this one alone, and not complete, while it does not answer.
-    pub(super) async fn nodes(&self, facts: &NodeFacts) -> wire::ListNodesResponse {
-        let mut nodes = vec![self.itself(facts)];
+    pub(super) async fn nodes(&self, facts: &NodeFacts, callers_digest: String) -> wire::ListNodesResponse {
+        let mut nodes = vec![wire::NodeInfo { callers_digest, ..self.itself(facts) }];
         let Some(cluster) = &self.cluster else { return wire::ListNodesResponse { nodes, complete: true } };
         let Ok(peers) = cluster.peers().await else {
             return wire::ListNodesResponse { nodes, complete: false };
@@ -106,6 +106,7 @@ fn said(card: &Card) -> wire::NodeInfo {
         node_id: card.id.clone(),
         address: card.address.clone(),
         version: card.version.clone(),
+        callers_digest: card.callers.clone(),
         start_time: (card.started != Timestamp::default()).then(|| wire_time(card.started)),
         ..Default::default()
     }

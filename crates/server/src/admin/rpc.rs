@@ -8,7 +8,7 @@ use kith_proto::admin::v1::{self as wire, admin_service_server::AdminService};
 use kith_service::{
     error::{Error, Reason},
     relation::Upkeep,
-    rpc::call::Call,
+    rpc::{audit_notes::AuditNotes, call::Call},
     write::mutations::Mutations,
 };
 use kith_store::{ConversationId, Invalid, Timestamp};
@@ -158,7 +158,7 @@ impl AdminService for AdminRpc {
         &self,
         _request: Request<wire::ListNodesRequest>,
     ) -> Result<Response<wire::ListNodesResponse>, Status> {
-        Ok(Response::new(self.place.nodes(&self.facts).await))
+        Ok(Response::new(self.place.nodes(&self.facts, self.vitals.callers()).await))
     }
 
     async fn inspect_key(
@@ -189,6 +189,7 @@ impl AdminService for AdminRpc {
         &self,
         request: Request<wire::InvalidateKeyRequest>,
     ) -> Result<Response<wire::InvalidateKeyResponse>, Status> {
+        AuditNotes::of(&request).note_key(&request.get_ref().key);
         let (namespace, key) = self.find(&request.get_ref().key)?;
         let token = namespace.invalidate(key).await.map_err(|error| failed(namespace.name(), &error))?;
         Ok(Response::new(wire::InvalidateKeyResponse { consistency_token: token.to_string() }))
@@ -199,6 +200,7 @@ impl AdminService for AdminRpc {
         request: Request<wire::FlushMemoryRequest>,
     ) -> Result<Response<wire::FlushMemoryResponse>, Status> {
         let by_node = Call::of(&request).by_node;
+        AuditNotes::of(&request).note_key(&request.get_ref().namespace);
         Ok(Response::new(self.flush_all(request.into_inner(), by_node).await?))
     }
 
@@ -207,6 +209,7 @@ impl AdminService for AdminRpc {
         request: Request<wire::ResyncRequest>,
     ) -> Result<Response<wire::ResyncResponse>, Status> {
         let call = Call::of(&request);
+        AuditNotes::of(&request).note_key(&request.get_ref().namespace);
         let wire::ResyncRequest { namespace, full } = request.into_inner();
         let chosen = self.chosen(&namespace)?;
         // Those that come last get as much time as the first.

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use kith_store::{Migrations, NodeStore, Stores};
 use tokio::time::timeout;
 
-use crate::{edge::Load, health::Reporter};
+use crate::{cluster::CallersDigest, edge::Load, health::Reporter};
 
 /// How long the store may take over an answer; shorter than what operators wait for theirs.
 const STORE_LIMIT: Duration = Duration::from_secs(1);
@@ -17,6 +17,7 @@ pub struct Vitals {
     load: Load,
     store: Arc<dyn NodeStore>,
     migrations: Arc<dyn Migrations>,
+    callers: Option<CallersDigest>,
 }
 
 /// What the store said.
@@ -35,7 +36,18 @@ impl Vitals {
     #[must_use]
     pub fn new(health: Reporter, load: Load, stores: &Stores) -> Self {
         let (store, migrations) = (Arc::clone(&stores.node), Arc::clone(&stores.migrations));
-        Self { health, load, store, migrations }
+        Self { health, load, store, migrations, callers: None }
+    }
+
+    /// The same, which also says which callers the node knows.
+    #[must_use]
+    pub(crate) fn with_callers(self, callers: Option<CallersDigest>) -> Self {
+        Self { callers, ..self }
+    }
+
+    /// A digest of the callers that the node knows now; empty: none.
+    pub(super) fn callers(&self) -> String {
+        self.callers.as_ref().map_or_else(String::new, CallersDigest::now)
     }
 
     pub(super) fn state(&self) -> &'static str {

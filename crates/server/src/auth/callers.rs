@@ -1,7 +1,7 @@
 //! The callers that a node knows at this moment.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     fmt,
     sync::Arc,
     time::{Duration, SystemTime},
@@ -9,7 +9,7 @@ use std::{
 
 use ahash::RandomState;
 use arc_swap::ArcSwap;
-use kith_service::rpc::rights::{CallerId, Rights};
+use kith_service::rpc::rights::{CallerId, Rights, Scope};
 use tokio_util::sync::CancellationToken;
 
 use super::key::{Digest, KeyId};
@@ -54,13 +54,38 @@ pub struct Callers {
     open: bool,
 }
 
-/// What came of another set, key by key.
-#[derive(Debug, Default)]
-pub(crate) struct Changes {
-    /// No longer valid, or no longer so.
-    pub(crate) ended: Vec<Arc<Caller>>,
-    /// Valid from now on.
-    pub(crate) begun: Vec<Arc<Caller>>,
+/// What another set changes of one caller.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct CallerChange {
+    /// Its name.
+    pub(crate) caller: String,
+    pub(crate) kind: CallerChangeKind,
+    /// Keys that are valid from now on, or with other rights.
+    pub(crate) begun: Vec<KeyId>,
+    /// Keys that are no longer valid, or no longer with these rights.
+    pub(crate) ended: Vec<KeyId>,
+}
+
+/// How a caller changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CallerChangeKind {
+    /// It was not there.
+    Added,
+    /// It has other keys, rights or times at which keys expire.
+    Changed,
+    /// It is no longer there.
+    Removed,
+}
+
+impl CallerChangeKind {
+    /// As the log names it.
+    pub(crate) const fn event(self) -> &'static str {
+        match self {
+            Self::Added => "caller_added",
+            Self::Changed => "caller_changed",
+            Self::Removed => "caller_removed",
+        }
+    }
 }
 
 struct Known {
@@ -108,15 +133,28 @@ impl Callers {
     }
 
     /// Takes on another set. Keys that are in both with the same caller and rights stay as they are, with their streams;
-    /// the streams of all others end.
-    pub(crate) fn replace(&self, set: CallerSet) -> Changes {
+    /// the streams of all others end. Returns what changes, by name.
+    pub(crate) fn replace(&self, set: CallerSet) -> Vec<CallerChange> {
         let before = self.known.load_full();
         let now = Arc::new(Known::of(set, Some(&before)));
         self.known.store(Arc::clone(&now));
         // After the new set is stored: a call that comes later finds its caller in the new set alone.
-        let changes = Changes { ended: before.without(&now), begun: now.without(&before) };
-        changes.ended.iter().for_each(|caller| caller.ended.cancel());
-        changes
+        let (ended, begun) = (before.without(&now), now.without(&before));
+        ended.iter().for_each(|caller| caller.ended.cancel());
+        changes(&before, &now, &begun, &ended)
+    }
+
+    /// All keys with what they allow, in an order of their own: equal for equal sets. Not what a person reads.
+    pub(crate) fn canonical(&self) -> Vec<u8> {
+        let known = self.known.load();
+        let mut keys: Vec<_> = known.all().map(Key::canonical).collect();
+        keys.sort_unstable();
+        keys.concat()
+    }
+
+    /// The caller whose key this was until it expired. For the log alone.
+    pub(crate) fn expired(&self, credential: &[u8]) -> Option<Arc<Caller>> {
+        self.known.load().find(&Digest::of(credential), || SystemTime::UNIX_EPOCH)
     }
 
     /// Ends the streams of the keys that have expired by `now`.
@@ -180,9 +218,48 @@ impl Known {
     fn all(&self) -> impl Iterator<Item = &Key> {
         self.keys.values().flatten()
     }
+
+    /// The keys of each caller, with what may change of them without ending their streams.
+    fn by_name(&self) -> BTreeMap<&str, BTreeSet<(KeyId, Option<SystemTime>)>> {
+        let mut names: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
+        for key in self.all() {
+            names.entry(&*key.caller.name).or_default().insert((key.caller.key, key.expires));
+        }
+        names
+    }
+}
+
+fn changes(before: &Known, now: &Known, begun: &[Arc<Caller>], ended: &[Arc<Caller>]) -> Vec<CallerChange> {
+    let (before, now) = (before.by_name(), now.by_name());
+    let names: BTreeSet<_> = before.keys().chain(now.keys()).copied().collect();
+    let keys = |callers: &[Arc<Caller>], name: &str| {
+        let mut keys: Vec<_> =
+            callers.iter().filter(|caller| *caller.name == *name).map(|caller| caller.key).collect();
+        keys.sort_unstable();
+        keys
+    };
+    let change = |name: &str| {
+        let kind = match (before.get(name), now.get(name)) {
+            (None, _) => CallerChangeKind::Added,
+            (_, None) => CallerChangeKind::Removed,
+            (Some(_), Some(_)) => CallerChangeKind::Changed,
+        };
+        let (begun, ended) = (keys(begun, name), keys(ended, name));
+        let changed = !begun.is_empty() || !ended.is_empty() || before.get(name) != now.get(name);
+        changed.then(|| CallerChange { caller: name.to_owned(), kind, begun, ended })
+    };
+    names.into_iter().filter_map(change).collect()
 }
 
 impl Key {
+    /// The digest, of fixed length, is first. No name has a line break.
+    fn canonical(&self) -> Vec<u8> {
+        let Caller { name, rights, .. } = &*self.caller;
+        let expires = self.expires.and_then(|time| time.duration_since(SystemTime::UNIX_EPOCH).ok());
+        let scopes = rights.scopes().map(Scope::text).collect::<Vec<_>>().join(" ");
+        format!("{}\n{name}\n{scopes}\n{expires:?}\n", self.digest.to_hex()).into_bytes()
+    }
+
     fn has_expired(&self, now: SystemTime) -> bool {
         self.expires.is_some_and(|expires| expires <= now)
     }
@@ -202,8 +279,6 @@ impl Caller {
 
 #[cfg(test)]
 mod tests {
-    use kith_service::rpc::rights::Scope;
-
     use super::*;
 
     fn key(name: &str, credential: &str) -> CallerKey {
@@ -266,11 +341,30 @@ mod tests {
         let later =
             CallerKey { expires: Some(SystemTime::now() + Duration::from_secs(60)), ..key("c", "four") };
         let changes = callers.replace(vec![key("a", "two"), fewer, later, key("d", "five")]);
-        assert_eq!((changes.ended.len(), changes.begun.len()), (2, 2));
+        let of = |key: &str| Digest::of(key.as_bytes()).key_id();
+        let change = |caller: &str, kind, begun: &[KeyId], ended: &[KeyId]| CallerChange {
+            caller: caller.to_owned(),
+            kind,
+            begun: begun.to_vec(),
+            ended: ended.to_vec(),
+        };
+        let expected = [
+            change("a", CallerChangeKind::Changed, &[], &[of("one")]),
+            change("b", CallerChangeKind::Changed, &[of("three")], &[of("three")]),
+            change("c", CallerChangeKind::Changed, &[], &[]),
+            change("d", CallerChangeKind::Added, &[of("five")], &[]),
+        ];
+        assert_eq!(changes, expected);
         assert_eq!(ended.map(|ended| ended.is_cancelled()), [true, false, true, false]);
         assert_eq!(callers.find(b"three").unwrap().rights, Rights::NONE);
         assert_eq!(name(&callers, "one"), None);
         assert_eq!(name(&callers, "five").as_deref(), Some("d"));
+        let removed = callers.replace(vec![key("a", "two")]);
+        assert_eq!(
+            removed.iter().map(|change| change.kind).collect::<Vec<_>>(),
+            [CallerChangeKind::Removed; 3]
+        );
+        assert_eq!(callers.replace(vec![key("a", "two")]), []);
     }
 
     #[test]

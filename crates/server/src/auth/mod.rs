@@ -6,13 +6,15 @@ pub mod callers_file;
 mod key;
 pub mod new_key;
 pub(crate) mod principal;
+mod refused;
 mod rule;
 mod scope;
 pub mod secret_file;
 
-pub(crate) use callers::Changes;
+pub(crate) use callers::CallerChange;
 pub use callers::{Caller, CallerKey, CallerSet, Callers};
 pub use key::{Digest, KeyId};
 pub use kith_service::rpc::rights::{CallerId, Rights, Scope};
+pub(crate) use refused::{Cause, Refused};
 pub use rule::{AccessRule, Rule};
 pub use scope::{PRESETS, Preset, UnknownScope, parse_scopes};

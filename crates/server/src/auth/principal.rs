@@ -11,7 +11,11 @@ use kith_service::{
     rpc::rights::{CallerId, Rights, Scope},
 };
 
-use super::callers::{Caller, Callers};
+use super::{
+    callers::{Caller, Callers},
+    key::KeyId,
+    refused::{Cause, Refused},
+};
 
 /// Metadata of a call that another node makes: its proof.
 pub(crate) const NODE_PROOF: &str = "kith-node";
@@ -46,6 +50,23 @@ impl Principal {
             Self::Caller(caller) => caller.id,
         }
     }
+
+    /// How the log names it, and which of its keys was given. No caller can have a name with brackets.
+    pub(crate) fn name(&self) -> (&str, Option<KeyId>) {
+        match self {
+            Self::Anonymous => ("(anonymous)", None),
+            Self::Node => ("(node)", None),
+            Self::Caller(caller) => (&caller.name, Some(caller.key)),
+        }
+    }
+
+    /// `None`: it is not a configured caller.
+    pub(crate) const fn configured(&self) -> Option<&Arc<Caller>> {
+        match self {
+            Self::Caller(caller) => Some(caller),
+            Self::Anonymous | Self::Node => None,
+        }
+    }
 }
 
 /// Whether a proof is that of another node which makes this call, as `SERVICE/METHOD`, of this one.
@@ -78,7 +99,7 @@ impl Authentication {
         &self,
         headers: &mut HeaderMap,
         called: impl Fn() -> String,
-    ) -> Result<Option<Principal>, Error> {
+    ) -> Result<Option<Principal>, Refused> {
         let (proof, credential) = (Given::take(headers, NODE), Given::take(headers, header::AUTHORIZATION));
         let by_node = self.is_node(&proof, called)?;
         if self.callers.is_open() {
@@ -87,20 +108,22 @@ impl Authentication {
         match credential {
             Given::Nothing => Ok(by_node.then_some(Principal::Node)),
             Given::One(value) if !by_node => {
-                let caller = bearer(&value).and_then(|credential| self.callers.find(credential));
-                Ok(Some(Principal::Caller(caller.ok_or_else(refused)?)))
+                let credential = bearer(&value).ok_or_else(|| Refused::of(Cause::Malformed))?;
+                let caller = self.callers.find(credential);
+                let unknown = || Refused::of_key(credential, self.callers.expired(credential));
+                Ok(Some(Principal::Caller(caller.ok_or_else(unknown)?)))
             }
-            Given::One(_) | Given::Many => Err(refused()),
+            Given::One(_) | Given::Many => Err(Refused::of(Cause::Several)),
         }
     }
 
-    fn is_node(&self, proof: &Given, called: impl Fn() -> String) -> Result<bool, Error> {
+    fn is_node(&self, proof: &Given, called: impl Fn() -> String) -> Result<bool, Refused> {
         match (proof, self.nodes.get()) {
             (Given::Nothing, _) => Ok(false),
             (Given::One(proof), Some(verify)) if verify(proof, &called()) => Ok(true),
             // A node that is one alone has no key of nodes; without callers the header means nothing to it.
             (_, None) if self.callers.is_open() => Ok(false),
-            (Given::One(_) | Given::Many, _) => Err(refused()),
+            (Given::One(_) | Given::Many, _) => Err(Refused::of(Cause::NodeProof)),
         }
     }
 }
@@ -109,11 +132,6 @@ impl fmt::Debug for Authentication {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Authentication").field("callers", &self.callers).finish_non_exhaustive()
     }
-}
-
-/// The call has no credential.
-pub(crate) fn missing() -> Error {
-    Error::new(Reason::CredentialsMissing, "a key is needed: authorization: Bearer KEY")
 }
 
 /// The credential is not, or no longer, that of a caller. One text for every cause.
@@ -153,6 +171,8 @@ fn bearer(value: &HeaderValue) -> Option<&[u8]> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, SystemTime};
+
     use super::{
         super::{CallerKey, Digest},
         *,
@@ -213,8 +233,30 @@ mod tests {
             &spaced,
         ] {
             let refused = closed().of(&mut headers(&[("authorization", wrong)]), String::new).unwrap_err();
-            assert_eq!(refused, super::refused(), "{wrong:?}");
+            assert_eq!(refused.error, super::refused(), "{wrong:?}");
         }
+    }
+
+    #[test]
+    fn refusals_name_their_cause_and_the_key_but_to_the_log_alone() {
+        let expired = CallerKey {
+            name: "jobs".to_owned(),
+            rights: Rights::NONE,
+            digest: Digest::of(KEY.as_bytes()),
+            made: None,
+            expires: Some(SystemTime::UNIX_EPOCH + Duration::from_secs(1)),
+        };
+        let expired = Authentication::new(Arc::new(Callers::new(vec![expired])));
+        let other = KEY.replace("tests", "other");
+        let why = |auth: &Authentication, value: &str| {
+            let refused = auth.of(&mut headers(&[("authorization", value)]), String::new).unwrap_err();
+            (refused.cause, refused.key, refused.caller.map(|caller| caller.name.to_string()))
+        };
+        let id = |key: &str| Some(Digest::of(key.as_bytes()).key_id());
+        assert_eq!(why(&expired, &bearer_of(KEY)), (Cause::Expired, id(KEY), Some("jobs".to_owned())));
+        assert_eq!(why(&closed(), &bearer_of(&other)), (Cause::Unknown, id(&other), None));
+        assert_eq!(why(&closed(), "Basic YW5uOg=="), (Cause::Malformed, None, None));
+        assert_eq!(why(&closed(), &bearer_of("hunter2")), (Cause::Unknown, None, None));
     }
 
     #[test]

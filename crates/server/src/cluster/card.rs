@@ -6,7 +6,7 @@ use kith_store::Timestamp;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::Proofs;
+use super::{CallersDigest, Proofs};
 use crate::config::Config;
 
 /// Most bytes of a card with its proof; the registry takes no longer ones.
@@ -31,6 +31,8 @@ pub(crate) struct Card {
     pub(crate) started: Timestamp,
     /// The newest migration that its program knows; 0: of a program from before this was said.
     pub(crate) schema: u32,
+    /// Of its callers now, see [`super::CallersDigest`]; empty: it has none, or its program is from before this was said.
+    pub(crate) callers: String,
 }
 
 impl Card {
@@ -42,6 +44,7 @@ impl Card {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             started: Timestamp::now(),
             schema,
+            callers: String::new(),
         }
     }
 
@@ -82,13 +85,15 @@ impl Card {
 /// What the node that wrote a card says of itself, with a proof that it is a node of the epoch.
 #[derive(Debug)]
 pub(super) struct ProvenCard {
-    pub(super) text: String,
+    pub(super) card: Card,
+    pub(super) callers: CallersDigest,
     pub(super) proofs: Proofs,
 }
 
 impl About for ProvenCard {
     fn text(&self, epoch: u64) -> String {
-        self.proofs.with_proof(&self.text, epoch)
+        let card = Card { callers: self.callers.now(), ..self.card.clone() };
+        self.proofs.with_proof(&card.encode(), epoch)
     }
 }
 
@@ -128,7 +133,10 @@ fn own_address() -> IpAddr {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::sync::Arc;
+
+    use super::{super::Keys, *};
+    use crate::auth::Callers;
 
     #[test]
     fn a_card_comes_back_and_what_is_none_is_empty() {
@@ -156,7 +164,9 @@ mod tests {
     fn only_what_a_node_of_the_epoch_wrote_about_itself_is_proven() {
         let card = Card::new(&Config::default(), SocketAddr::from(([127, 0, 0, 1], 7600)), 10);
         let proofs = Proofs::of_test(1);
-        let about = ProvenCard { text: card.encode(), proofs: proofs.clone() }.text(7);
+        let open = CallersDigest::new(&Keys::of_test(1), Arc::new(Callers::open()));
+        let by_node = ProvenCard { card: card.clone(), callers: open, proofs: proofs.clone() };
+        let about = by_node.text(7);
         let listed = |about: &str, node| {
             let peer = Peer { node, about: about.to_owned(), ..Peer::default() };
             Listed::of(&peer, 7, &proofs)
@@ -171,7 +181,7 @@ mod tests {
         );
         let moved = about.replace("127.0.0.1", "127.0.0.9");
         assert!(!listed(&moved, card.number()).is_proven, "changed");
-        let earlier = ProvenCard { text: card.encode(), proofs: proofs.clone() }.text(6);
+        let earlier = by_node.text(6);
         assert!(!listed(&earlier, card.number()).is_proven, "of an earlier epoch");
     }
 

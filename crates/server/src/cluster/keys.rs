@@ -41,6 +41,11 @@ impl Keys {
         self.derived("node records")
     }
 
+    /// By which nodes show that they know the same callers.
+    pub(super) fn callers(&self) -> [u8; 32] {
+        self.derived("callers")
+    }
+
     /// Identifies the database in what its nodes share in Redis: the same for all nodes over one database, another one
     /// for every other database. A database that takes the place of a dropped one has another key, and a copy of a
     /// database has another name.
@@ -64,6 +69,13 @@ impl std::fmt::Debug for Keys {
 pub(super) fn mac(key: &[u8; 32], text: &str) -> Hmac<Sha256> {
     let mac = Hmac::<Sha256>::new_from_slice(key);
     mac.unwrap_or_else(|_| unreachable!("a key of any length will do")).chain_update(text)
+}
+
+#[cfg(test)]
+impl Keys {
+    pub(super) fn of_test(key: u8) -> Self {
+        Self { key: [key; 32], database: "kith".to_owned() }
+    }
 }
 
 #[cfg(test)]

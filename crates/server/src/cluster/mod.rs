@@ -3,6 +3,7 @@
 //! The protocol is that of `kith_cache::remote`; here it gets the store of the epoch, the keys, the configuration, and
 //! the tasks that follow, publish and watch while the node runs.
 
+mod callers_digest;
 mod calls;
 mod card;
 mod claim;
@@ -37,6 +38,7 @@ use kith_service::{
 use kith_store::Stores;
 use tokio::time::{Instant, sleep, timeout};
 
+pub(crate) use callers_digest::CallersDigest;
 pub(crate) use calls::{Admin, Calls};
 pub(crate) use card::{Card, Listed};
 pub(crate) use claim::{Claim, PATIENCE};
@@ -92,7 +94,7 @@ impl Cluster {
         keys: &Keys,
         stores: &Stores,
         config: &Config,
-        card: Card,
+        (card, callers): (Card, CallersDigest),
         mappings: impl FnOnce(&Windows) -> Arc<[Arc<dyn FeedMapping>]>,
     ) -> Self {
         let (cluster, id) = (&config.cluster, card.number());
@@ -123,7 +125,7 @@ impl Cluster {
         let member = Member {
             node: node.clone(),
             id,
-            about: Arc::new(ProvenCard { text: card.encode(), proofs: proofs.clone() }),
+            about: Arc::new(ProvenCard { card: card.clone(), callers, proofs: proofs.clone() }),
             shared: Arc::clone(&sharing.shared),
             epochs,
             queue: Arc::clone(&sharing.queue),

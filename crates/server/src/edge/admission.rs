@@ -3,8 +3,6 @@
 //! The one place where rights are checked: gRPC, gRPC-Web, JSON and the calls of sockets all pass it. Whose record a call
 //! may read or change is decided by the domains, which see the message.
 
-use std::sync::Arc;
-
 use http::HeaderMap;
 use kith_service::{
     error::Error,
@@ -21,8 +19,8 @@ use super::{
     methods::Method,
 };
 use crate::auth::{
-    Caller, Rule,
-    principal::{self, Authentication, missing},
+    Refused, Rule,
+    principal::{self, Authentication},
 };
 
 const ACTING: &str = "kith-acting-user";
@@ -31,16 +29,35 @@ const ACTING: &str = "kith-acting-user";
 #[derive(Debug)]
 pub(super) struct Admitted {
     pub(super) call: Call,
-    /// `None`: an anonymous client, or another node.
-    caller: Option<Arc<Caller>>,
+    pub(super) by: principal::Principal,
 }
 
 impl Admitted {
     /// What ends a stream of this call before its time: its caller is removed, expires, or gets other rights. Costs a lock.
     pub(super) fn ended(&self) -> Option<CloseSignal> {
-        self.caller
-            .as_ref()
+        self.by
+            .configured()
             .map(|caller| CloseSignal::new(caller.ended.clone(), || principal::refused().into()))
+    }
+}
+
+/// A call that may not begin.
+#[derive(Debug)]
+pub(super) struct Denied {
+    pub(super) status: Box<Status>,
+    /// Set if its credential or its rights are the cause.
+    pub(super) refused: Option<Box<Refused>>,
+}
+
+impl From<Box<Status>> for Denied {
+    fn from(status: Box<Status>) -> Self {
+        Self { status, refused: None }
+    }
+}
+
+impl From<Refused> for Denied {
+    fn from(refused: Refused) -> Self {
+        Self { status: Box::new(refused.error.clone().into()), refused: Some(Box::new(refused)) }
     }
 }
 
@@ -51,18 +68,15 @@ pub(super) fn admit(
     method: &Method,
     deadlines: Deadlines,
     started: Instant,
-) -> Result<Admitted, Box<Status>> {
+) -> Result<Admitted, Denied> {
     let deadline = deadline::of(headers, started, deadlines)?;
-    let by = caller(auth, headers, method).map_err(boxed)?;
+    let by = caller(auth, headers, method)?;
     let acting = acting_user(headers)?;
-    check(&by, method.rule, acting).map_err(boxed)?;
+    let refused = |error| Refused::by_rule(error, by.configured().cloned(), acting.user());
+    check(&by, method.rule, acting).map_err(refused)?;
     let by_node = matches!(by, principal::Principal::Node);
     let call = Call { deadline, principal: acting, rights: by.rights(), caller: by.caller(), by_node };
-    let caller = match by {
-        principal::Principal::Caller(caller) => Some(caller),
-        principal::Principal::Anonymous | principal::Principal::Node => None,
-    };
-    Ok(Admitted { call, caller })
+    Ok(Admitted { call, by })
 }
 
 /// Who calls. What is open asks for no credential, and looks at none.
@@ -70,11 +84,11 @@ fn caller(
     auth: &Authentication,
     headers: &mut HeaderMap,
     method: &Method,
-) -> Result<principal::Principal, Error> {
+) -> Result<principal::Principal, Refused> {
     match auth.of(headers, || format!("{}/{}", method.service, method.name)) {
         Ok(Some(by)) => Ok(by),
         Ok(None) | Err(_) if method.rule.is_open() => Ok(principal::Principal::Anonymous),
-        Ok(None) => Err(missing()),
+        Ok(None) => Err(Refused::missing()),
         Err(refused) => Err(refused),
     }
 }
@@ -84,10 +98,6 @@ fn check(by: &principal::Principal, rule: Rule, acting: Principal) -> Result<(),
         principal::Principal::Node => rule.check_node(),
         principal::Principal::Anonymous | principal::Principal::Caller(_) => rule.check(by.rights(), acting),
     }
-}
-
-fn boxed(error: Error) -> Box<Status> {
-    Box::new(error.into())
 }
 
 /// Who acts; the service itself when nothing is said.

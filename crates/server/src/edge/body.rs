@@ -100,16 +100,29 @@ impl EdgeBody {
         self.life = None;
     }
 
+    fn answered_by(&mut self, status: &Status) {
+        if let Some(mut record) = self.record.take() {
+            record.answered_by(status);
+        }
+        self.life = None;
+    }
+
     /// Ends the stream here.
     fn cut(&mut self, status: &Status) -> Frame<Bytes> {
         self.inner = Body::empty();
-        self.answered(status.code());
+        self.answered_by(status);
         Frame::trailers(answer::trailers(status))
     }
 
     /// Ends the answer here, because answers are not read.
     pub(crate) fn cut_unread(&mut self) -> Frame<Bytes> {
         self.cut(&answer::too_much_unread())
+    }
+
+    /// Why it failed, where that is logged.
+    fn failed_event(&self, trailers: &HeaderMap) -> Option<Status> {
+        self.record.as_ref().filter(|record| record.is_event())?;
+        Status::from_header_map(trailers)
     }
 
     fn trailers(&mut self, mut trailers: HeaderMap) -> Frame<Bytes> {
@@ -121,6 +134,8 @@ impl EdgeBody {
             }
         } else if let Some(other) = replaced(&trailers, code) {
             return self.cut(&other);
+        } else if let Some(status) = self.failed_event(&trailers) {
+            self.answered_by(&status);
         }
         self.answered(code);
         Frame::trailers(trailers)
@@ -161,7 +176,7 @@ impl http_body::Body for EdgeBody {
                 Err(data) => data,
             }))),
             Poll::Ready(Some(Err(status))) => {
-                this.answered(status.code());
+                this.answered_by(&status);
                 Poll::Ready(Some(Err(status)))
             }
             Poll::Ready(None) => Poll::Ready(None),

@@ -90,7 +90,7 @@ impl Running {
     }
 
     fn refuse(mut self, status: Status) -> Response<EdgeBody> {
-        self.record.answered(status.code());
+        self.record.answered_by(&status);
         refusal(status)
     }
 
@@ -98,7 +98,7 @@ impl Running {
     fn finish(mut self, response: Response<Body>, slot: Option<Slot>) -> Response<EdgeBody> {
         if let Some(status) = response.extensions().get::<Status>() {
             let other = answer::instead(status.code(), status.message());
-            self.record.answered(other.as_ref().map_or(status.code(), Status::code));
+            self.record.answered_by(other.as_ref().unwrap_or(status));
             return other.map_or_else(|| response.map(EdgeBody::plain), refusal);
         }
         let served = response.extensions().get::<Served>().copied();
@@ -154,7 +154,7 @@ where
             match &mut self.stage {
                 Stage::Refused(refused) => {
                     let (mut record, status) = refused.take().expect("an answer is taken once");
-                    record.answered(status.code());
+                    record.answered_by(&status);
                     return Poll::Ready(Ok(refusal(status)));
                 }
                 Stage::Waiting(waiting) => match poll_waiting(waiting, cx) {

@@ -14,9 +14,12 @@ use kith_service::metric;
 use metrics::{Counter, Histogram};
 use prost_reflect::{DescriptorPool, MethodDescriptor};
 use tokio::time::Instant;
-use tonic::Code;
+use tonic::{Code, Status};
 
-use super::times::{Taken, Times};
+use super::{
+    events::{Event, EventCall},
+    times::{Taken, Times},
+};
 use crate::{auth::Rule, descriptors};
 
 /// Name of every code, by its number.
@@ -77,6 +80,7 @@ struct Declared {
     kind: Kind,
     batch: bool,
     rule: Rule,
+    event: Option<Event>,
 }
 
 /// All methods of the contract, service by service. The descriptors are read once for every edge of the process, and
@@ -93,11 +97,12 @@ impl Declared {
     fn of(method: &MethodDescriptor) -> Self {
         let rules = descriptors::rules(method);
         let service = method.parent_service().full_name().to_owned();
-        let access =
-            descriptors::access(method).and_then(|access| Rule::of(&service, method.name(), &access));
+        let access = descriptors::access(method).unwrap_or_default();
+        let rule = Rule::of(&service, method.name(), &access);
         let streams = method.is_client_streaming() || method.is_server_streaming();
         Self {
-            rule: access.expect("a contract in which a method has no rule is not built"),
+            event: Event::of(&service, method.name(), &access),
+            rule: rule.expect("a contract in which a method has no rule is not built"),
             service,
             name: method.name().to_owned(),
             kind: match (streams, rules.watch) {
@@ -118,6 +123,8 @@ pub(super) struct Method {
     pub(super) kind: Kind,
     /// Who may call.
     pub(super) rule: Rule,
+    /// What its calls are to those who watch over security; `None`: nothing.
+    pub(super) event: Option<Event>,
     /// Of health and reflection.
     pub(super) exempt: bool,
     /// Of the contract, or exempt.
@@ -157,6 +164,7 @@ impl Method {
             name: name.to_owned(),
             kind,
             rule,
+            event: None,
             exempt: false,
             known: true,
             batch: false,
@@ -234,8 +242,8 @@ impl Methods {
             let batch = kind != Kind::Unary;
             add(Method { exempt: true, batch, ..Method::new(service, name, kind, rule) });
         }
-        for Declared { service, name, kind, batch, rule } in &*CONTRACT {
-            add(Method { batch: *batch, ..Method::new(service, name, *kind, *rule) });
+        for Declared { service, name, kind, batch, rule, event } in &*CONTRACT {
+            add(Method { batch: *batch, event: *event, ..Method::new(service, name, *kind, *rule) });
         }
         // Which methods there are is said to callers alone.
         let unknown =
@@ -274,15 +282,28 @@ pub(super) struct Record {
     method: Arc<Method>,
     started: Instant,
     counted: bool,
+    /// Of few methods; boxed because of that.
+    event: Option<Box<EventCall>>,
 }
 
 impl Record {
     pub(super) const fn begin(method: Arc<Method>, started: Instant) -> Self {
-        Self { method, started, counted: false }
+        Self { method, started, counted: false, event: None }
     }
 
     pub(super) fn method(&self) -> &Method {
         &self.method
+    }
+
+    /// It is a security event: its end is logged, and its beginning if that may be long before.
+    pub(super) fn begin_event(&mut self, event: EventCall) {
+        event.begin(&self.method);
+        self.event = Some(Box::new(event));
+    }
+
+    /// Whether its end is logged.
+    pub(super) const fn is_event(&self) -> bool {
+        self.event.is_some()
     }
 
     /// Counts it with this answer; once.
@@ -291,6 +312,17 @@ impl Record {
             return;
         }
         self.method.count(code, self.started.elapsed());
+        if let Some(event) = self.event.take() {
+            event.end(&self.method, code);
+        }
+    }
+
+    /// The same with a status, which may say why the call failed.
+    pub(super) fn answered_by(&mut self, status: &Status) {
+        if let (Some(event), false) = (&mut self.event, self.counted) {
+            event.fail(status);
+        }
+        self.answered(status.code());
     }
 }
 

@@ -12,6 +12,7 @@ mod bounded;
 mod close_signal;
 mod connection;
 mod deadline;
+mod events;
 mod future;
 mod gate;
 mod methods;
@@ -27,7 +28,6 @@ use bytes::Bytes;
 use http::{HeaderValue, Request};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tonic::Status;
 
 pub(crate) use answer::{invalid_metadata, too_much_unread};
 pub use body::EdgeBody;
@@ -39,15 +39,15 @@ pub use routes::Routes;
 #[cfg(feature = "embedded")]
 pub(crate) use sandbox::SandboxName;
 pub(crate) use times::Taken;
-pub(crate) use trace::TARGET as TRACE_TARGET;
 pub(crate) use unread::{Full, Unread};
 
 use self::{
-    admission::Admitted,
+    admission::{Admitted, Denied},
     body::Signals,
     close_signal::CloseSignal,
     connection::{Connection, WatchLimits},
     deadline::Deadlines,
+    events::EventCall,
     gate::{Entry, Gate},
     methods::{Kind, Method, Methods, Record},
     unread::NodeUnread,
@@ -55,6 +55,7 @@ use self::{
 use crate::{
     auth::{Callers, principal::Authentication},
     config::LimitsConfig,
+    telemetry::audit::Refusals,
 };
 
 /// The edge. Cheap to clone; every connection has one.
@@ -111,6 +112,7 @@ struct Shared {
     watches: WatchLimits,
     unread: Arc<NodeUnread>,
     closing: CancellationToken,
+    refusals: Refusals,
 }
 
 impl Edge {
@@ -127,6 +129,7 @@ impl Edge {
             watches: WatchLimits::new(limits.health_watches, limits.health_watches_per_connection),
             unread: NodeUnread::new(limits.unread_bytes, limits.unread_bytes_per_connection),
             closing: CancellationToken::new(),
+            refusals: Refusals::new(),
         };
         let auth = Arc::new(Authentication::new(Arc::new(Callers::open())));
         let shared = Arc::new(shared);
@@ -177,6 +180,11 @@ impl Edge {
         self.shared.closing.cancel();
     }
 
+    /// Logs how many calls were refused since it was called last. To be called every 10 s.
+    pub fn report_refusals(&self) {
+        self.shared.refusals.report();
+    }
+
     /// How many calls are being handled: not health, reflection, nor watches that are open.
     #[must_use]
     pub fn in_flight(&self) -> usize {
@@ -190,7 +198,7 @@ impl Edge {
     }
 
     /// Answers one call.
-    pub(crate) fn handle<B>(&self, request: Request<B>) -> EdgeFuture<B>
+    pub(crate) fn handle<B>(&self, mut request: Request<B>) -> EdgeFuture<B>
     where
         B: http_body::Body<Data = Bytes> + Unpin + Send + 'static,
         B::Error: Into<tonic::codegen::StdError>,
@@ -198,19 +206,25 @@ impl Edge {
         let started = Instant::now();
         let method = self.shared.methods.of(request.uri().path());
         let record = Record::begin(Arc::clone(method), started);
-        match self.admit(request, method, started) {
-            Ok((request, admitted)) => self.start(request, record, &admitted),
-            Err(status) => EdgeFuture::refused(record, *status),
+        match self.admit(&mut request, method, started) {
+            Ok(admitted) => self.start(request, record, &admitted),
+            Err(Denied { status, refused }) => {
+                if let Some(refused) = refused {
+                    let trace_id = events::trace_id(request.headers());
+                    self.shared.refusals.add(&refused, (&method.service, &method.name), trace_id.as_deref());
+                }
+                EdgeFuture::refused(record, *status)
+            }
         }
     }
 
     /// Reads what the call says of itself.
     fn admit<B>(
         &self,
-        mut request: Request<B>,
+        request: &mut Request<B>,
         method: &Method,
         started: Instant,
-    ) -> Result<(Request<B>, Admitted), Box<Status>> {
+    ) -> Result<Admitted, Denied> {
         let deadlines = match method.kind {
             Kind::Unary => self.shared.unary,
             Kind::Stream | Kind::Watch => self.shared.streams,
@@ -220,10 +234,10 @@ impl Edge {
             request.extensions_mut().insert(name);
         }
         request.extensions_mut().insert(admitted.call);
-        Ok((request, admitted))
+        Ok(admitted)
     }
 
-    fn start<B>(&self, request: Request<B>, record: Record, admitted: &Admitted) -> EdgeFuture<B>
+    fn start<B>(&self, mut request: Request<B>, mut record: Record, admitted: &Admitted) -> EdgeFuture<B>
     where
         B: http_body::Body<Data = Bytes> + Unpin + Send + 'static,
         B::Error: Into<tonic::codegen::StdError>,
@@ -239,6 +253,12 @@ impl Edge {
             }
             Some(_) | None => &self.base,
         };
+        if let Some(event) = record.method().event {
+            let by = admitted.by.clone();
+            let event = EventCall::new(event, by, admitted.call.principal.user(), request.headers());
+            request.extensions_mut().insert(event.notes());
+            record.begin_event(event);
+        }
         let span = trace::span(record.method(), request.headers());
         let most = (!record.method().batch).then_some(self.shared.message_bytes);
         let request = request.map(|body| Bounded::new(body, most));

@@ -6,14 +6,12 @@ use tracing::Span;
 use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 
 use super::methods::Method;
-
-/// Target of the spans of calls; they are at level DEBUG.
-pub(crate) const TARGET: &str = "kith::rpc";
+use crate::telemetry::TRACE_TARGET;
 
 /// A span that continues the caller's trace (W3C `traceparent`). Disabled, it costs a comparison.
 pub(super) fn span(method: &Method, headers: &HeaderMap) -> Span {
     let span = tracing::debug_span!(
-        target: TARGET,
+        target: TRACE_TARGET,
         "rpc",
         otel.kind = "server",
         rpc.system = "grpc",

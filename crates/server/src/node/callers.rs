@@ -15,10 +15,11 @@ use tokio::{
 
 use super::caller_sources::{Contents, Sources};
 use crate::{
-    auth::{Callers, Changes},
+    auth::Callers,
     config::Config,
     health::{Cause, Reporter},
     start_error::StartError,
+    telemetry::audit,
 };
 
 /// Between two reads that must find the same: an editor or a copy that writes in place is done by then, most often.
@@ -123,7 +124,7 @@ impl Reload {
                 state.accept(health);
                 let Some((digest, found)) = taken else { return Reread::Same };
                 state.digest = digest;
-                log(&self.callers.replace(found.set));
+                audit::callers_changed(&self.callers.replace(found.set));
                 Reread::Taken
             }
             Err(why) => {
@@ -194,15 +195,6 @@ fn same(before: &Result<Contents, String>, now: &Result<Contents, String>) -> bo
         (Ok(before), Ok(now)) => before.digest() == now.digest(),
         (Err(before), Err(now)) => before == now,
         (Ok(_), Err(_)) | (Err(_), Ok(_)) => false,
-    }
-}
-
-/// Who may call is a matter of security, also when the files were changed by hand.
-fn log(changes: &Changes) {
-    for (callers, event) in [(&changes.ended, "key ends"), (&changes.begun, "key begins")] {
-        for caller in callers {
-            tracing::info!(target: "kith::audit", event, caller = &*caller.name, key_id = %caller.key, "callers changed");
-        }
     }
 }
 
@@ -299,6 +291,72 @@ mod tests {
         stage.write(TWO);
         assert_eq!(stage.read_again().await, Reread::Taken);
         assert_eq!((stage.valid(), stage.remarks()), ([false, true], vec![]));
+    }
+
+    fn toml(name: &str, key: &str, expires: &str) -> String {
+        let digest = crate::auth::Digest::of(key.as_bytes()).to_hex();
+        format!(
+            "[[caller]]\nname = \"{name}\"\nscopes = [\"watcher\"]\nkeys = [{{ sha256 = \"{digest}\"{expires} }}]\n"
+        )
+    }
+
+    /// Of a callers file with this text.
+    fn of_callers(text: &str) -> Stage {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("kith.key");
+        fs::write(&file, text).unwrap();
+        let mut config = Config::default();
+        config.auth.callers_file = Some(file);
+        Stage { folder, reload: Reload::begin(&config).unwrap(), health: Reporter::new() }
+    }
+
+    #[cfg(unix)]
+    #[tokio::test(start_paused = true)]
+    async fn wrong_files_of_callers_change_nothing_while_the_node_runs() {
+        use std::os::unix::fs::{PermissionsExt as _, symlink};
+        let good = toml("chat", ONE, "");
+        let stage = of_callers(&good);
+        let file = stage.file();
+        let fifo = |file: &PathBuf| std::process::Command::new("mkfifo").arg(file).status().map(drop);
+        let writable = |file: &PathBuf| {
+            fs::write(file, &good)?;
+            fs::set_permissions(file, fs::Permissions::from_mode(0o666))
+        };
+        let twice = format!("{good}{}", toml("chat", TWO, ""));
+        let wrong: [(&str, &dyn Fn(&PathBuf) -> std::io::Result<()>); 9] = [
+            ("cut within an entry", &|file| fs::write(file, &good[..good.len() - 9])),
+            ("emptied", &|file| fs::write(file, "")),
+            ("absent", &|_| Ok(())),
+            ("a folder", &|file| fs::create_dir(file)),
+            ("a FIFO", &fifo),
+            ("a link to what never ends", &|file| symlink("/dev/zero", file)),
+            ("too large", &|file| fs::write(file, vec![b'#'; (4 << 20) + 1])),
+            ("writable by others", &writable),
+            ("a name twice", &|file| fs::write(file, &twice)),
+        ];
+        for (what, make) in wrong {
+            if fs::remove_file(&file).is_err() {
+                fs::remove_dir(&file).ok();
+            }
+            make(&file).unwrap();
+            let reread = stage.read_again().await;
+            assert!(matches!(reread, Reread::Refused(_)), "{what}: {reread:?}");
+            assert_eq!((stage.valid(), stage.remarks()), ([true, false], vec![REASON]), "{what}");
+        }
+        fs::remove_file(&file).unwrap();
+        fs::write(&file, toml("chat", TWO, "")).unwrap();
+        assert_eq!(stage.read_again().await, Reread::Taken);
+        assert_eq!((stage.valid(), stage.remarks()), ([false, true], vec![]));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn key_that_expired_before_it_was_configured_is_refused() {
+        let past = format!("{}{}", toml("chat", ONE, ", expires = 2020-01-01"), toml("jobs", TWO, ""));
+        let stage = of_callers(&past);
+        assert_eq!(stage.valid(), [false, true]);
+        stage.write(&past.replace("2020-01-01", "2999-01-01"));
+        assert_eq!(stage.read_again().await, Reread::Taken);
+        assert_eq!(stage.valid(), [true, true]);
     }
 
     #[tokio::test(start_paused = true)]

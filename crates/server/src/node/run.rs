@@ -43,6 +43,8 @@ use crate::{
 const SECOND: Duration = Duration::from_secs(1);
 /// How often a node that other machines reach without TLS, or without a key, says so.
 const MINUTE: Duration = Duration::from_secs(60);
+/// How often the log says how many calls were refused, after the first.
+const REFUSALS: Duration = Duration::from_secs(10);
 /// How often histograms are folded; what has been recorded waits in memory until then.
 const UPKEEP: Duration = Duration::from_secs(5);
 /// What writes that have begun get at least, when calls took all of the time to drain.
@@ -137,6 +139,7 @@ impl Node {
             slot: Arc::clone(&self.store),
             health: self.health.clone(),
             edge: self.edge.clone(),
+            callers: Arc::clone(self.callers.callers()),
             services: Arc::clone(&self.services),
             claim: Arc::clone(&self.claim),
             listens: self.addresses.grpc,
@@ -174,6 +177,8 @@ impl Node {
         warn_of_open_port(&port, &end);
         warn_of_insecure_callers(&config, &health, &end);
         follow_callers(&callers, config.auth.read_again_every, &health, &end);
+        let refused = edge.clone();
+        every(REFUSALS, &end, move || refused.report_refusals());
         let upkeep = metrics.clone();
         every(UPKEEP, &end, move || upkeep.run_upkeep());
         let certificates = port.certificates();
@@ -296,6 +301,7 @@ impl Node {
         if let Some(claim) = self.claim.get() {
             claim.give_back().await;
         }
+        self.edge.report_refusals();
         self.end.cancel();
         if let Some(operations) = self.operations
             && let Err(error) = operations.await

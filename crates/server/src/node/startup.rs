@@ -19,7 +19,8 @@ use tokio_util::sync::CancellationToken;
 use crate::node::sandbox::{Hosted, Sandboxes};
 use crate::{
     admin::Vitals,
-    cluster::{self, Card, Claim, Cluster, Keys, Server},
+    auth::Callers,
+    cluster::{self, CallersDigest, Card, Claim, Cluster, Keys, Server},
     config::{Config, Migrate},
     edge::{Edge, Routes},
     health::{self, Cause, Reporter, State},
@@ -60,6 +61,7 @@ pub(crate) struct BringUp {
     pub(crate) slot: StoreSlot,
     pub(crate) health: Reporter,
     pub(crate) edge: Edge,
+    pub(crate) callers: Arc<Callers>,
     pub(crate) services: Arc<OnceLock<Services>>,
     pub(crate) claim: Arc<OnceLock<Claim>>,
     /// Where gRPC is served.
@@ -255,13 +257,14 @@ impl BringUp {
 
     async fn serve(&self) -> Result<(), Hitch> {
         self.migrate().await?;
-        let keys = if self.config.redis.url.is_some() {
-            Some(Keys::of(&self.stores, &self.config).await?)
-        } else {
-            None
-        };
+        let found = Keys::of(&self.stores, &self.config).await;
+        let digest = |keys| CallersDigest::new(keys, Arc::clone(&self.callers));
+        let callers = found.as_ref().ok().map(digest);
+        // A node that shares nothing serves without them.
+        let keys = if self.config.redis.url.is_some() { Some(found?) } else { None };
         self.take_claim(keys.as_ref()).await?;
         let vitals = Vitals::new(self.health.clone(), self.edge.load(), &self.stores);
+        let vitals = vitals.with_callers(callers);
         let services = Box::pin(self.wired(vitals, keys)).await?;
         if let Some(cluster) = &services.cluster {
             let calls = cluster.calls().clone();
@@ -307,7 +310,8 @@ impl BringUp {
         let schema = known.last().map_or(0, |newest| newest.number);
         let card = Card::new(config, self.listens, schema);
         let mappings = |windows: &_| services::feed_mappings(stores, windows);
-        let cluster = Cluster::new(server, &keys, stores, config, card, mappings);
+        let callers = CallersDigest::new(&keys, Arc::clone(&self.callers));
+        let cluster = Cluster::new(server, &keys, stores, config, (card, callers), mappings);
         Ok(services::services_of_cluster(stores, config, vitals, cluster).await?)
     }
 

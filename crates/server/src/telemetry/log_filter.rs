@@ -11,6 +11,8 @@ use tracing_subscriber::{
     reload,
 };
 
+use super::audit::TARGET;
+
 /// How the targets of this product begin.
 const OURS: &str = "kith";
 
@@ -61,6 +63,11 @@ pub(super) fn libraries(library_lines: bool) -> FilterFn<impl Fn(&Metadata<'_>) 
     };
     // Without a hint every line below the level of the other filter would be looked at.
     filter_fn(is_written).with_max_level_hint(LevelFilter::TRACE)
+}
+
+/// Lets through all security events, whatever the other filters say.
+pub(super) fn security_events() -> FilterFn<impl Fn(&Metadata<'_>) -> bool> {
+    filter_fn(|line| line.target() == TARGET).with_max_level_hint(LevelFilter::INFO)
 }
 
 /// Writes the lines that this filter lets through from now on. With a time: until that has passed, then by what is
@@ -130,11 +137,44 @@ impl LogFilter {
 
 #[cfg(test)]
 mod tests {
-    use tracing_subscriber::{Layer as _, filter::FilterExt as _, layer::SubscriberExt as _};
+    use std::{io, sync::Arc};
+
+    use tracing_subscriber::{
+        Layer as _, filter::FilterExt as _, fmt::MakeWriter, layer::SubscriberExt as _,
+    };
 
     use super::*;
 
     const LASTS: Duration = Duration::from_secs(60);
+
+    /// What was written.
+    #[derive(Clone, Default)]
+    struct Lines(Arc<Mutex<Vec<u8>>>);
+
+    impl Lines {
+        fn of(&self, words: &str) -> usize {
+            String::from_utf8_lossy(&self.0.lock()).matches(words).count()
+        }
+    }
+
+    impl io::Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl MakeWriter<'_> for Lines {
+        type Writer = Self;
+
+        fn make_writer(&self) -> Self {
+            self.clone()
+        }
+    }
 
     #[test]
     fn lines_of_libraries_are_written_from_info_up() {
@@ -149,6 +189,19 @@ mod tests {
             ];
             assert_eq!(written, expected, "library_lines = {library_lines}");
         }
+    }
+
+    #[test]
+    fn no_filter_drops_security_events() {
+        let lines = Lines::default();
+        for filter in ["off", "error,kith::audit=off", "kith_server=trace"] {
+            let filter = EnvFilter::new(filter).and(libraries(false)).or(security_events());
+            let layer = tracing_subscriber::fmt::layer().with_writer(lines.clone()).with_filter(filter);
+            let _logs = tracing::subscriber::set_default(tracing_subscriber::registry().with(layer));
+            tracing::info!(target: TARGET, event = "written", "security event");
+            tracing::info!(target: "kith_server", event = "dropped", "security event");
+        }
+        assert_eq!((lines.of("written"), lines.of("dropped")), (3, 1));
     }
 
     #[tokio::test(start_paused = true)]

@@ -131,6 +131,36 @@ async fn an_export_has_contacts_for_callers_with_the_scope_alone() {
     assert_eq!(addresses("without-contact").await, ["", ""]);
 }
 
+/// D14: a search by an address is a lookup of it.
+#[tokio::test]
+async fn a_caller_without_contacts_searches_as_often_as_one_user() {
+    let node = node(&["reader", "login", "service"]).await;
+    let search = async |caller: &str| {
+        let request = SearchUsersRequest { keyword: "ann@example.org".into(), ..Default::default() };
+        users(&node).search_users(by(caller, request)).await
+    };
+    let mut refused = None;
+    // A minute's quota, and what is given back while it is used up.
+    for _ in 0..60 {
+        refused = search("reader").await.err();
+        if refused.is_some() {
+            break;
+        }
+    }
+    assert_refused(&refused.unwrap(), Code::ResourceExhausted, "TOO_MANY_TRIES", None);
+    assert!(search("login").await.is_ok(), "another caller");
+    for _ in 0..60 {
+        assert!(search("service").await.is_ok(), "it is shown contacts");
+    }
+    for _ in 0..60 {
+        let request = FindUserByNameRequest { user_name: "ann".into(), consistency: None };
+        users(&node)
+            .find_user_by_name(by("login", request))
+            .await
+            .expect("sign-in finds users by their names");
+    }
+}
+
 /// A58.
 #[tokio::test]
 async fn a_group_is_found_without_its_code() {

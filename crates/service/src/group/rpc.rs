@@ -22,6 +22,7 @@ use crate::{
     group::members::Members,
     rpc::{
         answer_size::{ANSWER_BYTES, ByteBudget, fitting, left_out},
+        audit_notes::AuditNotes,
         batch::{self, Limits},
         call::{Call, Principal, Served},
         page_token::PageTokens,
@@ -235,8 +236,11 @@ impl GroupService for GroupRpc {
         &self,
         request: Request<wire::TransferGroupRequest>,
     ) -> Result<Response<wire::TransferGroupResponse>, Status> {
-        let call = Call::of(&request);
+        let (call, notes) = (Call::of(&request), AuditNotes::of(&request));
         let mut request = request.into_inner();
+        notes.note_id("group", request.group_id);
+        notes.note_user(request.owner_id);
+        notes.note_request(&request.request_id);
         let request_id = std::mem::take(&mut request.request_id);
         let seed = IdempotencyKey::of("TransferGroup", &request_id, call, &request)?;
         let id = convert::group_id(request.group_id)?;
@@ -277,6 +281,7 @@ impl GroupService for GroupRpc {
         request: Request<wire::GetInviteCodeRequest>,
     ) -> Result<Response<wire::GetInviteCodeResponse>, Status> {
         let call = Call::of(&request);
+        AuditNotes::of(&request).note_id("group", request.get_ref().group_id);
         let id = convert::group_id(request.get_ref().group_id)?;
         let invite_code = self.groups.get_invite_code(id, call.principal).await?;
         Ok(Response::new(wire::GetInviteCodeResponse { invite_code }))
@@ -286,8 +291,10 @@ impl GroupService for GroupRpc {
         &self,
         request: Request<wire::RotateInviteCodeRequest>,
     ) -> Result<Response<wire::RotateInviteCodeResponse>, Status> {
-        let call = Call::of(&request);
+        let (call, notes) = (Call::of(&request), AuditNotes::of(&request));
         let mut request = request.into_inner();
+        notes.note_id("group", request.group_id);
+        notes.note_request(&request.request_id);
         let request_id = std::mem::take(&mut request.request_id);
         let seed = IdempotencyKey::of("RotateInviteCode", &request_id, call, &request)?;
         let id = convert::group_id(request.group_id)?;
@@ -322,13 +329,14 @@ impl GroupService for GroupRpc {
             async move { this.import_group(record, call).await }
         };
         let answer = |results| wire::ImportGroupsResponse { results };
-        Ok(Response::new(batch::import(request.into_inner(), self.limits, one, answer)))
+        Ok(Response::new(batch::import(request, self.limits, one, answer)))
     }
 
     async fn export_groups(
         &self,
         request: Request<wire::ExportGroupsRequest>,
     ) -> Result<Response<Self::ExportGroupsStream>, Status> {
+        let notes = AuditNotes::of(&request);
         let after = match request.get_ref().after_group_id {
             0 => None,
             id => Some(convert::group_id(id)?),
@@ -341,6 +349,6 @@ impl GroupService for GroupRpc {
         let this = self.clone();
         let to_wire = move |group: &Group| this.shown(group);
         let answer = |groups| wire::ExportGroupsResponse { groups };
-        Ok(Response::new(batch::export(after, page, |group: &Group| group.id, to_wire, answer)))
+        Ok(Response::new(batch::export(notes, after, page, |group: &Group| group.id, to_wire, answer)))
     }
 }

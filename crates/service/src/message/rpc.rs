@@ -308,6 +308,6 @@ impl MessageService for MessageRpc {
         let (messages, limits) = (self.messages.clone(), self.limits);
         let all = move |records| import::import(messages.clone(), limits, records);
         let answer = |results| wire::ImportMessagesResponse { results };
-        Ok(Response::new(import_together(request.into_inner(), self.limits, all, answer)))
+        Ok(Response::new(import_together(request, self.limits, all, answer)))
     }
 }

@@ -410,7 +410,7 @@ impl RelationService for RelationRpc {
         let (follows, limits) = (self.follows.clone(), self.limits);
         let all = move |records| import(follows.clone(), limits, records);
         let answer = |results| wire::ImportFollowsResponse { results };
-        Ok(Response::new(batch::import_together(request.into_inner(), self.limits, all, answer)))
+        Ok(Response::new(batch::import_together(request, self.limits, all, answer)))
     }
 }
 

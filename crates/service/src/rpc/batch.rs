@@ -10,11 +10,11 @@ use kith_proto::{
 use kith_store::Invalid;
 use prost::Message;
 use tokio::time::Instant;
-use tonic::{Status, Streaming};
+use tonic::{Request, Status, Streaming};
 
 use crate::{
     error::Error,
-    rpc::{answer_size::split, page_token::PageSizes},
+    rpc::{answer_size::split, audit_notes::AuditNotes, page_token::PageSizes},
 };
 
 /// Records that an export reads from the store at a time.
@@ -74,7 +74,7 @@ pub fn import_result(record: i64, created: Result<i64, Error>) -> ImportResult {
 
 /// Runs `one` on every record of every message, some of a message side by side, as [`import_together`] does.
 pub fn import<R, A, F>(
-    messages: Streaming<Records<R>>,
+    messages: Request<Streaming<Records<R>>>,
     limits: Limits,
     one: impl Fn(R) -> F + Clone + Send + 'static,
     answer: fn(Vec<ImportResult>) -> A,
@@ -92,9 +92,10 @@ where
 }
 
 /// Runs `all` on the records of every message, one message after the other. Answers each message with the results in the
-/// order of its records. Ends with the first message that cannot be taken.
+/// order of its records. Ends with the first message that cannot be taken. The security event of the call counts the records that
+/// were answered.
 pub fn import_together<R, A, F>(
-    messages: Streaming<Records<R>>,
+    messages: Request<Streaming<Records<R>>>,
     limits: Limits,
     all: impl Fn(Vec<R>) -> F + Clone + Send + 'static,
     answer: fn(Vec<ImportResult>) -> A,
@@ -104,12 +105,15 @@ where
     A: Send + 'static,
     F: Future<Output = Vec<ImportResult>> + Send + 'static,
 {
-    let answers = messages.then(move |message| {
-        let all = all.clone();
+    let notes = AuditNotes::of(&messages);
+    let answers = messages.into_inner().then(move |message| {
+        let (all, notes) = (all.clone(), notes.clone());
         async move {
             let records = message?.records;
             check_count("records", records.len(), limits.import_records)?;
-            Ok(answer(all(records).await))
+            let results = all(records).await;
+            notes.add_records(results.len());
+            Ok(answer(results))
         }
     });
     let ended = answers.scan(false, |failed, result: Result<A, Status>| {
@@ -121,8 +125,10 @@ where
 }
 
 /// Streams all records above `after`, by rising id. Reads a page of [`EXPORT_PAGE`] when the one before was sent, and sends it
-/// in messages of at most [`STREAM_MESSAGE_BYTES`](crate::rpc::answer_size::STREAM_MESSAGE_BYTES).
+/// in messages of at most [`STREAM_MESSAGE_BYTES`](crate::rpc::answer_size::STREAM_MESSAGE_BYTES). `notes`, of the request, count
+/// what was read.
 pub fn export<R, I, W, A, F>(
+    notes: AuditNotes,
     after: Option<I>,
     page: impl Fn(Option<I>) -> F + Send + 'static,
     id: fn(&R) -> I,
@@ -137,10 +143,11 @@ where
     F: Future<Output = Result<Vec<R>, Error>> + Send + 'static,
 {
     let pages = stream::try_unfold(Some(after), move |after| {
-        let (page, to_wire) = (after.map(&page), to_wire.clone());
+        let (page, to_wire, notes) = (after.map(&page), to_wire.clone(), notes.clone());
         async move {
             let Some(page) = page else { return Ok::<_, Status>(None) };
             let records = page.await?;
+            notes.add_records(records.len());
             let next = records.last().filter(|_| records.len() == EXPORT_PAGE).map(|last| Some(id(last)));
             let messages = split(records.iter().map(to_wire)).into_iter().map(answer).map(Ok);
             Ok(Some((stream::iter(messages.collect::<Vec<_>>()), next)))

@@ -1,6 +1,7 @@
 //! What calls have in common: who calls, until when, pages, batches, sizes of answers, secrets.
 
 pub mod answer_size;
+pub mod audit_notes;
 pub mod batch;
 pub mod call;
 pub mod page_token;

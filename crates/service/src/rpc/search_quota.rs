@@ -16,7 +16,10 @@ use kith_store::UserId;
 
 use crate::{
     error::{Error, Reason},
-    rpc::call::Principal,
+    rpc::{
+        call::{Call, Principal},
+        rights::Scope,
+    },
 };
 
 /// Users who are counted at one time: some 10 MB.
@@ -59,6 +62,25 @@ impl SearchQuota {
         Self { counted: Arc::new(Counted { limiter, clock, start, swept: AtomicU64::new(0), users_max }) }
     }
 
+    /// Counts one search of users, which finds them by their addresses too: as [`Self::count`], and each caller that is not shown
+    /// addresses (`user:contact`) as one user, because it could find out by searches whose they are.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED when the user, or the caller, made too many.
+    pub fn count_of_users(&self, call: Call) -> Result<(), Error> {
+        match call.principal {
+            Principal::Service if !call.rights.has(Scope::UserContact) => {
+                // Ids of users are above 0, and the keys that they share are above this.
+                let key = -SHARED - 1 - i64::from(call.caller.get());
+                let within = self.counted.limiter.check_key(&key);
+                within.map_err(|_| {
+                    too_many("too many searches within a minute by a caller without the scope user:contact")
+                })
+            }
+            principal => self.count(principal),
+        }
+    }
+
     /// Counts one search. Services are not counted: they answer for themselves.
     ///
     /// # Errors
@@ -66,8 +88,12 @@ impl SearchQuota {
     pub fn count(&self, principal: Principal) -> Result<(), Error> {
         let Principal::User(user) = principal else { return Ok(()) };
         let within = self.counted.limiter.check_key(&self.counted.key(user));
-        within.map_err(|_| Error::new(Reason::TooManyTries, "too many searches by this user within a minute"))
+        within.map_err(|_| too_many("too many searches by this user within a minute"))
     }
+}
+
+fn too_many(text: &'static str) -> Error {
+    Error::new(Reason::TooManyTries, text)
 }
 
 impl Counted {

@@ -19,6 +19,7 @@ use crate::{
     error::Error,
     rpc::{
         answer_size::{ANSWER_BYTES, ByteBudget, fitting, left_out},
+        audit_notes::AuditNotes,
         batch::{self, Limits},
         call::{Call, Served, own},
         page_token::PageTokens,
@@ -203,7 +204,7 @@ impl UserService for UserRpc {
     ) -> Result<Response<wire::SearchUsersResponse>, Status> {
         let call = Call::of(&request);
         let request = request.into_inner();
-        self.searches.count(call.principal)?;
+        self.searches.count_of_users(call)?;
         let keyword = Keyword::new(&request.keyword).map_err(|why| Error::invalid("keyword", &why))?;
         self.consistency(request.consistency.as_ref())?;
         let size = self.limits.pages.of(request.page_size)?;
@@ -239,14 +240,14 @@ impl UserService for UserRpc {
             async move { this.import_one(record, call).await }
         };
         let answer = |results| wire::ImportUsersResponse { results };
-        Ok(Response::new(batch::import(request.into_inner(), self.limits, one, answer)))
+        Ok(Response::new(batch::import(request, self.limits, one, answer)))
     }
 
     async fn export_users(
         &self,
         request: Request<wire::ExportUsersRequest>,
     ) -> Result<Response<Self::ExportUsersStream>, Status> {
-        let viewer = Viewer::of(Call::of(&request));
+        let (viewer, notes) = (Viewer::of(Call::of(&request)), AuditNotes::of(&request));
         let after = match request.get_ref().after_user_id {
             0 => None,
             id => Some(convert::user_id(id)?),
@@ -259,7 +260,7 @@ impl UserService for UserRpc {
         let this = self.clone();
         let to_wire = move |user: &User| this.shown(user, viewer);
         let answer = |users| wire::ExportUsersResponse { users };
-        Ok(Response::new(batch::export(after, page, |user: &User| user.id, to_wire, answer)))
+        Ok(Response::new(batch::export(notes, after, page, |user: &User| user.id, to_wire, answer)))
     }
 }
 

@@ -90,7 +90,8 @@ async fn data_in_place_are_replaced_only_when_forced_and_never_under_a_running_n
     let node = Node::start(&data).await;
     refused(&data, &["restore", file, "--force"], &["another kith process (pid", "stop it"]);
     drop(node);
-    let told = succeeded(&command(&data, &["restore", file, "--force", "-o", "json"]).output().unwrap());
+    let told =
+        succeeded("restore", &command(&data, &["restore", file, "--force", "-o", "json"]).output().unwrap());
     let kept = Path::new(told["kept"].as_str().unwrap());
     assert!(kept.file_name().unwrap().to_str().unwrap().starts_with("kith.db.before-20"), "{kept:?}");
     assert!(kept.metadata().unwrap().len() > 0);

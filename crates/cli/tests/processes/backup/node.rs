@@ -56,19 +56,23 @@ pub(crate) fn command(data: &Path, arguments: &[&str]) -> Command {
 
 /// Runs `kith backup` and returns what it says.
 pub(crate) fn backup(data: &Path, to: &Path) -> Value {
-    succeeded(&command(data, &["backup", "-o", "json", "--to", to.to_str().unwrap()]).output().unwrap())
+    succeeded(
+        "backup",
+        &command(data, &["backup", "-o", "json", "--to", to.to_str().unwrap()]).output().unwrap(),
+    )
 }
 
 /// Runs `kith restore` and returns what it says.
 pub(crate) fn restore(from: &Path, data: &Path) -> Value {
-    succeeded(&command(data, &["restore", "-o", "json", from.to_str().unwrap()]).output().unwrap())
+    succeeded("restore", &command(data, &["restore", "-o", "json", from.to_str().unwrap()]).output().unwrap())
 }
 
 #[track_caller]
-pub(crate) fn succeeded(output: &Output) -> Value {
+pub(crate) fn succeeded(event: &str, output: &Output) -> Value {
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{errors}");
-    assert_eq!(errors, "", "nothing is said where nobody looks");
+    assert_eq!(errors.lines().count(), 1, "nothing but the security event: {errors}");
+    assert!(errors.contains("kith::audit") && errors.contains(&format!("event=\"{event}\"")), "{errors}");
     serde_json::from_slice(&output.stdout).unwrap()
 }
 

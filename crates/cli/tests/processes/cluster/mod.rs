@@ -5,6 +5,7 @@
 
 mod at_once;
 mod away;
+mod callers;
 mod claims;
 mod counts;
 mod epochs;

@@ -75,6 +75,11 @@ impl Started {
         Self { banner, process, out, errors, reading: Some(reading) }
     }
 
+    /// Of the process.
+    pub fn id(&self) -> u32 {
+        self.process.id()
+    }
+
     pub fn grpc(&self) -> String {
         self.banner["grpc"].as_str().unwrap().to_owned()
     }

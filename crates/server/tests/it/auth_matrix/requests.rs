@@ -16,8 +16,7 @@ pub(super) const GROUP: i64 = 5;
 pub(super) const SPARE_GROUP: i64 = 6;
 
 /// Methods that strangers may call too: the domain decides what is in the answer.
-pub(super) const SHOWN_TO_STRANGERS: [&str; 6] = [
-    "GroupService/GetGroup",
+pub(super) const SHOWN_TO_STRANGERS: [&str; 5] = [
     "GroupService/BatchGetGroups",
     "NoticeService/GetNotice",
     "PresenceService/GetPresence",

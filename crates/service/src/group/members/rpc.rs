@@ -16,6 +16,7 @@ use super::{
 use crate::{
     error::Error,
     rpc::{
+        audit_notes::AuditNotes,
         batch::{self, Limits},
         call::{Call, Served, own},
         page_token::PageTokens,
@@ -162,8 +163,11 @@ impl MemberService for MemberRpc {
         &self,
         request: Request<wire::SetRoleRequest>,
     ) -> Result<Response<wire::SetRoleResponse>, Status> {
-        let call = Call::of(&request);
+        let (call, notes) = (Call::of(&request), AuditNotes::of(&request));
         let mut request = request.into_inner();
+        notes.note_id("group", request.group_id);
+        notes.note_user(request.user_id);
+        notes.note_request(&request.request_id);
         let id = std::mem::take(&mut request.request_id);
         let context = WriteContext::of_request("SetRole", &id, call, 0, &request)?;
         let key = convert::key(request.group_id, request.user_id)?;

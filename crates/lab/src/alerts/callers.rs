@@ -1,0 +1,72 @@
+//! Nodes that know callers, and what becomes of their files.
+
+use std::{fs, time::Duration};
+
+use anyhow::{Context as _, Result, ensure};
+use tokio::time::{Instant, sleep};
+
+use crate::hunt::{Node, Site};
+
+/// How long a node may take until it serves.
+const SERVES_WITHIN: Duration = Duration::from_secs(60);
+const POLL: Duration = Duration::from_millis(20);
+/// Of no node but those of a case.
+const KEY: &str = "a-key-of-the-laboratory-and-of-no-other-node\n";
+/// SHA-256 of a key that no one has.
+const DIGEST: &str = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+const TEN_DAYS: Duration = Duration::from_secs(10 * 24 * 3_600);
+
+/// What is done to the last node of a cluster.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum CallersFault {
+    /// It needs a key, and those who call have none.
+    KeyNeeded,
+    /// A key of a caller ends in ten days.
+    KeyEndsSoon,
+    /// Its file of keys is empty after it has started.
+    FileEmptied,
+}
+
+impl CallersFault {
+    /// Starts the node again, and returns once it serves as it is to.
+    pub(super) async fn happen(self, site: &mut Site) -> Result<()> {
+        let node = &mut site.members.last_mut().context("there is a node")?.node;
+        node.end().await?;
+        match self {
+            Self::KeyNeeded | Self::FileEmptied => {
+                fs::write(node.folder().join("kith.key"), KEY)?;
+                let often = ("KITH_AUTH__READ_AGAIN_EVERY", "200ms");
+                node.run_told(&[("KITH_API_KEY_FILE", "kith.key"), often])?;
+            }
+            Self::KeyEndsSoon => {
+                fs::write(node.folder().join("callers.toml"), ends_in(TEN_DAYS))?;
+                node.run_told(&[("KITH_AUTH__CALLERS_FILE", "callers.toml")])?;
+            }
+        }
+        until_serving(node).await?;
+        if matches!(self, Self::FileEmptied) {
+            fs::write(node.folder().join("kith.key"), "")?;
+        }
+        Ok(())
+    }
+}
+
+/// By its health, which needs no key.
+async fn until_serving(node: &mut Node) -> Result<()> {
+    let until = Instant::now() + SERVES_WITHIN;
+    while node.serves().await != Some(true) {
+        node.ensure_alive()?;
+        ensure!(Instant::now() < until, "a node does not serve within {SERVES_WITHIN:?}");
+        sleep(POLL).await;
+    }
+    Ok(())
+}
+
+/// A file of callers with one key.
+fn ends_in(time: Duration) -> String {
+    let end = humantime::format_rfc3339_seconds(std::time::SystemTime::now() + time).to_string();
+    let day = end.split('T').next().unwrap_or_default();
+    format!(
+        "[[caller]]\nname = \"soon\"\nscopes = [\"watcher\"]\nkeys = [{{ sha256 = \"{DIGEST}\", expires = {day} }}]\n"
+    )
+}

@@ -1,0 +1,136 @@
+//! Why a call is refused before a handler sees it: for the log and the metric alone. Callers get one text for all causes.
+
+use std::sync::Arc;
+
+use kith_service::error::{Error, Reason};
+use kith_store::UserId;
+
+use super::{Caller, Digest, KeyId};
+
+/// Shorter texts are no keys. Their digest is not logged: they may be passwords, which can be guessed from it.
+const KEY_LEAST: usize = 32;
+
+/// Why a credential, or a call of a known caller, is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// There is no credential.
+    Missing,
+    /// `authorization` has another form than `Bearer KEY`.
+    Malformed,
+    /// More than one credential.
+    Several,
+    /// A key that no caller has, or no longer.
+    Unknown,
+    /// A key that has expired.
+    Expired,
+    /// Not the proof of a node for this call.
+    NodeProof,
+    /// The caller lacks the scope of the method.
+    Scope,
+    /// The caller names a user, and lacks `act`.
+    ActingUserRefused,
+    /// The caller names no user, and lacks `own`.
+    ActingUserNeeded,
+    /// The method is not for users, or not for nodes.
+    NotAllowed,
+}
+
+impl Cause {
+    pub(crate) const ALL: [Self; 10] = [
+        Self::Missing,
+        Self::Malformed,
+        Self::Several,
+        Self::Unknown,
+        Self::Expired,
+        Self::NodeProof,
+        Self::Scope,
+        Self::ActingUserRefused,
+        Self::ActingUserNeeded,
+        Self::NotAllowed,
+    ];
+
+    /// As logs and metrics name it.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Missing => "missing",
+            Self::Malformed => "malformed",
+            Self::Several => "several",
+            Self::Unknown => "unknown",
+            Self::Expired => "expired",
+            Self::NodeProof => "node_proof",
+            Self::Scope => "scope",
+            Self::ActingUserRefused => "acting_user_refused",
+            Self::ActingUserNeeded => "acting_user_needed",
+            Self::NotAllowed => "not_allowed",
+        }
+    }
+
+    /// Of what a rule says of a known caller.
+    const fn of_rule(reason: Reason) -> Self {
+        match reason {
+            Reason::ScopeMissing => Self::Scope,
+            Reason::ActingUserRefused => Self::ActingUserRefused,
+            Reason::ActingUserNeeded => Self::ActingUserNeeded,
+            _ => Self::NotAllowed,
+        }
+    }
+}
+
+/// A call that is refused.
+#[derive(Clone, Debug)]
+pub(crate) struct Refused {
+    /// What the caller gets.
+    pub(crate) error: Error,
+    pub(crate) cause: Cause,
+    /// Of which caller the key is, or was until it expired.
+    pub(crate) caller: Option<Arc<Caller>>,
+    /// Of the key that was given.
+    pub(crate) key: Option<KeyId>,
+    pub(crate) acting_user: Option<UserId>,
+}
+
+impl Refused {
+    /// The call has no credential.
+    pub(crate) fn missing() -> Self {
+        let error = Error::new(Reason::CredentialsMissing, "a key is needed: authorization: Bearer KEY");
+        Self { error, cause: Cause::Missing, caller: None, key: None, acting_user: None }
+    }
+
+    /// The credential is not that of a caller.
+    pub(crate) fn of(cause: Cause) -> Self {
+        Self { error: super::principal::refused(), cause, ..Self::missing() }
+    }
+
+    /// A credential that no valid key is; `expired` was valid before.
+    pub(crate) fn of_key(credential: &[u8], expired: Option<Arc<Caller>>) -> Self {
+        let key = (credential.len() >= KEY_LEAST).then(|| Digest::of(credential).key_id());
+        let cause = if expired.is_some() { Cause::Expired } else { Cause::Unknown };
+        Self { caller: expired, key, ..Self::of(cause) }
+    }
+
+    /// A known caller, `None` for a node or an anonymous client, may not call the method.
+    pub(crate) fn by_rule(error: Error, caller: Option<Arc<Caller>>, acting_user: Option<UserId>) -> Self {
+        let key = caller.as_ref().map(|caller| caller.key);
+        Self { cause: Cause::of_rule(error.reason()), error, caller, key, acting_user }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn each_cause_has_a_name_and_a_place_of_its_own() {
+        assert_eq!(Cause::ALL.map(Cause::name).into_iter().collect::<HashSet<_>>().len(), Cause::ALL.len());
+        assert!(Cause::ALL.iter().enumerate().all(|(at, cause)| *cause as usize == at));
+    }
+
+    #[test]
+    fn what_is_too_short_for_a_key_is_not_named() {
+        assert_eq!(Refused::of_key(b"sesame", None).key, None);
+        let key = [b'k'; KEY_LEAST];
+        assert_eq!(Refused::of_key(&key, None).key, Some(Digest::of(&key).key_id()));
+    }
+}

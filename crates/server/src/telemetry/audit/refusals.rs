@@ -1,0 +1,148 @@
+//! Calls that are refused: the first of a caller and cause at once, then their number.
+
+use std::{array, collections::HashMap, fmt};
+
+use ahash::RandomState;
+use kith_service::metric;
+use kith_store::UserId;
+use metrics::Counter;
+use parking_lot::Mutex;
+
+use super::TARGET;
+use crate::auth::{Cause, Refused};
+
+/// Callers that are counted apart. Callers are configured, so that clients cannot make more.
+const CALLERS_MAX: usize = 1_000;
+/// Of a call whose credential is that of no caller.
+const NO_CALLER: &str = "(unknown)";
+/// Of callers beyond those that are counted apart.
+const OTHERS: &str = "(other)";
+
+/// What was refused since the last report, by caller and cause.
+pub(crate) struct Refusals {
+    counters: [Counter; Cause::ALL.len()],
+    seen: Mutex<HashMap<Box<str>, Seen, RandomState>>,
+}
+
+/// By cause; `None`: the next one is logged at once. Else how many were not logged.
+type Seen = [Option<u64>; Cause::ALL.len()];
+
+impl Refusals {
+    /// The metric goes to the recorder that is installed now.
+    pub(crate) fn new() -> Self {
+        let counter = |cause: Cause| metrics::counter!(metric::AUTH_REFUSED.name, "cause" => cause.name());
+        Self { counters: Cause::ALL.map(counter), seen: Mutex::default() }
+    }
+
+    /// Counts a call of this method that is refused, and writes a line unless one was written since the last report but one.
+    pub(crate) fn add(&self, refused: &Refused, method: (&str, &str), trace_id: Option<&str>) {
+        self.counters[refused.cause as usize].increment(1);
+        let caller = refused.caller.as_ref().map_or(NO_CALLER, |caller| &*caller.name);
+        if self.is_first(caller, refused.cause) {
+            write(refused, caller, method, trace_id);
+        }
+    }
+
+    /// Writes how many were refused since the last report, by caller and cause. To be called every 10 s.
+    pub(crate) fn report(&self) {
+        for (caller, cause, refused) in self.take() {
+            tracing::warn!(target: TARGET, event = "calls_refused", caller = &*caller, cause = cause.name(), refused, "security event");
+        }
+    }
+
+    fn is_first(&self, caller: &str, cause: Cause) -> bool {
+        let mut all = self.seen.lock();
+        let caller = if all.len() < CALLERS_MAX || all.contains_key(caller) { caller } else { OTHERS };
+        // Most refusals are of a caller that is known: they cost no allocation.
+        if !all.contains_key(caller) {
+            all.insert(caller.into(), array::from_fn(|_| None));
+        }
+        let Some(seen) = all.get_mut(caller) else { return true };
+        let count = &mut seen[cause as usize];
+        let first = count.is_none();
+        *count = Some(count.map_or(0, |count| count + 1));
+        first
+    }
+
+    /// What was counted and not logged. A caller and cause of which none came since the report before is forgotten.
+    fn take(&self) -> Vec<(Box<str>, Cause, u64)> {
+        let mut found = Vec::new();
+        self.seen.lock().retain(|caller, seen| {
+            for (cause, count) in Cause::ALL.into_iter().zip(seen.iter_mut()) {
+                *count = count.filter(|count| *count > 0).map(|count| {
+                    found.push((caller.clone(), cause, count));
+                    0
+                });
+            }
+            seen.iter().any(Option::is_some)
+        });
+        found
+    }
+}
+
+impl fmt::Debug for Refusals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Refusals").finish_non_exhaustive()
+    }
+}
+
+fn write(refused: &Refused, caller: &str, (service, method): (&str, &str), trace_id: Option<&str>) {
+    tracing::warn!(
+        target: TARGET,
+        event = "call_refused",
+        caller,
+        key_id = refused.key.map(tracing::field::display),
+        acting_user = refused.acting_user.map(UserId::get),
+        service,
+        method,
+        reason = refused.error.reason().name(),
+        cause = refused.cause.name(),
+        trace_id,
+        "security event"
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refuse(refusals: &Refusals, caller: &str, cause: Cause, times: usize) -> usize {
+        (0..times).filter(|_| refusals.is_first(caller, cause)).count()
+    }
+
+    fn taken(refusals: &Refusals) -> Vec<(String, Cause, u64)> {
+        let mut taken: Vec<_> = refusals
+            .take()
+            .into_iter()
+            .map(|(caller, cause, count)| (caller.into_string(), cause, count))
+            .collect();
+        taken.sort_by_key(|(caller, cause, _)| (caller.clone(), *cause as usize));
+        taken
+    }
+
+    #[test]
+    fn the_first_is_logged_at_once_and_the_others_by_their_number() {
+        let refusals = Refusals::new();
+        assert_eq!(refuse(&refusals, "chat", Cause::Scope, 5), 1);
+        assert_eq!(refuse(&refusals, "chat", Cause::Expired, 1), 1);
+        assert_eq!(refuse(&refusals, "jobs", Cause::Scope, 3), 1);
+        let expected = [("chat".to_owned(), Cause::Scope, 4), ("jobs".to_owned(), Cause::Scope, 2)];
+        assert_eq!(taken(&refusals), expected);
+        assert_eq!(refuse(&refusals, "chat", Cause::Scope, 2), 0, "they go on");
+        assert_eq!(refuse(&refusals, "chat", Cause::Expired, 1), 1, "there was one alone before");
+        assert_eq!(taken(&refusals), [("chat".to_owned(), Cause::Scope, 2)]);
+        assert_eq!(taken(&refusals), []);
+        assert_eq!(refuse(&refusals, "chat", Cause::Scope, 1), 1, "they were over");
+    }
+
+    #[test]
+    fn callers_beyond_the_table_are_counted_together() {
+        let refusals = Refusals::new();
+        for number in 0..CALLERS_MAX + 5 {
+            refuse(&refusals, &number.to_string(), Cause::Unknown, 1);
+        }
+        assert_eq!(refusals.seen.lock().len(), CALLERS_MAX + 1);
+        assert_eq!(taken(&refusals), [(OTHERS.to_owned(), Cause::Unknown, 4)]);
+        assert_eq!((taken(&refusals), refusals.seen.lock().len()), (vec![], 0), "they were over");
+    }
+}

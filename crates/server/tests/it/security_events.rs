@@ -1,0 +1,277 @@
+//! Security events: which calls leave a line in the log, and what is in it.
+
+#![cfg(feature = "embedded")]
+
+use std::{
+    io,
+    sync::{Arc, Mutex},
+};
+
+use kith_proto::{
+    admin::v1::{FlushMemoryRequest, InvalidateKeyRequest, admin_service_client::AdminServiceClient},
+    group::v1::{self as groups, group_service_client::GroupServiceClient},
+    member::v1::{AddMembersRequest, Role, SetRoleRequest, member_service_client::MemberServiceClient},
+    user::v1::{user_service_client::UserServiceClient, *},
+};
+use kith_server::auth::{Digest, Rights, parse_scopes};
+use serde_json::{Value, json};
+use tonic::{Code, Request, transport::Channel};
+use tracing::subscriber::DefaultGuard;
+use tracing_subscriber::{Layer as _, filter::filter_fn, fmt::MakeWriter, layer::SubscriberExt as _};
+
+use crate::secured::{ALL, NODE_PROOF, SecuredNode, acting, by, key_of};
+
+const ANN: i64 = 7;
+const BOB: i64 = 8;
+const GROUP: i64 = 5;
+const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
+
+/// The lines of this thread: the node of a test runs on it.
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl MakeWriter<'_> for Lines {
+    type Writer = Self;
+
+    fn make_writer(&self) -> Self {
+        self.clone()
+    }
+}
+
+/// A node that knows a caller of each of these presets, two users and a group of the first, and its events from now on.
+struct Stage {
+    node: SecuredNode,
+    lines: Lines,
+    _log: DefaultGuard,
+}
+
+impl Stage {
+    async fn with(presets: &[&str]) -> Self {
+        let lines = Lines::default();
+        let layer = tracing_subscriber::fmt::layer().json().flatten_event(true).with_writer(lines.clone());
+        let layer = layer.with_filter(filter_fn(|line| line.target() == "kith::audit"));
+        let log = tracing::subscriber::set_default(tracing_subscriber::registry().with(layer));
+        let callers = presets.iter().map(|name| ((*name).to_owned(), parse_scopes([*name]).unwrap()));
+        let node = SecuredNode::start(callers.chain([("few".to_owned(), Rights::NONE)])).await;
+        let stage = Self { node, lines, _log: log };
+        for (user_id, name) in [(ANN, "ann"), (BOB, "bob")] {
+            let user = User { user_id, user_name: name.into(), ..Default::default() };
+            let request = CreateUserRequest { user: Some(user), ..Default::default() };
+            stage.users().create_user(by(ALL, request)).await.unwrap();
+        }
+        let group = groups::Group {
+            group_id: GROUP,
+            creator_id: ANN,
+            name: "secret plan".into(),
+            ..Default::default()
+        };
+        let request = groups::CreateGroupRequest { group: Some(group), ..Default::default() };
+        stage.groups().create_group(by(ALL, request)).await.unwrap();
+        let request = AddMembersRequest { group_id: GROUP, user_ids: vec![BOB], ..Default::default() };
+        stage.members().add_members(by(ALL, request)).await.unwrap();
+        assert_eq!(stage.events(), [] as [Value; 0], "nothing of it is an event");
+        stage
+    }
+
+    fn users(&self) -> UserServiceClient<Channel> {
+        UserServiceClient::new(self.node.channel.clone())
+    }
+
+    fn groups(&self) -> GroupServiceClient<Channel> {
+        GroupServiceClient::new(self.node.channel.clone())
+    }
+
+    fn members(&self) -> MemberServiceClient<Channel> {
+        MemberServiceClient::new(self.node.channel.clone())
+    }
+
+    fn admin(&self) -> AdminServiceClient<Channel> {
+        AdminServiceClient::new(self.node.channel.clone())
+    }
+
+    /// What was written since it was asked last, without what each line has. No line has a name, a text or a key.
+    fn events(&self) -> Vec<Value> {
+        let lines = String::from_utf8(std::mem::take(&mut *self.lines.0.lock().unwrap())).unwrap();
+        for secret in ["ann", "secret plan", "key-of-the-tests", NODE_PROOF] {
+            assert!(!lines.contains(secret), "{secret}: {lines}");
+        }
+        lines.lines().map(event).collect()
+    }
+}
+
+fn event(line: &str) -> Value {
+    let mut event: Value = serde_json::from_str(line).unwrap();
+    let fields = event.as_object_mut().unwrap();
+    assert_eq!(fields.remove("target"), Some(json!("kith::audit")));
+    for field in ["timestamp", "level", "message"] {
+        assert!(fields.remove(field).is_some(), "{line}");
+    }
+    event
+}
+
+fn key_id(caller: &str) -> String {
+    Digest::of(key_of(caller).as_bytes()).key_id().to_string()
+}
+
+#[tokio::test]
+async fn changes_of_roles_and_owners_name_who_changed_what_for_whom() {
+    let stage = Stage::with(&["backend"]).await;
+    let role = |role: Role| SetRoleRequest {
+        group_id: GROUP,
+        user_id: BOB,
+        role: role.into(),
+        request_id: format!("role-{}", i32::from(role)),
+    };
+    let mut request = acting("backend", ANN, role(Role::Admin));
+    let parent = format!("00-{TRACE}-00f067aa0ba902b7-01");
+    request.metadata_mut().insert("traceparent", parent.parse().unwrap());
+    stage.members().set_role(request).await.unwrap();
+    let expected = json!({
+        "event": "role_change", "caller": "backend", "key_id": key_id("backend"), "acting_user": ANN,
+        "service": "kith.member.v1.MemberService", "method": "SetRole", "object": "group/5", "user": BOB,
+        "request_id": format!("role-{}", i32::from(Role::Admin)), "trace_id": TRACE, "code": "OK",
+    });
+    assert_eq!(stage.events(), [expected]);
+    // Refused by the domain: that is an event too.
+    let refused = stage.members().set_role(acting("backend", BOB, role(Role::Member))).await.unwrap_err();
+    assert_eq!(refused.code(), Code::PermissionDenied);
+    let [found] = &stage.events()[..] else { panic!("one event") };
+    let said = (&found["event"], &found["acting_user"], &found["code"], &found["reason"]);
+    assert_eq!(
+        said,
+        (&json!("role_change"), &json!(BOB), &json!("PERMISSION_DENIED"), &json!("NOT_ALLOWED"))
+    );
+    let transfer = groups::TransferGroupRequest {
+        group_id: GROUP,
+        owner_id: BOB,
+        request_id: "to bob@example.org".into(),
+    };
+    assert!(stage.groups().transfer_group(acting("backend", ANN, transfer.clone())).await.is_err());
+    let [found] = &stage.events()[..] else { panic!("one event") };
+    assert_eq!((&found["reason"], &found["request_id"]), (&json!("INVALID_FIELD"), &Value::Null));
+    let transfer = groups::TransferGroupRequest { request_id: String::new(), ..transfer };
+    stage.groups().transfer_group(acting("backend", ANN, transfer)).await.unwrap();
+    let [found] = &stage.events()[..] else { panic!("one event") };
+    let said = (&found["event"], &found["object"], &found["user"], &found["code"]);
+    assert_eq!(said, (&json!("owner_change"), &json!("group/5"), &json!(BOB), &json!("OK")));
+}
+
+#[tokio::test]
+async fn reads_of_invite_codes_are_events_and_have_no_code() {
+    let stage = Stage::with(&["backend"]).await;
+    let code = stage
+        .groups()
+        .get_invite_code(acting("backend", ANN, groups::GetInviteCodeRequest { group_id: GROUP }))
+        .await
+        .unwrap()
+        .into_inner()
+        .invite_code;
+    let request = groups::RotateInviteCodeRequest { group_id: GROUP, ..Default::default() };
+    stage.groups().rotate_invite_code(acting("backend", ANN, request)).await.unwrap();
+    let events = stage.events();
+    let said: Vec<_> =
+        events.iter().map(|event| (&event["event"], &event["method"], &event["object"])).collect();
+    let (kind, object) = (&json!("invite_code"), &json!("group/5"));
+    assert_eq!(said, [(kind, &json!("GetInviteCode"), object), (kind, &json!("RotateInviteCode"), object)]);
+    assert!(!code.is_empty() && !format!("{events:?}").contains(&code));
+}
+
+#[tokio::test]
+async fn writes_of_administration_are_events_also_by_nodes_and_without_names() {
+    let stage = Stage::with(&["operator"]).await;
+    let key = |key: &str| InvalidateKeyRequest { key: key.into() };
+    stage.admin().invalidate_key(by("operator", key("user/7"))).await.unwrap();
+    stage.admin().invalidate_key(by("operator", key("user/ann"))).await.unwrap_err();
+    let mut flush = Request::new(FlushMemoryRequest::default());
+    flush.metadata_mut().insert("kith-node", NODE_PROOF.parse().unwrap());
+    stage.admin().flush_memory(flush).await.unwrap();
+    let events = stage.events();
+    assert!(events.iter().all(|event| event["event"] == "admin_write"), "{events:?}");
+    let said = |field: &str| events.iter().map(|event| event[field].clone()).collect::<Vec<_>>();
+    assert_eq!(said("method"), ["InvalidateKey", "InvalidateKey", "FlushMemory"]);
+    assert_eq!(said("caller"), ["operator", "operator", "(node)"]);
+    assert_eq!(said("object"), [json!("user/7"), json!("user"), Value::Null]);
+    assert_eq!(said("code"), ["OK", "INVALID_ARGUMENT", "OK"]);
+}
+
+#[tokio::test]
+async fn imports_and_exports_begin_and_end_with_their_counts() {
+    let stage = Stage::with(&[]).await;
+    let record = |record: i64| {
+        let user = User { user_name: format!("new{record}"), ..Default::default() };
+        ImportUser { record, user: Some(user), request_id: String::new() }
+    };
+    let messages =
+        [vec![record(1), record(2)], vec![record(3)]].map(|records| ImportUsersRequest { records });
+    let mut answers =
+        stage.users().import_users(by(ALL, futures::stream::iter(messages))).await.unwrap().into_inner();
+    while answers.message().await.unwrap().is_some() {}
+    let mut exported =
+        stage.users().export_users(by(ALL, ExportUsersRequest::default())).await.unwrap().into_inner();
+    while exported.message().await.unwrap().is_some() {}
+    let events = stage.events();
+    let said: Vec<_> =
+        events.iter().map(|event| (event["event"].as_str().unwrap(), event["records"].as_u64())).collect();
+    let expected =
+        [("import_begin", None), ("import_end", Some(3)), ("export_begin", None), ("export_end", Some(5))];
+    assert_eq!(said, expected);
+    assert!(events.iter().all(|event| event["caller"] == "default" && event["key_id"] == key_id(ALL)));
+    assert_eq!((&events[0]["code"], &events[1]["code"]), (&Value::Null, &json!("OK")));
+}
+
+#[tokio::test]
+async fn refused_calls_are_logged_at_once_and_then_by_their_number() {
+    let stage = Stage::with(&["backend"]).await;
+    let get = GetUserRequest { user_id: ANN, consistency: None };
+    for _ in 0..3 {
+        stage.users().get_user(by("few", get.clone())).await.unwrap_err();
+        stage.users().get_user(by("stranger", get.clone())).await.unwrap_err();
+    }
+    stage.users().get_user(Request::new(get.clone())).await.unwrap_err();
+    stage.users().get_user(acting("few", BOB, get.clone())).await.unwrap_err();
+    let create = CreateUserRequest::default();
+    stage.users().create_user(acting("backend", ANN, create)).await.unwrap_err();
+    let events = stage.events();
+    let said = |field: &str| events.iter().map(|event| event[field].clone()).collect::<Vec<_>>();
+    assert!(events.iter().all(|event| event["event"] == "call_refused"), "{events:?}");
+    assert_eq!(said("caller"), ["few", "(unknown)", "(unknown)", "backend"]);
+    assert_eq!(said("cause"), ["scope", "unknown", "missing", "not_allowed"]);
+    assert_eq!(
+        said("reason"),
+        ["SCOPE_MISSING", "CREDENTIALS_REFUSED", "CREDENTIALS_MISSING", "NOT_ALLOWED"]
+    );
+    assert_eq!(said("key_id"), [json!(key_id("few")), Value::Null, Value::Null, json!(key_id("backend"))]);
+    assert_eq!(said("acting_user"), [Value::Null, Value::Null, Value::Null, json!(ANN)]);
+    stage.node.edge.report_refusals();
+    let mut counted = stage.events();
+    counted.sort_by_key(|event| event["caller"].to_string());
+    let expected = [
+        json!({ "event": "calls_refused", "caller": "(unknown)", "cause": "unknown", "refused": 2 }),
+        json!({ "event": "calls_refused", "caller": "few", "cause": "scope", "refused": 3 }),
+    ];
+    assert_eq!(counted, expected);
+    stage.node.edge.report_refusals();
+    assert_eq!(stage.events(), [] as [Value; 0]);
+}
+
+#[tokio::test]
+async fn what_changes_no_right_and_no_node_is_no_event() {
+    let stage = Stage::with(&["backend", "login"]).await;
+    let get = GetUserRequest { user_id: ANN, consistency: None };
+    stage.users().get_user(acting("backend", ANN, get)).await.unwrap();
+    let verify = VerifySecretRequest { user_id: ANN, name: "pwd".into(), secret: "guess".into() };
+    stage.users().verify_secret(by("login", verify)).await.unwrap();
+    stage.node.edge.report_refusals();
+    assert_eq!(stage.events(), [] as [Value; 0]);
+}
