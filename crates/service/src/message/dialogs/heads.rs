@@ -10,7 +10,7 @@ use crate::{
     message::{AtLeast, Logs, store_error},
 };
 
-/// What lists and counts read of logs. Cheap to clone.
+/// Reads of logs for lists and counts. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct Heads {
     logs: Logs,
@@ -21,8 +21,9 @@ impl Heads {
         Self { logs }
     }
 
-    /// The heads of these logs, in their order; each with the headers above a number. They are those of windows, or of the store
-    /// where a window does not have all of it. Those that seem to end below `at_least` are read again from the store.
+    /// The heads of these logs, in their order; each with the headers above a number. They come from windows, or from
+    /// the store if a window does not have all of them. Those that seem to end below `at_least` are read again from the
+    /// store.
     ///
     /// # Errors
     /// Errors of the store.
@@ -92,7 +93,7 @@ impl Heads {
     }
 }
 
-/// The head that a window has; `None`: large messages left no room for all of it. The headers are those above `after`.
+/// The head in a window; `None`: large messages left no room for all of it. The headers are those above `after`.
 fn whole(head: Head, after: Seq) -> Option<LogHead> {
     let first = (after + 1).max(head.end - DOCUMENT + 1);
     let headers = head.headers.into_iter().map(stored_header).collect();
