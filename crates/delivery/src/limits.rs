@@ -15,7 +15,7 @@ pub struct WindowLimits {
     pub lease: Duration,
     /// How long a window is held for a change of a message. Longer than the change may take.
     pub hold: Duration,
-    /// Most reads of the store at one time.
+    /// Most reads of the store at the same time.
     pub loads: usize,
     /// How long a read of the store waits for its turn.
     pub load_wait: Duration,

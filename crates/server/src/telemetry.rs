@@ -60,7 +60,7 @@ impl Drop for Telemetry {
     }
 }
 
-/// Sets up logs on standard error, and traces where configured. Call it within the runtime.
+/// Sets up logs on standard error, and traces where configured. Must be called within the runtime.
 ///
 /// # Errors
 /// When the filter or the endpoint cannot be taken.

@@ -53,7 +53,7 @@ pub struct AdminRpc {
 }
 
 impl AdminRpc {
-    /// Over the tiers and mutations of this node. At most so many watch it at one time.
+    /// Over the tiers and mutations of this node. At most so many watch it at the same time.
     #[must_use]
     pub(crate) fn new(
         place: Place,

@@ -438,7 +438,7 @@ impl BringUp {
     }
 }
 
-/// Random, so that the nodes of a cluster do not all knock at one time.
+/// Random, so that the nodes of a cluster do not all knock at the same time.
 fn pause() -> Duration {
     RETRY_MAX.mul_f64(rand::rng().random_range(0.25..1.0))
 }

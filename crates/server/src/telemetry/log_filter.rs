@@ -64,8 +64,8 @@ pub(super) fn libraries(library_lines: bool) -> FilterFn<impl Fn(&Metadata<'_>) 
 }
 
 /// Writes the lines that this filter lets through from now on. With a time: until that has passed, then by what is
-/// configured; without one it is what is configured. Whatever was asked for before is forgotten. Call it within the
-/// runtime.
+/// configured; without one it is what is configured. Whatever was asked for before is forgotten. Must be called within
+/// the runtime.
 ///
 /// # Errors
 /// When it is no filter; nothing is changed then.

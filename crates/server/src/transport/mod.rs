@@ -390,7 +390,7 @@ async fn closing_first<T>(closing: impl Future<Output = ()>, work: impl Future<O
     }
 }
 
-/// Shorter by up to a tenth, so that connections made at one time do not all end at one time.
+/// Shorter by up to a tenth, so that connections made at one time do not all end at the same time.
 fn jittered(age: Duration) -> Duration {
     age.mul_f64(1.0 - rand::rng().random_range(0.0..0.1))
 }

@@ -17,33 +17,33 @@ const GATHERED_FOR: Duration = Duration::from_millis(20);
 /// Most marks that wait.
 const WAITING_MAX: usize = 10_000;
 
-/// A mark that is to be made.
+/// A mark to be made.
 #[derive(Clone, Debug)]
 pub(crate) struct MarkWish {
-    /// Of which dialog.
+    /// The dialog.
     pub(crate) key: DialogKey,
-    /// What is marked.
+    /// The extent.
     pub(crate) kind: MarkKind,
     /// The first number of the current stay; `None`: the user is a former member.
     pub(crate) joined: Option<Seq>,
     /// The last number of the last stay of a former member.
     pub(crate) left: Option<Seq>,
-    /// Whether the numbers are known to exist. Else they are compared with the end of the log.
+    /// Whether the numbers are known to exist. Otherwise they are compared with the end of the log.
     pub(crate) exists: bool,
 }
 
-/// What a mark left.
+/// The result of a mark.
 #[derive(Clone, Debug)]
 pub(crate) struct Marked {
-    /// The dialog after the mark, as far as this node knows it: marks of other devices may have come meanwhile.
+    /// The dialog after the mark, as known to this node: other devices may have made marks in between.
     pub(crate) dialog: Dialog,
-    /// Reads at least as fresh as this see it; `None`: nothing was written.
+    /// The token of the write; `None`: nothing was written.
     pub(crate) token: Option<Token>,
-    /// The end of the log, as far as it was read for the mark; else 0.
+    /// The end of the log, if it was read for the mark; otherwise 0.
     pub(crate) end: Seq,
 }
 
-/// A mark, and who waits for its result.
+/// A mark and its waiting caller.
 #[derive(Debug)]
 pub(super) struct Waiter {
     pub(super) wish: MarkWish,
@@ -61,12 +61,12 @@ pub(super) struct WaitingMarks {
 #[derive(Debug, Default)]
 struct Queue {
     waiters: VecDeque<Waiter>,
-    /// Whether a task takes steps out of it.
+    /// Whether a task takes steps.
     is_gathered: bool,
 }
 
 impl WaitingMarks {
-    /// Queues a mark. Returns whether the caller has to begin the task that takes steps.
+    /// Queues a mark. Returns whether the caller must start the task that takes steps.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED.
@@ -82,8 +82,8 @@ impl WaitingMarks {
         Ok(!std::mem::replace(&mut queue.is_gathered, true))
     }
 
-    /// Takes the next step, of at most [`MARKS_AT_ONCE`] marks: when so many wait, or [`GATHERED_FOR`] later. The second is whether
-    /// others wait; if not, the next mark begins a task again.
+    /// Takes the next step, of at most [`MARKS_AT_ONCE`] marks: when so many wait, or [`GATHERED_FOR`] later. The
+    /// second value is whether others wait; if not, the next mark starts a task again.
     pub(super) async fn step(&self) -> (Vec<Waiter>, bool) {
         let until = Instant::now() + GATHERED_FOR;
         while self.queue.lock().waiters.len() < MARKS_AT_ONCE {

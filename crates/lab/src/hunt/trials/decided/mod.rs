@@ -34,7 +34,7 @@ use crate::{
 const NODES: u32 = 3;
 /// Applications to one group, each of another user.
 const OF_A_GROUP: i64 = 50;
-/// Groups that are decided about at one time.
+/// Groups that are decided about at the same time.
 const AT_ONCE: usize = 8;
 /// One in so many writes of other rows is an application here.
 const FEWER: u64 = 10;

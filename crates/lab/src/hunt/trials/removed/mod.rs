@@ -41,7 +41,7 @@ use crate::{
 
 /// One removes, the others are called by who was removed.
 const NODES: u32 = 3;
-/// Groups from which members are removed at one time.
+/// Groups from which members are removed at the same time.
 const GROUPS: i64 = 16;
 /// Users of each group who are removed by turns, besides its owner.
 const SEATS: i64 = 2;
