@@ -47,12 +47,12 @@ const GROUPS: i64 = 16;
 const SEATS: i64 = 2;
 /// One in so many writes of other rows is a removal here.
 const FEWER: u64 = 10;
-/// Lines about the progress of a run.
+/// Number of lines about the progress of a run.
 const PROGRESS_LINES: u64 = 10;
-/// Longer than it takes where nothing is wrong with the laboratory itself.
+/// Longer than a run takes in a healthy laboratory.
 const LONGEST: Duration = Duration::from_secs(45 * 60);
 
-/// What all share.
+/// The shared state of a run.
 #[derive(Debug)]
 struct Desk {
     nodes: Vec<Channel>,
