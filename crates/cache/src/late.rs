@@ -1,4 +1,4 @@
-//! Writes of unknown outcome can land late; what they may have changed is invalidated again and again.
+//! Writes of unknown outcome may be applied late: their records are invalidated repeatedly.
 
 use std::{
     sync::{Arc, Weak},
@@ -14,7 +14,8 @@ use tokio::{
 
 use crate::{CacheError, Key, guards, tiered::Inner};
 
-/// How long after a write of unknown outcome its keys are invalidated again. One that lands later needs a flush of the node.
+/// How long after a write of unknown outcome its keys are invalidated again. A write that is applied later needs a
+/// flush of the node.
 pub const LATE_WRITES_FOR: Duration = Duration::from_secs(90);
 
 /// Times after the write at which its keys are invalidated again.
@@ -26,7 +27,7 @@ const FLUSH_PERIOD: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(crate) struct Late {
     places: Arc<Semaphore>,
-    /// Until when flushes stand in for writes that found no place; `None` when none do.
+    /// Until when flushes replace the invalidations of writes that found no place; `None`: not needed.
     flushing: Arc<Mutex<Option<Instant>>>,
 }
 

@@ -17,21 +17,21 @@ use crate::{
     recent::{Recent, Spot},
 };
 
-/// Bytes that an entry takes beside its key, its [`Slot`] and its value: links, the hash table, and what both have in reserve,
-/// which is up to as much again. By the row `memory_entry_bytes`: 70 to 150 with key and slot.
+/// Bytes of an entry besides its key, its [`Slot`] and its value: links, the hash table, and the reserve of both, which
+/// is up to the same size. By the row `memory_entry_bytes`: 70 to 150 with key and slot.
 const ENTRY_BYTES: usize = 64;
 /// Parts of a memory that are locked by themselves: each of at least so many bytes, so that a large value fits into one.
 const SHARD_BYTES: u64 = 1 << 20;
 const SHARDS_MAX: u64 = 64;
 /// Of how many bytes a memory remembers one key that it has evicted. A key that is remembered is kept when it comes again.
 const BYTES_AN_EVICTED_KEY: u64 = 1024;
-/// More copies than this are dropped on a thread of their own: it takes a while.
+/// More copies than this are dropped on a separate thread: it takes a while.
 const DROPPED_AT_ONCE: usize = 10_000;
 
 /// [`Slot::ttl`] of a copy that does not expire, and [`Slot::refresh`] of one that no hit refreshes.
 pub(crate) const NEVER: u32 = u32::MAX;
 
-/// A copy in memory; `value` is `None` for the knowledge that the record does not live.
+/// A copy in memory; `value` is `None` for an absent record.
 ///
 /// Kept by value beside its key, so it is small: 40 bytes, 32 of them more than an `Arc`.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ pub(crate) struct Slot<V> {
     pub(crate) ttl: u32,
     /// Milliseconds after `read_at` at which a hit refreshes it, or [`NEVER`].
     pub(crate) refresh: u32,
-    /// What `weigh` said.
+    /// The weight of the value.
     pub(crate) size: u32,
     /// Count of flushes when it was loaded; at any other count it is unreachable.
     pub(crate) flush: u32,
@@ -75,13 +75,13 @@ impl<V> Slot<V> {
         self.value.map(|value| Entry { value, version: self.version, tier: Tier::Memory, age, stale })
     }
 
-    /// Whether it must stay when a copy of that version and load comes.
+    /// Whether it must be kept when a copy with that version and load arrives.
     fn beats(&self, version: Version, read_at: Moment) -> bool {
         (self.version, self.read_at) > (version, read_at)
     }
 }
 
-/// Where copies are kept: it evicts by S3-FIFO when its bound is reached.
+/// The storage of copies, which evicts by S3-FIFO at its limit.
 pub(crate) type Storage<K, V> = Cache<K, Slot<V>, Weight, ahash::RandomState, Evictions>;
 
 /// Bytes of an entry.
@@ -109,7 +109,7 @@ impl<K, V> Lifecycle<K, Slot<V>> for Evictions {
 /// Storage and eviction. A change of a key holds the lock of its shard in the ledger; a read holds none.
 pub(crate) struct Memory<K, V> {
     cache: Arc<Storage<K, V>>,
-    /// Some of the same once more, see [`Recent`].
+    /// Copies of hot entries, see [`Recent`].
     recent: Recent<K, V>,
     flushes: AtomicU32,
     evicted: Evictions,
@@ -136,7 +136,7 @@ impl<K: Key, V: Send + Sync + 'static> Memory<K, V> {
         self.recent.standing(key).or_else(|| self.cache.get(key))
     }
 
-    /// The same for a read at this moment, and whether the key has earned a place that [`Self::promote`] gives it.
+    /// The same for a read at this moment, and whether the key has earned a slot, which [`Self::promote`] assigns.
     #[inline]
     pub(crate) fn read(&self, key: &K, now: Moment) -> Option<(Slot<V>, bool)> {
         let spot = self.recent.spot(key);
@@ -151,14 +151,14 @@ impl<K: Key, V: Send + Sync + 'static> Memory<K, V> {
         Some((slot, earned))
     }
 
-    /// Eviction hears of a key that has a place, too.
+    /// Reads of keys with a slot are reported to eviction, too.
     #[cold]
     fn keep(&self, key: &K, spot: Spot) {
         drop(self.cache.get(key));
         self.recent.keep(spot);
     }
 
-    /// Puts what memory has of the key where reads find it at once. Shard lock held.
+    /// Copies the entry of the key into the table of hot entries. Shard lock held.
     #[cold]
     pub(crate) fn promote(&self, key: &K) {
         if let Some(slot) = self.cache.get(key) {
@@ -185,7 +185,7 @@ impl<K: Key, V: Send + Sync + 'static> Memory<K, V> {
         slot.flush == self.flushes() || !guards::flush_on_read()
     }
 
-    /// How often memory was flushed.
+    /// Number of flushes.
     #[inline]
     pub(crate) fn flushes(&self) -> u32 {
         self.flushes.load(Ordering::Acquire)
@@ -238,7 +238,7 @@ impl<K: Key, V: Send + Sync + 'static> Memory<K, V> {
         }
     }
 
-    /// Makes all copies unreachable at once; the room of many comes back later.
+    /// Makes all copies unreachable at once; the memory of many is freed later.
     pub(crate) fn flush(&self) {
         let flush = self.flushes.fetch_add(1, Ordering::AcqRel).wrapping_add(1);
         if !guards::flush_on_read() {
@@ -252,7 +252,7 @@ impl<K: Key, V: Send + Sync + 'static> Memory<K, V> {
         }
     }
 
-    /// Copies given up for want of room so far.
+    /// Number of evicted copies.
     pub(crate) fn evictions(&self) -> u64 {
         self.evicted.0.load(Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! Names and meanings of all metrics of the cache.
+//! The metrics of the cache.
 
 use std::time::Duration;
 
@@ -40,27 +40,27 @@ pub const METRICS: [Metric; 26] = [
     bus::APPLIED,
 ];
 
-/// What is said of one metric. Its unit is the end of its name.
+/// The description of a metric. Its unit is the end of its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Metric {
-    /// As it is exported.
+    /// The exported name.
     pub name: &'static str,
-    /// How it moves.
+    /// The type.
     pub kind: MetricKind,
-    /// Names of its labels, in no order that matters.
+    /// Names of its labels, in any order.
     pub labels: &'static [&'static str],
-    /// What it counts or measures, in a sentence.
+    /// The meaning, in one sentence.
     pub help: &'static str,
 }
 
-/// How a metric moves.
+/// The type of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetricKind {
-    /// Rises from the start of the process on.
+    /// A counter, since the start of the process.
     Counter,
-    /// Rises and falls.
+    /// A gauge.
     Gauge,
-    /// Counts observations by their size.
+    /// A histogram.
     Histogram,
 }
 
@@ -134,26 +134,26 @@ const RESYNC_STALE: Metric = Metric::counter(
 );
 
 impl Metric {
-    /// One that rises.
+    /// A counter.
     #[must_use]
     pub const fn counter(name: &'static str, labels: &'static [&'static str], help: &'static str) -> Self {
         Self { name, kind: MetricKind::Counter, labels, help }
     }
 
-    /// One that rises and falls.
+    /// A gauge.
     #[must_use]
     pub const fn gauge(name: &'static str, labels: &'static [&'static str], help: &'static str) -> Self {
         Self { name, kind: MetricKind::Gauge, labels, help }
     }
 
-    /// One that counts observations by their size.
+    /// A histogram.
     #[must_use]
     pub const fn histogram(name: &'static str, labels: &'static [&'static str], help: &'static str) -> Self {
         Self { name, kind: MetricKind::Histogram, labels, help }
     }
 }
 
-/// How long loads take, resolved once.
+/// The histogram of load times, resolved once.
 pub(crate) struct LoadSeconds(Histogram);
 
 impl LoadSeconds {
@@ -166,7 +166,7 @@ impl LoadSeconds {
     }
 }
 
-/// What memory says of itself.
+/// The figures of memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MemoryNow {
     pub(crate) entries: u64,
