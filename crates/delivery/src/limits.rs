@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-/// What bounds windows, and reads that no window answers.
+/// The limits of windows, and of reads that no window answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WindowLimits {
     /// Most messages of a window; from 1 to 100.
@@ -21,7 +21,7 @@ pub struct WindowLimits {
     pub load_wait: Duration,
 }
 
-/// What bounds inboxes.
+/// The limits of inboxes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InboxLimits {
     /// Most entries of an inbox; a few more may stay. The oldest go first.

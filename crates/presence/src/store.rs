@@ -145,7 +145,7 @@ pub trait Heard: Send + fmt::Debug {
 /// One that says to be a gateway.
 #[derive(Clone, Debug)]
 pub struct Claim {
-    /// Which.
+    /// The numbers.
     pub gateway: GatewayId,
     /// What it was given when it came first.
     pub offered: Option<Incarnation>,
@@ -165,7 +165,7 @@ pub enum Claimed {
 /// A gateway.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GatewayState {
-    /// Which.
+    /// The numbers.
     pub instance: Instance,
     /// How long it is still alive without another claim; zero: it is dead.
     pub left: Duration,

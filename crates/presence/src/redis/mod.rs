@@ -43,8 +43,8 @@ struct Scripts {
 }
 
 impl RedisPresence {
-    /// Over the connections of a runner, which others may use too. Its keys and channels begin with the tag of the
-    /// runner.
+    /// Creates it over the connections of a runner, which others may use too. Its keys and channels begin with the tag
+    /// of the runner.
     #[must_use]
     pub fn over(runner: Arc<ScriptRunner>, limits: Limits) -> Self {
         let names = Names::new(runner.tag(), runner.database());
