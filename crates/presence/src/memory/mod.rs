@@ -69,7 +69,7 @@ impl MemoryPresence {
         Self { limits, state: Mutex::new(state), events: broadcast::channel(BEHIND_MAX).0 }
     }
 
-    /// All of its parts.
+    /// Its parts.
     #[must_use]
     pub fn presences(self) -> Presences {
         let this = Arc::new(self);

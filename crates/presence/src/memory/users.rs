@@ -102,7 +102,7 @@ impl User {
         self.sessions.is_empty() && self.told.is_empty() && self.fanned >= self.version
     }
 
-    /// Whether a session was there to be renewed, closed or ended.
+    /// Whether a session existed that was renewed, closed or ended.
     fn make(
         &mut self,
         op: &Op,
