@@ -16,7 +16,7 @@ pub struct Invalidation {
     pub namespace: &'static str,
     /// Text of its key.
     pub key: String,
-    /// The version it has now; `None` when not known, which spares no copy.
+    /// Its present version; `None`: unknown, so that every copy is dropped.
     pub version: Option<Version>,
     /// The cell that the shared tier may hold from now on, of exactly that version; `None`: only the change is known.
     /// It is not sent to other nodes.
@@ -30,19 +30,19 @@ impl Invalidation {
     }
 }
 
-/// When a change counts as made known.
+/// When a change counts as published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Acknowledge {
-    /// When it is published, or will be as soon as possible.
+    /// When it is published, or queued for publication.
     Told,
-    /// When no node can decide by the old value any more.
+    /// When no node can decide by the previous value any more.
     Confirmed,
 }
 
 /// Orders the changes of records and carries them between nodes. Carries no values.
 ///
-/// A bus that hears of changes of other nodes hands them to [`Node::apply`] in the order of their numbers,
-/// and [`Node::adopt`]s the last number whenever it cannot prove that it missed none.
+/// A bus with other nodes passes their changes to [`Node::apply`] in the order of their numbers, and calls
+/// [`Node::adopt`] with the last number whenever it cannot prove that it missed none.
 #[async_trait::async_trait]
 pub trait Bus: fmt::Debug + Send + Sync + 'static {
     /// Number of the last change before this node started.
@@ -65,7 +65,7 @@ pub trait Bus: fmt::Debug + Send + Sync + 'static {
     ) -> Result<Position, BusError>;
 }
 
-/// Why a bus did not take changes.
+/// Why a bus did not accept changes.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("the bus did not take the change")]
 pub struct BusError(#[source] Arc<dyn Error + Send + Sync>);
@@ -77,7 +77,7 @@ impl BusError {
     }
 }
 
-/// The bus of a node without peers: it counts 1, 2, 3, ... and every change is applied when it is numbered.
+/// The bus of a node without peers: it counts 1, 2, 3, ..., and every change is applied when it gets its number.
 #[derive(Debug, Default)]
 pub struct LocalBus(AtomicU64);
 

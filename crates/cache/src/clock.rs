@@ -8,10 +8,10 @@ use std::{
 pub struct Moment(u64);
 
 impl Moment {
-    /// Later than any moment that comes.
+    /// Later than every other moment.
     pub const NEVER: Self = Self(u64::MAX);
 
-    /// So many milliseconds after the start of the clock.
+    /// This many milliseconds after the start of the clock.
     #[must_use]
     pub const fn new(milliseconds: u64) -> Self {
         Self(milliseconds)
@@ -38,14 +38,14 @@ impl Moment {
 
 /// The clock by which copies expire and trust ends. Never decides an order between values.
 ///
-/// Read at every memory hit: it must be cheap, must not block and must not go back. It must continue while the process
-/// is stopped, or a node that resumes would serve what it may no longer trust.
+/// Read at every memory hit: it must be cheap, must not block, and must be monotonic. It must continue while the
+/// process is stopped, or a node that resumes would serve what it may no longer trust.
 pub trait Clock: Debug + Send + Sync + 'static {
-    /// This moment.
+    /// The present time.
     fn now(&self) -> Moment;
 }
 
-/// The monotonic clock of the machine, counted from its making.
+/// The monotonic clock of the machine, counted from its creation.
 #[derive(Clone, Copy, Debug)]
 pub struct SystemClock(Instant);
 

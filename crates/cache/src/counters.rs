@@ -2,7 +2,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::Loaded;
 
-/// A number that many threads raise; on a cache line of its own, so that they disturb nothing else.
+/// A counter for many threads, on a cache line of its own, so that it disturbs nothing else.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub(crate) struct Counter(AtomicU64);
@@ -35,9 +35,9 @@ pub(crate) enum Rejection {
     Mark,
     /// Memory has a newer one.
     Newer,
-    /// It weighs more than may be kept.
+    /// It exceeds the largest weight.
     TooLarge,
-    /// The shared tier refused it: something has changed since it was read.
+    /// The shared tier refused it: the record has changed since it was read.
     Shared,
 }
 
@@ -60,10 +60,10 @@ impl Rejection {
     }
 }
 
-/// What happened in one namespace since its start.
+/// The counters of a namespace since its start.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
-    /// Reads that memory answered, absence among them.
+    /// Reads that memory answered, including absences.
     pub(crate) hits: Counter,
     pub(crate) misses: Counter,
     pub(crate) shared_found: Counter,

@@ -1,4 +1,4 @@
-//! Writes of unknown outcome can land late; what they may have changed is invalidated again and again.
+//! Writes of unknown outcome may be applied late: their records are invalidated repeatedly.
 
 use std::{
     sync::{Arc, Weak},
@@ -10,7 +10,8 @@ use tokio::{runtime::Handle, sync::OwnedSemaphorePermit, time::Instant};
 
 use crate::{CacheError, Key, guards, inner::Inner};
 
-/// How long after a write of unknown outcome its keys are invalidated again. One that lands later needs a flush of the node.
+/// How long after a write of unknown outcome its keys are invalidated again. A write that is applied later needs a
+/// flush of the node.
 pub const LATE_WRITES_FOR: Duration = Duration::from_secs(90);
 
 /// Times after the write at which its keys are invalidated again.

@@ -8,23 +8,23 @@ use std::{
 
 use crate::{Token, Version};
 
-/// What a key must be. `Display` and `FromStr` are each other's inverse: the text names the key between nodes.
+/// The requirements of a key. `Display` and `FromStr` are inverse: the text identifies the key between nodes.
 pub trait Key: Hash + Eq + Clone + Debug + Display + FromStr + Send + Sync + 'static {}
 
 impl<K: Hash + Eq + Clone + Debug + Display + FromStr + Send + Sync + 'static> Key for K {}
 
-/// A record as a tier gave it.
+/// A record from a tier.
 #[derive(Debug)]
 pub struct Entry<V> {
     /// The record.
     pub value: Arc<V>,
     /// Its version; unversioned if the store has none.
     pub version: Version,
-    /// Who gave it.
+    /// The tier that gave it.
     pub tier: Tier,
     /// Time since the load that read it from the store began, in whole milliseconds.
     pub age: Duration,
-    /// Served after its expiry, since the store was slow or failed.
+    /// Whether it was served after its expiry, because the store was slow or failed.
     pub stale: bool,
 }
 
@@ -34,14 +34,14 @@ impl<V> Clone for Entry<V> {
     }
 }
 
-/// Where a copy of a record can be, fastest first.
+/// The tiers, fastest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Tier {
     /// The memory of this node.
     Memory,
     /// The copies that nodes share.
     Redis,
-    /// The store, which holds the truth.
+    /// The store, which is the source of truth.
     Store,
 }
 
@@ -57,10 +57,10 @@ impl Tier {
     }
 }
 
-/// How fresh the answer of a read must be.
+/// The consistency of a read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Consistency {
-    /// As fresh as the bound of the namespace says.
+    /// Within the bound of the namespace.
     #[default]
     Cached,
     /// Not older than the writes that gave these tokens. No token: as [`Consistency::Cached`].
@@ -69,24 +69,24 @@ pub enum Consistency {
     Strong,
 }
 
-/// What a committed write did to a record.
+/// The effect of a committed write on a record.
 #[derive(Debug)]
 pub enum Change<V> {
-    /// It has this value now. Memory takes it at once.
+    /// It has this value now. Memory takes it immediately.
     Put {
         /// The record as committed.
         value: Arc<V>,
         /// The version that the store gave it; unversioned acts as `Invalidate`.
         version: Version,
     },
-    /// It does not live any more. Memory keeps that at once.
+    /// It was deleted. Memory takes this immediately.
     Deleted {
         /// Version of the stub it left; unversioned acts as `Invalidate`.
         version: Version,
     },
-    /// It changed in a way that is not known here.
+    /// It changed in an unknown way.
     Invalidate {
-        /// The version it has now, if known.
+        /// Its present version, if known.
         version: Option<Version>,
     },
 }

@@ -1,10 +1,10 @@
-//! Points between two steps at which a test build can die or wait (feature `failpoints`). Other builds have nothing
-//! there.
+//! Points between two steps at which a test build can die or wait (feature `failpoints`). Other builds contain no such
+//! code.
 //!
 //! `KITH_FAILPOINT=before_told=die@50` ends the process, without a message, every fiftieth time that a task reaches the
-//! point (the first of them, that is); `after_load=wait:300@10` lets every tenth wait 300 ms.
+//! point, beginning with the first; with `after_load=wait:300@10` every tenth task waits 300 ms.
 
-/// A place.
+/// A point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// A write was committed, and not published yet.
@@ -13,11 +13,11 @@ pub(crate) enum Place {
     BeforeTold,
     /// The change was published, and the caller has no answer yet.
     AfterTold,
-    /// A load has its answer from the store, and has filled nothing.
+    /// A load has its answer from the store, and has not filled memory yet.
     AfterLoad,
 }
 
-/// Dies or waits here, if that was asked for.
+/// Dies or waits here, if configured.
 #[cfg(not(feature = "failpoints"))]
 #[inline]
 pub(crate) async fn reach(_: Place) {}
@@ -37,13 +37,13 @@ mod asked {
 
     use super::Place;
 
-    /// What was asked for.
+    /// The configured action.
     #[derive(Debug)]
     struct Asked {
         place: Place,
         /// `None`: dies.
         wait: Option<Duration>,
-        /// At every so many times.
+        /// At every n-th time.
         every: u64,
         times: AtomicU64,
     }

@@ -1,4 +1,4 @@
-//! Clock, randomness and bus in the hands of a test.
+//! Clock, randomness and bus for tests.
 
 use std::{
     collections::VecDeque,
@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 
 use crate::{Acknowledge, Bus, BusError, Clock, Invalidation, LocalBus, Moment, Node, Position, Random};
 
-/// A clock that does not advance until it is moved. Its clones are one clock.
+/// A clock that a test advances. Its clones are one clock.
 #[derive(Clone, Debug, Default)]
 pub struct ManualClock(Arc<AtomicU64>);
 
@@ -24,7 +24,7 @@ impl ManualClock {
         Self::default()
     }
 
-    /// Moves it on, by whole milliseconds.
+    /// Advances it, by whole milliseconds.
     pub fn advance(&self, time: Duration) {
         self.0.fetch_add(crate::clock::milliseconds(time), Ordering::AcqRel);
     }
@@ -36,12 +36,12 @@ impl Clock for ManualClock {
     }
 }
 
-/// Gives the numbers it was given, over and over.
+/// Returns given numbers repeatedly.
 #[derive(Debug)]
 pub struct Sequence(Mutex<VecDeque<f64>>);
 
 impl Sequence {
-    /// Over and over these, each from 0 to below 1; zero if there are none.
+    /// Returns these repeatedly, each from 0 to below 1; zero if there are none.
     pub fn new(numbers: impl IntoIterator<Item = f64>) -> Self {
         Self(Mutex::new(numbers.into_iter().collect()))
     }
@@ -56,7 +56,7 @@ impl Random for Sequence {
     }
 }
 
-/// A local bus that keeps what was published and can be made to fail.
+/// A local bus that records publications and can be made to fail.
 #[derive(Debug, Default)]
 pub struct RecordingBus {
     bus: LocalBus,
@@ -65,18 +65,18 @@ pub struct RecordingBus {
 }
 
 impl RecordingBus {
-    /// Works until it is set to fail.
+    /// Creates a working bus.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// From now on publishing fails, or works again.
+    /// Sets whether publishing fails.
     pub fn fail(&self, failing: bool) {
         *self.failing.lock() = failing;
     }
 
-    /// What was published, in order.
+    /// The publications, in order.
     #[must_use]
     pub fn published(&self) -> Vec<Invalidation> {
         self.published.lock().clone()

@@ -15,16 +15,16 @@ use tokio::{runtime::Handle, sync::Notify, time::timeout};
 
 use crate::{CacheError, Loaded, Moment, Tier, Version, guards};
 
-/// The load of one key, as its readers see it.
+/// The load of one key, for its readers.
 pub(crate) struct Flight<V> {
     pub(crate) id: u64,
     pub(crate) began: Moment,
     /// Count of flushes when it began.
     pub(crate) flush: u32,
-    /// Floor of the key when it began: an older answer is from a store that lags.
+    /// Floor of the key when it began: an older answer comes from a store that lags.
     pub(crate) floor: Version,
     pub(crate) ride: Arc<Ride<V>>,
-    /// Place of the key in the outcomes of the ride.
+    /// Index of the key in the outcomes of the ride.
     pub(crate) index: usize,
 }
 
@@ -37,14 +37,14 @@ impl<V> Flight<V> {
 
 /// One call to the loader, for one key or many.
 ///
-/// While only its leader waits, the leader polls it, which costs no task and wakes no other. As soon as another joins,
-/// or the last leaves, a task of the runtime drives it: no reader depends on a caller that may be gone, or not be
-/// polled.
+/// While only its leader waits, the leader polls it, which costs no task and wakes no other. As soon as another reader
+/// joins, or the last one leaves, a task of the runtime drives it: no reader depends on a caller that may be gone, or
+/// not be polled.
 pub(crate) struct Ride<V> {
     load: Mutex<Option<BoxFuture<'static, Outcomes<V>>>>,
     /// Whether a task drives it.
     driven: AtomicBool,
-    /// How long such a task may take.
+    /// Time limit of such a task.
     bound: Duration,
     outcomes: OnceLock<Outcomes<V>>,
     leader: AtomicWaker,
@@ -55,13 +55,13 @@ pub(crate) struct Ride<V> {
 /// One outcome for each key of a ride, in the order of its tickets.
 pub(crate) type Outcomes<V> = Arc<[Outcome<V>]>;
 
-/// What became of the load of one key.
+/// The result of the load of one key.
 #[derive(Debug)]
 pub(crate) struct Outcome<V> {
     pub(crate) result: Result<Loaded<V>, CacheError>,
     /// When the load began.
     pub(crate) read_at: Moment,
-    /// Who answered it.
+    /// The tier that answered.
     pub(crate) tier: Tier,
     /// Whether memory may keep it.
     pub(crate) keep: bool,
@@ -100,17 +100,17 @@ impl<V: Send + Sync + 'static> Ride<V> {
         }
     }
 
-    /// The leader is woken when a task that drove the ride is gone: if it drove it itself, it is awake, and a runtime
-    /// would wake a further thread for it.
+    /// The leader is woken when a task that drove the ride has ended. If the leader drove it itself, it is awake, and
+    /// waking it would wake another thread of the runtime.
     fn end(&self, outcomes: Outcomes<V>) {
         self.outcomes.get_or_init(|| outcomes);
         self.ended.notify_waiters();
     }
 
-    /// What the leader does each time it is polled.
+    /// The step of the leader for each poll.
     fn lead(&self, context: &mut Context<'_>) -> Poll<Outcomes<V>> {
         self.leader.register(context.waker());
-        // Asked under the lock: a task that came since will take the lock after this and be woken from then on.
+        // Checked under the lock: a task that was added since takes the lock after this, and is woken from then on.
         if let Some(mut load) = self.load.try_lock()
             && !self.driven.load(Ordering::Acquire)
         {
@@ -130,8 +130,8 @@ impl<V: Send + Sync + 'static> Ride<V> {
         }
     }
 
-    /// Lets a task of the runtime drive the load, if none does. Without a runtime it rests until the next
-    /// reader of its key comes.
+    /// Lets a task of the runtime drive the load, if none does. Without a runtime it pauses until the next reader of
+    /// its key.
     fn hand_over(self: &Arc<Self>) {
         let Ok(runtime) = Handle::try_current() else { return };
         if self.outcomes.get().is_none() && !self.driven.swap(true, Ordering::AcqRel) {
@@ -152,7 +152,7 @@ impl<V: Send + Sync + 'static> Driver<V> {
             if ride.outcomes.get().is_some() { Poll::Ready(()) } else { Poll::Pending }
         });
         if timeout(ride.bound, end).await.is_err() {
-            // Its tickets settle without an outcome, and its readers find none.
+            // Its tickets settle without an outcome, and its readers get none.
             *ride.load.lock() = None;
             ride.end(Arc::new([]));
         }
@@ -167,7 +167,7 @@ impl<V: Send + Sync + 'static> Drop for Driver<V> {
     }
 }
 
-/// One who waits for a ride.
+/// A reader that waits for a ride.
 pub(crate) struct Passenger<V: Send + Sync + 'static> {
     ride: Arc<Ride<V>>,
     leads: bool,

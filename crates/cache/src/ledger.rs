@@ -7,21 +7,22 @@ use crate::{Key, Moment, Version, flight::Flight, guards, recall::Recall};
 /// Shards; more than threads that miss at once.
 const SHARDS: usize = 64;
 
-/// What is under way, key by key: as large as the number of keys being loaded or written, no larger.
+/// Loads and writes in progress by key: as large as the number of keys that are being loaded or written.
 pub(crate) struct Ledger<K, V> {
     shards: Box<[Mutex<Shard<K, V>>]>,
     hasher: ahash::RandomState,
 }
 
-/// The keys of one shard that have something under way, and what is known of some that have not. Its lock is held
-/// for moments, never across an await.
+/// The keys of one shard with loads or writes in progress, and known versions of some others. Its lock is held briefly,
+/// never across an await.
 pub(crate) struct Shard<K, V> {
     under_way: HashMap<K, Progress<V>, ahash::RandomState>,
     recall: Recall<K>,
 }
 
-/// What is in progress for one key. Floors and poisons need not outlive it, except for the versions that readers
-/// received: a load that begins later reads what the store has acknowledged, or a copy that was published since.
+/// The state of one key with loads or writes in progress. Floors and poisons need not outlive it, except for the
+/// versions that readers received: a load that begins later reads what the store has acknowledged, or a copy that was
+/// published since.
 pub(crate) struct Progress<V> {
     /// The flight that readers join.
     pub(crate) current: Option<Arc<Flight<V>>>,
@@ -31,7 +32,7 @@ pub(crate) struct Progress<V> {
     pub(crate) marks: usize,
     /// The record is known to have reached this version.
     pub(crate) floor: Version,
-    /// How often the key was invalidated without a version.
+    /// Number of invalidations of the key without a version.
     pub(crate) poisons: u64,
     /// Whether memory may have a copy: one was seen, or put in since.
     pub(crate) maybe_kept: bool,
@@ -44,13 +45,13 @@ impl<V> Default for Progress<V> {
 }
 
 impl<V> Progress<V> {
-    /// The record changed: raises the floor, or poisons, and gives up the flight to join. The flight is
-    /// returned to be dropped when the lock is not held.
+    /// Handles a change of the record: raises the floor, or poisons, and detaches the flight. The flight is returned,
+    /// to be dropped after the lock is released.
     fn invalidate(&mut self, version: Option<Version>) -> Option<Arc<Flight<V>>> {
         match version {
             Some(version) if guards::invalidate_floor_monotonic() => self.floor = self.floor.max(version),
             Some(version) => self.floor = version,
-            // The version may have been set back by hand: a floor above it would keep every load out of memory.
+            // The version may have been lowered by hand: a floor above it would prevent every fill.
             None => {
                 self.poisons += 1;
                 self.floor = Version::UNVERSIONED;
@@ -73,7 +74,7 @@ impl<K: Key, V> Shard<K, V> {
         self.under_way.get_mut(key)
     }
 
-    /// What is under way for the key, from now on something.
+    /// The state of the key, created if necessary.
     pub(crate) fn enter(&mut self, key: &K, now: Moment) -> &mut Progress<V> {
         let Self { under_way, recall } = self;
         under_way.entry(key.clone()).or_insert_with(|| {
@@ -82,21 +83,21 @@ impl<K: Key, V> Shard<K, V> {
         })
     }
 
-    /// Lets go of the key if nothing is under way for it any more.
+    /// Removes the state of the key if nothing is in progress.
     pub(crate) fn leave(&mut self, key: &K) {
         if self.under_way.get(key).is_some_and(Progress::is_idle) {
             self.under_way.remove(key);
         }
     }
 
-    /// What the record has reached at least: by [`Recall::version`], and by what is under way.
+    /// The lowest version that the record may have, by [`Recall::version`] and by its state.
     pub(crate) fn known(&self, key: &K, now: Moment) -> Version {
         let floor = self.under_way.get(key).map_or(Version::UNVERSIONED, |progress| progress.floor);
         floor.max(self.recall.version(key, now))
     }
 
-    /// Readers were given this version. Gives up the flight to join, if it began without knowing that: it may bring
-    /// less. It is returned to be dropped when the lock is not held.
+    /// Records that readers got this version. Detaches the flight if it began without this version: it may return an
+    /// older one. It is returned, to be dropped after the lock is released.
     pub(crate) fn note(&mut self, key: &K, version: Version, now: Moment) -> Option<Arc<Flight<V>>> {
         self.recall.note(key, version, now);
         let progress = self.under_way.get_mut(key)?;
@@ -104,7 +105,7 @@ impl<K: Key, V> Shard<K, V> {
         progress.current.take_if(|flight| flight.floor < version && guards::detach_flight())
     }
 
-    /// The record changed: see [`Progress::invalidate`]. Without a version it may be anything by now.
+    /// The record changed: see [`Progress::invalidate`]. Without a version its state is unknown.
     pub(crate) fn invalidate(&mut self, key: &K, version: Option<Version>) -> Option<Arc<Flight<V>>> {
         if version.is_none() {
             self.recall.forget(key);
@@ -128,7 +129,7 @@ impl<K: Key, V> Ledger<K, V> {
         self.shard(key).lock()
     }
 
-    /// The same, unless the lock is held.
+    /// The same, unless another thread holds the lock.
     pub(crate) fn try_lock(&self, key: &K) -> Option<MutexGuard<'_, Shard<K, V>>> {
         self.shard(key).try_lock()
     }

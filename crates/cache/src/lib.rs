@@ -1,13 +1,13 @@
-//! Memory in front of a store, for one node among many: reads come from memory and are never wrong for longer
-//! than a stated bound.
+//! Memory in front of a store, for a node of a cluster: reads come from memory, and are never stale for longer than a
+//! stated bound.
 //!
 //! A [`Node`] holds what all its namespaces share: clock, bus, trust. A [`TieredCache`] is one namespace: a
 //! kind of record with a [`Policy`] and a [`Loader`] that reads the store. Writers take a [`WriteGuard`]
 //! around their commit. The crate knows no domain and no store.
 //!
-//! Three rules keep a late value from coming back, and each is a named guard that tests take away:
-//! a load fills only if no invalidation of its key came since it began; a value older than the floor of its
-//! key never fills; nothing fills while a write of its key is under way.
+//! Three rules prevent that a late value comes back. Each is a named guard that tests disable: a load fills only if its
+//! key was not invalidated since it began; a value older than the floor of its key never fills; nothing fills while a
+//! write of its key is in progress.
 
 mod bus;
 mod bus_metrics;

@@ -1,4 +1,4 @@
-//! How a load begins, runs and ends.
+//! The begin, the run and the end of a load.
 
 use std::{
     panic::AssertUnwindSafe,
@@ -21,17 +21,18 @@ use crate::{
     source::{Demand, Fetched},
 };
 
-/// From how many keys on a load answers its readers before it fills memory, which takes as long as reading
-/// some of them took.
+/// Number of keys from which on a load answers its readers before it fills memory, which takes as long as some of the
+/// reads.
 const SETTLED_APART: usize = 16;
 
-/// So many loads are settled before others that wait for the same thread have their turn.
+/// Loads that are settled before other tasks of the thread have their turn.
 const SETTLED_AT_ONCE: usize = 8;
 
-/// Without trust a load is joined for so long. Without it at all, a key that many read would be as many loads.
+/// How long a load may be joined without trust. If it could not be joined at all, a key with many readers would cause
+/// as many loads.
 const JOINED_UNTRUSTED: Duration = Duration::from_millis(500);
 
-/// What a reader that missed finds.
+/// The options of a reader after a miss.
 pub(crate) enum Boarding<V> {
     /// A load of the key, its own or another's.
     Flight(Arc<Flight<V>>),
@@ -39,14 +40,14 @@ pub(crate) enum Boarding<V> {
     Here(Slot<V>),
 }
 
-/// What memory has of a key that is to be loaded.
+/// The state of memory for a key to be loaded.
 #[derive(Clone, Copy)]
 enum Kept {
     /// No copy.
     Nothing,
     /// Perhaps one, of which nothing is known.
     Perhaps,
-    /// One of this version, too old to be served or about to be.
+    /// One with this version, which is expired or about to expire.
     Expired(Version),
 }
 
@@ -59,18 +60,18 @@ pub(crate) struct OpenRide<K: Key, V: Send + Sync + 'static> {
     manifest: oneshot::Sender<Tickets<K, V>>,
 }
 
-/// What the loads of a ride must compare when they end.
+/// The values that the loads of a ride compare when they end.
 struct Ticket<K> {
     key: K,
     id: u64,
     flush: u32,
     floor: Version,
     poisons: u64,
-    /// Its reader takes no copy.
+    /// Its reader accepts no copy.
     strong: bool,
 }
 
-/// Tickets of loads that count as under way. Dropped unsettled, they end without an outcome.
+/// Tickets of loads in progress. Dropped unsettled, they end without an outcome.
 struct Tickets<K: Key, V: Send + Sync + 'static> {
     inner: Arc<Inner<K, V>>,
     list: Vec<Ticket<K>>,
@@ -103,7 +104,7 @@ impl<K: Key, V: Send + Sync + 'static> OpenRide<K, V> {
         })
     }
 
-    /// Lets the load begin; it does when the passenger waits, or leaves.
+    /// Releases the load, which begins when the passenger waits or leaves.
     pub(crate) fn seal(self) -> Passenger<V> {
         let tickets = Tickets { inner: self.inner, list: self.tickets };
         // The ride holds the receiver; were it gone, the tickets would settle as they drop.
@@ -112,7 +113,7 @@ impl<K: Key, V: Send + Sync + 'static> OpenRide<K, V> {
     }
 }
 
-/// What a new flight is begun with.
+/// The parameters of a new flight.
 #[derive(Clone, Copy)]
 struct NewFlight {
     /// The number of the last flush of memory.
@@ -122,7 +123,7 @@ struct NewFlight {
 }
 
 impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
-    /// Joins the flight of the key if that is allowed and there is one, else begins one on the open ride.
+    /// Joins the flight of the key, if there is one and this is allowed, or begins one on the open ride.
     pub(crate) fn board(
         self: &Arc<Self>,
         key: &K,
@@ -169,7 +170,7 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
         (flight, replaced)
     }
 
-    /// A flight to join or a copy that may be served; else what memory has.
+    /// A flight to join, or a copy that may be served; otherwise the state of memory.
     fn boarded(
         &self,
         key: &K,
@@ -184,7 +185,7 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
             self.counters.joined.add(1);
             return Ok(Boarding::Flight(Arc::clone(flight)));
         }
-        // Its flight may have ended between the look at memory and the lock, if anything was filled.
+        // Its flight may have ended between the lookup in memory and the lock, if anything was filled.
         match absence {
             // A copy that was evicted may be the only one, and was missed by who found its place being changed.
             Absence::At(fills) if fills == self.memory.fills() && !self.memory.may_stand(key) => {
@@ -204,7 +205,7 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
     fn may_join(&self, flight: &Flight<V>) -> bool {
         let now = self.node.now();
         let age = now.since(flight.began);
-        // What a load brings is as old as the load.
+        // The result of a load is as old as the load.
         if self.policy.age_max.is_some() && age >= self.policy.ttl {
             return false;
         }
@@ -254,7 +255,7 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
             .collect())
     }
 
-    /// What `weigh` says of the record: asked when memory keeps it, not while its reader waits.
+    /// The weight of the record: computed when memory keeps it, not while its reader waits.
     pub(crate) fn size(&self, loaded: &Loaded<V>) -> usize {
         match loaded {
             Loaded::Found { value, .. } => (self.policy.weigh)(value),
@@ -277,7 +278,7 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
         }
         progress.loads -= 1;
         let ended = progress.current.take_if(|current| current.id == ticket.id);
-        // From now on no reader gets anything older.
+        // From now on no reader gets an older version.
         let detached = shown.and_then(|version| shard.note(&ticket.key, version, self.node.now()));
         shard.leave(&ticket.key);
         drop(shard);
@@ -322,7 +323,7 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
         } else if guards::fill_mark() && progress.marks > 0 {
             Rejection::Mark
         } else if guards::fill_newer_only() && !loaded.version().is_versioned() && !current {
-            // Two values without versions have an order only while one flight at a time may fill.
+            // Two values without versions have an order only if one flight at a time may fill.
             Rejection::Newer
         } else {
             return self.keep(&ticket.key, progress, self.slot(outcome, loaded, flush));
@@ -366,7 +367,7 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
 }
 
 impl<K: Key, V: Send + Sync + 'static> Tickets<K, V> {
-    /// Runs the load and settles every ticket, whichever task drives it.
+    /// Runs the load and settles every ticket, on the task that drives it.
     async fn run(mut self) -> Outcomes<V> {
         let keys: Vec<&K> = self.list.iter().map(|ticket| &ticket.key).collect();
         let floors: Vec<Version> = self.list.iter().map(|ticket| ticket.floor).collect();
@@ -382,7 +383,7 @@ impl<K: Key, V: Send + Sync + 'static> Tickets<K, V> {
         outcomes
     }
 
-    /// As [`Self::settle`], and lets others work in between.
+    /// As [`Self::settle`], and yields to other tasks in between.
     async fn settle_apart(mut self, outcomes: &[Outcome<V>]) {
         let mut outcomes = outcomes.iter();
         // Tickets are taken from the end.

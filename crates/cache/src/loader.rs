@@ -4,15 +4,15 @@ use crate::Version;
 
 /// Reads the store below the tiers.
 ///
-/// Every load may fill a copy, so it must read what the store has acknowledged: the primary, with majority
-/// read concern where there is one. A load is dropped at its bound ([`Policy::load_bound`](crate::Policy)),
-/// and may panic: its readers then get an error.
+/// Every load may fill a copy, so it must read acknowledged state: from the primary, and with majority read concern if
+/// the store has it. A load is dropped at its bound ([`Policy::load_bound`](crate::Policy)), and may panic: its readers
+/// then get an error.
 #[async_trait::async_trait]
 pub trait Loader<K, V>: Send + Sync + 'static {
     /// Reads one record. Absence is `Ok(Loaded::Absent)`, never an error.
     ///
     /// # Errors
-    /// The reason why the store did not answer. Errors are returned to every waiting reader and are not kept.
+    /// The error of the store. It is returned to every waiting reader, and is not cached.
     async fn load(&self, key: &K, options: LoadOptions) -> Result<Loaded<V>, LoadError>;
 
     /// Reads many distinct records, at most [`Policy::batch_chunk`](crate::Policy), in one round trip.
@@ -23,14 +23,14 @@ pub trait Loader<K, V>: Send + Sync + 'static {
     async fn load_many(&self, keys: &[K], options: LoadOptions) -> Result<Vec<(K, Loaded<V>)>, LoadError>;
 }
 
-/// What a load must respect.
+/// The requirements of a load.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LoadOptions {
-    /// The record is known to have reached this version: an older answer comes from a store that lags, is not
-    /// kept, and is asked for again. Unversioned when nothing is known. For many keys, the largest of theirs.
+    /// The record has at least this version: an older answer comes from a store that lags, is not kept, and is read
+    /// again. Unversioned when nothing is known. For many keys, the largest of theirs.
     pub min_version: Version,
-    /// Only the store may answer: no copy that nodes share, however new.
+    /// Only the store may answer, no shared copy, however new.
     pub strong: bool,
 }
 
@@ -42,7 +42,7 @@ impl LoadOptions {
     }
 }
 
-/// What the store holds of a record.
+/// The state of a record in the store.
 #[derive(Debug)]
 pub enum Loaded<V> {
     /// A live record.
@@ -78,8 +78,8 @@ impl<V> Clone for Loaded<V> {
     }
 }
 
-/// Why a load failed: the error of the store, shared by all who waited for it. Its text says no more than
-/// that the store failed; [`LoadError::downcast_ref`] gives what happened.
+/// The error of a failed load: that of the store, shared by all waiting readers. Its text has no details;
+/// [`LoadError::downcast_ref`] returns the cause.
 #[derive(Clone)]
 pub struct LoadError(Arc<dyn Error + Send + Sync>);
 

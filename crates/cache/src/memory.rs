@@ -15,15 +15,15 @@ use crate::{
     slot::{NEVER, Slot},
 };
 
-/// Bytes that an entry takes beside its key, its [`Slot`] and its value: links, the hash table, and what both have in reserve,
-/// which is up to as much again. By the row `memory_entry_bytes`: 70 to 150 with key and slot.
+/// Bytes of an entry besides its key, its [`Slot`] and its value: links, the hash table, and the reserve of both, which
+/// is up to the same size. By the row `memory_entry_bytes`: 70 to 150 with key and slot.
 const ENTRY_BYTES: usize = 64;
 /// Parts of a memory that are locked by themselves: each of at least so many bytes, so that a large value fits into one.
 const SHARD_BYTES: u64 = 1 << 20;
 const SHARDS_MAX: u64 = 64;
 /// Of how many bytes a memory remembers one key that it has evicted. A key that is remembered is kept when it comes again.
 const BYTES_AN_EVICTED_KEY: u64 = 1024;
-/// More copies than this are dropped on a thread of their own: it takes a while.
+/// More copies than this are dropped on a separate thread: it takes a while.
 const DROPPED_AT_ONCE: usize = 10_000;
 
 /// Where copies are kept: it evicts by S3-FIFO when its bound is reached.
@@ -54,7 +54,7 @@ impl<K, V> Lifecycle<K, Slot<V>> for Evictions {
 /// Storage and eviction. A change of a key holds the lock of its shard in the ledger; a read holds none.
 pub(crate) struct Memory<K, V> {
     cache: Arc<Storage<K, V>>,
-    /// Some of the same once more, see [`Recent`].
+    /// Copies of hot entries, see [`Recent`].
     recent: Recent<K, V>,
     flushes: AtomicU32,
     evicted: Evictions,
@@ -81,7 +81,7 @@ impl<K: Key, V: Send + Sync + 'static> Memory<K, V> {
         self.recent.standing(key).or_else(|| self.cache.get(key))
     }
 
-    /// The same for a read at this moment, and whether the key has earned a place that [`Self::promote`] gives it.
+    /// The same for a read at this moment, and whether the key has earned a slot, which [`Self::promote`] assigns.
     #[inline]
     pub(crate) fn read(&self, key: &K, now: Moment) -> Option<(Slot<V>, bool)> {
         let spot = self.recent.spot(key);
@@ -96,14 +96,14 @@ impl<K: Key, V: Send + Sync + 'static> Memory<K, V> {
         Some((slot, earned))
     }
 
-    /// Eviction hears of a key that has a place, too.
+    /// Reads of keys with a slot are reported to eviction, too.
     #[cold]
     fn keep(&self, key: &K, spot: Spot) {
         drop(self.cache.get(key));
         self.recent.keep(spot);
     }
 
-    /// Puts what memory has of the key where reads find it at once. Shard lock held.
+    /// Copies the entry of the key into the table of hot entries. Shard lock held.
     #[cold]
     pub(crate) fn promote(&self, key: &K) {
         if let Some(slot) = self.cache.get(key) {
@@ -130,7 +130,7 @@ impl<K: Key, V: Send + Sync + 'static> Memory<K, V> {
         slot.flush == self.flushes() || !guards::flush_on_read()
     }
 
-    /// How often memory was flushed.
+    /// Number of flushes.
     #[inline]
     pub(crate) fn flushes(&self) -> u32 {
         self.flushes.load(Ordering::Acquire)
@@ -183,7 +183,7 @@ impl<K: Key, V: Send + Sync + 'static> Memory<K, V> {
         }
     }
 
-    /// Makes all copies unreachable at once; the room of many comes back later.
+    /// Makes all copies unreachable at once; the memory of many is freed later.
     pub(crate) fn flush(&self) {
         let flush = self.flushes.fetch_add(1, Ordering::AcqRel).wrapping_add(1);
         if !guards::flush_on_read() {
@@ -197,7 +197,7 @@ impl<K: Key, V: Send + Sync + 'static> Memory<K, V> {
         }
     }
 
-    /// Copies given up for want of room so far.
+    /// Number of evicted copies.
     pub(crate) fn evictions(&self) -> u64 {
         self.evicted.0.load(Ordering::Relaxed)
     }

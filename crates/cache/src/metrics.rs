@@ -1,4 +1,4 @@
-//! Names and meanings of all metrics of the cache.
+//! The metrics of the cache.
 
 use std::time::Duration;
 
@@ -123,7 +123,7 @@ impl LoadSeconds {
     }
 }
 
-/// What memory says of itself.
+/// The figures of memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MemoryNow {
     pub(crate) entries: u64,

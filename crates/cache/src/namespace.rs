@@ -5,17 +5,17 @@ use crate::{
     inner::Inner, metrics, slot::Slot, source::Demand,
 };
 
-/// A namespace as operators and the bus see it, whatever its records are. A key is the text of the key.
+/// A namespace without the types of its records, for operators and the bus. Keys are texts.
 #[async_trait::async_trait]
 pub trait Namespace: Send + Sync + fmt::Debug {
     /// Name of the namespace.
     fn name(&self) -> &'static str;
 
-    /// The copy of each tier that is looked at, fastest first, but for one that nodes share and that does not
-    /// answer. Fills nothing, and counts as no request.
+    /// The copy of each inspected tier, fastest first, except a shared one that does not answer. Fills nothing, and
+    /// does not count as a request.
     ///
     /// # Errors
-    /// [`CacheError::InvalidKey`], or why the store gave no answer.
+    /// [`CacheError::InvalidKey`], or the error of the store.
     async fn inspect(&self, key: &str, depth: Depth) -> Result<Vec<TierCopy>, CacheError>;
 
     /// Drops every copy of a record, on all nodes.
@@ -24,37 +24,37 @@ pub trait Namespace: Send + Sync + fmt::Debug {
     /// [`CacheError::InvalidKey`], or [`CacheError::Bus`] if the change could not be published to the other nodes.
     async fn invalidate(&self, key: &str) -> Result<Token, CacheError>;
 
-    /// Applies a change of another node. A text that is no key is from a newer version of the product and
+    /// Applies a change of another node. A text that is not a key comes from a newer version of the product, and
     /// flushes the namespace.
     fn apply(&self, key: &str, version: Option<Version>);
 
     /// Empties the memory of this node: nothing loaded before is served or filled afterwards.
     fn flush(&self);
 
-    /// What it may use of the memory of the node, and does.
+    /// Its share of the memory of the node, and its use.
     fn memory_use(&self) -> MemoryUse;
 
     /// Bounds the weight of its copies. Evicts what exceeds it.
     fn limit_memory(&self, bytes: u64);
 
-    /// What happened since the start. Not one moment: each number is read by itself.
+    /// The counters since the start. Not a consistent snapshot: each number is read separately.
     fn stats(&self) -> Stats;
 
-    /// Compares so many copies of memory with those that nodes share and some with the store; see
-    /// [`Resynced`]. Steps follow each other through all of memory.
+    /// Compares this many copies of memory with the shared ones, and some with the store; see [`Resynced`]. Steps
+    /// follow each other through all of memory.
     ///
     /// # Errors
-    /// Why a tier gave no answer; those copies are left to a later round.
+    /// The error of a tier; those copies are left to a later round.
     async fn resync(&self, most: usize) -> Result<Resynced, CacheError>;
 
     /// Brings the metrics up to date.
     fn export_metrics(&self);
 }
 
-/// How far down the tiers a look at a record goes.
+/// How many tiers an inspection reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Depth {
-    /// Memory alone.
+    /// Only memory.
     Memory,
     /// All tiers; the store is read.
     Store,
@@ -63,75 +63,75 @@ pub enum Depth {
 /// The copy of a record in one tier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TierCopy {
-    /// Which tier.
+    /// The tier.
     pub tier: Tier,
-    /// What it has.
+    /// The content.
     pub presence: Presence,
     /// Version of the copy; unversioned if there is none.
     pub version: Version,
-    /// Time since the load that brought it began; `None` without a copy, and where the tier does not say.
+    /// Time since the load that brought it began; `None` without a copy, and if the tier does not know it.
     pub age: Option<Duration>,
-    /// Time until it expires, zero if it did; `None` without a copy, and where the tier does not say.
+    /// Time until it expires, zero if it did; `None` without a copy, and if the tier does not know it.
     pub ttl: Option<Duration>,
     /// Weight of the value in bytes as the tier holds it, 0 without one.
     pub size_bytes: u64,
 }
 
-/// What a tier has of a record.
+/// The content of a tier for a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence {
     /// The record.
     Value,
-    /// The knowledge that it does not live.
+    /// A cached absence.
     Null,
     /// Nothing.
     None,
 }
 
-/// What happened in one namespace since its start.
+/// The counters of a namespace since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Copies in memory now, expired ones among them.
+    /// Copies in memory now, including expired ones.
     pub entries: u64,
     /// Their weight, with keys and bookkeeping.
     pub weight_bytes: u64,
-    /// Above which copies are evicted.
+    /// The limit of the weight.
     pub weight_limit_bytes: u64,
-    /// Keys that memory answered, also with absence.
+    /// Keys that memory answered, including absences.
     pub hits: u64,
-    /// Keys that it did not.
+    /// Keys that memory did not answer.
     pub misses: u64,
-    /// Misses that waited for a load under way.
+    /// Misses that joined a running load.
     pub joined: u64,
-    /// Loads sent to the store; a chunk of a batch is one.
+    /// Loads of the store; a chunk of a batch counts as one.
     pub loads: u64,
     /// Loads that failed.
     pub load_errors: u64,
-    /// Loads with the store now.
+    /// Running loads.
     pub loads_in_flight: u64,
     /// Answers given after expiry.
     pub stale_served: u64,
     /// Loaded values that were not kept.
     pub fills_rejected: u64,
-    /// Changes of this node and of others.
+    /// Invalidations by this node and by others.
     pub invalidations: u64,
-    /// Copies given up for want of room.
+    /// Evicted copies.
     pub evictions: u64,
     /// Loads refused because too many waited.
     pub shed: u64,
-    /// Keys that the tier that nodes share answered, also with absence.
+    /// Keys that the shared tier answered, including absences.
     pub shared_hits: u64,
-    /// Keys that it did not hold.
+    /// Keys that the shared tier did not have.
     pub shared_misses: u64,
-    /// Questions that it did not answer.
+    /// Requests that the shared tier did not answer.
     pub shared_errors: u64,
-    /// Keys that the store answered, also with absence.
+    /// Keys that the store answered, including absences.
     pub store_reads: u64,
     /// Changes of other nodes.
     pub invalidations_received: u64,
     /// Pairs of copies that the re-sync compared.
     pub resync_checked: u64,
-    /// Copies that it found wrong for longer than their bound.
+    /// Copies that the re-sync found wrong for longer than their bound.
     pub resync_stale: u64,
 }
 

@@ -20,32 +20,32 @@ use crate::{
     until::until,
 };
 
-/// The one partition there is so far.
+/// The only partition so far.
 const PARTITION: u16 = 0;
 
-/// What all namespaces of one node share: bus, clock, trust, and how far the node is with the changes.
+/// The state that all namespaces of a node share: bus, clock, trust, and the position in the changes.
 ///
 /// Cheap to clone; the clones are one node. Namespaces keep their node alive, not the other way round.
 #[derive(Clone)]
 pub struct Node(Arc<Inner>);
 
-/// What a [`Node`] is made of.
+/// The dependencies of a [`Node`].
 #[derive(Clone, Debug)]
 pub struct NodeConfig {
     /// Epoch of the numbers of the bus, from the store.
     pub epoch: u64,
-    /// By which copies expire and trust ends.
+    /// The clock for expiry and trust.
     pub clock: Arc<dyn Clock>,
-    /// Where jitter comes from.
+    /// The source of jitter.
     pub random: Arc<dyn Random>,
-    /// Which orders and carries the changes.
+    /// The bus that orders and carries the changes.
     pub bus: Arc<dyn Bus>,
     /// How long a read may wait for a change that this node has yet to apply.
     pub token_wait: Duration,
     /// Until when memory may be served at first: [`Moment::NEVER`] for a node without peers; the default
     /// moment, which is past, for one that has yet to hear from its bus.
     pub trusted_until: Moment,
-    /// How long after the deadline namespaces that are not strict are still served.
+    /// How long namespaces that are not strict are still served after the deadline.
     pub trust_grace: Duration,
 }
 
@@ -70,7 +70,7 @@ struct Inner {
     epoch: AtomicU64,
     trusted_until: AtomicU64,
     applied: AtomicU64,
-    /// Wakes who waits for `applied`, in the order of waiting.
+    /// Wakes readers that wait for `applied`, in their order.
     reached: Notify,
     namespaces: RwLock<Vec<Weak<dyn Namespace>>>,
     config: NodeConfig,
@@ -120,13 +120,13 @@ impl Node {
         Token::new(Position { partition: PARTITION, epoch: self.epoch(), number: self.applied() })
     }
 
-    /// The namespaces whose caches live, in the order of their making.
+    /// The namespaces with live caches, in the order of their creation.
     #[must_use]
     pub fn namespaces(&self) -> Vec<Arc<dyn Namespace>> {
         self.0.namespaces.read().iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// The namespace of this name.
+    /// The namespace with this name.
     #[must_use]
     pub fn namespace(&self, name: &str) -> Option<Arc<dyn Namespace>> {
         let namespaces = self.0.namespaces.read();
@@ -138,14 +138,14 @@ impl Node {
         self.namespaces().iter().for_each(|namespace| namespace.flush());
     }
 
-    /// Lends what namespaces do not use of their shares to those that have filled theirs. To be called about every second:
-    /// a namespace that grows gets half of what is left of its share between two calls. The limits of all namespaces
-    /// together never exceed their shares.
+    /// Lends unused parts of the shares of namespaces to those that have filled theirs. Must be called about every
+    /// second: a namespace that grows gets half of what is left of its share between two calls. The limits of all
+    /// namespaces together never exceed their shares.
     pub fn lend_memory(&self) {
         let namespaces = self.namespaces();
         let uses: Vec<MemoryUse> = namespaces.iter().map(|namespace| namespace.memory_use()).collect();
         let limits = shares::limits(&uses);
-        // Those that give room back first.
+        // First the ones whose limits fall.
         let mut changes: Vec<_> = namespaces.iter().zip(uses).zip(limits).collect();
         changes.sort_by_key(|((_, used), limit)| *limit > used.share);
         changes.into_iter().for_each(|((namespace, _), limit)| namespace.limit_memory(limit));
@@ -157,10 +157,10 @@ impl Node {
     }
 }
 
-/// For buses.
+/// For implementations of buses.
 impl Node {
-    /// Applies the changes of another node, then [`reach`](Self::reach)es their number. To be called in the
-    /// order of the numbers, without gaps. A namespace that this node does not have is skipped.
+    /// Applies the changes of another node, then [`reach`](Self::reach)es their number. Must be called in the order of
+    /// the numbers, without gaps. A namespace that this node does not have is skipped.
     pub fn apply(&self, number: u64, changes: &[Invalidation]) {
         changes.iter().for_each(|change| self.hear(&Told::of(change)));
         self.reach(number);
@@ -180,7 +180,7 @@ impl Node {
         }
     }
 
-    /// Goes on from this number of this epoch, whatever was missed: that is always a flush.
+    /// Continues from this number of this epoch, after possible gaps. Always flushes.
     pub fn adopt(&self, epoch: u64, number: u64) {
         self.0.epoch.store(epoch, Ordering::Release);
         if guards::adopt_flushes() {
@@ -202,14 +202,14 @@ impl Node {
         self.0.config.clock.now()
     }
 
-    /// A number at random, never 0: names loads and entries.
+    /// A random number, never 0: identifies loads and entries.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "chance, not a quantity")]
     pub(crate) fn token_number(&self) -> u64 {
         let half = || (self.chance() * 4_294_967_296.0) as u64;
         (half() << 32 | half()).max(1)
     }
 
-    /// Chance from 0 to below 1.
+    /// A random number from 0 to below 1.
     pub(crate) fn chance(&self) -> f64 {
         self.0.config.random.unit()
     }
@@ -229,7 +229,7 @@ impl Node {
         (until > Moment::default()).then(passed)
     }
 
-    /// Whether memory had been served, and then not for so long that nothing of it may be any more.
+    /// Whether memory was served before, but not for so long that nothing of it may be served now.
     pub(crate) fn has_lapsed(&self, now: Moment) -> bool {
         let until = self.trusted_until();
         until > Moment::default() && now >= until.after(self.0.config.trust_grace)
@@ -245,7 +245,7 @@ impl Node {
         namespaces.push(Arc::downgrade(namespace));
     }
 
-    /// Publishes; no changes are the position now.
+    /// Publishes. Without changes, returns the present position.
     pub(crate) async fn publish(
         &self,
         changes: &[Invalidation],

@@ -2,38 +2,38 @@ use std::{fmt, time::Duration};
 
 use crate::guards;
 
-/// How one namespace behaves. Start from [`Policy::new`] and change what differs.
+/// The policy of a namespace. Start from [`Policy::new`] and change fields.
 pub struct Policy<V> {
     /// Name of the namespace: in keys, operator calls and metric labels. Unique in a node, without `/`.
     pub name: &'static str,
     /// How long a copy of a record is served, counted from the start of its load. [`Policy::UNTIL_CHANGED`]: until it is
     /// replaced, invalidated or evicted.
     pub ttl: Duration,
-    /// The same for the knowledge that a record does not live.
+    /// The same for absent records.
     pub negative_ttl: Duration,
     /// Longest age of a copy, counted from the start of its load and over all tiers that it passes, for records that
-    /// change without a broadcast. Half of it is spent in the tier that nodes share and half in memory. It limits
-    /// the TTLs, and a store that is slow is waited for; only one that gives no answer is answered for, see
+    /// change without a broadcast. Half of it is spent in the tier that nodes share and half in memory. It limits the
+    /// TTLs, and reads wait for a slow store; a stale copy is served only if the store gives no answer, see
     /// [`max_stale`](Self::max_stale). `None`: every change is broadcast, and each tier keeps copies for its own time.
     pub age_max: Option<Duration>,
-    /// Part of a TTL that chance may take away, 0 to 1. Never adds.
+    /// Largest random reduction of a TTL, 0 to 1.
     pub jitter: f64,
-    /// Nothing expired is ever served, nor anything at all while the node is not trusted.
+    /// No expired copy is ever served, and no copy while the node is not trusted.
     pub strict: bool,
-    /// How long after its expiry a copy may be served when the store is slow or fails.
+    /// How long after its expiry a copy may be served if the store is slow or fails.
     pub max_stale: Duration,
     /// Largest weight of all copies in memory, in bytes as `weigh` counts them, with keys and bookkeeping.
     pub memory_bytes: u64,
     /// A record that weighs more is served but not kept.
     pub value_bytes_max: usize,
-    /// A read that has a stale copy waits this long for the store before it takes the copy.
+    /// How long a read with a stale copy waits for the store before it takes the copy.
     pub soft_timeout: Duration,
-    /// A read waits this long for the store before it fails. Its load goes on.
+    /// How long a read waits for the store before it fails. Its load continues.
     pub hard_timeout: Duration,
-    /// A load whose caller left, or for which several wait, is dropped this long after, its wait for a turn
-    /// included.
+    /// A load whose caller left, or for which several readers wait, is dropped after this time, including its wait for
+    /// a turn.
     pub load_bound: Duration,
-    /// How many loads may be with the store at once; a chunk of a batch is one.
+    /// Most concurrent loads of the store; a chunk of a batch counts as one.
     pub loads_in_flight: usize,
     /// How long a load may wait for its turn before it is shed; one that cannot expect to have it in half of that,
     /// by how long turns take, is shed at once.
@@ -42,15 +42,15 @@ pub struct Policy<V> {
     pub batch_chunk: usize,
     /// Part of its TTL after which the first hit refreshes a copy in the background. 1 or above: never.
     pub early_refresh: f64,
-    /// How many writes of unknown outcome may wait for their repeated invalidations. Above it the namespace
-    /// is flushed at the same times instead.
+    /// Most writes of unknown outcome that wait for their repeated invalidations. Above it the namespace is flushed at
+    /// the same times instead.
     pub late_writes: usize,
-    /// Weight of a value in bytes. Called once a fill; must be cheap.
+    /// Weight of a value in bytes. Called once for each fill; must be cheap.
     pub weigh: fn(&V) -> usize,
 }
 
 impl<V> Policy<V> {
-    /// The time to live of copies that do not expire: for a store that changes through this node alone.
+    /// The time to live of copies that do not expire: for a store that only this node changes.
     pub const UNTIL_CHANGED: Duration = Duration::MAX;
 
     /// The defaults: 60 s, absence 5 s, jitter a tenth, never stale for more than 10 min, 256 MiB.
@@ -81,7 +81,7 @@ impl<V> Policy<V> {
 
 impl<V> Policy<V> {
     /// The same with the TTLs that [`age_max`](Self::age_max) leaves to memory. `is_shared`: a copy may have spent its
-    /// part in the tier that nodes share before it comes here.
+    /// part of the time in the shared tier.
     pub(crate) fn limited(mut self, is_shared: bool) -> Self {
         let Some(age_max) = self.age_max else { return self };
         let most = if is_shared { age_max / 2 } else { age_max };
@@ -91,7 +91,7 @@ impl<V> Policy<V> {
         self
     }
 
-    /// How long the tier that nodes share may keep a copy; `None`: its own time.
+    /// How long the shared tier may keep a copy; `None`: its default.
     pub(crate) fn shared_age_max(&self) -> Option<Duration> {
         self.age_max.filter(|_| guards::shared_age()).map(|age_max| age_max / 2)
     }

@@ -1,8 +1,8 @@
 use std::fmt::Debug;
 
-/// Where the jitter of expiry comes from.
+/// The source of the jitter of expiry.
 pub trait Random: Debug + Send + Sync + 'static {
-    /// A number from 0 to below 1, evenly spread.
+    /// A uniform random number from 0 to below 1.
     fn unit(&self) -> f64;
 }
 

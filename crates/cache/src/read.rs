@@ -1,4 +1,4 @@
-//! What a read does when memory does not answer.
+//! Reads after a miss of memory.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -13,7 +13,7 @@ use crate::{
     load::{Boarding, OpenRide},
 };
 
-/// How often a read asks again when the store answers with less than is known.
+/// Number of retries if the store returns an older version than the known one.
 const REREADS: usize = 2;
 
 type Boarded<V> = (Passenger<V>, Arc<Flight<V>>);
@@ -54,8 +54,7 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
         }
     }
 
-    /// What memory has of these keys, up to the first one that it misses. It is asked as it is at one moment: all of them
-    /// are of then or newer.
+    /// The copies of these keys in memory, up to the first miss, as of one moment or newer.
     pub(crate) fn hits(self: &Arc<Self>, keys: &[K]) -> Vec<Answer<V>> {
         let (now, mut hits) = (self.node.now(), Vec::with_capacity(keys.len()));
         for key in keys {
@@ -79,7 +78,7 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
         batch.finish().await
     }
 
-    /// A flight to wait for, or what memory has by now.
+    /// A flight to wait for, or the present copy in memory.
     fn board_alone(self: &Arc<Self>, key: &K, seek: Seek) -> Result<Boarded<V>, Option<Entry<V>>> {
         let mut open = None;
         match self.board(key, seek, &mut open) {
@@ -135,7 +134,7 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
         self.instead_of(&CacheError::Timeout, key, cached)
     }
 
-    /// A stale copy if one may be served, else the error.
+    /// A stale copy if one may be served, otherwise the error.
     fn instead_of(&self, error: &CacheError, key: &K, cached: bool) -> Answer<V> {
         let Some(slot) = cached.then(|| self.stale(key)).flatten() else {
             self.counters.store_errors.add(1);
@@ -146,19 +145,19 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
     }
 }
 
-/// Whether the store answered with less than was known when the load began.
+/// Whether the store returned an older version than the known one at the begin of the load.
 fn is_lagging<V>(outcome: &Outcome<V>, flight: &Flight<V>) -> bool {
     let lags = |loaded: &Loaded<V>| loaded.version() < flight.floor;
     guards::reread_below_floor() && outcome.result.as_ref().is_ok_and(lags)
 }
 
-/// A read of many keys under way.
+/// A read of many keys.
 struct Batch<'a, K: Key, V: Send + Sync + 'static> {
     inner: &'a Arc<Inner<K, V>>,
     keys: &'a [K],
     cached: bool,
     deadline: Instant,
-    /// One a key as far as they were looked at; `None` while it waits for its flight, or for the first of its equals.
+    /// One result for each key that was processed; `None` while it waits for its flight, or for the first equal key.
     answers: Vec<Option<Answer<V>>>,
     /// Places of keys and the flights they wait for.
     waiting: Vec<(usize, Arc<Flight<V>>)>,
@@ -176,7 +175,7 @@ impl<'a, K: Key, V: Send + Sync + 'static> Batch<'a, K, V> {
         Self { inner, keys, cached, deadline, answers, waiting, repeats, passengers }
     }
 
-    /// Takes what memory has; begins own loads, all before any flight is awaited.
+    /// Takes copies from memory, and begins all own loads before any flight is awaited.
     fn board(&mut self) {
         let answered = self.answers.len();
         let mut firsts: HashMap<&K, usize, ahash::RandomState> =

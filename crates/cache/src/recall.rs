@@ -5,19 +5,19 @@ use std::{
 
 use crate::{Key, Moment, Version};
 
-/// Longer than any shared copy can be older than a commit: until the change feed has published the change of a writer
-/// that died.
+/// Longer than a shared copy can be stale after a commit: until the change feed has published the change of a dead
+/// writer.
 const KEPT: Duration = Duration::from_secs(15);
-/// In each shard; the first give way to further ones.
+/// Entries of each shard; the oldest are replaced.
 const MOST: usize = 256;
 
-/// Versions that readers of this node were given, of records that memory may not hold any more while the tier that
-/// nodes share may hold an older copy: no later reader is given that. Bounded: when it is about more records at once
-/// than there is room for, some may be read as they were, within the bound of all reads.
+/// Versions that readers of this node got, of records that may no longer be in memory while the shared tier may have an
+/// older copy: no later reader gets that copy. Bounded: with more records than fit, some reads may return an older
+/// version, within the bound of all reads.
 #[derive(Debug)]
 pub(crate) struct Recall<K> {
     known: HashMap<K, Known, ahash::RandomState>,
-    /// In the order in which they came; those that came again since are in it more than once.
+    /// In the order of insertion; repeated ones are in it more than once.
     order: VecDeque<(K, Moment)>,
 }
 
@@ -32,7 +32,7 @@ impl<K: Key> Recall<K> {
         Self { known: HashMap::with_hasher(hasher), order: VecDeque::new() }
     }
 
-    /// Readers were given this version. A later one that they were given stays known, for no longer than it would be.
+    /// Records that readers got this version. A later version is kept, with its own expiry.
     pub(crate) fn note(&mut self, key: &K, version: Version, now: Moment) {
         if version < self.version(key, now) {
             return;
@@ -45,13 +45,13 @@ impl<K: Key> Recall<K> {
         self.known.insert(key.clone(), Known { version, until });
     }
 
-    /// The record may be anything by now.
+    /// Forgets the version: the state of the record is unknown.
     pub(crate) fn forget(&mut self, key: &K) {
         self.known.remove(key);
     }
 
-    /// What the record has reached at least, as far as is known. After a store was put back it may have reached less: a
-    /// load that finds so asks once more, and answers what it found.
+    /// The lowest version that the record may have, as far as known. After a restore of the store it may be lower: a
+    /// load that finds this reads once more, and returns the result.
     pub(crate) fn version(&self, key: &K, now: Moment) -> Version {
         if self.known.is_empty() {
             return Version::UNVERSIONED;
@@ -60,7 +60,7 @@ impl<K: Key> Recall<K> {
         known.map_or(Version::UNVERSIONED, |known| known.version)
     }
 
-    /// Unless it came again since.
+    /// Unless it was inserted again since.
     fn drop_first(&mut self) {
         if let Some((key, until)) = self.order.pop_front()
             && self.known.get(&key).is_some_and(|known| known.until == until)

@@ -23,23 +23,23 @@ use parking_lot::{RwLock, RwLockReadGuard};
 
 use crate::{Moment, slot::Slot};
 
-/// Memory for each slot: the entries here cost some 4 % of what the storage may hold.
+/// Memory for each slot: the entries here cost some 4 % of the limit of the storage.
 const BYTES_A_PLACE: u64 = 2048;
 const PLACES_MAX: u64 = 1 << 15;
-/// So many pairs of places are made at a time.
+/// Pairs of slots that are created at a time.
 const CHUNK: usize = 128;
 /// A larger copy gets no slot: copies that the storage has evicted and that are here take a quarter of the bound at
 /// most.
 const SIZE_MAX: u32 = 512;
-/// One read in so many of a key that has a place, and of one that has none, is heard of.
+/// The sampling rates of reads of keys with a slot, and of keys without.
 const KEPT_SAMPLE: u64 = 64;
 const SAMPLE: u64 = 16;
-/// So many votes, less those of other keys without a place, take a place from a key that was not noted to be read meanwhile.
+/// Votes, less those of other keys without a slot, that take a slot from a key without sampled reads in between.
 const VOTES: u8 = 3;
 
 type Copies<K, V> = [Option<(K, Slot<V>)>; 2];
 type Look<'a, K, V> = RwLockReadGuard<'a, Copies<K, V>>;
-/// Made when one of them is first needed.
+/// Created when one of them is first needed.
 type Chunk<K, V> = OnceLock<Pairs<K, V>>;
 
 /// Each key has the two slots of one pair, which it shares with others; it is in one of them at most.
@@ -48,36 +48,36 @@ pub(crate) struct Recent<K, V> {
     hasher: ahash::RandomState,
 }
 
-/// Which pair a key has, and its mark there.
+/// The pair of a key, and its mark there.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spot(u64);
 
-/// Apart from each other, so that the marks of all places stand in few lines of the processor's cache.
+/// Stored separately, so that the marks of all slots are in few cache lines.
 struct Pairs<K, V> {
     marks: Box<[Marks]>,
     copies: Box<[RwLock<Copies<K, V>>]>,
 }
 
-/// What is known of the keys of a pair. Hints: each is read and written alone, and a lost vote is one vote.
+/// The metadata of the keys of a pair. Hints: each is read and written alone, and a lost vote is one vote.
 #[derive(Default)]
 struct Marks {
-    /// The marks of the keys that stand here, zero where none does; changed with the copies.
+    /// The marks of the keys in the slots, zero for an empty slot; changed with the copies.
     here: [AtomicU16; 2],
-    /// The key that asks for a place, and its votes.
+    /// The candidate for a slot, and its votes.
     rival: AtomicU16,
     votes: AtomicU8,
-    /// Which of the two was last noted to be read.
+    /// The slot with the last sampled read.
     kept: AtomicU8,
 }
 
 impl Spot {
-    /// Whether it is heard of a read at this moment that found the key in its place.
+    /// Whether a read of a key with a slot at this moment is sampled.
     #[inline]
     pub(crate) const fn keeps(self, now: Moment) -> bool {
         self.is_sampled(now, KEPT_SAMPLE)
     }
 
-    /// Whether a read at this moment that did not is a vote.
+    /// Whether a read of a key without a slot at this moment is a vote.
     #[inline]
     pub(crate) const fn votes(self, now: Moment) -> bool {
         self.is_sampled(now, SAMPLE)
@@ -96,7 +96,7 @@ impl Spot {
 }
 
 impl<K: std::hash::Hash + Eq + Clone, V> Recent<K, V> {
-    /// For a memory of so many bytes; a small one has none of it.
+    /// Creates it for a memory of this many bytes; a small one has no slots.
     pub(crate) fn new(memory_bytes: u64) -> Self {
         let pairs = (memory_bytes / BYTES_A_PLACE).min(PLACES_MAX) / 2;
         let chunks = usize::try_from(pairs).unwrap_or(0) / CHUNK;
@@ -120,31 +120,30 @@ impl<K: std::hash::Hash + Eq + Clone, V> Recent<K, V> {
         self.find(self.spot(key), key, |copies| Some(copies.read()))
     }
 
-    /// Whether the key may stand here, also while its places are being changed; if not, and the shard lock is held, it
-    /// surely does not.
+    /// Whether the key may be here, also while its slots are being changed. False is exact if the shard lock is held.
     pub(crate) fn may_stand(&self, key: &K) -> bool {
         self.pair(self.spot(key)).is_some()
     }
 
-    /// Whether such a copy could have a place.
+    /// Whether such a copy may have a slot.
     pub(crate) fn takes(&self, slot: &Slot<V>) -> bool {
         slot.size <= SIZE_MAX && !self.chunks.is_empty()
     }
 
-    /// Counts a read of a key that has no place. True: it has earned one.
+    /// Counts a read of a key without a slot. True: it has earned one.
     pub(crate) fn vote(&self, spot: Spot) -> bool {
         let Some(chunk) = self.chunk(spot) else { return false };
         chunk.get().is_none_or(|pairs| pairs.marks[pair(spot)].vote(spot.mark()))
     }
 
-    /// Notes a read of a key that has a place.
+    /// Records a read of a key with a slot.
     pub(crate) fn keep(&self, spot: Spot) {
         if let Some((marks, _)) = self.pair(spot) {
             marks.keep(spot.mark());
         }
     }
 
-    /// Puts a copy in its place. Shard lock held.
+    /// Puts a copy into its slot. Shard lock held.
     pub(crate) fn put(&self, key: &K, slot: &Slot<V>) {
         let spot = self.spot(key);
         let Some(chunk) = self.chunk(spot) else { return };
@@ -246,7 +245,7 @@ impl Marks {
         false
     }
 
-    /// Which of the two gives way.
+    /// The slot to be replaced.
     fn least(&self) -> usize {
         usize::from(self.kept.load(Relaxed) == 0)
     }
@@ -257,7 +256,7 @@ fn place_of<K: Eq, V>(copies: &Copies<K, V>, key: &K) -> Option<usize> {
     copies.iter().position(|copy| copy.as_ref().is_some_and(|(here, _)| here == key))
 }
 
-/// Which pair of its chunk.
+/// The pair within its chunk.
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "it is less than the number of pairs of a chunk")]
 const fn pair(spot: Spot) -> usize {
@@ -341,7 +340,7 @@ mod tests {
         });
     }
 
-    /// Two keys that stand in one pair, and one that could.
+    /// Two keys in one pair, and a candidate.
     fn three_of_a_pair(recent: &Recent<u64, u64>) -> [u64; 3] {
         let of_pair = |key: &u64| (recent.spot(key).0 & 0xffff) == (recent.spot(&0).0 & 0xffff);
         let mut keys = (0..).filter(of_pair);

@@ -1,4 +1,4 @@
-//! Copies compared with what they are copies of: the measure of the promise. No bound rests on it.
+//! Re-sync: comparison of copies with their originals, to measure staleness. No bound depends on it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,12 +18,12 @@ const STORE_EVERY: usize = 25;
 /// Copies of memory that one round takes; those of a larger memory are taken in several.
 const ROUND_MAX: usize = 50_000;
 
-/// How [`Resyncing::run`] goes about it.
+/// The configuration of [`Resyncing::run`].
 #[derive(Clone, Copy, Debug)]
 pub struct Resyncing {
     /// Copies compared in one step.
     pub step: usize,
-    /// Part of one core that it may take, waiting for answers included.
+    /// Largest part of one core, including waits for answers.
     pub share: f64,
     /// Shortest and longest pause between two steps.
     pub pause: (Duration, Duration),
@@ -43,7 +43,7 @@ impl Resyncing {
             let mut pause = self.pause.0;
             for namespace in node.namespaces() {
                 let began = Instant::now();
-                // What cannot be compared now is compared in a later round.
+                // Copies that cannot be compared now are compared in a later round.
                 drop(namespace.resync(self.step).await);
                 pause = pause.max(began.elapsed().div_f64(self.share.max(0.001)).min(self.pause.1));
             }
@@ -52,14 +52,14 @@ impl Resyncing {
     }
 }
 
-/// What one step of a re-sync did.
+/// The result of a step of a re-sync.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Resynced {
     /// Pairs of copies that were compared.
     pub checked: u64,
     /// Copies that were wrong, or kept, for longer than their bound; they were dropped.
     pub stale: u64,
-    /// Copies that are older than they could be, and are compared again after their bound.
+    /// Copies that are older than possible ones, and are compared again after their bound.
     pub suspects: u64,
     /// All copies that were in memory when the round began have been compared.
     pub round_ended: bool,
@@ -89,7 +89,7 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
         state.left.split_off(from)
     }
 
-    /// Finds copies that something newer is known of. Returns how many pairs were compared.
+    /// Finds copies with a known newer version. Returns the number of compared pairs.
     async fn compare(&self, chunk: &[(Arc<K>, Version)]) -> Result<u64, CacheError> {
         let heads = self.heads(chunk.iter().map(|(key, _)| &**key)).await?;
         self.watch_ages(chunk, &heads);
@@ -136,7 +136,7 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
         }
     }
 
-    /// Counts and drops the copies that are still there after the longest age of a copy. Returns how many were.
+    /// Counts and drops the copies that are still there after the longest age of a copy. Returns their number.
     async fn judge_aging(&self) -> Result<u64, CacheError> {
         let Some(age_max) = self.policy.age_max else { return Ok(0) };
         let ripe: Vec<Aging<K>> = {
@@ -172,8 +172,8 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
         }
     }
 
-    /// Compares those again whose bound has passed. What is still older than the store says is wrong: it is
-    /// counted and dropped. Returns how many were.
+    /// Compares those again whose bound has passed. Copies that are still older than the store are wrong: they are
+    /// counted and dropped. Returns their number.
     async fn judge(&self) -> Result<u64, CacheError> {
         let ripe: Vec<Suspect<K>> = {
             let mut state = self.rounds.0.lock();
@@ -225,7 +225,7 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
         Ok(true)
     }
 
-    /// What the shared tier has of these keys; nothing where there is none.
+    /// The copies of these keys in the shared tier, if there is one.
     async fn heads(&self, keys: impl Iterator<Item = &K>) -> Result<Vec<Option<Header>>, CacheError> {
         let Some(side) = &self.shared else { return Ok(Vec::new()) };
         let epoch = self.node.epoch();
@@ -251,8 +251,8 @@ const fn is_copy(head: &Header) -> bool {
 }
 
 impl<K: Key, V: Send + Sync + 'static> Memory<K, V> {
-    /// Keys and versions of at most so many reachable copies, beginning at a part of memory that chance picks. The
-    /// popularity of none changes. Runs on a thread of its own: it takes a while.
+    /// Keys and versions of at most so many reachable copies, beginning at a random part of memory. Does not change
+    /// their popularity. Runs on a thread of its own: it takes a while.
     async fn versions(&self, most: usize, chance: f64) -> Vec<(Arc<K>, Version)> {
         let (cache, flush) = (self.storage(), self.flushes());
         let walk = move || {

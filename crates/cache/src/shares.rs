@@ -1,9 +1,9 @@
-//! Memory that a namespace does not use is lent to those that need more than their share.
+//! Lending: unused memory of a namespace is lent to those that need more than their share.
 
-/// What a namespace may use of the memory of its node, and does.
+/// The share of a namespace in the memory of its node, and its use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryUse {
-    /// Bytes that are its own: it gets them back from others as it fills them.
+    /// Its own bytes: it gets them back from others as it fills them.
     pub share: u64,
     /// Weight of its copies.
     pub used: u64,
@@ -15,14 +15,14 @@ impl MemoryUse {
         self.used >= self.share - self.share / 4
     }
 
-    /// What it lends: half of what it does not use. The rest is room until the limits are set again.
+    /// The lent part: half of its unused bytes. The rest is its room until the limits are set again.
     const fn lent(self) -> u64 {
         if self.is_full() { 0 } else { (self.share - self.used) / 2 }
     }
 }
 
-/// The limit of each namespace, in bytes. Their sum is at most that of the shares, and none is below what its namespace
-/// uses of its own share. What is lent goes to the full ones, by their shares.
+/// The limit of each namespace, in bytes. Their sum is at most that of the shares, and none is below the used part of
+/// its own share. Lent bytes go to the full ones, by their shares.
 pub(crate) fn limits(all: &[MemoryUse]) -> Vec<u64> {
     let lent: u64 = all.iter().map(|one| one.lent()).sum();
     let full: u64 = all.iter().filter(|one| one.is_full()).map(|one| one.share).sum();

@@ -1,4 +1,4 @@
-//! What is below memory: the store, or the tier that nodes share and the store behind it.
+//! The source below memory: the store, or the shared tier with the store behind it.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -9,30 +9,30 @@ use crate::{
     turns::{Turn, Turns},
 };
 
-/// A record as the tier below memory gave it.
+/// A record from the tier below memory.
 #[derive(Debug)]
 pub(crate) struct Fetched<V> {
     pub(crate) loaded: Loaded<V>,
-    /// Who gave it.
+    /// The tier that gave it.
     pub(crate) tier: Tier,
-    /// Whether memory may keep it: not what may have changed since it was read.
+    /// Whether memory may keep it: false if it may have changed since it was read.
     pub(crate) keep: bool,
 }
 
-/// What the answers must be like.
+/// The requirements of the answers.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Demand<'a> {
-    /// What each of the records is known to have reached, in the order of the keys; empty when nothing is known.
+    /// The known versions of the records, in the order of the keys; empty if none is known.
     pub(crate) floors: &'a [Version],
     /// See [`LoadOptions::strong`].
     pub(crate) strong: bool,
 }
 
 impl Demand<'_> {
-    /// Of the store, whatever is known.
+    /// A read of the store, without known versions.
     pub(crate) const STRONG: Self = Self { floors: &[], strong: true };
 
-    /// Of the record at this place.
+    /// The known version of the record at this index.
     pub(crate) fn floor(&self, place: usize) -> Version {
         self.floors.get(place).copied().unwrap_or_default()
     }
@@ -43,23 +43,22 @@ impl Demand<'_> {
     }
 }
 
-/// What memory asks when it has no answer.
+/// The source that memory reads after a miss.
 #[async_trait::async_trait]
 pub(crate) trait Source<K, V>: Send + Sync + 'static {
     /// One answer for each key, in their order; the keys are distinct.
     async fn fetch(&self, keys: &[K], demand: Demand<'_>) -> Result<Vec<Fetched<V>>, CacheError>;
 
-    /// What it holds of a record itself, for operators; nothing is changed by looking. `None`: it holds no
-    /// copies, or does not answer.
+    /// Its own copy of a record, for operators, without side effects. `None`: it has no copies, or does not answer.
     async fn held(&self, _key: &K) -> Option<TierCopy> {
         None
     }
 }
 
-/// The store alone, asked by no more loads at once than may be.
+/// Only the store, with a limit of concurrent loads.
 pub(crate) struct Store<K, V> {
     loader: Arc<dyn Loader<K, V>>,
-    /// Of loads that are with the store.
+    /// The counter of running loads.
     turns: Turns,
     counters: Arc<Counters>,
     load_seconds: LoadSeconds,
@@ -110,7 +109,7 @@ impl<K: Key, V: Send + Sync + 'static> Source<K, V> for Store<K, V> {
     }
 }
 
-/// Counts a load while it is with the store.
+/// Counts a load while it is running.
 struct Loading<'a>(&'a Counters);
 
 impl<'a> Loading<'a> {

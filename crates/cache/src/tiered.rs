@@ -17,12 +17,12 @@ use crate::{
 
 /// Records of one kind behind their tiers: memory, then the store, filling what missed.
 ///
-/// After a write of this node is committed through its [`WriteGuard`], or an
-/// [`invalidate`](Self::invalidate) returned, no read of this node that begins later gives an older value.
-/// Cheap to clone; the clones are one cache. Needs the tokio runtime with time for everything but hits.
+/// After a write of this node is committed through its [`WriteGuard`], or an [`invalidate`](Self::invalidate) returned,
+/// no read of this node that begins later returns an older value. Cheap to clone; the clones are one cache. Needs the
+/// tokio runtime with time for everything but hits.
 ///
-/// Weight is bounded by [`Policy::memory_bytes`] and what others lend ([`Node::lend_memory`]), but for small copies that are evicted and still found, a quarter more at
-/// most; copies that expired stay until they are evicted or replaced.
+/// Weight is bounded by [`Policy::memory_bytes`] and what others lend ([`Node::lend_memory`]), plus at most a quarter
+/// for small copies that are evicted and still found; copies that expired stay until they are evicted or replaced.
 pub struct TieredCache<K, V>(pub(crate) Arc<Inner<K, V>>);
 
 impl<K, V> Clone for TieredCache<K, V> {
@@ -32,8 +32,8 @@ impl<K, V> Clone for TieredCache<K, V> {
 }
 
 impl<K: Key, V: Send + Sync + 'static> TieredCache<K, V> {
-    /// An empty cache that is a namespace of the node until its last clone is dropped. Metrics go to the
-    /// recorder that is installed by now.
+    /// An empty cache, which is a namespace of the node until its last clone is dropped. Metrics use the recorder that
+    /// is installed now.
     ///
     /// # Panics
     /// When the node has a namespace of this name.
@@ -108,10 +108,10 @@ impl<K: Key, V: Send + Sync + 'static> TieredCache<K, V> {
         self.0.policy.strict
     }
 
-    /// The record, or `None` if it does not live. As [`Consistency::Cached`].
+    /// The record, or `None` if it does not exist. As [`Consistency::Cached`].
     ///
-    /// Concurrent callers of one key share one load, which goes on when they leave. Cost: nothing is allocated at a
-    /// hit, and a fill of the same part of memory is waited for; one load otherwise.
+    /// Concurrent callers of one key share one load, which continues when they leave. Cost: a hit allocates nothing,
+    /// and may wait for a fill of the same part of memory; otherwise one load.
     ///
     /// # Errors
     /// [`CacheError::Load`], `Timeout`, `Overloaded` or `Panicked` when the store gave no answer and no
@@ -123,8 +123,8 @@ impl<K: Key, V: Send + Sync + 'static> TieredCache<K, V> {
         }
     }
 
-    /// The answer of memory alone, if it may answer: `Some(None)` is the knowledge that the record does not
-    /// live. Counts as a request if it answers, and may begin a refresh.
+    /// The answer of only memory, if it may answer: `Some(None)` is a cached absence. Counts as a request if it
+    /// answers, and may begin a refresh.
     #[inline]
     #[must_use]
     pub fn hit(&self, key: &K) -> Option<Option<Entry<V>>> {
@@ -134,9 +134,9 @@ impl<K: Key, V: Send + Sync + 'static> TieredCache<K, V> {
         }
     }
 
-    /// As [`get`](Self::get), as fresh as asked. `AtLeast` waits at most
-    /// [`NodeConfig::token_wait`](crate::NodeConfig) for changes on their way, then asks the store; so it does
-    /// at once for a token of another epoch. `Strong` asks the store always. Neither is answered stale.
+    /// As [`get`](Self::get), with the requested consistency. `AtLeast` waits at most
+    /// [`NodeConfig::token_wait`](crate::NodeConfig) for changes on their way, then asks the store; for a token of
+    /// another epoch it asks the store at once. `Strong` always asks the store. Neither returns a stale copy.
     ///
     /// # Errors
     /// As [`get`](Self::get).
@@ -148,9 +148,9 @@ impl<K: Key, V: Send + Sync + 'static> TieredCache<K, V> {
         }
     }
 
-    /// One answer a key, in the order of the keys; a key given twice is loaded once and answered twice. The
-    /// failure of one load leaves the keys of the others alone. Stale copies are taken after the soft timeout
-    /// only if they answer all that is missing, else at the hard timeout.
+    /// One answer for each key, in their order; a repeated key is loaded once. The failure of one load does not affect
+    /// the keys of others. Stale copies are taken after the soft timeout only if they answer all missing keys,
+    /// otherwise at the hard timeout.
     ///
     /// Cost: one load for each [`Policy::batch_chunk`] keys that memory does not answer.
     ///
@@ -169,13 +169,13 @@ impl<K: Key, V: Send + Sync + 'static> TieredCache<K, V> {
         Box::pin(self.0.read_many(keys, memory, hits)).await
     }
 
-    /// The live copy in memory, if it may be served. Counts as no request and begins no refresh.
+    /// The live copy in memory, if it may be served. Does not count as a request, and begins no refresh.
     #[must_use]
     pub fn peek(&self, key: &K) -> Option<Entry<V>> {
         self.peek_known(key).flatten()
     }
 
-    /// The same with what memory knows not to live: `Some(None)`.
+    /// The same with cached absences: `Some(None)`.
     #[must_use]
     pub fn peek_known(&self, key: &K) -> Option<Option<Entry<V>>> {
         let now = self.0.node.now();
@@ -183,8 +183,8 @@ impl<K: Key, V: Send + Sync + 'static> TieredCache<K, V> {
         Some(slot.into_entry(now, false))
     }
 
-    /// To be called before a write of these records is sent to the store. Drops their copies; until the guard
-    /// is given its verdict, reads of them go to the store and fill nothing. Writers of one key may overlap.
+    /// Must be called before a write of these records is sent to the store. Drops their copies. Until the guard gets
+    /// its verdict, reads of them go to the store and fill nothing. Writes of one key may overlap.
     pub async fn begin_write(&self, keys: &[K]) -> WriteGuard<K, V> {
         WriteGuard::begin(&self.0, keys)
     }

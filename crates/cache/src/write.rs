@@ -65,7 +65,7 @@ impl<K: Key, V: Send + Sync + 'static> WriteGuard<K, V> {
         Ok(token)
     }
 
-    /// The write was certainly not applied and never will be. Publishes nothing.
+    /// The write was not applied, and never will be. Publishes nothing.
     pub async fn aborted(mut self) {
         self.unmark();
     }

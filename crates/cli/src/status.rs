@@ -22,7 +22,7 @@ pub(super) struct Arguments {
     targets: Targets,
 }
 
-/// Asks the nodes, all at one time.
+/// Asks the nodes, all at the same time.
 ///
 /// # Errors
 /// When there is one node to ask and it does not answer.

@@ -25,12 +25,12 @@ const MENTIONS_ALL: u8 = 2;
 const EVENT: u8 = 4;
 /// Was edited.
 const EDITED: u8 = 8;
-/// Has no content any more.
+/// Has lost its content.
 const RECALLED: u8 = 16;
-/// Every flag that there is.
+/// All flags.
 const FLAGS: u8 = SILENT | MENTIONS_ALL | EVENT | EDITED | RECALLED;
 
-/// What unread counts need of a message.
+/// The header of a message, for unread counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EntryHeader {
     /// Its number.
@@ -238,7 +238,7 @@ mod tests {
         }
     }
 
-    /// A message without what may be absent.
+    /// A message without optional fields.
     fn bare() -> Message {
         Message {
             sender: None,

@@ -3,7 +3,7 @@ use std::fmt;
 use async_trait::async_trait;
 use kith_store::Epoch;
 
-/// Which epoch windows, inboxes and sequences belong to. Those of one epoch are not seen in another one.
+/// The epoch of windows, inboxes and sequences. Those of one epoch are not visible in another one.
 #[async_trait]
 pub trait EpochSource: Send + Sync + fmt::Debug + 'static {
     /// The epoch that this node follows, with the name of its server. `None`: the node has no proof, within the time for which

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use kith_cache::{Moment, remote::SharedError};
 use kith_store::{ConversationId, Seq};
 
-/// A moment by the clock of the server that keeps the windows of an epoch. It means nothing in another epoch.
+/// A time by the clock of the server that stores the windows of an epoch. Not comparable between epochs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ServerTime {
     /// The epoch.
@@ -14,11 +14,11 @@ pub struct ServerTime {
     pub ms: i64,
 }
 
-/// Names the reader that may fill a window. Random.
+/// The lease of the reader that may fill a window. Random.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaseToken(pub u128);
 
-/// Names a hold of a window. Random.
+/// The id of a hold of a window. Random.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HoldToken(pub u128);
 
@@ -31,7 +31,7 @@ pub struct Span {
     pub last: Seq,
 }
 
-/// What a look found.
+/// The result of a look.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Looked {
     /// A window.
@@ -73,7 +73,7 @@ pub struct Fill {
     pub entries: Vec<Bytes>,
 }
 
-/// What became of a fill.
+/// The result of a fill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Filled {
     /// The window is there.
@@ -97,7 +97,7 @@ pub struct Append {
     pub began: Option<Moment>,
 }
 
-/// What is known of the end of a log.
+/// The known end of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Confirm {
     /// The log.
@@ -123,7 +123,7 @@ pub enum Dropped {
     Evicted,
 }
 
-/// What a window says for a list of conversations.
+/// The head in a window, for lists of conversations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HeadSeen {
     /// A window. Its last entry is of `span.last`.
@@ -139,18 +139,18 @@ pub enum HeadSeen {
     Held,
 }
 
-/// What keeps the windows of all conversations for all nodes.
+/// The storage of the windows of all conversations for all nodes.
 ///
-/// Each call is one step of one window, atomic and isolated. Windows may disappear at any time, as a whole or in part, and all
-/// of them do when the epoch changes. A call that fails may have been made, or may be made yet, however late: every call is
-/// safe then, because each carries the moment at which its knowledge was read, and none uses its time of arrival.
+/// Each call is one step of one window, atomic and isolated. Windows may disappear at any time, as a whole or in part,
+/// and all of them do when the epoch changes. A failed call may have been applied, or may be applied later: every call
+/// is safe then, because each carries the time at which its data was read, and none uses its time of arrival.
 #[async_trait]
 pub trait WindowKeeper: Send + Sync + fmt::Debug + 'static {
     /// Reads the entries of `asked` that the window has. If there is no window, and it is not held, and no lease is alive, the
     /// caller gets the lease.
     ///
     /// # Errors
-    /// When the server of the epoch does not answer.
+    /// If the server of the epoch does not answer.
     async fn look(
         &self,
         conversation: ConversationId,
@@ -162,20 +162,20 @@ pub trait WindowKeeper: Send + Sync + fmt::Debug + 'static {
     /// above those of the fill.
     ///
     /// # Errors
-    /// When the server of the epoch does not answer, or the epoch is not that of [`Fill::at`].
+    /// If the server of the epoch does not answer, or the epoch is not that of [`Fill::at`].
     async fn fill(&self, conversation: ConversationId, fill: &Fill) -> Result<Filled, SharedError>;
 
     /// Adds messages to the window, and records that the log has them. Drops the window if messages between are missing, or if
     /// one of these is the event of a change. Without a window, it only records. Messages that the window has are skipped.
     ///
     /// # Errors
-    /// When the server of the epoch does not answer.
+    /// If the server of the epoch does not answer.
     async fn append(&self, conversation: ConversationId, append: &Append) -> Result<(), SharedError>;
 
     /// Drops the window and ends its lease. For this time, or until the release, no window can be filled.
     ///
     /// # Errors
-    /// When the server of the epoch does not answer.
+    /// If the server of the epoch does not answer.
     async fn hold(
         &self,
         conversation: ConversationId,
@@ -187,32 +187,32 @@ pub trait WindowKeeper: Send + Sync + fmt::Debug + 'static {
     /// before this call, in any epoch.
     ///
     /// # Errors
-    /// When the server of the epoch or the store of the epochs does not answer, or another epoch has begun.
+    /// If the server of the epoch or the store of the epochs does not answer, or another epoch has begun.
     async fn release(&self, conversation: ConversationId, token: HoldToken) -> Result<(), SharedError>;
 
-    /// Records for each window where its log ends, and drops those that end below. Answers in the order of `known`; it is no
-    /// unit.
+    /// Records for each window where its log ends, and drops those that end below. Answers in the order of `known`; it
+    /// is not atomic.
     ///
     /// # Errors
-    /// When the server of the epoch does not answer, or the epoch is not that of [`Confirm::at`].
+    /// If the server of the epoch does not answer, or the epoch is not that of [`Confirm::at`].
     async fn confirm(&self, known: &[Confirm]) -> Vec<Result<(), SharedError>>;
 
-    /// Reads the ends of windows, and the headers above a number. Changes nothing. Answers in the order of `asked`; it is no
-    /// unit.
+    /// Reads the ends of windows, and the headers above a number. Changes nothing. Answers in the order of `asked`; it
+    /// is not atomic.
     ///
     /// # Errors
-    /// When the server of the epoch does not answer.
+    /// If the server of the epoch does not answer.
     async fn heads(&self, asked: &[(ConversationId, Seq)]) -> Vec<Result<HeadSeen, SharedError>>;
 
     /// Makes the next reader compare the end of the window with the store.
     ///
     /// # Errors
-    /// When the server of the epoch does not answer.
+    /// If the server of the epoch does not answer.
     async fn doubt(&self, conversation: ConversationId) -> Result<(), SharedError>;
 }
 
 impl Span {
-    /// How many numbers there are.
+    /// The count of numbers.
     #[must_use]
     pub fn count(self) -> usize {
         usize::try_from(self.last - self.first + 1).unwrap_or(0)

@@ -1,21 +1,22 @@
-//! What is delivered: copies of the last messages of each conversation, an inbox for each user with receivers, and numbers of
+//! Delivery: copies of the last messages of each conversation, an inbox for each user with receivers, and numbers of
 //! sequences, in blocks from the store.
 //!
-//! A window has the last messages of one conversation, for all nodes. It is filled from the store, and each append adds to it.
-//! [`Windows`] reads them, and the store where there is none. [`WindowKeeper`] is the contract of what keeps them;
-//! [`RedisWindows`] does so by short scripts.
+//! A window has the last messages of one conversation, for all nodes. It is filled from the store, and each append adds
+//! to it. [`Windows`] reads them, and the store where there is none. [`WindowKeeper`] is the contract of their storage,
+//! which [`RedisWindows`] implements by short scripts.
 //!
-//! [`Sequences`] gives out numbers, and [`SequenceKeeper`] is the contract of what has their blocks: [`RedisSequences`] for all
-//! nodes, [`MemorySequences`] for one.
+//! [`Sequences`] issues numbers, and [`SequenceKeeper`] is the contract of the storage of their blocks:
+//! [`RedisSequences`] for all nodes, [`MemorySequences`] for one.
 //!
-//! The truth is the store. Invariant: a window never has a message without a change whose event the window has, too, and it is
-//! not used for longer than [`WindowLimits::checked`] without proof that the log ends where the window does.
+//! The store is the source of truth. Invariant: a window never has a message without a change whose event the window
+//! has, too, and it is not used for longer than [`WindowLimits::checked`] without proof that the log ends where the
+//! window does.
 //!
-//! [`ReaderBitmaps`] has which readers of an audience have read a notice, for counts.
+//! [`ReaderBitmaps`] has the bitmaps of readers who have read a notice, for counts.
 //!
-//! An inbox has an entry for each range of messages that is new to its user. [`InboxKeeper`] is the contract of what keeps inboxes;
-//! [`MemoryInboxes`] does so for a single node, [`RedisInboxes`] for several. One list of cases runs over both (`conformance!`).
-//! Bodies are in the log alone.
+//! An inbox has an entry for each range of messages that is new to its user. [`InboxKeeper`] is the contract of their
+//! storage, which [`MemoryInboxes`] implements for a single node, and [`RedisInboxes`] for several. One suite tests
+//! both (`conformance!`). Bodies are only in the log.
 
 mod bitmaps;
 pub mod entry;

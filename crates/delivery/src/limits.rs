@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-/// What bounds windows, and reads that no window answers.
+/// The limits of windows, and of reads that no window answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WindowLimits {
     /// Most messages of a window; from 1 to 100.
@@ -15,13 +15,13 @@ pub struct WindowLimits {
     pub lease: Duration,
     /// How long a window is held for a change of a message. Longer than the change may take.
     pub hold: Duration,
-    /// Most reads of the store at one time.
+    /// Most reads of the store at the same time.
     pub loads: usize,
     /// How long a read of the store waits for its turn.
     pub load_wait: Duration,
 }
 
-/// What bounds inboxes.
+/// The limits of inboxes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InboxLimits {
     /// Most entries of an inbox; a few more may stay. The oldest go first.

@@ -1,4 +1,4 @@
-//! Names and meanings of the metrics of windows, inboxes and sequences.
+//! The metrics of windows, inboxes and sequences.
 
 mod inboxes;
 mod sequences;
@@ -60,7 +60,7 @@ const INBOX_WAKES: Metric = Metric::counter(
     "Wakes that this node published for nodes with receivers.",
 );
 
-/// What a window said to a reader.
+/// The result of a window for a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Read {
     Hit,

@@ -127,7 +127,8 @@ pub(crate) const IMPORT_SQLITE: Claim = ratio("import_sqlite", "follows/s", Bett
 /// The last page of a million fans from SQLite / the first one.
 pub(crate) const FANS_DEEP_SQLITE: Claim = ratio("fans_deep_sqlite", "us", Better::Lower, Some(1.2));
 
-/// Follows a second of an import into CQL / the same rows, those of each follow in one logged batch, many at one time.
+/// Follows a second of an import into CQL / the same rows, those of each follow in one logged batch, many at the same
+/// time.
 pub(crate) const IMPORT_CQL: Claim = ratio("import_cql", "follows/s", Better::Higher, Some(0.8));
 /// The last page of a million fans from CQL / the first one.
 pub(crate) const FANS_DEEP_CQL: Claim = ratio("fans_deep_cql", "us", Better::Lower, Some(1.2));
@@ -178,7 +179,7 @@ pub(crate) const APPEND_OPERATIONS: Claim = Claim {
     target: Some(2.0),
     ..ratio("append_operations", "commands", Better::Lower, None)
 };
-/// The same through three nodes at one time.
+/// The same through three nodes at the same time.
 pub(crate) const APPEND_OPERATIONS_OF_3: Claim =
     Claim { name: "append_operations_of_3", target: Some(60.0), ..APPEND_OPERATIONS };
 /// The same in batches of a hundred.

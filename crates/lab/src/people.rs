@@ -10,7 +10,7 @@ use kith_store::{
 use rand::{SeedableRng as _, rngs::StdRng, seq::SliceRandom as _};
 use tokio::task::JoinSet;
 
-/// Creations that run at one time.
+/// Creations that run at the same time.
 const AT_ONCE: usize = 128;
 
 /// The user of this id, to be created.

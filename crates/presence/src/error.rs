@@ -1,13 +1,13 @@
-/// Why presence could not be asked or changed.
+/// Errors of presence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PresenceError {
     /// The storage of presence does not answer. The request may have been executed.
     #[error("presence is not available")]
     Unavailable,
-    /// The user has as many sessions as it may; nothing was changed.
+    /// The limit of sessions of the user is reached; nothing was changed.
     #[error("the user has as many sessions as it may")]
     TooManySessions,
-    /// There are as many gateways as there may be; nothing was changed.
+    /// The limit of gateways is reached; nothing was changed.
     #[error("there are as many gateways as there may be")]
     TooManyGateways,
     /// The storage of presence gave an invalid answer.

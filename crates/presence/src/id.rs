@@ -40,11 +40,11 @@ macro_rules! chosen {
 }
 
 chosen! {
-    /// Names a connection server of the caller. 1 to 64 of `[A-Za-z0-9._-]`.
+    /// The id of a connection server of the caller. 1 to 64 of `[A-Za-z0-9._-]`.
     GatewayId
 }
 chosen! {
-    /// Names a device of a user. 1 to 64 of `[A-Za-z0-9._-]`.
+    /// The id of a device of a user. 1 to 64 of `[A-Za-z0-9._-]`.
     DeviceId
 }
 
@@ -53,7 +53,7 @@ chosen! {
 pub struct Incarnation(NonZeroI64);
 
 impl Incarnation {
-    /// Wraps a number; `None`: it is not above 0.
+    /// The incarnation with this number; `None`: it is not above 0.
     #[must_use]
     pub fn new(number: i64) -> Option<Self> {
         NonZeroI64::new(number).filter(|number| number.get() > 0).map(Self)
@@ -73,12 +73,12 @@ impl Incarnation {
     }
 }
 
-/// One run of a gateway: a later one with its id is another one. Sessions belong to it.
+/// One run of a gateway; a later run with the same id is distinct. Sessions belong to it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instance {
     /// Its id.
     pub gateway: GatewayId,
-    /// Which of those of this id.
+    /// The incarnation.
     pub incarnation: Incarnation,
 }
 

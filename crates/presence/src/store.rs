@@ -5,28 +5,28 @@ use kith_store::{GroupId, UserId};
 
 use crate::{DeviceId, GatewayId, Incarnation, Instance, PresenceError};
 
-/// Everything about presence, kept by one.
+/// The parts of presence.
 #[derive(Clone, Debug)]
 pub struct Presences {
     /// Sessions of users, and gateways.
     pub sessions: Arc<dyn PresenceStore>,
-    /// Who of a group is online.
+    /// Online members of groups.
     pub active: Arc<dyn ActiveStore>,
-    /// What changes.
+    /// Events of changes.
     pub feed: Arc<dyn PresenceFeed>,
 }
 
-/// What bounds it.
+/// The limits of presence.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Most sessions of one user.
     pub sessions_max: u32,
-    /// Most gateways, those that died and are not forgotten yet among them.
+    /// Most gateways, including dead ones that are not forgotten yet.
     pub gateways_max: u32,
-    /// How long versions of offline users are kept, and after how long unused data expire. Longer than a value that was
-    /// read before can take to be written.
+    /// How long versions of offline users are kept, and after which time unused data expires. Longer than a write of an
+    /// earlier read may take.
     pub kept: Duration,
-    /// How soon a user is looked at again that closed a session.
+    /// The time after which a user who closed a session is checked again.
     pub look_again: Duration,
 }
 
@@ -54,10 +54,10 @@ pub trait PresenceStore: Send + Sync + fmt::Debug + 'static {
     /// If the storage does not answer.
     async fn forget(&self, instance: &Instance) -> Result<(), PresenceError>;
 
-    /// Makes changes of sessions, and returns the result of each in their order. They are not atomic together: if the
+    /// Applies changes of sessions, and returns the result of each in their order. They are not atomic together: if the
     /// storage fails, some may be made without those before them. Expired sessions of the named users end with it. If a
-    /// change makes a user online elsewhere than before, its version rises and an event is published to all
-    /// subscribers, in the same step.
+    /// change alters the gateways of a user, its version rises and an event is published to all subscribers, in the
+    /// same step.
     async fn change(&self, changes: &[Change]) -> Vec<Result<Changed, PresenceError>>;
 
     /// The unexpired sessions of users, in the order of the users.
@@ -66,22 +66,22 @@ pub trait PresenceStore: Send + Sync + fmt::Debug + 'static {
     /// If the storage does not answer.
     async fn sessions(&self, users: &[UserId]) -> Result<Lookup, PresenceError>;
 
-    /// Notes that the groups of a user were notified up to this version, and returns the user's version; 0: unknown
+    /// Records that the groups of a user were notified up to this version, and returns the user's version; 0: unknown
     /// user.
     ///
     /// # Errors
     /// If the storage does not answer.
     async fn fanned(&self, user: UserId, version: i64) -> Result<i64, PresenceError>;
 
-    /// Users of a gateway that have to be checked, at most so many: those whose session there should have ended, or who
-    /// closed one. `all`: any, of a dead gateway.
+    /// Users of a gateway that must be checked, at most this many: users whose session there should have ended, or who
+    /// closed one. `all`: all users, for a dead gateway.
     ///
     /// # Errors
     /// If the storage does not answer.
     async fn due(&self, instance: &Instance, limit: usize, all: bool) -> Result<Vec<UserId>, PresenceError>;
 
-    /// Notes that users of [`due`](Self::due), called with the same `all`, were checked: when they have to be checked
-    /// again, or that they need not. Unless `all` is set, changes nothing for those who came back meanwhile.
+    /// Records that users of [`due`](Self::due), called with the same `all`, were checked, with the time of the next
+    /// check, if one is needed. Unless `all` is set, changes nothing for users who returned in between.
     ///
     /// # Errors
     /// If the storage does not answer; they are then due again.
@@ -93,12 +93,12 @@ pub trait PresenceStore: Send + Sync + fmt::Debug + 'static {
     ) -> Result<(), PresenceError>;
 }
 
-/// The online members of groups, kept from notifications whenever the state of a user changes. Repeated or late
+/// The online members of groups, updated by notifications whenever the state of a user changes. Repeated or late
 /// notifications change nothing.
 #[async_trait]
 pub trait ActiveStore: Send + Sync + fmt::Debug + 'static {
-    /// Notes in each group where a user is online; nothing where the group knows a later version. Answers for each group
-    /// whether that changed what is known.
+    /// Sets the gateways of a user in each group, unless the group has a later version. Returns for each group whether
+    /// it was changed.
     async fn apply(
         &self,
         user: UserId,
@@ -106,14 +106,14 @@ pub trait ActiveStore: Send + Sync + fmt::Debug + 'static {
         groups: &[GroupId],
     ) -> Vec<Result<bool, PresenceError>>;
 
-    /// Notes that users are none of those who are online in the group, until a version of theirs is applied that is no
-    /// older than what is known. Answers for each user whether that changed what is known.
+    /// Removes users from the online members of the group, until a version of theirs is applied that is not older than
+    /// the known one. Returns for each user whether it was changed.
     async fn leave(&self, group: GroupId, users: &[UserId]) -> Vec<Result<bool, PresenceError>>;
 
-    /// How many of each group are online, and through which gateways, in the order of the groups.
+    /// The numbers of online members by gateway, in the order of the groups.
     async fn distributions(&self, groups: &[GroupId]) -> Vec<Result<Distribution, PresenceError>>;
 
-    /// The online members of a group, by rising id, after this one: at most so many. Costs the same at any depth.
+    /// The online members of a group, by rising id, after this one: at most this many. Costs the same at any depth.
     ///
     /// # Errors
     /// If the storage does not answer.
@@ -128,105 +128,105 @@ pub trait ActiveStore: Send + Sync + fmt::Debug + 'static {
 /// Publishes events.
 #[async_trait]
 pub trait PresenceFeed: Send + Sync + fmt::Debug + 'static {
-    /// Subscribes. When it returns, each event from then on is received.
+    /// Subscribes. Each event after the call returned is received.
     ///
     /// # Errors
     /// If the storage does not answer.
     async fn hear(&self) -> Result<Box<dyn Heard>, PresenceError>;
 }
 
-/// One that hears.
+/// A subscription.
 #[async_trait]
 pub trait Heard: Send + fmt::Debug {
-    /// The next change; `None`: some may be lost, and there comes no more.
+    /// The next change; `None`: some may be lost, and the subscription has ended.
     async fn next(&mut self) -> Option<Event>;
 }
 
-/// One that says to be a gateway.
+/// The claim of a gateway.
 #[derive(Clone, Debug)]
 pub struct Claim {
-    /// Which.
+    /// The numbers.
     pub gateway: GatewayId,
-    /// What it was given when it came first.
+    /// The incarnation from its first claim.
     pub offered: Option<Incarnation>,
-    /// How long it is alive without another claim.
+    /// How long it stays alive without another claim.
     pub lasts: Duration,
 }
 
-/// Whether it is.
+/// The result of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claimed {
-    /// It is, in this incarnation.
+    /// Accepted, with this incarnation.
     Held(Incarnation),
-    /// Another one is, or was since.
+    /// Refused: another gateway has, or had since, this id.
     Denied,
 }
 
 /// A gateway.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GatewayState {
-    /// Which.
+    /// The numbers.
     pub instance: Instance,
-    /// How long it is still alive without another claim; zero: it is dead.
+    /// How long it stays alive without another claim; zero: it is dead.
     pub left: Duration,
 }
 
 /// All gateways.
 #[derive(Clone, Debug)]
 pub struct Gateways {
-    /// Another one than before: all was lost meanwhile.
+    /// The epoch; a new one means that everything was lost in between.
     pub epoch: u64,
     /// How long ago the epoch began.
     pub age: Duration,
-    /// In no order.
+    /// The gateways, in no order.
     pub all: Vec<GatewayState>,
 }
 
-/// What is to become of sessions of a user.
+/// A change of sessions of a user.
 #[derive(Clone, Debug)]
 pub struct Change {
-    /// Whose.
+    /// The user.
     pub user: UserId,
     /// The gateway that holds them.
     pub instance: Instance,
-    /// What.
+    /// The change.
     pub op: Op,
 }
 
-/// What is to become of them.
+/// The kinds of changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Op {
-    /// There is one of this device for so long.
+    /// Opens the session of this device, for this time.
     Open(DeviceId, Duration),
-    /// The one of this device goes on for so long, if it is there.
+    /// Renews the session of this device for this time, if it exists.
     Renew(DeviceId, Duration),
-    /// The one of this device ends, if it is there.
+    /// Ends the session of this device, if it exists.
     Close(DeviceId),
-    /// All of the gateway end.
+    /// Ends all sessions of the gateway.
     End,
-    /// None but those whose time has passed.
+    /// Ends only expired sessions.
     Look,
 }
 
-/// What became of them.
+/// The result of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Changed {
-    /// Whether a session was there that was to be renewed, closed or ended; false of [`Op::Open`] and [`Op::Look`].
+    /// Whether the session to be renewed, closed or ended existed; false for [`Op::Open`] and [`Op::Look`].
     pub known: bool,
-    /// Where the user is online now.
+    /// The present gateways of the user.
     pub standing: Standing,
-    /// How long its last session at the gateway has yet; `None`: it has none there.
+    /// Remaining time of its last session at the gateway; `None`: it has none there.
     pub left: Option<Duration>,
-    /// Whether it was online elsewhere before, so that an event was published.
+    /// Whether its gateways changed, so that an event was published.
     pub told: bool,
 }
 
-/// Where a user is online.
+/// The gateways of a user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
-    /// Rises whenever the gateways change, and never falls though all is lost; 0: nothing is known.
+    /// Rises whenever the gateways change, and never falls, also after a loss; 0: unknown.
     pub version: i64,
-    /// Up to which version the groups of the user were notified.
+    /// The version up to which the groups of the user were notified.
     pub fanned: i64,
     /// By rising id, each once; empty: offline.
     pub gateways: Vec<GatewayId>,
@@ -243,9 +243,9 @@ impl Standing {
 /// The sessions of some users.
 #[derive(Clone, Debug)]
 pub struct Lookup {
-    /// How long ago the epoch began: while it is young, who is not seen may be online.
+    /// How long ago the epoch began: while it is young, users who are not seen may be online.
     pub age: Duration,
-    /// An answer for each user.
+    /// The result for each user.
     pub users: Vec<Seen>,
 }
 
@@ -256,25 +256,25 @@ pub struct Seen {
     pub version: i64,
     /// As there.
     pub fanned: i64,
-    /// In no order.
+    /// The gateways, in no order.
     pub sessions: Vec<Session>,
 }
 
 /// A session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Session {
-    /// Of which device.
+    /// The device.
     pub device: DeviceId,
-    /// At which gateway.
+    /// The gateway.
     pub instance: Instance,
-    /// How long it goes on without being renewed.
+    /// Remaining time without a renewal.
     pub left: Duration,
 }
 
-/// A user is online elsewhere than before.
+/// The gateways of a user changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// Who.
+    /// The user.
     pub user: UserId,
     /// As in [`Standing`].
     pub version: i64,
@@ -282,21 +282,21 @@ pub struct Event {
     pub gateways: Vec<GatewayId>,
 }
 
-/// How many of a group are online, and where.
+/// The numbers of online members of a group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Distribution {
     /// Rises with every change.
     pub version: i64,
-    /// Users, each once.
+    /// Number of online users, each counted once.
     pub total: u32,
-    /// Through each gateway, by rising id; a user counts once at each.
+    /// Numbers by gateway, by rising id; a user counts once at each.
     pub gateways: Vec<(GatewayId, u32)>,
 }
 
-/// One of a group that is online.
+/// An online member of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ActiveMember {
-    /// Who.
+    /// The user.
     pub user: UserId,
     /// As in [`Standing`].
     pub gateways: Vec<GatewayId>,

@@ -1,4 +1,4 @@
-//! The descriptors of all that a node serves: for reflection, for JSON, and for `kith call`.
+//! The descriptors of all served methods: for reflection, for JSON, and for `kith call`.
 
 pub mod comments;
 
@@ -8,17 +8,17 @@ use prost_types::method_options::IdempotencyLevel;
 
 /// The option that holds the rules of a method.
 const RULES: &str = "kith.options.v1.rules";
-/// The option that says who may call a method.
+/// The option with the access rule of a method.
 const ACCESS: &str = "kith.type.v1.access";
 
-/// The contract, health, and the details of errors, so that callers which know nothing but these can read them.
+/// The contract, health, and the details of errors, so that callers that have only these descriptors can decode them.
 pub(crate) const SETS: [&[u8]; 3] =
     [kith_proto::DESCRIPTOR_SET, tonic_health::pb::FILE_DESCRIPTOR_SET, tonic_types::pb::FILE_DESCRIPTOR_SET];
 
-/// All of them. Takes milliseconds: keep it.
+/// All descriptors. Takes milliseconds: callers should keep the result.
 ///
 /// # Errors
-/// When what is built into the program cannot be read.
+/// If the descriptors in the program cannot be decoded.
 pub fn pool() -> Result<DescriptorPool, DescriptorError> {
     let mut pool = DescriptorPool::new();
     for set in SETS {
@@ -32,7 +32,7 @@ pub(crate) fn rules(method: &MethodDescriptor) -> MethodRules {
     option(method, RULES).unwrap_or_default()
 }
 
-/// Who may call a method, as the contract says; `None` for a method that does not say it.
+/// The access rule of a method in the contract; `None` for a method without one.
 pub fn access(method: &MethodDescriptor) -> Option<Access> {
     option(method, ACCESS)
 }

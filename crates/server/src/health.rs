@@ -1,5 +1,5 @@
-//! Whether the node answers: `grpc.health.v1` for every service and for the node as a whole (""), and the
-//! reasons behind it for operators.
+//! The health of the node: `grpc.health.v1` for every service and for the node as a whole (""), with reasons for
+//! operators.
 
 use std::{sync::Arc, time::SystemTime};
 
@@ -17,23 +17,23 @@ use tonic_health::pb::{
 
 use crate::edge;
 
-/// What a node is doing. NOT_SERVING in all but one of them.
+/// The state of a node. NOT_SERVING in all states except one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// It waits for its store.
     Starting,
     /// It waits for `kith migrate`.
     MigrationPending,
-    /// It answers.
+    /// It serves.
     Serving,
     /// Its store does not answer.
     StoreAway,
-    /// It stops.
+    /// It is stopping.
     Stopping,
 }
 
 impl State {
-    /// In a word, for operators.
+    /// The name, for operators.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -54,7 +54,7 @@ impl State {
         }
     }
 
-    /// Name and text of the reason that a state is by itself.
+    /// Name and text of the default reason of a state.
     const fn usual(self) -> (&'static str, &'static str) {
         match self {
             Self::Starting => ("starting", "the store has not been opened yet"),
@@ -66,16 +66,16 @@ impl State {
     }
 }
 
-/// Why a node does not serve, or what is wrong while it does.
+/// The reason for which a node does not serve, or a problem of a serving node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Cause {
     /// For programs: `starting`, `store_away`, `migration_pending`, `draining`; while it serves `redis_away`,
     /// `redis_refused`, `redis_unfit`, `redis_prefix_taken`, `relations_away`, `relations_unconfigured`,
     /// `connections_refused`, `accept_failed`, `insecure_callers`, `callers_not_reloaded`.
     pub reason: &'static str,
-    /// For people, with what to do. Holds nothing of what is stored, and no credentials.
+    /// For display, with what to do. Contains no stored data and no credentials.
     pub message: String,
-    /// From when on, in UTC (RFC 3339).
+    /// Begin, in UTC (RFC 3339).
     #[serde(serialize_with = "rfc3339")]
     pub since: SystemTime,
 }
@@ -84,11 +84,11 @@ fn rfc3339<S: serde::Serializer>(at: &SystemTime, to: S) -> Result<S::Ok, S::Err
     to.collect_str(&humantime::format_rfc3339_seconds(*at))
 }
 
-/// Something that is wrong while the node serves.
+/// A problem of a serving node.
 #[derive(Clone, Debug)]
 struct Remark {
     cause: Cause,
-    /// Absent: until [`Reporter::remark_off`].
+    /// Expiry; absent: until [`Reporter::remark_off`].
     until: Option<Instant>,
 }
 
@@ -97,9 +97,9 @@ struct Remark {
 pub struct Reporter {
     state: watch::Sender<State>,
     services: Arc<Vec<String>>,
-    /// What is wrong while it serves.
+    /// Problems while it serves.
     remarks: Arc<Mutex<Vec<Remark>>>,
-    /// Why it does not serve; locked while the state changes, so that nothing that is found out late undoes a
+    /// The reasons for which it does not serve; locked while the state changes, so that a late report cannot undo a
     /// stop.
     causes: Arc<Mutex<Vec<Cause>>>,
 }
@@ -118,7 +118,7 @@ impl Reporter {
         }
     }
 
-    /// What the node is doing.
+    /// The state of the node.
     #[must_use]
     pub fn state(&self) -> State {
         *self.state.borrow()
@@ -131,13 +131,13 @@ impl Reporter {
         drop(states.wait_for(|state| matches!(state, State::Serving | State::Stopping)).await);
     }
 
-    /// Why it does not serve, the newest first; empty while it serves.
+    /// The reasons for which it does not serve, the newest first; empty while it serves.
     #[must_use]
     pub fn causes(&self) -> Vec<Cause> {
         self.causes.lock().clone()
     }
 
-    /// What is wrong without keeping it from serving, the oldest first.
+    /// Problems that do not prevent it from serving, the oldest first.
     #[must_use]
     pub fn remarks(&self) -> Vec<Cause> {
         let now = Instant::now();
@@ -146,12 +146,12 @@ impl Reporter {
         remarks.iter().map(|remark| remark.cause.clone()).collect()
     }
 
-    /// Something is wrong from now on that does not keep the node from serving; one remark a reason.
+    /// Reports a problem that does not prevent the node from serving; one remark for each reason.
     pub fn remark(&self, remark: Cause) {
         self.put(Remark { cause: remark, until: None });
     }
 
-    /// As [`Self::remark`]. The remark ends by itself at this time, unless it is made again.
+    /// As [`Self::remark`], with an expiry, unless it is repeated.
     pub fn remark_until(&self, remark: Cause, until: Instant) {
         self.put(Remark { cause: remark, until: Some(until) });
     }
@@ -162,12 +162,12 @@ impl Reporter {
         remarks.push(remark);
     }
 
-    /// That is over.
+    /// Ends a remark.
     pub fn remark_off(&self, reason: &str) {
         self.remarks.lock().retain(|known| known.cause.reason != reason);
     }
 
-    /// Sets a new state, with its usual reason. A node that stops gets no other state any more.
+    /// Sets a new state, with its usual reason. The state of a stopping node cannot change.
     pub fn set(&self, state: State) {
         if self.state() != state {
             self.change(state, cause(state, None, SystemTime::now()));
@@ -213,7 +213,7 @@ impl Default for Reporter {
     }
 }
 
-/// The usual reason of a state, with a message of its own where there is one.
+/// The default reason of a state, with its own message if there is one.
 pub(crate) fn cause(state: State, message: Option<String>, since: SystemTime) -> Cause {
     let (reason, text) = state.usual();
     Cause { reason, message: message.unwrap_or_else(|| text.to_owned()), since }
@@ -237,7 +237,7 @@ impl Health for Reporter {
 
     type WatchStream = futures::stream::BoxStream<'static, Result<HealthCheckResponse, Status>>;
 
-    /// A service that is not known is SERVICE_UNKNOWN for ever, as the protocol wants it.
+    /// An unknown service is SERVICE_UNKNOWN permanently, as the protocol requires.
     async fn watch(
         &self,
         request: Request<HealthCheckRequest>,

@@ -1,6 +1,6 @@
-//! The Kith node: its edge, its configuration, how it starts and stops, and how it knows other nodes.
+//! The Kith node: its edge, configuration, start and stop, and its part in a cluster.
 
-// They panic where the stream is full or closed.
+// They panic if the stream is full or closed.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod admin;
@@ -23,7 +23,7 @@ mod ws;
 
 pub use node::run::{Addresses, Node, run};
 
-/// The examples in Rust of the page about tests are run.
+/// Runs the Rust examples of the page about tests.
 #[cfg(all(doctest, feature = "embedded"))]
 #[doc = include_str!("../../../docs/testing.md")]
 mod testing_page {}

@@ -6,13 +6,13 @@ use std::{io, net::SocketAddr};
 
 use crate::config::ConfigError;
 
-/// Why a node does not start, in one line that says what to do. The command ends with code 2 then.
+/// Why a node does not start, in one line with what to do. The command exits with code 2.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct StartError(String);
 
 impl StartError {
-    /// One line: what would break it, or steer a terminal, is escaped.
+    /// One line: line breaks and control characters are escaped.
     pub fn new(line: impl Into<String>) -> Self {
         let line = line.into();
         if !line.contains(char::is_control) {
@@ -23,7 +23,7 @@ impl StartError {
         Self(escaped.collect())
     }
 
-    /// Of an address that `flag` sets.
+    /// For an address that `flag` sets.
     pub(crate) fn bind(address: SocketAddr, flag: &str, error: &io::Error) -> Self {
         let port = address.port();
         let why = match error.kind() {

@@ -24,13 +24,13 @@ use crate::{
     start_error::StartError,
 };
 
-/// Log lines that may wait to be written. Beyond it they are dropped and counted: no call waits for a log.
+/// Log lines that may wait to be written. Further ones are dropped and counted: no call waits for a log.
 const LINES_MAX: usize = 16_384;
 
 /// Seconds. From a read of memory to the longest deadline.
 const SECONDS: [f64; 14] =
     [0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 2.0, 10.0];
-/// Counts, as of writes in one commit.
+/// Buckets of counts, such as writes in one commit.
 const SIZES: [f64; 9] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0];
 
 /// Target of the spans of calls; they are at level DEBUG.
@@ -38,14 +38,14 @@ pub(crate) const TRACE_TARGET: &str = "kith::rpc";
 
 type BoxLayer = Box<dyn Layer<Registry> + Send + Sync>;
 
-/// Keeps logs and traces flowing; what waits is written when it is dropped.
+/// Keeps logs and traces running; waiting lines are written when it is dropped.
 #[derive(Debug)]
 pub struct Telemetry {
     _writer: WorkerGuard,
     spans: Option<SdkTracerProvider>,
 }
 
-/// Of the writer of log lines.
+/// The guard of the writer of log lines.
 static DROPPED: OnceLock<ErrorCounter> = OnceLock::new();
 
 /// Log lines of this process that were dropped because they were not read.
@@ -64,10 +64,10 @@ impl Drop for Telemetry {
     }
 }
 
-/// Sets up logs on standard error, and traces where configured. Call it within the runtime.
+/// Sets up logs on standard error, and traces where configured. Must be called within the runtime.
 ///
 /// # Errors
-/// When the filter or the endpoint cannot be taken.
+/// If the filter or the endpoint is invalid.
 pub fn start(config: &TelemetryConfig) -> Result<Telemetry, StartError> {
     let filter = log_filter::layer(&config.log_filter)
         .map_err(|error| StartError::new(format!("telemetry.log_filter: {error}")))?;
@@ -118,7 +118,7 @@ fn spans(config: &TelemetryConfig) -> Result<Option<SdkTracerProvider>, StartErr
 /// The metrics of the process; its recorder is installed by the first call.
 ///
 /// # Errors
-/// When something else has installed a recorder.
+/// If another recorder is installed.
 pub fn metrics() -> Result<PrometheusHandle, StartError> {
     static RECORDER: OnceLock<Option<PrometheusHandle>> = OnceLock::new();
     let handle = RECORDER.get_or_init(|| {

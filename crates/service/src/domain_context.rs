@@ -1,4 +1,4 @@
-//! What every domain is built over.
+//! The context of every domain.
 
 use kith_store::Stores;
 
@@ -7,10 +7,10 @@ use crate::{
     write::{mutations::Mutations, tiers::Tiers},
 };
 
-/// What every domain is built over. Domains clone what they keep of it.
+/// The context of every domain. Domains clone the parts that they keep.
 #[derive(Clone, Copy, Debug)]
 pub struct DomainContext<'a> {
-    /// Where the records are.
+    /// The stores.
     pub stores: &'a Stores,
     /// The caches of this node.
     pub tiers: &'a Tiers,

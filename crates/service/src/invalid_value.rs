@@ -1,11 +1,11 @@
-//! A value of the configuration that cannot be taken.
+//! Invalid values of the configuration.
 
-/// A value that cannot be taken, or not beside others.
+/// An invalid value, alone or in combination with others.
 #[derive(Debug)]
 pub struct InvalidValue {
-    /// The key at fault; its source is reported.
+    /// The invalid key; its source is reported.
     pub key: &'static str,
-    /// What is wrong and what would be right.
+    /// The violated rule, and valid values.
     pub text: String,
 }
 
@@ -17,10 +17,10 @@ pub fn wrong(key: &'static str, text: &str) -> Result<(), InvalidValue> {
     Err(InvalidValue { key, text: format!("{key} {text}") })
 }
 
-/// Refuses the first of these keys whose value is 0, as is said beside it.
+/// Refuses the first of these keys whose value is 0, with the text beside it.
 ///
 /// # Errors
-/// When one is 0.
+/// If one is 0.
 pub fn above_zero(values: &[(&'static str, bool)]) -> Result<(), InvalidValue> {
     match values.iter().find(|(_, zero)| *zero) {
         Some((key, _)) => wrong(key, "is 0; it must be above 0"),

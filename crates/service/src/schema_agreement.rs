@@ -1,4 +1,4 @@
-//! Rolling upgrades: whether every node of the cluster knows the schema that this one writes.
+//! Rolling upgrades: whether every node of the cluster can read the schema that this one writes.
 
 use std::sync::{
     Arc,
@@ -16,13 +16,13 @@ pub struct SchemaAgreement {
 }
 
 impl SchemaAgreement {
-    /// The state of a node without others.
+    /// The state of a node in single-node mode.
     #[must_use]
     pub fn reached() -> Self {
         Self { is_reached: Arc::new(AtomicBool::new(true)) }
     }
 
-    /// The state of a node that has not looked at the others yet. It counts as not reached.
+    /// The state of a node that has not read the registrations of others yet. It counts as not reached.
     #[must_use]
     pub fn unknown() -> Self {
         Self { is_reached: Arc::new(AtomicBool::new(false)) }

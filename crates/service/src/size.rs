@@ -7,7 +7,7 @@ use serde::{Deserializer, Serializer, de};
 /// Writes a plain number.
 ///
 /// # Errors
-/// What the serializer returns.
+/// Errors of the serializer.
 pub fn serialize<T: Copy + TryInto<u64>, S: Serializer>(size: &T, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_u64((*size).try_into().unwrap_or(u64::MAX))
 }
@@ -15,7 +15,7 @@ pub fn serialize<T: Copy + TryInto<u64>, S: Serializer>(size: &T, to: S) -> Resu
 /// Reads a number, or a text with a unit.
 ///
 /// # Errors
-/// When it is neither, below 0, or too large.
+/// If it is neither, below 0, or too large.
 pub fn deserialize<'de, T: TryFrom<u64>, D: Deserializer<'de>>(from: D) -> Result<T, D::Error> {
     from.deserialize_any(Size(PhantomData))
 }

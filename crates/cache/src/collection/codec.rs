@@ -3,22 +3,22 @@ use std::{fmt, sync::Arc};
 use super::{Page, SmallSet};
 use crate::remote::Codec;
 
-/// Form of what is written: the schema is that of the items.
+/// Version of the format: the schema is that of the items.
 const FORM: u8 = 1;
 /// Marks a list that continues, or a set that is complete.
 const YES: u8 = 1;
 const NO: u8 = 0;
 
-/// Writes down pages and small sets, given how one item is written.
+/// The codec of pages and small sets, over the codec of an item.
 ///
-/// A form, a yes or no, for a set its weight, how many items there are, then each behind its length; numbers of
-/// four bytes in big endian.
+/// The version of the format, a flag, for a set its weight, the number of items, then each item after its length;
+/// numbers have four bytes in big endian.
 pub struct ItemsCodec<T> {
     item: Arc<dyn Codec<T>>,
 }
 
 impl<T: 'static> ItemsCodec<T> {
-    /// Of items that are written like this.
+    /// Creates it with the codec of an item.
     #[must_use]
     pub const fn new(item: Arc<dyn Codec<T>>) -> Self {
         Self { item }
@@ -92,7 +92,7 @@ impl<T> fmt::Debug for ItemsCodec<T> {
     }
 }
 
-/// Numbers above 4 GiB are far above the weight of what is kept: what has one is not read back.
+/// Numbers above 4 GiB are far above the weight of any copy: such bytes are invalid.
 fn four(number: usize) -> [u8; 4] {
     u32::try_from(number).unwrap_or(u32::MAX).to_be_bytes()
 }

@@ -2,19 +2,19 @@ use std::sync::Arc;
 
 use crate::{Key, LoadError, LoadOptions, Loaded, Loader, Version, remote::Codec};
 
-/// Names a state of a list, up to the changes that the nodes have received. Random and never used twice: a name that is
-/// lost is replaced by another, and pages under the old name are never found again.
+/// Identifies a state of a list, as of the changes that the nodes have received. Random and never reused: if it is
+/// lost, a new one is created, and pages under the old one are never found again.
 ///
 /// Unlike the epoch of a [`Node`](crate::Node), which is a number of the whole cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ListEpoch(u64);
 
 impl ListEpoch {
-    /// Of pages that are read past the tiers; no list has it.
+    /// For pages that are read past the tiers; no list has it.
     pub(super) const NONE: Self = Self(0);
 
-    /// A new name. Not from the node's source of chance, which tests may fix: a name that came twice would
-    /// bring old pages back.
+    /// A new epoch. Does not use the node's random source, which tests may fix: a repeated epoch would bring old pages
+    /// back.
     fn made_up() -> Self {
         Self(rand::random::<u64>().max(1))
     }
@@ -28,14 +28,14 @@ impl ListEpoch {
         Self(number)
     }
 
-    /// Bytes beside the key that a copy takes: for policies.
+    /// Bytes of a copy besides the key, for policies.
     #[must_use]
     pub const fn weight(&self) -> usize {
         size_of::<Self>()
     }
 }
 
-/// Makes up the names of epochs: there is nothing of them in the store.
+/// Creates epochs: the store has none.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct MadeUp;
 

@@ -16,18 +16,18 @@ use crate::{
     source::Demand,
 };
 
-/// How often a read begins again because the list changed while it looked for its page.
+/// Number of retries of a read because the list changed during the lookup of its page.
 const TRIES: usize = 3;
 
 /// Lists behind the tiers, read by pages. `L` names a list, `P` a page of it, by its first entry and length, never by
-/// an offset, which would shift under its reader. `P` may also select what of the list is asked for, if everything that
-/// may change any of its answers is published as a change of the list.
+/// an offset, which would shift under its reader. `P` may also contain a selection, if every change of its results is
+/// published as a change of the list.
 ///
-/// A list has an epoch, a random name, which is read before the page and is part of the key of the page. A change of
-/// the list drops its epoch on all nodes. Therefore, after a change is acknowledged ([`ListWrite::committed`]), no read
-/// of this node that begins later returns a page from before it, and no read of another node that has applied it. The
-/// pages of one epoch are of one state of the list, if its writes go through this node. Nothing has to name the pages
-/// that a change affects: they are never found again, and expire.
+/// A list has a random epoch, which is read before the page and is part of the key of the page. A change of the list
+/// drops its epoch on all nodes. Therefore, after a change is acknowledged ([`ListWrite::committed`]), no read of this
+/// node that begins later returns a page from before it, and no read of another node that has applied it. The pages of
+/// one epoch are of one state of the list, if its writes go through this node. No write has to name the affected pages:
+/// they are never found again, and expire.
 ///
 /// Cheap to clone; all clones are the same lists. It takes two namespaces of its node.
 pub struct PagedList<L, P, T> {
@@ -41,22 +41,22 @@ impl<L, P, T> Clone for PagedList<L, P, T> {
     }
 }
 
-/// How the two namespaces of a [`PagedList`] behave.
+/// Policies of the two namespaces of a [`PagedList`].
 #[derive(Clone, Debug)]
 pub struct ListPolicies<T> {
-    /// Of the epochs; by custom its name is that of the list with `_epoch` behind. No copy is refreshed early,
-    /// whatever it says: on a node without peers that would only give up pages that are right.
+    /// For the epochs; by convention its name is that of the list plus `_epoch`. Its setting for early refresh is
+    /// ignored: on a node without peers a refresh would only discard valid pages.
     pub epochs: Policy<ListEpoch>,
-    /// Of the pages; by custom with `_page`.
+    /// For the pages; by convention with `_page`.
     pub pages: Policy<Page<T>>,
 }
 
-/// A page, and where it came from.
+/// A page and its source.
 #[derive(Clone, Debug)]
 pub struct Paged<T> {
     /// The page, without a version.
     pub entry: Entry<Page<T>>,
-    /// The epoch it is of; `None`: it was read from the store for this read alone.
+    /// Its epoch; `None`: it was read from the store for this read only.
     pub epoch: Option<ListEpoch>,
 }
 
@@ -74,8 +74,8 @@ impl<L: Key, P: Key, T: Send + Sync + 'static> PagedList<L, P, T> {
         }
     }
 
-    /// With the tier that nodes share: all have one epoch of a list then, and one load of a page is enough for
-    /// all. `item` writes down one item.
+    /// With the shared tier: all nodes then have one epoch of a list, and one load of a page is enough for all. `item`:
+    /// the codec of an item.
     ///
     /// # Panics
     /// When the node has a namespace of one of the names.
@@ -103,20 +103,20 @@ impl<L: Key, P: Key, T: Send + Sync + 'static> PagedList<L, P, T> {
 
     /// A page of the list. `AtLeast` and `Strong` as [`TieredCache::get_with`]; a strong read fills nothing.
     ///
-    /// While a write of the list is under way on this node, the store answers. Cost otherwise: no load at a
-    /// hit; one load at a miss, that others may wait for too.
+    /// While a write of the list is in progress on this node, the store answers. Cost otherwise: no load for a hit; one
+    /// load for a miss, which others may share.
     ///
     /// # Errors
-    /// [`CacheError::Load`], `Timeout`, `Overloaded` or `Panicked` when the store gave no answer and no
-    /// stale page of the same epoch may be served.
+    /// [`CacheError::Load`], `Timeout`, `Overloaded` or `Panicked` if the store gave no answer and no stale page of the
+    /// same epoch may be served.
     pub async fn page(&self, list: &L, place: &P, consistency: &Consistency) -> Result<Paged<T>, CacheError> {
         if self.pages.0.node.may_use_memory(consistency).await {
             for _ in 0..TRIES {
                 let Some(epoch) = self.epoch(list).await else { break };
                 let key = PageKey { epoch, place: place.clone(), list: list.clone() };
                 let entry = self.pages.get(&key).await?;
-                // The list may have changed between the two: then the page may be of a later state than others
-                // that were found under the epoch.
+                // The list may have changed between the two: then the page may have a later state than others under the
+                // epoch.
                 let still = !guards::list_confirmed() || self.epoch_now(list).await == Some(epoch);
                 if let Some(entry) = entry.filter(|_| still) {
                     return Ok(Paged { entry, epoch: Some(epoch) });
@@ -127,8 +127,8 @@ impl<L: Key, P: Key, T: Send + Sync + 'static> PagedList<L, P, T> {
         Ok(Paged { entry, epoch: None })
     }
 
-    /// To be called before a write that may change these lists is sent to the store. Drops their epochs; until
-    /// the guard is given its verdict, they are read from the store. Writers of one list may overlap.
+    /// Must be called before a write that may change these lists is sent to the store. Drops their epochs. Until the
+    /// guard gets its verdict, the lists are read from the store. Writes of one list may overlap.
     pub async fn begin_write(&self, lists: &[L]) -> ListWrite<L> {
         let guard = self.epochs.begin_write(lists).await;
         ListWrite { guard, lists: lists.to_vec() }
@@ -143,8 +143,7 @@ impl<L: Key, P: Key, T: Send + Sync + 'static> PagedList<L, P, T> {
         self.epochs.invalidate(&unversioned).await
     }
 
-    /// The epoch under which pages may be looked up. `None`: none lasts, so that what is kept under it would
-    /// never be found.
+    /// The epoch for lookups of pages. `None`: no epoch is stored, so pages under it would never be found.
     async fn epoch(&self, list: &L) -> Option<ListEpoch> {
         let entry = self.epochs.get(list).await.ok()??;
         let epoch = *entry.value;
@@ -152,13 +151,13 @@ impl<L: Key, P: Key, T: Send + Sync + 'static> PagedList<L, P, T> {
             Tier::Memory => true,
             // Between commit and publication, other nodes read pages of the new state under the old epoch.
             Tier::Redis => !self.is_written(list),
-            // It was made up for this read, and kept unless something came between.
+            // It was created for this read, and stored unless a change came in between.
             Tier::Store => self.kept(list) == Some(epoch) || !guards::list_epoch_kept(),
         };
         lasts.then_some(epoch)
     }
 
-    /// As [`Self::epoch`], with no more than a look at memory where that has it.
+    /// As [`Self::epoch`], with only a lookup in memory if it is there.
     async fn epoch_now(&self, list: &L) -> Option<ListEpoch> {
         match self.kept(list) {
             Some(epoch) => Some(epoch),
@@ -174,7 +173,7 @@ impl<L: Key, P: Key, T: Send + Sync + 'static> PagedList<L, P, T> {
         self.epochs.0.ledger.lock(list).get(list).is_some_and(|progress| progress.marks > 0)
     }
 
-    /// The page as the store has it now.
+    /// The present page in the store.
     async fn read(&self, list: &L, place: &P) -> Result<Entry<Page<T>>, CacheError> {
         let inner = &self.pages.0;
         inner.counters.misses.add(1);
@@ -182,7 +181,7 @@ impl<L: Key, P: Key, T: Send + Sync + 'static> PagedList<L, P, T> {
         let keys = [&key];
         let load = inner.fetch(&keys, Demand::STRONG);
         let outcomes = timeout(inner.policy.hard_timeout, load).await.map_err(|_| CacheError::Timeout)?;
-        // One outcome a key, and a page is never absent.
+        // One outcome for each key, and a page is never absent.
         let outcome = outcomes.into_iter().next().ok_or(CacheError::Panicked)?;
         let Loaded::Found { value, version } = outcome.result? else { return Err(CacheError::Panicked) };
         let age = inner.node.now().since(outcome.read_at);
@@ -190,7 +189,7 @@ impl<L: Key, P: Key, T: Send + Sync + 'static> PagedList<L, P, T> {
     }
 }
 
-/// A write under way that may change lists, between [`PagedList::begin_write`] and its verdict.
+/// A write in progress that may change lists, between [`PagedList::begin_write`] and its verdict.
 ///
 /// Dropped without a verdict it acts as [`unknown`](Self::unknown). Owned, so that it can live in a task.
 #[must_use = "dropped, it counts as a write of unknown outcome"]
@@ -210,13 +209,12 @@ impl<L: Key> ListWrite<L> {
         self.guard.committed(lists.map(|list| (list, Change::Invalidate { version: None })).collect()).await
     }
 
-    /// The write was certainly not applied and never will be. Publishes nothing.
+    /// The write was not applied, and never will be. Publishes nothing.
     pub async fn aborted(self) {
         self.guard.aborted().await;
     }
 
-    /// The write may have been applied, or may be later: the epochs are dropped as if it were, and again after 5, 30
-    /// and 90 s.
+    /// The write may have been applied, or may be later: the epochs are dropped now, and again after 5, 30 and 90 s.
     ///
     /// # Errors
     /// [`CacheError::Bus`] if the change could not be published to the other nodes now.

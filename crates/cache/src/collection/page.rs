@@ -6,28 +6,28 @@ use super::{
 };
 use crate::{Key, LoadError, LoadOptions, Loaded, Loader, Version};
 
-/// A stretch of a list, in its order.
+/// A part of a list, in its order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page<T> {
     /// Its items.
     pub items: Vec<T>,
-    /// Whether the list goes on behind them. What it goes on with is asked for after the last of them.
+    /// Whether the list continues after them. The next page is requested after the last of them.
     pub more: bool,
 }
 
 /// Reads pages from the store.
 ///
-/// What is said of [`Loader`] about the primary, bounds and panics holds here too.
+/// The rules of [`Loader`] about the primary, bounds and panics apply here, too.
 #[async_trait::async_trait]
 pub trait PageLoader<L, P, T>: Send + Sync + 'static {
     /// Reads a page in one query that sees one state of the list. A list that does not exist is empty.
     ///
     /// # Errors
-    /// Whatever kept the store from answering.
+    /// The error of the store.
     async fn page(&self, list: &L, place: &P, options: LoadOptions) -> Result<Page<T>, LoadError>;
 }
 
-/// The key of a page: a state of a list, and a place in it.
+/// The key of a page: a state of a list, and a position in it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PageKey<L, P> {
     pub(super) epoch: ListEpoch,
@@ -65,7 +65,7 @@ impl<L: Key, P: Key, T: Send + Sync + 'static> Loader<PageKey<L, P>, Page<T>> fo
         Ok(Loaded::Found { value: Arc::new(page), version: Version::UNVERSIONED })
     }
 
-    /// One query a page: no store reads pages of several lists at once.
+    /// One query for each page: no store reads pages of several lists at once.
     async fn load_many(
         &self,
         keys: &[PageKey<L, P>],

@@ -1,13 +1,12 @@
 use std::{fmt, str::FromStr};
 
-/// Two keys as one: the key of what is so between the two, for example of a membership or a block. The order
-/// matters.
+/// A pair of keys: the key of a relation, for example of a membership or a block. The order matters.
 ///
-/// A cache of pairs is a [`TieredCache`](crate::TieredCache) like any other: where nothing is so between the
-/// two, its loader answers [`Loaded::Absent`](crate::Loaded::Absent), which is remembered, and a write that
-/// makes it so goes through [`begin_write`](crate::TieredCache::begin_write), which forgets that.
+/// A cache of pairs is a [`TieredCache`](crate::TieredCache) like any other: without a relation its loader returns
+/// [`Loaded::Absent`](crate::Loaded::Absent), which is cached, and a write that creates the relation goes through
+/// [`begin_write`](crate::TieredCache::begin_write), which invalidates that.
 ///
-/// As text: the bytes of the first, a colon, the first, the second. No two pairs have one text.
+/// As text: the length of the first in bytes, a colon, the first, the second. Different pairs have different texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Pair<A, B>(pub A, pub B);
 

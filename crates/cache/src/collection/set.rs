@@ -1,8 +1,8 @@
-/// A whole set as one record, or the knowledge that it is too large for that: then its users go to pages and
-/// pairs. Its version is that of the record, where the store keeps one with the set.
+/// A whole set as one record, or the fact that it is too large for that: then pages and pairs are used. Its version is
+/// that of the record, if the store has one for the set.
 ///
-/// Bounded: a loader asks its store for at most [`MEMBERS_MAX`](Self::MEMBERS_MAX) + 1 members and gives
-/// [`SmallSet::new`] what it gets.
+/// Bounded: a loader asks its store for at most [`MEMBERS_MAX`](Self::MEMBERS_MAX) + 1 members and passes them to
+/// [`SmallSet::new`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SmallSet<T> {
     /// In ascending order, without repetitions; `None`: too large.
@@ -11,24 +11,24 @@ pub struct SmallSet<T> {
 }
 
 impl<T> SmallSet<T> {
-    /// Most members of a set that is kept whole: to read it costs about as much as a few single records.
+    /// Most members of a set that is kept as a whole: a read of it costs about as much as a few single records.
     pub const MEMBERS_MAX: usize = 2_000;
     /// Most bytes of all members together.
     pub const BYTES_MAX: usize = 64 * 1_024;
 
-    /// A set that is not kept whole.
+    /// A set that is too large.
     #[must_use]
     pub const fn too_large() -> Self {
         Self { members: None, bytes: 0 }
     }
 
-    /// The members in ascending order; `None` when the set is too large.
+    /// The members in ascending order; `None` if the set is too large.
     #[must_use]
     pub fn members(&self) -> Option<&[T]> {
         self.members.as_deref()
     }
 
-    /// Bytes of the members: what a cache weighs it by.
+    /// Bytes of the members, for the cache.
     #[must_use]
     pub const fn weight(&self) -> usize {
         self.bytes
@@ -36,8 +36,8 @@ impl<T> SmallSet<T> {
 }
 
 impl<T: Ord> SmallSet<T> {
-    /// These members, in any order, if they are few enough; `weigh` gives the bytes of one. Looks at no more
-    /// of them than it keeps, and one.
+    /// These members, in any order, if they are few enough; `weigh` gives the bytes of one. Reads at most one more of
+    /// them than it keeps.
     pub fn new(members: impl IntoIterator<Item = T>, weigh: fn(&T) -> usize) -> Self {
         let (mut kept, mut bytes) = (Vec::new(), 0_usize);
         for member in members {
@@ -52,7 +52,7 @@ impl<T: Ord> SmallSet<T> {
         Self { members: Some(kept.into()), bytes }
     }
 
-    /// What was written down of a set; `None` when it is not one.
+    /// Restores a set from its stored form; `None` if it is invalid.
     pub(super) fn restored(members: Option<Vec<T>>, bytes: usize) -> Option<Self> {
         let Some(members) = members else { return (bytes == 0).then(Self::too_large) };
         let bounded = members.len() <= Self::MEMBERS_MAX && bytes <= Self::BYTES_MAX;
@@ -60,7 +60,7 @@ impl<T: Ord> SmallSet<T> {
         (bounded && ascends).then(|| Self { members: Some(members.into()), bytes })
     }
 
-    /// Whether it has this member; `None` when it is too large to say.
+    /// Whether it has this member; `None` if it is too large.
     #[must_use]
     pub fn contains(&self, member: &T) -> Option<bool> {
         self.members().map(|members| members.binary_search(member).is_ok())

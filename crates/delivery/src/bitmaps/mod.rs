@@ -1,4 +1,4 @@
-//! Which readers of an audience have read a notice, as bitmaps that nodes share: derived copies of what the store has.
+//! Shared bitmaps of the readers who have read a notice: derived copies of the marks in the store.
 //!
 //! A bitmap is that of one notice and one section of readers. Bit 0 says that it is complete; before that, it keeps marks that a
 //! running scan of the store may miss, for 30 s. Marks are merged in; whatever else changes a bit invalidates the bitmap. Any bitmap
@@ -18,8 +18,8 @@ use kith_store::{ReaderOrdinal, Slot};
 pub use redis::RedisBitmaps;
 pub use section::{ReaderSection, SectionBits};
 
-/// What a fill begins with: the bitmaps of its section that are filled by it have all marks that were made before, and those that
-/// are made until it ends.
+/// The ticket of a fill: the bitmaps that it fills have all marks from before it, and those that are made until it
+/// ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FillTicket {
     /// Counts the invalidations of the section.
@@ -33,21 +33,21 @@ pub struct FillTicket {
 /// How a fill of one bitmap ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BitmapFill {
-    /// It is complete; so many readers have its bit.
+    /// It is complete, with the number of readers that have its bit.
     Filled(u64),
-    /// It took too long: marks of its time may be gone.
+    /// It took too long: marks of its time may be lost.
     Late,
-    /// A bitmap of the section was invalidated meanwhile.
+    /// A bitmap of the section was invalidated in between.
     Changed,
 }
 
-/// What keeps the bitmaps. Calls are short scripts, and no unit: one may be made in part when it fails.
+/// The storage of the bitmaps. Calls are short scripts, and not atomic: a failed call may have been made in part.
 #[async_trait]
 pub trait ReaderBitmaps: Send + Sync + fmt::Debug + 'static {
-    /// Notes that a reader has these bits. Call it after the store has them, and before the mark is acknowledged.
+    /// Sets these bits of a reader. Must be called after the store has them, and before the mark is acknowledged.
     ///
     /// # Errors
-    /// When the server of the epoch does not answer: call [`Self::invalidate`] for these once it does.
+    /// If the server of the epoch does not answer: call [`Self::invalidate`] for these once it does.
     async fn mark(
         &self,
         reader: ReaderOrdinal,
@@ -58,14 +58,14 @@ pub trait ReaderBitmaps: Send + Sync + fmt::Debug + 'static {
     /// Drops bitmaps, and refuses the fills that run.
     ///
     /// # Errors
-    /// When the server of the epoch does not answer.
+    /// If the server of the epoch does not answer.
     async fn invalidate(&self, section: ReaderSection, slots: &[Slot]) -> Result<(), SharedError>;
 
     /// Counts the readers of each complete bitmap: by section, then by slot, in the order of both. One round trip for up to 250
     /// pairs of a section and 100 slots.
     ///
     /// # Errors
-    /// When the server of the epoch does not answer.
+    /// If the server of the epoch does not answer.
     async fn count(
         &self,
         sections: &[ReaderSection],
@@ -75,13 +75,13 @@ pub trait ReaderBitmaps: Send + Sync + fmt::Debug + 'static {
     /// Begins fills of a section. Scan the store after this returns, then call [`Self::fill`].
     ///
     /// # Errors
-    /// When the server of the epoch does not answer.
+    /// If the server of the epoch does not answer.
     async fn begin_fill(&self, section: ReaderSection) -> Result<FillTicket, SharedError>;
 
     /// Completes bitmaps with the bits that a scan found. Each expires after `kept`. Returns how each ended, in their order.
     ///
     /// # Errors
-    /// When the server of the epoch does not answer.
+    /// If the server of the epoch does not answer.
     async fn fill(
         &self,
         section: ReaderSection,

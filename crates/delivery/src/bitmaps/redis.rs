@@ -40,7 +40,7 @@ pub struct RedisBitmaps {
 }
 
 impl RedisBitmaps {
-    /// Over the connections of a runner, which others may use too.
+    /// Creates it over the connections of a runner, which others may use too.
     #[must_use]
     pub fn over(runner: Arc<ScriptRunner>, epochs: Arc<dyn EpochSource>) -> Self {
         let tag = runner.tag();
@@ -55,7 +55,7 @@ impl RedisBitmaps {
         }
     }
 
-    /// The same with scripts of the texts that `edit` makes of theirs.
+    /// The same with the scripts changed by `edit`.
     #[cfg(feature = "mutants")]
     #[must_use]
     pub fn with_scripts(self, edit: impl Fn(&'static str) -> &'static str) -> Self {
@@ -69,7 +69,7 @@ impl RedisBitmaps {
         }
     }
 
-    /// The names of all keys of a section have one tag: they are in one slot of a cluster.
+    /// All keys of a section have one hash tag: they are in one slot of a cluster.
     fn key(&self, section: ReaderSection, epoch: u64, part: &str) -> String {
         format!("{{{}:notice:{}:{}}}:{epoch}:{part}", self.tag, section.audience, section.number)
     }

@@ -10,7 +10,7 @@ const READERS: u32 = 64_000;
 /// Consecutive ordinals of an audience.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ReaderSection {
-    /// Of which audience.
+    /// The audience.
     pub audience: AudienceId,
     /// From 0.
     pub number: u32,

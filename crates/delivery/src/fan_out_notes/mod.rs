@@ -1,5 +1,5 @@
-//! Notes of fan-outs that are not finished. If a node dies before it has entered its messages into the inboxes of their recipients,
-//! another one finds its note and does so.
+//! Notes of unfinished fan-outs. If a node dies before it has entered its messages into the inboxes of their
+//! recipients, another one finds its note and does it.
 
 #[cfg(feature = "redis")]
 mod redis;
@@ -13,24 +13,24 @@ use kith_store::{DueNote, FanOutNote};
 #[cfg(feature = "redis")]
 pub use redis::RedisFanOutNotes;
 
-/// What keeps the notes of all nodes. Each call is one step or several; it is no unit. Notes do not expire.
+/// The storage of the notes of all nodes. A call may have several steps, and is not atomic. Notes do not expire.
 #[async_trait]
 pub trait FanOutNotes: Send + Sync + fmt::Debug + 'static {
-    /// Notes a step. May be repeated. Costs one round trip.
+    /// Writes the note of a step. May be repeated. Costs one round trip.
     ///
     /// # Errors
-    /// When the server of the epoch does not answer. The note may be there.
+    /// If the server of the epoch does not answer. The note may be stored.
     async fn begin(&self, note: &FanOutNote) -> Result<(), SharedError>;
 
-    /// Removes notes, those that are not there, too. Costs one round trip.
+    /// Removes notes; missing ones are ignored. Costs one round trip.
     ///
     /// # Errors
-    /// When the server of the epoch does not answer. Some may be removed.
+    /// If the server of the epoch does not answer. Some may be removed.
     async fn end(&self, notes: &[FanOutNote]) -> Result<(), SharedError>;
 
     /// Returns notes that are older than `age`, the oldest first of each part of the conversations, at most `most` of each part.
     ///
     /// # Errors
-    /// When the server of the epoch does not answer.
+    /// If the server of the epoch does not answer.
     async fn due(&self, age: Duration, most: usize) -> Result<Vec<DueNote>, SharedError>;
 }

@@ -33,7 +33,7 @@ pub struct RedisFanOutNotes {
 }
 
 impl RedisFanOutNotes {
-    /// Over the connections of a runner, which others may use too.
+    /// Creates it over the connections of a runner, which others may use too.
     #[must_use]
     pub fn over(runner: Arc<ScriptRunner>, epochs: Arc<dyn EpochSource>) -> Self {
         let tag = runner.tag();
@@ -111,7 +111,7 @@ fn read(reply: Reply) -> Result<Vec<DueNote>, SharedError> {
     while let Some(value) = values.next() {
         let age = number(&values.next().ok_or(WRONG)?)?;
         let age = Duration::from_millis(u64::try_from(age).unwrap_or_default());
-        // One that a later program wrote is left to that.
+        // Notes of a later version of the program are left to it.
         due.extend(note_of(&text(value)?).map(|note| DueNote { note, age }));
     }
     Ok(due)

@@ -5,7 +5,7 @@ use kith_store::{NodeName, UserId};
 
 use super::{FannedOut, NodeWake, SentMessages, Wake, Woken};
 
-/// What the inboxes of recipients said to a fan-out, by node.
+/// The answers of the inboxes of recipients to a fan-out, by node.
 #[derive(Debug, Default)]
 pub(super) struct Gathered {
     nodes: BTreeMap<NodeName, (Vec<Woken>, Vec<UserId>)>,
@@ -33,7 +33,7 @@ impl Gathered {
         }
     }
 
-    /// The inbox of a user is as it was, or the user has none.
+    /// The inbox of a user is unchanged, or the user has none.
     pub(super) fn unchanged(&mut self, user: UserId, has_receiver: bool) {
         if !has_receiver {
             self.without_receiver.push(user);

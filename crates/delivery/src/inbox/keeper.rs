@@ -7,16 +7,16 @@ use kith_store::{ConversationId, NodeName, Seq, UserId};
 
 use super::{NodeWake, Note, SentMessages, Wakes};
 
-/// The place of an entry in its inbox. The first entry has 1; the next one has the next number.
+/// The position of an entry in its inbox: 1, 2, 3 and so on.
 pub type Position = u64;
 
-/// One existence of an inbox. A new one begins when the earlier one was lost or has expired. Positions of another generation mean
-/// nothing.
+/// A generation of an inbox. A new one begins when the earlier one was lost or has expired. Positions of different
+/// generations are unrelated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Generation {
     /// The epoch. A generation does not outlive its epoch.
     pub epoch: u64,
-    /// Names the generation within its epoch. Random, above 0.
+    /// Identifies the generation within its epoch. Random, above 0.
     pub number: u64,
 }
 
@@ -40,7 +40,7 @@ pub struct FanOut<'a> {
     pub users: &'a [UserId],
 }
 
-/// What became of a fan-out.
+/// The result of a fan-out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FannedOut {
     /// One wake for each node to be woken. The caller publishes them.
@@ -51,7 +51,7 @@ pub struct FannedOut {
     pub failed: Option<SharedError>,
 }
 
-/// What is known of a conversation when a receiver begins.
+/// The known end of a conversation when a receiver begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark {
     /// The conversation.
@@ -60,7 +60,7 @@ pub struct Mark {
     pub end: Seq,
 }
 
-/// What became of marks.
+/// The result of marks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Marked {
     /// The generation has ended.
@@ -98,7 +98,7 @@ pub enum Entry {
         /// The last number.
         last: Seq,
     },
-    /// Something else.
+    /// A note.
     Note(Note),
     /// Of a kind that this program does not know. It is skipped.
     Unknown,
@@ -115,7 +115,7 @@ pub struct ReadFrom {
     pub after: Position,
 }
 
-/// What a receiver reads.
+/// The result of a read of a receiver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reading {
     /// The receiver cannot continue: the generation has ended, or the inbox does not reach back.
@@ -124,7 +124,7 @@ pub enum Reading {
     Entries(Vec<(Position, Entry)>),
 }
 
-/// What keeps the inboxes of all users.
+/// The storage of the inboxes of all users.
 ///
 /// An inbox exists from the first [`open`](Self::open) of a user until [`InboxLimits::kept`](crate::InboxLimits) after the last one.
 /// It has a mark for each conversation: the number up to which its entries reach. Invariant: of one conversation the ranges of a
@@ -139,22 +139,23 @@ pub trait InboxKeeper: Send + Sync + fmt::Debug + 'static {
     /// Enters messages into the inbox of each recipient that has one: the range from the mark to [`SentMessages::last`]. An inbox
     /// whose mark is not below it is left as it is. May be repeated, late, or after that of later messages.
     ///
-    /// Costs one round trip; one script for the users of a bucket. Returns in [`FannedOut`] what each user got, also after a
-    /// failure: it is no unit.
+    /// Costs one round trip; one script for the users of a bucket. Returns in [`FannedOut`] what each user got, also
+    /// after a failure: it is not atomic.
     async fn fan_out(&self, fan_out: &FanOut<'_>) -> FannedOut;
 
-    /// Makes the node one of those with receivers of each user, for [`InboxLimits::receiver_kept`](crate::InboxLimits), and makes
-    /// an inbox where there is none. Called again in time, it renews. From here on every entry wakes the node. Answers in the order
-    /// of `users`; it is no unit. When it returns, no node writes to inboxes of an earlier epoch what is not in the store yet.
+    /// Makes the node one of those with receivers of each user, for [`InboxLimits::receiver_kept`](crate::InboxLimits),
+    /// and makes an inbox where there is none. Called again in time, it renews. From here on every entry wakes the
+    /// node. Answers in the order of `users`; it is not atomic. When it returns, no node writes to inboxes of an
+    /// earlier epoch what is not in the store yet.
     ///
     /// # Errors
-    /// When the server of the epoch does not answer.
+    /// If the server of the epoch does not answer.
     async fn open(&self, node: &NodeName, users: &[UserId]) -> Vec<Result<Opened, SharedError>>;
 
     /// Ends what [`open`](Self::open) began, when the node has no receiver of the user any more. The inbox stays.
     ///
     /// # Errors
-    /// When the server of the epoch does not answer. The node counts as one with receivers for its time then.
+    /// If the server of the epoch does not answer. The node counts as one with receivers for its time then.
     async fn close(&self, node: &NodeName, user: UserId) -> Result<(), SharedError>;
 
     /// Raises the marks of conversations to their ends, and enters what is new by that for the user's other receivers. At most
@@ -167,7 +168,7 @@ pub trait InboxKeeper: Send + Sync + fmt::Debug + 'static {
     /// See [`Marks::conversations`] for an inbox that was not complete.
     ///
     /// # Errors
-    /// When the server of the epoch does not answer.
+    /// If the server of the epoch does not answer.
     async fn mark(
         &self,
         user: UserId,
@@ -176,29 +177,30 @@ pub trait InboxKeeper: Send + Sync + fmt::Debug + 'static {
         complete: bool,
     ) -> Result<Marked, SharedError>;
 
-    /// Reads entries, at most `most` for each receiver. Answers in the order of `from`; it is no unit. Costs one round trip.
+    /// Reads entries, at most `most` for each receiver. Answers in the order of `from`; it is not atomic. Costs one
+    /// round trip.
     ///
     /// # Errors
-    /// When the server of the epoch does not answer.
+    /// If the server of the epoch does not answer.
     async fn read(&self, from: &[ReadFrom], most: usize) -> Vec<Result<Reading, SharedError>>;
 
     /// Enters a note into the inbox of the user, if it has one. Returns the wakes, which the caller publishes; none without a live
     /// receiver. Repeated, it is entered again.
     ///
     /// # Errors
-    /// When the server of the epoch does not answer.
+    /// If the server of the epoch does not answer.
     async fn note(&self, user: UserId, note: Note) -> Result<Vec<NodeWake>, SharedError>;
 
     /// The wakes that bring a signal to the user's live receivers; the caller publishes them. Enters nothing.
     ///
     /// # Errors
-    /// When the server of the epoch does not answer.
+    /// If the server of the epoch does not answer.
     async fn signal(&self, user: UserId, signal: Bytes) -> Result<Vec<NodeWake>, SharedError>;
 
     /// Publishes wakes, in one round trip. A wake may be lost: receivers read from time to time without one.
     ///
     /// # Errors
-    /// When the server of the epoch does not answer. Some may be published.
+    /// If the server of the epoch does not answer. Some may be published.
     async fn publish(&self, wakes: &[NodeWake]) -> Result<(), SharedError>;
 
     /// The wakes of a node. Each call is a subscription of its own; a node has one.
@@ -208,12 +210,12 @@ pub trait InboxKeeper: Send + Sync + fmt::Debug + 'static {
     /// [`InboxLimits::receiver_kept`](crate::InboxLimits). Called again in time, it renews.
     ///
     /// # Errors
-    /// When the server of the epoch does not answer. Some may be registered.
+    /// If the server of the epoch does not answer. Some may be registered.
     async fn register(&self, node: &NodeName, conversations: &[ConversationId]) -> Result<(), SharedError>;
 
     /// The nodes that are registered at a conversation, for [`Wake::Conversation`](super::Wake).
     ///
     /// # Errors
-    /// When the server of the epoch does not answer.
+    /// If the server of the epoch does not answer.
     async fn registered(&self, conversation: ConversationId) -> Result<Vec<NodeName>, SharedError>;
 }

@@ -1,4 +1,4 @@
-//! Inboxes: what is new for each user, for the receivers that the user has open.
+//! Inboxes: the new messages and notes of each user, for the user's open receivers.
 
 #[cfg(feature = "conformance")]
 pub mod conformance;

@@ -1,6 +1,7 @@
 use kith_store::{ConversationId, GroupId, Seq, UserId};
 
-/// An entry of an inbox that is no message. Notes may be lost; the dialog, the lists and the relation log are the truth.
+/// An entry of an inbox other than messages. Notes may be lost; the dialog, the lists and the relation log are
+/// authoritative.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Note {

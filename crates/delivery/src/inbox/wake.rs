@@ -6,7 +6,7 @@ use kith_store::{ConversationId, NodeName, Seq, Timestamp, UserId};
 
 use super::{Generation, Position};
 
-/// Messages that were just sent, as a wake carries them.
+/// Messages that were just sent, in a wake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SentMessages {
     /// The conversation.
@@ -20,7 +20,7 @@ pub struct SentMessages {
 }
 
 impl SentMessages {
-    /// The same with as many of the last entries as have room in so many bytes.
+    /// The same with as many of the last entries as fit into this many bytes.
     pub(super) fn within(&self, bytes: usize) -> Self {
         let mut room = bytes;
         let fits = |entry: &&Bytes| match room.checked_sub(entry.len()) {
@@ -49,7 +49,7 @@ pub struct Woken {
     pub first: Option<Seq>,
 }
 
-/// What a node is woken for.
+/// The content of a wake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wake {
     /// Messages were entered into inboxes.
@@ -102,7 +102,7 @@ impl NodeWake {
     }
 }
 
-/// What the subscription of a node got.
+/// An event of the subscription of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Heard {
     /// A wake.

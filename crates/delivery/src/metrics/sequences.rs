@@ -1,4 +1,4 @@
-//! Names and meanings of the metrics of sequences.
+//! The metrics of sequences.
 
 use std::time::Duration;
 

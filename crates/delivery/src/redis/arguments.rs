@@ -1,4 +1,4 @@
-//! Arguments, as scripts take them.
+//! Arguments of scripts.
 
 use std::time::Duration;
 

@@ -18,7 +18,7 @@ pub(crate) struct FencedRunner {
 }
 
 impl FencedRunner {
-    /// Over the connections of a runner, which others may use too.
+    /// Creates it over the connections of a runner, which others may use too.
     pub(crate) fn over(runner: Arc<ScriptRunner>, epochs: Arc<dyn EpochSource>) -> Self {
         Self { runner, epochs }
     }

@@ -1,5 +1,5 @@
-//! Windows in Redis. A window is two keys of one slot, a hash and a list; each script is one step of it. The texts of the scripts
-//! say what each does, and the invariant that it keeps.
+//! Windows in Redis. A window is two keys of one slot, a hash and a list; each script is one step of it. The comments
+//! of the scripts describe each step and its invariant.
 
 pub(crate) mod arguments;
 pub(crate) mod fenced;
@@ -46,7 +46,8 @@ pub struct RedisWindows {
 }
 
 impl RedisWindows {
-    /// Over the connections of a runner, which others may use too. `clock` is that of [`Windows`](crate::Windows).
+    /// Creates it over the connections of a runner, which others may use too. `clock` is that of
+    /// [`Windows`](crate::Windows).
     #[must_use]
     pub fn over(
         runner: Arc<ScriptRunner>,
@@ -59,7 +60,7 @@ impl RedisWindows {
         Self { runner, names, scripts, clock, times, limits }
     }
 
-    /// The same with scripts of the texts that `edit` makes of theirs.
+    /// The same with the scripts changed by `edit`.
     #[cfg(feature = "mutants")]
     #[must_use]
     pub fn with_scripts(self, edit: impl Fn(&'static str) -> &'static str) -> Self {
@@ -83,7 +84,7 @@ impl RedisWindows {
         ScriptCall::new(script, self.names.window(conversation, epoch.number), arguments)
     }
 
-    /// Runs one script, and takes note of the time that its answer carries.
+    /// Runs one script, and records the time in its answer.
     async fn one<T>(
         &self,
         epoch: &Epoch,

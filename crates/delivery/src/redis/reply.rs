@@ -1,4 +1,4 @@
-//! What scripts return. An answer that is not in its form is not believed.
+//! The replies of scripts. A reply with an invalid form is refused.
 
 use std::time::Duration;
 

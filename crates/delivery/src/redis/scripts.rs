@@ -6,7 +6,7 @@ macro_rules! text {
     };
 }
 
-/// The scripts. Each begins with what all of them have in common.
+/// The scripts. Each begins with the shared part.
 #[derive(Debug)]
 pub(super) struct Scripts {
     pub(super) look: RedisScript,
@@ -23,7 +23,7 @@ impl Scripts {
         Self::of(|text| text)
     }
 
-    /// The scripts, of the texts that `edit` makes of theirs.
+    /// The scripts, changed by `edit`.
     pub(super) fn of(edit: impl Fn(&'static str) -> &'static str) -> Self {
         Self {
             look: RedisScript::new(edit(text!("look"))),

@@ -3,10 +3,10 @@ use parking_lot::Mutex;
 
 use crate::ServerTime;
 
-/// A sample that is older says nothing: the clocks of two machines do not run equally fast.
+/// An older sample is not used: the clocks of two machines do not run equally fast.
 const SAMPLE_KEPT_MS: u64 = 60_000;
 
-/// What this node knows of the clock of the server.
+/// The known times of the server's clock.
 #[derive(Debug, Default)]
 pub(super) struct ServerTimes(Mutex<Option<Sample>>);
 
@@ -18,7 +18,7 @@ struct Sample {
 }
 
 impl ServerTimes {
-    /// Takes note of the time that an answer carries, which is here now.
+    /// Records the time in an answer that was just received.
     pub(super) fn learn(&self, time: ServerTime, received: Moment) {
         *self.0.lock() = Some(Sample { time, received });
     }

@@ -1,4 +1,4 @@
-//! Values of which answers of scripts consist. One that is not in its form is not believed.
+//! Values in replies of scripts. A value with an invalid form is refused.
 
 use bytes::Bytes;
 use kith_cache::remote::{SharedError, redis::Reply};

@@ -11,16 +11,17 @@ use super::{
 };
 use crate::metrics::{BlockCounts, BlockUse};
 
-/// Takes and fetches of one batch. After so many other nodes use up the blocks of this one: it takes its numbers from the store.
+/// Most takes and fetches of one batch. After these, other nodes use up the blocks of this one, and it takes its
+/// numbers from the store.
 const ROUNDS: u32 = 16;
 
 /// Runs work in the background.
 pub trait Background: Send + Sync + fmt::Debug + 'static {
-    /// Begins it; it ends by itself.
+    /// Starts it; it ends by itself.
     fn run(&self, work: BoxFuture<'static, ()>);
 }
 
-/// What gets the numbers of batches.
+/// The source of the numbers of batches.
 #[derive(Debug)]
 pub(super) struct Source {
     pub(super) store: Arc<dyn SequenceStore>,
@@ -73,7 +74,7 @@ impl Source {
         Ok(ranges)
     }
 
-    /// These numbers are never offered: no one else gets them.
+    /// These numbers are never offered, so no other caller gets them.
     async fn take_from_store(&self, name: &Name, need: Need) -> Result<SeqRange, StoreError> {
         let seen = name.seen().max(need.above);
         let range = self.store.take_seqs(&name.name, need.count, seen).await?;
@@ -105,7 +106,7 @@ impl Source {
         let seen = name.seen().max(least.above);
         let block = self.store.take_seqs(&name.name, size, seen).await?;
         self.counts.count(if least.count > 0 { BlockUse::Needed } else { BlockUse::Ahead });
-        // Without an answer it may have been offered. It must not be used in another way, so its numbers are lost.
+        // Without an answer it may have been offered. It must not be used again, so its numbers are lost.
         self.keeper.offer(&name.name, Offer { block, seen }).await.ok();
         Ok(())
     }

@@ -4,19 +4,19 @@ use async_trait::async_trait;
 use kith_cache::remote::SharedError;
 use kith_store::{Seq, SeqRange, SequenceName};
 
-/// What a take found.
+/// The result of a take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
-    /// Numbers, at most as many as were asked for.
+    /// Numbers, at most as many as requested.
     Numbers {
-        /// Which.
+        /// The numbers.
         range: SeqRange,
-        /// How many are left for later takes.
+        /// The rest for later takes.
         left: u64,
     },
-    /// Nothing is known of the sequence, or less than the caller knows.
+    /// The sequence is unknown, or its state is older than that of the caller.
     Unknown,
-    /// All numbers have been given out.
+    /// All numbers are used up.
     UsedUp,
 }
 
@@ -29,23 +29,23 @@ pub struct Offer {
     pub seen: Seq,
 }
 
-/// Gives out the numbers of blocks, for all nodes.
+/// Issues the numbers of blocks, for all nodes.
 ///
-/// Each call is one step of one sequence, atomic and isolated. Sequences may disappear at any time, and all of them do when the
-/// epoch changes. A call that fails may have been made, or may be made yet, however late.
+/// Each call is one step of one sequence, atomic and isolated. Sequences may disappear at any time, and all of them do
+/// when the epoch changes. A failed call may have been applied, or may be applied later.
 #[async_trait]
 pub trait SequenceKeeper: Send + Sync + fmt::Debug + 'static {
-    /// Gives out the next `count` numbers of a sequence (above 0), or as many as there are, all above `seen`. The numbers of a
-    /// call that failed are lost.
+    /// Issues the next `count` numbers of a sequence (above 0), or as many as there are, all above `seen`. The numbers
+    /// of a call that failed are lost.
     ///
     /// # Errors
-    /// When the keeper does not answer.
+    /// If the keeper does not answer.
     async fn take(&self, name: &SequenceName, count: u32, seen: Seq) -> Result<Taken, SharedError>;
 
     /// Adds a block behind those that the sequence has, or drops it. The block replaces what the sequence has if that is at or below
     /// [`Offer::seen`]. Each block is offered once, whatever the answer was.
     ///
     /// # Errors
-    /// When the keeper does not answer.
+    /// If the keeper does not answer.
     async fn offer(&self, name: &SequenceName, offer: Offer) -> Result<(), SharedError>;
 }

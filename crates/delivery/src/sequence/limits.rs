@@ -1,4 +1,4 @@
-/// How many numbers are taken from the store at a time, and what bounds callers.
+/// The sizes of blocks, and the limits of callers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SequenceLimits {
     /// Numbers of the first block of a sequence. Above 0.

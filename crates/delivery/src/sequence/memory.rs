@@ -8,15 +8,15 @@ use super::{
     used::Used,
 };
 
-/// Gives out the numbers of blocks on one node. Keeps a bounded number of sequences: of those that are not used any more the
-/// rest of the block is lost.
+/// Issues the numbers of blocks on one node. Keeps a bounded number of sequences: the rest of the block of an unused
+/// one is lost.
 #[derive(Debug)]
 pub struct MemorySequences {
     blocks: Mutex<Used<Blocks>>,
     clock: SystemClock,
 }
 
-/// As the scripts have them.
+/// The state of a sequence, as in the scripts.
 #[derive(Clone, Copy, Debug)]
 struct Blocks {
     at: Seq,
@@ -25,7 +25,7 @@ struct Blocks {
 }
 
 impl MemorySequences {
-    /// Without a sequence, for at most `most` of them.
+    /// Creates it empty, for at most `most` sequences.
     #[must_use]
     pub fn new(most: usize) -> Self {
         Self { blocks: Mutex::new(Used::new(most)), clock: SystemClock::new() }
@@ -82,7 +82,7 @@ impl Blocks {
             Some(_) => {}
             None if block.first == self.last + 1 => self.last = block.last,
             None if block.first > self.last => self.next = Some(block),
-            // Below what was given out: a gap.
+            // Below the issued numbers: a gap.
             None => {}
         }
     }

@@ -1,4 +1,4 @@
-//! Numbers of sequences: blocks from the store, given out by Redis or by the memory of one node.
+//! Numbers of sequences: blocks from the store, issued by Redis or by the memory of one node.
 
 mod blocks;
 mod keeper;
@@ -36,11 +36,11 @@ use self::{
 };
 use crate::metrics::BlockCounts;
 
-/// Gives out numbers of sequences. Cheap to clone.
+/// Issues numbers of sequences. Cheap to clone.
 ///
-/// A number of a sequence is given out once, whatever becomes of nodes and of the keeper. Those that one node gives out rise as long
-/// as it knows the sequence ([`SequenceLimits::names`]); those of all nodes rise as long as they reach the keeper and it keeps
-/// the sequence.
+/// A number of a sequence is issued once, also if nodes or the keeper fail. The numbers of one node rise as long as it
+/// knows the sequence ([`SequenceLimits::names`]); those of all nodes rise as long as they reach the keeper and it
+/// keeps the sequence.
 #[derive(Clone)]
 pub struct Sequences(Arc<Parts>);
 
@@ -55,7 +55,7 @@ struct Parts {
 struct Waiting<'a>(&'a AtomicUsize);
 
 impl Sequences {
-    /// Over blocks of a store and what gives out their numbers. `background` fetches blocks before they are needed.
+    /// Creates it over the blocks of a store and a keeper. `background` fetches blocks before they are needed.
     #[must_use]
     pub fn new(
         store: Arc<dyn SequenceStore>,
@@ -75,8 +75,8 @@ impl Sequences {
     /// numbers or does not answer. If the future is dropped, its numbers are lost.
     ///
     /// # Errors
-    /// When neither the keeper has numbers nor the store answers; [`StoreError::Overloaded`] if too many calls wait. The call has
-    /// reserved nothing then.
+    /// If neither the keeper has numbers nor the store answers; [`StoreError::Overloaded`] if too many calls wait. The
+    /// call has reserved nothing then.
     pub async fn reserve(
         &self,
         name: &SequenceName,
@@ -91,7 +91,7 @@ impl Sequences {
         Ok(part(&ranges, before, count))
     }
 
-    /// Returns upper bounds of the numbers that were given out, in the order of `names`; see
+    /// Returns upper bounds of the issued numbers, in the order of `names`; see
     /// [`SequenceStore::max_seqs`](kith_store::SequenceStore::max_seqs).
     ///
     /// # Errors
@@ -114,7 +114,7 @@ impl Parts {
         name.join(need, most, |before| self.source.batch(&name, before)).ok_or(StoreError::Overloaded)
     }
 
-    /// A sequence, which the node knows from now on. Those for which no call waits and no block is fetched may go.
+    /// A sequence, which the node remembers from now on. Sequences without waiting calls and fetches may be removed.
     fn name(&self, name: &SequenceName) -> Result<Arc<Name>, StoreError> {
         let now = self.source.clock.now();
         let mut names = self.names.lock();

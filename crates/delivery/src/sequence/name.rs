@@ -17,7 +17,7 @@ const LASTS_SHORT: Duration = Duration::from_millis(100);
 /// A block that lasts longer is followed by a smaller one.
 const LASTS_LONG: Duration = Duration::from_secs(10);
 
-/// What a node knows of a sequence.
+/// The state of a sequence on a node.
 #[derive(Debug)]
 pub(super) struct Name {
     pub(super) name: SequenceName,
@@ -30,7 +30,7 @@ struct State {
     seen: Seq,
     /// Numbers of the last block.
     size: u32,
-    /// When that was begun to be fetched.
+    /// When its fetch began.
     fetched: Option<Moment>,
     /// The batch that has not begun. Invariant: at most one.
     open: Option<Open>,
@@ -47,7 +47,7 @@ struct Open {
     batch: Option<Weak<Arc<[SeqRange]>>>,
 }
 
-/// What a batch has to get.
+/// The requirements of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Need {
     pub(super) count: u32,
@@ -57,7 +57,7 @@ pub(super) struct Need {
 /// The numbers of one caller within a batch.
 pub(super) struct Place {
     pub(super) batch: Batch,
-    /// How many are those of callers before.
+    /// The count of numbers of earlier callers.
     pub(super) before: u32,
 }
 

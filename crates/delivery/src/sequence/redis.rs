@@ -20,8 +20,8 @@ use crate::{
 /// How long a sequence is kept after its last use. The rest of its block is lost then.
 const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Gives out the numbers of blocks in Redis, in the epoch that the node follows. Only answers of that epoch's server count, and
-/// commands are sent once: an offer that was made a second time would give out numbers a second time. A call ends within the
+/// Issues the numbers of blocks in Redis, in the epoch that the node follows. Only answers of that epoch's server
+/// count, and commands are sent once: a repeated offer would issue numbers a second time. A call ends within the
 /// command timeout of its runner.
 pub struct RedisSequences {
     runner: FencedRunner,
@@ -30,7 +30,7 @@ pub struct RedisSequences {
 }
 
 impl RedisSequences {
-    /// Over the connections of a runner, which others may use too.
+    /// Creates it over the connections of a runner, which others may use too.
     #[must_use]
     pub fn over(runner: Arc<ScriptRunner>, epochs: Arc<dyn EpochSource>) -> Self {
         let take = RedisScript::new(include_str!("lua/take.lua"));
@@ -38,7 +38,7 @@ impl RedisSequences {
         Self { runner: FencedRunner::over(runner, epochs), take, offer }
     }
 
-    /// The same with scripts of the texts that `edit` makes of theirs.
+    /// The same with the scripts changed by `edit`.
     #[cfg(feature = "mutants")]
     #[must_use]
     pub fn with_scripts(self, edit: impl Fn(&'static str) -> &'static str) -> Self {
@@ -88,7 +88,7 @@ fn key(tag: &str, name: &SequenceName, epoch: u64) -> String {
     format!("{{{tag}:seq:{name}}}:{epoch}")
 }
 
-/// `None`: the reply is not in its form, and is not believed.
+/// `None`: the reply has an invalid form.
 fn taken(reply: Reply, count: u32, seen: Seq) -> Option<Taken> {
     let numbers =
         list(reply).ok()?.iter().map(|value| values::number(value).ok()).collect::<Option<Vec<i64>>>()?;

@@ -3,7 +3,7 @@ use std::collections::HashMap;
 use kith_cache::Moment;
 use kith_store::SequenceName;
 
-/// Something of a bounded number of sequences: when there are too many, those that were used last stay.
+/// A map of bounded size by sequence: when it is full, the most recently used ones are kept.
 #[derive(Debug)]
 pub(super) struct Used<V> {
     most: usize,
@@ -11,12 +11,12 @@ pub(super) struct Used<V> {
 }
 
 impl<V> Used<V> {
-    /// At most `most`, and at least one.
+    /// Creates it with this limit, at least 1.
     pub(super) fn new(most: usize) -> Self {
         Self { most: most.max(1), values: HashMap::new() }
     }
 
-    /// What there is of a sequence, which is used now.
+    /// The value of a sequence, which counts as used now.
     pub(super) fn get(&mut self, name: &SequenceName, now: Moment) -> Option<&mut V> {
         let (used, value) = self.values.get_mut(name)?;
         *used = now;

@@ -14,10 +14,10 @@ use futures::{
 };
 use parking_lot::Mutex;
 
-/// The result of one piece of work, for all who wait for it. The work goes on as long as one of them waits.
+/// The result of one piece of work, for all waiting callers. The work continues as long as one of them waits.
 pub(super) type Flight<T> = Shared<BoxFuture<'static, T>>;
 
-/// Work by keys: of one key at most one piece is being done, and at most one more waits.
+/// Work by keys: for one key at most one piece is in progress, and at most one more waits.
 pub(super) struct Flights<K, T>(Arc<Mutex<Running<K, T>>>);
 
 struct Running<K, T> {

@@ -7,7 +7,7 @@ use kith_store::{BATCH_MAX, ConversationId, Message, Seq, StoreError};
 use super::{Loaded, Parts, Windows};
 use crate::{Confirm, EntryHeader, HeadSeen, WindowKeeper, WindowSeen, entry, metrics::Read};
 
-/// What is asked of one conversation.
+/// The request for one conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeadOf {
     /// The conversation.
@@ -18,7 +18,7 @@ pub struct HeadOf {
     pub at_least: Seq,
 }
 
-/// The end of a log as its window has it.
+/// The end of a log in its window.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Head {
     /// The number of the last message; 0: the log is empty.
@@ -31,10 +31,10 @@ pub struct Head {
     pub headers: Vec<EntryHeader>,
 }
 
-/// What a window says of one conversation.
+/// The answer of a window for one conversation.
 enum Seen {
     Answer(Head),
-    /// A window that has to be compared with the store first.
+    /// A window that must be compared with the store first.
     Old(WindowSeen, Head),
     Nothing(Read),
 }
@@ -48,8 +48,8 @@ impl Windows {
     /// trip.
     ///
     /// # Errors
-    /// When the store is needed and does not answer; [`StoreError::Overloaded`] for more conversations, or if too many reads wait
-    /// for the store.
+    /// If the store is needed and does not answer; [`StoreError::Overloaded`] for more conversations, or if too many
+    /// reads wait for the store.
     pub async fn heads(&self, asked: &[HeadOf]) -> Result<Vec<Option<Head>>, StoreError> {
         if asked.len() > BATCH_MAX {
             return Err(StoreError::Overloaded);
@@ -97,7 +97,7 @@ impl Parts {
         }
     }
 
-    /// Those of these heads above which no log ends, each with its place.
+    /// The heads that are at the end of their logs, each with its index.
     async fn compared(
         &self,
         keeper: &Arc<dyn WindowKeeper>,

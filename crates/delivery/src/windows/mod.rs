@@ -20,9 +20,9 @@ use crate::{
 
 /// The last messages of conversations: their windows, and the store below. Cheap to clone.
 ///
-/// A read sees every append whose [`Windows::append`] had returned before the read began, in the epoch of the read. It sees an
-/// append whose writer died, or was cut from Redis, after [`WindowLimits::checked`] at the latest. It shows no message as it was
-/// before a change whose [`Windows::release`] had returned before the read began.
+/// A read sees every append whose [`Windows::append`] had returned before the read began, in the epoch of the read. It
+/// sees an append whose writer died, or was cut from Redis, after [`WindowLimits::checked`] at the latest. It never
+/// shows the previous state of a message after a change whose [`Windows::release`] had returned before the read began.
 #[derive(Clone, Debug)]
 pub struct Windows(Arc<Parts>);
 
@@ -41,10 +41,10 @@ struct Parts {
     direct: Flights<(ConversationId, Wanted), Loaded<Recent>>,
 }
 
-/// What a read of the store answers, for all who wait for it.
+/// The result of a read of the store, for all waiting callers.
 type Loaded<T> = Result<T, StoreError>;
 
-/// Which messages are asked for.
+/// The requested messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Wanted {
     /// Their numbers. The last one may be beyond the end of the log.
@@ -60,7 +60,7 @@ impl From<Span> for Wanted {
     }
 }
 
-/// The last messages of a conversation, as far as they were asked for.
+/// The requested ones of the last messages of a conversation.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Recent {
     /// The numbers that could be read here: of those that were asked for, `messages` has all that are in it. Its last number is
@@ -79,7 +79,7 @@ pub struct Hold {
 }
 
 impl Windows {
-    /// Over the windows of a keeper. `clock` is that of the keeper.
+    /// Creates it over the windows of a keeper. `clock` is that of the keeper.
     #[must_use]
     pub fn over(
         keeper: Arc<dyn WindowKeeper>,
@@ -102,7 +102,7 @@ impl Windows {
         self.0.keeper.is_some()
     }
 
-    /// This moment. The moment that [`Windows::append`] needs is taken before the append to the store begins.
+    /// The present time. For [`Windows::append`] it must be taken before the append to the store begins.
     #[must_use]
     pub fn now(&self) -> Moment {
         self.0.clock.now()
@@ -117,7 +117,7 @@ impl Windows {
     /// three reads of the store. Reads of one conversation that need the same from the store share it.
     ///
     /// # Errors
-    /// When the store is needed and does not answer; [`StoreError::Overloaded`] if too many reads wait for it.
+    /// If the store is needed and does not answer; [`StoreError::Overloaded`] if too many reads wait for it.
     pub async fn read(
         &self,
         conversation: ConversationId,
@@ -138,11 +138,12 @@ impl Windows {
     /// event of a change (a recall, an edit, an erasure). `began`: a moment before the append began, see [`Windows::now`]; `None` for a replay, whose
     /// append began earlier.
     ///
-    /// May be repeated, and may come late or after that of later messages.
+    /// May be repeated, and may arrive late or out of order.
     ///
     /// # Errors
-    /// When Redis does not answer. Other nodes may read the log without these messages for up to [`WindowLimits::checked`]; this
-    /// node should read with `at_least` until a later call for the conversation has succeeded.
+    /// If Redis does not answer. Other nodes may read the log without these messages for up to
+    /// [`WindowLimits::checked`]; this node should read with `at_least` until a later call for the conversation has
+    /// succeeded.
     pub async fn append(
         &self,
         conversation: ConversationId,
@@ -167,7 +168,7 @@ impl Windows {
     /// the event.
     ///
     /// # Errors
-    /// When Redis does not answer. The change must not be made then: a window may keep the message as it was.
+    /// If Redis does not answer. The change must not be made then: a window may keep the previous message.
     pub async fn hold(&self, conversation: ConversationId) -> Result<Hold, SharedError> {
         let hold = Hold { conversation, token: HoldToken(rand::random()) };
         if let Some(keeper) = &self.0.keeper {
@@ -176,11 +177,11 @@ impl Windows {
         Ok(hold)
     }
 
-    /// Ends a hold after the change was written. When it returns, no read of any node shows the message as it was.
+    /// Ends a hold after the change was written. When it returns, no read of any node shows the previous message.
     ///
     /// # Errors
-    /// When Redis or the store of the epochs does not answer, or another epoch has begun. The change is not to be acknowledged
-    /// then; a new hold and its release may follow.
+    /// If Redis or the store of the epochs does not answer, or another epoch has begun. The change must not be
+    /// acknowledged then; a new hold and its release may follow.
     pub async fn release(&self, hold: Hold) -> Result<(), SharedError> {
         match &self.0.keeper {
             Some(keeper) => keeper.release(hold.conversation, hold.token).await,
@@ -195,16 +196,16 @@ impl Windows {
     /// As [`Windows::release`].
     pub async fn forget(&self, conversation: ConversationId) -> Result<(), SharedError> {
         match &self.0.keeper {
-            // As the end of a hold that is none.
+            // As the end of a hold that does not exist.
             Some(keeper) => keeper.release(conversation, HoldToken(rand::random())).await,
             None => Ok(()),
         }
     }
 
-    /// Makes the next read compare the end of the window with the store: an append may have been made of which nothing is known.
+    /// Makes the next read compare the end of the window with the store, because an unknown append may have been made.
     ///
     /// # Errors
-    /// When Redis does not answer. The window is compared after [`WindowLimits::checked`] then.
+    /// If Redis does not answer. The window is compared after [`WindowLimits::checked`] then.
     pub async fn doubt(&self, conversation: ConversationId) -> Result<(), SharedError> {
         match &self.0.keeper {
             Some(keeper) => keeper.doubt(conversation).await,
@@ -233,7 +234,7 @@ impl Windows {
 }
 
 impl Parts {
-    /// Reads the store when it is the turn of this read.
+    /// Reads the store within the limit of concurrent reads.
     async fn load<T>(&self, read: impl Future<Output = Loaded<T>>) -> Loaded<T> {
         let turn = self.turns.take().await.ok_or(StoreError::Overloaded)?;
         let read = read.await;

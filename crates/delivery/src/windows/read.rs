@@ -12,12 +12,12 @@ use crate::{
     metrics::Read,
 };
 
-/// Looks of one read; then it reads the store.
+/// Most looks of one read; then it reads the store.
 const LOOKS: usize = 3;
-/// Times that a fill reads the store, if messages come meanwhile.
+/// Most reads of the store by a fill, if messages arrive in between.
 const FILLS: usize = 2;
 
-/// What follows from a look.
+/// The next step after a look.
 enum Next {
     Answer(Recent),
     LookAgain,
@@ -25,8 +25,8 @@ enum Next {
 }
 
 impl Parts {
-    /// What the window says, after it was filled or compared with the store if need be. `None`: the store is to be read, and
-    /// nothing to be filled.
+    /// The answer of the window, after it was filled or compared with the store if necessary. `None`: the store must be
+    /// read, without a fill.
     pub(super) async fn by_window(
         self: &Arc<Self>,
         keeper: &Arc<dyn WindowKeeper>,
@@ -44,7 +44,7 @@ impl Parts {
         Ok(None)
     }
 
-    /// The last messages as the store has them now.
+    /// The present last messages in the store.
     pub(super) async fn by_store(
         self: &Arc<Self>,
         conversation: ConversationId,
@@ -55,7 +55,7 @@ impl Parts {
         self.direct.join((conversation, asked), read).await
     }
 
-    /// Whether a window as it was looked at may answer a read.
+    /// Whether a window after a look may answer a read.
     pub(super) fn is_fresh(&self, window: &WindowSeen, at_least: Seq) -> bool {
         let is_checked = window.age.is_some_and(|age| age <= self.limits.checked);
         is_checked && window.span.last >= at_least
@@ -80,7 +80,7 @@ impl Parts {
             }
             Ok(Looked::Busy) => {
                 self.count(Read::Busy);
-                // Another node fills it, or this one is about to say so.
+                // Another node fills it, or this one is about to.
                 let Some(fill) = self.fills.running(conversation) else { return Ok(Next::LookAgain) };
                 // The fill may have begun before this read did, so its result may be too old: the window is read again.
                 fill.await.map(|_| Next::LookAgain)
@@ -115,7 +115,7 @@ impl Parts {
         Ok(messages.map_or(Next::ReadStore, |messages| Next::Answer(Recent { span: window.span, messages })))
     }
 
-    /// The end of the log, read after this call began, and made known to the window.
+    /// The end of the log, read after this call began, and reported to the window.
     async fn checked_end(
         self: &Arc<Self>,
         keeper: &Arc<dyn WindowKeeper>,

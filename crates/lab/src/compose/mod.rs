@@ -56,8 +56,8 @@ pub(crate) struct Node {
 }
 
 impl Project {
-    /// Starts the servers, makes the replica set, lets the job `migrate` run to its end, and starts the nodes at one
-    /// time. Returns when each is healthy.
+    /// Starts the servers, makes the replica set, lets the job `migrate` run to its end, and starts the nodes at the
+    /// same time. Returns when each is healthy.
     ///
     /// # Errors
     /// When one does not come to that.

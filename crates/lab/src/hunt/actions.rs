@@ -1,4 +1,4 @@
-//! What is done to a cluster, and undone.
+//! The faults of a cluster, and their end.
 
 use std::time::Duration;
 
@@ -14,19 +14,19 @@ use crate::{
     resp::Value,
 };
 
-/// Pause between two of what is done again and again.
+/// Pause between repetitions of a fault.
 const AGAIN: Duration = Duration::from_millis(1_500);
-/// Ways in which Redis loses what it holds.
+/// The ways in which Redis loses its data.
 const LOSSES: [Action; 4] =
     [Action::RedisKilled, Action::RedisEmptied, Action::RedisOld, Action::RedisPromoted];
-/// Between two looks at whether a process has ended.
+/// Pause between two checks whether a process has ended.
 const LOOK: Duration = Duration::from_millis(5);
-/// Users in a memory for 64 of them; what is to be evicted stays for a moment.
+/// Users in a memory for 64 of them; evicted ones stay for a moment.
 const FEW_MAX: i64 = 128;
-/// Channels of a node, as strangers see them.
+/// Channels of a node, as seen by other programs.
 const STRANGE: usize = 20;
 
-/// What is done.
+/// The fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     Nothing,
@@ -40,16 +40,16 @@ pub(super) enum Action {
     RedisEmptied,
     RedisPromoted,
     RedisFull,
-    /// Killed and started again, emptied, put back to what it had before, and replaced by a replica that is behind.
+    /// Killed and started again, emptied, restored to an earlier state, and replaced by a replica that is behind.
     RedisByTurns,
     OneCut,
     OneDeaf,
-    /// One in so many.
+    /// One in this many.
     Lost(u32),
     Repeated,
     Reordered,
     Forged,
-    /// Very many of them, and one node that does not listen for a while.
+    /// Very many of them, and one node that does not read for a while.
     Flooded,
     NodeStopped,
     MongodbSlow,
@@ -58,7 +58,7 @@ pub(super) enum Action {
     MongodbKilled,
     /// Before the nodes start.
     MongodbLate,
-    /// Of a set of several members, as all of the primary.
+    /// In a set of several members.
     PrimaryKilled,
     PrimaryRetired,
     PrimaryParted,
@@ -76,52 +76,52 @@ pub(super) enum Action {
     NodesEnded,
     NodesKilled,
     HalfNewer,
-    /// The store lets two users bear one name, and goes on to.
+    /// The store accepts two users with one name, also after the fault.
     NamesShared,
-    /// The store forgets what was answered to requests, at once.
+    /// The store forgets answered requests at once.
     RequestsForgotten,
-    /// Between two steps of a write, as a test build does when configured.
+    /// Between two steps of a write, at a fail point of a test build.
     NodeDies(&'static str),
 }
 
-/// What has to be kept from the beginning of a fault to its end.
+/// The state between the beginning of a fault and its end.
 #[derive(Debug, Default)]
 pub(super) struct Kept {
     dump: Option<Vec<u8>>,
     replica: Option<RedisServer>,
     disk: Option<SmallDisk>,
-    /// So many at least; fewer are made more, however long that takes.
+    /// At least this many, however long that takes.
     deaths_min: u64,
-    /// How often something died, ended or was replaced so far.
+    /// Number of deaths, ends and replacements so far.
     pub(super) deaths: u64,
-    /// What was measured meanwhile.
+    /// The figures.
     pub(super) figures: Vec<Figure>,
 }
 
 impl Kept {
-    /// With so many deaths at least.
+    /// With at least this many deaths.
     pub(super) fn with_deaths(deaths_min: u64) -> Self {
         Self { deaths_min, ..Self::default() }
     }
 }
 
 impl Action {
-    /// Whether anything is wrong while it is on.
+    /// Whether it is a fault at all.
     pub(super) fn disturbs(self) -> bool {
         !matches!(self, Self::Nothing | Self::MemoryTiny | Self::PairFlipped)
     }
 
-    /// Whether no other row can use a Cassandra meanwhile.
+    /// Whether no other row can use its Cassandra.
     pub(super) const fn harms_cassandra(self) -> bool {
         matches!(self, Self::CassandraKilled | Self::CassandraPaused)
     }
 
-    /// What the store has its data on, where that is to be filled up.
+    /// The disk of the store, if it is to be filled up.
     pub(super) async fn disk(self) -> Result<Option<SmallDisk>> {
         Ok(if self == Self::MongodbDiskFull { Some(persisted::disk_of_mongodb().await?) } else { None })
     }
 
-    /// What has to be there before it can begin.
+    /// Prepares the fault.
     pub(super) async fn prepare(self, site: &mut Site, kept: &mut Kept) -> Result<()> {
         match self {
             Self::RedisTorn => site.redis.keep_log().await?,
@@ -129,7 +129,7 @@ impl Action {
             Self::RedisOld => kept.dump = Some(site.redis.dump().await?),
             Self::RedisPromoted => {
                 let replica = site.redis.replica().await?;
-                // It hears nothing more, and goes on to say that it is a replica.
+                // It receives nothing more, and still reports that it is a replica.
                 replica.stop()?;
                 kept.replica = Some(replica);
             }
@@ -138,7 +138,7 @@ impl Action {
         Ok(())
     }
 
-    /// Does it, for so long, and undoes it.
+    /// Runs the fault for this time, and ends it.
     pub(super) async fn happen(self, site: &mut Site, kept: &mut Kept, lasts: Duration) -> Result<()> {
         match self {
             Self::NodesEnded | Self::NodesKilled => self.of_nodes(site, kept, lasts).await,
@@ -263,7 +263,7 @@ impl Action {
         }
     }
 
-    /// One node after the other, and from the first again.
+    /// One node after the other, in turn.
     async fn of_nodes(self, site: &mut Site, kept: &mut Kept, lasts: Duration) -> Result<()> {
         let until = Instant::now() + lasts;
         while Instant::now() < until || kept.deaths < kept.deaths_min {
@@ -296,7 +296,8 @@ impl Action {
     }
 }
 
-/// Each loss of Redis once, and then again until the time is over. What is written between two of them is what the next one loses.
+/// Each loss of Redis once, and then again until the time is over. Writes between two losses are lost with the next
+/// one.
 async fn redis_by_turns(site: &mut Site, kept: &mut Kept, lasts: Duration) -> Result<()> {
     let until = Instant::now() + lasts;
     loop {
@@ -333,7 +334,7 @@ async fn dies(site: &mut Site, kept: &mut Kept, place: &str, lasts: Duration) ->
     node.until_trusted().await
 }
 
-/// All nodes start while there is no MongoDB, live, and say that they do not serve. It is there at the end.
+/// All nodes start without MongoDB, stay alive, and report that they do not serve. MongoDB starts at the end.
 async fn late(site: &mut Site, lasts: Duration) -> Result<()> {
     for member in &mut site.members {
         member.node.end().await?;
@@ -351,7 +352,7 @@ async fn late(site: &mut Site, lasts: Duration) -> Result<()> {
     site.mongod.restart().await
 }
 
-/// Memory holds few users everywhere, and gives others up all the time.
+/// Every memory holds few users, and evicts others all the time.
 async fn ensure_evicted(site: &Site) -> Result<()> {
     for member in &site.members {
         let (entries, evictions) = member.node.evicted("user").await?;
@@ -361,7 +362,7 @@ async fn ensure_evicted(site: &Site) -> Result<()> {
     Ok(())
 }
 
-/// All nodes are led to the replica, and the primary is gone.
+/// All nodes are redirected to the replica, and the primary is gone.
 async fn promote(site: &mut Site, kept: &mut Kept) -> Result<()> {
     let replica = kept.replica.take().context("a replica was prepared")?;
     site.redis.kill();

@@ -1,11 +1,11 @@
-//! How old an answer was.
+//! The age of answers.
 
 use std::{collections::HashMap, time::Duration};
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// Of each user, the versions that were acknowledged, and when. It grows with what is written.
+/// For each user, the acknowledged versions with their times. Grows with every write.
 #[derive(Debug, Default)]
 pub(crate) struct Ages(Mutex<HashMap<i64, Vec<(i64, Instant)>>>);
 
@@ -15,7 +15,7 @@ impl Ages {
         self.0.lock().entry(user_id).or_default().push((version, Instant::now()));
     }
 
-    /// For how long something newer than this version had been acknowledged when it was asked for; zero: nothing had.
+    /// How long a newer version had been acknowledged at the time of the request; zero: none had.
     pub(crate) fn age(&self, user_id: i64, version: i64, asked: Instant) -> Duration {
         let written = self.0.lock();
         let newer = written.get(&user_id).into_iter().flatten().filter(|(newer, _)| *newer > version);

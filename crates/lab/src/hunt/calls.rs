@@ -1,4 +1,4 @@
-//! What one call asks a node, and what its answer means.
+//! Calls to a node, and the meaning of their answers.
 
 use std::{error::Error as _, time::Duration};
 
@@ -13,24 +13,24 @@ use tonic::{Code, Request, Status, transport::Channel};
 
 use crate::history::{Level, Outcome, What};
 
-/// How long a call may take; sent to nodes as the deadline.
+/// Deadline of a call, which is sent to nodes.
 pub(super) const DEADLINE: Duration = Duration::from_secs(3);
-/// More than that is given up here, for a node that does not answer at all.
+/// A longer wait is given up here, for a node that does not answer at all.
 pub(super) const PATIENCE: Duration = Duration::from_secs(4);
 
 /// A call, ready to be sent any number of times.
 #[derive(Clone, Debug)]
 pub(super) struct Asked {
-    /// Which user; 0 for a creation.
+    /// The user; 0 for a creation.
     pub(super) user_id: i64,
     pub(super) what: What,
-    /// Of a read at least as new as it; empty for none.
+    /// The token of a read; empty for none.
     pub(super) token: String,
-    /// Of a write.
+    /// The version of a write.
     pub(super) request_id: String,
 }
 
-/// What came of it, and the token of a write that was done.
+/// The outcome, and the token of a successful write.
 #[derive(Clone, Debug)]
 pub(super) struct Answered {
     pub(super) outcome: Outcome,
@@ -94,7 +94,7 @@ impl Asked {
         }
     }
 
-    /// What an error means: of a read nothing is open, of a write what the node cannot know is.
+    /// The meaning of an error. A read has no effect; a write may have an unknown outcome.
     fn failed(&self, status: &Status) -> Outcome {
         let read = matches!(self.what, What::Read(_));
         let gone = read || matches!(self.what, What::Update { .. });
@@ -106,8 +106,8 @@ impl Asked {
     }
 }
 
-/// The name of an error, and whether the request may have been executed, or may yet be; never for a read. A code that
-/// no disturbance explains is reported literally.
+/// The name of an error, and whether the request may have been, or may still be, executed; never for a read. A code
+/// that no disturbance explains is reported literally.
 pub(super) fn failed(status: &Status, read: bool) -> (String, bool) {
     let code = code_of(status);
     let open = match code {
@@ -130,7 +130,7 @@ pub(super) fn failed(status: &Status, read: bool) -> (String, bool) {
     (name, open)
 }
 
-/// What a read of this level asks for; `token` is that of one that is at least as new as it.
+/// The consistency of a read of this level; `token`: for reads by token.
 pub(super) fn consistency(level: Level, token: &str) -> Option<Consistency> {
     let level = match level {
         Level::Cached => return None,
@@ -147,21 +147,21 @@ pub(super) fn key_of(user_id: i64) -> String {
     format!("user:{user_id}")
 }
 
-/// What a record that was found says. One that holds no value of the run is an error of the run.
+/// The value of a found record. One without a value of the run is an error of the run.
 pub(super) fn found(user: Option<&User>) -> Result<Outcome, Status> {
     let read = user.and_then(|user| Some((user.version.try_into().ok()?, user.nick_name.parse().ok()?)));
     let (version, value) = read.ok_or_else(|| Status::internal("an answer without a user of the run"))?;
     Ok(Outcome::Done { version, value, key: None })
 }
 
-/// A change of the nickname alone.
+/// A change of only the nickname.
 pub(crate) fn renaming(user_id: i64, nick_name: String, request_id: String) -> UpdateUserRequest {
     let user = User { user_id, nick_name, ..User::default() };
     let update_mask = Some(prost_types::FieldMask { paths: vec!["nick_name".to_owned()] });
     UpdateUserRequest { user: Some(user), update_mask, expected_version: 0, request_id }
 }
 
-/// A connection that broke is UNAVAILABLE: this client has many words for it.
+/// A broken connection is UNAVAILABLE: this client reports it in many ways.
 pub(super) fn code_of(status: &Status) -> Code {
     if status.source().is_some() { Code::Unavailable } else { status.code() }
 }
@@ -173,14 +173,14 @@ pub(crate) fn within<T>(message: T) -> Request<T> {
     request
 }
 
-/// Whether the node says itself that the write was not done.
+/// Whether the node itself reports that the write was not applied.
 fn is_certain(status: &Status) -> bool {
     use tonic_types::StatusExt as _;
     let info = status.get_details_error_info();
     info.is_some_and(|info| info.metadata.get("outcome").is_some_and(|outcome| outcome == "not_applied"))
 }
 
-/// As the protocol writes it.
+/// The form of the protocol.
 pub(super) fn name_of(code: Code) -> String {
     let mut name = String::new();
     for letter in format!("{code:?}").chars() {

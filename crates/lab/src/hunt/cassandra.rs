@@ -1,4 +1,4 @@
-//! A Cassandra that a run may do anything to, and one that runs share.
+//! A Cassandra of a run for faults, and one that runs share.
 
 use std::{
     env,
@@ -25,7 +25,7 @@ use crate::child::{Watched, free_port};
 /// Names the program: it is given a folder and a port, and is a Cassandra with its data there until it is killed. By a third
 /// word, [`LASTING`], what it acknowledges outlasts that.
 const PROGRAM: &str = "KITH_TEST_CASSANDRA";
-/// By its own rules it loses what it acknowledged up to 100 ms before its death: it writes its log now and then.
+/// By default it loses writes of the last 100 ms before its death: it syncs its log periodically.
 const LASTING: &str = "lasting";
 /// Java takes its time, more where others take the processors.
 const READY_WITHIN: Duration = Duration::from_secs(180);
@@ -40,13 +40,13 @@ const SUPPORTED: u8 = 6;
 pub struct Cassandra {
     port: u16,
     folder: TempDir,
-    /// What it acknowledges outlasts its death.
+    /// Its acknowledged writes survive its death.
     lasting: bool,
     /// `None`: killed.
     process: Option<Watched>,
 }
 
-/// What a run has of a Cassandra.
+/// The part of a Cassandra that a run has.
 #[derive(Debug)]
 pub(super) enum Served {
     /// A keyspace, beside others.
@@ -60,7 +60,7 @@ impl Cassandra {
     /// acknowledges what is on its disk.
     ///
     /// # Errors
-    /// When there is none, or it does not answer within three minutes.
+    /// If there is none, or it does not answer within three minutes.
     pub(super) async fn lasting() -> Result<Self> {
         Self::start(true).await
     }

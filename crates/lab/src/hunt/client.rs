@@ -1,4 +1,4 @@
-//! A client of a run: one call at a time, each chosen at random, each written down.
+//! A client of a run: one call at a time, each chosen at random and recorded.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -27,14 +27,14 @@ use crate::{
 
 /// Users that most calls are about.
 pub(super) const HOT: i64 = 100;
-/// Names that creations fight for.
+/// Names that concurrent creations compete for.
 const NAMES: u32 = 50;
 /// Users made for a name that a client remembers, to delete them.
 const OWN_MAX: usize = 16;
 /// Callers who send one request at the same time; beyond the first they have numbers of their own.
 const TWINS: u32 = 5;
 const TWIN: u32 = 1_000;
-/// A client that does not know the outcome of a write asks so often, and so long, until it is known.
+/// Attempts and time limit of a client to find out the outcome of a write.
 pub(super) const ASKED_EVERY: Duration = Duration::from_millis(200);
 pub(super) const ASKED_FOR: Duration = Duration::from_secs(20);
 /// Between two reads of a client that does nothing else.
@@ -96,7 +96,7 @@ impl Desk {
         (1..=self.users).chain(self.made.lock().iter().copied()).collect()
     }
 
-    /// Sends a call of this client, which stays with one node or not, and writes down what came of it.
+    /// Sends a call of this client, to its node or another one, and records the outcome.
     pub(super) async fn call(
         &self,
         (client, pinned): (u32, bool),
@@ -144,7 +144,7 @@ impl Client {
         Self { number, pinned, random, mix, desk: Arc::clone(desk), own: Vec::new() }
     }
 
-    /// Calls until the run is over.
+    /// Makes calls until the run is over.
     pub(super) async fn work(mut self) -> Result<()> {
         while !self.desk.over.load(Ordering::Relaxed) {
             self.step().await?;
@@ -152,7 +152,7 @@ impl Client {
         Ok(())
     }
 
-    /// Asks for the newest of what is often written until the run is over.
+    /// Makes strong reads of often written users until the run is over.
     pub(super) async fn watch(mut self) -> Result<()> {
         while !self.desk.over.load(Ordering::Relaxed) {
             let user_id = self.hot_user();
@@ -176,15 +176,14 @@ impl Client {
         if matches!(answered.outcome, Outcome::Open(_)) && self.random.random_ratio(1, 2) {
             self.until_known(&asked).await?;
         } else if self.random.random_ratio(u32::from(write), 50) {
-            // As a caller whose answer was lost: the same again.
+            // As a caller that lost the answer: the same request again.
             let node = self.any_node();
             self.call(&asked, node).await?;
         }
         Ok(())
     }
 
-    /// As several callers would who do not know of each other: the same, at the same time, to whichever nodes there
-    /// are.
+    /// As several independent callers: the same request at the same time, through any nodes.
     async fn at_once(&mut self, asked: &Asked) -> Result<()> {
         let nodes: Vec<usize> = (0..TWINS).map(|_| self.any_node()).collect();
         let desk = Arc::clone(&self.desk);
@@ -198,7 +197,7 @@ impl Client {
         Ok(())
     }
 
-    /// As a caller who does not know what came of it: the same again, to whichever node is there, until it is known.
+    /// As a caller that does not know the outcome: the same request again, through any live node, until it is known.
     async fn until_known(&mut self, asked: &Asked) -> Result<()> {
         let until = Instant::now() + ASKED_FOR;
         while !self.desk.over.load(Ordering::Relaxed) && Instant::now() < until {
@@ -240,7 +239,7 @@ impl Client {
         self.random.random_range(0..self.desk.nodes.len())
     }
 
-    /// A call of a kind that the mix gives.
+    /// A call of a random kind of the mix.
     fn choose(&mut self) -> Asked {
         let request_id = format!("{}-{}", self.number, self.desk.value());
         let (mut user_id, mut token) = (self.user(), String::new());
@@ -269,7 +268,7 @@ impl Client {
         Asked { user_id, what, token, request_id }
     }
 
-    /// One in ten calls is about one of many, the others are about few, the first of them most.
+    /// One in ten calls concerns one of many users, the others one of few, the first ones most often.
     fn user(&mut self) -> i64 {
         if self.random.random_ratio(1, 10) {
             return self.random.random_range(HOT..=self.desk.users);

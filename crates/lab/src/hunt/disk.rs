@@ -14,9 +14,9 @@ use tokio::time::{Instant, sleep};
 
 use crate::child::Watched;
 
-/// Takes all the room that is left.
+/// Fills the disk.
 const BALLAST: &str = "ballast";
-/// Room is taken in pieces of these sizes, the larger first.
+/// Space is filled in pieces of these sizes, the larger first.
 const PIECES: [usize; 2] = [1 << 20, 1 << 10];
 const MOUNTED_WITHIN: Duration = Duration::from_secs(5);
 const POLL: Duration = Duration::from_millis(10);
@@ -62,7 +62,7 @@ impl SmallDisk {
         &self.path
     }
 
-    /// Takes what room is left.
+    /// Fills the remaining space.
     ///
     /// # Errors
     /// When it cannot be written for another reason than that it is full.
@@ -81,10 +81,10 @@ impl SmallDisk {
         Ok(())
     }
 
-    /// Gives the room back.
+    /// Frees the space.
     ///
     /// # Errors
-    /// When nothing was taken.
+    /// If it was not filled.
     pub fn free(&self) -> Result<()> {
         Ok(fs::remove_file(self.path.join(BALLAST))?)
     }

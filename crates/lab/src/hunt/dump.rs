@@ -1,4 +1,4 @@
-//! What each place holds in the end, key by key.
+//! The final content of each place, key by key.
 
 use std::time::Duration;
 
@@ -15,13 +15,13 @@ use crate::history::{Event, Held, Level, Outcome, Place, Recorder, What};
 
 /// Users that are looked at together: what the store says costs it a write to its log, which many share.
 const AT_ONCE: usize = 64;
-/// Tries of a look that fails: it comes after a fault.
+/// Attempts of a failing read: it follows a fault.
 const TRIES: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(200);
 /// Each node is asked for itself: no other is called, of those that were killed neither.
 const SELF: &str = "self";
 
-/// Writes down what the store, Redis and every memory hold of these users.
+/// Records the data of these users in the store, Redis and every memory.
 pub(super) async fn dump(recorder: &Recorder, nodes: &[Channel], users: &[i64]) -> Result<()> {
     let looks = stream::iter(users.iter().map(|user| look(nodes, *user)));
     let mut looks = looks.buffer_unordered(AT_ONCE);

@@ -1,4 +1,4 @@
-//! A figure with what it must be.
+//! A figure with its target.
 
 use std::{fmt, fs, path::Path};
 
@@ -10,17 +10,17 @@ use crate::ratio::Better;
 /// A figure, as `report.json` has it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Figure {
-    /// Row and what was measured: `F35 goodput`.
+    /// Row and measure: `F35 goodput`.
     pub name: String,
     /// `ms`, `count`, `ratio`, `1/s`, ...
     pub unit: &'static str,
-    /// What was measured. `None`: not run.
+    /// The value. `None`: not run.
     pub figure: Option<f64>,
     /// Its target; `None`: it is reported for information.
     pub target: Option<f64>,
-    /// Which side of the target is good.
+    /// The good side of the target.
     pub better: Better,
-    /// Whether the target is met; true without one, and not so of one that was not run.
+    /// Whether the target is met; true without one, false for one that was not run.
     pub holds: bool,
     /// Why it was not run.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -40,7 +40,7 @@ impl Figure {
         Self { target: Some(target), holds: figure >= target, ..told }
     }
 
-    /// A count of what must not be.
+    /// A count of violations, which must be 0.
     pub(crate) fn none(name: impl Into<String>, count: u64) -> Self {
         Self::at_most(name, "count", float(count), 0.0)
     }

@@ -1,4 +1,4 @@
-//! What rows showed, for programs.
+//! The results of rows, for programs.
 
 use super::{
     figure::{Figure, float},
@@ -10,7 +10,7 @@ use crate::{
     ratio::Better,
 };
 
-/// How old the reads of rows may be, in milliseconds: what clients are promised.
+/// The largest age of reads of rows, in milliseconds: the bounds for clients.
 struct AgeLimit {
     name: &'static str,
     rows: &'static [&'static str],

@@ -1,4 +1,4 @@
-//! What all rows showed, and what was not run.
+//! The results of all rows, and the rows that were not run.
 
 use std::{fs, path::Path};
 
@@ -11,7 +11,7 @@ use super::{
     report::{Judged, table},
 };
 
-/// What was run, and what was not.
+/// The rows that were run, and the others.
 #[derive(Debug)]
 pub struct Findings {
     judged: Vec<Judged>,
@@ -30,12 +30,12 @@ pub struct NotRun {
     pub name: &'static str,
     /// Why.
     pub why: String,
-    /// Whether it was to be run, and could not be.
+    /// Whether it failed to run.
     pub failed: bool,
 }
 
 impl NotRun {
-    /// This row was to be run, and could not be.
+    /// This row failed to run.
     #[must_use]
     pub fn failed(name: &'static str, error: &anyhow::Error) -> Self {
         Self { name, why: format!("{error:#}"), failed: true }
@@ -87,31 +87,31 @@ impl Findings {
         }
     }
 
-    /// What was run, in its order.
+    /// The rows that were run, in their order.
     #[must_use]
     pub fn judged(&self) -> &[Judged] {
         &self.judged
     }
 
-    /// What was measured over time, in its order.
+    /// The figures that were measured over time, in their order.
     #[must_use]
     pub fn measured(&self) -> &[Figure] {
         &self.measured
     }
 
-    /// What was not run, in its order.
+    /// The rows that were not run, in their order.
     #[must_use]
     pub fn not_run(&self) -> &[NotRun] {
         &self.not_run
     }
 
-    /// How many cached reads are to be checked. `None`: as many as there are.
+    /// Number of cached reads to be checked. `None`: as many as there are.
     #[must_use]
     pub const fn goal(&self) -> Option<u64> {
         self.goal
     }
 
-    /// Whether every figure that could be had holds, and nothing failed to run.
+    /// Whether every figure meets its target, and nothing failed to run.
     #[must_use]
     pub fn holds(&self) -> bool {
         let missed = |figure: &Figure| figure.not_run.is_none() && !figure.holds;

@@ -1,4 +1,4 @@
-//! A client that makes and breaks relations: it and others cross each other on few pairs, from all nodes.
+//! A client that makes and breaks relations: it and others contend for few pairs, through all nodes.
 
 use std::{
     collections::HashMap,
@@ -56,7 +56,7 @@ impl Friend {
         Self { number, pinned, random, ties, desk: Arc::clone(desk), tokens: HashMap::new() }
     }
 
-    /// Calls until the run is over.
+    /// Makes calls until the run is over.
     pub(super) async fn work(mut self) -> Result<()> {
         while !self.desk.over.load(Ordering::Relaxed) {
             let asked = self.choose();
@@ -64,7 +64,7 @@ impl Friend {
             if matches!(outcome, Relates::Open(_)) && self.random.random_ratio(1, 2) {
                 self.until_known(&asked).await?;
             } else if !asked.request_id.is_empty() && self.random.random_ratio(1, 50) {
-                // As a caller whose answer was lost: the same again.
+                // As a caller that lost the answer: the same request again.
                 self.call(&asked).await?;
             }
         }
@@ -147,7 +147,7 @@ impl Friend {
 }
 
 impl Desk {
-    /// Sends a call of this client and writes down what came of it.
+    /// Sends a call of this client and records the outcome.
     pub(super) async fn ask(
         &self,
         (client, pinned): (u32, bool),

@@ -1,4 +1,4 @@
-//! A long run: one cluster to which one thing after the other is done, one history, one judgement.
+//! A long run: one cluster with one fault after the other, one history, one judgement.
 
 use std::{path::Path, time::Duration};
 
@@ -20,7 +20,7 @@ const LASTS: Duration = Duration::from_secs(10);
 /// So many cached reads are to be checked: without a violation, at most three in a million are wrong, at 95 %.
 pub(super) const READS: u64 = 1_000_000;
 
-/// Rows that leave a cluster as they found it, so that another may follow.
+/// Rows that leave a cluster unchanged, so that another may follow.
 const FOLLOWED: [&str; 21] = [
     "F01", "F02", "F03", "F05", "F06", "F07", "F08", "F09", "F10", "F11a", "F11b", "F12a", "F12b", "F14",
     "F18", "F23", "F24", "F30", "F32", "F40", "F43",

@@ -1,4 +1,4 @@
-//! What a row promises beyond the checks that hold for all rows, measured from what clients saw.
+//! Promises of a row beyond the checks of all rows, measured from the history of clients.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -17,9 +17,9 @@ use crate::history::{About, Edge, Level, Relates, Setting, Settings, Side};
 #[derive(Clone, Debug)]
 pub(super) struct AskedAbout {
     pub(super) what: About,
-    /// Of a read at least as new as it; empty for none.
+    /// The token of a read; empty for none.
     pub(super) token: String,
-    /// Of a write.
+    /// The version of a write.
     pub(super) request_id: String,
     /// Entries of a page.
     pub(super) page: i32,

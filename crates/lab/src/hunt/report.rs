@@ -1,4 +1,4 @@
-//! What rows showed, as a table for people.
+//! The results of rows, as a table.
 
 use std::{fmt, path::Path, time::Duration};
 
@@ -28,13 +28,13 @@ pub(super) struct Subject {
     pub(super) promises: &'static [Promise],
 }
 
-/// What one row showed, or a long run.
+/// The result of a row or a long run.
 #[derive(Debug)]
 pub struct Judged {
     subject: Subject,
     hunted: Hunted,
     report: checker::Report,
-    /// What was promised, in its order, and what was measured besides.
+    /// The promises, in their order, and further figures.
     figures: Vec<Figure>,
 }
 
@@ -65,30 +65,30 @@ impl Judged {
         self.subject.name
     }
 
-    /// What is done to the cluster, in a few words.
+    /// The fault, in a few words.
     #[must_use]
     pub const fn what(&self) -> &'static str {
         self.subject.what
     }
 
-    /// How old a read may be near to the fault. `None`: it depends on the fault.
+    /// Largest age of a read near the fault. `None`: it depends on the fault.
     #[must_use]
     pub const fn bound(&self) -> Option<Duration> {
         self.subject.bound
     }
 
-    /// Whether every check holds, and all that the row promises beyond them.
+    /// Whether every check passes, and all further promises of the row hold.
     #[must_use]
     pub fn holds(&self) -> bool {
         self.report.holds() && self.figures.iter().all(|figure| figure.holds)
     }
 
-    /// How often something died, ended or was replaced.
+    /// Number of deaths, ends and replacements.
     pub(super) const fn deaths(&self) -> u64 {
         self.hunted.deaths
     }
 
-    /// What the row promises beyond the checks, in its order, and what it measures besides.
+    /// The promises of the row beyond the checks, in their order, and further figures.
     #[must_use]
     pub fn figures(&self) -> &[Figure] {
         &self.figures
@@ -99,20 +99,20 @@ impl Judged {
         self.hunted.seconds
     }
 
-    /// What the checks found, in full.
+    /// The findings of the checks, in full.
     #[must_use]
     pub const fn report(&self) -> &checker::Report {
         &self.report
     }
 
-    /// What the check of this number found wrong.
+    /// The findings of the check with this number.
     pub(super) fn violations(&self, check: &str) -> u64 {
         let of = |checked: &&Checked| checked.name.split(' ').next() == Some(check);
         self.report.checks.iter().filter(of).map(Checked::violated).sum()
     }
 }
 
-/// What the checks found, and what was measured, a line each.
+/// The findings of the checks and the figures, one line each.
 impl fmt::Display for Judged {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.report)?;
@@ -120,7 +120,7 @@ impl fmt::Display for Judged {
     }
 }
 
-/// Runs a row and judges what clients saw; its history stays in the folder.
+/// Runs a row and judges its history, which stays in the folder.
 ///
 /// # Errors
 /// As [`run`].
@@ -128,11 +128,11 @@ pub async fn judged(row: &Row, plan: &Plan, load: Load, folder: &Path) -> Result
     let history = folder.join(format!("{}.jsonl", row.name));
     let hunted = run(row, plan, load, &history).await?;
     let subject = row.into();
-    // Another row may be on its way meanwhile.
+    // Another row may run at the same time.
     spawn_blocking(move || Judged::of(subject, hunted, &history)).await?
 }
 
-/// What a table of rows shows.
+/// The columns of a table of rows.
 pub(super) const HEAD: [&str; 15] = [
     "row",
     "fault",

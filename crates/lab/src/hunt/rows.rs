@@ -1,4 +1,4 @@
-//! The rows of the table of faults: what is done, for how long, and what must hold meanwhile.
+//! The rows of the table of faults: the fault, its duration, and the promises.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -10,32 +10,32 @@ use super::{
 };
 use crate::checker::{Bounds, Felt};
 
-/// The bound of a cached read when nothing is wrong.
+/// The bound of a cached read without a fault.
 pub const HEALTHY: Duration = Duration::from_secs(1);
-/// Under any fault but the death of a writer.
+/// The bound under any fault except the death of a writer.
 const FAULTY: Duration = Duration::from_secs(3);
-/// If a writer died before it published its change.
+/// The bound if a writer died before it published its change.
 const ORPHANED: Duration = Duration::from_secs(11);
-/// For so long after its end a fault may still be felt: what is held back comes, connections are made again.
+/// How long a fault may have effects after its end: delayed data arrives, connections are made again.
 const HEALS: Duration = Duration::from_secs(5);
-/// The same of one in which a part was away that calls need.
+/// The same for a fault in which a part that calls need was unavailable.
 const FAILING_HEALS: Duration = Duration::from_secs(12);
-/// Calls go on for so long after a fault has healed.
+/// Calls continue for this time after a fault has ended.
 const HEALED: Duration = Duration::from_secs(4);
-/// Most faults last so long.
+/// Duration of most faults.
 const USUAL: Duration = Duration::from_secs(10);
-/// Those that are about what happens when something is away for long.
+/// Duration of faults that test a long outage.
 const LONG: Duration = Duration::from_secs(30);
-/// A majority of them can lose one.
+/// Members of a replica set: a majority remains if one fails.
 const THREE: usize = 3;
 
 /// Messages of each row about messages: a million in three rows.
 const SENDS: u64 = 333_334;
 
-/// Memory has room for so few users, and for fewer groups.
+/// Bytes of a memory with room for few users, and for fewer groups.
 const TINY: [&str; 1] = ["cache.memory_bytes=40KiB"];
 
-/// Few calls may be with Cassandra at a time.
+/// Few concurrent calls to Cassandra.
 const NARROW: [&str; 1] = ["store.cql.calls_max=4"];
 
 /// A row.
@@ -45,23 +45,23 @@ pub struct Row {
     pub name: &'static str,
     /// In a few words.
     pub what: &'static str,
-    /// Of a cached read while it is on, and for a while after it.
+    /// The bound of a cached read during the fault, and for a while after it.
     pub bound: Duration,
-    /// Whether calls may fail while it is on: a part that they need is away.
+    /// Whether calls may fail during the fault, because a part that they need is unavailable.
     pub may_fail: bool,
-    /// How long it is on.
+    /// The duration.
     pub lasts: Duration,
     /// Members of MongoDB's replica set.
     pub mongods: usize,
-    /// Whether each node has a client that does nothing but strong reads.
+    /// Whether each node has a client that only makes strong reads.
     pub watched: bool,
-    /// Whether it is about how soon things are, so that nothing else runs on the machine meanwhile.
+    /// Whether it measures times, so that nothing else may run on the machine.
     pub alone: bool,
-    /// What it is to keep beyond the checks.
+    /// Its promises beyond the checks.
     pub promises: &'static [Promise],
-    /// What clients do that make and break relations; `None`: there are none.
+    /// The calls of clients that make and break relations; `None`: no such clients.
     pub(super) ties: Option<Ties>,
-    /// Acknowledged messages after which it ends; until then what is done is done again. 0: clients send none.
+    /// Acknowledged messages after which it ends; until then the fault is repeated. 0: clients send none.
     pub sends: u64,
     /// Settings of its nodes beyond the usual ones, `key=value` each.
     pub settings: &'static [&'static str],
@@ -213,13 +213,13 @@ impl Row {
         self.sends > 0 || self.ties.is_some() && !self.action.harms_cassandra()
     }
 
-    /// How it is felt.
+    /// Its bounds.
     #[must_use]
     pub const fn felt(&self) -> Felt {
         Felt { bound: self.bound, heals: if self.may_fail { FAILING_HEALS } else { HEALS } }
     }
 
-    /// How long calls go on after it, so that it is seen that all is as if it had never been.
+    /// How long calls continue after it, to show that no effect is left.
     #[must_use]
     pub const fn after(&self) -> Duration {
         self.felt().heals.saturating_add(HEALED)

@@ -32,9 +32,9 @@ use crate::{
     ratio::Better,
 };
 
-/// Without calls, before it is looked at what everybody holds.
+/// Pause without calls before the final content is read.
 const QUIET: Duration = Duration::from_secs(3);
-/// Users that few calls are about, where most calls are about relations.
+/// Rarely called users, in rows about relations.
 const COLD_OF_FRIENDS: i64 = 50;
 /// Users that are made together.
 const AT_ONCE: usize = 64;
@@ -42,10 +42,10 @@ const AT_ONCE_SLOW: usize = 8;
 const TRIES: u32 = 10;
 /// Nodes through which clients send messages.
 const NODES_OF_TALK: u32 = 3;
-/// Longer than the messages of a row take where nothing is wrong with the laboratory itself.
+/// Longer than the messages of a row take in a healthy laboratory.
 const LONGEST: Duration = Duration::from_secs(45 * 60);
 
-/// How much is asked of the cluster.
+/// The load of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
     /// Clients that stay with one node.
@@ -58,7 +58,7 @@ pub struct Load {
     pub lasts: Option<Duration>,
     /// Calls after it; by the end of that all must be as if it had never been. `None`: as long as its row says.
     pub after: Option<Duration>,
-    /// Users that few calls are about, beyond those that most are about.
+    /// Rarely called users, besides the often called ones.
     pub cold: i64,
     /// What is called.
     pub mix: Mix,
@@ -87,7 +87,7 @@ impl Default for Load {
     }
 }
 
-/// What a run was.
+/// The summary of a run.
 #[derive(Clone, Debug)]
 pub struct Hunted {
     /// Calls of all clients.
@@ -98,7 +98,7 @@ pub struct Hunted {
     pub starting: f64,
     /// How often something died, ended or was replaced; 0 where the row is not about that.
     pub deaths: u64,
-    /// What was measured besides.
+    /// Further figures.
     pub figures: Vec<Figure>,
 }
 
@@ -108,7 +108,7 @@ pub(super) struct Turn {
     pub(super) row: Row,
     /// Calls before it.
     pub(super) before: Duration,
-    /// How long it is on.
+    /// The duration.
     pub(super) lasts: Duration,
     /// Calls after it.
     pub(super) after: Duration,
@@ -118,7 +118,7 @@ pub(super) struct Turn {
     pub(super) sends: u64,
 }
 
-/// Starts a cluster, does to it what the row says, and writes down what clients saw.
+/// Starts a cluster, runs the fault of the row, and records the history of clients.
 ///
 /// # Errors
 /// When the cluster does not start, does not come back after the fault, or the history cannot be written.
@@ -202,7 +202,7 @@ async fn first_error(clients: &mut JoinSet<Result<()>>) -> anyhow::Error {
     std::future::pending().await
 }
 
-/// Writes down when nodes were started again.
+/// Records the restarts of nodes.
 fn write_starts(recorder: &Recorder, site: &Site) -> Result<()> {
     for (node, member) in (0..).zip(&site.members) {
         for at in member.node.starts().iter().filter_map(|start| recorder.at(*start)) {
@@ -261,7 +261,7 @@ async fn happen(turn: &Turn, site: &mut Site, desk: &Desk) -> Result<Kept> {
         let fault = Fault { at: desk.recorder.now(), what: row.name.to_owned(), on };
         desk.recorder.write(&Event::Fault(fault))
     };
-    // Where nothing is done, nothing begins.
+    // Without a fault nothing begins.
     let disturbs = row.action.disturbs();
     if disturbs {
         tell(true)?;
@@ -279,7 +279,7 @@ async fn happen(turn: &Turn, site: &mut Site, desk: &Desk) -> Result<Kept> {
     Ok(kept)
 }
 
-/// Makes the users that clients ask for.
+/// Creates the users of the run.
 ///
 /// Beside a Cassandra, which takes its time to start, a machine may be slow: few at a time then, each until it is there.
 async fn fill(desk: &Desk, slow: bool) -> Result<()> {

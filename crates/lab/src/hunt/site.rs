@@ -32,18 +32,18 @@ pub struct Member {
     pub to_cassandra: Option<Proxy>,
 }
 
-/// Everything that a run may do something to.
+/// All parts of a cluster that faults can affect.
 #[derive(Debug)]
 pub struct Site {
     /// What the nodes share.
     pub redis: RedisServer,
-    /// What holds the truth.
+    /// The store.
     pub mongod: Mongods,
-    /// What holds the relations, where there are any.
+    /// The store of relations, if there is one.
     pub(super) cassandra: Option<Served>,
     /// The nodes.
     pub members: Vec<Member>,
-    /// What the truth lies on, where that can be filled up.
+    /// The disk of the store, if it can be filled up.
     pub(super) disk: Option<SmallDisk>,
 }
 
@@ -58,7 +58,7 @@ pub struct Plan {
     pub settings: Vec<String>,
     /// Variables for test builds of the program.
     pub environment: Vec<(String, String)>,
-    /// What proxies do at random follows from it.
+    /// Seed of the random behaviour of proxies.
     pub seed: u64,
 }
 
@@ -126,17 +126,17 @@ impl Site {
         try_join_all(all).await.map(drop)
     }
 
-    /// All links to Redis do this from now on.
+    /// Sets the behaviour of all links to Redis.
     pub fn redis_links(&self, mode: Mode) {
         self.members.iter().for_each(|member| member.to_redis.set(mode));
     }
 
-    /// All links to MongoDB do this from now on.
+    /// Sets the behaviour of all links to MongoDB.
     pub fn mongodb_links(&self, mode: Mode) {
         self.members.iter().for_each(|member| member.to_mongodb.set(mode));
     }
 
-    /// All links to Cassandra do this from now on.
+    /// Sets the behaviour of all links to Cassandra.
     pub(super) fn cassandra_links(&self, mode: Mode) {
         self.to_cassandra().for_each(|link| link.set(mode));
     }
@@ -146,7 +146,7 @@ impl Site {
         self.members.iter().filter_map(|member| member.to_cassandra.as_ref())
     }
 
-    /// This happens to all that is published from now on.
+    /// Sets the behaviour of all publications.
     pub fn tamper(&self, with: Tampering) {
         self.members.iter().for_each(|member| member.to_redis.tamper(with));
     }

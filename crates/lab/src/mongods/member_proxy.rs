@@ -1,8 +1,8 @@
-//! The way to a member of a replica set, for members and nodes alike.
+//! A proxy in front of a member of a replica set, for members and nodes alike.
 //!
-//! All of them know a member by one address, that of the configuration of the set, so what they meet there can
-//! differ only by who they are. They say it in the first message of each connection: nodes by the `appName` of their
-//! connection string, and members, as long as test commands are enabled, by `hostInfo`.
+//! All of them know a member by one address, that of the configuration of the set, so the proxy can treat them
+//! differently only by their identity, which is in the first message of each connection: nodes by the `appName` of
+//! their connection string, and members, as long as test commands are enabled, by `hostInfo`.
 
 use std::{
     fmt, io,
@@ -26,12 +26,12 @@ const APPLICATION: &[u8] = b"\x03application\0";
 const NAME: &[u8] = b"\x02name\0";
 const LENGTH: usize = 4;
 
-/// Who made a connection.
+/// The dialer of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Dialer {
     /// The member that listens on this port.
     Member(u16),
-    /// A client that calls itself so.
+    /// A client with this name.
     Named(String),
     /// Unknown.
     Stranger,
@@ -112,7 +112,7 @@ async fn pass(
     let mut passing = pin!(copy_bidirectional(&mut client, &mut server));
     loop {
         until(&mut shut, &dialer, false).await?;
-        // What is not asked to go on holds what it has.
+        // A paused connection holds its data.
         tokio::select! {
             passed = &mut passing => return passed.map(drop),
             held = until(&mut shut, &dialer, true) => held?,
@@ -186,7 +186,7 @@ mod tests {
         first(&doc! { "hello": 1, "client": client, "hostInfo": format!("somewhere:{port}") })
     }
 
-    /// A member that says what it hears.
+    /// A member that reports what it receives.
     async fn echo() -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();

@@ -17,9 +17,9 @@ use crate::{
     results::Results,
 };
 
-/// Callers that join at one time.
+/// Callers that join at the same time.
 const CALLERS: usize = 64;
-/// Adds that are under way at one time.
+/// Adds that are under way at the same time.
 const ADDS: usize = 8;
 /// Entries of a page.
 const PAGE: usize = 50;

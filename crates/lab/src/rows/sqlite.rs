@@ -19,7 +19,7 @@ use crate::{
     results::Results,
 };
 
-/// Callers that change users at one time.
+/// Callers that change users at the same time.
 const CALLERS: usize = 64;
 
 /// Runs what is asked for.

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 use super::State;
 use crate::{Claim, Claimed, GatewayState, Gateways, Incarnation, Instance, Limits, PresenceError};
 
-/// Who bears an id.
+/// The owner of an id.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Registered(Incarnation);
 
@@ -77,7 +77,7 @@ impl State {
         }
     }
 
-    /// A user has to be looked at, at this moment or an earlier one that is known; `again`: not before.
+    /// Schedules a check of a user, at this time or a known earlier one; `again`: not before this time.
     pub(super) fn note(&mut self, instance: &Instance, user: UserId, at: Instant, anew: bool) {
         let due = self.due.entry(instance.clone()).or_default();
         let known = due.entry(user).or_insert(at);

@@ -9,14 +9,14 @@ use tokio::time::Instant;
 
 use crate::{ActiveMember, Distribution, GatewayId, Standing};
 
-/// Of who went long ago, so many are forgotten by each change.
+/// Number of long offline users that each change forgets.
 const FORGOTTEN_AT_ONCE: usize = 10;
 
-/// Who is online in each group.
+/// The online members of groups.
 #[derive(Debug, Default)]
 pub(super) struct Groups {
     groups: HashMap<GroupId, Group>,
-    /// Who went, and when, the first ones first.
+    /// Users who went offline, with times, the earliest first.
     gone: VecDeque<(Instant, GroupId, UserId)>,
 }
 
@@ -24,7 +24,7 @@ pub(super) struct Groups {
 struct Group {
     version: i64,
     total: u32,
-    /// Those who are online, and for a while those who went.
+    /// Online users, and for a while those who went offline.
     users: BTreeMap<UserId, Entry>,
     gateways: BTreeMap<GatewayId, u32>,
 }
@@ -33,7 +33,7 @@ struct Group {
 struct Entry {
     version: i64,
     gateways: Vec<GatewayId>,
-    /// Since when it is offline: it may have come back and gone again since it was noted to go.
+    /// Since when it is offline: it may have returned and gone again since it was recorded.
     went: Option<Instant>,
 }
 

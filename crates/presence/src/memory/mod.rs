@@ -1,4 +1,4 @@
-//! Presence of a node alone: in its memory, under one lock that no call holds for long.
+//! Presence in single-node mode: in memory, under one lock that no call holds for long.
 
 mod gateways;
 mod groups;
@@ -24,7 +24,7 @@ use crate::{
     Heard, Instance, Limits, Lookup, PresenceError, PresenceFeed, PresenceStore, Presences, Standing,
 };
 
-/// Changes that one who hears may be behind.
+/// Changes that a subscriber may be behind.
 const BEHIND_MAX: usize = 8_192;
 
 /// Presence in memory. Lost when it is dropped.
@@ -39,14 +39,14 @@ pub struct MemoryPresence {
 struct State {
     epoch: u64,
     begun: Instant,
-    /// The last version that was given.
+    /// The last assigned version.
     version: i64,
     registered: HashMap<GatewayId, Registered>,
     deadlines: BTreeMap<Instance, Instant>,
-    /// When users of a gateway have to be looked at.
+    /// When users of a gateway must be checked.
     due: HashMap<Instance, HashMap<UserId, Instant>>,
     users: HashMap<UserId, User>,
-    /// Users who went, and when, the first ones first.
+    /// Users who went offline, with times, the earliest first.
     gone: VecDeque<(Instant, UserId)>,
     groups: Groups,
 }
@@ -69,7 +69,7 @@ impl MemoryPresence {
         Self { limits, state: Mutex::new(state), events: broadcast::channel(BEHIND_MAX).0 }
     }
 
-    /// All of its parts.
+    /// Its parts.
     #[must_use]
     pub fn presences(self) -> Presences {
         let this = Arc::new(self);
@@ -78,7 +78,7 @@ impl MemoryPresence {
 }
 
 impl State {
-    /// Above all that were given, also by those that kept presence before.
+    /// Above all assigned versions, also of earlier runs.
     fn next_version(&mut self) -> i64 {
         self.version = self.version.saturating_add(1).max(Timestamp::now().0.saturating_mul(1000));
         self.version
@@ -195,7 +195,7 @@ struct Hearing(Receiver<Event>);
 #[async_trait]
 impl Heard for Hearing {
     async fn next(&mut self) -> Option<Event> {
-        // Who lags has lost some.
+        // A lagging subscriber has lost some.
         self.0.recv().await.ok()
     }
 }

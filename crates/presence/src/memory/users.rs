@@ -11,7 +11,7 @@ use crate::{
     Change, Changed, DeviceId, GatewayId, Instance, Limits, Op, PresenceError, Seen, Session, Standing,
 };
 
-/// Of who went long ago, so many are forgotten by each change.
+/// Number of long offline users that each change forgets.
 const FORGOTTEN_AT_ONCE: usize = 10;
 
 /// The sessions of a user, and its last event.
@@ -20,7 +20,7 @@ pub(super) struct User {
     version: i64,
     fanned: i64,
     told: Vec<GatewayId>,
-    /// Since when it is offline: it may have come back and gone again since it was noted to go.
+    /// Since when it is offline: it may have returned and gone again since it was recorded.
     went: Option<Instant>,
     sessions: HashMap<(DeviceId, Instance), Instant>,
 }
@@ -72,7 +72,7 @@ impl State {
         version
     }
 
-    /// Of who is offline the version is kept for a while.
+    /// The version of an offline user is kept for a while.
     fn keep(&mut self, id: UserId, mut user: User) {
         if user.version == 0 {
             return;
@@ -84,7 +84,7 @@ impl State {
         self.users.insert(id, user);
     }
 
-    /// Forgets some of those who went long ago. Versions rise for all users together, so that theirs go on rising.
+    /// Forgets some users who have been offline for long. Versions rise for all users together, so theirs never fall.
     fn forget_gone(&mut self, kept: Duration) {
         for _ in 0..FORGOTTEN_AT_ONCE {
             let Some((_, id)) = self.gone.pop_front_if(|(at, _)| at.elapsed() >= kept) else { return };
@@ -97,12 +97,12 @@ impl State {
 }
 
 impl User {
-    /// Offline, as the last event says.
+    /// Offline, by the last event.
     fn is_idle(&self) -> bool {
         self.sessions.is_empty() && self.told.is_empty() && self.fanned >= self.version
     }
 
-    /// Whether a session was there to be renewed, closed or ended.
+    /// Whether a session existed that was renewed, closed or ended.
     fn make(
         &mut self,
         op: &Op,

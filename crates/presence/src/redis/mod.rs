@@ -1,5 +1,5 @@
-//! Presence that nodes share, in Redis. Each script touches keys of one slot: those of a user, of a gateway, of a group,
-//! or of all gateways together. The rules are those of the memory; the texts of the scripts say what each does.
+//! Shared presence in Redis. Each script touches keys of one slot: those of a user, of a gateway, of a group, or of all
+//! gateways together. The rules are those of the memory; the comments of the scripts describe them.
 
 mod groups;
 mod names;
@@ -17,7 +17,7 @@ use kith_cache::remote::{
 use self::names::Names;
 use crate::{Event, Heard, Limits, PresenceError, PresenceFeed, Presences};
 
-/// Presence in Redis, of whichever server answers. A call ends within the command timeout of its runner.
+/// Presence in Redis, on the server that answers. A call ends within the command timeout of its runner.
 #[derive(Debug)]
 pub struct RedisPresence {
     runner: Arc<ScriptRunner>,
@@ -43,24 +43,24 @@ struct Scripts {
 }
 
 impl RedisPresence {
-    /// Over the connections of a runner, which others may use too. Its keys and channels begin with the tag of the
-    /// runner.
+    /// Creates it over the connections of a runner, which others may use too. Its keys and channels begin with the tag
+    /// of the runner.
     #[must_use]
     pub fn over(runner: Arc<ScriptRunner>, limits: Limits) -> Self {
         let names = Names::new(runner.tag(), runner.database());
         Self { runner, names, scripts: Scripts::new(), limits }
     }
 
-    /// As [`Self::over`], on connections of its own. Begins to connect; Redis may be away. Connections are made, and
-    /// made again, in the background until it is dropped. Needs a runtime.
+    /// As [`Self::over`], on connections of its own. Begins to connect; Redis may be unavailable. Connections are made,
+    /// and made again, in the background until it is dropped. Needs a runtime.
     ///
     /// # Errors
-    /// When the address or the prefix cannot be used.
+    /// If the address or the prefix is invalid.
     pub async fn connect(options: RedisOptions, limits: Limits) -> Result<Self, RedisError> {
         ScriptRunner::connect(options).await.map(|runner| Self::over(Arc::new(runner), limits))
     }
 
-    /// All of its parts.
+    /// Its parts.
     #[must_use]
     pub fn presences(self) -> Presences {
         let this = Arc::new(self);
@@ -109,7 +109,7 @@ struct Hearing(Published);
 
 #[async_trait]
 impl Heard for Hearing {
-    /// What no script can have published is passed over.
+    /// Messages that no script can have published are ignored.
     async fn next(&mut self) -> Option<Event> {
         loop {
             let message = self.0.next().await?;
@@ -129,7 +129,7 @@ const fn meaning(error: SharedError) -> PresenceError {
     }
 }
 
-/// Whole milliseconds, as scripts take them.
+/// Whole milliseconds, for scripts.
 fn milliseconds(time: Duration) -> String {
     time.as_millis().to_string()
 }

@@ -42,7 +42,7 @@ impl Names {
     }
 }
 
-/// An id of a length that all have, so that their order is that of the numbers.
+/// An id in a form of fixed length, so that the order of texts is that of the numbers.
 pub(super) fn padded(user: UserId) -> String {
     format!("{:019}", user.get())
 }

@@ -1,4 +1,4 @@
-//! What scripts return. None is believed that is not in its form.
+//! The replies of scripts. A reply with an invalid form is refused.
 
 use std::{str::FromStr, time::Duration};
 

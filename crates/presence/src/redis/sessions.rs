@@ -13,7 +13,7 @@ use crate::{
     PresenceError, PresenceStore, Seen, Session, Standing,
 };
 
-/// Users of one call that notes when to look at them: what a script can pass on to a command is limited.
+/// Users of one call that schedules checks: the arguments that a script can pass to a command are limited.
 const NOTED_AT_ONCE: usize = 1_000;
 
 #[async_trait]
@@ -56,7 +56,7 @@ impl PresenceStore for RedisPresence {
         self.one(call).await.map(drop)
     }
 
-    /// When users have to be looked at is noted before: who dies between leaves but a look that was not needed.
+    /// Checks of users are scheduled first: a death in between only leaves an unnecessary check.
     async fn change(&self, changes: &[Change]) -> Vec<Result<Changed, PresenceError>> {
         if let Some(why) = self.each(&self.notes(changes)).await.into_iter().find_map(Result::err) {
             return changes.iter().map(|_| Err(why)).collect();
@@ -65,7 +65,7 @@ impl PresenceStore for RedisPresence {
         self.each(&calls).await.into_iter().map(|reply| changed(reply?)).collect()
     }
 
-    /// The epoch is asked for after them: what was lost before them is known by it.
+    /// The epoch is read after them, so that an earlier loss is detected.
     async fn sessions(&self, users: &[UserId]) -> Result<Lookup, PresenceError> {
         let call = |user: &UserId| ScriptCall {
             script: &self.scripts.sessions,

@@ -7,7 +7,7 @@ use kith_store::{
     StoreError, Stored, Stores, UserStore, document_of,
 };
 
-/// What the store has of conversations. Cheap to clone.
+/// Reads of stored conversations for operators. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct ConversationLogs {
     messages: Arc<dyn MessageStore>,
@@ -26,8 +26,8 @@ impl ConversationLogs {
         }
     }
 
-    /// Looks at one conversation. Reads no content of a message. Costs a few small reads of the store, and one more each time the
-    /// number of documents doubles.
+    /// Inspects one conversation. Reads no content of a message. Costs a few small reads of the store, and one more
+    /// each time the number of documents doubles.
     ///
     /// # Errors
     /// Errors of the store.
@@ -72,8 +72,8 @@ impl ConversationLogs {
         }
     }
 
-    /// The lowest number that is stored of a log that ends at `end`. Documents are removed from the front, so it is searched for
-    /// by halves.
+    /// The lowest number that is stored of a log that ends at `end`. Documents are removed from the front, so it is
+    /// found by bisection.
     async fn first_seq(&self, id: ConversationId, end: Seq) -> Result<Seq, StoreError> {
         let first_of = |document: i64| document * DOCUMENT + 1;
         let (mut low, mut high) = (0, document_of(end));

@@ -1,4 +1,4 @@
-//! Between the words of the tiers and those of the wire.
+//! Conversion between the types of the tiers and of the wire.
 
 use std::{ops::RangeInclusive, time::Duration};
 
@@ -50,7 +50,7 @@ pub(super) fn stats(namespace: &str, stats: &Stats) -> wire::NamespaceStats {
     }
 }
 
-/// A time that may be asked for: `default` where none is, `None` where it is out of bounds.
+/// The time of a request: `default` if there is none, `None` if it is out of bounds.
 pub(super) fn within(
     asked: Option<prost_types::Duration>,
     default: Duration,

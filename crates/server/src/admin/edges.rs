@@ -1,5 +1,5 @@
-//! Upkeep of follows as streams: a message after each step, until the last one. A step is taken when the message before
-//! has been; nothing is done for a caller who has gone.
+//! Upkeep of follows as streams: a message after each step, until the last one. A step begins when the previous message
+//! was taken; nothing is done for a caller that has gone.
 
 use std::sync::Arc;
 
@@ -39,13 +39,13 @@ impl EdgeRuns {
     /// Compares all follows with their places.
     ///
     /// # Errors
-    /// INVALID_FIELD for the number of examples, STATE_FORBIDS while it is running already.
+    /// INVALID_FIELD for the number of examples, STATE_FORBIDS if it is running already.
     pub(super) fn verify(&self, examples: i32) -> Result<Steps<wire::VerifyEdgesResponse>, Error> {
         let run = self.comparison(&self.verify, examples, false)?;
         Ok(run.map(|step| Ok(wire::VerifyEdgesResponse { comparison: Some(step?) })).boxed())
     }
 
-    /// The same, and mends what does not agree.
+    /// The same, and repairs differences.
     ///
     /// # Errors
     /// As [`Self::verify`].
@@ -57,7 +57,7 @@ impl EdgeRuns {
     /// Counts all lists.
     ///
     /// # Errors
-    /// STATE_FORBIDS while it is running already.
+    /// STATE_FORBIDS if it is running already.
     pub(super) fn recount(&self) -> Result<Steps<wire::RebuildCountsResponse>, Error> {
         let turn = self.recount.take()?;
         let run = Recount { upkeep: self.upkeep.clone(), sums: CountsRebuilt::default(), _turn: turn };
@@ -78,7 +78,7 @@ impl EdgeRuns {
     }
 }
 
-/// Of runs of one kind.
+/// The state of runs of one kind.
 #[derive(Clone, Debug)]
 struct Turn {
     name: &'static str,
@@ -97,12 +97,12 @@ impl Turn {
     }
 }
 
-/// What is under way, a step at a time.
+/// A run, one step at a time.
 trait Run: Send + 'static {
     /// The message with its progress.
     type Message: Send + 'static;
 
-    /// Takes a step: what has come of all steps so far, and whether it was the last one.
+    /// Takes a step. Returns the totals of all steps so far, and whether it was the last one.
     fn step(&mut self) -> impl Future<Output = Result<(Self::Message, bool), Status>> + Send;
 }
 
@@ -110,7 +110,8 @@ trait Run: Send + 'static {
 fn steps<R: Run>(run: R) -> Steps<R::Message> {
     let steps = stream::try_unfold(Some(run), |run| async move {
         let Some(mut run) = run else { return Ok(None) };
-        // What is taken from a stream without a pause is sent as one: steps of a fast store would all be taken at once.
+        // Messages that are taken from a stream without a pause are sent together: without one, all steps of a fast
+        // store would be.
         tokio::task::yield_now().await;
         let (message, ended) = run.step().await?;
         Ok(Some((message, (!ended).then_some(run))))
@@ -118,16 +119,16 @@ fn steps<R: Run>(run: R) -> Steps<R::Message> {
     steps.boxed()
 }
 
-/// A comparison under way.
+/// A running comparison.
 struct Comparison {
     upkeep: Upkeep,
     repair: bool,
     next: Option<Vec<u8>>,
-    /// Of all steps so far.
+    /// Totals of all steps so far.
     sums: wire::EdgeComparison,
-    /// Differences that may still be shown.
+    /// Number of further differences that may be shown.
     left: usize,
-    /// Given back when the stream is dropped.
+    /// Released when the stream is dropped.
     _turn: OwnedSemaphorePermit,
 }
 
@@ -149,7 +150,7 @@ impl Run for Comparison {
     }
 }
 
-/// A recount under way. Its sums hold how far it has come.
+/// A running recount. Its sums are its progress.
 struct Recount {
     upkeep: Upkeep,
     sums: CountsRebuilt,

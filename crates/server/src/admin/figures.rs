@@ -7,7 +7,7 @@ use kith_service::rpc::versions::wire_duration;
 use super::convert::signed;
 use crate::edge::{Counted, Taken};
 
-/// The service of operators: its calls are no work that callers wait for.
+/// The service of operators: its calls are not counted as calls of callers.
 const OWN: &str = "kith.admin.v1.AdminService";
 
 /// The unary calls of callers, all methods together.
@@ -21,7 +21,7 @@ pub(super) fn of_callers(counted: &[Counted]) -> wire::CallFigures {
     figures(&times, errors, faults)
 }
 
-/// Those of each method.
+/// The calls of each method.
 pub(super) fn of_methods(counted: &[Counted]) -> Vec<wire::MethodFigures> {
     let method = |one: &Counted| wire::MethodFigures {
         service: one.service.clone(),
@@ -41,7 +41,7 @@ fn figures(times: &Taken, errors: u64, faults: u64) -> wire::CallFigures {
     }
 }
 
-/// What was counted since an earlier moment, of the methods that were called since.
+/// The figures since an earlier reading, of the methods that were called since.
 pub(super) fn calls_since(now: &[Counted], before: &[Counted]) -> Vec<Counted> {
     let earlier = |one: &Counted| {
         before.iter().find(|other| other.service == one.service && other.method == one.method)
@@ -58,7 +58,7 @@ pub(super) fn calls_since(now: &[Counted], before: &[Counted]) -> Vec<Counted> {
     now.iter().map(since).filter(|one| one.times.calls() > 0).collect()
 }
 
-/// What happened in a namespace since an earlier moment; sizes, and what is under way, as they are now.
+/// The figures of a namespace since an earlier reading; sizes and running loads are present values.
 pub(super) fn stats_since(now: &Stats, before: &Stats) -> Stats {
     Stats {
         entries: now.entries,

@@ -1,4 +1,4 @@
-//! Which log lines a node writes, for a while.
+//! The temporary log filter of a node.
 
 use std::{ops::RangeInclusive, time::Duration};
 
@@ -15,10 +15,10 @@ const FILTER_MAX: usize = 1_024;
 const LASTS_DEFAULT: Duration = Duration::from_secs(600);
 const LASTS: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(24 * 3_600);
 
-/// Filters as asked for.
+/// Sets the requested filter.
 ///
 /// # Errors
-/// When it is no filter, or the time is out of bounds; nothing is changed then.
+/// If the filter is invalid, or the time is out of bounds; nothing is changed then.
 pub(super) fn set(request: &wire::SetLogFilterRequest) -> Result<wire::SetLogFilterResponse, Error> {
     if request.filter.len() > FILTER_MAX {
         let text = format!("has {} bytes; it must not have more than {FILTER_MAX}", request.filter.len());

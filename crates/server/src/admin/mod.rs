@@ -1,4 +1,4 @@
-//! What operators see and do: on one node, and on all of them.
+//! The service of operators: reads and actions on one node, and on all nodes.
 
 mod conversation;
 mod convert;

@@ -1,4 +1,4 @@
-//! What a node is and how it runs.
+//! Information about a node and its state.
 
 use kith_proto::admin::v1 as wire;
 use kith_service::rpc::versions::{wire_duration, wire_time};
@@ -12,7 +12,7 @@ use super::{
 use crate::{cluster::Cluster, telemetry};
 
 impl AdminRpc {
-    /// Answers also while the store does not.
+    /// Answers also if the store does not.
     pub(super) async fn node(&self) -> wire::GetNodeResponse {
         let (store, nodes) = tokio::join!(self.vitals.store(), self.nodes_known());
         let load = self.vitals.load();

@@ -6,18 +6,18 @@ use tonic::{Response, Status};
 
 use crate::cluster::{Admin, Card, Cluster, Listed};
 
-/// Said of a node that is not called.
+/// The error for a node that is not called.
 const UNPROVEN: &str = "not called: its record in Redis does not prove that it is a node of this version";
 
-/// What one of the other nodes said.
+/// The answer of one of the other nodes.
 pub(super) struct Answer<T> {
     pub(super) card: Card,
-    /// Or why it said nothing.
+    /// The error, if there is no answer.
     pub(super) said: Result<T, String>,
 }
 
-/// The answers of the other nodes by their ids, and whether these are all: the registry may not answer. `only`:
-/// of the node of this id.
+/// The answers of the other nodes by their ids, and whether they are complete: the registry may not answer. `only`: of
+/// the node with this id.
 pub(super) async fn ask<T, F>(
     cluster: &Cluster,
     only: Option<&str>,
@@ -62,7 +62,7 @@ impl Answer<wire::InspectKeyResponse> {
 }
 
 impl<T> Answer<T> {
-    /// Whether it was done.
+    /// Whether it succeeded.
     pub(super) fn done(self) -> wire::NodeAnswer {
         let Card { id, address, .. } = self.card;
         wire::NodeAnswer { node_id: id, address, unanswered: self.said.err().unwrap_or_default() }

@@ -22,15 +22,15 @@ const FOLLOWED: Duration = Duration::from_secs(2);
 pub(crate) struct Place {
     /// The tiers of this node.
     pub(crate) node: Node,
-    /// Where the epoch is kept.
+    /// The store of the epoch.
     pub(crate) epochs: StoreEpochs,
     /// The logs of conversations in the store.
     pub(crate) logs: ConversationLogs,
-    /// The other nodes, where there may be some.
+    /// The other nodes, in a cluster.
     pub(crate) cluster: Option<Arc<Cluster>>,
-    /// What they look for, where there may be some.
+    /// The canary, in a cluster.
     pub(crate) canary: Option<CanaryRecord>,
-    /// What this node found when it looked at them, where there may be some.
+    /// The findings of this node about them, in a cluster.
     pub(crate) observed: Option<Arc<Observed>>,
 }
 
@@ -74,7 +74,7 @@ impl Place {
     /// The canary as a caller on this node would see it.
     ///
     /// # Errors
-    /// When neither the tiers nor the store have an answer.
+    /// If neither the tiers nor the store have an answer.
     pub(super) async fn canary(&self) -> Result<wire::ReadCanaryResponse, Error> {
         let version = match &self.canary {
             Some(canary) => canary.read().await?,
@@ -83,10 +83,10 @@ impl Place {
         Ok(wire::ReadCanaryResponse { version: signed(version), trusted: self.node.trusted() })
     }
 
-    /// Raises the epoch, and waits a little until this node is in it.
+    /// Raises the epoch, and waits for a limited time until this node is in it.
     ///
     /// # Errors
-    /// STORE_UNAVAILABLE when the store does not answer.
+    /// STORE_UNAVAILABLE if the store does not answer.
     pub(super) async fn start_epoch(&self) -> Result<wire::StartEpochResponse, Error> {
         let away = |_| Error::new(Reason::StoreUnavailable, "the store is not available");
         let epoch = self.epochs.raise_present().await.map_err(away)?;

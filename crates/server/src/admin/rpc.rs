@@ -1,4 +1,4 @@
-//! Decode, one call, encode.
+//! The admin service on the wire: each call is decoded, made by one method, and encoded.
 
 use std::{sync::Arc, time::Duration};
 
@@ -25,15 +25,15 @@ use super::{
 };
 use crate::cluster::Admin;
 
-/// What is left of the time for a call to send its answer.
+/// The part of a call's time that is reserved for its answer.
 const ANSWERED: Duration = Duration::from_millis(200);
 /// In place of an id: the node that is called.
 const SELF: &str = "self";
 
-/// What a node knows of itself from its start on.
+/// The identity of a node since its start.
 #[derive(Clone, Debug)]
 pub struct NodeFacts {
-    /// Made again at every start.
+    /// New at every start.
     pub node_id: String,
     /// When it started.
     pub started: Timestamp,
@@ -53,7 +53,7 @@ pub struct AdminRpc {
 }
 
 impl AdminRpc {
-    /// Over the tiers and mutations of this node. At most so many watch it at one time.
+    /// The service over the tiers and mutations of this node, with a limit of watchers.
     #[must_use]
     pub(crate) fn new(
         place: Place,
@@ -74,7 +74,7 @@ impl AdminRpc {
         Ok((self.place.node.namespace(namespace).ok_or_else(refused)?, key))
     }
 
-    /// What the tiers of the nodes that are asked for hold.
+    /// The content of the tiers of the requested nodes.
     async fn inspect(
         &self,
         request: wire::InspectKeyRequest,
@@ -109,7 +109,7 @@ impl AdminRpc {
         Ok(answer)
     }
 
-    /// The namespace of this name; all, where it is empty.
+    /// The namespace with this name; all, if it is empty.
     fn chosen(&self, name: &str) -> Result<Vec<Arc<dyn Namespace>>, Error> {
         if name.is_empty() {
             return Ok(self.place.node.namespaces());
@@ -124,7 +124,7 @@ impl AdminRpc {
         Ok(chosen.iter().map(|namespace| namespace.name().to_owned()).collect())
     }
 
-    /// Empties memories, and says where that could not be done.
+    /// Empties memories, and returns the nodes on which that failed.
     async fn flush_all(
         &self,
         request: wire::FlushMemoryRequest,
@@ -212,7 +212,7 @@ impl AdminService for AdminRpc {
         AuditNotes::of(&request).note_key(&request.get_ref().namespace);
         let wire::ResyncRequest { namespace, full } = request.into_inner();
         let chosen = self.chosen(&namespace)?;
-        // Those that come last get as much time as the first.
+        // The last ones get as much time as the first.
         let until = call.deadline.checked_sub(ANSWERED).unwrap_or(call.deadline);
         let compared = chosen.iter().map(|namespace| resync::compare(&**namespace, full, until));
         Ok(Response::new(wire::ResyncResponse { namespaces: join_all(compared).await }))

@@ -1,4 +1,4 @@
-//! How a node fares: its state, its calls, its store.
+//! The vital figures of a node: its state, its calls, its store.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,10 +7,10 @@ use tokio::time::timeout;
 
 use crate::{cluster::CallersDigest, edge::Load, health::Reporter};
 
-/// How long the store may take over an answer; shorter than what operators wait for theirs.
+/// Time limit of an answer of the store: shorter than that of the operator's call.
 const STORE_LIMIT: Duration = Duration::from_secs(1);
 
-/// Looks at a node while it runs. Cheap to clone.
+/// Reads the state of a running node. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Vitals {
     health: Reporter,
@@ -20,19 +20,19 @@ pub struct Vitals {
     callers: Option<CallersDigest>,
 }
 
-/// What the store said.
+/// The answer of the store.
 #[derive(Debug, Default)]
 pub(super) struct StoreVitals {
-    /// Whether it said anything; if not, the rest is empty.
+    /// Whether it answered; if not, the rest is empty.
     pub(super) answers: bool,
     /// Number and name of each migration that has been applied.
     pub(super) applied: Vec<String>,
-    /// How many have not.
+    /// Number of pending migrations.
     pub(super) pending: usize,
 }
 
 impl Vitals {
-    /// Of the node with this health and these calls, over its stores.
+    /// Creates it for the node with this health and these calls, over its stores.
     #[must_use]
     pub fn new(health: Reporter, load: Load, stores: &Stores) -> Self {
         let (store, migrations) = (Arc::clone(&stores.node), Arc::clone(&stores.migrations));
@@ -58,7 +58,7 @@ impl Vitals {
         &self.load
     }
 
-    /// Asks the store, which may be away: that is an answer too.
+    /// Asks the store. Its unavailability is a valid result.
     pub(super) async fn store(&self) -> StoreVitals {
         let asked = async {
             self.store.ping(STORE_LIMIT).await.ok()?;

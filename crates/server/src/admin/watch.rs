@@ -1,7 +1,7 @@
-//! The stream of a watched node: in every interval what it did since the last one (ADR 0016).
+//! The stream of a watched node: the figures of every interval (ADR 0016).
 //!
-//! Counters exist anyway and are never reset, so that a watcher keeps what it saw and subtracts. Without watchers
-//! nothing of this runs.
+//! Counters exist already and are never reset, so a watcher stores their last values and subtracts. Without watchers
+//! nothing runs.
 
 use std::{ops::RangeInclusive, sync::Arc, time::Duration};
 
@@ -32,7 +32,7 @@ const INTERVALS: RangeInclusive<Duration> = Duration::from_millis(200)..=Duratio
 /// The stream for a watcher.
 pub(super) type Told = BoxStream<'static, Result<wire::WatchNodeResponse, Status>>;
 
-/// How many may watch.
+/// The limit of watchers.
 #[derive(Clone, Debug)]
 pub(super) struct Watchers(Arc<Semaphore>);
 
@@ -48,7 +48,7 @@ impl Watchers {
     }
 }
 
-/// What had been counted when it was looked at.
+/// The values of the last reading.
 struct Seen {
     at: Instant,
     calls: Vec<Counted>,
@@ -58,12 +58,12 @@ struct Seen {
     mutations_shed: i64,
 }
 
-/// One that watches.
+/// A watcher.
 struct Watcher {
     node: AdminRpc,
     ticks: Interval,
     before: Seen,
-    /// Given back when the stream is dropped.
+    /// Released when the stream is dropped.
     _place: OwnedSemaphorePermit,
 }
 
@@ -71,7 +71,7 @@ impl AdminRpc {
     /// A message after each interval, until it is dropped.
     ///
     /// # Errors
-    /// INVALID_FIELD for an interval out of bounds, OVERLOADED when as many watch as may.
+    /// INVALID_FIELD for an interval out of bounds, OVERLOADED if the limit of watchers is reached.
     pub(super) fn told(&self, interval: Option<prost_types::Duration>) -> Result<Told, Error> {
         let interval = bounded(interval)?;
         let place = self.watchers.one_more()?;

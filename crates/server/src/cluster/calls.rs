@@ -13,8 +13,8 @@ use tonic::{
 use super::{Card, Proofs};
 use crate::{auth::principal::NODE_PROOF, config::Config};
 
-/// How this node calls others, and knows calls of others: a proof (`kith-node`) says that a node knows the keys of the nodes, and
-/// which call it makes of whom.
+/// Calls to other nodes, and the verification of their calls: a proof (`kith-node`) shows that the caller knows the
+/// keys of the nodes, and names the call and the called node.
 #[derive(Clone)]
 pub(crate) struct Calls {
     proofs: Proofs,
@@ -40,10 +40,10 @@ impl Calls {
         self.timeout
     }
 
-    /// A connection to another node, whose record is proven.
+    /// A connection to another node, whose record was verified.
     ///
     /// # Errors
-    /// When it cannot be reached where it says that it is.
+    /// If it cannot be reached at its address.
     pub(crate) async fn admin(&self, card: &Card) -> Result<Admin, tonic::transport::Error> {
         let mut endpoint = Endpoint::from_shared(card.address.clone())?
             .connect_timeout(self.timeout)
@@ -57,7 +57,7 @@ impl Calls {
         Ok(AdminServiceClient::with_interceptor(endpoint.connect().await?, prove))
     }
 
-    /// Whether a proof is that of a node of the cluster for this call, as `SERVICE/METHOD`, of this node.
+    /// Whether a proof is that of a node of the cluster for this call, `SERVICE/METHOD`, to this node.
     pub(crate) fn verifies(&self, proof: &HeaderValue, method: &str) -> bool {
         self.proofs.check_call(proof.as_bytes(), &self.own, method, Timestamp::now()).is_ok()
     }
@@ -69,7 +69,7 @@ impl std::fmt::Debug for Calls {
     }
 }
 
-/// Puts a proof of its own into every call.
+/// Adds a proof to every call.
 #[derive(Clone)]
 pub(crate) struct ProveCall {
     proofs: Proofs,

@@ -13,30 +13,30 @@ use crate::config::Config;
 const BYTES_MAX: usize = 1024;
 /// Bytes of the proof.
 const PROOF_BYTES: usize = 64;
-/// A documentation address (RFC 5737), by which the machine is asked which of its own it has towards others;
-/// nothing is sent there.
+/// A documentation address (RFC 5737), which is used to find the outgoing address of the machine; nothing is sent
+/// there.
 const ELSEWHERE: (Ipv4Addr, u16) = (Ipv4Addr::new(192, 0, 2, 1), 9);
 
-/// What a node says of itself to the others, and they to operators.
+/// The information about a node that it publishes to the others, for operators.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Card {
-    /// Made again at every start.
+    /// New at every start.
     pub(crate) id: String,
-    /// Where it is reached: `http://10.0.0.7:7600`.
+    /// Its address: `http://10.0.0.7:7600`.
     pub(crate) address: String,
-    /// Of the program.
+    /// The version of the program.
     pub(crate) version: String,
     /// When it started.
     pub(crate) started: Timestamp,
-    /// The newest migration that its program knows; 0: of a program from before this was said.
+    /// The newest migration that its program knows; 0: the program is older than this field.
     pub(crate) schema: u32,
     /// Of its callers now, see [`super::CallersDigest`]; empty: it has none, or its program is from before this was said.
     pub(crate) callers: String,
 }
 
 impl Card {
-    /// Of a node that starts now, listens there, and knows this schema.
+    /// The card of a node that starts now, with this address and schema.
     pub(crate) fn new(config: &Config, listens: SocketAddr, schema: u32) -> Self {
         Self {
             id: Uuid::new_v4().to_string(),
@@ -48,7 +48,7 @@ impl Card {
         }
     }
 
-    /// Whether it is that of a node with an older schema. A card that cannot be read is of a later version.
+    /// Whether the node has an older schema. A card that cannot be decoded is of a later version.
     pub(super) fn is_older_than(&self, other: &Self) -> bool {
         !self.id.is_empty() && self.schema < other.schema
     }
@@ -64,7 +64,7 @@ impl Card {
         if text.len() <= BYTES_MAX - PROOF_BYTES { text } else { String::new() }
     }
 
-    /// Whether it says where the node is reached: scheme, host and port, and nothing else.
+    /// Whether its address is valid: scheme, host and port, and nothing else.
     fn has_address(&self) -> bool {
         let Ok(uri) = self.address.parse::<Uri>() else { return false };
         let Some(authority) = uri.authority() else { return false };
@@ -76,13 +76,13 @@ impl Card {
             && uri.path_and_query().is_none_or(|path| path.as_str() == "/")
     }
 
-    /// Out of such a text. One that cannot be read, as of a much later version, is an empty card.
+    /// Parses such a text. One that cannot be decoded, as of a much later version, is an empty card.
     pub(crate) fn decode(text: &str) -> Self {
         serde_json::from_str(text).unwrap_or_default()
     }
 }
 
-/// What the node that wrote a card says of itself, with a proof that it is a node of the epoch.
+/// A card with a proof that it was written by a node of the epoch.
 #[derive(Debug)]
 pub(super) struct ProvenCard {
     pub(super) card: Card,
@@ -101,8 +101,8 @@ impl About for ProvenCard {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Listed {
     pub(crate) card: Card,
-    /// Whether a node wrote it, and it can be called. Who can write to Redis can list anything; what is not proven is not
-    /// called: who listens there would get proofs.
+    /// Whether a node wrote it, and it can be called. Any program that can write to Redis can add records. Unverified
+    /// nodes are not called, because the listener would get proofs.
     pub(crate) is_proven: bool,
 }
 
@@ -121,7 +121,7 @@ fn reached_at(config: &Config, listens: SocketAddr) -> String {
     format!("{scheme}://{}", SocketAddr::new(ip, listens.port()))
 }
 
-/// The address that this machine has towards others; of the loopback device, where it has none.
+/// The outgoing address of this machine; that of the loopback device, if it has none.
 fn own_address() -> IpAddr {
     let asked = || {
         let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;

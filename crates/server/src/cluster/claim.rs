@@ -1,5 +1,5 @@
-//! Who may use a database: a single node, or the nodes that share one Redis under one prefix. Others would not hear
-//! what changes.
+//! The claim on a database: by a single node, or by the nodes that share one Redis under one prefix. Other nodes would
+//! not receive changes.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,7 +15,7 @@ const LEASE: &str = "single_node";
 pub(super) const LASTS: Duration = Duration::from_secs(6);
 /// How often it is renewed: two may fail.
 pub(super) const RENEWED: Duration = Duration::from_secs(2);
-/// How long a node waits for the claim of another that may be dead.
+/// How long a node waits for the claim of another node that may be dead.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(8);
 
 /// The claim of a node on its database.
@@ -43,7 +43,7 @@ impl Claim {
         Some(Self { coordination, holder, shared: keys.is_some() })
     }
 
-    /// Takes or renews it. False: the database is claimed by others.
+    /// Takes or renews it. Returns false if the database is claimed by others.
     ///
     /// # Errors
     /// If the store cannot answer.
@@ -51,7 +51,7 @@ impl Claim {
         self.coordination.lease(LEASE, &self.holder, LASTS).await
     }
 
-    /// Renews it until it turns out to be another's. While the store is unavailable no node can take it.
+    /// Renews it until another node has it. While the store is unavailable no node can take it.
     pub(crate) async fn keep(&self) {
         loop {
             sleep(RENEWED).await;
@@ -61,10 +61,10 @@ impl Claim {
         }
     }
 
-    /// Gives it back, so that the next node need not wait; one that others hold too stays.
+    /// Releases it, so that the next node need not wait. A shared claim is kept.
     pub(crate) async fn give_back(&self) {
         if !self.shared {
-            // It runs out by itself.
+            // It expires by itself.
             drop(self.coordination.release(LEASE, &self.holder).await);
         }
     }

@@ -9,13 +9,13 @@ use kith_store::{ChangeFeed, Coordination, FeedChange, NamedFeed, Stores};
 
 use kith_service::{rpc::versions::cache_version, write::feed_mapping::FeedMapping};
 
-/// How long a new feed is waited for to say where it is.
+/// How long to wait for the position of a new feed.
 const FIRST: Duration = Duration::from_millis(200);
 
-/// The change feed of the store, in the words of the tiers.
+/// The change feed of the store, in the types of the tiers.
 #[derive(Clone)]
 pub(super) struct StoreFeed {
-    /// Of the lease of the one who reads, and of the mark of how far.
+    /// Name of the reader's lease, and of the mark of its progress.
     name: String,
     feed: Arc<dyn ChangeFeed>,
     coordination: Arc<dyn Coordination>,
@@ -52,7 +52,7 @@ impl Feed for StoreFeed {
     }
 
     async fn yield_lead(&self) {
-        // It runs out by itself.
+        // It expires by itself.
         drop(self.coordination.release(&self.name, &self.holder).await);
     }
 
@@ -72,7 +72,7 @@ impl Feed for StoreFeed {
         }))
     }
 
-    /// Lists and windows do not show what was made or changed without a word to them.
+    /// Lists and windows do not contain changes that no node published.
     async fn besides(&self, changes: &[Invalidation]) -> Result<Vec<Invalidation>, FeedError> {
         let mut besides = Vec::new();
         for change in changes {
@@ -86,7 +86,7 @@ impl Feed for StoreFeed {
 }
 
 impl StoreFeed {
-    /// What changes mean for copies. A kind of record that no domain keeps copies of means nothing.
+    /// The invalidations for changes. Kinds of records without copies have none.
     fn invalidations(&self, changes: &[FeedChange]) -> Vec<Invalidation> {
         changes.iter().filter_map(|change| self.invalidation(change)).collect()
     }
@@ -107,14 +107,14 @@ impl fmt::Debug for StoreFeed {
     }
 }
 
-/// A feed that is open.
+/// An open feed.
 #[derive(Debug)]
 struct Open {
     feed: StoreFeed,
     changes: Box<dyn kith_store::Changes>,
     /// Read before the first request.
     unread: Vec<Invalidation>,
-    /// Where what was returned ends.
+    /// The position after the returned changes.
     mark: Vec<u8>,
     saved: Vec<u8>,
 }

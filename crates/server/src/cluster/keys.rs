@@ -8,7 +8,7 @@ use crate::config::Config;
 /// Name of the key in the store, which only the nodes know.
 const NAME: &str = "nodes";
 
-/// Keys for what passes between nodes, each for one purpose.
+/// Keys for data between nodes, each for one purpose.
 #[derive(Clone)]
 pub struct Keys {
     key: [u8; 32],
@@ -17,7 +17,7 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// Those of the nodes over these stores, made at the first start of the first node.
+    /// The keys of the nodes over these stores, created at the first start of the first node.
     ///
     /// # Errors
     /// If the store cannot answer.
@@ -31,12 +31,12 @@ impl Keys {
         Seal::new(&self.derived("messages"))
     }
 
-    /// By which a node knows calls of others.
+    /// Verifies calls of other nodes.
     pub(super) fn calls(&self) -> [u8; 32] {
         self.derived("calls")
     }
 
-    /// By which a node knows what others say of themselves in Redis.
+    /// Verifies the cards of other nodes in Redis.
     pub(super) fn records(&self) -> [u8; 32] {
         self.derived("node records")
     }
@@ -47,8 +47,8 @@ impl Keys {
     }
 
     /// Identifies the database in what its nodes share in Redis: the same for all nodes over one database, another one
-    /// for every other database. A database that takes the place of a dropped one has another key, and a copy of a
-    /// database has another name.
+    /// for every other database. A database that replaces a dropped one has another key, and a copy of a database has
+    /// another name.
     pub(super) fn database_id(&self) -> u64 {
         let [a, b, c, d, e, f, g, h, ..] = self.derived(&format!("database {}", self.database));
         u64::from_be_bytes([a, b, c, d, e, f, g, h])

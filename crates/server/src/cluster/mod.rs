@@ -1,4 +1,4 @@
-//! A node among others over one store: what it shares with them, what it publishes about itself, how it calls them.
+//! A node of a cluster: shared state, the node's card, and calls to other nodes.
 //!
 //! The protocol is that of `kith_cache::remote`; here it gets the store of the epoch, the keys, the configuration, and
 //! the tasks that follow, publish and watch while the node runs.
@@ -54,20 +54,20 @@ use crate::{
     health::Reporter,
 };
 
-/// What a command of a change may take beside the time of the command itself: it may wait for others.
+/// Extra time for a command of a change, which may wait for others.
 const TELL_SLACK: Duration = Duration::from_millis(50);
 /// Entries that one step of a repair reads.
 const REPLAY_PAGE: usize = 1_000;
 /// How often the store is asked for the epoch.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Longest pause between two tries to follow.
+/// Longest pause between two attempts to follow.
 const RETRY_MAX: Duration = Duration::from_millis(500);
-/// How often it is looked whether something has come to be.
+/// Period of polling for a condition.
 const LOOK: Duration = Duration::from_millis(10);
-/// What the registry may take to forget a node that goes.
+/// Time limit for leaving the registry.
 const LEAVE: Duration = Duration::from_millis(500);
 
-/// This node among the others.
+/// This node as a member of its cluster.
 pub(crate) struct Cluster {
     server: Server,
     tiers: Tiers,
@@ -80,15 +80,15 @@ pub(crate) struct Cluster {
     schemas: Schemas,
     proofs: Proofs,
     calls: Calls,
-    /// Of the store, where others can change it.
+    /// The feeds of the store, if others can change it.
     feeds: Vec<Arc<dyn Feed>>,
-    /// Following, publishing, reading the feeds, comparing, watching; they end with this.
+    /// Background tasks: following, publishing, reading the feeds, comparing, watching. They end with this value.
     tasks: Tasks,
 }
 
 impl Cluster {
-    /// Assembles a node that shares `shared` with others. It neither follows nor publishes yet. `mappings`: what
-    /// changes in the store mean for copies, of which these are the windows.
+    /// Assembles a node that shares `shared` with others. It neither follows nor publishes yet. `mappings` creates the
+    /// invalidations for changes in the store, from the windows of conversations.
     pub(crate) fn new(
         server: Server,
         keys: &Keys,
@@ -200,12 +200,12 @@ impl Cluster {
         }
     }
 
-    /// Waits until the node follows, at most so long. Whether it does.
+    /// Waits until the node follows, at most this long. Returns whether it does.
     pub(crate) async fn follows_within(&self, limit: Duration) -> bool {
         within(limit, || self.node().trusted()).await
     }
 
-    /// Waits until the nodes agree on the schema, at most so long. Whether they do.
+    /// Waits until the nodes agree on the schema, at most this long. Returns whether they do.
     pub(crate) async fn agrees_within(&self, limit: Duration) -> bool {
         within(limit, || self.schemas.agreement.check().is_ok()).await
     }
@@ -215,8 +215,8 @@ impl Cluster {
         &self.schemas.agreement
     }
 
-    /// Publishes queued changes, for at most so long, and leaves the others. They receive the rest through the change
-    /// feed.
+    /// Publishes queued changes, for at most this time, and leaves the cluster. The other nodes receive the rest
+    /// through the change feed.
     pub(crate) async fn stop(&self, limit: Duration) {
         if !within(limit, || self.sharing.queue.is_empty()).await {
             tracing::warn!(
@@ -229,7 +229,7 @@ impl Cluster {
         let yielded = join_all(self.feeds.iter().map(|feed| feed.yield_lead()));
         drop(timeout(LEAVE, yielded).await);
         let left = self.sharing.shared.leave(self.node().epoch(), self.member.id);
-        // Who cannot say so is forgotten by the registry after a while.
+        // If it cannot leave, the registry forgets the node after a while.
         drop(timeout(LEAVE, left).await);
     }
 
@@ -241,7 +241,7 @@ impl Cluster {
         self.tiers.node()
     }
 
-    /// What this node says of itself to the others.
+    /// The card of this node.
     pub(crate) const fn card(&self) -> &Card {
         &self.card
     }
@@ -250,37 +250,37 @@ impl Cluster {
         &self.calls
     }
 
-    /// Presence, as the nodes share it.
+    /// The shared presence.
     pub(crate) const fn presences(&self) -> &Presences {
         self.server.presences()
     }
 
-    /// The last messages of conversations, as the nodes share them.
+    /// The shared windows of conversations.
     pub(crate) const fn windows(&self) -> &Windows {
         &self.windows
     }
 
-    /// What gives out numbers of sequences for all nodes.
+    /// The shared sequences.
     pub(crate) fn sequences(&self) -> Arc<dyn SequenceKeeper> {
         self.server.sequences(Arc::new(self.window_epochs.clone()))
     }
 
-    /// Bitmaps of readers of notices, as the nodes share them.
+    /// The shared bitmaps of readers of notices.
     pub(crate) fn reader_bitmaps(&self) -> Option<Arc<dyn ReaderBitmaps>> {
         self.server.reader_bitmaps(Arc::new(self.window_epochs.clone()))
     }
 
-    /// The inboxes of all users, as the nodes share them.
+    /// The shared inboxes of all users.
     pub(crate) fn inboxes(&self, limits: InboxLimits) -> Arc<dyn InboxKeeper> {
         self.server.inboxes(Arc::new(self.window_epochs.clone()), limits)
     }
 
-    /// Notes of fan-outs that are not finished, as the nodes share them.
+    /// The shared notes of unfinished fan-outs.
     pub(crate) fn fan_out_notes(&self) -> Option<Arc<dyn FanOutNotes>> {
         self.server.fan_out_notes(Arc::new(self.window_epochs.clone()))
     }
 
-    /// Whether commands are let through to Redis.
+    /// The state of the circuit breaker of Redis.
     pub(crate) fn breaker(&self) -> &'static str {
         self.server.breaker()
     }
@@ -296,7 +296,7 @@ impl Cluster {
         self.server.export_metrics();
     }
 
-    /// How far this node is with the log.
+    /// The position of this node in the log.
     pub(crate) fn followed(&self) -> Followed {
         self.member.followed()
     }
@@ -309,15 +309,15 @@ impl Cluster {
     /// The nodes of the epoch that this one follows, itself among them.
     ///
     /// # Errors
-    /// When Redis does not answer.
+    /// If Redis does not answer.
     pub(crate) async fn peers(&self) -> Result<Vec<Peer>, SharedError> {
         self.sharing.shared.peers(self.node().epoch()).await
     }
 
-    /// The other nodes, by what they say of themselves. Those whose record is not proven are counted.
+    /// The other nodes, by their cards. Records without a valid proof are counted.
     ///
     /// # Errors
-    /// When Redis does not answer.
+    /// If Redis does not answer.
     pub(crate) async fn others(&self) -> Result<Vec<Listed>, SharedError> {
         let epoch = self.node().epoch();
         let peers = self.sharing.shared.peers(epoch).await?;
@@ -328,8 +328,8 @@ impl Cluster {
         Ok(others)
     }
 
-    /// Nothing that nodes share from before this epoch is believed here; the node goes on in it, or a later one.
-    /// Waits for that, at most so long. Whether it has.
+    /// Makes the node move to this epoch or a later one, so that it uses no shared data from before. Waits for it, at
+    /// most this long. Returns whether it has moved.
     pub(crate) async fn moves_to(&self, epoch: u64, limit: Duration) -> bool {
         self.sharing.queue.overflowed(epoch);
         within(limit, || self.node().epoch() >= epoch).await
@@ -342,7 +342,7 @@ impl fmt::Debug for Cluster {
     }
 }
 
-/// It trusts no memory before it has heard of the others.
+/// It does not trust its memory before it follows the others.
 fn node(cluster: &ClusterConfig, bus: &Arc<SharedBus>) -> Node {
     Node::new(NodeConfig {
         trusted_until: Moment::default(),
@@ -365,7 +365,7 @@ fn following(cluster: &ClusterConfig) -> Following {
     }
 }
 
-/// Whether it comes to be within the limit.
+/// Whether the condition becomes true within the limit.
 async fn within(limit: Duration, is: impl Fn() -> bool) -> bool {
     let until = Instant::now() + limit;
     while !is() {

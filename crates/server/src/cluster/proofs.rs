@@ -1,4 +1,4 @@
-//! By which nodes know each other: a proof of each call, and one of each record in Redis.
+//! Authentication between nodes: a proof for each call, and one for each record in Redis.
 
 use std::fmt;
 
@@ -10,12 +10,12 @@ use kith_store::Timestamp;
 use super::{Keys, keys::mac};
 
 const VERSION: &str = "v1";
-/// For how long a proof is good, before and after it was made: the clocks of nodes are apart.
+/// How long a proof is valid, before and after its time: the clocks of nodes differ.
 const GOOD_MS: u64 = 30_000;
 /// Where the proof begins in a record, which is JSON: its last field.
 const FIELD: &str = ",\"proof\":\"";
 
-/// Makes and checks proofs by keys that only the nodes know.
+/// Creates and verifies proofs with keys that only the nodes know.
 #[derive(Clone)]
 pub(crate) struct Proofs {
     calls: [u8; 32],
@@ -27,18 +27,18 @@ impl Proofs {
         Self { calls: keys.calls(), records: keys.records() }
     }
 
-    /// That the node `from` makes this call, `SERVICE/METHOD`, of the node `to` at this time. It proves no other call, and none
-    /// of another node, so that who reads it can at most repeat the call for a while.
+    /// A proof that the node `from` makes this call, `SERVICE/METHOD`, to the node `to` at this time. It proves no
+    /// other call and no other node, so that a program that reads it can at most repeat the call for a while.
     pub(super) fn of_call(&self, from: &str, to: &str, method: &str, now: Timestamp) -> String {
         let time = now.0.to_string();
         let proof = mac(&self.calls, &call(from, to, method, &time)).finalize().into_bytes();
         format!("{VERSION}.{from}.{time}.{}", URL_SAFE_NO_PAD.encode(proof))
     }
 
-    /// Checks what a caller gives as proof that it is a node that makes this call of the node `to`.
+    /// Verifies the proof of a caller that it is a node that makes this call to the node `to`.
     ///
     /// # Errors
-    /// NOT_ALLOWED, whatever is wrong with it.
+    /// NOT_ALLOWED for every invalid proof.
     pub(super) fn check_call(
         &self,
         proof: &[u8],
@@ -87,7 +87,7 @@ fn parts<const N: usize>(text: &str) -> Option<[&str; N]> {
     text.split('.').collect::<Vec<_>>().try_into().ok()
 }
 
-/// None of the parts has a line break.
+/// No part may have a line break.
 fn call(from: &str, to: &str, method: &str, time: &str) -> String {
     format!("{VERSION}\n{to}\n{from}\n{method}\n{time}")
 }

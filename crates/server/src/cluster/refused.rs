@@ -1,4 +1,4 @@
-//! Why Redis cannot be used though it answers, in words for operators.
+//! The reasons for which Redis cannot be used although it answers, as texts for operators.
 
 #[cfg(feature = "cluster")]
 use kith_cache::remote::redis::Refusal;
@@ -6,9 +6,9 @@ use kith_cache::remote::redis::Refusal;
 /// Why Redis cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
-    /// With what to do. Holds no credentials, and of the answer of Redis its first word alone.
+    /// The text, with what to do. Contains no credentials, and only the first word of the answer of Redis.
     pub line: String,
-    /// Whether it stays until someone changes Redis or the configuration.
+    /// Whether it is permanent until Redis or the configuration is changed.
     pub(crate) lasts: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Looks for nodes of an older schema during a rolling upgrade.
+//! Detects nodes of an older schema during a rolling upgrade.
 
 use std::{
     sync::Arc,
@@ -15,30 +15,30 @@ use crate::health::Reporter;
 
 /// Name of the lease and of the mark.
 const AGREED: &str = "schema_agreed";
-/// For setting the mark, which takes one command.
+/// Time limit for setting the mark, which takes one command.
 const LEASE_LASTS: Duration = Duration::from_secs(5);
 const EVERY: Duration = Duration::from_secs(2);
-/// How often it is looked whether the node follows.
+/// Period of checks whether the node follows.
 const UNTRUSTED: Duration = Duration::from_millis(50);
 const OLDER: &str =
     "a node of an older version is registered: messages are not available until all nodes are upgraded";
 
-/// Finds out whether all nodes know the schema of this one. Cheap to clone.
+/// Determines whether all nodes know the schema of this one. Cheap to clone.
 ///
-/// It is asked until it is so once, and then noted in the store for all nodes: a program that does not know the schema of the store
-/// does not start, so only nodes that started before the migration can be older.
+/// It checks until this is true once, and then records it in the store for all nodes: a program that does not know the
+/// schema of the store does not start, so only nodes that started before the migration can be older.
 #[derive(Clone, Debug)]
 pub(super) struct Schemas {
     pub(super) coordination: Arc<dyn Coordination>,
     pub(super) shared: Arc<dyn Shared>,
     pub(super) node: Node,
-    /// Of this node.
+    /// The schema of this node.
     pub(super) card: Card,
     pub(super) agreement: SchemaAgreement,
 }
 
 impl Schemas {
-    /// Looks until all nodes know the schema, and says so while one does not.
+    /// Checks until all nodes know the schema, and reports while one does not.
     pub(super) async fn watch(self, health: Reporter) {
         let mut remark = Remark::new(health, "older_nodes");
         while !self.is_noted().await.unwrap_or(false) {
@@ -80,7 +80,7 @@ impl Schemas {
         Ok(noted)
     }
 
-    /// The schema as the mark has it: later ones are above it as bytes, too.
+    /// The schema in the form of the mark, in which later ones are greater as bytes, too.
     fn noted(&self) -> Vec<u8> {
         self.card.schema.to_be_bytes().to_vec()
     }

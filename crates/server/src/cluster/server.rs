@@ -57,19 +57,19 @@ impl Server {
 
 #[cfg(feature = "cluster")]
 impl Server {
-    /// The one that the configuration names; it may be away.
+    /// Creates it for the configured server, which may be unavailable.
     ///
     /// # Errors
-    /// When its address cannot be used.
+    /// If its address is invalid.
     pub(crate) async fn connect(config: &Config, keys: &Keys) -> Result<Self, StartError> {
         let (database_id, seal) = (keys.database_id(), Some(keys.seal()));
         Self::of(RedisOptions { database_id, seal, ..options(config) }, config).await
     }
 
-    /// Connects only to look at it. `keys`: those of the database, if it could be asked.
+    /// Connects only to examine it. `keys`: those of the database, if the store answered.
     ///
     /// # Errors
-    /// When its address cannot be used.
+    /// If its address is invalid.
     pub async fn look(config: &Config, keys: Option<&Keys>) -> Result<Self, StartError> {
         let database_id = keys.map_or(0, Keys::database_id);
         Self::of(RedisOptions { database_id, ..options(config) }, config).await
@@ -77,7 +77,7 @@ impl Server {
 
     async fn of(options: RedisOptions, config: &Config) -> Result<Self, StartError> {
         let limits = presence::limits(&config.presence);
-        // One for all that runs scripts of its own.
+        // One for all parts with their own scripts.
         let (redis, runner) =
             tokio::try_join!(RedisShared::connect(options.clone()), ScriptRunner::connect(options))
                 .map_err(|error| unusable(&error))?;
@@ -87,7 +87,7 @@ impl Server {
         Ok(Self { shared, redis, runner, prefix, presences: presences.presences() })
     }
 
-    /// The last messages of conversations, over the connections of scripts.
+    /// The windows of conversations, over the connections of scripts.
     pub(super) fn windows(
         &self,
         epochs: Arc<dyn EpochSource>,
@@ -116,13 +116,13 @@ impl Server {
         Arc::new(RedisInboxes::over(Arc::clone(&self.runner), epochs, limits))
     }
 
-    /// Notes of fan-outs that are not finished, over the connections of scripts.
+    /// Notes of unfinished fan-outs, over the connections of scripts.
     #[expect(clippy::unnecessary_wraps, reason = "other builds have none")]
     pub(super) fn fan_out_notes(&self, epochs: Arc<dyn EpochSource>) -> Option<Arc<dyn FanOutNotes>> {
         Some(Arc::new(RedisFanOutNotes::over(Arc::clone(&self.runner), epochs)))
     }
 
-    /// Whether commands are let through: `closed`, `open` or `half_open`.
+    /// The state of the circuit breaker: `closed`, `open` or `half_open`.
     pub(crate) fn breaker(&self) -> &'static str {
         match self.redis.breaker() {
             BreakerState::Closed => "closed",
@@ -137,8 +137,8 @@ impl Server {
         metrics::counter!(metric::REDIS_GARBLED.name).absolute(self.redis.garbled());
     }
 
-    /// Why it cannot be used though it answers, in one line that says what to do; `None`: it can, or it is away. Takes a
-    /// few times `redis.connect_timeout` at most.
+    /// The reason for which it cannot be used although it answers, in one line with what to do; `None`: it can be used,
+    /// or is unavailable. Takes at most a few times `redis.connect_timeout`.
     pub async fn refusal(&self) -> Option<Refused> {
         let refusal = Box::pin(self.redis.refusal()).await?;
         let line = refused::line(&refusal, &self.prefix);
@@ -148,7 +148,7 @@ impl Server {
     /// Takes or renews the prefix for the database of this node. Returns whether the nodes of another database have it.
     ///
     /// # Errors
-    /// When it does not answer.
+    /// If it does not answer.
     pub(crate) async fn prefix_taken(&self) -> Result<bool, SharedError> {
         Ok(self.redis.own_prefix(claim::LASTS).await?.is_some())
     }
@@ -156,16 +156,15 @@ impl Server {
     /// Whether nodes of another database than this one have the prefix. Changes nothing.
     ///
     /// # Errors
-    /// When it does not answer.
+    /// If it does not answer.
     pub async fn prefix_of_others(&self, keys: &Keys) -> Result<bool, SharedError> {
         Ok(self.redis.prefix_owner(claim::LASTS).await?.is_some_and(|owner| owner != keys.database_id()))
     }
 
-    /// What is wrong with it as far as it can be seen, each in one line that says what to do. Takes a second at
-    /// most.
+    /// The visible problems of the server, each in one line with what to do. Takes at most a second.
     ///
     /// # Errors
-    /// When it is away.
+    /// If it is unavailable.
     pub async fn findings(&self) -> Result<Vec<String>, SharedError> {
         let (fitness, heard) = tokio::join!(self.redis.fitness(), self.redis.self_test());
         let mut found = Vec::new();

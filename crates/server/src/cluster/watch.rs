@@ -1,4 +1,4 @@
-//! What a node says about Redis in its log and in `/readyz` while it serves.
+//! Reports of a serving node about Redis, in its log and in `/readyz`.
 
 use std::{
     sync::Arc,
@@ -11,9 +11,9 @@ use tokio::time::{Instant, sleep};
 use super::{Server, claim};
 use crate::health::{Cause, Reporter};
 
-/// How often the node looks whether it is trusted.
+/// Period of checks whether the node is trusted.
 const EVERY: Duration = Duration::from_millis(250);
-/// For how long a node may be untrusted before it says so.
+/// How long a node may be untrusted before it reports it.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// How often Redis is examined: its rights and its policy may change at any time.
 const LOOK_TRUSTED: Duration = Duration::from_secs(5);
@@ -62,7 +62,7 @@ pub(super) async fn watch(server: Server, node: Node, queue: Arc<Queue>, health:
 pub(super) async fn keep_prefix(server: Server, health: Reporter) {
     let mut taken = Remark::new(health, "redis_prefix_taken");
     loop {
-        // While Redis is away nothing is known of others.
+        // While Redis is unavailable, other owners are unknown.
         if let Ok(is_taken) = server.prefix_taken().await {
             taken.set(is_taken.then(|| PREFIX_TAKEN.to_owned()), SystemTime::now());
         }
@@ -70,7 +70,7 @@ pub(super) async fn keep_prefix(server: Server, health: Reporter) {
     }
 }
 
-/// One reason in `/readyz`, logged when it comes, changes and goes.
+/// One reason in `/readyz`, logged when it appears, changes and disappears.
 pub(super) struct Remark {
     health: Reporter,
     reason: &'static str,
@@ -86,7 +86,7 @@ impl Remark {
         self.said.is_some()
     }
 
-    /// `since`: from when on the message holds.
+    /// `since`: the time since which the message applies.
     pub(super) fn set(&mut self, message: Option<String>, since: SystemTime) {
         if self.said == message {
             return;

@@ -10,7 +10,7 @@ use kith_store::Epoch;
 
 use super::StoreEpochs;
 
-/// The epoch of windows: that in which this node trusts its memory.
+/// The epoch of windows: the one in which this node trusts its memory.
 #[derive(Clone, Debug)]
 pub(super) struct WindowEpochs {
     pub(super) node: Node,

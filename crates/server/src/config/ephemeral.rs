@@ -14,7 +14,7 @@ pub struct EphemeralConfig {
     pub enabled: bool,
     /// JSON Lines of users and groups that the node, and each of its sandboxes, begins with.
     pub seed: Option<PathBuf>,
-    /// Maximum sandboxes at one time.
+    /// Maximum sandboxes at the same time.
     pub sandboxes: usize,
     /// How long a sandbox must have been unused before another one may replace it.
     #[serde(with = "humantime_serde")]

@@ -52,7 +52,7 @@ pub struct LimitsConfig {
     /// as long. Above 0.
     #[serde(with = "humantime_serde")]
     pub unread_max: Duration,
-    /// Connections at one time. Further ones are closed at once; the log and `/readyz` say so. Above 0.
+    /// Connections at the same time. Further ones are closed at once; the log and `/readyz` say so. Above 0.
     pub connections: usize,
     /// Deadline of a call without one. Above 0, and not above `deadline_max`.
     #[serde(with = "humantime_serde")]

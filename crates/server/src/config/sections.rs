@@ -298,7 +298,7 @@ pub struct CacheConfig {
     /// Maximum duration of a load.
     #[serde(with = "humantime_serde")]
     pub load_hard: Duration,
-    /// Loads from the store at one time. Above 0.
+    /// Loads from the store at the same time. Above 0.
     pub loads_in_flight: usize,
     /// How long past its TTL a value may be served while the store does not answer.
     #[serde(with = "humantime_serde")]

@@ -22,7 +22,7 @@ pub struct WsConfig {
     pub ping_every: Duration,
     /// Calls of one socket at one time; further frames are read when a call has ended. Above 0.
     pub calls: usize,
-    /// Maximum sockets on a node at one time. Above 0.
+    /// Maximum sockets on a node at the same time. Above 0.
     pub sockets: usize,
 }
 

@@ -1,4 +1,5 @@
-//! `/demo`: a page that shows what the sockets of this node do. It is part of the program and loads nothing from elsewhere.
+//! `/demo`: a page that demonstrates the sockets of this node. It is part of the program and loads nothing from other
+//! origins.
 
 use axum::body::Body;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
@@ -7,7 +8,7 @@ use kith_service::error::{Error, Reason};
 use crate::json;
 
 const ROOT: &str = "/demo";
-/// Nothing from elsewhere, nothing in line, no frame of another page.
+/// No resources of other origins, nothing inline, no frame in another page.
 const POLICY: HeaderValue = HeaderValue::from_static(
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; base-uri 'none'; \
      form-action 'none'; frame-ancestors 'none'",
@@ -29,7 +30,7 @@ const FILES: [(&str, HeaderValue, &str); 9] = [
     ("/demo/words.js", JAVASCRIPT, include_str!("page/words.js")),
 ];
 
-/// Whether the page, or a file of it, would be under this path.
+/// Whether the path is that of the page or one of its files.
 pub(crate) fn has(path: &str) -> bool {
     path.strip_prefix(ROOT).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
@@ -69,7 +70,7 @@ fn guarded(headers: &mut HeaderMap) {
     headers.insert(header::CONTENT_SECURITY_POLICY, POLICY);
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
-    // A browser that keeps a file would mix it with those of another version.
+    // A browser that caches a file would mix it with those of another version.
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
 }
 

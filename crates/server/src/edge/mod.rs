@@ -84,7 +84,7 @@ impl Load {
         self.0.gate.in_flight()
     }
 
-    /// The most that are handled at one time.
+    /// The most that are handled at the same time.
     #[must_use]
     pub fn limit(&self) -> usize {
         self.0.gate.limit()

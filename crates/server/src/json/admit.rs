@@ -1,4 +1,4 @@
-//! Whether a request is a call as JSON, and what is said of one that is not.
+//! Decides whether a request is a call as JSON, and the answer if it is not.
 
 use std::borrow::Cow;
 
@@ -9,12 +9,12 @@ use tonic::Status;
 use super::catalogue::{self, Rpc};
 use crate::edge;
 
-/// What may be posted, for those who posted something else.
+/// The accepted content types, for the error.
 const ACCEPTED: HeaderValue =
     HeaderValue::from_static("application/json, application/grpc-web, application/grpc-web-text");
 const PROTOCOL_VERSION: &str = "connect-protocol-version";
 
-/// Why a request is no call; the code of HTTP is not always that of the status.
+/// Why a request is not a call; the code of HTTP is not always that of the status.
 pub(super) struct Refusal {
     pub(super) http: StatusCode,
     pub(super) status: Status,
@@ -31,7 +31,7 @@ impl Refusal {
     }
 }
 
-/// The method that is called. The body has not been looked at.
+/// The called method. The body is not read yet.
 pub(super) fn admit<B>(request: &Request<B>) -> Result<&'static Rpc, Refusal> {
     let rpc = catalogue::rpc(request.uri().path()).ok_or_else(unknown_path)?;
     if request.method() != Method::POST {
@@ -54,7 +54,7 @@ pub(super) fn admit<B>(request: &Request<B>) -> Result<&'static Rpc, Refusal> {
     Ok(rpc)
 }
 
-/// `application/json`, with parameters only if they say UTF-8.
+/// `application/json`, optionally with the charset UTF-8.
 fn is_json(value: Option<&HeaderValue>) -> bool {
     let Some(Ok(text)) = value.map(HeaderValue::to_str) else { return false };
     let mut parts = text.split(';').map(str::trim);
@@ -82,7 +82,7 @@ fn wrong_type<B>(request: &Request<B>) -> Refusal {
         Some(b"application/grpc" | b"application/grpc+proto") if request.version() < Version::HTTP_2 => {
             "gRPC needs HTTP/2; over HTTP/1.1 send application/json or application/grpc-web"
         }
-        // What curl sends by itself is that of a form, which pages of other origins may send unasked.
+        // The default of curl is that of a form, which pages of other origins may send without a preflight.
         _ => "content-type must be application/json, in UTF-8 (curl: -H 'content-type: application/json')",
     };
     Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, Reason::MediaTypeUnknown, text)

@@ -1,4 +1,4 @@
-//! What the edge answered, as the Connect protocol says it.
+//! The answer of the edge, in the form of the Connect protocol.
 
 use std::{future::poll_fn, pin::Pin};
 
@@ -24,7 +24,7 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// Flag and length before a message.
 const PREFIX: usize = 5;
 
-/// Reasons that say so of a request or an answer.
+/// Reasons for a request or an answer that is too large.
 const TOO_LARGE: [&str; 2] = [Reason::MessageTooLarge.name(), Reason::AnswerTooLarge.name()];
 
 /// Name and code of HTTP of every code of gRPC, by its number.
@@ -59,7 +59,7 @@ const CLIENT_CLOSED: StatusCode = match StatusCode::from_u16(499) {
     Err(_) => StatusCode::INTERNAL_SERVER_ERROR,
 };
 
-/// Of a call that the edge has answered.
+/// The answer to a call that the edge has answered.
 pub(super) async fn of(rpc: &Rpc, response: Response<EdgeBody>) -> Response<Body> {
     let (head, body) = response.into_parts();
     // An error without a message has its status among the headers.
@@ -76,22 +76,22 @@ pub(super) async fn of(rpc: &Rpc, response: Response<EdgeBody>) -> Response<Body
     }
 }
 
-/// An error that no call came to.
+/// An error without a call.
 pub(crate) fn failure(status: &Status) -> Response<Body> {
     let mut response = json(failure_text(status));
     *response.status_mut() = http_status(status);
     if status.code() == Code::Unauthenticated {
-        // HTTP wants it said how to authenticate.
+        // HTTP requires the scheme of authentication.
         response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }
     response
 }
 
-/// An error as it is written in JSON.
+/// The JSON form of an error.
 pub(crate) fn failure_text(status: &Status) -> Vec<u8> {
     let details = details(status);
     let failure = Failure { code: code(status).0, message: status.message(), details };
-    // Names, texts and base64: nothing of it can fail to be written.
+    // Names, texts and base64: serialization cannot fail.
     serde_json::to_vec(&failure).unwrap_or_else(|_| br#"{"code":"internal"}"#.to_vec())
 }
 
@@ -111,7 +111,7 @@ fn success(rpc: &Rpc, framed: &[u8], headers: &HeaderMap, trailers: &HeaderMap) 
     response
 }
 
-/// A line feed ends it, for those who read it in a terminal.
+/// Ends with a line feed, for terminals.
 fn json(mut text: Vec<u8>) -> Response<Body> {
     text.push(b'\n');
     let mut response = Response::new(Body::from(text));
@@ -123,7 +123,7 @@ fn internal() -> Status {
     Error::new(Reason::Internal, "something went wrong within Kith").into()
 }
 
-/// A fault of Kith too, but one that callers can get around: the record is named, and gRPC can express the answer.
+/// A fault of Kith too, but callers can avoid it: the record is named, and gRPC can express the answer.
 fn without_json(message: &DynamicMessage) -> Status {
     let place = inexpressible::describe(message).unwrap_or_else(|| "a field".to_owned());
     Error::new(Reason::Internal, format!("the answer has no JSON form: {place}")).into()
@@ -141,7 +141,7 @@ async fn collect(mut body: EdgeBody) -> Result<(Bytes, HeaderMap), Status> {
     Ok((message.freeze(), trailers))
 }
 
-/// Metadata of the answer: as it is, and, where it came behind the message, with `trailer-` before its name.
+/// Metadata of the answer: unchanged, and for trailers with the prefix `trailer-`.
 fn tell(into: &mut HeaderMap, headers: &HeaderMap, trailers: &HeaderMap) {
     for (name, value) in headers.iter().filter(|(name, _)| is_metadata(name)) {
         into.append(name, value.clone());
@@ -162,14 +162,14 @@ fn code(status: &Status) -> (&'static str, StatusCode) {
     CODES.get(index).copied().unwrap_or(CODES[2])
 }
 
-/// As Connect has it; but 429 asks to come again, and what is too large stays so.
+/// As Connect defines it, except that 429 invites a retry, which does not help if the message is too large.
 fn http_status(status: &Status) -> StatusCode {
     let too_large = status.code() == Code::ResourceExhausted
         && status.get_details_error_info().is_some_and(|info| TOO_LARGE.contains(&&*info.reason));
     if too_large { StatusCode::PAYLOAD_TOO_LARGE } else { code(status).1 }
 }
 
-/// An error as Connect writes it.
+/// An error in the form of Connect.
 #[derive(Serialize)]
 struct Failure<'a> {
     code: &'static str,

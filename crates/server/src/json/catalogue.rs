@@ -24,7 +24,7 @@ struct Catalogue {
     by_path: HashMap<String, Rpc>,
 }
 
-/// Made at the first call that needs it: a node that serves gRPC alone does not pay for it.
+/// Created at the first call that needs it: a node that serves only gRPC has no cost.
 static CATALOGUE: LazyLock<Catalogue> = LazyLock::new(|| {
     let pool = descriptors::pool().expect("the descriptors are built into the program");
     let rpcs = pool.services().flat_map(|service| service.methods().collect::<Vec<_>>());
@@ -45,12 +45,12 @@ impl Rpc {
     }
 }
 
-/// The method that is called by this path.
+/// The method with this path.
 pub(super) fn rpc(path: &str) -> Option<&'static Rpc> {
     CATALOGUE.by_path.get(path)
 }
 
-/// The message of this full name.
+/// The message with this full name.
 pub(super) fn message(name: &str) -> Option<MessageDescriptor> {
     CATALOGUE.pool.get_message_by_name(name)
 }

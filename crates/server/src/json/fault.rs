@@ -1,4 +1,4 @@
-//! What is said of a text that cannot be read. Never a value: it may be a secret.
+//! Errors of texts that cannot be decoded. They contain no values, which may be secrets.
 
 use kith_service::error::{Error, Reason};
 use prost_reflect::{FieldDescriptor, Kind, MessageDescriptor};
@@ -8,26 +8,26 @@ use tonic::Status;
 use super::tracked::{Place, Spot, Why};
 use kith_store::Invalid;
 
-/// Of a name that nothing bears so much is repeated.
+/// Most characters of an unknown name that are repeated.
 const NAME_MAX: usize = 64;
-/// From which likeness on a name is proposed, of 1.
+/// Least similarity at which a name is proposed, up to 1.
 const ALIKE: f64 = 0.8;
 
-/// Why a text is not the message that it should be.
+/// Why a text is not a valid message.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// There is no text.
+    /// The text is empty.
     Empty,
-    /// What the parser says, with line and column.
+    /// The error of the parser, with line and column.
     NotJson(String),
-    /// It is another kind of value.
+    /// The value has another type.
     NotAnObject,
-    /// A field, by its path, and what is wrong with it.
+    /// A field, by its path, and its error.
     Field(String, String),
 }
 
 impl Fault {
-    /// Of an error at a place.
+    /// From an error at a position.
     pub(super) fn of(place: &Place, error: &serde_json::Error, empty: bool) -> Self {
         if empty {
             return Self::Empty;
@@ -36,14 +36,14 @@ impl Fault {
         match error.classify() {
             Category::Data => of_field(place, name, &spot),
             Category::Syntax | Category::Eof | Category::Io => {
-                // These texts are fixed; they hold line and column, but nothing of what was read.
+                // These texts are fixed: they contain line and column, but no input.
                 let within = if name.is_empty() { String::new() } else { format!(", in {name}") };
                 Self::NotJson(format!("{error}{within}"))
             }
         }
     }
 
-    /// As the answer to a call.
+    /// The error as the answer to a call.
     pub(super) fn status(self) -> Box<Status> {
         let malformed = |text: String| Box::new(Error::new(Reason::MalformedMessage, text).into());
         match self {
@@ -54,7 +54,7 @@ impl Fault {
         }
     }
 
-    /// As what follows the number of a line.
+    /// The error as the text after the number of a line.
     pub(super) fn line(self) -> String {
         match self {
             Self::Empty => "empty".to_owned(),
@@ -88,7 +88,7 @@ fn value_of(field: &FieldDescriptor) -> String {
     }
 }
 
-/// What a value of this kind has to be.
+/// The required form of a value of this type.
 fn expected(kind: &Kind) -> String {
     match kind {
         Kind::Int32 | Kind::Sint32 | Kind::Sfixed32 => "must be a whole number of 32 bits".to_owned(),
@@ -115,7 +115,7 @@ fn expected(kind: &Kind) -> String {
     }
 }
 
-/// A name that the message does not have, with the one that may have been meant.
+/// An unknown name, with the similar one that may have been meant.
 fn unknown(message: &MessageDescriptor, key: &str) -> String {
     let alike = |field: &FieldDescriptor| {
         strsim::jaro_winkler(field.json_name(), key).max(strsim::jaro_winkler(field.name(), key))
@@ -129,7 +129,7 @@ fn unknown(message: &MessageDescriptor, key: &str) -> String {
     format!("is no field of {}{hint}", message.name())
 }
 
-/// A name as it may stand in a message: short, and in one line.
+/// A name in a form for errors: short, and in one line.
 pub(super) fn shown(name: &str) -> String {
     let clean = |letter: char| if letter.is_control() { '?' } else { letter };
     let mut shown: String = name.chars().take(NAME_MAX).map(clean).collect();
@@ -139,7 +139,7 @@ pub(super) fn shown(name: &str) -> String {
     shown
 }
 
-/// The text has more bytes than it may.
+/// The text is too large.
 pub(super) fn too_large(most: usize, key: &str) -> Status {
     Error::new(Reason::MessageTooLarge, format!("the body is larger than {most} bytes ({key})")).into()
 }

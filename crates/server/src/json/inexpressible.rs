@@ -1,10 +1,10 @@
-//! Where an answer that has no JSON form is at fault: values that protobuf can hold and JSON cannot, such as a timestamp after
-//! the year 9999. Handlers do not make such answers; where one does, its error names the record.
+//! The location of a value without a JSON form in an answer: values that protobuf can hold and JSON cannot, such as a
+//! timestamp after the year 9999. Handlers do not create such answers; if one does, its error names the record.
 
 use prost_reflect::{DynamicMessage, Value};
 
-/// The path of the first value that has no JSON form, with the ids of the record around it; `None`: there is none. Walks the
-/// whole message, so it is asked only once the message could not be written.
+/// The path of the first value that has no JSON form, with the ids of the record around it; `None`: there is none.
+/// Walks the whole message, so it is called only after the serialization failed.
 pub(super) fn describe(message: &DynamicMessage) -> Option<String> {
     let found = find(message)?;
     let ids = found.ids.map_or(String::new(), |ids| format!(" ({ids})"));
@@ -13,7 +13,7 @@ pub(super) fn describe(message: &DynamicMessage) -> Option<String> {
 
 struct Found {
     path: String,
-    /// Of the innermost record that has ids.
+    /// The ids of the innermost record that has some.
     ids: Option<String>,
 }
 

@@ -10,10 +10,10 @@ use serde::{
 
 use kith_service::rpc::params::field_path;
 
-/// A mask as callers write it: one string with commas between its paths, as proto3 JSON has it, or an object with a
-/// list of them, as tools write it that know a mask as a message. `None`: null, an absent field.
+/// A mask in a request: one string with commas between its paths, as in proto3 JSON, or an object with a list of them,
+/// as some tools write it. `None`: null, an absent field.
 ///
-/// A key of a map in a path stays as it is. (The general rule of proto3 would change its case, and could not name one
+/// A key of a map in a path is unchanged. (The general rule of proto3 would change its case, and could not name one
 /// with a `_`.)
 pub(super) struct Mask(pub(super) Option<FieldMask>);
 

@@ -32,7 +32,7 @@ use crate::{
     edge::{Edge, EdgeBody},
 };
 
-/// What a body may have, by the kind of its method.
+/// The size limits of a body, by the kind of its method.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BodyLimits {
     message: usize,
@@ -46,7 +46,7 @@ impl BodyLimits {
     }
 }
 
-/// Answers one request that is neither gRPC nor gRPC-Web: a call as JSON, or the reason why it is none.
+/// Answers one request that is neither gRPC nor gRPC-Web: a call as JSON, or the reason for which it is not a call.
 pub(crate) async fn answer<B>(edge: &Edge, limits: BodyLimits, request: Request<B>) -> Response<Body>
 where
     B: http_body::Body<Data = Bytes> + Unpin + Send + 'static,
@@ -77,7 +77,7 @@ where
     }
 }
 
-/// Whether the edge has refused the caller, not the call.
+/// Whether the edge refused the caller, not the call.
 fn is_stranger(response: &Response<EdgeBody>) -> bool {
     let code = response.headers().get(Status::GRPC_STATUS);
     code.is_some_and(|code| Code::from_bytes(code.as_bytes()) == Code::Unauthenticated)
@@ -94,7 +94,7 @@ pub(crate) fn value(name: &str, message: &impl prost::Message) -> Option<serde_j
 /// Reads one record of a file, the message of this full name, from a line of JSON, as a call is read.
 ///
 /// # Errors
-/// Why it cannot be read, in words that follow the number of the line. Never a value.
+/// Why it cannot be decoded, as a text that follows the number of the line. Never contains a value.
 pub fn record<M: prost::Message + Default>(name: &str, line: &[u8]) -> Result<M, String> {
     read::record(name, line)
 }

@@ -10,13 +10,13 @@ use super::{
     tracked::{Place, Tracked},
 };
 
-/// Reads a message from its JSON form: that of proto3, but for masks, see `mask.rs`.
+/// Reads a message from its JSON form: that of proto3, except masks, see `mask.rs`.
 ///
-/// A field may be named as in JSON (`userId`) or as in the contract (`user_id`); null is an absent field. What
-/// the message does not know, and what is given twice, is an error.
+/// A field may be named as in JSON (`userId`) or as in the contract (`user_id`); null is an absent field. Unknown and
+/// duplicate fields are errors.
 ///
 /// # Errors
-/// INVALID_ARGUMENT that names the field, or, where the text is no JSON, line and column. Never a value.
+/// INVALID_ARGUMENT that names the field, or line and column if the text is not JSON. Never contains a value.
 pub fn message(input: &MessageDescriptor, text: &[u8]) -> Result<DynamicMessage, Box<Status>> {
     parsed(input, text).map_err(Fault::status)
 }
@@ -24,7 +24,7 @@ pub fn message(input: &MessageDescriptor, text: &[u8]) -> Result<DynamicMessage,
 /// Reads a line as [`message`] reads a body: the message of this full name.
 ///
 /// # Errors
-/// Why it cannot be read, in words that follow the number of the line. Never a value.
+/// Why it cannot be decoded, as a text that follows the number of the line. Never contains a value.
 pub(super) fn record<M: prost::Message + Default>(name: &str, line: &[u8]) -> Result<M, String> {
     let Some(input) = catalogue::message(name) else { return Err(format!("{name} is not a message")) };
     let record = parsed(&input, line).map_err(Fault::line)?;

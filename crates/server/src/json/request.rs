@@ -16,7 +16,7 @@ use tonic::{Status, codegen::StdError};
 use super::{BodyLimits, catalogue::Rpc, fault, read, rest::Rest};
 use crate::edge;
 
-/// Of the connection, of HTTP, or of Connect: nothing for a handler.
+/// Headers of the connection, of HTTP, or of Connect, which handlers do not need.
 const NOT_METADATA: [HeaderName; 12] = [
     header::ACCEPT,
     header::ACCEPT_ENCODING,
@@ -33,12 +33,12 @@ const NOT_METADATA: [HeaderName; 12] = [
 ];
 const CONNECT_TIMEOUT: &str = "connect-timeout-ms";
 const GRPC_TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
-/// Connect allows at most so many digits, gRPC fewer.
+/// Most digits in Connect; gRPC allows fewer.
 const DIGITS_MAX: usize = 10;
 const GRPC_MOST: u64 = 99_999_999;
 
-/// The request as gRPC has it; its body is transcoded when the handler asks for it, within its deadline. A body that nothing has
-/// asked for is left in `rest`.
+/// The request in gRPC form. Its body is transcoded when the handler reads it, within its deadline. An unread body is
+/// left in `rest`.
 pub(super) fn translate<B: Body<Data = Bytes> + Unpin + Send + 'static>(
     rpc: &'static Rpc,
     limits: BodyLimits,
@@ -102,8 +102,8 @@ struct Limit {
     key: &'static str,
 }
 
-/// The body of a call as JSON. Yields its message as gRPC frames it, once all of it has come; fails with the
-/// status that the caller is to get.
+/// The body of a call as JSON. Yields its message in a gRPC frame after all of it has arrived; fails with the status
+/// that the caller is to get.
 #[derive(Debug)]
 pub(super) struct Transcoded<B: Body<Data = Bytes> + Unpin + Send + 'static> {
     /// `None` once the message was yielded, or refused.
@@ -111,12 +111,12 @@ pub(super) struct Transcoded<B: Body<Data = Bytes> + Unpin + Send + 'static> {
     read: BytesMut,
     rpc: &'static Rpc,
     limit: Limit,
-    /// `None` where the caller does not wait for the rest of the body to be read.
+    /// `None` if the caller does not wait until the rest of the body is read.
     rest: Option<Rest<B>>,
 }
 
 impl<B: Body<Data = Bytes> + Unpin + Send + 'static> Transcoded<B> {
-    /// Reads on; true at the end.
+    /// Reads more; true at the end.
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, StdError>>
     where
         B::Error: Into<StdError>,
@@ -141,7 +141,7 @@ impl<B: Body<Data = Bytes> + Unpin + Send + 'static> Transcoded<B> {
         fault::too_large(self.limit.bytes, self.limit.key).into()
     }
 
-    /// Leaves what is still to come of the body.
+    /// Leaves the unread rest of the body.
     fn leave(&mut self) {
         if let (Some(inner), Some(rest)) = (self.inner.take(), &self.rest)
             && !inner.is_end_stream()
@@ -184,15 +184,15 @@ where
     }
 }
 
-/// The edge refuses some calls before their handler asks for the body.
+/// The edge refuses some calls before their handler reads the body.
 impl<B: Body<Data = Bytes> + Unpin + Send + 'static> Drop for Transcoded<B> {
     fn drop(&mut self) {
         self.leave();
     }
 }
 
-/// Whether the caller may still be sending when it is refused, and would not read the answer then. Callers
-/// that wait to be asked for their body do not send, and HTTP/2 ends one stream without the others.
+/// Whether the caller may still be sending when it is refused, and would not read the answer then. Callers that wait
+/// for `100 Continue` do not send, and HTTP/2 ends one stream without the others.
 fn lingers<B>(request: &Request<B>) -> bool {
     request.version() < Version::HTTP_2 && !request.headers().contains_key(header::EXPECT)
 }
@@ -223,7 +223,7 @@ mod tests {
         *,
     };
 
-    /// A body of so many frames, which are counted down as they are read.
+    /// A body of this many frames, which are counted down as they are read.
     struct Frames(Arc<AtomicUsize>);
 
     impl Body for Frames {
@@ -243,7 +243,7 @@ mod tests {
         }
     }
 
-    /// How many frames of a body are left after no handler has asked for it.
+    /// The frames of a body that are left if no handler reads it.
     async fn left_of(version: Version) -> usize {
         let left = Arc::new(AtomicUsize::new(5));
         let request = Request::builder().version(version).body(Frames(Arc::clone(&left))).unwrap();

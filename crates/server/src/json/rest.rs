@@ -1,4 +1,4 @@
-//! What is still to come of the body of a request that was refused.
+//! The unread rest of the body of a refused request.
 
 use std::{fmt, future::poll_fn, mem, pin::Pin, sync::Arc, time::Duration};
 
@@ -7,21 +7,21 @@ use http_body::Body;
 use parking_lot::Mutex;
 use tokio::{runtime::Handle, time::timeout};
 
-/// What is read of a body that was refused, and for how long. A caller of HTTP/1.1 that still sends would
-/// otherwise meet a reset before it reads why.
+/// How much of a refused body is read, and for how long. A caller of HTTP/1.1 that still sends would otherwise get a
+/// reset before it reads the reason.
 pub(super) const LET_GO_BYTES: usize = 16 << 20;
 /// The same for one who may not call at all: enough for most calls, and little work for the node.
 pub(super) const STRANGER_BYTES: usize = 64 << 10;
 const LET_GO_TIME: Duration = Duration::from_secs(2);
 
-/// Where a body is left that is not read to its end, until it is known how much of it is read away: what refuses the call
-/// drops its body before that. Clones are one place.
+/// Holds a body that is not read to its end until it is decided how much of it is drained: the call may be refused, and
+/// its body dropped, before that. Clones share one place.
 pub(super) struct Rest<B>(Arc<Mutex<Left<B>>>);
 
 enum Left<B> {
-    /// It is not known yet how much is to be read away.
+    /// Not decided yet how much is drained.
     Undecided(Option<B>),
-    /// So many bytes are, of what is left from now on.
+    /// This many bytes are drained, of a body that is left from now on.
     Decided(usize),
 }
 
@@ -38,7 +38,7 @@ impl<B> Default for Rest<B> {
 }
 
 impl<B: Body<Data = Bytes> + Unpin + Send + 'static> Rest<B> {
-    /// Leaves a body. It is read away in the background once it is known how much of it is.
+    /// Leaves a body. It is drained in the background after the amount is decided.
     pub(super) fn leave(&self, body: B) {
         let mut left = self.0.lock();
         match &mut *left {
@@ -47,7 +47,7 @@ impl<B: Body<Data = Bytes> + Unpin + Send + 'static> Rest<B> {
         }
     }
 
-    /// Reads away at most so many bytes of what was left, or will be.
+    /// Drains at most this many bytes of the body that was left, or will be.
     pub(super) fn read_away(&self, most: usize) {
         let left = mem::replace(&mut *self.0.lock(), Left::Decided(most));
         if let Left::Undecided(Some(body)) = left {
@@ -111,7 +111,7 @@ mod tests {
         }
     }
 
-    /// How many frames are read of a body that is left before, or after, it is known that so many bytes are read.
+    /// The frames that are read of a body that is left before, or after, the amount is decided.
     async fn read_of(most: usize, known_before: bool) -> usize {
         let (read, rest) = (Arc::new(AtomicUsize::new(0)), Rest::default());
         let body = Endless(Arc::clone(&read));

@@ -1,7 +1,7 @@
 //! A reader of JSON that knows its position in the message, and refuses duplicate fields.
 //!
-//! It is between the JSON parser and the reflection of messages, whose errors contain neither the position nor any text
-//! that could be shown without showing values.
+//! It is between the JSON parser and the reflection of messages, whose errors contain no position, and no text without
+//! values.
 
 use std::{
     cell::{Cell, RefCell},
@@ -19,7 +19,7 @@ use serde::{
 
 use super::{fault::shown, mask::Mask};
 
-/// Where the reader is, and what it kept aside.
+/// The position of the reader, and values that it set aside.
 pub(super) struct Place {
     root: MessageDescriptor,
     path: RefCell<Vec<Step>>,
@@ -32,16 +32,16 @@ enum Step {
     Index(usize),
 }
 
-/// What is wrong, if the position alone does not show it.
+/// The error, if the position alone does not show it.
 #[derive(Clone, Copy)]
 pub(super) enum Why {
-    /// The field was there before.
+    /// The field is a duplicate.
     Twice,
-    /// The value was read; the message did not take it.
+    /// The value was read, but the message refused it.
     Read,
 }
 
-/// What a path leads to.
+/// The target of a path.
 pub(super) enum Spot {
     /// The message itself.
     Root,
@@ -67,7 +67,7 @@ impl Place {
         self.masks.into_inner()
     }
 
-    /// The path in terms of the contract, and what is at it.
+    /// The path with the names of the contract, and its target.
     pub(super) fn trace(&self) -> (String, Spot) {
         let (mut name, mut spot) = (String::new(), Spot::Root);
         for step in self.path.borrow().iter() {
@@ -121,9 +121,9 @@ impl Place {
         self.path.borrow_mut().pop();
     }
 
-    /// One name for both names of the field where the reader is; keys of maps have one anyway.
+    /// One name for both names of the field at the position; keys of maps have only one.
     fn field_name(&self, key: &str) -> Option<String> {
-        // Without one both names are the same, and the way here need not be walked.
+        // Without an underscore both names are the same, and the path need not be walked.
         if !key.contains('_') {
             return None;
         }
@@ -151,7 +151,7 @@ fn joined(mut path: String, name: &str) -> String {
     path
 }
 
-/// A deserializer, or a seed or visitor for one, with the place that it is at.
+/// A deserializer, or a seed or visitor for one, with its position.
 pub(super) struct Tracked<'a, T> {
     inner: T,
     place: &'a Place,
@@ -265,7 +265,7 @@ impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for List<'_, A> {
 struct Object<'a, A> {
     inner: A,
     place: &'a Place,
-    /// Whether the place is still at the last key: the message may refuse a value after it was read.
+    /// Whether the position is still at the last key: the message may refuse a value after it was read.
     inside: bool,
     seen: HashSet<String>,
 }

@@ -1,9 +1,9 @@
 //! Forms of files that are not JSON Lines, recognised by their first bytes.
 
-/// A form, and the program that makes JSON Lines of it.
+/// A form, and the program that converts it to JSON Lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileForm {
-    /// What follows `the file is`.
+    /// The text after `the file is`.
     pub is: &'static str,
     /// A command that takes the name of the file as its last argument, or reads standard input.
     pub filter: &'static str,

@@ -1,4 +1,4 @@
-//! Files of JSON Lines: their forms, and a record out of a line.
+//! Files of JSON Lines: their forms, and records from lines.
 
 pub mod file_form;
 pub mod record;

@@ -1,4 +1,4 @@
-//! A line that is a user, a group or a message: as an export writes it, and for a seed also with its kind around it.
+//! A line with a user, a group or a message: as an export writes it; in a seed also wrapped in its kind.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ pub enum Record {
 /// `userName` and a group when it has a `name`.
 ///
 /// # Errors
-/// Why it is neither, without its values.
+/// Why it is neither, without values.
 pub fn parse(line: &[u8]) -> Result<Record, String> {
     let names = Names::of(line);
     if names.are("user") {
@@ -45,7 +45,7 @@ pub fn parse(line: &[u8]) -> Result<Record, String> {
 /// Reads a user.
 ///
 /// # Errors
-/// Why the line is none, without its values.
+/// Why the line is invalid, without values.
 pub fn user(line: &[u8]) -> Result<User, String> {
     json::record("kith.user.v1.User", line).map(given_user)
 }
@@ -53,18 +53,18 @@ pub fn user(line: &[u8]) -> Result<User, String> {
 /// Reads a group.
 ///
 /// # Errors
-/// Why the line is none, without its values.
+/// Why the line is invalid, without values.
 pub fn group(line: &[u8]) -> Result<Group, String> {
     json::record("kith.group.v1.Group", line).map(given_group)
 }
 
-/// The user without what only answers have: an export holds it, an import ignores it.
+/// The user without the fields of answers: an export contains them, an import ignores them.
 #[must_use]
 pub fn given_user(user: User) -> User {
     User { version: 0, create_time: None, update_time: None, ..user }
 }
 
-/// The group without what only answers have.
+/// The group without the fields of answers.
 #[must_use]
 pub fn given_group(group: Group) -> Group {
     Group { version: 0, create_time: None, update_time: None, ..group }
@@ -73,12 +73,12 @@ pub fn given_group(group: Group) -> Group {
 /// Reads a message.
 ///
 /// # Errors
-/// Why the line is none, without its values.
+/// Why the line is invalid, without values.
 pub fn message(line: &[u8]) -> Result<Message, String> {
     json::record("kith.message.v1.Message", line).map(given_message)
 }
 
-/// The message as an import leaves it: without what was changed later. A recalled one is an empty, silent one.
+/// The message for an import: without later changes. A recalled one is an empty, silent one.
 #[must_use]
 pub fn given_message(message: Message) -> Message {
     let silent = message.silent || message.recall.is_some();
@@ -90,7 +90,7 @@ pub fn given_message(message: Message) -> Message {
     Message { silent, send_time, edit_time: None, edits: 0, recall: None, ..message }
 }
 
-/// The names of the fields of a line; none of one that is no JSON object.
+/// The names of the fields of a line; none if it is not a JSON object.
 struct Names(Option<BTreeMap<String, IgnoredAny>>);
 
 impl Names {
@@ -106,7 +106,7 @@ impl Names {
         self.0.as_ref().is_some_and(|names| names.contains_key(name))
     }
 
-    /// Whether this is the only one.
+    /// Whether this is the only name.
     fn are(&self, name: &str) -> bool {
         self.have(name) && self.0.as_ref().is_some_and(|names| names.len() == 1)
     }

@@ -1,4 +1,4 @@
-//! What a node says of itself once it listens: for people on a terminal, else the same as one line of JSON.
+//! The banner of a node that listens: for a terminal, or the same as one line of JSON.
 
 use std::{fmt, net::SocketAddr};
 
@@ -11,21 +11,21 @@ use crate::{
     transport::callable,
 };
 
-/// The address that commands take when none is given.
+/// The default address of commands.
 const USUAL: &str = "http://127.0.0.1:7600";
-/// What is sent to try a node.
+/// The request of the examples.
 const ADA: &str = r#"{"user":{"userName":"ada"}}"#;
 
-/// What a node says of itself. Holds no secret.
+/// The content of the banner. Contains no secret.
 #[derive(Debug, Serialize)]
 pub struct Banner {
     version: &'static str,
     pid: u32,
     /// As in `/readyz`.
     state: &'static str,
-    /// Why it does not serve yet.
+    /// The reasons for which it does not serve yet.
     reasons: Vec<Cause>,
-    /// What is wrong while it serves.
+    /// Problems while it serves.
     remarks: Vec<Cause>,
     /// Host and port of gRPC.
     grpc: SocketAddr,
@@ -34,14 +34,14 @@ pub struct Banner {
     urls: Urls,
     data: Data,
     security: Security,
-    /// What was read, the later over the earlier.
+    /// The sources of the configuration; later ones override earlier ones.
     configuration: Vec<String>,
-    /// Lines to try.
+    /// Example commands.
     #[serde(rename = "try")]
     tries: [String; 2],
 }
 
-/// Addresses as they can be called from this machine.
+/// Addresses for calls from this machine.
 #[derive(Debug, Serialize)]
 struct Urls {
     /// gRPC, and JSON over HTTP.
@@ -59,7 +59,7 @@ struct Security {
     callers: CallersSaid,
 }
 
-/// Who may call.
+/// The permitted callers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "mode", rename_all = "snake_case")]
 enum CallersSaid {
@@ -67,12 +67,12 @@ enum CallersSaid {
     Open,
     /// Callers with a key.
     Keys { count: usize },
-    /// Everybody, by `insecure_callers`.
+    /// All programs, by `insecure_callers`.
     Insecure,
 }
 
 impl Banner {
-    /// Of a node, whose configuration came from `sources`. `program` is how it was called.
+    /// The banner of a node with configuration from `sources`. `program`: the name by which it was started.
     pub fn of(node: &Node, sources: &[&str], program: &str) -> Self {
         let addresses = node.addresses();
         let security = Security {
@@ -108,7 +108,7 @@ impl CallersSaid {
     }
 }
 
-/// Where a caller on this machine finds a key; `None`: it needs none.
+/// The location of a key for a caller on this machine; `None`: it needs none.
 fn key_file(config: &Config) -> Option<String> {
     let file = config.api_key_file.as_ref().map(|file| file.display().to_string());
     file.or_else(|| config.has_callers().then(|| "KEY_FILE".to_owned()))

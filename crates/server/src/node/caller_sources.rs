@@ -1,4 +1,4 @@
-//! Where the callers of a node are configured, and what is there now.
+//! The sources of the callers of a node, and their content.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ use crate::{
     config::Config,
 };
 
-/// What names the callers.
+/// The sources of callers.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
     api_key: Option<Digest>,
@@ -23,23 +23,23 @@ pub struct Sources {
     callers_file: Option<PathBuf>,
 }
 
-/// What the sources contain.
+/// The content of the sources.
 #[derive(Debug)]
 pub struct Found {
-    /// All of it.
+    /// The callers.
     pub set: CallerSet,
-    /// What should be changed about the files.
+    /// Warnings about the files.
     pub warnings: Vec<Warning>,
 }
 
-/// The files as they were read, before they are understood.
+/// The files as read, before they are parsed.
 pub(super) struct Contents {
     keys: Option<secret_file::SecretFile>,
     callers: Option<secret_file::SecretFile>,
 }
 
 impl Sources {
-    /// Of a configuration.
+    /// The sources of a configuration.
     #[must_use]
     pub fn of(config: &Config) -> Self {
         Self {
@@ -49,7 +49,7 @@ impl Sources {
         }
     }
 
-    /// Whether there is none: the node is open.
+    /// Whether there are no sources: the node is open.
     #[must_use]
     pub const fn is_none(&self) -> bool {
         self.api_key.is_none() && !self.has_files()
@@ -60,7 +60,7 @@ impl Sources {
         self.api_key_file.is_some() || self.callers_file.is_some()
     }
 
-    /// Reads the files and understands them. Not atomic over both: a reload reads twice for that.
+    /// Reads and parses the files. Not atomic over both: a reload reads twice for that.
     ///
     /// # Errors
     /// One line with the key of the configuration, the file, the place in it, and no part of a key.
@@ -69,7 +69,7 @@ impl Sources {
     }
 
     /// # Errors
-    /// As [`Self::find`], of files that cannot be used.
+    /// As [`Self::find`], for files that cannot be used.
     pub(super) fn read(&self) -> Result<Contents, String> {
         let read = |key: &str, path: &Option<PathBuf>, content| {
             let read = path.as_deref().map(|path| secret_file::read(path, content));
@@ -82,7 +82,7 @@ impl Sources {
     }
 
     /// # Errors
-    /// As [`Self::find`], of what is in the files.
+    /// As [`Self::find`], for the content of the files.
     pub(super) fn understand(&self, contents: Contents) -> Result<Found, String> {
         let mut set: CallerSet = self.api_key.into_iter().map(default_caller).collect();
         if let (Some(path), Some(file)) = (&self.api_key_file, &contents.keys) {
@@ -107,7 +107,7 @@ impl Sources {
 }
 
 impl Contents {
-    /// Of all bytes, to see whether they have changed.
+    /// Hash of all bytes, to detect changes.
     pub(super) fn digest(&self) -> [u8; 32] {
         let mut hash = Sha256::new();
         for file in [&self.keys, &self.callers] {
@@ -129,7 +129,7 @@ fn default_caller(digest: Digest) -> CallerKey {
     }
 }
 
-/// One key a line. Empty lines and blanks around a key are skipped.
+/// One key in each line. Empty lines, and blanks around a key, are ignored.
 fn keys(bytes: &[u8]) -> Result<Vec<Digest>, String> {
     let text = std::str::from_utf8(bytes).map_err(|_| " is no text".to_owned())?;
     let mut digests = Vec::new();

@@ -1,4 +1,4 @@
-//! Callers change while a node runs: their files are read again.
+//! Changes of callers while a node runs: their files are read again.
 
 use std::{
     fmt,
@@ -22,14 +22,14 @@ use crate::{
     telemetry::audit,
 };
 
-/// Between two reads that must find the same: an editor or a copy that writes in place is done by then, most often.
+/// Pause between two reads that must be equal: an editor or a copy that writes in place has mostly finished by then.
 const SETTLED: Duration = Duration::from_millis(500);
-/// Reads of a file that changes all the time, until it is left for the next period.
+/// Attempts to read a file that keeps changing, before the next period.
 const READS_MAX: usize = 10;
-/// Of the remark in `/readyz`.
+/// Name of the remark in `/readyz`.
 const REASON: &str = "callers_not_reloaded";
 
-/// The callers of a node, as their sources say.
+/// The callers of a node, from their sources.
 pub(crate) struct Reload {
     sources: Sources,
     callers: Arc<Callers>,
@@ -38,20 +38,20 @@ pub(crate) struct Reload {
 }
 
 struct State {
-    /// Of what the files contained when they were last taken on.
+    /// Hash of the files that were last applied.
     digest: [u8; 32],
-    /// Why the files of now are not, and since when.
+    /// Why the present files are not applied, and since when.
     refused: Option<(String, SystemTime)>,
 }
 
-/// What came of reading the files again.
+/// The result of reading the files again.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Reread {
-    /// Other callers are valid.
+    /// The callers have changed.
     Taken,
-    /// The files contain what they did.
+    /// The files are unchanged.
     Same,
-    /// The callers of before are valid, because the files cannot be used.
+    /// The previous callers are kept, because the files cannot be used.
     Refused(String),
 }
 
@@ -59,7 +59,7 @@ impl Reload {
     /// Reads the callers of a node that starts. Blocks while files are read.
     ///
     /// # Errors
-    /// When a file cannot be used: a node that starts has no callers of before.
+    /// If a file cannot be used: a starting node has no previous callers.
     pub(crate) fn begin(config: &Config) -> Result<Self, StartError> {
         let sources = Sources::of(config);
         let contents = sources.read().map_err(StartError::new)?;
@@ -81,7 +81,7 @@ impl Reload {
         Ok(reload)
     }
 
-    /// Who may call at each moment.
+    /// The present callers.
     pub(crate) fn callers(&self) -> &Arc<Callers> {
         &self.callers
     }
@@ -99,7 +99,7 @@ impl Reload {
         }
     }
 
-    /// Ends the streams of keys that have expired. To be called every second.
+    /// Ends the streams of expired keys. Must be called every second.
     pub(crate) fn expire(&self) {
         let now = SystemTime::now();
         self.callers.end_expired(now);
@@ -107,8 +107,9 @@ impl Reload {
         metrics::gauge!(metric::CREDENTIALS_EXPIRE_SECONDS.name).set(first);
     }
 
-    /// Reads the files now. New callers are valid when this returns; files that cannot be used change nothing, and a remark of
-    /// the node says so. Takes 500 ms if something has changed, and 5 s at most. Cancelling it changes nothing.
+    /// Reads the files now. New callers are valid when this returns; files that cannot be used change nothing, and
+    /// cause a remark of the node. Takes 500 ms if something has changed, and 5 s at most. Cancelling it changes
+    /// nothing.
     pub(crate) async fn read_again(&self, health: &Reporter) -> Reread {
         let mut state = self.state.lock().await;
         let taken = match self.settled(state.digest).await {
@@ -134,10 +135,10 @@ impl Reload {
         }
     }
 
-    /// What the files contain once they are not being written: at once if it is what it was.
+    /// The content of the files when they are not being written: immediately if it is unchanged.
     ///
     /// # Errors
-    /// When they cannot be read, twice in the same way, or change all the time.
+    /// If they cannot be read, twice in the same way, or keep changing.
     async fn settled(&self, known: [u8; 32]) -> Result<Contents, String> {
         let mut before = self.read().await;
         for _ in 0..READS_MAX {
@@ -372,7 +373,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_file_that_is_being_written_is_taken_once_it_is_whole() {
         let stage = Stage::new(&format!("{ONE}\n{TWO}\n"));
-        // Cut, as an editor that writes in place leaves it for a moment. What is there is valid by itself.
+        // Truncated, as an editor that writes in place leaves it for a moment. The rest is valid by itself.
         stage.write(&format!("{ONE}\n"));
         let write = async {
             sleep(SETTLED / 2).await;

@@ -4,10 +4,10 @@ use kith_store_sqlite::{SqliteHandle, open_in_memory_with};
 
 use crate::{config::Config, node::seed::Seed, start_error::StartError};
 
-/// Threads that read in a sandbox: there may be many sandboxes, and each serves one test.
+/// Reader threads of a sandbox: there may be many sandboxes, and each serves one test.
 const SANDBOX_READERS: usize = 1;
 
-/// Opens a store in memory, migrated, with what the seed holds.
+/// Opens a store in memory, migrated, with the seed.
 pub(crate) async fn open(config: &Config) -> Result<SqliteHandle, StartError> {
     let seed = config.ephemeral.seed.as_deref().map(Seed::read).transpose()?;
     let handle = open_in_memory_with(config.store.sqlite.readers).await.map_err(no_memory)?;
@@ -17,7 +17,7 @@ pub(crate) async fn open(config: &Config) -> Result<SqliteHandle, StartError> {
     Ok(handle)
 }
 
-/// What new sandboxes begin as.
+/// The initial content of new sandboxes.
 #[derive(Debug)]
 pub(crate) enum Template {
     /// Nothing.
@@ -27,7 +27,7 @@ pub(crate) enum Template {
 }
 
 impl Template {
-    /// Of a store that nothing has been written to since it was opened.
+    /// From a store without writes since it was opened.
     pub(crate) async fn of(config: &Config, store: &SqliteHandle) -> Result<Self, StartError> {
         if config.ephemeral.seed.is_none() {
             return Ok(Self::Empty);
@@ -35,7 +35,7 @@ impl Template {
         store.copy_in_memory(SANDBOX_READERS).await.map(Self::Seeded).map_err(no_memory)
     }
 
-    /// A migrated store that begins so. Dropping it ends it.
+    /// A migrated store with this content. It ends when it is dropped.
     pub(crate) async fn open(&self) -> Result<SqliteHandle, StartError> {
         match self {
             Self::Empty => open_in_memory_with(SANDBOX_READERS).await.map_err(no_memory),

@@ -1,4 +1,4 @@
-//! A node: its start, what it serves, and its end.
+//! A node: its start, its services, and its end.
 
 pub mod banner;
 pub mod caller_sources;

@@ -29,13 +29,13 @@ use crate::{
     transport::{Connections, is_loopback},
 };
 
-/// How long requests that have begun may take to end when the port closes.
+/// Time limit of running requests when the port closes.
 const CLOSE: Duration = Duration::from_secs(1);
-/// How long a task may wait for its turn before the node counts as stuck.
+/// How long a task may wait to be scheduled before the node counts as stuck.
 const TURN: Duration = Duration::from_secs(2);
-/// How much of an unknown path is repeated.
+/// Most characters of an unknown path that are repeated.
 const PATH_SHOWN: usize = 100;
-/// What `/` answers.
+/// The answer to `/`.
 const ROUTES: &str = "\
 /livez         200 while the node turns
 /readyz        200 while it serves, else 503; JSON with each reason, also what is wrong while it serves
@@ -43,10 +43,10 @@ const ROUTES: &str = "\
 /openapi.json  calls as JSON over HTTP, as OpenAPI 3.1
 ";
 
-/// What the port reports.
+/// The sources of the reports.
 #[derive(Clone, Debug)]
 pub(super) struct Operations {
-    /// What the node is doing.
+    /// The state of the node.
     pub health: Reporter,
     /// Calls in flight.
     pub edge: Edge,
@@ -85,7 +85,7 @@ pub(super) async fn serve(listener: TcpListener, operations: Operations, closing
     }
 }
 
-/// Answers requests that name this machine as their host.
+/// Answers only requests that name this machine as their host.
 async fn only_this_machine(request: Request, next: Next) -> Response {
     if names_this_machine(request.uri(), request.headers()) {
         return next.run(request).await;
@@ -95,14 +95,14 @@ async fn only_this_machine(request: Request, next: Next) -> Response {
     (StatusCode::FORBIDDEN, text).into_response()
 }
 
-/// Whether every host that a request names is this machine. One without a host comes from no browser.
+/// Whether every host of a request is this machine. A request without a host does not come from a browser.
 fn names_this_machine(uri: &Uri, headers: &HeaderMap) -> bool {
     let is_local = |authority: &Authority| is_loopback(authority.host());
     let given = |host: &HeaderValue| Authority::try_from(host.as_bytes()).is_ok_and(|host| is_local(&host));
     uri.authority().is_none_or(is_local) && headers.get_all(header::HOST).iter().all(given)
 }
 
-/// Whether a new task gets its turn.
+/// Whether a new task is scheduled in time.
 async fn alive() -> (StatusCode, &'static str) {
     match timeout(TURN, tokio::spawn(async {})).await {
         Ok(_) => (StatusCode::OK, "alive\n"),
@@ -120,7 +120,7 @@ async fn unknown(uri: Uri) -> (StatusCode, String) {
 struct Readiness {
     ready: bool,
     state: &'static str,
-    /// Why it does not serve; while it does, what is wrong all the same.
+    /// The reasons for which it does not serve, or its problems while it serves.
     reasons: Vec<Cause>,
     connections: usize,
     calls_in_flight: usize,

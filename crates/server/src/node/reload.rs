@@ -1,4 +1,4 @@
-//! What a node that runs takes on of a configuration that has changed.
+//! Reload: the changes of the configuration that a running node applies.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -11,25 +11,25 @@ use crate::{
 /// The filter of the logs.
 const LOG_FILTER: &str = "telemetry.log_filter";
 
-/// The configuration that a node runs by.
+/// The configuration of a running node.
 #[derive(Debug)]
 pub struct Reloading {
     values: BTreeMap<String, toml::Value>,
 }
 
-/// What came of reading the configuration again.
+/// The result of a reload.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Reloaded {
-    /// Keys whose values hold from now on, and what files were read again.
+    /// Keys whose new values are applied, and the files that were read again.
     pub(crate) taken: Vec<String>,
-    /// Keys whose values hold after a restart.
+    /// Keys whose new values need a restart.
     pub(crate) left: Vec<String>,
-    /// Why something was not taken on.
+    /// Why a change was not applied.
     pub(crate) refused: Vec<String>,
 }
 
 impl Reloading {
-    /// Of a node that has started by this.
+    /// The configuration with which the node started.
     ///
     /// # Errors
     /// As [`values`].
@@ -37,8 +37,8 @@ impl Reloading {
         Ok(Self { values: by_key(loaded)? })
     }
 
-    /// Takes on what can be: the files of TLS and of callers, and the filter of the logs. A secret whose value has changed
-    /// looks like one that has not.
+    /// Applies possible changes: the files of TLS and of callers, and the filter of the logs. A changed value of a
+    /// secret is not detected.
     ///
     /// # Errors
     /// As [`values`].
@@ -65,7 +65,7 @@ impl Reloading {
                 Err(error) => reloaded.refused.push(format!("{key}: {error}")),
             }
         }
-        // The other keys are reported again the next time: their values are not in effect yet.
+        // The other keys are reported again the next time: their values are not applied yet.
         if let Some(filter) = values.get(LOG_FILTER) {
             self.values.insert(LOG_FILTER.to_owned(), filter.clone());
         }
@@ -85,7 +85,7 @@ fn by_key(loaded: &Loaded) -> Result<BTreeMap<String, toml::Value>, ConfigError>
     Ok(values(loaded)?.into_iter().map(|value| (value.key, value.value)).collect())
 }
 
-/// The keys that have another value, or one on one side alone.
+/// The keys with different values, or with a value on one side only.
 fn changed(before: &BTreeMap<String, toml::Value>, now: &BTreeMap<String, toml::Value>) -> Vec<String> {
     let keys = before.keys().chain(now.keys().filter(|key| !before.contains_key(*key)));
     keys.filter(|key| before.get(*key) != now.get(*key)).cloned().collect()

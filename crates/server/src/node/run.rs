@@ -1,4 +1,4 @@
-//! How a node starts and stops. Each sequence is in one function.
+//! Start and stop of a node. Each sequence is in one function.
 
 use std::{
     net::SocketAddr,
@@ -39,29 +39,29 @@ use crate::{
     transport::{self, Certificates, Connections, Port},
 };
 
-/// How often the streams of keys that have expired are ended.
+/// Period of ending the streams of expired keys.
 const SECOND: Duration = Duration::from_secs(1);
-/// How often a node that other machines reach without TLS, or without a key, says so.
+/// Period of warnings of a node that other machines reach without TLS, or without a key.
 const MINUTE: Duration = Duration::from_secs(60);
 /// How often the log says how many calls were refused, after the first.
 const REFUSALS: Duration = Duration::from_secs(10);
 /// How often histograms are folded; what has been recorded waits in memory until then.
 const UPKEEP: Duration = Duration::from_secs(5);
-/// What writes that have begun get at least, when calls took all of the time to drain.
+/// Minimum time for running writes, if calls took all of the time to drain.
 const MUTATIONS_LEAST: Duration = Duration::from_secs(1);
-/// How long a start waits for the first answer of a cluster's store, so that a refusal is reported at once.
+/// How long a start waits for the first answer of a cluster's store, so that a refusal is reported immediately.
 const FIRST_ANSWER: Duration = Duration::from_secs(2);
 
-/// Where a node listens.
+/// The addresses of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Addresses {
     /// gRPC.
     pub grpc: SocketAddr,
-    /// The port for operators, where there is one.
+    /// The operations port, if there is one.
     pub operations: Option<SocketAddr>,
 }
 
-/// A node that runs.
+/// A running node.
 #[derive(Debug)]
 pub struct Node {
     addresses: Addresses,
@@ -70,23 +70,23 @@ pub struct Node {
     edge: Edge,
     connections: Connections,
     callers: Arc<Reload>,
-    /// Where it speaks TLS.
+    /// The certificate, with TLS.
     certificates: Option<Arc<Certificates>>,
     operations: Option<JoinHandle<()>>,
     about: About,
     store: StoreSlot,
     services: Arc<OnceLock<Services>>,
-    /// On a database that others could use too, once it is made.
+    /// The claim on a database that others could use, after it is made.
     claim: Arc<OnceLock<Claim>>,
     fatal: watch::Sender<Option<StartError>>,
-    /// Ends the operations port and the tasks beside the calls.
+    /// Ends the operations port and the background tasks.
     end: CancellationToken,
 }
 
 /// Runs a node until `shutdown`. Calls `ready` with its addresses when it listens.
 ///
 /// # Errors
-/// If it cannot start, or waits for a store that turns out to be the wrong one.
+/// If it cannot start, or its store turns out to be the wrong one.
 pub async fn run(
     config: Config,
     ready: impl FnOnce(Addresses),
@@ -102,18 +102,18 @@ pub async fn run(
     refused.map_or(Ok(()), Err)
 }
 
-/// What a node listens at.
+/// The bound ports of a node.
 struct Ports {
     calls: Port,
     operations: Option<(TcpListener, SocketAddr)>,
 }
 
 impl Node {
-    /// Binds the ports, opens the store, and serves. An embedded node serves all when this returns, unless a
-    /// migration is left to a person; that of a cluster may still wait for its store. Its health says so.
+    /// Binds the ports, opens the store, and serves. An embedded node serves when this returns, unless a migration must
+    /// be applied by a person. A node of a cluster may still wait for its store, which its health reports.
     ///
     /// # Errors
-    /// When a port, a file or the store of an embedded node cannot be used, or a cluster's store refuses.
+    /// If a port, a file or the store of an embedded node cannot be used, or a cluster's store refuses.
     pub async fn start(config: Config) -> Result<Self, StartError> {
         let config = Arc::new(config);
         let ports = Ports { calls: Port::bind(&config).await?, operations: bind_operations(&config).await? };
@@ -157,7 +157,7 @@ impl Node {
         }
     }
 
-    /// Serves health, reflection and the port for operators; calls of the domains are asked to retry.
+    /// Serves health, reflection and the operations port; calls of the domains get an error that allows a retry.
     fn listen(
         config: Arc<Config>,
         ports: Ports,
@@ -212,30 +212,30 @@ impl Node {
         })
     }
 
-    /// Where it listens.
+    /// Its addresses.
     #[must_use]
     pub const fn addresses(&self) -> Addresses {
         self.addresses
     }
 
-    /// Returns once it serves, or stops: that of a cluster may wait long for its store.
+    /// Returns when it serves, or stops: a node of a cluster may wait long for its store.
     pub async fn serving(&self) {
         self.health.serving().await;
     }
 
-    /// What it is doing.
+    /// Its state.
     #[must_use]
     pub fn state(&self) -> State {
         self.health.state()
     }
 
-    /// Why it does not serve; empty while it does.
+    /// The reasons for which it does not serve; empty while it serves.
     #[must_use]
     pub fn causes(&self) -> Vec<Cause> {
         self.health.causes()
     }
 
-    /// What is wrong without keeping it from serving.
+    /// Problems that do not prevent it from serving.
     #[must_use]
     pub fn remarks(&self) -> Vec<Cause> {
         self.health.remarks()
@@ -245,7 +245,7 @@ impl Node {
         &self.config
     }
 
-    /// Who may call at this moment.
+    /// The present callers.
     pub(crate) fn callers(&self) -> &Callers {
         self.callers.callers()
     }
@@ -266,8 +266,8 @@ impl Node {
         self.about.data()
     }
 
-    /// Yields why waiting for the store is in vain, if that turns out; the node is to be stopped then. Else it
-    /// never returns.
+    /// Returns the reason if waiting for the store cannot succeed; the node must be stopped then. Otherwise it never
+    /// returns.
     pub async fn refused(&self) -> StartError {
         let mut fatal = self.fatal.subscribe();
         let found = fatal.wait_for(Option::is_some).await.ok().and_then(|found| found.clone());
@@ -277,8 +277,8 @@ impl Node {
         }
     }
 
-    /// Stops in order; nothing that was acknowledged is lost. `hurry` skips the wait for load balancers.
-    /// False when calls or writes had to be left behind.
+    /// Stops gracefully; nothing that was acknowledged is lost. `hurry` skips the wait for load balancers. Returns
+    /// false if calls or writes were abandoned.
     pub async fn stop(self, hurry: impl Future<Output = ()>) -> bool {
         tracing::info!("kith stops");
         let (calls, writes) = self.wind_down(hurry).await;
@@ -337,7 +337,7 @@ impl Node {
     }
 }
 
-/// What is needed of a store to bring a node up.
+/// The dependencies for starting a node over a store.
 struct Found {
     stores: Stores,
     about: About,
@@ -364,7 +364,7 @@ async fn bind_operations(config: &Config) -> Result<Option<(TcpListener, SocketA
     transport::bind(config.operations.listen, "--set operations.listen=ADDRESS").await.map(Some)
 }
 
-/// What is served without a store.
+/// The services that need no store.
 fn base(health: &Reporter) -> Result<Routes, StartError> {
     let unreadable = |_| StartError::new("the descriptors of the contract cannot be read");
     let builder = || {
@@ -400,7 +400,7 @@ fn warn_of_insecure_callers(config: &Config, health: &Reporter, end: &Cancellati
     every(MINUTE, end, move || tracing::warn!("{message}"));
 }
 
-/// Takes on callers as their files change, and ends the streams of keys that expire.
+/// Applies changes of the files of callers, and ends the streams of expired keys.
 fn follow_callers(callers: &Arc<Reload>, period: Duration, health: &Reporter, end: &CancellationToken) {
     let expiring = Arc::clone(callers);
     every(SECOND, end, move || expiring.expire());
@@ -413,7 +413,7 @@ fn follow_callers(callers: &Arc<Reload>, period: Duration, health: &Reporter, en
     });
 }
 
-/// Serves what the files of TLS hold, as they change.
+/// Applies changes of the files of TLS.
 fn follow(certificates: Option<Arc<Certificates>>, period: Duration, end: &CancellationToken) {
     let Some(certificates) = certificates else { return };
     every(period, end, move || match certificates.read_again() {
@@ -423,7 +423,7 @@ fn follow(certificates: Option<Arc<Certificates>>, period: Duration, end: &Cance
     });
 }
 
-/// Does it now and then until `end`.
+/// Repeats it periodically until `end`.
 fn every(period: Duration, end: &CancellationToken, mut act: impl FnMut() + Send + 'static) {
     let end = end.clone();
     tokio::spawn(async move {

@@ -1,4 +1,4 @@
-//! Sandboxes of a node for tests: by name a store, tiers and ids of its own behind the same port.
+//! Sandboxes of a node for tests: each name has its own store, tiers and ids behind the same port.
 
 use std::{
     collections::HashMap,
@@ -32,10 +32,10 @@ use crate::{
     start_error::StartError,
 };
 
-/// What the memory tier of a sandbox may hold: a node with all of them stays within what a test machine has.
+/// The limit of the memory tier of a sandbox, so that a node with all of them fits into a test machine.
 const MEMORY_BYTES: u64 = 8 << 20;
 
-/// What sandboxes report of their node.
+/// The state of the node for sandboxes.
 #[derive(Clone, Debug)]
 pub(crate) struct Hosted {
     pub(crate) health: Reporter,
@@ -55,10 +55,10 @@ struct Inner {
     by_name: Mutex<HashMap<SandboxName, Arc<Sandbox>>>,
 }
 
-/// One world of its own. Calls hold it, so that its count says whether it is in use.
+/// One sandbox. Calls hold it, so its reference count shows whether it is in use.
 #[derive(Debug, Default)]
 struct Sandbox {
-    /// Made by the first call; others wait for it.
+    /// Created by the first call; others wait for it.
     world: OnceCell<World>,
     /// When its last call came or ended.
     used: Mutex<Option<Instant>>,
@@ -67,7 +67,7 @@ struct Sandbox {
 #[derive(Debug)]
 struct World {
     routes: Routes,
-    /// These end with the sandbox.
+    /// Tasks that end with the sandbox.
     _cleanup: CleanupJob,
     _applications: kith_service::application::Janitor,
     _message_upkeep: kith_service::message::MessageUpkeep,
@@ -80,7 +80,7 @@ struct World {
 }
 
 impl Sandboxes {
-    /// Of a node whose store has just been opened; `None` where data are kept.
+    /// For a node whose store was just opened; `None` if its data is durable.
     pub(crate) async fn of(config: &Config, store: &Opened) -> Result<Option<Self>, StartError> {
         let template = match store {
             Opened::Sqlite(store) if config.ephemeral.enabled => Template::of(config, store).await?,
@@ -94,12 +94,12 @@ impl Sandboxes {
         Ok(Some(Self(Arc::new(Inner { template, config, most, idle, by_name: Mutex::default() }))))
     }
 
-    /// Serves calls that name a sandbox by that one, and the others by `own`.
+    /// Routes calls that name a sandbox to it, and others to `own`.
     pub(crate) fn beside(&self, own: Routes, host: Hosted) -> Routes {
         Routes::all(Dispatch { own, sandboxes: self.clone(), host })
     }
 
-    /// The sandbox of this name, made now where there is none.
+    /// The sandbox with this name, created if necessary.
     async fn enter(&self, name: SandboxName, host: &Hosted) -> Result<Held, Status> {
         let held = Held(self.place(name)?);
         held.0.world.get_or_try_init(|| self.make(host)).await.map_err(|error| {
@@ -110,7 +110,7 @@ impl Sandboxes {
     }
 
     fn place(&self, name: SandboxName) -> Result<Arc<Sandbox>, Error> {
-        // Dropped after the lock is let go: a store ends then.
+        // Dropped after the lock is released: a store ends then.
         let _dropped;
         let mut by_name = self.0.by_name.lock();
         if let Some(sandbox) = by_name.get(&name) {
@@ -152,12 +152,12 @@ impl Sandboxes {
 }
 
 impl Inner {
-    /// Takes out the one that has been unused for longest, if that is long enough.
+    /// Removes the one that has been unused for the longest time, if that is long enough.
     fn make_room(
         &self,
         by_name: &mut HashMap<SandboxName, Arc<Sandbox>>,
     ) -> Result<Option<Arc<Sandbox>>, Error> {
-        // No call can begin to hold one while the map is locked.
+        // No call can acquire one while the map is locked.
         let unused = by_name.iter().filter(|(_, sandbox)| Arc::strong_count(sandbox) == 1);
         let oldest = unused.map(|(name, sandbox)| (*sandbox.used.lock(), name)).min_by_key(|(used, _)| *used);
         match oldest {
@@ -186,7 +186,7 @@ impl Drop for Held {
     }
 }
 
-/// Hands calls to the sandbox that they name.
+/// Routes calls to the sandbox that they name.
 #[derive(Clone)]
 struct Dispatch {
     own: Routes,

@@ -1,4 +1,4 @@
-//! What a node for tests begins with: users and groups out of one file of JSON Lines.
+//! The seed of a node for tests: users and groups from a file of JSON Lines.
 
 use std::{fs, path::Path};
 
@@ -24,10 +24,10 @@ use crate::{
     start_error::StartError,
 };
 
-/// A seed is read whole; more than this is a data set, for `kith import`.
+/// A seed is read as a whole; larger data sets are for `kith import`.
 const BYTES_MAX: u64 = 64 << 20;
 
-/// Records and the lines where they stand, from 1.
+/// Records with their line numbers, from 1.
 #[derive(Debug)]
 pub(crate) struct Seed {
     place: String,
@@ -35,7 +35,7 @@ pub(crate) struct Seed {
 }
 
 impl Seed {
-    /// Reads a file. Empty lines are passed over.
+    /// Reads a file. Empty lines are ignored.
     pub(crate) fn read(path: &Path) -> Result<Self, StartError> {
         let place = path.display().to_string();
         let cannot = |why: &dyn std::fmt::Display| StartError::new(format!("{place}: {why}"));
@@ -58,10 +58,9 @@ impl Seed {
         Ok(Self { place, records })
     }
 
-    /// Creates the records in their order, so that ids given by the node are the same each time. The caches
-    /// that it makes for it are gone afterwards.
+    /// Creates the records in their order, so that allocated ids are the same each time. Uses temporary caches.
     pub(crate) async fn apply(self, stores: &Stores, config: &Config) -> Result<(), StartError> {
-        // For a node whose state is never queried.
+        // The health of this temporary node is never read.
         let edge = Edge::new(Routes::default(), &config.limits);
         let vitals = Vitals::new(Reporter::new(), edge.load(), stores);
         let services = services::services(stores, config, vitals).await;
@@ -92,7 +91,7 @@ async fn create(routes: &Routes, record: Record, config: &Config) -> Result<(), 
     Ok(())
 }
 
-/// What the edge adds to a call that comes from outside.
+/// The extension that the edge adds to external calls.
 fn by_the_service<T>(message: T, config: &Config) -> Request<T> {
     let mut request = Request::new(message);
     let deadline = Instant::now() + config.limits.deadline_max;

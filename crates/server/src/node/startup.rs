@@ -1,4 +1,4 @@
-//! From an open store to a node that answers, and whether it still does.
+//! From an open store to a serving node, and the watch over the store.
 
 use std::{
     net::SocketAddr,
@@ -31,14 +31,14 @@ use crate::{
     start_error::StartError,
 };
 
-/// Longest pause between two tries to bring up a node whose store is away.
+/// Longest pause between two attempts to start a node whose store is unavailable.
 const RETRY_MAX: Duration = Duration::from_secs(1);
-/// How often a file is looked at that waits for `kith migrate`.
+/// Period of checks of a file that waits for `kith migrate`.
 const MIGRATED_POLL: Duration = Duration::from_millis(500);
-/// How often the store is asked whether it answers, and for how long.
+/// Period and time limit of pings of the store.
 const PING_PERIOD: Duration = Duration::from_millis(500);
 const PING_LIMIT: Duration = Duration::from_secs(1);
-/// How long a store may not answer before the node says that it does not either.
+/// How long a store may not answer before the node reports that it does not serve.
 const AWAY: Duration = Duration::from_secs(3);
 
 /// How long a node that starts waits for the others before it serves without them.
@@ -46,13 +46,13 @@ const FOLLOWS: Duration = Duration::from_secs(1);
 /// For how long a start waits until the nodes agree on the schema.
 const AGREES: Duration = Duration::from_secs(1);
 
-/// How often requests that are remembered long enough are forgotten.
+/// Period of deleting expired requests.
 const FORGET_PERIOD: Duration = Duration::from_secs(10 * 60);
 
-/// An open store, closed by the code that ends the node. Empty while the node leaves its file to others.
+/// An open store, closed by the code that ends the node. Empty while the node has released its file.
 pub(crate) type StoreSlot = Arc<Mutex<Option<Opened>>>;
 
-/// What it takes to bring a node up.
+/// The dependencies for starting a node.
 #[derive(Clone, Debug)]
 pub(crate) struct BringUp {
     pub(crate) config: Arc<Config>,
@@ -64,9 +64,9 @@ pub(crate) struct BringUp {
     pub(crate) callers: Arc<Callers>,
     pub(crate) services: Arc<OnceLock<Services>>,
     pub(crate) claim: Arc<OnceLock<Claim>>,
-    /// Where gRPC is served.
+    /// The routes of gRPC.
     pub(crate) listens: SocketAddr,
-    /// Takes the reason when waiting for the store turns out to be in vain.
+    /// Receives the reason if waiting for the store cannot succeed.
     pub(crate) fatal: watch::Sender<Option<StartError>>,
     pub(crate) end: CancellationToken,
     /// Of a node for tests.
@@ -78,13 +78,13 @@ pub(crate) struct BringUp {
 enum Hitch {
     Store(StoreError),
     Pending(Migration),
-    /// Others have it, or a node that was killed a moment ago.
+    /// Others have it, or a node that was just killed.
     Claimed(Claimed),
-    /// It cannot serve as it is configured.
+    /// It cannot serve with its configuration.
     Refused(StartError),
 }
 
-/// What a node needs for itself or for those that it shares with.
+/// The resource that a node claims for itself or its cluster.
 #[derive(Clone, Copy)]
 enum Claimed {
     Database,
@@ -99,8 +99,8 @@ impl From<StoreError> for Hitch {
 }
 
 impl BringUp {
-    /// Migrates, builds the services, serves them, and watches over the store from then on. Where a migration is
-    /// left to a person, the node lets its file go, and serves once the migration has been applied.
+    /// Migrates, builds the services, serves them, and watches over the store from then on. If a migration must be
+    /// applied by a person, the node releases its file, and serves after the migration has been applied.
     pub(crate) async fn now(self) -> Result<(), StartError> {
         let end = self.end.clone();
         match self.serve().await {
@@ -119,13 +119,13 @@ impl BringUp {
         Ok(())
     }
 
-    /// The same, as often as it takes: the store may come later. Returns after the first try, or after `limit`.
+    /// The same with retries: the store may come later. Returns after the first attempt, or after `limit`.
     pub(crate) async fn patiently(self, limit: Duration) {
         let end = self.end.clone();
         let (tried, first) = oneshot::channel();
         let serving = Box::pin(self.until_it_serves(tried));
         tokio::spawn(async move { end.run_until_cancelled(serving).await });
-        // Neither that it takes longer nor that the node ends matters here.
+        // A timeout, and the end of the node, do not matter here.
         drop(timeout(limit, first).await);
     }
 
@@ -133,7 +133,7 @@ impl BringUp {
         let (mut tried, since, mut claimed) = (Some(tried), SystemTime::now(), None);
         let message = format!("opens {}", self.about.data().place);
         self.health.because(State::Starting, health::cause(State::Starting, Some(message), since));
-        // A server without transactions would take the migrations and fail the writes.
+        // A server without transactions would accept the migrations and fail the writes.
         if let Some(line) = self.about.unfit().await {
             self.fatal.send_replace(Some(line));
             return;
@@ -150,7 +150,7 @@ impl BringUp {
                     }
                 },
                 Err(Hitch::Claimed(what)) => {
-                    // Until then it may be that of a node that was killed.
+                    // Until then it may be that of a killed node.
                     let first = *claimed.get_or_insert_with(|| {
                         tracing::warn!("waits: {}", self.waits_for(what));
                         Instant::now()
@@ -173,7 +173,7 @@ impl BringUp {
         self.keep().await;
     }
 
-    /// Waits until another process has migrated the file, which this node must not hold meanwhile.
+    /// Waits until another process has migrated the file, which this node must not hold during that time.
     async fn when_migrated(mut self) {
         loop {
             sleep(MIGRATED_POLL).await;
@@ -270,7 +270,7 @@ impl BringUp {
             let calls = cluster.calls().clone();
             self.edge.trust_nodes(move |proof, method| calls.verifies(proof, method));
             cluster.start(self.health.clone());
-            // Without Redis it serves too.
+            // It also serves without Redis.
             if cluster.follows_within(FOLLOWS).await {
                 cluster.agrees_within(AGREES).await;
             }
@@ -302,7 +302,7 @@ impl BringUp {
         if let Some(refused) = server.refusal().await.filter(|refused| refused.lasts) {
             return Err(Hitch::Refused(StartError::new(refused.line)));
         }
-        // While Redis is away nothing is known of others; the node looks again as long as it runs.
+        // While Redis is unavailable, other owners are unknown; the node checks again as long as it runs.
         if let Ok(true) = server.prefix_taken().await {
             return Err(Hitch::Claimed(Claimed::Prefix));
         }
@@ -327,7 +327,7 @@ impl BringUp {
         }
     }
 
-    /// Ends the node when its database turns out to be another's: it was stopped for longer than its claim lasts.
+    /// Ends the node if its database was claimed by another: it was suspended for longer than its claim lasts.
     async fn keep_claim(&self) {
         if let Some(claim) = self.claim.get() {
             claim.keep().await;
@@ -364,13 +364,13 @@ impl BringUp {
         routes
     }
 
-    /// What goes on beside the calls for as long as the node runs.
+    /// The background tasks of a running node.
     async fn keep(&self) {
         tokio::join!(self.watch(), self.watch_relations(), self.forget(), self.keep_claim());
     }
 
-    /// Reports in the log and in `/readyz` when relations are not available, and when they are again. The node serves all
-    /// else meanwhile.
+    /// Reports in the log and in `/readyz` when relations are not available, and when they are again. All other calls
+    /// are served.
     async fn watch_relations(&self) {
         let mut reported: Option<RelationsUnfit> = None;
         loop {
@@ -442,7 +442,7 @@ impl BringUp {
     }
 }
 
-/// Random, so that the nodes of a cluster do not all knock at one time.
+/// Random, so that the nodes of a cluster do not all connect at the same time.
 fn pause() -> Duration {
     RETRY_MAX.mul_f64(rand::rng().random_range(0.25..1.0))
 }

@@ -20,7 +20,7 @@ use crate::{
 /// The file of an embedded node, within its data folder.
 const FILE: &str = "kith.db";
 
-/// An open store, to be closed when the node ends.
+/// An open store, which must be closed when the node ends.
 #[derive(Debug)]
 pub enum Opened {
     /// The file of an embedded node.
@@ -32,10 +32,10 @@ pub enum Opened {
 }
 
 impl Opened {
-    /// Opens the store without migrating it. That of a cluster may be away.
+    /// Opens the store without migrating it. That of a cluster may be unavailable.
     ///
     /// # Errors
-    /// When a file cannot be used, or the configuration of a cluster cannot.
+    /// If a file, or the configuration of a cluster, cannot be used.
     pub async fn open(config: &Config) -> Result<Self, StartError> {
         match config.store.backend {
             #[cfg(feature = "embedded")]
@@ -56,7 +56,7 @@ impl Opened {
         }
     }
 
-    /// Finishes what is queued and lets the data go.
+    /// Completes queued writes and releases the data.
     pub async fn close(self) {
         match self {
             #[cfg(feature = "embedded")]
@@ -114,7 +114,7 @@ async fn sqlite(config: &Config) -> Result<Opened, StartError> {
     }
 }
 
-/// The store does not know how a person names another data folder.
+/// The store does not know the flag that names another data folder.
 #[cfg(feature = "embedded")]
 fn not_opened(error: &OpenError) -> StartError {
     match error {
@@ -152,7 +152,7 @@ async fn cluster(config: &Config) -> Result<Opened, StartError> {
     Ok(Opened::Cluster(handle))
 }
 
-/// Where relations are kept; `None`: nowhere.
+/// The store of relations, if there is one.
 #[cfg(feature = "cluster")]
 fn relations(config: &Config) -> Option<CqlOptions> {
     let cql = &config.store.cql;

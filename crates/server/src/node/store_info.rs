@@ -1,4 +1,4 @@
-//! Information about the store for people: where it is, whether it is durable, and why it fails.
+//! Information about the store for operators: its location, its durability, and its errors.
 
 #[cfg(feature = "embedded")]
 use std::path::{Path, absolute};
@@ -12,10 +12,10 @@ use serde::Serialize;
 
 use crate::start_error::StartError;
 
-/// Where the data lie.
+/// The location of the data.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Data {
-    /// For people: a path, or a database with its hosts. Holds no credentials.
+    /// For display: a path, or a database with its hosts. Contains no credentials.
     pub place: String,
     /// Whether they outlive the node.
     pub(crate) kept: bool,
@@ -24,9 +24,9 @@ pub struct Data {
 /// Why a store fails.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// It may come by itself.
+    /// It may recover by itself.
     Away(StartError),
-    /// It does not, until an operator changes something.
+    /// It does not recover until an operator changes something.
     Wrong(StartError),
 }
 
@@ -39,14 +39,14 @@ impl Why {
     }
 }
 
-/// Why a node that serves does not serve relations, members and applications.
+/// Why a serving node does not serve relations, members and applications.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RelationsUnfit {
     /// In `/readyz`.
     pub(crate) reason: &'static str,
-    /// For people, with what to do.
+    /// For display, with what to do.
     pub message: &'static str,
-    /// Whether it is configured so: it does not change while the node runs.
+    /// Whether the configuration is the reason, so that it does not change while the node runs.
     pub configured: bool,
 }
 
@@ -97,7 +97,8 @@ impl About {
         Self { data: Data { place, kept: true }, probe: Some(probe), relations }
     }
 
-    /// Why relations are not available though the node may serve all else; `None`: they are. Found within the limit.
+    /// Why relations are not available although the node may serve all other calls; `None`: they are available. Returns
+    /// within the limit.
     pub async fn relations_unfit(&self, limit: Duration) -> Option<RelationsUnfit> {
         #[cfg(feature = "cluster")]
         if self.probe.is_some() {
@@ -108,7 +109,7 @@ impl About {
         None
     }
 
-    /// Where the data lie.
+    /// The location of the data.
     pub const fn data(&self) -> &Data {
         &self.data
     }
@@ -124,7 +125,7 @@ impl About {
         None
     }
 
-    /// Why the store failed so. May ask the hosts of a cluster, within their limits.
+    /// Why the store failed with this error. May ask the hosts of a cluster, within their limits.
     pub async fn why(&self, error: &StoreError) -> Why {
         let place = &self.data.place;
         #[cfg(feature = "cluster")]

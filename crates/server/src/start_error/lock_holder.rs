@@ -1,17 +1,17 @@
-//! Which program listens on a port, as far as this user may know.
+//! The program that listens on a port, as far as it is visible to this user.
 
 use std::{
     fs,
     time::{Duration, Instant},
 };
 
-/// How long may be looked: a machine can have very many processes, and the start fails anyway.
+/// Time limit of the search: a machine can have very many processes, and the start fails anyway.
 const LOOK_MAX: Duration = Duration::from_millis(500);
 /// `TCP_LISTEN` in the tables of the system.
 const LISTEN: &str = "0A";
 
-/// Name and process of a program that listens on the port; `None` where there is no `/proc`, or where the
-/// process is another user's.
+/// Name and process of a program that listens on the port; `None` without `/proc`, or if the process belongs to another
+/// user.
 pub(super) fn of(port: u16) -> Option<String> {
     let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|path| fs::read_to_string(path).unwrap_or_default());
     let sockets: Vec<String> =
@@ -30,7 +30,7 @@ pub(super) fn of(port: u16) -> Option<String> {
     })
 }
 
-/// The socket of a line of the table, as the files of a process name it.
+/// The socket of a line of the table, in the form of a process's files.
 fn socket(line: &str, port: u16) -> Option<String> {
     let fields: Vec<&str> = line.split_whitespace().collect();
     let (_, local) = fields.get(1)?.rsplit_once(':')?;
@@ -55,7 +55,7 @@ mod tests {
     fn the_holder_of_a_port_is_found() {
         let held = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let port = held.local_addr().unwrap().port();
-        // A look is bounded by time, and a busy machine may need a second one.
+        // A search is bounded by time, and a busy machine may need a second one.
         let found = (0..20).find_map(|_| of(port)).unwrap();
         assert!(found.ends_with(&format!("(pid {})", std::process::id())), "{found}");
     }

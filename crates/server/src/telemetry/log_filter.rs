@@ -1,4 +1,4 @@
-//! Which log lines are written, while the process runs.
+//! The log filter of a running process.
 
 use std::{sync::OnceLock, time::Duration};
 
@@ -24,24 +24,24 @@ struct LogFilter {
     state: Mutex<Filtering>,
 }
 
-/// By what lines are filtered.
+/// The state of the filter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Filtering {
-    /// What holds now.
+    /// The present filter.
     pub(crate) filter: String,
-    /// What holds when nothing else was asked for.
+    /// The configured filter.
     pub(crate) configured: String,
-    /// When that holds again; `None`: it does.
+    /// When the configured filter is restored; `None`: it is in effect.
     pub(crate) until: Option<Instant>,
 }
 
-/// Why a filter was not taken.
+/// Why a filter was refused.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FilterError {
-    /// It is none.
+    /// It is not a valid filter.
     #[error("{0}")]
     Unreadable(#[from] tracing_subscriber::filter::ParseError),
-    /// The logs of this process are not written by this product.
+    /// Another library writes the logs of this process.
     #[error("another logger is installed in this process")]
     NotOurs,
 }
@@ -55,13 +55,13 @@ pub(super) fn layer(filter: &str) -> Result<reload::Layer<EnvFilter, Registry>, 
     Ok(layer)
 }
 
-/// Lets through the lines of this product, and of libraries those that hold none of what is stored: from `info` up. With
+/// Accepts the lines of this product, and of libraries the lines without stored data: from `info` up. With
 /// `library_lines` all of them.
 pub(super) fn libraries(library_lines: bool) -> FilterFn<impl Fn(&Metadata<'_>) -> bool> {
     let is_written = move |line: &Metadata<'_>| {
         library_lines || line.target().starts_with(OURS) || *line.level() <= Level::INFO
     };
-    // Without a hint every line below the level of the other filter would be looked at.
+    // Without a hint every line below the level of the other filter would be evaluated.
     filter_fn(is_written).with_max_level_hint(LevelFilter::TRACE)
 }
 
@@ -75,7 +75,7 @@ pub(super) fn security_events() -> FilterFn<impl Fn(&Metadata<'_>) -> bool> {
 /// runtime.
 ///
 /// # Errors
-/// When it is no filter; nothing is changed then.
+/// If it is not a valid filter; nothing is changed then.
 pub(crate) fn filter_log(filter: &str, lasts: Option<Duration>) -> Result<Filtering, FilterError> {
     let ours = FILTER.get().ok_or(FilterError::NotOurs)?;
     let until = lasts.map(|lasts| Instant::now() + lasts);
@@ -89,17 +89,17 @@ pub(crate) fn filter_log(filter: &str, lasts: Option<Duration>) -> Result<Filter
     Ok(state)
 }
 
-/// Forgets what was asked for: what is configured holds from now on.
+/// Restores the configured filter.
 ///
 /// # Errors
-/// When the logs of this process are not written by this product.
+/// If another library writes the logs of this process.
 pub(crate) fn filter_log_as_configured() -> Result<Filtering, FilterError> {
     let ours = FILTER.get().ok_or(FilterError::NotOurs)?;
     ours.as_configured(&mut ours.state.lock())
 }
 
 impl LogFilter {
-    /// Filters by this from now on.
+    /// Sets the filter.
     fn set(
         &self,
         state: &mut Filtering,
@@ -121,7 +121,7 @@ impl LogFilter {
         self.set(state, &configured, None)
     }
 
-    /// Unless something else was asked for since.
+    /// Unless another filter was set since.
     fn revert(&self, asked: Instant) {
         let mut state = self.state.lock();
         if state.until != Some(asked) {

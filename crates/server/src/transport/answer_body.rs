@@ -15,14 +15,14 @@ use crate::edge::{EdgeBody, Full, Unread};
 
 type Next = Option<Result<Frame<Bytes>, StdError>>;
 
-/// The body of an answer, over whichever protocol. Its data is counted as unread from when it is there until it is written to
-/// the peer; while it waits to be asked for, so is that it waits.
+/// The body of an answer, over any protocol. Its data is counted as unread from its creation until it is written to the
+/// peer. While it waits for the peer, the waiting time is counted, too.
 pub(super) struct AnswerBody {
     inner: Inner,
     unread: Arc<Unread>,
     /// Read before the peer asked for it.
     ahead: Ahead,
-    /// Since when it waits for the peer; `None`: it does not.
+    /// Since when it waits for the peer; `None`: it does not wait.
     since: Option<u64>,
 }
 
@@ -38,11 +38,11 @@ enum Ahead {
 }
 
 impl AnswerBody {
-    /// Reads the first data at once: an answer that the peer does not read is then bytes that are counted. A message is not
-    /// counted.
+    /// Reads the first data at once: so an answer that the peer does not read consists of counted bytes. A message is
+    /// not counted.
     ///
     /// # Errors
-    /// With the body, when there is no room for the data, which is dropped.
+    /// With the body, if there is no room for the data, which is dropped.
     pub(super) fn new(mut inner: Inner, unread: Arc<Unread>, cx: &mut Context<'_>) -> Result<Self, Inner> {
         let mut ahead = Ahead::Nothing;
         if !inner.is_end_stream()
@@ -188,7 +188,7 @@ mod tests {
         Edge::new(Routes::default(), &LimitsConfig { unread_bytes: 10_000, ..LimitsConfig::default() })
     }
 
-    /// As it is when the peer has its head.
+    /// The state after the peer has the head.
     async fn body(text: axum::body::Body, unread: &Arc<Unread>) -> Result<AnswerBody, Inner> {
         let mut text = Some(Inner::Web(text));
         poll_fn(|cx| Poll::Ready(AnswerBody::new(text.take().unwrap(), Arc::clone(unread), cx))).await

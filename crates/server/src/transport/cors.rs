@@ -1,4 +1,4 @@
-//! Which pages of other origins may call.
+//! Pages of other origins that may call.
 
 use std::convert::Infallible;
 
@@ -45,7 +45,7 @@ pub(super) struct Cors {
 }
 
 impl Cors {
-    /// `None` when no origin may.
+    /// `None` if no origin may call.
     pub(super) fn new(config: &CorsConfig) -> Option<Self> {
         let origins: Vec<HeaderValue> =
             config.origins.iter().filter_map(|origin| origin.parse().ok()).collect();
@@ -61,8 +61,8 @@ impl Cors {
         Some(Self { origins, layer })
     }
 
-    /// Answers preflight requests of browsers, and lets `calls` answer the rest. Other origins learn nothing about what
-    /// they might do.
+    /// Answers preflight requests of browsers; `calls` answers the rest. Other origins get no information about
+    /// permitted requests.
     pub(super) async fn answer<S>(&self, request: Request<Incoming>, calls: S) -> Response<Body>
     where
         S: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible>,
@@ -79,7 +79,7 @@ impl Cors {
     }
 }
 
-/// The answer would be another one for another origin.
+/// The answer depends on the origin.
 fn varies(mut response: Response<Body>) -> Response<Body> {
     response.headers_mut().append(header::VARY, HeaderValue::from_static("origin"));
     response

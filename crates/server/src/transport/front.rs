@@ -1,4 +1,4 @@
-//! What a connection hands its requests to: gRPC straight to the edge, all else to where it is translated.
+//! Routes the requests of a connection: gRPC directly to the edge, others to their translation.
 
 use std::{
     convert::Infallible,
@@ -23,7 +23,7 @@ use crate::{
     json,
 };
 
-/// What the connections of a port have in common.
+/// The state that the connections of a port share.
 #[derive(Debug)]
 pub(super) struct Front {
     edge: Edge,
@@ -31,7 +31,7 @@ pub(super) struct Front {
     origins: Arc<Origins>,
 }
 
-/// That of one connection. Cheap to clone.
+/// The state of one connection. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct ConnectionFront {
     edge: Edge,
@@ -45,7 +45,7 @@ impl Front {
         Self { edge, web: Arc::new(web), origins: Arc::new(origins) }
     }
 
-    /// The one of a new connection.
+    /// The state of a new connection.
     pub(super) fn of_connection(&self) -> ConnectionFront {
         let (edge, unread) = self.edge.of_connection();
         let (web, origins) = (Arc::clone(&self.web), Arc::clone(&self.origins));
@@ -73,7 +73,7 @@ impl ConnectionFront {
     }
 }
 
-/// hyper clones the service for every connection and calls it by reference.
+/// hyper clones the service for every connection, and calls it by reference.
 impl Service<Request<Incoming>> for ConnectionFront {
     type Response = Response<AnswerBody>;
     type Error = Infallible;
@@ -84,8 +84,8 @@ impl Service<Request<Incoming>> for ConnectionFront {
     }
 }
 
-/// Answers a page that may not call: by a status where the call is gRPC, else by a code of HTTP. The answer says that it
-/// depends on the origin, so that no cache gives it to others.
+/// Answers a page that may not call: with a status for gRPC, otherwise with a code of HTTP. The answer is marked as
+/// dependent on the origin, so that no cache returns it to others.
 fn refuse(request: Request<Incoming>, is_grpc: bool) -> Work {
     let mut response =
         if is_grpc { origin::refused().into_http() } else { json::refuse(request, &origin::refused()) };
@@ -129,7 +129,7 @@ impl Future for FrontFuture {
     }
 }
 
-/// The answer with a body that counts what is not read; another answer where there is no room for it.
+/// The answer with a body that counts unread bytes, or an error if there is no room for it.
 fn counted(response: Response<Inner>, unread: &Arc<Unread>, cx: &mut Context<'_>) -> Response<AnswerBody> {
     let (head, inner) = response.into_parts();
     let refused = match AnswerBody::new(inner, Arc::clone(unread), cx) {

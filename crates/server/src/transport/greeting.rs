@@ -11,10 +11,10 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, ReadBuf};
 
 const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// What a peer speaks.
+/// The protocol of a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Protocol {
-    /// Whatever is not HTTP/2; it may be no HTTP at all.
+    /// Anything but HTTP/2; it may not be HTTP at all.
     Http1,
     Http2,
 }
@@ -32,7 +32,7 @@ pub(super) async fn greeted<I: AsyncRead + Unpin>(mut io: I) -> io::Result<(Prot
     Ok((protocol, Prefixed { said, next: 0, count, io }))
 }
 
-/// A stream that yields the greeting and then goes on as before.
+/// A stream that yields the greeting, then the rest.
 #[derive(Debug)]
 pub(super) struct Prefixed<I> {
     said: [u8; PREFACE.len()],

@@ -56,8 +56,8 @@ const KEEPALIVE: Duration = Duration::from_secs(30);
 const KEEPALIVE_ANSWER: Duration = Duration::from_secs(10);
 /// Pause after a failed accept: most often file descriptors ran out, and a tight loop would not help.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// What HTTP/1.1 may hold of one connection's bytes beside the headers: enough for quick bodies, little enough
-/// for every connection to have it. (HTTP/2 has its windows.)
+/// Buffer of an HTTP/1.1 connection besides the headers: enough for fast bodies, and small enough for every connection.
+/// (HTTP/2 has its windows.)
 const HTTP1_BUFFER: usize = 64 << 10;
 
 /// A bound port that does not yet accept.
@@ -73,14 +73,14 @@ impl Port {
     /// Binds the port and reads the certificate, if one is configured.
     ///
     /// # Errors
-    /// When the port is taken or may not be used, or a file of TLS cannot be.
+    /// If the port is taken or not permitted, or a file of TLS cannot be used.
     pub async fn bind(config: &Config) -> Result<Self, StartError> {
         let tls = Certificates::of(&config.tls)?;
         let (listener, address) = bind(config.listen, "--listen").await?;
         Ok(Self { listener, address, tls, http: config.http.clone(), ws: config.ws.clone() })
     }
 
-    /// Where it is bound.
+    /// Its address.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
@@ -92,7 +92,7 @@ impl Port {
         self.tls.is_some()
     }
 
-    /// What it serves as certificate, where it speaks TLS.
+    /// The certificate, with TLS.
     pub(crate) fn certificates(&self) -> Option<Arc<Certificates>> {
         self.tls.clone()
     }
@@ -143,7 +143,7 @@ impl fmt::Debug for Port {
     }
 }
 
-/// Where what listens on `at` is called from this machine: "every address" is none that can be called.
+/// The address for calls from this machine to a listener on `at`: "all addresses" cannot be called.
 pub fn callable(mut at: SocketAddr) -> SocketAddr {
     match at {
         SocketAddr::V4(v4) if v4.ip().is_unspecified() => at.set_ip(Ipv4Addr::LOCALHOST.into()),
@@ -175,7 +175,7 @@ pub struct Connections {
 }
 
 impl Connections {
-    /// How many are open.
+    /// Number of open connections.
     #[must_use]
     pub fn open(&self) -> usize {
         self.tasks.len() + self.sockets.len()
@@ -186,13 +186,13 @@ impl Connections {
         ws::Life { tasks: self.sockets.clone(), closing, abort }
     }
 
-    /// Accepts no more, asks every peer to close (GOAWAY), and waits until the calls that have begun have ended. What
-    /// is left after `limit` is cut off; false then.
+    /// Accepts no more connections, asks every peer to close (GOAWAY), and waits until running calls have ended. After
+    /// `limit` the rest is cut off; returns false then.
     pub async fn close(&self, limit: Duration) -> bool {
         self.closing.cancel();
         self.tasks.close();
         self.sockets.close();
-        // Sockets last: until there are no connections, one of them may become a socket.
+        // Sockets come last: until there are no connections, one of them may become a socket.
         let ended = async {
             self.tasks.wait().await;
             self.sockets.wait().await;
@@ -205,7 +205,7 @@ impl Connections {
     }
 }
 
-/// What every connection is served by.
+/// The services of every connection.
 struct Server {
     http1: http1::Builder,
     http2: http2::Builder<TokioExecutor>,
@@ -240,7 +240,7 @@ fn http1(limits: &LimitsConfig) -> http1::Builder {
     http
 }
 
-/// Takes connections in, up to their bound.
+/// Accepts connections, up to their limit.
 struct Accepting {
     listener: TcpListener,
     server: Arc<Server>,
@@ -278,7 +278,7 @@ impl Accepting {
         }
     }
 
-    /// A peer that went away before it was accepted says nothing about the node.
+    /// A peer that disconnected before it was accepted is no problem of the node.
     fn not_accepted(&mut self, error: &io::Error) {
         if matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset) {
             return;
@@ -297,7 +297,7 @@ fn too_many(most: usize) -> String {
 }
 
 impl Server {
-    /// Shakes hands within the limit, then serves.
+    /// Does the TLS handshake within the limit, then serves.
     async fn greet(&self, socket: TcpStream) {
         // Without it small answers wait for acknowledgements of earlier ones.
         if socket.set_nodelay(true).is_err() {
@@ -336,8 +336,8 @@ impl Server {
         }
     }
 
-    /// Serves until the connection ends or has to close; `go` lets the calls that have begun end. A connection whose peer
-    /// does not read is cut off.
+    /// Serves until the connection ends or must close; `go` lets running calls end. A connection whose peer does not
+    /// read is cut off.
     async fn live<C: Future>(
         &self,
         mut connection: Pin<&mut C>,
@@ -359,7 +359,7 @@ impl Server {
         }
     }
 
-    /// Returns once the peer has left something unread for too long.
+    /// Returns when the peer has left data unread for too long.
     async fn unread_too_long(&self, unread: &Unread) {
         loop {
             sleep(self.unread_max).await;
@@ -370,7 +370,7 @@ impl Server {
         }
     }
 
-    /// A connection that grew old has its grace; one that is closed has what the drain gives.
+    /// A connection at its largest age has its grace time; a closed one has the time of the drain.
     async fn end_of_grace(&self) {
         if !self.connections.closing.is_cancelled() {
             tokio::select! {
@@ -382,7 +382,7 @@ impl Server {
     }
 }
 
-/// What `work` yields, unless `closing` comes first.
+/// The result of `work`, unless `closing` comes first.
 async fn closing_first<T>(closing: impl Future<Output = ()>, work: impl Future<Output = T>) -> Option<T> {
     tokio::select! {
         () = closing => None,
@@ -390,7 +390,7 @@ async fn closing_first<T>(closing: impl Future<Output = ()>, work: impl Future<O
     }
 }
 
-/// Shorter by up to a tenth, so that connections made at one time do not all end at one time.
+/// Shorter by up to a tenth, so that connections made at one time do not all end at the same time.
 fn jittered(age: Duration) -> Duration {
     age.mul_f64(1.0 - rand::rng().random_range(0.0..0.1))
 }

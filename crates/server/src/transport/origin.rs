@@ -1,4 +1,4 @@
-//! Which pages may call this node.
+//! Pages that may call this node.
 
 use std::net::IpAddr;
 
@@ -15,7 +15,7 @@ use crate::config::CorsConfig;
 #[derive(Clone, Debug)]
 pub(super) struct Origins {
     listed: Vec<HeaderValue>,
-    /// Of the page that the node itself serves; `None`: it serves none.
+    /// The page that the node itself serves; `None`: none.
     own: Option<OwnPage>,
 }
 
@@ -24,7 +24,7 @@ pub(super) struct Origins {
 pub(super) struct OwnPage {
     /// Whether the port speaks TLS.
     pub(super) tls: bool,
-    /// Of the node.
+    /// The port of the node.
     pub(super) port: u16,
 }
 
@@ -34,8 +34,8 @@ impl Origins {
         Self { listed, own }
     }
 
-    /// Whether a request may be answered: one of a page of `http.cors.origins`, one of the page of this node on the
-    /// loopback device, or one of no page.
+    /// Whether a request may be answered: from a page of `http.cors.origins`, from the page of this node on the
+    /// loopback device, or not from a page.
     pub(super) fn may(&self, headers: &HeaderMap) -> bool {
         let Some(origin) = headers.get(header::ORIGIN) else { return true };
         let given_once = headers.get_all(header::ORIGIN).iter().nth(1).is_none();
@@ -53,7 +53,7 @@ impl OwnPage {
     }
 }
 
-/// What a page that may not call is answered.
+/// The answer to a page that may not call.
 pub(super) fn refused() -> Status {
     let text = "pages of this origin may not call the node; http.cors.origins lists those that may";
     Error::new(Reason::OriginRefused, text).into()

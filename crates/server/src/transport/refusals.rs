@@ -1,4 +1,4 @@
-//! Connections that the node did not take, reported to operators.
+//! Refused connections, reported to operators.
 
 use std::time::{Duration, SystemTime};
 
@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use crate::health::{Cause, Reporter};
 
-/// How often the log has a line about it, however often it happens.
+/// Least time between two log lines about it.
 const EVERY: Duration = Duration::from_secs(60);
 /// How long after the last line `/readyz` still has the remark.
 const REMARKED: Duration = Duration::from_secs(120);
@@ -20,7 +20,7 @@ pub(super) struct Refusals {
     /// In `/readyz`.
     reason: &'static str,
     health: Reporter,
-    /// Since the last line.
+    /// Count since the last line.
     count: u64,
     line: Option<Instant>,
     since: SystemTime,
@@ -33,7 +33,7 @@ impl Refusals {
         Self { counter, reason, health, count: 0, line: None, since: SystemTime::UNIX_EPOCH }
     }
 
-    /// It happened once more. `message` says what, why and what to do; it is written only where a line is due.
+    /// Counts one event. `message`: what happened, why, and what to do; called only if a line is due.
     pub(super) fn one_more(&mut self, message: impl FnOnce() -> String) {
         self.counter.increment(1);
         self.count += 1;

@@ -20,7 +20,7 @@ use crate::{
     start_error::StartError,
 };
 
-/// What is served as certificate and key: what their files held when they were last read well.
+/// The served certificate and key: the content of their files when they were last read successfully.
 pub(crate) struct Certificates {
     files: Files,
     served: Mutex<Served>,
@@ -34,7 +34,7 @@ struct Files {
 
 struct Served {
     acceptor: TlsAcceptor,
-    /// Of the files that it was made of.
+    /// Hash of its files.
     digest: [u8; 32],
 }
 
@@ -42,7 +42,7 @@ impl Certificates {
     /// Reads the files; `None` when TLS is not configured.
     ///
     /// # Errors
-    /// When they cannot be read, do not belong together, everybody may read the key, or others may change one of them.
+    /// If they cannot be read, do not match, the key is readable by all users, or others may change one of them.
     pub(super) fn of(config: &TlsConfig) -> Result<Option<Arc<Self>>, StartError> {
         let (Some(cert), Some(key)) = (&config.cert_file, &config.key_file) else { return Ok(None) };
         let files = Files { cert: cert.clone(), key: key.clone() };
@@ -51,13 +51,13 @@ impl Certificates {
         Ok(Some(Arc::new(Self { files, served: Mutex::new(Served { acceptor, digest }) })))
     }
 
-    /// For one connection.
+    /// The configuration for one connection.
     pub(super) fn acceptor(&self) -> TlsAcceptor {
         self.served.lock().acceptor.clone()
     }
 
-    /// Reads the files again, if they hold something else. Connections that begin from now on are served by it; whether
-    /// there is anything else. What cannot be served changes nothing.
+    /// Reads the files again. New connections use changed content; returns whether it changed. Invalid files change
+    /// nothing.
     ///
     /// # Errors
     /// As [`Self::of`].
@@ -79,7 +79,7 @@ impl fmt::Debug for Certificates {
     }
 }
 
-/// Both files, each as it was opened once: what is checked, compared and served is the same.
+/// Both files, each opened once, so that the same content is checked, compared and served.
 struct Read {
     cert: SecretFile,
     key: SecretFile,

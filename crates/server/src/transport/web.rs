@@ -1,4 +1,4 @@
-//! What is not gRPC: JSON, gRPC-Web, what browsers ask before either, and sockets.
+//! Requests other than gRPC: JSON, gRPC-Web, preflights of browsers, and sockets.
 
 use std::convert::Infallible;
 
@@ -25,15 +25,15 @@ const GRPC_WEB: [&str; 4] = [
     "application/grpc-web-text+proto",
 ];
 
-/// Answers what is not gRPC.
+/// Answers requests other than gRPC.
 #[derive(Debug)]
 pub(super) struct Web {
     limits: BodyLimits,
-    /// `None`: no page of another origin may call.
+    /// CORS; `None`: no page of another origin may call.
     cors: Option<Cors>,
-    /// `None`: it opens no sockets.
+    /// Sockets; `None`: disabled.
     sockets: Option<Sockets>,
-    /// Whether it serves the page that uses them.
+    /// Whether it serves the demo page.
     demo: bool,
 }
 

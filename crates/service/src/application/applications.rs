@@ -1,4 +1,4 @@
-//! Applications of a deployment: to make, decide and read them.
+//! The applications of a deployment: creation, decisions and reads.
 
 use std::{sync::Arc, time::Duration};
 
@@ -41,11 +41,11 @@ pub struct Applications {
     pub(super) log: Arc<dyn RelationLog>,
     hasher: SecretHasher,
     pub(super) config: ApplicationsConfig,
-    /// How long the logs keep what users did about each other.
+    /// How long events are kept in the relation logs.
     pub(super) log_kept: Duration,
 }
 
-/// An application, as it was sent.
+/// A sent application.
 #[derive(Clone, Debug)]
 pub(super) struct Draft {
     pub(super) asks: Asks,
@@ -55,15 +55,15 @@ pub(super) struct Draft {
     pub(super) code: String,
 }
 
-/// An application that was decided.
+/// A decided application.
 #[derive(Clone, Debug)]
 pub(super) struct Decided {
     pub(super) application: Application,
-    /// Of what it brought about.
+    /// The token of its effect.
     pub(super) token: Option<Token>,
 }
 
-/// A part of a list.
+/// A page of a list.
 #[derive(Clone, Debug)]
 pub(super) struct Page<T, Id> {
     pub(super) found: Vec<T>,
@@ -72,7 +72,7 @@ pub(super) struct Page<T, Id> {
 }
 
 impl<T, Id> Page<T, Id> {
-    /// Of what was found when one more than `size` was asked for: that one says whether there is more.
+    /// The page out of a read of `size` + 1 entries: the extra one shows whether there are more.
     pub(super) fn cut(mut found: Vec<T>, size: usize, id: impl Fn(&T) -> Id) -> Self {
         let has_more = found.len() > size;
         found.truncate(size);
@@ -81,21 +81,21 @@ impl<T, Id> Page<T, Id> {
     }
 }
 
-/// Those that decide whether what is asked for comes about.
+/// The domains that decide about effects and apply them.
 #[derive(Clone, Debug)]
 pub struct Deciders {
     /// Users.
     pub users: Users,
     /// Members of groups.
     pub members: Members,
-    /// Who follows whom.
+    /// Follows.
     pub follows: Follows,
-    /// Who blocked whom.
+    /// Blocks.
     pub blocks: Blocks,
 }
 
 impl Applications {
-    /// Over those that decide whether and how what is asked for comes about.
+    /// Creates it over the domains that decide about effects and apply them.
     #[must_use]
     pub fn new(
         context: DomainContext<'_>,
@@ -138,7 +138,7 @@ impl Applications {
             if applied.replayed {
                 return Ok(applied.record);
             }
-            // What it rests on may have ended after it was read, and before there was an application to close.
+            // Its preconditions may have ended after they were read, and before there was an application to close.
             this.settled(applied.record).await
         };
         self.mutations.call(context.deadline, Box::pin(work)).await
@@ -165,14 +165,14 @@ impl Applications {
             }
             let change = ApplicationChange::Decide(key.id, decision, context.principal.user());
             let applied = this.change(key.receiver, change, write).await?;
-            // The answer that is kept is of the moment of the decision: what it brings about may be done since.
+            // The stored answer is of the time of the decision: the effect may be done since.
             let decided = if applied.replayed { this.find(key).await? } else { applied.record };
             Ok(this.brought_about(decided).await)
         };
         self.mutations.call(context.deadline, Box::pin(work)).await
     }
 
-    /// Takes an application back.
+    /// Withdraws an application.
     ///
     /// # Errors
     /// PERMISSION_DENIED, NOT_FOUND, FAILED_PRECONDITION, INVALID_ARGUMENT, or errors of the store.
@@ -192,8 +192,8 @@ impl Applications {
         self.mutations.call(context.deadline, Box::pin(work)).await
     }
 
-    /// Reads a page of a list by rising id above `after`, or from its beginning. Requires the user of the list, or the owner or
-    /// an admin of its group. Closes what could never be accepted.
+    /// Reads a page of a list by rising id above `after`, or from its beginning. Requires the user of the list, or the
+    /// owner or an admin of its group. Closes applications that can no longer be accepted.
     ///
     /// # Errors
     /// PERMISSION_DENIED, NOT_FOUND of a group, or errors of the store.
@@ -212,7 +212,7 @@ impl Applications {
         Ok(Page { found: self.settled_list(list, page.found).await?, last: page.last })
     }
 
-    /// Notes about some of what a user has received that they came or were read now. Requires that user.
+    /// Marks applications in a user's received list as received or read now. Requires that user.
     ///
     /// # Errors
     /// PERMISSION_DENIED, or errors of the store.
@@ -236,7 +236,7 @@ impl Applications {
         self.mutations.call(call.deadline, work).await
     }
 
-    /// Counts what is pending with a receiver. Requires it: the user, or the owner or an admin of the group.
+    /// Counts the pending applications to a receiver. Requires it: the user, or the owner or an admin of the group.
     ///
     /// # Errors
     /// PERMISSION_DENIED, NOT_FOUND of a group, or errors of the store.
@@ -249,7 +249,7 @@ impl Applications {
         self.store.count_pending(receiver).await.map_err(store_error)
     }
 
-    /// Makes a change as the store decides it.
+    /// Makes a change, which the store decides.
     pub(super) async fn change(
         &self,
         receiver: Receiver,
@@ -261,7 +261,7 @@ impl Applications {
         self.mutations.run_uncached(write).await.map_err(store_error)
     }
 
-    /// What was answered to a request before; else that it is refused for this reason now.
+    /// The earlier answer to a request, or else a refusal for this reason.
     async fn again(&self, receiver: Receiver, write: Write, refused: Error) -> Result<Application, Error> {
         if write.request.is_none() {
             return Err(refused);
@@ -297,7 +297,7 @@ impl Applications {
         })
     }
 
-    /// Below all of a list that can still be known, and that is of the account that has the id of the user now.
+    /// The id below all entries that may be kept and belong to the present account of the user.
     async fn first_of(&self, list: ApplicationList) -> Result<ApplicationId, Error> {
         let first = self.config.first(Timestamp::now());
         match list {

@@ -1,4 +1,4 @@
-//! What an application rests on: read when it is made, and compared again when it is accepted.
+//! The preconditions of applications: read at creation, and compared at acceptance.
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kith_cache::Consistency;
@@ -10,11 +10,11 @@ use kith_store::{
 use super::{Applications, applications::store_error};
 use crate::{error::Error, rpc::call::Principal, user::account_begins};
 
-/// Applications of a page that are looked at together.
+/// Applications of a page that are checked together.
 const AT_ONCE: usize = 16;
 
 impl Applications {
-    /// Makes sure, by the store, that what an application rests on is still so. Else closes the application.
+    /// Checks in the store that the preconditions of an application still hold. Otherwise closes it.
     ///
     /// # Errors
     /// FAILED_PRECONDITION with the state `closed`, or errors of the store.
@@ -27,7 +27,7 @@ impl Applications {
         Err(store_error(StoreError::Application(refusal)))
     }
 
-    /// The application as it is once what it rests on was looked at in the store: closed, where that has ended.
+    /// The application after a check of its preconditions in the store: closed if they have ended.
     pub(super) async fn settled(&self, found: Application) -> Result<Application, Error> {
         if found.state != ApplicationState::Pending || self.holds(&found).await? {
             return Ok(found);
@@ -36,7 +36,7 @@ impl Applications {
         self.find(found.key()).await
     }
 
-    /// The same of a page of a list. Of a group without those of an earlier group of the same id.
+    /// The same for a page of a list. For a group, without applications to an earlier group with the same id.
     pub(super) async fn settled_list(
         &self,
         list: ApplicationList,
@@ -53,7 +53,7 @@ impl Applications {
         stream::iter(settled).buffered(AT_ONCE).try_collect().await
     }
 
-    /// The store is asked only where memory says that something has ended.
+    /// The store is read only if memory shows that something has ended.
     async fn settled_in_list(&self, listed: ListedApplication) -> Result<ListedApplication, Error> {
         let found = &listed.application;
         if found.state != ApplicationState::Pending || self.seems_to_hold(found).await? {
@@ -63,7 +63,7 @@ impl Applications {
         Ok(ListedApplication { application, ..listed })
     }
 
-    /// Whether accounts and group are those of which the application was made, and none of them has ended.
+    /// Whether accounts and group are still those of the time of the application.
     pub(super) async fn parties_stay(
         &self,
         found: &Application,
@@ -86,7 +86,7 @@ impl Applications {
         Ok(created.is_some_and(|created| noted.is_none_or(|noted| noted.created == created)))
     }
 
-    /// From when on applications and log entries of a user are those of the account that has its id now.
+    /// The time from which on applications and log entries belong to the present account of a user.
     pub(super) async fn account_begins(&self, user: UserId) -> Result<Timestamp, Error> {
         let created = self.users.created(user, &Consistency::Cached).await?;
         Ok(created.map_or(Timestamp(i64::MIN), account_begins))
@@ -112,7 +112,7 @@ impl Applications {
         Ok(!self.members.is_member(key).await? && self.may_still_invite(found).await?)
     }
 
-    /// Of an invite that was made by the role of its applicant: whether it still has that.
+    /// For an invite that was made by the role of its applicant: whether the applicant still has it.
     async fn may_still_invite(&self, found: &Application) -> Result<bool, Error> {
         match found.asks {
             Asks::Invite(group, _) if found.basis.is_some_and(|basis| basis.by_role) => {
@@ -123,7 +123,7 @@ impl Applications {
     }
 }
 
-/// The membership that an application asks for, if it asks for one.
+/// The requested membership, if the application requests one.
 const fn membership(found: &Application) -> Option<MemberKey> {
     match found.asks {
         Asks::Friend(_) => None,
@@ -132,7 +132,7 @@ const fn membership(found: &Application) -> Option<MemberKey> {
     }
 }
 
-/// Whether an account is the one that was noted; of an application that noted none: whether it is old enough.
+/// Whether an account is the recorded one; without a record: whether it is old enough.
 fn is_same(account: Option<Timestamp>, noted: Option<Timestamp>, found: &Application) -> bool {
     account.is_some_and(|created| match noted {
         Some(noted) => noted == created,

@@ -1,8 +1,8 @@
-//! Closes pending applications when what they rest on ends (an account, a group, a role), and when what they ask for comes
-//! about otherwise.
+//! Closes pending applications when their preconditions end (an account, a group, a role), and when their purpose is
+//! fulfilled in another way.
 //!
-//! An acceptance checks for itself what an application rests on (`basis.rs`): nothing is accepted wrongly where a node crashes
-//! before it comes to this. What is closed here is neither listed nor counted as pending any more.
+//! An acceptance checks the preconditions itself (`basis.rs`), so nothing is accepted wrongly if a node crashes before
+//! it closes an application. Closed applications are no longer listed or counted as pending.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ const PAGE: usize = 100;
 /// Members whose applications are closed at a time.
 const AT_ONCE: usize = 16;
 
-/// Closes pending applications. Cheap to clone. All of it runs within [`Mutations::run`].
+/// Closes pending applications. Cheap to clone. All methods must run within [`Mutations::run`].
 #[derive(Clone, Debug)]
 pub struct Closing {
     store: Arc<dyn ApplicationStore>,
@@ -37,7 +37,7 @@ pub struct Closing {
 }
 
 impl Closing {
-    /// Over `stores`.
+    /// Creates it over `stores`.
     #[must_use]
     pub fn new(stores: &Stores, mutations: Mutations, config: ApplicationsConfig) -> Self {
         Self { store: Arc::clone(&stores.applications), mutations, config }
@@ -48,8 +48,8 @@ impl Closing {
         self.close_asked(found.asks, found.applicant, found.created).await
     }
 
-    /// Closes the invites that a user made by its role in a group, which it has no more. Reads all that is kept of what the
-    /// user has sent, a page at a time.
+    /// Closes the invites that a user made by its role in a group, which it no longer has. Reads the user's whole list
+    /// of sent applications, a page at a time.
     async fn of_inviter(&self, key: MemberKey) -> Result<(), Error> {
         let is_void = |found: &Application| {
             let by_role = found.basis.is_some_and(|basis| basis.by_role);
@@ -58,8 +58,8 @@ impl Closing {
         self.close_in(ApplicationList::Sent(key.user), is_void).await
     }
 
-    /// Closes what asked for the memberships of these, who came into one group. One read for the group and one for each member
-    /// where nothing is pending.
+    /// Closes the applications for the memberships of these users, who joined one group. Costs one read for the group
+    /// and one for each member if nothing is pending.
     async fn of_members(&self, group: GroupId, members: &[Member]) -> Result<(), Error> {
         let is_asked = self.count_pending(Receiver::Group(group)).await?.requests > 0;
         for members in members.chunks(AT_ONCE) {
@@ -80,7 +80,7 @@ impl Closing {
         if self.count_pending(Receiver::User(user)).await?.invites == 0 {
             return Ok(());
         }
-        // An invite is found by its group alone.
+        // An invite is found by its group only.
         self.close_asked(Asks::Invite(group, user), user, member.joined).await
     }
 
@@ -88,7 +88,7 @@ impl Closing {
         self.store.count_pending(receiver).await.map_err(store_error)
     }
 
-    /// Reads all that is kept of a list, a page at a time. Where it fails, some may be closed.
+    /// Reads a whole list, a page at a time. If it fails, some may be closed.
     async fn close_in(
         &self,
         list: ApplicationList,
@@ -109,7 +109,7 @@ impl Closing {
         }
     }
 
-    /// Closes what is pending that this applicant asks for, where it was made by this moment.
+    /// Closes a pending application of this applicant that was made by this time.
     pub(super) async fn close_asked(
         &self,
         asks: Asks,
@@ -120,7 +120,7 @@ impl Closing {
         let change = ApplicationChange::Close(asks.slot(applicant), by_then);
         let write = async move { store.change_application(asks.receiver(), change, write).await };
         match self.mutations.run_uncached(Box::pin(write)).await {
-            // None was pending, or one that was made since.
+            // None was pending, or it was made later.
             Ok(_) | Err(StoreError::NotFound) => Ok(()),
             Err(error) => Err(store_error(error)),
         }
@@ -129,7 +129,7 @@ impl Closing {
 
 #[async_trait]
 impl MembershipListener for Closing {
-    /// What cannot be closed now is closed when it is decided or listed.
+    /// An application that cannot be closed now is closed when it is decided or listed.
     async fn changed(&self, event: &MembershipEvent) -> Result<(), Error> {
         match event {
             MembershipEvent::Joined { members, .. } if members.is_empty() => {}

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::invalid_value::{InvalidValue, wrong};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-/// Each list is kept by months, all of which are looked at.
+/// Lists are stored by month, and all months are read.
 const KEPT_MOST: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
 /// Applications.
@@ -32,7 +32,7 @@ impl Default for ApplicationsConfig {
 }
 
 impl ApplicationsConfig {
-    /// Below all that can still be known: those before were made so long ago that they are forgotten.
+    /// The id below all stored applications: earlier ones have expired.
     pub(super) fn first(&self, now: Timestamp) -> ApplicationId {
         let known = self.pending_for.saturating_add(self.kept);
         let millis = i64::try_from(known.as_millis()).unwrap_or(i64::MAX);

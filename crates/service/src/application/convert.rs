@@ -17,7 +17,7 @@ pub(super) fn valid<T>(field: &'static str, value: Result<T, Invalid>) -> Result
     value.map_err(|why| Error::invalid(field, &why))
 }
 
-/// What is applied for.
+/// The purpose of an application.
 pub(super) fn draft(request: wire::ApplyRequest, principal: Principal) -> Result<Draft, Error> {
     let applicant = applicant(request.applicant_id, principal)?;
     let asks = asks(&request, applicant)?;
@@ -30,7 +30,7 @@ pub(super) fn draft(request: wire::ApplyRequest, principal: Principal) -> Result
     })
 }
 
-/// Who applies: who is named, or else who acts.
+/// The applicant: the named user, or else the acting one.
 fn applicant(named: i64, principal: Principal) -> Result<UserId, Error> {
     match (named, principal) {
         (0, Principal::User(user)) => Ok(user),
@@ -84,7 +84,7 @@ pub(super) fn decision(number: i32) -> Result<Decision, Error> {
     }
 }
 
-/// Which list is asked for.
+/// The requested list.
 pub(super) fn list(list: Option<wire::list_applications_request::List>) -> Result<ApplicationList, Error> {
     use wire::list_applications_request::List;
     match list {
@@ -100,7 +100,7 @@ pub(super) fn after<T>(number: i64, id: fn(i64) -> Result<T, Invalid>) -> Result
     (number != 0).then(|| valid("after_id", id(number))).transpose()
 }
 
-/// Those that one call marks.
+/// The applications that a call marks.
 pub(super) fn ids(ids: &[i64]) -> Result<Vec<ApplicationId>, Error> {
     if ids.is_empty() || ids.len() > APPLICATIONS_AT_ONCE {
         let why = format!("must be 1 to {APPLICATIONS_AT_ONCE} ids, not {}", ids.len());

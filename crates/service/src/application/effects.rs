@@ -1,4 +1,4 @@
-//! What an acceptance brings about, once.
+//! The effect of an acceptance, applied once.
 
 use std::time::Duration;
 
@@ -18,11 +18,11 @@ use crate::{
     },
 };
 
-/// By when each step has begun; it then runs to its end.
+/// Deadline for the begin of each step, which then runs to its end.
 const BEGUN_WITHIN: Duration = Duration::from_secs(10);
 
 impl Applications {
-    /// Brings about what was accepted. Where that fails it stays outstanding, and is tried again.
+    /// Applies the effect of an acceptance. If that fails it stays outstanding, and is retried.
     pub(super) async fn brought_about(&self, application: Application) -> Decided {
         match self.finish(application.clone()).await {
             Ok(decided) => decided,
@@ -34,14 +34,14 @@ impl Applications {
         }
     }
 
-    /// Brings about what is outstanding of an application, closes one the other way, and notes that it is done. To do so twice,
-    /// or at once on two nodes, is as good as once.
+    /// Applies the outstanding effect of an application, closes one in the other direction, and records that it is
+    /// done. Idempotent, also concurrently on two nodes.
     ///
     /// # Errors
-    /// Errors of the store: something is outstanding then.
+    /// Errors of the store: the effect is still outstanding then.
     pub(super) async fn finish(&self, application: Application) -> Result<Decided, Error> {
         if application.effect != ApplicationEffect::Outstanding {
-            // The token of the effect is not known any more: a read with this one asks the store.
+            // The token of the effect is no longer known: a read with this one reads the store.
             let done = application.effect == ApplicationEffect::Done;
             return Ok(Decided { application, token: done.then(|| self.mutations.token_without_publish()) });
         }
@@ -67,7 +67,7 @@ impl Applications {
         Ok(Decided { application, token })
     }
 
-    /// The effect itself, by requests that are the same each time: if the user left or unfollowed since, it is not
+    /// The effect itself, with request ids that are always the same: if the user left or unfollowed since, it is not
     /// repeated.
     async fn bring_about(&self, application: &Application) -> Result<Token, Error> {
         let key = match application.asks {
@@ -75,7 +75,7 @@ impl Applications {
                 let edge = Edge { from: application.applicant, to: user };
                 self.follows.follow(edge, &self.blocks, step(application, "there")).await?;
                 let back = self.follows.follow(edge.reversed(), &self.blocks, step(application, "back"));
-                // The token of the later one vouches for both.
+                // The token of the later one covers both.
                 return Ok(back.await?.token);
             }
             Asks::Join(group) => MemberKey { group, user: application.applicant },
@@ -85,7 +85,8 @@ impl Applications {
     }
 }
 
-/// What would ask for the same from the other side, and who would. Of an invite the applicant does not count.
+/// The application in the other direction with the same purpose, and its applicant. For an invite the applicant does
+/// not matter.
 const fn crossed(application: &Application) -> (Asks, UserId) {
     let applicant = application.applicant;
     match application.asks {
@@ -97,7 +98,7 @@ const fn crossed(application: &Application) -> (Asks, UserId) {
 
 fn step(application: &Application, name: &'static str) -> WriteContext {
     let (side, receiver) = application.asks.receiver().numbers();
-    // It never changes: a step that was taken is known by it.
+    // It never changes: a repeated step is detected by it.
     let record = format!("application:{side}:{receiver}:{}", application.id);
     let seed = Some(IdempotencyKey::of_step(&record, name));
     WriteContext {
@@ -108,7 +109,7 @@ fn step(application: &Application, name: &'static str) -> WriteContext {
     }
 }
 
-/// Whether it has become impossible, and stays so.
+/// Whether the effect has become permanently impossible.
 fn is_refused(error: &Error) -> bool {
     matches!(error.reason(), Reason::StateForbids | Reason::Banned | Reason::NotFound | Reason::NotAllowed)
 }

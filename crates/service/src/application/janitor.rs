@@ -1,7 +1,7 @@
-//! What a node that died left undone of an application: its effect, or its end when it ran out.
+//! Completes applications that a dead node left incomplete: their effect, or their end after expiry.
 //!
-//! The store notes what may be left undone before it begins. Every node, of several the one that has the lease, looks at what
-//! is older than a moment, and does it. Twice is as good as once, so that the lease only spares work.
+//! The store records work before it begins. A node (of several, the holder of the lease) processes records of a certain
+//! age. The work is idempotent, so the lease only saves work.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,22 +17,22 @@ use crate::{
     write::{lease::Lease, tasks::Tasks},
 };
 
-/// How often it runs, about. Together with the lease, and with the time that is left to the node that made a change,
-/// the work of a dead node is done within 11 s.
+/// Approximate period of rounds. Together with the lease, and with the time that is left to the node that made a
+/// change, the work of a dead node is done within 11 s.
 const PERIOD: Duration = Duration::from_secs(2);
-/// Most that is looked at in one go.
+/// Most applications of one round.
 const DUE_MAX: usize = 500;
-/// Most that is forgotten in one go, of applications and of logs, and how often once nothing is left.
+/// Most entries that are deleted at once, of applications and of logs, and the period when none are left.
 const FORGOTTEN_MAX: usize = 1_000;
 const FORGOTTEN_EVERY: Duration = Duration::from_secs(60);
-/// How often it is noted where the next search begins: after a change of the lease as much is looked at again.
+/// Period of storing the begin of the next search: after a change of the holder, this much is searched again.
 const NOTED_EVERY: Duration = Duration::from_secs(30);
-/// Name of the lease, and of the mark where the next search begins.
+/// Name of the lease, and of the mark of the next search.
 const LEASE: &str = "applications";
-/// A few times as long as it takes to look.
+/// A few times as long as a search takes.
 const LEASE_LASTS: Duration = Duration::from_secs(5);
 
-/// Does what is due.
+/// Does the due work.
 #[derive(Debug)]
 pub struct Janitor {
     rounds: Rounds,
@@ -40,7 +40,7 @@ pub struct Janitor {
 }
 
 impl Janitor {
-    /// It does nothing yet. `among`: the id of this node, where there are others.
+    /// Creates it without starting it. `among`: the id of this node, if there are others.
     pub fn new(stores: &Stores, applications: Applications, among: Option<&str>) -> Self {
         metric::count_from_zero(metric::APPLICATIONS_RESUMED, &[]);
         metric::count_from_zero(metric::APPLICATION_EFFECTS, &["done", "refused", "failed"]);
@@ -56,12 +56,12 @@ impl Janitor {
         Self { rounds, task: Tasks::default() }
     }
 
-    /// Begins, once.
+    /// Starts it, once.
     pub fn start(&self) {
         self.task.spawn_first(self.rounds.clone().run());
     }
 
-    /// Begins with nothing more. What the store is doing is a write like any other, and runs to its end.
+    /// Stops it. A write that is in progress runs to its end.
     pub async fn stop(&self) {
         self.task.end().await;
     }
@@ -71,15 +71,15 @@ impl Janitor {
 struct Rounds {
     applications: Applications,
     store: Arc<dyn ApplicationStore>,
-    /// Of who looks.
+    /// The lease of the node that searches.
     lease: Lease,
-    /// Whether this node looked the last time.
+    /// Whether this node did the last search.
     led: bool,
     /// Where the next search begins.
     mark: Option<Vec<u8>>,
-    /// When that was noted.
+    /// When that was stored.
     noted: Option<Instant>,
-    /// When it was last looked for what need not be kept.
+    /// When expired entries were last searched.
     forgot: Option<Instant>,
 }
 
@@ -94,7 +94,7 @@ impl Rounds {
         }
     }
 
-    /// Does what is due, if that is this node's part.
+    /// Does the due work, if this node has the lease.
     async fn round(&mut self) -> Result<(), Error> {
         let led = self.led;
         if !self.leads().await {
@@ -107,7 +107,7 @@ impl Rounds {
         let found =
             self.store.due_applications(self.mark.as_deref(), now, DUE_MAX).await.map_err(store_error)?;
         for due in found.due {
-            // Others may fare better.
+            // Others may succeed.
             drop(self.take_up(due).await.inspect_err(tell));
             if !self.leads().await {
                 return Ok(());
@@ -123,7 +123,7 @@ impl Rounds {
         }
         let some = self.store.forget_applications(now, FORGOTTEN_MAX).await.map_err(store_error)?;
         let events = self.applications.forget_log(now, FORGOTTEN_MAX).await?;
-        // As much as may be in one go: there may be more, and the next round goes on.
+        // The round is full: there may be more, and the next round continues.
         if some.max(events) < u64::try_from(FORGOTTEN_MAX).unwrap_or(u64::MAX) {
             self.forgot = Some(Instant::now());
         }
@@ -147,7 +147,7 @@ impl Rounds {
         self.applications.mutations.run(Instant::now() + LEASE_LASTS, Box::pin(work)).await
     }
 
-    /// Notes where the next search begins, for the next holder of the lease.
+    /// Stores where the next search begins, for the next holder of the lease.
     async fn note(&mut self, mark: Option<Vec<u8>>) {
         let Some(mark) = mark else { return };
         self.mark = Some(mark.clone());

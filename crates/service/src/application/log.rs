@@ -1,4 +1,4 @@
-//! The logs of what users did about each other.
+//! The relation logs of users.
 
 use kith_store::{RelationEvent, RelationEventId, Timestamp, UserId};
 
@@ -31,7 +31,7 @@ impl Applications {
         Ok(Page::cut(found, size, |event| event.id))
     }
 
-    /// Forgets some of what logs need not keep any more, at most so much. Returns how much it was.
+    /// Deletes expired entries of the logs, at most this many. Returns how many.
     pub(super) async fn forget_log(&self, now: Timestamp, limit: usize) -> Result<u64, Error> {
         self.log.forget_relation_log(self.known_since(now), limit).await.map_err(store_error)
     }

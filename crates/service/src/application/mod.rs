@@ -1,17 +1,17 @@
-//! Applications to be a friend, or a member of a group, and their effects; and the logs of events between users.
+//! Friend requests, applications to groups and invites, with their effects; and the relation logs of users.
 //!
-//! **Freshness.** Applications are read from the store: two people read one a few times, so that to cache it, and to
-//! broadcast each change, would cost more than it saves.
+//! **Freshness.** Applications are read from the store: two users read one a few times, so a cache with broadcasts of
+//! changes would cost more than it saves.
 //!
-//! **Who may.** The receiver decides: the user, or the owner and admins of the group. Whether the effect is possible is
-//! checked before, and answered while the application is still pending.
+//! **Rights.** The receiver decides: the user, or the owner and admins of the group. Whether the effect is possible is
+//! checked before; if it is not, the application stays pending.
 //!
 //! **Errors.** A function that asks a store also returns the errors of a failing store; its comment names the other
 //! errors.
 //!
 //! **Once.** The store decides which decision wins ([`kith_store::PendingRequests`]), and notes that its effect is
-//! pending. The effect is an ordinary write, with a request id that the application gives it: a repetition, on any
-//! node, changes nothing more. The janitor repeats what was not noted as done.
+//! pending. The effect is an ordinary write, with a request id that is derived from the application: a repetition, on
+//! any node, changes nothing more. The janitor repeats effects that are not recorded as done.
 
 mod applications;
 mod basis;

@@ -1,4 +1,4 @@
-//! Which groups a user may come into, for the domain of groups.
+//! The groups that a user may be about to join, for the domain of groups.
 
 use std::collections::HashSet;
 
@@ -25,8 +25,7 @@ impl PendingGroups for Applications {
 }
 
 impl Applications {
-    /// Adds the groups for which something is pending that would make the user a member. Reads all that is kept of a list, a page
-    /// at a time.
+    /// Adds the groups of pending invites or applications of the user. Reads a whole list, a page at a time.
     async fn pending_in(
         &self,
         list: ApplicationList,
@@ -47,7 +46,7 @@ impl Applications {
     }
 }
 
-/// The group that the user comes into if this is accepted.
+/// The group that the user joins if this is accepted.
 fn group_for(found: &Application, user: UserId) -> Option<GroupId> {
     match found.asks {
         Asks::Join(group) if found.applicant == user => Some(group),

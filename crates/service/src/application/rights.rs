@@ -1,4 +1,4 @@
-//! Who may apply, decide and look, and whether what is asked for is possible.
+//! The rights to apply, decide and read, and whether an effect is possible.
 
 use kith_cache::Consistency;
 use kith_store::{
@@ -16,7 +16,7 @@ use crate::{
 };
 
 impl Applications {
-    /// Checks that the principal may make this application. Returns what the application rests on.
+    /// Checks that the principal may make this application. Returns the preconditions of the application.
     ///
     /// # Errors
     /// PERMISSION_DENIED, NOT_FOUND, FAILED_PRECONDITION, RESOURCE_EXHAUSTED, or errors of the store.
@@ -42,7 +42,7 @@ impl Applications {
                 }
             }
             Asks::Join(group) => {
-                // Before the membership is looked at: who comes in after it has a later version.
+                // Read before the membership: a user who joins after that has a later version.
                 basis.group = Some(self.members.basis(group).await?);
                 self.members.may_apply(MemberKey { group, user: applicant }, &draft.code).await?;
             }
@@ -119,7 +119,7 @@ impl Applications {
         Err(Error::not_found(KIND))
     }
 
-    /// Checks that the principal may take this back: the applicant; for an invite the owner, an admin or a service.
+    /// Checks that the principal may withdraw this: the applicant; for an invite the owner, an admin or a service.
     ///
     /// # Errors
     /// PERMISSION_DENIED, or errors of the store.
@@ -134,7 +134,7 @@ impl Applications {
         ))
     }
 
-    /// Makes sure that what is asked for could be brought about now.
+    /// Checks that the effect would be possible now.
     ///
     /// # Errors
     /// NOT_FOUND, FAILED_PRECONDITION, or errors of the store.
@@ -171,7 +171,7 @@ impl Applications {
         found.map(|found| found.value.created).map_err(|error| error.at(field))
     }
 
-    /// Makes sure that `edge.from`, who asks, has not blocked `edge.to`.
+    /// Checks that `edge.from`, the applicant, has not blocked `edge.to`.
     async fn has_not_blocked(&self, edge: Edge) -> Result<(), Error> {
         if self.blocks.is_blocked(edge).await? {
             return Err(Error::new(Reason::StateForbids, "the applicant has blocked the user"));
@@ -179,7 +179,7 @@ impl Applications {
         Ok(())
     }
 
-    /// Makes sure that `edge.to` has not blocked `edge.from`, and lets it do what is asked.
+    /// Checks that `edge.to` has not blocked `edge.from`, and permits the request.
     async fn is_open_to(&self, edge: Edge, asked: Permissions) -> Result<(), Error> {
         let set = self.blocks.get(edge.reversed(), &Consistency::Cached).await?;
         let (denied, blocked) = self.blocks.denied(set.as_ref().map(|entry| &*entry.value), asked);

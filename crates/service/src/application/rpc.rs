@@ -27,7 +27,7 @@ pub struct ApplicationRpc {
 }
 
 impl ApplicationRpc {
-    /// Over the applications of a deployment.
+    /// The service over the applications of a deployment.
     #[must_use]
     pub const fn new(applications: Applications, pages: PageTokens, limits: Limits) -> Self {
         Self { applications, pages, limits }

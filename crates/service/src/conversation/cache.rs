@@ -6,10 +6,10 @@ use kith_store::Conversation;
 use super::CONVERSATIONS;
 use crate::write::cache_defaults::{CacheDefaults, seldom_there};
 
-/// Of the memory: with 256 MiB, some 15,000 conversations. Nearly all of them are absences.
+/// Share of the memory: with 256 MiB, some 15,000 conversations. Nearly all of them are absences.
 pub const SHARES: u64 = 1;
 
-/// How copies of conversations behave.
+/// Policy of the copies of conversations.
 #[must_use]
 pub fn policy(defaults: &CacheDefaults) -> Policy<Conversation> {
     let policy = defaults.policy(CONVERSATIONS, SHARES, |_| size_of::<Conversation>());

@@ -5,7 +5,7 @@ use prost::Message;
 /// Version of the format; nodes with another one treat such bytes as a miss.
 const SCHEMA: u16 = 1;
 
-/// How conversations are written down in the tier that nodes share.
+/// The codec of conversations in the shared tier.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ConversationCodec;
 

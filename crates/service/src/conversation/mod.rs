@@ -1,4 +1,4 @@
-//! What is set for all users of a conversation: the lowest number that any of them may read.
+//! Settings of conversations for all their users: the lowest number that any user may read.
 //!
 //! Most conversations have no record, which is cached like one. The namespace is strict: after a change is acknowledged, no node
 //! uses the previous value.

@@ -16,7 +16,7 @@ use crate::{
     write::mutations::{Committed, Mutations, RecordWrite},
 };
 
-/// What is set for all users of each conversation, through the tiers of this node. Cheap to clone.
+/// The settings of conversations for all their users, through the tiers of this node. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct ConversationRecords {
     cache: TieredCache<ConversationId, Conversation>,
@@ -25,7 +25,7 @@ pub struct ConversationRecords {
 }
 
 impl ConversationRecords {
-    /// With a namespace of its own in the tiers, which has to be strict.
+    /// Creates it with its own namespace in the tiers, which must be strict.
     #[must_use]
     pub fn new(context: DomainContext<'_>, policy: Policy<Conversation>) -> Self {
         let store = Arc::clone(&context.stores.conversations);
@@ -37,8 +37,8 @@ impl ConversationRecords {
         }
     }
 
-    /// The lowest number that any user may read of each of these conversations, in their order; 0: all. Never older than what was
-    /// acknowledged.
+    /// The lowest number that any user may read of each of these conversations, in their order; 0: all. Sees every
+    /// acknowledged change.
     ///
     /// # Errors
     /// Errors of the store.
@@ -51,8 +51,9 @@ impl ConversationRecords {
         min_seq.collect()
     }
 
-    /// Raises the lowest number that any user may read; it never falls. When this returns, no node uses the previous one. `trim`:
-    /// what is below may be removed from the store. Returns the record. Call it within [`Mutations::run`].
+    /// Raises the lowest number that any user may read; it never falls. When this returns, no node uses the previous
+    /// one. `trim`: messages below it may be removed from the store. Returns the record. Must be called within
+    /// [`Mutations::run`].
     ///
     /// # Errors
     /// Errors of the store; UNAVAILABLE of unknown outcome if other nodes cannot be notified in time.
@@ -71,7 +72,7 @@ impl ConversationRecords {
         written.map_err(store_error)
     }
 
-    /// As [`Self::raise_min_seq`], in a task of its own; what is below may be removed.
+    /// As [`Self::raise_min_seq`], in a task of its own; messages below it may be removed.
     ///
     /// # Errors
     /// As there.
@@ -86,8 +87,7 @@ impl ConversationRecords {
         self.mutations.run(deadline, Box::pin(work)).await
     }
 
-    /// The lowest numbers of those of these conversations that have a record, from the store: for conversations that are not in
-    /// use.
+    /// The lowest numbers of the conversations with a record, from the store: for conversations that are not in use.
     ///
     /// # Errors
     /// Errors of the store.
@@ -115,7 +115,8 @@ impl ConversationRecords {
         self.store.untrimmed_conversations(after, limit).await.map_err(store_error)
     }
 
-    /// Notes that nothing is left to remove, if the record has this version still. Call it within [`Mutations::run`].
+    /// Records that nothing is left to remove, if the record still has this version. Must be called within
+    /// [`Mutations::run`].
     ///
     /// # Errors
     /// Errors of the store; UNAVAILABLE of unknown outcome if other nodes cannot be notified in time.

@@ -6,10 +6,10 @@ use kith_store::Dialog;
 use super::DIALOGS;
 use crate::write::cache_defaults::{CacheDefaults, seldom_there};
 
-/// Of the memory: with 256 MiB, some 25,000 dialogs.
+/// Share of the memory: with 256 MiB, some 25,000 dialogs.
 pub const SHARES: u64 = 3;
 
-/// How copies of dialogs behave. Members who never marked a message of a group have none.
+/// Policy of the copies of dialogs. Members who never marked a message of a group have none.
 #[must_use]
 pub fn policy(defaults: &CacheDefaults) -> Policy<Dialog> {
     seldom_there(defaults.policy(DIALOGS, SHARES, Dialog::weight))

@@ -1,4 +1,4 @@
-//! What becomes of the dialogs of a deleted user: they keep what was read, and hide what there was to read.
+//! The clean-up of the dialogs of a deleted user: they keep the read marks, and hide all present messages.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::{
 
 /// Dialogs that are reduced in one write.
 const REDUCED_AT_ONCE: usize = 250;
-/// Logs whose ends are read at one time.
+/// Logs whose ends are read at the same time.
 const ENDS_AT_ONCE: usize = 16;
 
 /// Reduces the dialogs of deleted users, so that no user created again under such an id reads or lists a message that its
@@ -30,7 +30,7 @@ pub struct DialogCleanup {
 }
 
 impl DialogCleanup {
-    /// Over the dialogs of a deployment.
+    /// Creates it over the dialogs of a deployment.
     #[must_use]
     pub fn new(context: DomainContext<'_>, records: DialogRecords) -> Self {
         let (messages, mutations) = (Arc::clone(&context.stores.messages), context.mutations.clone());
@@ -51,7 +51,7 @@ impl DialogCleanup {
 
 #[async_trait]
 impl AccountCleanup for DialogCleanup {
-    /// All in one step: reducing leaves no trace by which another step would know where to go on. It may be repeated.
+    /// All in one step: reducing leaves no trace by which another step could continue. It may be repeated.
     async fn clean_up(&self, user: UserId) -> Result<Cleaned, Error> {
         let mut after = None;
         loop {

@@ -5,7 +5,7 @@ use prost::Message;
 /// Version of the format; nodes with another one treat such bytes as a miss.
 const SCHEMA: u16 = 1;
 
-/// How dialogs are written down in the tier that nodes share.
+/// The codec of dialogs in the shared tier.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DialogCodec;
 
@@ -22,7 +22,7 @@ struct PackedDialog {
     settings_version: i64,
     #[prost(int64, tag = "5")]
     read_seq: i64,
-    /// First and last number of each range by turns.
+    /// First and last number of each range, alternating.
     #[prost(int64, repeated, tag = "6")]
     unread: Vec<i64>,
     #[prost(int64, optional, tag = "7")]

@@ -1,4 +1,4 @@
-//! What changes of dialogs in the store mean for copies.
+//! The invalidations for changes of dialogs in the store.
 
 use std::sync::Arc;
 

@@ -17,7 +17,7 @@ impl Loader<DialogKey, Dialog> for DialogLoader {
         Ok(found.into_iter().next().map_or_else(|| dialog(Stored::Never), |(_, found)| found))
     }
 
-    /// Strong reads are the same: a dialog decides nothing that a mark of some seconds ago could harm.
+    /// Strong reads are the same: no decision by a dialog needs the marks of the last seconds.
     async fn load_many(
         &self,
         keys: &[DialogKey],

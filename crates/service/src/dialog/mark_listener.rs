@@ -1,4 +1,4 @@
-//! Who is notified of read marks.
+//! Listeners of read marks.
 
 use std::fmt;
 
@@ -6,12 +6,12 @@ use kith_store::{ConversationId, Dialog, MarkKind, ReadMark, SeqRange};
 
 /// Notified of read marks of this node.
 pub trait MarkListener: Send + Sync + fmt::Debug + 'static {
-    /// A mark is durable that others may see: messages of this range may be read by one user more. Must not wait.
+    /// A mark that others may see is durable: messages of this range may have one more reader. Must not wait.
     fn marked(&self, conversation: ConversationId, seqs: SeqRange);
 }
 
-/// The messages that a mark has newly read, of a dialog as it was before; `None`: no other user sees anything of it. `is_own`: the
-/// last one is a message of the user, of which it is no reader.
+/// The messages that a mark has newly read, from the dialog before it; `None`: no other user sees it. `is_own`: the
+/// last one is a message of the user, who is not its reader.
 pub(super) fn seen_by_others(before: &Dialog, mark: &ReadMark, is_own: bool) -> Option<SeqRange> {
     let last = match &mark.kind {
         MarkKind::UpTo(last) => *last,

@@ -29,7 +29,7 @@ use crate::{
 
 pub(crate) use super::waiting_marks::MarkWish;
 
-/// Ends that are read again at one time.
+/// Ends that are read again at the same time.
 const READ_AT_ONCE: usize = 16;
 
 /// The read marks of a node: the only writer of them. Cheap to clone.
@@ -43,7 +43,7 @@ pub(crate) struct MarkQueue {
     marked: Arc<dyn MarkListener>,
 }
 
-/// What a step knows before it writes.
+/// The state of a step before its write.
 struct Known {
     dialogs: HashMap<DialogKey, Arc<Dialog>>,
     ends: HashMap<ConversationId, Seq>,
@@ -51,7 +51,7 @@ struct Known {
 }
 
 impl MarkQueue {
-    /// `marked` is notified of what is read.
+    /// `marked` is notified of read messages.
     pub(crate) fn new(
         context: DomainContext<'_>,
         records: DialogRecords,
@@ -200,11 +200,11 @@ impl MarkQueue {
     }
 }
 
-/// What a mark leads to.
+/// The outcome of a mark.
 enum Decision {
-    /// It is written.
+    /// It must be written.
     Write(ReadMark),
-    /// All of it is marked already. As marks only grow, a copy of any age says so rightly.
+    /// All of it is marked already. Marks only grow, so a copy of any age is sufficient to decide this.
     IsMarked(Dialog),
 }
 
@@ -217,7 +217,7 @@ impl Known {
         let Some(dialog) = self.dialogs.get(&wish.key) else { return Ok(Decision::Write(mark)) };
         match dialog.marked(&mark, Timestamp::now()) {
             Ok(None) => Ok(Decision::IsMarked(Dialog::clone(dialog))),
-            // The store decides by what is stored.
+            // The store decides by its stored state.
             Ok(Some(_)) | Err(_) => Ok(Decision::Write(mark)),
         }
     }
@@ -231,14 +231,14 @@ impl Known {
         let stays = wish.member().and_then(|member| self.stays.get(&member));
         let joined = wish.joined.or_else(|| stays.map(|stays| stays.joined));
         let joined = joined.ok_or_else(|| Error::not_found("conversation"))?;
-        // Of a member who left and joined since it was looked at, the stays that were below its begin then.
+        // For a member who left and joined since its row was read, the stays below the begin at that time.
         let earlier = stays.map(|stays| stays.below(joined)).unwrap_or_default();
         Ok(ReadMark { joined, earlier, kind: wish.clipped() })
     }
 }
 
 impl MarkWish {
-    /// Whether the earlier stays decide it: for a former member also when the last one began.
+    /// Whether the mark depends on earlier stays: for a former member, also on the begin of the last one.
     fn needs_stays(&self, dialogs: &HashMap<DialogKey, Arc<Dialog>>) -> bool {
         let read_seq = dialogs.get(&self.key).map_or(0, |dialog| dialog.read.read_seq());
         self.joined.is_none_or(|joined| read_seq < joined - 1)
@@ -251,7 +251,7 @@ impl MarkWish {
         }
     }
 
-    /// The highest number that it names.
+    /// The highest number in it.
     fn highest(&self) -> Seq {
         match &self.kind {
             MarkKind::UpTo(last) | MarkKind::Hidden(last) => *last,
@@ -286,7 +286,7 @@ pub(crate) fn out_of_range() -> Error {
 }
 
 fn answer(waiter: Waiter, result: Result<Marked, Error>) {
-    // A caller that has gone away does not take the answer; the mark is made all the same.
+    // A caller that has gone away gets no answer; the mark is made nevertheless.
     drop(waiter.answer.send(result));
 }
 

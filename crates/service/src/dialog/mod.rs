@@ -1,4 +1,4 @@
-//! The records of dialogs: what each user has read of a conversation and has set about it.
+//! The records of dialogs: read marks and settings of users for their conversations.
 //!
 //! **Marks.** Marks that wait on a node are written together, in one command of the store and one publication
 //! (`mark_queue`). A mark is clipped to the current membership by the strict record of the member; what it skips becomes an

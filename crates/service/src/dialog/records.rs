@@ -24,10 +24,10 @@ use crate::{
 
 /// Most dialogs that are remembered as made. Of some 6 MB.
 const MADE_MAX: usize = 100_000;
-/// How many makings may be under way at one time. Those of the same dialogs follow each other.
+/// Most concurrent creations of dialogs. Creations of the same dialogs are serial.
 const MAKINGS: usize = 64;
 
-/// What users keep about their conversations, through the tiers of this node. Cheap to clone.
+/// The dialogs of users, through the tiers of this node. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct DialogRecords {
     cache: TieredCache<DialogKey, Dialog>,
@@ -35,12 +35,12 @@ pub struct DialogRecords {
     mutations: Mutations,
     /// Dialogs that exist. They are never removed.
     made: Arc<Mutex<HashSet<DialogKey>>>,
-    /// Many messages that are sent at once to a new conversation find no dialog: the first makes it, and the others wait.
+    /// Concurrent sends to a new conversation find no dialog: the first one creates it, and the others wait.
     makings: Arc<[tokio::sync::Mutex<()>; MAKINGS]>,
 }
 
 impl DialogRecords {
-    /// With a namespace of its own in the tiers.
+    /// Creates it with its own namespace in the tiers.
     #[must_use]
     pub fn new(context: DomainContext<'_>, policy: Policy<Dialog>) -> Self {
         let store = Arc::clone(&context.stores.dialogs);
@@ -54,7 +54,7 @@ impl DialogRecords {
         }
     }
 
-    /// Reads many dialogs through the tiers, in the order of `keys`; [`Dialog::absent`] where there is none.
+    /// Reads many dialogs through the tiers, in the order of `keys`; [`Dialog::absent`] if there is none.
     ///
     /// # Errors
     /// Errors of the store.
@@ -81,8 +81,8 @@ impl DialogRecords {
         Ok(found.map_or_else(|| Arc::new(Dialog::absent(key)), |entry| entry.value))
     }
 
-    /// Makes those dialogs of these users about a conversation that do not exist, and in a direct conversation those of both of
-    /// its users. Writes only what this node does not know to exist. Call it within [`Mutations::run`].
+    /// Creates the missing dialogs of these users about a conversation; for a direct conversation, those of both of its
+    /// users. Writes only dialogs that this node does not know to exist. Must be called within [`Mutations::run`].
     ///
     /// # Errors
     /// Errors of the store.
@@ -110,7 +110,7 @@ impl DialogRecords {
         Ok(Some(written.token))
     }
 
-    /// Those of these dialogs that are not known to exist; `None`: all are.
+    /// The dialogs that are not known to exist; `None`: all are.
     fn not_known(&self, keys: Vec<DialogKey>) -> Option<Vec<DialogKey>> {
         let made = self.made.lock();
         let keys: Vec<DialogKey> = keys.into_iter().filter(|key| !made.contains(key)).collect();
@@ -134,7 +134,7 @@ impl DialogRecords {
         self.mutations.write_all(&self.cache, keys, write).await
     }
 
-    /// Changes settings of a dialog. Returns the dialog as the write left it.
+    /// Changes settings of a dialog. Returns the dialog after the write.
     ///
     /// # Errors
     /// ABORTED, INVALID_ARGUMENT, or errors of the store.
@@ -150,8 +150,8 @@ impl DialogRecords {
         self.mutations.write_record(&self.cache, deadline, RecordWrite { key, write, change: put }).await
     }
 
-    /// Reduces dialogs of a deleted user about conversations whose logs end so; see [`DialogStore::reduce_dialogs`]. Call it
-    /// within [`Mutations::run`].
+    /// Reduces dialogs of a deleted user about conversations whose logs have these ends; see
+    /// [`DialogStore::reduce_dialogs`]. Must be called within [`Mutations::run`].
     ///
     /// # Errors
     /// Errors of the store.
@@ -175,7 +175,7 @@ impl DialogRecords {
         self.store.dialog_list(user, DialogList::All, after, limit).await.map_err(store_error)
     }
 
-    /// Reads about which conversations a user has a dialog; see [`DialogStore::dialog_conversations`].
+    /// Reads the conversations of a user's dialogs; see [`DialogStore::dialog_conversations`].
     ///
     /// # Errors
     /// Errors of the store.
@@ -189,7 +189,7 @@ impl DialogRecords {
     }
 }
 
-/// Which makings those about this conversation follow.
+/// The creations that those of this conversation must follow.
 fn place(conversation: ConversationId) -> usize {
     let mut hasher = DefaultHasher::new();
     conversation.hash(&mut hasher);

@@ -18,12 +18,12 @@ const GATHERED_FOR: Duration = Duration::from_millis(20);
 /// Most marks that wait.
 const WAITING_MAX: usize = 10_000;
 
-/// A mark that is to be made.
+/// A mark to be made.
 #[derive(Clone, Debug)]
 pub(crate) struct MarkWish {
-    /// Of which dialog.
+    /// The dialog.
     pub(crate) key: DialogKey,
-    /// What is marked.
+    /// The extent.
     pub(crate) kind: MarkKind,
     /// The first number of the current stay; `None`: the user is a former member.
     pub(crate) joined: Option<Seq>,
@@ -34,20 +34,20 @@ pub(crate) struct MarkWish {
     pub(crate) exists: bool,
 }
 
-/// What a mark left.
+/// The result of a mark.
 #[derive(Clone, Debug)]
 pub(crate) struct Marked {
-    /// The dialog after the mark, as far as this node knows it: marks of other devices may have come meanwhile.
+    /// The dialog after the mark, as known to this node: other devices may have made marks in between.
     pub(crate) dialog: Dialog,
-    /// Reads at least as fresh as this see it; `None`: nothing was written.
+    /// The token of the write; `None`: nothing was written.
     pub(crate) token: Option<Token>,
-    /// The end of the log, as far as it was read for the mark; else 0.
+    /// The end of the log, if it was read for the mark; otherwise 0.
     pub(crate) end: Seq,
     /// Read after the mark, if the log goes on behind it. `None`: it does not, or the head could not be read.
     pub(crate) head: Option<HeadAfter>,
 }
 
-/// A mark, and who waits for its result.
+/// A mark and its waiting caller.
 #[derive(Debug)]
 pub(super) struct Waiter {
     pub(super) wish: MarkWish,
@@ -79,7 +79,7 @@ pub(super) struct WaitingMarks {
 #[derive(Debug, Default)]
 struct Queue {
     waiters: VecDeque<Waiter>,
-    /// Whether a task takes steps out of it.
+    /// Whether a task takes steps.
     is_gathered: bool,
     /// Steps that are being made.
     running: usize,
@@ -95,7 +95,7 @@ impl Queue {
 }
 
 impl WaitingMarks {
-    /// Queues a mark. Returns whether the caller has to begin the task that takes steps.
+    /// Queues a mark. Returns whether the caller must start the task that takes steps.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED.

@@ -1,17 +1,17 @@
-//! Where a reason is explained.
+//! The links to explanations of reasons.
 
 use std::sync::OnceLock;
 
 use super::Reason;
 
-/// Within the repository, from its root.
+/// The path within the repository.
 const REPOSITORY: &str = "docs/";
 
-/// Of the whole process, as its metrics are: a node inside another program shares it.
+/// Process-wide, as metrics are: a node inside another program shares it.
 static DOCS: OnceLock<String> = OnceLock::new();
 
-/// Says where the documents are, for the links of all errors of this process. The first call counts; one
-/// that comes after the first error changes nothing.
+/// Sets the location of the documents for the links of all errors of this process. Only the first call counts, and only
+/// before the first error.
 pub fn docs_at(url: &str) {
     DOCS.get_or_init(|| url.trim_end_matches('/').to_owned() + "/");
 }

@@ -1,4 +1,4 @@
-//! Why a call failed, and the only place where that becomes a gRPC status.
+//! Errors of calls, and the only place where they become a gRPC status.
 
 mod link;
 mod reason;
@@ -19,14 +19,14 @@ pub use reason::{Entry, Reason, Retry};
 /// `google.rpc.ErrorInfo.domain` of every error.
 pub const ERROR_DOMAIN: &str = "kith";
 
-/// Why a call failed. Its text names what the caller sent wrong, never a value, a secret or a driver.
+/// The error of a call. Its text names the invalid field or state, but never a value, a secret or a driver.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Error {
     reason: Reason,
     message: Cow<'static, str>,
     field: Option<Cow<'static, str>>,
-    /// What else `google.rpc.ErrorInfo.metadata` says.
+    /// Further `google.rpc.ErrorInfo.metadata`.
     facts: Vec<(&'static str, String)>,
     outcome: Outcome,
 }
@@ -37,7 +37,7 @@ impl Error {
         Self { reason, message: message.into(), field: None, facts: Vec::new(), outcome: Outcome::NotApplied }
     }
 
-    /// A field that cannot be taken. `why` follows its name: "must be above 0".
+    /// An invalid field. `why` follows its name: "must be above 0".
     pub fn invalid(field: impl Into<Cow<'static, str>>, why: &Invalid) -> Self {
         let field = field.into();
         Self::new(Reason::InvalidField, format!("{field} {why}")).at(field)
@@ -55,13 +55,13 @@ impl Error {
         Self::new(Reason::NotAllowed, why)
     }
 
-    /// Metadata that cannot be taken. `why` follows its name: "must be given once".
+    /// Invalid metadata. `why` follows its name: "must be given once".
     #[must_use]
     pub fn metadata(name: &'static str, why: &str) -> Self {
         Self::new(Reason::InvalidMetadata, format!("{name} {why}")).at(name)
     }
 
-    /// A fault of Kith, about which callers learn no more than that.
+    /// A fault of Kith. Callers get no details.
     #[must_use]
     pub const fn internal() -> Self {
         let message = Cow::Borrowed("something went wrong within Kith");
@@ -80,7 +80,7 @@ impl Error {
         Self::new(Reason::DeadlineExceeded, "the deadline passed")
     }
 
-    /// What a store said of a write or read of a `kind` (user, group).
+    /// The error of a store for a write or read of a `kind` (user, group).
     #[must_use]
     pub fn store(kind: &'static str, error: &StoreError) -> Self {
         let found = match error {
@@ -125,7 +125,7 @@ impl Error {
         Self { outcome: error.outcome(), ..found }
     }
 
-    /// What the tiers said of a read of a `kind`.
+    /// The error of the tiers for a read of a `kind`.
     #[must_use]
     pub fn cache(kind: &'static str, error: &CacheError) -> Self {
         match error {
@@ -164,7 +164,7 @@ impl Error {
         self
     }
 
-    /// The same, of a field within another.
+    /// The same for a nested field.
     #[must_use]
     pub fn within(self, outer: &str) -> Self {
         match self.field {
@@ -173,20 +173,20 @@ impl Error {
         }
     }
 
-    /// Says something more that a program may read: a fixed name, and no personal data.
+    /// Adds metadata for programs: a fixed name, and no personal data.
     #[must_use]
     pub fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
         self.facts.push((name, value.into()));
         self
     }
 
-    /// What a caller may branch on.
+    /// The reason, for callers to branch on.
     #[must_use]
     pub const fn reason(&self) -> Reason {
         self.reason
     }
 
-    /// As the answer for one item of many.
+    /// The error as the answer for one item of a batch.
     #[must_use]
     pub fn to_result(&self) -> ResultError {
         ResultError {
@@ -198,8 +198,8 @@ impl Error {
         }
     }
 
-    /// What `google.rpc.ErrorInfo.metadata` says. The outcome of a write that may have been applied; of one that was not, where
-    /// the same request may be sent again.
+    /// The `google.rpc.ErrorInfo.metadata`: the outcome of a write that may have been applied; for one that was not
+    /// applied, whether the same request may be sent again.
     fn info(&self) -> impl Iterator<Item = (String, String)> {
         let outcome = match self.outcome {
             Outcome::Unknown => Some("unknown"),
@@ -223,7 +223,7 @@ impl Error {
     }
 }
 
-/// What was ended of something, where a cluster without the store for it has nothing to end.
+/// The result of an end of records: without the store for them, a cluster has nothing to end.
 pub(crate) fn or_none<T: Default>(ended: Result<T, Error>) -> Result<T, Error> {
     match ended {
         Err(error) if error.reason == Reason::NotConfigured => Ok(T::default()),

@@ -1,4 +1,4 @@
-//! What a caller may branch on.
+//! The reason, for callers to branch on.
 
 use std::{fmt, time::Duration};
 
@@ -6,18 +6,18 @@ use tonic::Code;
 
 use super::table::TABLE;
 
-/// What a caller may branch on. Each has one code; everything else about it is in one table.
+/// The reason of an error, for callers to branch on. Each has one code; everything else about it is in one table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reason {
-    /// A field of the request cannot be taken.
+    /// A field of the request is invalid.
     InvalidField,
-    /// Metadata of the call cannot be taken.
+    /// Metadata of the call is invalid.
     InvalidMetadata,
     /// The message cannot be decoded.
     MalformedMessage,
-    /// The message has more bytes than it may.
+    /// The message is too large.
     MessageTooLarge,
-    /// The answer, or the record of a batch, has more bytes than may be sent.
+    /// The answer, or the record of a batch, is too large to be sent.
     AnswerTooLarge,
     /// The message is compressed in a way that the node does not read.
     EncodingUnknown,
@@ -57,72 +57,72 @@ pub enum Reason {
     NotAllowed,
     /// Pages of this origin may not call.
     OriginRefused,
-    /// Too many tries within a minute.
+    /// Too many attempts within a minute.
     TooManyTries,
-    /// There are as many sessions, or gateways, as there may be.
+    /// The limit of sessions, or of gateways, is reached.
     TooManySessions,
-    /// As many applications are pending as may be.
+    /// The limit of pending applications is reached.
     TooManyPending,
     /// A number of a message is above the last one of the conversation.
     SeqOutOfRange,
     /// A read mark would leave too many unread ranges.
     TooManyRanges,
-    /// The user, or the node, has as many receivers as there may be.
+    /// The limit of receivers of the user, or of the node, is reached.
     TooManyReceivers,
-    /// There are as many audiences, or live notices of one, as there may be.
+    /// The limit of audiences, or of live notices of one, is reached.
     TooManyNotices,
-    /// The audience has as many readers as it may.
+    /// The limit of readers of the audience is reached.
     TooManyReaders,
-    /// More work than the node takes on.
+    /// The node is overloaded.
     Overloaded,
     /// The store has no room.
     StoreFull,
-    /// The store cannot be reached or has no time.
+    /// The store cannot be reached, or did not answer in time.
     StoreUnavailable,
-    /// The operator has not configured what the call needs.
+    /// The call needs a setting that the operator has not configured.
     NotConfigured,
     /// The node has not opened its store yet.
     Starting,
-    /// The node stops.
+    /// The node is stopping.
     Stopping,
     /// The deadline passed.
     DeadlineExceeded,
-    /// A fault of Kith. Stays the last, by which the table is checked to be whole.
+    /// A fault of Kith. Must stay the last one: the check that the table is complete depends on it.
     Internal,
 }
 
-/// Whether, and when, a caller may try again.
+/// Whether and when a caller may retry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retry {
-    /// The same request gets the same answer.
+    /// No: the same request gets the same answer.
     Never,
     /// The same request after this time, which the error carries as `google.rpc.RetryInfo`.
     After(Duration),
-    /// Another request, made of what the record is now.
+    /// With another request, made from the present record.
     AfterReading,
-    /// The same request with a later deadline.
+    /// With a later deadline.
     WithMoreTime,
 }
 
-/// What is known of a reason: one row of the table that the errors, the reference and `kith errors` share.
+/// A row of the table of reasons, which errors, the reference and `kith errors` share.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
-    /// Which.
+    /// The reason.
     pub reason: Reason,
-    /// As in `google.rpc.ErrorInfo.reason`.
+    /// The name in `google.rpc.ErrorInfo.reason`.
     pub name: &'static str,
     /// The gRPC code.
     pub code: Code,
-    /// Why it happens, in one line.
+    /// The cause, in one line.
     pub cause: &'static str,
-    /// What the caller, or where that is said the operator, does about it.
+    /// What the caller (or the operator, if stated) should do.
     pub fix: &'static str,
-    /// Whether to try again.
+    /// Whether to retry.
     pub retry: Retry,
 }
 
 impl Reason {
-    /// All of them, in the order of the table: what the caller sent, then what is stored, then the node.
+    /// All reasons, in the order of the table: errors of the request, of stored state, of the node.
     pub const ALL: [Self; TABLE.len()] = {
         let mut all = [Self::Internal; TABLE.len()];
         let mut at = 0;
@@ -133,13 +133,13 @@ impl Reason {
         all
     };
 
-    /// What is known of it.
+    /// Its row of the table.
     #[must_use]
     pub const fn entry(self) -> &'static Entry {
         &TABLE[self as usize]
     }
 
-    /// As in `google.rpc.ErrorInfo.reason`.
+    /// The name in `google.rpc.ErrorInfo.reason`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         self.entry().name
@@ -151,14 +151,14 @@ impl Reason {
         self.entry().code
     }
 
-    /// The reason of this name, in whichever case and with dashes or underscores.
+    /// The reason with this name, case-insensitive, with dashes or underscores.
     #[must_use]
     pub fn find(name: &str) -> Option<Self> {
         let name = name.trim().replace('-', "_");
         Self::ALL.into_iter().find(|reason| reason.name().eq_ignore_ascii_case(&name))
     }
 
-    /// After how long a caller may try again; `None`: not with the same request.
+    /// The time after which a caller may retry; `None`: not with the same request.
     pub(crate) const fn retry_after(self) -> Option<Duration> {
         match self.entry().retry {
             Retry::After(time) => Some(time),

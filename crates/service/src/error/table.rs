@@ -1,4 +1,4 @@
-//! The one table of reasons. `docs/errors.md` and `kith errors` are written out of it.
+//! The table of reasons. `docs/errors.md` and `kith errors` are generated from it.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::reason::{Entry, Reason, Retry};
 
 /// Long enough for a burst to pass, short enough for a caller who waits within its own deadline.
 const SOON: Retry = Retry::After(Duration::from_millis(200));
-/// One of five tries a minute comes back after so long.
+/// One of five attempts a minute is available again after this time.
 const NEXT_TRY: Retry = Retry::After(Duration::from_secs(12));
 
 /// In the order of the enum.

@@ -9,7 +9,7 @@ fn unavailable(outcome: Outcome) -> Error {
     Error::store("message", &StoreError::Unavailable { outcome, source })
 }
 
-/// What the error of a single call says, and what the same error of one item says.
+/// The error of a single call, and the same error of one item.
 fn metadata(error: Error) -> [Vec<(String, String)>; 2] {
     let of_item = error.to_result().metadata;
     let mut of_call: Vec<_> =

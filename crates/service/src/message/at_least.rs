@@ -1,5 +1,5 @@
-//! Numbers that callers know to exist, and what is read again because of them: for some seconds after a failover of the store, a
-//! log may seem to end below them.
+//! Numbers that callers know to exist, and the reads that are repeated because of them: for some seconds after a
+//! failover of the store, a log may seem to end below them.
 
 use std::{collections::HashMap, error, sync::Arc};
 
@@ -14,19 +14,19 @@ use crate::{error::Error, rpc::batch::check_count};
 
 /// Most positions of a request.
 const POSITIONS_MAX: usize = 100;
-/// Ends that are read again at one time.
+/// Ends that are read again at the same time.
 const READ_AT_ONCE: usize = 16;
 const _: () = assert!(POSITIONS_MAX <= HEADS_AT_ONCE, "heads are read again at once");
 
-/// Of some conversations a number that the caller knows to exist.
+/// For some conversations, a number that the caller knows to exist.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AtLeast(HashMap<ConversationId, Seq>);
 
 impl AtLeast {
-    /// Out of a request. Of a conversation that is named twice, the higher number counts.
+    /// From a request. If a conversation is named twice, the higher number counts.
     ///
     /// # Errors
-    /// When they are too many, or one is not in its form.
+    /// If there are too many, or one is invalid.
     pub(crate) fn of_request(positions: &[wire::Position]) -> Result<Self, Error> {
         check_count("at_least", positions.len(), POSITIONS_MAX)?;
         let mut known = HashMap::with_capacity(positions.len());
@@ -41,12 +41,12 @@ impl AtLeast {
         Ok(Self(known))
     }
 
-    /// The number that is known of a conversation; 0: none.
+    /// The known number of a conversation; 0: none.
     pub(super) fn seq(&self, conversation: ConversationId) -> Seq {
         self.0.get(&conversation).copied().unwrap_or_default()
     }
 
-    /// Reads those of these ends again that are below what is known, in a way that a failover does not affect.
+    /// Reads the ends again that are below the known numbers, in a way that a failover does not affect.
     ///
     /// # Errors
     /// Errors of the store.
@@ -65,7 +65,7 @@ impl AtLeast {
         Ok(())
     }
 
-    /// The same of heads; `asked` is what they were read for.
+    /// The same for heads; `asked`: the arguments of the first read.
     ///
     /// # Errors
     /// Errors of the store.
@@ -91,7 +91,7 @@ impl AtLeast {
         Ok(())
     }
 
-    /// Those of these logs that end above the number that was read: the index and the end of each.
+    /// The logs that end above the number that was read: the index and the end of each.
     async fn raised(
         &self,
         store: &dyn MessageStore,
@@ -109,7 +109,7 @@ impl AtLeast {
     }
 }
 
-/// What is said of a store that does not show a message that it has said to have.
+/// The error for a store that does not return a message that it has acknowledged.
 fn behind() -> StoreError {
     let source = Box::<dyn error::Error + Send + Sync>::from("the last message of a log is not there");
     StoreError::Unavailable { outcome: Outcome::NotApplied, source: Arc::from(source) }

@@ -25,7 +25,7 @@ use crate::{
     },
 };
 
-/// Whom an answer is for: it decides which client ids are shown.
+/// The reader of an answer, which decides which client ids are shown.
 pub(crate) fn message_to_wire(
     message: Message,
     conversation: ConversationId,
@@ -85,7 +85,7 @@ pub(super) fn page_to_wire(
     page.messages.into_iter().map(|message| message_to_wire(message, conversation, principal)).collect()
 }
 
-/// The message that a request asks to send.
+/// The message that a request sends.
 pub(super) fn draft(
     request: wire::SendMessageRequest,
     principal: Principal,
@@ -117,7 +117,7 @@ pub(super) fn draft(
     Ok(Draft { conversation, message, keeps_unread })
 }
 
-/// Who sends: who is named, or else who acts; `None`: a service as itself.
+/// The sender: the named user, or else the acting one; `None`: a service as itself.
 fn sender(named: i64, principal: Principal) -> Result<Option<UserId>, Error> {
     if named == 0 {
         return Ok(principal.user());
@@ -129,7 +129,7 @@ fn sender(named: i64, principal: Principal) -> Result<Option<UserId>, Error> {
     }
 }
 
-/// Who reads: who is named, or else who acts; `None`: a service as itself.
+/// The reader: the named user, or else the acting one; `None`: a service as itself.
 pub(super) fn reader(named: i64, principal: Principal) -> Result<Option<UserId>, Error> {
     if named == 0 {
         return Ok(principal.user());
@@ -213,7 +213,7 @@ pub(super) fn back(request: &wire::HistoryRequest, limit: usize) -> Result<Back,
     })
 }
 
-/// The numbers of messages that are asked for.
+/// The numbers of the requested messages.
 pub(super) fn seqs(seqs: Vec<i64>) -> Result<Vec<Seq>, Error> {
     if seqs.len() > SEQS_MAX {
         return Err(invalid("seqs", format!("must hold at most {SEQS_MAX}")));

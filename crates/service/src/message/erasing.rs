@@ -1,4 +1,5 @@
-//! The start of an erasure, by a call or with an account, and how far it is. It is done by the upkeep (`upkeep/erasures.rs`).
+//! The start of an erasure, by a call or with an account, and its progress. The upkeep carries it out
+//! (`upkeep/erasures.rs`).
 
 use std::sync::Arc;
 
@@ -27,8 +28,8 @@ pub(super) struct ErasureStart {
 pub struct ErasureCleanup(ErasureStart);
 
 impl Messages {
-    /// Starts the erasure of the messages of a user, if there is none, or if the last one has ended and `again` is set. Returns how
-    /// far it is.
+    /// Starts the erasure of the messages of a user, if there is none, or if the last one has ended and `again` is set.
+    /// Returns its progress.
     ///
     /// # Errors
     /// Errors of the store.
@@ -72,18 +73,18 @@ impl ErasureCleanup {
 
 #[async_trait]
 impl AccountCleanup for ErasureCleanup {
-    /// Nothing: messages of the user may still come in.
+    /// Nothing: messages of the user may still arrive.
     async fn clean_up(&self, _user: UserId) -> Result<Cleaned, Error> {
         Ok(Cleaned::All)
     }
 
-    /// Waits for the end of an erasure that began after the last message came in.
+    /// Waits for the end of an erasure that began after the last message arrived.
     async fn finish(&self, user: UserId, settled: Timestamp) -> Result<Cleaned, Error> {
         let erasure = self.begin(user, false).await?;
         if erasure.begun >= settled {
             return Ok(if erasure.ended { Cleaned::All } else { Cleaned::Later });
         }
-        // An erasure that a service asked for may have left out the last messages.
+        // An erasure that a service requested may have left out the last messages.
         if erasure.ended {
             self.begin(user, true).await?;
         }

@@ -20,7 +20,7 @@ pub(super) enum Fault {
     Hangs,
 }
 
-/// What another task does meanwhile.
+/// What another task does in between.
 type Meanwhile = Box<dyn FnOnce() + Send>;
 
 /// Inboxes in memory.

@@ -1,8 +1,8 @@
-//! Events in the conversations of groups: who joined and left, who owns the group, what it is called.
+//! Events in the conversations of groups: joins, leaves, owners and names.
 //!
-//! An event is appended after its change is stored, with a key that is made of the version of the change: a change that is
-//! repeated posts once. A failed append does not fail the change, and a node that dies in between leaves the event out; the
-//! lists of members are right in any case.
+//! An event is appended after its change is stored, with a key that is made of the version of the change: a change that
+//! is repeated posts once. A failed append does not fail the change, and a node that dies in between leaves the event
+//! out; the lists of members are correct in any case.
 
 use std::time::Duration;
 
@@ -30,31 +30,31 @@ use crate::{
 const USERS_MAX: usize = 100;
 const _: () = assert!(MEMBERS_AT_ONCE <= USERS_MAX);
 
-/// Appends what happens in groups to their conversations. Cheap to clone.
+/// Appends events of groups to their conversations. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct GroupEvents {
     queue: AppendQueue,
     wait: Duration,
 }
 
-/// An event that is to be appended.
+/// An event to be appended.
 #[derive(Clone, Debug, PartialEq)]
 struct GroupEvent {
     group: GroupId,
-    /// Has a colon, so that no client can give a message this id.
+    /// Has a colon, so that no client can use this id for a message.
     key: String,
     event: What,
 }
 
 impl GroupEvents {
-    /// Through the appends of this node. A change waits for its event for `wait` at most.
+    /// Creates it over the appends of this node. A change waits for its event for `wait` at most.
     #[must_use]
     pub fn new(queue: AppendQueue, wait: Duration) -> Self {
         count_from_zero(MESSAGE_EVENTS, &["appended", "failed"]);
         Self { queue, wait }
     }
 
-    /// Appends an event: before all that is sent through this node from now on. Waits for that for a while.
+    /// Appends an event, before all later sends through this node. Waits for it for a limited time.
     async fn post(&self, event: GroupEvent) {
         let conversation = ConversationId::Group(event.group);
         let answers = match self.queue.enqueue(conversation, vec![event.message(Timestamp::now())]) {
@@ -91,7 +91,7 @@ impl GroupEvent {
         }
     }
 
-    /// The one who founds a group is in it from its beginning, and has not joined.
+    /// The founder of a group is a member from its beginning, and has not joined.
     fn joined(group: GroupId, members: &[Member]) -> Option<Self> {
         let joined = || members.iter().filter(|member| member.role != Role::Owner);
         let version = joined().map(|member| member.version).max()?;

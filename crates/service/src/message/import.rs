@@ -28,7 +28,7 @@ struct Imported {
     message: NewMessage,
 }
 
-/// The end of the log that the records before have left.
+/// The end of the log after the previous records.
 struct LogState {
     conversation: ConversationId,
     end: Result<Seq, Error>,
@@ -53,7 +53,7 @@ pub(super) async fn import(
     numbers.into_iter().zip(results).map(|(record, result)| import_result(record, result)).collect()
 }
 
-/// How many of these records one step has: those at the beginning that are of one conversation.
+/// The number of records in the next step: the first ones, of one conversation.
 fn step_of(records: &[Result<Imported, Error>]) -> usize {
     let of = |record: &Result<Imported, Error>| record.as_ref().ok().map(|imported| imported.conversation);
     let first = records.iter().find_map(of);
@@ -106,7 +106,7 @@ impl Messages {
 }
 
 impl LogState {
-    /// The number that the next message gets, if that is `wanted` or any will do.
+    /// The number of the next message, if it equals `wanted` or any number is accepted.
     fn next(&mut self, wanted: Seq) -> Result<Seq, Error> {
         let next = self.end.clone()?.saturating_add(1);
         if 0 < wanted && wanted < next {
@@ -121,7 +121,7 @@ impl LogState {
     }
 }
 
-/// The number of an appended message, which is the one that was wanted.
+/// The number of an appended message, which is the wanted one.
 fn kept(wanted: Option<Seq>, sent: Sent) -> Result<Seq, Error> {
     match wanted {
         Some(wanted) if wanted != sent.seq => {
@@ -142,7 +142,7 @@ fn read(record: wire::ImportMessage) -> Result<Imported, Error> {
     imported(&message, key).map_err(|error| error.within("message"))
 }
 
-/// `key`: of a message without a number and an id.
+/// `key`: for a message without a number and an id.
 fn imported(message: &wire::Message, key: MessageKey) -> Result<Imported, Error> {
     let conversation = convert::conversation(&message.conversation_id)?;
     let sender = sender(message.sender_id, conversation)?;
@@ -173,7 +173,7 @@ fn imported(message: &wire::Message, key: MessageKey) -> Result<Imported, Error>
     Ok(Imported { conversation, seq, message: new })
 }
 
-/// Who sent it; `None`: a service.
+/// The sender; `None`: a service.
 fn sender(id: i64, conversation: ConversationId) -> Result<Option<UserId>, Error> {
     if id == 0 {
         return Ok(None);
@@ -196,7 +196,7 @@ fn key_of_request(request_id: &str) -> Result<MessageKey, Error> {
     Ok(MessageKey::of(None, &format!("import:{}", id.as_str())))
 }
 
-/// Of a message its body, of an event what happened.
+/// The body of a message, or the content of an event.
 fn content(message: &wire::Message) -> Result<(MessageKind, Bytes), Error> {
     if message.body.len() > BODY_BYTES_MAX {
         return Err(convert::invalid("body", format!("must have at most {BODY_BYTES_MAX} bytes")));

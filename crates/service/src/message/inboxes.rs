@@ -1,4 +1,4 @@
-//! The inboxes of all users, as the domains of this node use them.
+//! The inboxes of all users, for the domains of this node.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use kith_delivery::{InboxKeeper, NodeWake, Note};
 use kith_store::{NodeName, UserId};
 use prost::bytes::Bytes;
 
-/// Inboxes that are written at one time for one event.
+/// Inboxes that are written at the same time for one event.
 const WRITTEN_AT_ONCE: usize = 16;
 
 /// The inboxes of all users. Cheap to clone.
@@ -20,13 +20,13 @@ pub struct Inboxes {
 }
 
 impl Inboxes {
-    /// Over those of a keeper. `node`: the name of this node, another one for each start.
+    /// Creates it over a keeper. `node`: the name of this node, new for each start.
     #[must_use]
     pub fn new(keeper: Arc<dyn InboxKeeper>, node: NodeName) -> Self {
         Self { keeper, node }
     }
 
-    /// Wakes nodes, in the background. A wake that is lost is made up for by the sweep of the receivers.
+    /// Wakes nodes, in the background. A lost wake is compensated by the sweep of the receivers.
     pub(super) fn publish(&self, wakes: Vec<NodeWake>) {
         if wakes.is_empty() {
             return;
@@ -51,7 +51,7 @@ impl Inboxes {
         });
     }
 
-    /// Brings a signal to those of these users who receive now, in the background. Signals may be lost.
+    /// Sends a signal to the users among these who receive now, in the background. Signals may be lost.
     pub(super) fn signal(&self, users: Vec<UserId>, signal: Bytes) {
         if users.is_empty() {
             return;

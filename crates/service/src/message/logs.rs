@@ -27,11 +27,11 @@ pub struct Logs {
     unseen: Arc<Unseen>,
 }
 
-/// What an append added to a log.
+/// The additions of an append to a log.
 #[derive(Debug)]
 pub(super) struct Added {
-    /// The messages that were appended, each run of contiguous numbers by itself: between two runs there are messages of others, or
-    /// some that were there already.
+    /// The messages that were appended, each run of contiguous numbers separately: between two runs are messages of
+    /// others, or existing ones.
     pub(super) runs: Vec<Vec<Message>>,
     /// The highest number, also of a message that an earlier append had stored; `None`: none of them has a number.
     pub(super) last: Option<Seq>,
@@ -39,11 +39,11 @@ pub(super) struct Added {
     pub(super) replayed: Vec<Seq>,
 }
 
-/// Numbers that no message has: only the end is asked for.
+/// Numbers that no message has: only the end is requested.
 pub(super) const NONE: Span = Span { first: 1, last: 0 };
 
 impl Logs {
-    /// With a namespace of its own in the tiers, which has to be strict. `windows`: those of all conversations.
+    /// Creates it with its own namespace in the tiers, which must be strict. `windows`: those of all conversations.
     #[must_use]
     pub fn new(
         store: Arc<dyn MessageStore>,
@@ -56,8 +56,8 @@ impl Logs {
         Self { store, windows, documents, unseen: Arc::default() }
     }
 
-    /// The end of a log, and those of the asked messages that are among the last ones. `at_least`: a number that the caller knows to
-    /// exist.
+    /// The end of a log, and the requested messages that are among the last ones. `at_least`: a number that the caller
+    /// knows to exist.
     ///
     /// # Errors
     /// Errors of the store.
@@ -71,7 +71,8 @@ impl Logs {
         self.windows.read(conversation, asked, at_least).await.map_err(store_error)
     }
 
-    /// What a list asks of a window: its end, and the headers above `after`. `at_least`: a number that the caller knows to exist.
+    /// The read of a window for lists: its end, and the headers above `after`. `at_least`: a number that the caller
+    /// knows to exist.
     pub(super) fn head_of(&self, conversation: ConversationId, after: Seq, at_least: Seq) -> HeadOf {
         HeadOf { conversation, after, at_least: self.unseen.end(conversation).max(at_least) }
     }
@@ -124,13 +125,13 @@ impl Logs {
         Ok(ends)
     }
 
-    /// This moment, from which [`Self::appended`] counts.
+    /// The present time, for [`Self::appended`].
     pub(super) fn now(&self) -> Moment {
         self.windows.now()
     }
 
-    /// Adds what an append that began at this moment added to the log to the window. Until the window has it, reads of this node
-    /// compare the window with the store.
+    /// Adds the messages of an append that began at this time to the window. Until the window has it, reads of this
+    /// node compare the window with the store.
     pub(super) async fn appended(&self, conversation: ConversationId, added: &Added, began: Moment) {
         if !self.windows.are_kept() {
             return;
@@ -165,7 +166,7 @@ impl Added {
         new.chain(self.replayed.iter().copied()).min()
     }
 
-    /// What became of these messages.
+    /// The results of these messages.
     pub(super) fn of(messages: &[NewMessage], appended: &[Appended]) -> Self {
         let last = appended.iter().filter_map(|one| match one {
             Appended::New(seq) | Appended::Replayed { seq, .. } => Some(*seq),

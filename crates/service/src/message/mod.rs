@@ -3,12 +3,12 @@
 //! **Numbers.** A message gets its number from its append ([`kith_store::MessageStore`]). Appends of one conversation on one node
 //! are made one step at a time, many messages in a step (`queue.rs`). Nodes need not know of each other.
 //!
-//! **Once.** A send is repeated with the same `client_message_id`, and the store says which message has it. The step that a send is
-//! part of runs to its end, also if its caller goes away.
+//! **Once.** A send is repeated with the same `client_message_id`, and the store detects the repetition. The step of a
+//! send runs to its end, also if its caller goes away.
 //!
-//! **Who may.** Decided before the append, by records that are strict: members, rosters and blocks. A send that began before a
-//! removal was acknowledged may still be stored. What a user may read of a group is a range of numbers, which is part of its
-//! membership, cut by its dialog and by the record of the conversation.
+//! **Rights.** Decided before the append, by records that are strict: members, rosters and blocks. A send that began
+//! before a removal was acknowledged may still be stored. What a user may read of a group is a range of numbers, which
+//! is part of its membership, cut by its dialog and by the record of the conversation.
 //!
 //! **Dialogs.** Every sender has a dialog, made before its first message, and its own messages are marked as read. The mark is
 //! not waited for: a node that dies in between leaves earlier messages of others unread.

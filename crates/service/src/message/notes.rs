@@ -1,5 +1,5 @@
-//! What the receivers of users learn besides messages: notes about relations, memberships and dialogs, and what a peer has read. It may
-//! be lost.
+//! Notifications of receivers besides messages: notes about relations, memberships and dialogs, and read marks of
+//! peers. They may be lost.
 
 use async_trait::async_trait;
 use kith_cache::Consistency;
@@ -23,7 +23,7 @@ pub struct Notes {
 }
 
 impl Notes {
-    /// Through these inboxes.
+    /// Creates it over these inboxes.
     #[must_use]
     pub const fn new(inboxes: Inboxes, dialogs: DialogRecords) -> Self {
         Self { inboxes, dialogs }
@@ -40,7 +40,7 @@ impl Notes {
         self.inboxes.signal(vec![key.user], receive::read_to_bytes(key.conversation, peer, read_seq));
     }
 
-    /// So many have read these messages of a user.
+    /// This many users have read these messages of a user.
     pub(crate) fn receipts(&self, sender: UserId, conversation: ConversationId, receipts: &[Receipt]) {
         metrics::counter!(SIGNALS.name, "kind" => "receipts").increment(1);
         self.inboxes.signal(vec![sender], receive::receipts_to_bytes(conversation, sender, receipts));

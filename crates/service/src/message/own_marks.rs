@@ -14,11 +14,11 @@ use crate::{
     error::{Error, Reason},
 };
 
-/// By when a mark has begun; it does at once, and then runs to its end.
+/// Deadline for the begin of a mark, which begins at once and runs to its end.
 const MARKED_WITHIN: Duration = Duration::from_secs(10);
 
 impl Draft {
-    /// Who has read up to the message once it is sent; `None`: no user has.
+    /// The user who has read up to the message when it is sent; `None`: none.
     pub(super) fn marker(&self) -> Option<UserId> {
         self.message.sender.filter(|_| !self.keeps_unread)
     }
@@ -54,7 +54,7 @@ impl Messages {
         let bounds = self.bounds(Some(key.user), &[key.conversation]).await?.into_iter().next();
         let bounds = match bounds {
             Some(Ok(bounds)) => bounds,
-            // It left the group meanwhile, and may read nothing of it.
+            // It left the group in between, and may read nothing of it.
             Some(Err(error)) if error.reason() == Reason::NotFound => return Ok(()),
             Some(Err(error)) => return Err(error),
             None => return Ok(()),

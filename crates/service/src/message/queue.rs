@@ -18,7 +18,7 @@ use crate::{
     write::mutations::{Mutations, unknown},
 };
 
-/// How long a step is tried.
+/// How long a step is retried.
 const TRIED_FOR: Duration = Duration::from_secs(10);
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
@@ -34,7 +34,7 @@ pub struct AppendQueue {
 }
 
 impl AppendQueue {
-    /// Of which nothing waits yet. Appends to these logs.
+    /// Creates an empty queue that appends to these logs.
     #[must_use]
     pub fn new(logs: Logs, mutations: Mutations, config: &MessagesConfig) -> Self {
         count_from_zero(MESSAGE_APPEND_RETRIES, &["unavailable", "overloaded"]);
@@ -66,8 +66,8 @@ impl AppendQueue {
         }
     }
 
-    /// Appends messages to a conversation in their order, together with others that wait for it. Returns what became of each,
-    /// in the same order. Once they are queued they are appended, also if this future is dropped.
+    /// Appends messages to a conversation in their order, together with others that wait for it. Returns the result of
+    /// each, in the same order. Once they are queued they are appended, also if this future is dropped.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED: the queue is full, and none is appended.
@@ -79,7 +79,7 @@ impl AppendQueue {
         Ok(self.enqueue(conversation, messages)?.await)
     }
 
-    /// Queues messages as [`Self::append`] does, at once. Returns what waits for the answers.
+    /// Queues messages as [`Self::append`] does, immediately. Returns the pending answers.
     ///
     /// # Errors
     /// As there.
@@ -96,7 +96,7 @@ impl AppendQueue {
         Ok(join_all(answers.into_iter().map(answer)))
     }
 
-    /// Appends what waits for a conversation, until nothing does.
+    /// Appends the waiting messages of a conversation, until there are none.
     async fn append_all(self, conversation: ConversationId) {
         let mut turn = self.waiting.turn(conversation);
         while let Some(step) = turn.next_step() {
@@ -128,7 +128,7 @@ impl AppendQueue {
         }
     }
 
-    /// Appends a step, and tries again while the store is not available. An append with keys may be repeated whatever its
+    /// Appends a step, and retries while the store is not available. An append with keys may be repeated whatever its
     /// outcome was.
     async fn append_step(
         &self,
@@ -170,8 +170,8 @@ impl AppendQueue {
 
 type Appends = Result<Vec<Appended>, StoreError>;
 
-/// Why a step is tried again after this error; `None`: it is not. A node that is overloaded sheds the step, unless an earlier try
-/// may have landed: then only another one says whether it did.
+/// The reason for a retry of a step after this error; `None`: no retry. A node that is overloaded sheds the step,
+/// unless an earlier attempt may have been applied: then only a retry can find out.
 const fn retried(error: &StoreError, may_have_landed: bool) -> Option<&'static str> {
     match error {
         StoreError::Unavailable { .. } => Some("unavailable"),
@@ -180,7 +180,7 @@ const fn retried(error: &StoreError, may_have_landed: bool) -> Option<&'static s
     }
 }
 
-/// The error of a step whose last try ended with this one.
+/// The error of a step whose last attempt ended with this one.
 fn outcome_of_all(last: StoreError, may_have_landed: bool) -> StoreError {
     if may_have_landed && last.outcome() == Outcome::NotApplied {
         return unknown("the messages may have been appended by an earlier try");
@@ -188,8 +188,8 @@ fn outcome_of_all(last: StoreError, may_have_landed: bool) -> StoreError {
     last
 }
 
-/// After an earlier try that landed, its messages are found to be there already. They are not replays to their senders. A replay
-/// of the same sender has another time.
+/// After an earlier attempt that was applied, its messages exist already. They are not replays to their senders. A
+/// replay of the same sender has another time.
 fn first_sends(messages: &[NewMessage], appended: Vec<Appended>, may_have_landed: bool) -> Vec<Appended> {
     let first_send = |(message, one): (&NewMessage, Appended)| match one {
         Appended::Replayed { seq, sent } if may_have_landed && sent == message.sent => Appended::New(seq),

@@ -1,4 +1,4 @@
-//! Which messages of a conversation a reader may read.
+//! The messages of a conversation that a reader may read.
 
 use kith_cache::Consistency;
 use kith_delivery::{Recent, Wanted};
@@ -16,7 +16,7 @@ pub(crate) struct Range {
     pub(crate) max: Seq,
 }
 
-/// What a reader may read, and what was read with it.
+/// The range of a reader, and the messages that were read with it.
 #[derive(Debug)]
 pub(super) struct Readable {
     pub(super) range: Range,
@@ -30,7 +30,7 @@ impl Range {
     }
 }
 
-/// What bounds a reader besides the end of the log.
+/// The bounds of a reader besides the end of the log.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
     from: Seq,
@@ -45,7 +45,7 @@ pub(crate) struct Bounds {
 impl Bounds {
     const ALL: Self = Self { from: 1, left: None, to: None, joined: Some(1) };
 
-    /// What may be read of a log that ends so.
+    /// The range of a log with this end.
     pub(crate) fn with(self, end: Seq) -> Range {
         let max = [self.left, self.to].into_iter().flatten().fold(end, Seq::min);
         Range { min: self.from.max(1), max }
@@ -73,9 +73,9 @@ impl Bounds {
 }
 
 impl Messages {
-    /// Returns what a reader (`None`: a service, which may read everything) may read of a conversation, and those of its last
-    /// messages for which `look` asks. If the log seems to end below `at_least`, its end is read again in a way that a failover
-    /// of the store does not affect.
+    /// Returns what a reader (`None`: a service, which may read everything) may read of a conversation, and the last
+    /// messages that `look` requests. If the log seems to end below `at_least`, its end is read again in a way that a
+    /// failover of the store does not affect.
     ///
     /// # Errors
     /// NOT_FOUND, or errors of the store.
@@ -121,7 +121,7 @@ impl Messages {
         Ok(bounds.into_iter().map(max).collect())
     }
 
-    /// What bounds a reader in each of these conversations, in their order, with what it sees by its dialogs.
+    /// The bounds of a reader in each of these conversations, in their order, with those of its dialogs.
     pub(super) async fn seen_bounds(
         &self,
         reader: Option<UserId>,
@@ -140,8 +140,8 @@ impl Messages {
         Ok(bounds.into_iter().zip(dialogs.iter().map(AsRef::as_ref)).map(of_dialog).collect())
     }
 
-    /// What bounds a reader in each of these conversations, in their order: NOT_FOUND if it may read nothing of one. Its dialogs are
-    /// not looked at.
+    /// The bounds of a reader in each of these conversations, in their order: NOT_FOUND if it may read nothing of one.
+    /// Its dialogs are not read.
     ///
     /// # Errors
     /// Errors of the store.
@@ -197,8 +197,8 @@ impl Messages {
         Ok(bounds.collect())
     }
 
-    /// What bounds a reader in its direct conversations. `None`: it has no account, or `is_asked` is false. Another user who had its
-    /// id before has left dialogs that hide the messages of then.
+    /// The bounds of a reader in its direct conversations. `None`: it has no account, or `is_asked` is false. The
+    /// dialogs of an earlier user with its id hide the earlier messages.
     async fn bounds_in_direct(
         &self,
         reader: Option<UserId>,
@@ -214,7 +214,7 @@ const fn is_open(bounds: &Result<Bounds, Error>) -> bool {
     matches!(bounds, Ok(Bounds { left: None, .. }))
 }
 
-/// The highest number within the bounds of a log that ends so; 0: there is none.
+/// The highest number within the bounds, for a log with this end; 0: none.
 fn highest(bounds: Bounds, end: LogEnd) -> Seq {
     let range = bounds.with(bounds.left.unwrap_or(end.seq));
     if range.max < range.min { 0 } else { range.max }

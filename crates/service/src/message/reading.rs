@@ -17,10 +17,10 @@ pub(super) const PAGE_MAX: usize = 1_000;
 pub(super) const SEQS_MAX: usize = 100;
 /// Most bytes of a page with more than one message.
 const PAGE_BYTES: usize = 1 << 20;
-/// Parts of documents that are read at one time: the one that is needed, and the next.
+/// Parts of documents that are read at the same time: the needed one, and the next.
 const READ_AT_ONCE: usize = 2;
 
-/// What is read by rising number.
+/// A read by rising number.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pull {
     pub(super) conversation: ConversationId,
@@ -33,7 +33,7 @@ pub(super) struct Pull {
     pub(super) at_least: Seq,
 }
 
-/// What is read by falling number.
+/// A read by falling number.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Back {
     pub(super) conversation: ConversationId,
@@ -48,27 +48,27 @@ pub(super) struct Back {
 #[derive(Debug)]
 pub(super) struct Page {
     pub(super) messages: Vec<Message>,
-    /// What the reader may read.
+    /// The range of the reader.
     pub(super) range: Range,
     /// Whether others follow.
     pub(super) more: bool,
 }
 
-/// In which order messages are read.
+/// The order of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Order {
     Rising,
     Falling,
 }
 
-/// What a page is made of.
+/// The state of a page.
 #[derive(Clone, Copy, Debug)]
 enum Asked {
     Pull(Pull),
     Back(Back),
 }
 
-/// What is read from.
+/// The logs.
 #[derive(Clone, Copy, Debug)]
 struct Log<'a> {
     logs: &'a Logs,
@@ -86,7 +86,7 @@ enum Part {
     Stored(Span),
 }
 
-/// What was read so far.
+/// The messages that were read so far.
 #[derive(Debug, Default)]
 struct Found {
     messages: Vec<Message>,
@@ -171,7 +171,7 @@ impl Messages {
     }
 }
 
-/// Reads parts, one of them ahead, until enough was found. Returns whether that was because of its size.
+/// Reads parts, one of them ahead, until the page is full. Returns whether its size was the reason.
 async fn read(
     log: Log<'_>,
     parts: Vec<Part>,
@@ -236,7 +236,7 @@ impl Asked {
         }
     }
 
-    /// What the page has at most of the last messages, if the end may be anywhere in this range.
+    /// The largest part of the page among the last messages, if the end may be anywhere in this range.
     fn among_the_last(self, range: Range) -> Wanted {
         if let Self::Back(Back { before: 0, limit, .. }) = self {
             return Wanted { span: Span { first: range.min, last: range.max }, most: limit };
@@ -247,7 +247,7 @@ impl Asked {
 }
 
 impl Page {
-    /// Of nothing.
+    /// An empty page.
     pub(super) const fn empty() -> Self {
         Self { messages: Vec::new(), range: Range { min: 1, max: 0 }, more: false }
     }

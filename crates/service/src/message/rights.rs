@@ -1,4 +1,4 @@
-//! Who may send a message where.
+//! The rights to send messages.
 
 use kith_cache::Consistency;
 use kith_store::{
@@ -13,8 +13,8 @@ use crate::{
 };
 
 impl Messages {
-    /// Makes sure that a sender may send to a conversation now; `None`: a service that sends as itself, for which it has to exist.
-    /// Fails if a record that decides cannot be read.
+    /// Checks that a sender may send to a conversation now; `None`: a service that sends as itself, which only requires
+    /// that the conversation exists. Fails if a record that decides cannot be read.
     ///
     /// # Errors
     /// NOT_FOUND, FAILED_PRECONDITION, PERMISSION_DENIED, or errors of the store.
@@ -46,8 +46,8 @@ impl Messages {
         exist.and(takes)
     }
 
-    /// Makes sure that none of two users has blocked the other, and that `user` takes messages of `sender`. The error says
-    /// nothing of who blocked whom.
+    /// Checks that neither of two users has blocked the other, and that `user` accepts messages of `sender`. The error
+    /// does not reveal a block.
     async fn takes_messages_of(&self, user: UserId, sender: UserId) -> Result<(), Error> {
         let blocks = &self.correspondents.blocks;
         if blocks.is_either_blocked(Edge { from: sender, to: user }).await? {
@@ -87,7 +87,7 @@ impl Messages {
     }
 }
 
-/// Until when a member may not send; `None`: it may. A mute of the group does not bind its owner and admins.
+/// The end of a member's mute; `None`: it may send. A mute of the group does not bind its owner and admins.
 fn muted_until(member: &Member, roster: &Roster, now: Timestamp) -> Option<Timestamp> {
     let of_all = roster.muted_until.filter(|_| member.role == Role::Member);
     let mutes = [member.muted_until, of_all].into_iter().flatten();

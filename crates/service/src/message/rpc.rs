@@ -32,8 +32,9 @@ pub struct MessageRpc {
 }
 
 impl MessageRpc {
-    /// Over the messages of a deployment. `dialogs` has the calls of dialogs, `receivers` those of receivers, `offline` that of services that send pushes. All calls are UNAVAILABLE
-    /// until `agreement` is reached: a node of an older schema that readmits a member leaves it the range of its earlier stay.
+    /// The service over the messages of a deployment. `dialogs`: the calls of dialogs; `receivers`: those of receivers;
+    /// `offline`: those of services that send pushes. All calls are UNAVAILABLE until `agreement` is reached: a node of
+    /// an older schema that readmits a member leaves it the range of its earlier stay.
     #[must_use]
     pub const fn new(
         messages: Messages,
@@ -46,7 +47,7 @@ impl MessageRpc {
         Self { messages, dialogs, receivers, offline, limits, agreement }
     }
 
-    /// How many messages a page has.
+    /// The number of messages of a page.
     fn page_limit(&self, asked: i32) -> Result<usize, Error> {
         let limit = self.limits.pages.of(asked).map_err(|_| convert::invalid("limit", "must not be below 0"));
         limit.map(|limit| limit.min(PAGE_MAX))

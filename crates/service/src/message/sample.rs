@@ -1,4 +1,4 @@
-//! Messages that tests start from.
+//! Messages for tests.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ pub(super) fn group(id: i64) -> ConversationId {
     ConversationId::Group(GroupId::new(id).unwrap())
 }
 
-/// A message of a service with this id and a body of so many bytes.
+/// A message of a service with this id and a body of this size.
 pub(super) fn message(id: &str, bytes: usize) -> NewMessage {
     let body = vec![7; bytes];
     NewMessage {

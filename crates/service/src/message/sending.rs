@@ -1,4 +1,4 @@
-//! Sends: whether a message may be sent, and where it was stored.
+//! Sends: rights, and the numbers of stored messages.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -12,7 +12,7 @@ use crate::{
     metric::{self, MESSAGES_REPLAYED, MESSAGES_SENT},
 };
 
-/// A message that is to be sent.
+/// A message to be sent.
 #[derive(Clone, Debug)]
 pub(super) struct Draft {
     pub(super) conversation: ConversationId,
@@ -99,7 +99,7 @@ impl Messages {
     /// same order.
     ///
     /// # Errors
-    /// RESOURCE_EXHAUSTED, or what a failing store makes; none is appended then.
+    /// RESOURCE_EXHAUSTED, or errors of the store; none is appended then.
     pub(super) async fn append(
         &self,
         conversation: ConversationId,
@@ -151,7 +151,7 @@ fn one_of(sent: &Result<Vec<Result<Sent, Error>>, Error>, at: usize) -> Result<S
     }
 }
 
-/// What became of a message that was sent at `time`.
+/// The result of a message that was sent at `time`.
 fn sent(conversation: ConversationId, answer: Answer, time: Timestamp) -> Result<Sent, Error> {
     match answer.map_err(store_error)? {
         Appended::New(seq) => {

@@ -1,4 +1,4 @@
-//! Who sent which messages, for receipts.
+//! The senders of messages, for receipts.
 
 use kith_store::{ConversationId, MessageKind, SentMessage, Seq, UserId};
 
@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{dialog::out_of_range, error::Error};
 
-/// Who sent messages of a conversation, as far as a reader can read them.
+/// The senders of the messages of a conversation that a reader can read.
 #[derive(Debug)]
 pub(crate) struct SentMessages {
     /// By rising number, without events.
@@ -17,7 +17,8 @@ pub(crate) struct SentMessages {
 }
 
 impl Messages {
-    /// Reads who sent the messages with these numbers. `reader`: a user, whose range bounds them; `None`: a service.
+    /// Reads the senders of the messages with these numbers. `reader`: a user, whose range bounds them; `None`: a
+    /// service.
     ///
     /// # Errors
     /// NOT_FOUND if the reader can read nothing of the conversation, or errors of the store.
@@ -40,8 +41,8 @@ impl Messages {
         }
     }
 
-    /// Returns which of these messages, which exist and are no events, a reader can read. They are given by rising number. The log
-    /// is not read.
+    /// Returns the ones of these messages, which exist and are not events, that a reader can read. They are given by
+    /// rising number. The log is not read.
     ///
     /// # Errors
     /// As [`Self::sent_messages`].
@@ -62,7 +63,7 @@ impl Messages {
 }
 
 impl SentMessages {
-    /// Those that the reader can read, by rising number, without events.
+    /// The messages that the reader can read, by rising number, without events.
     pub(crate) fn messages(&self) -> &[SentMessage] {
         &self.messages
     }

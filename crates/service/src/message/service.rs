@@ -1,4 +1,4 @@
-//! What the messages of a deployment are made of.
+//! The state of the message domain.
 
 use std::{ops::Deref, sync::Arc};
 
@@ -13,25 +13,25 @@ use crate::{
     write::mutations::Mutations,
 };
 
-/// Who writes to whom.
+/// The parties of messages.
 #[derive(Clone, Debug)]
 pub struct Correspondents {
     /// Users.
     pub users: Users,
     /// Members of groups.
     pub members: Members,
-    /// Who follows whom.
+    /// Follows.
     pub follows: Follows,
-    /// Who blocked whom.
+    /// Blocks.
     pub blocks: Blocks,
 }
 
-/// What is kept of conversations besides their messages.
+/// The records of conversations besides their messages.
 #[derive(Clone, Debug)]
 pub struct Records {
-    /// For all users.
+    /// Settings for all users.
     pub conversations: ConversationRecords,
-    /// By each user.
+    /// Dialogs of users.
     pub dialogs: DialogRecords,
 }
 
@@ -62,7 +62,7 @@ impl Deref for Messages {
 }
 
 impl Messages {
-    /// Over the logs to which `queue` appends. `marked` is notified of read marks.
+    /// Creates it over the logs to which `queue` appends. `marked` is notified of read marks.
     #[must_use]
     pub fn new(
         context: DomainContext<'_>,

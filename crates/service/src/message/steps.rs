@@ -1,4 +1,4 @@
-//! What tests use to see the order of the steps of a write.
+//! Records the order of the steps of a write, for tests.
 
 use std::{sync::Arc, time::Duration};
 
@@ -34,7 +34,7 @@ pub(super) enum Fault {
     Release,
 }
 
-/// A store and windows that note their steps, each with the second of it.
+/// A store and windows that record their steps, each with its second.
 #[derive(Debug)]
 pub(super) struct Steps {
     fault: Option<Fault>,
@@ -202,7 +202,7 @@ pub(super) fn mutations() -> Mutations {
     Mutations::new(Node::local(1), &limits)
 }
 
-/// Whether an error, which is UNAVAILABLE, says that the outcome is unknown.
+/// Whether an error, which is UNAVAILABLE, reports an unknown outcome.
 pub(super) fn outcome_is_unknown(error: Error) -> bool {
     let status = tonic::Status::from(error);
     assert_eq!(status.code(), tonic::Code::Unavailable);

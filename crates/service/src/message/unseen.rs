@@ -41,7 +41,7 @@ impl Unseen {
         }
     }
 
-    /// The window knows of this message.
+    /// The window has this message.
     pub(super) fn forget(&self, conversation: ConversationId, seq: Seq) {
         let mut ends = self.0.lock();
         if ends.get(&conversation).is_some_and(|noted| noted.end <= seq) {

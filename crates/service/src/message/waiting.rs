@@ -1,4 +1,4 @@
-//! Messages that wait for their conversation on this node, and the steps in which they are appended.
+//! Messages that wait on this node for their append, and the steps in which they are appended.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -14,14 +14,14 @@ use crate::{
     write::mutations::unknown,
 };
 
-/// Most messages of a step: what a store appends in one call.
+/// Most messages of a step, as in one call of the store.
 pub(super) const STEP_MAX: usize = 100;
 /// Most bytes of a step with more than one message.
 pub(super) const STEP_BYTES: usize = 1 << 20;
 
 const _: () = assert!(STEP_MAX == 100 && kith_store::DOCUMENT == 100);
 
-/// What became of a message.
+/// The result of a message.
 pub(super) type Answer = Result<Appended, StoreError>;
 
 /// A message that waits for its number.
@@ -31,17 +31,17 @@ pub(super) struct Waiter {
     pub(super) callers: Callers,
 }
 
-/// Who waits for the answer of a message. A caller that has gone away does not take it; the message is appended all the same.
+/// A caller that waits for the result of a message. If it has gone away, the message is appended nevertheless.
 #[derive(Debug)]
 pub(super) struct Callers {
     first: oneshot::Sender<Answer>,
-    /// Sent the same message again before it was appended.
+    /// Repeats of the same message before it was appended.
     repeats: Vec<oneshot::Sender<Answer>>,
     sent: Timestamp,
 }
 
 impl Waiter {
-    /// A message, and where its answer is waited for.
+    /// A message and its waiting caller.
     pub(super) fn new(message: NewMessage) -> (Self, oneshot::Receiver<Answer>) {
         let (first, answered) = oneshot::channel();
         let callers = Callers { first, repeats: Vec::new(), sent: message.sent };
@@ -68,7 +68,7 @@ impl Callers {
     }
 }
 
-/// Waits for the answer of a message.
+/// Waits for the result of a message.
 pub(super) async fn answer(answered: oneshot::Receiver<Answer>) -> Answer {
     answered.await.unwrap_or_else(|_| Err(unknown("the step of the message was given up")))
 }
@@ -152,7 +152,7 @@ impl Turn<'_> {
 }
 
 impl Drop for Turn<'_> {
-    /// If the turn was cut short, those who wait are answered, and the next message begins another turn.
+    /// If the turn was cut short, waiting callers get an error, and the next message begins another turn.
     fn drop(&mut self) {
         if self.ended {
             return;
@@ -164,7 +164,8 @@ impl Drop for Turn<'_> {
     }
 }
 
-/// As much as is appended at once, and no key twice: a store does not compare the messages of one append with each other.
+/// As many messages as are appended at once, without repeated keys: a store does not compare the messages of one append
+/// with each other.
 fn step_of(queue: &mut VecDeque<Waiter>) -> Vec<Waiter> {
     let (mut step, mut bytes, mut places) = (Vec::<Waiter>::new(), 0, HashMap::new());
     while let Some(next) = queue.front() {
@@ -174,7 +175,7 @@ fn step_of(queue: &mut VecDeque<Waiter>) -> Vec<Waiter> {
                 first.callers.repeats.extend(queue.pop_front().map(|next| next.callers.first));
                 continue;
             }
-            // What is stored decides about another content.
+            // The store compares the contents.
             Some(_) => break,
             None => bytes += next.message.weight(),
         }
@@ -208,7 +209,7 @@ mod tests {
         Waiting::new(&MessagesConfig { queue: most, queue_of_one: most_of_one, ..MessagesConfig::default() })
     }
 
-    /// Messages with these ids and bodies of so many bytes.
+    /// Messages with these ids and bodies of this size.
     fn some<'a>(ids: impl IntoIterator<Item = &'a str>, bytes: usize) -> Vec<Waiter> {
         ids.into_iter().map(|id| Waiter::new(message(id, bytes)).0).collect()
     }

@@ -10,21 +10,21 @@ const AUDIENCE_SHARES: u64 = 1;
 const NOTICE_SHARES: u64 = 3;
 /// With 256 MiB, some 50,000 readers.
 const READER_SHARES: u64 = 5;
-/// Of the memory.
+/// Shares of the memory.
 pub const SHARES: u64 = AUDIENCE_SHARES + NOTICE_SHARES + READER_SHARES;
 
-/// How the namespaces of notices behave.
+/// Policies of the namespaces of notices.
 #[derive(Clone, Debug)]
 pub struct NoticePolicies {
-    /// Of audiences.
+    /// For audiences.
     pub audiences: Policy<Audience>,
-    /// Of notices.
+    /// For notices.
     pub notices: Policy<Notice>,
-    /// Of readers.
+    /// For readers.
     pub readers: Policy<NoticeReader>,
 }
 
-/// How copies of audiences, notices and readers behave.
+/// Policies of the copies of audiences, notices and readers.
 #[must_use]
 pub fn policies(defaults: &CacheDefaults) -> NoticePolicies {
     NoticePolicies {

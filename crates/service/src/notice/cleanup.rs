@@ -1,4 +1,5 @@
-//! What becomes of the marks of a deleted user: they are cleared, and a user created again under the id sees later notices only.
+//! The clean-up of the marks of a deleted user: they are cleared, and a user that is created again under the id sees
+//! only later notices.
 
 use async_trait::async_trait;
 use kith_store::{AudienceId, NoticeReader, ReaderId, ReaderKey, ReaderMark, Timestamp, UserId};
@@ -13,9 +14,9 @@ use crate::{
     user::{AccountCleanup, CLEANED_WITHIN, Cleaned},
 };
 
-/// Audiences that are looked at in one read.
+/// Audiences of one read.
 const AUDIENCES_AT_ONCE: usize = 100;
-/// A reader that was forgotten so long ago at most is not forgotten again: the clean-up is repeated for about a minute.
+/// A reader that was forgotten within this time is not forgotten again: the clean-up is repeated for about a minute.
 const FORGOTTEN_MS: i64 = 120_000;
 
 /// Clears the marks of deleted users in audiences whose readers are users. Cheap to clone.
@@ -23,7 +24,7 @@ const FORGOTTEN_MS: i64 = 120_000;
 pub struct NoticeCleanup(NoticeRecords);
 
 impl NoticeCleanup {
-    /// Over the readers of a deployment.
+    /// Creates it over the readers of a deployment.
     #[must_use]
     pub const fn new(records: NoticeRecords) -> Self {
         Self(records)

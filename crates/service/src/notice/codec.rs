@@ -10,15 +10,15 @@ use crate::write::record_codec::{Param, packed_params};
 /// Version of the format; nodes with another one treat such bytes as a miss.
 const SCHEMA: u16 = 1;
 
-/// How audiences are written down in the tier that nodes share.
+/// The codec of audiences in the shared tier.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AudienceCodec;
 
-/// How notices are.
+/// The codec of notices.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NoticeCodec;
 
-/// How readers are kept in Redis.
+/// The codec of readers.
 #[derive(Clone, Copy, Debug)]
 pub struct ReaderCodec;
 

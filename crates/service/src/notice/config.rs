@@ -9,7 +9,7 @@ use crate::{
     size,
 };
 
-/// What a cached audience may have, of 33 bytes each.
+/// Most entries of a cached audience, of 33 bytes each.
 const LIVE_MAX: usize = 4_000;
 const READERS_MAX: u32 = 16_000_000;
 const BODY_BYTES_MAX: usize = 64 << 10;

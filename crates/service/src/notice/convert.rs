@@ -19,7 +19,7 @@ use crate::{
     },
 };
 
-/// Notices that one mark, or read of states, names at most.
+/// Most notices of one mark or read of states.
 const NOTICES_AT_ONCE: usize = 1_000;
 const NAME_CHARS_MAX: usize = 64;
 /// The meaning of `*`.

@@ -1,5 +1,5 @@
-//! What changes of audiences and notices in the store mean for copies. Readers are not in the feed: a mark whose node died before
-//! it could notify the others was not acknowledged, and copies expire.
+//! The invalidations for changes of audiences and notices in the store. Readers are not in the feed: a mark whose node
+//! died before it could notify the others was not acknowledged, and copies expire.
 
 use std::sync::Arc;
 

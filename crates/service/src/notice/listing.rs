@@ -14,7 +14,7 @@ use crate::{
 /// The place of a notice in a list: whether it is pinned, its publish time, its id.
 pub(super) type NoticePlace = [i64; 3];
 
-/// A notice of a list, with what the reader did with it.
+/// A notice of a list, with the marks of the reader.
 #[derive(Clone, Debug)]
 pub(super) struct ListedNotice {
     pub(super) notice: Arc<Notice>,
@@ -22,16 +22,16 @@ pub(super) struct ListedNotice {
     pub(super) place: NoticePlace,
 }
 
-/// A part of a list.
+/// A page of a list.
 #[derive(Clone, Debug)]
 pub(super) struct NoticePage {
     pub(super) notices: Vec<ListedNotice>,
-    /// The place of the last one that was looked at, if there are more.
+    /// The place of the last one that was examined, if there are more.
     pub(super) more: Option<NoticePlace>,
 }
 
 impl NoticeRecords {
-    /// Reads notices of an audience after a place, at most `size`: those that a reader sees, or all for a service.
+    /// Reads notices of an audience after a place, at most `size`: notices that a reader sees, or all for a service.
     ///
     /// # Errors
     /// NOT_FOUND, PERMISSION_DENIED, or errors of the store.
@@ -62,7 +62,7 @@ impl NoticeRecords {
         let ids: Vec<NoticeId> = entries.iter().map(|entry| entry.notice).collect();
         let found = self.notices_of(&ids, consistency).await?;
         let view = view.unwrap_or_else(|| ReaderView { since: Timestamp(0), bits: ReadBits::default() });
-        // One that was deleted meanwhile is left out.
+        // One that was deleted in between is left out.
         let listed = entries.iter().zip(found).filter_map(|(entry, notice)| {
             Some(ListedNotice { notice: notice?, state: view.state(entry), place: place(entry) })
         });
@@ -70,7 +70,7 @@ impl NoticeRecords {
     }
 }
 
-/// What a reader sees, or all that has not expired, in the order of the list.
+/// The notices that a reader sees, or all that have not expired, in the order of the list.
 fn entries(audience: &Audience, view: Option<&ReaderView>) -> Vec<AudienceEntry> {
     match view {
         Some(view) => view.visible(audience).copied().collect(),

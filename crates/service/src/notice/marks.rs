@@ -1,4 +1,4 @@
-//! Marks: a reader has read notices, or has not.
+//! Marks of readers.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -22,27 +22,27 @@ use crate::{
     write::mutations::{Committed, RecordWrite},
 };
 
-/// What a reader did.
+/// The kinds of marks.
 #[derive(Clone, Debug)]
 pub(super) enum Deed {
-    /// Has read these, and confirmed them if so.
+    /// These are read, and optionally confirmed.
     Read { notices: Vec<NoticeId>, confirm: bool },
-    /// Has read all that it sees; or confirmed all that are to be confirmed.
+    /// All visible ones are read, or all that need a confirmation are confirmed.
     ReadAll { confirm: bool },
-    /// Has not read these.
+    /// These are unread.
     Unread(Vec<NoticeId>),
 }
 
-/// What a mark left.
+/// The result of a mark.
 #[derive(Clone, Debug)]
 pub(super) struct Marked {
     pub(super) totals: NoticeTotals,
-    /// Those that the reader does not see.
+    /// The notices that the reader does not see.
     pub(super) not_found: Vec<NoticeId>,
     pub(super) token: Token,
 }
 
-/// The bits of what a reader did.
+/// The bits of a mark.
 struct Chosen {
     mark: ReaderMark,
     not_found: Vec<NoticeId>,
@@ -70,7 +70,7 @@ impl NoticeRecords {
         let view = self.view(&audience, key, &Consistency::Cached).await?;
         let mut chosen = chosen(deed, &audience, &view)?;
         if !chosen.not_found.is_empty() {
-            // Another node may have published them a moment ago.
+            // Another node may have just published them.
             audience = self.audience(key.audience, &Consistency::Strong).await?;
             chosen = self::chosen(deed, &audience, &view)?;
         }
@@ -80,8 +80,8 @@ impl NoticeRecords {
         Ok(Marked { totals, not_found: chosen.not_found, token: written.token })
     }
 
-    /// Writes a mark to the store, then to the bitmaps of readers. `since`: of the reader, if it is not registered. Call it within
-    /// [`Mutations::run`](crate::write::mutations::Mutations::run).
+    /// Writes a mark to the store, then to the bitmaps of readers. `since`: that of the reader, if it is not
+    /// registered. Must be called within [`Mutations::run`](crate::write::mutations::Mutations::run).
     ///
     /// # Errors
     /// Errors of the store.
@@ -118,12 +118,12 @@ impl NoticeRecords {
         }
     }
 
-    /// The reader as the tiers have it.
+    /// The reader from the tiers.
     async fn known(&self, key: ReaderKey) -> Option<Arc<NoticeReader>> {
         self.readers.get_with(&key, &Consistency::Cached).await.ok()?.map(|entry| entry.value)
     }
 
-    /// Registers readers of an audience. Returns how many were not registered before.
+    /// Registers readers of an audience. Returns the number of newly registered ones.
     ///
     /// # Errors
     /// NOT_FOUND, RESOURCE_EXHAUSTED, or errors of the store.
@@ -153,7 +153,7 @@ fn dead_pages(audience: &Audience, known: Option<&NoticeReader>) -> Vec<u32> {
     pages.filter(|page| audience.is_dead_page(*page)).collect()
 }
 
-/// The bits of what a reader did, of the notices that it sees.
+/// The bits of a mark, for the notices that the reader sees.
 fn chosen(deed: &Deed, audience: &Audience, view: &ReaderView) -> Result<Chosen, Error> {
     let visible: HashMap<NoticeId, &AudienceEntry> =
         view.visible(audience).map(|entry| (entry.notice, entry)).collect();
@@ -185,7 +185,7 @@ fn chosen(deed: &Deed, audience: &Audience, view: &ReaderView) -> Result<Chosen,
     }
 }
 
-/// What is confirmed is read, too.
+/// A confirmed notice is read, too.
 fn read_slots(entry: &AudienceEntry, confirm: bool) -> impl Iterator<Item = Slot> {
     [Some(entry.slot), entry.confirm_slot.filter(|_| confirm)].into_iter().flatten()
 }

@@ -1,7 +1,8 @@
-//! Notices to all readers of an audience, and who has read which of them (ADR 0042).
+//! Notices to all readers of an audience, and the marks of readers (ADR 0042).
 //!
-//! **Truth.** Every mark is in the store before it is acknowledged. A reader is one versioned record that has the read bits of all
-//! notices of its audience, cached as a user is: what it has not read is a computation with two cached records.
+//! **Durability.** Every mark is in the store before it is acknowledged. A reader is one versioned record that has the
+//! read bits of all notices of its audience, cached as a user is: its unread notices are computed from two cached
+//! records.
 //!
 //! **Totals on streams** are compared in memory once a second.
 //!

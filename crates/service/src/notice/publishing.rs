@@ -1,4 +1,4 @@
-//! Changes of audiences and notices. Each is one commit, and what other nodes hold of it is dropped before the call returns.
+//! Changes of audiences and notices. Each is one commit, and copies on other nodes are dropped before the call returns.
 
 use std::{
     collections::BTreeSet,
@@ -51,7 +51,7 @@ impl NoticeRecords {
         self.mutations.call(context.deadline, work).await
     }
 
-    /// Publishes a notice; an id is allocated where `id` is none.
+    /// Publishes a notice; an id is allocated if `id` is `None`.
     ///
     /// # Errors
     /// ALREADY_EXISTS, NOT_FOUND, INVALID_ARGUMENT, RESOURCE_EXHAUSTED, or errors of the store.
@@ -96,7 +96,7 @@ impl NoticeRecords {
         self.mutations.call(context.deadline, work).await
     }
 
-    /// As [`Self::change`]. Call it within [`Mutations::run`](crate::write::mutations::Mutations::run).
+    /// As [`Self::change`]. Must be called within [`Mutations::run`](crate::write::mutations::Mutations::run).
     ///
     /// # Errors
     /// As there.
@@ -159,7 +159,7 @@ impl NoticeRecords {
         NoticeId::new(id).map_err(|why| Error::invalid("notice_id", &why))
     }
 
-    /// Removes what expired long ago from an audience. Call it within
+    /// Removes what expired long ago from an audience. Must be called within
     /// [`Mutations::run`](crate::write::mutations::Mutations::run).
     ///
     /// # Errors
@@ -176,7 +176,7 @@ impl NoticeRecords {
     }
 }
 
-/// Whether a change may give out slots, other than in audiences that an old copy of the notice does not name.
+/// Whether a change may assign slots, except in audiences that an old copy of the notice does not name.
 fn may_give_slots(change: &NoticeChange) -> bool {
     match change {
         NoticeChange::Publish(_) => true,

@@ -1,4 +1,4 @@
-//! Which readers have read a notice, and which have not.
+//! Lists of the readers who have, or have not, read a notice.
 
 use kith_cache::Consistency;
 use kith_store::{
@@ -8,7 +8,7 @@ use kith_store::{
 use super::{NOTICES, NoticeRecords, records::reader_error};
 use crate::error::Error;
 
-/// What readers of a list did with a notice.
+/// The state of the readers of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReaderState {
     Read,
@@ -17,11 +17,11 @@ pub(super) enum ReaderState {
     Unconfirmed,
 }
 
-/// A part of a list of readers.
+/// A page of a list of readers.
 #[derive(Clone, Debug)]
 pub(super) struct ReaderPage {
     pub(super) readers: Vec<ReaderId>,
-    /// The first ordinal that was not looked at, if there are more.
+    /// The first ordinal that was not examined, if there are more.
     pub(super) next: Option<ReaderOrdinal>,
 }
 
@@ -40,8 +40,8 @@ impl NoticeRecords {
         Err(Error::not_found(NOTICES))
     }
 
-    /// Reads registered readers from an ordinal on, in their order: those to whom the notice may be visible and who are in this
-    /// state. Looks at [`READERS_SCANNED`] at most, and returns `size` at most.
+    /// Reads registered readers from an ordinal on, in their order: readers to whom the notice may be visible and who
+    /// are in this state. Examines at most [`READERS_SCANNED`], and returns at most `size`.
     ///
     /// # Errors
     /// NOT_FOUND, INVALID_ARGUMENT, or errors of the store.

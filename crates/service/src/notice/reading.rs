@@ -1,4 +1,4 @@
-//! What a reader sees: who may ask, its totals, the state of notices.
+//! Reads for readers: rights, totals, and states of notices.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -33,7 +33,7 @@ impl ReaderView {
     }
 }
 
-/// Makes sure that a reader's notices are asked for by the user that it is, or by a service.
+/// Checks that the caller is the user of the reader, or a service.
 ///
 /// # Errors
 /// PERMISSION_DENIED.
@@ -48,7 +48,7 @@ pub(super) fn own(audience: &Audience, key: ReaderKey, principal: Principal) -> 
 }
 
 impl NoticeRecords {
-    /// Reads an audience for a reader who may.
+    /// Reads an audience for a reader. The caller's rights were checked.
     ///
     /// # Errors
     /// NOT_FOUND, PERMISSION_DENIED, or errors of the store.
@@ -63,7 +63,7 @@ impl NoticeRecords {
         Ok(audience)
     }
 
-    /// Counts what a reader has read of what it sees.
+    /// Counts the read and unread notices of a reader.
     ///
     /// # Errors
     /// NOT_FOUND, PERMISSION_DENIED, or errors of the store.
@@ -78,7 +78,7 @@ impl NoticeRecords {
         Ok(NoticeTotals::of(&audience, view.since, &view.bits, Timestamp::now()))
     }
 
-    /// The states of those of these notices that a reader sees, in their order.
+    /// The states of the notices that a reader sees among these, in their order.
     ///
     /// # Errors
     /// NOT_FOUND, PERMISSION_DENIED, or errors of the store.

@@ -41,16 +41,16 @@ pub struct NoticeRecords {
     pub(super) config: NoticesConfig,
 }
 
-/// What decides which notices a reader sees and has read.
+/// The state that decides which notices a reader sees and has read.
 #[derive(Clone, Debug)]
 pub(super) struct ReaderView {
-    /// From which publish time on.
+    /// The publish time from which on it sees notices.
     pub(super) since: Timestamp,
     pub(super) bits: ReadBits,
 }
 
 impl NoticeRecords {
-    /// With namespaces of its own in the tiers.
+    /// Creates it with its own namespaces in the tiers.
     #[must_use]
     pub fn new(
         context: DomainContext<'_>,
@@ -93,7 +93,7 @@ impl NoticeRecords {
         found.map(|entry| entry.value).ok_or_else(|| Error::not_found(AUDIENCES))
     }
 
-    /// Reads notices, in the order of the ids; `None` where there is none.
+    /// Reads notices, in the order of the ids; `None` if it does not exist.
     ///
     /// # Errors
     /// Errors of the store.
@@ -110,7 +110,7 @@ impl NoticeRecords {
         found.map(notice).collect()
     }
 
-    /// What a reader sees of an audience and has read. One that is not registered has read nothing.
+    /// The visibility and the read bits of a reader in an audience. One that is not registered has read nothing.
     ///
     /// # Errors
     /// NOT_FOUND if it would be a user that does not exist, or errors of the store.
@@ -130,7 +130,7 @@ impl NoticeRecords {
         }
     }
 
-    /// Since when a reader has been there that is not registered: since the user was created, or always.
+    /// The `since` of a reader that is not registered: the creation of the user, or always.
     pub(super) async fn since_of_new(&self, audience: &Audience, key: ReaderKey) -> Result<Timestamp, Error> {
         if !audience.of_users {
             return Ok(Timestamp(0));

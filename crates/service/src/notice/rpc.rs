@@ -33,7 +33,7 @@ pub struct NoticeRpc {
 }
 
 impl NoticeRpc {
-    /// Over the notices of a deployment.
+    /// The service over the notices of a deployment.
     #[must_use]
     pub const fn new(records: NoticeRecords, pages: PageTokens, limits: Limits) -> Self {
         Self { records, pages, limits }

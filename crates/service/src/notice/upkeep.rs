@@ -1,5 +1,5 @@
-//! Upkeep of notices: entries that expired an hour ago are removed, and notices that expired long ago are deleted. One node of several
-//! does it, by a lease; each step may be done twice, so the lease only spares work.
+//! Upkeep of notices: entries that expired an hour ago are removed, and notices that expired long ago are deleted. One
+//! node of several does it, by a lease; each step may be done twice, so the lease only saves work.
 
 use std::time::Duration;
 
@@ -13,18 +13,18 @@ use crate::{
     write::{lease::Lease, tasks::Tasks},
 };
 
-/// How often there is a round, about.
+/// Approximate period of rounds.
 const PERIOD: Duration = Duration::from_secs(60);
 /// Name of the lease.
 const LEASE: &str = "notices";
-/// Some times as long as a round takes.
+/// A few times as long as a round takes.
 const LEASE_LASTS: Duration = Duration::from_secs(120);
 /// Audiences, and notices, of one read.
 const AT_ONCE: usize = 100;
-/// By when a step of the store has begun; it does at once, and then runs to its end.
+/// Deadline for the begin of a step of the store, which begins at once and runs to its end.
 const BEGUN_WITHIN: Duration = Duration::from_secs(10);
 
-/// Removes what expired, in the background.
+/// Removes expired entries and notices, in the background.
 #[derive(Debug)]
 pub struct NoticeUpkeep {
     rounds: Rounds,
@@ -32,14 +32,14 @@ pub struct NoticeUpkeep {
 }
 
 impl NoticeUpkeep {
-    /// It does nothing yet. `among`: the id of this node, if there are others.
+    /// Creates it without starting it. `among`: the id of this node, if there are others.
     #[must_use]
     pub fn new(context: DomainContext<'_>, records: NoticeRecords, among: Option<&str>) -> Self {
         let lease = Lease::new(&context.stores.coordination, LEASE, among, LEASE_LASTS);
         Self { rounds: Rounds { records, lease }, task: Tasks::default() }
     }
 
-    /// Begins, once.
+    /// Starts it, once.
     pub fn start(&self) {
         let (rounds, repairs) = (self.rounds.clone(), self.rounds.records.counts.clone());
         self.task.spawn_first(async move {
@@ -47,7 +47,7 @@ impl NoticeUpkeep {
         });
     }
 
-    /// Begins with nothing more. What the store is doing is a write like any other, and runs to its end.
+    /// Stops it. A write that is in progress runs to its end.
     pub async fn stop(&self) {
         self.task.end().await;
     }

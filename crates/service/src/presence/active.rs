@@ -1,4 +1,4 @@
-//! How many of each group are online, and through which gateways: held in the tiers of each node.
+//! The numbers of online members of groups by gateway, cached by each node.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use kith_store::GroupId;
 use super::codec::DistributionCodec;
 use crate::{error::Error, write::tiers::Tiers};
 
-/// Namespace of how many of each group are online.
+/// Namespace of the distributions of online members.
 pub const ACTIVE: &str = "active";
 
 /// Distributions through the tiers of this node. Cheap to clone.
@@ -22,7 +22,7 @@ pub(super) struct Active {
     pub(super) store: Arc<dyn ActiveStore>,
 }
 
-/// What is given up around a change of some groups.
+/// The invalidations around a change of some groups.
 #[derive(Debug)]
 pub(super) struct Telling(WriteGuard<GroupId, Distribution>);
 
@@ -32,7 +32,7 @@ impl Active {
         Self { cache: tiers.namespace(policy, loader, DistributionCodec), store: Arc::clone(store) }
     }
 
-    /// That of a group.
+    /// The distribution of a group.
     ///
     /// # Errors
     /// UNAVAILABLE.
@@ -46,15 +46,15 @@ impl Active {
         Ok(entry.map(|entry| entry.value).unwrap_or_default())
     }
 
-    /// To be asked for before groups are changed.
+    /// Must be called before groups are changed.
     pub(super) async fn telling(&self, groups: &[GroupId]) -> Telling {
         Telling(self.cache.begin_write(groups).await)
     }
 }
 
 impl Telling {
-    /// The results for the groups, in their order. Every change is dropped from memory, here and on other nodes; what
-    /// cannot be published to them now expires.
+    /// Returns the results for the groups, in their order. The copies of changed groups are dropped here and on other
+    /// nodes; if the change cannot be published now, their copies expire.
     ///
     /// # Errors
     /// UNAVAILABLE if one of them could not be changed, or may have been.
@@ -79,7 +79,7 @@ impl Telling {
     }
 }
 
-/// Bytes of a distribution, roughly.
+/// Approximate size of a distribution, in bytes.
 pub fn active_weight(distribution: &Distribution) -> usize {
     let gateways = distribution.gateways.iter();
     let gateways = gateways.map(|(id, _)| size_of::<(GatewayId, u32)>() + id.as_str().len());
@@ -116,7 +116,7 @@ impl Loader<GroupId, Distribution> for DistributionLoader {
     }
 }
 
-/// There is one who keeps it, and what it says now is so, though it lost what it said before.
+/// Redis answers, and its present state is valid, although it lost the previous one.
 fn loaded(found: Distribution, known: Version) -> Loaded<Distribution> {
     let version = Version::new(found.version.unsigned_abs()).max(known);
     if found == Distribution::default() {

@@ -1,4 +1,4 @@
-//! Which members of a group are online, and through which gateways.
+//! The online members of groups, and their gateways.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -9,7 +9,7 @@ use kith_store::{GroupId, UserId};
 use super::{active::Active, sessions::Sessions};
 use crate::{error::Error, group::members::Members, rpc::call::Principal};
 
-/// The members of groups that are online. Cheap to clone.
+/// The online members of groups. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct ActiveMembers {
     pub(super) active: Active,
@@ -17,7 +17,7 @@ pub(super) struct ActiveMembers {
     pub(super) sessions: Sessions,
 }
 
-/// How many members of a group are online through a gateway.
+/// The number of members of a group that are online through a gateway.
 #[derive(Clone, Debug)]
 pub(super) struct GatewayCount {
     pub(super) gateway: GatewayId,
@@ -28,26 +28,26 @@ pub(super) struct GatewayCount {
 #[derive(Clone, Debug)]
 pub(super) struct ActiveGateways {
     pub(super) gateways: Vec<GatewayCount>,
-    /// Whether presence was lost a moment ago, so that some may lack.
+    /// Whether presence was lost recently, so that some may be missing.
     pub(super) incomplete: bool,
 }
 
-/// How many members of a group are online.
+/// The number of online members of a group.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ActiveCount {
     pub(super) count: i64,
-    /// As that of [`ActiveGateways`].
+    /// As in [`ActiveGateways`].
     pub(super) incomplete: bool,
 }
 
-/// A page of the members of a group that are online.
+/// A page of the online members of a group.
 #[derive(Clone, Debug)]
 pub(super) struct ActivePage {
-    /// Each with the gateways that live.
+    /// Each with its live gateways.
     pub(super) members: Vec<ActiveMember>,
-    /// The user after whom the next page begins; `None`: there is none.
+    /// The user after whom the next page begins; `None`: the last page.
     pub(super) next: Option<UserId>,
-    /// As that of [`ActiveGateways`].
+    /// As in [`ActiveGateways`].
     pub(super) incomplete: bool,
 }
 
@@ -67,8 +67,8 @@ impl ActiveMembers {
         Ok(ActiveGateways { gateways, incomplete: !self.sessions.is_settled() })
     }
 
-    /// Returns how many members of a group are online. Until a dead gateway is swept, those who were at it alone are left out
-    /// by how many are at the others.
+    /// Returns the number of online members of a group. Until a dead gateway is swept, the count is at most the sum of
+    /// those of the live gateways.
     ///
     /// # Errors
     /// As [`Self::list_active_gateways`].
@@ -97,7 +97,7 @@ impl ActiveMembers {
         principal: Principal,
     ) -> Result<ActivePage, Error> {
         self.members.is_in(group, principal).await?;
-        // One more shows whether others follow.
+        // One more, to find out whether others follow.
         let found = self.active.store.active(group, after, size.saturating_add(1)).await;
         let mut found = found.map_err(Error::presence)?;
         let more = found.len() > size;
@@ -115,7 +115,7 @@ impl ActiveMembers {
         Ok(ActivePage { members, next, incomplete: !self.sessions.is_settled() })
     }
 
-    /// Those of these who are members of the group. The others left it, and are taken out in the background.
+    /// The members of the group among these users. The others left it, and are removed in the background.
     async fn members_among(
         &self,
         group: GroupId,
@@ -139,7 +139,7 @@ impl ActiveMembers {
         self.active.of(group, consistency).await
     }
 
-    /// Without the gateways that are dead.
+    /// Without the dead gateways.
     fn living(&self, found: &Distribution) -> Vec<GatewayCount> {
         let ids: Vec<GatewayId> = found.gateways.iter().map(|(id, _)| id.clone()).collect();
         let living = self.sessions.gateways.without_dead(&ids);

@@ -19,21 +19,21 @@ use crate::{
     write::tasks::Tasks,
 };
 
-/// Pause before it is tried again to hear.
+/// Pause before the next attempt to subscribe.
 const AGAIN: Duration = Duration::from_millis(500);
-/// How often sessions that have ended are forgotten here, in looks.
+/// After this many checks, ended sessions are forgotten.
 const FORGET_EVERY: u32 = 60;
-/// Sessions that are brought back in one go.
+/// Sessions that are restored in one step.
 const BROUGHT_AT_ONCE: usize = 500;
 /// Attempts to notify a group of a join or leave: no other event would do it.
 const MOVED_TRIES: usize = 5;
-/// Joins and leaves that are dealt with at one time.
+/// Joins and leaves that are processed at the same time.
 const MOVES_AT_ONCE: usize = 32;
-/// What is brought back lasts for this part of what a session does unless its gateway renews it: it may have been closed
-/// elsewhere.
+/// Unless its gateway renews it, a restored session lasts for this part of the usual time: it may have been closed on
+/// another node.
 const BROUGHT_PART: u32 = 5;
 
-/// What is counted of it, by nothing.
+/// Its counters, without labels.
 const COUNTED: [Metric; 5] = [
     metric::PRESENCE_EVENTS,
     metric::PRESENCE_FAN_OUTS,
@@ -42,7 +42,7 @@ const COUNTED: [Metric; 5] = [
     metric::PRESENCE_MOVES_DROPPED,
 ];
 
-/// Keeps presence. Ends with this.
+/// Runs the background tasks of presence, until it is dropped.
 #[derive(Debug)]
 pub struct Background {
     parts: Parts,
@@ -60,7 +60,7 @@ pub(super) struct Parts {
 }
 
 impl Background {
-    /// It does nothing yet.
+    /// Creates it without starting it.
     pub(super) fn new(parts: Parts, sweep: Sweep, moved: mpsc::Receiver<Moved>) -> Self {
         metric::count_from_zero(metric::PRESENCE_CHANGES, &["open", "renew", "close"]);
         for counter in COUNTED {
@@ -69,7 +69,7 @@ impl Background {
         Self { parts, begun: Mutex::new(Some((sweep, moved))), tasks: Tasks::default() }
     }
 
-    /// Begins, once.
+    /// Starts it, once.
     pub fn start(&self) {
         let Some((sweep, moved)) = self.begun.lock().take() else { return };
         let tasks = &self.tasks;
@@ -99,7 +99,7 @@ impl Background {
 }
 
 impl Parts {
-    /// Sees which gateways live, and whether all was lost.
+    /// Reads the live gateways, and whether presence was lost.
     async fn look(self) {
         let mut ticks = interval(self.look_every);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -107,7 +107,7 @@ impl Parts {
         loop {
             ticks.tick().await;
             let begun = Instant::now();
-            // While it cannot be asked, what was seen before holds.
+            // While it cannot be read, the last state is used.
             let is_seen = self.sessions.look().await.is_ok();
             if self.sessions.gateways.was_lost() {
                 Box::pin(self.bring_back()).await;
@@ -127,8 +127,8 @@ impl Parts {
         }
     }
 
-    /// All was lost: what this node knows of is there again. Gateways that do not come to say that they live die again, and
-    /// are swept.
+    /// After a loss: restores the sessions that this node knows. Gateways that send no heartbeat die again, and are
+    /// swept.
     async fn bring_back(&self) {
         let mut changes = self.sessions.recovery.again(self.sessions.rules.session_ttl / BROUGHT_PART);
         tracing::warn!(sessions = changes.len(), "presence was lost; it is brought back");
@@ -164,7 +164,7 @@ impl Parts {
         standings.filter_map(|(change, changed)| Some((change.user, changed.ok()?.standing))).collect()
     }
 
-    /// Hears what changes, for all who watch here.
+    /// Receives the changes, for all watchers on this node.
     async fn hear(self) {
         loop {
             if let Ok(mut heard) = self.sessions.stores.feed.hear().await {
@@ -206,7 +206,7 @@ impl Parts {
     }
 }
 
-/// At random, so that the nodes do not all come at one time.
+/// Random, so that not all nodes come at the same time.
 fn pause() -> Duration {
     AGAIN.mul_f64(rand::rng().random_range(0.5..1.0))
 }

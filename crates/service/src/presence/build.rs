@@ -1,4 +1,4 @@
-//! Puts presence together out of its parts.
+//! Creates the parts of presence.
 
 use std::{sync::Arc, time::Duration};
 
@@ -29,39 +29,39 @@ use crate::{
     write::tiers::Tiers,
 };
 
-/// How long the versions of who went are kept. Longer than a node may take over what it read before.
+/// How long the versions of users who went offline are kept: longer than a node may use an earlier read.
 const KEPT: Duration = Duration::from_secs(3600);
 /// When a user who closed a session is checked again: by then its groups were notified, or will not be.
 const LOOK_AGAIN: Duration = Duration::from_secs(10);
 
-/// What it is made of.
+/// The dependencies of presence.
 #[derive(Debug)]
 pub struct Online<'a> {
-    /// Where presence is kept.
+    /// The storage of presence.
     pub stores: Presences,
     /// The caches of this node.
     pub tiers: &'a Tiers,
-    /// How copies of the active members of groups behave.
+    /// Policies of the copies of the active members of groups.
     pub policy: Policy<Distribution>,
     /// Users.
     pub users: Users,
     /// Members of groups.
     pub members: Members,
-    /// Who follows whom.
+    /// Follows.
     pub follows: Follows,
-    /// Who blocked whom.
+    /// Blocks.
     pub blocks: Blocks,
     /// Seals the tokens of pages.
     pub page_tokens: PageTokens,
     /// Seals the tokens of gateways.
     pub gateway_tokens: PageTokens,
-    /// What bounds batches and pages.
+    /// The limits of batches and pages.
     pub limits: Limits,
     /// Leases between nodes.
     pub coordination: Arc<dyn Coordination>,
-    /// The id of this node, where there are others.
+    /// The id of this node, if there are others.
     pub among: Option<&'a str>,
-    /// Who joined and left groups.
+    /// Joins and leaves of groups.
     pub moved: mpsc::Receiver<Moved>,
 }
 
@@ -75,12 +75,12 @@ pub const fn limits(config: &PresenceConfig) -> PresenceLimits {
     }
 }
 
-/// Presence of a node alone.
+/// Presence in single-node mode.
 pub fn in_memory(config: &PresenceConfig) -> Presences {
     MemoryPresence::new(limits(config)).presences()
 }
 
-/// The service, and what goes on beside it.
+/// The service, and its background tasks.
 pub fn build(of: Online<'_>, config: &PresenceConfig) -> (PresenceRpc, Background) {
     let active = Active::new(&of.stores.active, of.tiers, of.policy);
     let fan_out = FanOut::new(of.stores.clone(), active.clone(), of.members.clone(), config.fan_outs_at_once);

@@ -8,13 +8,13 @@ use kith_presence::Distribution;
 use super::{ACTIVE, active_weight};
 use crate::write::cache_defaults::CacheDefaults;
 
-/// Of the memory. How many of each group are online: some 20,000 groups.
+/// Share of the memory. Distributions of online members: some 20,000 groups.
 pub const SHARES: u64 = 1;
 
-/// The active members of a group are published when they change, but not where presence is lost.
+/// Changes of the active members of a group are published, but not a loss of presence.
 const ACTIVE_AGE_MAX: Duration = Duration::from_secs(10);
 
-/// How copies of how many of a group are online behave.
+/// Policy of the copies of distributions.
 #[must_use]
 pub fn policy(defaults: &CacheDefaults) -> Policy<Distribution> {
     let policy = defaults.policy(ACTIVE, SHARES, active_weight);

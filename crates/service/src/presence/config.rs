@@ -28,7 +28,7 @@ pub struct PresenceConfig {
     /// How long an opening or closing waits until the groups of the user are notified; they are notified in any case.
     #[serde(with = "humantime_serde")]
     pub fan_out_wait: Duration,
-    /// Users whose groups a node notifies at one time. Above 0.
+    /// Users whose groups a node notifies at the same time. Above 0.
     pub fan_outs_at_once: usize,
     /// Maximum sessions of one user. Above 0.
     pub sessions_max: u32,
@@ -36,7 +36,7 @@ pub struct PresenceConfig {
     pub gateways_max: u32,
     /// Sessions that a node remembers, to restore them if presence is lost.
     pub sessions_held: usize,
-    /// Maximum callers that watch presence on a node at one time. Above 0.
+    /// Maximum callers that watch presence on a node at the same time. Above 0.
     pub watchers: usize,
     /// Changes that one of them may be behind. Above 0.
     pub watch_behind: usize,

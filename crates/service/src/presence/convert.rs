@@ -26,7 +26,7 @@ pub(super) fn device(field: &'static str, id: &str) -> Result<DeviceId, Error> {
     id.parse().map_err(|why| Error::invalid(field, &why))
 }
 
-/// The session that is to be opened or closed.
+/// The session to be opened or closed.
 pub(super) fn session_request(
     user_id: i64,
     device_id: &str,
@@ -41,13 +41,13 @@ pub(super) fn session_request(
     })
 }
 
-/// Those that one request asks about.
+/// The users of a request.
 pub(super) fn users(ids: &[i64], most: usize) -> Result<Vec<UserId>, Error> {
     batch::check_count("user_ids", ids.len(), most)?;
     ids.iter().map(|id| user("user_ids", *id)).collect()
 }
 
-/// Those that one stream is about.
+/// The users of a stream.
 pub(super) fn watched(ids: &[i64], most: usize) -> Result<Vec<UserId>, Error> {
     if ids.is_empty() {
         return Err(Error::invalid("user_ids", &Invalid::new(format!("must be 1 to {most} ids, not 0"))));
@@ -55,7 +55,7 @@ pub(super) fn watched(ids: &[i64], most: usize) -> Result<Vec<UserId>, Error> {
     users(ids, most)
 }
 
-/// Those that one heartbeat renews.
+/// The sessions that a heartbeat renews.
 pub(super) fn sessions(names: &[wire::SessionName], most: usize) -> Result<Vec<UserDevice>, Error> {
     batch::check_count("sessions", names.len(), most)?;
     let session = |name: &wire::SessionName| {
@@ -95,7 +95,7 @@ pub(super) fn active_member(member: &ActiveMember, principal: Principal) -> wire
     wire::ActiveMember { user_id: member.user.get(), gateway_ids: ids(&member.gateways, principal) }
 }
 
-/// For services alone.
+/// For services only.
 fn ids(gateways: &[GatewayId], principal: Principal) -> Vec<String> {
     match principal {
         Principal::Service => gateways.iter().map(ToString::to_string).collect(),

@@ -11,15 +11,15 @@ use tokio::{sync::Semaphore, task::JoinHandle, time::timeout};
 use super::active::Active;
 use crate::{error::Error, group::members::Members, metric};
 
-/// Groups of a user that are read in one go.
+/// Groups of a user that are read at once.
 const PAGE: usize = 500;
 /// Groups that are notified in one step, and concurrent steps: while Redis works on some, the next are prepared, and
 /// cached counts of the previous ones are invalidated.
 const PART: usize = 100;
 const PARTS_AT_ONCE: usize = 2;
-/// Users that may wait for their turn; those beyond are come to by their heartbeats and the sweep.
+/// Users that may wait for their turn; others are found by their heartbeats and the sweep.
 const WAITING_MAX: usize = 10_000;
-/// How often a user that changes meanwhile is repeated before others have their turn.
+/// Repetitions for a user that changes in between, before other users have their turn.
 const TRIES: usize = 5;
 
 /// Notifies groups. Cheap to clone.
@@ -39,10 +39,10 @@ impl FanOut {
         Self { stores, active, members, turns, waiting: Arc::new(Semaphore::new(WAITING_MAX)), at_once }
     }
 
-    /// Begins to notify the groups of a user, if they were not, and waits for it at most so long.
+    /// Begins to notify the groups of a user, if they were not notified, and waits for it for at most this time.
     pub(super) async fn within(&self, limit: Duration, user: UserId, standing: Standing) {
         if let Some(telling) = self.begin(user, standing) {
-            // It goes on.
+            // It continues.
             drop(timeout(limit, telling).await);
         }
     }
@@ -67,7 +67,7 @@ impl FanOut {
     /// Notifies the groups of a user, until all have the newest state.
     ///
     /// # Errors
-    /// Errors of the store; then some were notified, and it is not noted.
+    /// Errors of the store; then some were notified, and the notification is not recorded as complete.
     pub(super) async fn tell(&self, user: UserId, mut standing: Standing) -> Result<(), Error> {
         metrics::counter!(metric::PRESENCE_FAN_OUTS.name).increment(1);
         for _ in 0..TRIES {
@@ -81,7 +81,7 @@ impl FanOut {
         Ok(())
     }
 
-    /// For users who joined a group or left it: notifies the group which of them are online.
+    /// Notifies a group which of the users who joined or left it are online.
     ///
     /// # Errors
     /// As [`Self::tell`].
@@ -92,13 +92,13 @@ impl FanOut {
         self.take_out(group, &out).await
     }
 
-    /// Begins to notify a group that these users, who were found in it, are no members: the node that should have may
+    /// Begins to remove these users from a group, of which they are not members: the node that should have done it may
     /// have died.
     pub(super) fn left(&self, group: GroupId, users: Vec<UserId>) {
         if users.is_empty() {
             return;
         }
-        // Where it fails it is seen again.
+        // If it fails, it is detected again.
         drop(self.aside(async move |this| drop(this.moved(group, &users).await)));
     }
 
@@ -168,7 +168,8 @@ impl FanOut {
         Ok(())
     }
 
-    /// Notifies a group where these users are online, if they are. Boxed, because it recurs for users who come and go.
+    /// Notifies a group of the gateways of these users, if they are online. Boxed, because it recurs for users who
+    /// change in between.
     fn put_in(&self, group: GroupId, users: Vec<UserId>) -> BoxFuture<'_, Result<(), Error>> {
         let telling = async move {
             let found = self.stores.sessions.sessions(&users).await.map_err(Error::presence)?;
@@ -199,7 +200,7 @@ impl FanOut {
     }
 }
 
-/// Runs all of them, so many at a time. The first error is returned when all are done.
+/// Runs all of them, this many at a time. Returns the first error after all have ended.
 async fn all_of<F: Future<Output = Result<(), Error>>>(
     tellings: impl IntoIterator<Item = F>,
     at_once: usize,
@@ -208,7 +209,7 @@ async fn all_of<F: Future<Output = Result<(), Error>>>(
     stream::iter(tellings).buffer_unordered(at_once).fold(Ok(()), first).await
 }
 
-/// Where a user is online by its sessions.
+/// The gateways of a user, by its sessions.
 fn of(seen: Seen) -> Standing {
     let mut gateways: Vec<_> = seen.sessions.into_iter().map(|session| session.instance.gateway).collect();
     gateways.sort_unstable();

@@ -1,4 +1,4 @@
-//! The state of gateways on this node: which are alive, and whether presence was lost a moment ago.
+//! The state of gateways on this node: which are alive, and whether presence was lost recently.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -10,32 +10,32 @@ use parking_lot::RwLock;
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
-/// As of the last look.
+/// As of the last check.
 #[derive(Debug, Default)]
 pub(super) struct KnownGateways(RwLock<Known>);
 
 #[derive(Debug, Default)]
 struct Known {
-    /// The epoch, when it was looked at, and how old it was then.
+    /// The epoch, the time of the check, and its age at that time.
     epoch: Option<(u64, Instant, Duration)>,
-    /// Another epoch was seen, and not reported yet.
+    /// A new epoch was seen, and not reported yet.
     lost: bool,
     dead: HashSet<Instance>,
-    /// Until when each is alive, as last seen.
+    /// The time until which each is alive, as of the last check.
     living: BTreeMap<GatewayId, Instant>,
 }
 
-/// A page of the gateways that live.
+/// A page of the live gateways.
 #[derive(Clone, Debug)]
 pub(super) struct GatewayPage {
-    /// By rising id, each with how long it stays alive without a further sign.
+    /// By rising id, each with the time for which it stays alive without a heartbeat.
     pub(super) gateways: Vec<(GatewayId, Duration)>,
-    /// Where the next page begins; `None`: there is none.
+    /// The position of the next page; `None`: the last page.
     pub(super) next: Option<[i64; 3]>,
 }
 
 impl KnownGateways {
-    /// Takes what was seen.
+    /// Stores the result of a check.
     pub(super) fn take(&self, seen: Gateways) {
         let now = Instant::now();
         let (mut dead, mut living) = (HashSet::new(), BTreeMap::new());
@@ -51,17 +51,17 @@ impl KnownGateways {
         *known = Known { epoch: Some((seen.epoch, now, seen.age)), lost, dead, living };
     }
 
-    /// Whether all was lost since this was asked before.
+    /// Whether presence was lost since the last call.
     pub(super) fn was_lost(&self) -> bool {
         std::mem::take(&mut self.0.write().lost)
     }
 
-    /// Whether it was seen dead. One that came since is not.
+    /// Whether it was seen as dead. False for one that appeared since.
     pub(super) fn is_dead(&self, instance: &Instance) -> bool {
         self.0.read().dead.contains(instance)
     }
 
-    /// Those of these that are not dead, under any incarnation.
+    /// The gateways among these that are not dead, under any incarnation.
     pub(super) fn without_dead(&self, gateways: &[GatewayId]) -> Vec<GatewayId> {
         let known = self.0.read();
         if known.dead.is_empty() {
@@ -73,12 +73,12 @@ impl KnownGateways {
         gateways.iter().filter(|id| !is_dead(id)).cloned().collect()
     }
 
-    /// Whether presence was not lost for so long: who is not seen is not there.
+    /// Whether presence was not lost for this time, so that users who are not seen are offline.
     pub(super) fn is_settled(&self, unknown_for: Duration) -> bool {
         self.0.read().epoch.is_some_and(|(_, at, age)| age + at.elapsed() >= unknown_for)
     }
 
-    /// Those that live, after this one: by their ids, each with how long it does; at most so many.
+    /// The live gateways after this one, by rising id, each with its remaining time; at most this many.
     pub(super) fn living(&self, after: &str, limit: usize) -> Vec<(GatewayId, Duration)> {
         let now = Instant::now();
         let known = self.0.read();
@@ -86,8 +86,8 @@ impl KnownGateways {
         living.map(|(id, until)| (id.clone(), until.saturating_duration_since(now))).take(limit).collect()
     }
 
-    /// A page of those that live. A position holds how many gateways were before it, and the id of the last one, shortened:
-    /// where that one died meanwhile, the list goes on from its place.
+    /// A page of the live gateways. A position contains the number of gateways before it, and a shortened id of the
+    /// last one: if that one died in between, the list continues from its place.
     pub(super) fn page(&self, position: Option<[i64; 3]>, size: usize) -> GatewayPage {
         let all = self.living("", usize::MAX);
         let from = position.map_or(0, |position| after(&all, position));
@@ -101,13 +101,13 @@ impl KnownGateways {
         self.0.read().living.len()
     }
 
-    /// Those that were seen dead: they are forgotten once they are swept.
+    /// The gateways that were seen as dead. They are forgotten after they are swept.
     pub(super) fn count_dead(&self) -> usize {
         self.0.read().dead.len()
     }
 }
 
-/// How many stood before, and 16 bytes that stand for the last of them.
+/// The number of earlier gateways, and 16 bytes that identify the last of them.
 fn place_of(before: usize, last: &GatewayId) -> [i64; 3] {
     let hash = Sha256::digest(last.as_str());
     let (numbers, _) = hash.as_chunks::<8>();
@@ -115,7 +115,7 @@ fn place_of(before: usize, last: &GatewayId) -> [i64; 3] {
     [i64::try_from(before).unwrap_or(i64::MAX), number(0), number(1)]
 }
 
-/// How many stand before what comes after this place.
+/// The index of the first gateway after this position.
 fn after<T>(all: &[(GatewayId, T)], place: [i64; 3]) -> usize {
     let [before, ..] = place;
     let last = all.iter().position(|(id, _)| place_of(0, id)[1..] == place[1..]);

@@ -1,4 +1,4 @@
-//! One subscription of the node, shared by all who watch.
+//! One subscription of the node, shared by all watchers.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -23,15 +23,16 @@ use tokio::{
 
 use crate::error::{Error, Reason};
 
-/// Watchers that read at one time: more would have Redis late for all others.
+/// Watchers that read at the same time: more would delay Redis for all others.
 const READERS: usize = 8;
 
-/// What a watcher receives.
+/// A notification to a watcher.
 #[derive(Clone, Debug)]
 pub(super) enum News {
-    /// A user is online elsewhere.
+    /// The gateways of a user changed.
     Event(Event),
-    /// Some may be missed, or who is not seen is not unknown any more: all is to be read again.
+    /// Changes may be missed, or users who are not seen are offline now instead of unknown: everything must be read
+    /// again.
     ReadAgain,
 }
 
@@ -43,7 +44,7 @@ pub(super) struct Hub {
     behind_max: usize,
     watching: Mutex<Watching>,
     next: AtomicU64,
-    /// Whether it is heard what changes.
+    /// Whether the node receives changes.
     live: watch::Sender<bool>,
 }
 
@@ -53,7 +54,7 @@ struct Watching {
     of_user: HashMap<UserId, HashSet<u64>>,
 }
 
-/// The place of one who watches; given back when it is dropped. Its news end where it does not keep up.
+/// The registration of a watcher, which ends when it is dropped. It receives no more if it does not keep up.
 #[derive(Debug)]
 pub(super) struct Place {
     pub(super) news: mpsc::Receiver<News>,
@@ -75,8 +76,8 @@ impl Hub {
         }
     }
 
-    /// Begins to notify of changes of these users. When it returns, each change from then on is delivered. Waits at
-    /// most so long until the node receives events.
+    /// Begins to notify of changes of these users. Each change after the call returned is delivered. Waits at most this
+    /// time until the node receives events.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED if the maximum of watchers is reached, UNAVAILABLE.
@@ -118,12 +119,12 @@ impl Hub {
         }
     }
 
-    /// A turn to read: when it is dropped, another one has it. `None` never comes.
+    /// A turn to read, released when it is dropped. Never `None`.
     pub(super) async fn reading(&self) -> Option<SemaphorePermit<'_>> {
         self.readers.acquire().await.ok()
     }
 
-    /// Whether it is heard what changes, from now on. Where it was not, all read again.
+    /// Sets whether the node receives changes. If it did not before, all watchers read again.
     pub(super) fn hears(&self, hears: bool) {
         let before = self.live.send_replace(hears);
         if hears && !before {

@@ -15,16 +15,16 @@ use crate::{
     metric,
 };
 
-/// Changes that may wait. Those beyond are made up for where it is listed who is online in the group, and joins by the next
-/// change of each user.
+/// Changes that may wait. Others are corrected when the online members of the group are listed, and joins also by the
+/// next change of each user.
 const WAITING_MAX: usize = 10_000;
 
-/// Some users joined a group or left it.
+/// A change: users joined or left a group.
 #[derive(Debug)]
 pub struct Moved {
     pub(super) group: GroupId,
     pub(super) users: Vec<UserId>,
-    /// Dropped once it is dealt with.
+    /// Dropped after it was processed.
     pub(super) done: oneshot::Sender<()>,
 }
 
@@ -43,7 +43,7 @@ pub fn moves(wait: Duration) -> (Moves, mpsc::Receiver<Moved>) {
 
 #[async_trait]
 impl MembershipListener for Moves {
-    /// Waits until the change is dealt with, but no longer than is configured.
+    /// Waits until the change is processed, but no longer than configured.
     async fn changed(&self, event: &MembershipEvent) -> Result<(), Error> {
         let (MembershipEvent::Joined { group, users, .. } | MembershipEvent::Left { group, users, .. }) =
             event
@@ -56,7 +56,7 @@ impl MembershipListener for Moves {
             metrics::counter!(metric::PRESENCE_MOVES_DROPPED.name).increment(1);
             return Ok(());
         }
-        // It goes on.
+        // It continues.
         drop(timeout(self.wait, dealt_with).await);
         Ok(())
     }

@@ -1,13 +1,13 @@
-//! Presence: which users are online, and through which connection servers of the caller (ADR 0021).
+//! Presence: the online users, and the connection servers of the caller through which they are online (ADR 0021).
 //!
-//! **Where.** Sessions, gateways and the online members of groups are stored by [`kith_presence`]: in Redis, or in
+//! **Storage.** Sessions, gateways and the online members of groups are stored by [`kith_presence`]: in Redis, or in
 //! memory in single-node mode. The state of a user is read each time. The number of online members of a group, by
 //! gateway, is cached by each node, and invalidated whenever it changes.
 //!
-//! **Groups are derived.** A change of a user is one step; its groups are notified after it, and the version up to
-//! which they were is noted. A heartbeat or sweep that finds that they were not notifies them again.
+//! **Groups are derived.** A change of a user is one step. Its groups are notified after it, and the version of the
+//! last notification is stored. A heartbeat or sweep that finds that they were not notifies them again.
 //!
-//! **Who may.** Gateways are services. Users see themselves and their friends.
+//! **Rights.** Gateways are services. Users see themselves and their friends.
 
 mod active;
 mod active_members;

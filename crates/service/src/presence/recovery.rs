@@ -1,4 +1,4 @@
-//! Sessions that were opened or renewed through this node, to be brought back where presence is lost.
+//! Sessions that were opened or renewed through this node, to be restored after a loss of presence.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -11,19 +11,18 @@ use kith_store::UserId;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// One device at one gateway.
+/// A device at a gateway.
 #[derive(Clone, Debug)]
 struct Session {
     at: Instance,
     device: DeviceId,
     /// When it ends.
     until: Instant,
-    /// Since when it is none any more, by the events that all nodes received: if everything was lost before, that
-    /// proves nothing.
+    /// When it ended, by the events that all nodes received. Not reliable if presence was lost before.
     gone: Option<Instant>,
 }
 
-/// Bounded: sessions beyond are not held, and come back by their gateways alone.
+/// Bounded: further sessions are not remembered, and are restored by their gateways only.
 #[derive(Debug)]
 pub(super) struct SessionRecovery {
     most: usize,
@@ -34,7 +33,7 @@ pub(super) struct SessionRecovery {
 struct Users {
     count: usize,
     of: HashMap<UserId, Vec<Session>>,
-    /// Those who have sessions that are gone, and perhaps others.
+    /// Users with ended sessions, and perhaps others.
     with_gone: HashSet<UserId>,
 }
 
@@ -80,7 +79,7 @@ impl SessionRecovery {
         }
     }
 
-    /// Nothing was lost until then: forgets sessions that had ended before by events.
+    /// Nothing was lost until this time: forgets sessions that ended before it by events.
     pub(super) fn settle(&self, until: Instant) {
         let mut users = self.users.lock();
         for user in mem::take(&mut users.with_gone) {
@@ -92,7 +91,7 @@ impl SessionRecovery {
         }
     }
 
-    /// Forgets those whose time has passed.
+    /// Forgets expired sessions.
     pub(super) fn forget(&self) {
         let now = Instant::now();
         let mut users = self.users.lock();
@@ -103,7 +102,8 @@ impl SessionRecovery {
         users.count = users.of.values().map(Vec::len).sum();
     }
 
-    /// What brings all of them back, for no longer than this: one that was closed elsewhere meanwhile is soon gone.
+    /// The commands that restore all of them, for no longer than this time: one that was closed on another node soon
+    /// ends.
     pub(super) fn again(&self, at_most: Duration) -> Vec<Change> {
         let now = Instant::now();
         let mut users = self.users.lock();

@@ -1,4 +1,4 @@
-//! The presence service on the wire: each call is decoded here, made by one method of what it is about, and encoded.
+//! The presence service on the wire: each call is decoded here, made by one method, and encoded.
 
 use std::sync::Arc;
 

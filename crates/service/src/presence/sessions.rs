@@ -1,4 +1,4 @@
-//! Sessions: opening, renewing, closing, and the presence of users by them.
+//! Sessions: opening, renewal, closing, and the resulting presence of users.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -26,7 +26,7 @@ use crate::{
     user::{AccountCleanup, Cleaned, Users},
 };
 
-/// What is configured about sessions.
+/// The configuration of sessions.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rules {
     pub(super) session_ttl: Duration,
@@ -36,7 +36,7 @@ pub(super) struct Rules {
     pub(super) visibility_every: Duration,
 }
 
-/// Sessions through this node. Cheap to clone.
+/// The sessions of gateways that call this node. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Sessions {
     pub(super) stores: Presences,
@@ -46,7 +46,7 @@ pub struct Sessions {
     pub(super) users: Users,
     pub(super) visibility: Visibility,
     pub(super) warmth: Warmth,
-    /// By a key of their own.
+    /// Sealed with their own key.
     pub(super) tokens: PageTokens,
     pub(super) rules: Rules,
 }
@@ -58,25 +58,25 @@ pub(super) struct UserDevice {
     pub(super) device: DeviceId,
 }
 
-/// A session that is to be opened or closed, and the gateway that asks for it.
+/// A session to be opened or closed, and its gateway.
 #[derive(Clone, Debug)]
 pub(super) struct SessionRequest {
     pub(super) user: UserId,
     pub(super) device: DeviceId,
     pub(super) gateway: GatewayId,
-    /// What the gateway proves itself by; empty: it is new.
+    /// The token of the gateway; empty: a new gateway.
     pub(super) gateway_token: String,
 }
 
-/// What became of a session that was opened or closed.
+/// The result of opening or closing a session.
 #[derive(Clone, Debug)]
 pub(super) struct SessionChanged {
-    /// Of the presence of the user.
+    /// The version of the user's presence.
     pub(super) version: i64,
     pub(super) gateway_token: String,
 }
 
-/// What became of a heartbeat.
+/// The result of a heartbeat.
 #[derive(Clone, Debug)]
 pub(super) struct Heartbeat {
     pub(super) gateway_token: String,
@@ -84,7 +84,7 @@ pub(super) struct Heartbeat {
     pub(super) unknown: Vec<UserDevice>,
 }
 
-/// A gateway that has proved itself, and what it proves itself by.
+/// A verified gateway, and its token.
 #[derive(Debug)]
 struct Admitted {
     instance: Instance,
@@ -95,7 +95,7 @@ struct Admitted {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Shown {
     pub(super) user: UserId,
-    /// `None`: not known.
+    /// The version; `None`: unknown.
     pub(super) online: Option<bool>,
     pub(super) version: i64,
     pub(super) sessions: Vec<Session>,
@@ -106,7 +106,7 @@ impl Shown {
         Self { user, online: None, version: 0, sessions: Vec::new() }
     }
 
-    /// Where it is online: ids of gateways, each once.
+    /// The ids of its gateways, each once.
     pub(super) fn gateways(&self) -> Vec<GatewayId> {
         let mut gateways: Vec<_> =
             self.sessions.iter().map(|session| session.instance.gateway.clone()).collect();
@@ -116,10 +116,10 @@ impl Shown {
 }
 
 impl Sessions {
-    /// Checks the identity of the gateway, and notes that it is alive.
+    /// Verifies the gateway, and records that it is alive.
     ///
     /// # Errors
-    /// PERMISSION_DENIED, RESOURCE_EXHAUSTED for one too many, UNAVAILABLE.
+    /// PERMISSION_DENIED, RESOURCE_EXHAUSTED above the limit of gateways, UNAVAILABLE.
     async fn admit(&self, gateway: GatewayId, token: &str) -> Result<Admitted, Error> {
         let denied =
             || Error::not_allowed("the gateway_id is that of another gateway: its gateway_token is needed");
@@ -192,7 +192,7 @@ impl Sessions {
         Ok(SessionChanged { version, gateway_token: token })
     }
 
-    /// Returns the presence of users, in their order; it is unknown of those whom the principal may not see.
+    /// Returns the presence of users, in their order; UNKNOWN for users whom the principal may not see.
     ///
     /// # Errors
     /// Errors of the store.
@@ -210,7 +210,7 @@ impl Sessions {
         Ok(of_each.collect())
     }
 
-    /// Ends all sessions of a user whose account was deleted, at whichever gateways.
+    /// Ends all sessions of a deleted user, at all gateways.
     ///
     /// # Errors
     /// UNAVAILABLE; some may have been ended.
@@ -228,7 +228,7 @@ impl Sessions {
         Ok(())
     }
 
-    /// Renews sessions of a gateway. Returns those that are not there.
+    /// Renews sessions of a gateway. Returns those that do not exist.
     ///
     /// # Errors
     /// UNAVAILABLE; some may have been renewed.
@@ -257,7 +257,7 @@ impl Sessions {
         Ok(unknown)
     }
 
-    /// Returns a page of the gateways that live. See [`KnownGateways::page`] for positions.
+    /// Returns a page of the live gateways. See [`KnownGateways::page`] for positions.
     ///
     /// # Errors
     /// UNAVAILABLE.
@@ -270,7 +270,7 @@ impl Sessions {
         Ok(self.gateways.page(position, size))
     }
 
-    /// Looks which gateways live.
+    /// Reads the live gateways.
     ///
     /// # Errors
     /// UNAVAILABLE.
@@ -279,7 +279,7 @@ impl Sessions {
         Ok(())
     }
 
-    /// The presence of users, in their order. What cannot be asked is unknown.
+    /// The presence of users, in their order. UNKNOWN if it cannot be read.
     pub(super) async fn get_many(&self, users: &[UserId]) -> Vec<Shown> {
         let unknown = |_| users.iter().map(|user| Shown::unknown(*user)).collect();
         self.try_get_many(users).await.unwrap_or_else(unknown)
@@ -304,7 +304,7 @@ impl Sessions {
         Ok(shown.collect())
     }
 
-    /// Its visible state, from the gateways of its last event.
+    /// The visible state of a user, from the gateways of its last event.
     pub(super) fn is_online(&self, gateways: &[GatewayId]) -> Option<bool> {
         if !self.gateways.without_dead(gateways).is_empty() {
             return Some(true);
@@ -312,7 +312,7 @@ impl Sessions {
         self.is_settled().then_some(false)
     }
 
-    /// Whether who is not seen is not there.
+    /// Whether users who are not seen are offline.
     pub(super) fn is_settled(&self) -> bool {
         self.gateways.is_settled(self.rules.unknown_for)
     }

@@ -1,4 +1,4 @@
-//! Ends sessions without a request: those of dead gateways, and those that are not renewed.
+//! Ends the sessions of dead gateways, and expired ones.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,26 +14,26 @@ const USERS: usize = 10_000;
 const USERS_OF_ALL: usize = 50_000;
 /// Users that are changed together, and whose groups are notified before that is noted.
 const PAGE: usize = 200;
-/// Name of the lease of who sweeps.
+/// Name of the lease for sweeping.
 const LEASE: &str = "presence_sweep";
 
-/// Checks gateways. If the node dies in the middle, another one finds everything that is left.
+/// Sweeps gateways. If the node dies in between, another one continues.
 #[derive(Debug)]
 pub(super) struct Sweep {
     store: Store,
     fan_out: FanOut,
-    /// Of who sweeps.
+    /// The lease for sweeping.
     lease: Lease,
 }
 
 #[derive(Debug)]
 struct Store(Arc<dyn PresenceStore>);
 
-/// Users that were looked at, and what came of it.
+/// Users that were processed, with the result.
 type Looked = Vec<(UserId, Changed)>;
 
 impl Sweep {
-    /// `every`: how often it sweeps.
+    /// `every`: the period of rounds.
     pub(super) fn new(
         fan_out: FanOut,
         coordination: &Arc<dyn Coordination>,
@@ -41,17 +41,17 @@ impl Sweep {
         every: Duration,
     ) -> Self {
         let store = Store(Arc::clone(&fan_out.stores.sessions));
-        // Short, since no node sweeps for as long after a node died.
+        // Short: after a node died, no node sweeps for this time.
         let lease = Lease::new(coordination, LEASE, among, every * 5 / 2);
         Self { store, fan_out, lease }
     }
 
-    /// One round, if that is this node's part.
+    /// One round, if this node has the lease.
     ///
     /// # Errors
     /// UNAVAILABLE.
     pub(super) async fn round(&mut self) -> Result<(), Error> {
-        // If the lease cannot be read, all sweep.
+        // If the lease cannot be read, all nodes sweep.
         if !self.lease.is_held().await.unwrap_or(true) {
             return Ok(());
         }
@@ -63,7 +63,7 @@ impl Sweep {
         told
     }
 
-    /// Notifies the groups, and notes that it was done: a user without a note is checked again.
+    /// Notifies the groups, and records it: a user without such a record is checked again.
     async fn tell(
         &self,
         GatewayState { instance, left }: &GatewayState,
@@ -74,7 +74,7 @@ impl Sweep {
             let told = looked.iter().map(|(user, changed)| (*user, changed.standing.clone())).collect();
             all_told = all_told.and(self.fan_out.all(told).await);
             let users = looked.iter().map(|(user, _)| *user).collect();
-            // That took its time: the gateway may have been heard of again, and have opened some again.
+            // In between, the gateway may have returned and opened sessions again.
             let now = self.store.change(instance, users, &Op::Look).await?;
             let noted = now.iter().filter(|(_, changed)| !changed.standing.is_untold());
             let noted: Vec<_> = noted.map(|(user, changed)| (*user, changed.left)).collect();
@@ -89,7 +89,7 @@ impl Store {
     /// Ends expired sessions at all gateways, and forgets dead gateways that have no user left.
     async fn look(&self) -> Result<Vec<(GatewayState, Looked)>, Error> {
         let mut all = self.0.gateways().await.map_err(Error::presence)?.all;
-        // The dead first: their users wait.
+        // Dead gateways first: their users wait.
         all.sort_by_key(|state| state.left);
         let (mut looked, mut users) = (Vec::new(), 0);
         for state in all {
@@ -121,10 +121,11 @@ impl Store {
         Ok(looked)
     }
 
-    /// Some at a time: each answer is waited for only so long. Who cannot be changed is left out, and come to again.
+    /// A few at a time: the wait for each answer is limited. Users who cannot be changed are left out, and processed
+    /// later.
     ///
     /// # Errors
-    /// UNAVAILABLE when none can be.
+    /// UNAVAILABLE if none can be changed.
     async fn change(&self, instance: &Instance, users: Vec<UserId>, op: &Op) -> Result<Looked, Error> {
         let change = |user: &UserId| Change { user: *user, instance: instance.clone(), op: op.clone() };
         let (mut looked, mut failed) = (Looked::with_capacity(users.len()), None);

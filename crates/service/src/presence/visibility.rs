@@ -1,4 +1,4 @@
-//! Whose presence is shown to whom, and what is read ahead for who comes online.
+//! The visibility of presence, and reads ahead for users who come online.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -12,7 +12,7 @@ use crate::{
     rpc::call::Principal,
 };
 
-/// Users that are read ahead for at one time; others read when they ask.
+/// Users with reads ahead at the same time; for others, records are read on request.
 const WARMED_AT_ONCE: usize = 32;
 
 /// Users, divided by whether they are shown to a principal; both in their order.
@@ -22,7 +22,7 @@ pub(super) struct Visible {
     pub(super) hidden: Vec<UserId>,
 }
 
-/// Who sees whom. Cheap to clone.
+/// The visibility of users. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct Visibility {
     follows: Follows,
@@ -34,8 +34,8 @@ impl Visibility {
         Self { follows, blocks }
     }
 
-    /// Those of these who are shown to the principal, and those who are not: services are shown all, a user itself and its
-    /// friends.
+    /// Divides users into those who are shown to the principal, and the others. Services see all users; a user sees
+    /// itself and its friends.
     ///
     /// # Errors
     /// Errors of the store.
@@ -51,7 +51,7 @@ impl Visibility {
         Ok(Visible { shown, hidden })
     }
 
-    /// Those of these who have blocked the principal; of a service, none.
+    /// The users among these who have blocked the principal; for a service, none.
     ///
     /// # Errors
     /// Errors of the store.
@@ -72,7 +72,7 @@ impl Visibility {
     }
 }
 
-/// Reads ahead what a user that comes online asks for first. Cheap to clone.
+/// Reads ahead the records that a user who comes online requests first. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct Warmth {
     visibility: Visibility,
@@ -84,8 +84,8 @@ impl Warmth {
         Self { visibility, turns: Arc::new(Semaphore::new(WARMED_AT_ONCE)) }
     }
 
-    /// Begins the same, while the caller waits for an answer. The record of the user is there already, and its groups
-    /// are read by the notification.
+    /// Begins to read ahead, while the caller waits for an answer. The record of the user is cached already, and its
+    /// groups are read by the notification.
     pub(super) fn begin(&self, user: UserId) {
         let Ok(turn) = Arc::clone(&self.turns).try_acquire_owned() else { return };
         let Visibility { follows, blocks } = self.visibility.clone();

@@ -1,4 +1,4 @@
-//! A stream of presence: what is so now, and each change of it.
+//! A stream of presence: the present state, then each change.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -24,21 +24,21 @@ use crate::{
     rpc::call::Principal,
 };
 
-/// How long a watcher waits for the node to hear what changes.
+/// How long a watcher waits until the node receives changes.
 const HEARS_WITHIN: Duration = Duration::from_secs(2);
 
-/// What a caller that watches gets.
+/// The stream to the caller.
 pub(super) type PresenceStream = BoxStream<'static, Result<wire::WatchPresenceResponse, Status>>;
 
-/// One who watches.
+/// A watcher.
 struct Watcher {
     sessions: Sessions,
     hub: Arc<Hub>,
     principal: Principal,
     place: Place,
-    /// All that it asked for. Who is shown to it may change.
+    /// All requested users. Their visibility may change.
     users: Vec<UserId>,
-    /// When that is checked.
+    /// When visibility is checked.
     check: Interval,
     /// The visible users, and the last state of each that was sent.
     last: HashMap<UserId, (i64, Option<bool>)>,
@@ -46,12 +46,12 @@ struct Watcher {
     over: bool,
 }
 
-/// Returns the presence of users as a stream: first what it is now, then each change. Who of them is shown to the principal is
-/// checked again every `presence.visibility_every`: a user who is shown no more is UNKNOWN once, and nothing is said of it
-/// until it is shown again.
+/// Returns the presence of users as a stream: first the present state, then each change. Visibility is checked again
+/// every `presence.visibility_every`: a user who is no longer visible is reported as UNKNOWN once, and not again until
+/// it is visible.
 ///
 /// # Errors
-/// RESOURCE_EXHAUSTED when as many watch as may, UNAVAILABLE.
+/// RESOURCE_EXHAUSTED at the limit of watchers, UNAVAILABLE.
 pub(super) async fn watch_presence(
     sessions: Sessions,
     hub: Arc<Hub>,
@@ -79,7 +79,7 @@ fn checks(period: Duration) -> Interval {
 }
 
 impl Watcher {
-    /// A few watchers at a time: all of them come when they are to read again.
+    /// A few watchers at a time, because all of them read again at once.
     async fn read(&self, users: &[UserId]) -> Result<Vec<Shown>, Error> {
         let turn = self.hub.reading().await;
         let found = self.sessions.try_get_many(users).await;
@@ -117,7 +117,7 @@ impl Watcher {
         }
     }
 
-    /// Of a user who is not shown nothing is said.
+    /// Nothing is reported of a user who is not visible.
     fn hear(&mut self, Event { user, version, gateways }: Event) {
         if self.last.get(&user).is_none_or(|(last, _)| *last >= version) {
             return;
@@ -126,7 +126,7 @@ impl Watcher {
         self.tell(&Shown { user, online, version, sessions: Vec::new() }, &gateways);
     }
 
-    /// Sends what differs from the last state that was sent.
+    /// Sends the differences from the last state that was sent.
     async fn read_again(&mut self) -> Result<(), Error> {
         let users: Vec<UserId> = self.last.keys().copied().collect();
         for now in self.read(&users).await? {
@@ -135,14 +135,14 @@ impl Watcher {
             if older || (now.version <= version && now.online == online) {
                 continue;
             }
-            // Of who is lost there is no version: it stays what it was.
+            // A lost state has no version: the previous version is kept.
             let now = Shown { version: now.version.max(version), ..now };
             self.tell(&now, &now.gateways());
         }
         Ok(())
     }
 
-    /// Says UNKNOWN of those who are shown no more, and what is so of those who are shown again.
+    /// Reports UNKNOWN for users who are no longer visible, and the state of users who are visible again.
     async fn check_visibility(&mut self) -> Result<(), Error> {
         let Visible { shown, hidden } = self.sessions.visibility.of(&self.users, self.principal).await?;
         for user in hidden {

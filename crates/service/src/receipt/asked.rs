@@ -1,4 +1,4 @@
-//! What receipts of some messages are computed from.
+//! The data from which receipts are computed.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use crate::{error::Error, group::members::GroupSeats};
 /// Most steps of one call: a step for each ordinal and message.
 const STEPS_MAX: usize = 10_000_000;
 
-/// What receipts of some messages are computed from, at one moment.
+/// The data from which receipts of some messages are computed, as of one moment.
 #[derive(Debug)]
 pub(super) struct Asked {
-    /// Of the messages that were asked for, in their order; why one has no receipt for the caller.
+    /// The requested messages, in their order; or the reason for which one has no receipt for the caller.
     pub(super) messages: Vec<Result<SentMessage, Error>>,
     pub(super) seats: Arc<GroupSeats>,
     pub(super) marks: Arc<Marks>,
@@ -26,12 +26,12 @@ impl Asked {
     }
 }
 
-/// How many messages one call computes.
+/// The number of messages that one call computes.
 pub(super) fn most(seats: &GroupSeats) -> usize {
     (STEPS_MAX / seats.seats.len().max(1)).max(1)
 }
 
-/// The numbers of those of these messages that were found.
+/// The numbers of the messages that were found.
 pub(super) fn numbers(messages: &[Result<SentMessage, Error>]) -> Vec<Seq> {
     let mut seqs: Vec<Seq> = messages.iter().flatten().map(|message| message.seq).collect();
     seqs.sort_unstable();
@@ -39,7 +39,7 @@ pub(super) fn numbers(messages: &[Result<SentMessage, Error>]) -> Vec<Seq> {
     seqs
 }
 
-/// Those who were members when one of the messages with these numbers was sent, by rising ordinal.
+/// The users who were members when one of the messages with these numbers was sent, by rising ordinal.
 pub(super) fn readers(seats: &GroupSeats, seqs: &[Seq]) -> Vec<(usize, UserId)> {
     let numbered = seats.seats.iter().enumerate().filter_map(|(at, seat)| Some((at, seat.as_ref()?)));
     let was_in = |seat: &Seat| seqs.iter().any(|seq| seat.presence(*seq) != Presence::Absent);

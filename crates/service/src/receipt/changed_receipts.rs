@@ -1,4 +1,4 @@
-//! Which receipts marks of this node have changed.
+//! The receipts that marks of this node have changed.
 
 use kith_store::{ConversationId, SeqRange};
 use tokio::sync::mpsc;
@@ -9,10 +9,10 @@ use crate::{
     metric::{RECEIPT_NOTIFICATIONS, count_from_zero},
 };
 
-/// Most changes that wait; further ones are not notified of.
+/// Most changes that wait; further ones cause no notification.
 const WAITING_MAX: usize = 10_000;
 
-/// Notified of marks: drops what was kept of the conversation, and notes which receipts have changed.
+/// Listens to marks: drops the copies of the conversation, and records the changed receipts.
 #[derive(Clone, Debug)]
 pub struct ChangedReceipts {
     marks: ReadMarks,
@@ -31,7 +31,7 @@ pub(super) struct Change {
 }
 
 impl ChangedReceipts {
-    /// Over the marks that are kept.
+    /// Creates it over the copies of marks.
     #[must_use]
     pub fn new(marks: ReadMarks) -> (Self, Changes) {
         count_from_zero(RECEIPT_NOTIFICATIONS, &["sent", "failed", "dropped"]);
@@ -43,7 +43,7 @@ impl ChangedReceipts {
 impl MarkListener for ChangedReceipts {
     fn marked(&self, conversation: ConversationId, seqs: SeqRange) {
         self.marks.forget(conversation);
-        // Of direct conversations the other user is notified of what was read.
+        // In direct conversations the other user is notified of the read mark.
         if matches!(conversation, ConversationId::Direct(..)) {
             return;
         }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::invalid_value::{InvalidValue, wrong};
 
-/// Copies of what members have read are not kept longer.
+/// Copies of marks are not kept longer.
 const MEMORY_MAX: Duration = Duration::from_secs(60);
 
 /// Receipts: who has read a message.
@@ -31,7 +31,7 @@ pub struct ReceiptsConfig {
     pub notify_every: Duration,
 }
 
-/// Which users may see who has read a message.
+/// The rights to read receipts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReceiptsShown {

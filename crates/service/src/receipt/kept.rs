@@ -2,10 +2,10 @@
 
 use std::{collections::HashMap, hash::Hash};
 
-/// What an entry weighs besides its content.
+/// Weight of an entry besides its content.
 const BASE: usize = 8;
 
-/// Copies whose weight is bounded: when they are too many, those that were used longest ago are dropped.
+/// Copies of bounded weight: when there are too many, the least recently used ones are dropped.
 #[derive(Debug)]
 pub(super) struct Kept<K, V> {
     entries: HashMap<K, Entry<V>>,
@@ -22,7 +22,7 @@ struct Entry<V> {
 }
 
 impl<K: Copy + Eq + Hash, V: Clone + Default> Kept<K, V> {
-    /// Of this weight at most.
+    /// Creates it with this largest weight.
     pub(super) fn new(max: usize) -> Self {
         Self { entries: HashMap::new(), max, weight: 0, uses: 0 }
     }
@@ -50,7 +50,7 @@ impl<K: Copy + Eq + Hash, V: Clone + Default> Kept<K, V> {
         self.make_room();
     }
 
-    /// Notes what the content of a copy weighs, and drops others, or this one, until there is room.
+    /// Sets the weight of the content of a copy, and drops others, or this one, until there is room.
     pub(super) fn weigh(&mut self, key: K, content: usize) {
         let Some(entry) = self.entries.get_mut(&key) else { return };
         let weight = BASE + content;
@@ -59,7 +59,7 @@ impl<K: Copy + Eq + Hash, V: Clone + Default> Kept<K, V> {
         self.make_room();
     }
 
-    /// What the content of a copy weighs, as far as it was noted; 0: there is none.
+    /// The recorded weight of the content of a copy; 0: there is no copy.
     pub(super) fn content(&self, key: K) -> usize {
         self.entries.get(&key).map_or(0, |entry| entry.weight - BASE)
     }
@@ -71,7 +71,7 @@ impl<K: Copy + Eq + Hash, V: Clone + Default> Kept<K, V> {
         }
     }
 
-    /// Drops an eighth at once if there are too many, so that not each new copy has to look at all of them.
+    /// Drops an eighth at once if there are too many, so that not every new copy walks over all of them.
     fn make_room(&mut self) {
         if self.weight <= self.max {
             return;

@@ -1,24 +1,23 @@
-//! What users of a conversation have read, by ordinal.
+//! The read marks of the users of a conversation, by ordinal.
 
 use std::cell::Cell;
 
 use kith_store::{ReadRanges, Seq, UserId};
 
-/// What the users of a conversation have read. Those whom no call has asked for are not in it.
+/// The read marks of the users of a conversation. Contains only users whom a call has requested.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Marks(
-    /// By rising ordinal: a receipt goes through them side by side with the seats, which is several times cheaper than to look for
-    /// each of them.
+    /// By rising ordinal: a receipt merges them with the seats, which is several times cheaper than a lookup of each.
     Vec<(usize, ReadRanges)>,
 );
 
 impl Marks {
-    /// How many users are in it.
+    /// Number of users in it.
     pub(super) const fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Those of these users who are not in it. They are given by rising ordinal.
+    /// The ones of these users who are not in it. They are given by rising ordinal.
     pub(super) fn missing(&self, users: Vec<(usize, UserId)>) -> Vec<(usize, UserId)> {
         let mut known = self.0.iter().map(|(at, _)| *at).peekable();
         let is_missing = |(at, _): &(usize, UserId)| {
@@ -34,7 +33,7 @@ impl Marks {
         self.0.sort_by_key(|(at, _)| *at);
     }
 
-    /// Whether users have read a message; a user who is not in it has not. Ask by rising ordinal.
+    /// Whether users have read a message; a user who is not in it has not. Must be called with rising ordinals.
     pub(super) fn have_read(&self, seq: Seq) -> impl Fn(usize) -> bool {
         let next = Cell::new(0);
         move |ordinal| {

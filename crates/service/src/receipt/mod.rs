@@ -1,13 +1,13 @@
-//! Who has read a message (ADR 0043).
+//! Receipts: the readers of messages (ADR 0043).
 //!
 //! **Nothing is stored.** A receipt is computed from two facts, each of which has one owner: the stays of the members, which joins and
 //! leaves write, and the dialogs, which marks write.
 //!
-//! **Freshness.** Seats of a group are kept in memory with the version of the roster that they are of, and the strict roster
-//! decides whether they still are: a receipt has every join and leave that was acknowledged before. What the members have read is
-//! kept for `receipts.memory`. A mark of this node drops it.
+//! **Freshness.** Seats of a group are kept in memory with the version of the roster that they are of, and the strict
+//! roster decides whether they are current: a receipt has every join and leave that was acknowledged before. Marks of
+//! members are kept for `receipts.memory`. A mark of this node drops them.
 //!
-//! **Who may.** The `receipts` of the group, or of the configuration, decides; services may always.
+//! **Rights.** The `receipts` of the group, or of the configuration, decides; services may always.
 
 mod asked;
 mod changed_receipts;

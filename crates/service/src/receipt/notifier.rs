@@ -1,4 +1,4 @@
-//! Notifies the senders of messages that these were read.
+//! Notifies the senders of messages of their read counts.
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
@@ -16,16 +16,17 @@ use tokio::{
 use super::{Changes, Receipts, changed_receipts::Change};
 use crate::{error::Error, message::Notes, metric::RECEIPT_NOTIFICATIONS, write::tasks::Tasks};
 
-/// Of the messages that were read, the newest that are looked at: those that windows have, so that the store is not read for them.
+/// Number of the newest messages that are considered: those in windows, so that the store is not read for them.
 const LOOKED_AT_MAX: i64 = 100;
-/// In groups with more members senders ask: what all members have read is read from the store for each notification.
+/// In larger groups senders must ask: a notification reads the marks of all members from the store.
 const MEMBERS_MAX: u32 = 500;
 /// The newest messages of one sender.
 const OF_ONE_MAX: usize = 20;
-/// Conversations that are looked at at one time.
+/// Conversations that are processed at the same time.
 const AT_ONCE: usize = 8;
 
-/// Notifies the senders of groups who receive, at most once in `receipts.notify_every` for each conversation. Ends with this.
+/// Notifies the senders of groups who receive, at most once in `receipts.notify_every` for each conversation. Stops
+/// when it is dropped.
 #[derive(Debug)]
 pub struct ReceiptNotifier {
     receipts: Receipts,
@@ -42,13 +43,13 @@ struct Due {
 }
 
 impl ReceiptNotifier {
-    /// It does nothing yet.
+    /// Creates it without starting it.
     #[must_use]
     pub fn new(receipts: Receipts, notes: Notes, changes: Changes) -> Self {
         Self { receipts, notes, changes: Mutex::new(Some(changes)), tasks: Tasks::default() }
     }
 
-    /// Begins, once.
+    /// Starts it, once.
     pub fn start(&self) {
         let parts = &self.receipts.0;
         if parts.config.notify_every.is_zero() || !parts.messages.config.signals {
@@ -59,7 +60,7 @@ impl ReceiptNotifier {
         }
     }
 
-    /// Ends. What is due is not sent.
+    /// Stops it. Due notifications are not sent.
     pub async fn stop(&self) {
         self.tasks.end().await;
     }
@@ -90,7 +91,7 @@ async fn run(receipts: Receipts, notes: Notes, Changes(mut changes): Changes) {
 }
 
 impl Receipts {
-    /// Notifies the senders of the newest of these messages how many have read them.
+    /// Notifies the senders of the newest of these messages of their read counts.
     async fn notify(&self, notes: &Notes, conversation: ConversationId, seqs: SeqRange) -> Result<(), Error> {
         if self.shown(conversation).await? == ReceiptVisibility::Off {
             return Ok(());
@@ -125,7 +126,7 @@ impl Receipts {
 }
 
 impl Due {
-    /// Adds a change, which is due then unless there is one of the conversation.
+    /// Adds a change, which is due at this time unless the conversation has one already.
     fn add(&mut self, Change { conversation, seqs }: Change, then: Instant) {
         if let Some(known) = self.seqs.get_mut(&conversation) {
             known.first = known.first.min(seqs.first);
@@ -136,7 +137,7 @@ impl Due {
         self.order.push_back((then, conversation));
     }
 
-    /// When the next one is due.
+    /// The time at which the next one is due.
     fn next(&self) -> Option<Instant> {
         self.order.front().map(|(then, _)| *then)
     }

@@ -1,4 +1,4 @@
-//! What members have read, as this node keeps it for a short time.
+//! Short-lived copies of members' read marks on this node.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -10,12 +10,13 @@ use tokio::{sync::OwnedMutexGuard, time::Instant};
 use super::{ReceiptsConfig, kept::Kept, marks::Marks};
 use crate::{error::Error, metric::RECEIPT_LOADS};
 
-/// With more marks than these a conversation is a large one.
+/// A conversation with more marks is large.
 const LARGE: usize = 10_000;
-/// Reads of the store at one time for one conversation.
+/// Concurrent reads of the store for one conversation.
 const READ_AT_ONCE: usize = 4;
 
-/// What users have read of conversations: from the store, kept in the memory of this node for `receipts.memory`. Cheap to clone.
+/// The read marks of users in conversations: from the store, kept in the memory of this node for `receipts.memory`.
+/// Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct ReadMarks {
     store: Arc<dyn DialogStore>,
@@ -34,14 +35,14 @@ struct Copied {
 }
 
 impl ReadMarks {
-    /// Over the dialogs of a store.
+    /// Creates it over the dialogs of a store.
     #[must_use]
     pub fn new(store: Arc<dyn DialogStore>, config: ReceiptsConfig) -> Self {
         Self { store, kept: Arc::new(Mutex::new(Kept::new(config.kept))), config }
     }
 
-    /// What these users, each given with its ordinal, rising, have read of a conversation. `is_fresh`: read now. What is read is kept
-    /// also if this future is dropped.
+    /// The read marks of these users, each given with its ordinal, rising, in a conversation. `is_fresh`: read now. The
+    /// result is kept also if this future is dropped.
     ///
     /// # Errors
     /// Errors of the store.
@@ -68,7 +69,8 @@ impl ReadMarks {
         read.await.unwrap_or_else(|_| Err(Error::internal()))
     }
 
-    /// Drops what is kept of a conversation, after a mark. That of a large one is kept until it is old: its marks come all the time.
+    /// Drops the copies of a conversation, after a mark. Those of a large one are kept until they are old: marks are
+    /// frequent there.
     pub(super) fn forget(&self, conversation: ConversationId) {
         let mut kept = self.kept.lock();
         if kept.content(conversation) <= LARGE {
@@ -87,7 +89,7 @@ impl ReadMarks {
         mut copied: OwnedMutexGuard<Copied>,
     ) -> Result<Arc<Marks>, Error> {
         metrics::counter!(RECEIPT_LOADS.name, "what" => "marks").increment(1);
-        // Before the read: what comes meanwhile may not be in it. And known as large from now on.
+        // Before the read: marks that come in between may not be in it. And known as large from now on.
         copied.since.get_or_insert_with(Instant::now);
         self.kept.lock().weigh(conversation, copied.marks.len() + missing.len());
         let parts: Vec<Vec<_>> = missing.chunks(BATCH_MAX).map(<[_]>::to_vec).collect();
@@ -102,7 +104,7 @@ impl ReadMarks {
         Ok(Arc::clone(&copied.marks))
     }
 
-    /// What these users have read. Those who have no dialog have read nothing.
+    /// The read marks of these users. Users without a dialog have read nothing.
     async fn dialogs(
         &self,
         conversation: ConversationId,

@@ -1,4 +1,4 @@
-//! Receipts as calls ask for them.
+//! The receipts that calls read.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::{
     rpc::answer_size::left_out,
 };
 
-/// Who has read the messages of a deployment. Cheap to clone.
+/// The receipts of a deployment. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Receipts(pub(super) Arc<Parts>);
 
@@ -39,7 +39,8 @@ pub(super) struct Parts {
 pub(super) type Users<T> = (Vec<T>, Option<u32>);
 
 impl Receipts {
-    /// Over these messages. `marks`: what is dropped when marks are made, see [`super::ChangedReceipts`].
+    /// Creates it over these messages. `marks`: the copies that are dropped when marks are made, see
+    /// [`super::ChangedReceipts`].
     #[must_use]
     pub fn new(messages: Messages, marks: ReadMarks, config: ReceiptsConfig) -> Self {
         count_from_zero(RECEIPT_LOADS, &["members", "changes", "marks"]);
@@ -47,8 +48,9 @@ impl Receipts {
         Self(Arc::new(Parts { messages, sent: SentCopies::new(), seats, marks, config }))
     }
 
-    /// Reads what the receipts of some messages are computed from. `user`: who asks; `None`: a service. `is_fresh`: with every
-    /// mark that was acknowledged before. Of the messages that take too many steps the last ones are left out.
+    /// Reads the data from which the receipts of some messages are computed. `user`: the caller; `None`: a service.
+    /// `is_fresh`: with every mark that was acknowledged before. If the messages take too many steps, the last ones are
+    /// left out.
     ///
     /// # Errors
     /// NOT_FOUND if the user can read nothing of the conversation, or errors of the store. Of one message: NOT_FOUND,
@@ -60,7 +62,7 @@ impl Receipts {
         seqs: &[Seq],
         is_fresh: bool,
     ) -> Result<Asked, Error> {
-        // Before the seats: a member who joins after it is in no message of these.
+        // Before the seats: a member who joins after it is not a reader of these messages.
         let sent = self.sent(user, conversation, seqs).await?;
         let (asker, seats) = tokio::try_join!(self.asker(user, conversation), self.0.seats.of(conversation))?;
         let most = asked::most(&seats);
@@ -72,7 +74,7 @@ impl Receipts {
         Ok(Asked { messages, seats, marks })
     }
 
-    /// Returns a page of the users who are this in the receipt of a message, from this ordinal on.
+    /// Returns a page of the users with this part in the receipt of a message, from this ordinal on.
     ///
     /// # Errors
     /// As [`Self::asked`].
@@ -94,7 +96,7 @@ impl Receipts {
         Ok(page(receipt.ordinals(state, from).filter_map(user), size))
     }
 
-    /// Returns a page of the users who are or were in a conversation, from this ordinal on, each with its ordinal.
+    /// Returns a page of the present and former users of a conversation, from this ordinal on, each with its ordinal.
     ///
     /// # Errors
     /// NOT_FOUND, PERMISSION_DENIED, or errors of the store.
@@ -115,7 +117,7 @@ impl Receipts {
         Ok(page(seats.filter_map(|(at, seat)| Some((at, (at, seat.clone()?)))), size))
     }
 
-    /// Who sent these messages, as far as the user can read them. The log is not read for those that were read a moment ago.
+    /// The senders of the messages that the user can read. The log is not read for recently read ones.
     async fn sent(
         &self,
         user: Option<UserId>,
@@ -127,13 +129,13 @@ impl Receipts {
             return messages.known_messages(user, conversation, known).await;
         }
         let since = Instant::now();
-        // In a box: else each call takes the room of this one.
+        // Boxed: otherwise every call has the size of this future.
         let sent = Box::pin(messages.sent_messages(user, conversation, seqs.to_vec())).await?;
         self.0.sent.note(conversation, sent.messages(), since);
         Ok(sent)
     }
 
-    /// What the readers of these messages have read.
+    /// The read marks of the readers of these messages.
     async fn marks(
         &self,
         user: Option<UserId>,
@@ -149,7 +151,7 @@ impl Receipts {
         self.0.marks.of(conversation, readers, is_fresh).await
     }
 
-    /// Whether one of the users of a direct conversation has blocked the other. What they read is not shown then.
+    /// Whether one of the users of a direct conversation has blocked the other. Read marks are not shown then.
     async fn is_blocked(&self, conversation: ConversationId) -> Result<bool, Error> {
         let ConversationId::Direct(one, other) = conversation else { return Ok(false) };
         if one == other {
@@ -167,7 +169,7 @@ fn found(sent: &SentMessages, seq: Seq, asker: Asker, seats: &GroupSeats) -> Res
     Ok(message)
 }
 
-/// The first ones, and the ordinal of the next.
+/// The first users, and the ordinal of the next one.
 fn page<T>(mut all: impl Iterator<Item = (u32, T)>, size: usize) -> Users<T> {
     let items = all.by_ref().take(size).map(|(_, item)| item).collect();
     (items, all.next().map(|(ordinal, _)| ordinal))

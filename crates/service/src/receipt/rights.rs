@@ -1,4 +1,4 @@
-//! Which users may see who has read a message.
+//! The rights to read receipts.
 
 use kith_store::{ConversationId, Presence, ReceiptVisibility, SentMessage, UserId};
 
@@ -8,17 +8,17 @@ use crate::{
     group::members::GroupSeats,
 };
 
-/// Who asks for receipts of a conversation.
+/// The caller of a read of receipts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asker {
     /// A service.
     Service,
-    /// A user, where the conversation shows its receipts to these.
+    /// A user, in a conversation that shows its receipts to these users.
     User(UserId, ReceiptVisibility),
 }
 
 impl Receipts {
-    /// Who asks: a user, or a service.
+    /// The caller: a user, or a service.
     ///
     /// # Errors
     /// NOT_FOUND, or errors of the store.
@@ -31,7 +31,7 @@ impl Receipts {
         Ok(Asker::User(user, self.shown(conversation).await?))
     }
 
-    /// To which users a conversation shows its receipts.
+    /// The users to whom a conversation shows its receipts.
     ///
     /// # Errors
     /// NOT_FOUND, or errors of the store.
@@ -48,7 +48,7 @@ impl Receipts {
 }
 
 impl Asker {
-    /// Makes sure that it may see who has read a message that it can read.
+    /// Checks that the caller may see the receipt of a message that it can read.
     ///
     /// # Errors
     /// FAILED_PRECONDITION, PERMISSION_DENIED.

@@ -24,7 +24,7 @@ pub struct ReceiptRpc {
     limits: Limits,
 }
 
-/// A page of users in the receipt of a message, as the requests of three lists have it.
+/// A page of users in the receipt of a message, from the requests of three lists.
 struct List<'a> {
     query: &'static [u8],
     state: ReceiptState,
@@ -35,13 +35,13 @@ struct List<'a> {
 }
 
 impl ReceiptRpc {
-    /// Over the receipts of a deployment.
+    /// The service over the receipts of a deployment.
     #[must_use]
     pub const fn new(receipts: Receipts, pages: PageTokens, limits: Limits) -> Self {
         Self { receipts, pages, limits }
     }
 
-    /// Whether marks are read now.
+    /// Whether marks are read from the store now.
     fn is_fresh(&self, asked: Option<&AskedConsistency>) -> Result<bool, Error> {
         Ok(match consistency(asked, self.limits.tokens)? {
             Consistency::Cached => false,

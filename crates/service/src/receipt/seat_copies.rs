@@ -1,4 +1,4 @@
-//! The seats of groups that this node keeps.
+//! Copies of the seats of groups on this node.
 
 use std::sync::Arc;
 
@@ -22,13 +22,13 @@ pub(super) struct SeatCopies {
 type Slot = Arc<tokio::sync::Mutex<Option<Arc<GroupSeats>>>>;
 
 impl SeatCopies {
-    /// Of so many seats at most.
+    /// Creates it with this limit of seats.
     pub(super) fn new(members: Members, seats_max: usize) -> Self {
         Self { members, kept: Arc::new(Mutex::new(Kept::new(seats_max))) }
     }
 
-    /// All who are or were in a conversation, with every change that was acknowledged before the call. What is read is kept also if
-    /// this future is dropped.
+    /// All present and former users of a conversation, with every change that was acknowledged before the call. The
+    /// result is kept also if this future is dropped.
     ///
     /// # Errors
     /// Errors of the store.
@@ -48,7 +48,7 @@ impl SeatCopies {
         }
     }
 
-    /// The copy of a group, if there is one and no member came or went since. A task costs more than this.
+    /// The copy of a group, if there is one and no member has joined or left since. Cheaper than a task.
     async fn current(&self, group: GroupId) -> Result<Option<Arc<GroupSeats>>, Error> {
         let slot = self.kept.lock().get(group);
         // Held: another call reads the group.
@@ -61,7 +61,7 @@ impl SeatCopies {
     async fn of_group(&self, group: GroupId) -> Result<Arc<GroupSeats>, Error> {
         let slot = self.kept.lock().get(group);
         let mut known = slot.lock().await;
-        // Taken out: nothing else holds it then, and changes are made in place.
+        // Taken out: it has no other owner then, and changes are made in place.
         let seats = self.members.seats(group, known.take()).await?;
         *known = Some(Arc::clone(&seats));
         self.kept.lock().weigh(group, seats.seats.len());

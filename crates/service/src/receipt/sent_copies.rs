@@ -1,4 +1,4 @@
-//! Who sent which messages, as this node keeps it for a short time.
+//! Short-lived copies of the senders of messages on this node.
 
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ use tokio::time::Instant;
 
 use super::kept::Kept;
 
-/// A number keeps its sender for ever; but a database may be put back to what it was.
+/// A number never changes its sender, but a database may be restored to an earlier state.
 const AGE: Duration = Duration::from_secs(10);
 /// Some 12,000 messages.
 const WEIGHT_MAX: usize = 100_000;
 
-/// Who sent messages that were read a moment ago. Events are not among them. What a caller may read is not known here.
+/// The senders of recently read messages, without events. Knows no rights of callers.
 #[derive(Debug)]
 pub(super) struct SentCopies(Mutex<Kept<(ConversationId, Seq), Option<Copied>>>);
 
@@ -24,12 +24,12 @@ struct Copied {
 }
 
 impl SentCopies {
-    /// Without a message.
+    /// Creates it empty.
     pub(super) fn new() -> Self {
         Self(Mutex::new(Kept::new(WEIGHT_MAX)))
     }
 
-    /// All of these messages, by rising number; `None`: one of them is not known.
+    /// All of these messages, by rising number; `None`: one of them is unknown.
     pub(super) fn all(&self, conversation: ConversationId, seqs: &[Seq]) -> Option<Vec<SentMessage>> {
         let mut kept = self.0.lock();
         let known = |seq: &Seq| {

@@ -1,5 +1,5 @@
-//! How large answers are. Clients of gRPC refuse messages above 4 MiB by default, so that what is bounded by a
-//! number of records is bounded by bytes too.
+//! The size of answers. Clients of gRPC refuse messages above 4 MiB by default, so answers are bounded by bytes besides
+//! the number of records.
 
 use prost::{Message, length_delimiter_len};
 
@@ -20,20 +20,20 @@ pub struct ByteBudget {
 }
 
 impl ByteBudget {
-    /// Of a message whose records may have this many bytes.
+    /// For a message whose records may have this many bytes.
     #[must_use]
     pub const fn new(bytes: usize) -> Self {
         Self { left: bytes, is_empty: true }
     }
 
-    /// Whether no further record is taken.
+    /// Whether it takes no further record.
     #[must_use]
     pub const fn is_spent(&self) -> bool {
         self.left == 0
     }
 
     /// Whether the message takes the record, which counts if so. The first record is always taken; after one that does
-    /// not fit no other one is, so that what is left out is the end of the list.
+    /// not fit, no other one is, so that the end of the list is left out.
     pub fn takes(&mut self, record: &impl Message) -> bool {
         let bytes = record.encoded_len();
         let bytes = 1 + length_delimiter_len(bytes) + bytes;
@@ -44,7 +44,7 @@ impl ByteBudget {
     }
 }
 
-/// The records of a page that fit into it: all, or the first ones, of which there is at least one.
+/// The records of a page that fit into it: all, or the first ones, at least one.
 pub fn fitting<M: Message>(records: impl IntoIterator<Item = M>) -> Vec<M> {
     let mut budget = ByteBudget::new(ANSWER_BYTES);
     records.into_iter().take_while(|record| budget.takes(record)).collect()
@@ -67,7 +67,7 @@ pub fn split<M: Message>(records: impl IntoIterator<Item = M>) -> Vec<Vec<M>> {
     messages
 }
 
-/// The error of a record of a batch for which the answer has no room.
+/// The error of a record for which a batch answer has no room.
 #[must_use]
 pub fn left_out() -> Error {
     let message =
@@ -85,7 +85,7 @@ pub fn too_large() -> Error {
 mod tests {
     use super::*;
 
-    /// A message of this many bytes, prefix included.
+    /// The length of a message of this many bytes, with its prefix.
     fn record(bytes: usize) -> Vec<u8> {
         let tags_and_lengths = 8;
         vec![0; bytes - tags_and_lengths]

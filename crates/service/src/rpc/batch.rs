@@ -20,7 +20,7 @@ use crate::{
 /// Records that an export reads from the store at a time.
 pub const EXPORT_PAGE: usize = 200;
 
-/// What one request may ask for.
+/// The limits of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Ids of a batch.
@@ -38,7 +38,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Until when a record of an import that begins now may be written.
+    /// The deadline of a record of an import that begins now.
     #[must_use]
     pub fn import_deadline(&self) -> Instant {
         Instant::now() + self.import_patience
@@ -51,10 +51,10 @@ pub fn missing(field: &'static str) -> Error {
     Error::invalid(field, &Invalid::new("must be given"))
 }
 
-/// Checks how many items a field holds.
+/// Checks the number of items of a field.
 ///
 /// # Errors
-/// When they are more than `max`.
+/// If there are more than `max`.
 pub fn check_count(field: impl Into<Cow<'static, str>>, count: usize, max: usize) -> Result<(), Error> {
     if count > max {
         return Err(Error::invalid(field, &Invalid::new(format!("must hold at most {max}"))));
@@ -62,7 +62,7 @@ pub fn check_count(field: impl Into<Cow<'static, str>>, count: usize, max: usize
     Ok(())
 }
 
-/// The answer for one record of an import: the id that it got, or why it got none.
+/// The answer for one record of an import: its id, or its error.
 #[must_use]
 pub fn import_result(record: i64, created: Result<i64, Error>) -> ImportResult {
     let result = match created {
@@ -72,7 +72,8 @@ pub fn import_result(record: i64, created: Result<i64, Error>) -> ImportResult {
     ImportResult { record, result: Some(result) }
 }
 
-/// Runs `one` on every record of every message, some of a message side by side, as [`import_together`] does.
+/// Runs `one` on every record of every message, some records of a message concurrently; otherwise as
+/// [`import_together`].
 pub fn import<R, A, F>(
     messages: Request<Streaming<Records<R>>>,
     limits: Limits,

@@ -1,4 +1,4 @@
-//! What a call carries besides its message, and what an answer says of itself.
+//! The context of a call, and the metadata of an answer.
 
 use std::time::Duration;
 
@@ -16,19 +16,19 @@ use crate::{
 pub struct Call {
     /// When the caller stops waiting; never later than the largest deadline that the node allows.
     pub deadline: Instant,
-    /// On whose behalf the caller acts.
+    /// The acting user or service.
     pub principal: Principal,
-    /// What the caller may do. The edge has compared them with what the method needs.
+    /// The scopes of the caller. The edge has checked the scope of the method.
     pub rights: Rights,
-    /// Which caller: request ids of one are not those of another.
+    /// The id of the caller: request ids of different callers are distinct.
     pub caller: CallerId,
-    /// Whether another node of the cluster calls, which means this node alone.
+    /// Whether another node of the cluster calls, and means only this node.
     pub by_node: bool,
 }
 
 impl Call {
-    /// A call that Kith makes itself, such as for a record that it is started with. There is no default: a call of a caller
-    /// that took these rights by mistake would be one that may do everything.
+    /// A call that Kith makes itself, such as for a record that it is started with. There is no `Default`: a caller's
+    /// call that got these rights by mistake would have all rights.
     #[must_use]
     pub const fn internal(deadline: Instant) -> Self {
         Self {
@@ -40,27 +40,27 @@ impl Call {
         }
     }
 
-    /// Of a request that came through the edge.
+    /// The call of a request that came through the edge.
     ///
     /// # Panics
-    /// When it did not: the edge is in front of every service.
+    /// If it did not: the edge is in front of every service.
     #[must_use]
     pub fn of<T>(request: &Request<T>) -> Self {
         *request.extensions().get::<Self>().expect("every request passes the edge")
     }
 }
 
-/// Who acts.
+/// The acting user or service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Principal {
-    /// The calling service itself, which may do all.
+    /// The calling service itself, with all rights of its caller.
     Service,
     /// This user, through the service (metadata `kith-acting-user`).
     User(UserId),
 }
 
 impl Principal {
-    /// On whose behalf; `None`: a service.
+    /// The acting user; `None`: a service.
     #[must_use]
     pub const fn user(self) -> Option<UserId> {
         match self {
@@ -83,8 +83,8 @@ pub(crate) fn own(user: UserId, principal: Principal) -> Result<(), Error> {
     }
 }
 
-/// Makes sure that a service acts, where a field of the message decides that only services may. What is for services as a
-/// whole the contract says (`kith.type.v1.access`), and the edge enforces.
+/// Checks that a service acts, for requests that a field of the message reserves to services. Methods that are for
+/// services only are declared in the contract (`kith.type.v1.access`), and the edge enforces it.
 ///
 /// # Errors
 /// PERMISSION_DENIED for users.
@@ -107,14 +107,14 @@ pub struct Served {
 }
 
 impl Served {
-    /// What an entry says of itself.
+    /// The metadata of an entry.
     #[must_use]
     pub fn of<V>(entry: &kith_cache::Entry<V>) -> Self {
         let version = i64::try_from(entry.version.get()).unwrap_or(i64::MAX);
         Self { tier: entry.tier.as_str(), version, age: entry.age }
     }
 
-    /// Of a record that was read from the store for this answer.
+    /// The metadata of a record that was read from the store for this answer.
     #[must_use]
     pub const fn by_store(version: i64) -> Self {
         Self { tier: "store", version, age: Duration::ZERO }

@@ -1,4 +1,4 @@
-//! What calls have in common: who calls, until when, pages, batches, sizes of answers, secrets.
+//! Shared by all calls: callers, deadlines, pages, batches, sizes of answers, secrets.
 
 pub mod answer_size;
 pub mod audit_notes;

@@ -1,4 +1,4 @@
-//! Page tokens: where a list goes on, sealed so that only Kith can make one.
+//! Page tokens: the position at which a list continues, sealed so that only Kith can create one.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use hmac::{Hmac, Mac as _};
@@ -7,12 +7,12 @@ use sha2::Sha256;
 
 use crate::error::Error;
 
-/// First byte of a token whose place is a fixed count of numbers.
+/// First byte of a token whose position is a fixed count of numbers.
 const NUMBERS: u8 = 1;
-/// First byte of a token whose place is bytes.
+/// First byte of a token whose position is bytes.
 const BYTES: u8 = 2;
 const SEAL_BYTES: usize = 16;
-/// Longest place that [`PageTokens::seal_bytes`] seals, in bytes.
+/// Longest position that [`PageTokens::seal_bytes`] seals, in bytes.
 pub const PLACE_BYTES_MAX: usize = 2048;
 /// Longest text of a token; a longer one is refused before it is decoded.
 const TOKEN_CHARS_MAX: usize = (1 + PLACE_BYTES_MAX + SEAL_BYTES).div_ceil(3) * 4;
@@ -20,17 +20,17 @@ const TOKEN_CHARS_MAX: usize = (1 + PLACE_BYTES_MAX + SEAL_BYTES).div_ceil(3) * 
 /// Sizes of a page.
 #[derive(Clone, Copy, Debug)]
 pub struct PageSizes {
-    /// For 0.
+    /// The size for 0.
     pub default: usize,
-    /// A larger one counts as this.
+    /// The largest size; larger ones are reduced to it.
     pub max: usize,
 }
 
 impl PageSizes {
-    /// The size that a request gets.
+    /// The size for a request.
     ///
     /// # Errors
-    /// Below 0.
+    /// If it is below 0.
     pub fn of(self, asked: i32) -> Result<usize, Error> {
         match usize::try_from(asked) {
             Ok(0) => Ok(self.default),
@@ -59,21 +59,21 @@ impl PageTokens {
         Self { key }
     }
 
-    /// The token for what comes above the id `after` in the answer to `query`.
+    /// The token for the rest of the answer to `query` above the id `after`.
     #[must_use]
     pub fn seal(&self, query: &[&[u8]], after: i64) -> String {
         self.seal_all(query, [after])
     }
 
-    /// The id above which the answer to `query` goes on; `None` for the first page.
+    /// The id above which the answer to `query` continues; `None` for the first page.
     ///
     /// # Errors
-    /// When the token was not made for this query.
+    /// If the token was not made for this query.
     pub fn open(&self, query: &[&[u8]], token: &str) -> Result<Option<i64>, Error> {
         Ok(self.open_all(query, token)?.map(|[after]| after))
     }
 
-    /// As [`Self::seal`], of a place that takes several numbers to name. At most 128 numbers.
+    /// As [`Self::seal`], for a position of several numbers. At most 128 numbers.
     #[must_use]
     pub fn seal_all<const N: usize>(&self, query: &[&[u8]], after: [i64; N]) -> String {
         const { assert!(8 * N <= PLACE_BYTES_MAX, "a token of so many numbers is not opened again") };
@@ -81,7 +81,7 @@ impl PageTokens {
         self.sealed(NUMBERS, query, &place)
     }
 
-    /// As [`Self::open`], of a place that takes several numbers to name.
+    /// As [`Self::open`], for a position of several numbers.
     ///
     /// # Errors
     /// As there.
@@ -94,22 +94,22 @@ impl PageTokens {
         Ok(Some(std::array::from_fn(|at| i64::from_be_bytes(numbers[at]))))
     }
 
-    /// As [`Self::seal`], of a place whose length varies. Anyone can read the place in the token; no other program can
-    /// change it. `None` if the place is longer than [`PLACE_BYTES_MAX`].
+    /// As [`Self::seal`], for a position of variable length. Anyone can read the position in the token; no other
+    /// program can change it. `None` if the position is longer than [`PLACE_BYTES_MAX`].
     #[must_use]
     pub fn seal_bytes(&self, query: &[&[u8]], place: &[u8]) -> Option<String> {
         (place.len() <= PLACE_BYTES_MAX).then(|| self.sealed(BYTES, query, place))
     }
 
-    /// As [`Self::open`], of a token of [`Self::seal_bytes`]. The place has at most [`PLACE_BYTES_MAX`] bytes.
+    /// As [`Self::open`], for a token of [`Self::seal_bytes`]. The position has at most [`PLACE_BYTES_MAX`] bytes.
     ///
     /// # Errors
-    /// When the token was not made by [`Self::seal_bytes`] for this query, or is too long to be one.
+    /// If the token was not made by [`Self::seal_bytes`] for this query, or is too long to be one.
     pub fn open_bytes(&self, query: &[&[u8]], token: &str) -> Result<Option<Vec<u8>>, Error> {
         self.opened(BYTES, query, token)
     }
 
-    /// The token of a place, with the kind before it and the seal after it.
+    /// The token of a position, with the kind before it and the seal after it.
     fn sealed(&self, kind: u8, query: &[&[u8]], place: &[u8]) -> String {
         let mut token = Vec::with_capacity(1 + place.len() + SEAL_BYTES);
         token.push(kind);
@@ -119,7 +119,7 @@ impl PageTokens {
         URL_SAFE_NO_PAD.encode(token)
     }
 
-    /// The place in a token of this kind; `None` for the first page.
+    /// The position in a token of this kind; `None` for the first page.
     fn opened(&self, kind: u8, query: &[&[u8]], token: &str) -> Result<Option<Vec<u8>>, Error> {
         if token.is_empty() {
             return Ok(None);
@@ -227,7 +227,7 @@ mod tests {
     fn a_place_that_is_too_long_is_refused() {
         let long = [7; PLACE_BYTES_MAX + 1];
         assert_eq!(TOKENS.seal_bytes(&[b"q"], &long), None);
-        // Its seal is right: only its length is wrong.
+        // Its seal is valid: only its length is wrong.
         assert!(TOKENS.open_bytes(&[b"q"], &TOKENS.sealed(BYTES, &[b"q"], &long)).is_err());
         assert!(TOKENS.open_bytes(&[b"q"], &"A".repeat(TOKEN_CHARS_MAX + 1)).is_err());
     }

@@ -10,27 +10,27 @@ use crate::{
     rpc::secret::{PlainSecrets, check_secret},
 };
 
-/// Checks parameters that hold no secret any more.
+/// Checks parameters after secrets were removed.
 ///
 /// # Errors
-/// When a key or value is not allowed, or they are too many or too large.
+/// If a key or value is not allowed, or they are too many or too large.
 pub fn params(map: BTreeMap<String, String>) -> Result<Params, Error> {
     Params::new(map).map_err(|why| Error::invalid("params", &why))
 }
 
-/// Parameters as answers show them: without those of these names, which may be in records that were stored before the names were
-/// those of secrets.
+/// The parameters of an answer, without these names: records may contain them from before the names became those of
+/// secrets.
 #[must_use]
 pub fn shown_params(params: &Params, secret_names: &BTreeSet<String>) -> BTreeMap<String, String> {
     let shown = params.iter().filter(|(key, _)| !secret_names.contains(*key));
     shown.map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
 }
 
-/// Takes the secrets that an update with these paths sets out of `map`. A secret that a path names and `map` lacks is removed
-/// (empty). `*` and `params` set the secrets that are given, and leave the others.
+/// Takes the secrets that an update with these paths sets out of `map`. A secret that a path names and `map` lacks is
+/// removed (empty). `*` and `params` set the given secrets, and leave the others unchanged.
 ///
 /// # Errors
-/// When one is too long.
+/// If one is too long.
 pub fn take_updated_secrets(
     map: &mut BTreeMap<String, String>,
     paths: &[String],
@@ -51,7 +51,7 @@ pub fn take_updated_secrets(
 /// Takes the parameters with these names out of `map`.
 ///
 /// # Errors
-/// When one is too long.
+/// If one is too long.
 pub fn take_secrets(
     map: &mut BTreeMap<String, String>,
     names: &BTreeSet<String>,
@@ -66,10 +66,10 @@ pub fn take_secrets(
     Ok(secrets)
 }
 
-/// Sets the parameter `key` as given, or unsets it where it is not given.
+/// Sets the parameter `key`, or unsets it if no value is given.
 ///
 /// # Errors
-/// When no parameter can be called so, or its value is not allowed.
+/// If the key or its value is not allowed.
 pub fn take_param(patch: &mut ParamsPatch, given: &BTreeMap<String, String>, key: &str) -> Result<(), Error> {
     Params::check_key(key).map_err(|why| Error::invalid("update_mask", &why))?;
     if patch.replace {
@@ -88,8 +88,8 @@ pub fn take_param(patch: &mut ParamsPatch, given: &BTreeMap<String, String>, key
     Ok(())
 }
 
-/// The path of a mask as the contract writes it: its first part may be written as in JSON (`nickName`). What follows a
-/// dot is a key of a map, and stays as it is.
+/// The path of a mask as the contract writes it: its first part may be written as in JSON (`nickName`). The part after
+/// a dot is a key of a map, and is unchanged.
 #[must_use]
 pub fn field_path(path: &str) -> String {
     let (field, key) = path.split_once('.').map_or((path, None), |(field, key)| (field, Some(key)));

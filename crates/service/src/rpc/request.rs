@@ -1,4 +1,4 @@
-//! Request ids: what makes a write idempotent, and the digest that distinguishes bodies.
+//! Request ids, which make writes idempotent, and the digest that distinguishes bodies.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use kith_cache::{Consistency, Token};
@@ -17,7 +17,7 @@ use crate::{
     },
 };
 
-/// A request id with the digest of its body, the secrets of the body not counted yet.
+/// A request id with the digest of its body, before the secrets of the body are included.
 #[derive(Clone, Debug)]
 pub struct IdempotencyKey {
     id: RequestId,
@@ -25,11 +25,11 @@ pub struct IdempotencyKey {
 }
 
 impl IdempotencyKey {
-    /// Of a message whose `request_id` has been taken out, and whose secrets have been. `None` when the
-    /// caller gave no request id: that costs nothing. The same id of another caller is another one.
+    /// From a message without its `request_id` and secrets, which were taken out. `None` if the caller gave no request
+    /// id, at no cost. The same id of another caller is different.
     ///
     /// # Errors
-    /// When the request id cannot be taken.
+    /// If the request id is invalid.
     pub fn of(method: &str, id: &str, call: Call, body: &impl Message) -> Result<Option<Self>, Error> {
         if id.is_empty() {
             return Ok(None);
@@ -48,7 +48,7 @@ impl IdempotencyKey {
         Ok(Some(Self { id, digest }))
     }
 
-    /// Of a step that Kith itself takes for a record: each time that it is taken the same one.
+    /// For a step that Kith itself takes for a record: the same for each repetition.
     #[must_use]
     pub fn of_step(record: &str, step: &'static str) -> Self {
         let id = RequestId::of_step(record, step);
@@ -56,14 +56,14 @@ impl IdempotencyKey {
         Self { id, digest }
     }
 
-    /// The id as it is stored: that of the caller, with the caller before it unless it is the default one.
+    /// The stored id: the caller's id, prefixed with the caller unless it is the default one.
     #[must_use]
     pub fn id(&self) -> &str {
         self.id.as_str()
     }
 
-    /// For one of several writes of the request, identified by this short name: its id is derived from the caller's, so
-    /// that the same request makes the same ids.
+    /// For one of several writes of the request, identified by this short name. Its id is derived from the caller's, so
+    /// that a repeated request has the same ids.
     #[must_use]
     pub fn part(&self, name: &str) -> Self {
         let of = Sha256::new().chain_update(name).chain_update([0]).chain_update(self.id.as_str()).finalize();
@@ -72,10 +72,10 @@ impl IdempotencyKey {
         Self { id: id.parse().unwrap_or_else(|_| self.id.clone()), digest }
     }
 
-    /// Counts the secrets in. They enter as slow digests: what is stored must not help to guess them.
+    /// Includes the secrets, as slow digests: the stored value must not help to guess them.
     ///
     /// # Errors
-    /// INTERNAL when hashing fails.
+    /// INTERNAL if hashing fails.
     pub async fn finish(mut self, secrets: &PlainSecrets, hasher: &SecretHasher) -> Result<Request, Error> {
         for (name, secret) in secrets {
             self.digest.update(name);
@@ -85,33 +85,33 @@ impl IdempotencyKey {
     }
 }
 
-/// What a write of a record is bound to.
+/// The conditions of a write of a record.
 #[derive(Clone, Debug)]
 pub struct WriteContext {
     /// Who acts.
     pub principal: Principal,
     /// The version that the record must have.
     pub expected: Option<Version>,
-    /// Makes the write idempotent.
+    /// The request id, which makes the write idempotent.
     pub seed: Option<IdempotencyKey>,
     /// When the caller stops waiting.
     pub deadline: Instant,
 }
 
 impl WriteContext {
-    /// Of a call that expects this version (0: whichever).
+    /// For a call that expects this version (0: any).
     ///
     /// # Errors
-    /// When the version is below 0.
+    /// If the version is below 0.
     pub fn of(call: Call, expected: i64, seed: Option<IdempotencyKey>) -> Result<Self, Error> {
         let Call { principal, deadline, .. } = call;
         Ok(Self { principal, expected: expected_version(expected)?, seed, deadline })
     }
 
-    /// The same of a message whose `request_id` has been taken out, and is `id`.
+    /// The same for a message whose `request_id` was taken out, and is `id`.
     ///
     /// # Errors
-    /// When the version is below 0, or the request id cannot be taken.
+    /// If the version is below 0, or the request id is invalid.
     pub fn of_request(
         method: &str,
         id: &str,
@@ -122,18 +122,18 @@ impl WriteContext {
         Self::of(call, expected, IdempotencyKey::of(method, id, call, body)?)
     }
 
-    /// The write that begins now.
+    /// The parameters of a write that begins now.
     ///
     /// # Errors
-    /// INTERNAL when hashing fails.
+    /// INTERNAL if hashing fails.
     pub async fn write(&self, hasher: &SecretHasher) -> Result<Write, Error> {
         self.write_with(&PlainSecrets::new(), hasher).await
     }
 
-    /// The same of a record with these secrets, which have been taken out of the message.
+    /// The same for a record with these secrets, which were taken out of the message.
     ///
     /// # Errors
-    /// INTERNAL when hashing fails.
+    /// INTERNAL if hashing fails.
     pub async fn write_with(&self, secrets: &PlainSecrets, hasher: &SecretHasher) -> Result<Write, Error> {
         let request = match self.seed.clone() {
             Some(seed) => Some(seed.finish(secrets, hasher).await?),
@@ -143,7 +143,7 @@ impl WriteContext {
     }
 }
 
-/// The version that a caller expects; 0: whichever.
+/// The version that a caller expects; 0: any.
 ///
 /// # Errors
 /// Below 0.
@@ -153,10 +153,10 @@ fn expected_version(number: i64) -> Result<Option<Version>, Error> {
     Ok((version != Version::NONE).then_some(version))
 }
 
-/// How fresh an answer has to be.
+/// The consistency of an answer.
 ///
 /// # Errors
-/// When there are more than `tokens_max` tokens, or one is none.
+/// If there are more than `tokens_max` tokens, or one is invalid.
 pub fn consistency(asked: Option<&Asked>, tokens_max: usize) -> Result<Consistency, Error> {
     const FIELD: &str = "consistency.at_least.consistency_tokens";
     match asked.and_then(|asked| asked.level.as_ref()) {

@@ -1,4 +1,4 @@
-//! What a caller may do: scopes, sets of them, and the id of a caller.
+//! The rights of callers: scopes, sets of scopes, and the ids of callers.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use sha2::{Digest as _, Sha256};
 
 macro_rules! scopes {
     ($($scope:ident $text:literal $what:literal,)*) => {
-        /// One right of a caller. Its text, as `user:read`, is what configurations, errors and documents write.
+        /// One right of a caller. Configurations, errors and documents use its text, such as `user:read`.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[repr(u8)]
         pub enum Scope {
@@ -23,7 +23,7 @@ macro_rules! scopes {
                 match self { $(Self::$scope => $text),* }
             }
 
-            /// What it allows, in a few words.
+            /// A short description.
             #[must_use]
             pub const fn allows(self) -> &'static str {
                 match self { $(Self::$scope => $what),* }
@@ -100,9 +100,9 @@ impl fmt::Display for Scope {
 pub struct Rights(u64);
 
 impl Rights {
-    /// No right.
+    /// No scope.
     pub const NONE: Self = Self(0);
-    /// Every right. Of the caller `default`, of anonymous callers in open mode, and of calls that Kith makes itself.
+    /// All scopes: for the caller `default`, anonymous callers in open mode, and calls that Kith makes itself.
     pub const ALL: Self = Self::of(&Scope::ALL);
 
     /// These scopes.
@@ -116,13 +116,13 @@ impl Rights {
         Self(bits)
     }
 
-    /// Whether this scope is among them.
+    /// Whether it contains this scope.
     #[must_use]
     pub const fn has(self, scope: Scope) -> bool {
         self.0 & scope.bit() != 0
     }
 
-    /// These and those.
+    /// The union of both.
     #[must_use]
     pub const fn and(self, others: Self) -> Self {
         Self(self.0 | others.0)
@@ -146,19 +146,19 @@ impl fmt::Debug for Rights {
     }
 }
 
-/// Which caller makes a call. Derived from the name of the caller, so that it is the same on every node and after a restart;
-/// the set of callers of a node has no two of the same id.
+/// The id of a caller. Derived from the name of the caller, so that it is the same on every node and after a restart;
+/// no two callers of a node have the same id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallerId(u32);
 
 impl CallerId {
-    /// Of anonymous callers in open mode, of the caller [`Self::DEFAULT_NAME`], and of calls that Kith makes itself: a node that
-    /// gets its first key keeps what it has stored for its callers.
+    /// For anonymous callers in open mode, the caller [`Self::DEFAULT_NAME`], and calls that Kith makes itself. So a
+    /// node that gets its first key keeps the data of its callers.
     pub const DEFAULT: Self = Self(0);
     /// Name of the caller of `api_key_file`.
     pub const DEFAULT_NAME: &str = "default";
 
-    /// Of the caller with this name.
+    /// The id of the caller with this name.
     #[must_use]
     pub fn of_name(name: &str) -> Self {
         if name == Self::DEFAULT_NAME {

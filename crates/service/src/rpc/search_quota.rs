@@ -1,4 +1,4 @@
-//! How many searches a user may make: enough for a person, too few to try a list of addresses.
+//! The quota of searches of a user: enough for a person, too few to try a list of addresses.
 
 use std::{
     num::NonZeroU32,
@@ -22,17 +22,17 @@ use crate::{
     },
 };
 
-/// Users who are counted at one time: some 10 MB.
+/// Users who are counted at the same time: some 10 MB.
 const USERS_MAX: usize = 100_000;
 /// Users who share a count if there are more than [`USERS_MAX`]: few enough to stay within memory, and enough that a
 /// user who searches too much affects few.
 const SHARED: i64 = 4096;
-/// How often, in nanoseconds, those are forgotten who have stopped: it takes a look at all.
+/// Period, in nanoseconds, of forgetting users who have stopped; it walks over all users.
 const SWEEP_NANOS: u64 = 1_000_000_000;
 
 /// Counts searches by acting users, on this node: one quota for each user, whatever is searched. Cheap to clone.
 ///
-/// A search is counted before the store is asked, so that a refusal shows nothing of what would be found.
+/// A search is counted before the store is asked, so that a refusal reveals nothing about results.
 #[derive(Clone, Debug)]
 pub struct SearchQuota {
     counted: Arc<Counted>,
@@ -49,7 +49,7 @@ struct Counted {
 }
 
 impl SearchQuota {
-    /// So many at once, and as many a minute.
+    /// This many at once, and the same number in a minute.
     #[must_use]
     pub fn per_minute(searches: NonZeroU32) -> Self {
         Self::with_room_for(USERS_MAX, searches)
@@ -84,7 +84,7 @@ impl SearchQuota {
     /// Counts one search. Services are not counted: they answer for themselves.
     ///
     /// # Errors
-    /// RESOURCE_EXHAUSTED when the user made too many.
+    /// RESOURCE_EXHAUSTED if the user made too many.
     pub fn count(&self, principal: Principal) -> Result<(), Error> {
         let Principal::User(user) = principal else { return Ok(()) };
         let within = self.counted.limiter.check_key(&self.counted.key(user));

@@ -18,20 +18,20 @@ use zeroize::Zeroizing;
 
 use crate::error::{Error, Reason};
 
-/// Secrets as callers send them, by name; an empty one asks for removal. Wiped when dropped.
+/// Secrets as callers send them, by name; an empty one requests removal. Wiped when dropped.
 pub type PlainSecrets = BTreeMap<String, Zeroizing<String>>;
 
 const SECRET_BYTES_MAX: usize = 1024;
-/// What a secret is compared with where none is stored: of the cost of those that are, and the hash of no secret.
+/// The hash that a secret is compared with if none is stored: of the same cost, and not the hash of any secret.
 const NO_SECRET: &str =
     "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
-/// How many tries between sweeps of the counters of those who stopped trying.
+/// Number of attempts between sweeps of unused counters.
 const TRIES_A_SWEEP: usize = 10_000;
 
-/// Checks a secret as a caller sent it.
+/// Checks a secret of a request.
 ///
 /// # Errors
-/// When it is longer than 1024 bytes.
+/// If it is longer than 1024 bytes.
 pub fn check_secret(secret: &str) -> Result<(), Invalid> {
     if secret.len() > SECRET_BYTES_MAX {
         return Err(Invalid::new(format!("must have at most {SECRET_BYTES_MAX} bytes")));
@@ -39,7 +39,7 @@ pub fn check_secret(secret: &str) -> Result<(), Invalid> {
     Ok(())
 }
 
-/// Hashes and checks secrets (argon2id with its recommended cost), as many at a time as there are cores.
+/// Hashes and checks secrets (argon2id with its recommended cost), at most as many at the same time as there are cores.
 #[derive(Clone, Debug)]
 pub struct SecretHasher {
     turns: Arc<Semaphore>,
@@ -65,7 +65,7 @@ impl SecretHasher {
         .await
     }
 
-    /// The secrets in the form that is stored. An empty one means its removal.
+    /// The stored form of the secrets. An empty one means its removal.
     ///
     /// # Errors
     /// INTERNAL if hashing fails.
@@ -78,11 +78,11 @@ impl SecretHasher {
         Ok(sealed)
     }
 
-    /// Whether `secret` is the one that was hashed; compared in constant time. Takes as long where none is stored, so that the
-    /// time does not say whether there is one.
+    /// Whether `secret` is the one that was hashed; compared in constant time. Takes the same time if none is stored,
+    /// so that the time does not reveal whether there is one.
     ///
     /// # Errors
-    /// INTERNAL when what is stored is no hash.
+    /// INTERNAL if the stored value is not a hash.
     pub async fn verify(
         &self,
         stored: Option<StoredSecret>,
@@ -121,7 +121,7 @@ impl SecretHasher {
     }
 }
 
-/// Counts the tries to guess a secret, by what names the secret, on this node.
+/// Counts the attempts to guess a secret, by the key of the secret, on this node.
 #[derive(Debug)]
 pub struct Tries<K: Clone + Eq + Hash> {
     limiter: DefaultKeyedRateLimiter<K>,
@@ -129,16 +129,16 @@ pub struct Tries<K: Clone + Eq + Hash> {
 }
 
 impl<K: Clone + Eq + Hash> Tries<K> {
-    /// So many within a minute.
+    /// This many within a minute.
     #[must_use]
     pub fn per_minute(tries: NonZeroU32) -> Self {
         Self { limiter: RateLimiter::keyed(Quota::per_minute(tries)), since_sweep: 0.into() }
     }
 
-    /// Counts one.
+    /// Counts one attempt.
     ///
     /// # Errors
-    /// RESOURCE_EXHAUSTED when there were too many.
+    /// RESOURCE_EXHAUSTED if there were too many.
     pub fn count(&self, secret: &K) -> Result<(), Error> {
         use std::sync::atomic::Ordering::Relaxed;
         if self.since_sweep.fetch_add(1, Relaxed) >= TRIES_A_SWEEP {
@@ -150,7 +150,7 @@ impl<K: Clone + Eq + Hash> Tries<K> {
     }
 }
 
-/// Makes and keeps invite codes: sealed with ChaCha20-Poly1305 and bound to their group.
+/// Creates and seals invite codes: encrypted with ChaCha20-Poly1305 and bound to their group.
 #[derive(Clone)]
 pub struct InviteCodes {
     cipher: ChaCha20Poly1305,
@@ -170,8 +170,8 @@ impl InviteCodes {
         Self { cipher: ChaCha20Poly1305::new(&key.into()), key }
     }
 
-    /// A new code of 12 characters (60 bits) without look-alikes. With a request id it is the same again
-    /// for the same request, so that a repeated call has the same answer.
+    /// A new code of 12 characters (60 bits) without look-alikes. With a request id it is derived from the request, so
+    /// that a repeated call has the same answer.
     #[must_use]
     pub fn make(&self, group: GroupId, request: Option<&str>) -> Zeroizing<String> {
         use hmac::{Hmac, Mac as _};
@@ -194,7 +194,7 @@ impl InviteCodes {
     /// The form that is stored.
     ///
     /// # Errors
-    /// INTERNAL when sealing fails.
+    /// INTERNAL if sealing fails.
     pub fn seal(&self, group: GroupId, code: &str) -> Result<StoredSecret, Error> {
         let nonce = ChaCha20Poly1305::generate_nonce(&mut chacha20poly1305::aead::OsRng);
         let aad = group.get().to_be_bytes();
@@ -206,7 +206,7 @@ impl InviteCodes {
     /// The code.
     ///
     /// # Errors
-    /// INTERNAL when it was sealed with another key or for another group.
+    /// INTERNAL if it was sealed with another key or for another group.
     pub fn open(&self, group: GroupId, sealed: &StoredSecret) -> Result<String, Error> {
         const NONCE_BYTES: usize = 12;
         let open = || {

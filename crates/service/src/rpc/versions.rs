@@ -1,4 +1,4 @@
-//! Versions and moments, between the words of the store, of the tiers and of the wire.
+//! Conversion of versions and times between the store, the tiers and the wire.
 
 use std::time::Duration;
 
@@ -7,20 +7,20 @@ use kith_store::{Invalid, Stored, Timestamp, Version};
 
 use crate::error::Error;
 
-/// 0001-01-01T00:00:00Z, the first moment that the JSON form of a timestamp can express.
+/// 0001-01-01T00:00:00Z, the first time that the JSON form of a timestamp can express.
 const MOMENT_MIN: i64 = -62_135_596_800_000;
 /// 9999-12-31T23:59:59.999Z, the last one.
 const MOMENT_MAX: i64 = 253_402_300_799_999;
 /// The longest duration that the JSON form can express.
 const DURATION_MAX: Duration = Duration::from_secs(315_576_000_000);
 
-/// A version in the form in which the tiers hold it.
+/// A version in the form of the tiers.
 #[must_use]
 pub fn cache_version(version: Version) -> kith_cache::Version {
     kith_cache::Version::new(version.get().unsigned_abs())
 }
 
-/// What the store holds of a record in the form in which loads bring it; `version` reads that of a record.
+/// The state of a record in the store, in the form of a load; `version` returns the version of a record.
 pub fn loaded<T>(stored: Stored<T>, version: impl FnOnce(&T) -> Version) -> Loaded<T> {
     match stored {
         Stored::Live(value) => Loaded::Found { version: cache_version(version(&value)), value },
@@ -29,8 +29,7 @@ pub fn loaded<T>(stored: Stored<T>, version: impl FnOnce(&T) -> Version) -> Load
     }
 }
 
-/// A moment in the form in which answers carry it. One that JSON could not express is shown as the first or last one that it
-/// can.
+/// A time in the form of answers. One that JSON could not express is shown as the first or last one that it can.
 #[must_use]
 pub fn wire_time(moment: Timestamp) -> prost_types::Timestamp {
     let millis = moment.0.clamp(MOMENT_MIN, MOMENT_MAX);
@@ -38,7 +37,7 @@ pub fn wire_time(moment: Timestamp) -> prost_types::Timestamp {
     prost_types::Timestamp { seconds: millis.div_euclid(1000), nanos }
 }
 
-/// A time span in the form in which answers carry it. A longer one than JSON can express is shown as the longest that it can.
+/// A time span in the form of answers. A longer one than JSON can express is shown as the longest that it can.
 #[must_use]
 pub fn wire_duration(time: Duration) -> prost_types::Duration {
     let time = time.min(DURATION_MAX);
@@ -46,11 +45,11 @@ pub fn wire_duration(time: Duration) -> prost_types::Duration {
     prost_types::Duration { seconds, nanos: i32::try_from(time.subsec_nanos()).unwrap_or_default() }
 }
 
-/// The moment in a field of this name, from 1970 to the last one that JSON can express: every timestamp of every request is
-/// read by this function, so that what is taken can be shown to all callers.
+/// The time in a field of this name, from 1970 to the last one that JSON can express. Every timestamp of every request
+/// is read by this function, so that accepted times can be shown to all callers.
 ///
 /// # Errors
-/// When it is outside of these, or not a valid timestamp.
+/// If it is outside of this range, or not a valid timestamp.
 pub fn moment(field: &'static str, time: &prost_types::Timestamp) -> Result<Timestamp, Error> {
     let millis = time
         .seconds

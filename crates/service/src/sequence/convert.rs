@@ -33,7 +33,7 @@ pub(super) fn max_to_wire((name, max_seq): (SequenceName, Seq)) -> wire::MaxSeq 
     wire::MaxSeq { name: name.to_string(), max_seq }
 }
 
-/// What failed reserved nothing: numbers that were taken from the store are never given out.
+/// A failed item reserved nothing: numbers that were taken from the store are never issued.
 pub(super) fn not_reserved(error: StoreError) -> Error {
     let error = match error {
         StoreError::Unavailable { source, .. } => {

@@ -1,6 +1,7 @@
 //! Numbers for logs that are kept elsewhere (ADR 0038).
 //!
-//! The store gives blocks; Redis, or the memory of a node without one, gives out their numbers. See [`kith_delivery::Sequences`].
+//! The store allocates blocks; Redis, or the memory of a node without one, issues their numbers. See
+//! [`kith_delivery::Sequences`].
 
 mod config;
 mod convert;

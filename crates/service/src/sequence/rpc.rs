@@ -17,7 +17,7 @@ pub struct SequenceRpc {
 }
 
 impl SequenceRpc {
-    /// Over the sequences of a deployment.
+    /// The service over the sequences of a deployment.
     #[must_use]
     pub const fn new(sequences: Sequences) -> Self {
         Self { sequences }

@@ -1,7 +1,7 @@
 use futures::future::BoxFuture;
 use kith_delivery::Background;
 
-/// Runs work in tasks of the runtime. A stop of the node does not wait for them: what they do not do is a gap.
+/// Runs work in tasks of the runtime. A stop of the node does not wait for them: unfinished work leaves a gap.
 #[derive(Clone, Copy, Debug)]
 pub struct Spawned;
 

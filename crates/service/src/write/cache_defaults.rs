@@ -19,7 +19,7 @@ pub struct CacheDefaults {
     pub soft_timeout: Duration,
     /// How long a load may take.
     pub hard_timeout: Duration,
-    /// Loads of one namespace at one time.
+    /// Loads of one namespace at the same time.
     pub loads_in_flight: usize,
     /// How eagerly copies are refreshed before they expire.
     pub early_refresh: f64,

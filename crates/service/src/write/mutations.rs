@@ -185,8 +185,8 @@ impl Mutations {
     }
 
     /// Invalidates the cached record, writes it to the store, then updates the cache: the new value on success, nothing
-    /// if the outcome is unknown, the previous value on failure. Call it within [`Self::run`]: a dropped future leaves
-    /// an unknown outcome.
+    /// if the outcome is unknown, the previous value on failure. Must be called within [`Self::run`]: a dropped future
+    /// leaves an unknown outcome.
     ///
     /// # Errors
     /// Those of the store. [`StoreError::Unavailable`] with unknown outcome if the namespace is strict and the change
@@ -287,8 +287,8 @@ impl Mutations {
         write_with_invalidations(invalidations, write).await
     }
 
-    /// A write of data that no tier caches, in its turn and within the same time. Call it within [`Self::run`], and
-    /// never within another write, which has a turn already.
+    /// A write of data that no tier caches, in its turn and within the same time. Must be called within [`Self::run`],
+    /// and never within another write, which has a turn already.
     ///
     /// # Errors
     /// Those of the store; [`StoreError::Overloaded`] at once if it cannot be expected to begin in time.

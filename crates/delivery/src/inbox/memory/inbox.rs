@@ -85,7 +85,7 @@ impl Inbox {
         Reading::Entries((after + 1..).zip(unread.copied()).collect())
     }
 
-    /// What it takes of memory, about.
+    /// Its approximate size in memory.
     pub(super) fn bytes(&self) -> usize {
         let mark = 2 * size_of::<(ConversationId, Seq)>();
         size_of::<Self>()

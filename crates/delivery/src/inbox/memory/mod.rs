@@ -71,14 +71,14 @@ impl MemoryInboxes {
         Generation { epoch: self.epoch, number }
     }
 
-    /// This moment. Inboxes whose time is over are gone.
+    /// This moment. Removes expired inboxes.
     fn enter(&self, state: &mut State) -> Moment {
         let now = self.clock.now();
         state.shelf.expire(now);
         now
     }
 
-    /// Ends inboxes until all have room.
+    /// Ends inboxes until all fit.
     fn fit(&self, state: &mut State) {
         for _ in 0..state.shelf.fit() {
             self.counts.generation(Why::Room);

@@ -9,7 +9,7 @@ use crate::InboxLimits;
 /// All inboxes, by the time at which they were opened or renewed.
 pub(super) struct Shelf {
     inboxes: HashMap<UserId, Kept>,
-    /// Which was opened when. Invariant: the number of each inbox is here, with the user.
+    /// The order of opening. Invariant: the number of each inbox is here, with the user.
     by_turn: BTreeMap<u64, UserId>,
     last_turn: u64,
     bytes: usize,

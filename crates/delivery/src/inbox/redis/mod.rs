@@ -1,5 +1,5 @@
-//! Inboxes in Redis. An inbox is two keys of one slot, a hash and a stream; each script is one step of it. The texts of the scripts say
-//! what each does, and the invariant that it keeps.
+//! Inboxes in Redis. An inbox is two keys of one slot, a hash and a stream; each script is one step of it. The comments
+//! of the scripts describe each step and its invariant.
 
 mod names;
 mod reply;
@@ -49,7 +49,8 @@ pub struct RedisInboxes {
 }
 
 impl RedisInboxes {
-    /// Over the connections of a runner, which others may use too. A subscription ([`InboxKeeper::wakes`]) has one of its own.
+    /// Creates it over the connections of a runner, which others may use too. A subscription ([`InboxKeeper::wakes`])
+    /// has one of its own.
     #[must_use]
     pub fn over(runner: Arc<ScriptRunner>, epochs: Arc<dyn EpochSource>, limits: InboxLimits) -> Self {
         let names = Names::new(runner.tag(), runner.database());
@@ -57,7 +58,7 @@ impl RedisInboxes {
         Self { runner: FencedRunner::over(runner, epochs), names, scripts, limits, settled, counts }
     }
 
-    /// The same with scripts of the texts that `edit` makes of theirs.
+    /// The same with the scripts changed by `edit`.
     #[cfg(feature = "mutants")]
     #[must_use]
     pub fn with_scripts(self, edit: impl Fn(&'static str) -> &'static str) -> Self {

@@ -1,4 +1,4 @@
-//! What scripts return. An answer that is not in its form is not believed.
+//! The replies of scripts. A reply with an invalid form is refused.
 
 use bytes::Bytes;
 use kith_cache::remote::{SharedError, redis::Reply};
@@ -12,7 +12,7 @@ use crate::{
 
 type Result<T> = std::result::Result<T, SharedError>;
 
-/// What the inbox of one recipient said to a fan-out, with the nodes that have receivers now.
+/// The answer of the inbox of one recipient to a fan-out, with the nodes that have receivers now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Fanned {
     NoInbox,
@@ -28,7 +28,7 @@ pub(super) struct Place {
     pub(super) position: Position,
 }
 
-/// What a node has opened.
+/// An opened inbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Opened {
     /// Why there is a new one.
@@ -139,7 +139,7 @@ pub(super) fn nodes(reply: Reply) -> Result<Vec<NodeName>> {
     }
 }
 
-/// The answer of a script that says nothing.
+/// The answer of a script without a result.
 pub(super) fn done(reply: &Reply) -> Result<()> {
     if number(reply)? == 0 { Ok(()) } else { Err(WRONG) }
 }

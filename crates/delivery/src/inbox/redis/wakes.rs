@@ -19,7 +19,7 @@ pub(super) struct RedisWakes {
 }
 
 enum State {
-    /// Goes on where it was after [`Wakes::next`] was cancelled.
+    /// Continues after [`Wakes::next`] was cancelled.
     Subscribing(BoxFuture<'static, Published>),
     Subscribed(Published),
 }
@@ -42,7 +42,7 @@ impl Wakes for RedisWakes {
                 }
                 State::Subscribed(published) => match published.next().await {
                     Some(bytes) => {
-                        // One of a newer program is dropped: its receivers read from time to time anyway.
+                        // A wake of a newer program is dropped: receivers also read from time to time.
                         if let Some(wake) = wake_form::decode(bytes) {
                             return Heard::Wake(wake);
                         }
@@ -63,14 +63,14 @@ impl fmt::Debug for RedisWakes {
     }
 }
 
-/// Subscribes, as often as it takes.
+/// Subscribes, with retries.
 async fn subscribed(runner: Arc<ScriptRunner>, channel: String) -> Published {
     let mut pause = PAUSE;
     loop {
         if let Ok(published) = runner.hear(vec![channel.clone()]).await {
             return published;
         }
-        // Not all nodes in the same moment.
+        // Random, so that not all nodes subscribe at the same time.
         sleep(pause.mul_f64(rand::random_range(0.5..1.0))).await;
         pause = (pause * 2).min(PAUSE_MAX);
     }

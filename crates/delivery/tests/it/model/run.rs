@@ -27,7 +27,7 @@ use super::{
 const NODES: usize = 3;
 /// Steps of one world.
 const STEPS: usize = 160;
-/// Programs at one time.
+/// Programs at the same time.
 const ACTORS: usize = 6;
 /// Steps of a read that no other step interrupts, at most.
 const AUDIT: usize = 30;

@@ -29,7 +29,7 @@ use crate::model::{
 const NODES: usize = 3;
 /// Steps of one world.
 const STEPS: usize = 160;
-/// Callers at one time.
+/// Callers at the same time.
 const CALLERS: usize = 8;
 /// Steps after which all programs of a calm world have ended.
 const ENDS_WITHIN: usize = 4_000;

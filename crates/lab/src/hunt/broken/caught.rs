@@ -1,4 +1,4 @@
-//! What clusters that lack a rule showed.
+//! The results of clusters that lack a rule.
 
 use std::path::Path;
 
@@ -19,17 +19,17 @@ use crate::{
 const FILE: &str = "mutants.json";
 const HEAD: [&str; 7] = ["mutant", "what", "lacks", "seconds", "to be noticed by", "noticed by", "caught"];
 
-/// What was run so far.
+/// The results so far.
 #[derive(Debug, Default)]
 pub struct Caught {
     controls: Vec<Judged>,
     tried: Vec<(Broken, Judged)>,
-    /// By name, and why.
+    /// Names, with reasons.
     failed: Vec<(&'static str, String)>,
 }
 
 impl Caught {
-    /// A control was run, or could not be.
+    /// Adds the result of a control, or its failure to run.
     pub fn add_control(&mut self, control: &Control, ran: Result<Judged>) {
         match ran {
             Ok(judged) => self.controls.push(judged),
@@ -37,7 +37,7 @@ impl Caught {
         }
     }
 
-    /// One that lacks a rule was run, or could not be.
+    /// Adds the result of a cluster that lacks a rule, or its failure to run.
     pub fn add(&mut self, broken: Broken, ran: Result<Judged>) {
         match ran {
             Ok(judged) => self.tried.push((broken, judged)),
@@ -45,7 +45,7 @@ impl Caught {
         }
     }
 
-    /// Whether controls were run, and all of them hold. Else what is noticed elsewhere shows nothing.
+    /// Whether controls were run and all passed. Otherwise other findings prove nothing.
     #[must_use]
     pub fn is_controlled(&self) -> bool {
         let failed = |control: &Control| self.failed.iter().any(|(name, _)| *name == control.name());
@@ -60,7 +60,7 @@ impl Caught {
         self.is_controlled() && self.failed.is_empty() && caught
     }
 
-    /// For people: a table of Markdown, what was not run, and at the end how many of how many were caught.
+    /// A table of Markdown, the ones that were not run, and the number of caught ones.
     #[must_use]
     pub fn text(&self) -> String {
         let cells = self.tried.iter().map(|(broken, judged)| cells(broken, judged));
@@ -86,7 +86,7 @@ impl Caught {
         self.tried.iter().filter(|(broken, judged)| broken.is_caught(judged)).count()
     }
 
-    /// How many were caught, then what each control and each of them showed, then what was not run.
+    /// The number of caught ones, the results of each control and each cluster, then the ones that were not run.
     fn figures(&self) -> Vec<Figure> {
         let number = |count: usize| float(u64::try_from(count).unwrap_or(u64::MAX));
         let tried = number(self.tried.len());
@@ -121,7 +121,7 @@ fn cells(broken: &Broken, judged: &Judged) -> [String; 7] {
     ]
 }
 
-/// Each check that found something, and how much.
+/// Each check with findings, and their number.
 fn noticed(judged: &Judged) -> String {
     let found = judged.report().checks.iter().filter(|checked| !checked.holds());
     let found = found.map(|checked| {

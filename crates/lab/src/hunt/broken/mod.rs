@@ -1,4 +1,4 @@
-//! Clusters that lack a rule: whatever the checker lets pass on these, it would let pass on others.
+//! Clusters that lack a rule: violations that the checker misses there, it would miss elsewhere.
 
 mod caught;
 
@@ -22,9 +22,9 @@ use super::{
 const TOLD: &str = "KITH_MUTANT";
 /// The variable for test builds that wait, see `crates/cache/src/failpoints.rs`.
 const WAITS: &str = "KITH_FAILPOINT";
-/// Every second load has its answer, and fills memory so much later.
+/// Every second load waits this long between its answer and the fill of memory.
 const LATE_LOADS: &str = "after_load=wait:150@2";
-/// How long most of them are run.
+/// Duration of most runs.
 const LASTS: Duration = Duration::from_secs(8);
 /// Users that few calls are about: few, so that a cluster is soon filled, and compared in the end.
 const COLD: i64 = 200;
@@ -32,26 +32,25 @@ const COLD: i64 = 200;
 /// A cluster that lacks a rule.
 #[derive(Clone, Copy, Debug)]
 pub struct Broken {
-    /// What its program lacks, by the names of the rules, with commas. Empty: its program lacks
-    /// nothing, the store does.
+    /// The rules that its program lacks, by name, separated by commas. Empty: the store lacks one, not the program.
     pub rules: &'static str,
-    /// Where its program waits. Empty: nowhere.
+    /// The fail point at which its program waits. Empty: none.
     waits: &'static str,
-    /// The checks one of which is to notice: `C3`.
+    /// The checks of which one must notice it: `C3`.
     pub checks: &'static [&'static str],
     row: Row,
     load: Load,
 }
 
-/// A cluster that lacks nothing, under the load of those that do.
+/// A cluster that lacks nothing, under the same load.
 #[derive(Clone, Copy, Debug)]
 pub struct Control {
-    /// As of [`Broken`].
+    /// As for [`Broken`].
     waits: &'static str,
     row: Row,
 }
 
-/// What has to hold before any that is broken is looked at.
+/// Controls, which must pass before any broken cluster is judged.
 pub const CONTROLS: [Control; 3] = [
     Control {
         waits: "",
@@ -115,12 +114,12 @@ pub const BROKEN: [Broken; 11] = [
         .seen_by(&["C4", "C12"]),
 ];
 
-/// The checks of what copies say.
+/// The checks of copies.
 const COHERENCE: &[&str] = &["C1", "C2", "C3", "C7"];
 
 const CREATING: Mix = Mix { updates: 100, creations: 300, deletions: 150, strong: 50, by_token: 50 };
 const WRITING: Mix = Mix { updates: 600, creations: 50, deletions: 20, strong: 30, by_token: 50 };
-/// So seldom that what is old is read before it is written again.
+/// So rare that stale copies are read before the next write.
 const SELDOM: Mix = Mix { updates: 80, creations: 2, deletions: 2, strong: 20, by_token: 20 };
 
 const LOAD: Load = Load {
@@ -134,7 +133,7 @@ const LOAD: Load = Load {
     deaths: 0,
     sends: None,
 };
-/// Of a row that takes its time to begin and to end.
+/// For a row that is slow to begin and to end.
 const SHORT: Load = Load { lasts: Some(Duration::from_secs(4)), ..LOAD };
 
 /// Of a row in which what is left half done may be mended by who sends the request again, or changes the same once more.
@@ -156,7 +155,7 @@ impl Control {
         self.row.name
     }
 
-    /// Runs it and judges what clients saw; its history stays in the folder.
+    /// Runs it and judges its history, which stays in the folder.
     ///
     /// # Errors
     /// As [`run`](super::run).
@@ -172,7 +171,7 @@ impl Broken {
         self.row.name
     }
 
-    /// Runs it and judges what clients saw; its history stays in the folder.
+    /// Runs it and judges its history, which stays in the folder.
     ///
     /// # Errors
     /// As [`run`](super::run).
@@ -180,13 +179,13 @@ impl Broken {
         judged(&self.row, &told(plan, self.rules, self.waits), self.load, folder).await
     }
 
-    /// Whether a check that is to notice what it lacks has noticed something.
+    /// Whether one of its checks has noticed something.
     #[must_use]
     pub fn is_caught(&self, judged: &Judged) -> bool {
         self.noticed(judged) > 0
     }
 
-    /// How much these checks have noticed.
+    /// The number of findings of these checks.
     fn noticed(&self, judged: &Judged) -> u64 {
         self.checks.iter().map(|check| judged.violations(check)).sum()
     }

@@ -47,7 +47,7 @@ impl Talker {
         Self { talk: Arc::clone(talk), number, user, pinned, random, own }
     }
 
-    /// Calls until the run is over.
+    /// Makes calls until the run is over.
     pub(in crate::hunt) async fn work(mut self) -> Result<()> {
         while !self.talk.desk.over.load(Ordering::Relaxed) {
             self.step().await?;
@@ -177,7 +177,7 @@ impl Talker {
 }
 
 impl Talk {
-    /// Sends a call of this client and writes down what came of it.
+    /// Sends a call of this client and records the outcome.
     async fn call(&self, client: u32, node: usize, asked: &Asked) -> Result<MessageOutcome> {
         let desk = &self.desk;
         let began = desk.recorder.now();

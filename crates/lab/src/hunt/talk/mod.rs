@@ -41,7 +41,7 @@ const GROUPS: i64 = 10;
 /// A call before the clients begin is sent so often.
 const TRIES: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(200);
-/// Lines about the progress of a run.
+/// Number of lines about the progress of a run.
 const PROGRESS_LINES: u64 = 10;
 
 /// A conversation that clients send to.

@@ -1,4 +1,4 @@
-//! For how long nodes answer what was so before a change.
+//! How long nodes answer the state before a change.
 
 use std::time::Duration;
 
@@ -9,21 +9,21 @@ use tonic::transport::Channel;
 /// Between two rounds of calls to one node.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// A change that every node can be asked about.
+/// A change that can be read on every node.
 pub(super) trait Changed: Sync {
     /// When it was acknowledged.
     fn at(&self) -> Instant;
 
-    /// Whether the node answers what is so after the change; `None`: no answer.
+    /// Whether the node answers the state after the change; `None`: no answer.
     fn is_seen(&self, node: Channel) -> impl Future<Output = Option<bool>> + Send;
 }
 
-/// What all nodes answered about one change.
+/// The answers of all nodes about one change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Seen {
     pub(super) answers: u64,
     pub(super) failed: u64,
-    /// The longest time after the change at which a node was asked that answered what was so before.
+    /// The longest time after the change of a request that was answered with the previous state.
     pub(super) old_for: Duration,
 }
 

@@ -9,9 +9,9 @@ use tonic::{Code, Status, transport::Channel};
 
 use crate::{checker::of_a_disturbance, hunt::calls::failed};
 
-/// After a call that failed.
+/// Pause after a call that failed.
 const PAUSE: Duration = Duration::from_millis(20);
-/// A call is sent so often.
+/// Attempts of a call.
 const TRIES: usize = 200;
 
 /// Sends a call to one node after the other until one answers it.

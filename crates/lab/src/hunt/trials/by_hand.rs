@@ -1,4 +1,4 @@
-//! Documents are changed by hand in MongoDB, and their versions with them: for how long nodes answer what was before.
+//! Documents are changed by hand in MongoDB, and their versions with them: how long nodes answer the previous state.
 
 use std::time::Duration;
 
@@ -26,14 +26,14 @@ use crate::{
 };
 
 const NODES: u32 = 3;
-/// What is promised.
+/// The bound.
 const WITHIN: Duration = Duration::from_secs(11);
 /// Updates of each user before it is changed by hand.
 const UPDATES: usize = 5;
-/// What a user is called by the change.
+/// The name of a user after the change.
 const AFTER: &str = "by hand";
 
-/// What is done to a document.
+/// The kinds of changes by hand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Edit {
     /// Its version is lowered by some.
@@ -62,7 +62,7 @@ const EDITS: [Edit; 7] = [
     Edit::ReinsertedFirst,
 ];
 
-/// What every node should answer about a user from some moment on.
+/// The expected answer of every node about a user from a time on.
 struct Expected {
     edit: Edit,
     user_id: i64,
@@ -71,7 +71,7 @@ struct Expected {
     at: Instant,
 }
 
-/// Figures: of each kind of edit, for how long a node answered what was before.
+/// Figures: for each kind of edit, how long a node answered the previous state.
 pub(super) async fn run(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
     let site = Site::start(&Plan { nodes: NODES, ..plan.clone() }, 1, None).await?;
     let nodes: Vec<Channel> = site.members.iter().map(|member| member.node.channel()).collect();
@@ -136,7 +136,7 @@ async fn nick_name(node: Channel, user_id: i64) -> Option<Option<String>> {
 }
 
 impl Edit {
-    /// Changes the document. Returns what the user is called afterwards; `None`: it is gone.
+    /// Changes the document. Returns the name of the user afterwards; `None`: it does not exist.
     async fn apply(self, documents: &Collection<Document>, id: i64) -> Result<Option<&'static str>> {
         let query = doc! { "_id": id };
         let update = match self {

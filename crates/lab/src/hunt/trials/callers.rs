@@ -1,4 +1,4 @@
-//! Callers of one method of one node: as many at a time as there are, or at a rate, whatever is answered.
+//! Callers of one method of one node: in a closed loop, or at a fixed rate.
 
 use std::{
     net::SocketAddr,
@@ -30,7 +30,7 @@ use super::{raw::Raw, tally::Tally};
 const CONNECTIONS: usize = 16;
 /// Calls that may be under way: beyond them no more are sent, and the loop is not open any more.
 const UNDER_WAY_MAX: usize = 3_000;
-/// How long a call may take; sent to nodes as the deadline.
+/// Deadline of a call, which is sent to nodes.
 const DEADLINE: Duration = Duration::from_secs(2);
 /// How long a node may take until it accepts connections.
 const START: Duration = Duration::from_secs(20);
@@ -42,7 +42,7 @@ pub(super) struct Callers {
     channels: Arc<[Channel]>,
     path: PathAndQuery,
     messages: Arc<[Bytes]>,
-    /// What each says of itself, by turns.
+    /// The identities of callers, in turn.
     heads: Arc<[MetadataMap]>,
 }
 
@@ -71,7 +71,7 @@ impl Callers {
         Ok(Self { heads: heads.into(), ..self.clone() })
     }
 
-    /// So many callers for so long, each a call with every answer.
+    /// A closed loop: this many callers for this time.
     pub(super) async fn closed(&self, callers: usize, time: Duration) -> Result<Tally> {
         let tally = Arc::new(Mutex::new(Tally::new()?));
         let (over, mut calling) = (Arc::new(AtomicBool::new(false)), JoinSet::new());
@@ -91,8 +91,8 @@ impl Callers {
         ended(calling, tally).await
     }
 
-    /// So many calls a second for so long, whether or not answers come: every millisecond those that are due.
-    /// Returns when all are answered.
+    /// An open loop: this many calls a second for this time, sent every millisecond as they become due. Returns when
+    /// all are answered.
     pub(super) async fn open(&self, rate: f64, time: Duration) -> Result<Tally> {
         let tally = Arc::new(Mutex::new(Tally::new()?));
         let (under_way, mut calls) = (Arc::new(AtomicUsize::new(0)), JoinSet::new());

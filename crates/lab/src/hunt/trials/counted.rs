@@ -20,7 +20,7 @@ use crate::{
 };
 
 const NODES: u32 = 3;
-/// What is promised.
+/// The bound.
 const WITHIN: Duration = Duration::from_secs(11);
 /// Pairs of users for each round.
 const PAIRS: u32 = 8;

@@ -17,7 +17,7 @@ use crate::{
     rows::imported::fill,
 };
 
-/// What is promised of it.
+/// The bound.
 const VISIBLE_WITHIN: Duration = Duration::from_secs(11);
 /// For so long it is looked for.
 const LOOKED_FOR: Duration = Duration::from_secs(40);

@@ -37,7 +37,7 @@ const LIST: &str = "/kith.message.v1.MessageService/ListConversations";
 const PULL: &str = "/kith.message.v1.MessageService/PullMessages";
 const MAX_SEQS: &str = "/kith.message.v1.MessageService/GetMaxSeqs";
 const DO_NOT_DISTURB: &str = "/kith.relation.v1.RelationService/SetDoNotDisturb";
-/// Sends, or other writes, at one time.
+/// Sends, or other writes, at the same time.
 const WRITERS: usize = 50;
 /// Conversations of the list, and messages of a page.
 const LISTED: i64 = 20;

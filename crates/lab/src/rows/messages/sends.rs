@@ -16,7 +16,7 @@ use crate::{
     results::Results,
 };
 
-/// Callers that send to one group at one time.
+/// Callers that send to one group at the same time.
 const CALLERS: usize = 32;
 const DIRECT: &str = "d1-2";
 

@@ -23,7 +23,7 @@ use crate::{
     },
 };
 
-/// Most messages of a BatchSend, and logs that are filled at one time.
+/// Most messages of a BatchSend, and logs that are filled at the same time.
 pub(super) const BATCH: usize = 100;
 const FILLED: usize = 8;
 /// The owner of the group, and the user for whom all is sent.

@@ -24,7 +24,7 @@ const USER: i64 = 1;
 const OWNER: i64 = 2;
 const GATEWAY: &str = "gateway";
 const DEVICE: &str = "phone";
-/// Groups that are made at one time.
+/// Groups that are made at the same time.
 const MADE: usize = 16;
 
 /// Milliseconds of the opening in the middle, in each round.

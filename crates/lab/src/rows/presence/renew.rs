@@ -18,7 +18,7 @@ const EVERY: f64 = 60.0;
 const BATCH: usize = 1_000;
 /// Calls at one time: so many gateways happen to say at once that they live.
 const CALLS: usize = 2;
-/// Sessions that are opened at one time.
+/// Sessions that are opened at the same time.
 const OPENED: usize = 16;
 const DEVICE: &str = "phone";
 

@@ -25,7 +25,7 @@ use crate::{
 
 /// Members that are added by one call.
 const ADDED: usize = 100;
-/// Callers that mark at one time.
+/// Callers that mark at the same time.
 const CALLERS: usize = 64;
 /// Marks of one command of the bare side.
 const TOGETHER: usize = 250;

@@ -22,7 +22,7 @@ use crate::{
     rows::{latency::Latency, mongodb::Filled},
 };
 
-/// Callers at one time.
+/// Callers at the same time.
 const CALLERS: usize = 32;
 
 /// A node that takes blocks from MongoDB, and a client of the same Redis.

@@ -25,7 +25,7 @@ use crate::{bench::Plan, served::Served};
 
 /// Shards of what has changed.
 const SHARDS: usize = 4;
-/// Batches that are sent at one time.
+/// Batches that are sent at the same time.
 const AT_ONCE: usize = 64;
 const CONNECTED_WITHIN: Duration = Duration::from_secs(20);
 const PAUSE: Duration = Duration::from_millis(100);

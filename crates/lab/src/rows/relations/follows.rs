@@ -16,7 +16,7 @@ use crate::{
 
 /// How long a follow that is taken back keeps its place.
 const KEPT: Duration = Duration::from_secs(3600);
-/// Callers that follow at one time.
+/// Callers that follow at the same time.
 const CALLERS: usize = 64;
 /// Users over whom the same follows are spread.
 const SPREAD: i64 = 1_000;

@@ -9,7 +9,7 @@ use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
 
 /// Follows of one call of an import, as many as one message may hold.
 pub(super) const CHUNK: usize = 500;
-/// Calls of an import that run at one time.
+/// Calls of an import that run at the same time.
 pub(super) const AT_ONCE: usize = 8;
 /// Since when all follow.
 pub(super) const SINCE: Timestamp = Timestamp(1_600_000_000_000);

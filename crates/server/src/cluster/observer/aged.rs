@@ -1,5 +1,5 @@
-//! The canary once more, in a namespace without broadcasts: whether its copies keep their longest age on the way
-//! through Redis and memory, as counts and presence must.
+//! The canary in a namespace without broadcasts: checks that copies keep their longest age on the way through Redis and
+//! memory, as counts and presence must.
 
 use std::{collections::VecDeque, fmt, sync::Arc, time::Duration};
 
@@ -12,27 +12,28 @@ use super::{findings::Findings, sample::AGES};
 pub(super) const AGED: &str = "canary_aged";
 /// The longest age of its copies.
 pub(super) const AGE_MAX: Duration = Duration::from_secs(9);
-/// Between two looks.
+/// Pause between two checks.
 const EVERY: Duration = Duration::from_secs(2);
-/// What was written so long ago must be seen. With a second for what is on its way.
+/// A write of this age must be visible. Includes a second for delays.
 const AFTER: Duration = AGES[1];
 
-/// The canary as this node reads it. `None`: no answer.
+/// The reads of the canary on this node. `None`: no answer.
 #[async_trait]
 pub(super) trait Canaries: fmt::Debug + Send + Sync {
-    /// A version that has been written by now.
+    /// A version that was written.
     async fn current(&self) -> Option<u64>;
 
     /// The version of a copy that is at most [`AGE_MAX`] old.
     async fn aged(&self) -> Option<u64>;
 }
 
-/// Looks, and counts copies that are too old, until it is dropped.
+/// Checks, and counts copies that are too old, until it is dropped.
 pub(super) async fn follow(canaries: Arc<dyn Canaries>, findings: Arc<Findings>) {
     let mut seen = VecDeque::new();
     loop {
         sleep(EVERY).await;
-        // What is right is not counted: alerts read from the count of checks whether nodes hear each other.
+        // Correct copies are not counted: alerts use the count of checks to decide whether nodes receive each other's
+        // changes.
         if is_stale(&*canaries, &mut seen).await == Some(true) {
             findings.checked(AFTER, true);
             findings.tell(AGED, AFTER, 1);
@@ -40,8 +41,8 @@ pub(super) async fn follow(canaries: Arc<dyn Canaries>, findings: Arc<Findings>)
     }
 }
 
-/// Whether the copy lacks a version that this node had read before its longest age; `None`: that cannot be said yet. `seen`:
-/// what it has read, and when, in the order of time.
+/// Whether the copy lacks a version that this node had read before its longest age; `None`: unknown yet. `seen`: the
+/// read versions with their times, in order.
 async fn is_stale(canaries: &dyn Canaries, seen: &mut VecDeque<(Instant, u64)>) -> Option<bool> {
     let began = Instant::now();
     let held = canaries.aged().await;
@@ -60,7 +61,7 @@ mod tests {
     use super::*;
     use crate::cluster::observer::fake::Found;
 
-    /// A canary that is written every second. Its copies are of so long ago.
+    /// A canary that is written every second. Its copies have this age.
     #[derive(Debug)]
     struct Aged {
         begun: Instant,
@@ -78,7 +79,7 @@ mod tests {
         }
     }
 
-    /// How many checks of a minute were counted, and how many of them found the copy too old.
+    /// The counted checks of a minute, and how many of them found the copy too old.
     async fn found(age: Duration) -> (u64, u64) {
         let found = Found::new(Duration::from_secs(3));
         let canaries = Arc::new(Aged { begun: Instant::now(), age });

@@ -3,20 +3,20 @@ use std::{fmt, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use tokio::time::sleep;
 
-/// The nodes of a cluster, as an observer asks them.
+/// The nodes of a cluster, for an observer.
 #[async_trait]
 pub(super) trait Nodes: fmt::Debug + Send + Sync {
-    /// Whether this node hears and is heard. While it is not, what others hold says nothing about them.
+    /// Whether this node is connected in both directions. While it is not, the copies of others prove nothing.
     fn trusted(&self) -> bool;
 
-    /// The others that can be reached now, in no order; none while the registry does not answer.
+    /// The other nodes that can be reached now, in no order; none while the registry does not answer.
     async fn others(&self) -> Vec<Arc<dyn Peer>>;
 }
 
 /// Another node.
 #[async_trait]
 pub(super) trait Peer: Send + Sync {
-    /// What a cached read of the canary gives there. `None`: no answer in time.
+    /// A cached read of the canary there. `None`: no answer in time.
     async fn canary(&self) -> Option<Held>;
 
     /// The copy of a record in its memory, which may be served; nothing is read or filled. `None`: no answer in
@@ -24,10 +24,10 @@ pub(super) trait Peer: Send + Sync {
     async fn held(&self, namespace: &str, key: &str) -> Option<Held>;
 }
 
-/// What a node said that it holds of a record.
+/// The answer of a node about its copy of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Held {
-    /// Version of its copy; 0 for one without. `None`: it holds none.
+    /// Version of its copy; 0 for a copy without a version. `None`: no copy.
     pub(super) version: Option<u64>,
     /// Whether it serves from its memory now.
     pub(super) trusted: bool,
@@ -39,9 +39,8 @@ impl Held {
     }
 }
 
-/// Whether what was held is older than it may be; `None` where that cannot be said. A node that is cut off serves
-/// its memory for a moment, which it may: an old copy counts only if the node that held it trusts its memory one
-/// such moment later still, and so does the one that wrote.
+/// Whether the copy is older than allowed; `None`: unknown. A node that is cut off may serve its memory for a moment:
+/// an old copy counts only if its node, and the writer, still trust their memory after that time.
 pub(super) async fn is_stale(
     nodes: &dyn Nodes,
     held: Held,

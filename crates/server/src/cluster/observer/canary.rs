@@ -9,32 +9,32 @@ use super::{
     findings::Findings,
 };
 
-/// Pauses between two questions whether a node shows the canary.
+/// Pauses between two reads of the canary on a node.
 const POLL: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(50));
 
-/// The record that is written only to be looked for.
+/// The record that is written only to be observed.
 #[async_trait]
 pub(super) trait Canary: fmt::Debug + Send + Sync {
-    /// Takes the turn to write it, unless another node has one. Yields a name for the turn; `None` also while the
-    /// store does not answer.
+    /// Takes the turn to write it, unless another node has it. Returns a name for the turn; `None` also while the store
+    /// does not answer.
     async fn lead(&self) -> Option<String>;
 
-    /// Writes it, if it is still this node's turn. Yields its version after the write is acknowledged and published;
-    /// `None` if it may not be.
+    /// Writes it, if it is still this node's turn. Returns its version after the write is acknowledged and published;
+    /// `None` if either is unknown.
     async fn write(&self, turn: String) -> Option<u64>;
 }
 
-/// How long a node may take.
+/// Time limits of a node.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
-    /// To show the canary.
+    /// To return the canary.
     pub(super) shown: Duration,
-    /// To find out that it is cut off.
+    /// To detect that it is cut off.
     pub(super) trust: Duration,
 }
 
-/// Takes a turn, if it is free: writes the canary and looks how long the others take to serve it. False: another
-/// node has the turn, or nothing can be said now.
+/// Takes a turn, if it is free: writes the canary and measures how long the others take to return it. False: another
+/// node has the turn, or nothing can be measured now.
 pub(super) async fn turn(
     canary: &dyn Canary,
     nodes: &dyn Nodes,
@@ -45,7 +45,7 @@ pub(super) async fn turn(
         return false;
     }
     let Some(turn) = canary.lead().await else { return false };
-    // Who is asked before holds a copy of before, which has to go.
+    // A read before the write gives each node a copy, which must be invalidated.
     let others = nodes.others().await;
     let asked = others.into_iter().map(|peer| async { peer.canary().await.map(|_| peer) });
     let others: Vec<_> = join_all(asked).await.into_iter().flatten().collect();
@@ -60,7 +60,7 @@ pub(super) async fn turn(
     true
 }
 
-/// Looks at one node until it shows the version, and counts what came out. Whether that is that it does not.
+/// Reads from one node until it returns the version, and counts the result. Returns whether it failed to return it.
 async fn look(
     nodes: &dyn Nodes,
     peer: &Arc<dyn Peer>,
@@ -83,10 +83,10 @@ async fn look(
     stale == Some(true)
 }
 
-/// After how long the node shows the version.
+/// The time until the node returns the version.
 ///
 /// # Errors
-/// What it said last, if that was within the bound and the version was not in it.
+/// Its last answer, if it was within the bound and lacked the version.
 async fn shown(
     peer: &dyn Peer,
     version: u64,
@@ -150,7 +150,7 @@ mod tests {
         }
     }
 
-    /// What a turn finds of these nodes.
+    /// The findings of a turn about these nodes.
     async fn found(peers: &[&Arc<FakePeer>]) -> Found {
         let found = Found::new(BOUNDS.shown);
         let nodes = FakeNodes::new(peers);

@@ -1,4 +1,4 @@
-//! Nodes that say what a test wants them to say, and the figures of what was found of them.
+//! Nodes with answers that a test sets, and the figures of the findings about them.
 
 use std::{
     fmt,
@@ -20,7 +20,7 @@ use super::{
 
 type Script<T> = Box<dyn Fn(Duration) -> T + Send + Sync>;
 
-/// Another node: what it says when so much time has passed.
+/// Another node: its answer after a given time.
 pub(super) struct FakePeer {
     begun: Instant,
     says: Script<Option<Held>>,
@@ -54,13 +54,13 @@ impl Peer for FakePeer {
     }
 }
 
-/// What a node says that trusts its memory.
+/// The answer of a node that trusts its memory.
 #[expect(clippy::unnecessary_wraps, reason = "as a peer answers")]
 pub(super) const fn holds(version: u64) -> Option<Held> {
     Some(Held { version: Some(version), trusted: true })
 }
 
-/// What a node says that knows that it is cut off.
+/// The answer of a node that knows that it is cut off.
 #[expect(clippy::unnecessary_wraps, reason = "as a peer answers")]
 pub(super) const fn cut_off_with(version: u64) -> Option<Held> {
     Some(Held { version: Some(version), trusted: false })
@@ -74,7 +74,7 @@ pub(super) struct FakeNodes {
 }
 
 impl FakeNodes {
-    /// It hears and is heard all the time.
+    /// It is always connected.
     pub(super) fn new(peers: &[&Arc<FakePeer>]) -> Arc<Self> {
         Self::trusting(peers, |_| true)
     }
@@ -105,7 +105,7 @@ impl fmt::Debug for FakeNodes {
     }
 }
 
-/// Findings, and what they export.
+/// Findings and their metrics.
 pub(super) struct Found {
     pub(super) findings: Arc<Findings>,
     exported: PrometheusHandle,
@@ -119,7 +119,7 @@ impl Found {
         Self { findings, exported: recorder.handle() }
     }
 
-    /// Nodes that said what they hold at this age, and of these, those with something older.
+    /// Number of nodes that answered at this age, and of those with an older copy.
     pub(super) fn at(&self, after: &str) -> (u64, u64) {
         let count = |name| self.value(&format!("kith_observer_{name}_total{{after=\"{after}\"}}"));
         (count("checked").unwrap_or(0), count("stale").unwrap_or(0))

@@ -14,13 +14,13 @@ use tokio::time::Instant;
 
 use super::sample::AGES;
 
-/// Stale copies are logged at most so often; the metric counts all of them.
+/// Least time between two log lines about stale copies; the metric counts all of them.
 const TOLD_EVERY: Duration = Duration::from_secs(10);
 
 /// From this age of a write on an old copy is a defect.
 const DEFECT: Duration = AGES[1];
 
-/// How often nodes were asked for a write so old that every one of them has to show it.
+/// Number of checks of writes that are so old that every node must return them.
 #[derive(Debug, Default)]
 pub(crate) struct Observed {
     checked: AtomicU64,
@@ -28,8 +28,7 @@ pub(crate) struct Observed {
 }
 
 impl Observed {
-    /// Nodes that said what they hold, and those of them that trusted their memory and held something older; since
-    /// the start.
+    /// Nodes that answered, and those of them that trusted their memory and had an older copy; since the start.
     pub(crate) fn so_far(&self) -> (u64, u64) {
         (self.checked.load(Ordering::Relaxed), self.stale.load(Ordering::Relaxed))
     }
@@ -48,7 +47,7 @@ pub(super) struct Findings {
     told: Mutex<Option<Instant>>,
 }
 
-/// Of writes of one age.
+/// The figures of writes of one age.
 struct OfAge {
     after: Duration,
     checked: Counter,
@@ -56,19 +55,19 @@ struct OfAge {
 }
 
 impl Findings {
-    /// Nothing yet. `bound`: the age at which every node has to show the canary. What is a defect is counted in
-    /// `observed` too.
+    /// Creates it empty. `bound`: the age at which every node must return the canary. Defects are counted in
+    /// `observed`, too.
     pub(super) fn new(bound: Duration, observed: Arc<Observed>) -> Self {
         let of_ages = AGES.into_iter().chain([bound]).map(OfAge::new).collect();
         Self { lag: histogram!(OBSERVER_LAG.name), of_ages, observed, told: Mutex::new(None) }
     }
 
-    /// A node took so long to show the canary.
+    /// Records the time in which a node returned the canary.
     pub(super) fn lag(&self, lag: Duration) {
         self.lag.record(lag.as_secs_f64());
     }
 
-    /// A node said what it holds of a write of this age.
+    /// Records the answer of a node about a write of this age.
     pub(super) fn checked(&self, after: Duration, stale: bool) {
         let Some(of_age) = self.of_ages.iter().find(|of_age| of_age.after == after) else { return };
         if after >= DEFECT {
@@ -80,7 +79,7 @@ impl Findings {
         }
     }
 
-    /// Logs that so many nodes hold something older than they may, unless it was logged a moment ago.
+    /// Logs that this many nodes have a copy that is too old, unless it was logged recently.
     pub(super) fn tell(&self, namespace: &str, after: Duration, nodes: usize) {
         if nodes > 0 && self.may_tell() {
             tracing::warn!(namespace, ?after, nodes, "nodes hold a copy that is older than it may be");

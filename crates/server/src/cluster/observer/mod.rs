@@ -1,9 +1,9 @@
-//! Asks the other nodes, as a caller would, whether what was written a while ago is seen.
+//! Checks on other nodes, as a caller would, whether earlier writes are visible.
 //!
-//! One node at a time writes the canary and times how long the others take to serve it; every node looks for some
-//! of its own writes in the memories of the others, and whether its own copies of records whose changes are not broadcast are
-//! within their longest age. What is found goes into metrics, and old copies into the log. A
-//! node that does not answer, or knows itself that it is cut off, is not counted: nothing is promised of it.
+//! One node at a time writes the canary and times how long the others take to serve it; every node checks some of its
+//! own writes in the memories of the others, and the age of its own copies of records without broadcasts. Findings
+//! become metrics, and stale copies log lines. A node that does not answer, or knows that it is cut off, is not
+//! counted: no bound applies to it.
 
 mod aged;
 mod ask;
@@ -30,7 +30,7 @@ use crate::{
     config::{Config, ObserverConfig},
 };
 
-/// What looks, on one node of a cluster.
+/// The observer of one node of a cluster.
 pub(crate) struct Observer {
     config: ObserverConfig,
     record: CanaryRecord,
@@ -40,12 +40,12 @@ pub(crate) struct Observer {
     observed: Arc<Observed>,
     /// Taken when it starts.
     sampled: Mutex<Option<mpsc::Receiver<sample::Sample>>>,
-    /// They end with this.
+    /// The tasks, which end with this value.
     tasks: Tasks,
 }
 
 impl Observer {
-    /// Of the node of this cluster. It does not look yet. `mutations`: those of the node.
+    /// Creates it for a node of a cluster, without starting it. `mutations`: those of the node.
     pub(crate) fn new(
         stores: &Stores,
         config: &Config,
@@ -55,7 +55,7 @@ impl Observer {
     ) -> Self {
         let observer = config.observer.clone();
         let (samples, sampled) = Samples::new(observer.sample_every, observer.waiting_max);
-        // Shorter than the pause of who had it, so that others get a turn.
+        // Shorter than the pause of the last holder, so that others get a turn.
         let lasts = turn_every(&observer).mul_f64(0.75);
         Self {
             record: CanaryRecord::new(stores, tiers, mutations, lasts),
@@ -69,22 +69,22 @@ impl Observer {
         }
     }
 
-    /// The canary, for other nodes that ask.
+    /// The canary, for requests of other nodes.
     pub(crate) const fn record(&self) -> &CanaryRecord {
         &self.record
     }
 
-    /// What was found since the start.
+    /// The findings since the start.
     pub(crate) fn observed(&self) -> Arc<Observed> {
         Arc::clone(&self.observed)
     }
 
-    /// The queue for writes that are to be checked; `None`: none are to be checked.
+    /// The queue of writes to be checked; `None`: none.
     pub(crate) fn samples(&self) -> Option<Arc<Samples>> {
         self.config.enabled.then(|| Arc::clone(&self.samples))
     }
 
-    /// Begins to look, if it is to.
+    /// Starts it, if it is enabled.
     pub(crate) fn start(&self) {
         let Some(sampled) = self.sampled.lock().take().filter(|_| self.config.enabled) else { return };
         let findings = Arc::new(Findings::new(self.bounds.shown, self.observed()));
@@ -104,19 +104,19 @@ impl Observer {
         });
     }
 
-    /// Looks no more. A canary that is being written is a write like any other, and runs to its end.
+    /// Stops it. A write of the canary that is in progress runs to its end.
     pub(crate) async fn stop(&self) {
         self.tasks.end().await;
     }
 }
 
-/// How often a turn begins. The lease of one outlasts its bound: a node that wrote the next canary itself would show
-/// something newer, whatever it missed.
+/// How often a turn begins. The lease of one outlasts its bound: otherwise a node that wrote the next canary itself
+/// would return a newer version, whatever it missed.
 fn turn_every(config: &ObserverConfig) -> Duration {
     config.canary_every.max(config.bound.mul_f64(5.0 / 3.0))
 }
 
-/// Until it is asked for a turn again. Random, so that each node gets one now and then.
+/// Pause before the next attempt to get a turn. Random, so that each node gets one at times.
 fn while_another(every: Duration) -> Duration {
     every.mul_f64(rand::rng().random_range(0.25..0.75))
 }

@@ -14,10 +14,10 @@ use crate::cluster::{Admin, Card, Cluster};
 const SELF: &str = "self";
 const MEMORY: &str = "memory";
 
-/// The nodes of the cluster, each by a connection that is kept.
+/// The nodes of the cluster, each with a persistent connection.
 pub(super) struct ClusterNodes {
     cluster: Arc<Cluster>,
-    /// By the id of the node; of those alone that the registry lists.
+    /// By the id of the node; only of nodes in the registry.
     connections: Mutex<HashMap<String, Admin>>,
 }
 
@@ -26,7 +26,7 @@ impl ClusterNodes {
         Self { cluster, connections: Mutex::default() }
     }
 
-    /// `None` of one that cannot be reached where it says that it is.
+    /// `None` if it cannot be reached at its address.
     async fn peer(&self, card: &Card) -> Option<Arc<dyn Peer>> {
         let limit = self.cluster.calls().timeout();
         let known = self.connections.lock().get(&card.id).cloned();

@@ -28,13 +28,13 @@ use super::{
 pub(super) const CANARIES: &str = "canary";
 /// Name of the lease of the one who writes it, and of the mark that is its version.
 const NAME: &str = "canary";
-/// The only key.
+/// Its only key.
 const KEY: u8 = 0;
-/// What memory takes for one record and its bookkeeping, with room to spare.
+/// Bytes of memory for one record and its bookkeeping, with a reserve.
 const MEMORY_BYTES: u64 = 16 << 10;
 /// How long a write of it may wait to begin.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Form of the bytes.
+/// Version of the format.
 const SCHEMA: u16 = 1;
 
 /// The canary behind the tiers of this node. Cheap to clone.
@@ -45,12 +45,12 @@ pub(crate) struct CanaryRecord {
     aged: TieredCache<u8, u64>,
     coordination: Arc<dyn Coordination>,
     mutations: Mutations,
-    /// How long a turn to write it lasts.
+    /// Duration of a turn to write it.
     lasts: Duration,
 }
 
 impl CanaryRecord {
-    /// In a namespace of its own in the tiers.
+    /// Creates it in its own namespace in the tiers.
     pub(super) fn new(stores: &Stores, tiers: &Tiers, mutations: Mutations, lasts: Duration) -> Self {
         let coordination = Arc::clone(&stores.coordination);
         let policy =
@@ -66,10 +66,10 @@ impl CanaryRecord {
         }
     }
 
-    /// The version that a cached read gives; 0: it was never written.
+    /// The version that a cached read returns; 0: it was never written.
     ///
     /// # Errors
-    /// When neither memory, nor Redis, nor the store has an answer.
+    /// If neither memory, nor Redis, nor the store has an answer.
     pub(crate) async fn read(&self) -> Result<u64, Error> {
         let read = self.cache.get(&KEY).await.map_err(|error| Error::cache(CANARIES, &error))?;
         Ok(read.map_or(0, |entry| entry.version.get()))
@@ -91,7 +91,7 @@ impl Canaries for CanaryRecord {
 #[async_trait]
 impl Canary for CanaryRecord {
     async fn lead(&self) -> Option<String> {
-        // A name for each turn: what an earlier one sent late finds its lease gone.
+        // A name for each turn: a late write of an earlier turn finds its lease gone.
         let turn = Uuid::new_v4().to_string();
         let taken = self.coordination.lease(NAME, &turn, self.lasts).await;
         taken.unwrap_or(false).then_some(turn)
@@ -164,7 +164,7 @@ impl Loader<u8, u64> for CanaryLoader {
     }
 }
 
-/// How the canary is written down in the tier that nodes share: its version.
+/// The codec of the canary in the shared tier: its version.
 #[derive(Clone, Copy, Debug)]
 struct CanaryCodec;
 

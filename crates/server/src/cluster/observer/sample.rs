@@ -21,21 +21,21 @@ use super::{
     findings::Findings,
 };
 
-/// How long after a write it is looked for.
+/// The ages at which a write is checked.
 pub(super) const AGES: [Duration; 3] =
     [Duration::from_secs(1), Duration::from_secs(10), Duration::from_secs(60)];
 
-/// Some of the writes of this node, which are looked for on the others later.
+/// A sample of this node's writes, which are checked on the others later.
 #[derive(Debug)]
 pub(crate) struct Samples {
     every: u64,
     written: AtomicU64,
-    /// For as many as may wait.
+    /// Creates it with this limit of waiting writes.
     room: Arc<Semaphore>,
     sender: mpsc::Sender<Sample>,
 }
 
-/// One of them.
+/// A sampled write.
 #[derive(Debug)]
 pub(super) struct Sample {
     namespace: &'static str,
@@ -47,7 +47,7 @@ pub(super) struct Sample {
 }
 
 impl Samples {
-    /// Takes one write in `every`, as long as no more than `waiting_max` wait; and where they come out.
+    /// Samples one write in `every`, as long as no more than `waiting_max` wait. Returns the receiver, too.
     pub(super) fn new(every: u64, waiting_max: usize) -> (Arc<Self>, mpsc::Receiver<Sample>) {
         let (sender, receiver) = mpsc::channel(waiting_max);
         let room = Arc::new(Semaphore::new(waiting_max));
@@ -68,7 +68,7 @@ impl WriteListener for Samples {
     }
 }
 
-/// Looks for all that come, at each age, until it is dropped.
+/// Checks all sampled writes, at each age, until it is dropped.
 pub(super) async fn follow(
     mut samples: mpsc::Receiver<Sample>,
     nodes: Arc<dyn Nodes>,
@@ -119,7 +119,7 @@ mod tests {
     };
 
     const TRUST: Duration = Duration::from_millis(1_500);
-    /// Past the last look, and what it may take.
+    /// After the last check and its time limit.
     const ALL: Duration = Duration::from_secs(65);
 
     const fn seconds(seconds: u64) -> Duration {
@@ -143,7 +143,7 @@ mod tests {
         }
     }
 
-    /// What is found of a node after a write of version 2.
+    /// The finding about a node after a write of version 2.
     async fn found(nodes: Arc<FakeNodes>) -> [(u64, u64); 3] {
         let found = Found::new(seconds(3));
         following(nodes, (1, 1), &found).write(2);

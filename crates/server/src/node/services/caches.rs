@@ -1,4 +1,4 @@
-//! How copies live in memory, as it is configured.
+//! The configured policies of copies in memory.
 
 use kith_cache::Policy;
 use kith_service::{
@@ -11,7 +11,7 @@ use kith_service::{
 
 use crate::config::{Backend, Config};
 
-/// Of all namespaces. A share is a weight: a domain that has more of them makes those of the others smaller.
+/// The policies of all namespaces. A share is a weight: a domain with more of them reduces those of the others.
 const SHARES: u64 = user::cache::SHARES
     + group::cache::SHARES
     + members::cache::SHARES
@@ -22,8 +22,8 @@ const SHARES: u64 = user::cache::SHARES
     + notice::cache::SHARES
     + presence::cache::SHARES;
 
-/// As configured where others may write to the store. A file is locked by this node, so that copies of what it holds stay until
-/// this node changes it.
+/// As configured, if others may write to the store. A data file is locked by this node, so copies stay until this node
+/// changes the record.
 pub(super) fn cache_defaults(config: &Config) -> CacheDefaults {
     let cache = &config.cache;
     let (ttl, negative_ttl) = match config.store.backend {

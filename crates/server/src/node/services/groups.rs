@@ -1,4 +1,4 @@
-//! Groups and their members, as they are configured.
+//! Groups and their members, as configured.
 
 use std::{num::NonZeroU32, sync::Arc};
 
@@ -18,11 +18,11 @@ use kith_store::{StoreError, Stores};
 use super::{caches::cache_defaults, shared_key};
 use crate::config::Config;
 
-/// Who is notified of changes of groups.
+/// The listeners of changes of groups.
 pub(super) struct Listeners {
-    /// Of joins and leaves.
+    /// Listeners of joins and leaves.
     pub(super) members: Vec<Arc<dyn MembershipListener>>,
-    /// Of these and of new names, after the others.
+    /// Listener of these and of new names, after the others.
     pub(super) events: Option<Arc<GroupEvents>>,
 }
 
@@ -53,7 +53,7 @@ pub(super) fn groups_and_members(
     (groups, members)
 }
 
-/// Sealed by the configured key, else by one that the store keeps.
+/// Sealed with the configured key, or with one in the store.
 pub(super) async fn invite_codes(stores: &Stores, config: &Config) -> Result<InviteCodes, StoreError> {
     let key = match config.secrets.invite_code_key_bytes() {
         Some(key) => key,

@@ -1,4 +1,4 @@
-//! Messages and dialogs, as they are configured.
+//! Messages and dialogs, as configured.
 
 use std::sync::Arc;
 
@@ -25,19 +25,19 @@ use kith_store::NodeName;
 use super::{Domains, caches::cache_defaults, groups, relations};
 use crate::{cluster::Cluster, config::Config};
 
-/// What appends messages and delivers them. Domains below messages use it.
+/// The append and delivery of messages. Domains below messages use it.
 pub(super) struct Sending {
     pub(super) queue: AppendQueue,
     pub(super) notes: Notes,
     pub(super) roles: Roles,
     pub(super) records: Records,
     pub(super) blocks: Blocks,
-    /// `None`: it is configured not to name users without a receiver.
+    /// `None`: users without a receiver are not recorded by the configuration.
     pub(super) offline: Option<OfflineLogs>,
     delivery: Delivery,
 }
 
-/// Messages and dialogs, and what works beside their calls.
+/// Messages and dialogs, and their background tasks.
 pub(super) struct Talk {
     pub(super) messages: Messages,
     pub(super) dialogs: Dialogs,
@@ -51,7 +51,7 @@ pub(super) struct Talk {
     pub(super) receipt_notifier: ReceiptNotifier,
 }
 
-/// `node_id` is another one for each start.
+/// `node_id` is new for each start.
 pub(super) fn sending(
     context: DomainContext<'_>,
     config: &Config,
@@ -113,7 +113,7 @@ pub(super) fn talk(
     }
 }
 
-/// What is kept of conversations besides their messages.
+/// The records of conversations besides their messages.
 fn records(context: DomainContext<'_>, config: &Config) -> Records {
     let defaults = cache_defaults(config);
     Records {
@@ -122,7 +122,7 @@ fn records(context: DomainContext<'_>, config: &Config) -> Records {
     }
 }
 
-/// The messages, the last ones of each conversation in windows where nodes share a Redis.
+/// The messages; with Redis, the last ones of each conversation in windows.
 fn logs(context: DomainContext<'_>, config: &Config, cluster: Option<&Cluster>) -> Logs {
     let (store, limits) = (&context.stores.messages, config.messages.windows());
     let none = || Windows::none(Arc::clone(store), Arc::new(SystemClock::new()), limits);
@@ -130,8 +130,7 @@ fn logs(context: DomainContext<'_>, config: &Config, cluster: Option<&Cluster>) 
     Logs::new(Arc::clone(store), context.tiers, documents::cache::policy(&cache_defaults(config)), windows)
 }
 
-/// The inboxes of all users: in Redis where nodes share one, else in the memory of this node. `node_id` is another one for each
-/// start.
+/// The inboxes of all users: in Redis, or without one in the memory of this node. `node_id` is new for each start.
 fn inboxes(config: &Config, cluster: Option<&Cluster>, node_id: &str) -> Inboxes {
     let limits = config.messages.inboxes();
     let keeper: Arc<dyn InboxKeeper> = match cluster {
@@ -141,12 +140,12 @@ fn inboxes(config: &Config, cluster: Option<&Cluster>, node_id: &str) -> Inboxes
     Inboxes::new(keeper, node_name(node_id))
 }
 
-/// The id of a node has the form of a name of a receiving node.
+/// The id of a node is a valid name of a receiving node.
 fn node_name(node_id: &str) -> NodeName {
     node_id.parse().unwrap_or_else(|_| unreachable!("the id of a node is a UUID"))
 }
 
-/// What brings messages to inboxes.
+/// The delivery of messages to inboxes.
 fn delivery(
     context: DomainContext<'_>,
     config: &Config,
@@ -163,14 +162,14 @@ fn delivery(
     Delivery::new(inboxes, messages.inboxes(), recipients, notes, offline)
 }
 
-/// What posts events of groups; `None`: it is configured not to.
+/// The events of groups; `None`: disabled by the configuration.
 pub(super) fn group_events(queue: &AppendQueue, config: &Config) -> Option<Arc<GroupEvents>> {
-    // A call that changes members answers in time also when its event takes long.
+    // A call that changes members is answered in time also if its event takes long.
     let wait = config.limits.write_answer / 4;
     config.messages.events.then(|| Arc::new(GroupEvents::new(queue.clone(), wait)))
 }
 
-/// What erases the messages of deleted users; `None`: it is configured not to.
+/// The erasure of the messages of deleted users; `None`: disabled by the configuration.
 pub(super) fn erasure_cleanup(
     context: DomainContext<'_>,
     config: &Config,

@@ -1,4 +1,4 @@
-//! Puts a node together: stores, caches, domains and their services, in one visible order.
+//! Assembles a node: stores, caches, domains and their services, in one visible order.
 
 mod caches;
 mod groups;
@@ -47,45 +47,45 @@ use crate::{
     edge::Routes,
 };
 
-/// How long a store may take over a write before its outcome counts as unknown.
+/// Time limit of a write of the store, after which its outcome counts as unknown.
 const WRITE_LIMIT: Duration = Duration::from_secs(10);
 /// Minimum time to publish to other nodes, if writes took all of the time.
 const TELL_LEAST: Duration = Duration::from_millis(500);
-/// How often memory that a namespace does not use is lent to others.
+/// Period of lending unused memory between namespaces.
 const LEND_EVERY: Duration = Duration::from_secs(1);
 
-/// What serves calls, and what has to end when the node does.
+/// The services, and the background tasks that end with the node.
 #[derive(Debug)]
 pub struct Services {
     /// All domain services.
     pub routes: Routes,
-    /// Writes under way.
+    /// Running writes.
     pub mutations: Mutations,
     /// The tiers of this node.
     pub node: Node,
-    /// The other nodes, where there may be some.
+    /// The other nodes, in a cluster.
     pub(crate) cluster: Option<Arc<Cluster>>,
-    /// What looks whether they see what is written here.
+    /// The observer of this node's writes on the others.
     pub(crate) observer: Option<Observer>,
-    /// What ends what domains keep of deleted users. Does nothing until it is started.
+    /// The clean-up of deleted users. Idle until it is started.
     pub cleanup: CleanupJob,
-    /// What keeps presence beside the calls.
+    /// The background tasks of presence.
     pub(crate) presence: Background,
-    /// What brings about what was accepted on a node that died.
+    /// The janitor of applications.
     pub(crate) applications: application::Janitor,
-    /// What repeats deliveries of messages that failed.
+    /// Retries of failed deliveries.
     pub repeats: Repeats,
-    /// What delivers what other nodes left undelivered.
+    /// Delivery of messages that other nodes left undelivered.
     pub(crate) resumption: Resumption,
-    /// What keeps streams of new messages going.
+    /// The background tasks of receivers.
     pub receivers: Receivers,
-    /// What notifies senders that their messages were read.
+    /// Notification of senders of read messages.
     pub receipts: ReceiptNotifier,
-    /// What removes messages. Does nothing until it is started.
+    /// The upkeep of messages. Idle until it is started.
     pub message_upkeep: MessageUpkeep,
-    /// What removes notices that expired. Does nothing until it is started.
+    /// The upkeep of notices. Idle until it is started.
     pub notice_upkeep: NoticeUpkeep,
-    /// What divides memory between the namespaces.
+    /// The task that lends memory between namespaces.
     lending: Tasks,
 }
 
@@ -99,8 +99,8 @@ impl Services {
         }
     }
 
-    /// Lets writes that have begun end, then publishes queued changes to other nodes; both within the limit. False if
-    /// writes had to be left behind. What cannot be published is not lost: the change feed has it.
+    /// Waits for running writes, then publishes queued changes to other nodes; both within the limit. Returns false if
+    /// writes were abandoned. Unpublished changes are not lost: the change feed has them.
     pub(crate) async fn end(&self, limit: Duration) -> bool {
         let until = Instant::now() + limit;
         self.lending.end().await;
@@ -115,7 +115,7 @@ impl Services {
         let written = self.mutations.drain(limit).await;
         self.receipts.stop().await;
         self.receivers.stop().await;
-        // What the last writes could not deliver is tried once more.
+        // Failed deliveries of the last writes are retried once.
         self.repeats.stop().await;
         // It is notified of joins and leaves of the last writes.
         self.presence.stop().await;
@@ -126,8 +126,8 @@ impl Services {
     }
 }
 
-/// Builds all domain services of a node alone over migrated stores. Raises the epoch: tokens of an earlier life
-/// of this node do not vouch for its empty memory.
+/// Builds all domain services in single-node mode over migrated stores. Raises the epoch: tokens of earlier runs of
+/// this node are not valid for its empty memory.
 ///
 /// # Errors
 /// If the store cannot answer.
@@ -137,7 +137,7 @@ pub async fn services(stores: &Stores, config: &Config, vitals: Vitals) -> Resul
     build(stores, config, vitals, Site::Alone(Node::local(epoch))).await
 }
 
-/// The same of a node that shares a server with others. Its memory is trusted once it follows.
+/// The same for a node of a cluster. Its memory is trusted after it follows.
 ///
 /// # Errors
 /// If the store cannot answer.
@@ -185,7 +185,7 @@ impl Site {
     }
 }
 
-/// What changes in the store mean for the copies of each domain.
+/// The invalidations of each domain for changes in the store.
 pub(crate) fn feed_mappings(stores: &Stores, windows: &Windows) -> Arc<[Arc<dyn FeedMapping>]> {
     let mut all = user::feed_mappings();
     all.extend(group::feed_mappings(stores));
@@ -197,7 +197,7 @@ pub(crate) fn feed_mappings(stores: &Stores, windows: &Windows) -> Arc<[Arc<dyn 
     all.into()
 }
 
-/// Puts the domains together, from those that know no other to those that know all.
+/// Builds the domains, from those that know no other to those that know all.
 async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> Result<Services, StoreError> {
     let tiers = site.tiers();
     let (facts, cluster) = (site.facts(stores), site.cluster());
@@ -232,7 +232,7 @@ async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> 
         Arc::new(closing),
         Arc::new(online.sessions.clone()),
         Arc::new(NoticeCleanup::new(notices.clone())),
-        // After the members: the end of a log is that of a user who is no member any more.
+        // After the members: the user is no longer a member when the end of the log is read.
         Arc::new(talk.dialog_cleanup),
     ];
     cleaned.extend(messages::erasure_cleanup(context, config));
@@ -270,7 +270,7 @@ async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> 
     })
 }
 
-/// The domains that others are built over, and what these need besides.
+/// The domains that others are built over, and their further dependencies.
 struct Lower {
     domains: Domains,
     closing: Closing,
@@ -278,8 +278,8 @@ struct Lower {
     upkeep: Upkeep,
 }
 
-/// Builds users, groups, members and relations, and what appends messages, which they use. `moves`: what
-/// notifies presence of joins and leaves.
+/// Builds users, groups, members and relations, and the append of messages, which they use. `moves`: the listener of
+/// presence for joins and leaves.
 async fn lower(
     context: DomainContext<'_>,
     config: &Config,
@@ -342,7 +342,7 @@ impl Domains {
     }
 }
 
-/// What writes, and what looks for some of the writes on other nodes.
+/// The mutations, and the observer of a sample of them on other nodes.
 fn writes(
     stores: &Stores,
     config: &Config,
@@ -377,7 +377,7 @@ fn write_limits(config: &Config) -> WriteLimits {
     let most = config.limits.writes_in_flight;
     let at_once = match config.store.backend {
         Backend::Sqlite => most,
-        // More would but wait for a connection.
+        // More would only wait for a connection.
         Backend::Cluster => most.min(usize::try_from(config.store.mongodb.pool_max).unwrap_or(most)),
     };
     let (wait, answer) = (config.limits.write_wait, config.limits.write_answer);

@@ -1,4 +1,4 @@
-//! Notices, as they are configured: their readers are counted by bitmaps in Redis where nodes share one, else by scans.
+//! Notices, as they are configured: their readers are counted by bitmaps in Redis, or without one by scans.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use kith_service::{
 use super::caches::cache_defaults;
 use crate::{cluster::Cluster, config::Config};
 
-/// Notices of a deployment, and what removes those that expired.
+/// The notices of a deployment, and their upkeep.
 pub(super) fn notices(
     context: DomainContext<'_>,
     config: &Config,

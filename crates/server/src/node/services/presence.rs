@@ -1,4 +1,4 @@
-//! Who is online, as it is configured: by Redis where nodes share one, else by the memory of this node.
+//! Presence, as configured: by Redis, or without one in the memory of this node.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use super::{Domains, caches::cache_defaults, routes::limits};
 use crate::{cluster::Cluster, config::Config};
 
-/// What seals tokens.
+/// The keys that seal tokens.
 pub(super) struct Tokens {
     /// Of pages.
     pub(super) pages: PageTokens,

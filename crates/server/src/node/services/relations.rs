@@ -1,4 +1,4 @@
-//! Follows and blocks, as they are configured.
+//! Follows and blocks, as configured.
 
 use std::sync::Arc;
 

@@ -38,7 +38,7 @@ use tonic::codec::CompressionEncoding;
 use super::Domains;
 use crate::{admin::AdminRpc, config::Config, edge::Routes};
 
-/// Records of one import message that are written side by side.
+/// Records of one import message that are written concurrently.
 const IMPORT_AT_ONCE: usize = 64;
 
 /// Generated servers share no trait; each has these methods.
@@ -61,14 +61,14 @@ pub(super) struct Upper {
     pub(super) sequences: SequenceRpc,
 }
 
-/// What answers calls about messages.
+/// The handlers of calls about messages.
 pub(super) struct TalkCalls {
     pub(super) messages: Messages,
     pub(super) dialogs: Dialogs,
     pub(super) receiving: Receiving,
     pub(super) receipts: Receipts,
     pub(super) offline: OfflineRpc,
-    /// Of the nodes, without which messages are not available.
+    /// The agreement of the nodes on the schema, without which messages are unavailable.
     pub(super) agreement: SchemaAgreement,
 }
 

@@ -1,4 +1,4 @@
-//! Sequences, as they are configured: by Redis where nodes share one, else by the memory of this node.
+//! Sequences, as they are configured: by Redis, or without one in the memory of this node.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Users, as they are configured.
+//! Users, as configured.
 
 use std::{collections::BTreeSet, num::NonZeroU32};
 

@@ -12,7 +12,7 @@ use crate::{
     rpc::call::{Principal, own},
 };
 
-/// Which message is changed, and by whom.
+/// The message to be changed, and the acting user.
 pub(super) fn target(
     user_id: i64,
     conversation_id: &str,
@@ -26,7 +26,7 @@ pub(super) fn target(
     Ok(Target { conversation, seq, by: actor(user_id, principal)? })
 }
 
-/// Who changes: who is named, or else who acts; `None`: a service as itself.
+/// The user who makes the change: the named one, or else the acting one; `None`: a service as itself.
 fn actor(named: i64, principal: Principal) -> Result<Option<UserId>, Error> {
     if named == 0 {
         return Ok(principal.user());
@@ -36,7 +36,7 @@ fn actor(named: i64, principal: Principal) -> Result<Option<UserId>, Error> {
     Ok(Some(user))
 }
 
-/// What an edit asks for.
+/// The new content of an edit.
 pub(super) fn edit(request: wire::EditMessageRequest, body_bytes_max: usize) -> Result<Edit, Error> {
     let content_type = valid("content_type", NewMessage::content_type(&request.content_type))?;
     check_content(&content_type, &request.body, body_bytes_max)?;

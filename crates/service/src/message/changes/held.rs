@@ -1,7 +1,7 @@
-//! The write of a change, and what keeps copies of the message.
+//! The write of a change, and the copies of the message.
 //!
-//! Invariant: after a change is acknowledged, no read shows the message as it was. The window is held from before the write until
-//! after it, and documents in the tiers are strict.
+//! Invariant: after a change is acknowledged, no read shows the previous message. The window is held from before the
+//! write until after it, and documents in the tiers are strict.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,7 +17,7 @@ use crate::{
     write::mutations::{Mutations, unknown},
 };
 
-/// After a change of unknown outcome the window is held again, each time so much later: the write may come late.
+/// After a change of unknown outcome the window is held again after each of these times: the write may arrive late.
 const HELD_AGAIN: [Duration; 3] = [Duration::from_secs(5), Duration::from_secs(25), Duration::from_secs(60)];
 
 /// Writes changes. Cheap to clone.
@@ -31,7 +31,7 @@ impl Messages {
     /// Writes a change with its event. The only place that does.
     ///
     /// # Errors
-    /// UNAVAILABLE, and nothing is written, if Redis does not answer; else what a failing store makes.
+    /// UNAVAILABLE, and nothing is written, if Redis does not answer; else errors of the store.
     pub(super) async fn change(
         &self,
         conversation: ConversationId,
@@ -46,7 +46,7 @@ impl Messages {
             Changed::Done { event_seq, .. } => Some(event.numbered(event_seq)),
             Changed::Refused(_) | Changed::Missing => None,
         };
-        // The change is there for all readers; its event follows.
+        // The change is visible to all readers; its event follows.
         let queue = self.queue.clone();
         tokio::spawn(async move { queue.deliver(conversation, event.as_ref(), begun).await });
         Ok(changed)
@@ -58,7 +58,7 @@ impl Writer {
         let hold = self.logs.windows.hold(conversation).await.map_err(|_| away())?;
         let event = change.event.clone();
         let changed = match self.write(conversation, change).await {
-            // The hold goes on: the write may come yet.
+            // The hold continues: the write may still arrive.
             Err(error) if error.outcome() == Outcome::Unknown => Err(error),
             written => {
                 let released = self.logs.release(hold).await;
@@ -85,7 +85,8 @@ impl Writer {
         Ok(Changed::clone(&written.record))
     }
 
-    /// Adds the event to the window, which drops it, in the background: a window that is there by then was filled after the write.
+    /// Adds the event to the window, which drops it, in the background: a window that exists by then was filled after
+    /// the write.
     fn announce(&self, conversation: ConversationId, event: NewMessage, changed: &Changed) {
         let Changed::Done { event_seq, .. } = changed else { return };
         let (logs, seq) = (self.logs.clone(), *event_seq);
@@ -109,7 +110,7 @@ impl Logs {
     /// Ends a hold after the write.
     ///
     /// # Errors
-    /// [`StoreError::Unavailable`] of unknown outcome: a window may show the message as it was.
+    /// [`StoreError::Unavailable`] of unknown outcome: a window may show the previous message.
     pub(in crate::message) async fn release(&self, hold: Hold) -> Result<(), StoreError> {
         self.windows.release(hold).await.map_err(|_| unknown("windows may show the message as it was"))
     }

@@ -1,7 +1,7 @@
-//! Recalls and edits: a message gets another content, or loses it, and an event says so.
+//! Recalls and edits: the content of a message is removed or replaced, with an event.
 //!
-//! The change and its event are one transaction of the store. A change is no step of the queue of its conversation: the store
-//! tries again while appends come between, and changes are rare.
+//! The change and its event are one transaction of the store. A change is no step of the queue of its conversation: the
+//! store retries while appends come in between, and changes are rare.
 
 mod convert;
 mod held;
@@ -21,7 +21,7 @@ use tokio::time::Instant;
 use super::{Messages, event::event_message};
 use crate::error::{Error, Reason};
 
-/// A message that is to be changed, and who changes it.
+/// A message to be changed, and the user who changes it.
 #[derive(Clone, Copy, Debug)]
 struct Target {
     conversation: ConversationId,
@@ -30,18 +30,18 @@ struct Target {
     by: Option<UserId>,
 }
 
-/// What an edit asks for.
+/// The new content of an edit.
 #[derive(Clone, Debug)]
 struct Edit {
     content_type: Text,
     body: Bytes,
-    /// Users, and whether all readers; `None`: they stay.
+    /// The mentioned users, and whether all readers are; `None`: unchanged.
     mentions: Option<(Vec<UserId>, bool)>,
-    /// How often the message must have been edited; `None`: any.
+    /// The required number of earlier edits; `None`: any.
     expected_edits: Option<u32>,
 }
 
-/// A message that is changed.
+/// A changed message.
 #[derive(Clone, Debug)]
 struct ChangedMessage {
     message: Message,
@@ -66,7 +66,7 @@ impl Messages {
         self.mutations.call(deadline, Box::pin(work)).await
     }
 
-    /// Gives a message another content.
+    /// Replaces the content of a message.
     ///
     /// # Errors
     /// As [`Self::recall`]; ABORTED if it was edited meanwhile, and those of a send.
@@ -95,7 +95,7 @@ fn recall(target: Target, now: Timestamp) -> MessageChange {
 }
 
 impl Edit {
-    /// The edit of a message as it was read.
+    /// The edit of a message, from its read state.
     fn of(self, message: &Message, now: Timestamp) -> MessageChange {
         let edits_before = self.edits_before(message);
         let current = || (message.mentions.clone(), message.mention_all);
@@ -113,7 +113,7 @@ impl Edit {
         MessageChange { seq: message.seq, content: ContentChange::Edit(content), event }
     }
 
-    /// How often the message has to have been edited before. An edit to what the last edit made is that one again.
+    /// The required number of earlier edits. An edit to the content of the last edit is a repetition of it.
     fn edits_before(&self, message: &Message) -> u32 {
         let edits = message.edited.map_or(0, |edited| edited.count);
         let is_again = edits > 0 && self.is_content_of(message);
@@ -148,7 +148,7 @@ fn recalled(changed: Changed) -> Result<ChangedMessage, Error> {
         Changed::Done { message, event_seq, replayed, .. } => {
             Ok(ChangedMessage { message, event_seq, replayed })
         }
-        // All messages of its sender were erased meanwhile: that has another event.
+        // All messages of its sender were erased in between, which has an event of its own.
         Changed::Refused(message) if message.recalled.is_some() => {
             Ok(ChangedMessage { message, event_seq: 0, replayed: true })
         }

@@ -1,4 +1,4 @@
-//! Who may change which message, and until when.
+//! The rights to change messages, and their time limits.
 
 use std::time::Duration;
 
@@ -18,14 +18,14 @@ use crate::{
 };
 
 impl Messages {
-    /// The message that is to be changed. The caller must be able to read it, and it must not be an event.
+    /// The message to be changed. The caller must be able to read it, and it must not be an event.
     ///
     /// # Errors
     /// NOT_FOUND, OUT_OF_RANGE, INVALID_ARGUMENT, or errors of the store.
     pub(super) async fn changeable(&self, target: Target) -> Result<Message, Error> {
         let bounds = self.seen_bounds(target.by, &[target.conversation]).await?;
         let bounds = bounds.into_iter().next().unwrap_or_else(|| Err(no_conversation()))?;
-        // As if the log ended there: the end is not said to users who may not read it.
+        // As if the log ended there: users who may not read its end must not learn it.
         if !bounds.with(target.seq).contains(target.seq) {
             return Err(no_message());
         }
@@ -36,14 +36,14 @@ impl Messages {
         Ok(message)
     }
 
-    /// Makes sure that a message may be recalled.
+    /// Checks that a message may be recalled.
     ///
     /// # Errors
     /// PERMISSION_DENIED, FAILED_PRECONDITION, or errors of the store.
     pub(super) async fn may_recall(&self, target: Target, message: &Message) -> Result<(), Error> {
         let Some(user) = target.by else { return Ok(()) };
         if message.sender == Some(user) {
-            // It is recalled already: nothing is done to it.
+            // It is recalled already: no effect.
             let is_recalled = message.recalled.is_some();
             return if is_recalled { Ok(()) } else { in_time(message.sent, self.config.recall_within) };
         }
@@ -54,7 +54,7 @@ impl Messages {
         Err(Error::not_allowed(why))
     }
 
-    /// Makes sure that a message may be edited. A user that may not send to the conversation any more changes nothing there.
+    /// Checks that a message may be edited. Requires the right to send to the conversation.
     ///
     /// # Errors
     /// PERMISSION_DENIED, FAILED_PRECONDITION, or errors of the store.
@@ -84,7 +84,8 @@ impl Messages {
         read().await?.pop().ok_or_else(no_message)
     }
 
-    /// Whether a user has a higher role than the sender of a message. One who is no member counts as a member.
+    /// Whether a user has a higher role than the sender of a message. A user who is not a member counts as an ordinary
+    /// member.
     async fn moderates(
         &self,
         user: UserId,
@@ -96,7 +97,7 @@ impl Messages {
         Ok(of_user > Some(of_sender.unwrap_or(Role::Member)))
     }
 
-    /// The roles of users in a group; `None` for one that is no member.
+    /// The roles of users in a group; `None` for a user who is not a member.
     async fn roles(&self, group: GroupId, users: [UserId; 2]) -> Result<[Option<Role>; 2], Error> {
         let members = &self.correspondents.members;
         let role = async |user| {
@@ -108,7 +109,7 @@ impl Messages {
     }
 }
 
-/// Makes sure that a message which was sent then may be changed by its sender.
+/// Checks that a message which was sent at this time may still be changed by its sender.
 fn in_time(sent: Timestamp, within: Duration) -> Result<(), Error> {
     let until = sent.after(within);
     if is_within(sent, within, Timestamp::now()) {
@@ -134,7 +135,7 @@ mod tests {
 
     #[test]
     fn no_time_is_never() {
-        // Another node may be ahead of this one.
+        // The clock of another node may be ahead of this one.
         for now in [999, 1_000, 1_001] {
             assert!(!is_within(Timestamp(1_000), Duration::ZERO, Timestamp(now)));
         }

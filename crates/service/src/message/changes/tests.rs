@@ -1,4 +1,4 @@
-//! Which edits are the same one.
+//! The identity of edits.
 
 use kith_proto::message::v1::Event;
 use kith_store::{Edited, MessageKind};
@@ -12,7 +12,7 @@ fn edit(body: &'static str) -> Edit {
     Edit { content_type: "".into(), body: body.into(), mentions: None, expected_edits: None }
 }
 
-/// A message that was edited so often, with this body.
+/// A message with this number of edits and this body.
 fn message(edits: u32, body: &'static str) -> Message {
     let edited = Some(Edited { count: edits, last: Timestamp(8) }).filter(|edited| edited.count > 0);
     Message { body: body.into(), edited, ..stored(5, 1) }

@@ -16,17 +16,17 @@ use super::{
 };
 use crate::error::Error;
 
-/// Most messages of a conversation that are looked at for a node that died.
+/// Most messages of a conversation that are examined for a node that died.
 const RESUMED_MAX: Seq = 10 * DOCUMENT;
-/// A message may be as much older than the note of its step: it waits for the step before.
+/// A message may be older than the note of its step by this time: it waits for the previous step.
 const OLDER: Duration = Duration::from_secs(60);
 
-/// Whom a fan-out was for.
+/// The recipients of a fan-out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Fanned {
-    /// All recipients; these have no receiver.
+    /// All recipients were entered; these have no receiver.
     Inboxes(Vec<UserId>),
-    /// The nodes that read the conversation.
+    /// The nodes that read the conversation were woken.
     Registered,
 }
 
@@ -50,8 +50,8 @@ impl Delivery {
         Ok(messages)
     }
 
-    /// Enters messages for those of their recipients who have no receiver, if that is configured. `fanned`: what their fan-out found;
-    /// `None`: it failed, so nothing is known of receivers, and all recipients are notified.
+    /// Enters messages for those of their recipients who have no receiver, if that is configured. `fanned`: the result
+    /// of their fan-out; `None`: it failed, so receivers are unknown, and all recipients are notified.
     ///
     /// # Errors
     /// Errors of the store.
@@ -94,7 +94,7 @@ impl Delivery {
         Ok(())
     }
 
-    /// The same for what a node may have left that died: its step was noted so long ago.
+    /// The same for messages that a dead node may have left: its step was noted this long ago.
     ///
     /// # Errors
     /// Errors of the store.
@@ -110,7 +110,8 @@ impl Delivery {
         self.announce_stored(conversation, (first, end), fanned).await
     }
 
-    /// The members of a large group whom messages mention and who have no receiver. Who may have one counts as one without.
+    /// The members of a large group whom messages mention and who have no receiver. A member with unknown receivers
+    /// counts as one without.
     async fn absent_of_large(
         &self,
         conversation: ConversationId,

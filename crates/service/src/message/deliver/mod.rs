@@ -58,8 +58,8 @@ struct Parts {
 }
 
 impl Delivery {
-    /// To inboxes with these limits. `notes`: by which another node resumes what this one leaves unfinished. `offline`: where
-    /// recipients without a receiver are entered.
+    /// Creates it over inboxes with these limits. `notes`: let another node resume what this one leaves unfinished.
+    /// `offline`: the logs of recipients without a receiver.
     #[must_use]
     pub fn new(
         inboxes: Inboxes,
@@ -83,7 +83,7 @@ impl Delivery {
         &self.0.limits
     }
 
-    /// The users to whose inboxes messages of a conversation go; `None`: to none, since they are too many.
+    /// The users whose inboxes get the messages of a conversation; `None`: none, because there are too many.
     ///
     /// # Errors
     /// Errors of the store.
@@ -97,7 +97,7 @@ impl Delivery {
         })
     }
 
-    /// How many members a group has.
+    /// The number of members of a group.
     ///
     /// # Errors
     /// Errors of the store.
@@ -105,7 +105,8 @@ impl Delivery {
         self.0.recipients.count(group).await
     }
 
-    /// Notes that messages of a conversation are being appended, so that they are delivered also if this node dies.
+    /// Writes a note that messages of a conversation are being appended, so that they are delivered also if this node
+    /// dies.
     pub(super) async fn begin(&self, conversation: ConversationId) -> Begun {
         match &self.0.notes {
             Some(notes) => notes.begin(conversation).await,
@@ -113,14 +114,14 @@ impl Delivery {
         }
     }
 
-    /// Ends what was begun: nothing of it is left to be delivered.
+    /// Ends a step of which nothing is left to be delivered.
     pub(super) fn end(&self, begun: Begun) {
         if let Some(notes) = &self.0.notes {
             notes.end(begun);
         }
     }
 
-    /// Delivers what an append added, also what an earlier one had stored.
+    /// Delivers the messages of an append, also those that an earlier one had stored.
     pub(super) async fn appended(&self, conversation: ConversationId, added: &Added, begun: Begun) {
         let Some(last) = added.last else { return self.end(begun) };
         let run = added.runs.last().filter(|run| run.last().is_some_and(|message| message.seq == last));
@@ -128,13 +129,13 @@ impl Delivery {
         self.deliver(sent, Some(added), begun).await;
     }
 
-    /// Delivers a message that is stored, of which no user is notified but by its receivers.
+    /// Delivers a stored message, for which no user without a receiver is notified.
     pub(super) async fn appended_one(&self, conversation: ConversationId, message: &Message, begun: Begun) {
         let sent = self.sent(conversation, message.seq, std::slice::from_ref(message));
         self.deliver(sent, None, begun).await;
     }
 
-    /// What is said of messages up to `last`. `messages`: the last ones, with contiguous numbers; some or none.
+    /// The wake for messages up to `last`. `messages`: the last ones, with contiguous numbers; some or none.
     fn sent(&self, conversation: ConversationId, last: Seq, messages: &[Message]) -> SentMessages {
         let sent = messages.last().map_or_else(Timestamp::now, |message| message.sent);
         SentMessages { conversation, last, sent, entries: entries(messages, self.0.limits.wake_bytes) }
@@ -163,7 +164,8 @@ impl Delivery {
         }
     }
 
-    /// Notes in the store what Redis has no note of, so that another node delivers it if this one dies.
+    /// Writes the notes that Redis did not take into the store, so that another node delivers the messages if this one
+    /// dies.
     async fn kept(&self, conversation: ConversationId, mut begun: Begun) -> Begun {
         let Some(notes) = &self.0.notes else { return begun };
         if begun.is_missing() && !self.0.pending.is_in_store(conversation) {
@@ -230,7 +232,7 @@ impl Delivery {
     }
 }
 
-/// The entries of as many of the last messages as have no more bytes than this.
+/// The entries of the last messages that together have at most this many bytes.
 fn entries(messages: &[Message], bytes_max: usize) -> Vec<Bytes> {
     let mut bytes = 0;
     let encoded = messages.iter().rev().map_while(entry::encode);

@@ -49,7 +49,7 @@ pub(in crate::message) struct Begun {
 }
 
 impl StepNotes {
-    /// Kept by `keeper`, and by `store` while that cannot. `node`: the name of this node, another one for each start.
+    /// Notes in `keeper`, or in `store` while that does not answer. `node`: the name of this node, new for each start.
     #[must_use]
     pub fn new(keeper: Arc<dyn FanOutNotes>, store: Arc<dyn FanOutNoteStore>, node: NodeName) -> Self {
         Self { keeper, store, node, next: Arc::default() }
@@ -59,7 +59,7 @@ impl StepNotes {
     pub(super) async fn begin(&self, conversation: ConversationId) -> Begun {
         let step = self.next.fetch_add(1, Ordering::Relaxed);
         let note = FanOutNote { conversation, node: self.node.clone(), step };
-        // It may be there also after an error.
+        // It may be stored also after an error.
         let is_missing = self.keeper.begin(&note).await.is_err();
         Begun { notes: vec![note], is_missing, in_store: None }
     }
@@ -72,7 +72,8 @@ impl StepNotes {
         }
     }
 
-    /// Removes the notes of steps, in the background. One that stays is found, and its conversation is delivered again.
+    /// Removes the notes of steps, in the background. A note that is left is found later, and its conversation is
+    /// delivered again.
     pub(super) fn end(&self, begun: Begun) {
         if begun.notes.is_empty() {
             return;
@@ -89,7 +90,7 @@ impl StepNotes {
     /// Returns notes of all nodes that are older than this.
     ///
     /// # Errors
-    /// When Redis or the store does not answer.
+    /// If Redis or the store does not answer.
     pub(super) async fn due(&self, place: Place, age: Duration, most: usize) -> Result<Vec<DueNote>, Error> {
         match place {
             Place::Redis => self.keeper.due(age, most).await.map_err(|_| away()),
@@ -100,7 +101,7 @@ impl StepNotes {
     /// Removes notes of any node.
     ///
     /// # Errors
-    /// When Redis or the store does not answer.
+    /// If Redis or the store does not answer.
     pub(super) async fn remove(&self, place: Place, notes: &[FanOutNote]) -> Result<(), Error> {
         match place {
             Place::Redis => self.keeper.end(notes).await.map_err(|_| away()),
@@ -110,7 +111,7 @@ impl StepNotes {
 }
 
 impl Begun {
-    /// Whether another node would not find all of it.
+    /// Whether notes are missing in both.
     pub(super) const fn is_missing(&self) -> bool {
         self.is_missing
     }

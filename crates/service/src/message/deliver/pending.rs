@@ -11,12 +11,12 @@ use crate::metric::MESSAGES_UNDELIVERED;
 
 /// Most conversations. The messages of others are delivered with the next message of their conversation.
 const MOST: usize = 10_000;
-/// Pause before the next try.
+/// Pause before the next attempt.
 const PAUSE: Duration = Duration::from_millis(500);
-/// Conversations that are tried at one time.
+/// Conversations that are retried at the same time.
 pub(super) const REPEATED_AT_ONCE: usize = 16;
 
-/// What could not be delivered of a conversation.
+/// The undelivered messages of a conversation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Undelivered {
     /// The highest number.
@@ -25,7 +25,7 @@ pub(super) struct Undelivered {
     pub(super) unannounced: Option<Seq>,
 }
 
-/// What could not be delivered of each conversation.
+/// The undelivered messages of each conversation.
 #[derive(Debug, Default)]
 pub(super) struct Pending {
     ends: Mutex<HashMap<ConversationId, End>>,
@@ -39,7 +39,7 @@ struct End {
 }
 
 impl Pending {
-    /// These messages are not delivered.
+    /// Records that these messages are not delivered.
     pub(super) fn note(&self, conversation: ConversationId, due: Undelivered, begun: Begun) {
         let mut ends = self.ends.lock();
         if ends.len() >= MOST && !ends.contains_key(&conversation) {
@@ -55,7 +55,7 @@ impl Pending {
         self.noted.notify_one();
     }
 
-    /// These messages are delivered. Returns the steps that have ended with that.
+    /// Records that these messages are delivered. Returns the steps that have ended by it.
     pub(super) fn done(&self, conversation: ConversationId, done: Undelivered) -> Option<Begun> {
         let mut ends = self.ends.lock();
         ends.get(&conversation).filter(|end| end.due.is_within(done))?;
@@ -74,7 +74,7 @@ impl Pending {
         self.ends.lock().iter().map(|(conversation, end)| (*conversation, end.due)).collect()
     }
 
-    /// Waits until there are some, and for the pause between two tries.
+    /// Waits until there are some, and for the pause between two attempts.
     pub(super) async fn wait(&self) {
         while self.ends.lock().is_empty() {
             self.noted.notified().await;
@@ -89,7 +89,7 @@ impl Undelivered {
         self.unannounced = [self.unannounced, other.unannounced].into_iter().flatten().min();
     }
 
-    /// Whether all of it is delivered once the other one is.
+    /// Whether all of it is delivered when the other one is.
     fn is_within(self, other: Self) -> bool {
         let is_announced =
             self.unannounced.is_none_or(|first| other.unannounced.is_some_and(|other| other <= first));

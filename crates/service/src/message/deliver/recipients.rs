@@ -1,4 +1,4 @@
-//! Who gets the messages of a conversation.
+//! The recipients of a conversation.
 
 use std::{collections::HashMap, fmt::Debug, sync::Arc};
 
@@ -9,22 +9,22 @@ use parking_lot::Mutex;
 
 use crate::{error::Error, group::members::Roles};
 
-/// Most groups whose members are kept in memory.
+/// Most groups whose members are cached.
 const LISTS_MAX: usize = 10_000;
 
-/// To whom a message goes.
+/// The recipients of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum To {
-    /// To the inboxes of these users, without doubles.
+    /// The inboxes of these users, each once.
     Users(Arc<[UserId]>),
-    /// To the nodes that read the conversation.
+    /// The nodes that read the conversation.
     Registered,
 }
 
-/// Who is in groups.
+/// The members of groups.
 #[async_trait]
 pub(super) trait GroupMembers: Debug + Send + Sync {
-    /// What is true of all members. Never older than what was acknowledged.
+    /// The roster. Sees every acknowledged change.
     ///
     /// # Errors
     /// Errors of the store.
@@ -36,7 +36,7 @@ pub(super) trait GroupMembers: Debug + Send + Sync {
     /// Errors of the store.
     async fn members(&self, group: GroupId, most: usize) -> Result<Vec<UserId>, Error>;
 
-    /// Those of these users who are members. Never older than what was acknowledged.
+    /// The members among these users. Sees every acknowledged change.
     ///
     /// # Errors
     /// Errors of the store.
@@ -50,7 +50,7 @@ struct StoredMembers {
     store: Arc<dyn MemberStore>,
 }
 
-/// Knows the recipients of each conversation.
+/// Determines the recipients of each conversation.
 #[derive(Debug)]
 pub struct Recipients {
     groups: Arc<dyn GroupMembers>,
@@ -67,8 +67,8 @@ struct List {
 }
 
 impl Recipients {
-    /// By these strict rosters and this store. Messages of groups with more than `members_max` members go to no inbox: nodes that
-    /// read their conversations are woken.
+    /// Creates it over these strict rosters and this store. Messages of groups with more than `members_max` members go
+    /// to no inbox: nodes that read their conversations are woken.
     #[must_use]
     pub fn stored(roles: Roles, members: Arc<dyn MemberStore>, members_max: u32) -> Self {
         Self::new(Arc::new(StoredMembers { roles, store: members }), members_max)
@@ -92,7 +92,7 @@ impl Recipients {
         }
     }
 
-    /// How many members a group has.
+    /// The number of members of a group.
     ///
     /// # Errors
     /// Errors of the store.
@@ -100,7 +100,7 @@ impl Recipients {
         Ok(self.groups.roster(group).await?.count)
     }
 
-    /// Those of these users who are recipients of messages of a group.
+    /// The recipients of messages of a group among these users.
     ///
     /// # Errors
     /// Errors of the store.
@@ -126,7 +126,7 @@ impl Recipients {
         if let Some(users) = self.known(group, roster.version) {
             return Ok(To::Users(users));
         }
-        // A few more than there may be: some join meanwhile.
+        // A few more than the limit: some may join in between.
         let most = usize::try_from(self.members_max).unwrap_or(usize::MAX).saturating_mul(2);
         let users: Arc<[UserId]> = self.groups.members(group, most).await?.into();
         self.keep(group, List { roster: roster.version, users: Arc::clone(&users) });
@@ -141,7 +141,7 @@ impl Recipients {
     fn keep(&self, group: GroupId, list: List) {
         let mut lists = self.lists.lock();
         if lists.len() >= LISTS_MAX && !lists.contains_key(&group) {
-            // Any one of them: it is read again if it is needed.
+            // An arbitrary one: it is read again if necessary.
             let other = lists.keys().next().copied();
             other.map(|other| lists.remove(&other));
         }

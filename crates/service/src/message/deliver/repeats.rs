@@ -5,7 +5,7 @@ use tokio::time::timeout;
 use super::{Delivery, WAITED};
 use crate::write::tasks::Tasks;
 
-/// Repeats the fan-outs of a node that failed, until they succeed. Ends with this.
+/// Repeats the fan-outs of a node that failed, until they succeed. Stops when it is dropped.
 #[derive(Debug)]
 pub struct Repeats {
     delivery: Delivery,
@@ -13,13 +13,13 @@ pub struct Repeats {
 }
 
 impl Repeats {
-    /// It does nothing yet.
+    /// Creates it without starting it.
     #[must_use]
     pub fn new(delivery: Delivery) -> Self {
         Self { delivery, tasks: Tasks::default() }
     }
 
-    /// Begins, once.
+    /// Starts it, once.
     pub fn start(&self) {
         let delivery = self.delivery.clone();
         self.tasks.spawn_first(async move {
@@ -30,7 +30,7 @@ impl Repeats {
         });
     }
 
-    /// Ends, after one more try.
+    /// Stops it, after one more attempt.
     pub async fn stop(&self) {
         self.tasks.end().await;
         drop(timeout(WAITED, self.delivery.repeat_all()).await);

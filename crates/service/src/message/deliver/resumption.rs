@@ -14,21 +14,22 @@ use crate::{
     write::{lease::Lease, tasks::Tasks},
 };
 
-/// How often notes are looked for, about.
+/// Approximate period of the search for notes.
 const PERIOD: Duration = Duration::from_secs(2);
 /// A step takes less if its node runs.
 const DUE_AFTER: Duration = Duration::from_secs(3);
-/// An append of a node that died may land as late as this. Until then its conversation is delivered again.
+/// An append of a dead node may arrive this late. Until then its conversation is delivered again.
 const ENDED_AFTER: Duration = Duration::from_secs(15);
 /// Most notes of each part of the conversations in Redis, and most notes in the store.
 const DUE_MAX: usize = 250;
-/// Conversations that are delivered at one time.
+/// Conversations that are delivered at the same time.
 const AT_ONCE: usize = 16;
-/// Name of the lease of the node that looks.
+/// Name of the lease of the node that searches.
 const LEASE: &str = "fan_outs";
 const LEASE_LASTS: Duration = Duration::from_secs(5);
 
-/// Delivers what other nodes left undelivered: a message is in the inboxes of its recipients within 11 s of the death of its node.
+/// Delivers messages that other nodes left undelivered: a message is in the inboxes of its recipients within 11 s of
+/// the death of its node.
 #[derive(Debug)]
 pub struct Resumption {
     rounds: Option<Rounds>,
@@ -44,7 +45,7 @@ pub(super) struct Rounds {
 }
 
 impl Resumption {
-    /// It does nothing yet. `among`: the id of this node, where there are others.
+    /// Creates it without starting it. `among`: the id of this node, if there are others.
     #[must_use]
     pub fn new(stores: &Stores, delivery: Delivery, among: Option<&str>) -> Self {
         count_from_zero(FAN_OUTS_RESUMED, &Place::ALL.map(Place::name));
@@ -55,7 +56,7 @@ impl Resumption {
         Self { rounds, tasks: Tasks::default() }
     }
 
-    /// Begins, once, if there may be other nodes.
+    /// Starts it, once, if there may be other nodes.
     pub fn start(&self) {
         if let Some(rounds) = self.rounds.clone() {
             self.tasks.spawn_first(rounds.run());
@@ -78,7 +79,7 @@ impl Rounds {
         }
     }
 
-    /// Delivers what is due, if that is this node's part.
+    /// Delivers what is due, if this node has the lease.
     pub(super) async fn round(&mut self) -> Result<(), Error> {
         if !self.lease.is_held().await.map_err(store_error)? {
             return Ok(());
@@ -107,7 +108,8 @@ impl Rounds {
         Ok(())
     }
 
-    /// Delivers a conversation up to its end, and removes the notes of steps that have ended. What fails is due again.
+    /// Delivers a conversation up to its end, and removes the notes of steps that have ended. A conversation that fails
+    /// is due again.
     async fn resume(&self, place: Place, conversation: ConversationId, end: Seq, due: &[DueNote]) {
         if end > 0 && self.deliver(conversation, end, due).await.is_err() {
             return;

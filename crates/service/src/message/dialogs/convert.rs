@@ -20,7 +20,7 @@ use crate::{
 /// All fields of the settings of a dialog.
 const ALL_FIELDS: [&str; 4] = ["pinned", "do_not_disturb", "marked_unread", "ext"];
 
-/// Whose dialogs: of who is named, or else of who acts.
+/// The user of the dialogs: the named one, or else the acting one.
 pub(in crate::message) fn user(named: i64, principal: Principal) -> Result<UserId, Error> {
     if named == 0 {
         return principal.user().ok_or_else(|| missing("user_id"));
@@ -30,7 +30,7 @@ pub(in crate::message) fn user(named: i64, principal: Principal) -> Result<UserI
     Ok(user)
 }
 
-/// A dialog of who is named, or else of who acts.
+/// A dialog of the named user, or else of the acting one.
 pub(super) fn key(named: i64, conversation_id: &str, principal: Principal) -> Result<DialogKey, Error> {
     Ok(DialogKey { user: user(named, principal)?, conversation: conversation(conversation_id)? })
 }
@@ -51,7 +51,7 @@ pub(super) fn conversations(texts: &[String], max: usize) -> Result<Vec<Conversa
         .map_err(|why: kith_store::Invalid| Error::invalid("conversation_ids", &why))
 }
 
-/// What a request marks.
+/// The mark of a request.
 pub(super) fn mark(request: &wire::MarkReadRequest) -> Result<MarkKind, Error> {
     check_count("ranges", request.ranges.len(), MARK_RANGES_MAX)?;
     let up_to = number("up_to", request.up_to)?;

@@ -11,7 +11,7 @@ use crate::{
     message::{AtLeast, Logs, store_error},
 };
 
-/// What lists and counts read of logs. Cheap to clone.
+/// Reads of logs for lists and counts. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(in crate::message) struct Heads {
     logs: Logs,
@@ -22,8 +22,9 @@ impl Heads {
         Self { logs }
     }
 
-    /// The heads of these logs, in their order; each with the headers above a number. They are those of windows, or of the store
-    /// where a window does not have all of it. Those that seem to end below `at_least` are read again from the store.
+    /// The heads of these logs, in their order; each with the headers above a number. They come from windows, or from
+    /// the store if a window does not have all of them. Those that seem to end below `at_least` are read again from the
+    /// store.
     ///
     /// # Errors
     /// Errors of the store.

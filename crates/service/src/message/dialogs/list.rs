@@ -17,7 +17,7 @@ use crate::{
 
 /// Most conversations in a page.
 pub(super) const PAGE_MAX: usize = 200;
-/// Most dialogs, and most groups, that are looked at.
+/// Most dialogs, and most groups, that are read.
 const SCANNED_MAX: usize = 10_000;
 
 /// A page of a list.
@@ -26,11 +26,11 @@ pub(super) struct Page {
     pub(super) shown: Vec<(ListPlace, Shown)>,
     /// Whether others follow.
     pub(super) more: bool,
-    /// How many conversations are not listed because there are too many; at least so many.
+    /// Number of conversations that are not listed because there are too many; a lower bound.
     pub(super) left_out: usize,
 }
 
-/// All conversations that are listed for a user, by their place.
+/// All listed conversations of a user, by their place.
 pub(super) struct Listed {
     pub(super) views: Vec<(ListPlace, View, LogEnd)>,
     pub(super) left_out: usize,
@@ -58,7 +58,7 @@ impl Dialogs {
         Ok(Page { shown: places.into_iter().zip(shown).collect(), more, left_out })
     }
 
-    /// All conversations that are listed for a user, by their place. Dialogs and ends are read from the store.
+    /// All listed conversations of a user, by their place. Dialogs and ends are read from the store.
     ///
     /// # Errors
     /// NOT_FOUND if there is no such user, or errors of the store.
@@ -81,7 +81,7 @@ impl Dialogs {
             let dialog = dialogs.remove(&conversation).unwrap_or_else(|| Dialog::absent(key));
             let view = match bounds {
                 Ok(bounds) => View::new(bounds, Arc::new(dialog)),
-                // It left the group, or the group was dismissed, a moment ago.
+                // It just left the group, or the group was dismissed.
                 Err(error) if error.reason() == Reason::NotFound => continue,
                 Err(error) => return Err(error),
             };
@@ -93,8 +93,8 @@ impl Dialogs {
         Ok(Listed { views, left_out })
     }
 
-    /// The conversations of a user that may be listed, also those that are hidden or empty, and those of groups that it left a
-    /// moment ago.
+    /// The conversations of a user that may be listed, also those that are hidden or empty, and those of groups that it
+    /// just left.
     ///
     /// # Errors
     /// NOT_FOUND if there is no such user, or errors of the store.
@@ -128,7 +128,7 @@ impl Dialogs {
         let yesterday = Dialog::day_of(Timestamp::now()) - 1;
         let mut dialogs = HashMap::new();
         if self.scan(user, i64::MIN, &mut dialogs).await? > 1 {
-            // Those that were written meanwhile moved to the front, perhaps from a page that was still to be read.
+            // Dialogs that were written in between moved to the front, perhaps from a page that was not read yet.
             self.scan(user, yesterday, &mut dialogs).await?;
         }
         Ok(dialogs)
@@ -155,7 +155,8 @@ impl Dialogs {
     }
 }
 
-/// Which conversations of a user are looked at, and how many are not: pinned ones, then groups, then direct ones by falling day.
+/// The conversations of a user that are read, and the number of the others: pinned ones, then groups, then direct ones
+/// by falling day.
 fn chosen(
     groups: Vec<GroupId>,
     dialogs: &HashMap<ConversationId, Dialog>,
@@ -200,7 +201,7 @@ mod tests {
         GroupId::new(id).unwrap()
     }
 
-    /// Dialogs of user 7: about what, the day of the last write, and whether it is pinned.
+    /// Dialogs of user 7: the conversation, the day of the last write, and whether it is pinned.
     fn dialogs(all: &[(&str, i64, bool)]) -> HashMap<ConversationId, Dialog> {
         let dialog = |(id, day, pinned): &(&str, i64, bool)| {
             let key = DialogKey { user: UserId::new(7).unwrap(), conversation: id.parse().unwrap() };

@@ -1,4 +1,4 @@
-//! Read marks as calls make them and ask for them.
+//! The calls that make and read marks.
 
 use kith_cache::{Consistency, Token};
 use kith_store::{ConversationId, Dialog, DialogKey, MarkKind, Seq, UserId};
@@ -17,17 +17,17 @@ use crate::{
     message::AtLeast,
 };
 
-/// What a mark left.
+/// The result of a mark.
 #[derive(Debug)]
 pub(super) struct MarkedRead {
     pub(super) read_seq: Seq,
-    /// Of the last messages that the user may read, and whether there may be others.
+    /// Unread ones of the last messages that the user may read, and whether there may be others.
     pub(super) unread: (u64, bool),
     /// `None`: nothing was written.
     pub(super) token: Option<Token>,
 }
 
-/// What a user has read of a conversation, and what its peer has.
+/// The read marks of a user and its peer in a conversation.
 #[derive(Debug)]
 pub(super) struct ReadState {
     pub(super) dialog: Arc<Dialog>,
@@ -93,7 +93,7 @@ impl Dialogs {
         Ok((shown.unread.count, shown.more))
     }
 
-    /// Returns what a user has read of these conversations, in their order.
+    /// Returns the read marks of a user in these conversations, in their order.
     ///
     /// # Errors
     /// Errors of the store.

@@ -2,8 +2,8 @@
 //!
 //! **Unread.** Computed from the headers of the messages ([`kith_store::count_unread`]), and never stored.
 //!
-//! **Lists.** The order is computed for each page from the ends of all conversations of a user. Dialogs of a list, and what is
-//! shown of logs, are read from the store.
+//! **Lists.** The order is computed for each page from the ends of all conversations of a user. Dialogs of a list, and
+//! the heads of logs, are read from the store.
 //!
 //! **Freshness.** Lowest numbers of conversations and members are strict.
 

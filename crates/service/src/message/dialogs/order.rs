@@ -1,4 +1,4 @@
-//! In which order conversations are listed.
+//! The order of conversations in lists.
 
 use std::cmp::{Ordering, Reverse};
 
@@ -14,13 +14,13 @@ pub(super) struct ListPlace {
 }
 
 impl ListPlace {
-    /// As a page token has it.
+    /// The form in page tokens.
     pub(super) fn to_bytes(self) -> Vec<u8> {
         let Self { pinned, time, conversation } = self;
         [&[u8::from(pinned)][..], &time.0.to_be_bytes(), conversation.to_string().as_bytes()].concat()
     }
 
-    /// Reads it from a page token.
+    /// Parses the form in page tokens.
     pub(super) fn of_bytes(bytes: &[u8]) -> Option<Self> {
         let (pinned, rest) = bytes.split_first()?;
         let (time, conversation) = rest.split_first_chunk()?;

@@ -1,4 +1,4 @@
-//! What the other user of a direct conversation adds to it: how far it has read, and whether its messages make noise.
+//! The peer's part of a direct conversation: its read mark, and whether the user is notified of its messages.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -8,18 +8,18 @@ use kith_store::{Block, ConversationId, Dialog, DialogKey, Edge, Seq, UserId};
 use super::Dialogs;
 use crate::error::Error;
 
-/// Of a direct conversation with another user; the default of all others.
+/// The peer's part of a direct conversation; the default for others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Peer {
     /// Up to where the other user has read everything; 0 if one of the two has blocked the other.
     pub(super) read_seq: Seq,
-    /// Whether the user wants no noise of the other one.
+    /// Whether the user has set do-not-disturb for the other one.
     pub(super) do_not_disturb: bool,
 }
 
 impl Dialogs {
-    /// The peers in these conversations, in their order. Their dialogs and what the users have set about each other come through the
-    /// tiers.
+    /// The peers in these conversations, in their order. Their dialogs and their settings for each other come through
+    /// the tiers.
     ///
     /// # Errors
     /// Errors of the store.

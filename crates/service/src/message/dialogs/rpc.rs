@@ -21,7 +21,7 @@ use crate::{
     },
 };
 
-/// What page tokens belong to, with the user.
+/// What page tokens are bound to, besides the user.
 const QUERY: &[u8] = b"ListConversations";
 
 type Answer<T> = Result<Response<T>, Status>;
@@ -35,7 +35,7 @@ pub struct DialogRpc {
 }
 
 impl DialogRpc {
-    /// Over the dialogs of a deployment.
+    /// The calls over the dialogs of a deployment.
     #[must_use]
     pub const fn new(dialogs: Dialogs, pages: PageTokens, limits: Limits) -> Self {
         Self { dialogs, pages, limits }

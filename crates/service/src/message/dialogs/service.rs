@@ -1,4 +1,4 @@
-//! What the calls of dialogs are made of.
+//! The state of the calls of dialogs.
 
 use kith_store::{ConversationId, DialogKey, UserId};
 
@@ -10,7 +10,7 @@ use crate::{
     rpc::secret::SecretHasher,
 };
 
-/// What users have read and set, and lists of their conversations. Cheap to clone.
+/// Read marks, settings, and lists of conversations of users. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Dialogs {
     pub(super) messages: Messages,
@@ -27,7 +27,7 @@ impl Dialogs {
         Self { messages, heads, notes, hasher: context.hasher.clone() }
     }
 
-    /// What bounds a user in a conversation, besides its dialog.
+    /// The range of a user in a conversation, before its dialog is applied.
     ///
     /// # Errors
     /// NOT_FOUND if it may read nothing of it, or errors of the store.

@@ -1,4 +1,4 @@
-//! What users and services set about a conversation.
+//! Settings of users and services for a conversation.
 
 use kith_cache::Consistency;
 use kith_store::{
@@ -35,7 +35,7 @@ impl Dialogs {
         Ok((self.get(key, &Consistency::Cached).await?, token))
     }
 
-    /// Changes settings of a dialog. Returns the dialog as the write left it.
+    /// Changes settings of a dialog. Returns the dialog after the write.
     ///
     /// # Errors
     /// NOT_FOUND, ABORTED, INVALID_ARGUMENT, or errors of the store.
@@ -49,7 +49,7 @@ impl Dialogs {
         self.write(key, patch, context).await
     }
 
-    /// Leaves a conversation out of the list of a user until a message comes after those that it has.
+    /// Leaves a conversation out of the list of a user until it has a new message.
     ///
     /// # Errors
     /// As [`Self::change`].
@@ -63,7 +63,7 @@ impl Dialogs {
         self.write(key, patch, context).await
     }
 
-    /// Hides the messages that a conversation has from a user.
+    /// Hides the present messages of a conversation from a user.
     ///
     /// # Errors
     /// As [`Self::change`].
@@ -101,7 +101,7 @@ impl Dialogs {
     /// # Errors
     /// NOT_FOUND, or errors of the store.
     async fn end(&self, key: DialogKey) -> Result<Seq, Error> {
-        // The read is the most expensive one that there is: a user who may not read the conversation must not cause it.
+        // The read is the most expensive one: a user who may not read the conversation must not cause it.
         self.bounds(key).await?;
         self.messages.logs.strong_end(key.conversation).await
     }

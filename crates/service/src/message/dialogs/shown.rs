@@ -14,7 +14,7 @@ use crate::{
     message::{AtLeast, Bounds, Range},
 };
 
-/// What a user may read of a conversation and has read of it; the end of the log is not known yet.
+/// The range and the read mark of a user in a conversation, before the end of the log is known.
 #[derive(Clone, Debug)]
 pub(super) struct View {
     pub(super) dialog: Arc<Dialog>,
@@ -26,7 +26,7 @@ pub(super) struct View {
 pub(super) struct Shown {
     pub(super) dialog: Arc<Dialog>,
     pub(super) range: Range,
-    /// Of the last [`DOCUMENT`] messages that the user may read.
+    /// Unread ones of the last [`DOCUMENT`] messages that the user may read.
     pub(super) unread: Unread,
     /// Whether there may be other unread ones before.
     pub(super) more: bool,
@@ -45,7 +45,7 @@ impl View {
         self.dialog.key
     }
 
-    /// What the user may read of a log that ends so.
+    /// The range that the user may read of a log with this end.
     pub(super) fn range(&self, end: Seq) -> Range {
         self.bounds.with(end)
     }
@@ -138,7 +138,7 @@ impl Dialogs {
         })
     }
 
-    /// The same as a head, of a log that the user sees up to a number below its end.
+    /// The same as a head, for a log that the user sees up to a number below its end.
     async fn head_up_to(&self, view: &View, max: Seq) -> Result<(Vec<StoredHeader>, Option<Message>), Error> {
         let conversation = view.key().conversation;
         let first = (view.read_up_to() + 1).max(max - DOCUMENT + 1);

@@ -9,19 +9,19 @@ use crate::{
     message::AtLeast,
 };
 
-/// Most messages of a conversation that are looked at.
+/// Most messages of a conversation that are counted.
 const MESSAGES_MAX: Seq = 1_000;
 /// Most parts of documents that one call reads besides the heads.
 const PARTS_MAX: usize = 200;
 
-/// What is unread of a conversation.
+/// The unread count of a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Count {
     pub(super) conversation: ConversationId,
-    /// Above 0, or others may be unread that were not looked at.
+    /// Above 0, unless there may be other unread messages that were not counted.
     pub(super) unread: u64,
     pub(super) more: bool,
-    /// Whether the user wants no noise of it.
+    /// Whether the user has set do-not-disturb for it.
     pub(super) do_not_disturb: bool,
 }
 
@@ -60,7 +60,7 @@ impl Dialogs {
         self.with_peers(user, counts).await
     }
 
-    /// Adds of direct conversations whether the user wants no noise of them.
+    /// Adds the do-not-disturb settings of direct conversations.
     async fn with_peers(&self, user: UserId, mut counts: Vec<Count>) -> Result<Vec<Count>, Error> {
         let keys: Vec<DialogKey> =
             counts.iter().map(|count| DialogKey { user, conversation: count.conversation }).collect();
@@ -77,7 +77,7 @@ impl Dialogs {
         Ok(views.into_iter().map(|(_, view, end)| (view, end.seq)).collect())
     }
 
-    /// Those of these that the user can read, each once.
+    /// The ones that the user can read, each once.
     async fn views_of(
         &self,
         user: UserId,
@@ -101,7 +101,7 @@ impl Dialogs {
         Ok(views)
     }
 
-    /// How many messages are unread, and whether there may be others.
+    /// The number of unread messages, and whether there may be others.
     async fn count_one(
         &self,
         view: &View,

@@ -6,7 +6,7 @@ use prost::{Message, bytes::Bytes};
 /// Version of the format; nodes with another one treat such bytes as a miss.
 const SCHEMA: u16 = 1;
 
-/// How documents are written down in the tier that nodes share.
+/// The codec of documents in the shared tier.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::message) struct DocumentCodec;
 
@@ -35,7 +35,7 @@ impl Codec<LogDocument> for DocumentCodec {
         PackedDocument {
             key: document.key.to_string(),
             version: document.version.get(),
-            // Without all of its messages it is not read.
+            // A document without all of its messages is invalid.
             whole: entries.is_some(),
             entries: entries.unwrap_or_default(),
         }

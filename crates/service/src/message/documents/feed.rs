@@ -1,4 +1,4 @@
-//! What changes of messages in the store mean for copies: of documents, and for windows.
+//! The invalidations for changes of messages in the store: documents and windows.
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ impl FeedMapping for DocumentMapping {
         Ok(Vec::new())
     }
 
-    /// The writer of the change has held no window: it was a change by hand, or its node has died.
+    /// The writer of the change held no window: it was a change by hand, or its node died.
     async fn drop_others(&self, key: &str) -> Result<(), FeedError> {
         let Ok(DocumentKey { conversation, .. }) = key.parse() else { return Ok(()) };
         self.windows.forget(conversation).await.map_err(|_| FeedError::Away)

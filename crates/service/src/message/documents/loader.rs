@@ -12,14 +12,14 @@ pub(in crate::message) struct DocumentLoader(pub(in crate::message) Arc<dyn Mess
 
 #[async_trait]
 impl Loader<DocumentKey, LogDocument> for DocumentLoader {
-    /// Ignores `strong`: no caller reads documents so.
+    /// Ignores `strong`: no caller uses it for documents.
     async fn load(&self, key: &DocumentKey, _options: LoadOptions) -> Result<Loaded<LogDocument>, LoadError> {
         let found = self.0.document(*key).await.map_err(LoadError::new)?;
         let stored = found.map_or(Stored::Never, |document| Stored::Live(Arc::new(document)));
         Ok(loaded(stored, |document| document.version))
     }
 
-    /// Each by a read of its own, as an answer of the store must not have many of them.
+    /// One read for each: an answer of the store must not contain many of them.
     async fn load_many(
         &self,
         keys: &[DocumentKey],

@@ -9,7 +9,7 @@ use prost::{Message as _, bytes::Bytes};
 use super::{Absent, standing::Standing};
 use crate::rpc::versions::wire_time;
 
-/// The same for all entries: one of a message that has an entry is a replay, also if it names other users.
+/// The same for all entries, so that a second entry of a message is a replay, also if it names other users.
 const HASH: ContentHash = ContentHash([0; 8]);
 
 /// The entry of a message for those of the absent users who are to be notified; `None`: no user is.
@@ -41,7 +41,7 @@ pub(super) fn of(
     (!users.is_empty()).then(|| entry(conversation, message, named.encode_to_vec().into()))
 }
 
-/// What an entry says; `None`: this program cannot read it.
+/// The content of an entry; `None`: this program cannot decode it.
 pub(super) fn read(entry: &Message) -> Option<wire::OfflineMessage> {
     wire::OfflineMessage::decode(entry.body.clone()).ok()
 }

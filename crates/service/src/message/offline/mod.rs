@@ -1,4 +1,4 @@
-//! Users who had no receiver when a message came, for a service that sends pushes.
+//! Users who had no receiver when a message was delivered, for a service that sends pushes.
 //!
 //! **Entries.** The users of a message are an entry of one of four internal logs, which the store keeps as it keeps messages. The key
 //! of an entry is made of conversation and number: it may be entered again, by any node, and is there once.
@@ -6,7 +6,7 @@
 //! **At least once.** A send is answered after its entry is stored (`deliver`). One that cannot be stored is pending, as a fan-out
 //! that failed, and the note of its step stays until it is.
 //!
-//! **Who** is decided when the message was fanned out, by what is known of each user then (`standing.rs`).
+//! **Users** are selected when the message is fanned out, by the state of each user at that time (`standing.rs`).
 
 mod entry;
 mod rpc;
@@ -52,12 +52,12 @@ struct Parts {
 pub(super) enum Absent {
     /// These.
     All(Vec<UserId>),
-    /// Those of these whom a message mentions: the group is too large to name all.
+    /// The mentioned ones among these: the group is too large to name all.
     Mentioned(Vec<UserId>),
 }
 
 impl OfflineLogs {
-    /// With what users have read and set. `None`: they are off.
+    /// Creates them over the dialogs and blocks of users. `None`: they are off by the configuration.
     #[must_use]
     pub fn new(
         context: DomainContext<'_>,
@@ -80,8 +80,8 @@ impl OfflineLogs {
         Self(Arc::new(Parts { store, standings, mutations, kept, entered: signal::Sender::new(()) }))
     }
 
-    /// Enters messages of a conversation, each with those of its recipients who are to be notified. An entry that is there stays as
-    /// it is.
+    /// Enters messages of a conversation, each with those of its recipients who are to be notified. An existing entry
+    /// is unchanged.
     ///
     /// # Errors
     /// Errors of the store; some may have been entered.
@@ -113,7 +113,7 @@ impl OfflineLogs {
         self.0.store.messages(conversation, first, last).await.map_err(store_error)
     }
 
-    /// The number of the first message that was sent so long ago or later.
+    /// The number of the first message that is at most this old.
     ///
     /// # Errors
     /// Errors of the store.
@@ -125,7 +125,7 @@ impl OfflineLogs {
         self.0.store.seq_at(conversation, before(age)).await.map_err(store_error)
     }
 
-    /// Whether an entry of a message that was sent then may have been removed.
+    /// Whether an entry of a message with this time may have been removed.
     pub(super) fn is_old(&self, sent: Timestamp) -> bool {
         sent < before(self.0.kept)
     }
@@ -152,7 +152,7 @@ pub(super) fn is_announced(message: &Message) -> bool {
     message.kind == kith_store::MessageKind::Message && !message.silent && message.recalled.is_none()
 }
 
-/// The time so long ago.
+/// The time this long ago.
 pub(super) fn before(age: Duration) -> Timestamp {
     let age = i64::try_from(age.as_millis()).unwrap_or(i64::MAX);
     Timestamp(Timestamp::now().0.saturating_sub(age))

@@ -1,4 +1,4 @@
-//! What decides whether a user is notified of a message.
+//! The state that decides whether a user is notified of a message.
 
 use std::fmt::Debug;
 
@@ -8,17 +8,17 @@ use kith_store::{ConversationId, DialogKey, Edge, Seq, UserId};
 
 use crate::{dialog::DialogRecords, error::Error, relation::Blocks};
 
-/// What a user has read of a conversation, and whether it wants no noise of it.
+/// The read mark of a user in a conversation, and whether it has set do-not-disturb.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Standing {
     pub(super) read_seq: Seq,
     pub(super) do_not_disturb: bool,
 }
 
-/// Knows the standings of users.
+/// Reads the standings of users.
 #[async_trait]
 pub(super) trait Standings: Debug + Send + Sync {
-    /// Of each of these users in a conversation, in their order.
+    /// The standings of these users in a conversation, in their order.
     ///
     /// # Errors
     /// Errors of the store.

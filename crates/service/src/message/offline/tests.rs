@@ -39,7 +39,7 @@ impl FakeLogs {
         self.logs.lock().entry(conversation).or_default().extend_from_slice(messages);
     }
 
-    /// What was entered for a conversation: each number, and who is named.
+    /// The entries of a conversation: each number, and the named users.
     pub(in crate::message) fn entered(&self, conversation: ConversationId) -> Vec<(Seq, Vec<i64>)> {
         let logs = self.logs.lock();
         let entries = logs.get(&conversation.offline_log()).cloned().unwrap_or_default();
@@ -132,7 +132,7 @@ impl MessageStore for FakeLogs {
     }
 }
 
-/// Of users who have read and set nothing, but for some.
+/// Standings of users who have read and set nothing, with exceptions.
 #[derive(Debug, Default)]
 struct FakeStandings(HashMap<UserId, Standing>);
 
@@ -162,7 +162,7 @@ fn sent_by(seq: Seq, sender: i64, mentions: &[i64]) -> Message {
     Message { sender: UserId::new(sender).ok(), mentions: users(mentions), ..stored(seq, 1) }
 }
 
-/// Who is named for a message, and who of them is mentioned.
+/// The users who are named for a message, and the mentioned ones of them.
 fn named(message: &Message, absent: &Absent, known: &[(i64, Seq, bool)]) -> Option<(Vec<i64>, Vec<i64>)> {
     let standing = |(id, read_seq, do_not_disturb): &(i64, Seq, bool)| {
         (UserId::new(*id).unwrap(), Standing { read_seq: *read_seq, do_not_disturb: *do_not_disturb })

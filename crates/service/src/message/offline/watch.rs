@@ -19,41 +19,41 @@ use crate::{
     rpc::page_token::PageTokens,
 };
 
-/// How often the logs are looked at for entries of other nodes.
+/// How often the logs are read for entries of other nodes.
 const PERIOD: Duration = Duration::from_secs(1);
-/// Pause before the next try after an error.
+/// Pause before the next attempt after an error.
 const PAUSE: Duration = Duration::from_millis(500);
-/// Tries; then the stream ends with the error.
+/// Attempts; then the stream ends with the error.
 const TRIES: u32 = 10;
 /// Bytes after which a response is full. The last entry may exceed it.
 const FULL: usize = 256 << 10;
 /// Longest cursor, in characters.
 const CURSOR_CHARS_MAX: usize = 4_096;
-/// What cursors belong to.
+/// What cursors are bound to.
 const QUERY: &[u8] = b"WatchOffline";
 
 const LOGS: usize = ConversationId::OFFLINE.len();
 
-/// What a service that watches gets.
+/// The stream to the service.
 pub(super) type OfflineStream = BoxStream<'static, Result<wire::WatchOfflineResponse, Status>>;
 
-/// Of each log the number up to which everything was sent.
+/// For each log, the number up to which everything was sent.
 pub(super) type Place = [Seq; LOGS];
 
-/// One who watches.
+/// A watcher.
 struct Watcher {
     logs: OfflineLogs,
     tokens: PageTokens,
     after: Place,
     entered: watch::Receiver<()>,
-    /// How often the logs were read: each time another one is the first.
+    /// Number of reads of the logs: each read begins with another one.
     rounds: usize,
     has_begun: bool,
     is_over: bool,
     _permit: OwnedSemaphorePermit,
 }
 
-/// What is sent next.
+/// The next response.
 #[derive(Debug, Default)]
 struct News {
     messages: Vec<wire::OfflineMessage>,
@@ -74,7 +74,7 @@ pub(super) fn place(tokens: &PageTokens, cursor: &str) -> Result<Option<Place>, 
 }
 
 impl OfflineLogs {
-    /// What is entered after a place, or from now on, as a stream.
+    /// The entries after a place, or from now on, as a stream.
     ///
     /// # Errors
     /// Errors of the store.
@@ -111,7 +111,7 @@ impl Watcher {
     async fn next(mut self) -> Option<(Result<wire::WatchOfflineResponse, Status>, Self)> {
         let mut tries = 0;
         while !self.is_over {
-            // Before the read: what is entered during it makes the next one begin at once.
+            // Before the read: an entry during the read makes the next one begin at once.
             self.entered.mark_unchanged();
             match self.read().await {
                 Ok(news) if !self.has_begun || news.is_some() => {
@@ -140,7 +140,7 @@ impl Watcher {
         wire::WatchOfflineResponse { messages: news.messages, cursor, missed: news.missed }
     }
 
-    /// Reads what was entered after the place, as much as a response has room for, and moves the place behind it.
+    /// Reads the entries after the place, as many as fit into a response, and advances the place.
     async fn read(&mut self) -> Result<News, Error> {
         let (ends, mut news) = (self.logs.ends().await?, News::default());
         self.rounds += 1;
@@ -178,7 +178,7 @@ impl Watcher {
         Ok(false)
     }
 
-    /// The number from which a log is there, of which a document that ended with this number was removed.
+    /// The first number of a log after the removal of a document that ended with this number.
     async fn kept_from(&self, log: usize, removed: Seq) -> Result<Seq, Error> {
         let Self { logs, .. } = self;
         let kept = logs.0.store.seq_at(ConversationId::OFFLINE[log], before(logs.0.kept)).await;

@@ -276,7 +276,7 @@ async fn store_away_is_given_up_after_10_s() {
         let (error, took, tries) = failed([fault; 1_000]).await;
         assert!(matches!(error, StoreError::Unavailable { .. }), "{error:?}");
         assert_eq!(error.outcome(), outcome);
-        // The last try begins before the end of the time.
+        // The last attempt begins before the end of the time.
         let longest = TRIED_FOR + 2 * APPEND;
         assert!(took > TRIED_FOR - 2 * LONGEST_PAUSE && took <= longest, "{took:?}");
         assert!((15..100).contains(&tries), "pauses grow: {tries} tries");

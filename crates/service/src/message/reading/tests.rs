@@ -1,4 +1,4 @@
-//! Which numbers a page has, and how much is read for it.
+//! The numbers of a page, and the reads for it.
 
 use std::sync::Arc;
 
@@ -100,7 +100,7 @@ fn last_messages_are_asked_for_with_the_end() {
     assert_eq!(Asked::Back(back(0, 20)).among_the_last(unknown_end).most, 20);
 }
 
-/// A log of many messages of one size; it notes what is read.
+/// A log of many messages of one size, which records its reads.
 #[derive(Debug)]
 struct FakeLog {
     bytes: usize,
@@ -159,7 +159,7 @@ impl MessageStore for FakeLog {
     }
 }
 
-/// Numbers of what a page has, whether it was cut, and what was read for it.
+/// The numbers of a page, whether it was cut, and the reads for it.
 async fn page(bytes: usize, order: Order, first: Seq, last: Seq) -> (Vec<Seq>, bool, Vec<(Seq, Seq)>) {
     let end = last;
     let store = Arc::new(FakeLog { bytes, reads: Mutex::default() });

@@ -1,4 +1,4 @@
-//! What a receiver is woken for.
+//! The events for which a receiver is woken.
 
 use std::{mem, sync::Arc};
 
@@ -13,7 +13,7 @@ use crate::notice::{AudienceTotals, TotalsListener};
 /// Most signals that wait for one receiver; further ones are lost.
 const SIGNALS_MAX: usize = 16;
 
-/// An entry of the inbox, as a wake brought it.
+/// An entry of the inbox, from a wake.
 #[derive(Clone, Debug)]
 pub(super) struct WokenEntry {
     pub(super) generation: Generation,
@@ -23,28 +23,28 @@ pub(super) struct WokenEntry {
     pub(super) fresh: Fresh,
 }
 
-/// Where an entry is, seen from a stream.
+/// The position of an entry relative to a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EntryPlace {
     /// The stream has it.
     Before,
     /// It is the next one.
     Next,
-    /// There are others before it, or it is one of another inbox.
+    /// There are others before it, or it belongs to another inbox.
     Beyond,
 }
 
-/// Messages as they were when they were sent, and when this node heard of them.
+/// Messages as they were sent, and when this node received them.
 #[derive(Clone, Debug)]
 pub(super) struct Fresh {
     pub(super) sent: Arc<SentMessages>,
     pub(super) heard: Instant,
 }
 
-/// What a receiver is to do.
+/// The work of a receiver.
 #[derive(Debug, Default)]
 pub(super) struct News {
-    /// The only entry since it looked last.
+    /// The only entry since its last read.
     pub(super) entry: Option<WokenEntry>,
     /// There may be entries that no wake brought.
     pub(super) read: bool,
@@ -55,11 +55,11 @@ pub(super) struct News {
     pub(super) signals: Vec<Bytes>,
     /// Conversations that the receiver reads without its inbox have messages up to these.
     pub(super) logs: Vec<Fresh>,
-    /// Of each audience the newest.
+    /// The newest totals of each audience.
     pub(super) totals: Vec<AudienceTotals>,
 }
 
-/// Wakes one receiver. It holds no queue: of what comes while the receiver does not look, it keeps that it came.
+/// Wakes one receiver. It holds no queue: for events while the receiver is busy, it only records that they came.
 #[derive(Debug, Default)]
 pub(super) struct Bell {
     news: Mutex<News>,
@@ -127,7 +127,7 @@ impl TotalsListener for Bell {
 }
 
 impl WokenEntry {
-    /// Where it is for a stream that has the entries of a generation up to this position.
+    /// Its position relative to a stream that has the entries of a generation up to this one.
     pub(super) fn place(&self, generation: Generation, position: Position) -> EntryPlace {
         if self.generation != generation || self.position > position + 1 {
             return EntryPlace::Beyond;
@@ -144,7 +144,7 @@ impl News {
     }
 }
 
-/// Adds what is known of a conversation, unless more is known of it.
+/// Adds the known end of a conversation, unless a higher one is known.
 pub(super) fn keep_newest(logs: &mut Vec<Fresh>, fresh: &Fresh) {
     let known = logs.iter_mut().find(|log| log.sent.conversation == fresh.sent.conversation);
     match known {

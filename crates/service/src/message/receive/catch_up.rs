@@ -18,21 +18,21 @@ use super::{
 };
 use crate::error::Error;
 
-/// How often conversations are looked for that another receiver knew of.
+/// Attempts to find conversations that another receiver knew of.
 const ROUNDS: usize = 3;
 
 /// The marks of all conversations of a user.
 #[derive(Debug)]
 pub(super) struct CatchUp {
-    /// Of the inbox, when it was opened. The stream goes on after it.
+    /// The position of the inbox when it was opened. The stream continues after it.
     pub(super) first_position: Position,
-    /// After the last call. Up to it, entries are cut by the marks.
+    /// The position after the last call. Up to it, entries are cut by the marks.
     pub(super) last_position: Position,
     pub(super) marks: Vec<(ConversationId, Seq)>,
 }
 
 impl Receiving {
-    /// Marks all conversations of a user up to their ends. `None`: the inbox has ended meanwhile.
+    /// Marks all conversations of a user up to their ends. `None`: the inbox has ended in between.
     ///
     /// # Errors
     /// UNAVAILABLE if Redis does not answer, or errors of the store.
@@ -95,7 +95,8 @@ impl Receiving {
 }
 
 impl CatchUp {
-    /// What a client lacks that has these positions. Of a conversation without a position it learns that there are messages.
+    /// The messages that a client with these positions lacks. For a conversation without a position, only that there
+    /// are messages.
     pub(super) fn due(&self, positions: &Floors) -> VecDeque<Due> {
         let due = self.marks.iter().filter_map(|(conversation, mark)| {
             let position = positions.get(conversation).copied();

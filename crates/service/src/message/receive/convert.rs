@@ -1,4 +1,4 @@
-//! What is received, and what is asked for, between the wire and the domain.
+//! Requests and responses of receivers between the wire and the domain.
 
 use std::collections::hash_map::Entry;
 
@@ -27,7 +27,7 @@ const AUDIENCES_MAX: usize = 8;
 /// Longest cursor, in characters.
 const CURSOR_CHARS_MAX: usize = 4_096;
 
-/// Where a stream is to begin.
+/// The start of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Asked {
     pub(super) user: UserId,
@@ -38,7 +38,7 @@ pub(super) struct Asked {
     pub(super) notice_audiences: Vec<AudienceId>,
 }
 
-/// A signal that is to be sent.
+/// A signal to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Activity {
     pub(super) user: UserId,
@@ -46,7 +46,7 @@ pub(super) struct Activity {
     pub(super) kind: SignalKind,
 }
 
-/// Where a request asks to begin.
+/// The start that a request names.
 ///
 /// # Errors
 /// INVALID_ARGUMENT, PERMISSION_DENIED.
@@ -92,7 +92,7 @@ fn positions(positions: &[wire::Position]) -> Result<Floors, Error> {
     Ok(floors)
 }
 
-/// The signal that a request asks to send.
+/// The signal of a request.
 ///
 /// # Errors
 /// INVALID_ARGUMENT, PERMISSION_DENIED.
@@ -106,18 +106,18 @@ pub(super) fn activity(request: &wire::SendSignalRequest, principal: Principal) 
     Ok(Activity { user, conversation, kind })
 }
 
-/// A signal that says what a user does, as wakes carry it.
+/// A signal of a user's activity, in the form of wakes.
 pub(super) fn activity_to_bytes(activity: Activity) -> Bytes {
     let what = Signaled::Activity(activity.kind.into());
     to_bytes(activity.conversation, activity.user, what)
 }
 
-/// A signal that says what a user has read, as wakes carry it.
+/// A signal of a user's read mark, in the form of wakes.
 pub(in crate::message) fn read_to_bytes(conversation: ConversationId, user: UserId, read_seq: Seq) -> Bytes {
     to_bytes(conversation, user, Signaled::ReadSeq(read_seq))
 }
 
-/// A signal that says how many have read messages of the user, as wakes carry it.
+/// A signal of the read counts of a user's messages, in the form of wakes.
 pub(in crate::message) fn receipts_to_bytes(
     conversation: ConversationId,
     user: UserId,
@@ -143,7 +143,7 @@ pub(super) fn signal(bytes: &Bytes) -> Option<What> {
     signal.what.is_some().then_some(What::Signal(signal))
 }
 
-/// What the user has read of an audience, as it is sent.
+/// The totals of a user in an audience, as they are sent.
 pub(super) fn totals(totals: AudienceTotals) -> What {
     let NoticeTotals { read, unread, unconfirmed } = totals.totals;
     let number = |count: u32| i32::try_from(count).unwrap_or(i32::MAX);

@@ -1,4 +1,4 @@
-//! Cursors: where a stream goes on, sealed for one user.
+//! Cursors: where a stream continues, sealed for one user.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use prost::{
 use super::super::invalid;
 use crate::{error::Error, rpc::page_token::PageTokens};
 
-/// What cursors belong to, with the user.
+/// What cursors are bound to, besides the user.
 const QUERY: &[u8] = b"Receive";
 /// First byte of a cursor in this form.
 const FORM: u8 = 1;
@@ -20,16 +20,17 @@ const FORM: u8 = 1;
 const GROUP: u64 = 0;
 const DIRECT: u64 = 1;
 
-/// Of each conversation the highest number that the client has.
+/// For each conversation, the highest number that the client has.
 pub(super) type Floors = HashMap<ConversationId, Seq>;
 
-/// Where a stream goes on.
+/// Where a stream continues.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) generation: Generation,
     /// The client has every entry up to this one.
     pub(super) position: Position,
-    /// Of later entries, and of conversations that are not in the inbox, it has the messages up to these.
+    /// In later entries, and in conversations that are not in the inbox, the client has the messages up to these
+    /// numbers.
     pub(super) floors: Floors,
 }
 

@@ -27,12 +27,14 @@ use crate::{
     metric::RECEIVERS,
 };
 
-/// Receivers that read from inboxes, or messages of earlier entries, at one time: more would delay all other calls.
+/// Receivers that read from inboxes, or messages of earlier entries, at the same time: more would delay all other
+/// calls.
 const READERS: usize = 8;
-/// Receivers that deliver what a wake brought at one time: a message to a large group is one for all of its members on the node.
+/// Receivers that deliver the messages of a wake at the same time: a message to a large group is one for all of its
+/// members on the node.
 const DELIVERERS: usize = 64;
-/// Receivers that begin at one time. Each reads its user, its inbox and the groups of the user, one with a backlog also the ends of all
-/// conversations: after the death of a node, ten thousand may begin on another one.
+/// Receivers that begin at the same time. Each reads its user, its inbox and the groups of the user, one with a backlog
+/// also the ends of all conversations: after the death of a node, ten thousand may begin on another one.
 const BEGINNERS: usize = 8;
 
 /// Wakes the receivers of this node.
@@ -51,7 +53,7 @@ pub(super) struct Hub {
     next: AtomicU64,
 }
 
-/// The place of a receiver in the hub; it ends when this is dropped.
+/// The registration of a receiver in the hub, which ends when it is dropped.
 #[derive(Debug)]
 pub(super) struct Place {
     pub(super) bell: Arc<Bell>,
@@ -63,7 +65,7 @@ pub(super) struct Place {
 }
 
 impl Hub {
-    /// For at most `most` receivers, of one user `of_user_max`.
+    /// Creates a hub for at most `most` receivers, and at most `of_user_max` of one user.
     pub(super) fn new(inboxes: Inboxes, most: usize, of_user_max: usize) -> Self {
         Self {
             inboxes,
@@ -104,7 +106,7 @@ impl Hub {
                 self.wake_all(sent, &woken);
                 lost.into_iter().for_each(|user| self.ring(user, Bell::lost));
             }
-            // What it has is read: it may be any entries.
+            // The inbox must be read: there may be any entries.
             Wake::Entries { user, .. } => self.ring(user, Bell::read),
             Wake::Lost { user } => self.ring(user, Bell::lost),
             Wake::Signal { user, signal } => self.signal(user, &signal),
@@ -132,17 +134,17 @@ impl Hub {
         self.users.lock().keys().copied().collect()
     }
 
-    /// A turn to read; the next receiver has it when this is dropped. `None` never comes.
+    /// A turn to read, released when it is dropped. Never `None`.
     pub(super) async fn reading(&self) -> Option<SemaphorePermit<'_>> {
         self.readers.acquire().await.ok()
     }
 
-    /// A turn to deliver what a wake brought, in the same way.
+    /// A turn to deliver the messages of a wake, in the same way.
     pub(super) async fn delivering(&self) -> Option<SemaphorePermit<'_>> {
         self.deliverers.acquire().await.ok()
     }
 
-    /// A turn to begin, in the same way. What reads with one of these turns waits for none of the same kind.
+    /// A turn to begin, in the same way. A task with one of these turns must not wait for another of the same kind.
     pub(super) async fn beginning(&self) -> Option<SemaphorePermit<'_>> {
         self.beginners.acquire().await.ok()
     }
@@ -190,7 +192,7 @@ impl Hub {
             return;
         }
         self.inboxes.keeper.close(&self.inboxes.node, user).await.ok();
-        // A receiver that came meanwhile may have opened the inbox before it was closed.
+        // A receiver that began in between may have opened the inbox before it was closed.
         if self.has(user) {
             drop(self.inboxes.keeper.open(&self.inboxes.node, &[user]).await);
             self.read(user);

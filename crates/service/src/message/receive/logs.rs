@@ -1,8 +1,8 @@
-//! Groups that are too large for inboxes, and those that may soon be: the stream reads their conversations itself.
+//! Groups that are too large for inboxes, or may soon be: the stream reads their conversations itself.
 //!
-//! When a stream begins to read a conversation, it marks the end in the inbox. So the inbox has everything up to the mark, and the
-//! stream reads what is above it once it has all entries up to then. Entries that come later are cut by what was sent, so a group
-//! may grow and shrink while it talks.
+//! When a stream begins to read a conversation, it marks the end in the inbox. So the inbox has everything up to the
+//! mark, and the stream reads what is above it once it has all entries up to then. Entries that come later are cut by
+//! what was sent, so a group may grow and shrink while messages are sent.
 
 use std::{collections::HashMap, mem, sync::Arc};
 
@@ -21,7 +21,7 @@ use crate::error::Error;
 
 /// Most conversations that a stream reads itself. Messages of others come with the next stream.
 const LOGS_MAX: usize = 64;
-/// Rosters that are read at one time.
+/// Rosters that are read at the same time.
 const ROSTERS_AT_ONCE: usize = 16;
 
 /// The conversations that a stream reads itself.
@@ -29,7 +29,7 @@ const ROSTERS_AT_ONCE: usize = 16;
 pub(super) struct ReadLogs {
     all: HashMap<ConversationId, ReadLog>,
     news: Vec<Fresh>,
-    /// Whether it is to be looked which ones there are.
+    /// Whether the list of these conversations must be read.
     pub(super) must_track: bool,
 }
 
@@ -43,7 +43,7 @@ struct ReadLog {
 }
 
 impl ReadLogs {
-    /// None yet; it is to be looked which ones there are.
+    /// None yet; the list must be read.
     pub(super) fn unknown() -> Self {
         Self { must_track: true, ..Self::default() }
     }
@@ -84,7 +84,8 @@ impl ReadLogs {
         }
     }
 
-    /// Takes news of conversations of which the stream has all entries up to the base. `position`: that of the stream.
+    /// Takes the ends of conversations of which the stream has all entries up to the base. `position`: that of the
+    /// stream.
     fn take(&mut self, position: Position) -> Vec<Fresh> {
         let (ready, waiting) = mem::take(&mut self.news)
             .into_iter()
@@ -96,8 +97,8 @@ impl ReadLogs {
 }
 
 impl Receiver {
-    /// Looks which conversations the stream has to read itself, and begins with new ones. What fails is tried again when the inbox
-    /// is renewed.
+    /// Determines the conversations that the stream must read itself, and begins with new ones. Failures are retried
+    /// when the inbox is renewed.
     pub(super) async fn track(&mut self) {
         self.logs.must_track = false;
         let begins_now = mem::take(&mut self.begins_now);
@@ -124,7 +125,8 @@ impl Receiver {
         }
     }
 
-    /// Ends with conversations that go to the inbox again. Its next entry has also what was sent without it.
+    /// Ends the reads of conversations that are written to the inbox again. Its next entry has also what was sent
+    /// without it.
     fn end_logs(&mut self, large: &[ConversationId]) {
         for (conversation, sent) in self.logs.all_sent().filter(|(known, _)| !large.contains(known)) {
             self.carried.insert(conversation, sent);
@@ -133,10 +135,11 @@ impl Receiver {
         self.place.retain_logs(|known| large.contains(known));
     }
 
-    /// Registers at conversations, then marks their ends in the inbox: of what comes later the node learns. `None`: that failed.
+    /// Registers at conversations, then marks their ends in the inbox: the node is notified of later messages. `None`:
+    /// failed.
     async fn begin_logs(&mut self, conversations: &[ConversationId]) -> Option<Marked> {
         let parts = &self.parts;
-        // So that they are in memory when the next message comes to all members at once.
+        // So that they are in memory when the next message reaches all members at once.
         parts.messages.seen_bounds(Some(self.reader.user), conversations).await.ok()?;
         self.place.read_logs(conversations);
         parts.keeper().register(&parts.inboxes().node, conversations).await.ok()?;
@@ -151,7 +154,7 @@ impl Receiver {
         Some(marked)
     }
 
-    /// Takes what is new in these conversations. Entries of the inbox come first.
+    /// Takes the new messages of these conversations. Entries of the inbox come first.
     pub(super) async fn look_at_logs(&mut self) {
         let ready = self.logs.take(self.position);
         for fresh in ready {
@@ -169,7 +172,7 @@ impl Receiver {
         if self.due.is_empty() && self.logs.has_news() {
             self.read().await;
         }
-        // Redis does not answer: it is looked again when there is something new.
+        // Redis does not answer: retried with the next event.
         if self.due.is_empty() {
             self.logs.news.clear();
         }

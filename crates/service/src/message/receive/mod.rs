@@ -1,7 +1,8 @@
-//! Receive: what is new for a user, as a stream.
+//! Receive: the new messages and notes of a user, as a stream.
 //!
-//! **Inbox.** Each user who receives has an inbox of ranges of numbers (`kith-delivery`). A stream is a position in it, and holds
-//! no queue: a slow reader reads on from the inbox, and gets a reset if the inbox does not reach back any more.
+//! **Inbox.** Each user who receives has an inbox of ranges of numbers (`kith-delivery`). A stream is a position in it,
+//! and holds no queue: a slow reader continues from the inbox, and gets a reset if the inbox no longer reaches back far
+//! enough.
 //!
 //! **Once, in order.** The ranges of a conversation are contiguous and rise. A stream that begins with positions first delivers
 //! from the log up to the marks of the inbox, then from the inbox above them.
@@ -11,8 +12,8 @@
 //!
 //! **Totals of notices** are computed by the domain of notices, and are in no cursor.
 //!
-//! **Who may.** A range is cut to what the user may read when it is delivered, by the strict member record. Messages are read
-//! then, too; those that a wake brought are used for [`FRESH_FOR`] after they were sent.
+//! **Rights.** A range is cut to what the user may read when it is delivered, by the strict member record. Messages are
+//! read then, too; those of a wake are used for [`FRESH_FOR`] after they were sent.
 
 mod bell;
 mod catch_up;
@@ -42,10 +43,10 @@ use crate::{
     rpc::page_token::PageTokens,
 };
 
-/// How long messages are delivered as a wake brought them: after that a recalled one must not be.
+/// How long messages are delivered from a wake: after that, a recalled one must not be delivered.
 const FRESH_FOR: Duration = Duration::from_secs(2);
 
-/// What streams are made of. Cheap to clone.
+/// The shared state of streams. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Receiving(Arc<Parts>);
 
@@ -62,7 +63,8 @@ struct Parts {
 }
 
 impl Receiving {
-    /// Of the inboxes to which `delivery` delivers. `tokens` seals cursors. `totals`: of the notices of users.
+    /// Creates it over the inboxes to which `delivery` delivers. `tokens` seals cursors. `totals`: of the notices of
+    /// users.
     #[must_use]
     pub fn new(
         dialogs: Dialogs,

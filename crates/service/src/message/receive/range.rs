@@ -20,7 +20,7 @@ use crate::{
     rpc::call::Principal,
 };
 
-/// Messages that are to be delivered.
+/// Messages to be delivered.
 #[derive(Clone, Debug)]
 pub(super) struct DueRange {
     pub(super) conversation: ConversationId,
@@ -31,11 +31,11 @@ pub(super) struct DueRange {
     pub(super) of_log: bool,
     /// Whether none of them is sent: the client has to pull them.
     pub(super) only_named: bool,
-    /// The messages as a wake brought them.
+    /// The messages from a wake.
     pub(super) fresh: Option<Fresh>,
 }
 
-/// Who receives, and how much of one conversation at once.
+/// The user, and the most messages of one conversation at once.
 #[derive(Clone, Debug)]
 pub(super) struct Reader {
     pub(super) parts: Arc<super::Parts>,
@@ -48,8 +48,8 @@ impl Reader {
         &self.parts.messages
     }
 
-    /// Delivers messages of a range above `floor` that the user may read now. Returns the number up to which it is done if some
-    /// of the range is left.
+    /// Delivers messages of a range above `floor` that the user may read now. Returns the number up to which they are
+    /// delivered if some of the range is left.
     ///
     /// # Errors
     /// Errors of the store; nothing was delivered then.
@@ -76,7 +76,7 @@ impl Reader {
         Ok(done_up_to)
     }
 
-    /// What bounds the user; `None`: it may read nothing of the conversation.
+    /// The bounds of the user; `None`: it may read nothing of the conversation.
     async fn bounds(&self, conversation: ConversationId) -> Result<Option<Bounds>, Error> {
         let bounds = self.messages().seen_bounds(Some(self.user), &[conversation]).await?;
         match bounds.into_iter().next().unwrap_or_else(|| Err(no_conversation())) {
@@ -86,14 +86,14 @@ impl Reader {
         }
     }
 
-    /// Reads messages as they are now. They are there: the inbox names only messages that are stored.
+    /// Reads the present messages. They exist: the inbox contains only stored messages.
     async fn page(&self, conversation: ConversationId, first: Seq, last: Seq) -> Result<Page, Error> {
         if last < first {
             return Ok(Page::empty());
         }
         let asked = Pull { conversation, from: first, to: last, limit: PAGE_MAX, at_least: last };
         match self.messages().pull(Some(self.user), asked).await {
-            // It left the group meanwhile.
+            // It left the group in between.
             Err(error) if error.reason() == Reason::NotFound => Ok(Page::empty()),
             page => page,
         }
@@ -119,8 +119,8 @@ impl Reader {
     }
 }
 
-/// The messages from `first` to `last`, if a wake brought them a moment ago: a later one may have been recalled. The clocks of the
-/// nodes may differ; the messages are used only if the time of sending is near the time of this node.
+/// The messages from `first` to `last`, if they are in a recent wake: an older one may have been recalled. The clocks
+/// of the nodes may differ; the messages are used only if the time of sending is near the time of this node.
 fn fresh(due: &DueRange, first: Seq, last: Seq) -> Option<Vec<Message>> {
     let Fresh { sent, heard } = due.fresh.as_ref().filter(|_| first <= last)?;
     let age = Timestamp::now().0.abs_diff(sent.sent.0);

@@ -27,19 +27,19 @@ use crate::{
 
 /// Entries that are read at once.
 const READ_AT_ONCE: usize = 100;
-/// Pause before messages are read again that could not be read.
+/// Pause before failed reads of messages are retried.
 const PAUSE: Duration = Duration::from_millis(500);
-/// Tries to read messages; then the stream ends with the error.
+/// Attempts to read messages; then the stream ends with the error.
 const TRIES: u32 = 10;
 
-/// What a caller that receives gets.
+/// The stream to the caller.
 pub(super) type ReceiveStream = BoxStream<'static, Result<wire::ReceiveResponse, Status>>;
 
-/// Something that is to be sent, and the entry that it ends.
+/// A delivery, and the entry that it completes.
 #[derive(Debug)]
 pub(super) struct Due {
     pub(super) what: DueWhat,
-    /// The position of the stream once it is sent; `None`: as it was.
+    /// The position of the stream after it is sent; `None`: unchanged.
     pub(super) position: Option<Position>,
 }
 
@@ -47,16 +47,16 @@ pub(super) struct Due {
 pub(super) enum DueWhat {
     Range(Box<DueRange>),
     Delivery(Box<What>),
-    /// All that was there is sent: from now on there are cursors.
+    /// The backlog is sent: from now on there are cursors.
     Live,
-    /// An entry that brings nothing.
+    /// An entry without a delivery.
     Nothing,
     /// The stream ends. The text names the reason in a metric.
     Reset(&'static str),
 }
 
 impl Due {
-    /// Something that is in no cursor.
+    /// A delivery that is in no cursor.
     pub(super) fn delivery(what: What) -> Self {
         Self { what: DueWhat::Delivery(Box::new(what)), position: None }
     }
@@ -70,21 +70,21 @@ pub(super) struct Receiver {
     pub(super) generation: Generation,
     /// All entries up to this one are sent.
     pub(super) position: Position,
-    /// Of each conversation the number up to which no entry is sent: what the client had at the beginning.
+    /// For each conversation, the number up to which no entry is sent: the client had these messages at the beginning.
     pub(super) floors: Floors,
-    /// The same of what entries to come may repeat. Cursors carry it.
+    /// The same for messages that later entries may repeat. Part of cursors.
     pub(super) carried: Floors,
     pub(super) due: VecDeque<Due>,
-    /// What has to be read before the stream is live; `None`: it is.
+    /// The reads that remain before the stream is live; `None`: it is live.
     pub(super) live_at: Option<Position>,
-    /// What it reads without the inbox.
+    /// The conversations that it reads without the inbox.
     pub(super) logs: ReadLogs,
-    /// Whether nothing that was there before is sent.
+    /// Whether the backlog is skipped.
     pub(super) begins_now: bool,
     /// Whether it sends the backlog: there are no cursors, and floors end with it.
     pub(super) catches_up: bool,
     pub(super) over: bool,
-    /// What makes the bell ring for totals of notices.
+    /// Rings the bell for totals of notices.
     pub(super) _watching: Watching,
 }
 
@@ -116,10 +116,10 @@ impl Receiver {
         None
     }
 
-    /// Sends as much of what is due as a response has room for; `None`: it brings nothing.
+    /// Sends as many due deliveries as fit into a response; `None`: nothing to send.
     ///
     /// # Errors
-    /// Errors of the store. What was done before is sent first.
+    /// Errors of the store. Earlier deliveries are sent first.
     async fn send_due(&mut self) -> Result<Option<wire::ReceiveResponse>, Error> {
         let mut out = Deliveries::default();
         while let Some(due) = self.due.pop_front() {
@@ -141,7 +141,7 @@ impl Receiver {
         Ok(out.response(|| self.cursor()))
     }
 
-    /// Sends something. Returns what is left of it.
+    /// Sends a delivery. Returns the rest of it.
     async fn send(&mut self, due: &Due, out: &mut Deliveries) -> Result<Option<DueRange>, Error> {
         match &due.what {
             DueWhat::Range(range) => {
@@ -169,7 +169,7 @@ impl Receiver {
         Ok(None)
     }
 
-    /// The number up to which nothing of a range is sent. The backlog is what is below the floors of the entries.
+    /// The number up to which nothing of a range is sent. The backlog is below the floors of the entries.
     fn floor(&self, range: &DueRange, is_entry: bool) -> Seq {
         let conversation = range.conversation;
         if range.of_log {
@@ -183,7 +183,7 @@ impl Receiver {
         floor.unwrap_or_default().max(self.logs.sent_up_to(conversation))
     }
 
-    /// A range was sent, but for the rest.
+    /// Records that a range was sent, except the rest.
     fn note_sent(&mut self, range: &DueRange, rest: Option<&DueRange>) {
         let conversation = range.conversation;
         let up_to = rest.and_then(|rest| Some(rest.first? - 1)).unwrap_or(range.last);
@@ -201,7 +201,7 @@ impl Receiver {
         out: &mut Deliveries,
     ) -> Result<Option<DueRange>, Error> {
         let hub = &self.parts.hub;
-        // What a wake brought needs no read but that of who may, which is nearly always in memory.
+        // Messages of a wake need only the read of rights, which is nearly always in memory.
         let turn = if due.fresh.is_some() { hub.delivering().await } else { hub.reading().await };
         let done_up_to = self.reader.deliver(due, floor, out).await?;
         drop(turn);
@@ -234,7 +234,7 @@ impl Receiver {
         self.parts.cursors.seal(self.reader.user, &place)
     }
 
-    /// Looks for something that is due: waits until there may be something, unless the stream is not live yet.
+    /// Searches for due deliveries: waits until there may be some, unless the stream is not live yet.
     async fn look(&mut self) {
         if self.logs.must_track {
             self.track().await;
@@ -252,7 +252,7 @@ impl Receiver {
     async fn wait(&mut self) {
         let News { entry, read, lost, generation, signals, logs, totals } = self.place.bell.news().await;
         self.logs.heard(&logs);
-        // Groups may have grown, and wakes be lost that said so.
+        // Groups may have grown, and the wakes about it may be lost.
         self.logs.must_track |= generation.is_some();
         for signal in &signals {
             self.due.extend(convert::signal(signal).map(Due::delivery));
@@ -268,7 +268,7 @@ impl Receiver {
         }
     }
 
-    /// Takes the entry of a wake, if the stream has all entries before it. False: the inbox has to be read.
+    /// Takes the entry of a wake, if the stream has all entries before it. False: the inbox must be read.
     fn continues(&mut self, entry: WokenEntry) -> bool {
         match entry.place(self.generation, self.position) {
             EntryPlace::Beyond => return false,
@@ -312,7 +312,7 @@ impl Receiver {
     }
 }
 
-/// Whether the store, or this node, may have a moment later what it does not have now.
+/// Whether a retry a moment later may succeed.
 fn may_pass(error: &Error) -> bool {
     matches!(error.reason().entry().code, Code::Unavailable | Code::ResourceExhausted)
 }

@@ -1,5 +1,5 @@
-//! What a node does for its receivers besides the streams: it takes wakes, renews inboxes, compares totals of notices, and makes all
-//! read from time to time.
+//! The background tasks of receivers: take wakes, renew inboxes, compare totals of notices, and make all receivers read
+//! from time to time.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,18 +14,18 @@ use super::{
 };
 use crate::write::tasks::Tasks;
 
-/// In this time each receiver reads its inbox once without a wake: so late is a message whose wake was lost.
+/// Each receiver reads its inbox once in this time without a wake: the delay of a message whose wake was lost.
 const SWEPT_IN: Duration = Duration::from_secs(5);
 /// Parts into which the receivers are divided for that.
 const SWEEP_PARTS: u32 = 50;
-/// So late is a message of a large group whose wake was lost.
+/// The delay of a message of a large group whose wake was lost.
 const LOOKED_EVERY: Duration = Duration::from_secs(2);
 /// How often an inbox is renewed, in parts of the time for which it lasts.
 const RENEWALS: u32 = 3;
 /// Inboxes that are renewed in one round trip.
 const RENEWED_AT_ONCE: usize = 250;
 
-/// Keeps the receivers of a node going. Ends with this.
+/// Runs the background tasks of receivers. Stops when it is dropped.
 #[derive(Debug)]
 pub struct Receivers {
     parts: Arc<Parts>,
@@ -33,13 +33,13 @@ pub struct Receivers {
 }
 
 impl Receivers {
-    /// It does nothing yet.
+    /// Creates it without starting it.
     #[must_use]
     pub fn new(receiving: &Receiving) -> Self {
         Self { parts: Arc::clone(&receiving.0), tasks: Tasks::default() }
     }
 
-    /// Begins, once.
+    /// Starts it, once.
     pub fn start(&self) {
         let parts = || Arc::clone(&self.parts);
         self.tasks.spawn(hear(Arc::clone(&self.parts.hub), parts().inboxes().clone()));
@@ -49,7 +49,7 @@ impl Receivers {
         self.tasks.spawn(self.parts.totals.clone().run());
     }
 
-    /// Ends all of it. Streams that are open read no more.
+    /// Stops it. Open streams read no more.
     pub async fn stop(&self) {
         self.tasks.end().await;
     }
@@ -73,7 +73,7 @@ async fn renew(parts: Arc<Parts>) {
         for users in parts.hub.users().chunks(RENEWED_AT_ONCE) {
             renew_some(&parts, users).await;
         }
-        // Of those that could not be renewed, messages are seen by the next look.
+        // Messages of inboxes that could not be renewed are found by the next sweep.
         let inboxes = parts.inboxes();
         parts.keeper().register(&inboxes.node, &parts.hub.logs()).await.ok();
     }
@@ -88,7 +88,7 @@ async fn renew_some(parts: &Parts, users: &[UserId]) {
     }
 }
 
-/// Looks where conversations end that are not written to inboxes, in case a wake was lost.
+/// Reads the ends of conversations that are not written to inboxes, in case a wake was lost.
 async fn look(parts: Arc<Parts>) {
     let mut ticks = interval(LOOKED_EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

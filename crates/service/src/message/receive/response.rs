@@ -1,4 +1,4 @@
-//! What a stream sends next.
+//! The next response of a stream.
 
 use kith_proto::message::v1::{self as wire, delivery::What};
 use prost::Message as _;

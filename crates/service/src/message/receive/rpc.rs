@@ -11,7 +11,7 @@ use crate::rpc::call::Call;
 pub struct ReceiveRpc(Receiving);
 
 impl ReceiveRpc {
-    /// Over the streams of a node.
+    /// The calls over the streams of a node.
     #[must_use]
     pub const fn new(receiving: Receiving) -> Self {
         Self(receiving)

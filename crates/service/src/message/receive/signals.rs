@@ -1,4 +1,4 @@
-//! Signals to those who receive now: what a user does, and what a peer has read.
+//! Signals to users who receive now: activity of a user, and read marks of a peer.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -18,7 +18,7 @@ use crate::{
 
 /// Most members of a group with signals.
 const MEMBERS_MAX: usize = 100;
-/// A signal of a user to a conversation is ignored if one of its kind was sent so short a time before.
+/// A signal of a user to a conversation is ignored if one of its kind was sent within this time before.
 const APART: Duration = Duration::from_secs(3);
 /// Most signals that are remembered for that; further ones are sent.
 const REMEMBERED_MAX: usize = 100_000;
@@ -62,7 +62,7 @@ impl Receiving {
         Ok(())
     }
 
-    /// The users of a conversation besides the one who sends.
+    /// The users of a conversation besides the sender.
     async fn others(&self, activity: Activity) -> Result<Vec<UserId>, Error> {
         let users = self.0.delivery.recipients(activity.conversation).await?;
         let users = users.filter(|users| users.len() <= MEMBERS_MAX).ok_or_else(too_large)?;

@@ -1,4 +1,4 @@
-//! How a stream begins: after a cursor, after positions, or now.
+//! The start of a stream: after a cursor, after positions, or now.
 
 use std::{collections::VecDeque, future::ready, sync::Arc};
 
@@ -30,7 +30,7 @@ struct Start {
     floors: Floors,
     carried: Floors,
     due: VecDeque<Due>,
-    /// `None`: the stream never is.
+    /// `None`: never live.
     live_at: Option<Position>,
     catches_up: bool,
     begins_now: bool,
@@ -47,7 +47,7 @@ impl Receiving {
         let cursor = self.0.cursors.open(asked.user, &asked.cursor)?;
         let place = self.0.hub.enter(asked.user)?;
         let this = self.clone();
-        // Within the stream: a call that waits to be answered takes the place of others.
+        // Within the stream: a call that waits for its answer takes the place of others.
         let begun = async move {
             match this.begin(&asked, cursor, &place).await {
                 Ok((start, watching)) => {
@@ -158,7 +158,7 @@ impl Receiving {
 }
 
 impl Start {
-    /// Live at a position of the inbox, with nothing before it.
+    /// Live from a position of the inbox, without a backlog.
     fn at(opened: Opened, position: Position) -> Self {
         Self {
             generation: opened.generation,

@@ -1,7 +1,7 @@
-//! Removal of what a user wrote in one document, and what keeps copies of it.
+//! Removal of a user's content from one document and its copies.
 //!
-//! Invariant: once it is removed, no read shows it. The window is held from before the write until after it, and documents in the
-//! tiers are strict.
+//! Invariant: after the removal no read shows it. The window is held from before the write until after it, and
+//! documents in the tiers are strict.
 
 use std::sync::Arc;
 
@@ -29,10 +29,10 @@ impl ContentRemoval {
         Self { store, logs, mutations }
     }
 
-    /// Removes the content of the user of an erasure from one document. Returns of how many messages.
+    /// Removes the content of the user of an erasure from one document. Returns the number of messages.
     ///
     /// # Errors
-    /// UNAVAILABLE, and nothing is removed, if Redis does not answer; else what a failing store makes. It may be repeated.
+    /// UNAVAILABLE, and nothing is removed, if Redis does not answer; else errors of the store. It may be repeated.
     pub(super) async fn remove(&self, key: DocumentKey, erasure: &Erasure) -> Result<u64, Error> {
         let (this, erasure) = (self.clone(), *erasure);
         let work = async move { this.removed(key, erasure).await };
@@ -45,7 +45,7 @@ impl ContentRemoval {
         let Self { store, logs, mutations } = self;
         let hold = logs.windows.hold(key.conversation).await.map_err(|_| away())?;
         let erase = async move { store.erase_document(key.conversation, key.first(), user, begun).await };
-        // After an unknown outcome the hold goes on until its end. The erasure comes to the document again.
+        // After an unknown outcome the hold is kept until its end. The erasure processes the document again.
         let erased = mutations.write_all(&logs.documents, vec![key], Box::pin(erase)).await;
         let erased = erased.map_err(store_error)?;
         logs.release(hold).await.map_err(store_error)?;
@@ -67,7 +67,7 @@ mod tests {
         steps::{self, Fault, Step, Steps, outcome_is_unknown},
     };
 
-    /// Removes the content of a user from a document. Returns the steps, and of how many messages it was.
+    /// Removes the content of a user from a document. Returns the steps, and the number of messages.
     async fn removed(fault: Option<Fault>) -> (Vec<Step>, Result<u64, Error>) {
         let steps = Steps::new(fault);
         let store: Arc<dyn MessageUpkeep> = Arc::<Steps>::clone(&steps);

@@ -1,7 +1,7 @@
 //! Erasure: the content of all messages of a user is removed, in all its conversations.
 //!
-//! Each document is one write. Before it, the record of the erasure notes the document: after a crash another node goes on there,
-//! and knows that the conversation gets its event. What is done twice changes nothing.
+//! Each document is one write. Before it, the record of the erasure notes the document: after a crash another node
+//! continues there, and knows that the conversation gets its event. All steps are idempotent.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -27,7 +27,7 @@ const ERASURES: usize = 20;
 /// Conversations of a user that are read at once.
 const CONVERSATIONS: usize = 250;
 
-/// Goes on with erasures.
+/// Continues erasures.
 #[derive(Clone, Debug)]
 pub(super) struct Erasures {
     erasures: Arc<dyn ErasureStore>,
@@ -36,9 +36,9 @@ pub(super) struct Erasures {
     queue: AppendQueue,
     removal: ContentRemoval,
     mutations: Mutations,
-    /// Of the node that does it.
+    /// The lease of the node that does it.
     lease: Lease,
-    /// Between two documents.
+    /// Pause between two documents.
     pause: Duration,
 }
 
@@ -79,8 +79,7 @@ impl Erasures {
         }
     }
 
-    /// Brings erasures to their end, one after the other, as long as the lease is held. One that fails does not keep the others
-    /// from theirs.
+    /// Completes erasures, one after the other, as long as the lease is held. A failure does not stop the others.
     async fn round(&mut self) -> Result<(), Error> {
         if !self.is_held().await {
             return Ok(());
@@ -96,7 +95,7 @@ impl Erasures {
         self.lease.is_held().await.unwrap_or(false)
     }
 
-    /// Brings an erasure to its end, unless another node goes on with it.
+    /// Completes an erasure, unless another node continues it.
     async fn go_on(&mut self, mut erasure: Erasure) -> Result<(), Error> {
         if erasure.conversations == 0 {
             erasure.conversations = self.count(erasure.user).await?;
@@ -117,10 +116,10 @@ impl Erasures {
         Ok(())
     }
 
-    /// Looks at some documents of a conversation. False: another node goes on with the erasure.
+    /// Processes some documents of a conversation. False: another node continues the erasure.
     async fn look_at(&mut self, conversation: ConversationId, erasure: &mut Erasure) -> Result<bool, Error> {
         let (user, from) = (erasure.user, erasure.place.from);
-        // Only the present primary answers this. A deposed one could lack the last messages, which were sent before the call.
+        // Only the present primary answers this read. A deposed one could lack the last messages before the call.
         self.queue.logs.strong_end(conversation).await?;
         let search = self.store.documents_sent_by(conversation, user, from).await;
         let SentDocuments { firsts, next } = search.map_err(store_error)?;
@@ -146,7 +145,7 @@ impl Erasures {
         self.save(erasure).await
     }
 
-    /// The conversation after the last one that is done; `None`: there is none.
+    /// The conversation after the last completed one; `None`: there is none.
     async fn next(
         &self,
         Conversations { read, is_last }: &mut Conversations,
@@ -174,7 +173,7 @@ impl Erasures {
         }
     }
 
-    /// Writes how far the erasure is. False: another node goes on with it.
+    /// Writes the progress of the erasure. False: another node continues it.
     async fn save(&self, erasure: &mut Erasure) -> Result<bool, Error> {
         let (store, mutations, record) = (Arc::clone(&self.erasures), self.mutations.clone(), *erasure);
         let write = Box::pin(async move { store.save_erasure(&record).await });
@@ -186,7 +185,7 @@ impl Erasures {
         Ok(saved.is_some())
     }
 
-    /// Appends the event by which clients learn of it, once in a run.
+    /// Appends the event that notifies clients, once in a run.
     async fn post(&self, conversation: ConversationId, erasure: &Erasure) -> Result<(), Error> {
         let user_id = erasure.user.get();
         let key = format!("erase:{user_id}:{}", erasure.run);

@@ -1,5 +1,5 @@
-//! Upkeep of the messages of all conversations: what users do not read any more is removed from the store, and so are the messages
-//! of users that are to be erased.
+//! Upkeep of the messages of all conversations: removes messages that users may no longer read, and messages of users
+//! that are to be erased, from the store.
 //!
 //! One node of several does it, by a lease. Each part may be done twice, so the lease only spares work.
 
@@ -23,13 +23,13 @@ use crate::{
     write::{lease::Lease, tasks::Tasks},
 };
 
-/// How often there is a round, about.
+/// Approximate period of rounds.
 const PERIOD: Duration = Duration::from_secs(2);
-/// Name of the lease, and of the mark up to which the ages of documents were looked at.
+/// Name of the lease, and of the mark up to which the ages of documents were checked.
 const LEASE: &str = "messages";
-/// Some times as long as a step takes.
+/// A few times as long as a step takes.
 const LEASE_LASTS: Duration = Duration::from_secs(15);
-/// By when a step of the store has begun; it does at once, and then runs to its end.
+/// Deadline for the begin of a step of the store, which begins at once and runs to its end.
 const BEGUN_WITHIN: Duration = Duration::from_secs(10);
 
 /// Removes messages, and their contents, in the background.
@@ -41,7 +41,7 @@ pub struct MessageUpkeep {
 }
 
 impl MessageUpkeep {
-    /// It does nothing yet. `among`: the id of this node, if there are others.
+    /// Creates it without starting it. `among`: the id of this node, if there are others.
     #[must_use]
     pub fn new(
         context: DomainContext<'_>,
@@ -68,7 +68,7 @@ impl MessageUpkeep {
         Self { rounds, erasures, task: Tasks::default() }
     }
 
-    /// Begins, once.
+    /// Starts it, once.
     pub fn start(&self) {
         let (rounds, erasures) = (self.rounds.clone(), self.erasures.clone());
         self.task.spawn_first(async move {
@@ -76,7 +76,7 @@ impl MessageUpkeep {
         });
     }
 
-    /// Begins with nothing more. What the store is doing is a write like any other, and runs to its end.
+    /// Stops it. A write that is in progress runs to its end.
     pub async fn stop(&self) {
         self.task.end().await;
     }
@@ -84,7 +84,7 @@ impl MessageUpkeep {
 
 #[derive(Clone, Debug)]
 struct Rounds {
-    /// Of the node that does it.
+    /// The lease of the node that does it.
     lease: Lease,
     retention: Retention,
     trims: Trims,
@@ -101,7 +101,7 @@ impl Rounds {
         }
     }
 
-    /// Does some of each part, if that is for this node to do. A part that fails does not keep the others from theirs.
+    /// Does some work of each part, if this node has the lease. A failure does not stop the other parts.
     async fn round(&mut self) -> Result<(), Error> {
         if !self.lease.is_held().await.unwrap_or(false) {
             return Ok(());

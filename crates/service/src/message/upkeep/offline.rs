@@ -1,4 +1,4 @@
-//! Removal of the entries of users without a receiver, by their age. Also those of a time when they were on.
+//! Removal of the entries of users without a receiver, by their age. Also runs if they are off now.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,7 +12,7 @@ use crate::{
     write::{lease::Lease, mutations::Mutations},
 };
 
-/// How often it is looked for old entries.
+/// Period of the search for old entries.
 const PERIOD: Duration = Duration::from_secs(60);
 
 /// Removes old entries.

@@ -1,7 +1,7 @@
 //! Retention: messages that are older than configured are hidden from all users, and removed.
 //!
-//! Every document that becomes old enough is looked at once, by rising time: then all messages of the documents before it are
-//! older. The mark beside the lease says up to which time.
+//! Every document that becomes old enough is processed once, by rising time: then all messages of the documents before
+//! it are older. The mark of the lease is the time that was reached.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use super::BEGUN_WITHIN;
 use crate::{conversation::ConversationRecords, error::Error, message::store_error, write::lease::Lease};
 
-/// How often it is looked for old documents.
+/// Period of the search for old documents.
 const PERIOD: Duration = Duration::from_secs(60);
 /// Documents that are read in one step. Not above what is read of conversations at once.
 const DOCUMENTS: usize = 250;
@@ -25,9 +25,9 @@ const DOCUMENTS: usize = 250;
 pub(super) struct Retention {
     store: Arc<dyn MessageUpkeep>,
     conversations: ConversationRecords,
-    /// Zero: for ever.
+    /// Zero: forever.
     kept: Duration,
-    /// When all old documents were last looked at.
+    /// When all old documents were last processed.
     looked: Option<Instant>,
 }
 
@@ -40,10 +40,10 @@ impl Retention {
         Self { store, conversations, kept, looked: None }
     }
 
-    /// Looks at the documents that have become old since the last time, as long as the lease is held.
+    /// Processes the documents that have become old since the last time, as long as the lease is held.
     ///
     /// # Errors
-    /// Errors of the store. What was not looked at is looked at by a later step.
+    /// Errors of the store. The rest is processed by a later step.
     pub(super) async fn step(&mut self, lease: &mut Lease) -> Result<(), Error> {
         let looked = self.looked.is_some_and(|looked| looked.elapsed() < PERIOD);
         let Some(before) = begun_before(self.kept, Timestamp::now()).filter(|_| !looked) else {
@@ -64,13 +64,13 @@ impl Retention {
         Ok(())
     }
 
-    /// Hides what is before these documents, and lets it be removed.
+    /// Hides the messages before these documents, and allows their removal.
     async fn hide_before(&self, documents: &[AgedDocument]) -> Result<(), Error> {
         let firsts = lowest_kept(documents);
         let ids: Vec<ConversationId> = firsts.keys().copied().collect();
         let known: HashMap<ConversationId, Seq> = self.conversations.stored_min_seqs(&ids).await?;
         for (id, first) in firsts {
-            // It was hidden by a change that lets it be removed, too.
+            // It was hidden by a change that also allows the removal.
             if known.get(&id).is_none_or(|known| *known < first) {
                 self.conversations.run_raise(id, first, Instant::now() + BEGUN_WITHIN).await?;
             }
@@ -79,7 +79,7 @@ impl Retention {
     }
 }
 
-/// Before which time a document has to be begun so that all messages before it are old; `None`: no message is.
+/// A document must be begun before this time so that all messages before it are old; `None`: no message is.
 fn begun_before(kept: Duration, now: Timestamp) -> Option<Timestamp> {
     let kept = i64::try_from(kept.as_millis()).ok().filter(|kept| *kept > 0)?;
     Some(Timestamp(now.0.saturating_sub(kept)))

@@ -1,4 +1,4 @@
-//! Removal of the messages below the lowest number that users may read, of the conversations that ask for it.
+//! Removal of the messages below the lowest number that users may read, for conversations with `trim`.
 
 use std::sync::Arc;
 
@@ -14,9 +14,9 @@ use crate::{
     write::{lease::Lease, mutations::Mutations},
 };
 
-/// Conversations that one round looks at. The next round goes on after them.
+/// Conversations of one round. The next round continues after them.
 const CONVERSATIONS: usize = 100;
-/// Steps of the store for one conversation in one round: of a longer log the rest is left to later rounds.
+/// Steps of the store for one conversation in one round: the rest of a longer log is left to later rounds.
 const STEPS: usize = 50;
 
 /// Removes messages of conversations with `trim`, and unsets it.
@@ -25,7 +25,7 @@ pub(super) struct Trims {
     store: Arc<dyn MessageUpkeep>,
     conversations: ConversationRecords,
     mutations: Mutations,
-    /// The last conversation that was looked at; `None`: the next round begins with the first.
+    /// The last processed conversation; `None`: the next round begins with the first.
     after: Option<ConversationId>,
 }
 

@@ -1,8 +1,8 @@
-//! How many readers have read a notice.
+//! The numbers of readers who have read a notice.
 //!
-//! A count is the sum over the sections of the readers. That of a section is asked of the bitmaps that nodes share; where there is
-//! none, or it is not complete, a scan of the store counts one page of 64 notices, completes their bitmaps, and is remembered for
-//! [`FRESH`]. Bitmaps of new slots are complete when the change that gave them out returns.
+//! A count is the sum over the sections of the readers. The count of a section comes from the shared bitmaps; if there
+//! is none, or it is not complete, a scan of the store counts one page of 64 notices, completes their bitmaps, and is
+//! remembered for [`FRESH`]. Bitmaps of new slots are complete when the change that assigned them returns.
 
 mod new_slots;
 mod repairs;
@@ -32,9 +32,9 @@ use crate::{
     metric::{NOTICE_BITMAPS_MISSED, NOTICE_COUNTS, NOTICE_MARKS, count_from_zero},
 };
 
-/// How old what was scanned may be.
+/// Largest age of the result of a scan.
 const FRESH: Duration = Duration::from_secs(10);
-/// Scans that run at one time.
+/// Concurrent scans.
 const SCANS_AT_ONCE: usize = 4;
 
 /// One page of the notices of an audience, for one section of its readers.
@@ -65,12 +65,12 @@ struct Inner {
     kept: Duration,
 }
 
-/// How many readers have each of some bits.
+/// The number of readers with each of some bits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Counted {
     /// In the order of the slots.
     pub(super) counts: Vec<u64>,
-    /// How many readers there are.
+    /// The number of readers.
     pub(super) registered: u64,
     /// Whether some sections are not counted.
     pub(super) incomplete: bool,
@@ -124,8 +124,8 @@ impl ReaderCounts {
         Ok(Counted { counts, registered: extent.readers, incomplete })
     }
 
-    /// A mark was written. The bitmaps have it when this returns, or soon. `before`: the reader, as it was known before a
-    /// [`ReaderMark::Forget`].
+    /// Adds a written mark to the bitmaps, before this returns or soon after. `before`: the known state of the reader
+    /// before a [`ReaderMark::Forget`].
     pub(super) async fn marked(
         &self,
         marked: &MarkedReader,
@@ -155,7 +155,7 @@ impl ReaderCounts {
         }
     }
 
-    /// A mark of a reader may have been written, or not.
+    /// Handles a mark of unknown outcome.
     pub(super) async fn unknown(&self, reader: &NoticeReader, mark: &ReaderMark) {
         let section = ReaderSection::of(reader.key.audience, reader.ordinal);
         self.invalidate(section, mark.slots()).await;
@@ -171,21 +171,21 @@ impl ReaderCounts {
         }
     }
 
-    /// Redis did not answer: bitmaps are dropped as soon as it does.
+    /// Handles that Redis did not answer: bitmaps are dropped as soon as it does.
     fn missed(&self, section: ReaderSection, slots: &[Slot]) {
         let count = u64::try_from(slots.len()).unwrap_or(u64::MAX);
         metrics::counter!(NOTICE_BITMAPS_MISSED.name).increment(count);
         self.0.repairs.add(section, slots, Duration::ZERO);
     }
 
-    /// Drops bitmaps again that could not be dropped, or are to be dropped a second time. Ends with its future.
+    /// Drops bitmaps that could not be dropped, or must be dropped a second time. Stops when its future is dropped.
     pub(super) async fn run_repairs(&self) {
         if let Some(bitmaps) = &self.0.bitmaps {
             self.0.repairs.run(bitmaps.as_ref()).await;
         }
     }
 
-    /// How many readers there are, at most 10 s old.
+    /// The number of readers, at most 10 s old.
     async fn extent(&self, audience: AudienceId) -> Result<ReaderExtent, StoreError> {
         let known = self.0.extents.lock().get(&audience).copied();
         if let Some((_, extent)) = known.filter(|(at, _)| at.elapsed() < FRESH) {
@@ -197,7 +197,7 @@ impl ReaderCounts {
         Ok(extent)
     }
 
-    /// By section and slot; `None` where no bitmap is complete.
+    /// The counts by section and slot; `None` if no bitmap is complete.
     async fn of_bitmaps(&self, sections: &[ReaderSection], slots: &[Slot]) -> Vec<Vec<Option<u64>>> {
         let none = || vec![vec![None; slots.len()]; sections.len()];
         match &self.0.bitmaps {
@@ -208,7 +208,8 @@ impl ReaderCounts {
         }
     }
 
-    /// Scans what was not scanned within the last seconds. Returns when that has ended, or the time is over; scans go on.
+    /// Scans the parts that were not scanned within the last seconds. Returns when that has ended, or after the time
+    /// limit; scans continue.
     async fn scan_all(&self, audience: &Audience, parts: &BTreeSet<Part>) {
         let until = Instant::now() + self.0.wait;
         for part in parts {
@@ -230,7 +231,7 @@ impl ReaderCounts {
         }
     }
 
-    /// Adds what was scanned.
+    /// Adds the results of scans.
     fn add_scanned(
         &self,
         sections: &[ReaderSection],
@@ -251,7 +252,7 @@ impl ReaderCounts {
     }
 }
 
-/// What has to be scanned.
+/// The parts to be scanned.
 fn missing(sections: &[ReaderSection], slots: &[Slot], table: &[Vec<Option<u64>>]) -> BTreeSet<Part> {
     let of_section = |(section, counts): (&ReaderSection, &Vec<Option<u64>>)| {
         let missing = slots.iter().zip(counts).filter(|(_, count)| count.is_none());

@@ -1,4 +1,4 @@
-//! Bitmaps that have to be dropped.
+//! Bitmaps to be dropped.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -12,12 +12,12 @@ use tokio::time::{Instant, sleep};
 
 /// When a bitmap that was dropped is dropped again.
 pub(super) const AGAIN: Duration = Duration::from_secs(5);
-/// How often it is looked for bitmaps that are due.
+/// Period of checks for due bitmaps.
 const PERIOD: Duration = Duration::from_secs(1);
-/// Bitmaps that are remembered at most: some 6 MB. Those of others are wrong until they expire.
+/// Most remembered bitmaps: some 6 MB. Others are wrong until they expire.
 const MOST: usize = 100_000;
 
-/// Bitmaps that are to be dropped, and when.
+/// Bitmaps to be dropped, with the times.
 #[derive(Debug, Default)]
 pub(super) struct Repairs(Mutex<HashMap<(ReaderSection, Slot), Instant>>);
 
@@ -33,7 +33,7 @@ impl Repairs {
         }
     }
 
-    /// Drops what is due, again and again. What cannot be dropped stays.
+    /// Drops due bitmaps repeatedly. Bitmaps that cannot be dropped stay.
     pub(super) async fn run(&self, bitmaps: &dyn ReaderBitmaps) {
         loop {
             sleep(PERIOD).await;

@@ -9,10 +9,10 @@ use tokio::time::Instant;
 use super::{FRESH, Part, ReaderCounts};
 use crate::metric::{NOTICE_BITMAP_FILLS, count_from_zero};
 
-/// Parts that are remembered at most: about 3 MB.
+/// Most remembered parts: about 3 MB.
 const REMEMBERED: usize = 10_000;
 
-/// How many readers of a section have each bit of a page.
+/// The numbers of readers of a section with each bit of a page.
 #[derive(Clone, Debug)]
 pub(super) struct Scanned {
     at: Instant,
@@ -20,18 +20,18 @@ pub(super) struct Scanned {
 }
 
 impl Scanned {
-    /// Whether it may be used.
+    /// Whether it is recent enough to be used.
     pub(super) fn is_fresh(&self) -> bool {
         self.at.elapsed() < FRESH
     }
 
-    /// How many readers have a bit of the page.
+    /// The number of readers with a bit of the page.
     pub(super) fn count(&self, slot: Slot) -> u64 {
         self.counts[usize::try_from(slot % 64).unwrap_or_default()].into()
     }
 }
 
-/// All results are there from zero on.
+/// Exports all results, from zero on.
 pub(super) fn count_fills_from_zero() {
     count_from_zero(NOTICE_BITMAP_FILLS, &["filled", "late", "changed"]);
 }
@@ -54,7 +54,7 @@ impl ReaderCounts {
     async fn try_scan(&self, part: Part, live: Vec<Slot>) -> Result<Scanned, StoreError> {
         let _permit = self.0.permits.acquire().await;
         let bitmaps = self.0.bitmaps.as_ref();
-        // Before the scan: it may miss marks that are made from now on, and a bitmap keeps those.
+        // Before the scan: it may miss later marks, which a bitmap keeps.
         let ticket = match bitmaps {
             Some(bitmaps) => bitmaps.begin_fill(part.section).await.ok(),
             None => None,
@@ -93,7 +93,7 @@ impl ReaderCounts {
 }
 
 impl super::Inner {
-    /// How long the bitmaps of a section are kept: not all sections expire at one time.
+    /// How long the bitmaps of a section are kept, varied so that not all sections expire at the same time.
     pub(super) fn kept(&self) -> std::time::Duration {
         self.kept.mul_f64(rand::random_range(0.83..=1.0))
     }

@@ -113,12 +113,12 @@ impl NoticeReaderStore for Readers {
     }
 }
 
-/// Bitmaps that may be away. Has what was done to them.
+/// Bitmaps that may be unavailable. Records the calls.
 #[derive(Debug, Default)]
 struct Bitmaps {
     is_away: AtomicBool,
     complete: Mutex<BTreeMap<Slot, u64>>,
-    /// How often some were dropped: the generation.
+    /// Number of drops: the generation.
     dropped: AtomicUsize,
 }
 
@@ -282,7 +282,7 @@ async fn new_slot_is_counted_without_a_scan() {
     assert_eq!((stage.count().await, stage.scans()), ((1, false), 0));
 }
 
-/// Marks that were kept for the fill are gone: zeros would not have them.
+/// Marks that were kept for the fill were dropped: zeros would lack them.
 #[tokio::test(start_paused = true)]
 async fn new_slot_with_an_unmark_before_its_fill_is_scanned() {
     let stage = Stage::new(1, true);

@@ -24,7 +24,7 @@ impl AudienceView {
         Self { audience, now, turned, turns }
     }
 
-    /// The same later. An older copy than the one that is there is not taken. Cost: nothing is looked at if nothing has changed.
+    /// Advances to a later time. An older copy than the present one is ignored. No cost if nothing has changed.
     pub(super) fn update(&mut self, audience: &Arc<Audience>, now: Timestamp) {
         let is_newer = audience.version > self.audience.version;
         let has_turned = now < self.turned || self.turns.is_some_and(|turns| turns <= now);

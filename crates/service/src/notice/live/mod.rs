@@ -1,8 +1,8 @@
-//! Totals that streams bring: what users have read of audiences, compared once a second.
+//! Totals on streams: read counts of users in audiences, compared once a second.
 //!
-//! A round reads each watched audience once, and looks into memory for each reader: marks of this node are there, and those of
-//! other nodes drop the copy by their broadcast. Only readers that memory does not have are read, 1,000 in a
-//! round at most. Totals are computed again if a version has changed, or a publish or expire time has passed.
+//! A round reads each watched audience once, and each reader from memory: marks of this node are there, and the
+//! broadcasts of other nodes drop the copy. Only readers that are not in memory are read from below, at most 1,000 in a
+//! round. Totals are computed again if a version has changed, or a publish or expire time has passed.
 
 mod audience_view;
 mod rounds;
@@ -31,14 +31,14 @@ use crate::{
     metric::{NOTICE_WATCH_READS, NOTICE_WATCHES, count_from_zero},
 };
 
-/// What a user has read of an audience.
+/// The totals of a user in an audience.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AudienceTotals {
     pub(crate) audience: AudienceId,
     pub(crate) totals: NoticeTotals,
 }
 
-/// Is notified of totals that have changed. It must not wait.
+/// A listener of changed totals. It must not wait.
 pub(crate) trait TotalsListener: fmt::Debug + Send + Sync {
     fn changed(&self, totals: AudienceTotals);
 }
@@ -61,7 +61,7 @@ pub(crate) struct Watching {
     numbers: Vec<u64>,
 }
 
-/// Where audiences and readers come from.
+/// The source of audiences and readers.
 #[async_trait]
 trait Records: fmt::Debug + Send + Sync {
     /// Audiences, in the order of the ids; `None`: there is none.
@@ -70,12 +70,12 @@ trait Records: fmt::Debug + Send + Sync {
     /// Readers, in the order of the keys; `None`: it is not registered.
     async fn readers(&self, keys: &[ReaderKey]) -> Vec<Result<Option<Arc<NoticeReader>>, Error>>;
 
-    /// A reader as memory has it; `None`: memory cannot say.
+    /// A reader in memory; `None`: not in memory.
     fn in_memory(&self, key: &ReaderKey) -> Option<Option<Arc<NoticeReader>>>;
 }
 
 impl LiveTotals {
-    /// Over the notices of a deployment. It notifies no listener until [`Self::run`].
+    /// Creates it over the notices of a deployment. Notifies no listener before [`Self::run`].
     #[must_use]
     pub fn new(records: NoticeRecords) -> Self {
         Self::over(Arc::new(records))
@@ -87,10 +87,11 @@ impl LiveTotals {
         Self(Arc::new(Inner { records, watches: Mutex::default(), next: AtomicU64::new(0) }))
     }
 
-    /// Watches the totals of a user in some audiences, and returns what they are now. `created`: of the user.
+    /// Watches the totals of a user in some audiences, and returns their present values. `created`: the creation of the
+    /// user.
     ///
     /// # Errors
-    /// NOT_FOUND, INVALID_ARGUMENT if the readers of an audience are no users, or errors of the store.
+    /// NOT_FOUND, INVALID_ARGUMENT if the readers of an audience are not users, or errors of the store.
     pub(crate) async fn watch(
         &self,
         (user, created): (UserId, Timestamp),
@@ -124,7 +125,7 @@ impl LiveTotals {
         Ok(views)
     }
 
-    /// Notifies listeners. Ends with its future.
+    /// Notifies listeners. Stops when its future is dropped.
     pub(crate) async fn run(self) {
         Rounds::new(self).run().await;
     }

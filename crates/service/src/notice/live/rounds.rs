@@ -15,10 +15,10 @@ use tokio::{
 use super::{AudienceView, LiveTotals, Watch};
 use crate::metric::NOTICE_WATCH_READS;
 
-/// How often.
+/// Period of rounds.
 const PERIOD: Duration = Duration::from_secs(1);
-/// Readers that a round reads because memory does not have them. While memory may not be used, as without Redis, that is all of
-/// them: the others have their turn in later rounds.
+/// Most readers that a round reads because they are not in memory. While memory may not be used, as without Redis,
+/// these are all readers: the others follow in later rounds.
 pub(super) const READ_MAX: usize = 1_000;
 /// Readers of one read.
 const READ_AT_ONCE: usize = 250;
@@ -56,7 +56,7 @@ impl Rounds {
         self.read(missing).await;
     }
 
-    /// One that cannot be read stays as it was.
+    /// One that cannot be read is unchanged.
     async fn look_at_audiences(&mut self, watches: &[Numbered], now: Timestamp) {
         let ids: BTreeSet<AudienceId> = watches.iter().map(|(_, watch)| watch.key.audience).collect();
         self.views.retain(|id, _| ids.contains(id));
@@ -87,7 +87,7 @@ impl Rounds {
         missing
     }
 
-    /// Those that have waited longest have the first turn.
+    /// The ones that have waited longest come first.
     async fn read(&mut self, mut missing: Vec<Numbered>) {
         let first = missing.partition_point(|(number, _)| *number <= self.read_up_to);
         missing.rotate_left(first);

@@ -11,13 +11,13 @@ use super::{AudienceTotals, AudienceView, TotalsListener};
 #[derive(Debug)]
 pub(super) struct Watch {
     pub(super) key: ReaderKey,
-    /// Of the user: from when on it sees notices while it is not registered.
+    /// The creation of the user, from which on it sees notices while it is not registered.
     created: Timestamp,
     listener: Arc<dyn TotalsListener>,
     last: Mutex<Last>,
 }
 
-/// What the listener has, and what that was computed from.
+/// The last totals of the listener, and the versions from which they were computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Last {
     seen: Seen,
@@ -28,12 +28,12 @@ struct Last {
 struct Seen {
     audience: Version,
     turned: Timestamp,
-    /// Below all others: it is not registered.
+    /// Below all others: not registered.
     reader: Version,
 }
 
 impl Watch {
-    /// `reader`: as it is now; `None`: it is not registered.
+    /// `reader`: its present state; `None`: not registered.
     pub(super) fn new(
         key: ReaderKey,
         created: Timestamp,
@@ -45,7 +45,7 @@ impl Watch {
         Self { key, created, listener, last: Mutex::new(last) }
     }
 
-    /// What the listener has.
+    /// The last totals of the listener.
     pub(super) fn totals(&self) -> AudienceTotals {
         AudienceTotals { audience: self.key.audience, totals: self.last.lock().totals }
     }

@@ -108,7 +108,7 @@ fn group() -> ConversationId {
     "g9".parse().unwrap()
 }
 
-/// Users whose ordinals are these.
+/// Users with these ordinals.
 fn users(ordinals: std::ops::Range<usize>) -> Vec<(usize, UserId)> {
     ordinals.map(|at| (at, UserId::new(i64::try_from(at + 1).unwrap()).unwrap())).collect()
 }
@@ -138,7 +138,7 @@ async fn only_users_that_are_not_kept_are_read() {
     marks.of(group(), users(0..3), false).await.unwrap();
     let found = marks.of(group(), users(2..5), false).await.unwrap();
     assert_eq!((found.len(), store.reads()), (5, 5));
-    // They are as old as the first of them.
+    // Their age is that of the first of them.
     tokio::time::advance(Duration::from_secs(1)).await;
     let found = marks.of(group(), users(4..5), false).await.unwrap();
     assert_eq!((found.len(), store.reads()), (1, 6));

@@ -29,9 +29,9 @@ use tonic_types::StatusExt as _;
 use super::{Desk, NODES, OF_A_GROUP, tally::Wrong};
 use crate::hunt::calls::{code_of, within};
 
-/// After a call that failed.
+/// Pause after a call that failed.
 const PAUSE: Duration = Duration::from_millis(30);
-/// A call is sent so often, until it is answered.
+/// Attempts of a call.
 const TRIES: usize = 400;
 
 /// What was answered about one application.

@@ -34,7 +34,7 @@ use crate::{
 const NODES: u32 = 3;
 /// Applications to one group, each of another user.
 const OF_A_GROUP: i64 = 50;
-/// Groups that are decided about at one time.
+/// Groups that are decided about at the same time.
 const AT_ONCE: usize = 8;
 /// One in so many writes of other rows is an application here.
 const FEWER: u64 = 10;
@@ -44,12 +44,12 @@ const DEATH_EVERY: Duration = Duration::from_secs(5);
 const DEATH_FIRST: Duration = Duration::from_secs(1);
 /// What a dead node left is done by others after at most so long, and some more for a machine that has much to do.
 const SETTLED_AFTER: Duration = Duration::from_secs(30);
-/// Lines about the progress of a run.
+/// Number of lines about the progress of a run.
 const PROGRESS_LINES: u64 = 10;
-/// Longer than it takes where nothing is wrong with the laboratory itself.
+/// Longer than a run takes in a healthy laboratory.
 const LONGEST: Duration = Duration::from_secs(60 * 60);
 
-/// What all share.
+/// The shared state of a run.
 #[derive(Debug)]
 struct Desk {
     nodes: Vec<Channel>,

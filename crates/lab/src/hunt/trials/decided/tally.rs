@@ -6,7 +6,7 @@ use crate::{
 /// Number of violations that are reported in full.
 const TOLD_MAX: usize = 5;
 
-/// What came of all applications.
+/// The counts of outcomes.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     decided: u64,
@@ -18,7 +18,7 @@ pub(super) struct Tally {
     told: usize,
 }
 
-/// What must not be.
+/// The kinds of violations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wrong {
     /// Two answers report different decisions.
@@ -57,7 +57,7 @@ impl Tally {
         self.later += 1;
     }
 
-    /// Something is wrong with what `about` names.
+    /// Records a violation of the object that `about` names.
     pub(super) fn blame(&mut self, wrong: Wrong, about: impl FnOnce() -> String) {
         self.wrong[wrong as usize] += 1;
         self.told += 1;

@@ -58,7 +58,7 @@ const LOOK: Duration = Duration::from_millis(50);
 /// What every message of the user has, and none of the others.
 const SECRET: &str = "secret-of-user-1";
 
-/// What all share.
+/// The shared state of a run.
 #[derive(Debug)]
 struct Desk {
     nodes: Vec<Channel>,

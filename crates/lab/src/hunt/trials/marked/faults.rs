@@ -13,7 +13,7 @@ use crate::{
     resp::Value,
 };
 
-/// What is lost.
+/// The kinds of losses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::hunt::trials) enum Loss {
     /// What Redis has, Redis, and the ways of nodes to it.

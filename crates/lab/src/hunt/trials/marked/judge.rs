@@ -41,7 +41,7 @@ const LOOK: Duration = Duration::from_millis(50);
 const RECEIPT_EVERY: usize = 23;
 /// Messages of one call.
 const SEQS: usize = 100;
-/// So many of what was wrong are printed in full.
+/// Number of violations that are printed in full.
 const PRINTED_MAX: usize = 5;
 
 /// What the store has.

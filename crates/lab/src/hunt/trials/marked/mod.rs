@@ -34,14 +34,14 @@ const NODES: u32 = 3;
 const CALLERS: i64 = 16;
 /// One in so many writes of other rows is a mark here.
 const FEWER: u64 = 10;
-/// Lines about the progress of a run.
+/// Number of lines about the progress of a run.
 const PROGRESS_LINES: u64 = 10;
-/// Longer than it takes where nothing is wrong with the laboratory itself.
+/// Longer than a run takes in a healthy laboratory.
 const LONGEST: Duration = Duration::from_secs(30 * 60);
 /// The shortest time for which bitmaps can be kept.
 const BITMAPS_KEPT: Duration = Duration::from_secs(60);
 
-/// What all share.
+/// The shared state of a run.
 #[derive(Debug)]
 struct Desk {
     nodes: Vec<Channel>,

@@ -26,9 +26,9 @@ use crate::hunt::calls::within;
 const BEAT_EVERY: Duration = Duration::from_secs(5);
 /// Each session is named once a minute.
 const PARTS: usize = 12;
-/// Sessions that are opened at one time.
+/// Sessions that are opened at the same time.
 const AT_ONCE: usize = 16;
-/// After a call that failed.
+/// Pause after a call that failed.
 const PAUSE: Duration = Duration::from_millis(100);
 /// A machine that has much to do needs another one now and then.
 const TRIES: usize = 50;

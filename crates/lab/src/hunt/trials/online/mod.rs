@@ -29,7 +29,7 @@ const NODES: u32 = 3;
 const WATCHED_AT: usize = 2;
 /// One user for so many writes of other rows.
 const FEWER: u64 = 25;
-/// What is promised.
+/// The bound.
 const WITHIN: Duration = Duration::from_secs(30);
 /// For 30 s after a loss groups may be reported as incomplete; it takes a second to see that these are over, and some
 /// more on a busy machine.
@@ -40,7 +40,7 @@ const LOOK: Duration = Duration::from_millis(200);
 /// A young cluster does not know who is offline.
 const SETTLED_WITHIN: Duration = Duration::from_secs(90);
 
-/// What is lost.
+/// The kinds of losses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Loss {
     /// A gateway dies without a word.

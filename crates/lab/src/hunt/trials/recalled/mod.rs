@@ -38,9 +38,9 @@ const NODES: u32 = 3;
 const PAIRS: i64 = 16;
 /// One in so many writes of other rows is a change here.
 const FEWER: u64 = 10;
-/// Lines about the progress of a run.
+/// Number of lines about the progress of a run.
 const PROGRESS_LINES: u64 = 10;
-/// Longer than it takes where nothing is wrong with the laboratory itself.
+/// Longer than a run takes in a healthy laboratory.
 const LONGEST: Duration = Duration::from_secs(45 * 60);
 
 /// Two users who talk.
@@ -50,7 +50,7 @@ struct Pair {
     other: i64,
 }
 
-/// What all share.
+/// The shared state of a run.
 #[derive(Debug)]
 struct Desk {
     nodes: Vec<Channel>,

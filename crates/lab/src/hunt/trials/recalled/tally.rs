@@ -7,10 +7,10 @@ use crate::{
     ratio::Better,
 };
 
-/// So many reads of what was gone are printed in full.
+/// Number of reads of removed content that are printed in full.
 const PRINTED_MAX: u64 = 5;
 
-/// What came of all calls.
+/// The counts of outcomes.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     /// Reads that were answered.
@@ -42,7 +42,7 @@ impl Tally {
         }
     }
 
-    /// A read showed a message as it was before.
+    /// A read showed the previous content of a message.
     pub(super) fn blame(&mut self, message: &Logged, read: impl FnOnce() -> String) {
         self.shown += 1;
         if self.shown <= PRINTED_MAX {

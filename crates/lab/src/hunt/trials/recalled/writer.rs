@@ -15,7 +15,7 @@ use crate::{
     hunt::{calls::within, talk::Asked, trials::answered::until_answered},
 };
 
-/// A message is sent so often until it is stored.
+/// Attempts to send a message.
 const TRIES: usize = 200;
 /// A page of the changed message begins so many messages before it.
 const BEFORE: u64 = 20;

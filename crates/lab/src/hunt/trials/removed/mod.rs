@@ -41,18 +41,18 @@ use crate::{
 
 /// One removes, the others are called by who was removed.
 const NODES: u32 = 3;
-/// Groups from which members are removed at one time.
+/// Groups from which members are removed at the same time.
 const GROUPS: i64 = 16;
 /// Users of each group who are removed by turns, besides its owner.
 const SEATS: i64 = 2;
 /// One in so many writes of other rows is a removal here.
 const FEWER: u64 = 10;
-/// Lines about the progress of a run.
+/// Number of lines about the progress of a run.
 const PROGRESS_LINES: u64 = 10;
-/// Longer than it takes where nothing is wrong with the laboratory itself.
+/// Longer than a run takes in a healthy laboratory.
 const LONGEST: Duration = Duration::from_secs(45 * 60);
 
-/// What all share.
+/// The shared state of a run.
 #[derive(Debug)]
 struct Desk {
     nodes: Vec<Channel>,

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::history::{Logged, MessageOutcome, MessageRequest, Pages, SendOutcome};
 
-/// The message of an absence is sent so often until it is stored.
+/// Attempts to send the message of an absence.
 const TRIES: usize = 100;
 
 /// Of one group.

@@ -6,10 +6,10 @@ use crate::{
     ratio::Better,
 };
 
-/// So many of what was wrong are printed in full.
+/// Number of violations that are printed in full.
 const PRINTED_MAX: u64 = 5;
 
-/// What came of all calls.
+/// The counts of outcomes.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     /// Sends of users who were not in.
@@ -23,7 +23,7 @@ pub(super) struct Tally {
     strange: BTreeMap<String, u64>,
 }
 
-/// What must not be.
+/// The kinds of violations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wrong {
     /// A send that began after the removal was answered with a number.
@@ -65,7 +65,7 @@ impl Tally {
         }
     }
 
-    /// Something is wrong with what `about` names.
+    /// Records a violation of the object that `about` names.
     pub(super) fn blame(&mut self, wrong: Wrong, about: impl FnOnce() -> String) {
         self.wrong[wrong as usize] += 1;
         if self.wrong.iter().sum::<u64>() <= PRINTED_MAX {

@@ -22,7 +22,7 @@ use crate::{
 
 const USERS: i64 = 20;
 const UPDATES: usize = 3;
-/// What is promised of a cached read.
+/// The bound of a cached read.
 const OLDEST: Duration = Duration::from_secs(3);
 /// A node that is refused has ended by then.
 const REFUSED_WITHIN: Duration = Duration::from_secs(30);

@@ -31,9 +31,9 @@ const PAIRS: i64 = 4;
 const ALL: u8 = 63;
 /// One question in so many is about all pairs of the caller at once.
 const BATCH_EVERY: u32 = 8;
-/// After a call that failed.
+/// Pause after a call that failed.
 const PAUSE: Duration = Duration::from_millis(20);
-/// The store is asked so often, what it has.
+/// Attempts of a read of the store.
 const TRIES: usize = 100;
 
 /// One caller, with pairs of its own.

@@ -24,9 +24,9 @@ use crate::hunt::calls::{failed, name_of, within};
 
 /// Users whom each caller takes in and puts out.
 const SEATS: i64 = 4;
-/// After a call that failed.
+/// Pause after a call that failed.
 const PAUSE: Duration = Duration::from_millis(20);
-/// The store is asked so often, what it has.
+/// Attempts of a read of the store.
 const TRIES: usize = 100;
 
 /// A user of the group.

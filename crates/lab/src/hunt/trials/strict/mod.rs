@@ -37,10 +37,10 @@ use crate::{
 const NODES: u32 = 2;
 /// Each has pairs of its own.
 const CALLERS: i64 = 32;
-/// Longer than any of these rows takes where nothing is wrong with the laboratory itself.
+/// Longer than any of these rows takes in a healthy laboratory.
 const LONGEST: Duration = Duration::from_secs(45 * 60);
 
-/// What the callers share.
+/// The shared state of callers.
 #[derive(Debug)]
 struct Desk {
     /// The channels of the writer and of the reader.

@@ -20,7 +20,7 @@ pub(super) enum Decided {
     Later,
 }
 
-/// What came of all calls.
+/// The counts of outcomes.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     acknowledged: u64,
