@@ -10,8 +10,14 @@ use kith_service::{
     error::{Error, Reason},
     rpc::rights::{CallerId, Rights, Scope},
 };
+use kith_store::UserId;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
-use super::callers::{Caller, Callers};
+use super::{
+    callers::{Caller, Callers},
+    scope::USER_RIGHTS,
+};
 
 /// Metadata of a call that another node makes: its proof.
 pub(crate) const NODE_PROOF: &str = "kith-node";
@@ -27,8 +33,20 @@ pub(crate) enum Principal {
     Anonymous,
     /// A configured caller.
     Caller(Arc<Caller>),
+    /// A user, by a token of its own.
+    User(Arc<User>),
     /// Another node of the cluster.
     Node,
+}
+
+/// A user, as its token proves it.
+#[derive(Debug)]
+pub(crate) struct User {
+    pub(crate) id: UserId,
+    /// From when on the token is refused. Streams of the user end then.
+    pub(crate) ends: Instant,
+    /// Cancelled when the key that signed the token is removed. Streams of the user end then.
+    pub(crate) ended: CancellationToken,
 }
 
 impl Principal {
@@ -36,13 +54,14 @@ impl Principal {
         match self {
             Self::Anonymous => Rights::ALL,
             Self::Caller(caller) => caller.rights,
+            Self::User(_) => USER_RIGHTS,
             Self::Node => Rights::of(&[Scope::AdminRead, Scope::AdminWrite]),
         }
     }
 
     pub(crate) fn caller(&self) -> CallerId {
         match self {
-            Self::Anonymous | Self::Node => CallerId::DEFAULT,
+            Self::Anonymous | Self::User(_) | Self::Node => CallerId::DEFAULT,
             Self::Caller(caller) => caller.id,
         }
     }

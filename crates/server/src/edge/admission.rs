@@ -3,8 +3,6 @@
 //! The one place where rights are checked: gRPC, gRPC-Web, JSON and the calls of sockets all pass it. Whose record a call
 //! may read or change is decided by the domains, which see the message.
 
-use std::sync::Arc;
-
 use http::HeaderMap;
 use kith_service::{
     error::Error,
@@ -16,12 +14,13 @@ use tonic::Status;
 
 use super::{
     answer,
+    body::StreamEnd,
     close_signal::CloseSignal,
     deadline::{self, Deadlines},
     methods::Method,
 };
 use crate::auth::{
-    Caller, Rule,
+    Rule,
     principal::{self, Authentication, missing},
 };
 
@@ -31,17 +30,34 @@ const ACTING: &str = "kith-acting-user";
 #[derive(Debug)]
 pub(super) struct Admitted {
     pub(super) call: Call,
-    /// `None`: an anonymous client, or another node.
-    caller: Option<Arc<Caller>>,
+    by: principal::Principal,
 }
 
 impl Admitted {
-    /// What ends a stream of this call before its time: its caller is removed, expires, or gets other rights. Costs a lock.
+    /// What ends a stream of this call before its time: its caller is removed, expires, or gets other rights; the key of its
+    /// user's token is removed. Costs a lock.
     pub(super) fn ended(&self) -> Option<CloseSignal> {
-        self.caller
-            .as_ref()
-            .map(|caller| CloseSignal::new(caller.ended.clone(), || principal::refused().into()))
+        let ended = match &self.by {
+            principal::Principal::Caller(caller) => &caller.ended,
+            principal::Principal::User(user) => &user.ended,
+            principal::Principal::Anonymous | principal::Principal::Node => return None,
+        };
+        Some(CloseSignal::new(ended.clone(), refused))
     }
+
+    /// When and how a stream of this call ends at the latest: at its deadline, or with the token of its user.
+    pub(super) fn last(&self) -> StreamEnd {
+        match &self.by {
+            principal::Principal::User(user) if user.ends < self.call.deadline => {
+                StreamEnd { at: user.ends, status: refused }
+            }
+            _ => StreamEnd { at: self.call.deadline, status: answer::deadline_exceeded },
+        }
+    }
+}
+
+fn refused() -> Status {
+    principal::refused().into()
 }
 
 /// Reads what the call says of itself, and takes its credentials out of the headers.
@@ -56,13 +72,20 @@ pub(super) fn admit(
     let by = caller(auth, headers, method).map_err(boxed)?;
     let acting = acting_user(headers)?;
     check(&by, method.rule, acting).map_err(boxed)?;
-    let by_node = matches!(by, principal::Principal::Node);
-    let call = Call { deadline, principal: acting, rights: by.rights(), caller: by.caller(), by_node };
-    let caller = match by {
-        principal::Principal::Caller(caller) => Some(caller),
-        principal::Principal::Anonymous | principal::Principal::Node => None,
-    };
-    Ok(Admitted { call, caller })
+    Ok(Admitted { call: call(&by, acting, deadline), by })
+}
+
+fn call(by: &principal::Principal, acting: Principal, deadline: Instant) -> Call {
+    use principal::Principal as By;
+    let user = if let By::User(user) = by { Some(user.id) } else { None };
+    Call {
+        deadline,
+        principal: user.map_or(acting, Principal::User),
+        rights: by.rights(),
+        caller: by.caller(),
+        by_node: matches!(by, By::Node),
+        by_user: user.is_some(),
+    }
 }
 
 /// Who calls. What is open asks for no credential, and looks at none.
@@ -82,6 +105,7 @@ fn caller(
 fn check(by: &principal::Principal, rule: Rule, acting: Principal) -> Result<(), Error> {
     match by {
         principal::Principal::Node => rule.check_node(),
+        principal::Principal::User(_) => rule.check_user(acting != Principal::Service),
         principal::Principal::Anonymous | principal::Principal::Caller(_) => rule.check(by.rights(), acting),
     }
 }

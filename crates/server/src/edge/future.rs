@@ -18,7 +18,7 @@ use tracing::Span;
 
 use super::{
     answer,
-    body::{EdgeBody, Life, Signals},
+    body::{EdgeBody, Life, Signals, StreamEnd},
     bounded::Bounded,
     connection::WatchPlace,
     gate::{LaterSlot, Slot},
@@ -52,6 +52,8 @@ pub(super) struct Running {
     record: Record,
     deadline: Instant,
     span: Span,
+    /// Of a stream: when it ends at the latest.
+    last: StreamEnd,
     /// Of a stream: what ends it before its time.
     signals: Signals,
     /// Of a stream of health or reflection.
@@ -61,8 +63,14 @@ pub(super) struct Running {
 }
 
 impl Running {
-    pub(super) const fn new(record: Record, deadline: Instant, span: Span, signals: Signals) -> Self {
-        Self { record, deadline, span, signals, place: None, timer: None }
+    pub(super) const fn new(
+        record: Record,
+        deadline: Instant,
+        span: Span,
+        last: StreamEnd,
+        signals: Signals,
+    ) -> Self {
+        Self { record, deadline, span, last, signals, place: None, timer: None }
     }
 
     pub(super) fn kind(&self) -> Kind {
@@ -104,11 +112,11 @@ impl Running {
         let served = response.extensions().get::<Served>().copied();
         let life = match self.record.method().kind {
             Kind::Unary => None,
-            Kind::Stream => Some(Life::new(self.deadline, self.signals, slot, None)),
+            Kind::Stream => Some(Life::new(self.last, self.signals, slot, None)),
             // Its domain bounds open watches; they must not take the place of calls that end soon.
             Kind::Watch => {
                 drop(slot);
-                Some(Life::new(self.deadline, self.signals, None, self.place))
+                Some(Life::new(self.last, self.signals, None, self.place))
             }
         };
         let record = self.record;

@@ -243,7 +243,8 @@ impl Edge {
         let most = (!record.method().batch).then_some(self.shared.message_bytes);
         let request = request.map(|body| Bounded::new(body, most));
         let signals = self.signals(record.method(), admitted);
-        let mut running = future::Running::new(record, admitted.call.deadline, span, signals);
+        let mut running =
+            future::Running::new(record, admitted.call.deadline, span, admitted.last(), signals);
         if exempt {
             if running.kind() == Kind::Watch {
                 let Some(place) = self.shared.watches.enter(self.connection.as_deref()) else {

@@ -26,7 +26,8 @@ pub struct IdempotencyKey {
 
 impl IdempotencyKey {
     /// Of a message whose `request_id` has been taken out, and whose secrets have been. `None` when the
-    /// caller gave no request id: that costs nothing. The same id of another caller is another one.
+    /// caller gave no request id: that costs nothing. The same id of another caller, or of another user who itself calls, is
+    /// another one.
     ///
     /// # Errors
     /// When the request id cannot be taken.
@@ -35,7 +36,11 @@ impl IdempotencyKey {
             return Ok(None);
         }
         let id: RequestId = id.parse().map_err(|why| Error::invalid("request_id", &why))?;
-        let id = if call.caller == CallerId::DEFAULT { id } else { id.of_caller(call.caller.get()) };
+        let id = match call.user_itself() {
+            Some(user) => id.of_user(user),
+            None if call.caller == CallerId::DEFAULT => id,
+            None => id.of_caller(call.caller.get()),
+        };
         let principal = match call.principal {
             Principal::Service => 0,
             Principal::User(user) => user.get(),
@@ -179,6 +184,8 @@ pub fn consistency(asked: Option<&Asked>, tokens_max: usize) -> Result<Consisten
 
 #[cfg(test)]
 mod tests {
+    use kith_store::UserId;
+
     use super::*;
 
     fn seed(id: &str, body: &str) -> IdempotencyKey {
@@ -197,6 +204,18 @@ mod tests {
         assert_ne!(chat.part("there").id(), jobs.part("there").id());
         assert!(chat.id().ends_with(":a"), "no caller can send a colon");
         assert_eq!(seed("a", "x").id(), "a", "ids that are stored already stay what they are");
+    }
+
+    #[test]
+    fn request_ids_of_users_do_not_meet() {
+        let of_user = |user, by_user| {
+            let principal = Principal::User(UserId::new(user).unwrap());
+            let call = Call { principal, by_user, ..Call::internal(Instant::now()) };
+            IdempotencyKey::of("Method", "a", call, &"x".to_owned()).unwrap().unwrap().id().to_owned()
+        };
+        assert_ne!(of_user(7, true), of_user(8, true));
+        assert_ne!(of_user(7, true), of_user(7, false), "nor those of services");
+        assert_eq!(of_user(7, false), of_user(8, false), "the ids of a service are its own");
     }
 
     #[test]
