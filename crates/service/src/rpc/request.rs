@@ -158,14 +158,18 @@ fn expected_version(number: i64) -> Result<Option<Version>, Error> {
     Ok((version != Version::NONE).then_some(version))
 }
 
-/// How fresh an answer has to be.
+/// How fresh an answer has to be. A strong read goes past every copy to the store, so it is for services: users could load the store
+/// as much as they like.
 ///
 /// # Errors
-/// When there are more than `tokens_max` tokens, or one is none.
-pub fn consistency(asked: Option<&Asked>, tokens_max: usize) -> Result<Consistency, Error> {
+/// When a user itself asks for a strong read; when there are more than `tokens_max` tokens, or one is none.
+pub fn consistency(call: Call, asked: Option<&Asked>, tokens_max: usize) -> Result<Consistency, Error> {
     const FIELD: &str = "consistency.at_least.consistency_tokens";
     match asked.and_then(|asked| asked.level.as_ref()) {
         None | Some(Level::Strong(false)) => Ok(Consistency::Cached),
+        Some(Level::Strong(true)) if call.is_user() => Err(Error::not_allowed(
+            "only services may read with consistency.strong; use consistency.at_least",
+        )),
         Some(Level::Strong(true)) => Ok(Consistency::Strong),
         Some(Level::AtLeast(at_least)) => {
             let texts = &at_least.consistency_tokens;
@@ -187,6 +191,7 @@ mod tests {
     use kith_store::UserId;
 
     use super::*;
+    use crate::error::Reason;
 
     fn seed(id: &str, body: &str) -> IdempotencyKey {
         seed_of(CallerId::DEFAULT, id, body)
@@ -216,6 +221,17 @@ mod tests {
         assert_ne!(of_user(7, true), of_user(8, true));
         assert_ne!(of_user(7, true), of_user(7, false), "nor those of services");
         assert_eq!(of_user(7, false), of_user(8, false), "the ids of a service are its own");
+    }
+
+    #[test]
+    fn strong_reads_are_for_services() {
+        let user = Principal::User(UserId::new(7).unwrap());
+        let service = Call { principal: user, ..Call::internal(Instant::now()) };
+        let itself = Call { by_user: true, ..service };
+        let strong = |call, strong| consistency(call, Some(&Asked { level: Some(Level::Strong(strong)) }), 1);
+        assert_eq!(strong(service, true), Ok(Consistency::Strong));
+        assert_eq!(strong(itself, true).unwrap_err().reason(), Reason::NotAllowed);
+        assert_eq!(strong(itself, false), Ok(Consistency::Cached));
     }
 
     #[test]
