@@ -9,10 +9,12 @@ pub(crate) mod principal;
 mod rule;
 mod scope;
 pub mod secret_file;
+pub(crate) mod tokens;
 
 pub(crate) use callers::Changes;
 pub use callers::{Caller, CallerKey, CallerSet, Callers};
 pub use key::{Digest, KeyId};
 pub use kith_service::rpc::rights::{CallerId, Rights, Scope};
 pub use rule::{AccessRule, Rule};
-pub use scope::{PRESETS, Preset, UnknownScope, parse_scopes};
+pub use scope::{PRESETS, Preset, USER_RIGHTS, UnknownScope, parse_scopes};
+pub use tokens::{Issuer, Tokens};

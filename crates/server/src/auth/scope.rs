@@ -80,7 +80,7 @@ const SERVICE: Rights = READS_AND_WRITES.and(Rights::of(&[
 
 /// Of a user who calls by a token of its own: what the preset `backend` may do for it. No number of a sequence, and no right to
 /// act, to own, to import, to export or to administer. Email and phone are shown of the user itself.
-pub(crate) const USER_RIGHTS: Rights = Rights::of(&[
+pub const USER_RIGHTS: Rights = Rights::of(&[
     Scope::UserRead,
     Scope::UserWrite,
     Scope::GroupRead,

@@ -10,6 +10,7 @@ mod cluster;
 mod cql;
 mod ephemeral;
 mod http;
+mod issuer;
 mod limits;
 mod load;
 mod observer;
@@ -29,6 +30,7 @@ pub use cluster::{ClusterConfig, RedisConfig};
 pub use cql::CqlConfig;
 pub use ephemeral::EphemeralConfig;
 pub use http::{CorsConfig, HttpConfig};
+pub use issuer::{IssuerConfig, TokenAlgorithm};
 pub use kith_service::{
     group::members::MembersConfig,
     presence::PresenceConfig,

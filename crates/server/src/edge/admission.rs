@@ -9,7 +9,7 @@ use kith_service::{
     rpc::call::{Call, Principal},
 };
 use kith_store::UserId;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 use tonic::Status;
 
 use super::{
@@ -21,10 +21,13 @@ use super::{
 };
 use crate::auth::{
     Rule,
-    principal::{self, Authentication, missing},
+    principal::{self, Authentication, Found, InProcess, missing},
+    tokens::Unverified,
 };
 
 const ACTING: &str = "kith-acting-user";
+/// Names of W3C Trace Context and of Baggage.
+const TRACE: [&str; 3] = ["traceparent", "tracestate", "baggage"];
 
 /// A call that may begin.
 #[derive(Debug)]
@@ -40,7 +43,9 @@ impl Admitted {
         let ended = match &self.by {
             principal::Principal::Caller(caller) => &caller.ended,
             principal::Principal::User(user) => &user.ended,
-            principal::Principal::Anonymous | principal::Principal::Node => return None,
+            principal::Principal::Anonymous | principal::Principal::Node | principal::Principal::Gateway => {
+                return None;
+            }
         };
         Some(CloseSignal::new(ended.clone(), refused))
     }
@@ -60,19 +65,76 @@ fn refused() -> Status {
     principal::refused().into()
 }
 
-/// Reads what the call says of itself, and takes its credentials out of the headers.
+/// What came of the first look at a call.
+pub(super) enum Admission {
+    Admitted(Admitted),
+    /// The signature of a token has to be verified.
+    Waiting(Waiting),
+}
+
+/// A call of a user whose token has not been verified yet.
+pub(super) struct Waiting {
+    deadline: Instant,
+    rule: Rule,
+    acting: Principal,
+    token: Unverified,
+}
+
+impl Waiting {
+    /// Verifies the token, before the deadline of the call.
+    pub(super) async fn verify(self) -> Result<Admitted, Box<Status>> {
+        let verified = timeout_at(self.deadline, self.token.verify()).await;
+        let verified = verified.map_err(|_elapsed| Box::new(answer::deadline_exceeded()))?;
+        let user = verified.map_err(|_cause| boxed(principal::refused()))?;
+        admitted(principal::Principal::User(user), self.rule, self.acting, self.deadline)
+    }
+}
+
+/// Reads what the call says of itself, and takes its credentials out of the headers. `by`: who makes it, if it is one of this
+/// process.
 pub(super) fn admit(
     auth: &Authentication,
     headers: &mut HeaderMap,
+    by: Option<InProcess>,
     method: &Method,
     deadlines: Deadlines,
     started: Instant,
-) -> Result<Admitted, Box<Status>> {
+) -> Result<Admission, Box<Status>> {
     let deadline = deadline::of(headers, started, deadlines)?;
-    let by = caller(auth, headers, method).map_err(boxed)?;
-    let acting = acting_user(headers)?;
-    check(&by, method.rule, acting).map_err(boxed)?;
+    let found = match by {
+        Some(by) => Authentication::in_process(by, started).map(Found::Principal),
+        None => caller(auth, headers, method, started),
+    };
+    let (rule, acting) = (method.rule, acting_user(headers)?);
+    match found.map_err(boxed)? {
+        Found::Principal(by) => {
+            if matches!(by, principal::Principal::User(_)) {
+                forget_trace(headers);
+            }
+            admitted(by, rule, acting, deadline).map(Admission::Admitted)
+        }
+        Found::Token(token) => {
+            forget_trace(headers);
+            Ok(Admission::Waiting(Waiting { deadline, rule, acting, token }))
+        }
+    }
+}
+
+fn admitted(
+    by: principal::Principal,
+    rule: Rule,
+    acting: Principal,
+    deadline: Instant,
+) -> Result<Admitted, Box<Status>> {
+    check(&by, rule, acting).map_err(boxed)?;
     Ok(Admitted { call: call(&by, acting, deadline), by })
+}
+
+/// Users do not choose in which trace their calls appear, or that they are traced at all.
+fn forget_trace(headers: &mut HeaderMap) {
+    for name in TRACE {
+        headers.remove(name);
+    }
 }
 
 fn call(by: &principal::Principal, acting: Principal, deadline: Instant) -> Call {
@@ -93,20 +155,24 @@ fn caller(
     auth: &Authentication,
     headers: &mut HeaderMap,
     method: &Method,
-) -> Result<principal::Principal, Error> {
-    match auth.of(headers, || format!("{}/{}", method.service, method.name)) {
-        Ok(Some(by)) => Ok(by),
-        Ok(None) | Err(_) if method.rule.is_open() => Ok(principal::Principal::Anonymous),
+    started: Instant,
+) -> Result<Found, Error> {
+    let found = auth.of(headers, started, || format!("{}/{}", method.service, method.name));
+    match found {
+        Ok(Some(Found::Principal(by))) => Ok(Found::Principal(by)),
+        _ if method.rule.is_open() => Ok(Found::Principal(principal::Principal::Anonymous)),
+        Ok(Some(token @ Found::Token(_))) => Ok(token),
         Ok(None) => Err(missing()),
         Err(refused) => Err(refused),
     }
 }
 
 fn check(by: &principal::Principal, rule: Rule, acting: Principal) -> Result<(), Error> {
+    use principal::Principal as By;
     match by {
-        principal::Principal::Node => rule.check_node(),
-        principal::Principal::User(_) => rule.check_user(acting != Principal::Service),
-        principal::Principal::Anonymous | principal::Principal::Caller(_) => rule.check(by.rights(), acting),
+        By::Node => rule.check_node(),
+        By::User(_) => rule.check_user(acting != Principal::Service),
+        By::Anonymous | By::Caller(_) | By::Gateway => rule.check(by.rights(), acting),
     }
 }
 

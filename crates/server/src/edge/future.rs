@@ -34,6 +34,8 @@ pub struct EdgeFuture<B> {
 enum Stage<B> {
     /// Answered by the edge itself.
     Refused(Option<(Record, Status)>),
+    /// The token of its user is being verified, which costs more than a box.
+    Verifying(Pin<Box<dyn Future<Output = EdgeFuture<B>> + Send>>),
     /// In the queue; boxed because few calls ever wait.
     Waiting(Option<Box<Waiting<B>>>),
     /// With its handler.
@@ -133,6 +135,10 @@ impl<B> EdgeFuture<B> {
         Self { stage: Stage::Refused(Some((record, status))) }
     }
 
+    pub(super) fn verifying(verify: impl Future<Output = Self> + Send + 'static) -> Self {
+        Self { stage: Stage::Verifying(Box::pin(verify)) }
+    }
+
     pub(super) fn waiting(
         slot: LaterSlot,
         routes: Routes,
@@ -165,6 +171,10 @@ where
                     record.answered(status.code());
                     return Poll::Ready(Ok(refusal(status)));
                 }
+                Stage::Verifying(verify) => match verify.as_mut().poll(cx) {
+                    Poll::Ready(verified) => self.stage = verified.stage,
+                    Poll::Pending => return Poll::Pending,
+                },
                 Stage::Waiting(waiting) => match poll_waiting(waiting, cx) {
                     Poll::Ready(stage) => self.stage = stage,
                     Poll::Pending => return Poll::Pending,

@@ -43,7 +43,7 @@ pub(crate) use trace::TARGET as TRACE_TARGET;
 pub(crate) use unread::{Full, Unread};
 
 use self::{
-    admission::Admitted,
+    admission::{Admission, Admitted, Waiting},
     body::Signals,
     close_signal::CloseSignal,
     connection::{Connection, WatchLimits},
@@ -53,7 +53,10 @@ use self::{
     unread::NodeUnread,
 };
 use crate::{
-    auth::{Callers, principal::Authentication},
+    auth::{
+        Callers, Tokens,
+        principal::{Authentication, InProcess, User},
+    },
     config::LimitsConfig,
 };
 
@@ -128,15 +131,21 @@ impl Edge {
             unread: NodeUnread::new(limits.unread_bytes, limits.unread_bytes_per_connection),
             closing: CancellationToken::new(),
         };
-        let auth = Arc::new(Authentication::new(Arc::new(Callers::open())));
+        let auth = Arc::new(Authentication::new(Arc::new(Callers::open()), Arc::new(Tokens::none())));
         let shared = Arc::new(shared);
         Self { base, domains: Arc::default(), shared, auth, sandboxes: false, connection: None }
     }
 
     /// Serves these callers alone.
     #[must_use]
-    pub fn with_callers(mut self, callers: Arc<Callers>) -> Self {
-        self.auth = Arc::new(Authentication::new(callers));
+    pub fn with_callers(self, callers: Arc<Callers>) -> Self {
+        self.with_credentials(callers, Arc::new(Tokens::none()))
+    }
+
+    /// Serves these callers, and the users of these tokens. If the callers are open, every client is served, and no token read.
+    #[must_use]
+    pub fn with_credentials(mut self, callers: Arc<Callers>, tokens: Arc<Tokens>) -> Self {
+        self.auth = Arc::new(Authentication::new(callers, tokens));
         self
     }
 
@@ -144,6 +153,14 @@ impl Edge {
     /// changes nothing.
     pub fn trust_nodes(&self, verify: impl Fn(&HeaderValue, &str) -> bool + Send + Sync + 'static) {
         self.auth.trust_nodes(verify);
+    }
+
+    /// The user of this token, as calls with it find it.
+    ///
+    /// # Errors
+    /// CREDENTIALS_REFUSED.
+    pub(crate) async fn user(&self, token: &str) -> Result<Arc<User>, Status> {
+        Ok(self.auth.user(token).await?)
     }
 
     /// The same edge for the calls of one more connection, and where its unread answers are counted.
@@ -199,7 +216,22 @@ impl Edge {
         let method = self.shared.methods.of(request.uri().path());
         let record = Record::begin(Arc::clone(method), started);
         match self.admit(request, method, started) {
-            Ok((request, admitted)) => self.start(request, record, &admitted),
+            Ok((request, Admission::Admitted(admitted))) => self.start(request, record, &admitted),
+            Ok((request, Admission::Waiting(waiting))) => {
+                EdgeFuture::verifying(self.clone().verify(request, record, waiting))
+            }
+            Err(status) => EdgeFuture::refused(record, *status),
+        }
+    }
+
+    /// Goes on with a call once its token is verified.
+    async fn verify<B>(self, request: Request<B>, record: Record, waiting: Waiting) -> EdgeFuture<B>
+    where
+        B: http_body::Body<Data = Bytes> + Unpin + Send + 'static,
+        B::Error: Into<tonic::codegen::StdError>,
+    {
+        match waiting.verify().await {
+            Ok(admitted) => self.start(request, record, &admitted),
             Err(status) => EdgeFuture::refused(record, *status),
         }
     }
@@ -210,20 +242,20 @@ impl Edge {
         mut request: Request<B>,
         method: &Method,
         started: Instant,
-    ) -> Result<(Request<B>, Admitted), Box<Status>> {
+    ) -> Result<(Request<B>, Admission), Box<Status>> {
         let deadlines = match method.kind {
             Kind::Unary => self.shared.unary,
             Kind::Stream | Kind::Watch => self.shared.streams,
         };
-        let admitted = admission::admit(&self.auth, request.headers_mut(), method, deadlines, started)?;
+        let by = request.extensions_mut().remove::<InProcess>();
+        let admission = admission::admit(&self.auth, request.headers_mut(), by, method, deadlines, started)?;
         if let Some(name) = sandbox::of(request.headers(), self.sandboxes)? {
             request.extensions_mut().insert(name);
         }
-        request.extensions_mut().insert(admitted.call);
-        Ok((request, admitted))
+        Ok((request, admission))
     }
 
-    fn start<B>(&self, request: Request<B>, record: Record, admitted: &Admitted) -> EdgeFuture<B>
+    fn start<B>(&self, mut request: Request<B>, record: Record, admitted: &Admitted) -> EdgeFuture<B>
     where
         B: http_body::Body<Data = Bytes> + Unpin + Send + 'static,
         B::Error: Into<tonic::codegen::StdError>,
@@ -231,6 +263,7 @@ impl Edge {
         if !record.method().known {
             return EdgeFuture::refused(record, answer::method_unknown());
         }
+        request.extensions_mut().insert(admitted.call);
         let exempt = record.method().exempt;
         let routes = match self.domains.get() {
             Some(domains) if !exempt => domains,
