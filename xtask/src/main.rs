@@ -116,7 +116,7 @@ struct SampleOptions {
     out: PathBuf,
 }
 
-/// Errors are told in one line, whatever `RUST_BACKTRACE` says: they are about the project, not about this program.
+/// Errors are printed in one line, whatever `RUST_BACKTRACE` says: they are about the project, not about this program.
 fn main() -> ExitCode {
     match run(Task::parse()) {
         Ok(()) => ExitCode::SUCCESS,

@@ -21,7 +21,7 @@ pub(crate) fn target() -> PathBuf {
     env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
-/// What cargo tells of the package that it runs: this one.
+/// Variables that cargo sets for the package that it runs: this one.
 const OF_THIS_PACKAGE: [&str; 3] = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_"];
 
 /// Cargo, in the root; the one that runs this task where it is known.

@@ -14,7 +14,7 @@ use crate::{
 pub(crate) fn run() -> Result<()> {
     let (stop, stopped) = mpsc::channel();
     outlive_ctrl_c(move || {
-        // Nobody listens any more once the first one has been taken.
+        // The receiver is gone after the first signal.
         stop.send(()).ok();
     })?;
     let cassandra = thread::spawn(Cassandra::start);

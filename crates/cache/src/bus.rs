@@ -9,7 +9,7 @@ use std::{
 
 use crate::{Node, Position, Version, remote::Cell};
 
-/// A change of one record, as nodes tell each other.
+/// A change of one record, as nodes publish it to each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invalidation {
     /// Namespace of the record.
@@ -18,13 +18,13 @@ pub struct Invalidation {
     pub key: String,
     /// The version it has now; `None` when not known, which spares no copy.
     pub version: Option<Version>,
-    /// What the tier that nodes share may hold of it from now on, of just that version; `None`: nothing is known
-    /// but that it changed. Nodes are not told of it.
+    /// The cell that the shared tier may hold from now on, of exactly that version; `None`: only the change is known.
+    /// It is not sent to other nodes.
     pub copy: Option<Cell>,
 }
 
 impl Invalidation {
-    /// The same change, of which others are told alone that it was.
+    /// The same change without its copy, as it is sent to other nodes.
     pub(crate) fn without_copy(&self) -> Self {
         Self { namespace: self.namespace, key: self.key.clone(), version: self.version, copy: None }
     }
@@ -33,7 +33,7 @@ impl Invalidation {
 /// When a change counts as made known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Acknowledge {
-    /// When it is told, or will be as soon as that is possible.
+    /// When it is published, or will be as soon as possible.
     Told,
     /// When no node can decide by the old value any more.
     Confirmed,
@@ -50,13 +50,13 @@ pub trait Bus: fmt::Debug + Send + Sync + 'static {
         0
     }
 
-    /// Numbers these changes, makes them known and returns their position. The changes are applied on the
-    /// calling node already. When it returns, a bus without a receive loop has also told the node so
+    /// Numbers these changes, publishes them and returns their position. The calling node has already applied them.
+    /// When the call returns, a bus without a receive loop has also reported the position to the node
     /// ([`Node::reach`]).
     ///
     /// # Errors
-    /// When the changes were surely not made known, or it is not known whether they were. They are told later
-    /// all the same, if they can be.
+    /// If the changes were certainly not published, or it is unknown whether they were. They are published later if
+    /// possible.
     async fn publish(
         &self,
         node: &Node,

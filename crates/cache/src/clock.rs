@@ -36,10 +36,10 @@ impl Moment {
     }
 }
 
-/// Tells the time by which copies expire and trust ends. Never decides an order between values.
+/// The clock by which copies expire and trust ends. Never decides an order between values.
 ///
-/// Read at every memory hit: it must be cheap, must not block and must not go back. It must go on while
-/// the process is stopped, or a node that wakes would serve what it should no longer trust.
+/// Read at every memory hit: it must be cheap, must not block and must not go back. It must continue while the process
+/// is stopped, or a node that resumes would serve what it may no longer trust.
 pub trait Clock: Debug + Send + Sync + 'static {
     /// This moment.
     fn now(&self) -> Moment;
@@ -74,7 +74,7 @@ pub(crate) fn milliseconds(time: Duration) -> u64 {
     time.as_secs().saturating_mul(1_000).saturating_add(u64::from(time.subsec_millis()))
 }
 
-/// Milliseconds since 1970 by the clock of the machine: to tell people and to measure, never to order by.
+/// Milliseconds since 1970 by the clock of the machine: for display and measurement, never for order.
 pub(crate) fn wall_clock_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, milliseconds)
 }

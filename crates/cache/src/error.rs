@@ -20,6 +20,6 @@ pub enum CacheError {
     #[error("the text is not a key of this namespace")]
     InvalidKey,
     /// The invalidation was applied on this node but the bus did not take it.
-    #[error("the other nodes could not be told of the change")]
+    #[error("the change could not be published to the other nodes")]
     Bus(#[source] crate::BusError),
 }

@@ -1,17 +1,17 @@
-//! Places between two steps at which a test build can be made to die or to wait (feature `failpoints`). Elsewhere
-//! there is nothing at them.
+//! Points between two steps at which a test build can die or wait (feature `failpoints`). Other builds have nothing
+//! there.
 //!
-//! `KITH_FAILPOINT=before_told=die@50` ends the process, without a word, at every fiftieth time that anything
-//! comes there (the first of them, that is); `after_load=wait:300@10` lets every tenth wait 300 ms.
+//! `KITH_FAILPOINT=before_told=die@50` ends the process, without a message, every fiftieth time that a task reaches the
+//! point (the first of them, that is); `after_load=wait:300@10` lets every tenth wait 300 ms.
 
 /// A place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// A write was committed, and nobody has been told.
+    /// A write was committed, and not published yet.
     AfterCommit,
     /// This node has dropped its copies, and the shared tier is next.
     BeforeTold,
-    /// All were told, and the caller is next.
+    /// The change was published, and the caller has no answer yet.
     AfterTold,
     /// A load has its answer from the store, and has filled nothing.
     AfterLoad,

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 
 use crate::{Acknowledge, Bus, BusError, Clock, Invalidation, LocalBus, Moment, Node, Position, Random};
 
-/// A clock that stands until it is moved. Its clones are one clock.
+/// A clock that does not advance until it is moved. Its clones are one clock.
 #[derive(Clone, Debug, Default)]
 pub struct ManualClock(Arc<AtomicU64>);
 
@@ -65,7 +65,7 @@ pub struct RecordingBus {
 }
 
 impl RecordingBus {
-    /// Works until told otherwise.
+    /// Works until it is set to fail.
     #[must_use]
     pub fn new() -> Self {
         Self::default()

@@ -37,9 +37,9 @@ impl<V> Flight<V> {
 
 /// One call to the loader, for one key or many.
 ///
-/// While its leader alone waits, the leader polls it, which costs no task and wakes nobody else. As soon as
-/// another joins, or the last leaves, a task of the runtime drives it: nobody depends on a caller that may be
-/// gone, or not be polled.
+/// While only its leader waits, the leader polls it, which costs no task and wakes no other. As soon as another joins,
+/// or the last leaves, a task of the runtime drives it: no reader depends on a caller that may be gone, or not be
+/// polled.
 pub(crate) struct Ride<V> {
     load: Mutex<Option<BoxFuture<'static, Outcomes<V>>>>,
     /// Whether a task drives it.
@@ -92,7 +92,7 @@ impl<V: Send + Sync + 'static> Ride<V> {
         })
     }
 
-    /// Moves the load on. Its next step wakes whoever did this last.
+    /// Advances the load. Its next step wakes the task that called this last.
     fn advance(&self, load: &mut Option<BoxFuture<'static, Outcomes<V>>>, context: &mut Context<'_>) {
         if let Some(Poll::Ready(outcomes)) = load.as_mut().map(|load| load.poll_unpin(context)) {
             *load = None;

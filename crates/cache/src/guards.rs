@@ -15,7 +15,7 @@ macro_rules! guards {
 guards! {
     /// An unversioned invalidation forbids the flights it finds to fill.
     poison_flight;
-    /// After an invalidation nobody joins a flight that began before it.
+    /// After an invalidation no reader joins a flight that began before it.
     detach_flight;
     /// A value older than the floor of its key does not fill.
     fill_floor;
@@ -41,11 +41,11 @@ guards! {
     ahead_noted;
     /// A load does not go back behind the copy that it replaces.
     expired_is_floor;
-    /// Other nodes are told of a change.
+    /// Other nodes receive a change.
     told;
-    /// They are told when it is committed, not before.
+    /// A change is published after its commit, not before.
     told_after_commit;
-    /// Nobody joins a flight that began before the write.
+    /// No reader joins a flight that began before the write.
     mark_detaches;
     /// A writer does not install its value while another write is under way.
     put_single_writer;
@@ -63,7 +63,7 @@ guards! {
     flush_on_read;
     /// Past the trust deadline memory is not served.
     trust_deadline;
-    /// Past the trust deadline nobody joins a flight: an invalidation that this node missed would have detached it.
+    /// Past the trust deadline no reader joins a flight: an invalidation that this node missed would have detached it.
     join_trusted;
     /// What was asked for in an epoch that the node has left since is no answer.
     climb_in_epoch;
@@ -81,9 +81,9 @@ guards! {
     lease_floor;
     /// A writer puts its value over that of the version before, over nothing else.
     put_next_only;
-    /// A strict write that could not be told is not acknowledged.
+    /// A strict write that could not be published is not acknowledged.
     strict_told;
-    /// Who cannot tell what the change feed shows leaves it to another node.
+    /// A node that cannot publish what the change feed shows leaves the feed to another node.
     feed_left;
     /// A server that refuses changes gives no trust.
     probe_writes;
@@ -101,27 +101,27 @@ guards! {
     chain_before;
     /// A number that was skipped is a gap.
     chain_gap;
-    /// A change is told in the log that nodes follow, also when they have just moved on.
+    /// A change is published in the log that nodes follow, also if they have just moved on.
     told_in_epoch;
-    /// What a server was told that does not know the epoch of the writer counts as untold.
+    /// A change sent to a server that does not know the epoch of the writer counts as not published.
     told_where_known;
-    /// What a log was told that lacks what the writer has applied counts as untold.
+    /// A change sent to a log that lacks what the writer has applied counts as not published.
     told_beyond;
-    /// Who moves on tells again what was told in the log that is left.
+    /// A node that moves to a new epoch publishes again what it published last in the log that it leaves.
     told_again;
-    /// A change that could not be told waits to be told.
+    /// A change that could not be published waits in the queue.
     untold_waits;
-    /// While a change of a key waits to be told, this node reads the key from the store.
+    /// While a change of a key waits to be published, this node reads the key from the store.
     queue_reads_store;
     /// With no room for what waits, a new epoch makes up for it, and the node moves there.
     overflow_raises;
-    /// A key that changed again while it was told waits on.
+    /// A key that changed again while it was published stays in the queue.
     queue_newest;
     /// A log that ends before what a node has applied is a fork.
     probe_behind;
     /// A server that forgot the epoch of its nodes fell back.
     probe_forgotten;
-    /// A higher epoch, once told, is followed.
+    /// A node moves to a higher epoch that it receives.
     probe_epoch;
     /// Another shared server, or the same started again, is not trusted with the old epoch.
     probe_server;
@@ -139,13 +139,13 @@ guards! {
     sealed;
     /// A message of a newer version, which cannot be read, may be about any copy.
     unread_flushes;
-    /// What the store's change feed shows and nobody told is told.
+    /// A change that the store's change feed shows and no writer published is published.
     feed_tells;
     /// An epoch that was raised in the store alone is noticed.
     epoch_looked_up;
     /// Who is not trusted does not believe copies that nodes share either.
     shared_needs_trust;
-    /// After trust had lapsed, writers are given a moment to tell what they could not.
+    /// After trust was lost, writers get time to publish what they could not.
     settles_first;
     /// What is heard does not end the following of a log that says otherwise.
     fork_by_log;
@@ -153,8 +153,8 @@ guards! {
     list_confirmed;
     /// Pages are looked up under an epoch that lasts, not under one that was made up and not kept.
     list_epoch_kept;
-    /// What has no version is dropped here once more when it was told: a load that began before may have read
-    /// the copy that nodes share before that was deleted.
+    /// A record without a version is dropped here once more after its change was published: a load that began before
+    /// may have read the shared copy before that was deleted.
     dropped_again;
     /// A copy that nodes share is no older than half of the longest age, where copies have one.
     shared_age;

@@ -52,12 +52,12 @@ pub(crate) fn repeat<K: Key, V: Send + Sync + 'static>(inner: &Arc<Inner<K, V>>,
     }
 }
 
-/// Says that other nodes were not told of a change.
+/// Logs that a change was not published to other nodes.
 pub(crate) fn warn<K, V>(inner: &Inner<K, V>, error: &CacheError) {
     tracing::warn!(
         namespace = inner.policy.name,
         error = error as &dyn std::error::Error,
-        "the other nodes could not be told of a change"
+        "a change could not be published to the other nodes"
     );
 }
 

@@ -20,8 +20,8 @@ pub(crate) struct Shard<K, V> {
     recall: Recall<K>,
 }
 
-/// What is under way for one key. Floors and poisons need not outlive it but for what readers were given: a load that
-/// begins later reads what the store has acknowledged, or a copy that was told since.
+/// What is in progress for one key. Floors and poisons need not outlive it, except for the versions that readers
+/// received: a load that begins later reads what the store has acknowledged, or a copy that was published since.
 pub(crate) struct Progress<V> {
     /// The flight that readers join.
     pub(crate) current: Option<Arc<Flight<V>>>,
@@ -128,7 +128,7 @@ impl<K: Key, V> Ledger<K, V> {
         self.shard(key).lock()
     }
 
-    /// The same, unless somebody holds it.
+    /// The same, unless the lock is held.
     pub(crate) fn try_lock(&self, key: &K) -> Option<MutexGuard<'_, Shard<K, V>>> {
         self.shard(key).try_lock()
     }

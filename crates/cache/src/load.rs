@@ -278,7 +278,7 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
         }
         progress.loads -= 1;
         let ended = progress.current.take_if(|current| current.id == ticket.id);
-        // Nobody is given anything older from now on.
+        // From now on no reader gets anything older.
         let detached = shown.and_then(|version| shard.note(&ticket.key, version, self.node.now()));
         shard.leave(&ticket.key);
         drop(shard);
@@ -367,7 +367,7 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
 }
 
 impl<K: Key, V: Send + Sync + 'static> Tickets<K, V> {
-    /// Runs the load and settles every ticket, whoever drives it.
+    /// Runs the load and settles every ticket, whichever task drives it.
     async fn run(mut self) -> Outcomes<V> {
         let keys: Vec<&K> = self.list.iter().map(|ticket| &ticket.key).collect();
         let floors: Vec<Version> = self.list.iter().map(|ticket| ticket.floor).collect();

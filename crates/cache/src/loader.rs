@@ -12,7 +12,7 @@ pub trait Loader<K, V>: Send + Sync + 'static {
     /// Reads one record. Absence is `Ok(Loaded::Absent)`, never an error.
     ///
     /// # Errors
-    /// Whatever kept the store from answering. Errors are told to every reader that waits and are not kept.
+    /// The reason why the store did not answer. Errors are returned to every waiting reader and are not kept.
     async fn load(&self, key: &K, options: LoadOptions) -> Result<Loaded<V>, LoadError>;
 
     /// Reads many distinct records, at most [`Policy::batch_chunk`](crate::Policy), in one round trip.

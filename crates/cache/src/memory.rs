@@ -106,7 +106,7 @@ impl<K, V> Lifecycle<K, Slot<V>> for Evictions {
     }
 }
 
-/// Storage and eviction. Whoever changes a key holds the lock of its shard in the ledger; who reads it holds none.
+/// Storage and eviction. A change of a key holds the lock of its shard in the ledger; a read holds none.
 pub(crate) struct Memory<K, V> {
     cache: Arc<Storage<K, V>>,
     /// Some of the same once more, see [`Recent`].
@@ -130,8 +130,8 @@ impl<K: Key, V: Send + Sync + 'static> Memory<K, V> {
         }
     }
 
-    /// The copy, expired or not, of before a flush or not: for whoever decides about it, since a copy that was evicted may
-    /// still be read.
+    /// The copy, whether expired or not, from before a flush or not. For decisions about it, since a copy that was
+    /// evicted may still be read.
     pub(crate) fn raw(&self, key: &K) -> Option<Slot<V>> {
         self.recent.standing(key).or_else(|| self.cache.get(key))
     }
@@ -191,7 +191,7 @@ impl<K: Key, V: Send + Sync + 'static> Memory<K, V> {
         self.flushes.load(Ordering::Acquire)
     }
 
-    /// How many copies were put in so far. While it stands, what was absent is absent.
+    /// Number of copies that were inserted so far. While it is unchanged, absent keys stay absent.
     #[inline]
     pub(crate) fn fills(&self) -> u64 {
         self.fills.load(Ordering::Acquire)

@@ -67,7 +67,7 @@ pub enum MetricKind {
 const REQUESTS: Metric = Metric::counter(
     "kith_cache_requests_total",
     &["namespace", "tier", "result"],
-    "Keys asked of a tier, by what it answered. A memory hit may be absence.",
+    "Keys requested from a tier, by its answer. A memory hit may be an absence.",
 );
 const LOAD_SECONDS: Metric = Metric::histogram(
     "kith_cache_load_seconds",
@@ -75,7 +75,7 @@ const LOAD_SECONDS: Metric = Metric::histogram(
     "Time of loads from the store, without their queue.",
 );
 const LOADS_IN_FLIGHT: Metric =
-    Metric::gauge("kith_cache_loads_in_flight", &["namespace"], "Loads that are with the store.");
+    Metric::gauge("kith_cache_loads_in_flight", &["namespace"], "Loads in progress at the store.");
 const LOADS: Metric = Metric::counter(
     "kith_cache_loads_total",
     &["namespace"],
@@ -86,22 +86,25 @@ const LOAD_ERRORS: Metric = Metric::counter(
     &["namespace"],
     "Loads that failed, timed out or were shed.",
 );
-const JOINED: Metric =
-    Metric::counter("kith_cache_joined_total", &["namespace"], "Reads that waited for a load of another.");
+const JOINED: Metric = Metric::counter(
+    "kith_cache_joined_total",
+    &["namespace"],
+    "Reads that waited for a load of another read.",
+);
 const FILL_REJECTED: Metric = Metric::counter(
     "kith_cache_fill_rejected_total",
     &["namespace", "reason"],
-    "Loaded values that were not kept, by the rule that forbade it.",
+    "Loaded values that were not cached, by the rule that forbids it.",
 );
 const INVALIDATIONS: Metric = Metric::counter(
     "kith_cache_invalidations_total",
     &["namespace", "direction"],
-    "Changed keys told to, and heard from, the bus.",
+    "Changed keys published to, and received from, the bus.",
 );
 const STALE_SERVED: Metric = Metric::counter(
     "kith_cache_stale_served_total",
     &["namespace", "reason"],
-    "Answers given after their expiry, by what kept the store from answering.",
+    "Expired copies that were returned, by the reason why the store did not answer.",
 );
 const SHED: Metric = Metric::counter(
     "kith_cache_shed_total",
@@ -111,16 +114,13 @@ const SHED: Metric = Metric::counter(
 const MEMORY_BYTES: Metric =
     Metric::gauge("kith_cache_memory_bytes", &["namespace"], "Weight of the copies in memory.");
 const ENTRIES: Metric = Metric::gauge("kith_cache_entries", &["namespace"], "Copies in memory.");
-const EVICTIONS: Metric = Metric::counter(
-    "kith_cache_evictions_total",
-    &["namespace", "cause"],
-    "Copies given up, by what made them go.",
-);
+const EVICTIONS: Metric =
+    Metric::counter("kith_cache_evictions_total", &["namespace", "cause"], "Copies evicted, by the cause.");
 
 const LEASES: Metric = Metric::counter(
     "kith_cache_leases_total",
     &["namespace", "result"],
-    "Loads that asked for a lease of the shared tier: won, waited for another's, or refused when they filled.",
+    "Loads that requested a lease of the shared tier: won, waited for another's, or refused when they filled.",
 );
 const RESYNC_CHECKED: Metric = Metric::counter(
     "kith_cache_resync_checked_total",
@@ -130,7 +130,7 @@ const RESYNC_CHECKED: Metric = Metric::counter(
 const RESYNC_STALE: Metric = Metric::counter(
     "kith_cache_resync_stale_total",
     &["namespace", "tier"],
-    "Copies that the re-sync found wrong, or kept, for longer than their bound. Anything above 0 is a defect.",
+    "Copies that were stale, or cached, for longer than their bound when the re-sync found them. Anything above 0 is a defect.",
 );
 
 impl Metric {

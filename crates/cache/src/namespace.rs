@@ -21,7 +21,7 @@ pub trait Namespace: Send + Sync + fmt::Debug {
     /// Drops every copy of a record, on all nodes.
     ///
     /// # Errors
-    /// [`CacheError::InvalidKey`], or [`CacheError::Bus`] when the other nodes could not be told.
+    /// [`CacheError::InvalidKey`], or [`CacheError::Bus`] if the change could not be published to the other nodes.
     async fn invalidate(&self, key: &str) -> Result<Token, CacheError>;
 
     /// Applies a change of another node. A text that is no key is from a newer version of the product and

@@ -166,7 +166,7 @@ impl Node {
         self.reach(number);
     }
 
-    /// Applies one change that was told. A namespace that this node does not have is skipped.
+    /// Applies one received change. A namespace that this node does not have is skipped.
     pub(crate) fn hear(&self, told: &Told<'_>) {
         if let Some(namespace) = self.namespace(told.namespace) {
             namespace.apply(told.key, told.version);

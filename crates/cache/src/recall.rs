@@ -5,8 +5,8 @@ use std::{
 
 use crate::{Key, Moment, Version};
 
-/// Longer than any copy that nodes share is older than what was committed: until the change feed has told of a
-/// writer that died.
+/// Longer than any shared copy can be older than a commit: until the change feed has published the change of a writer
+/// that died.
 const KEPT: Duration = Duration::from_secs(15);
 /// In each shard; the first give way to further ones.
 const MOST: usize = 256;

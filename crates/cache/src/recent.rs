@@ -1,17 +1,18 @@
-//! A few of the copies that memory holds, where a read finds them at once.
+//! A small table of hot entries in front of the storage of memory.
 //!
-//! A hit in the storage costs a lock of a part of it, a bucket of a hash table, and a line of memory for the entry. Here it costs one
-//! of two places that the hash of the key names. Only whoever holds
-//! the shard lock of a key changes what stands here of it, so that a copy goes from both with the same invalidation; one
-//! that the storage has evicted may be served from here until another takes its place.
+//! A hit in the storage costs the lock of a part of it, a bucket of a hash table, and a cache line for the entry. Here
+//! it costs one of two slots that the hash of the key selects. A key's slots change only under the shard lock of the
+//! key, so that one invalidation removes a copy from both tables. A copy that the storage has evicted may be served
+//! from here until another replaces it.
 //!
-//! Two places and not one: of as many keys as a third of the places, one in seven would stand in the way of another.
-//! A mark of sixteen bits tells which key stands in a place, so that a read of any other key costs next to nothing here.
+//! There are two slots for a key and not one: with one, of as many keys as a third of the slots, one in seven would
+//! collide with another. A mark of sixteen bits says which key is in a slot, so that a read of any other key costs
+//! almost nothing here.
 //!
-//! One read in sixteen of a key that has no place is a vote for it. Where a place is empty one vote is enough; where both
-//! are taken it needs three, and more than other keys that have none: the majority vote of Boyer and Moore (1981). One read
-//! in 64 of a key that has a place ends the votes against it, and asks the storage all the same, whose eviction is to hear of the key.
-//! So a walk over many keys takes no place from those read often.
+//! One read in sixteen of a key without a slot is a vote for it. If a slot is empty one vote is enough; if both are
+//! occupied it needs three, and more than other keys without a slot: the majority vote of Boyer and Moore (1981). One
+//! read in 64 of a key with a slot resets the votes against it, and also reads the storage, so that its eviction counts
+//! the key. So a scan over many keys takes no slot from those that are read often.
 
 use std::sync::{
     OnceLock,
@@ -22,12 +23,13 @@ use parking_lot::{RwLock, RwLockReadGuard};
 
 use crate::{Moment, memory::Slot};
 
-/// Memory for each place: what stands here costs some 4 % of what the storage may hold.
+/// Memory for each slot: the entries here cost some 4 % of what the storage may hold.
 const BYTES_A_PLACE: u64 = 2048;
 const PLACES_MAX: u64 = 1 << 15;
 /// So many pairs of places are made at a time.
 const CHUNK: usize = 128;
-/// A larger copy has no place: what the storage has evicted and stands here takes a quarter of the bound at most.
+/// A larger copy gets no slot: copies that the storage has evicted and that are here take a quarter of the bound at
+/// most.
 const SIZE_MAX: u32 = 512;
 /// One read in so many of a key that has a place, and of one that has none, is heard of.
 const KEPT_SAMPLE: u64 = 64;
@@ -40,7 +42,7 @@ type Look<'a, K, V> = RwLockReadGuard<'a, Copies<K, V>>;
 /// Made when one of them is first needed.
 type Chunk<K, V> = OnceLock<Pairs<K, V>>;
 
-/// Each key has the two places of one pair, which it shares with others; it stands in one of them at most.
+/// Each key has the two slots of one pair, which it shares with others; it is in one of them at most.
 pub(crate) struct Recent<K, V> {
     chunks: Box<[Chunk<K, V>]>,
     hasher: ahash::RandomState,
@@ -107,13 +109,13 @@ impl<K: std::hash::Hash + Eq + Clone, V> Recent<K, V> {
         Spot(self.hasher.hash_one(key))
     }
 
-    /// The copy of the key, if it stands here and nobody is changing its places.
+    /// The copy of the key, if it is here and its slots are not being changed.
     #[inline]
     pub(crate) fn get(&self, spot: Spot, key: &K) -> Option<Slot<V>> {
         self.find(spot, key, RwLock::try_read)
     }
 
-    /// The copy of the key, if it stands here: whoever changes its places is waited for.
+    /// The copy of the key, if it is here. Waits for a change of its slots.
     pub(crate) fn standing(&self, key: &K) -> Option<Slot<V>> {
         self.find(self.spot(key), key, |copies| Some(copies.read()))
     }
@@ -184,8 +186,8 @@ impl<K: std::hash::Hash + Eq + Clone, V> Recent<K, V> {
         copies.iter().flatten().find(|(here, _)| here == key).map(|(_, slot)| slot.clone())
     }
 
-    /// The places of a key, if it may stand there. Whoever holds its shard lock is told surely: the key was put there
-    /// under the same lock, and its mark goes only with its copy.
+    /// The slots of a key, if it may be there. Exact for a holder of its shard lock: the key was inserted under the
+    /// same lock, and its mark is removed only with its copy.
     #[inline]
     fn pair(&self, spot: Spot) -> Option<(&Marks, &RwLock<Copies<K, V>>)> {
         let pairs = self.chunk(spot)?.get()?;
@@ -250,7 +252,7 @@ impl Marks {
     }
 }
 
-/// Where a key stands, if it does.
+/// The index of a key, if it is here.
 fn place_of<K: Eq, V>(copies: &Copies<K, V>, key: &K) -> Option<usize> {
     copies.iter().position(|copy| copy.as_ref().is_some_and(|(here, _)| here == key))
 }
@@ -331,7 +333,7 @@ mod tests {
         std::thread::scope(|scope| {
             let standing = scope.spawn(|| recent.standing(&7).is_some());
             while !standing.is_finished() {
-                // Given up to who waits for it, and to nobody else.
+                // Passes the lock to a waiting task, and to no other.
                 RwLockWriteGuard::bump(&mut changing);
                 std::thread::yield_now();
             }

@@ -104,7 +104,7 @@ impl<K: Key, V: Send + Sync + 'static> TieredCache<K, V> {
         self.0.policy.name
     }
 
-    /// Whether a write stands acknowledged only once no node decides by what was before.
+    /// Whether a write is acknowledged only when no node uses the previous value.
     #[must_use]
     pub fn is_strict(&self) -> bool {
         self.0.policy.strict
@@ -191,11 +191,11 @@ impl<K: Key, V: Send + Sync + 'static> TieredCache<K, V> {
         WriteGuard::begin(&self.0, keys)
     }
 
-    /// Drops the copies that are older than the given versions, or any copy of a key without one, here and on
-    /// the other nodes. Loads that began before do not bring older values back.
+    /// Drops the copies that are older than the given versions, or any copy of a key without one, here and on the other
+    /// nodes. Loads that began before do not bring older values back.
     ///
     /// # Errors
-    /// [`CacheError::Bus`] when the other nodes could not be told; this node is done.
+    /// [`CacheError::Bus`] if the change could not be published to the other nodes; this node has applied it.
     pub async fn invalidate(&self, keys: &[(K, Option<Version>)]) -> Result<Token, CacheError> {
         let versions = keys.iter().map(|(key, version)| (key, version.filter(|v| v.is_versioned())));
         let changes = self.0.invalidate_here(versions);
@@ -242,7 +242,7 @@ pub(crate) struct Inner<K, V> {
 }
 
 impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
-    /// Asks memory: a hit, with all that belongs to it, or what the miss tells of memory.
+    /// Reads memory: a hit with its metadata, or the state of memory at the miss.
     #[inline]
     pub(crate) fn look(self: &Arc<Self>, key: &K) -> Look<V> {
         let found = self.look_at(key, None);
@@ -272,7 +272,7 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
         Look::Served(slot.into_entry(now, false))
     }
 
-    /// Gives the key a place among those that are found at once, unless somebody is at work on its shard.
+    /// Puts the key into the table of hot entries, unless its shard is locked.
     #[cold]
     fn promote(&self, key: &K) {
         if let Some(shard) = self.ledger.try_lock(key) {
@@ -364,8 +364,8 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
         told
     }
 
-    /// A load that began between the change here and its telling may have read the copy that nodes share before
-    /// that was deleted. The floor of a versioned change keeps it out; one without a version is applied again.
+    /// A load that began between the change here and its publication may have read the shared copy before that was
+    /// deleted. The floor of a versioned change keeps it out; a change without a version is applied again.
     fn drop_again(&self, changes: &[Invalidation]) {
         if self.shared.is_none() || !guards::dropped_again() {
             return;

@@ -19,9 +19,9 @@ const WEIGHT: u64 = 16;
 /// vain has lost all of it.
 const MARGIN: u128 = 2;
 
-/// So many turns at once. Work that cannot expect one within the wait is turned away when it comes, not when its
-/// wait is over: whoever asked can go elsewhere at once, and those who wait have not long to. Turns are given in the
-/// order of asking.
+/// A number of concurrent turns. Work that cannot expect one within the wait is refused when it arrives, not when its
+/// wait is over: the caller can go elsewhere at once, and those who wait do not wait long. Turns are given in the order
+/// of arrival.
 #[derive(Debug)]
 pub struct Turns {
     permits: Arc<Semaphore>,
@@ -117,8 +117,8 @@ impl Turns {
 }
 
 impl Turn<'_> {
-    /// The store has answered, or has been given up; returns after how long. A turn that is dropped without that, since
-    /// nobody waits for the answer any more, says nothing of how long one takes.
+    /// The store has answered, or was given up; returns the duration. A turn that is dropped without this, because no
+    /// caller waits for the answer any more, does not count for the mean.
     pub fn ended(self) -> Duration {
         let took = self.began.elapsed();
         self.turns.ended(took);

@@ -1,9 +1,9 @@
 use std::fmt;
 
-/// Version of a record as its store assigned it; 0 stands for a record without one.
+/// Version of a record as its store assigned it; 0 means a record without one.
 ///
-/// Only versions that the store assigned after reading the predecessor may be used: they alone order
-/// two values. What takes its version from a clock is unversioned here.
+/// Only versions that the store assigned after it read the predecessor may be used: only they order two values. A
+/// version that comes from a clock counts as none here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version(u64);
 

@@ -41,12 +41,12 @@ impl<K: Key, V: Send + Sync + 'static> WriteGuard<K, V> {
         self.inner.policy.strict
     }
 
-    /// The write was committed and did this, and nothing to marked keys that are not named. Memory takes the
-    /// values at once, unless something newer is known or another write of the key is under way.
+    /// The write was committed and made these changes, and none to marked keys that are not named. Memory takes the
+    /// values at once, unless something newer is known or another write of the key is in progress.
     ///
     /// # Errors
-    /// [`CacheError::Bus`] when the other nodes could not be told. The write stands; it is invalidated as if
-    /// its outcome were unknown.
+    /// [`CacheError::Bus`] if the change could not be published to the other nodes. The write is committed; it is
+    /// invalidated as if its outcome were unknown.
     pub async fn committed(mut self, changes: Vec<(K, Change<V>)>) -> Result<Token, CacheError> {
         reach(Place::AfterCommit).await;
         let versions = changes.iter().map(|(key, change)| (key, change.version()));
@@ -65,16 +65,16 @@ impl<K: Key, V: Send + Sync + 'static> WriteGuard<K, V> {
         Ok(token)
     }
 
-    /// The write was surely not applied and never will be. Tells nobody.
+    /// The write was certainly not applied and never will be. Publishes nothing.
     pub async fn aborted(mut self) {
         self.unmark();
     }
 
-    /// The write may have been applied, or may be yet: its records are invalidated as if it were, and again
-    /// after 5, 30 and 90 s, since it can land late.
+    /// The write may have been applied, or may be later: its records are invalidated as if it were, and again after 5,
+    /// 30 and 90 s.
     ///
     /// # Errors
-    /// [`CacheError::Bus`] when the other nodes could not be told now.
+    /// [`CacheError::Bus`] if the change could not be published to the other nodes now.
     pub async fn unknown(mut self) -> Result<Token, CacheError> {
         let notices = self.inner.suspect_here(self.marked.keys());
         let token = self.inner.publish(&notices).await?;

@@ -9,7 +9,7 @@ use super::Common;
 
 #[derive(Args, Debug)]
 pub(super) struct Arguments {
-    /// File to write, which must not exist; or a folder, where its name tells the time
+    /// File to write, which must not exist; or a folder, where its name contains the time
     #[arg(long, value_name = "FILE|DIR")]
     to: PathBuf,
 }
@@ -62,7 +62,7 @@ mod sqlite {
         Ok(OK)
     }
 
-    /// Tells of the error by its text and the exit code.
+    /// Prints the error and returns its exit code.
     pub(in super::super) fn failed(error: &BackupError) -> Result<u8, StartError> {
         if !error.is_failure() {
             return Err(StartError::new(error.to_string()));
@@ -88,7 +88,7 @@ mod sqlite {
         bar
     }
 
-    /// A backup, as `kith backup` tells of it.
+    /// A backup, as `kith backup` prints it.
     #[derive(Serialize)]
     struct Taken {
         path: PathBuf,

@@ -34,17 +34,14 @@ const ACTING: &str = "kith-acting-user";
         kith call CreateUser '{\"user\":{\"userName\":\"Ada\"}}'\n  \
         kith call user.UserService/GetUser '{\"userId\":10000000000}' -v\n  \
         kith call ImportUsers @records.jsonl\n\n\
-        Answers go to standard output: indented, or in one line with -o plain; one line each where the node \
-        answers with a stream. Numbers of 64 bits are strings in them, as proto3 JSON has it. What a failed \
-        call says goes to standard error, with -o json as JSON.\n\n\
+        Answers go to standard output: indented, or in one line with -o plain; one line each if the node answers with a stream. Numbers of 64 bits are strings in them, as proto3 JSON has it. The error of a failed call goes to standard error, with -o json as JSON.\n\n\
         Exit codes: 0 answered, 1 the call failed, 2 it could not begin."
 )]
 pub(super) struct Arguments {
-    /// Such as kith.user.v1.UserService/GetUser, user.UserService/GetUser, or GetUser where that is clear
+    /// Such as kith.user.v1.UserService/GetUser, user.UserService/GetUser, or GetUser if that is unique
     #[arg(required_unless_present = "list")]
     method: Option<String>,
-    /// The request as JSON; `-`: from standard input; `@FILE`: from a file. JSON Lines where the method takes
-    /// a stream
+    /// The request as JSON; `-`: from standard input; `@FILE`: from a file. JSON Lines if the method takes a stream
     #[arg(default_value = "{}")]
     body: String,
     /// List the methods that can be called
@@ -94,7 +91,7 @@ pub(super) async fn run(common: &Common, arguments: &Arguments) -> Result<u8> {
     }
 }
 
-/// What this program knows, else what the node tells of itself.
+/// The methods of this program's contract, else those that the node publishes by reflection.
 async fn find(arguments: &Arguments) -> Result<(MethodDescriptor, Channel)> {
     let name = arguments.method.as_deref().context("which METHOD? kith call --list lists them")?;
     let unknown = match Methods::built_in()?.find(name) {

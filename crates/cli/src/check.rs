@@ -19,27 +19,27 @@ use super::{
 #[command(
     after_help = "Checked, each printed with its value, and the value at which it is a warning and critical:\n  \
         node                whether it answers\n  \
-        serving             whether its health says that it serves\n  \
+        serving             whether its health reports that it serves\n  \
         store               whether its store answers\n  \
         migrations_pending  of its store\n  \
         memory_hit_rate     part of the reads that memory answered since the start, 0 to 1; lower is worse\n  \
         memory_used         part of the bytes of memory in use, 0 to 1\n  \
         log_lines_dropped   since the start\n  \
         calls_used          calls in flight as part of limits.in_flight, 0 to 1\n  \
-        clock_seconds       by how much its clock and ours differ\n\
+        clock_seconds       difference between its clock and that of this machine\n\
         Of a node that shares Redis with others also:\n  \
-        trusted             whether it can prove that its memory misses nothing; critical where not\n  \
+        trusted             whether it can prove that it missed no change; critical if not\n  \
         redis_breaker       a warning unless closed\n  \
         proof_seconds       since the last such proof; from 1 a warning, from 3 critical\n  \
-        changes_waiting     changes that the others have not been told of; from 1, from 1000\n  \
-        entries_behind      changes of others that it knew of and has not applied; from 1000, from 10000\n  \
-        resync_stale        copies found wrong since the start; from 1 a warning: a defect\n  \
+        changes_waiting     changes not published to the others yet; from 1, from 1000\n  \
+        entries_behind      changes of others that it knows of and has not applied; from 1000, from 10000\n  \
+        resync_stale        stale copies found since the start; from 1 a warning: a defect\n  \
         observer_stale      old copies that other nodes held of its writes since the start; from 1 a warning: a \
                             defect\n\n\
         Exit codes: 0 all well, 1 a warning, 2 critical."
 )]
 pub(super) struct Arguments {
-    /// What it is when the node does not answer
+    /// The level if the node does not answer
     #[arg(long, value_enum, value_name = "LEVEL", default_value = "critical")]
     node_away_is: Away,
     /// At which value a check warns: --warn calls_used=0.5; `none`: never

@@ -97,7 +97,7 @@ pub(super) struct Reach {
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     timeout: Option<Duration>,
     /// How long to wait for a node that is starting: 500ms, 1m [default: 10s if it is on this machine, else 0s; 0s for
-    /// status, top, check, doctor and ping, which show that it is away]
+    /// status, top, check, doctor and ping, which report it as away]
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     wait: Option<Duration>,
 }
@@ -195,7 +195,7 @@ impl Target {
         said.map_err(|status| anyhow::anyhow!("{} answers {:?}: {}", self.addr, status.code(), told(&status)))
     }
 
-    /// A request that tells the node how long its answer may take.
+    /// A request with the deadline of its answer.
     pub(super) fn request<T>(&self, message: T) -> Request<T> {
         let mut request = Request::new(message);
         request.set_timeout(self.reach.answer());

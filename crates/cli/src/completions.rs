@@ -16,7 +16,7 @@ use super::{
         source <(kith completions bash)\n  \
         kith completions zsh > \"${fpath[1]}/_kith\"\n  \
         kith completions fish > ~/.config/fish/completions/kith.fish\n\n\
-        The script is written as it is; with -o json as a text within JSON.")]
+        The script is written unchanged; with -o json as a JSON string.")]
 pub(super) struct Arguments {
     /// The shell
     #[arg(value_enum)]

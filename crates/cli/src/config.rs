@@ -21,7 +21,7 @@ use super::{
                         result is a row."
 )]
 pub(super) struct Arguments {
-    /// Only say whether it can be taken
+    /// Only say whether it is valid
     #[arg(long)]
     check: bool,
 }
@@ -38,7 +38,7 @@ pub(super) fn run(common: &Common, arguments: &Arguments) -> Result<u8, StartErr
     Ok(OK)
 }
 
-/// What `--check` says; what is wrong is told as an error.
+/// The result of `--check`; an invalid configuration is an error.
 #[derive(Serialize)]
 struct Right {
     configuration: &'static str,

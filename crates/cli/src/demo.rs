@@ -32,7 +32,7 @@ pub(super) struct Arguments {
     /// Do not open the page in a browser
     #[arg(long)]
     no_browser: bool,
-    /// Let the people be silent: only those who use the page write
+    /// The people send no messages: only users of the page do
     #[arg(long)]
     silent: bool,
 }

@@ -32,8 +32,7 @@ use super::{
 /// What to look at.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Looks with the configuration that kith serve would take here, as the user who runs it: run it where \
-                  and as the node runs. Every finding ends with the line to run.\n\
+    after_help = "Uses the configuration that kith serve would use here, and the rights of the current user: run it on the machine and as the user of the node. Every finding ends with the command to run.\n\
                   Exit codes: 0 nothing found, 1 something found."
 )]
 pub(super) struct Arguments {

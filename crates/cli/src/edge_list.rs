@@ -11,7 +11,7 @@ const TIME: &str = "followtime";
 const NAMES_MAX: usize = 8;
 const NAME_MAX: usize = 40;
 
-/// In which columns of a list what stands.
+/// The columns of a list.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Columns {
     user: usize,

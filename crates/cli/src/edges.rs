@@ -18,7 +18,7 @@ use super::{
     output::{Report, note},
 };
 
-/// How often it is told how far it came, where there is no bar.
+/// How often progress is printed, if there is no bar.
 const EVERY: Duration = Duration::from_secs(5);
 /// Parts of a bar.
 const PARTS: u64 = 1000;
@@ -26,21 +26,19 @@ const PARTS: u64 = 1000;
 /// What to do with follows and their lists.
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum Command {
-    /// Compare every follow with its places in the lists of both users, changing nothing
+    /// Compare every follow with its entries in the lists of both users; changes nothing
     #[command(
-        after_help = "Exit codes: 0 all agree, 1 some differ (kith edges repair mends them), 2 it did not \
-                            come to the end."
+        after_help = "Exit codes: 0 all agree, 1 some differ (kith edges repair repairs them), 2 it did not reach the end."
     )]
     Verify(Compared),
-    /// Compare them, and mend what differs by the follow
+    /// Compare them, and repair differences; the follow decides
     #[command(
-        after_help = "Exit codes: 0 all agree now, 1 some still differ, 2 it did not come to the end: run \
-                            it again."
+        after_help = "Exit codes: 0 all agree now, 1 some still differ, 2 it did not reach the end: run it again."
     )]
     Repair(Compared),
-    /// Count the lists of every user again, and correct what is noted otherwise
+    /// Count the lists of every user again, and correct wrong counts
     #[command(
-        after_help = "Exit codes: 0 all counts are right now, 2 it did not come to the end: run it again."
+        after_help = "Exit codes: 0 all counts are correct now, 2 it did not reach the end: run it again."
     )]
     Recount(Counted),
 }
@@ -67,10 +65,10 @@ pub(super) struct Counted {
     target: Target,
 }
 
-/// Runs to the end, and tells on standard error how far it came.
+/// Runs to the end, and prints progress on standard error.
 ///
 /// # Errors
-/// When the node does not answer, does it already, or its store does not answer.
+/// If the node does not answer, runs the same already, or its store does not answer.
 pub(super) async fn run(common: &Common, what: &Command) -> Result<u8> {
     match what {
         Command::Verify(Compared { examples, target }) => {
@@ -142,11 +140,11 @@ async fn next<M>(target: &Target, steps: &mut Streaming<M>) -> Result<M> {
         Ok(Ok(Some(message))) => Ok(message),
         Ok(Ok(None)) => bail!("{} ended early; run it again", target.addr),
         Ok(Err(status)) => Err(failed(status)),
-        Err(_) => bail!("{} tells nothing for {}", target.addr, humantime::format_duration(limit)),
+        Err(_) => bail!("{} sends nothing for {}", target.addr, humantime::format_duration(limit)),
     }
 }
 
-/// Told on standard error: a bar on a terminal, else a line every few seconds.
+/// Printed on standard error: a bar on a terminal, else a line every few seconds.
 struct Progress {
     bar: ProgressBar,
     told: Instant,

@@ -9,10 +9,9 @@ use super::{Common, FAILED, OK, client::Target, output::Report};
 /// What to do with the epoch.
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum Command {
-    /// Begin a new one: memories and Redis are cold afterwards, and the store is asked
-    #[command(after_help = "For when the store was changed past Kith, or put back from a backup.\n\
-                            Exit codes: 0 the node that was asked is in the new epoch and the others follow, \
-                            1 it is begun and the node has not followed yet, 2 it could not be begun.")]
+    /// Begin a new one: memory and Redis are cold afterwards, and the store is asked
+    #[command(after_help = "For use after the store was changed without Kith, or restored from a backup.\n\
+                            Exit codes: 0 the node that was asked is in the new epoch and the others follow, 1 the epoch has begun and the node is not in it yet, 2 it could not begin.")]
     Start(Arguments),
 }
 

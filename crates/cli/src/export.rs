@@ -48,7 +48,7 @@ enum ExportKind {
     Users(Sink),
     /// All groups, without invite codes
     Groups(Sink),
-    /// The messages of one conversation, which all its readers together could read
+    /// The messages of one conversation: all that any of its readers could read
     Messages(OfOne),
 }
 

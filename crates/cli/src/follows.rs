@@ -19,7 +19,7 @@ use super::{
 const NO_FOLLOW: &str = "neither JSON nor two user ids in its columns";
 const WRONG_TIME: &str = "follow_time must be a time such as \"2026-01-31T12:00:00Z\"";
 
-/// Follows. They have no id of their own, and one that stands already is no error.
+/// Follows. They have no id, and a follow that exists already is no error.
 #[derive(Debug)]
 pub(super) enum Follows {}
 

@@ -30,11 +30,8 @@ use super::{
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Progress and bad lines go to standard error, the counts at the end to standard output.\n\
-                  A file is read as JSON that a call takes, one record a line. A pipe or - (standard input) works too, but an \
-                  import of it that breaks off has to start again: what is there already is counted and not created twice \
-                  where the records have ids.\n\
-                  Exit codes: 0 every line is imported, 1 some are bad, 2 it did not come to the end: run it again and it \
-                  goes on."
+                  A file is read as JSON that a call takes, one record a line. A pipe or - (standard input) works too, but an interrupted import from it has to start again: records with ids that exist already are counted and not created twice.\n\
+                  Exit codes: 0 every line is imported, 1 some are bad, 2 it did not reach the end: run it again, and it continues."
 )]
 pub(super) struct ImportOptions {
     #[command(subcommand)]
@@ -51,9 +48,9 @@ enum ImportKind {
     #[command(
         after_help = "A line is a message in JSON, as kith export messages writes it. The conversation must exist: the group, or \
                       both users. Its messages keep their numbers: the first line is number 1 of an empty conversation, or the one after \
-                      the last message, and the others follow without gaps. A line whose number would be another one ends the import. \
-                      Without seq a message gets the next number. Nothing else should send to the conversation meanwhile.\n\
-                      What was edited has the content of the last edit; what was recalled is an empty message. Read marks and \
+                      the last message, and the others follow without gaps. A line with any other number ends the import. \
+                      Without seq a message gets the next number. No other program should send to the conversation meanwhile.\n\
+                      An edited message has the content of its last edit; a recalled message is empty. Read marks and \
                       settings of users are not part of the file.\n\
                       Exit codes: as those of kith import."
     )]
@@ -61,11 +58,11 @@ enum ImportKind {
     /// Creates follows from a file of JSON Lines, or of pairs of user ids
     #[command(
         after_help = "A line is a follow in JSON, {\"userId\":\"1\",\"targetId\":\"2\",\"followTime\":\"2024-05-01T08:00:00Z\"} \
-                      (the time may be left out: now), or a line of a table: two ids separated by a comma, a tab, a \
+                      (default of the time: now), or a line of a table: two ids separated by a comma, a tab, a \
                       semicolon or spaces, with or without quotes. A first line may name the columns: user_id (or \
                       follower, source, from), target_id (or followee, target, to) and follow_time; without these names \
                       the first two columns are the ids. Further columns are ignored, and lines that begin with #, as \
-                      in the graphs of SNAP. A follow that exists already is left as it is and counts as imported. \
+                      in the graphs of SNAP. A follow that exists already is not changed and counts as imported. \
                       Whether the users exist is not checked.\n\
                       Exit codes: as those of kith import."
     )]
@@ -73,8 +70,7 @@ enum ImportKind {
     /// Registers readers of audiences of notices from a file of JSON Lines
     #[command(after_help = "A line is a request of RegisterReaders in JSON: \
                       {\"audienceId\":1,\"readers\":[{\"readerId\":\"42\",\"since\":\"2024-05-01T08:00:00Z\"}]} with 1 to 1000 \
-                      readers (since may be left out: now). The audience must be registered. A reader that is registered \
-                      already is left as it is and counts as imported.\n\
+                      readers (default of since: now). The audience must be registered. A reader that is registered already is not changed and counts as imported.\n\
                       Exit codes: as those of kith import.")]
     Readers(Source),
 }
@@ -86,17 +82,17 @@ struct Source {
     /// Starts again, whatever an earlier run noted in the progress file
     #[arg(long)]
     restart: bool,
-    /// Where the progress is kept until the end [default: FILE.kith-progress]
+    /// File for the progress until the end [default: FILE.kith-progress]
     #[arg(long, value_name = "PROGRESS")]
     progress_file: Option<PathBuf>,
     #[command(flatten)]
     target: Target,
 }
 
-/// Imports a file. The exit code tells whether every line stands.
+/// Imports a file. The exit code says whether every line was imported.
 ///
 /// # Errors
-/// When it could not run to the end of the file.
+/// If it could not run to the end of the file.
 pub(super) async fn run(common: &Common, options: &ImportOptions) -> Result<u8> {
     let (kind, tally) = match &options.kind {
         ImportKind::Users(source) => ("users", import::<Users>("users", source).await?),

@@ -17,7 +17,7 @@ use super::{
     output::{Form, Report, note},
 };
 
-/// It lives in no tier.
+/// It exists in no tier.
 const ABSENT: u8 = 3;
 /// Tiers hold different versions of it.
 const DIFFERING: u8 = 4;
@@ -28,18 +28,15 @@ const SELF: &str = "self";
 /// Which record to look at.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Looks at every node that the one which is asked knows; with several addresses at these alone.\n\
-                        Looking changes nothing: no tier is filled, nothing counts as a hit, nothing lives longer.\n\
-                        Of a conversation, the store is also asked where its messages begin and end, what is set for it, and \
-                        whether it exists; never for contents.\n\
-                        Exit codes: 0 the tiers that hold it agree, 3 it lives in none, 4 they differ, 1 a node of \
-                        several did not answer, 2 it could not begin. A write between the looks at two tiers \
-                        makes them differ for a moment."
+    after_help = "Inspects every node that the asked node knows; with several addresses, only these.\n\
+                        Inspecting changes nothing: no tier is filled, nothing counts as a hit, no expiry is extended.\n\
+                        For a conversation, the store is also asked where its messages begin and end, for its settings, and whether it exists; never for contents.\n\
+                        Exit codes: 0 the tiers that have it agree, 3 no tier has it, 4 they differ, 1 a node of several did not answer, 2 it could not begin. During a write tiers differ for a moment."
 )]
 pub(super) struct Arguments {
     /// NAMESPACE/KEY: user/7, group/7, conversation/g9, dialog/7,g9
     key: String,
-    /// Look at no other node than the one that is asked
+    /// Only inspect the node that is asked
     #[arg(long)]
     this_node: bool,
     #[command(flatten)]

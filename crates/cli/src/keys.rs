@@ -38,7 +38,7 @@ pub(super) enum Command {
     Generate(Generate),
     /// Make a key for a caller with a name and scopes, and add its digest to a file of callers
     #[command(
-        after_help = "The key is printed once and stored nowhere. A node takes the file on within seconds, without a restart.\n\
+        after_help = "The key is printed once and stored nowhere. A node reads the file within seconds, without a restart.\n\
                       To rotate: create a second key for the name, give it to the clients, revoke the first by its id.\n\
                       Exit codes: 0 made, 2 it could not be made."
     )]
@@ -48,7 +48,7 @@ pub(super) enum Command {
     /// Remove a key, or all keys of a caller, from a file of callers
     #[command(after_help = "Exit codes: 0 removed, 2 there is none, or the file could not be changed.")]
     Revoke(Revoke),
-    /// Check a key, from standard input or a file: whether it is whole, and whose it is
+    /// Check a key, from standard input or a file: whether it is complete, and whose it is
     #[command(
         after_help = "Exit codes: 0 it is a key, of a caller of the file if one is given; 1 it is not."
     )]
@@ -58,10 +58,10 @@ pub(super) enum Command {
 /// Where to.
 #[derive(Debug, clap::Args)]
 pub(super) struct Generate {
-    /// Write the key to this new file, which its owner alone may read; else it is printed
+    /// Write the key to this new file, which only its owner may read; else it is printed
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
-    /// Leave a file that exists as it is
+    /// Do not change an existing file
     #[arg(long, requires = "file")]
     if_missing: bool,
 }
@@ -77,7 +77,7 @@ pub(super) struct Create {
     /// After which time the key is refused, in whole days: 180d
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     expires: Option<Duration>,
-    /// File of callers; made if it is absent
+    /// File of callers; created if it does not exist
     #[arg(long, value_name = "FILE", required_unless_present = "print")]
     file: Option<PathBuf>,
     /// Change no file: print the lines for it, and the key on standard error
@@ -107,7 +107,7 @@ pub(super) struct Revoke {
 /// Whose the key may be.
 #[derive(Debug, clap::Args)]
 pub(super) struct Check {
-    /// File with the key on its first line, in place of standard input
+    /// File with the key on its first line, instead of standard input
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
     /// File of callers to look in

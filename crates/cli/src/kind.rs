@@ -18,7 +18,7 @@ pub(super) type Messages<T> = BoxStream<'static, Result<T, Status>>;
 pub(super) struct Entry<R> {
     /// Of the file, from 1.
     pub(super) line: u64,
-    /// Tells a record that was sent before from a new one.
+    /// Distinguishes a record that was sent before from a new one.
     pub(super) request_id: String,
     /// What the line holds.
     pub(super) record: R,
@@ -79,7 +79,7 @@ pub(super) trait Import {
         chunks: ReceiverStream<Vec<Entry<Self::Record>>>,
     ) -> Result<Messages<Vec<ImportResult>>, Status>;
 
-    /// Of each of these records, whose ids were taken, whether what stands there is what was sent.
+    /// For each of these records, whose ids were taken, whether the stored one is what was sent.
     async fn stand(channel: Channel, records: &[&Self::Record]) -> Result<Vec<bool>, Status>;
 }
 
@@ -100,7 +100,7 @@ pub(super) trait Kind {
     /// The id; 0: none chosen.
     fn id(record: &Self::Record) -> i64;
 
-    /// Whether what stands is what was sent.
+    /// Whether the stored record is what was sent.
     fn same(sent: &Self::Record, standing: &Self::Record) -> bool;
 
     /// As [`Import::import`].

@@ -75,59 +75,59 @@ struct Command {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// Run a node (what `kith` does when nothing is said)
+    /// Run a node (the default command)
     Serve(serve::Arguments),
     /// Run a node with 200 people, and open a page to talk to them
     Demo(demo::Arguments),
-    /// Create users, groups, follows, messages or readers of notices out of a file
+    /// Create users, groups, follows, messages or readers of notices from a file
     Import(import::ImportOptions),
     /// Write all users or groups as JSON Lines
     Export(export::ExportOptions),
-    /// Bring stored data into the form that this version reads (serve does it too)
+    /// Apply the migrations of this version to stored data (serve does it, too)
     Migrate(migrate::Arguments),
     /// Copy the data of an embedded node to a file, also while it serves
     Backup(backup::Arguments),
-    /// Put a backup in place of the data of an embedded node that does not run
+    /// Replace the data of a stopped embedded node by a backup
     Restore(restore::Arguments),
     /// Show the configuration and where each value came from
     Config(config::Arguments),
     /// Call any method of a node, in JSON
     Call(call::Arguments),
-    /// Show how nodes fare: a row for each
+    /// Show the state of nodes: a row for each
     Status(status::Arguments),
-    /// Watch how nodes are and what they do, as it happens
+    /// Watch the state and activity of nodes, live
     Top(top::Arguments),
-    /// List the nodes that share what they know with the one that is asked
+    /// List the nodes of the cluster of a node
     Nodes(nodes::Arguments),
     /// Publish notices, list them, or count who has read them
     #[command(subcommand)]
     Notice(notices::Command),
-    /// Show what each tier of each node holds of one record, changing nothing
+    /// Show one record in each tier of each node; changes nothing
     Inspect(inspect::Arguments),
-    /// Compare the memory of a node with Redis and the store now, and drop what is wrong
+    /// Compare the memory of a node with Redis and the store now, and drop stale copies
     Resync(resync::Arguments),
-    /// Give up what all memories and Redis hold, at once and on every node
+    /// Discard all copies in memory and in Redis, at once and on every node
     #[command(subcommand)]
     Epoch(epoch::Command),
-    /// Compare follows with the lists that they stand in, mend what differs, or count lists again
+    /// Compare follows with their list entries, repair differences, or count lists again
     #[command(subcommand)]
     Edges(edges::Command),
     /// Change which log lines a node writes, for a while
     LogFilter(log_filter::Arguments),
-    /// Hold values of a node against thresholds, for monitoring
+    /// Compare values of a node with thresholds, for monitoring
     Check(check::Arguments),
-    /// Look for what is wrong with this machine, the configuration and the node, and say what to run
+    /// Search this machine, the configuration and the node for problems, and say what to run
     Doctor(doctor::Arguments),
     /// Make, list, revoke and check the keys of callers, in files
     #[command(subcommand)]
     Keys(keys::Command),
     /// Ask whether a node serves
     Ping(ping::Arguments),
-    /// Write what a shell needs to complete a line of kith
+    /// Write the completion script of a shell
     Completions(completions::Arguments),
     /// Write the manual
     Man(man::Arguments),
-    /// Explain the reasons that errors carry: cause, fix, and whether to try again
+    /// Explain the reasons of errors: cause, fix, and whether to retry
     Errors(errors::Arguments),
     /// Write a reference document
     #[command(hide = true)]
@@ -146,7 +146,7 @@ struct Common {
     /// Where gRPC is served [default: 127.0.0.1:7600]
     #[arg(long, global = true, help_heading = CONFIGURATION, value_name = "ADDRESS")]
     listen: Option<String>,
-    /// Where an embedded node keeps its data [default: ./data]
+    /// Folder with the data of an embedded node [default: ./data]
     #[arg(long, global = true, help_heading = CONFIGURATION, value_name = "DIR")]
     data_dir: Option<String>,
     /// Allow other machines to be served without TLS
@@ -254,7 +254,7 @@ impl Common {
             match value.into_string() {
                 Ok(value) => environment.push((name, value)),
                 Err(_) if name.starts_with("KITH_") => {
-                    return Err(StartError::new(format!("{name}: the value is not UTF-8; write it anew")));
+                    return Err(StartError::new(format!("{name}: the value is not UTF-8; write it again")));
                 }
                 Err(_) => {}
             }

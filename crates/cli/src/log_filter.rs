@@ -10,13 +10,13 @@ use super::{Common, OK, client::Target, output::Report};
 
 /// Which filter, and on which node.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Without a filter the configured one holds again at once.\n\
-                        Exit codes: 0 it holds, 2 it was refused, or the node does not answer.")]
+#[command(after_help = "Without a filter the configured one applies again at once.\n\
+                        Exit codes: 0 it applies, 2 it was refused, or the node does not answer.")]
 pub(super) struct Arguments {
     /// As telemetry.log_filter: debug, or info,kith_cache=trace
     #[arg(default_value = "", hide_default_value = true)]
     filter: String,
-    /// For how long: 30s, 10m, 24h at most; then the configured filter holds again
+    /// For how long: 30s, 10m, 24h at most; then the configured filter applies again
     #[arg(long = "for", value_name = "TIME", default_value = "10m", value_parser = humantime::parse_duration)]
     lasts: Duration,
     #[command(flatten)]

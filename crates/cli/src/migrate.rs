@@ -44,7 +44,7 @@ async fn act(store: &Opened, config: &Config, arguments: &Arguments) -> Result<L
     Ok(Listed::new(found.iter().filter(|found| !arguments.dry_run || found.applied.is_none())))
 }
 
-/// Migrations, as `kith migrate` tells of them.
+/// Migrations, as `kith migrate` prints them.
 #[derive(Serialize)]
 #[serde(transparent)]
 struct Listed(Vec<Line>);

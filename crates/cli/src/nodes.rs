@@ -14,8 +14,8 @@ use super::{
 
 /// Which node to ask.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "The node that is asked stands first.\n\
-                        Exit codes: 0 these are all, 1 there may be more: Redis does not answer, 2 the node does not.")]
+#[command(after_help = "The node that was asked is the first one.\n\
+                        Exit codes: 0 these are all, 1 there may be more: Redis does not answer, 2 the node does not answer.")]
 pub(super) struct Arguments {
     #[command(flatten)]
     target: Target,

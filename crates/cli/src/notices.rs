@@ -55,7 +55,7 @@ pub(super) struct Publish {
     /// Readers have to confirm it
     #[arg(long)]
     must_confirm: bool,
-    /// Readers see it who come later
+    /// Readers who are registered later see it, too
     #[arg(long)]
     for_newcomers: bool,
     #[command(flatten)]

@@ -21,7 +21,7 @@ pub(super) async fn run(common: &Common, arguments: &Arguments) -> Result<u8> {
     let target = &arguments.target.target();
     let channel = target.connect_without_key().await?;
     let (serving, took) = facts::health(target, channel).await.map_err(|status| {
-        anyhow::anyhow!("{} does not tell its health: {}", target.addr, super::client::told(&status))
+        anyhow::anyhow!("{} does not report its health: {}", target.addr, super::client::told(&status))
     })?;
     let state = if serving { "serving" } else { "not_serving" };
     let round_trip_ms = took.as_secs_f64() * 1000.0;

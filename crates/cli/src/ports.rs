@@ -1,4 +1,4 @@
-//! The file that tells programs where a node listens.
+//! The file with the addresses at which a node listens.
 
 use std::{fs, io, path::PathBuf};
 
@@ -22,7 +22,7 @@ struct Ports {
 }
 
 impl PortsFile {
-    /// Removes what an earlier node left, so that nobody takes its ports for those of this one.
+    /// Removes the file of an earlier node, so that its ports are not taken for those of this one.
     pub(super) fn prepare(path: PathBuf) -> Result<Self, StartError> {
         match fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(cannot(&path, &error)),
@@ -30,7 +30,7 @@ impl PortsFile {
         }
     }
 
-    /// Writes it whole: whoever finds it finds all of it.
+    /// Writes it atomically: a reader finds the complete file.
     pub(super) fn write(&self, addresses: Addresses) -> Result<(), StartError> {
         let pid = std::process::id();
         let ports = Ports {
@@ -45,13 +45,13 @@ impl PortsFile {
             .and_then(|text| fs::write(&beside, text + "\n"))
             .and_then(|()| fs::rename(&beside, &self.path));
         written.map_err(|error| {
-            // It may not be there, and what went wrong is told already.
+            // It may not exist, and the error is returned already.
             fs::remove_file(&beside).ok();
             cannot(&self.path, &error)
         })
     }
 
-    /// Whether what stands there is of this process: another node may have been given the same file.
+    /// Whether the file is that of this process: another node may have been given the same file.
     fn is_own(&self) -> bool {
         let ports = fs::read(&self.path).ok().and_then(|text| serde_json::from_slice::<Ports>(&text).ok());
         ports.is_some_and(|ports| ports.pid == std::process::id())

@@ -9,9 +9,9 @@ use super::Common;
 
 #[derive(Args, Debug)]
 pub(super) struct Arguments {
-    /// A file that `kith backup` has written; its manifest lies beside it
+    /// A file that `kith backup` has written; its manifest must be beside it
     file: PathBuf,
-    /// Put data that are there aside, under a name that tells the time
+    /// Keep existing data under another name that contains the time
     #[arg(long)]
     force: bool,
 }
@@ -52,7 +52,7 @@ mod sqlite {
         }
     }
 
-    /// What was restored, as `kith restore` tells of it.
+    /// The restored data, as `kith restore` prints them.
     #[derive(Serialize)]
     struct Told {
         path: PathBuf,

@@ -12,16 +12,14 @@ const STALE: u8 = 4;
 /// What to compare.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "What is found wrong is dropped. A suspect is a copy that something newer is known of: the \
-                        change may be on its way, and it is looked at again.\n\
-                        Exit codes: 0 nothing is wrong, 4 something was, 1 Redis or the store did not answer, 2 the \
-                        node did not."
+    after_help = "Stale copies are dropped. A suspect is a copy of which a newer version is known: the change may be on its way, so it is compared again.\n\
+                        Exit codes: 0 no copy is stale, 4 some were, 1 Redis or the store did not answer, 2 the node did not."
 )]
 pub(super) struct Arguments {
-    /// This namespace alone, as user or group [default: all]
+    /// Only this namespace, such as user or group [default: all]
     #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
     namespace: String,
-    /// All of memory, as far as --timeout allows, in place of 500 copies
+    /// All of memory, as far as --timeout allows, instead of 500 copies
     #[arg(long)]
     full: bool,
     #[command(flatten)]

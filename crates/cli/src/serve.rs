@@ -16,7 +16,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::{Common, FAILED, OK, output::Form, ports::PortsFile, runtime};
 
-/// What whoever started the node is told when its end was not in order.
+/// Printed when the end of the node was not graceful.
 const LEFT_BEHIND: &str =
     "calls or writes had not ended when the time to drain was over; give them more (--set drain=30s)";
 
@@ -29,10 +29,10 @@ pub(super) struct Arguments {
     /// Serve operators on this port of the loopback device; 0: any free one
     #[arg(long, value_name = "PORT")]
     operations_port: Option<u16>,
-    /// Write the addresses to this file as JSON once the node serves, and remove it at the end
+    /// Write the addresses to this file as JSON when the node serves, and remove the file at the end
     #[arg(long, value_name = "FILE")]
     ports_file: Option<PathBuf>,
-    /// Keep data in memory alone, for tests: they are gone with the node
+    /// Keep data only in memory, for tests: they are lost when the node ends
     #[arg(long)]
     ephemeral: bool,
     /// Begin with the users and groups of this file of JSON Lines (with --ephemeral)
@@ -105,7 +105,7 @@ fn serve(
         let complete = node.stop(end.next()).await;
         failed.map_or(Ok(complete), Err)
     })?;
-    // What a node for tests leaves behind is lost in any case, and whoever stops it means that.
+    // A node for tests loses its data in any case, and stopping it means that.
     Ok(if complete || loaded.config.ephemeral.enabled { OK } else { FAILED })
 }
 
@@ -114,7 +114,7 @@ fn program() -> String {
     std::env::args().next().unwrap_or_else(|| "kith".to_owned())
 }
 
-/// A node whose banner nobody reads serves all the same.
+/// A node whose banner cannot be written still serves.
 fn present(common: &Common, banner: &Banner) {
     let text = match common.output.form() {
         Form::Table => banner.to_string(),
@@ -134,7 +134,7 @@ fn note(log: &Path, line: &str) {
     drop(std::fs::write(log, format!("{line}\n")));
 }
 
-/// Tells where the node listens from when it serves until dropped. Returns when that fails.
+/// Writes the file of addresses when the node serves, and keeps it until dropped. Returns if that fails.
 async fn announce(node: &Node, ports: Option<PortsFile>) -> StartError {
     node.serving().await;
     if let Some(Err(error)) = ports.as_ref().map(|ports| ports.write(node.addresses())) {

@@ -23,18 +23,16 @@ use super::{Common, client::Targets, output::Form};
 
 /// Which nodes to watch, and how often.
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "With one address, the nodes that share what they know with that one are watched too.\n\
-        On a terminal it is a screen that goes on until q is pressed; ? there tells what its columns and keys are.\n\
+#[command(after_help = "With one address, the other nodes of its cluster are watched, too.\n\
+        On a terminal it is a screen that ends when q is pressed; press ? for an explanation of its columns and keys.\n\
         Elsewhere, and with -o plain, -o json or --count, every interval is a row for each node, or a line of JSON.\n\
-        A node that goes away is shown as away, and is back by itself.\n\
-        Exit codes: 0 ended, 1 a node was away at the end, 2 the only node that was asked is away."
-)]
+        A node that does not answer is shown as away until it answers again.\n\
+        Exit codes: 0 ended, 1 a node was away at the end, 2 the only node that was asked is away.")]
 pub(super) struct Arguments {
-    /// How often figures are told: 200ms to 60s
+    /// How often figures are refreshed: 200ms to 60s
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
     interval: Duration,
-    /// Ends after so many intervals
+    /// Ends after this many intervals
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
     #[command(flatten)]
@@ -47,10 +45,10 @@ fn interval(text: &str) -> Result<Duration, String> {
     if within { Ok(interval) } else { Err("say 200ms to 60s".to_owned()) }
 }
 
-/// Watches until it is told to end.
+/// Watches until it is stopped.
 ///
 /// # Errors
-/// When there is one node to watch and it does not answer, or the terminal cannot be used.
+/// If there is one node to watch and it does not answer, or the terminal cannot be used.
 pub(super) async fn run(common: &Common, arguments: &Arguments) -> Result<u8> {
     let feed = Feed::begin(&arguments.targets, arguments.interval).await?;
     let asked = common.output.asked();

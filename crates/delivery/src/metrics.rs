@@ -14,14 +14,28 @@ pub(crate) use self::{
 use crate::Dropped;
 
 /// Every metric of this crate.
-pub const METRICS: [Metric; 7] =
-    [READS, DROPPED, INBOX_ENTRIES, INBOX_GENERATIONS, INBOX_WAKES, sequences::BLOCKS, sequences::WAIT];
+pub const METRICS: [Metric; 8] = [
+    READS,
+    APPENDS,
+    DROPPED,
+    INBOX_ENTRIES,
+    INBOX_GENERATIONS,
+    INBOX_WAKES,
+    sequences::BLOCKS,
+    sequences::WAIT,
+];
 
 const READS: Metric = Metric::counter(
     "kith_window_reads_total",
     &["result"],
     "Reads of the last messages of a conversation, by what its window said: hit, miss (filled from the store), busy (another \
      reader fills it), held (a message is being changed), old (compared with the store first), away (no answer).",
+);
+const APPENDS: Metric = Metric::counter(
+    "kith_window_appends_total",
+    &["result"],
+    "Appends of messages to the windows of conversations: `added`, or `failed` because Redis did not answer in time. After one that \
+     failed, other nodes may read the conversation without these messages for up to messages.window_checked.",
 );
 const DROPPED: Metric = Metric::counter(
     "kith_window_dropped_total",
@@ -57,27 +71,42 @@ pub(crate) enum Read {
     Away,
 }
 
-/// Counters of reads, resolved once. All metrics of this crate are there from zero on, also for a node without inboxes.
-pub(crate) struct Reads([Counter; 6]);
+/// Counters of windows, resolved once. All metrics of this crate are there from zero on, also for a node without inboxes.
+pub(crate) struct WindowCounts {
+    reads: [Counter; 6],
+    added: Counter,
+    failed: Counter,
+}
 
-impl Reads {
+impl WindowCounts {
     pub(crate) fn new() -> Self {
         for why in ["gap", "change", "hold", "behind", "evicted"] {
             counter!(DROPPED.name, "why" => why).increment(0);
         }
         drop(InboxCounts::new());
         let results = ["hit", "miss", "busy", "held", "old", "away"];
-        Self(results.map(|result| counter!(READS.name, "result" => result)))
+        let appends = |result: &'static str| counter!(APPENDS.name, "result" => result);
+        Self {
+            reads: results.map(|result| counter!(READS.name, "result" => result)),
+            added: appends("added"),
+            failed: appends("failed"),
+        }
     }
 
-    pub(crate) fn count(&self, read: Read) {
-        self.0[read as usize].increment(1);
+    pub(crate) fn read(&self, read: Read) {
+        self.reads[read as usize].increment(1);
+    }
+
+    /// Counts an append that Redis took, or not.
+    pub(crate) fn append(&self, added: bool) {
+        let counter = if added { &self.added } else { &self.failed };
+        counter.increment(1);
     }
 }
 
-impl std::fmt::Debug for Reads {
+impl std::fmt::Debug for WindowCounts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Reads")
+        f.write_str("WindowCounts")
     }
 }
 

@@ -112,7 +112,7 @@ pub(crate) const REDIS_HIT_P99: Claim = ratio("redis_hit_p99", "us", Better::Low
 pub(crate) const REDIS_100: Claim = ratio("redis_100", "us", Better::Lower, Some(1.3));
 /// One user that only MongoDB has, left in Redis and memory / `find_one`, GET and SET.
 pub(crate) const MISS: Claim = ratio("miss", "us", Better::Lower, Some(1.2));
-/// A change that every node is told of / `findOneAndUpdate` and one script that sets, logs and publishes.
+/// A change that is broadcast to every node / `findOneAndUpdate` and one script that sets, logs and publishes.
 pub(crate) const WRITE_TOLD: Claim = ratio("write_told", "us", Better::Lower, Some(1.15));
 /// From a commit on one node to its old value gone from the memory of another / from PUBLISH to its message.
 pub(crate) const DROPPED: Claim = ratio("dropped", "us", Better::Lower, Some(1.5));

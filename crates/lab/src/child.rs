@@ -1,4 +1,4 @@
-//! Processes that end with the value that stands for them, and with this process however that ends.
+//! Processes that end with the value that represents them, and with this process however that ends.
 
 use std::{
     fs::{self, File},
@@ -20,7 +20,7 @@ use crate::signal::signal;
 /// server that is away, or even connect to itself there.
 const PORTS: Range<u16> = 15_000..32_000;
 const PORTS_TRIED: usize = 100;
-/// Lines of its log by which an error tells why a process has ended.
+/// Lines of its log that an error contains as the reason why a process has ended.
 const LAST_WORDS: usize = 3;
 /// How long a process may take to end when it was asked to.
 const ENDS_WITHIN: Duration = Duration::from_secs(15);
@@ -44,7 +44,7 @@ impl Watched {
         Self::start_as_told(name, command, log)
     }
 
-    /// The same of a command that is told where what it says goes: of the log only its end is read.
+    /// The same for a command that is already configured where to write its output: of the log only its end is read.
     pub(crate) fn start_as_told(name: &'static str, mut command: Command, log: PathBuf) -> Result<Self> {
         command.stdin(Stdio::null());
         let mut process = command.spawn().with_context(|| format!("{name} does not start"))?;
@@ -126,7 +126,7 @@ impl Drop for Watched {
     }
 }
 
-/// A port that nobody listens on. Another program may take it before it is used.
+/// A port that is free. Another program may take it before it is used.
 pub(crate) fn free_port() -> Result<u16> {
     let mut random = rand::rng();
     (0..PORTS_TRIED)
@@ -143,7 +143,7 @@ fn watch(process: &Child) -> Result<Child> {
 }
 
 fn end(child: &mut Child) {
-    // Nobody is left who could do something about what fails here.
+    // Failures cannot be reported from here.
     drop(child.kill());
     drop(child.wait());
 }

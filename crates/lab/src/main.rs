@@ -65,7 +65,7 @@ enum Command {
     EntryBytes { kind: Kind, entries: i64 },
 }
 
-/// Errors are told in one line, whatever `RUST_BACKTRACE` says: they are about servers and arguments.
+/// Errors are printed in one line, whatever `RUST_BACKTRACE` says: they are about servers and arguments.
 #[tokio::main]
 async fn main() -> ExitCode {
     match run(Arguments::parse().command).await {

@@ -31,7 +31,7 @@ pub enum Figure {
     Ratio,
     /// Kith less the baseline.
     Difference,
-    /// Kith alone: what is promised in itself. The baseline tells what there is no way below.
+    /// Kith alone: an absolute promise. The baseline is the lower limit of what is possible.
     Kith,
 }
 

@@ -46,7 +46,7 @@ impl Value {
         }
     }
 
-    /// Whether it is a message that somebody published.
+    /// Whether it is a published message.
     #[must_use]
     pub fn is_message(&self) -> bool {
         let (Self::List(parts) | Self::Push(parts)) = self else { return false };
@@ -128,7 +128,7 @@ fn bytes<'a>(rest: &mut &'a [u8], length: usize) -> Result<Option<&'a [u8]>, Mal
     if end == b"\r\n" { Ok(Some(bytes)) } else { Err(Malformed) }
 }
 
-/// A length; `None` for the -1 that stands for nothing.
+/// A length; `None` for -1, which means nothing.
 fn length(line: &[u8]) -> Result<Option<usize>, Malformed> {
     if line == b"-1" {
         return Ok(None);

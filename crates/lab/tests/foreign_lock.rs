@@ -1,4 +1,4 @@
-//! Somebody else has the data file of a node locked: a shell of SQLite, a tool that copies files.
+//! Another program has the data file of a node locked: a shell of SQLite, a tool that copies files.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -1,7 +1,7 @@
 /// Why presence could not be asked or changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PresenceError {
-    /// Whoever keeps it does not answer. What was asked may have been done.
+    /// The storage of presence does not answer. The request may have been executed.
     #[error("presence is not available")]
     Unavailable,
     /// The user has as many sessions as it may; nothing was changed.
@@ -10,7 +10,7 @@ pub enum PresenceError {
     /// There are as many gateways as there may be; nothing was changed.
     #[error("there are as many gateways as there may be")]
     TooManyGateways,
-    /// Whoever keeps it answered what it never should.
+    /// The storage of presence gave an invalid answer.
     #[error("presence was answered as it never should be")]
     Unexpected,
 }

@@ -48,7 +48,7 @@ chosen! {
     DeviceId
 }
 
-/// Which of those that bore the id of a gateway one after the other. By chance, above 0.
+/// Distinguishes successive gateways with the same id. Random, above 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Incarnation(NonZeroI64);
 
@@ -73,7 +73,7 @@ impl Incarnation {
     }
 }
 
-/// A gateway as long as it lives: what bears its id later is another one. Sessions belong to it.
+/// One run of a gateway: a later one with its id is another one. Sessions belong to it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instance {
     /// Its id.

@@ -1,8 +1,8 @@
-//! Who is online, and where: sessions of users, the gateways that hold them, and who of a group is online.
+//! Presence: sessions of users, the gateways that hold them, and the online members of groups.
 //!
-//! Nothing of it is durable, and it is acknowledged on the word of whoever keeps it: a node alone keeps it in its
-//! memory ([`MemoryPresence`]), several keep it in Redis (`RedisPresence`). Both keep the same rules, and one list of
-//! cases runs over both (`conformance!`).
+//! Presence is not durable, and a change is acknowledged by the storage alone: in single-node mode memory
+//! ([`MemoryPresence`]), otherwise Redis (`RedisPresence`). Both keep the same rules, and one list of cases runs over
+//! both (`conformance!`).
 
 #[cfg(feature = "conformance")]
 pub mod conformance;

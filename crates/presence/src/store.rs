@@ -23,68 +23,68 @@ pub struct Limits {
     pub sessions_max: u32,
     /// Most gateways, those that died and are not forgotten yet among them.
     pub gateways_max: u32,
-    /// How long versions of who went are kept, and after how long what nobody touches ends. Longer than anything that
-    /// was read before can take to be written.
+    /// How long versions of offline users are kept, and after how long unused data expire. Longer than a value that was
+    /// read before can take to be written.
     pub kept: Duration,
     /// How soon a user is looked at again that closed a session.
     pub look_again: Duration,
 }
 
-/// Sessions of users, and the gateways that hold them. Time is that of whoever keeps them: moments go in and come out as
-/// what is left until then. Each change of one user, and of one gateway, is one step.
+/// Sessions of users, and the gateways that hold them. Time is that of the storage: moments are passed and returned as
+/// the remaining time. Each change of one user, and of one gateway, is one step.
 #[async_trait]
 pub trait PresenceStore: Send + Sync + fmt::Debug + 'static {
-    /// Makes sure that a gateway is who it says, and that it lives for so long from now on. Free ids, those that
-    /// nobody was seen with and those of the dead, go to whoever comes without an incarnation; an incarnation that
-    /// was given once is taken up again where nothing is known of the id.
+    /// Verifies the identity of a gateway, and extends its life by this time from now. A caller without an incarnation
+    /// gets the id if it is free, that is, never used or of a dead gateway. A caller with an incarnation that was given
+    /// once continues if nothing is known of the id.
     ///
     /// # Errors
-    /// [`PresenceError::TooManyGateways`], or when nobody answers.
+    /// [`PresenceError::TooManyGateways`], or if the storage does not answer.
     async fn claim(&self, claim: &Claim) -> Result<Claimed, PresenceError>;
 
-    /// All gateways, those that are dead until they are forgotten.
+    /// All gateways, including dead ones until they are forgotten.
     ///
     /// # Errors
-    /// When nobody answers.
+    /// If the storage does not answer.
     async fn gateways(&self) -> Result<Gateways, PresenceError>;
 
-    /// Forgets a dead gateway; does nothing to one that lives.
+    /// Forgets a dead gateway; does nothing to a live one.
     ///
     /// # Errors
-    /// When nobody answers.
+    /// If the storage does not answer.
     async fn forget(&self, instance: &Instance) -> Result<(), PresenceError>;
 
-    /// Makes changes of sessions, and answers each in their order; they are no unit, and of a failing store some may be
-    /// made without those before them. Sessions of the users named whose
-    /// time has passed end with it. Where by it a user comes to be online elsewhere than before, its version rises and
-    /// all who hear are told, in the same step.
+    /// Makes changes of sessions, and returns the result of each in their order. They are not atomic together: if the
+    /// storage fails, some may be made without those before them. Expired sessions of the named users end with it. If a
+    /// change makes a user online elsewhere than before, its version rises and an event is published to all
+    /// subscribers, in the same step.
     async fn change(&self, changes: &[Change]) -> Vec<Result<Changed, PresenceError>>;
 
-    /// The sessions of users whose time has not passed, in the order of the users.
+    /// The unexpired sessions of users, in the order of the users.
     ///
     /// # Errors
-    /// When nobody answers.
+    /// If the storage does not answer.
     async fn sessions(&self, users: &[UserId]) -> Result<Lookup, PresenceError>;
 
-    /// Notes that the groups of a user were told up to this version, and returns the version that it has; 0: nothing is
-    /// known of it.
+    /// Notes that the groups of a user were notified up to this version, and returns the user's version; 0: unknown
+    /// user.
     ///
     /// # Errors
-    /// When nobody answers.
+    /// If the storage does not answer.
     async fn fanned(&self, user: UserId, version: i64) -> Result<i64, PresenceError>;
 
-    /// Users of a gateway that have to be looked at, at most so many: those whose session there should have ended, or
-    /// that closed one. `all`: any, of a dead one.
+    /// Users of a gateway that have to be checked, at most so many: those whose session there should have ended, or who
+    /// closed one. `all`: any, of a dead gateway.
     ///
     /// # Errors
-    /// When nobody answers.
+    /// If the storage does not answer.
     async fn due(&self, instance: &Instance, limit: usize, all: bool) -> Result<Vec<UserId>, PresenceError>;
 
-    /// Notes that users of [`due`](Self::due), asked with the same `all`, were looked at: when they have to be again, or
-    /// that they need not. Changes nothing of those who came again meanwhile, but for `all`.
+    /// Notes that users of [`due`](Self::due), called with the same `all`, were checked: when they have to be checked
+    /// again, or that they need not. Unless `all` is set, changes nothing for those who came back meanwhile.
     ///
     /// # Errors
-    /// When nobody answers; they are due again then.
+    /// If the storage does not answer; they are then due again.
     async fn settle(
         &self,
         instance: &Instance,
@@ -93,8 +93,8 @@ pub trait PresenceStore: Send + Sync + fmt::Debug + 'static {
     ) -> Result<(), PresenceError>;
 }
 
-/// Who of a group is online, as the groups of a user are told whenever that changes. What is told twice, or too late,
-/// changes nothing.
+/// The online members of groups, kept from notifications whenever the state of a user changes. Repeated or late
+/// notifications change nothing.
 #[async_trait]
 pub trait ActiveStore: Send + Sync + fmt::Debug + 'static {
     /// Notes in each group where a user is online; nothing where the group knows a later version. Answers for each group
@@ -113,10 +113,10 @@ pub trait ActiveStore: Send + Sync + fmt::Debug + 'static {
     /// How many of each group are online, and through which gateways, in the order of the groups.
     async fn distributions(&self, groups: &[GroupId]) -> Vec<Result<Distribution, PresenceError>>;
 
-    /// Who of a group is online, by rising id, after this one: at most so many. Costs the same at any depth.
+    /// The online members of a group, by rising id, after this one: at most so many. Costs the same at any depth.
     ///
     /// # Errors
-    /// When nobody answers.
+    /// If the storage does not answer.
     async fn active(
         &self,
         group: GroupId,
@@ -125,13 +125,13 @@ pub trait ActiveStore: Send + Sync + fmt::Debug + 'static {
     ) -> Result<Vec<ActiveMember>, PresenceError>;
 }
 
-/// Tells what changes.
+/// Publishes events.
 #[async_trait]
 pub trait PresenceFeed: Send + Sync + fmt::Debug + 'static {
-    /// Begins to hear. When it returns, each change from then on is heard.
+    /// Subscribes. When it returns, each event from then on is received.
     ///
     /// # Errors
-    /// When nobody answers.
+    /// If the storage does not answer.
     async fn hear(&self) -> Result<Box<dyn Heard>, PresenceError>;
 }
 
@@ -149,7 +149,7 @@ pub struct Claim {
     pub gateway: GatewayId,
     /// What it was given when it came first.
     pub offered: Option<Incarnation>,
-    /// How long it lives without another claim.
+    /// How long it is alive without another claim.
     pub lasts: Duration,
 }
 
@@ -167,7 +167,7 @@ pub enum Claimed {
 pub struct GatewayState {
     /// Which.
     pub instance: Instance,
-    /// How long it lives yet without another claim; zero: it is dead.
+    /// How long it is still alive without another claim; zero: it is dead.
     pub left: Duration,
 }
 
@@ -217,7 +217,7 @@ pub struct Changed {
     pub standing: Standing,
     /// How long its last session at the gateway has yet; `None`: it has none there.
     pub left: Option<Duration>,
-    /// Whether it was online elsewhere before: all who hear were told.
+    /// Whether it was online elsewhere before, so that an event was published.
     pub told: bool,
 }
 
@@ -226,14 +226,14 @@ pub struct Changed {
 pub struct Standing {
     /// Rises whenever the gateways change, and never falls though all is lost; 0: nothing is known.
     pub version: i64,
-    /// Up to which version the groups of the user were told.
+    /// Up to which version the groups of the user were notified.
     pub fanned: i64,
     /// By rising id, each once; empty: offline.
     pub gateways: Vec<GatewayId>,
 }
 
 impl Standing {
-    /// Whether groups have yet to be told.
+    /// Whether groups still have to be notified.
     #[must_use]
     pub const fn is_untold(&self) -> bool {
         self.fanned < self.version

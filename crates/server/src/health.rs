@@ -92,7 +92,7 @@ struct Remark {
     until: Option<Instant>,
 }
 
-/// Holds the state and tells it to whoever watches. Starts as [`State::Starting`].
+/// Holds the state and sends it to watchers. Starts as [`State::Starting`].
 #[derive(Clone, Debug)]
 pub struct Reporter {
     state: watch::Sender<State>,
@@ -127,7 +127,7 @@ impl Reporter {
     /// Returns once the node serves, or stops.
     pub async fn serving(&self) {
         let mut states = self.state.subscribe();
-        // The sender lives in this value, so that the wait ends with a state alone.
+        // The sender is in this value, so that the wait ends only with a state.
         drop(states.wait_for(|state| matches!(state, State::Serving | State::Stopping)).await);
     }
 
@@ -167,14 +167,14 @@ impl Reporter {
         self.remarks.lock().retain(|known| known.cause.reason != reason);
     }
 
-    /// Tells a new state, with its usual reason from now on. A node that stops does nothing else any more.
+    /// Sets a new state, with its usual reason. A node that stops gets no other state any more.
     pub fn set(&self, state: State) {
         if self.state() != state {
             self.change(state, cause(state, None, SystemTime::now()));
         }
     }
 
-    /// Tells a state with a reason of its own; the same state may be told again with another message.
+    /// Sets a state with a reason of its own; the same state may be set again with another message.
     pub fn because(&self, state: State, told: Cause) {
         self.change(state, told);
     }

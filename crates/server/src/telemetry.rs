@@ -44,7 +44,7 @@ pub struct Telemetry {
 /// Of the writer of log lines.
 static DROPPED: OnceLock<ErrorCounter> = OnceLock::new();
 
-/// Log lines of this process that were dropped because nobody took them.
+/// Log lines of this process that were dropped because they were not read.
 #[must_use]
 pub fn dropped_lines() -> u64 {
     DROPPED.get().map_or(0, |dropped| dropped.dropped_lines() as u64)

@@ -3,7 +3,7 @@
 /// A value that cannot be taken, or not beside others.
 #[derive(Debug)]
 pub struct InvalidValue {
-    /// The key at fault; its source is told.
+    /// The key at fault; its source is reported.
     pub key: &'static str,
     /// What is wrong and what would be right.
     pub text: String,

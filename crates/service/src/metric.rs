@@ -78,12 +78,12 @@ pub const METRICS: [Metric; 67] = [
 pub const SERVING: Metric = Metric::gauge(
     "kith_serving",
     &[],
-    "1 while the node answers, 0 while it starts, stops or lacks its store.",
+    "1 while the node serves, 0 while it starts, stops or its store is unavailable.",
 );
 pub const RPC_REQUESTS: Metric = Metric::counter(
     "kith_rpc_requests_total",
     &["service", "method", "code"],
-    "Calls answered, by their gRPC code; CANCELLED where the caller went away first.",
+    "Calls answered, by gRPC code; CANCELLED if the caller went away first.",
 );
 pub const RPC_SECONDS: Metric = Metric::histogram(
     "kith_rpc_seconds",
@@ -93,12 +93,11 @@ pub const RPC_SECONDS: Metric = Metric::histogram(
 pub const RPC_IN_FLIGHT: Metric = Metric::gauge(
     "kith_rpc_in_flight",
     &[],
-    "Calls being handled: not health, reflection, nor watches that are open.",
+    "Calls in progress, without health, reflection and open watches.",
 );
 pub const RPC_SHED: Metric =
-    Metric::counter("kith_rpc_shed_total", &[], "Calls turned away because too many were in flight.");
-pub const CONNECTIONS: Metric =
-    Metric::gauge("kith_connections", &[], "Connections of the gRPC port that are open.");
+    Metric::counter("kith_rpc_shed_total", &[], "Calls refused because too many were in flight.");
+pub const CONNECTIONS: Metric = Metric::gauge("kith_connections", &[], "Open connections of the gRPC port.");
 pub const CONNECTIONS_REFUSED: Metric = Metric::counter(
     "kith_connections_refused_total",
     &[],
@@ -120,11 +119,11 @@ pub const ANSWERS_UNREAD_REFUSED: Metric = Metric::counter(
     "Answers refused because the connection, or the node, holds as many bytes of unread answers as it may.",
 );
 pub const WS_CONNECTIONS: Metric =
-    Metric::gauge("kith_ws_connections", &[], "WebSockets that are open; `kith_connections` includes them.");
+    Metric::gauge("kith_ws_connections", &[], "Open WebSockets; `kith_connections` includes them.");
 pub const ACCEPTS_FAILED: Metric = Metric::counter(
     "kith_accepts_failed_total",
     &[],
-    "Times that no connection could be accepted, most often because the process may open no more files.",
+    "Failures to accept a connection, usually because the process may open no more files.",
 );
 pub const INSECURE_CALLERS: Metric = Metric::gauge(
     "kith_insecure_callers",
@@ -134,7 +133,8 @@ pub const INSECURE_CALLERS: Metric = Metric::gauge(
 pub const CALLERS_NOT_RELOADED: Metric = Metric::gauge(
     "kith_callers_not_reloaded",
     &[],
-    "1 while the files of callers cannot be used, so that those of before are valid, also revoked ones; else 0.",
+    "1 while the files of callers cannot be used, so that the previous callers stay valid, including revoked keys; \
+     else 0.",
 );
 pub const CREDENTIALS_EXPIRE_SECONDS: Metric = Metric::gauge(
     "kith_credentials_expire_seconds",
@@ -146,29 +146,30 @@ pub const MUTATIONS_IN_FLIGHT: Metric =
 pub const MUTATIONS_SHED: Metric = Metric::counter(
     "kith_mutations_shed_total",
     &[],
-    "Writes turned away because the store could not be expected to come to them in time.",
+    "Writes refused because the store could not be expected to begin them in time.",
 );
 pub const LOG_LINES_DROPPED: Metric = Metric::counter(
     "kith_log_lines_dropped_total",
     &[],
-    "Log lines dropped because nobody took them from the process in time.",
+    "Log lines dropped because they were not read from the process in time.",
 );
 
 pub const REDIS_BREAKER_OPENED: Metric = Metric::counter(
     "kith_redis_breaker_opened_total",
     &[],
-    "Times that Redis was given up for a while because it did not answer; the store is asked meanwhile.",
+    "Times that the circuit breaker of Redis opened because Redis did not answer; the store answers meanwhile.",
 );
 pub const REDIS_GARBLED: Metric = Metric::counter(
     "kith_redis_garbled_total",
     &[],
-    "Messages on the channels for wakes and confirmations that no node can have sent. They are not believed.",
+    "Messages on the channels for wakes and confirmations that no node can have sent. They are ignored.",
 );
 
 pub const NODE_RECORDS_REFUSED: Metric = Metric::counter(
     "kith_node_records_refused_total",
     &[],
-    "Records of nodes in Redis that do not prove that a node of this version wrote them, each time that they were read to call it.",
+    "Registry entries of nodes in Redis that were not authenticated by a node of this version, each time that they \
+     were read for a call.",
 );
 pub const OBSERVER_LAG: Metric = Metric::histogram(
     "kith_observer_lag_seconds",
@@ -178,28 +179,30 @@ pub const OBSERVER_LAG: Metric = Metric::histogram(
 pub const OBSERVER_CHECKED: Metric = Metric::counter(
     "kith_observer_checked_total",
     &["after"],
-    "Nodes that said what they hold of a write of this node, by its age; of the canary, `observer.bound`. At 10s also each look at this node's own copy of the canary without broadcasts that found it too old.",
+    "Nodes that answered what they hold of a write of this node, by the age of the write; for the canary, \
+     `observer.bound`. At 10s it also counts each time that this node's own copy of the canary without broadcasts \
+     was too old.",
 );
 pub const OBSERVER_STALE: Metric = Metric::counter(
     "kith_observer_stale_total",
     &["after"],
-    "Of these, nodes that trusted their memory and held something older. Above 0 at 10s or 60s: a defect.",
+    "Of these, nodes that trusted their memory and held an older version. Above 0 at 10s or 60s: a defect.",
 );
 
 pub const EDGES_CHECKED: Metric = Metric::counter(
     "kith_edges_checked_total",
     &[],
-    "Follows and places in lists that VerifyEdges and RepairEdges compared.",
+    "Follows and list entries that VerifyEdges and RepairEdges compared.",
 );
 pub const EDGE_DIFFERENCES: Metric = Metric::counter(
     "kith_edge_differences_total",
     &["kind"],
-    "Follows and places that did not agree, each time they were found. Above 0: a damaged store or a defect.",
+    "Follows and list entries that did not agree, each time they were found. Above 0: a damaged store or a defect.",
 );
 pub const EDGE_COUNTS_CORRECTED: Metric = Metric::counter(
     "kith_edge_counts_corrected_total",
     &[],
-    "Lists of follows that were not as long as was noted, corrected by RebuildCounts.",
+    "Counts of lists of follows that RebuildCounts corrected.",
 );
 pub const EDGES_REMOVED: Metric = Metric::counter(
     "kith_edges_removed_total",
@@ -208,16 +211,17 @@ pub const EDGES_REMOVED: Metric = Metric::counter(
 );
 
 pub const PRESENCE_GATEWAYS: Metric =
-    Metric::gauge("kith_presence_gateways", &[], "Gateways that live, as this node saw them last.");
+    Metric::gauge("kith_presence_gateways", &[], "Live gateways, as this node saw them last.");
 pub const PRESENCE_GATEWAYS_DEAD: Metric = Metric::gauge(
     "kith_presence_gateways_dead",
     &[],
-    "Gateways that are dead, as this node saw them last, and whose users have not all been dealt with. Soon 0 again.",
+    "Dead gateways with sessions that have not been ended yet, as this node saw them last. Soon 0 again.",
 );
 pub const PRESENCE_SESSIONS_HELD: Metric = Metric::gauge(
     "kith_presence_sessions_held",
     &[],
-    "Sessions that this node would bring back if presence were lost: opened or renewed here, not told to have ended.",
+    "Sessions that this node would restore if presence were lost: opened or renewed here, and not ended as far as \
+     it knows.",
 );
 pub const PRESENCE_WATCHERS: Metric =
     Metric::gauge("kith_presence_watchers", &[], "Callers that watch presence on this node.");
@@ -229,37 +233,38 @@ pub const PRESENCE_CHANGES: Metric = Metric::counter(
 pub const PRESENCE_EVENTS: Metric = Metric::counter(
     "kith_presence_events_total",
     &[],
-    "Changes of where users are online that this node heard of, from all nodes.",
+    "Events of users who are online elsewhere than before that this node received, from all nodes.",
 );
 pub const PRESENCE_FAN_OUTS: Metric = Metric::counter(
     "kith_presence_fan_outs_total",
     &[],
-    "Users whose groups this node began to tell where they are online.",
+    "Users whose groups this node began to notify where they are online.",
 );
 pub const PRESENCE_FAN_OUTS_RESUMED: Metric = Metric::counter(
     "kith_presence_fan_outs_resumed_total",
     &[],
-    "Of these, users whose change was made before and whose groups had not all been told yet.",
+    "Of these, users with an earlier change of which not all groups had been notified.",
 );
 pub const PRESENCE_SWEPT: Metric = Metric::counter(
     "kith_presence_swept_total",
     &[],
-    "Users who came to be offline at a gateway because it died or a session was not renewed.",
+    "Users who went offline at a gateway because it died or a session was not renewed.",
 );
 pub const PRESENCE_MOVES_DROPPED: Metric = Metric::counter(
     "kith_presence_moves_dropped_total",
     &[],
-    "Changes of members of groups of which presence was not told, since too many waited. Their counts may be wrong.",
+    "Joins and leaves of groups of which presence was not notified, because too many waited. The counts of these \
+     groups may be wrong.",
 );
 pub const APPLICATION_EFFECTS: Metric = Metric::counter(
     "kith_application_effects_total",
     &["outcome"],
-    "Accepted applications: `done`, `refused` because it had become impossible, `failed` and to be tried again.",
+    "Accepted applications: `done`, `refused` because the effect had become impossible, `failed` and will be retried.",
 );
 pub const APPLICATIONS_RESUMED: Metric = Metric::counter(
     "kith_applications_resumed_total",
     &[],
-    "Acceptances that another node, or an earlier life of this one, left undone, and that this node resumed.",
+    "Acceptances that another node, or an earlier run of this one, left incomplete, and that this node resumed.",
 );
 
 pub const MESSAGES_SENT: Metric = Metric::counter(
@@ -270,19 +275,20 @@ pub const MESSAGES_SENT: Metric = Metric::counter(
 pub const MESSAGES_REPLAYED: Metric = Metric::counter(
     "kith_messages_replayed_total",
     &[],
-    "Sends that stored nothing because a message with their id was there already.",
+    "Sends that stored nothing because a message with their id existed already.",
 );
 pub const MESSAGE_APPEND_SECONDS: Metric = Metric::histogram(
     "kith_message_append_seconds",
     &[],
-    "Time to append the messages of one step to a conversation, with all tries.",
+    "Time to append the messages of one step to a conversation, with all attempts.",
 );
 pub const MESSAGE_APPEND_SIZE: Metric =
     Metric::histogram("kith_message_append_size", &[], "Messages that one step appended.");
 pub const MESSAGE_APPEND_RETRIES: Metric = Metric::counter(
     "kith_message_append_retries_total",
     &["why"],
-    "Appends that were tried again because the store was `unavailable`, or `overloaded` after a try of unknown outcome.",
+    "Appends that were retried because the store was `unavailable`, or `overloaded` after an attempt with unknown \
+     outcome.",
 );
 pub const MESSAGE_QUEUE: Metric =
     Metric::gauge("kith_message_queue", &[], "Messages that wait on this node for their append to begin.");
@@ -304,18 +310,18 @@ pub const NOTICE_COUNTS: Metric = Metric::counter(
 pub const NOTICE_BITMAP_FILLS: Metric = Metric::counter(
     "kith_notice_bitmap_fills_total",
     &["result"],
-    "Bitmaps of readers that this node completed (filled), or did not: late (the scan took too long), changed (a mark was taken \
-     back meanwhile).",
+    "Bitmaps of readers that this node completed (filled), or did not: late (the scan took too long), changed (a \
+     mark was taken back meanwhile).",
 );
 pub const NOTICE_BITMAPS_MISSED: Metric = Metric::counter(
     "kith_notice_bitmaps_missed_total",
     &[],
-    "Bitmaps of readers that this node could not change because Redis did not answer. They are dropped once it does.",
+    "Bitmaps of readers that this node could not change because Redis did not answer. They are dropped when it does.",
 );
 pub const NOTICE_WATCHES: Metric = Metric::gauge(
     "kith_notice_watches",
     &[],
-    "Audiences whose totals streams of Receive on this node bring, each counted once for each stream.",
+    "Audiences whose totals are sent in streams of Receive on this node, counted once for each stream.",
 );
 pub const NOTICE_WATCH_READS: Metric = Metric::counter(
     "kith_notice_watch_reads_total",
@@ -330,14 +336,15 @@ pub const MESSAGES_TRIMMED: Metric = Metric::counter(
 pub const MESSAGES_ERASED: Metric = Metric::counter(
     "kith_messages_erased_total",
     &[],
-    "Messages whose content this node removed because those of their sender are erased.",
+    "Messages whose content this node removed because the messages of their sender are erased.",
 );
 pub const DIALOG_MARKS_SIZE: Metric =
     Metric::histogram("kith_dialog_marks_size", &[], "Read marks that one command of the store wrote.");
 pub const MESSAGES_UNDELIVERED: Metric = Metric::gauge(
     "kith_messages_undelivered",
     &[],
-    "Conversations with messages that this node could not enter into the inboxes of their recipients yet, or for WatchOffline.",
+    "Conversations with messages that this node could not enter into the inboxes of their recipients yet, or for \
+     WatchOffline.",
 );
 pub const FAN_OUT_SECONDS: Metric = Metric::histogram(
     "kith_fan_out_seconds",
@@ -347,15 +354,15 @@ pub const FAN_OUT_SECONDS: Metric = Metric::histogram(
 pub const FAN_OUTS_RESUMED: Metric = Metric::counter(
     "kith_fan_outs_resumed_total",
     &["source"],
-    "Fan-outs that another node left undone and that this node repeated, by a note in `redis` or in the `store`.",
+    "Fan-outs that another node left incomplete and that this node repeated, by a note in `redis` or in the `store`.",
 );
 pub const RECEIVERS: Metric =
     Metric::gauge("kith_receivers", &[], "Streams of Receive that are open on this node.");
 pub const RECEIVE_RESETS: Metric = Metric::counter(
     "kith_receive_resets_total",
     &["why"],
-    "Streams of Receive that could not go on: the inbox was `lost`, the stream was `behind` it, its `cursor` was too old, or \
-     its `start` was not given.",
+    "Streams of Receive that could not continue: the inbox was `lost`, the stream was `behind` it, its `cursor` \
+     was too old, or its `start` was not given.",
 );
 pub const RECEIVE_CATCH_UPS: Metric = Metric::counter(
     "kith_receive_catch_ups_total",
@@ -365,7 +372,7 @@ pub const RECEIVE_CATCH_UPS: Metric = Metric::counter(
 pub const RECEIVE_LAG_SECONDS: Metric = Metric::histogram(
     "kith_receive_lag_seconds",
     &[],
-    "Time from the sending of a message until a stream of this node has it, of those that came with a wake.",
+    "Time from the sending of a message until a stream of this node has it, for messages that came with a wake.",
 );
 pub const SIGNALS: Metric = Metric::counter(
     "kith_signals_total",
@@ -377,18 +384,20 @@ pub const SIGNALS: Metric = Metric::counter(
 pub const RECEIPT_LOADS: Metric = Metric::counter(
     "kith_receipt_loads_total",
     &["what"],
-    "Reads of the store for receipts, each of a whole conversation: all its `members`, the `changes` of its members, or `marks`.",
+    "Reads of the store for receipts, each of a whole conversation: all its `members`, the `changes` of its \
+     members, or `marks`.",
 );
 pub const RECEIPT_NOTIFICATIONS: Metric = Metric::counter(
     "kith_receipt_notifications_total",
     &["outcome"],
-    "Conversations of which this node notified the senders that messages were read: `sent`, `failed`, or `dropped` because too \
-     many waited.",
+    "Conversations of which this node notified the senders that messages were read: `sent`, `failed`, or `dropped` \
+     because too many waited.",
 );
 pub const OFFLINE_ENTRIES: Metric = Metric::counter(
     "kith_offline_entries_total",
     &[],
-    "Messages that this node entered for WatchOffline with recipients who had no receiver; some may have been there already.",
+    "Messages that this node entered for WatchOffline with recipients who had no receiver; some may have been \
+     there already.",
 );
 
 /// Exports a counter from zero on, for each of these values of its label: else it were absent until it counts.

@@ -53,7 +53,7 @@ const PUT: &str = "INSERT INTO applications
     ON CONFLICT (side, receiver, id) DO UPDATE SET
         state = excluded.state, effect = excluded.effect, decided_ms = excluded.decided_ms,
         forget_ms = excluded.forget_ms, body = excluded.body";
-/// On conflict: it stands there already.
+/// On conflict: the entry exists already.
 const PUT_LISTED: &str = "INSERT OR IGNORE INTO application_lists (list, owner, id, side, receiver)
     VALUES (?1, ?2, ?3, ?4, ?5)";
 const MARK: &str = "UPDATE application_lists

@@ -87,7 +87,7 @@ impl BlockStore for Sqlite {
     }
 }
 
-/// Ends a record that lives: what stays is a stub with its version.
+/// Ends an active record, and leaves a stub with its version.
 pub(crate) fn remove(connection: &Connection, edge: Edge, now: Timestamp) -> Result<(), Failure> {
     connection.prepare_cached(REMOVE)?.execute([edge.from.get(), edge.to.get(), now.0])?;
     Ok(())
@@ -113,7 +113,7 @@ fn set(
     Ok(BlockChange { block, cut })
 }
 
-/// The record, as with nothing set where none lives. A stub is no record, but its versions are gone on with.
+/// The record, or an empty one if none is active. A stub is no record, but its versions continue.
 fn before(connection: &Connection, edge: Edge, write: &Write) -> Result<Block, Failure> {
     let mut read = connection.prepare_cached(BY_EDGE)?;
     let mut rows = read.query([edge.from.get(), edge.to.get()])?;

@@ -203,8 +203,8 @@ fn mend(connection: &Connection, found: Vec<EdgeDifference>) -> Result<Vec<EdgeD
     Ok(found.into_iter().map(|one| EdgeDifference { repaired: true, ..one }).collect())
 }
 
-/// Counts the lists of users after that one, of each user both: a list is counted whole, however long it is,
-/// since half a count says nothing once the list has changed. Tells the users whose lists are noted otherwise.
+/// Counts both lists of each user after that one: a list is counted completely, however long it is, because part of a
+/// count is useless after the list has changed. Returns the users whose noted counts differ.
 fn compare(connection: &Connection, after: i64, limit: i64) -> Result<(CountsRebuilt, Vec<i64>), Failure> {
     let (mut step, mut wrong) = (CountsRebuilt::default(), Vec::new());
     let (mut user, mut entries) = (after, 0);
@@ -225,7 +225,7 @@ fn compare(connection: &Connection, after: i64, limit: i64) -> Result<(CountsReb
     Ok((step, wrong))
 }
 
-/// Counts the lists of these users again, where nothing can change meanwhile, and tells how many it corrected, and whose.
+/// Counts the lists of these users again, while nothing can change, and returns how many it corrected, and whose.
 fn correct(connection: &Connection, users: &[i64]) -> Result<(u64, Vec<UserId>), Failure> {
     let (mut corrected, mut of) = (0, Vec::new());
     for user in users {

@@ -49,7 +49,7 @@ const PUT: &str = "INSERT OR REPLACE INTO follows
     VALUES (?1, ?2, ?3, 1, ?4, ?5, ?6)";
 /// Follows in one statement of an import.
 const IMPORTED: usize = 50;
-/// Tells those that were not there.
+/// Returns those that did not exist.
 static IMPORT: LazyLock<String> = LazyLock::new(|| {
     format!(
         "INSERT OR IGNORE INTO follows (from_id, to_id, version, live, since_ms, placed_ms, changed_ms)
@@ -120,8 +120,8 @@ impl FollowStore for Sqlite {
     }
 }
 
-/// Ends a follow and tells its last version; `None`: it does not live. If friends part by it, they are told that `by.from` has
-/// parted from `by.to`; `None`: they are not.
+/// Ends a follow and returns its last version; `None`: it is not active. If friends part by it, both get the event that
+/// `by.from` has parted from `by.to`; `None`: they are not friends.
 pub(crate) fn end(
     connection: &Connection,
     edge: Edge,

@@ -311,7 +311,7 @@ fn changes(
     after: MemberChanged,
     limit: usize,
 ) -> Result<Option<Vec<MemberChanged>>, Failure> {
-    // Read first: what comes between is told and does no harm.
+    // Read first: a change in between is returned, too, which does no harm.
     let behind = roster(connection, group)?.version.get() - after.version.get();
     if !(0..=MEMBER_CHANGES_KEPT).contains(&behind) {
         return Ok(None);

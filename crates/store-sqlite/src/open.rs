@@ -86,8 +86,8 @@ pub async fn open(options: SqliteOptions) -> Result<SqliteHandle, OpenError> {
     opened.map_err(|error| OpenError::Other { path, source: error.into() })?
 }
 
-/// The migrations of the data file at `path`, applied or pending, read beside whoever has it open: takes no
-/// lock and changes nothing. All are pending where there is no file.
+/// The migrations of the data file at `path`, applied or pending. May be called while another process has it open:
+/// takes no lock and changes nothing. All are pending if there is no file.
 ///
 /// # Errors
 /// See [`OpenError`].
@@ -97,11 +97,11 @@ pub async fn migration_status(path: PathBuf) -> Result<Vec<Migration>, OpenError
     status.map_err(|error| OpenError::Other { path, source: error.into() })?
 }
 
-/// Opens an empty, migrated store that lives in memory and is gone with its handle: the double for tests.
-/// It holds at most 1 GiB, and is [`Full`](kith_store::StoreError::Full) then.
+/// Opens an empty, migrated store in memory that is dropped with its handle: for tests. It holds at most 1 GiB, and is
+/// [`Full`](kith_store::StoreError::Full) then.
 ///
 /// # Errors
-/// [`OpenError::Other`] when there is no memory or no thread for it.
+/// [`OpenError::Other`] if there is no memory or no thread for it.
 pub async fn open_in_memory() -> Result<SqliteHandle, OpenError> {
     open_in_memory_with(READERS).await
 }

@@ -43,7 +43,7 @@ impl Readers {
     {
         let (reply, answer) = oneshot::channel();
         self.send(Box::new(move |connection| {
-            // Nobody waits for a read whose caller has gone.
+            // The caller may be gone.
             if !reply.is_closed() {
                 drop(reply.send(read(connection).map_err(StoreError::from)));
             }

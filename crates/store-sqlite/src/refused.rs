@@ -37,15 +37,15 @@ pub enum OpenError {
     /// The file or its folder may not be written.
     #[error("{right}")]
     NotWritable {
-        /// What stands in the way.
+        /// The missing right.
         right: Right,
         /// What the system said.
         source: io::Error,
     },
-    /// A file stands where a folder must be, or a folder where the file must be.
+    /// A file is where a folder must be, or a folder where the file must be.
     #[error("{} is {found} and must be {wanted}; move it away, or choose another data folder", .path.display())]
     WrongKind {
-        /// What stands there.
+        /// Where it is.
         path: PathBuf,
         /// "a file" or "a folder".
         found: &'static str,
@@ -149,7 +149,7 @@ fn nearest(path: &Path) -> (PathBuf, Option<fs::Metadata>) {
     (absolute, None)
 }
 
-/// The effective user of this process; `None` where the system does not tell.
+/// The effective user of this process; `None` if the system does not provide it.
 fn own_uid() -> Option<u32> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
@@ -231,8 +231,8 @@ fn unwritable(path: &Path) -> PathBuf {
     beside.into_iter().find(refused).unwrap_or_else(|| folder(path))
 }
 
-/// Whether the file at `path` could grow by 64 KiB: SQLite does not tell a full disk from a broken one where it
-/// makes its shared memory. Writes a file beside it and removes it; ask it only when something has failed.
+/// Whether the file at `path` could grow by 64 KiB: when SQLite creates its shared memory, its error does not
+/// distinguish a full disk from a broken one. Writes a file beside it and removes it; call it only after a failure.
 #[must_use]
 pub fn has_room(path: &Path) -> bool {
     let mut name = path.as_os_str().to_owned();

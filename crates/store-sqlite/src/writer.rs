@@ -27,7 +27,7 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// Starts the thread. `kept` lives until the connection is closed.
+    /// Starts the thread. `kept` is dropped after the connection is closed.
     pub(crate) fn start(
         connection: Connection,
         queue: usize,
@@ -95,7 +95,7 @@ type Alone = Box<dyn FnOnce(&Connection) + Send>;
 trait Change: Send {
     /// Makes it inside the open transaction and keeps the result.
     fn make(&mut self, connection: &Connection) -> Result<(), StoreError>;
-    /// Tells the caller: the result if it was committed, else why not.
+    /// Answers the caller: the result if it was committed, else why not.
     fn answer(self: Box<Self>, committed: Result<(), StoreError>);
 }
 
@@ -122,7 +122,7 @@ where
 
     fn answer(self: Box<Self>, committed: Result<(), StoreError>) {
         let result = self.result.unwrap_or_else(|| Err(internal("a write was not made")));
-        // Nobody listens any more when the caller has gone.
+        // The caller may be gone.
         drop(self.reply.send(committed.and(result)));
     }
 }

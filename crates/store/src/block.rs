@@ -57,8 +57,8 @@ impl Permissions {
     }
 }
 
-/// What one user has set about another one: `edge.from` about `edge.to`. It lives from the first time that anything is set
-/// and never ends but with one of the users; what was never set, or was set back, is as with no record.
+/// What one user has set about another one: `edge.from` about `edge.to`. It exists from the first setting on and ends
+/// only with one of the users; settings that were never set, or were reset, are as if there were no record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Block {
     /// Who about whom.
@@ -69,7 +69,7 @@ pub struct Block {
     pub blocked: Option<Timestamp>,
     /// What the other one may do; `None`: what is so by default. Kept while blocked, and after.
     pub permissions: Option<Permissions>,
-    /// Since when nothing is to be told at once of what the other one does; `None`: it is.
+    /// Since when the user is not notified of actions of the other one; `None`: the user is.
     pub do_not_disturb: Option<Timestamp>,
     /// The private name that the other one is given; empty: none.
     pub remark: Text,
@@ -119,7 +119,7 @@ impl Block {
         }
     }
 
-    /// Where the record stands in a list; `None`: not in it.
+    /// The position of the record in a list; `None`: not in it.
     #[must_use]
     pub fn place_in(&self, list: BlockList) -> Option<Place> {
         let at = match list {
@@ -143,7 +143,7 @@ pub struct BlockPatch {
     pub blocked: Option<bool>,
     /// What the other one may do; `Some(None)`: what is so by default.
     pub permissions: Option<Option<Permissions>>,
-    /// Whether nothing is to be told at once.
+    /// Whether the user is not notified.
     pub do_not_disturb: Option<bool>,
     /// From [`Block::remark`].
     pub remark: Option<Text>,
@@ -162,7 +162,7 @@ impl BlockPatch {
 pub enum BlockList {
     /// Whom the user has blocked.
     Blocked,
-    /// Of whom nothing is to be told at once.
+    /// Users with do-not-disturb.
     DoNotDisturb,
 }
 
@@ -185,12 +185,12 @@ pub trait BlockStore: Send + Sync + fmt::Debug + 'static {
     /// When the store cannot answer; [`StoreError::Overloaded`] for more edges.
     async fn blocks(&self, edges: &[Edge]) -> Result<Vec<(Edge, Stored<Block>)>, StoreError>;
 
-    /// Changes what `patch` names and nothing else, in one atomic step; makes the record where there is none. Whoever is
-    /// blocked by it follows no more once this has answered: where the node dies between, others take the follow back.
+    /// Changes what `patch` names and nothing else, in one atomic step; creates the record if there is none. A user who
+    /// is blocked by it no longer follows when this returns; if the node dies in between, another one ends the follow.
     ///
     /// # Errors
-    /// [`StoreError::Conflict`] where `write.expected` is not the version ([`Version::NONE`]: of no record),
-    /// [`StoreError::RequestMismatch`]: nothing is changed then. Else see [`StoreError::outcome`].
+    /// [`StoreError::Conflict`] if `write.expected` is not the version ([`Version::NONE`]: no record),
+    /// [`StoreError::RequestMismatch`]: then nothing is changed. Else see [`StoreError::outcome`].
     async fn set_block(
         &self,
         edge: Edge,

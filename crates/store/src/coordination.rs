@@ -4,10 +4,10 @@ use async_trait::async_trait;
 
 use crate::StoreError;
 
-/// What nodes agree on through the store: who alone does a thing, and how far it is done.
+/// Coordination of nodes through the store: exclusive tasks, and their progress.
 ///
-/// Names are short texts that the program chooses. A holder is whoever names itself so; two that name themselves
-/// alike hold one lease together.
+/// Names are short texts that the program chooses. A holder is identified by the name that it passes; two with the same
+/// name hold one lease together.
 #[async_trait]
 pub trait Coordination: Send + Sync + fmt::Debug + 'static {
     /// Takes the lease of this name for so long, if it is free, has run out or is the holder's already; `false`:
@@ -26,10 +26,10 @@ pub trait Coordination: Send + Sync + fmt::Debug + 'static {
     /// When the store cannot answer; the lease runs out by itself.
     async fn release(&self, name: &str, holder: &str) -> Result<(), StoreError>;
 
-    /// The mark of this name, set by whoever had the lease last; `None`: never set.
+    /// The mark of this name, set by the last holder of the lease; `None`: never set.
     ///
     /// # Errors
-    /// When the store cannot answer.
+    /// If the store cannot answer.
     async fn mark(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError>;
 
     /// Sets the mark if the holder has the lease of the name when it is set, in the same step; `false`: it has not,

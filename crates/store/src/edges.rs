@@ -27,11 +27,11 @@ pub trait EdgeUpkeep: Send + Sync + fmt::Debug + 'static {
     /// As [`Self::verify_edges`].
     async fn rebuild_counts(&self, after: Option<&[u8]>, limit: usize) -> Result<CountsRebuilt, StoreError>;
 
-    /// Ends up to `limit` follows and blocks of a user, from and to it, as by their ordinary writes, and tells the edges;
-    /// none: there are no more.
+    /// Ends up to `limit` follows and blocks of a user, from and to it, as by their ordinary writes, and returns the
+    /// edges; none: there are no more.
     ///
     /// # Errors
-    /// When the store cannot answer.
+    /// If the store cannot answer.
     async fn remove_edges(&self, user: UserId, limit: usize) -> Result<RemovedEdges, StoreError>;
 
     /// Notes that the edges of a user are to be removed, since its deletion began at `at`: written before the deletion, so
@@ -46,11 +46,11 @@ pub trait EdgeUpkeep: Send + Sync + fmt::Debug + 'static {
         true
     }
 
-    /// Users whose removal is noted, each with the moment of a note, the earliest first, at most `limit`. A user with several
-    /// notes may be told once for each.
+    /// Users whose removal is noted, each with the moment of a note, the earliest first, at most `limit`. A user with
+    /// several notes may be returned once for each.
     ///
     /// # Errors
-    /// When the store cannot answer.
+    /// If the store cannot answer.
     async fn removals(&self, limit: usize) -> Result<Vec<(UserId, Timestamp)>, StoreError>;
 
     /// Forgets what was noted of a user up to `noted`, this moment included; what was noted later stays. Nothing happens where
@@ -88,13 +88,13 @@ pub struct EdgeDifference {
 /// In which way a follow and its places do not agree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EdgeDifferenceKind {
-    /// It lives, and whom the user follows does not show it.
+    /// It is active, and missing in the list of followed users.
     NotInFollowing,
-    /// It lives, and the fans do not show it.
+    /// It is active, and missing in the list of fans.
     NotAmongFans,
-    /// It does not live, or stands elsewhere, and whom the user follows shows it here.
+    /// It is inactive, or has another position, and the list of followed users has it here.
     StrayInFollowing,
-    /// It does not live, or stands elsewhere, and the fans show it here.
+    /// It is inactive, or has another position, and the list of fans has it here.
     StrayAmongFans,
 }
 

@@ -11,7 +11,7 @@ pub enum Outcome {
     Unknown,
 }
 
-/// What a driver said. Kept for the log of whoever handles the error; never part of its text.
+/// The driver's error. For the log of the code that handles the error; never part of its text.
 type Source = Arc<dyn Error + Send + Sync>;
 
 /// Why a store did not do what it was asked.
@@ -26,7 +26,7 @@ pub enum StoreError {
         /// The version it has.
         current: Version,
     },
-    /// A record with this id lives already.
+    /// A record with this id exists already.
     #[error("the id is taken")]
     IdTaken,
     /// The id was that of a deleted user whose clean-up has not ended; see
@@ -39,7 +39,7 @@ pub enum StoreError {
     /// The other user does not want it. Says nothing of who did what.
     #[error("the other user does not allow it")]
     Blocked,
-    /// A change of members is not allowed, or there is nobody to change.
+    /// A change of members is not allowed, or would change no user.
     #[error(transparent)]
     Member(#[from] MemberRefusal),
     /// An application cannot be made, or is not to be decided any more.
@@ -86,7 +86,7 @@ pub enum StoreError {
         /// What could not be read, without its content.
         source: Source,
     },
-    /// The store refused for a reason that nobody foresaw.
+    /// The store refused for an unknown reason.
     #[error("the store failed")]
     Internal {
         /// Whether the write may have landed.

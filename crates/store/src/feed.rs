@@ -10,12 +10,12 @@ use crate::{
 /// Most changes in one [`Batch`].
 pub const FEED_BATCH_MAX: usize = 256;
 
-/// What a store tells of the records that change in it, whoever changes them: this program, or a person by hand.
+/// The changes of records in a store, whether made by this program or by hand.
 #[async_trait]
 pub trait ChangeFeed: Send + Sync + fmt::Debug + 'static {
-    /// Begins after the mark of an earlier batch, or now: what is written after this returned is told.
+    /// Begins after the mark of an earlier batch, or now: what is written after this returned is delivered.
     ///
-    /// Each change after the mark is told at least once. Holds a connection until it is dropped.
+    /// Each change after the mark is delivered at least once. Holds a connection until it is dropped.
     ///
     /// # Errors
     /// See [`FeedError`].
@@ -94,14 +94,14 @@ pub enum FeedRecord {
     Notice(NoticeId),
 }
 
-/// Why a feed tells no more.
+/// Why a feed ended.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum FeedError {
-    /// What came after the mark cannot be told any more, or the mark cannot be read: any record may have changed.
-    /// To lose nothing, open without a mark first and then give up all copies.
+    /// What came after the mark can no longer be delivered, or the mark cannot be read: any record may have changed. To
+    /// miss nothing, open without a mark first and then discard all copies.
     #[error("the changes after the mark are lost")]
     Lost,
     /// The store cannot be reached, or does not answer in time. Nothing is lost.
-    #[error("the store tells no changes now")]
+    #[error("the store delivers no changes now")]
     Away(#[source] StoreError),
 }

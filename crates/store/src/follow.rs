@@ -67,7 +67,7 @@ pub struct Follow {
 }
 
 impl Follow {
-    /// Where it stands in a list: that of whom `edge.from` follows, or that of the fans of `edge.to`.
+    /// The position in a list: that of the users whom `edge.from` follows, or that of the fans of `edge.to`.
     #[must_use]
     pub const fn place_in(&self, list: FollowList) -> Place {
         let user = match list {
@@ -84,8 +84,8 @@ impl Follow {
     }
 }
 
-/// Where an entry stands in a list that begins with the newest: by falling time, among those of one time by falling id.
-/// Of no other list.
+/// The position of an entry in a list that begins with the newest: by falling time, for equal times by falling id. Of
+/// no other list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Place {
     /// When the entry took its place.
@@ -104,7 +104,7 @@ pub enum FollowList {
 }
 
 impl FollowList {
-    /// The edge by which `other` stands in this list of `owner`.
+    /// The edge of the entry `other` in this list of `owner`.
     #[must_use]
     pub const fn edge(self, owner: UserId, other: UserId) -> Edge {
         match self {
@@ -132,11 +132,12 @@ pub struct ImportedFollow {
     pub since: Timestamp,
 }
 
-/// Durable home of [`Follow`] records and of the two lists that each stands in. A follow and its places in both lists
-/// change together: soon after quiet both lists and the record agree, whatever crossed and whoever died half-way.
+/// Storage of [`Follow`] records and of the two lists of each. A follow and its entries in both lists change together:
+/// soon after the last change both lists and the record agree, under any concurrency and whichever node died in
+/// between.
 ///
-/// Versions of an edge rise with each change of it and outlive its end, as those of
-/// [`UserStore`](crate::UserStore); they need not count by one. Of changes that cross, that of the highest version stands.
+/// Versions of an edge rise with each change of it and outlive its end, as those of [`UserStore`](crate::UserStore);
+/// they need not be consecutive. Of concurrent changes, the highest version wins.
 #[async_trait]
 pub trait FollowStore: Send + Sync + fmt::Debug + 'static {
     /// Reads up to [`BATCH_MAX`](crate::BATCH_MAX) edges; each once, in any order. Those that never were may be left out.
@@ -145,13 +146,13 @@ pub trait FollowStore: Send + Sync + fmt::Debug + 'static {
     /// When the store cannot answer; [`StoreError::Overloaded`] for more edges.
     async fn follows(&self, edges: &[Edge]) -> Result<Vec<(Edge, Stored<Follow>)>, StoreError>;
 
-    /// Makes `edge.from` follow `edge.to`. Where it does already, nothing changes and its record is the answer. It stands
-    /// first in both lists, but where it was taken back less than `kept` ago, it gets its former place.
-    /// `write.expected` is not looked at.
+    /// Makes `edge.from` follow `edge.to`. If it does already, nothing changes and its record is returned. It becomes
+    /// the first of both lists; but if it ended less than `kept` ago, it gets its former position. Ignores
+    /// `write.expected`.
     ///
     /// # Errors
-    /// [`StoreError::Blocked`] where `edge.to` has blocked `edge.from`, [`StoreError::RequestMismatch`]; the edge does not
-    /// live by this write then. Else see [`StoreError::outcome`].
+    /// [`StoreError::Blocked`] if `edge.to` has blocked `edge.from`, [`StoreError::RequestMismatch`]; then this write
+    /// does not create the follow. Else see [`StoreError::outcome`].
     async fn follow(&self, edge: Edge, kept: Duration, write: Write) -> Result<Applied<Follow>, StoreError>;
 
     /// Takes the follow back and answers its last version. `write.expected` is not looked at.
@@ -195,11 +196,11 @@ pub trait FollowStore: Send + Sync + fmt::Debug + 'static {
     /// When the store cannot answer; [`StoreError::Overloaded`] for more users.
     async fn follow_counts(&self, users: &[UserId]) -> Result<Vec<FollowCounts>, StoreError>;
 
-    /// Brings in up to [`IMPORT_FOLLOWS_MAX`] follows, placed at `now`. An edge that lives, or has lived, is left as it is;
-    /// blocks are not looked at. May be repeated: what failed half-way is made whole by the same call.
+    /// Imports up to [`IMPORT_FOLLOWS_MAX`] follows, with their position at `now`. An edge that exists, or has existed,
+    /// is not changed; blocks are not checked. May be repeated: the same call completes what failed in the middle.
     ///
     /// # Errors
-    /// When the store cannot answer; some of the follows may live then. [`StoreError::Overloaded`] for more follows.
+    /// If the store cannot answer, some of the follows may exist. [`StoreError::Overloaded`] for more follows.
     async fn import_follows(&self, follows: &[ImportedFollow], now: Timestamp) -> Result<(), StoreError>;
 }
 

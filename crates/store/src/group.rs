@@ -83,17 +83,17 @@ pub enum Visibility {
 #[repr(u8)]
 #[serde(rename_all = "snake_case")]
 pub enum JoinPolicy {
-    /// Whoever asks.
+    /// Every user who asks.
     Open = 1,
     /// Whom the owner or an admin lets in.
     Approval = 2,
-    /// Whoever knows the invite code.
+    /// Every user who has the invite code.
     Code = 3,
     /// Whom a member invites.
     Invite = 4,
 }
 
-/// Which users may see who has read a message. The numbers are stored; 0 stands for none of them.
+/// Which users may see who has read a message. The numbers are stored; 0 means none of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[repr(u8)]
 #[serde(rename_all = "snake_case")]
@@ -108,7 +108,7 @@ pub enum ReceiptVisibility {
 }
 
 impl ReceiptVisibility {
-    /// What this number stands for, which is 0 for `None`. `None`: nothing.
+    /// The value of this number, where 0 is `None`. `None`: no value.
     #[must_use]
     pub const fn of(number: i64) -> Option<Option<Self>> {
         match number {
@@ -304,11 +304,11 @@ pub trait GroupStore: Send + Sync + fmt::Debug + 'static {
     /// When the store cannot answer.
     async fn scan_groups(&self, after: Option<GroupId>, limit: usize) -> Result<Vec<Group>, StoreError>;
 
-    /// Creates a group. `write.expected` is not looked at.
+    /// Creates a group. Ignores `write.expected`.
     ///
     /// # Errors
-    /// [`StoreError::IdTaken`] when the id lives, [`StoreError::RequestMismatch`]; the store is as before
-    /// then. Else see [`StoreError::outcome`].
+    /// [`StoreError::IdTaken`] if the id exists, [`StoreError::RequestMismatch`]; then the store is unchanged. Else see
+    /// [`StoreError::outcome`].
     async fn create_group(&self, group: NewGroup, write: Write) -> Result<Applied<Group>, StoreError>;
 
     /// Changes what `patch` names and nothing else, in one atomic step. A patch of secrets alone raises the

@@ -1,6 +1,6 @@
 /// The beginning of 2025, from which ids that are made of moments count.
 pub(crate) const FIRST_MOMENT: i64 = 1_735_689_600_000;
-/// Bits of such an id that tell those of one millisecond apart.
+/// Low bits of such an id, which distinguish ids of one millisecond.
 pub(crate) const LOW_BITS: u32 = 22;
 
 macro_rules! id {
@@ -61,7 +61,7 @@ id! {
 macro_rules! id_of_moment {
     ($name:ident) => {
         impl $name {
-            /// An id of this moment; `low` tells those of one millisecond apart, of which its 22 lowest bits count.
+            /// An id of this moment; the 22 lowest bits of `low` distinguish ids of one millisecond.
             #[must_use]
             pub fn at(moment: $crate::Timestamp, low: u32) -> Self {
                 let since = moment

@@ -146,7 +146,7 @@ pub struct Stores {
     pub follows: Arc<dyn FollowStore>,
     /// What users have set about others.
     pub blocks: Arc<dyn BlockStore>,
-    /// What users did about each other, told to both.
+    /// Events between users, for both.
     pub relation_log: Arc<dyn RelationLog>,
     /// Who is in which group.
     pub members: Arc<dyn MemberStore>,
@@ -182,6 +182,7 @@ pub struct Stores {
     pub coordination: Arc<dyn Coordination>,
     /// Fan-out notes that Redis did not take. `None`: no other node uses the store.
     pub fan_out_notes: Option<Arc<dyn FanOutNoteStore>>,
-    /// Changes of the records, by one feed or several: together they tell all. None: nobody but this process can make any.
+    /// Changes of the records, by one feed or several, which together deliver all. None: only this process can make
+    /// any.
     pub feeds: Vec<NamedFeed>,
 }

@@ -109,19 +109,19 @@ impl Member {
 /// What is true of all members of a group together. Every change of one of them raises its version by one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Roster {
-    /// Of the last change; [`Version::NONE`]: nobody was ever in it.
+    /// Of the last change; [`Version::NONE`]: it never had a member.
     pub version: Version,
     /// How many are in it.
     pub count: u32,
     /// How many ever were: the ordinal of who comes next.
     pub ordinals: u32,
-    /// Who owns it; `None`: nobody does. Its owner has departed, all have gone, or nobody founded it.
+    /// The owner; `None`: there is none. Its account has ended, all members have left, or it has no first member yet.
     pub owner: Option<UserId>,
     /// Until when only owner and admins may talk; `None`: all may.
     pub muted_until: Option<Timestamp>,
 }
 
-/// What is stored of somebody who is in a group or was.
+/// What is stored of a present or former member.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemberRow {
     /// As it is, or as it was left.
@@ -146,32 +146,34 @@ impl MemberRow {
 /// A change of who is in a group, or of what they may.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MemberChange {
-    /// Makes somebody the first member of a group, and its owner. Nothing happens where the group has that owner.
+    /// Makes a user the first member of a group, and its owner. Changes nothing if the group has that owner.
     Found(UserId),
-    /// Takes somebody in who asks for it, or is let in. Nothing happens to who is in.
+    /// Adds a user who asks for it, or is admitted. Changes nothing for a member.
     Join(UserId),
     /// Takes these in; by an admin, the owner or a service. Nothing happens to those who are in.
     Add(Vec<UserId>),
-    /// Puts these out; by somebody whose role is above theirs, or a service. Nothing happens to those who are not in.
+    /// Removes these; by a user whose role is above theirs, or a service. Non-members are ignored.
     Remove(Vec<UserId>),
-    /// Removes those who are members, and bans all of them until this time, or until they are unbanned; by somebody whose role
-    /// is above theirs, or a service. Members are removed as by `Remove`.
+    /// Removes those who are members, and bans all of them until this time, or until they are unbanned; by a user whose
+    /// role is above theirs, or a service. Members are removed as by `Remove`.
     Ban(Vec<UserId>, Option<Timestamp>),
     /// Ends the bans of these; by an admin, the owner or a service. Users who are not banned are ignored.
     Unban(Vec<UserId>),
     /// Takes out who wants it.
     Leave(UserId),
-    /// Takes out somebody whose account has ended, whatever its role; by a service. Where it owned the group, nobody does then.
+    /// Removes a user whose account has ended, whatever its role; by a service. If it was the owner, the group has no
+    /// owner then.
     Depart(UserId),
     /// Gives a role below that of the owner; by the owner or a service.
     SetRole(UserId, Role),
-    /// Makes somebody the owner, and the owner an admin; by the owner or a service. The row of the owner is asked for too.
+    /// Makes a user the owner, and the owner an admin; by the owner or a service. The row of the owner is also
+    /// required.
     Transfer(UserId),
-    /// Says until when somebody may not talk; by somebody whose role is above, or a service.
+    /// Sets until when a user may not send; by a user with a role above, or a service.
     Mute(UserId, Option<Timestamp>),
-    /// Says until when only owner and admins may talk; by one of them or a service.
+    /// Sets until when only owner and admins may send; by one of them or a service.
     MuteAll(Option<Timestamp>),
-    /// Sets by which name the group knows somebody; by that user, by an admin or the owner, or a service.
+    /// Sets the name of a user within the group; by that user, by an admin or the owner, or a service.
     Remark(UserId, Text),
 }
 
@@ -234,8 +236,8 @@ pub enum MemberRefusal {
     /// It has as many members as it may.
     #[error("the group has as many members as it may")]
     Full,
-    /// The owner can only go when somebody else is the owner.
-    #[error("the owner of a group stays in it as that until somebody else is made the owner")]
+    /// The owner can leave only when another user is the owner.
+    #[error("the owner of a group cannot leave before another member is made the owner")]
     OwnerStays,
     /// The group has another owner.
     #[error("the group has an owner")]
@@ -276,7 +278,7 @@ pub struct MembersChanged {
     pub bans: Vec<BanRow>,
 }
 
-/// Most versions between what a caller knows of a group and what is so, that the changes between are told of.
+/// Maximum versions between what a caller knows of a group and its present state for which the changes are returned.
 pub const MEMBER_CHANGES_KEPT: i64 = 1_000;
 
 /// One of the changes of a group.
@@ -288,19 +290,20 @@ pub struct MemberChanged {
     pub user: UserId,
 }
 
-/// Durable home of [`Member`] records, of the roster of each group, and of the groups of each user. All that one change
-/// changes of a group changes in one step; the groups of a user follow it before the change is acknowledged, and soon where
-/// the node dies between.
+/// Storage of [`Member`] records, of the roster of each group, and of the groups of each user. One change changes
+/// everything of a group in one step; the groups of a user are written before the change is acknowledged, and soon if
+/// the node dies in between.
 ///
-/// Changes of one group come one after the other. Of several that wait for one group on one node many are made in one step.
-/// A group is not looked up: who calls sees to it that it lives.
+/// Changes of one group are serial. Of several that wait for one group on one node many are made in one step. The group
+/// record is not read: the caller must check that the group exists.
 #[async_trait]
 pub trait MemberStore: Send + Sync + fmt::Debug + 'static {
-    /// Reads up to [`BATCH_MAX`](crate::BATCH_MAX) members; each once, in any order. Those that never were may be left out;
-    /// of who has left the version is told. Sees every change that was acknowledged before it began.
+    /// Reads up to [`BATCH_MAX`](crate::BATCH_MAX) members; each once, in any order. Users who never were members may
+    /// be left out; for a former member the version is returned. Sees every change that was acknowledged before it
+    /// began.
     ///
     /// # Errors
-    /// When the store cannot answer; [`StoreError::Overloaded`] for more keys.
+    /// If the store cannot answer; [`StoreError::Overloaded`] for more keys.
     async fn members(&self, keys: &[MemberKey]) -> Result<Vec<(MemberKey, Stored<Member>)>, StoreError>;
 
     /// Reads what up to [`BATCH_MAX`](crate::BATCH_MAX) former members may read, in the order of `keys`. `None` for a user who
@@ -320,11 +323,11 @@ pub trait MemberStore: Send + Sync + fmt::Debug + 'static {
     /// When the store cannot answer; [`StoreError::Overloaded`] for more keys.
     async fn stored_members(&self, keys: &[MemberKey]) -> Result<Vec<Option<MemberRow>>, StoreError>;
 
-    /// Reads the rosters of up to [`BATCH_MAX`](crate::BATCH_MAX) groups, in their order; the default of one that nobody was
-    /// ever in.
+    /// Reads the rosters of up to [`BATCH_MAX`](crate::BATCH_MAX) groups, in their order; the default for a group that
+    /// never had a member.
     ///
     /// # Errors
-    /// When the store cannot answer; [`StoreError::Overloaded`] for more groups.
+    /// If the store cannot answer; [`StoreError::Overloaded`] for more groups.
     async fn rosters(&self, groups: &[GroupId]) -> Result<Vec<Roster>, StoreError>;
 
     /// Makes a change of members in one atomic step, as [`Room::change`](crate::Room::change) decides it by what is stored then.
@@ -383,12 +386,12 @@ pub trait MemberStore: Send + Sync + fmt::Debug + 'static {
         limit: usize,
     ) -> Result<Vec<GroupId>, StoreError>;
 
-    /// Reads who was changed after this one, by rising version and user, at most `limit`: fewer only at the end. Of several
-    /// changes of one user the last is told, and those before may be. `None`: more than [`MEMBER_CHANGES_KEPT`] versions
-    /// came since, or the group never had that version.
+    /// Reads the users who were changed after this version, by rising version and user, at most `limit`: fewer only at
+    /// the end. Of several changes of one user the last is returned, and earlier ones may be. `None`: there were more
+    /// than [`MEMBER_CHANGES_KEPT`] versions since, or the group never had that version.
     ///
     /// # Errors
-    /// When the store cannot answer.
+    /// If the store cannot answer.
     async fn member_changes(
         &self,
         group: GroupId,

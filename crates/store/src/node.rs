@@ -29,11 +29,11 @@ pub trait NodeStore: Send + Sync + fmt::Debug + 'static {
     /// When the store cannot answer.
     async fn epoch(&self) -> Result<Epoch, StoreError>;
 
-    /// Raises the epoch to `seen + 1`, for this server, if its number still is `seen`; whichever server it was of.
-    /// Returns what stands afterwards, whoever raised it. One step.
+    /// Raises the epoch to `seen + 1`, for this server, if its number is still `seen`, whatever its server was. Returns
+    /// the epoch afterwards, whichever node raised it. One step.
     ///
     /// # Errors
-    /// When the store cannot answer; the epoch may have been raised.
+    /// If the store cannot answer, the epoch may have been raised.
     async fn raise_epoch(&self, seen: u64, server: &str) -> Result<Epoch, StoreError>;
 
     /// The key of this name, which all nodes share: `candidate` becomes it if there is none yet.
@@ -55,6 +55,6 @@ pub trait NodeStore: Send + Sync + fmt::Debug + 'static {
 pub struct Epoch {
     /// Only ever rises.
     pub number: u64,
-    /// Names the server that nodes share copies on, as whoever raised the epoch did; empty: none.
+    /// The server on which nodes share copies, as set by the node that raised the epoch; empty: none.
     pub server: String,
 }

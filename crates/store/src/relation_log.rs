@@ -5,10 +5,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Edge, Permissions, RelationEventId, StoreError, Timestamp, UserId};
 
-/// Something that one user did about another one. It stands in the logs of both.
+/// Something that one user did about another one. It is in the logs of both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RelationEvent {
-    /// Which, among those in the log of a user. Tells when it was.
+    /// Identifies it in the log of a user. Contains its time.
     pub id: RelationEventId,
     /// Who did it, about whom.
     pub edge: Edge,
@@ -17,7 +17,7 @@ pub struct RelationEvent {
 }
 
 impl RelationEvent {
-    /// In whose logs it stands.
+    /// The users in whose logs it is.
     #[must_use]
     pub const fn owners(&self) -> [UserId; 2] {
         [self.edge.from, self.edge.to]
@@ -45,9 +45,9 @@ pub enum RelationDeed {
     },
 }
 
-/// What users did about each other, told to both. [`FollowStore`](crate::FollowStore) and [`BlockStore`](crate::BlockStore)
-/// note it with the change itself: before a change is acknowledged both logs have it, once each, and soon where the node dies
-/// between. What ends because a user is deleted is not noted, and neither is a block.
+/// Events between users, for both. [`FollowStore`](crate::FollowStore) and [`BlockStore`](crate::BlockStore) write them
+/// with the change itself: before a change is acknowledged both logs have it, once each, and soon if the node dies in
+/// between. There is no event for what ends because a user is deleted, nor for a block.
 #[async_trait]
 pub trait RelationLog: Send + Sync + fmt::Debug + 'static {
     /// Reads the log of a user by rising id above `after`, at most `limit`: fewer only at the end. Costs the same at any depth,
@@ -62,10 +62,10 @@ pub trait RelationLog: Send + Sync + fmt::Debug + 'static {
         limit: usize,
     ) -> Result<Vec<RelationEvent>, StoreError>;
 
-    /// Forgets up to `limit` entries of all logs that are from before this moment; tells how many it forgot. A store that does
-    /// so by itself tells 0.
+    /// Deletes up to `limit` entries of all logs that are from before this moment; returns how many it deleted. A store
+    /// that does so by itself returns 0.
     ///
     /// # Errors
-    /// When the store cannot answer.
+    /// If the store cannot answer.
     async fn forget_relation_log(&self, before: Timestamp, limit: usize) -> Result<u64, StoreError>;
 }

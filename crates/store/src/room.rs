@@ -7,9 +7,9 @@ use crate::{
     Timestamp, UserId, Version, ban::RoomBans, stays::RoomLogEnd,
 };
 
-/// A group and those of its members whom changes name, as one moment has them: what changes of members are decided by, in
-/// every backend alike. Whoever writes what has become of it has to see to it that the moment has not passed: that the
-/// version of the roster is still the one that was read.
+/// A snapshot of a group and of those of its members whom changes name: the basis on which every backend decides
+/// changes of members. A caller that writes the result must do so on condition that the version of the roster is still
+/// the one that was read.
 #[derive(Clone, Debug)]
 pub struct Room {
     pub(crate) group: GroupId,
@@ -65,7 +65,8 @@ impl Room {
         self.rows.get(&user)
     }
 
-    /// Decides a change and makes it: all of it, or nothing where it is refused. Tells whom it changed, by rising id.
+    /// Decides a change and makes it: completely, or not at all if it is refused. Returns the users whom it changed, by
+    /// rising id.
     ///
     /// # Errors
     /// Why it is refused.
@@ -265,7 +266,7 @@ impl Room {
         Ok(Vec::new())
     }
 
-    /// Changes a member by what tells whether it did.
+    /// Changes a member by a function that returns whether it did.
     fn set(
         &mut self,
         user: UserId,
@@ -282,7 +283,7 @@ impl Room {
         Ok(vec![user])
     }
 
-    /// The version of a change of these; `None`: it changes nobody.
+    /// The version of a change of these; `None`: it changes no user.
     fn begins(&mut self, users: &[UserId]) -> Option<Version> {
         if users.is_empty() {
             return None;

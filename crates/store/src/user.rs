@@ -164,12 +164,12 @@ pub trait UserStore: Send + Sync + fmt::Debug + 'static {
     /// When the store cannot answer.
     async fn scan_users(&self, after: Option<UserId>, limit: usize) -> Result<Vec<User>, StoreError>;
 
-    /// Creates a user. `write.expected` is not looked at. A deleted id may have its own kept name back.
+    /// Creates a user. Ignores `write.expected`. A deleted id may get its own reserved name back.
     ///
     /// # Errors
-    /// [`StoreError::IdTaken`] when the id lives, [`StoreError::IdHeld`] when it was deleted and not released,
-    /// [`StoreError::NameTaken`] when the name is not free, [`StoreError::RequestMismatch`]; the store is as before
-    /// then. Else see [`StoreError::outcome`].
+    /// [`StoreError::IdTaken`] if the id exists, [`StoreError::IdHeld`] if it was deleted and not released,
+    /// [`StoreError::NameTaken`] if the name is not free, [`StoreError::RequestMismatch`]; then the store is unchanged.
+    /// Else see [`StoreError::outcome`].
     async fn create_user(&self, user: NewUser, write: Write) -> Result<Applied<User>, StoreError>;
 
     /// Changes what `patch` names and nothing else, in one atomic step.

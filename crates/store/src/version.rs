@@ -5,8 +5,8 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-/// Version of a record: assigned by the store inside the write, one above its predecessor, never reset,
-/// also not by deletion and re-creation. `NONE` (0) stands for a record that has never been.
+/// Version of a record: assigned by the store inside the write, one above its predecessor, never reset, also not by
+/// deletion and re-creation. `NONE` (0) means a record that has never existed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Version(i64);
@@ -42,7 +42,7 @@ impl fmt::Display for Version {
     }
 }
 
-/// A moment in milliseconds since 1970. Told to people and used for expiry; never decides an order.
+/// A moment in milliseconds since 1970. For display and expiry; never decides an order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Timestamp(pub i64);

@@ -8,7 +8,7 @@ pub const REQUEST_KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 /// What a store knows of one id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stored<T> {
-    /// The record lives. Shared from where it was read on, so that keeping it in memory copies nothing.
+    /// The record exists. Shared from the read on, so that keeping it in memory copies nothing.
     Live(Arc<T>),
     /// It was deleted by the write of this version, which its stub keeps.
     Deleted(Version),
@@ -17,7 +17,7 @@ pub enum Stored<T> {
 }
 
 impl<T: Clone> Stored<T> {
-    /// The record, if it lives; a copy if others have it too.
+    /// The record, if it exists; a copy if it is shared.
     pub fn live(self) -> Option<T> {
         match self {
             Self::Live(record) => Some(Arc::unwrap_or_clone(record)),

@@ -18,7 +18,7 @@ const SEEDS: &str = "100";
 /// A program that takes longer does not end: a rule was missing, and something waits for ever.
 const BOUND: Duration = Duration::from_secs(120);
 
-/// What is told of a program that did not come to an end, or broke off.
+/// The result of a program that did not end, or was interrupted.
 const NO_END: &str = "no end";
 
 /// The test program that cargo says it built, of a line of its messages.

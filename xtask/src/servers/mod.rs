@@ -28,7 +28,7 @@ pub(crate) struct Running {
 /// What there is to stop.
 #[derive(Debug)]
 enum Started {
-    /// Somebody else's server.
+    /// A server that this program did not start.
     Nothing,
     /// A program with a data folder.
     Process { child: Child, folder: PathBuf },
@@ -38,7 +38,7 @@ enum Started {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Nobody is left who could do something about what fails here.
+        // Failures cannot be reported from here.
         match &mut self.started {
             Started::Nothing => {}
             Started::Process { child, folder } => {

@@ -160,7 +160,7 @@ fn await_primary(port: u16, started: &mut Started) -> Result<()> {
         let answer = if initiated { wire::ask(server, &hello()) } else { wire::ask(server, &initiate(port)) };
         match answer {
             Ok(answer) if initiated && answer.says("isWritablePrimary") => return Ok(()),
-            // Refused, it has been initiated already; hello will tell.
+            // If refused, it has been initiated already; hello shows it.
             Ok(_) => initiated = true,
             Err(error) if Instant::now() >= give_up => return Err(error).context("MongoDB does not answer"),
             Err(_) => {}

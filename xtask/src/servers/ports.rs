@@ -8,15 +8,16 @@ use std::{
 use anyhow::{Result, bail};
 use rand::Rng as _;
 
-/// Below those that the kernel gives to whoever asks for any: no connection or listener of the tests takes one of these.
+/// Below those that the kernel gives to programs that ask for any: no connection or listener of the tests takes one of
+/// these.
 const PORTS: Range<u16> = 15_000..32_000;
 const TRIES: usize = 100;
 
-/// Ports that nobody listens on, no two the same. Another program may take one before it is used; nothing prevents that
-/// without handing the sockets over.
+/// Free ports, no two the same. Another program may take one before it is used; only passing the sockets on would
+/// prevent that.
 ///
 /// # Errors
-/// When not that many are found in a hundred tries.
+/// If not that many are found in a hundred attempts.
 pub(super) fn free_ports<const COUNT: usize>() -> Result<[u16; COUNT]> {
     // All are held until the last is found, so that none is found twice.
     let held: Vec<(u16, TcpListener)> = rand::rng()

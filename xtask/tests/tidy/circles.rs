@@ -121,7 +121,7 @@ fn paths(code: &str, prefix: &str, found: &mut BTreeSet<String>) {
     }
 }
 
-/// What stands between the outer braces that a text begins with, at its commas.
+/// The content of the outer braces with which a text begins, split at its commas.
 fn items(text: &str) -> Vec<String> {
     let (mut depth, mut items) = (0_usize, vec![String::new()]);
     for character in text.chars() {

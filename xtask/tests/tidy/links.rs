@@ -20,7 +20,7 @@ fn links_between_documents_lead_somewhere() {
     assert!(links > 0, "no document links to another");
 }
 
-/// What stands in the parentheses of `[text](target)`.
+/// The text in the parentheses of `[text](target)`.
 fn targets(text: &str) -> Vec<&str> {
     text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target).collect()
 }

@@ -5,7 +5,7 @@ use crate::remote::Codec;
 
 /// Form of what is written: the schema is that of the items.
 const FORM: u8 = 1;
-/// Tells that a list goes on, or that a set is whole.
+/// Marks a list that continues, or a set that is complete.
 const YES: u8 = 1;
 const NO: u8 = 0;
 

@@ -2,8 +2,8 @@ use std::sync::Arc;
 
 use crate::{Key, LoadError, LoadOptions, Loaded, Loader, Version, remote::Codec};
 
-/// Names a state of a list, as far as the nodes have been told of its changes. By chance and never twice:
-/// a name that is lost is followed by another, and what was kept under the old one is never found again.
+/// Names a state of a list, up to the changes that the nodes have received. Random and never used twice: a name that is
+/// lost is replaced by another, and pages under the old name are never found again.
 ///
 /// Unlike the epoch of a [`Node`](crate::Node), which is a number of the whole cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

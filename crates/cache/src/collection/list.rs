@@ -19,18 +19,17 @@ use crate::{
 /// How often a read begins again because the list changed while it looked for its page.
 const TRIES: usize = 3;
 
-/// Lists behind the tiers, read by pages: `L` names a list, `P` a page of it, by where it begins and how long
-/// it is, never by an offset, which would shift under its reader. `P` may also say what of the list is asked
-/// for, as long as everything that may change any of its answers is told of as a change of the list.
+/// Lists behind the tiers, read by pages. `L` names a list, `P` a page of it, by its first entry and length, never by
+/// an offset, which would shift under its reader. `P` may also select what of the list is asked for, if everything that
+/// may change any of its answers is published as a change of the list.
 ///
-/// A list has an epoch, a name at random, which is read before the page and is part of the key of the page.
-/// A change of the list drops its epoch on all nodes. Therefore, once a change is acknowledged
-/// ([`ListWrite::committed`]), no read of this node that begins later gives a page of before it, and no read of
-/// another node that has applied it; and the pages of one epoch are of one state of the list, if its writes
-/// go through this node. Nothing has to name the pages that a change touches: they are never found again and go
-/// as their time does.
+/// A list has an epoch, a random name, which is read before the page and is part of the key of the page. A change of
+/// the list drops its epoch on all nodes. Therefore, after a change is acknowledged ([`ListWrite::committed`]), no read
+/// of this node that begins later returns a page from before it, and no read of another node that has applied it. The
+/// pages of one epoch are of one state of the list, if its writes go through this node. Nothing has to name the pages
+/// that a change affects: they are never found again, and expire.
 ///
-/// Cheap to clone; the clones are one. It takes two namespaces of its node.
+/// Cheap to clone; all clones are the same lists. It takes two namespaces of its node.
 pub struct PagedList<L, P, T> {
     epochs: TieredCache<L, ListEpoch>,
     pages: TieredCache<PageKey<L, P>, Page<T>>,
@@ -138,7 +137,7 @@ impl<L: Key, P: Key, T: Send + Sync + 'static> PagedList<L, P, T> {
     /// Drops the epochs of these lists, here and on the other nodes, in one publication.
     ///
     /// # Errors
-    /// [`CacheError::Bus`] when the other nodes could not be told; this node is done.
+    /// [`CacheError::Bus`] if the change could not be published to the other nodes; this node has applied it.
     pub async fn invalidate(&self, lists: &[L]) -> Result<Token, CacheError> {
         let unversioned: Vec<_> = lists.iter().map(|list| (list.clone(), None)).collect();
         self.epochs.invalidate(&unversioned).await
@@ -151,7 +150,7 @@ impl<L: Key, P: Key, T: Send + Sync + 'static> PagedList<L, P, T> {
         let epoch = *entry.value;
         let lasts = match entry.tier {
             Tier::Memory => true,
-            // Between commit and telling, other nodes read pages of the new state under the old epoch.
+            // Between commit and publication, other nodes read pages of the new state under the old epoch.
             Tier::Redis => !self.is_written(list),
             // It was made up for this read, and kept unless something came between.
             Tier::Store => self.kept(list) == Some(epoch) || !guards::list_epoch_kept(),
@@ -204,23 +203,23 @@ impl<L: Key> ListWrite<L> {
     /// The write was committed: the lists may have changed. One publication for all of them.
     ///
     /// # Errors
-    /// [`CacheError::Bus`] when the other nodes could not be told. The write stands; it is invalidated as if
-    /// its outcome were unknown.
+    /// [`CacheError::Bus`] if the change could not be published to the other nodes. The write is committed; it is
+    /// invalidated as if its outcome were unknown.
     pub async fn committed(self) -> Result<Token, CacheError> {
         let lists = self.lists.into_iter();
         self.guard.committed(lists.map(|list| (list, Change::Invalidate { version: None })).collect()).await
     }
 
-    /// The write was surely not applied and never will be. Tells nobody.
+    /// The write was certainly not applied and never will be. Publishes nothing.
     pub async fn aborted(self) {
         self.guard.aborted().await;
     }
 
-    /// The write may have been applied, or may be yet: the epochs are dropped as if it were, and again after 5,
-    /// 30 and 90 s.
+    /// The write may have been applied, or may be later: the epochs are dropped as if it were, and again after 5, 30
+    /// and 90 s.
     ///
     /// # Errors
-    /// [`CacheError::Bus`] when the other nodes could not be told now.
+    /// [`CacheError::Bus`] if the change could not be published to the other nodes now.
     pub async fn unknown(self) -> Result<Token, CacheError> {
         self.guard.unknown().await
     }

@@ -9,35 +9,34 @@ use super::{
 };
 use crate::{Acknowledge, Bus, BusError, Invalidation, Node, Position, clock::wall_clock_ms, guards};
 
-/// A number that no log reaches: of a change that could not be told yet.
+/// A number that no log reaches: of a change that could not be published yet.
 pub const UNTOLD: u64 = u64::MAX;
 
-/// Most changes that one step tells.
+/// Maximum changes that one step publishes.
 const STEP: usize = 500;
-/// Pauses between two tries to tell what waits.
+/// Pauses between two attempts to publish what waits.
 const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(200));
 
-/// Tells changes by the shared server; keeps what it cannot tell until it can.
+/// Publishes changes through the shared server; queues what it cannot publish until it can.
 pub struct SharedBus {
     /// Number of this node.
     pub id: u64,
     /// The server that nodes share.
     pub shared: Arc<dyn Shared>,
-    /// What waits to be told.
+    /// Changes that wait to be published.
     pub queue: Arc<Queue>,
-    /// Where the epoch is kept, which is raised when the queue overflows.
+    /// The epoch in the store, which is raised when the queue overflows.
     pub epochs: Arc<dyn Epochs>,
-    /// By which the other nodes know that it was one of them.
+    /// Authenticates its messages to the other nodes.
     pub seal: Seal,
     /// What the other nodes have confirmed.
     pub standing: Arc<Standing>,
-    /// How long a change may take before it waits.
+    /// How long the publication of a change may take before the change is queued.
     pub bound: Duration,
 }
 
 impl SharedBus {
-    /// Tells changes in the log that nodes follow now. Told only in one that they have left, they are told
-    /// again.
+    /// Publishes changes in the log that nodes follow now. If it was one that they have left, publishes them again.
     async fn tell(
         &self,
         node: &Node,
@@ -80,10 +79,10 @@ impl SharedBus {
         timeout(self.bound, change).await.unwrap_or(Err(SharedError::Timeout))
     }
 
-    /// Tells these changes, or fails; nothing waits for later.
+    /// Publishes these changes, or fails; nothing is queued.
     ///
     /// # Errors
-    /// When the server does not answer; some may be told.
+    /// If the server does not answer; some may be published.
     pub async fn tell_now(&self, node: &Node, changes: &[Invalidation]) -> Result<(), SharedError> {
         for step in changes.chunks(STEP) {
             self.tell(node, step, Acknowledge::Told).await?;
@@ -91,7 +90,7 @@ impl SharedBus {
         Ok(())
     }
 
-    /// Tells what waits, whenever something does, until it is dropped.
+    /// Publishes queued changes, whenever there are some, until it is dropped.
     pub async fn drain(&self, node: &Node) {
         let mut pause = RETRY.0;
         loop {
@@ -110,14 +109,13 @@ impl SharedBus {
         }
     }
 
-    /// Lets changes wait. With no room left, the epoch is raised: what cannot be told key by key is told of
-    /// all.
+    /// Queues changes. If the queue is full, the epoch is raised: instead of single keys, all copies are invalidated.
     async fn wait(&self, changes: &[Invalidation]) -> Result<(), BusError> {
         let fit = !guards::untold_waits() || changes.iter().all(|change| self.queue.add(change));
         if fit { Ok(()) } else { self.give_up_copies().await.map_err(BusError::new) }
     }
 
-    /// Raises the epoch, and believes no copy of before: this node moves at once, and others with it.
+    /// Raises the epoch, so that no earlier copy is used: this node moves at once, and others with it.
     pub(super) async fn give_up_copies(&self) -> Result<(), SharedError> {
         let epoch = self.epochs.raise_present().await?;
         self.queue.overflowed(epoch);
@@ -125,8 +123,8 @@ impl SharedBus {
     }
 }
 
-/// Whether the server forgot the epoch, or what of its log the node has applied. Others may follow a later epoch
-/// than this one, and such a server cannot tell.
+/// Whether the server lost the epoch, or entries of its log that the node has applied. Others may follow a later epoch
+/// than this one, and such a server does not know it.
 fn fell_back(changed: &Changed, epoch: u64, applied: u64) -> bool {
     changed.epoch < epoch && guards::told_where_known() || changed.number <= applied && guards::told_beyond()
 }

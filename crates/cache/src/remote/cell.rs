@@ -1,5 +1,5 @@
-//! What may replace what (coherence, "Redis states of a key"). Every rule is idempotent: drivers send again
-//! what they are not sure of.
+//! The rules for the states of a cell: which state may replace which (coherence, "Redis states of a key"). Every rule
+//! is idempotent, because drivers repeat commands without an answer.
 
 use std::time::Duration;
 
@@ -9,57 +9,57 @@ use crate::{Version, clock::wall_clock_ms, guards};
 
 use super::{Header, Kind};
 
-/// A key of the shared tier as it stands. Absent keys, expired ones and values of others are `None`.
+/// A key of the shared tier in its present state. Absent keys, expired ones and foreign values are `None`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cell {
-    /// What it is.
+    /// Its kind and metadata.
     pub header: Header,
     /// The packed record; empty unless it is a value.
     pub payload: Bytes,
-    /// Longest time that the server keeps it; `None`: as long as its kind. Of a fill it counts from the moment at which the
-    /// lease was taken, which is before the load began. Said by who writes it, and no part of its bytes.
+    /// Maximum time that the server keeps it; `None`: as long as its kind. For a fill it counts from the moment at
+    /// which the lease was taken, which is before the load began. Set by the writer, and no part of the stored bytes.
     pub lasts: Option<Duration>,
 }
 
-/// What becomes of the key.
+/// The new state of the key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Nothing changes, its expiry neither.
+    /// Unchanged, including its expiry.
     Keep,
-    /// It stays, its expiry too, and says from now on that somebody waits for its end.
+    /// It stays, with its expiry, and is marked: a reader waits for its end.
     Await,
-    /// It holds this, for the time that such a kind is kept.
+    /// It is replaced by this cell, and kept for the time of its kind.
     Set(Cell),
-    /// It is gone.
+    /// It is deleted.
     Delete,
 }
 
-/// What a load that missed is told.
+/// The result for a load that missed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Acquired {
-    /// Somebody has filled it meanwhile.
+    /// Another load has filled it meanwhile.
     Hit(Cell),
-    /// The load may fill, with at least this version.
+    /// The load has the lease and may fill.
     Leased {
-        /// The record is known to have reached it.
+        /// The record is known to have reached this version: the load must return at least that.
         floor: Version,
     },
-    /// Another load has the lease, and may be the only one to have it for so long.
+    /// Another load has the lease; it cannot be taken over for this long.
     Wait(Duration),
 }
 
-/// What became of a fill.
+/// The result of a fill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Filled {
-    /// The value stands there.
+    /// The value is stored.
     Stored,
-    /// The lease ran out, was evicted or invalidated.
+    /// The lease has expired, or was evicted or invalidated.
     Gone,
     /// Another load has the lease.
     Lost,
-    /// The record has reached a higher version: the store that was read lags.
+    /// The record has reached a higher version: the store server that was read lags.
     Old,
-    /// Something at least as new stands there.
+    /// A value at least as new is stored.
     Newer,
 }
 
@@ -70,27 +70,27 @@ impl Cell {
         Self { header: Header::bare(kind, version, token), payload: Bytes::new(), lasts: None }
     }
 
-    /// A record of this form, written now.
+    /// A record in this schema, written now.
     #[must_use]
     pub fn value(schema: u16, version: Version, payload: impl Into<Bytes>) -> Self {
         let bare = Header::bare(Kind::Value, version, 0);
         Self { header: Header { schema, ..bare }, payload: payload.into(), lasts: None }.written_now()
     }
 
-    /// The same, said to be written at this moment.
+    /// The same, with this moment as the time of writing.
     #[must_use]
     pub fn written_now(mut self) -> Self {
         self.header.written_ms = wall_clock_ms();
         self
     }
 
-    /// How long the server keeps it, where such a kind is kept for `usual`.
+    /// How long the server keeps it, if its kind is kept for `usual`.
     #[must_use]
     pub fn kept(&self, usual: Duration) -> Duration {
         self.lasts.map_or(usual, |most| most.min(usual))
     }
 
-    /// The same of a fill onto a lease that was taken so long ago; `None`: it is too old to be kept.
+    /// The same for a fill of a lease that was taken this long ago; `None`: it is too old to be kept.
     #[must_use]
     pub(super) fn aged(self, leased: Duration) -> Option<Self> {
         let Some(most) = self.lasts else { return Some(self) };
@@ -102,8 +102,8 @@ impl Cell {
         matches!(self.header.kind, Kind::Value | Kind::Null)
     }
 
-    /// A load misses and asks for the lease. What cannot be filled over is a floor that the lease inherits. A
-    /// lease of another load is waited for, and taken over after `left`.
+    /// A load misses and requests the lease. The version of the previous cell becomes the floor of the lease. A lease
+    /// of another load is waited for, and taken over after `left`.
     #[must_use]
     pub fn acquire(cell: Option<&Self>, token: u64, left: Duration) -> (Next, Acquired) {
         let floor = cell.filter(|_| guards::lease_floor());
@@ -120,8 +120,8 @@ impl Cell {
         }
     }
 
-    /// A load brings what it read: onto its own lease, or onto a copy of a lower version; never onto a tomb
-    /// or nothing, for what was there may have been newer and evicted.
+    /// A load fills what it read: its own lease, or a copy of a lower version; never a tomb or an absent key, because a
+    /// newer value may have been there and been evicted.
     #[must_use]
     pub fn fill(cell: Option<&Self>, filling: Self) -> (Next, Filled) {
         let Some(here) = cell else {
@@ -145,7 +145,7 @@ impl Cell {
         }
     }
 
-    /// A load failed: its lease is given up, and what is known of the record stays known.
+    /// A load failed: its lease is released, and the known version of the record is kept.
     #[must_use]
     pub fn release(cell: Option<&Self>, token: u64) -> Next {
         match cell.map(|cell| cell.header) {
@@ -160,8 +160,8 @@ impl Cell {
         }
     }
 
-    /// The record changed. With its version: what is at least as new stays, anything else becomes a tomb, and
-    /// a lease dies by it. Without one, or when it is not known whether it changed, nothing is left.
+    /// The record changed. With a version: a cell at least as new stays, any other one, also a lease, becomes a tomb.
+    /// Without a version, or if it is not known whether the record changed, the key is deleted.
     #[must_use]
     pub fn invalidate(cell: Option<&Self>, version: Option<Version>) -> Next {
         let Some(version) = version.filter(|version| version.is_versioned()) else { return Next::Delete };
@@ -171,7 +171,7 @@ impl Cell {
         }
     }
 
-    /// A writer brings the value that it committed: over the copy of the version just before, so that nothing
+    /// A writer stores the value that it committed if the cell has the version just before, so that no version in
     /// between is skipped; otherwise it only invalidates.
     #[must_use]
     pub fn put(cell: Option<&Self>, putting: Self) -> Next {

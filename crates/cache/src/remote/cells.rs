@@ -1,7 +1,7 @@
 use super::{Acquired, Cell, Filled, Header, SharedError};
 
-/// The cells of the shared server. Every call is idempotent: it may be sent again when its answer was lost.
-/// Each key is one step that nothing comes between; the keys of one call are several.
+/// The cells of the shared server. Every call is idempotent: it may be sent again if its answer was lost. Each key is
+/// one atomic step; the keys of one call are separate steps.
 #[async_trait::async_trait]
 pub trait Cells: std::fmt::Debug + Send + Sync + 'static {
     /// The cells under these keys, in their order. One round trip.
@@ -10,7 +10,7 @@ pub trait Cells: std::fmt::Debug + Send + Sync + 'static {
     /// When the server does not answer, or is not the one that was [`accept`](super::Registry::accept)ed.
     async fn read(&self, keys: &[String]) -> Result<Vec<Option<Cell>>, SharedError>;
 
-    /// What stands before the payloads, in the order of the keys: enough to compare versions.
+    /// The headers before the payloads, in the order of the keys: enough to compare versions.
     ///
     /// # Errors
     /// As [`Self::read`].
@@ -19,10 +19,10 @@ pub trait Cells: std::fmt::Debug + Send + Sync + 'static {
     /// See [`Cell::acquire`]; in the order of the keys, one round trip.
     ///
     /// # Errors
-    /// As [`Self::read`]; leases may be taken, and run out.
+    /// As [`Self::read`]; leases may be taken, and expire.
     async fn acquire(&self, keys: &[String], token: u64) -> Result<Vec<Acquired>, SharedError>;
 
-    /// The same for keys under which nothing stood a moment ago, which may cost less where that is so still.
+    /// The same for keys that were absent a moment ago; cheaper if they still are.
     ///
     /// # Errors
     /// As [`Self::acquire`].
@@ -30,7 +30,7 @@ pub trait Cells: std::fmt::Debug + Send + Sync + 'static {
         self.acquire(keys, token).await
     }
 
-    /// See [`Cell::fill`]; in the order given, one round trip. Wakes whoever waits for a lease that ends by it.
+    /// See [`Cell::fill`]; in the order given, one round trip. Wakes readers that wait for a lease which this ends.
     ///
     /// # Errors
     /// As [`Self::read`].
@@ -39,6 +39,6 @@ pub trait Cells: std::fmt::Debug + Send + Sync + 'static {
     /// See [`Cell::release`]. Wakes as [`Self::fill`] does.
     ///
     /// # Errors
-    /// As [`Self::read`]; the leases run out by themselves.
+    /// As [`Self::read`]; the leases expire by themselves.
     async fn release(&self, keys: &[String], token: u64) -> Result<(), SharedError>;
 }

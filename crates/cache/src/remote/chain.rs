@@ -1,13 +1,13 @@
-//! How far a node is with the log, and whether what it hears next belongs there.
+//! The position of a node in the log, and whether the next received entry continues it.
 
 use std::collections::VecDeque;
 
 use super::Frame;
 
-/// So many names of entries are remembered: what comes twice is mostly recent.
+/// Number of entry names that are remembered: repetitions are mostly of recent entries.
 const REMEMBERED: usize = 1_024;
 
-/// The end of what a node has applied.
+/// The last entry that a node has applied.
 #[derive(Clone, Debug)]
 pub struct Chain {
     number: u64,
@@ -15,21 +15,21 @@ pub struct Chain {
     nonces: VecDeque<u64>,
 }
 
-/// What a frame is to a node.
+/// The relation of a frame to a node's position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Heard {
     /// The next one: apply it.
     Next,
     /// It was applied before.
     Twice,
-    /// Others between were not heard: read the log from [`Chain::number`] on.
+    /// Entries in between are missing: read the log from [`Chain::number`] on.
     Gap,
-    /// The log was another one, or goes on from another past: nothing of it can be trusted.
+    /// It belongs to another log, or to another history of this one: none of it can be trusted.
     Fork,
 }
 
 impl Chain {
-    /// From this entry on; its nonce is 0 when the log is empty.
+    /// A chain that begins after this entry; its nonce is 0 if the log is empty.
     #[must_use]
     pub fn at(number: u64, nonce: u64) -> Self {
         Self { number, nonces: VecDeque::from([nonce]) }
@@ -41,7 +41,7 @@ impl Chain {
         self.number
     }
 
-    /// What the frame is. An older one that is not remembered is a gap: the log tells what it is.
+    /// Classifies the frame. An older one that is not remembered is a gap: the log shows what it is.
     #[must_use]
     pub fn hear(&self, frame: &Frame) -> Heard {
         if frame.number == self.number + 1 {
@@ -66,9 +66,9 @@ impl Chain {
         }
     }
 
-    /// Whether the log, read from [`Self::number`] on, is the one that was followed: its first entry is the
-    /// last one applied. Nothing there at number 0 is the beginning. `None`: it was trimmed that far, which
-    /// is no proof of anything, and has to be taken as a baseline.
+    /// Whether the log, read from [`Self::number`] on, is the one that was followed: its first entry is the last one
+    /// applied. An empty log at number 0 is the beginning. `None`: the log was trimmed beyond this entry, which proves
+    /// nothing; the node needs a new baseline.
     #[must_use]
     pub fn continues(&self, first: Option<&Frame>) -> Option<bool> {
         match first {

@@ -24,18 +24,18 @@ use super::{
 
 /// Frames that a slow subscriber may be behind before it loses some.
 const BEHIND_MAX: usize = 256;
-/// What no node says.
+/// A message that no node has sent.
 const STRANGE: [u8; 40] = [0; 40];
 
-/// A shared server in memory, by the rules of [`Cell`]. Its clones are one server. Time is tokio's, so that it
-/// can stand still. It can be emptied, put back to how it was, and told to refuse writes.
+/// A shared server in memory, by the rules of [`Cell`]. Its clones are one server. Its time is that of tokio, so that
+/// it can be paused. It can be emptied, restored to an earlier state, and set to refuse writes.
 #[derive(Clone, Debug)]
 pub struct FakeServer {
     state: Arc<Mutex<State>>,
     kept: Kept,
 }
 
-/// What the server held at one moment, see [`FakeServer::snapshot`].
+/// The contents of the server at one moment, see [`FakeServer::snapshot`].
 #[derive(Clone, Debug)]
 pub struct Snapshot(State);
 
@@ -61,13 +61,13 @@ impl FakeServer {
         Self { state: Arc::default(), kept }
     }
 
-    /// From now on it refuses what writes, or takes it again.
+    /// From now on it refuses writes, or accepts them again.
     pub fn fill_up(&self, full: bool) {
         self.state.lock().full = full;
     }
 
-    /// From now on strangers publish more than anybody can hear, or have ended: there is always something to be
-    /// heard. Needs real time, which virtual time waits for.
+    /// From now on outsiders publish more than any node can read, or stop: there is always something to read. Needs
+    /// real time, since virtual time does not advance meanwhile.
     pub fn flood(&self, flooded: bool) {
         self.state.lock().flooded.store(flooded, Ordering::Relaxed);
     }
@@ -77,28 +77,28 @@ impl FakeServer {
         self.state.lock().cells.remove(key);
     }
 
-    /// What it holds now.
+    /// Its present contents.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         Snapshot(self.state.lock().clone())
     }
 
-    /// Another server takes its place, with what an earlier moment held: an old dump, or a replica that
-    /// lacked the last writes. Subscriptions end. `hidden`: it says the name of the one before.
+    /// Another server takes its place, with earlier contents: an old dump, or a replica that lacks the last writes.
+    /// Subscriptions end. `hidden`: it reports the name of the previous one.
     pub fn replace(&self, snapshot: &Snapshot, hidden: bool) {
         let mut state = self.state.lock();
         let starts = state.starts + u64::from(!hidden);
         *state = State { starts, channels: HashMap::new(), ..snapshot.0.clone() };
     }
 
-    /// Falls back to what an earlier moment held, and nobody is cut off: a replica that is filled again.
+    /// Falls back to an earlier state without closing connections: a replica that is filled again.
     pub fn fall_back(&self, snapshot: &Snapshot) {
         let mut state = self.state.lock();
         let (channels, starts) = (std::mem::take(&mut state.channels), state.starts);
         *state = State { starts, channels, ..snapshot.0.clone() };
     }
 
-    /// Who answers now; see [`Probed::server`].
+    /// The name of the present server; see [`Probed::server`].
     #[must_use]
     pub fn name(&self) -> String {
         self.state.lock().starts.to_string()
@@ -130,7 +130,7 @@ impl FakeServer {
         }
     }
 
-    /// Until when a lease that stands there belongs to its load alone.
+    /// Remaining time for which a lease belongs to its load alone.
     fn left(&self, state: &State, key: &str) -> Duration {
         let until = state.cells.get(key).map_or_else(Instant::now, |(_, until)| *until);
         let rest = until.saturating_duration_since(Instant::now());
@@ -164,7 +164,7 @@ impl State {
         self.cells.get(key).filter(|(_, until)| Instant::now() < *until).map(|(cell, _)| cell)
     }
 
-    /// Appends and tells the entry, unless it is the last one already. Its number.
+    /// Appends and publishes the entry, unless it is the last one already. Returns its number.
     fn append(&mut self, epoch: u64, entry: Entry<'_>, most: u32) -> u64 {
         let log = self.logs.entry(epoch).or_default();
         let (number, before) = log.last_key_value().map_or((0, 0), |(number, last)| (*number, last.nonce));
@@ -180,10 +180,10 @@ impl State {
         frame.number
     }
 
-    /// Tells one node, or all.
+    /// Publishes to one node, or to all.
     fn tell(&self, epoch: u64, to: Option<u64>, news: News) {
         if let Some(Channel(sender)) = self.channels.get(&epoch) {
-            // Nobody listening is no error.
+            // No listener is no error.
             drop(sender.send((to, news)));
         }
     }
@@ -331,8 +331,8 @@ impl Registry for FakeServer {
         Ok(())
     }
 
-    /// Is not asked for by a server within the process: nobody else can answer in its place unnoticed. What
-    /// lies between a node and this server may look at [`Self::name`].
+    /// Not needed for a server within the process: no other can answer in its place unnoticed. A proxy between a node
+    /// and this server may check [`Self::name`].
     fn accept(&self, _server: &str) {}
 }
 
@@ -347,7 +347,7 @@ struct Listening {
 impl Frames for Listening {
     async fn next(&mut self) -> Option<News> {
         if self.flooded.load(Ordering::Relaxed) {
-            // As what comes by a socket does.
+            // As a read from a socket does.
             tokio::task::coop::consume_budget().await;
             return Some(News::Entry(STRANGE.to_vec()));
         }

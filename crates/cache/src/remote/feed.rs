@@ -1,5 +1,5 @@
-//! The store's own word on what changed: it closes the hole between the commit of a writer that dies and the
-//! broadcast that it did not make, and tells what others wrote into the store (coherence, "Change feeds").
+//! The store's change feed: it publishes the changes of writers that died between commit and broadcast, and what other
+//! programs wrote into the store (coherence, "Change feeds").
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,10 +11,10 @@ use crate::{Invalidation, Node, Random, guards};
 /// The change feed of a store, which one node at a time reads.
 #[async_trait::async_trait]
 pub trait Feed: std::fmt::Debug + Send + Sync + 'static {
-    /// Takes the lead of reading, or keeps it, for so long. False: another node has it.
+    /// Takes the lead of reading, or extends it, for this long. False: another node has it.
     ///
     /// # Errors
-    /// When the store does not answer; the lead may be taken, and runs out.
+    /// If the store does not answer; the lead may be taken, and expires.
     async fn lead(&self, lasts: Duration) -> Result<bool, FeedError>;
 
     /// Gives the lead up, so that another node need not wait for its end.
@@ -23,14 +23,14 @@ pub trait Feed: std::fmt::Debug + Send + Sync + 'static {
     /// Opens the feed after the last change that was saved, or, `again`, at the present.
     ///
     /// # Errors
-    /// [`FeedError::Lost`] when nothing was saved, or changes since then are not known any more.
+    /// [`FeedError::Lost`] if no position was saved, or the changes since then are no longer available.
     async fn open(&self, anew: bool) -> Result<Box<dyn Changes>, FeedError>;
 
-    /// What has to be told besides these changes, as of lists that they may belong to now; after them. Nothing
-    /// unless a feed says otherwise.
+    /// Further changes that must be published after these, for example of lists to which the records may belong now.
+    /// None unless a feed overrides this.
     ///
     /// # Errors
-    /// When the store does not answer; the changes are read again then.
+    /// If the store does not answer; the changes are then read again.
     async fn besides(&self, _changes: &[Invalidation]) -> Result<Vec<Invalidation>, FeedError> {
         Ok(Vec::new())
     }
@@ -39,20 +39,20 @@ pub trait Feed: std::fmt::Debug + Send + Sync + 'static {
 /// An open feed.
 #[async_trait::async_trait]
 pub trait Changes: std::fmt::Debug + Send {
-    /// The next changes, in the order of the store; none when there are none for so long.
+    /// The next changes, in the order of the store; none if there are none for this long.
     ///
     /// # Errors
     /// When the store does not answer, or the feed ended.
     async fn next(&mut self, patience: Duration) -> Result<Vec<Invalidation>, FeedError>;
 
-    /// All that was returned is told: the feed is opened after it from now on. False: another node leads.
+    /// All that was returned is published: from now on the feed is opened after it. False: another node leads.
     ///
     /// # Errors
-    /// When the store does not answer.
+    /// If the store does not answer.
     async fn save(&mut self) -> Result<bool, FeedError>;
 }
 
-/// Why a feed gives no changes.
+/// Why a feed returns no changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FeedError {
     /// The store does not answer.
@@ -66,18 +66,18 @@ pub enum FeedError {
 /// How a feed is read.
 #[derive(Clone, Copy, Debug)]
 pub struct Reading {
-    /// How long the lead lasts without being kept.
+    /// How long the lead lasts without an extension.
     pub lease: Duration,
-    /// Time between two tries to lead, and between two times that the lead is kept.
+    /// Time between two attempts to lead, and between two extensions of the lead.
     pub try_every: Duration,
-    /// How long the writer's own word is awaited before a change is told for it.
+    /// How long to wait for the writer's own publication before a change is published for it.
     pub grace: Duration,
     /// Time between two saves.
     pub save_every: Duration,
 }
 
 impl Default for Reading {
-    /// 9 s, 500 ms, 250 ms, 1 s: with the second that reading takes, 11 s at most.
+    /// 9 s, 500 ms, 250 ms, 1 s: together with about a second of reading, at most 11 s.
     fn default() -> Self {
         Self {
             lease: Duration::from_secs(9),
@@ -88,27 +88,27 @@ impl Default for Reading {
     }
 }
 
-/// Reads the feed when it is this node's turn, and tells what nobody told.
+/// Reads the feed when it is this node's turn, and publishes what no writer published.
 #[derive(Debug)]
 pub struct FeedReader {
-    /// Whose number of the epoch counts.
+    /// The node whose epoch counts.
     pub node: Node,
-    /// Tells the changes; raises the epoch when some were missed.
+    /// Publishes the changes; raises the epoch if some were missed.
     pub bus: Arc<SharedBus>,
     /// What is read.
     pub feed: Arc<dyn Feed>,
-    /// What was told already.
+    /// Changes that were published already.
     pub recent: Arc<Recent>,
-    /// What is met.
+    /// Counters.
     pub tally: Arc<Tally>,
     /// Times.
     pub reading: Reading,
-    /// Where the spread of tries comes from.
+    /// Spreads the attempts at random.
     pub random: Arc<dyn Random>,
 }
 
 impl FeedReader {
-    /// Reads, or waits for its turn, until it is dropped. The lead that it had runs out then.
+    /// Reads, or waits for its turn, until it is dropped. Then its lead expires.
     pub async fn read(&self) {
         loop {
             if self.feed.lead(self.reading.lease).await == Ok(true) {
@@ -123,15 +123,15 @@ impl FeedReader {
         }
     }
 
-    /// Reads until the lead is lost, the store does not answer, or what is read cannot be told: another node may
-    /// reach what this one does not.
+    /// Reads until the lead is lost, the store does not answer, or a change cannot be published: another node may reach
+    /// what this one does not.
     async fn lead(&self) -> Result<(), FeedError> {
         let epoch = self.node.epoch();
         let mut changes = self.open().await?;
         let (mut kept, mut saved) = (Instant::now(), Instant::now());
         loop {
             let batch = changes.next(self.reading.try_every).await?;
-            // What was told in a log that is left may have been lost with it: it is read again.
+            // What was published in a log that nodes have left may be lost with it: it is read again.
             if !self.tell(epoch, batch).await && guards::feed_left() || self.node.epoch() != epoch {
                 return Ok(());
             }
@@ -150,21 +150,21 @@ impl FeedReader {
         }
     }
 
-    /// The feed from where it was left. When nobody knows what changed since, every copy is given up: after the
-    /// feed is open again, so that no change lies between.
+    /// Opens the feed at the saved position. If that is lost, every copy is discarded, after the feed is open again, so
+    /// that no change is missed in between.
     async fn open(&self) -> Result<Box<dyn Changes>, FeedError> {
         match self.feed.open(false).await {
             Err(FeedError::Lost) => {}
             opened => return opened,
         }
         let mut changes = self.feed.open(true).await?;
-        tracing::info!("the change feed of the store begins anew: all copies are given up");
+        tracing::info!("the change feed of the store begins again: all copies are discarded");
         self.bus.give_up_copies().await.map_err(|_| FeedError::Away)?;
         changes.save().await?;
         Ok(changes)
     }
 
-    /// Tells what the writers did not tell meanwhile. False: it cannot be told.
+    /// Publishes what the writers did not publish meanwhile. False: it is not possible.
     async fn tell(&self, epoch: u64, batch: Vec<Invalidation>) -> bool {
         if batch.is_empty() || !guards::feed_tells() {
             return true;
@@ -180,8 +180,8 @@ impl FeedReader {
         self.bus.tell_now(&self.node, &besides).await.is_ok()
     }
 
-    /// Whether a change is to be broadcast. To be asked in the order of the changes: after one without a version, as of a
-    /// document that was removed by hand, the same version may come again and is another state.
+    /// Whether a change has to be broadcast. Must be called in the order of the changes: after one without a version,
+    /// such as that of a document that was removed by hand, the same version may occur again with another state.
     fn is_untold(&self, epoch: u64, change: &Invalidation) -> bool {
         match change.version {
             Some(version) => !self.recent.knows(epoch, change.namespace, &change.key, version),

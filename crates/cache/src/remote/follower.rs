@@ -1,5 +1,5 @@
-//! How a node follows the log: hears, repairs, and trusts its memory only as long as it can prove that it
-//! missed nothing (coherence, "Log, broadcast, chain" and "Trust is a deadline").
+//! How a node follows the log: it receives, repairs, and trusts its memory only while it can prove that it missed no
+//! change (coherence, "Log, broadcast, chain" and "Trust is a deadline").
 
 use std::{collections::BTreeSet, future::Future, pin::Pin, sync::Arc, time::Duration};
 
@@ -12,18 +12,18 @@ use super::{
 };
 use crate::{Moment, clock::wall_clock_ms, guards};
 
-/// So many messages are heard in a row; then what else is due has its turn: strangers who publish more than a node
-/// can hear must not keep it from proving that it has missed nothing.
+/// Number of messages that are read in a row before other due work has its turn: outsiders who publish more than a node
+/// can read must not prevent its probes.
 const HEARD_IN_A_ROW: u32 = 64;
 
-/// A probe under way: when the next one is due, what there was when it was sent, and its answer.
+/// A probe in progress: when the next one is due, the state when it was sent, and its answer.
 type Probing = Pin<Box<dyn Future<Output = (Instant, Sent, Result<Probed, SharedError>)> + Send>>;
-/// A look at the epoch in the store: when the next one is due, and the epoch unless the store did not answer.
+/// A read of the epoch in the store: when the next one is due, and the epoch unless the store did not answer.
 type Looking = Pin<Box<dyn Future<Output = (Instant, Option<u64>)> + Send>>;
-/// Confirmations under way.
+/// Confirmations in progress.
 type Confirming = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// A node when it sent a probe.
+/// The state of a node when it sent a probe.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     at: Moment,
@@ -38,12 +38,12 @@ pub(super) struct Follower<'a> {
     pub(super) server: String,
     chain: Chain,
     frames: Box<dyn Frames>,
-    /// The answer to a probe that is not reached yet: number, and the moment it was sent.
+    /// A probe whose end of the log is not applied yet: number, and the moment when it was sent.
     unreached: Option<(u64, Moment)>,
     /// Nodes that wait for a confirmation of this one.
     asked: BTreeSet<u64>,
     confirming: Option<Confirming>,
-    /// From when on memory is believed again after trust had lapsed.
+    /// When memory is trusted again after trust was lost.
     settled: Option<Moment>,
 }
 
@@ -59,7 +59,7 @@ impl<'a> Follower<'a> {
         Self { member, epoch, server, chain, frames, unreached: None, asked, confirming, settled: None }
     }
 
-    /// Hears and probes until it cannot go on.
+    /// Receives and probes until it cannot continue.
     pub(super) async fn run(&mut self) -> End {
         let (mut probing, mut looking) = (self.probe(Instant::now()), self.look(Instant::now()));
         let mut heard = 0;
@@ -86,7 +86,7 @@ impl<'a> Follower<'a> {
                     probing = self.probe(next);
                     match probed {
                         Ok(probed) => self.probed(sent, &probed).await,
-                        // Trust ends at its deadline if no later one is answered.
+                        // Trust ends at its deadline if no later probe is answered.
                         Err(_) => {
                             self.member.tally.probes_failed.add(1);
                             Ok(())
@@ -145,7 +145,7 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// The past begins here: memory is emptied.
+    /// Takes a new baseline: memory is emptied.
     pub(super) fn adopt(&mut self, probed: &Probed) {
         self.chain = Chain::at(probed.number, probed.nonce);
         self.unreached = None;
@@ -154,7 +154,7 @@ impl<'a> Follower<'a> {
         self.member.node.adopt(self.epoch, probed.number);
     }
 
-    /// Too much was missed to read it all.
+    /// Too many entries were missed to read them all.
     async fn rebase(&mut self) -> Result<(), End> {
         let probed = self.member.shared.probe(self.epoch, &self.member.alive(self.epoch)).await?;
         if self.forgotten(&probed) {
@@ -177,8 +177,8 @@ impl<'a> Follower<'a> {
         })
     }
 
-    /// A look at the store a while after this time: whoever raised the epoch may have died before it told the
-    /// server that nodes share.
+    /// Reads the epoch in the store a while after this time: the node that raised it may have died before it wrote it
+    /// to the shared server.
     fn look(&self, from: Instant) -> Looking {
         let (epochs, every) = (Arc::clone(&self.member.epochs), self.member.following.look_every);
         Box::pin(async move {
@@ -198,7 +198,7 @@ impl<'a> Follower<'a> {
     }
 
     async fn hear_entry(&mut self, bytes: &[u8]) -> Result<(), End> {
-        // Others may write to the channel; what is missing for it shows as a gap.
+        // Other programs may write to the channel; a lost entry shows as a gap.
         let frame = Frame::heard(bytes);
         let message = frame.as_ref().and_then(|frame| self.member.seal.open(frame.nonce, &frame.message));
         let Some(frame) = frame.as_ref().filter(|_| message.is_some() || !guards::sealed()) else {
@@ -216,7 +216,7 @@ impl<'a> Follower<'a> {
                 self.member.tally.gaps.add(1);
                 self.repair().await?;
             }
-            // Only the log tells a fork from what somebody said again.
+            // Only the log distinguishes a fork from a repeated message.
             Heard::Fork if guards::fork_by_log() => self.repair().await?,
             Heard::Fork => return Err(End::Fork),
         }
@@ -244,7 +244,7 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// The answer of the server to what this node sent at that moment.
+    /// Handles the answer of the server to a probe.
     async fn probed(&mut self, sent: Sent, probed: &Probed) -> Result<(), End> {
         if self.member.queue.barrier() > self.epoch && guards::overflow_raises() {
             return Err(End::Moved);
@@ -260,7 +260,7 @@ impl<'a> Follower<'a> {
             return Err(End::Fork);
         }
         if probed.number < sent.applied && guards::probe_behind() {
-            // The log lacks what this node had applied when it asked.
+            // The log lacks an entry that this node had applied when it sent the probe.
             return Err(End::Fork);
         }
         self.member.tally.has_seen(probed.number);
@@ -277,13 +277,13 @@ impl<'a> Follower<'a> {
         Ok(())
     }
 
-    /// Whether the server knows nothing of the epoch that it was told of when this node entered it.
+    /// Whether the server has lost the epoch that this node sent when it entered it.
     fn forgotten(&self, probed: &Probed) -> bool {
         probed.epoch < self.epoch && guards::probe_forgotten()
     }
 
-    /// Takes in what the frame tells. `None`: it was written by a newer version of the product, or by an
-    /// outsider; what changed is not known here.
+    /// Applies the frame. `None`: it was written by a newer version of the product, or by an outsider; what changed is
+    /// not known here.
     fn apply(&mut self, frame: &Frame, message: Option<Message<'_>>) {
         let member = self.member;
         match message {
@@ -314,8 +314,8 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// After a while without any trust others had none either, perhaps, and writers among them have yet to tell
-    /// what they could not: they are given a moment before memory is believed again.
+    /// After a time without trust other nodes may have lost it, too, and may still have changes to publish: they get a
+    /// moment before memory is trusted again.
     fn trust(&mut self, sent: Moment) {
         let now = self.member.node.now();
         if self.member.node.has_lapsed(now) && guards::settles_first() {
@@ -329,8 +329,8 @@ impl<'a> Follower<'a> {
         self.member.node.trust_until(from.after(self.member.following.trust));
     }
 
-    /// Begins to confirm what was asked for, unless that is under way: then all that is asked meanwhile goes
-    /// with the next.
+    /// Begins to confirm to the nodes that wait, unless confirmations are in progress: then further requests are part
+    /// of the next ones.
     fn confirm(&mut self) {
         if self.confirming.is_some() || self.asked.is_empty() {
             return;
@@ -340,13 +340,13 @@ impl<'a> Follower<'a> {
         let asked = std::mem::take(&mut self.asked);
         self.confirming = Some(Box::pin(async move {
             let confirmations = asked.iter().map(|origin| shared.confirm(epoch, *origin, confirmed));
-            // Who hears nothing waits until this node cannot trust its memory any more.
+            // A node that receives no confirmation waits until this node can no longer trust its memory.
             drop(join_all(confirmations).await);
         }));
     }
 }
 
-/// The end of the confirmations under way; never, when none are.
+/// The end of the confirmations in progress; never, if there are none.
 async fn confirmed(confirming: &mut Option<Confirming>) {
     match confirming {
         Some(confirming) => confirming.await,

@@ -1,7 +1,7 @@
-//! The form in which nodes write down what they share. Nodes of two versions may run side by side, and neither
-//! takes what it cannot read for something else.
+//! The format of the data that nodes share. Nodes of two versions may run side by side, and neither misinterprets what
+//! it cannot read.
 
-/// The form of this build where this is its usual number.
+/// The format number of this build, whose usual number is this.
 #[cfg(not(feature = "failpoints"))]
 #[inline]
 pub(super) const fn form(usual: u8) -> u8 {
@@ -15,7 +15,7 @@ pub(super) use told::form;
 mod told {
     use std::sync::OnceLock;
 
-    /// The form that a test build is told (`KITH_FORM=2`), so that it stands for a newer version; else the usual.
+    /// The format that a test build is configured with (`KITH_FORM=2`) to act as a newer version; otherwise the usual.
     pub(in crate::remote) fn form(usual: u8) -> u8 {
         static TOLD: OnceLock<Option<u8>> = OnceLock::new();
         #[expect(clippy::disallowed_methods, reason = "only in test builds that stand for a newer version")]

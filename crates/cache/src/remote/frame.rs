@@ -1,14 +1,14 @@
-//! What nodes tell each other: entries of the log, and the same bytes on the channel.
+//! What nodes publish to each other: entries of the log, and the same bytes on the channel.
 
 use super::form::form;
 use crate::{Invalidation, Version};
 
-/// Form of a message.
+/// Format of a message.
 const FORMAT: u8 = 1;
-/// Most changes in one message; a reader refuses more.
+/// Maximum changes in one message; a reader refuses more.
 pub const CHANGES_MAX: usize = 4_096;
 
-/// One entry of the log, as read from it or heard.
+/// One entry of the log, as read from it or received.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
     /// Its number: 1, 2, 3, ...
@@ -17,7 +17,7 @@ pub struct Frame {
     pub nonce: u64,
     /// The name of the entry before; 0 of the first.
     pub before: u64,
-    /// What changed, sealed: see [`Message`] and [`Seal`](super::Seal).
+    /// The changes, authenticated: see [`Message`] and [`Seal`](super::Seal).
     pub message: Vec<u8>,
 }
 
@@ -28,12 +28,12 @@ pub struct Told<'a> {
     pub namespace: &'a str,
     /// Text of its key.
     pub key: &'a str,
-    /// The version it has now; `None`: not known.
+    /// Its new version; `None`: not known.
     pub version: Option<Version>,
 }
 
 impl<'a> Told<'a> {
-    /// What is told of a change: all but its copy.
+    /// The published part of a change: all but its copy.
     #[must_use]
     pub fn of(change: &'a Invalidation) -> Self {
         Self { namespace: change.namespace, key: &change.key, version: change.version }
@@ -41,21 +41,21 @@ impl<'a> Told<'a> {
 }
 
 impl Frame {
-    /// Reads what was heard on the channel; `None` for bytes of others.
+    /// Reads a message of the channel; `None` for bytes of other programs.
     #[must_use]
     pub fn heard(bytes: &[u8]) -> Option<Self> {
         let (number, entry) = number(bytes)?;
         Self::logged(number, entry)
     }
 
-    /// As it is told on the channel.
+    /// The bytes on the channel.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         [&self.number.to_be_bytes()[..], &self.nonce.to_be_bytes(), &self.before.to_be_bytes(), &self.message]
             .concat()
     }
 
-    /// Reads an entry of the log; `None` for bytes of others.
+    /// Reads an entry of the log; `None` for bytes of other programs.
     #[must_use]
     pub fn logged(at: u64, entry: &[u8]) -> Option<Self> {
         let (nonce, rest) = number(entry)?;
@@ -64,22 +64,22 @@ impl Frame {
     }
 }
 
-/// What an entry of the log tells.
+/// The content of a log entry.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Message<'a> {
-    /// Which node tells it.
+    /// The node that published it.
     pub origin: u64,
     /// The origin waits until every node has confirmed it.
     pub strict: bool,
-    /// When it was told, in milliseconds since 1970 by the clock of the origin. Measures, and orders nothing.
+    /// Time of publication, in milliseconds since 1970 by the clock of the origin. For measurement, never for order.
     pub sent_ms: u64,
     /// What changed, in the order of the changes.
     pub changes: Vec<Told<'a>>,
 }
 
 impl<'a> Message<'a> {
-    /// The bytes. `None`: it holds more than [`CHANGES_MAX`] changes, or a name or key of more than 65,535
-    /// bytes, so that it cannot be told.
+    /// The bytes. `None`: it contains more than [`CHANGES_MAX`] changes, or a name or key of more than 65,535 bytes, so
+    /// that it cannot be published.
     #[must_use]
     pub fn encode(&self) -> Option<Vec<u8>> {
         if self.changes.len() > CHANGES_MAX {
@@ -98,7 +98,7 @@ impl<'a> Message<'a> {
         Some(bytes)
     }
 
-    /// Reads the bytes; `None` when they are no message, or one of a newer form.
+    /// Reads the bytes; `None` if they are no message, or one in a newer format.
     #[must_use]
     pub fn decode(bytes: &'a [u8]) -> Option<Self> {
         let ([told, strict], rest) = bytes.split_first_chunk::<2>()?;

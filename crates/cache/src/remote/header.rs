@@ -6,42 +6,42 @@ pub const HEADER_BYTES: usize = 32;
 
 /// First byte of every value; another one is not of this product.
 const MAGIC: u8 = b'K';
-/// Form of the header.
+/// Format of the header.
 const FORMAT: u8 = 1;
 
-/// What a key of the shared tier holds.
+/// The kinds of cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Kind {
     /// The record.
     Value = 1,
-    /// The knowledge that it does not live.
+    /// The record does not exist.
     Null = 2,
-    /// It has at least the version; nothing is kept of it.
+    /// A tomb: the record has at least this version; its value is not kept.
     Tomb = 3,
-    /// A load is under way, and only its token may fill.
+    /// A load is in progress, and only its token may fill.
     Lease = 4,
 }
 
-/// What stands before the payload: a hit is one plain GET, and needs no second question.
+/// The header before the payload: a hit is one plain GET, without a second request.
 ///
-/// Magic, format, kind, codec (one byte each), schema (two bytes, big-endian), a byte of zero, whether somebody
-/// waits (one byte), version, token and moment of writing (eight bytes each, big-endian).
+/// Magic, format, kind, codec (one byte each), schema (two bytes, big-endian), a zero byte, whether a reader waits (one
+/// byte), version, token and time of writing (eight bytes each, big-endian).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// What follows.
+    /// The kind of the cell.
     pub kind: Kind,
-    /// How the payload is packed; 0: not at all.
+    /// The compression of the payload; 0: none.
     pub codec: u8,
-    /// Form of the payload, by namespace. Another one than the reader's is a miss.
+    /// Schema of the payload, by namespace. A different one than the reader's is a miss.
     pub schema: u16,
-    /// Of a lease: another load waits for its end.
+    /// For a lease: another load waits for its end.
     pub waited: bool,
-    /// Of the value; the floor of a tomb or lease.
+    /// The version of the value; the floor of a tomb or lease.
     pub version: Version,
-    /// Of the load that wrote or will write it.
+    /// The token of the load that wrote or will write it.
     pub token: u64,
-    /// Milliseconds since 1970 by the clock of who wrote it. Tells ages to people, orders nothing.
+    /// Milliseconds since 1970 by the clock of the writer. For the display of ages, never for order.
     pub written_ms: u64,
 }
 
@@ -52,7 +52,7 @@ impl Header {
         Self { kind, codec: 0, schema: 0, waited: false, version, token, written_ms: 0 }
     }
 
-    /// What every header of this version begins with.
+    /// The first bytes of every header of this version.
     #[must_use]
     pub fn mark() -> [u8; 2] {
         [MAGIC, form(FORMAT)]
@@ -72,8 +72,8 @@ impl Header {
         bytes
     }
 
-    /// The header and the payload after it. `None`: not of this product or form, which is a miss and never an
-    /// error, for what is stored there is input like any other.
+    /// The header and the payload after it. `None`: not of this product or format, which is a miss and never an error,
+    /// because the contents of the server are input like any other.
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<(Self, &[u8])> {
         let (head, payload) = bytes.split_first_chunk::<HEADER_BYTES>()?;

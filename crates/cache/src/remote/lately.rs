@@ -7,11 +7,11 @@ use crate::Invalidation;
 
 /// Longer than a node follows a log that others have left.
 const KEPT: Duration = Duration::from_secs(5);
-/// The first give way to further ones.
+/// Maximum entries; the oldest are dropped first.
 const MOST: usize = 10_000;
 
-/// What this node has told in the last moments, and in the log of which epoch. A server that fell back may have
-/// forgotten a later epoch, and takes what is told in a log that others have left: they do not hear of it there.
+/// What this node has published recently, and in the log of which epoch. A server that fell back may have lost a later
+/// epoch, and accepts changes in a log that other nodes have left and no longer read.
 #[derive(Debug, Default)]
 pub(super) struct Lately(Mutex<VecDeque<Told>>);
 
@@ -23,7 +23,7 @@ struct Told {
 }
 
 impl Lately {
-    /// These were told.
+    /// These were published.
     pub(super) fn told(&self, epoch: u64, changes: &[Invalidation]) {
         let at = Instant::now();
         let mut told = self.0.lock();
@@ -38,7 +38,7 @@ impl Lately {
         }
     }
 
-    /// What was told in logs before that of this epoch; it is forgotten here.
+    /// Removes and returns what was published in logs before that of this epoch.
     pub(super) fn take_before(&self, epoch: u64) -> Vec<Invalidation> {
         let (mut told, now) = (self.0.lock(), Instant::now());
         let (before, here): (VecDeque<Told>, VecDeque<Told>) =

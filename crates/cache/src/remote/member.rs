@@ -1,4 +1,4 @@
-//! A node among others: how it joins them, and begins again when it cannot go on (coherence, "Epoch").
+//! A node among others: how it joins them, and joins again when it cannot continue (coherence, "Epoch").
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,26 +10,27 @@ use super::{
 };
 use crate::{Node, Random};
 
-/// First pause between two tries to go on after a cut.
+/// First pause between two attempts to continue after a disconnection.
 const RETRY_FIRST: Duration = Duration::from_millis(20);
 
-/// How a node follows.
+/// Parameters of following.
 #[derive(Clone, Copy, Debug)]
 pub struct Following {
     /// Time between two probes.
     pub probe_every: Duration,
-    /// Time between two looks at the epoch in the store.
+    /// Time between two reads of the epoch in the store.
     pub look_every: Duration,
-    /// How long memory is trusted, from the sending of a probe that was answered and reached.
+    /// How long memory is trusted, counted from the sending of a probe that was answered and whose end of the log is
+    /// applied.
     pub trust: Duration,
-    /// How long memory is still not believed once the server answers again after trust had lapsed: others may have
-    /// changes to tell that they could not.
+    /// How long memory is still not trusted when the server answers again after trust was lost: others may have changes
+    /// that they could not publish.
     pub settle: Duration,
     /// Entries that one step of a repair reads.
     pub replay_page: usize,
     /// Entries that a repair reads at most before it takes a new baseline.
     pub replay_max: u64,
-    /// Longest pause between two tries to join.
+    /// Maximum pause between two attempts to join.
     pub retry_max: Duration,
 }
 
@@ -48,7 +49,7 @@ impl Default for Following {
     }
 }
 
-/// What a node says of itself to the others, see [`Alive::about`].
+/// What a node publishes about itself, see [`Alive::about`].
 pub trait About: std::fmt::Debug + Send + Sync {
     /// The text for the nodes of this epoch.
     fn text(&self, epoch: u64) -> String;
@@ -64,35 +65,35 @@ impl About for String {
 /// A node among others.
 #[derive(Clone, Debug)]
 pub struct Member {
-    /// Whose memory follows.
+    /// The node whose memory follows.
     pub node: Node,
     /// Its number among the nodes.
     pub id: u64,
-    /// What it says of itself to the others.
+    /// What it publishes about itself.
     pub about: Arc<dyn About>,
     /// The server that they share.
     pub shared: Arc<dyn Shared>,
-    /// Where the epoch is kept.
+    /// The storage of the epoch.
     pub epochs: Arc<dyn Epochs>,
-    /// What the node could not tell.
+    /// Changes that the node could not publish.
     pub queue: Arc<Queue>,
-    /// Where its loads wait for those of others.
+    /// Its loads that wait for those of others.
     pub wakes: Arc<Wakes>,
     /// What others have confirmed to it.
     pub standing: Arc<Standing>,
-    /// By which it knows messages of nodes.
+    /// Authenticates messages of nodes.
     pub seal: Seal,
-    /// What it has lately heard of.
+    /// Changes that it has received recently.
     pub recent: Arc<Recent>,
-    /// What it meets.
+    /// Counters.
     pub tally: Arc<Tally>,
     /// Times and bounds.
     pub following: Following,
-    /// Where the spread of retries comes from.
+    /// Spreads retries at random.
     pub random: Arc<dyn Random>,
 }
 
-/// Why following has to begin again.
+/// Why following ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     /// The server or the store did not answer.
@@ -114,12 +115,12 @@ impl Member {
     pub async fn follow(&self) {
         loop {
             let Err(end) = self.try_follow().await;
-            tracing::debug!(?end, "follows no longer; beginning anew");
+            tracing::debug!(?end, "follows no longer; joining again");
             sleep(self.following.retry_max.mul_f64(0.1 + 0.9 * self.random.unit())).await;
         }
     }
 
-    /// How far the node is with the log.
+    /// The position of the node in the log.
     #[must_use]
     pub fn followed(&self) -> Followed {
         Followed {
@@ -129,7 +130,7 @@ impl Member {
         }
     }
 
-    /// What the node says of itself now, to the nodes of this epoch.
+    /// What the node publishes about itself now, to the nodes of this epoch.
     pub(super) fn alive(&self, epoch: u64) -> Alive {
         Alive { node: self.id, applied: self.node.applied(), about: self.about.text(epoch) }
     }
@@ -153,20 +154,20 @@ impl Member {
         }
     }
 
-    /// Raises the epoch, however often that has to be tried: until then nothing of this log may be followed.
+    /// Raises the epoch, with any number of attempts: until then this log must not be followed.
     async fn give_up(&self, epoch: u64, server: &str) {
         while self.epochs.raise(epoch, server).await.is_err() {
             sleep(self.following.retry_max).await;
         }
     }
 
-    /// Subscribes first and takes the baseline then: what is told between is heard.
+    /// Subscribes first and then reads the baseline: what is published in between is received.
     async fn join(&self) -> Result<Follower<'_>, End> {
         let (epoch, server) = self.epochs.current().await?;
         let frames = self.shared.subscribe(epoch, self.id).await?;
-        // What was applied in another log is nothing here.
+        // Positions in another log mean nothing here.
         let probed = self.shared.enter(epoch, &Alive { applied: 0, ..self.alive(epoch) }).await?;
-        // Another server, or a store that was put back behind what nodes have seen.
+        // Another server, or a store that was restored to an epoch before the one that nodes have seen.
         if probed.server != server || probed.epoch > epoch {
             self.epochs.raise(epoch, &probed.server).await?;
             return Err(End::Moved);
@@ -180,8 +181,7 @@ impl Member {
         Ok(follower)
     }
 
-    /// The connection was lost, the past is known: what was missed is read as soon as that is possible, and
-    /// following goes on.
+    /// The connection was lost, and the position is known: replays what was missed as soon as possible, and continues.
     async fn rejoin(&self, follower: &mut Follower<'_>) -> End {
         let mut pause = RETRY_FIRST;
         loop {

@@ -1,4 +1,4 @@
-//! What a node tells of how it follows the log.
+//! Metrics of how a node follows the log.
 
 use std::time::Duration;
 
@@ -10,22 +10,23 @@ use crate::{Metric, metrics::float};
 pub(crate) const ENTRIES: Metric = Metric::counter(
     "kith_bus_entries_total",
     &["how"],
-    "Entries of the log applied here: heard as they came, or replayed from the log.",
+    "Entries of the log applied on this node: received by broadcast, or replayed from the log.",
 );
 pub(crate) const REPAIRS: Metric = Metric::counter(
     "kith_bus_repairs_total",
     &["cause"],
-    "Times that following was mended: a gap, a cut subscription, a fork of the log, a new baseline.",
+    "Repairs of the node's position in the log: a gap, a cut subscription, a fork of the log, a new baseline.",
 );
 pub(crate) const FORGED: Metric = Metric::counter(
     "kith_bus_forged_total",
     &[],
-    "Messages on the channel that no node had sealed, which are not believed, and those of a newer version, which empty memory.",
+    "Messages on the channel that no node had authenticated, which are ignored, and those of a newer version, \
+     which empty memory.",
 );
 pub(crate) const FED: Metric = Metric::counter(
     "kith_bus_fed_total",
     &[],
-    "Changes that the change feed of the store showed and no writer had told.",
+    "Changes that the change feed of the store delivered and no writer had published.",
 );
 pub(crate) const PROBES_FAILED: Metric = Metric::counter(
     "kith_bus_probes_failed_total",
@@ -35,18 +36,18 @@ pub(crate) const PROBES_FAILED: Metric = Metric::counter(
 pub(crate) const PROPAGATION: Metric = Metric::histogram(
     "kith_bus_propagation_seconds",
     &[],
-    "Time from the telling of a change to its effect here, by the clocks of both machines.",
+    "Time from the publication of a change to its effect on this node, by the clocks of both machines.",
 );
 pub(crate) const QUEUE: Metric =
-    Metric::gauge("kith_bus_queue_keys", &[], "Changed keys that could not be told yet.");
+    Metric::gauge("kith_bus_queue_keys", &[], "Changed keys that could not be published yet.");
 pub(crate) const TRUSTED: Metric =
-    Metric::gauge("kith_bus_trusted", &[], "1 while the node can prove that its memory misses nothing.");
+    Metric::gauge("kith_bus_trusted", &[], "1 while the node can prove that it missed no change.");
 pub(crate) const EPOCH: Metric =
     Metric::gauge("kith_bus_epoch", &[], "Epoch of the copies that nodes share.");
 pub(crate) const APPLIED: Metric =
-    Metric::gauge("kith_bus_applied", &[], "Number of the last entry of the log applied here.");
+    Metric::gauge("kith_bus_applied", &[], "Number of the last entry of the log applied on this node.");
 
-/// How long changes take to come, resolved once.
+/// The histogram of propagation times, resolved once.
 pub(crate) struct Propagation(Histogram);
 
 impl Default for Propagation {

@@ -1,7 +1,7 @@
-//! The tier that nodes share: what it may hold of a record, and what may replace what.
+//! The tier that nodes share: what it may contain of a record, and which state may replace which.
 //!
-//! The rules stand twice, once here as functions of one key (for fakes, and as what is meant), once as Lua
-//! for Redis; one table of tests runs over both.
+//! The rules are implemented twice, here as functions of one key (for fakes, and as the reference), and as Lua for
+//! Redis; one table of tests runs over both.
 
 mod bus;
 mod cell;

@@ -1,4 +1,4 @@
-//! Changes that the shared server could not be told of, until it is.
+//! Changes that could not be sent to the shared server yet.
 
 use std::{
     collections::HashMap,
@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use super::lately::Lately;
 use crate::{Invalidation, guards};
 
-/// The newest change of each key that waits to be told.
+/// The newest change of each key that waits to be published.
 #[derive(Debug)]
 pub struct Queue {
     waiting: Mutex<HashMap<String, Waiting>>,
@@ -19,7 +19,7 @@ pub struct Queue {
     /// Whether something waits, without the lock.
     any: AtomicBool,
     filled: Notify,
-    /// The epoch that makes up for what did not fit; below it no copy that nodes share may be believed here.
+    /// The epoch that replaces the changes that did not fit; below it this node must not use shared copies.
     barrier: AtomicU64,
     lately: Lately,
 }
@@ -33,7 +33,7 @@ struct Waiting {
 }
 
 impl Queue {
-    /// Empty; more keys than `most` do not fit.
+    /// An empty queue for at most `most` keys.
     #[must_use]
     pub fn new(most: usize) -> Self {
         Self {
@@ -66,15 +66,16 @@ impl Queue {
         self.len() == 0
     }
 
-    /// Returns once something waits; for one caller.
+    /// Returns when something waits; for one caller.
     pub async fn filled(&self) {
         while self.is_empty() {
             self.filled.notified().await;
         }
     }
 
-    /// Lets a change wait, without its copy. Of two of one key the newer version stays, and an unknown one beats
-    /// all. False: there is no room, or the key is too long to be told, and only a new epoch can make up for it.
+    /// Queues a change, without its copy. Of two changes of one key the newer version stays, and an unknown one
+    /// replaces all. False: there is no room, or the key is too long to be published, and only a new epoch can replace
+    /// it.
     #[must_use]
     pub fn add(&self, change: &Invalidation) -> bool {
         let mut waiting = self.waiting.lock();
@@ -94,39 +95,39 @@ impl Queue {
         true
     }
 
-    /// These were told in the log of that epoch.
+    /// These were published in the log of that epoch.
     pub(crate) fn was_told(&self, epoch: u64, changes: &[Invalidation]) {
         self.lately.told(epoch, changes);
     }
 
-    /// The node follows this epoch from now on: what it told in the last moments in an earlier log waits to be told
-    /// again, as far as there is room.
+    /// The node follows this epoch from now on: what it published recently in an earlier log is queued again, as far as
+    /// there is room.
     pub(crate) fn moved_to(&self, epoch: u64) {
         if guards::told_again() {
             let _fits = self.lately.take_before(epoch).iter().all(|change| self.add(change));
         }
     }
 
-    /// From which epoch on the copies that nodes share may be believed: something did not fit before.
+    /// From which epoch on shared copies may be used: some change did not fit before.
     #[must_use]
     pub fn barrier(&self) -> u64 {
         self.barrier.load(Ordering::Acquire)
     }
 
-    /// What did not fit is made up for by this epoch.
+    /// This epoch replaces the changes that did not fit.
     pub fn overflowed(&self, epoch: u64) {
         self.barrier.fetch_max(epoch, Ordering::AcqRel);
     }
 
-    /// Up to so many changes, in no order, and how often each key has changed while it waited; they stay until
-    /// they are [`told`](Self::told).
+    /// Up to this many changes, unordered, and how often each key has changed while it waited; they stay until they are
+    /// [`told`](Self::told).
     #[must_use]
     pub fn some(&self, most: usize) -> (Vec<Invalidation>, Vec<u64>) {
         let waiting = self.waiting.lock();
         waiting.values().take(most).map(|waiting| (waiting.change.clone(), waiting.turn)).unzip()
     }
 
-    /// These were told, as they were at these turns: they go, unless their keys have changed again since.
+    /// These were published, as they were at these turns: they are removed, unless their keys have changed again since.
     pub fn told(&self, told: &[Invalidation], turns: &[u64]) {
         let mut waiting = self.waiting.lock();
         for (change, turn) in told.iter().zip(turns) {

@@ -11,8 +11,8 @@ use crate::Version;
 /// Changes that one generation remembers; of two generations the older is dropped when the younger is full.
 const REMEMBERED: usize = 50_000;
 
-/// What this node has lately heard of, so that the reader of the store's change feed does not tell it again.
-/// Remembers only while somebody asks it to.
+/// Changes that this node has received recently, so that the reader of the store's change feed does not publish them
+/// again. Remembers only while a reader requests it.
 #[derive(Debug, Default)]
 pub struct Recent {
     /// How many readers ask for it.
@@ -28,7 +28,7 @@ struct Heard {
 }
 
 impl Recent {
-    /// One reader more asks that changes be remembered, or one less. The first begins with nothing.
+    /// Adds or removes a reader that needs changes to be remembered. The first one begins with an empty memory.
     pub(crate) fn remember(&self, remembers: bool) {
         let mut heard = self.heard.lock();
         let before = self.remembers.load(Ordering::Acquire);
@@ -39,8 +39,8 @@ impl Recent {
         }
     }
 
-    /// A change was told in the log of this epoch. Another epoch than before: what was told in it is nothing now. A change
-    /// without a version makes the record unknown: its versions may begin again.
+    /// A change was published in the log of this epoch. In another epoch than before, earlier entries no longer count.
+    /// A change without a version makes the record unknown: its versions may begin again.
     pub(crate) fn heard(&self, epoch: u64, told: &Told<'_>) {
         if self.remembers.load(Ordering::Acquire) == 0 {
             return;
@@ -56,12 +56,12 @@ impl Recent {
         heard.young.insert(name(told.namespace, told.key), version);
     }
 
-    /// Forgets which version of a record was broadcast.
+    /// Forgets the broadcast version of a record.
     pub(crate) fn forget(&self, namespace: &str, key: &str) {
         self.heard.lock().forget(&name(namespace, key));
     }
 
-    /// Whether a change of this record to at least this version was told in the log of this epoch.
+    /// Whether a change of this record to at least this version was published in the log of this epoch.
     pub(crate) fn knows(&self, epoch: u64, namespace: &str, key: &str, version: Version) -> bool {
         let (heard, name) = (self.heard.lock(), name(namespace, key));
         let known = heard.young.get(&name).or_else(|| heard.old.get(&name));

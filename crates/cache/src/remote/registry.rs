@@ -2,62 +2,62 @@ use std::time::Duration;
 
 use super::SharedError;
 
-/// Which nodes there are, and which server they share.
+/// The registered nodes, and the server that they share.
 #[async_trait::async_trait]
 pub trait Registry: std::fmt::Debug + Send + Sync + 'static {
-    /// Tells the server of the epoch, which the node begins to follow, and does what [`Self::probe`] does.
+    /// Sends the epoch that the node begins to follow to the server, and does what [`Self::probe`] does.
     ///
     /// # Errors
-    /// When the server does not answer or does not take writes.
+    /// If the server does not answer or does not accept writes.
     async fn enter(&self, epoch: u64, alive: &Alive) -> Result<Probed, SharedError>;
 
-    /// Writes that the node lives, of which epoch it is and how far, so that it fails where changes would;
-    /// returns how far the log is. With replicas it fails unless a majority of them has it. Answers also on a
-    /// server that is not accepted, and says which it is. A server that was not told of the epoch learns nothing
-    /// by it, and its answer shows that.
+    /// Writes that the node is alive, its epoch and its position, so that it fails when changes would; returns the end
+    /// of the log. With replicas it fails unless a majority of them has the write. Also answers on a server that is not
+    /// accepted, and returns its name. It does not send the server a new epoch: the answer shows whether the server
+    /// knows it.
     ///
     /// # Errors
-    /// When the server does not answer or does not take writes.
+    /// If the server does not answer or does not accept writes.
     async fn probe(&self, epoch: u64, alive: &Alive) -> Result<Probed, SharedError>;
 
-    /// The nodes registered in the epoch, those that were silent for long left out; by their numbers.
+    /// The nodes registered in the epoch, without those that were silent for long, ordered by number.
     ///
     /// # Errors
     /// When the server does not answer.
     async fn peers(&self, epoch: u64) -> Result<Vec<Peer>, SharedError>;
 
-    /// The node goes; nobody waits for it any more.
+    /// Removes the node; writers no longer wait for it.
     ///
     /// # Errors
-    /// When the server does not answer; the node is forgotten a while after its last probe.
+    /// If the server does not answer; the node is removed a while after its last probe.
     async fn leave(&self, epoch: u64, node: u64) -> Result<(), SharedError>;
 
-    /// From now on the server of this name is read and changed, and no other one, however a connection to it
-    /// came about: before that there is none.
+    /// From now on only the server of this name is read and changed, whatever connection leads to it. Before the first
+    /// call no server is.
     fn accept(&self, server: &str);
 }
 
-/// What a node says of itself.
+/// What a node publishes about itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Alive {
     /// Its number.
     pub node: u64,
     /// The last entry that it has applied.
     pub applied: u64,
-    /// For people and for other nodes: where it listens, what it runs. At most 1 KiB.
+    /// For people and for other nodes: its address and its version. At most 1 KiB.
     pub about: String,
 }
 
-/// A node as the registry knows it.
+/// A node in the registry.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Peer {
     /// Its number.
     pub node: u64,
-    /// The last entry that it said to have applied.
+    /// The last entry that it reported as applied.
     pub applied: u64,
     /// Time since its last probe ran, by the clock of the server.
     pub silent: Duration,
-    /// What it says of itself.
+    /// What it publishes about itself.
     pub about: String,
 }
 
@@ -68,9 +68,8 @@ pub struct Probed {
     pub number: u64,
     /// Its nonce; 0 when it is empty.
     pub nonce: u64,
-    /// The highest epoch that the server was told of. A lower one than that of the probe: it was told, and
-    /// has forgotten.
+    /// The highest epoch known to the server. Lower than that of the probe: the server knew it, and has lost it.
     pub epoch: u64,
-    /// Who answered: another server, or the same one started again, says something else.
+    /// The name of the server that answered: another server, or the same one restarted, has another name.
     pub server: String,
 }

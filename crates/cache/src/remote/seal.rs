@@ -1,4 +1,4 @@
-//! Messages of outsiders are told from those of nodes.
+//! Authentication of messages: distinguishes those of nodes from those of outsiders.
 
 use std::fmt;
 
@@ -8,26 +8,27 @@ use sha2::Sha256;
 /// Bytes of a seal: half of HMAC-SHA256, which RFC 2104 section 5 allows.
 const SEAL_BYTES: usize = 16;
 
-/// Seals messages by a key that only the nodes know. What is not sealed by it is not believed.
+/// Authenticates messages by a key that only the nodes know. A message without it is not applied.
 #[derive(Clone)]
 pub struct Seal(Hmac<Sha256>);
 
 impl Seal {
-    /// Seals by this key.
+    /// A seal with this key.
     #[must_use]
     pub fn new(key: &[u8; 32]) -> Self {
         let mac = Hmac::new_from_slice(key);
         Self(mac.unwrap_or_else(|_| unreachable!("a key of any length will do")))
     }
 
-    /// The message behind its seal. `name` is the nonce of its entry: a message is not believed under another.
+    /// The message with its authentication code in front. `name` is the nonce of its entry: the message is invalid
+    /// under another.
     #[must_use]
     pub fn close(&self, name: u64, message: &[u8]) -> Vec<u8> {
         let seal = self.mac(name, message).finalize().into_bytes();
         [&seal[..SEAL_BYTES], message].concat()
     }
 
-    /// The message, if its seal is good.
+    /// The message, if its authentication code is correct.
     #[must_use]
     pub fn open<'a>(&self, name: u64, sealed: &'a [u8]) -> Option<&'a [u8]> {
         let (seal, message) = sealed.split_first_chunk::<SEAL_BYTES>()?;

@@ -1,25 +1,25 @@
-//! The server that nodes share, as far as the protocol asks of it.
+//! The shared server, as far as the protocol uses it.
 
 use std::{sync::Arc, time::Duration};
 
 use super::{Cells, Log, Queue, Registry, Wakes};
 
-/// The server that nodes share: cells, the log with its channel, and the registry of nodes. A call that takes
-/// longer than its bound fails; it may have been done, or may be yet.
+/// The server that nodes share: cells, the log with its channel, and the registry of nodes. A call that takes longer
+/// than its bound fails; it may have been executed, or may be later.
 pub trait Shared: Cells + Log + Registry {}
 
 impl<S: Cells + Log + Registry> Shared for S {}
 
-/// What the namespaces of one node share the server by.
+/// What the namespaces of one node use of the shared server.
 #[derive(Clone, Debug)]
 pub struct Sharing {
     /// The server.
     pub shared: Arc<dyn Shared>,
-    /// What it could not be told of yet.
+    /// Changes that could not be sent to it yet.
     pub queue: Arc<Queue>,
-    /// Where loads wait for the loads of other nodes.
+    /// Loads that wait for the loads of other nodes.
     pub wakes: Arc<Wakes>,
-    /// How long a load waits for another's before it asks the store itself.
+    /// How long a load waits for the load of another node before it asks the store itself.
     pub patience: Duration,
 }
 
@@ -28,17 +28,17 @@ pub struct Sharing {
 pub struct Kept {
     /// Records.
     pub copies: Duration,
-    /// The knowledge that a record does not live.
+    /// Absences of records.
     pub absences: Duration,
     /// Leases; longer than a load may take.
     pub leases: Duration,
-    /// After this time another load may take a lease over: whoever holds it may be dead or cut.
+    /// After this time another load may take a lease over: its holder may be dead or cut off.
     pub takeover: Duration,
-    /// Tombs; longer than anything that was read before can take to come.
+    /// Tombs; longer than an earlier read can take until it fills.
     pub tombs: Duration,
     /// About how many entries the log keeps.
     pub log_max: u32,
-    /// A node that was silent for so long is forgotten by the registry.
+    /// After this silence a node is removed from the registry.
     pub silent: Duration,
 }
 
@@ -57,22 +57,23 @@ impl Default for Kept {
     }
 }
 
-/// Why the server gave no answer. Whether it did what was asked is not known, but for [`SharedError::Refused`].
+/// Why there is no answer of the server. Except for [`SharedError::Refused`], it is unknown whether the request was
+/// executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SharedError {
     /// There is no connection, it broke, or it leads to a server that is not accepted.
     #[error("the shared server is away")]
     Away,
-    /// No answer came in time.
+    /// There was no answer in time.
     #[error("the shared server did not answer in time")]
     Timeout,
-    /// It answered that it does not do this now: full, read-only, loading.
+    /// It refused the request for now: full, read-only, loading.
     #[error("the shared server takes no writes")]
     Refused,
-    /// It does not know the epoch that a node follows by its word: what it held was replaced by an earlier state.
+    /// It does not know an epoch that it had known: its data were replaced by an earlier state.
     #[error("the shared server fell back to an earlier state")]
     Fallen,
-    /// It answered something else than it should.
+    /// It gave an invalid answer.
     #[error("the shared server answered what it never should")]
     Unexpected,
 }

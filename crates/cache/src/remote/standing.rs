@@ -1,5 +1,5 @@
-//! What a strict writer has to know of the other nodes before it may say that a write is done (coherence,
-//! "Strict namespaces").
+//! What a strict writer must know of the other nodes before it may acknowledge a write (coherence, "Strict
+//! namespaces").
 
 use std::{collections::HashMap, time::Duration};
 
@@ -12,13 +12,13 @@ use tokio::{
 use super::{Changed, Confirmed, Peer};
 use crate::{Node, guards, until::until};
 
-/// How this node stands among the others: since when it follows its epoch, and what they have confirmed to it.
+/// The state of this node among the others: since when it follows its epoch, and what they have confirmed to it.
 #[derive(Debug)]
 pub struct Standing {
-    /// Longest time for which a node that is not heard of may still serve its memory, counted from its last probe.
+    /// Maximum time for which a silent node may still serve its memory, counted from its last probe.
     deaf: Duration,
     state: Mutex<State>,
-    /// Wakes who waits for a confirmation, in the order of waiting.
+    /// Wakes tasks that wait for a confirmation, in the order of waiting.
     heard: Notify,
 }
 
@@ -37,14 +37,14 @@ struct FollowedEpoch {
 }
 
 impl Standing {
-    /// Of nodes that trust their memories for this long after a probe. Clocks may run apart by a part in fifty.
+    /// For nodes that trust their memory for this long after a probe. The speeds of clocks may differ by a fiftieth.
     #[must_use]
     pub fn new(trust: Duration) -> Self {
         let deaf = trust + trust / 50 + Duration::from_millis(20);
         Self { deaf, state: Mutex::default(), heard: Notify::new() }
     }
 
-    /// This node follows the epoch of this server from now on. What was confirmed in an earlier one counts no more.
+    /// This node follows the epoch of this server from now on. Confirmations in an earlier one no longer count.
     pub fn adopted(&self, epoch: u64, server: &str) {
         let followed = FollowedEpoch { number: epoch, server: server.to_owned(), since: Instant::now() };
         let mut state = self.state.lock();
@@ -60,8 +60,8 @@ impl Standing {
         node.trusted().then(|| (followed.number, followed.server.clone()))
     }
 
-    /// Returns once no node trusts its memory by an epoch before this one, which is the present one. Takes at most as long as
-    /// nodes trust it without a probe.
+    /// Returns when no node trusts its memory because of an earlier epoch than this one, which is the present one.
+    /// Takes at most as long as nodes trust their memory without a probe.
     pub async fn earlier_epochs_ended(&self, epoch: u64) {
         sleep_until(self.alone_from(epoch, Instant::now())).await;
     }
@@ -75,8 +75,8 @@ impl Standing {
         self.heard.notify_waiters();
     }
 
-    /// Returns once no node but `me` can still serve from memory what the change replaced: each has confirmed
-    /// it, or has been silent for longer than it may trust its memory. Takes at most that long.
+    /// Returns when no node but `me` can still serve the replaced value from memory: each has confirmed it, or has been
+    /// silent for longer than it may trust its memory. Takes at most that long.
     pub(crate) async fn settled(&self, me: u64, epoch: u64, changed: &Changed) {
         if !guards::strict_confirmed() {
             return;
@@ -97,11 +97,11 @@ impl Standing {
         }
         let deaf = answered + self.deaf.saturating_sub(peer.silent);
         let confirms = || self.state.lock().confirmed.get(&peer.node).is_some_and(|known| *known >= number);
-        // That it never confirms is what the deadline is for.
+        // The deadline covers a node that never confirms.
         drop(timeout_at(deaf, until(&self.heard, confirms)).await);
     }
 
-    /// From when on no node of an earlier epoch trusts its memory.
+    /// When no node of an earlier epoch trusts its memory any more.
     fn alone_from(&self, epoch: u64, now: Instant) -> Instant {
         match &self.state.lock().followed {
             Some(followed) if followed.number == epoch => followed.since + self.deaf,

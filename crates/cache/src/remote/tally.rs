@@ -9,54 +9,53 @@ use crate::counters::Counter;
 /// How far a node is with the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Followed {
-    /// Entries that it knew of at its last probe and has not applied.
+    /// Entries that were known at its last probe and are not applied.
     pub behind: u64,
-    /// Time since it sent the last probe whose answer proved that its memory misses nothing; `None` before the
-    /// first.
+    /// Time since it sent the last probe whose answer proved that it had missed no change; `None` before the first.
     pub since_proof: Option<Duration>,
-    /// Times that following was mended since the start.
+    /// Repairs of the position in the log since the start.
     pub repairs: u64,
 }
 
-/// What a node has met while it followed the log, since its start.
+/// Counters of a node that follows the log, since its start.
 #[derive(Debug, Default)]
 pub struct Tally {
-    /// Entries applied, heard or read from the log.
+    /// Entries applied, received or read from the log.
     pub(crate) applied: Counter,
     /// Of them, those that were read from the log.
     pub(crate) replayed: Counter,
     /// Times that entries were missing.
     pub(crate) gaps: Counter,
-    /// Times that the log was another one than was followed.
+    /// Times that the log was another one than the one followed.
     pub(crate) forks: Counter,
     /// Times that the subscription was lost.
     pub(crate) cuts: Counter,
     /// Times that memory was emptied because what was missed could not be read.
     pub(crate) baselines: Counter,
-    /// Messages without a good seal, and bytes that are no message.
+    /// Messages without valid authentication, and bytes that are no message.
     pub(crate) forged: Counter,
-    /// Changes told for writers that did not tell them.
+    /// Changes that were published for writers that did not publish them.
     pub(crate) fed: Counter,
     /// Probes that were not answered.
     pub(crate) probes_failed: Counter,
-    /// How long changes took to come.
+    /// Propagation times of changes.
     pub(crate) propagation: Propagation,
-    /// Number of the last entry of the log, as the last probe told it.
+    /// Number of the last entry of the log, from the last probe.
     head: AtomicU64,
 }
 
 impl Tally {
-    /// A probe told that this is the last entry of the log.
+    /// A probe returned that this is the last entry of the log.
     pub(crate) fn has_seen(&self, head: u64) {
         self.head.store(head, Ordering::Relaxed);
     }
 
-    /// Entries that the last probe told of, past this one.
+    /// Entries after this one up to the end that the last probe returned.
     pub(crate) fn behind(&self, applied: u64) -> u64 {
         self.head.load(Ordering::Relaxed).saturating_sub(applied)
     }
 
-    /// Times that following was mended, whatever the cause.
+    /// Repairs of the position in the log, of any cause.
     pub(crate) fn repairs(&self) -> u64 {
         [&self.gaps, &self.cuts, &self.forks, &self.baselines].map(Counter::get).iter().sum()
     }

@@ -16,30 +16,30 @@ use crate::{
     source::{Demand, Fetched, Source},
 };
 
-/// How records of a namespace are written down in the shared tier.
+/// The encoding of records of a namespace in the shared tier.
 pub trait Codec<V>: fmt::Debug + Send + Sync + 'static {
-    /// Form of what [`encode`](Self::encode) writes; another form is a miss.
+    /// Schema of what [`encode`](Self::encode) writes; another schema is a miss.
     fn schema(&self) -> u16;
 
     /// The record as bytes.
     fn encode(&self, value: &V) -> Vec<u8>;
 
-    /// The record out of bytes, which may be anything. `None`: it is not one; that is a miss.
+    /// Decodes arbitrary bytes. `None`: they are no record, which is a miss.
     fn decode(&self, bytes: &[u8]) -> Option<V>;
 }
 
-/// The keys of a namespace in the shared tier: the epoch is part of each, so that a new one makes all copies,
-/// leases and tombs of the old one unreachable.
+/// The keys of a namespace in the shared tier: the epoch is part of each, so that a new epoch makes all copies, leases
+/// and tombs of the old one unreachable.
 #[must_use]
 pub fn address(epoch: u64, namespace: &str, key: &dyn fmt::Display) -> String {
     let epoch = if guards::epoch_in_keys() { epoch } else { 0 };
     format!("{epoch}:{namespace}:{key}")
 }
 
-/// Pauses between two looks for what another load brings, in case that its end was not heard.
+/// Pauses between two reads of a key that another load fills, in case the message of its end was lost.
 const LOOK: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(50));
 
-/// Asks the shared tier first, and the store for the rest under a lease.
+/// Reads the shared tier first, and loads the rest from the store under a lease.
 pub(crate) struct SharedTier<K, V> {
     pub(crate) node: Node,
     pub(crate) namespace: &'static str,
@@ -47,17 +47,17 @@ pub(crate) struct SharedTier<K, V> {
     pub(crate) below: Box<dyn Source<K, V>>,
     /// See [`Policy::strict`](crate::Policy).
     pub(crate) strict: bool,
-    /// Larger records are not written down.
+    /// Larger records are not stored there.
     pub(crate) value_bytes_max: usize,
-    /// Longest age of a copy here.
+    /// Maximum age of a copy here.
     pub(crate) age_max: Option<Duration>,
     pub(crate) counters: Arc<Counters>,
 }
 
-/// What a namespace shares its copies by.
+/// The shared tier of a namespace.
 pub(crate) struct SharedSide<V> {
     pub(crate) sharing: Sharing,
-    /// How records are written down.
+    /// The encoding of records.
     pub(crate) codec: Arc<dyn Codec<V>>,
 }
 
@@ -67,21 +67,21 @@ impl<V> Clone for SharedSide<V> {
     }
 }
 
-/// What is still to be answered of one fetch: places of keys, and their addresses.
+/// The state of one fetch: keys without an answer, and their addresses.
 struct Climb<'a, K, V> {
     keys: &'a [K],
     demand: Demand<'a>,
-    /// The epoch that the addresses are of.
+    /// The epoch of the addresses.
     epoch: u64,
     addresses: Vec<String>,
     answers: Vec<Option<Fetched<V>>>,
-    /// Whether nothing stood under the keys without answers when they were last looked at.
+    /// Whether the keys without answers were absent at the last read.
     absent: bool,
-    /// Of the leases that this fetch takes; 0 as long as it needs none.
+    /// The token of the leases that this fetch takes; 0 while it needs none.
     token: u64,
 }
 
-/// Why a climb ends before all is answered.
+/// Why a fetch ends before all keys are answered.
 enum Stop {
     /// The shared tier does not answer, or another load takes too long.
     Away,
@@ -104,10 +104,10 @@ impl<K: Key, V: Send + Sync + 'static> Source<K, V> for SharedTier<K, V> {
             Err(Stop::Store(error)) => return Err(error),
         }
         if self.node.epoch() != climb.epoch && guards::climb_in_epoch() {
-            // The node accepts another server by now, which may have answered with the copies of a dump.
+            // The node has accepted another server meanwhile, which may have answered with the copies of a dump.
             climb.answers.fill_with(|| None);
         }
-        // What the shared tier did not answer, the store does, within its own bound.
+        // The store answers what the shared tier did not, within its own limit.
         if !climb.is_whole() {
             let left = climb.places();
             let asked: Vec<K> = left.iter().map(|place| keys[*place].clone()).collect();
@@ -127,7 +127,7 @@ impl<K: Key, V: Send + Sync + 'static> Source<K, V> for SharedTier<K, V> {
     }
 }
 
-/// A tomb or a lease is no copy, and knows a version all the same.
+/// A tomb or a lease is no copy, but has a version.
 fn shown(cell: Option<&Cell>) -> TierCopy {
     let presence = match cell.map(|cell| cell.header.kind) {
         Some(Kind::Value) => Presence::Value,
@@ -168,7 +168,7 @@ impl<K: Key, V: Send + Sync + 'static> SharedTier<K, V> {
             if left.is_empty() {
                 return Ok(());
             }
-            // Whoever filled before it was watched for is seen by asking once more.
+            // A fill that came before the watch is found by one more read.
             let Some(woken) = &woken else {
                 woken =
                     Some(self.side.sharing.wakes.watch(left.iter().map(|place| &climb.addresses[*place])));
@@ -178,25 +178,25 @@ impl<K: Key, V: Send + Sync + 'static> SharedTier<K, V> {
                 return Err(Stop::Away);
             }
             let pause_now = pause.min(wait);
-            // Not being woken in time is no error.
+            // A timeout of the wait is no error.
             drop(timeout(pause_now, Notify::notified(woken)).await);
             pause = (pause * 2).min(LOOK.1);
         }
     }
 
-    /// Whether copies that nodes share may be believed here for these keys.
+    /// Whether shared copies of these keys may be used here.
     fn may_ask(&self, climb: &Climb<'_, K, V>) -> bool {
         let queue = &self.side.sharing.queue;
         let overflowed = self.node.epoch() < queue.barrier() && guards::overflow_raises();
-        // Who cannot prove that changes are taken cannot know whether copies are told of: a full server answers
-        // reads and refuses changes, and a node that lost its way may look at copies of an epoch that is left.
+        // A node that cannot prove that changes are accepted cannot know whether copies are invalidated: a full server
+        // answers reads and refuses changes, and a partitioned node may read copies of an epoch that others have left.
         let sure = self.node.serves(self.node.now(), self.strict) || !guards::shared_needs_trust();
-        // Copies of what waits to be told are old.
+        // Copies of keys that wait to be published are stale.
         let untold = || climb.addresses.iter().any(|address| queue.holds(address));
         sure && !(climb.demand.strong || overflowed || guards::queue_reads_store() && untold())
     }
 
-    /// One question for all keys.
+    /// Reads all keys in one request.
     async fn look(&self, climb: &mut Climb<'_, K, V>) -> Result<(), Stop> {
         let cells = self.side.sharing.shared.read(&climb.addresses).await;
         let cells = cells.inspect_err(|_| self.counters.shared_errors.add(1))?;
@@ -209,8 +209,8 @@ impl<K: Key, V: Send + Sync + 'static> SharedTier<K, V> {
         Ok(())
     }
 
-    /// Asks for the leases of what is missing. Returns the places that it may load, with their floors, and how
-    /// long the others can be waited for.
+    /// Requests leases for missing keys. Returns the keys that it may load, with their floors, and how long to wait for
+    /// the others.
     async fn lease(&self, climb: &mut Climb<'_, K, V>) -> Result<(Vec<(usize, Version)>, Duration), Stop> {
         let (places, mut leased, mut wait) = (climb.places(), Vec::new(), Duration::MAX);
         if places.is_empty() {
@@ -227,7 +227,7 @@ impl<K: Key, V: Send + Sync + 'static> SharedTier<K, V> {
             match acquired {
                 Acquired::Leased { floor } => leased.push((place, floor)),
                 Acquired::Wait(left) => wait = wait.min(left),
-                // A copy that may not be served (too old for the reader, or not readable) is passed by.
+                // A copy that may not be served (too old for the reader, or not readable) is ignored.
                 Acquired::Hit(cell) => match self.copy(&cell, climb.demand.floor(place)) {
                     Some(found) => climb.answers[place] = Some(found),
                     None => leased.push((place, cell.header.version)),
@@ -239,7 +239,7 @@ impl<K: Key, V: Send + Sync + 'static> SharedTier<K, V> {
         Ok((leased, wait))
     }
 
-    /// Loads what is leased, and fills it.
+    /// Loads the leased keys, and fills them.
     async fn load(&self, climb: &mut Climb<'_, K, V>, leased: &[(usize, Version)]) -> Result<(), Stop> {
         if leased.is_empty() {
             return Ok(());
@@ -258,8 +258,8 @@ impl<K: Key, V: Send + Sync + 'static> SharedTier<K, V> {
         Ok(())
     }
 
-    /// Leaves what was loaded in the shared tier. A reader waits for that only where its own memory depends on the
-    /// answer: a value with a version is kept out of it by floors and by what this node is told.
+    /// Stores what was loaded in the shared tier. A reader waits for that only if its own memory depends on the answer:
+    /// floors and received changes keep an old value with a version out of it.
     async fn fill(&self, climb: &mut Climb<'_, K, V>, leased: &[(usize, Version)], loaded: Vec<Fetched<V>>) {
         let (mut cells, mut too_large, mut unversioned) = (Vec::new(), Vec::new(), Vec::new());
         for ((place, floor), mut fetched) in leased.iter().zip(loaded) {
@@ -282,7 +282,7 @@ impl<K: Key, V: Send + Sync + 'static> SharedTier<K, V> {
         } else {
             let stored = filling.await;
             for (at, place) in unversioned {
-                // Not filled: what was read may have changed since.
+                // Not filled: the value may have changed since.
                 if let Some(answer) = &mut climb.answers[place] {
                     answer.keep &= stored[at];
                 }
@@ -291,7 +291,7 @@ impl<K: Key, V: Send + Sync + 'static> SharedTier<K, V> {
         self.release(climb, too_large.into_iter()).await;
     }
 
-    /// Gives leases up; they run out by themselves if this does not arrive.
+    /// Releases leases; they expire by themselves if this fails.
     async fn release(&self, climb: &Climb<'_, K, V>, places: impl Iterator<Item = usize>) {
         let addresses: Vec<String> = places.map(|place| climb.addresses[place].clone()).collect();
         if !addresses.is_empty() {
@@ -299,7 +299,7 @@ impl<K: Key, V: Send + Sync + 'static> SharedTier<K, V> {
         }
     }
 
-    /// `None`: it is none, or older than what is asked for.
+    /// `None`: it is no copy, or older than requested.
     fn copy(&self, cell: &Cell, floor: Version) -> Option<Fetched<V>> {
         let version = cell.header.version;
         if version < floor {
@@ -327,7 +327,7 @@ impl<K: Key, V: Send + Sync + 'static> SharedTier<K, V> {
     }
 }
 
-/// Fills these cells. Whether each stands there now.
+/// Fills these cells. Returns whether each is stored now.
 async fn filled(shared: Arc<dyn Shared>, counters: Arc<Counters>, cells: Vec<(String, Cell)>) -> Vec<bool> {
     if cells.is_empty() {
         return Vec::new();
@@ -345,7 +345,7 @@ impl<K, V> Climb<'_, K, V> {
         self.answers.iter().all(Option::is_some)
     }
 
-    /// Places that have no answer yet.
+    /// Keys that have no answer yet.
     fn places(&self) -> Vec<usize> {
         let missing = |(place, answer): (usize, &Option<_>)| answer.is_none().then_some(place);
         self.answers.iter().enumerate().filter_map(missing).collect()

@@ -8,10 +8,10 @@ use std::{
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-/// From so many addresses on, those that nobody waits for any more are looked for and dropped.
+/// From this many addresses on, those without a waiting task are dropped.
 const SWEPT_FROM: usize = 1_024;
 
-/// Who waits at which address. A wake may be lost: whoever waits looks again after a while in any case.
+/// The waiting tasks by address. A wake may be lost: waiting tasks also check again after a while.
 #[derive(Debug, Default)]
 pub struct Wakes(Mutex<HashMap<String, Vec<Weak<Notify>>>>);
 
@@ -22,7 +22,7 @@ impl Wakes {
         waiting.iter().filter_map(Weak::upgrade).for_each(|waiting| waiting.notify_one());
     }
 
-    /// Is notified once one of these addresses is woken from now on.
+    /// Is notified when one of these addresses is woken from now on.
     pub(crate) fn watch<'a>(&self, addresses: impl Iterator<Item = &'a String>) -> Arc<Notify> {
         let notify = Arc::new(Notify::new());
         let mut waiting = self.0.lock();

@@ -20,7 +20,7 @@ enum Step {
     Hold(u64),
     Open(usize),
     Begin(u64),
-    /// Commits in the store, tells the cache nothing yet.
+    /// Commits in the store, without a call to the cache yet.
     Commit(usize),
     /// Gives the verdict: 0 put, 1 invalidate with version, 2 without, 3 unknown, 4 dropped.
     Verdict(usize, u8),

@@ -8,7 +8,7 @@ use crate::stage::Stage;
 const KEYS: u64 = 8_000;
 const MEMORY_BYTES: u64 = 600_000;
 
-/// One key in eight is asked for in so many moments, one after the other, that it gets a place, whoever has it.
+/// One key in eight is read in this many consecutive moments, so that it gets a slot, whichever key had it.
 const MOMENTS: u64 = 64;
 
 /// Every key. There are more of those that get a place than places, so that each has had one and most have lost it.

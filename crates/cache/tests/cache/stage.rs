@@ -243,7 +243,7 @@ pub(crate) fn value(key: u64, version: u64) -> String {
     format!("{key} at {version}")
 }
 
-/// Version of an entry, whose value must be of that version if the store told it.
+/// Version of an entry, whose value must be of that version if the store returned it.
 pub(crate) fn version(entry: Option<Entry<String>>) -> Option<u64> {
     entry.map(|entry| {
         let told: u64 = entry.value.rsplit(' ').next().unwrap().parse().unwrap();

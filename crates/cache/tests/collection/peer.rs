@@ -82,7 +82,7 @@ impl Peer {
         Self { node, list, wire, queue, bus, wakes, tasks: Vec::new() }
     }
 
-    /// The same, that follows the log and tells what waits.
+    /// The same, with a node that follows the log and publishes queued changes.
     pub(crate) fn following(id: u64, wire: Wire, loader: Arc<dyn PageLoader<u64, Span, u64>>) -> Self {
         let mut peer = Self::new(id, wire, loader);
         let member = Member {

@@ -9,7 +9,7 @@ impl Stage {
         self.list.begin_write(&[1]).await
     }
 
-    /// Another node tells that the list 1 changed.
+    /// Receives from another node that the list 1 changed.
     fn hear_of_change(&self) {
         let change =
             Invalidation { namespace: "things_epoch", key: "1".to_owned(), version: None, copy: None };

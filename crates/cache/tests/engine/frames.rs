@@ -1,4 +1,4 @@
-//! Frames on their way to a node: late, lost, twice, out of order, or of somebody else.
+//! Frames on their way to a node: late, lost, repeated, reordered, or forged.
 
 use std::collections::VecDeque;
 

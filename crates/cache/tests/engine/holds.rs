@@ -44,7 +44,7 @@ struct Place {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Holds(Arc<Mutex<Vec<Place>>>);
 
-/// Somebody who waits, or will.
+/// A present or future waiter.
 #[derive(Debug)]
 pub(crate) struct Held {
     reached: Option<oneshot::Receiver<()>>,

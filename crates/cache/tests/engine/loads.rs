@@ -76,7 +76,7 @@ async fn the_store_is_asked_by_few_loads_at_once_also_without_a_server() {
     assert_eq!(a.loads(ONE.0), 50);
 }
 
-/// Interleaving 10, the second half: who reads the feed cannot tell, and who wrote is dead.
+/// Interleaving 10, the second half: the reader of the feed cannot publish, and the writer is dead.
 #[tokio::test(start_paused = true)]
 async fn what_a_dead_writer_did_not_tell_is_told_though_the_reader_of_the_feed_is_cut_off() {
     let (world, peers) = World::scripted::<3>(&[]).await;

@@ -94,7 +94,7 @@ async fn a_server_that_falls_back_under_its_readers_is_a_fork() {
     assert_eq!(late.read(ONE).await, Some(2));
 }
 
-/// The writer is dead, nobody heard it, and the replica lacks what it told.
+/// The writer is dead, no node received its change, and the replica lacks it.
 #[tokio::test(start_paused = true)]
 async fn another_server_is_not_trusted_though_it_tells_what_nodes_know() {
     let (world, [a, b]) = World::script().await;
@@ -109,7 +109,8 @@ async fn another_server_is_not_trusted_though_it_tells_what_nodes_know() {
     assert_eq!(b.read(ONE).await, Some(2));
 }
 
-/// The writer is dead, nobody heard it, nobody reads the change feed, and the server fell back without a trace.
+/// The writer is dead, no node received its change, no node reads the change feed, and the server fell back without a
+/// trace.
 #[tokio::test(start_paused = true)]
 async fn what_nobody_can_know_ends_with_the_copies() {
     let (world, [a, b]) = World::script().await;
@@ -271,7 +272,7 @@ async fn a_change_is_told_again_where_nodes_have_moved() {
     assert_eq!(b.read(ONE).await, Some(2));
 }
 
-/// The server fell back to before the epochs that its nodes follow: it cannot tell the one that is behind.
+/// The server fell back to before the epochs that its nodes follow: it cannot show the node that is behind a later one.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_knows_no_epoch_of_the_writer_tells_nobody() {
     let (world, [a, b]) = World::script().await;
@@ -299,7 +300,7 @@ async fn a_server_whose_log_ends_before_what_the_writer_applied_tells_nobody() {
     assert_eq!(b.read(ONE).await, Some(2));
 }
 
-/// The others are an epoch further than `a`, the server falls back, and `a` writes before anybody notices.
+/// The others are an epoch further than `a`, the server falls back, and `a` writes before any node notices.
 async fn told_by_one_who_is_behind((world, fallen): (&World, &Snapshot), a: &Peer, b: &Peer) {
     let mut behind = a.holds.hold(Call::Probe, Way::There);
     behind.reached().await;
@@ -313,7 +314,7 @@ async fn told_by_one_who_is_behind((world, fallen): (&World, &Snapshot), a: &Pee
     knows.reached().await;
     world.server.fall_back(fallen);
     a.put(ONE).await.unwrap();
-    // Who joins now tells the server of the epoch, and those who are in it see nothing of what happened.
+    // A node that joins now sends the epoch to the server, and the nodes in the epoch notice nothing.
     world.start();
     pass(300).await;
     knows.go_on();
@@ -358,7 +359,7 @@ async fn an_epoch_raised_in_the_store_alone_is_followed() {
 #[tokio::test(start_paused = true)]
 async fn a_token_of_another_epoch_goes_to_the_store() {
     let (world, [a, b]) = World::script().await;
-    // The second is told again in the next epoch.
+    // The second is published again in the next epoch.
     a.put(ONE).await.unwrap();
     a.put(ONE).await.unwrap();
     b.read(ONE).await;

@@ -5,7 +5,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-/// Tells what happens, of a run that is looked into (`KITH_TRACE=1`).
+/// Prints the events of a run under inspection (`KITH_TRACE=1`).
 macro_rules! trace {
     ($($what:tt)*) => {
         if crate::traced() {

@@ -62,7 +62,7 @@ async fn a_paused_fill_finds_nothing_and_leaves_nothing() {
     assert_eq!(paused_fill(true).await, Some(3));
 }
 
-/// What a node reads when a fill of version 2 came after version 3 was told and forgotten.
+/// What a node reads when a fill of version 2 came after version 3 was published and forgotten.
 async fn paused_fill(gone: bool) -> Option<u64> {
     let (world, [a, b, c]) = World::script().await;
     a.put(ONE).await.unwrap();

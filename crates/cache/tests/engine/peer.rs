@@ -25,7 +25,7 @@ use crate::{
     world::World,
 };
 
-/// A record is its place in its history: what a reader gets tells how old it is.
+/// A record is its position in its history: the answer of a read shows its age.
 pub(crate) type Cache = TieredCache<u64, u64>;
 
 /// Tokio's virtual time.
@@ -124,9 +124,9 @@ impl Peer {
         self.shelves[kind as usize].loads.load(std::sync::atomic::Ordering::Relaxed)
     }
 
-    /// What an owner task of a node does, with records of one kind or, as a follow and a block do, of several: one write of
-    /// the store changes them all, and each kind is told by itself, in the order of `ids`. Returns what was acknowledged: a
-    /// token of all of them, and their places.
+    /// What an owner task of a node does, with records of one kind or, like a follow and a block, of several: one write
+    /// of the store changes them all, and each kind is published separately, in the order of `ids`. Returns what was
+    /// acknowledged: a token for all of them, and their positions.
     pub(crate) async fn write(&self, ids: &[Id], lives: bool) -> Option<(Token, Vec<u64>)> {
         let mut guards = Vec::new();
         for of_kind in ids.chunk_by(|a, b| a.0 == b.0) {
@@ -153,7 +153,7 @@ impl Peer {
                 None
             }
             Outcome::Unknown => {
-                // It stands or not, and nothing is acknowledged.
+                // It may be committed or not, and nothing is acknowledged.
                 for (_, guard) in guards {
                     drop(guard.unknown().await);
                 }
@@ -209,7 +209,7 @@ impl Peer {
         })
     }
 
-    /// The place that an entry stands for; blames one whose value is not of its version.
+    /// The position that an entry means; reports one whose value is not of its version.
     pub(crate) fn place(&self, (kind, key): Id, entry: &Entry<u64>) -> u64 {
         if kind.is_versioned() != entry.version.is_versioned() {
             self.way.store.truth.blame(format!("{kind:?} {key} has version {}", entry.version));
@@ -217,7 +217,7 @@ impl Peer {
         *entry.value
     }
 
-    /// Its tasks are dropped where they are, and nothing of it reaches anybody any more.
+    /// Its tasks are dropped where they are, and nothing that they send arrives any more.
     pub(crate) fn kill(&self) {
         self.phases.set(Phase::Dead);
     }

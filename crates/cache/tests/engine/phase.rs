@@ -47,7 +47,7 @@ impl Phases {
         }
     }
 
-    /// Returns while the node runs, waits while it stands; never returns once it is dead.
+    /// Returns while the node runs, waits while it is paused; never returns once it is dead.
     pub(crate) async fn runs(&self) {
         self.until(|phase| phase == Phase::Runs).await;
     }

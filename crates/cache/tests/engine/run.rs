@@ -23,7 +23,7 @@ pub(crate) const STEPS: u64 = 200;
 const KEYS: u64 = 3;
 /// The hard timeout of a read and what it may wait for a token.
 const READ_MAX: Duration = Duration::from_millis(2_030);
-/// Repeated invalidations of what landed late, and what their telling may take.
+/// Repeated invalidations after a write that took effect late, and the time to publish them.
 const LATE: Duration = Duration::from_secs(7);
 
 /// Until nodes have joined where nothing is wrong.
@@ -210,7 +210,8 @@ impl Run {
         }
     }
 
-    /// All is well again: every change has been told, every node is right after the bound, and healthy from then on.
+    /// All faults have ended: every change has been published, every node is correct after the bound, and healthy from
+    /// then on.
     async fn end(&self) -> Verdict {
         let (world, weather) = (&self.world, self.world.weather);
         let truth = &world.store.truth;
@@ -218,7 +219,7 @@ impl Run {
         if weather.has(Fault::Unknown) {
             well = well.max(world.store.landing() + LATE + BOUND);
         }
-        // What dead writers, or those who waited for a late landing, did not tell.
+        // Changes that dead writers, or those that waited for a late effect, did not publish.
         let orphans = weather.has(Fault::Crashes);
         if orphans && !weather.has(Fault::NoFeed) {
             well += ORPHANED - BOUND;
@@ -249,7 +250,7 @@ impl Run {
         self.all_right(Duration::ZERO).await
     }
 
-    /// Whether every node reads everything as new as was told so long ago.
+    /// Whether every node reads everything at least as new as what was published that long ago.
     async fn all_right(&self, bound: Duration) -> Verdict {
         let truth = &self.world.store.truth;
         for peer in self.world.peers() {

@@ -38,7 +38,7 @@ struct Held {
     lags: Option<(Id, usize)>,
     /// A state of the record that the primary alone has, and its version.
     unsure: Option<(Id, u64, u64)>,
-    /// The version of the next write, by somebody's clock.
+    /// The version of the next write, by the clock of a node.
     clock: Option<u64>,
     /// Writes that may still land.
     landing: Instant,
@@ -105,7 +105,7 @@ impl Store {
         held.epoch.0
     }
 
-    /// Until when writes may land that nobody waits for.
+    /// Until when writes may take effect for which no writer waits.
     pub(crate) fn landing(&self) -> Instant {
         self.held.lock().landing
     }

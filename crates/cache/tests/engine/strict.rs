@@ -81,7 +81,7 @@ async fn a_strict_write_of_a_node_that_is_cut_off_is_not_acknowledged() {
     assert!(acknowledged.is_none() || b.read(RIGHT).await == Some(2));
 }
 
-/// Interleaving 8: the registry of the new epoch knows nobody.
+/// Interleaving 8: the registry of the new epoch is empty.
 #[tokio::test(start_paused = true)]
 async fn after_a_new_epoch_a_strict_write_waits_for_nodes_of_the_one_before() {
     let (world, [a, b]) = World::script().await;

@@ -1,14 +1,14 @@
-//! What is true of the records, what the nodes were told of it, and which answers are therefore wrong.
+//! The true states of the records, what was published of them, and which answers are therefore wrong.
 //!
-//! A read that begins at `t` and gives an older state than the newest is judged by when the nodes were **told** of
-//! the states after it: when a change ran on the server in the log that nodes follow, or when the server first
-//! heard of an epoch that was raised after the state had come. From then on
-//! * with nothing wrong in the whole run the state may be read for [`HEALTHY`],
-//! * with any fault but the death of a writer for [`BOUND`]; a server replaced by an older one counts as told again,
-//!   for until nodes have noticed, it tells what was;
-//! * a record of a strict namespace not at all once its write was acknowledged.
+//! A read that begins at `t` and returns an older state than the newest is judged by when the states after it were
+//! **published**: when a change ran on the server in the log that nodes follow, or when the server first received an
+//! epoch that was raised after the state was committed. From then on
+//! * if there is no fault in the whole run, the state may be read for [`HEALTHY`],
+//! * with any fault but the death of a writer for [`BOUND`]; a replacement of the server by an older one counts as a
+//!   new publication, since until nodes have noticed, it returns old states;
+//! * a record of a strict namespace not at all after its write was acknowledged.
 //!
-//! What no writer lived to tell is told by the change feed within [`ORPHANED`].
+//! What a writer could not publish before it died is published by the change feed within [`ORPHANED`].
 
 use std::{
     collections::BTreeMap,
@@ -32,7 +32,7 @@ pub(crate) const MOSTLY: Duration = Duration::from_millis(50);
 pub(crate) const BOUND: Duration = Duration::from_secs(3);
 /// The longest age of a copy of a record whose changes are not broadcast.
 pub(crate) const AGE_MAX: Duration = Duration::from_secs(1);
-/// Until what a dead writer did not tell is told.
+/// Until the change of a dead writer is published.
 pub(crate) const ORPHANED: Duration = Duration::from_secs(11);
 
 /// Kinds of records.
@@ -73,7 +73,7 @@ impl Kind {
 /// A record.
 pub(crate) type Id = (Kind, u64);
 
-/// What a record was at a time. Its place in the history, from 1, is its value, so that an answer tells how old it is.
+/// A state of a record at a time. Its position in the history, from 1, is its value, so that an answer shows its age.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct State {
     /// As the store gave it.
@@ -97,11 +97,11 @@ pub(crate) struct Truth(Arc<Mutex<Known>>);
 #[derive(Debug, Default)]
 struct Known {
     records: BTreeMap<Id, Vec<State>>,
-    /// What the logs tell, by epoch: number and state.
+    /// The published states in the logs, by epoch: number and state.
     logs: BTreeMap<u64, BTreeMap<Id, Vec<(u64, usize)>>>,
     /// Logs of earlier epochs were replaced.
     logs_from: u64,
-    /// The highest epoch that the server was told of.
+    /// The highest epoch that the server received.
     epoch: u64,
     /// When the server was last another one.
     swapped: Option<Instant>,
@@ -110,7 +110,7 @@ struct Known {
     /// Changes that the server ran so far, and those of them when the dump was taken.
     changes: u64,
     dumped: u64,
-    /// Until when nobody can know better than a server that was replaced under the same name.
+    /// Until when no node can detect that a server was replaced under the same name.
     excused: Option<Instant>,
     wrong: Vec<String>,
     trace: u64,
@@ -162,7 +162,7 @@ impl Truth {
         }
     }
 
-    /// The server was told of the epoch: who follows it has forgotten all from before.
+    /// The server received the epoch: nodes that follow it have dropped everything from before.
     pub(crate) fn began(&self, epoch: u64) {
         let now = Instant::now();
         let mut known = self.0.lock();
@@ -196,7 +196,7 @@ impl Truth {
         known.swapped = Some(Instant::now());
         crate::trace!("T swap {hidden}");
         known.logs_from = known.epoch + 1;
-        // One that lacks nothing cannot be told from the one before.
+        // One that lacks nothing cannot be distinguished from the one before.
         if hidden && known.changes > known.dumped {
             known.hidden = Some(known.epoch);
         }
@@ -211,18 +211,18 @@ impl Truth {
         state.map(|state| state.acknowledged.get_or_insert(now));
     }
 
-    /// The highest epoch that the server was told of.
+    /// The highest epoch that the server received.
     pub(crate) fn epoch(&self) -> u64 {
         self.0.lock().epoch
     }
 
-    /// Whether a server that was replaced under the same name keeps anybody who read then from knowing better.
+    /// Whether a reader at that time could not detect that the server was replaced under the same name.
     pub(crate) fn excuses(&self, began: Instant) -> bool {
         let known = self.0.lock();
         known.hidden.is_some() || known.excused.is_some_and(|until| began < until)
     }
 
-    /// What the server gives to a reader that follows this epoch must be as new as what was told in it (I1).
+    /// What the server returns to a reader that follows this epoch must be as new as what was published in it (I1).
     pub(crate) fn look(&self, address: &str, cell: Option<&Cell>) {
         use kith_cache::remote::Kind::{Null, Value};
         let (Some((epoch, id)), Some(cell)) = (parse(address), cell) else { return };
@@ -266,7 +266,7 @@ impl Truth {
         self.0.lock().judged
     }
 
-    /// The first record that has a state of which nobody was told.
+    /// The first record with a state that was never published.
     pub(crate) fn untold(&self) -> Option<(Id, usize)> {
         let known = self.0.lock();
         let untold = |history: &Vec<State>| history.iter().position(|state| state.told.is_none());
@@ -346,7 +346,7 @@ impl Truth {
 }
 
 impl Known {
-    /// How long before the read the nodes had been told of something later than the answer.
+    /// How long before the read a later state than the answer had been published.
     fn late(&self, id: Id, answer: Option<u64>, began: Instant) -> Duration {
         let history = self.records.get(&id).map_or(&[][..], Vec::as_slice);
         let told = history.iter().skip(place(history, answer)).filter_map(|state| state.told).min();

@@ -36,7 +36,7 @@ pub(crate) enum Fault {
     Unknown,
     /// The epoch is raised by hand.
     Raised,
-    /// Few changes may wait to be told.
+    /// Few changes may wait to be published.
     Overflow,
     /// The log is trimmed to a few entries.
     Trimmed,

@@ -96,7 +96,7 @@ impl Wire {
         }
     }
 
-    /// The next entries are not heard, and nobody knows.
+    /// The next entries are lost without a sign.
     pub(crate) fn lose(&self, entries: u64) {
         self.state.deaf_for.store(entries, Ordering::Relaxed);
     }

@@ -54,7 +54,7 @@ impl World {
         world
     }
 
-    /// So many nodes that have joined, for a script: nothing happens at random, and nobody reads the change feed.
+    /// This number of joined nodes, for a script: nothing happens at random, and no node reads the change feed.
     pub(crate) async fn script<const N: usize>() -> (Arc<Self>, [Arc<Peer>; N]) {
         Self::scripted(&[Fault::NoFeed]).await
     }
@@ -121,7 +121,7 @@ impl World {
         }
     }
 
-    /// A node stands still, mostly for a moment, else until all is well.
+    /// A node pauses, mostly for a moment, otherwise until all faults have ended.
     fn stop(&self, peer: &Peer) {
         peer.phases.set(Phase::Stands);
         if !self.chance.one_in(4) {

@@ -179,7 +179,7 @@ async fn batches(shared: &dyn Shared) {
     }
 }
 
-/// Whoever waits for a lease is told of its end, whatever ends it, whichever epoch he follows.
+/// A task that waits for a lease is notified of its end, whatever ends it, and in whichever epoch.
 async fn wakes(shared: &dyn Shared) {
     let keys = keys(["fill", "release", "write", "delete", "put", "not-waited", "last"]);
     let mut here = shared.subscribe(1, 1).await.unwrap();
@@ -218,7 +218,7 @@ async fn numbers(shared: &dyn Shared) {
     assert_eq!(shared.replay(7, 0, 5).await.unwrap(), []);
 }
 
-/// Every entry names the one before, and the log holds what was told.
+/// Every entry names the one before, and the log contains what was published.
 async fn chain(shared: &dyn Shared) {
     let mut frames = shared.subscribe(1, 1).await.unwrap();
     let mut chain = Chain::at(0, 0);
@@ -235,7 +235,7 @@ async fn chain(shared: &dyn Shared) {
     assert_eq!((probed.number, probed.nonce), (50, 149));
 }
 
-/// What is told once a subscription stands is heard.
+/// What is published after a subscription exists is received.
 async fn subscribed_first(shared: &dyn Shared) {
     for nonce in 1..=30 {
         let mut frames = shared.subscribe(1, nonce).await.unwrap();
@@ -245,7 +245,7 @@ async fn subscribed_first(shared: &dyn Shared) {
     }
 }
 
-/// A change that is sent again, for its answer was lost, is told once.
+/// A change that is sent again because its answer was lost is published once.
 async fn sent_again(shared: &dyn Shared) {
     let mut frames = shared.subscribe(1, 9).await.unwrap();
     for (nonce, number) in [(7, 1), (7, 1), (8, 2), (8, 2), (7, 3)] {
@@ -258,7 +258,7 @@ async fn sent_again(shared: &dyn Shared) {
     assert_eq!(shared.replay(1, 1, 10).await.unwrap().len(), 3);
 }
 
-/// Nodes register by probing; a strict change tells them; one is told alone what it has asked for.
+/// Nodes register by probes; a strict change lists them; only the node that asked receives a confirmation.
 async fn registry(shared: &dyn Shared) {
     let alive = |node, applied| Alive { node, applied, about: format!("node {node}") };
     assert_eq!(shared.peers(1).await.unwrap(), []);
@@ -300,7 +300,7 @@ async fn silence(shared: &dyn Shared) {
     assert_eq!(shared.change(1, &[], strict).await.unwrap().peers, []);
 }
 
-/// Whoever changes or probes in an epoch that was left, or of which the server was never told, is told so.
+/// A change or probe in an epoch that was left, or that the server never received, gets an answer that shows it.
 async fn epochs(shared: &dyn Shared) {
     assert_eq!(shared.probe(3, &Alive::default()).await.unwrap().epoch, 0, "a probe teaches nothing");
     assert_eq!(shared.change(3, &[], entry(1)).await.unwrap().epoch, 0);

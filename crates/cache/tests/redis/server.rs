@@ -12,7 +12,7 @@ use fred::prelude::*;
 
 /// Longest time for a server to begin.
 const READY_WITHIN: Duration = Duration::from_secs(20);
-/// Below those that the kernel gives to connections: nobody takes one of a server that is away.
+/// Below the ports that the kernel gives to connections: no connection takes one of a server that is down.
 const PORTS: Range<u16> = 15_000..22_000;
 /// A cluster's members speak with each other at a port that is so much higher.
 const BESIDE: u16 = 10_000;

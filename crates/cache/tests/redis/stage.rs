@@ -29,7 +29,7 @@ pub(crate) fn address() -> String {
     std::env::vars().find(|(name, _)| name == "KITH_TEST_REDIS").expect("needs KITH_TEST_REDIS").1
 }
 
-/// Under a prefix that nobody else has.
+/// Under a prefix of its own.
 pub(crate) fn options(url: &str) -> RedisOptions {
     RedisOptions {
         url: url.to_owned(),

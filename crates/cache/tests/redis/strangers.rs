@@ -280,7 +280,7 @@ async fn a_slow_listener_knows_that_it_has_lost_some() {
     for writer in writers.drain(..) {
         writer.await.unwrap();
     }
-    // 12,000 were told, and none was listened to.
+    // 12,000 were published, and none was read.
     let mut lost = false;
     eventually("it is told so", async || {
         lost = lost || frames.next().await.is_none();

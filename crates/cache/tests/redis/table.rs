@@ -193,7 +193,7 @@ async fn a_write_changes_keys_as_the_rules_say() {
             let invalidated = Cell::invalidate(state.as_ref(), Some(version));
             let put = Cell::put(state.as_ref(), putting.clone());
             for again in [false, true] {
-                // What a put does when it comes again is another question: then its own value stands there.
+                // A put that comes again is a different case: then its own value is stored.
                 let orders = if again { vec![orders[0].clone(), orders[2].clone()] } else { orders.clone() };
                 stage.change(&orders, 1).await;
                 stage.assert_became(keys[0], state.as_ref(), &invalidated, "invalidate").await;

@@ -1,4 +1,4 @@
-//! Readers of one node only go on, and what a server may have forgotten is not taken for told.
+//! Reads of one node are monotonic, and a change that a server may have lost does not count as published.
 
 use std::{sync::Arc, time::Duration};
 
@@ -61,7 +61,7 @@ async fn what_memory_had_before_a_write_is_known_when_nobody_knows_what_came_of_
     let stage = Stage::new();
     let one = ahead(&stage).await;
     drop(one.cache.begin_write(&[7]).await);
-    // Nobody has been told yet.
+    // Not published yet.
     assert_eq!(one.read(7).await.0, Some(2));
 }
 
@@ -71,7 +71,7 @@ async fn what_the_store_said_to_a_node_without_a_server_is_known_when_it_has_one
     let (one, _other) = read_once(&stage).await;
     one.die();
     sleep(Duration::from_secs(4)).await;
-    // Its writer has not told of it yet.
+    // Its writer has not published it yet.
     stage.store.put(7, 2);
     assert_eq!(one.read(7).await.0, Some(2));
     let _following = one.follow_again().await;
@@ -105,7 +105,7 @@ async fn what_was_told_a_moment_before_is_told_again_in_the_next_epoch() {
     assert_eq!((other.node.epoch(), other.node.applied()), (one.node.epoch(), 1));
 }
 
-/// Whether a write of this node counts as told.
+/// Whether a write of this node counts as published.
 async fn tells(stage: &Stage, one: &Peer, version: u64) -> bool {
     let token = one.write(&stage.store, 7, version).await.unwrap();
     token.positions().iter().all(|position| position.number != UNTOLD)

@@ -20,7 +20,7 @@ async fn filled() {
     sleep(Duration::from_millis(1)).await;
 }
 
-/// A node that has missed a change: it was committed and told to nobody.
+/// A node that has missed a change: it was committed and not published.
 async fn missed() -> (Stage, Peer) {
     let stage = Stage::new();
     let peer = stage.peer(1, false).await;

@@ -45,7 +45,7 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    /// Commits a version, and tells nobody.
+    /// Commits a version, and does not publish it.
     pub(crate) fn put(&self, key: u64, version: u64) {
         self.records.lock().insert(key, version);
     }
@@ -211,7 +211,7 @@ impl Peer {
         (entry.as_ref().map(|entry| *entry.value), entry.map(|entry| entry.tier))
     }
 
-    /// Commits the version and tells it.
+    /// Commits the version and publishes it.
     pub(crate) async fn write(&self, store: &Store, key: u64, version: u64) -> Result<Token, CacheError> {
         let guard = self.cache.begin_write(&[key]).await;
         store.put(key, version);

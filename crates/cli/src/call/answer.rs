@@ -13,7 +13,7 @@ use tonic::{
 use super::failure::Failure;
 use crate::output::{Form, note, write};
 
-/// What every answer has, and tells nobody anything.
+/// Metadata of every answer, which is not printed.
 const USUAL: [&str; 5] = ["content-type", "date", "grpc-status", "grpc-message", "grpc-encoding"];
 
 /// Standard output for messages, standard error for all else.

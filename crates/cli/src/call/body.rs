@@ -50,7 +50,7 @@ pub(super) fn lines(message: &MessageDescriptor, given: &str) -> Result<Lines> {
     // A thread of its own: standard input cannot be read without blocking.
     std::thread::spawn(move || {
         if let Err(why) = forward(source, &message, &messages) {
-            // Nobody waits for it when the call has ended.
+            // The call may have ended.
             fail.send(why.context(name)).ok();
         }
         // Only now: the end of the messages must not be seen before the failure.

@@ -10,7 +10,7 @@ use tonic_types::StatusExt as _;
 
 use super::super::output::one_line;
 
-/// A failed call, as it is told.
+/// A failed call, as it is printed.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Failure {
     code: &'static str,

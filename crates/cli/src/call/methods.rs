@@ -9,7 +9,7 @@ use kith_server::descriptors;
 
 /// How like a name must be to be meant.
 const LIKENESS: f64 = 0.8;
-/// Names told when several are meant.
+/// Names that are printed if several match.
 const TOLD: usize = 5;
 
 /// Methods that are known.
@@ -18,7 +18,7 @@ pub(super) struct Methods {
     pool: DescriptorPool,
 }
 
-/// Why a name stands for no one method.
+/// Why a name does not identify one method.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Unknown {
     /// For none; the text says which may be meant.
@@ -80,8 +80,8 @@ pub(super) fn full(method: &MethodDescriptor) -> String {
     format!("{}/{}", method.parent_service().full_name(), method.name())
 }
 
-/// Whether every part of `name` stands in `full` in this order, the last one at its end, and the one before
-/// it as the service.
+/// Whether every part of `name` is in `full` in this order, the last one at its end, and the one before it as the
+/// service.
 fn names(name: &str, full: &str) -> bool {
     let mut parts = name.trim_start_matches('/').rsplit(['/', '.']);
     let mut known = full.rsplit('.');

@@ -1,4 +1,4 @@
-//! Methods that a node tells of itself: of a newer version, or of another service on its port.
+//! Methods that a node publishes by reflection: of a newer version, or of another service on its port.
 
 use std::collections::HashSet;
 
@@ -19,10 +19,10 @@ use super::methods::Methods;
 /// Files that are taken; Kith has a dozen.
 const FILES_MAX: usize = 500;
 
-/// The methods of all services whose name fits `name`.
+/// The methods of all services whose name matches `name`.
 ///
 /// # Errors
-/// When the node does not tell, or tells what cannot be understood.
+/// If the node does not answer, or its answer cannot be understood.
 pub(super) async fn methods(channel: Channel, name: &str) -> Result<Methods, Status> {
     let mut talk = Talk::open(channel).await?;
     let mut files = Files::default();
@@ -46,7 +46,7 @@ fn meant(name: &str, service: &str) -> bool {
     parts.next().is_none_or(|part| part.eq_ignore_ascii_case(last))
 }
 
-/// Files that were told, each once.
+/// Files that were returned, each once.
 #[derive(Debug, Default)]
 struct Files {
     files: Vec<FileDescriptorProto>,
@@ -117,5 +117,5 @@ impl Talk {
 }
 
 fn strange() -> Status {
-    Status::internal("the node does not tell its methods in a way that can be understood")
+    Status::internal("the node's answer about its methods cannot be understood")
 }

@@ -1,5 +1,5 @@
-//! From when to when a certificate holds: the few fields of X.509 that lead there, read without a library
-//! for the rest of it. rustls judges certificates; it does not tell their times.
+//! The validity period of a certificate: reads the few fields of X.509 that lead to it, without a library for the rest.
+//! rustls verifies certificates, but does not return their times.
 
 use std::time::SystemTime;
 

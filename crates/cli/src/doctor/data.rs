@@ -106,7 +106,7 @@ fn file(file: &Path) -> Vec<Finding> {
     found
 }
 
-/// Asks `df`, since the standard library does not tell. Where there is none nothing is found.
+/// Runs `df`, since the standard library has no function for it. Without `df` there is no finding.
 fn room(folder: &Path) -> Option<Finding> {
     let output = Command::new("df").arg("-Pk").arg(folder).output().ok()?;
     let free = free_bytes(&String::from_utf8(output.stdout).ok()?)?;

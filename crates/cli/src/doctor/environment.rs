@@ -24,7 +24,7 @@ pub(super) fn bare(name: &str) -> String {
     format!("export {name}=VALUE  # as it is, also where a file sets it (.env, compose)")
 }
 
-/// curl sends even 127.0.0.1 through a proxy unless it is told not to.
+/// curl sends even 127.0.0.1 through a proxy unless it is configured not to.
 fn proxy(environment: &[(String, String)]) -> Option<Finding> {
     let of = |wanted: &str| {
         environment.iter().find(|(name, value)| name.eq_ignore_ascii_case(wanted) && !value.is_empty())

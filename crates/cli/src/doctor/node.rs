@@ -48,7 +48,8 @@ fn judged(facts: &Facts, addr: &str) -> Vec<Finding> {
         find(finding, format!("kith nodes --addr {addr}"));
     }
     if node.log_lines_dropped > 0 {
-        let finding = format!("{} log lines were dropped: nobody took them in time", node.log_lines_dropped);
+        let finding =
+            format!("{} log lines were dropped: they were not read in time", node.log_lines_dropped);
         find(finding, "kith serve --log warn  # fewer of them".to_owned());
     }
     found

@@ -16,7 +16,7 @@ const GROUP: &str = "port";
 /// Of the answer of a port for operators.
 const ANSWER_BYTES: u64 = 64 << 10;
 
-/// What stands at the ports.
+/// The programs at the ports.
 #[derive(Debug)]
 pub(super) struct Held {
     pub(super) findings: Vec<Finding>,
@@ -24,7 +24,7 @@ pub(super) struct Held {
     pub(super) by_kith: bool,
 }
 
-/// Tries to take each port, and asks whoever has it.
+/// Tries to take each port, and asks the program that has it.
 pub(super) async fn held(config: &Config, limit: Duration) -> Held {
     let mut findings = Vec::new();
     let mut by_kith = false;

@@ -39,8 +39,7 @@ pub(super) async fn findings(config: &Config, limit: Duration) -> Vec<Finding> {
             found
         }
         Ok(Err(_)) | Err(_) => {
-            let line =
-                "Redis does not answer (redis.url): nodes serve from the store, and others are told later";
+            let line = "Redis does not answer (redis.url): nodes serve from the store, and publish changes to others later";
             vec![Finding::new(GROUP, line, LOOK)]
         }
     }

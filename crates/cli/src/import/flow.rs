@@ -143,7 +143,7 @@ impl<K: Import, B: BufRead> Flow<K, B> {
         for pending in self.pending.iter().skip(stream.sent) {
             let entries = &pending.chunk.entries;
             if !entries.is_empty() && stream.chunks.send(entries.clone()).await.is_err() {
-                // The stream has ended; its answers tell why.
+                // The stream has ended; its answers contain the reason.
                 return Ok(());
             }
             stream.sent += 1;
@@ -220,7 +220,7 @@ impl<K: Import, B: BufRead> Flow<K, B> {
     }
 }
 
-/// What stands under ids that were taken: just what was sent, or something else.
+/// Compares the records under ids that were taken with what was sent.
 async fn compare<K: Import>(
     channel: Channel,
     taken: Vec<(Entry<K::Record>, ResultError)>,

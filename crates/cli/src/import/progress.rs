@@ -88,16 +88,16 @@ impl Progress {
             Err(why) => return Err(why).with_context(|| format!("could not read {}", file.display())),
         };
         let Ok(progress) = serde_json::from_slice::<Self>(&bytes) else {
-            bail!("{} cannot be understood; --restart begins anew", file.display());
+            bail!("{} cannot be understood; --restart begins again", file.display());
         };
         let Job { kind, addr, bytes, digest } = &progress.job;
         match job {
             _ if *kind != job.kind => {
-                bail!("an import of {kind} was interrupted here; --restart begins anew")
+                bail!("an import of {kind} was interrupted here; --restart begins again")
             }
-            _ if *addr != job.addr => bail!("the interrupted import went to {addr}; --restart begins anew"),
+            _ if *addr != job.addr => bail!("the interrupted import went to {addr}; --restart begins again"),
             _ if (bytes, digest) != (&job.bytes, &job.digest) => {
-                bail!("the file has changed since its import was interrupted; --restart begins anew")
+                bail!("the file has changed since its import was interrupted; --restart begins again")
             }
             _ => Ok(Some(progress)),
         }

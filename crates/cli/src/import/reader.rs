@@ -69,7 +69,7 @@ pub(super) struct Reader<B> {
 }
 
 impl<B: BufRead> Reader<B> {
-    /// A reader of `source`, which stands at `at`.
+    /// A reader of `source`, which is at the position `at`.
     pub(super) const fn new(source: B, at: Position, run: String, bounds: Bounds) -> Self {
         Self { source, at, run, bounds }
     }

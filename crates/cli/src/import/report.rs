@@ -1,4 +1,4 @@
-//! What an import tells while it runs: a bar on a terminal, else a line every few seconds; bad lines at once.
+//! The progress of an import: a bar on a terminal, else a line every few seconds; bad lines at once.
 
 use std::time::{Duration, Instant};
 
@@ -42,7 +42,7 @@ pub(super) struct Report {
 }
 
 impl Report {
-    /// About an import of what is named so, which stands at `progress`.
+    /// For an import with this name, which is at `progress`.
     pub(super) fn new(name: &str, progress: &Progress) -> Self {
         // How much comes through a pipe is not known.
         let (bar, template) = match progress.job.bytes {
@@ -60,14 +60,14 @@ impl Report {
         report
     }
 
-    /// Tells of bad lines, one line each.
+    /// Prints bad lines, one line each.
     pub(super) fn bad(&self, lines: &[BadLine]) {
         for BadLine { line, why } in lines {
             self.say(&format!("{}:{line}: {why}", self.name));
         }
     }
 
-    /// Tells how far it came.
+    /// Prints the progress.
     pub(super) fn came(&mut self, at: Position, tally: Tally) {
         self.bar.set_position(at.offset);
         self.bar.set_message(summary(tally));
@@ -77,7 +77,7 @@ impl Report {
         }
     }
 
-    /// Tells that it waits before it tries again.
+    /// Prints that it waits before a retry.
     pub(super) fn waits(&self, why: &str, time: Duration) {
         self.say(&format!("{why}; trying again in {} ms", time.as_millis()));
     }

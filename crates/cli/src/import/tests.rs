@@ -1,4 +1,4 @@
-//! Imports into a node made of a map, which can be told to fail.
+//! Imports into a node made of a map, which can be set to fail.
 
 use std::{
     cell::RefCell,

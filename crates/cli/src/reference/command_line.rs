@@ -27,7 +27,7 @@ fn codes() -> String {
             "It could not begin: a flag, the configuration, a port, a file, a store.".to_owned(),
         ],
     ];
-    let others = "A command that ends with other codes says so in its part below.\n\n";
+    let others = "Other exit codes are listed with their command below.\n\n";
     format!("## Exit codes\n\n{}{others}", table(["code", "meaning"], &rows))
 }
 

@@ -8,17 +8,17 @@ use super::markdown::{begin, code, ended, table};
 const HEAD: &str = "\
 An error is a gRPC status with details. A caller branches on the reason, never on the message, whose words may change.
 
-| detail | holds |
+| detail | content |
 | --- | --- |
-| `google.rpc.ErrorInfo` | `domain` is `kith`, `reason` is one of those below; `metadata.outcome` says `not_applied` or `unknown` of a write |
+| `google.rpc.ErrorInfo` | `domain` is `kith`, `reason` is one of those below; `metadata.outcome` is `not_applied` or `unknown` for a write |
 | `google.rpc.BadRequest` | the field or the metadata at fault, and what it must be |
-| `google.rpc.RetryInfo` | how long to wait before the same request again |
+| `google.rpc.RetryInfo` | how long to wait before a retry |
 | `google.rpc.Help` | where the reason is explained: below `docs_url` of the [configuration](configuration.md), by default the path in the repository |
 
-Items of batches and imports carry code, reason, field, message and metadata in `kith.type.v1.ResultError` \
+Items of batches and imports have code, reason, field, message and metadata in `kith.type.v1.ResultError` \
 ([API](api.md#kith.type.v1.ResultError)). `kith errors` prints this list, `kith errors NAME_TAKEN` one entry.
 
-Where the outcome is `unknown`, the write may have landed: repeat it with the same `request_id`, which has one effect.
+If the outcome is `unknown`, the write may have been applied: repeat it with the same `request_id`, so that it has one effect.
 
 ";
 

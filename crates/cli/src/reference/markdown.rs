@@ -1,6 +1,6 @@
 //! Pieces of Markdown.
 
-/// Stands at the head of every document that is written out of code.
+/// The head of every document that is generated from code.
 pub(super) fn begin(title: &str, out_of: &str) -> String {
     format!("<!-- Written by `cargo xtask docs` out of {out_of}. Change it there. -->\n\n# {title}\n\n")
 }

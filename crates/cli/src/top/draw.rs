@@ -158,7 +158,7 @@ const BREAKER: Column<Node> = Column {
     },
 };
 
-/// What the columns that every width has tell.
+/// The columns of every width.
 const FIGURES: [Column<Node>; 9] = [
     Column { name: "lag", width: 4, cell: |node| of(node, |one| shown::some(one.entries_behind), never) },
     Column {
@@ -215,7 +215,7 @@ fn list(frame: &mut Frame<'_>, area: Rect, view: &View, nodes: &[Node]) {
     frame.render_stateful_widget(table, area, &mut state);
 }
 
-/// An address without its scheme; of a long one the end tells more.
+/// An address without its scheme; of a long one the end, which says more.
 fn short(addr: &str) -> String {
     /// What is left for it at 80 columns.
     const WIDTH: usize = 16;

@@ -30,7 +30,7 @@ fn text(buffer: &Buffer) -> String {
     lines.join("\n") + "\n"
 }
 
-/// The words that are told apart as wrong, in their order.
+/// The words that are marked as wrong, in their order.
 fn wrong(buffer: &Buffer, is: fn(&ratatui::buffer::Cell) -> bool) -> Vec<String> {
     let marked = buffer.content().iter().map(|cell| if is(cell) { cell.symbol() } else { " " });
     marked.collect::<String>().split_whitespace().map(str::to_owned).collect()

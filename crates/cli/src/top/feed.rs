@@ -1,4 +1,4 @@
-//! What nodes tell while they are watched.
+//! What nodes send while they are watched.
 
 use std::{convert::Infallible, time::Duration};
 
@@ -29,9 +29,9 @@ const NODES_MAX: usize = 128;
 pub(super) struct Node {
     /// Where it is reached.
     pub(super) addr: String,
-    /// What it told last.
+    /// Its last message.
     pub(super) now: Now,
-    /// Whether that has been told since [`Feed::taken`].
+    /// Whether that came after [`Feed::taken`].
     pub(super) fresh: bool,
 }
 
@@ -87,9 +87,9 @@ impl Feed {
         Ok(feed)
     }
 
-    /// Waits until something is told of a node.
+    /// Waits for news of a node.
     pub(super) async fn changed(&mut self) {
-        // One sender lives in this value.
+        // One sender is in this value.
         let Some(news) = self.told.recv().await else { return };
         match news {
             News::Of(addr, now) => {
@@ -105,18 +105,18 @@ impl Feed {
         }
     }
 
-    /// Whether every node has told something since [`Self::taken`].
+    /// Whether every node has sent something since [`Self::taken`].
     pub(super) fn complete(&self) -> bool {
         self.nodes.iter().all(|node| node.fresh)
     }
 
-    /// What was told has been looked at.
+    /// The news have been read.
     pub(super) fn taken(&mut self) {
         // Of a node that is away nothing new is to come soon.
         self.nodes.iter_mut().for_each(|node| node.fresh = matches!(node.now, Now::Away(_)));
     }
 
-    /// How often nodes tell something.
+    /// How often nodes send a message.
     pub(super) const fn interval(&self) -> Duration {
         self.interval
     }
@@ -131,7 +131,7 @@ impl Feed {
     }
 }
 
-/// Watches one node, again and again, until nobody listens.
+/// Watches one node, repeatedly, until the receiver is gone.
 async fn follow(target: Target, interval: Duration, tell: mpsc::Sender<News>) {
     let mut pause = PAUSE.0;
     loop {
@@ -148,7 +148,7 @@ async fn follow(target: Target, interval: Duration, tell: mpsc::Sender<News>) {
     }
 }
 
-/// Whether the node told anything, and why it does no more.
+/// Whether the node sent anything, and why it ended.
 async fn watch(target: &Target, interval: Duration, tell: &mpsc::Sender<News>) -> (bool, anyhow::Error) {
     let mut heard = false;
     match listen(target, interval, tell, &mut heard).await {
@@ -177,7 +177,7 @@ async fn listen(
     }
 }
 
-/// Asks a node now and then which others there are, until nobody listens.
+/// Asks a node periodically which others there are, until the receiver is gone.
 async fn list(target: Target, tell: mpsc::Sender<News>) {
     loop {
         // While it does not answer, those that are known are watched.
@@ -193,7 +193,7 @@ async fn list(target: Target, tell: mpsc::Sender<News>) {
 async fn others(target: &Target) -> Result<Vec<String>> {
     let mut client = AdminServiceClient::new(target.connect_now().await?);
     let listed = target.said(client.list_nodes(target.request(ListNodesRequest {}))).await?;
-    // The one that answers stands first.
+    // The node that answers is the first one.
     let others = listed.nodes.into_iter().skip(1).map(|node| node.address);
     Ok(others.filter(|address| !address.is_empty()).collect())
 }

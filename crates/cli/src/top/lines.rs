@@ -16,14 +16,14 @@ use super::{
     shown,
 };
 
-/// What nodes may take longer than an interval to tell something, at least.
+/// How much longer than an interval a node may take for its next message, at least.
 const SLACK: Duration = Duration::from_secs(1);
 
-/// Prints a sample every interval, so many times, or until nobody reads them. The code tells whether a node was away
+/// Prints a sample every interval, so many times, or until the output is closed. The code says whether a node was away
 /// in the last one.
 ///
 /// # Errors
-/// When standard output cannot be written.
+/// If standard output cannot be written.
 pub(super) async fn run(mut feed: Feed, form: Form, count: Option<u64>) -> Result<u8> {
     let mut printed = 0;
     loop {
@@ -39,7 +39,7 @@ pub(super) async fn run(mut feed: Feed, form: Form, count: Option<u64>) -> Resul
     }
 }
 
-/// Waits for an interval, and somewhat longer for nodes that have told nothing since.
+/// Waits for an interval, and somewhat longer for nodes without a message since.
 async fn gather(feed: &mut Feed) {
     let earliest = Instant::now() + feed.interval();
     let latest = earliest + feed.interval().max(SLACK);

@@ -1,4 +1,4 @@
-//! What a node told once, as rates.
+//! One message of a node, as rates.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::super::facts::{share, uptime};
 
-/// How a node was and what it did in an interval. What it does not share with others, or nobody asked for, is
+/// The state of a node and what it did in an interval. Fields that do not apply to the node, or were not requested, are
 /// absent.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct Sample {
@@ -80,7 +80,7 @@ pub(super) struct Namespace {
 }
 
 impl Sample {
-    /// Out of what the node told.
+    /// From a message of the node.
     pub(super) fn of(told: &WatchNodeResponse) -> Self {
         let node = told.node.clone().unwrap_or_default();
         let interval =

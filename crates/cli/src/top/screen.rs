@@ -72,7 +72,7 @@ fn colour(no_colour: Option<&std::ffi::OsStr>) -> bool {
     no_colour.is_none_or(std::ffi::OsStr::is_empty)
 }
 
-/// What comes from the terminal, until nobody takes it. Reading waits: it has a thread of its own.
+/// Input from the terminal, until the receiver is gone. Reading blocks: it has a thread of its own.
 fn inputs() -> mpsc::Receiver<Input> {
     let (tell, inputs) = mpsc::channel(KEYS_MAX);
     thread::spawn(move || {

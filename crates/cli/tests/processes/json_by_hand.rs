@@ -1,4 +1,4 @@
-//! JSON as a hand types it: what is right, what is wrong, and what each is told.
+//! JSON as typed by hand: what is valid, what is invalid, and the answer to each.
 
 #![cfg(feature = "embedded")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]

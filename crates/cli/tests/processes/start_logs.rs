@@ -1,5 +1,4 @@
-//! What stands in the log of a node at its most talkative: nothing of people, no secret, and lines that nobody
-//! can forge.
+//! The log of a node at its most verbose level: no personal data, no secret, and no forged lines.
 
 #![cfg(feature = "embedded")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]

@@ -1,6 +1,6 @@
-//! Starts that fail: exactly one line on standard error with cause and way out, and code 2.
+//! Starts that fail: exactly one line on standard error with the cause and what to do, and code 2.
 //!
-//! `<dir>` stands for the folder of the test, `<port>`, `<pid>` and `<name>` for those of this process.
+//! `<dir>` is replaced by the folder of the test, `<port>`, `<pid>` and `<name>` by those of this process.
 
 #![cfg(feature = "embedded")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -261,7 +261,7 @@ fn newer(path: &Path) {
     fs::write(path, file).unwrap();
 }
 
-/// Somebody who is not root, also when root runs the test.
+/// A user who is not root, also if root runs the test.
 struct Somebody {
     dir: tempfile::TempDir,
     uid: u32,

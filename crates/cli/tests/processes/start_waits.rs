@@ -1,4 +1,4 @@
-//! A node that cannot serve yet says what it waits for, to whoever asks, and goes on by itself.
+//! A node that cannot serve yet reports what it waits for, and continues by itself.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -1,8 +1,8 @@
 //! Runs every line of the README's tour, and of those of friends and groups and of a chat, and compares what it prints.
 //!
-//! A tour stands in blocks fenced as `console`: `$ command`, continued while a line ends with `\`, then what
-//! it prints. `...` on a line of its own stands for any lines, `<word>` within a line for any text. Blocks fenced as `ws` are those of
-//! `tour_sockets.rs`.
+//! A tour consists of blocks fenced as `console`: `$ command`, continued while a line ends with `\`, then what it
+//! prints. `...` on a line of its own matches any lines, `<word>` within a line any text. Blocks fenced as `ws` are
+//! those of `tour_sockets.rs`.
 
 #![cfg(feature = "embedded")]
 #![expect(clippy::unwrap_used, reason = "all of it is a test")]
@@ -79,7 +79,7 @@ fn line_matches(pattern: &str, line: &str) -> bool {
     ends.skip(1).any(|at| line_matches(after, &rest[at..]))
 }
 
-/// What stands before and behind the first `<word>`.
+/// The text before and behind the first `<word>`.
 fn placeholder(pattern: &str) -> Option<(&str, &str)> {
     let (before, rest) = pattern.split_once('<')?;
     let (word, after) = rest.split_once('>')?;

@@ -15,7 +15,7 @@ pub use heads::{Head, HeadOf};
 use self::flights::Flights;
 use crate::{
     Append, HoldToken, Span, WindowKeeper, WindowLimits, entry,
-    metrics::{Read, Reads},
+    metrics::{Read, WindowCounts},
 };
 
 /// The last messages of conversations: their windows, and the store below. Cheap to clone.
@@ -35,7 +35,7 @@ struct Parts {
     limits: WindowLimits,
     /// For reads of the store.
     turns: Turns,
-    reads: Reads,
+    counts: WindowCounts,
     fills: Flights<ConversationId, Loaded<Recent>>,
     checks: Flights<ConversationId, Loaded<Seq>>,
     direct: Flights<(ConversationId, Wanted), Loaded<Recent>>,
@@ -157,7 +157,9 @@ impl Windows {
         let changes = changes || entries.is_none();
         let span = Span { first: first.seq, last };
         let append = Append { span, entries: entries.unwrap_or_default(), changes, began };
-        keeper.append(conversation, &append).await
+        let added = keeper.append(conversation, &append).await;
+        self.0.counts.append(added.is_ok());
+        added
     }
 
     /// Holds the window of a conversation while one of its messages is changed: for [`WindowLimits::hold`] no window can be
@@ -222,7 +224,7 @@ impl Windows {
             clock,
             limits,
             turns: Turns::new(limits.loads, limits.load_wait),
-            reads: Reads::new(),
+            counts: WindowCounts::new(),
             fills: Flights::new(),
             checks: Flights::new(),
             direct: Flights::new(),
@@ -240,7 +242,7 @@ impl Parts {
     }
 
     fn count(&self, read: Read) {
-        self.reads.count(read);
+        self.counts.read(read);
     }
 }
 

@@ -21,7 +21,7 @@ use crate::hunt::{
     calls::{renaming, within},
 };
 
-/// Ids from here on are nobody's: they are in no memory, and the store is asked.
+/// Ids from here on do not exist: no memory has them, and the store is asked.
 const NOBODY: i64 = 1 << 40;
 
 /// What is called.
@@ -35,7 +35,7 @@ pub(super) struct Load {
     pub(super) users: i64,
     /// Of a hundred calls, those that write.
     pub(super) writes: u32,
-    /// Of a hundred calls, those that ask for somebody whom there is not. All others are cached reads.
+    /// Of a hundred calls, those that read a user who does not exist. All others are cached reads.
     pub(super) of_nobody: u32,
     /// Of a hundred calls, those that send a message.
     pub(super) sends: u32,
@@ -52,7 +52,7 @@ pub(super) struct Crowd {
 }
 
 impl Crowd {
-    /// Nobody calls yet.
+    /// Begins without callers.
     pub(super) fn new(site: &Site, seed: u64) -> Self {
         let nodes = site.members.iter().map(|member| member.node.channel()).collect();
         Self { nodes, callers: JoinSet::new(), seed }
@@ -67,7 +67,7 @@ impl Crowd {
         }
     }
 
-    /// Nobody calls any more.
+    /// Stops all callers.
     pub(super) async fn leave(&mut self) {
         self.callers.shutdown().await;
     }
@@ -83,7 +83,7 @@ async fn calls(load: Load, node: Channel, mut random: SmallRng) {
     for number in 0_u64.. {
         let user_id = random.random_range(1..=load.users);
         let kind = random.random_range(0..100);
-        // What comes of it is for the nodes to tell.
+        // The result does not matter: the metrics of the nodes count it.
         if kind < load.writes {
             drop(users.update_user(within(renaming(user_id, number.to_string(), String::new()))).await);
         } else if kind < load.writes + load.sends {

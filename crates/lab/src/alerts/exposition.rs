@@ -12,7 +12,7 @@ pub(super) struct Sample<'a> {
     pub(super) value: f64,
 }
 
-/// All values, in their order; what is told about metrics is passed over.
+/// All values, in their order; comments about metrics are skipped.
 pub(super) fn samples(text: &str) -> impl Iterator<Item = Result<Sample<'_>>> {
     let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
     lines.map(|line| sample(line).with_context(|| format!("this is no value of a series: {line}")))

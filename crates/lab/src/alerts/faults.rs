@@ -1,4 +1,4 @@
-//! What is done to a cluster so that somebody is woken.
+//! Faults that trigger alerts.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ pub(super) enum Fault {
     /// One node is cut from Redis and MongoDB, and a new epoch begins without it.
     OneLeftBehind,
     RedisEmptied,
-    /// A gateway says once that it lives, and then nothing.
+    /// A gateway sends one heartbeat, and then none.
     GatewayDies,
     Forged,
     MongodbAway,
@@ -43,10 +43,10 @@ pub(super) enum Fault {
     Crowded(Duration, Load),
     /// These call, and not those who did.
     NextDay(Load),
-    /// Nobody takes the log of one node, which is told to write all that it can; and these call as well.
+    /// The log of one node, at the most verbose level, is not read; and these callers call as well.
     LogUnread(Load),
-    /// While nobody calls all nodes are started again, one after the other, with this in their environment; then these
-    /// call, and not those who did.
+    /// Without callers all nodes are restarted, one after the other, with this in their environment; then these callers
+    /// call, and not the earlier ones.
     StartedWith((&'static str, &'static str), Load),
 }
 
@@ -153,7 +153,7 @@ async fn unread(site: &mut Site) -> Result<()> {
 
 async fn start_again(site: &mut Site, told: (&str, &str)) -> Result<()> {
     for member in &mut site.members {
-        // Nobody looks for it any more where it was.
+        // It is no longer scraped at its former place.
         member.node.end().await?;
         member.node.run_told(&[told])?;
         member.node.until_trusted().await?;

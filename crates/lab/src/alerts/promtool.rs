@@ -88,7 +88,7 @@ mod tests {
 
     const INTERVAL: Duration = Duration::from_secs(15);
 
-    /// A node whose trust is as told, a scrape each.
+    /// A node with this trust, one scrape each.
     fn scraped(trust: &[Option<&str>]) -> Scraped {
         let mut scraped = Scraped::new(["kith_bus_trusted".to_owned()].into());
         for answer in trust {

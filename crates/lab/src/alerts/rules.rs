@@ -22,7 +22,7 @@ impl Rules {
         Self { text: ALERTS.to_owned() }
     }
 
-    /// The same with a piece of their text replaced wherever it stands: what they would be if they were wrong.
+    /// The same with every occurrence of a piece of their text replaced: wrong rules.
     #[must_use]
     pub fn with(&self, from: &str, to: &str) -> Self {
         Self { text: self.text.replace(from, to) }

@@ -1,11 +1,11 @@
 use super::{Run, messages, relations, report::Checked};
 use crate::history::{Call, Outcome, What};
 
-/// Allowed of any call while a fault is on or has just ended, and at no other time.
+/// Codes that any call may return during a fault or shortly after it, and at no other time.
 const DISTURBED: [&str; 4] = ["RESOURCE_EXHAUSTED", "UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED"];
 
-/// C17: every call is answered as such a call can be, with a code that it may have at that time. `INTERNAL`
-/// and `UNKNOWN` are allowed of none, ever.
+/// C17: the answer to every call fits the call, and its code is allowed at that time. `INTERNAL` and `UNKNOWN` are
+/// never allowed.
 pub(super) fn check(run: &Run<'_>) -> Checked {
     let mut checked = Checked::new("C17 codes");
     for call in run.calls() {
@@ -26,12 +26,12 @@ pub(super) fn check(run: &Run<'_>) -> Checked {
     checked
 }
 
-/// Whether the code tells how the cluster was, and not what was asked.
+/// Whether the code shows the state of the cluster, and not the request.
 pub(crate) fn of_a_disturbance(code: &str) -> bool {
     DISTURBED.contains(&code)
 }
 
-/// The codes with which such a call may always be refused.
+/// The codes with which such a call may be refused at any time.
 const fn refusals(what: &What) -> &'static [&'static str] {
     match what {
         What::Read(_) => &["NOT_FOUND"],

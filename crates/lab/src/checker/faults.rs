@@ -3,15 +3,15 @@ use std::{collections::BTreeMap, time::Duration};
 use super::{Bounds, FaultTime};
 use crate::history::Fault;
 
-/// When what was wrong with the cluster.
+/// The times of faults of the cluster.
 #[derive(Debug)]
 pub(super) struct Faults<'a> {
     by_name: BTreeMap<&'a str, Spells>,
-    /// When any was felt.
+    /// When any fault had an effect.
     any: Vec<[u64; 2]>,
 }
 
-/// When a fault was on and felt: times apart from each other, in their order.
+/// When a fault was active and had an effect: disjoint times, in their order.
 #[derive(Debug)]
 struct Spells {
     bound: u64,
@@ -21,7 +21,7 @@ struct Spells {
 }
 
 impl<'a> Faults<'a> {
-    /// A fault that never ends lasts; one that only ends had been on from the beginning.
+    /// A fault without an end lasts to the end; one without a begin was active from the beginning.
     pub(super) fn new(faults: impl Iterator<Item = &'a Fault>, bounds: &Bounds) -> Self {
         let mut all: Vec<&Fault> = faults.collect();
         all.sort_by_key(|fault| (fault.at, !fault.on));
@@ -35,23 +35,23 @@ impl<'a> Faults<'a> {
         Self { by_name, any }
     }
 
-    /// Whether a fault was on during a call that began and ended then, or shortly before it.
+    /// Whether a fault was active during a call that began and ended then, or shortly before it.
     pub(super) fn disturbed(&self, call: [u64; 2]) -> bool {
         meets(&self.any, call)
     }
 
-    /// The faults that were on during the call or shortly before it, by name.
+    /// The faults that were active during the call or shortly before it, by name.
     pub(super) fn around(&self, call: [u64; 2]) -> impl Iterator<Item = &'a str> {
         let met = self.by_name.iter().filter(move |(_, spells)| meets(&spells.felt, call));
         met.map(|(name, _)| *name)
     }
 
-    /// How old a read near to this fault alone may be. `None`: there was no such fault.
+    /// The bound of reads near to only this fault. `None`: there was no such fault.
     pub(super) fn bound(&self, name: &str) -> Option<u64> {
         self.by_name.get(name).map(|spells| spells.bound)
     }
 
-    /// When which fault was on, in the order of time.
+    /// The times of faults, in the order of time.
     pub(super) fn times(&self) -> Vec<FaultTime> {
         let times = self.by_name.iter().flat_map(|(name, spells)| spells.times(name));
         let mut times: Vec<FaultTime> = times.collect();
@@ -84,12 +84,12 @@ fn meets(times: &[[u64; 2]], [began, ended]: [u64; 2]) -> bool {
     before > 0 && times[before - 1][1] >= began
 }
 
-/// Nanoseconds; all there are if it is longer.
+/// In nanoseconds, at most the maximum.
 pub(super) fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// When the fault of these turns, which are in order, was on.
+/// When the fault of these events, which are in order, was active.
 fn times(turns: &[&Fault]) -> Vec<[u64; 2]> {
     let mut times = Vec::new();
     let mut on: Vec<u64> = Vec::new();
@@ -104,7 +104,7 @@ fn times(turns: &[&Fault]) -> Vec<[u64; 2]> {
     joined(times)
 }
 
-/// Those that meet are one.
+/// Merges times that overlap.
 fn joined(mut times: Vec<[u64; 2]>) -> Vec<[u64; 2]> {
     times.sort_unstable();
     let mut joined: Vec<[u64; 2]> = Vec::new();

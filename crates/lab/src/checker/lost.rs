@@ -6,9 +6,9 @@ use super::{
 };
 use crate::history::{Event, Held, Outcome, Place, What};
 
-/// C5: every acknowledged write is what the store holds at the end, or was followed by another one of a later
-/// version; what was acknowledged as deleted is gone; and what the store holds was written. Looks at
-/// nothing when the history does not say what the store holds.
+/// C5: every acknowledged write is in the store at the end, or was followed by another one with a later version;
+/// acknowledged deletions are in effect; and what the store has was written. Checks nothing if the history does not
+/// contain the final state of the store.
 pub(super) fn check(run: &Run<'_>) -> Checked {
     let mut checked = Checked::new("C5 no lost write");
     let of_store = |event: &Event| matches!(event, Event::Held(Held { place: Place::Store, .. }));

@@ -1,13 +1,13 @@
-//! Judges a history: whether the cluster kept what it promises, whatever was done to it.
+//! Judges a history: whether the cluster kept its promises under the faults.
 //!
-//! [`check`] puts the events together by record and lets each check look at all of them. Versions make this
-//! cheap: the store numbers the writes of a record, so the order in which they took effect is told by the
-//! answers and need not be searched for. Every check is linear in the events, but for sorting.
+//! [`check`] groups the events by record, and each check looks at all of them. Versions make this cheap: the store
+//! numbers the writes of a record, so the answers show the order in which they took effect, and it need not be searched
+//! for. Every check is linear in the events, except for sorting.
 //!
-//! It needs the events themselves (some 200 bytes each) and about 80 bytes more for each; two million take some
-//! seconds of a release build. At most [`KEPT`] violations of a check are kept as text, the others are counted.
+//! It needs the events themselves (some 200 bytes each) and about 80 bytes more for each; two million take some seconds
+//! of a release build. At most [`KEPT`] violations of a check are kept as text, the others are counted.
 //!
-//! A history must be whole: it holds the creation of every record that is read in it, and every write.
+//! A history must be complete: it contains the creation of every record that is read in it, and every write.
 
 mod codes;
 mod faults;
@@ -47,21 +47,20 @@ use crate::history::{Call, Event, Fault, Held, Outcome, What};
 /// How old a cached answer may be, and what counts as undisturbed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// The longest staleness of a read that no fault was near to: none was on during it or had just ended.
+    /// Maximum staleness of a read without a fault near to it: none was active during it or had just ended.
     pub healthy: Duration,
-    /// How faults are felt that have no entry of their own.
+    /// The effect of faults without an entry of their own.
     pub faulty: Felt,
-    /// How these are felt, by name.
+    /// The effect of these faults, by name.
     pub by_fault: BTreeMap<String, Felt>,
 }
 
-/// How a fault is felt.
+/// The effect of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Felt {
-    /// The longest staleness of a read near to it. Near to several, a read may be as old as the most lenient of them
-    /// lets it be.
+    /// Maximum staleness of a read near to it. For a read near to several faults, the highest bound applies.
     pub bound: Duration,
-    /// For so long after its end it may still be felt.
+    /// How long after its end it may still have an effect.
     pub heals: Duration,
 }
 
@@ -71,7 +70,7 @@ impl Bounds {
     }
 }
 
-/// What one check looks at.
+/// The data of a check.
 struct Run<'a> {
     events: &'a [Event],
     records: Records<'a>,

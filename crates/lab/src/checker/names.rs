@@ -5,11 +5,11 @@ use crate::history::{Call, Outcome, What};
 
 const TAKEN: &str = "ALREADY_EXISTS";
 
-/// C8: no two records that live at one time bear the same name, and a name is refused as taken only if somebody
-/// else may have taken it: of a race for a free name one wins, and one alone.
+/// C8: no two records that exist at one time have the same name, and a name is refused as taken only if another client
+/// may have taken it: of a race for a free name exactly one wins.
 ///
-/// A record surely lives from when an answer first tells of it to when its deletion is first sent. Two of which
-/// these times do not meet can always have lived one after the other.
+/// A record certainly exists from the first answer that shows it to the first request to delete it. If these periods of
+/// two records do not overlap, they can have existed one after the other.
 pub(super) fn check(run: &Run<'_>) -> Checked {
     let mut checked = Checked::new("C8 unique names");
     let mut owners: Vec<Owner<'_>> = run.records.iter().filter_map(owner).collect();
@@ -21,7 +21,7 @@ pub(super) fn check(run: &Run<'_>) -> Checked {
     checked
 }
 
-/// A record that surely lived.
+/// A record that certainly existed.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Owner<'a> {
     name: &'a str,
@@ -40,7 +40,7 @@ fn owner<'a>(record: &Record<'a>) -> Option<Owner<'a>> {
     Some(Owner { name, from: record.known?, until, key: record.key })
 }
 
-/// These bear one name, and are in the order of time.
+/// Owners of one name, in the order of time.
 fn one_at_a_time(owners: &[Owner<'_>], checked: &mut Checked) {
     let mut last: Option<&Owner<'_>> = None;
     for owner in owners.iter().filter(|owner| owner.from < owner.until) {

@@ -1,24 +1,22 @@
 /// Length of a slot of a short run, in nanoseconds.
 const SLOT: u64 = 100_000_000;
-/// So many slots are kept: seven minutes of the shortest ones.
+/// Maximum slots: seven minutes of the shortest ones.
 const SLOTS: u64 = 4_096;
 
-/// The oldest cached read of each slot of time. There are never more than 4096 slots: where a run is longer, two
-/// become one.
+/// The oldest cached read of each slot of time. There are never more than 4096 slots: for a longer run, two become one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OverTime {
-    /// When the first slot begins: with the first cached read.
+    /// When the first slot begins: at the first cached read.
     pub from: u64,
-    /// How long a slot is, in nanoseconds: 100 ms, doubled until all slots have room.
+    /// The length of a slot, in nanoseconds: 100 ms, doubled until the slots are enough.
     pub slot: u64,
-    /// How old the oldest read was that began in each slot, in nanoseconds; 0 where none was stale, or there was
-    /// none.
+    /// The age of the oldest read that began in each slot, in nanoseconds; 0 if none was stale, or there was none.
     pub worst: Vec<u64>,
-    /// When which fault was on, in the order of time.
+    /// The times of faults, in the order of time.
     pub faults: Vec<FaultTime>,
 }
 
-/// A time at which a fault was on.
+/// A time at which a fault was active.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FaultTime {
     /// Of the fault.
@@ -27,7 +25,7 @@ pub struct FaultTime {
     pub from: u64,
     /// When it ended; `u64::MAX`: never.
     pub until: u64,
-    /// Until when it was felt.
+    /// Until when it had an effect.
     pub healed: u64,
     /// How old a read may be until then, in nanoseconds.
     pub bound: u64,
@@ -40,12 +38,12 @@ impl Default for OverTime {
 }
 
 impl OverTime {
-    /// Of reads of which none begins before that.
+    /// For reads that begin at this time or later.
     pub(super) const fn new(from: u64, faults: Vec<FaultTime>) -> Self {
         Self { from, slot: SLOT, worst: Vec::new(), faults }
     }
 
-    /// A read that began then was so old.
+    /// Adds a read with its begin and its age.
     pub(super) fn add(&mut self, began: u64, age: u64) {
         let since = began.saturating_sub(self.from);
         while since / self.slot >= SLOTS {

@@ -5,8 +5,8 @@ use super::{
 };
 use crate::history::{Held, Place};
 
-/// C7: at the end Redis and every memory hold of each record what the store holds, or nothing. Of a copy of which only
-/// the version is told, that version is compared.
+/// C7: at the end Redis and every memory have for each record what the store has, or nothing. Of a copy that shows only
+/// its version, the version is compared.
 pub(super) fn check(run: &Run<'_>) -> Checked {
     let mut checked = Checked::new("C7 convergence");
     for record in run.records.iter() {
@@ -37,7 +37,7 @@ fn copies(record: &Record<'_>, checked: &mut Checked) {
     }
 }
 
-/// Of a copy that does not tell its value.
+/// The version of a copy that does not show its value.
 const fn version_alone(held: &Held) -> Option<u64> {
     match held.state {
         Some((version, None)) if !held.gone => Some(version),

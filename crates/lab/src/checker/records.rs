@@ -3,13 +3,13 @@ use std::{collections::HashMap, fmt};
 use super::{calls, held};
 use crate::history::{Call, Event, Held, Outcome, Place, What};
 
-/// Where a record stands: before its creation, at a version, or deleted. Keys are never used again, so that
-/// this only ever rises.
+/// The state of a record: before its creation, at a version, or deleted. Keys are never used again, so that this only
+/// rises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Rank(u64);
 
 impl Rank {
-    /// The record was not made yet.
+    /// The record was not created yet.
     pub(super) const NEVER: Self = Self(0);
     /// The record was deleted.
     pub(super) const DELETED: Self = Self(u64::MAX);
@@ -29,11 +29,11 @@ impl fmt::Display for Rank {
     }
 }
 
-/// A creation or an update that had an effect, or may have had one. Calls that send the same again are one.
+/// A creation or an update that had an effect, or may have had one. Retries count as one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Write {
     pub(super) value: u64,
-    /// As acknowledged; of one that never was: as it was seen. `None`: it was never seen either.
+    /// As acknowledged, else as it was read. `None`: it was never read, either.
     pub(super) version: Option<u64>,
     /// When it was first sent: it took effect after this.
     pub(super) began: u64,
@@ -41,26 +41,27 @@ pub(super) struct Write {
     pub(super) acked: Option<u64>,
 }
 
-/// All there is about one record.
+/// Everything about one record.
 #[derive(Debug)]
 pub(super) struct Record<'a> {
     pub(super) key: &'a str,
-    /// By when they began.
+    /// Ordered by their begin.
     pub(super) calls: Vec<&'a Call>,
-    /// By value; a value that was acknowledged with two versions is there twice.
+    /// Ordered by value; a value that was acknowledged with two versions is there twice.
     pub(super) writes: Vec<Write>,
     pub(super) held: Vec<&'a Held>,
-    /// When an answer first told that the record was there.
+    /// When an answer first showed that the record exists.
     pub(super) known: Option<u64>,
     /// When a deletion that has or may have had an effect was first sent.
     deleting: Option<u64>,
 }
 
 impl<'a> Record<'a> {
-    /// What the call found or made. `None`: it tells nothing.
+    /// What the call found or made. `None`: it shows nothing.
     ///
-    /// "There is none" means that the record was not made yet wherever that can be: nobody had been told of it
-    /// before the call began. This choice binds nothing that comes after. Else it means deleted, if that can be.
+    /// "Does not exist" means that the record was not created yet, whenever that is possible: no answer had shown it
+    /// before the call began. This choice constrains nothing that follows. Otherwise it means deleted, if that is
+    /// possible.
     pub(super) fn rank(&self, call: &Call) -> Option<Rank> {
         match call.outcome {
             Outcome::Done { version, .. } => Some(Rank::at(version)),
@@ -76,7 +77,7 @@ impl<'a> Record<'a> {
         &self.writes[from..to]
     }
 
-    /// What it was at the end, by the truth. `None`: nobody asked.
+    /// Its state at the end, from the store. `None`: it was not read.
     pub(super) fn end(&self) -> Option<End> {
         let truth = self.held.iter().find(|held| held.place == Place::Store)?;
         Some(End::of(truth).unwrap_or(End::Gone))
@@ -104,7 +105,7 @@ impl<'a> Record<'a> {
         self.learn_versions();
     }
 
-    /// A write that was never acknowledged has the version with which its value was first found.
+    /// Gives a write that was never acknowledged the version with which its value was first found.
     fn learn_versions(&mut self) {
         let open = self.writes.iter().filter(|write| write.version.is_none());
         let mut unknown: HashMap<u64, Option<u64>, ahash::RandomState> =
@@ -122,12 +123,12 @@ impl<'a> Record<'a> {
     }
 }
 
-/// What a place held of a record at the end.
+/// The state of a record in one place at the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// It knew that there is none.
+    /// Known not to exist.
     Gone,
-    /// This.
+    /// It exists.
     Is {
         /// Of the record.
         version: u64,
@@ -137,7 +138,7 @@ pub(super) enum End {
 }
 
 impl End {
-    /// `None`: the place held no copy, or did not tell its value.
+    /// `None`: the place held no copy, or did not show its value.
     pub(super) const fn of(held: &Held) -> Option<Self> {
         match held.state {
             _ if held.gone => Some(Self::Gone),
@@ -156,7 +157,7 @@ impl fmt::Display for End {
     }
 }
 
-/// All records, in the order in which the history first names them.
+/// All records, in the order of their first appearance in the history.
 #[derive(Debug, Default)]
 pub(super) struct Records<'a> {
     all: Vec<Record<'a>>,
@@ -218,8 +219,8 @@ pub(super) const fn writes_value(what: &What) -> Option<u64> {
 
 type Made<'a> = HashMap<u64, &'a str, ahash::RandomState>;
 
-/// Which record the creation of a value made: as a creation of this value was told, else where the value was
-/// first found. Of creations alone whose answer told no record.
+/// Which record the creation of a value made: from the answer to the creation, otherwise where the value was first
+/// found. Only for creations whose answer contained no record.
 fn made(events: &[Event]) -> Made<'_> {
     let mut made: HashMap<u64, Option<&str>, ahash::RandomState> = HashMap::default();
     for call in calls(events) {
@@ -256,7 +257,7 @@ fn key<'a>(call: &'a Call, made: &Made<'a>) -> &'a str {
 /// The writes among these calls that had an effect or may have had one.
 fn writes(calls: &[&Call]) -> Vec<Write> {
     let mut all: Vec<Write> = calls.iter().filter_map(|call| write(call)).collect();
-    // Those that are not acknowledged come first in their value.
+    // Unacknowledged writes are first within their value.
     all.sort_by_key(|write| (write.value, write.version, write.acked));
     all.chunk_by(|a, b| a.value == b.value).flat_map(same_value).collect()
 }
@@ -272,7 +273,7 @@ fn write(call: &Call) -> Option<Write> {
     }
 }
 
-/// One write for each version with which the value was acknowledged, or one that never was.
+/// One write for each version with which the value was acknowledged, or one without a version.
 fn same_value(calls: &[Write]) -> Vec<Write> {
     let began = calls.iter().map(|call| call.began).min().unwrap_or_default();
     let acked = calls.partition_point(|call| call.version.is_none());

@@ -1,41 +1,40 @@
-//! C4: strong reads and writes of a record are linearizable: they can be put into one order, each at a moment
-//! between its beginning and its end, in which every read finds the last write before it.
+//! C4: strong reads and writes of a record are linearizable: they can be put into one order, each at a moment between
+//! its beginning and its end, in which every read finds the last write before it.
 //!
-//! In general such an order has to be searched for. Here the answers tell it, since a write is answered with
-//! its version and no two writes write the same. Let the rank of a call be the version that it made or found;
-//! 0 if it found that there was no record yet, and above all versions if it found or made it deleted. Then the
-//! calls are linearizable if, and only if
+//! In general such an order has to be searched for. Here the answers show it, since a write is answered with its
+//! version and no two writes write the same value. Let the rank of a call be the version that it made or found; 0 if it
+//! found that the record did not exist yet, and above all versions if it found or made it deleted. Then the calls are
+//! linearizable if, and only if
 //!
-//! 1. what a read found was written, by a write that began before the read ended (that it was written at all is
-//!    C6);
+//! 1. what a read found was written, by a write that began before the read ended (that it was written at all is C6);
 //! 2. no two writes have the same version;
-//! 3. of two calls of which one ended before the other began, the later one has no lower rank, and if it is a
-//!    write, a higher one;
-//! 4. a version that nobody was told of belongs to a write whose outcome is open, and which began before anyone
-//!    was told of a newer version.
+//! 3. of two calls of which one ended before the other began, the later one has no lower rank, and if it is a write, a
+//!    higher one;
+//! 4. a version that no answer showed belongs to a write whose outcome is open, and which began before any answer
+//!    showed a newer version.
 //!
-//! None can be broken by a linearizable history: writes take effect in the order of their versions, and a call
-//! that ended has taken effect before one that begins later. They are enough: order the calls by rank, within a
-//! rank the write first, then its reads by when they began. Every read then follows its own write with no other
-//! between. And the order agrees with real time, which is all that linearizable asks. Let a end before b begins.
-//! By 3 the rank of b is not lower. If it is higher, b comes after a. If it is the same, b is no write (3, and 2
-//! for two writes), and whether a is the write or another read, it comes first; by 1 no read ended before its
-//! own write began. Above all versions the deletion that began first is the write, and the others are reads.
+//! No linearizable history violates these: writes take effect in the order of their versions, and a call that ended has
+//! taken effect before one that begins later. They are sufficient: order the calls by rank, within a rank the write
+//! first, then its reads by when they began. Every read then follows its own write with no other in between. And the
+//! order agrees with real time, which is all that linearizable requires. Let a end before b begins. By 3 the rank of b
+//! is not lower. If it is higher, b comes after a. If it is the same, b is no write (3, and 2 for two writes), and
+//! whether a is the write or another read, it comes first; by 1 no read ended before its own write began. Above all
+//! versions the deletion that began first is the write, and the others are reads.
 //!
-//! A write that is open and was seen has the version with which it was seen, and never ends. One that was not
-//! seen is left out, as it had no effect, or not yet; but for those that 4 needs. Among these, giving the lowest
-//! missing version to the one that began first works whenever anything does: the times until which they have
-//! to have begun rise with the versions.
+//! An open write that was seen has the version with which it was seen, and never ends. One that was not seen is left
+//! out, as it had no effect, or not yet; except those that 4 needs. Among these, to give the lowest missing version to
+//! the one that began first works whenever any assignment does: the times until which they have to have begun rise with
+//! the versions.
 //!
-//! To keep 3 it is enough to compare each call with the highest rank among those that ended before it began,
-//! which one walk over both in the order of time does.
+//! To check 3 it is enough to compare each call with the highest rank among those that ended before it began, which one
+//! pass over both in the order of time does.
 //!
-//! "There is no record" may mean rank 0 or the highest. It is taken as 0 whenever nothing of rank 1 or more had
-//! ended before it began: this can break no rule, and binds nobody who comes later. Otherwise only the highest
-//! is left, and needs a deletion that began before the answer came.
+//! "Does not exist" may mean rank 0 or the highest. It is taken as 0 whenever no call with rank 1 or more had ended
+//! before it began: this can violate no rule, and constrains no later call. Otherwise only the highest is left, and
+//! needs a deletion that began before the answer came.
 //!
-//! Cached answers are not judged here, except by 1. They do tell that the store had come so far, since no copy
-//! is ahead of the store: what begins after such an answer is held to it.
+//! Cached answers are not judged here, except by 1. They do show that the store had come so far, since no copy is ahead
+//! of the store: what begins after such an answer must not be older.
 
 use super::{
     Run,
@@ -73,7 +72,7 @@ fn found_in_time(record: &Record<'_>, checked: &mut Checked) {
     }
 }
 
-/// Rule 2; returns the versions that somebody was told of, rising.
+/// Rule 2; returns the versions that answers showed, rising.
 fn versions(record: &Record<'_>, checked: &mut Checked) -> Vec<u64> {
     let known = record.writes.iter().filter_map(|write| Some((write.version?, write.value)));
     let mut known: Vec<(u64, u64)> = known.collect();
@@ -90,7 +89,7 @@ fn versions(record: &Record<'_>, checked: &mut Checked) -> Vec<u64> {
     known.into_iter().map(|(version, _)| version).collect()
 }
 
-/// The answers that tell how far the record had come when they came: what they told, and when.
+/// The answers that show how far the record had come: what they showed, and when.
 fn told(record: &Record<'_>) -> Vec<(Rank, u64)> {
     let answers = record.calls.iter().filter(|call| judged(call) || write_found(record, call).is_some());
     answers.filter_map(|call| Some((record.rank(call)?, call.ended))).collect()
@@ -120,7 +119,7 @@ fn without_gaps(record: &Record<'_>, versions: &[u64], told: &Since<Rank>, check
     unseen.sort_unstable();
     let mut unseen = unseen.into_iter();
     for pair in versions.windows(2) {
-        // Ends early: with the open writes, or after the first version that has none.
+        // Ends early: with the open writes, or after the first version without one.
         let nobody = (pair[0] + 1..pair[1]).find(|version| {
             let until = told.newer_than(Rank::at(*version)).unwrap_or(u64::MAX);
             unseen.next().is_none_or(|began| began > until)
@@ -131,11 +130,11 @@ fn without_gaps(record: &Record<'_>, versions: &[u64], told: &Since<Rank>, check
     }
 }
 
-/// A write, or a read that has to be right.
+/// A write, or a read that must be linearizable.
 struct Asked {
     began: u64,
     rank: Rank,
-    /// Of a write: what.
+    /// The written value, for a write.
     writes: Option<u64>,
 }
 
@@ -151,7 +150,7 @@ impl Asked {
     }
 }
 
-/// What is judged by rule 3, by when it began.
+/// The calls that rule 3 applies to, ordered by their begin.
 fn asked(record: &Record<'_>) -> Vec<Asked> {
     let write = |write: &Write| {
         let rank = Rank::at(write.version?);
@@ -168,12 +167,12 @@ fn asked(record: &Record<'_>) -> Vec<Asked> {
     all
 }
 
-/// Whether the store itself has to have answered.
+/// Whether the store itself must have answered.
 const fn judged(call: &Call) -> bool {
     !matches!(call.what, What::Read(Level::Cached | Level::AtLeast(_)))
 }
 
-/// The write that a read found. `None` of another call, or when there is no such write.
+/// The write that a read found. `None` for another call, or if there is no such write.
 fn write_found<'b>(record: &'b Record<'_>, call: &Call) -> Option<&'b Write> {
     let (value, version) = found(call)?;
     record.written(value).iter().find(|write| write.version == Some(version))

@@ -3,7 +3,7 @@ use std::fmt;
 use super::{Ages, Staleness};
 use crate::table;
 
-/// So many violations of a check are kept as text.
+/// Maximum violations of a check that are kept as text.
 pub const KEPT: usize = 20;
 
 /// What one check found.
@@ -11,23 +11,22 @@ pub const KEPT: usize = 20;
 pub struct Checked {
     /// Number and name of the check.
     pub name: &'static str,
-    /// How many calls, records or places it judged; of what, depends on the check. 0: the history says nothing
-    /// about it.
+    /// How many calls, records or places it judged, depending on the check. 0: the history contains none.
     pub looked_at: u64,
-    /// What is wrong, at most [`KEPT`] of them, in the order in which they were met.
+    /// The violations, at most [`KEPT`], in the order in which they were found.
     pub violations: Vec<String>,
-    /// How many more there are.
+    /// The number of further violations.
     pub more: u64,
 }
 
 impl Checked {
-    /// Whether nothing is wrong.
+    /// Whether there are no violations.
     #[must_use]
     pub const fn holds(&self) -> bool {
         self.violations.is_empty()
     }
 
-    /// How much is wrong.
+    /// The number of violations.
     #[must_use]
     pub fn violated(&self) -> u64 {
         number(self.violations.len()).saturating_add(self.more)
@@ -37,12 +36,12 @@ impl Checked {
         Self { name, looked_at: 0, violations: Vec::new(), more: 0 }
     }
 
-    /// Looked at one more.
+    /// Counts one more judged item.
     pub(super) const fn look(&mut self) {
         self.looked_at += 1;
     }
 
-    /// Something is wrong.
+    /// Adds a violation.
     pub(super) fn violation(&mut self, text: impl FnOnce() -> String) {
         if self.violations.len() < KEPT {
             self.violations.push(text());
@@ -52,12 +51,12 @@ impl Checked {
     }
 }
 
-/// What a history shows. As text: tables of Markdown, and what is wrong below them.
+/// The result for a history. Its text: tables in Markdown, and the violations below them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// One for each check, by number.
+    /// One for each check, ordered by number.
     pub checks: Vec<Checked>,
-    /// How old cached answers were.
+    /// The ages of cached answers.
     pub staleness: Staleness,
     /// Lines of the history.
     pub events: u64,
@@ -65,9 +64,9 @@ pub struct Report {
     pub reads: u64,
     /// Calls that write.
     pub writes: u64,
-    /// Calls that were certainly not done.
+    /// Calls that certainly had no effect.
     pub refused: u64,
-    /// Calls of which nobody knows whether they were done.
+    /// Calls with an unknown outcome.
     pub open: u64,
     /// Faults that began or ended.
     pub faults: u64,
@@ -101,7 +100,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// A count of things in memory.
+/// Converts a count.
 pub(super) fn number(count: usize) -> u64 {
     u64::try_from(count).unwrap_or(u64::MAX)
 }

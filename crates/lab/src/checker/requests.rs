@@ -3,8 +3,8 @@ use std::collections::HashMap;
 use super::{Run, codes, records::acknowledged, relations, report::Checked};
 use crate::history::{Call, Outcome};
 
-/// C16: calls with one request id ask for the same, have one effect, and all that are answered have the same
-/// answer; once one was, no later one is refused for what it asks.
+/// C16: calls with one request id have the same request and one effect, and all answers are the same; after the first
+/// answer, no later call is refused because of its request.
 pub(super) fn check(run: &Run<'_>) -> Checked {
     let mut checked = Checked::new("C16 request ids");
     let mut requests: HashMap<&str, Vec<&Call>, ahash::RandomState> = HashMap::default();
@@ -45,7 +45,7 @@ fn request(id: &str, calls: &[&Call], checked: &mut Checked) {
     }
 }
 
-/// Whether it was refused for what it asks, and not for how the cluster was.
+/// Whether it was refused because of its request, and not because of the state of the cluster.
 fn judged(call: &Call) -> bool {
     match &call.outcome {
         Outcome::Refused(code) => !codes::of_a_disturbance(code),

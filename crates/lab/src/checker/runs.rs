@@ -2,7 +2,7 @@ use std::collections::HashMap;
 
 use crate::history::{Event, Started};
 
-/// When each node was started again.
+/// When each node was restarted.
 #[derive(Debug)]
 pub(super) struct Runs(HashMap<u32, Vec<u64>, ahash::RandomState>);
 
@@ -18,7 +18,7 @@ impl Runs {
         Self(starts)
     }
 
-    /// Which run of the node answers a call that begins then.
+    /// The run of the node at this time.
     pub(super) fn number(&self, node: u32, began: u64) -> usize {
         self.0.get(&node).map_or(0, |starts| starts.partition_point(|at| *at <= began))
     }

@@ -12,8 +12,8 @@ type ByClient<T> = HashMap<u32, T, ahash::RandomState>;
 /// By client, and by the run of its node.
 type ByRun<T> = HashMap<(u32, usize), T, ahash::RandomState>;
 
-/// C1: no read of a client that stays with one node is older than its read of this record before, as long as the node was
-/// not started again, and no read is older than its token.
+/// C1: no read of a client that stays with one node is older than its read of this record before, while the node is not
+/// restarted, and no read is older than its token.
 pub(super) fn monotonic(run: &Run<'_>) -> Checked {
     let mut checked = Checked::new("C1 monotonic reads");
     for record in run.records.iter() {
@@ -32,7 +32,7 @@ pub(super) fn monotonic(run: &Run<'_>) -> Checked {
                 if rank < *before {
                     checked.violation(|| below(record, call, rank, "its last read", *before));
                 }
-                // A client that has not seen the record may find that there is none yet, deleted or not.
+                // For a client that has not seen the record, "does not exist" may mean not created yet or deleted.
                 let unseen = rank == Rank::DELETED && *before == Rank::NEVER;
                 *before = if unseen { *before } else { rank.max(*before) };
             }
@@ -42,8 +42,8 @@ pub(super) fn monotonic(run: &Run<'_>) -> Checked {
     checked
 }
 
-/// C2: a client's read of what it wrote is no older than that, on the node that it wrote to, and on another
-/// one with a token of that.
+/// C2: a client's read of what it wrote is no older than that write, on the node that it wrote to, and on another one
+/// with a token of that write.
 pub(super) fn own_writes(run: &Run<'_>) -> Checked {
     let mut checked = Checked::new("C2 read your writes");
     for record in run.records.iter() {
@@ -67,7 +67,7 @@ pub(super) fn own_writes(run: &Run<'_>) -> Checked {
     checked
 }
 
-/// The newest that a client wrote of a record, by node.
+/// The newest write of a client to a record, by node.
 #[derive(Default)]
 struct Own(Vec<(u32, Rank)>);
 
@@ -79,7 +79,7 @@ impl Own {
         }
     }
 
-    /// What this read of the client has to see. `None`: it may see anything.
+    /// The minimum that this read must return. `None`: it may return anything.
     fn floor(&self, read: &Call) -> Option<Rank> {
         let carried = |rank: Rank| match read.what {
             What::Read(Level::AtLeast(token)) => rank <= Rank::at(token),

@@ -1,9 +1,9 @@
-/// From when on answers said that something had come so far: a record to a rank, a log to a number.
+/// Since when answers showed that something had come so far: a record to a rank, a log to a number.
 #[derive(Debug)]
 pub(super) struct Since<R>(Vec<(R, u64)>);
 
 impl<R: Ord + Copy> Since<R> {
-    /// Of answers, each with what it said and when it came, in any order.
+    /// From answers, each with its value and its time, in any order.
     pub(super) fn new(mut answers: Vec<(R, u64)>) -> Self {
         answers.sort_unstable();
         let mut first = u64::MAX;

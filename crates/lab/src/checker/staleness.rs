@@ -10,21 +10,21 @@ use super::{
 };
 use crate::history::{Edge, Level, What};
 
-/// How old cached answers were: for how long something newer had been acknowledged when the read began. 0 of
-/// one that was not old. Of all reads, also those that were right.
+/// The ages of cached answers: for how long something newer had been acknowledged when the read began; 0 for one that
+/// was not stale. Of all reads, including correct ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Staleness {
     /// Of all cached reads.
     pub all: Ages,
-    /// Of those that no fault was near to.
+    /// Of those without a fault near to them.
     pub undisturbed: Ages,
     /// Of those near to a fault, by its name; near to several, a read counts for each.
     pub by_fault: BTreeMap<String, Ages>,
-    /// The oldest of them over the time of the run.
+    /// The oldest of them, over the time of the run.
     pub over_time: OverTime,
 }
 
-/// Some of them, in nanoseconds; all 0 without a read.
+/// Quantiles of ages, in nanoseconds; all 0 without a read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ages {
     /// How many reads.
@@ -37,9 +37,9 @@ pub struct Ages {
     pub p999: u64,
     /// The oldest.
     pub max: u64,
-    /// How old they may be. `None`: it was not the same for all. Near to several faults, a read may be older.
+    /// Their bound. `None`: it was not the same for all. Near to several faults, a read may be older.
     pub bound: Option<u64>,
-    /// How many were older than they may be.
+    /// How many exceeded their bound.
     pub over: u64,
 }
 
@@ -104,7 +104,7 @@ impl<'a, 'b> Seen<'a, 'b> {
         Self { run, healthy, over_time, all, undisturbed, by_fault: BTreeMap::new() }
     }
 
-    /// A read from then to then was so old. Returns its bound where it is older than that.
+    /// Adds a read with its begin and end, and its age. Returns its bound if it exceeded it.
     fn exceeded(&mut self, when: [u64; 2], age: u64) -> Option<u64> {
         let faults = &self.run.faults;
         self.over_time.add(when[0], age);
@@ -133,7 +133,7 @@ fn first(run: &Run<'_>) -> u64 {
     reads.chain(run.messages.first_read()).min().unwrap_or_default()
 }
 
-/// From when on what of a record was acknowledged.
+/// The acknowledged states of a record, with their times.
 fn written(record: &Record<'_>) -> Since<Rank> {
     let writes = record.calls.iter().filter(|call| acknowledged(call));
     Since::new(writes.filter_map(|call| Some((record.rank(call)?, call.ended))).collect())
@@ -154,7 +154,7 @@ impl Sample {
     fn ages(mut self, bound: Option<u64>) -> Ages {
         self.ages.sort_unstable();
         let of = |thousandths: usize| {
-            // The smallest one that so many are no older than.
+            // The smallest age that this many do not exceed.
             let rank = self.ages.len().saturating_mul(thousandths).div_ceil(1_000);
             self.ages.get(rank.saturating_sub(1)).copied().unwrap_or_default()
         };

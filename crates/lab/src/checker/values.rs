@@ -6,8 +6,8 @@ use super::{
 };
 use crate::history::Outcome;
 
-/// C6: what a read found was written to this record, by a write that was done or is open, and has the version
-/// with which that was acknowledged. Of one that never was: with which it was first found.
+/// C6: what a read found was written to this record, by a write that was acknowledged or is open, and has the version
+/// with which that was acknowledged, or else with which it was first found.
 pub(super) fn check(run: &Run<'_>) -> Checked {
     let mut checked = Checked::new("C6 no phantom");
     for record in run.records.iter() {

@@ -45,7 +45,7 @@ pub(crate) struct HuntArguments {
     /// Of the rows that are about load, a tenth of it: for builds that are not optimised.
     #[arg(long)]
     quick: bool,
-    /// What a test build of the program is told, such as `KITH_MUTANT=chain_gap`; may be given several times.
+    /// A variable for a test build of the program, such as `KITH_MUTANT=chain_gap`; may be given several times.
     #[arg(long, value_name = "NAME=VALUE", value_parser = told)]
     told: Vec<(String, String)>,
     /// The program of a node [default: the one beside this program].
@@ -113,7 +113,7 @@ impl HuntArguments {
         Ok(findings)
     }
 
-    /// Runs so many of the rows at once, each over servers of its own, and tells of each.
+    /// Runs this many of the rows at once, each over servers of its own, and reports each.
     async fn together(
         &self,
         rows: Vec<&'static Row>,
@@ -171,7 +171,7 @@ impl HuntArguments {
     }
 }
 
-/// What rows share, so that it need not be started for each. Where it does not start, each of them tells why.
+/// What rows share, so that it need not be started for each. If it does not start, each of them reports why.
 async fn kept(shared: bool) -> Option<std::sync::Arc<Cassandra>> {
     if shared { Cassandra::shared().await.ok() } else { None }
 }

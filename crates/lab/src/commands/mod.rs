@@ -1,4 +1,4 @@
-//! The subcommands: what each is told, and what it does then.
+//! The subcommands: the arguments of each, and what it does.
 
 mod alerts;
 mod bench;

@@ -29,7 +29,7 @@ impl MutantsArguments {
         let (settings, environment) = (Vec::new(), Vec::new());
         let plan = Plan { kith, nodes: 4, settings, environment, seed: self.seed };
         let chosen = self.chosen()?;
-        // Started once for all of them; where it does not start, those that need it tell why.
+        // Started once for all of them; if it does not start, those that need it report why.
         let _kept = Cassandra::shared().await.ok();
         let mut caught = Caught::default();
         self.control(&plan, &mut caught).await;

@@ -33,11 +33,11 @@ pub(super) struct Places(Vec<(String, String)>);
 /// One container.
 #[derive(Debug)]
 pub(super) struct Container {
-    /// Stands for the one of the image.
+    /// Used instead of the program of the image.
     kith: PathBuf,
-    /// What it is told to run as the container.
+    /// Its arguments as the container.
     arguments: Vec<String>,
-    /// What it is told to run as the check of its health; a job has none.
+    /// Its arguments as the health check; a job has none.
     test: Option<Vec<String>>,
     environment: BTreeMap<String, String>,
     grace: Duration,
@@ -58,10 +58,10 @@ impl Places {
 }
 
 impl Container {
-    /// What the service says, on this machine; it does not run yet. The program stands for that of the image.
+    /// The container of the service, on this machine; it does not run yet. The program replaces that of the image.
     ///
     /// # Errors
-    /// When a secret is none of the files of the repository.
+    /// If a secret is none of the files of the repository.
     pub(super) fn of(service: &Service, image: &Image, kith: &Path, places: Places) -> Result<Self> {
         let folder = TempDir::new()?;
         let at = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
@@ -125,10 +125,10 @@ impl Container {
         if process.until_ended(DONE_WITHIN).await? { Ok(()) } else { process.ensure_alive() }
     }
 
-    /// Ends it as an engine does that has been told to stop it.
+    /// Stops it as an engine does.
     ///
     /// # Errors
-    /// When it would have been killed, or does not end well.
+    /// If it would have been killed, or does not end well.
     pub(super) async fn stop(&mut self) -> Result<()> {
         let mut process = self.process.take().context("the container does not run")?;
         let took = process.end().await?;
@@ -137,7 +137,7 @@ impl Container {
     }
 }
 
-/// What the program of the image is told.
+/// The arguments of the program of the image.
 fn arguments(words: &[String]) -> Result<Vec<String>> {
     let (program, arguments) = words.split_first().context("nothing is run")?;
     ensure!(program == "kith", "the image has no program {program}");

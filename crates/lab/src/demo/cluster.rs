@@ -85,7 +85,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Runs a command of the program, and tells what it says.
+    /// Runs a command of the program, and prints its output.
     pub(super) async fn kith(&self, arguments: &[&str], tell: Tell<'_>) -> Result<()> {
         let output = Command::new(&self.kith).args(arguments).env_clear().kill_on_drop(true).output().await?;
         for line in String::from_utf8_lossy(&output.stdout).lines() {

@@ -30,11 +30,11 @@ pub struct Demo {
 pub type Tell<'a> = &'a mut (dyn FnMut(&str) + Send);
 
 impl Demo {
-    /// Shows it from the beginning to the end, some forty seconds. Nothing is left: the servers, their data and the nodes
-    /// go with the run, also when it fails.
+    /// Runs the demonstration from beginning to end, some forty seconds. Nothing is left: the servers, their data and
+    /// the nodes are removed at the end, also if it fails.
     ///
     /// # Errors
-    /// When a program does not start, or anything is not as it is told: a read beyond its bound among that.
+    /// If a program does not start, or anything is not as the text says, including a read beyond its bound.
     pub async fn run(&self, tell: Tell<'_>) -> Result<()> {
         let began = Instant::now();
         let mut cluster = Cluster::start(self, tell).await?;

@@ -57,7 +57,7 @@ pub struct Call {
     pub began: u64,
     /// When its answer came; for [`Outcome::Open`] when it was given up.
     pub ended: u64,
-    /// Which record: `user:42`, or `name:ada` for a creation whose answer tells no id.
+    /// Which record: `user:42`, or `name:ada` for a creation whose answer contains no id.
     pub key: String,
     /// What was asked for.
     pub what: What,
@@ -151,7 +151,7 @@ pub struct Held {
     pub key: String,
     /// Where.
     pub place: Place,
-    /// Its version, and its value where the place tells it; `None`: it has none there.
+    /// Its version, and its value if the place shows it; `None`: it has none there.
     pub state: Option<(u64, Option<u64>)>,
     /// Whether the place knows that there is no such record.
     pub gone: bool,

@@ -80,7 +80,7 @@ pub(super) enum Action {
     NamesShared,
     /// The store forgets what was answered to requests, at once.
     RequestsForgotten,
-    /// Between two steps of a write, as a test build does when it is told to.
+    /// Between two steps of a write, as a test build does when configured.
     NodeDies(&'static str),
 }
 
@@ -111,7 +111,7 @@ impl Action {
         !matches!(self, Self::Nothing | Self::MemoryTiny | Self::PairFlipped)
     }
 
-    /// Whether nobody else can use a Cassandra meanwhile.
+    /// Whether no other row can use a Cassandra meanwhile.
     pub(super) const fn harms_cassandra(self) -> bool {
         matches!(self, Self::CassandraKilled | Self::CassandraPaused)
     }
@@ -375,7 +375,7 @@ async fn promote(site: &mut Site, kept: &mut Kept) -> Result<()> {
     Ok(())
 }
 
-/// Publishes what no node has said on every channel that somebody listens to.
+/// Publishes messages that no node has sent on every channel with subscribers.
 pub(crate) async fn forge(site: &Site) -> Result<()> {
     let channels = site.redis.ask(&["PUBSUB", "CHANNELS"]).await?;
     for channel in channels.texts().into_iter().take(STRANGE) {

@@ -1,5 +1,4 @@
-//! More is published on the channel of nodes than they are ever told, by strangers, and one of them does not come to
-//! listen for a while.
+//! Outsiders publish more on the channel of the nodes than nodes ever do, and one node does not read it for a while.
 
 use std::{net::SocketAddr, time::Duration};
 

@@ -13,7 +13,7 @@ use tonic::{Code, Request, Status, transport::Channel};
 
 use crate::history::{Level, Outcome, What};
 
-/// How long a call may take; nodes are told.
+/// How long a call may take; sent to nodes as the deadline.
 pub(super) const DEADLINE: Duration = Duration::from_secs(3);
 /// More than that is given up here, for a node that does not answer at all.
 pub(super) const PATIENCE: Duration = Duration::from_secs(4);
@@ -106,8 +106,8 @@ impl Asked {
     }
 }
 
-/// The name of an error, and whether what was asked for may have been done, or may yet be: of a read nothing is. What no
-/// disturbance explains is told as it was said.
+/// The name of an error, and whether the request may have been executed, or may yet be; never for a read. A code that
+/// no disturbance explains is reported literally.
 pub(super) fn failed(status: &Status, read: bool) -> (String, bool) {
     let code = code_of(status);
     let open = match code {

@@ -65,10 +65,10 @@ impl Cassandra {
         Self::start(true).await
     }
 
-    /// The one that runs share; starts it where nobody has it. It ends when nobody has it any more.
+    /// The Cassandra that runs share; started if no run has one. It ends with the last run that has it.
     ///
     /// # Errors
-    /// When there is none, or it does not answer within three minutes.
+    /// If there is none, or it does not answer within three minutes.
     pub async fn shared() -> Result<Arc<Self>> {
         static SHARED: Mutex<Weak<Cassandra>> = Mutex::const_new(Weak::new());
         let mut shared = SHARED.lock().await;

@@ -34,7 +34,7 @@ const OWN_MAX: usize = 16;
 /// Callers who send one request at the same time; beyond the first they have numbers of their own.
 const TWINS: u32 = 5;
 const TWIN: u32 = 1_000;
-/// Whoever does not know what came of a write asks so often, and so long, until it is known.
+/// A client that does not know the outcome of a write asks so often, and so long, until it is known.
 pub(super) const ASKED_EVERY: Duration = Duration::from_millis(200);
 pub(super) const ASKED_FOR: Duration = Duration::from_secs(20);
 /// Between two reads of a client that does nothing else.
@@ -47,7 +47,7 @@ pub(super) struct Desk {
     pub(super) nodes: Vec<Channel>,
     /// The ids of the users that there are from the beginning are 1 to this.
     pub(super) users: i64,
-    /// The last token of each user, and the version it stands for.
+    /// The last token of each user, and its version.
     tokens: Mutex<HashMap<i64, (String, u64)>>,
     /// Users that were made for a name.
     made: Mutex<BTreeSet<i64>>,

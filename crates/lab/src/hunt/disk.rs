@@ -21,8 +21,7 @@ const PIECES: [usize; 2] = [1 << 20, 1 << 10];
 const MOUNTED_WITHIN: Duration = Duration::from_secs(5);
 const POLL: Duration = Duration::from_millis(10);
 
-/// A file system in memory, in a name space of its own, so that nobody needs to be root for it. It is gone with the
-/// value.
+/// A file system in memory, in a name space of its own, so that it does not need root. It is removed with the value.
 #[derive(Debug)]
 pub struct SmallDisk {
     /// Keeps the name space.

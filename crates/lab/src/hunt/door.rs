@@ -33,7 +33,7 @@ pub(super) enum Dialer {
     Member(u16),
     /// A client that calls itself so.
     Named(String),
-    /// Nobody knows.
+    /// Unknown.
     Stranger,
 }
 
@@ -59,8 +59,8 @@ impl Door {
         self.address
     }
 
-    /// From now on it holds back what these say and hear, on connections that they have and on new ones, and tells
-    /// nobody. It goes on for all others.
+    /// From now on it holds back all data of these dialers, on existing and new connections, without closing them. It
+    /// continues for all others.
     pub(super) fn shut_to(&self, dialers: Vec<Dialer>) {
         self.shut_to.send_replace(dialers);
     }
@@ -90,7 +90,7 @@ async fn accept(listener: TcpListener, member: SocketAddr, shut: watch::Receiver
         };
         let shut = shut.clone();
         tokio::spawn(async move {
-            // What fails here, the client is told by the end of its connection.
+            // The client sees a failure here as the end of its connection.
             drop(pass(client, member, shut).await);
         });
     }
@@ -125,7 +125,7 @@ async fn until(shut: &mut watch::Receiver<Vec<Dialer>>, dialer: &Dialer, is: boo
     changed.map(drop).map_err(io::Error::other)
 }
 
-/// Its length stands in its first four bytes.
+/// Its length is in its first four bytes.
 async fn first_message(client: &mut TcpStream) -> io::Result<Vec<u8>> {
     let mut message = vec![0; LENGTH];
     client.read_exact(&mut message).await?;

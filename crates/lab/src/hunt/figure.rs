@@ -16,7 +16,7 @@ pub struct Figure {
     pub unit: &'static str,
     /// What was measured. `None`: not run.
     pub figure: Option<f64>,
-    /// What it is held against; `None`: it is told for the sake of the others.
+    /// Its target; `None`: it is reported for information.
     pub target: Option<f64>,
     /// Which side of the target is good.
     pub better: Better,

@@ -46,7 +46,7 @@ pub(super) struct Friend {
     random: SmallRng,
     ties: Ties,
     desk: Arc<Desk>,
-    /// The last token of each follow, and the version it stands for.
+    /// The last token of each follow, and its version.
     tokens: HashMap<Edge, (String, u64)>,
 }
 

@@ -26,9 +26,9 @@ const FOLLOWED: [&str; 21] = [
     "F18", "F23", "F24", "F30", "F32", "F40", "F43",
 ];
 
-/// Runs it for about that long, from the first call of a client to the last one, and judges what clients saw. Which
-/// fault follows which is chosen by the seed of the plan; each comes as often as the others, but for one. Tells each
-/// before it begins, with the calls so far.
+/// Runs for about that long, from the first call of a client to the last one, and judges what clients saw. The seed of
+/// the plan chooses the order of the faults; each comes equally often, except for one. Reports each before it begins,
+/// with the calls so far.
 ///
 /// # Errors
 /// As [`run`](super::run).

@@ -1,4 +1,4 @@
-//! Rows that were never run, for the tests of what is told of them.
+//! Rows that were never run, for the tests of the reports.
 
 use super::{
     Hunted, Judged,

@@ -19,7 +19,7 @@ use crate::child::{Watched, free_port};
 pub(super) const SET: &str = "rs0";
 /// Names the program.
 const PROGRAM: &str = "KITH_TEST_MONGOD";
-/// As docs/operations.md advises: what a killed node had begun locks its records for so long, by default a minute.
+/// As docs/operations/cluster.md advises: what a killed node had begun locks its records for so long, by default a minute.
 const LIFETIME: &str = "transactionLifetimeLimitSeconds=5";
 /// How long one question may take.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
@@ -58,7 +58,7 @@ impl Mongod {
     /// Whether it has ended, by itself or otherwise.
     ///
     /// # Errors
-    /// When that cannot be told.
+    /// If that is not known.
     pub fn ended(&mut self) -> Result<bool> {
         self.process.as_mut().map_or(Ok(true), |process| Ok(process.ended()?.is_some()))
     }
@@ -104,7 +104,7 @@ impl Mongod {
         Ok(())
     }
 
-    /// Whether nobody has killed it.
+    /// Whether it was not killed.
     pub(super) const fn runs(&self) -> bool {
         self.process.is_some()
     }

@@ -19,8 +19,8 @@ const READY_WITHIN: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(50);
 /// How long one member may take to say what it is.
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);
-/// A member that hears so long nothing of the primary stands for election, and a primary that hears nothing of a
-/// majority steps down. By default ten seconds.
+/// A member that receives nothing from the primary for this long begins an election, and a primary that receives
+/// nothing from a majority steps down. The default is ten seconds.
 const ELECTION_MS: i32 = 2_000;
 
 /// A replica set. Of several members, each is behind a door by whose address all others know it, members and
@@ -81,7 +81,7 @@ impl Mongods {
     /// Whether a member has ended, by itself or otherwise.
     ///
     /// # Errors
-    /// When that cannot be told.
+    /// If that is not known.
     pub fn has_lost_one(&mut self) -> Result<bool> {
         self.members.iter_mut().try_fold(false, |lost, member| Ok(member.ended()? || lost))
     }
@@ -151,8 +151,8 @@ impl Mongods {
         self.members.get_mut(at)
     }
 
-    /// The network falls in two until [`Self::join`]: this member and these nodes on one side, all other members and
-    /// nodes on the other. What is said across is held back, and nobody is told. Nodes reach each other and Redis.
+    /// The network is partitioned until [`Self::join`]: this member and these nodes on one side, all other members and
+    /// nodes on the other. Data across it are held back, and connections stay open. Nodes reach each other and Redis.
     pub fn part(&self, member: usize, nodes: &[usize], all_nodes: usize) {
         let apart = |at: usize| at == member;
         for (place, door) in self.doors.iter().enumerate() {

@@ -37,7 +37,7 @@ pub(super) struct Shape {
     pub(super) keyspace: String,
     /// Settings beyond the usual ones, `key=value` each.
     pub(super) settings: Vec<String>,
-    /// What test builds of the program are told.
+    /// Variables for test builds of the program.
     pub(super) environment: Vec<(String, String)>,
 }
 
@@ -95,7 +95,7 @@ impl Node {
         SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), self.port)
     }
 
-    /// Where it tells of itself: `/metrics` and what else its operations port has.
+    /// The address of its operations port: `/metrics` and the rest.
     #[must_use]
     pub const fn operations(&self) -> SocketAddr {
         SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), self.operations)
@@ -115,7 +115,7 @@ impl Node {
         self.run_told(&[])
     }
 
-    /// The same of a test build that is told this beside what all are told.
+    /// The same for a test build with these variables in addition to those of all nodes.
     ///
     /// # Errors
     /// As [`Self::run`].
@@ -125,7 +125,7 @@ impl Node {
         Ok(())
     }
 
-    /// The same, and nobody takes what it writes to its log.
+    /// The same, and its log is not read.
     ///
     /// # Errors
     /// As [`Self::run`].
@@ -173,7 +173,7 @@ impl Node {
     /// Whether it has ended, by itself or otherwise.
     ///
     /// # Errors
-    /// When that cannot be told.
+    /// If that is not known.
     pub fn ended(&mut self) -> Result<bool> {
         self.process.as_mut().map_or(Ok(true), |process| Ok(process.ended()?.is_some()))
     }

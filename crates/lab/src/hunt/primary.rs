@@ -10,12 +10,12 @@ use super::{mongod::Mongod, site::Site};
 
 /// Between two times that a primary is asked to step down.
 const RETIRES_EVERY: Duration = Duration::from_secs(3);
-/// For how long it does not stand for election then, and how long it may wait for a follower before that. A third
-/// member always stands.
+/// How long it is not a candidate then, and how long it may wait for a follower before that. A third member is always a
+/// candidate.
 const RETIRED_S: i32 = 5;
 const CATCHES_UP_S: i32 = 2;
-/// How long a primary stands still at least: another one is elected, and the third member gives up to read from the
-/// old one (after six seconds), so that a majority has what is written. After eleven nodes would call it no more.
+/// How long a primary is paused at least: another one is elected, and the third member stops reading from the old one
+/// (after six seconds), so that a majority has what is written. After eleven seconds nodes would no longer call it.
 const PAUSE: Duration = Duration::from_secs(9);
 /// How long it is on its side of the network afterwards.
 const AWAKE: Duration = Duration::from_secs(1);
@@ -29,7 +29,7 @@ pub(super) async fn killed(site: &mut Site, lasts: Duration) -> Result<()> {
     site.mongod.restart().await
 }
 
-/// Whoever is primary steps down, again and again.
+/// The primary steps down, repeatedly.
 pub(super) async fn retired(site: &mut Site, lasts: Duration) -> Result<()> {
     let until = Instant::now() + lasts;
     let mut retired = 0;
@@ -54,8 +54,8 @@ pub(super) async fn parted(site: &mut Site, lasts: Duration) -> Result<()> {
     site.mongod.until_whole().await
 }
 
-/// The same, and the primary stands still until another one is elected; when it goes on, it does not know that, and
-/// half of the nodes do not either.
+/// The same, and the primary is paused until another one is elected; when it resumes, neither it nor half of the nodes
+/// know that.
 pub(super) async fn paused(site: &mut Site, lasts: Duration) -> Result<()> {
     let until = Instant::now() + lasts;
     while Instant::now() < until {

@@ -16,7 +16,7 @@ use crate::{
     history::{About, Edge, EdgeEnd, Event, Level, ListsEnd, Recorder, Relates, Side},
 };
 
-/// Until then all has to agree that nobody changes any more, whoever died.
+/// Until then everything has to agree after the last change, whichever node died.
 const AGREE_WITHIN: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(500);
 const TRIES: u32 = 10;

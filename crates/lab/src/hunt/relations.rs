@@ -39,7 +39,7 @@ pub(super) async fn killed(site: &mut Site, lasts: Duration) -> Result<()> {
     cassandra.restart().await
 }
 
-/// Cassandra stands still for so long.
+/// Pauses Cassandra for this long.
 pub(super) async fn paused(site: &mut Site, lasts: Duration) -> Result<()> {
     let cassandra = site.cassandra.as_mut().context("there is a Cassandra")?.alone()?;
     cassandra.signal("STOP")?;

@@ -14,7 +14,7 @@ use crate::checker::{Bounds, Felt};
 pub const HEALTHY: Duration = Duration::from_secs(1);
 /// Under any fault but the death of a writer.
 const FAULTY: Duration = Duration::from_secs(3);
-/// Where a writer died before it told anybody.
+/// If a writer died before it published its change.
 const ORPHANED: Duration = Duration::from_secs(11);
 /// For so long after its end a fault may still be felt: what is held back comes, connections are made again.
 const HEALS: Duration = Duration::from_secs(5);

@@ -129,7 +129,7 @@ pub async fn run(row: &Row, plan: &Plan, load: Load, history: &Path) -> Result<H
     course(&[turn], plan, load, history, |_, _| {}).await
 }
 
-/// The same with several faults, one after the other, each of which is told before it begins, with the calls so far.
+/// The same with several faults, one after the other; each is reported before it begins, with the calls so far.
 pub(super) async fn course(
     turns: &[Turn],
     plan: &Plan,

@@ -56,7 +56,7 @@ pub struct Plan {
     pub nodes: u32,
     /// Settings beyond the usual ones, `key=value` each.
     pub settings: Vec<String>,
-    /// What test builds of the program are told.
+    /// Variables for test builds of the program.
     pub environment: Vec<(String, String)>,
     /// What proxies do at random follows from it.
     pub seed: u64,

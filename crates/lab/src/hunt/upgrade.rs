@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep};
 
 use super::site::Site;
 
-/// What a test build is told that stands for a newer version, see `crates/cache/src/remote/form.rs`.
+/// The variable for a test build that acts as a newer version, see `crates/cache/src/remote/form.rs`.
 const NEWER: [(&str, &str); 1] = [("KITH_FORM", "2")];
 /// How copies of the newer version and of this one begin.
 const MARKS: [&[u8]; 2] = [b"K\x02", b"K\x01"];

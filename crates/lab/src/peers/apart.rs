@@ -132,7 +132,7 @@ async fn read_on(peer: Arc<Peer>, keys: u64) {
     }
 }
 
-/// This moment, as [`Answer::began_us`] tells it.
+/// This moment, in the form of [`Answer::began_us`].
 #[must_use]
 pub fn now_us() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

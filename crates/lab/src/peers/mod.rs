@@ -28,10 +28,10 @@ pub const PREFIX: &str = "kith-lab";
 /// By which the nodes of all tests know each other.
 const SEAL: [u8; 32] = [7; 32];
 
-/// A way to the Redis at this address, for one node.
+/// A connection to the Redis at this address, for one node.
 ///
 /// # Errors
-/// When the address or the prefix cannot be used; not when nobody answers there.
+/// If the address or the prefix cannot be used; not if no server answers there.
 pub async fn shared_by(url: &str, prefix: &str) -> Result<Arc<dyn Shared>> {
     let (url, prefix, seal) = (url.to_owned(), prefix.to_owned(), Some(Seal::new(&SEAL)));
     Ok(RedisShared::connect(RedisOptions { url, prefix, seal, ..RedisOptions::default() }).await?)

@@ -25,7 +25,7 @@ pub struct Shape {
     pub policy: Policy<u64>,
     /// How a node follows.
     pub following: Following,
-    /// How many keys may wait to be told.
+    /// How many keys may wait to be published.
     pub waiting_max: usize,
     /// How long a change may take before it waits.
     pub change_bound: Duration,
@@ -111,7 +111,7 @@ impl Peer {
         Self { records, strict, node, queue, bus, recent, tally, standing, tasks }
     }
 
-    /// Reads the change feed of the store from now on and tells what its writer did not. Ends with the peer.
+    /// Reads the change feed of the store from now on and publishes what its writer did not. Ends with the peer.
     pub fn read_feed(&mut self, feed: Arc<dyn Feed>) {
         let reader = FeedReader {
             node: self.node.clone(),
@@ -166,7 +166,7 @@ impl Peer {
         Some(Epoch { number, server })
     }
 
-    /// How many keys wait to be told.
+    /// How many keys wait to be published.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.queue.len()
@@ -184,7 +184,7 @@ impl Peer {
         true
     }
 
-    /// Ends all that it does on its own: it hears and tells no longer, as a node whose process was killed.
+    /// Ends all its background work: it neither receives nor publishes, like a node whose process was killed.
     pub fn kill(&self) {
         self.tasks.iter().for_each(JoinHandle::abort);
     }

@@ -53,7 +53,7 @@ impl fmt::Display for Tally {
     }
 }
 
-/// Tasks that read keys of a peer at random until they are told to end.
+/// Tasks that read keys of a peer at random until they are stopped.
 #[derive(Debug)]
 pub struct Readers {
     end: watch::Sender<bool>,
@@ -119,7 +119,7 @@ const LOOK: Duration = Duration::from_millis(2);
 /// How late the machine woke this thread at worst, until it is ended.
 pub(crate) fn longest_pause(ended: &watch::Receiver<bool>) -> Duration {
     let mut longest = Duration::ZERO;
-    // Without the readers nobody ends it.
+    // Without the readers no signal ends it.
     while !*ended.borrow() && ended.has_changed().is_ok() {
         let began = Instant::now();
         thread::sleep(LOOK);

@@ -29,11 +29,11 @@ impl Records {
         Self { cache, store: store.clone(), first }
     }
 
-    /// Commits the next version of a record and tells it, as the owned task of a write does. Returns the
-    /// version, and whether the nodes have been told by now.
+    /// Commits the next version of a record and publishes it, as the owned task of a write does. Returns the version,
+    /// and whether it was published by now.
     ///
     /// # Errors
-    /// When the write is not acknowledged.
+    /// If the write is not acknowledged.
     pub async fn write(&self, key: u64) -> Result<(u64, bool), CacheError> {
         let key = self.first + key;
         let guard = self.cache.begin_write(&[key]).await;

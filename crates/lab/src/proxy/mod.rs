@@ -33,8 +33,8 @@ pub enum Mode {
     Pass,
     /// Connections are reset; those to come at once.
     Refuse,
-    /// Nothing flows either way, and nobody is told: a connection that is half open. New ones are accepted and
-    /// held. What was held goes on afterwards.
+    /// No data flow either way, and connections stay open: half open. New ones are accepted and held. What was held is
+    /// sent afterwards.
     Freeze,
     /// The server hears, the client does not.
     Deaf,

@@ -102,7 +102,7 @@ impl<'a> Pipe<'a> {
     }
 
     fn take(&mut self, bytes: &[u8]) {
-        // Clients send the command in a piece of its own, once their connection stands.
+        // Clients send the command in a segment of its own, after their connection is established.
         if self.way == Way::There && bytes.windows(SUBSCRIBE.len()).any(|words| words == SUBSCRIBE) {
             self.subscribed.store(true, Ordering::Relaxed);
         }

@@ -47,7 +47,7 @@ impl RedisCluster {
         &self.nodes
     }
 
-    /// As a client is told of one of the nodes; it learns of the others there.
+    /// The address of one of the nodes for a client; it learns of the others there.
     #[must_use]
     pub fn uri(&self) -> String {
         format!("redis-cluster://{}", self.nodes[0].address())

@@ -32,10 +32,10 @@ impl RedisServer {
         .await
     }
 
-    /// The same in this folder, as long as it lives.
+    /// The same in this folder, as long as the server runs.
     ///
     /// # Errors
-    /// When it does not answer, or cannot write there.
+    /// If it does not answer, or cannot write there.
     pub async fn keep_log_in(&self, folder: &Path) -> Result<()> {
         let folder = folder.to_str().context("the folder has a name in UTF-8")?;
         for (name, value) in [("dir", folder)].into_iter().chain(OPTIONS) {

@@ -85,7 +85,7 @@ impl RedisServer {
         SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), self.port)
     }
 
-    /// The same as a client is told.
+    /// The same as an address for clients.
     #[must_use]
     pub fn uri(&self) -> String {
         format!("redis://{}", self.address())
@@ -117,10 +117,10 @@ impl RedisServer {
         self.process = None;
     }
 
-    /// Stops it: the kernel goes on accepting for it, nobody answers.
+    /// Stops it: the kernel still accepts connections for it, and there is no answer.
     ///
     /// # Errors
-    /// When it does not run.
+    /// If it does not run.
     pub fn stop(&self) -> Result<()> {
         self.running()?.signal("STOP")
     }

@@ -38,7 +38,7 @@ impl Comparison {
     }
 }
 
-/// Runs all schemes under all faults, one after the other, and tells which after each.
+/// Runs all schemes under all faults, one after the other, and reports each.
 ///
 /// # Errors
 /// The first one that a run returns.

@@ -23,8 +23,8 @@ const DEAD_WRITER_BOUND: Duration = Duration::from_secs(11);
 pub enum Fault {
     /// Nothing.
     Nothing,
-    /// Nobody has the records yet, and reads of the store answer up to 30 ms after they looked: writes overtake
-    /// loads.
+    /// No node has the records yet, and reads of the store are answered up to 30 ms after they were made: writes
+    /// overtake loads.
     Races,
     /// All nodes but the first can not subscribe: what they had subscribed to is reset, and so is each new try.
     SubscriptionCut,
@@ -32,9 +32,9 @@ pub enum Fault {
     LostOneInHundred,
     /// One message in ten does not reach a node.
     LostOneInTen,
-    /// Redis stands still: its connections stay, nothing is answered.
+    /// Redis hangs: its connections stay open, nothing is answered.
     RedisFrozen,
-    /// One write in ten is committed by a writer that dies before it tells anybody.
+    /// One write in ten is committed by a writer that dies before it publishes the change.
     WriterDies,
 }
 
@@ -76,7 +76,7 @@ impl Fault {
         }
     }
 
-    /// How long it lasts: what is cut or stands still for longer.
+    /// How long it lasts: longer for cut or hung connections.
     pub(super) const fn lasts(self, sizes: &Sizes) -> Duration {
         match self {
             Self::SubscriptionCut | Self::RedisFrozen => sizes.outage,

@@ -19,12 +19,12 @@ use crate::peers::Store;
 /// Between two looks for new commits.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// What was committed, told by the store itself. One node reads it, and leads as long as it lives.
+/// The commits, from the store itself. One node reads it, and leads as long as it runs.
 #[derive(Debug)]
 pub(super) struct StoreFeed {
     store: Store,
     namespace: &'static str,
-    /// Commits that were told.
+    /// Commits that were delivered.
     saved: Arc<AtomicUsize>,
 }
 

@@ -81,7 +81,7 @@ pub(super) enum Shape {
     Warm,
     /// The same, and some of the writers die.
     Dying,
-    /// Of one record after the other that nobody has read yet, and all nodes load it about then.
+    /// Of one record after the other that no node has read yet, and all nodes load it at about that time.
     Cold,
 }
 

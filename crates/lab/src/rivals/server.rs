@@ -10,7 +10,7 @@ use fred::{
 };
 use tokio::task::JoinHandle;
 
-/// Where nodes tell each other which record has changed.
+/// The channel on which nodes publish changed records.
 const CHANNEL: &str = "rivals:changed";
 /// How long a copy is kept, in milliseconds: as long as Kith's.
 const KEPT_MS: i64 = 600_000;
@@ -50,7 +50,7 @@ impl Server {
         Ok(self.client.del(copy(key)).await?)
     }
 
-    /// Tells all nodes that hear it that this record has changed.
+    /// Publishes to all subscribed nodes that this record has changed.
     pub(super) async fn publish(&self, key: u64) -> Result<()> {
         Ok(self.client.publish(CHANNEL, key.to_string()).await?)
     }

@@ -11,7 +11,7 @@ use crate::peers::Store;
 const MEMORY_TTL: Duration = Duration::from_secs(60);
 const MEMORY_MAX: u64 = 100_000;
 
-/// What a node of each scheme stands on: memory, Redis and the store. Clones are one.
+/// The tiers of a node in each scheme: memory, Redis and the store. Clones are one.
 #[derive(Clone, Debug)]
 pub(super) struct Tiers {
     pub(super) memory: Cache<u64, u64>,

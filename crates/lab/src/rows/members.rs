@@ -26,7 +26,7 @@ const PAGE: usize = 50;
 const MEMBERS_MAX: u32 = 1_000_000;
 /// Who owns each group.
 const OWNER: i64 = 1;
-/// Changes that somebody who knows the group asks for.
+/// Changes that a client which knows the group asks for.
 const CHANGES: i64 = 10;
 
 /// Runs what is asked for.
@@ -54,8 +54,8 @@ pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Joins a second of one group, of many callers, over as many rows that one caller puts into one partition under a condition
-/// each. Nobody may be lost or counted twice.
+/// Joins a second of one group, of many callers, compared with as many rows that one caller writes into one partition,
+/// each under a condition. No user may be lost or counted twice.
 async fn joins(plan: &Plan, keyspace: &Keyspace) -> Result<Vec<Pair<f64>>> {
     let (store, group) = (&keyspace.stores.members, GroupId::new(1)?);
     change(store, group, MemberChange::Found(UserId::new(OWNER)?)).await?;
@@ -121,7 +121,7 @@ async fn fill(store: &Arc<dyn MemberStore>, group: GroupId, members: i64) -> Res
     Ok(())
 }
 
-/// Whoever knew the group some changes ago is told of these alone.
+/// A client that knew the group some changes ago gets only these.
 async fn follow_changes(store: &Arc<dyn MemberStore>, group: GroupId) -> Result<()> {
     let before = store.rosters(&[group]).await?[0].version;
     for user in 0..CHANGES {

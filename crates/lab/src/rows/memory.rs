@@ -110,8 +110,8 @@ async fn hit(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
         let entry = cache.get(key).await?.context("a key was lost")?;
         ensure!(entry.tier == Tier::Memory, "a key is not in memory");
     }
-    // Not in the order in which they were put in: what was made one after the other stands side by side in the memory of
-    // whichever side made nothing else meanwhile, and the processor reads ahead. Nobody asks in that order.
+    // Not in the order in which they were inserted: consecutive allocations are adjacent in memory, and the processor
+    // reads ahead. Real requests have no such order.
     let asked = people::shuffled(records, 2);
     let passes = plan.size(20, 1);
     let pairs = interleave(plan.rounds, async |side| match side {

@@ -1,5 +1,5 @@
-//! Ways to break a sound history in one place, so that one check alone has something to say. Each takes a
-//! random one of the places where that can be done and tells which.
+//! Ways to damage a correct history in one place, so that exactly one check detects it. Each takes a random one of the
+//! possible places and returns which.
 
 #![expect(clippy::ptr_arg, reason = "each has the type of a Break")]
 
@@ -71,7 +71,7 @@ pub(crate) fn strong_read_finds_nothing(events: &mut Vec<Event>, random: &mut St
     Some(format!("{read:?}"))
 }
 
-/// Nobody has seen it, and it is not there in the end.
+/// It was not read, and is not there at the end.
 pub(crate) fn last_write_is_dropped(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
     let facts = Facts::of(events);
     let write = choose(events, random, |write| {
@@ -226,7 +226,7 @@ struct Facts {
     acked: BTreeMap<(String, u64), u64>,
     /// What the store has in the end.
     ends: BTreeMap<String, u64>,
-    /// When the creation of a record that lives in the end was acknowledged, by name.
+    /// When the creation of a record that exists at the end was acknowledged, by name.
     owners: BTreeMap<String, u64>,
 }
 
@@ -295,7 +295,7 @@ impl Facts {
             .filter(move |before| before.client == client && before.ended <= began && record(before) == key)
     }
 
-    /// Whether this is an acknowledged update, the last one of a record that lives.
+    /// Whether this is an acknowledged update, the last one of a record that exists.
     fn is_last(&self, call: &Call) -> bool {
         let last = self.ends.get(&call.key).copied();
         matches!(call.what, What::Update { .. }) && last.is_some() && version(call) == last

@@ -30,7 +30,7 @@ pub(crate) fn list_is_of_an_older_follow(events: &mut Vec<Event>, random: &mut S
     Some(format!("{end:?}"))
 }
 
-/// The last follow of an edge is nowhere in the end, and nobody has taken it back.
+/// The last follow of an edge is missing at the end, without an unfollow.
 pub(crate) fn follow_is_lost(events: &mut Vec<Event>, random: &mut StdRng) -> Option<String> {
     let stands = |edge: Edge, version: u64| {
         let follow = calls(events).find(|call| call.outcome == Relates::Follows(version));

@@ -37,7 +37,7 @@ pub(crate) fn history(seed: u64) -> Vec<Event> {
     events
 }
 
-/// Who stands in a list, and with which version.
+/// The entries of a list, with their versions.
 type Entries = Vec<(i64, u64)>;
 
 /// States of one edge, each with when it came to be; `None`: no follow.
@@ -52,7 +52,7 @@ struct Friends {
     replies: HashMap<u64, Relates>,
     /// Up to when a node knows an edge, by records and by lists.
     views: HashMap<(u32, Edge, bool), u64>,
-    /// The newest follow that a client was told of, and when that came to be.
+    /// The newest follow that a client has seen, and when that was made.
     tokens: HashMap<(u32, Edge), (u64, u64)>,
 }
 

@@ -12,7 +12,7 @@ fn made(client: u32, from: u64, to: u64) -> Call {
     creates(client, from, to).made(&format!("user:{}", 100 + client), u64::from(1_000 + client))
 }
 
-/// All but those that won are told that the name is taken.
+/// All but the winners get the error that the name is taken.
 fn race(winners: &[u32]) -> Tale {
     (0..RACERS).fold(Tale::default(), |tale, client| {
         let (from, to) = (10 + u64::from(client), 200 + u64::from(client));

@@ -1,4 +1,4 @@
-//! What the scenarios stand on: links that fail as they are told to, and servers that die and come back.
+//! The basis of the scenarios: links that fail on request, and servers that die and come back.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 

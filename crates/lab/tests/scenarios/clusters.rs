@@ -9,7 +9,7 @@ use tokio::time::sleep;
 use crate::stage::{assert_fresh, size, told, turn, writes};
 
 const SOON: Duration = Duration::from_secs(20);
-/// What was told last is heard by then.
+/// The last publication is received by then.
 const SETTLED: Duration = Duration::from_millis(500);
 
 async fn nodes(count: u64, url: &str, prefix: &str, store: &Store) -> Vec<Arc<Peer>> {

@@ -51,7 +51,7 @@ async fn a_flood_of_messages_is_applied_whole() {
     let took = began.elapsed();
     applied(&peers, before + count).await;
     let (applied, stale) = (peers.peer(1).node().applied() - before, peers.stale(0..KEYS).await.unwrap());
-    // One whose answer came late is told again.
+    // One whose answer came late is published again.
     println!("{count} messages of {KEYS} keys in {took:.1?}: {applied} applied, {stale} stale");
     assert_eq!(stale, 0);
     assert!(peers.peer(1).node().trusted());

@@ -42,7 +42,7 @@ async fn messages_repeated_held_back_or_lost_leave_nothing_stale() {
         Tampering::Repeat(3),
         Tampering::Reorder(5, by),
         Tampering::Lose(4),
-        // All of them: probes tell what was not heard.
+        // All of them: probes show what was not received.
         Tampering::Lose(1),
     ];
     beside(all.map(|tampering| -> Pin<Box<dyn Future<Output = ()>>> { Box::pin(tampered(tampering)) })).await;
@@ -66,7 +66,7 @@ async fn junk(peers: &Peers, channels: &[String]) {
     }
 }
 
-/// A message that goes on where the log ends, as only the seal tells that no node has sent it.
+/// A message that continues the log: only the missing authentication shows that no node has sent it.
 async fn forged(peers: &Peers, epoch: u64) -> Vec<u8> {
     let log = format!("{{{PREFIX}:{:016x}}}:log:{epoch}", 0);
     let last = peers.redis.ask(&["XREVRANGE", log.as_str(), "+", "-", "COUNT", "1"]).await.unwrap();

@@ -16,7 +16,7 @@ pub(crate) const READ_MAX: Duration = Duration::from_millis(250);
 pub(crate) const FAULT: Duration = Duration::from_secs(5);
 /// How long what comes before a scenario may take.
 const READY_WITHIN: Duration = Duration::from_secs(20);
-/// First of the keys that are read once each: nobody has them in memory.
+/// First of the keys that are read once each: no memory has them.
 const COLD: u64 = 1 << 30;
 
 /// Scenarios that mostly wait, and may run beside each other.
@@ -52,7 +52,7 @@ pub(crate) async fn stage(nodes: u64) -> Peers {
 pub(crate) async fn warm(peers: &Peers, keys: u64) {
     as_fast_as_possible(peers.peer(0), keys).await;
     told(peers.peer(0)).await;
-    // What was told last is heard by then.
+    // The last publication is received by then.
     sleep(Duration::from_millis(200)).await;
     until("all memories hold the keys", READY_WITHIN, async || {
         assert_eq!(peers.stale(0..keys).await.unwrap(), 0);
@@ -67,8 +67,8 @@ pub(crate) fn in_memory(peer: &Peer, keys: u64) -> u64 {
     (0..keys).map(|key| u64::from(cache.peek(&key).is_some())).sum()
 }
 
-/// Waits until the nodes have been told of all that this one has written: what took too long on a busy machine
-/// is told a little later.
+/// Waits until everything that this node has written is published: what took too long on a busy machine is published a
+/// little later.
 pub(crate) async fn told(peer: &Peer) {
     until("nothing waits to be told", READY_WITHIN, async || peer.waiting() == 0).await;
 }
@@ -76,8 +76,7 @@ pub(crate) async fn told(peer: &Peer) {
 /// Writers at once, when as much is written as Redis takes.
 const WRITERS: u64 = 16;
 
-/// Writes each of the keys once, each writer its own, one after the other. Returns how many could be told at
-/// once.
+/// Writes each of the keys once, each writer its own, one after the other. Returns how many could be published at once.
 pub(crate) async fn as_fast_as_possible(peer: &Arc<Peer>, keys: u64) -> u64 {
     let mut writers = JoinSet::new();
     for first in 0..WRITERS {

@@ -1,7 +1,7 @@
-//! The suite that everything passes that keeps presence.
+//! The test suite for every implementation of presence.
 //!
-//! Whoever keeps it writes a function that opens presence in which nobody is online, within [`LIMITS`], and hands back
-//! with it what must live as long:
+//! An implementation has a function that opens presence in which no user is online, within [`LIMITS`], and returns with
+//! it what must exist as long:
 //!
 //! ```ignore
 //! async fn open() -> (Presences, ()) { … }

@@ -92,7 +92,7 @@ pub(super) async fn heard(hearing: &mut dyn Heard) -> Event {
     timeout(PATIENCE, hearing.next()).await.expect("an event comes").expect("none is lost")
 }
 
-/// The last word of one that hears: what was told before it is heard before it.
+/// The last event for a subscriber: what was published before it is received before it.
 pub(super) async fn heard_until(presences: &Presences, hearing: &mut dyn Heard) -> Vec<Event> {
     let last = change(presences, 4711, &at("last"), open("d", LONG)).await.standing.version;
     let mut all = Vec::new();

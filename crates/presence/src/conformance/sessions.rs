@@ -58,7 +58,7 @@ pub async fn versions_rise_with_each_change_and_events_come_in_their_order(prese
 
 pub async fn a_session_that_is_not_renewed_ends(presences: Presences) {
     let mut hearing = presences.feed.hear().await.unwrap();
-    // The short one last: if it had ended before, the other one would be what tells of it.
+    // The short one last: if it had ended before, the other one would cause the event.
     change(&presences, 1, &at("b"), open("long", LONG)).await;
     change(&presences, 1, &at("a"), open("short", SHORT)).await;
     until(async || seen(&presences, 1).await.sessions.len() == 1).await;
@@ -102,7 +102,7 @@ pub async fn a_gateway_that_dies_makes_one_offline_event_for_each_user(presences
     }
     change(&presences, 3, &at("b"), open("desk", LONG)).await;
     let mut hearing = presences.feed.hear().await.unwrap();
-    // Whoever ends them, and how many do: each is told of once.
+    // Whichever callers end them, and however many: there is one event for each.
     together(6, |number| {
         let (presences, dying) = (presences.clone(), dying.clone());
         async move {

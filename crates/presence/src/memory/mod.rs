@@ -52,7 +52,7 @@ struct State {
 }
 
 impl MemoryPresence {
-    /// Nobody is online yet.
+    /// No user is online yet.
     #[must_use]
     pub fn new(limits: Limits) -> Self {
         let state = State {
@@ -113,7 +113,7 @@ impl PresenceStore for MemoryPresence {
                 && done.told
             {
                 let Standing { version, gateways, .. } = done.standing.clone();
-                // Told within the lock, so that they are told in their order; nobody may hear.
+                // Published within the lock, so that events keep their order; there may be no subscriber.
                 self.events.send(Event { user: change.user, version, gateways }).ok();
             }
             changed.push(done);

@@ -14,7 +14,7 @@ use crate::{
 /// Of who went long ago, so many are forgotten by each change.
 const FORGOTTEN_AT_ONCE: usize = 10;
 
-/// The sessions of a user, and what was told of it.
+/// The sessions of a user, and its last event.
 #[derive(Debug, Default)]
 pub(super) struct User {
     version: i64,
@@ -97,7 +97,7 @@ impl State {
 }
 
 impl User {
-    /// Offline, as all were told.
+    /// Offline, as the last event says.
     fn is_idle(&self) -> bool {
         self.sessions.is_empty() && self.told.is_empty() && self.fanned >= self.version
     }

@@ -2,7 +2,7 @@ use kith_store::{GroupId, UserId};
 
 use crate::Instance;
 
-/// Names of keys and of the channel. What stands in the first braces chooses the slot of a cluster.
+/// Names of keys and of the channel. The text in the first braces selects the slot of a cluster.
 #[derive(Debug)]
 pub(super) struct Names {
     /// Prefix and id of the database, without braces.

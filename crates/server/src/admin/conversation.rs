@@ -30,7 +30,7 @@ impl ConversationLogs {
     /// number of documents doubles.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(super) async fn inspect(
         &self,
         id: ConversationId,

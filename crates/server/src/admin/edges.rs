@@ -99,7 +99,7 @@ impl Turn {
 
 /// What is under way, a step at a time.
 trait Run: Send + 'static {
-    /// What is told of it.
+    /// The message with its progress.
     type Message: Send + 'static;
 
     /// Takes a step: what has come of all steps so far, and whether it was the last one.

@@ -1,4 +1,4 @@
-//! Figures of calls and namespaces: since the start, and since somebody looked.
+//! Figures of calls and namespaces: since the start, and since an earlier reading.
 
 use kith_cache::Stats;
 use kith_proto::admin::v1 as wire;

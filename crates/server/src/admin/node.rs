@@ -45,7 +45,7 @@ impl AdminRpc {
         }
     }
 
-    /// The same, with how it stands to the others.
+    /// The same, with its state among the others.
     fn among_others(&self, cluster: &Cluster, said: wire::GetNodeResponse) -> wire::GetNodeResponse {
         let followed = cluster.followed();
         let (checked, stale) = self.place.observed.as_ref().map_or((0, 0), |observed| observed.so_far());

@@ -1,5 +1,4 @@
-//! What is asked of the other nodes: all at one time, each for a bounded time, and whoever does not answer is
-//! named.
+//! Requests to the other nodes: all at one time, each for a bounded time. Nodes that do not answer are named.
 
 use futures::future::join_all;
 use kith_proto::admin::v1 as wire;

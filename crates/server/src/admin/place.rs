@@ -17,7 +17,7 @@ use crate::cluster::{
 /// How long a new epoch is waited for on the node that began it.
 const FOLLOWED: Duration = Duration::from_secs(2);
 
-/// Where a node stands: its tiers, its epoch, and the others where there are some. Cheap to clone.
+/// A node's tiers, its epoch, and the other nodes if there are some. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     /// The tiers of this node.

@@ -1,7 +1,7 @@
-//! How a node is watched: every interval what it did since the last one (ADR 0016).
+//! The stream of a watched node: in every interval what it did since the last one (ADR 0016).
 //!
-//! What is counted is counted anyway and never reset, so that whoever watches keeps what it saw and subtracts.
-//! Without watchers nothing of this runs.
+//! Counters exist anyway and are never reset, so that a watcher keeps what it saw and subtracts. Without watchers
+//! nothing of this runs.
 
 use std::{ops::RangeInclusive, sync::Arc, time::Duration};
 
@@ -29,7 +29,7 @@ use crate::edge::Counted;
 const INTERVAL: Duration = Duration::from_secs(1);
 const INTERVALS: RangeInclusive<Duration> = Duration::from_millis(200)..=Duration::from_secs(60);
 
-/// What is told to whoever watches.
+/// The stream for a watcher.
 pub(super) type Told = BoxStream<'static, Result<wire::WatchNodeResponse, Status>>;
 
 /// How many may watch.

@@ -51,7 +51,7 @@ impl Claim {
         self.coordination.lease(LEASE, &self.holder, LASTS).await
     }
 
-    /// Renews it until it turns out to be another's. While the store is away nobody can take it.
+    /// Renews it until it turns out to be another's. While the store is unavailable no node can take it.
     pub(crate) async fn keep(&self) {
         loop {
             sleep(RENEWED).await;

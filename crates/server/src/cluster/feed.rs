@@ -24,7 +24,7 @@ pub(super) struct StoreFeed {
 }
 
 impl StoreFeed {
-    /// Every feed of the store; none of one that nobody else can change. `holder` names this node.
+    /// Every feed of the store; none for a store that only this process can change. `holder` names this node.
     pub(super) fn all(stores: &Stores, mappings: &Arc<[Arc<dyn FeedMapping>]>, holder: &str) -> Vec<Self> {
         let of = |named: &NamedFeed| Self {
             name: named.name.clone(),
@@ -36,7 +36,7 @@ impl StoreFeed {
         stores.feeds.iter().map(of).collect()
     }
 
-    /// Opened where it is now. What it tells until it says where that is, is told too.
+    /// Opens it at its present end. What it delivers before it reports its position is delivered, too.
     async fn begin(&self) -> Result<Open, FeedError> {
         let mut changes = self.feed.open(None).await.map_err(|error| meaning(&error))?;
         let first = changes.next(FIRST).await.map_err(|error| meaning(&error))?;
@@ -112,7 +112,7 @@ impl fmt::Debug for StoreFeed {
 struct Open {
     feed: StoreFeed,
     changes: Box<dyn kith_store::Changes>,
-    /// Read before anybody asked.
+    /// Read before the first request.
     unread: Vec<Invalidation>,
     /// Where what was returned ends.
     mark: Vec<u8>,

@@ -5,7 +5,7 @@ use sha2::Sha256;
 
 use crate::config::Config;
 
-/// Name of the key, kept by the store, that all nodes know and nobody else.
+/// Name of the key in the store, which only the nodes know.
 const NAME: &str = "nodes";
 
 /// Keys for what passes between nodes, each for one purpose.
@@ -26,7 +26,7 @@ impl Keys {
         Ok(Self { key, database: config.store.mongodb.database.clone() })
     }
 
-    /// Seals what nodes tell each other through Redis.
+    /// Authenticates messages between nodes through Redis.
     pub(crate) fn seal(&self) -> Seal {
         Seal::new(&self.derived("messages"))
     }

@@ -1,7 +1,7 @@
-//! A node among others over one store: what it shares with them, what it says of itself, how it calls them.
+//! A node among others over one store: what it shares with them, what it publishes about itself, how it calls them.
 //!
-//! The protocol is that of `kith_cache::remote`; here it gets the store of the epoch, the keys, the
-//! configuration, and the tasks that follow, tell and watch for as long as the node runs.
+//! The protocol is that of `kith_cache::remote`; here it gets the store of the epoch, the keys, the configuration, and
+//! the tasks that follow, publish and watch while the node runs.
 
 mod calls;
 mod card;
@@ -80,13 +80,13 @@ pub(crate) struct Cluster {
     calls: Calls,
     /// Of the store, where others can change it.
     feeds: Vec<Arc<dyn Feed>>,
-    /// Following, telling, reading the feeds, comparing, watching; they end with this.
+    /// Following, publishing, reading the feeds, comparing, watching; they end with this.
     tasks: Tasks,
 }
 
 impl Cluster {
-    /// Puts a node together that shares `shared` with others. It neither follows nor tells anything yet. `mappings`: what changes in
-    /// the store mean for copies, of which these are the windows.
+    /// Assembles a node that shares `shared` with others. It neither follows nor publishes yet. `mappings`: what
+    /// changes in the store mean for copies, of which these are the windows.
     pub(crate) fn new(
         server: Server,
         keys: &Keys,
@@ -163,7 +163,7 @@ impl Cluster {
         }
     }
 
-    /// Begins to follow, to tell what waits, and to say in `health` whether Redis is away.
+    /// Begins to follow, to publish queued changes, and to report in `health` whether Redis is unavailable.
     pub(crate) fn start(&self, health: Reporter) {
         drop(metrics::counter!(metric::NODE_RECORDS_REFUSED.name));
         let (member, bus) = (self.member.clone(), Arc::clone(&self.bus));
@@ -213,13 +213,13 @@ impl Cluster {
         &self.schemas.agreement
     }
 
-    /// Tells what waits, for at most so long, and leaves the others. What could not be told they learn from the
-    /// change feed.
+    /// Publishes queued changes, for at most so long, and leaves the others. They receive the rest through the change
+    /// feed.
     pub(crate) async fn stop(&self, limit: Duration) {
         if !within(limit, || self.sharing.queue.is_empty()).await {
             tracing::warn!(
                 waiting = self.sharing.queue.len(),
-                "other nodes could not be told of all changes"
+                "not all changes could be published to other nodes"
             );
         }
         self.tasks.end().await;
@@ -299,7 +299,7 @@ impl Cluster {
         self.member.followed()
     }
 
-    /// Changes that wait to be told.
+    /// Changes that wait to be published.
     pub(crate) fn waiting(&self) -> usize {
         self.sharing.queue.len()
     }

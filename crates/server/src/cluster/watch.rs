@@ -19,8 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const LOOK_TRUSTED: Duration = Duration::from_secs(5);
 const LOOK_UNTRUSTED: Duration = Duration::from_secs(1);
 
-const AWAY: &str =
-    "Redis does not answer (redis.url): reads come from the store, and other nodes are told of changes later";
+const AWAY: &str = "Redis does not answer (redis.url): reads come from the store, and changes are published to other nodes later";
 const PREFIX_TAKEN: &str = "nodes of another database use the redis.prefix of this node, in the same Redis: give each \
                             database a prefix of its own";
 

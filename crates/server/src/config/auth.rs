@@ -12,7 +12,7 @@ use crate::auth::{
     new_key::{self, WeakKey},
 };
 
-/// Callers with names, scopes and keys of their own.
+/// Configured callers, each with a name, scopes and keys.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AuthConfig {

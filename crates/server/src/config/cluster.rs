@@ -22,23 +22,22 @@ const TOMBS_MIN: Duration = Duration::from_secs(15);
 /// Fewest entries of the log: what a node may have missed within a moment has to be there still.
 const LOG_MIN: u32 = 1_000;
 
-/// Redis, by which the nodes of a cluster share copies of records and tell each other what changes.
+/// Redis, through which the nodes of a cluster share copies of records and publish changes to each other.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RedisConfig {
     /// `redis://...`, `rediss://...` with TLS, `redis-cluster://...` or
-    /// `redis-sentinel://HOST:26379/0?sentinelServiceName=NAME`; may hold a password, so it is a secret.
-    /// Absent: the node is the only one of its store.
+    /// `redis-sentinel://HOST:26379/0?sentinelServiceName=NAME`; may contain a password, so it is a secret. Absent: the
+    /// node is the only one of its store.
     pub url: Option<Secret>,
-    /// A file that holds the URL, in its place.
+    /// A file that contains the URL, instead of `url`.
     pub url_file: Option<PathBuf>,
     /// PEM: the certificates to trust with TLS. Absent: those of this machine.
     pub ca_file: Option<PathBuf>,
-    /// What every key and channel begins with, before the id of the database: 1 to 32 letters, digits, _ or -. Nodes of
-    /// another prefix are another cluster, and need a database of their own; nodes of another database need another
-    /// prefix.
+    /// Prefix of every key and channel, before the id of the database: 1 to 32 letters, digits, _ or -. Nodes with
+    /// another prefix are another cluster, and need their own database; nodes of another database need another prefix.
     pub prefix: String,
-    /// Connections for reads and writes; one more is for what is told. Above 0.
+    /// Connections for reads and writes; one more is for messages. Above 0.
     pub pool: usize,
     /// How long a command may take before the store is asked instead. Above 0.
     #[serde(with = "humantime_serde")]
@@ -46,25 +45,25 @@ pub struct RedisConfig {
     /// How long a connection may take to open. Above 0.
     #[serde(with = "humantime_serde")]
     pub connect_timeout: Duration,
-    /// Replicas that must have a write before a node trusts its memory by it: most of them, where there are
-    /// any that may be promoted.
+    /// Replicas that must have a write before a node trusts its memory by it. If any may be promoted: a majority of
+    /// them.
     pub replicas_min: u32,
     /// How long the copy of a record is kept. Above 0.
     #[serde(with = "humantime_serde")]
     pub copy_ttl: Duration,
-    /// How long the knowledge that a record does not exist is. Above 0.
+    /// How long it is cached that a record does not exist. Above 0.
     #[serde(with = "humantime_serde")]
     pub absence_ttl: Duration,
-    /// How long a load may keep the loads of other nodes waiting, at most. Above 0, and above `takeover`.
+    /// How long, at most, a load may make the loads of other nodes wait. Above 0, and above `takeover`.
     #[serde(with = "humantime_serde")]
     pub lease: Duration,
-    /// After how long another load may take its place, since whoever runs it may be gone. Above 0.
+    /// After how long another load may take its place, since its owner may be gone. Above 0.
     #[serde(with = "humantime_serde")]
     pub takeover: Duration,
-    /// How long a change is remembered where a copy stood. Above 0: at least 15s.
+    /// How long an invalidated key is remembered. Above 0: at least 15s.
     #[serde(with = "humantime_serde")]
     pub tombs: Duration,
-    /// About how many changes can be read again by a node that was cut off. Above 0: at least 1000.
+    /// About how many changes a node that was cut off can replay. Above 0: at least 1000.
     pub log_entries: u32,
 }
 
@@ -89,30 +88,30 @@ impl Default for RedisConfig {
     }
 }
 
-/// How the nodes of a cluster follow and reach each other. The times have to be the same on all of them.
+/// How the nodes of a cluster follow the change log and reach each other. The times must be the same on all nodes.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ClusterConfig {
-    /// Address at which other nodes reach this one: `http://10.0.0.7:7600`, `https://...` with TLS. Absent: where
-    /// it listens; where it listens everywhere, the address that this machine has towards others.
+    /// Address at which other nodes reach this one: `http://10.0.0.7:7600`, `https://...` with TLS. Absent: where it
+    /// listens; if it listens on all addresses, the address of this machine towards others.
     pub advertise: Option<String>,
     /// PEM: the certificates to trust in calls to other nodes with TLS. Absent: those of `tls.cert_file`.
     pub ca_file: Option<PathBuf>,
-    /// How often a node proves that it has missed nothing. Above 0.
+    /// How often a node proves that it has missed no change. Above 0.
     #[serde(with = "humantime_serde")]
     pub probe_every: Duration,
-    /// How long it trusts its memory by one proof. Above 0: at least 4 times `probe_every`, and at most 30s.
+    /// How long it trusts its memory after one proof. Above 0: at least 4 times `probe_every`, and at most 30s.
     #[serde(with = "humantime_serde")]
     pub trust: Duration,
-    /// How long it serves its memory after that, where a record that changed a moment ago may be old.
+    /// How long it serves its memory after that; records that changed since may be stale.
     #[serde(with = "humantime_serde")]
     pub trust_grace: Duration,
-    /// Changes that are read again after a cut at most; with more missing, memory is emptied. Above 0.
+    /// Maximum changes that are replayed after a partition; if more are missing, memory is emptied. Above 0.
     pub replay_max: u64,
     /// How long a node that was silent is still listed. Above 0, and above `trust`.
     #[serde(with = "humantime_serde")]
     pub silent: Duration,
-    /// Changes that may wait while Redis is away; one more, and all copies are given up. Above 0.
+    /// Changes that may wait while Redis is unavailable; with one more, all copies are discarded. Above 0.
     pub queue_max: usize,
     /// How long a load waits for one of another node before it asks the store itself. Not above
     /// `cache.load_hard`.

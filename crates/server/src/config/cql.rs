@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Backend, Config, Secret};
 
-/// Most feeds that changes are told by.
+/// Maximum number of change feeds.
 const SHARDS_MAX: u32 = 64;
 /// Longest name of a keyspace.
 const KEYSPACE_MAX: usize = 48;
@@ -21,14 +21,14 @@ pub struct CqlConfig {
     pub contact_points: Vec<String>,
     /// Name of the keyspace: 1 to 48 small letters, digits and _, a letter first.
     pub keyspace: String,
-    /// How the keyspace is replicated where `kith migrate` makes it, as CQL writes it:
-    /// `{'class': 'NetworkTopologyStrategy', 'dc1': 3}`.
+    /// Replication of the keyspace, in CQL, if `kith migrate` creates it: `{'class': 'NetworkTopologyStrategy', 'dc1':
+    /// 3}`.
     pub replication: String,
-    /// Who logs in; absent: nobody has to.
+    /// User name; absent: no authentication.
     pub user: Option<String>,
     /// The password.
     pub password: Option<Secret>,
-    /// A file that holds the password, in its place.
+    /// A file that contains the password, instead of `password`.
     pub password_file: Option<PathBuf>,
     /// How long a connection may take to open. Above 0.
     #[serde(with = "humantime_serde")]
@@ -38,8 +38,8 @@ pub struct CqlConfig {
     pub request: Duration,
     /// Calls at one time; further ones are refused. Above 0.
     pub calls_max: u32,
-    /// By how many feeds changes are told, each read by one node at a time. Above 0, and not above 64. The same on all
-    /// nodes; once something is stored, it must stay.
+    /// Number of change feeds, each read by one node at a time. Above 0, and not above 64. The same on all nodes; must
+    /// not change once data are stored.
     pub feed_shards: u32,
 }
 

@@ -10,13 +10,13 @@ use super::{Backend, Config, ConfigError};
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct EphemeralConfig {
-    /// Whether data are kept in memory alone and are gone with the node. Logs are quiet and a stop is quick then.
+    /// Whether data are only kept in memory and are lost when the node ends. Then it logs little and stops quickly.
     pub enabled: bool,
     /// JSON Lines of users and groups that the node, and each of its sandboxes, begins with.
     pub seed: Option<PathBuf>,
-    /// Most sandboxes at one time.
+    /// Maximum sandboxes at one time.
     pub sandboxes: usize,
-    /// How long a sandbox must have been unused before it makes room for another one.
+    /// How long a sandbox must have been unused before another one may replace it.
     #[serde(with = "humantime_serde")]
     pub sandbox_idle: Duration,
 }

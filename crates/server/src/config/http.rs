@@ -20,10 +20,10 @@ pub struct HttpConfig {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CorsConfig {
-    /// Origins whose pages may call: `https://app.example`, with a port where it is not the usual one. None:
-    /// no page of another origin may.
+    /// Origins whose pages may call: `https://app.example`, with a port if it is not the default one. None: no page of
+    /// another origin may call.
     pub origins: Vec<String>,
-    /// How long a browser may keep the permission without asking again.
+    /// How long a browser may cache the permission.
     #[serde(with = "humantime_serde")]
     pub max_age: Duration,
 }
@@ -34,7 +34,7 @@ impl Default for CorsConfig {
     }
 }
 
-/// An origin that no browser would send would be without effect, and nobody would be told.
+/// An origin that no browser sends would have no effect, without an error.
 pub(super) fn check(http: &HttpConfig) -> Result<(), InvalidValue> {
     match http.cors.origins.iter().find(|origin| !is_origin(origin)) {
         None => Ok(()),

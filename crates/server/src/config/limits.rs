@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use kith_service::size;
 
-/// Bounds of what callers may ask for.
+/// Limits for callers.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LimitsConfig {
@@ -24,21 +24,20 @@ pub struct LimitsConfig {
     /// Calls at one time on the node, open watches not counted; as many again may wait for at most `queue_wait`. Above
     /// 0.
     pub in_flight: usize,
-    /// How long a call may wait to be taken on.
+    /// How long a call may wait to begin.
     #[serde(with = "humantime_serde")]
     pub queue_wait: Duration,
-    /// Writes with the store at one time; with MongoDB no more than `store.mongodb.pool_max`. Above 0.
+    /// Writes in progress at the store; with MongoDB no more than `store.mongodb.pool_max`. Above 0.
     pub writes_in_flight: usize,
-    /// How long a write may wait for its turn at the store. One that would have to expect more than half of it is
+    /// How long a write may wait for its turn at the store. A write with an expected wait of more than half of it is
     /// refused at once.
     #[serde(with = "humantime_serde")]
     pub write_wait: Duration,
     /// How long a call that writes waits for the store and for other nodes before it answers UNAVAILABLE with outcome
-    /// `unknown`; the write runs on. A call waits two fifths of its deadline where that is longer. Above 0.
+    /// `unknown`; the write continues. A call waits two fifths of its deadline if that is longer. Above 0.
     #[serde(with = "humantime_serde")]
     pub write_answer: Duration,
-    /// Streams of health `Watch` and of reflection that are open on the node at one time: they are not among the calls of
-    /// `in_flight`. Above 0.
+    /// Open streams of health `Watch` and of reflection on the node: they do not count for `in_flight`. Above 0.
     pub health_watches: usize,
     /// Of them, those of one connection. Above 0.
     pub health_watches_per_connection: usize,
@@ -55,30 +54,30 @@ pub struct LimitsConfig {
     pub unread_max: Duration,
     /// Connections at one time. Further ones are closed at once; the log and `/readyz` say so. Above 0.
     pub connections: usize,
-    /// Deadline of a call that names none. Above 0, and not above `deadline_max`.
+    /// Deadline of a call without one. Above 0, and not above `deadline_max`.
     #[serde(with = "humantime_serde")]
     pub deadline_default: Duration,
     /// Longest deadline of a call; a later one counts as this.
     #[serde(with = "humantime_serde")]
     pub deadline_max: Duration,
-    /// Longest life of a stream.
+    /// Maximum duration of a stream.
     #[serde(with = "humantime_serde")]
     pub stream_max: Duration,
-    /// How long a connection may take to greet, with and without TLS; over HTTP/1.1 also how long it may take
-    /// from one answer to the end of the next headers.
+    /// How long the handshake of a connection may take, with and without TLS; over HTTP/1.1 also the time from one
+    /// answer to the end of the next headers.
     #[serde(with = "humantime_serde")]
     pub handshake: Duration,
-    /// After how long a connection is told to go, less up to a tenth at random.
+    /// Maximum age of a connection before it is asked to close (GOAWAY), less up to a tenth at random.
     #[serde(with = "humantime_serde")]
     pub connection_age: Duration,
-    /// How long a connection that was told to go may take to end its calls.
+    /// How long a connection that was asked to close may take to end its calls.
     #[serde(with = "humantime_serde")]
     pub connection_grace: Duration,
     /// Ids in one batch. Above 0.
     pub batch_ids: usize,
-    /// Records in a page when the caller does not say. Above 0.
+    /// Records in a page by default. Above 0.
     pub page_default: usize,
-    /// Most records in a page. Above 0, and not below `page_default`.
+    /// Maximum records in a page. Above 0, and not below `page_default`.
     pub page_max: usize,
     /// Records in one message of an import. Above 0.
     pub import_records: usize,
@@ -86,7 +85,7 @@ pub struct LimitsConfig {
     pub tokens: usize,
     /// Searches by keyword that an acting user may make in a minute, on this node. Above 0.
     pub searches_per_minute: u32,
-    /// Callers who watch this node at one time (`kith top`). Above 0.
+    /// Callers that watch this node at one time (`kith top`). Above 0.
     pub watchers: usize,
 }
 

@@ -212,7 +212,7 @@ impl Layers {
         ConfigError(format!("{}: {}", self.place(wrong.key), wrong.text))
     }
 
-    /// Where the value of this key stands: `kith.toml:3`, `KITH_LISTEN`, `--listen`, `default`.
+    /// The origin of the value of this key: `kith.toml:3`, `KITH_LISTEN`, `--listen`, `default`.
     fn place(&self, path: &str) -> String {
         let origin = self.origins.get(path).map_or("default", String::as_str);
         self.places.line(origin, path)

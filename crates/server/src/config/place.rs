@@ -7,7 +7,7 @@ use toml::{
     de::{DeTable, DeValue},
 };
 
-/// On which line of the file each key stands.
+/// The line of each key in the file.
 #[derive(Debug, Default)]
 pub(super) struct Places {
     file: String,

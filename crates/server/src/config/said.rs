@@ -28,7 +28,7 @@ pub(super) fn unreadable(key: &str, path: &Path, error: &io::Error) -> String {
             format!("{key}: {path} may not be read by this user; give it the right to, or name another")
         }
         io::ErrorKind::IsADirectory => format!("{key}: {path} is a folder; name a file"),
-        io::ErrorKind::InvalidData => format!("{key}: {path} is not UTF-8; write it anew"),
+        io::ErrorKind::InvalidData => format!("{key}: {path} is not UTF-8; write it again"),
         _ => format!("{key}: {path} cannot be read ({}); name another file", error.kind()),
     }
 }
@@ -54,7 +54,7 @@ fn wanted(kind: &Kind) -> String {
             format!("it must be {}", words(expected))
         }
         Kind::UnknownVariant(_, expected) => format!("it must be one of {}", expected.join(", ")),
-        // Texts of readers which are given a text that may be shown or is told by its form alone.
+        // Texts of parsers, which may contain the value, are replaced by a fixed text for the type.
         Kind::Message(why) if why == "invalid socket address syntax" => {
             "it must be an address and a port, as 127.0.0.1:7600".to_owned()
         }

@@ -3,7 +3,7 @@ use std::fmt;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use zeroize::Zeroizing;
 
-/// A text that nobody may see: shown and written as `<redacted>`, wiped from memory when dropped.
+/// A secret text: shown and written as `<redacted>`, wiped from memory when dropped.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Zeroizing<String>);
 

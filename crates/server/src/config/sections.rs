@@ -18,7 +18,7 @@ use super::{
     ObserverConfig, PresenceConfig, RedisConfig, RelationsConfig, Secret, WsConfig,
 };
 
-/// Everything that a node is told from outside.
+/// The configuration of a node.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
@@ -34,15 +34,15 @@ pub struct Config {
     pub api_key: Option<ApiKey>,
     /// Whether other machines may call without a key, and do everything.
     pub insecure_callers: bool,
-    /// Where an embedded node keeps its data; made when absent.
+    /// Where an embedded node keeps its data; created if it does not exist.
     pub data_dir: PathBuf,
     /// How long calls and writes that have begun may take to end when the node stops.
     #[serde(with = "humantime_serde")]
     pub drain: Duration,
-    /// How long the node goes on serving after it has said that it stops, for load balancers to notice.
+    /// How long a stopping node still serves after it reported NOT_SERVING, for load balancers to notice.
     #[serde(with = "humantime_serde")]
     pub drain_wait: Duration,
-    /// File that gets the one line about why the node could not start or did not end well, as
+    /// File for the one line with the reason why the node could not start or did not end well, such as
     /// /dev/termination-log of Kubernetes.
     pub termination_log: Option<PathBuf>,
     /// Where the documents of this version can be read, for the links in errors: an address, or a path
@@ -68,7 +68,7 @@ pub struct Config {
     pub observer: ObserverConfig,
     /// The tiers before the store.
     pub cache: CacheConfig,
-    /// Bounds of what callers may ask for.
+    /// Limits for callers.
     pub limits: LimitsConfig,
     /// Users.
     pub users: UsersConfig,
@@ -143,9 +143,9 @@ impl Default for Config {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct OperationsConfig {
-    /// Whether it is served.
+    /// Whether it is enabled.
     pub enabled: bool,
-    /// Where. Port 0: any free one.
+    /// Its address. Port 0: any free one.
     pub listen: SocketAddr,
 }
 
@@ -161,9 +161,9 @@ impl Default for OperationsConfig {
 pub struct TlsConfig {
     /// PEM: the certificate, then those that lead to its root.
     pub cert_file: Option<PathBuf>,
-    /// PEM: the private key. Nobody but its owner and group may read it.
+    /// PEM: the private key. Only its owner and group may have read permission.
     pub key_file: Option<PathBuf>,
-    /// How often both files are looked at; what has changed is served to the connections that begin then.
+    /// How often both files are checked; new connections get what has changed.
     #[serde(with = "humantime_serde")]
     pub read_again_every: Duration,
 }
@@ -180,7 +180,7 @@ impl Default for TlsConfig {
 pub struct StoreConfig {
     /// Which store.
     pub backend: Backend,
-    /// Who brings stored data into the form that this version reads.
+    /// What applies migrations of stored data.
     pub migrate: Migrate,
     /// Of the embedded store.
     pub sqlite: SqliteConfig,
@@ -234,7 +234,7 @@ impl Default for SqliteConfig {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Synchronous {
-    /// When the disk has it: survives a loss of power.
+    /// When it is on disk: survives a loss of power.
     #[default]
     Full,
     /// When the operating system has it: survives a crash of the process.
@@ -245,10 +245,10 @@ pub enum Synchronous {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MongodbConfig {
-    /// `mongodb://...`; may hold a password, so it is a secret. A database after the hosts must be `database`, or `admin`,
-    /// which says where the user is known.
+    /// `mongodb://...`; may contain a password, so it is a secret. A database after the hosts must be `database`, or
+    /// `admin`, which then is the authentication database.
     pub uri: Option<Secret>,
-    /// A file that holds the URI, in its place.
+    /// A file that contains the URI, instead of `uri`.
     pub uri_file: Option<PathBuf>,
     /// Name of the database.
     pub database: String,
@@ -282,20 +282,20 @@ pub struct CacheConfig {
     /// What the memory tier may hold, by the weight of its values.
     #[serde(with = "size")]
     pub memory_bytes: u64,
-    /// How long a value is served without being read again. No effect with the SQLite store, whose values are served until they
-    /// are changed or evicted.
+    /// How long a value is served before it is read again. No effect with the SQLite store, whose values are served
+    /// until they are changed or evicted.
     #[serde(with = "humantime_serde")]
     pub ttl: Duration,
-    /// How long an absence is; no effect with the SQLite store. Of follows and of what users have set about others it is as long as a value: most pairs of
-    /// users have none.
+    /// The same for an absence; no effect with the SQLite store. Absences of relations between two users use `ttl`:
+    /// most pairs of users have none.
     #[serde(with = "humantime_serde")]
     pub negative_ttl: Duration,
-    /// By which part of it a TTL may be shorter, at random. 0 to 1.
+    /// Maximum fraction by which a TTL is shortened, at random. 0 to 1.
     pub jitter: f64,
-    /// After how long a load that takes long is answered by an expired value, where one may be served.
+    /// After how long a slow load is answered by an expired value, if one may be served.
     #[serde(with = "humantime_serde")]
     pub load_soft: Duration,
-    /// After how long a load is given up.
+    /// Maximum duration of a load.
     #[serde(with = "humantime_serde")]
     pub load_hard: Duration,
     /// Loads from the store at one time. Above 0.
@@ -303,7 +303,7 @@ pub struct CacheConfig {
     /// How long past its TTL a value may be served while the store does not answer.
     #[serde(with = "humantime_serde")]
     pub max_stale: Duration,
-    /// Past which part of its TTL a value that is read is loaded again. 0 to 1.
+    /// After which fraction of its TTL a value that is read is loaded again. 0 to 1.
     pub early_refresh: f64,
 }
 
@@ -327,16 +327,16 @@ impl Default for CacheConfig {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct UsersConfig {
-    /// User names that nobody can have.
+    /// User names that no user can have.
     pub reserved_names: Vec<String>,
-    /// How long the name of a deleted user is kept from others.
+    /// How long the name of a deleted user stays reserved.
     #[serde(with = "humantime_serde")]
     pub name_kept: Duration,
     /// Parameters that are secrets: hashed, and never returned.
     pub secret_params: Vec<String>,
-    /// Parameters that users who call by a token of their own may set for themselves, and see. Others are for services alone.
+    /// Parameters that users who call by a token may set for themselves, and see. All others are for services.
     pub user_params: Vec<String>,
-    /// How often a minute a secret of one user may be checked. Above 0.
+    /// How often a secret of one user may be checked in a minute. Above 0.
     pub verify_tries_per_minute: u32,
 }
 
@@ -358,7 +358,7 @@ impl Default for UsersConfig {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct IdsConfig {
-    /// How many a node takes from the store at one time; a crash loses at most so many. Above 0.
+    /// How many ids a node allocates from the store at a time; a crash loses at most that many. Above 0.
     pub block: u32,
 }
 
@@ -372,9 +372,9 @@ impl Default for IdsConfig {
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SecretsConfig {
-    /// Seals invite codes: 32 bytes in base64, the same on every node. Absent: one that the store keeps.
+    /// Encrypts invite codes: 32 bytes in base64, the same on every node. Absent: a key that is kept in the store.
     pub invite_code_key: Option<Secret>,
-    /// A file that holds the key, in its place.
+    /// A file that contains the key, instead of `invite_code_key`.
     pub invite_code_key_file: Option<PathBuf>,
 }
 
@@ -391,15 +391,15 @@ impl SecretsConfig {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TelemetryConfig {
-    /// Which log lines are written: a level, or `target=level` pairs with commas. Of libraries lines below `info` are not, see
-    /// `library_lines`.
+    /// Which log lines are written: a level, or `target=level` pairs with commas. Lines of libraries below `info` are
+    /// not written, see `library_lines`.
     pub log_filter: String,
-    /// Whether lines of libraries below `info` may be written too. They may hold keys and what is stored: some drivers write the
-    /// commands that they send.
+    /// Whether lines of libraries below `info` may be written too. They may contain keys and stored data: some drivers
+    /// log the commands that they send.
     pub library_lines: bool,
     /// In which form.
     pub log_format: LogFormat,
-    /// Where spans are sent by OTLP over gRPC; absent: nowhere.
+    /// Where spans are sent with OTLP over gRPC; absent: they are not sent.
     pub otlp_endpoint: Option<String>,
     /// Name of the service in them.
     pub service_name: String,

@@ -7,7 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 /// `KITH_PORT`, `KITH_PORT_7600_TCP` and `KITH_PORT_7600_TCP_{PROTO,PORT,ADDR}`. The value must have its shape too, so that
 /// `KITH_PORT=7600`, which a person writes, stays an error.
 pub(super) fn is_service_link(name: &str, value: &str) -> bool {
-    // `__` stands between a section and its key.
+    // `__` is between a section and its key.
     !name.contains("__") && (is_service(name, value) || is_port(name, value))
 }
 

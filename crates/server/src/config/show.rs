@@ -27,11 +27,11 @@ pub fn values(loaded: &Loaded) -> Result<Vec<Value>, ConfigError> {
     Ok(values)
 }
 
-/// The effective configuration as TOML that can be read again, but for secrets, which are redacted. Behind
-/// each value stands where it came from. Absent values are left out.
+/// The effective configuration as TOML that can be read again, except for secrets, which are redacted. Each value is
+/// followed by its origin. Absent values are left out.
 ///
 /// # Errors
-/// When a value cannot be written as TOML.
+/// If a value cannot be written as TOML.
 pub fn show(loaded: &Loaded) -> Result<String, ConfigError> {
     let mut out = String::new();
     table(&mut out, &text(loaded)?, "", loaded);

@@ -1,4 +1,4 @@
-//! Where the reason of a failed start is to be written, told also of a configuration that cannot be taken.
+//! Where the reason of a failed start is written, also for a configuration that cannot be used.
 
 use std::path::PathBuf;
 

@@ -7,24 +7,25 @@ use serde::{Deserialize, Serialize};
 
 use super::Config;
 
-/// WebSockets at `/ws` of the gRPC port: calls as JSON, and what is new for one user.
+/// WebSockets at `/ws` of the gRPC port: calls as JSON, and events for one user.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct WsConfig {
     /// Whether they are served.
     pub enabled: bool,
-    /// Whether a socket names its user without proof, and not by a token of `auth.issuers`. Only on the loopback device: for trying out, and for tests.
+    /// Whether a socket names its user without proof, instead of by a token of `auth.issuers`. Only on the loopback device: for
+    /// trials and tests.
     pub trusted: bool,
     /// Whether a page that uses them is served at `/demo`. Needs `ws.trusted`.
     pub demo: bool,
     /// How often a socket gets a ping; it is closed after 2.4 times as long without a frame from its peer. Above 0.
     #[serde(with = "humantime_serde")]
     pub ping_every: Duration,
-    /// Calls of one socket at one time; further frames are read when one has ended. Above 0.
+    /// Calls of one socket at one time; further frames are read when a call has ended. Above 0.
     pub calls: usize,
-    /// Most sockets on a node at one time. Above 0.
+    /// Maximum sockets on a node at one time. Above 0.
     pub sockets: usize,
-    /// Most of them that have not said yet who their user is; each has 5 s for it. Above 0.
+    /// Maximum sockets that wait for their first hello; each has 5 s for it. Above 0.
     pub sockets_waiting: usize,
 }
 

@@ -1,7 +1,7 @@
-//! A reader of JSON that knows where in the message it is, and refuses what is given twice.
+//! A reader of JSON that knows its position in the message, and refuses duplicate fields.
 //!
-//! It stands between the JSON parser and the reflection of messages, whose errors say neither where they
-//! happened nor anything that could be shown without showing values.
+//! It is between the JSON parser and the reflection of messages, whose errors contain neither the position nor any text
+//! that could be shown without showing values.
 
 use std::{
     cell::{Cell, RefCell},
@@ -32,7 +32,7 @@ enum Step {
     Index(usize),
 }
 
-/// What is wrong, where the place alone does not tell.
+/// What is wrong, if the position alone does not show it.
 #[derive(Clone, Copy)]
 pub(super) enum Why {
     /// The field was there before.
@@ -67,7 +67,7 @@ impl Place {
         self.masks.into_inner()
     }
 
-    /// The path in words of the contract, and what stands there.
+    /// The path in terms of the contract, and what is at it.
     pub(super) fn trace(&self) -> (String, Spot) {
         let (mut name, mut spot) = (String::new(), Spot::Root);
         for step in self.path.borrow().iter() {

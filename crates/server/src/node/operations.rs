@@ -1,6 +1,6 @@
-//! The port for operators: `/metrics`, `/livez`, `/readyz`. It tells how the node fares and nothing of what is
-//! stored. On the loopback device it answers requests that name this machine as their host, and no others: a page of a
-//! name that resolves to this machine could read it otherwise.
+//! The port for operators: `/metrics`, `/livez`, `/readyz`. It reports the state of the node and nothing of what is
+//! stored. On the loopback device it only answers requests that name this machine as their host: otherwise a page of a
+//! name that resolves to this machine could read it.
 
 use std::{
     sync::{Arc, OnceLock},
@@ -42,7 +42,7 @@ const ROUTES: &str = "\
 /metrics  counters, gauges and histograms, for Prometheus
 ";
 
-/// What the port tells of.
+/// What the port reports.
 #[derive(Clone, Debug)]
 pub(super) struct Operations {
     /// What the node is doing.

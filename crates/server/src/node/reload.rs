@@ -65,7 +65,7 @@ impl Reloading {
                 Err(error) => reloaded.refused.push(format!("{key}: {error}")),
             }
         }
-        // What is left is told again the next time: it does not hold yet.
+        // The other keys are reported again the next time: their values are not in effect yet.
         if let Some(filter) = values.get(LOG_FILTER) {
             self.values.insert(LOG_FILTER.to_owned(), filter.clone());
         }

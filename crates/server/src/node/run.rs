@@ -1,4 +1,4 @@
-//! How a node starts and stops. Each order stands in one function.
+//! How a node starts and stops. Each sequence is in one function.
 
 use std::{
     net::SocketAddr,
@@ -47,7 +47,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 const UPKEEP: Duration = Duration::from_secs(5);
 /// What writes that have begun get at least, when calls took all of the time to drain.
 const MUTATIONS_LEAST: Duration = Duration::from_secs(1);
-/// How long a start waits for the first answer of a cluster's store, so that one which refuses is told at once.
+/// How long a start waits for the first answer of a cluster's store, so that a refusal is reported at once.
 const FIRST_ANSWER: Duration = Duration::from_secs(2);
 
 /// Where a node listens.
@@ -81,10 +81,10 @@ pub struct Node {
     end: CancellationToken,
 }
 
-/// Runs a node until `shutdown`. `ready` is told where it listens once it does.
+/// Runs a node until `shutdown`. Calls `ready` with its addresses when it listens.
 ///
 /// # Errors
-/// When it cannot start, or waits for a store that turns out to be the wrong one.
+/// If it cannot start, or waits for a store that turns out to be the wrong one.
 pub async fn run(
     config: Config,
     ready: impl FnOnce(Addresses),
@@ -154,7 +154,7 @@ impl Node {
         }
     }
 
-    /// Serves health, reflection and the port for operators; calls of the domains are told to come again.
+    /// Serves health, reflection and the port for operators; calls of the domains are asked to retry.
     fn listen(
         config: Arc<Config>,
         ports: Ports,
@@ -324,7 +324,7 @@ impl Node {
         );
     }
 
-    /// They see NOT_SERVING and send their calls elsewhere. Where nobody is connected nobody is waited for.
+    /// They see NOT_SERVING and send their calls elsewhere. Without connections there is no wait.
     async fn wait_for_load_balancers(&self, hurry: impl Future<Output = ()>) {
         if self.connections.open() == 0 {
             return;

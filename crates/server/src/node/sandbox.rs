@@ -35,7 +35,7 @@ use crate::{
 /// What the memory tier of a sandbox may hold: a node with all of them stays within what a test machine has.
 const MEMORY_BYTES: u64 = 8 << 20;
 
-/// What sandboxes tell of the node that they are on.
+/// What sandboxes report of their node.
 #[derive(Clone, Debug)]
 pub(crate) struct Hosted {
     pub(crate) health: Reporter,
@@ -157,7 +157,7 @@ impl Inner {
         &self,
         by_name: &mut HashMap<SandboxName, Arc<Sandbox>>,
     ) -> Result<Option<Arc<Sandbox>>, Error> {
-        // Nobody can begin to hold one while the map is locked.
+        // No call can begin to hold one while the map is locked.
         let unused = by_name.iter().filter(|(_, sandbox)| Arc::strong_count(sandbox) == 1);
         let oldest = unused.map(|(name, sandbox)| (*sandbox.used.lock(), name)).min_by_key(|(used, _)| *used);
         match oldest {

@@ -61,7 +61,7 @@ impl Seed {
     /// Creates the records in their order, so that ids given by the node are the same each time. The caches
     /// that it makes for it are gone afterwards.
     pub(crate) async fn apply(self, stores: &Stores, config: &Config) -> Result<(), StartError> {
-        // Of a node that nobody asks how it fares.
+        // For a node whose state is never queried.
         let edge = Edge::new(Routes::default(), &config.limits);
         let vitals = Vitals::new(Reporter::new(), edge.load(), stores);
         let services = services::services(stores, config, vitals).await;

@@ -48,7 +48,7 @@ const AGREES: Duration = Duration::from_secs(1);
 /// How often requests that are remembered long enough are forgotten.
 const FORGET_PERIOD: Duration = Duration::from_secs(10 * 60);
 
-/// An open store that whoever ends the node closes. Empty while the node leaves its file to others.
+/// An open store, closed by the code that ends the node. Empty while the node leaves its file to others.
 pub(crate) type StoreSlot = Arc<Mutex<Option<Opened>>>;
 
 /// What it takes to bring a node up.
@@ -171,12 +171,12 @@ impl BringUp {
         self.keep().await;
     }
 
-    /// Waits until somebody has migrated the file, which this node must not hold meanwhile.
+    /// Waits until another process has migrated the file, which this node must not hold meanwhile.
     async fn when_migrated(mut self) {
         loop {
             sleep(MIGRATED_POLL).await;
             let Ok(None) = store::pending_in_file(&self.config).await else { continue };
-            // Whoever migrates may still have it.
+            // The migrating process may still have it.
             let Ok(opened) = Opened::open(&self.config).await else { continue };
             self.stores = opened.stores();
             self.slot.lock().replace(opened);
@@ -206,7 +206,7 @@ impl BringUp {
         self.health.because(State::MigrationPending, told);
     }
 
-    /// Said less and less often, and always to whoever asks.
+    /// Logged less and less often, and always returned on request.
     fn tell_away(&self, line: &StartError, tries: u64, since: SystemTime) {
         if tries.is_power_of_two() {
             tracing::warn!(tries, "waiting: {line}");

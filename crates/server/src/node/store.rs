@@ -66,7 +66,7 @@ impl Opened {
         }
     }
 
-    /// What is told of it.
+    /// Information about it.
     pub fn about(&self, config: &Config) -> About {
         match self {
             #[cfg(feature = "embedded")]
@@ -87,7 +87,7 @@ pub fn data_file(config: &Config) -> PathBuf {
     config.data_dir.join(FILE)
 }
 
-/// The first migration that the data file still needs, read beside whoever has it open.
+/// The first migration that the data file still needs, read while another process may have it open.
 #[cfg(feature = "embedded")]
 pub(crate) async fn pending_in_file(config: &Config) -> Result<Option<Migration>, StartError> {
     let status = kith_store_sqlite::migration_status(data_file(config)).await;

@@ -1,4 +1,4 @@
-//! What people are told of the store: where it is, whether it keeps what it has, and why it fails.
+//! Information about the store for people: where it is, whether it is durable, and why it fails.
 
 #[cfg(feature = "embedded")]
 use std::path::{Path, absolute};
@@ -26,7 +26,7 @@ pub struct Data {
 pub enum Why {
     /// It may come by itself.
     Away(StartError),
-    /// It does not, until somebody changes something.
+    /// It does not, until an operator changes something.
     Wrong(StartError),
 }
 
@@ -50,7 +50,7 @@ pub struct RelationsUnfit {
     pub configured: bool,
 }
 
-/// What is told of an open store. Cheap to clone.
+/// Information about an open store. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct About {
     data: Data,
@@ -113,8 +113,8 @@ impl About {
         &self.data
     }
 
-    /// What keeps a store that answers from being used at all, until somebody changes something; `None` also where it is
-    /// away. Asks the hosts of a cluster, within a few times the time for a connection.
+    /// Why a store that answers cannot be used at all, until an operator changes something; `None` also if it is
+    /// unavailable. Asks the hosts of a cluster, within a few times the time for a connection.
     pub async fn unfit(&self) -> Option<StartError> {
         #[cfg(feature = "cluster")]
         if let Some(probe) = &self.probe {

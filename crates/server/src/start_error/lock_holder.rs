@@ -1,4 +1,4 @@
-//! Which program listens on a port, as far as the system tells this user.
+//! Which program listens on a port, as far as this user may know.
 
 use std::{
     fs,

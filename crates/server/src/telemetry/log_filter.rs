@@ -40,7 +40,7 @@ pub(crate) enum FilterError {
     #[error("{0}")]
     Unreadable(#[from] tracing_subscriber::filter::ParseError),
     /// The logs of this process are not written by this product.
-    #[error("the logs of this process are somebody else's")]
+    #[error("another logger is installed in this process")]
     NotOurs,
 }
 

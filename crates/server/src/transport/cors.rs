@@ -37,7 +37,7 @@ const READ: [HeaderName; 9] = [
     HeaderName::from_static("trailer-kith-age-ms"),
 ];
 
-/// The origins that may, and what they are told.
+/// The permitted origins, and the answer to them.
 #[derive(Debug)]
 pub(super) struct Cors {
     origins: Vec<HeaderValue>,
@@ -61,8 +61,8 @@ impl Cors {
         Some(Self { origins, layer })
     }
 
-    /// Answers a browser that asks first, and lets `calls` answer the rest. Other origins are told nothing
-    /// about what they might do.
+    /// Answers preflight requests of browsers, and lets `calls` answer the rest. Other origins learn nothing about what
+    /// they might do.
     pub(super) async fn answer<S>(&self, request: Request<Incoming>, calls: S) -> Response<Body>
     where
         S: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible>,

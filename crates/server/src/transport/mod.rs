@@ -50,7 +50,7 @@ use crate::{
     ws,
 };
 
-/// How often a peer that says nothing is asked whether it lives.
+/// How often a silent peer is checked.
 const KEEPALIVE: Duration = Duration::from_secs(30);
 /// How long it may take to answer.
 const KEEPALIVE_ANSWER: Duration = Duration::from_secs(10);
@@ -186,8 +186,8 @@ impl Connections {
         ws::Life { tasks: self.sockets.clone(), closing, abort }
     }
 
-    /// Accepts no more, tells every peer to go (GOAWAY), and waits until the calls that have begun have ended.
-    /// What is left after `limit` is cut off; false then.
+    /// Accepts no more, asks every peer to close (GOAWAY), and waits until the calls that have begun have ended. What
+    /// is left after `limit` is cut off; false then.
     pub async fn close(&self, limit: Duration) -> bool {
         self.closing.cancel();
         self.tasks.close();

@@ -45,7 +45,7 @@ async fn decided_and_died(data_dir: &Path, receiver: Receiver, id: i64, by: i64)
     handle.close().await;
 }
 
-/// Waits until nothing is outstanding of the application, and tells what became of it.
+/// Waits until the application has no pending effect, and returns its result.
 async fn settled(node: &TestNode, by: i64, receiver: Option<WireReceiver>, id: i64) -> Application {
     let give_up = Instant::now() + BOUND;
     loop {

@@ -260,7 +260,7 @@ async fn of_the_store() -> Vec<Got> {
     got
 }
 
-/// A node that waits for a MongoDB which nobody runs.
+/// A node that waits for a MongoDB that does not exist.
 async fn of_the_start() -> Vec<Got> {
     let uri = "mongodb://127.0.0.1:1/?replicaSet=none&directConnection=false";
     let node = TestNode::start_with(|config| {

@@ -1,4 +1,4 @@
-//! A node that is watched: what is told, to how many, and until when.
+//! A watched node: what is sent, to how many, and until when.
 
 #![cfg(feature = "embedded")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]

@@ -25,7 +25,7 @@ use crate::{
 };
 
 pub(super) const KIND: &str = "application";
-/// Owner and admins of a group in whose lists an application stands; others find it in that of the group.
+/// Maximum owner and admins of a group whose lists contain an application; others find it in the list of the group.
 const RECEIVERS_MAX: usize = 100;
 
 /// The applications of a deployment. Cheap to clone.
@@ -45,7 +45,7 @@ pub struct Applications {
     pub(super) log_kept: Duration,
 }
 
-/// What somebody asks for, as it was sent.
+/// An application, as it was sent.
 #[derive(Clone, Debug)]
 pub(super) struct Draft {
     pub(super) asks: Asks,
@@ -120,10 +120,11 @@ impl Applications {
         }
     }
 
-    /// Makes an application, where none like it is pending; else tells that one.
+    /// Creates an application, if none with the same slot is pending; else returns the pending one.
     ///
     /// # Errors
-    /// PERMISSION_DENIED, NOT_FOUND, FAILED_PRECONDITION, RESOURCE_EXHAUSTED, INVALID_ARGUMENT, or what a failing store makes.
+    /// PERMISSION_DENIED, NOT_FOUND, FAILED_PRECONDITION, RESOURCE_EXHAUSTED, INVALID_ARGUMENT, or those of a failing
+    /// store.
     pub(super) async fn apply(&self, draft: Draft, context: WriteContext) -> Result<Application, Error> {
         let write = context.write(&self.hasher).await?;
         let this = self.clone();
@@ -144,11 +145,11 @@ impl Applications {
         self.mutations.call(context.deadline, Box::pin(work)).await
     }
 
-    /// Decides about an application, and brings about what was accepted. The answer to a decision that stands is that it
-    /// stands, though what it is to bring about be outstanding.
+    /// Decides about an application, and applies the effect of an acceptance. A decision that is stored is answered
+    /// with success, even if its effect is still pending.
     ///
     /// # Errors
-    /// PERMISSION_DENIED, NOT_FOUND, FAILED_PRECONDITION, INVALID_ARGUMENT, or what a failing store makes.
+    /// PERMISSION_DENIED, NOT_FOUND, FAILED_PRECONDITION, INVALID_ARGUMENT, or those of a failing store.
     pub(super) async fn decide(
         &self,
         key: ApplicationKey,
@@ -175,7 +176,7 @@ impl Applications {
     /// Takes an application back.
     ///
     /// # Errors
-    /// PERMISSION_DENIED, NOT_FOUND, FAILED_PRECONDITION, INVALID_ARGUMENT, or what a failing store makes.
+    /// PERMISSION_DENIED, NOT_FOUND, FAILED_PRECONDITION, INVALID_ARGUMENT, or those of a failing store.
     pub(super) async fn withdraw(
         &self,
         key: ApplicationKey,
@@ -196,7 +197,7 @@ impl Applications {
     /// an admin of its group. Closes what could never be accepted.
     ///
     /// # Errors
-    /// PERMISSION_DENIED, NOT_FOUND of a group, or what a failing store makes.
+    /// PERMISSION_DENIED, NOT_FOUND of a group, or those of a failing store.
     pub(super) async fn list_applications(
         &self,
         list: ApplicationList,
@@ -215,7 +216,7 @@ impl Applications {
     /// Notes about some of what a user has received that they came or were read now. Requires that user.
     ///
     /// # Errors
-    /// PERMISSION_DENIED, or what a failing store makes.
+    /// PERMISSION_DENIED, or those of a failing store.
     pub(super) async fn mark_applications(
         &self,
         user: UserId,
@@ -239,7 +240,7 @@ impl Applications {
     /// Counts what is pending with a receiver. Requires it: the user, or the owner or an admin of the group.
     ///
     /// # Errors
-    /// PERMISSION_DENIED, NOT_FOUND of a group, or what a failing store makes.
+    /// PERMISSION_DENIED, NOT_FOUND of a group, or those of a failing store.
     pub(super) async fn count_pending(
         &self,
         receiver: Receiver,

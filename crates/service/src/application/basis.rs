@@ -17,7 +17,7 @@ impl Applications {
     /// Makes sure, by the store, that what an application rests on is still so. Else closes the application.
     ///
     /// # Errors
-    /// FAILED_PRECONDITION with the state `closed`, or what a failing store makes.
+    /// FAILED_PRECONDITION with the state `closed`, or those of a failing store.
     pub(super) async fn must_hold(&self, found: &Application) -> Result<(), Error> {
         if self.holds(found).await? {
             return Ok(());

@@ -15,12 +15,12 @@ const KEPT_MOST: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ApplicationsConfig {
-    /// Most applications that are pending with a user or a group. Above 0.
+    /// Maximum pending applications of a user or a group. Above 0.
     pub pending_max: u32,
     /// How long an application can be decided. From 1min to 366days.
     #[serde(with = "humantime_serde")]
     pub pending_for: Duration,
-    /// How long it is kept once it was decided. From 1day to 366days.
+    /// How long it is kept after the decision. From 1day to 366days.
     #[serde(with = "humantime_serde")]
     pub kept: Duration,
 }

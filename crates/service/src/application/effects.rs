@@ -41,7 +41,7 @@ impl Applications {
     /// What a failing store makes: something is outstanding then.
     pub(super) async fn finish(&self, application: Application) -> Result<Decided, Error> {
         if application.effect != ApplicationEffect::Outstanding {
-            // Nobody knows any more which token was of it: with this one the store is asked.
+            // The token of the effect is not known any more: a read with this one asks the store.
             let done = application.effect == ApplicationEffect::Done;
             return Ok(Decided { application, token: done.then(|| self.mutations.token_without_publish()) });
         }
@@ -67,7 +67,8 @@ impl Applications {
         Ok(Decided { application, token })
     }
 
-    /// The effect itself, by requests that are the same each time: whoever left or unfollowed since stays as it is.
+    /// The effect itself, by requests that are the same each time: if the user left or unfollowed since, it is not
+    /// repeated.
     async fn bring_about(&self, application: &Application) -> Result<Token, Error> {
         let key = match application.asks {
             Asks::Friend(user) => {

@@ -17,8 +17,8 @@ use crate::{
     write::{lease::Lease, tasks::Tasks},
 };
 
-/// How often it is looked, about. With the lease, and with the moment that is left to whoever changed something, what a dead
-/// node left is done within 11 s.
+/// How often it runs, about. Together with the lease, and with the time that is left to the node that made a change,
+/// the work of a dead node is done within 11 s.
 const PERIOD: Duration = Duration::from_secs(2);
 /// Most that is looked at in one go.
 const DUE_MAX: usize = 500;
@@ -147,7 +147,7 @@ impl Rounds {
         self.applications.mutations.run(Instant::now() + LEASE_LASTS, Box::pin(work)).await
     }
 
-    /// Notes where the next search begins, for whoever has the lease then.
+    /// Notes where the next search begins, for the next holder of the lease.
     async fn note(&mut self, mark: Option<Vec<u8>>) {
         let Some(mark) = mark else { return };
         self.mark = Some(mark.clone());

@@ -15,7 +15,7 @@ impl Applications {
     /// Reads a page of the log of a user by rising id above `after`, or from its beginning. Requires that user.
     ///
     /// # Errors
-    /// PERMISSION_DENIED, or what a failing store makes.
+    /// PERMISSION_DENIED, or those of a failing store.
     pub(super) async fn list_relation_log(
         &self,
         user: UserId,

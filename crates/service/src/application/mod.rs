@@ -1,15 +1,16 @@
-//! Who asks to be a friend, or to be in a group, and what comes of it; and the logs of what users did about each other.
+//! Applications to be a friend, or a member of a group, and their effects; and the logs of events between users.
 //!
-//! **Freshness.** Applications are read from the store: two people read one a few times, so that to hold it in memory, and to
-//! tell other nodes of each change, would cost more than it saves.
+//! **Freshness.** Applications are read from the store: two people read one a few times, so that to cache it, and to
+//! broadcast each change, would cost more than it saves.
 //!
-//! **Who may.** The receiver decides: the user, or the owner and admins of the group. Whether what is asked for is possible is
-//! looked at before, and answered while the application is still pending.
+//! **Who may.** The receiver decides: the user, or the owner and admins of the group. Whether the effect is possible is
+//! checked before, and answered while the application is still pending.
 //!
-//! **Errors.** A function that asks a store also returns what a failing store makes; its comment names the other errors.
+//! **Errors.** A function that asks a store also returns the errors of a failing store; its comment names the other
+//! errors.
 //!
-//! **Once.** The store decides which decision stands ([`kith_store::PendingRequests`]), and notes that its effect is outstanding. The
-//! effect is a write like any other one, with a request id that the application gives it: whoever repeats it, on whichever
+//! **Once.** The store decides which decision wins ([`kith_store::PendingRequests`]), and notes that its effect is
+//! pending. The effect is an ordinary write, with a request id that the application gives it: a repetition, on any
 //! node, changes nothing more. The janitor repeats what was not noted as done.
 
 mod applications;

@@ -16,10 +16,10 @@ use crate::{
 };
 
 impl Applications {
-    /// Makes sure that this may be asked for, by whoever acts. Returns what the application rests on.
+    /// Checks that the principal may make this application. Returns what the application rests on.
     ///
     /// # Errors
-    /// PERMISSION_DENIED, NOT_FOUND, FAILED_PRECONDITION, RESOURCE_EXHAUSTED, or what a failing store makes.
+    /// PERMISSION_DENIED, NOT_FOUND, FAILED_PRECONDITION, RESOURCE_EXHAUSTED, or those of a failing store.
     pub(super) async fn may_apply(
         &self,
         draft: &Draft,
@@ -59,10 +59,10 @@ impl Applications {
         Ok(basis)
     }
 
-    /// An application that whoever acts decides about.
+    /// An application about which the principal may decide.
     ///
     /// # Errors
-    /// PERMISSION_DENIED whether or not there is such an application, NOT_FOUND, or what a failing store makes.
+    /// PERMISSION_DENIED whether or not there is such an application, NOT_FOUND, or those of a failing store.
     pub(super) async fn decidable(
         &self,
         key: ApplicationKey,
@@ -71,15 +71,15 @@ impl Applications {
         self.may_decide(key.receiver, principal).await?;
         let found = self.find(key).await?;
         if principal.user() == Some(found.applicant) {
-            return Err(Error::not_allowed("nobody decides about an application of their own"));
+            return Err(Error::not_allowed("an applicant cannot decide about their own application"));
         }
         Ok(found)
     }
 
-    /// Makes sure that whoever acts is this receiver: the user, or the owner or an admin of the group.
+    /// Checks that the principal is this receiver: the user, or the owner or an admin of the group.
     ///
     /// # Errors
-    /// PERMISSION_DENIED, NOT_FOUND of a group, or what a failing store makes.
+    /// PERMISSION_DENIED, NOT_FOUND of a group, or those of a failing store.
     pub(super) async fn may_decide(&self, receiver: Receiver, principal: Principal) -> Result<(), Error> {
         match receiver {
             Receiver::User(user) => own(user, principal),
@@ -87,10 +87,10 @@ impl Applications {
         }
     }
 
-    /// Makes sure that whoever acts may read this list: its user, or the owner or an admin of its group.
+    /// Checks that the principal may read this list: its user, or the owner or an admin of its group.
     ///
     /// # Errors
-    /// PERMISSION_DENIED, NOT_FOUND of a group, or what a failing store makes.
+    /// PERMISSION_DENIED, NOT_FOUND of a group, or those of a failing store.
     pub(super) async fn may_list(&self, list: ApplicationList, principal: Principal) -> Result<(), Error> {
         match list {
             ApplicationList::Sent(user) | ApplicationList::Received(user) => own(user, principal),
@@ -98,10 +98,10 @@ impl Applications {
         }
     }
 
-    /// An application that whoever acts may know of.
+    /// An application that the principal may read.
     ///
     /// # Errors
-    /// NOT_FOUND, or what a failing store makes.
+    /// NOT_FOUND, or those of a failing store.
     pub(super) async fn get_application(
         &self,
         key: ApplicationKey,
@@ -119,10 +119,10 @@ impl Applications {
         Err(Error::not_found(KIND))
     }
 
-    /// Makes sure that whoever acts may take this back: the applicant, and of an invite who decides for the group.
+    /// Checks that the principal may take this back: the applicant; for an invite the owner, an admin or a service.
     ///
     /// # Errors
-    /// PERMISSION_DENIED, or what a failing store makes.
+    /// PERMISSION_DENIED, or those of a failing store.
     pub(super) async fn may_withdraw(&self, found: &Application, principal: Principal) -> Result<(), Error> {
         let is_own = principal.user().is_none_or(|user| user == found.applicant);
         let is_invite = matches!(found.asks, Asks::Invite(..));
@@ -137,14 +137,14 @@ impl Applications {
     /// Makes sure that what is asked for could be brought about now.
     ///
     /// # Errors
-    /// NOT_FOUND, FAILED_PRECONDITION, or what a failing store makes.
+    /// NOT_FOUND, FAILED_PRECONDITION, or those of a failing store.
     pub(super) async fn is_possible(&self, found: &Application) -> Result<(), Error> {
         match found.asks {
             Asks::Friend(user) => {
                 let edge = Edge { from: found.applicant, to: user };
                 self.is_open_to(edge, Permissions::NONE).await?;
                 self.is_open_to(edge.reversed(), Permissions::NONE).await?;
-                // Whoever follows then looks again, in the store.
+                // The write of the follow checks again, in the store.
                 for edge in [edge, edge.reversed()] {
                     self.follows.may_begin(edge, Principal::Service, &Consistency::Cached).await?;
                 }
@@ -186,11 +186,11 @@ impl Applications {
         if denied == 0 && !blocked {
             return Ok(());
         }
-        // The words of a block are those of a missing permission: which it is nobody is told.
+        // The same text for a block and for a missing permission: no caller may learn which it is.
         Err(Error::new(Reason::StateForbids, "the other user does not allow it"))
     }
 
-    /// Whether whoever acts decides for the group that an application is about.
+    /// Whether the principal decides for the group of an application.
     async fn is_of_own_group(&self, found: &Application, principal: Principal) -> Result<bool, Error> {
         let Some(group) = found.asks.group() else { return Ok(false) };
         match self.members.may_decide(group, principal).await {

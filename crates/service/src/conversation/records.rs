@@ -41,7 +41,7 @@ impl ConversationRecords {
     /// acknowledged.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(crate) async fn min_seqs(&self, ids: &[ConversationId]) -> Result<Vec<Seq>, Error> {
         let found = self.cache.get_many(ids, &Consistency::Cached).await;
         let min_seq = found.into_iter().map(|entry| {
@@ -55,7 +55,7 @@ impl ConversationRecords {
     /// what is below may be removed from the store. Returns the record. Call it within [`Mutations::run`].
     ///
     /// # Errors
-    /// What a failing store makes; UNAVAILABLE of unknown outcome if other nodes cannot be notified in time.
+    /// Those of a failing store; UNAVAILABLE of unknown outcome if other nodes cannot be notified in time.
     pub(crate) async fn raise_min_seq(
         &self,
         id: ConversationId,
@@ -90,7 +90,7 @@ impl ConversationRecords {
     /// use.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(crate) async fn stored_min_seqs(
         &self,
         ids: &[ConversationId],
@@ -106,7 +106,7 @@ impl ConversationRecords {
     /// Records with messages that may be removed, by rising text of the id, from the store.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(crate) async fn untrimmed(
         &self,
         after: Option<ConversationId>,
@@ -118,7 +118,7 @@ impl ConversationRecords {
     /// Notes that nothing is left to remove, if the record has this version still. Call it within [`Mutations::run`].
     ///
     /// # Errors
-    /// What a failing store makes; UNAVAILABLE of unknown outcome if other nodes cannot be notified in time.
+    /// Those of a failing store; UNAVAILABLE of unknown outcome if other nodes cannot be notified in time.
     pub(crate) async fn end_trim(&self, id: ConversationId, version: Version) -> Result<(), Error> {
         let store = Arc::clone(&self.store);
         let write = Box::pin(async move {

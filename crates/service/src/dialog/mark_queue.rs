@@ -17,7 +17,7 @@ use super::{
     DialogRecords, MarkListener,
     mark_listener::seen_by_others,
     records::store_error,
-    waiting_marks::{Marked, Waiter, WaitingMarks},
+    waiting_marks::{Marked, Step, Waiter, WaitingMarks},
 };
 use crate::{
     domain_context::DomainContext,
@@ -66,7 +66,7 @@ impl MarkQueue {
     /// is dropped.
     ///
     /// # Errors
-    /// OUT_OF_RANGE, RESOURCE_EXHAUSTED, or what a failing store makes.
+    /// OUT_OF_RANGE, RESOURCE_EXHAUSTED, or those of a failing store.
     pub(crate) async fn mark(&self, wish: MarkWish) -> Result<Marked, Error> {
         let (answer, answered) = oneshot::channel();
         if self.waiting.push(Waiter { wish, answer })? {
@@ -78,10 +78,13 @@ impl MarkQueue {
 
     async fn gather(self) {
         loop {
-            let (step, others_wait) = self.waiting.step().await;
+            let Step { waiters, others_wait, running } = self.waiting.step().await;
             let this = self.clone();
             // Marks commute: the next step need not wait for this one.
-            tokio::spawn(async move { this.make(step).await });
+            tokio::spawn(async move {
+                this.make(waiters).await;
+                drop(running);
+            });
             if !others_wait {
                 return;
             }

@@ -57,7 +57,7 @@ impl DialogRecords {
     /// Reads many dialogs through the tiers, in the order of `keys`; [`Dialog::absent`] where there is none.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(crate) async fn get_many(
         &self,
         keys: &[DialogKey],
@@ -74,7 +74,7 @@ impl DialogRecords {
     /// Reads one dialog through the tiers; [`Dialog::absent`] if there is none.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(crate) async fn get(&self, key: DialogKey, consistency: &Consistency) -> Result<Arc<Dialog>, Error> {
         let found = self.cache.get_with(&key, consistency).await;
         let found = found.map_err(|error| Error::cache(DIALOGS, &error))?;
@@ -85,7 +85,7 @@ impl DialogRecords {
     /// its users. Writes only what this node does not know to exist. Call it within [`Mutations::run`].
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(crate) async fn make(
         &self,
         conversation: ConversationId,
@@ -137,7 +137,7 @@ impl DialogRecords {
     /// Changes settings of a dialog. Returns the dialog as the write left it.
     ///
     /// # Errors
-    /// ABORTED, INVALID_ARGUMENT, or what a failing store makes.
+    /// ABORTED, INVALID_ARGUMENT, or those of a failing store.
     pub(crate) async fn change(
         &self,
         key: DialogKey,
@@ -154,7 +154,7 @@ impl DialogRecords {
     /// within [`Mutations::run`].
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(super) async fn reduce(&self, user: UserId, ends: Vec<(ConversationId, Seq)>) -> Result<(), Error> {
         let keys = ends.iter().map(|(conversation, _)| DialogKey { user, conversation: *conversation });
         let (store, keys) = (Arc::clone(&self.store), keys.collect());
@@ -165,7 +165,7 @@ impl DialogRecords {
     /// Reads a page of the dialogs of a user from the store; see [`DialogStore::dialog_list`].
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(crate) async fn list(
         &self,
         user: UserId,
@@ -178,7 +178,7 @@ impl DialogRecords {
     /// Reads about which conversations a user has a dialog; see [`DialogStore::dialog_conversations`].
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(super) async fn conversations(
         &self,
         user: UserId,

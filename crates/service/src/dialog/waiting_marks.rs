@@ -1,6 +1,6 @@
 //! Marks that wait on this node for their step.
 
-use std::{collections::VecDeque, time::Duration};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use kith_cache::Token;
 use kith_store::{Dialog, DialogKey, MARKS_AT_ONCE, MarkKind, Seq};
@@ -12,7 +12,7 @@ use tokio::{
 
 use crate::error::{Error, Reason};
 
-/// How long the first mark of a step waits for others.
+/// How long a mark waits for others at most.
 const GATHERED_FOR: Duration = Duration::from_millis(20);
 /// Most marks that wait.
 const WAITING_MAX: usize = 10_000;
@@ -28,7 +28,8 @@ pub(crate) struct MarkWish {
     pub(crate) joined: Option<Seq>,
     /// The last number of the last stay of a former member.
     pub(crate) left: Option<Seq>,
-    /// Whether the numbers are known to exist. Else they are compared with the end of the log.
+    /// Whether the numbers are known to exist: the mark is that of a sender, for which no caller waits. Else they are compared with
+    /// the end of the log.
     pub(crate) exists: bool,
 }
 
@@ -50,12 +51,26 @@ pub(super) struct Waiter {
     pub(super) answer: oneshot::Sender<Result<Marked, Error>>,
 }
 
+/// Marks that are made together.
+#[derive(Debug)]
+pub(super) struct Step {
+    pub(super) waiters: Vec<Waiter>,
+    /// Whether others wait; if not, the next mark begins a task again.
+    pub(super) others_wait: bool,
+    /// Dropped when the step is made.
+    pub(super) running: Running,
+}
+
+/// A step that is being made.
+#[derive(Debug)]
+pub(super) struct Running(Arc<WaitingMarks>);
+
 /// The marks that wait.
 #[derive(Debug, Default)]
 pub(super) struct WaitingMarks {
     queue: Mutex<Queue>,
-    /// Notified when there are enough for a step.
-    full: Notify,
+    /// Notified when a step may begin.
+    may_begin: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -63,6 +78,17 @@ struct Queue {
     waiters: VecDeque<Waiter>,
     /// Whether a task takes steps out of it.
     is_gathered: bool,
+    /// Steps that are being made.
+    running: usize,
+}
+
+impl Queue {
+    /// A caller waits for a mark, so it begins at once if none is being made. Those of senders, for which no caller waits, begin with
+    /// it.
+    fn may_begin(&self) -> bool {
+        self.waiters.len() >= MARKS_AT_ONCE
+            || (self.running == 0 && self.waiters.iter().any(|waiter| !waiter.wish.exists))
+    }
 }
 
 impl WaitingMarks {
@@ -76,26 +102,37 @@ impl WaitingMarks {
             return Err(Error::new(Reason::Overloaded, "too many read marks wait on the node to be stored"));
         }
         queue.waiters.push_back(waiter);
-        if queue.waiters.len() >= MARKS_AT_ONCE {
-            self.full.notify_one();
+        if queue.may_begin() {
+            self.may_begin.notify_one();
         }
         Ok(!std::mem::replace(&mut queue.is_gathered, true))
     }
 
-    /// Takes the next step, of at most [`MARKS_AT_ONCE`] marks: when so many wait, or [`GATHERED_FOR`] later. The second is whether
-    /// others wait; if not, the next mark begins a task again.
-    pub(super) async fn step(&self) -> (Vec<Waiter>, bool) {
+    /// Takes the next step, of at most [`MARKS_AT_ONCE`] marks: when so many wait, when a caller waits and no step is being made, or
+    /// [`GATHERED_FOR`] later.
+    pub(super) async fn step(self: &Arc<Self>) -> Step {
         let until = Instant::now() + GATHERED_FOR;
-        while self.queue.lock().waiters.len() < MARKS_AT_ONCE {
-            if timeout_at(until, self.full.notified()).await.is_err() {
+        while !self.queue.lock().may_begin() {
+            if timeout_at(until, self.may_begin.notified()).await.is_err() {
                 break;
             }
         }
         let mut queue = self.queue.lock();
         let count = queue.waiters.len().min(MARKS_AT_ONCE);
-        let step = queue.waiters.drain(..count).collect();
+        let waiters = queue.waiters.drain(..count).collect();
         queue.is_gathered = !queue.waiters.is_empty();
-        (step, queue.is_gathered)
+        queue.running += 1;
+        Step { waiters, others_wait: queue.is_gathered, running: Running(Arc::clone(self)) }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let mut queue = self.0.queue.lock();
+        queue.running -= 1;
+        if queue.may_begin() {
+            self.0.may_begin.notify_one();
+        }
     }
 }
 
@@ -103,63 +140,107 @@ impl WaitingMarks {
 mod tests {
     use super::*;
 
-    fn waiter(user: usize) -> Waiter {
+    /// A mark that a caller waits for.
+    fn asked(user: usize) -> Waiter {
+        waiter(user, false)
+    }
+
+    /// A mark of a sender.
+    fn own(user: usize) -> Waiter {
+        waiter(user, true)
+    }
+
+    fn waiter(user: usize, exists: bool) -> Waiter {
         let wish = MarkWish {
             key: format!("{user},g9").parse().unwrap(),
             kind: MarkKind::UpTo(1),
             joined: Some(1),
             left: None,
-            exists: true,
+            exists,
         };
         Waiter { wish, answer: oneshot::channel().0 }
     }
 
     fn fill(waiting: &WaitingMarks, count: usize) {
         for user in 1..=count {
-            waiting.push(waiter(user)).unwrap();
+            waiting.push(own(user)).unwrap();
         }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn first_mark_waits_20_ms_for_others() {
-        let waiting = WaitingMarks::default();
-        assert!(waiting.push(waiter(1)).unwrap(), "a task has to begin");
-        assert!(!waiting.push(waiter(2)).unwrap());
+    async fn mark_begins_at_once_when_none_is_being_made() {
+        let waiting = Arc::<WaitingMarks>::default();
+        assert!(waiting.push(own(1)).unwrap(), "a task has to begin");
+        assert!(!waiting.push(asked(2)).unwrap());
         let begun = Instant::now();
-        let (step, others) = waiting.step().await;
-        assert_eq!((step.len(), others), (2, false));
-        assert_eq!(begun.elapsed(), GATHERED_FOR);
-        assert!(waiting.push(waiter(3)).unwrap(), "the task has ended");
+        let step = waiting.step().await;
+        assert_eq!((step.waiters.len(), step.others_wait, begun.elapsed()), (2, false, Duration::ZERO));
+        assert!(waiting.push(asked(3)).unwrap(), "the task has ended");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn marks_wait_for_the_step_that_is_being_made() {
+        let waiting = Arc::<WaitingMarks>::default();
+        waiting.push(asked(1)).unwrap();
+        let first = waiting.step().await;
+        waiting.push(asked(2)).unwrap();
+        let begun = Instant::now();
+        let (step, ()) = tokio::join!(waiting.step(), async {
+            tokio::time::sleep(GATHERED_FOR / 4).await;
+            waiting.push(asked(3)).unwrap();
+            tokio::time::sleep(GATHERED_FOR / 4).await;
+            drop(first);
+        });
+        assert_eq!((step.waiters.len(), begun.elapsed()), (2, GATHERED_FOR / 2));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn marks_wait_20_ms_for_a_step_that_takes_longer() {
+        let waiting = Arc::<WaitingMarks>::default();
+        waiting.push(asked(1)).unwrap();
+        let _first = waiting.step().await;
+        waiting.push(asked(2)).unwrap();
+        let begun = Instant::now();
+        assert_eq!((waiting.step().await.waiters.len(), begun.elapsed()), (1, GATHERED_FOR));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn marks_of_senders_wait_20_ms_for_others() {
+        let waiting = Arc::<WaitingMarks>::default();
+        fill(&waiting, 2);
+        let begun = Instant::now();
+        let step = waiting.step().await;
+        assert_eq!((step.waiters.len(), step.others_wait, begun.elapsed()), (2, false, GATHERED_FOR));
     }
 
     #[tokio::test(start_paused = true)]
     async fn full_step_waits_for_none() {
-        let waiting = WaitingMarks::default();
+        let waiting = Arc::<WaitingMarks>::default();
         fill(&waiting, 2 * MARKS_AT_ONCE + 1);
         let begun = Instant::now();
         let steps = [waiting.step().await, waiting.step().await];
         assert_eq!(begun.elapsed(), Duration::ZERO);
-        assert!(steps.iter().all(|(step, others)| step.len() == MARKS_AT_ONCE && *others));
-        let (step, others) = waiting.step().await;
-        assert_eq!((step.len(), others, begun.elapsed()), (1, false, GATHERED_FOR));
+        assert!(steps.iter().all(|step| step.waiters.len() == MARKS_AT_ONCE && step.others_wait));
+        let last = waiting.step().await;
+        assert_eq!((last.waiters.len(), last.others_wait, begun.elapsed()), (1, false, GATHERED_FOR));
     }
 
     #[tokio::test(start_paused = true)]
     async fn step_begins_when_it_is_full() {
-        let waiting = WaitingMarks::default();
-        waiting.push(waiter(1)).unwrap();
+        let waiting = Arc::<WaitingMarks>::default();
+        fill(&waiting, 1);
         let begun = Instant::now();
-        let (step, _) = tokio::join!(waiting.step(), async {
+        let (step, ()) = tokio::join!(waiting.step(), async {
             tokio::time::sleep(GATHERED_FOR / 2).await;
             fill(&waiting, MARKS_AT_ONCE);
         });
-        assert_eq!((step.0.len(), begun.elapsed()), (MARKS_AT_ONCE, GATHERED_FOR / 2));
+        assert_eq!((step.waiters.len(), begun.elapsed()), (MARKS_AT_ONCE, GATHERED_FOR / 2));
     }
 
     #[test]
     fn too_many_marks_are_refused() {
         let waiting = WaitingMarks::default();
         fill(&waiting, WAITING_MAX);
-        assert_eq!(waiting.push(waiter(1)).unwrap_err().reason(), Reason::Overloaded);
+        assert_eq!(waiting.push(own(1)).unwrap_err().reason(), Reason::Overloaded);
     }
 }

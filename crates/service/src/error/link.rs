@@ -17,7 +17,7 @@ pub fn docs_at(url: &str) {
 }
 
 impl Reason {
-    /// Where it is explained: `docs/errors.md#name_taken`, below what [`docs_at`] was told.
+    /// The link to its explanation: `docs/errors.md#name_taken`, below the base that was set by [`docs_at`].
     #[must_use]
     pub fn link(self) -> String {
         let docs = DOCS.get_or_init(|| REPOSITORY.to_owned());

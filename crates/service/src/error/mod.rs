@@ -43,7 +43,7 @@ impl Error {
         Self::new(Reason::InvalidField, format!("{field} {why}")).at(field)
     }
 
-    /// Nothing of this kind lives under the id or name.
+    /// Nothing of this kind exists under the id or name.
     #[must_use]
     pub fn not_found(kind: &'static str) -> Self {
         Self::new(Reason::NotFound, format!("no such {kind}"))
@@ -61,7 +61,7 @@ impl Error {
         Self::new(Reason::InvalidMetadata, format!("{name} {why}")).at(name)
     }
 
-    /// A fault of Kith, of which callers are told no more than that.
+    /// A fault of Kith, about which callers learn no more than that.
     #[must_use]
     pub const fn internal() -> Self {
         let message = Cow::Borrowed("something went wrong within Kith");
@@ -140,7 +140,7 @@ impl Error {
         }
     }
 
-    /// What whoever keeps presence said.
+    /// From an error of the storage of presence.
     #[must_use]
     pub fn presence(error: PresenceError) -> Self {
         match error {

@@ -6,7 +6,7 @@ use tonic::Code;
 
 use super::table::TABLE;
 
-/// What a caller may branch on. Each has one code; all else of it stands in one table.
+/// What a caller may branch on. Each has one code; everything else about it is in one table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reason {
     /// A field of the request cannot be taken.
@@ -29,9 +29,9 @@ pub enum Reason {
     MediaTypeUnknown,
     /// The request id was used with another body.
     RequestIdReused,
-    /// Nothing lives under the id or name.
+    /// Nothing exists under the id or name.
     NotFound,
-    /// The id lives already.
+    /// The id exists already.
     IdTaken,
     /// The name is not free.
     NameTaken,

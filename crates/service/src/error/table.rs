@@ -17,7 +17,7 @@ pub(super) const TABLE: [Entry; 40] = [
         reason: Reason::InvalidField,
         name: "INVALID_FIELD",
         code: Code::InvalidArgument,
-        cause: "A field of the request is missing, out of its limits, or not in its form.",
+        cause: "A field of the request is missing, outside its limits, or malformed.",
         fix: "Correct the field that `BadRequest` names; the message says what it must be.",
         retry: Retry::Never,
     },
@@ -25,7 +25,7 @@ pub(super) const TABLE: [Entry; 40] = [
         reason: Reason::InvalidMetadata,
         name: "INVALID_METADATA",
         code: Code::InvalidArgument,
-        cause: "Metadata of the call (`grpc-timeout`, `kith-acting-user`) is not in its form.",
+        cause: "Metadata of the call (`grpc-timeout`, `kith-acting-user`) is malformed.",
         fix: "Correct the entry that `BadRequest` names, or leave it out.",
         retry: Retry::Never,
     },
@@ -34,32 +34,32 @@ pub(super) const TABLE: [Entry; 40] = [
         name: "MALFORMED_MESSAGE",
         code: Code::InvalidArgument,
         cause: "The message cannot be decoded: it is cut off, or not of the type that the method takes.",
-        fix: "Send the type that the contract names for this method, from a client generated out of `proto/`.",
+        fix: "Send the type that the contract names for this method, with a client generated from `proto/`.",
         retry: Retry::Never,
     },
     Entry {
         reason: Reason::MessageTooLarge,
         name: "MESSAGE_TOO_LARGE",
         code: Code::ResourceExhausted,
-        cause: "The message has more bytes than it may, as sent or once decompressed.",
-        fix: "Send less in one message. Operators raise `limits.message_bytes`, or \
-              `limits.batch_message_bytes` for batches and imports.",
+        cause: "The message is larger than allowed, as sent or after decompression.",
+        fix: "Send less in one message. Operators raise `limits.message_bytes`, or `limits.batch_message_bytes` \
+              for batches and imports.",
         retry: Retry::Never,
     },
     Entry {
         reason: Reason::AnswerTooLarge,
         name: "ANSWER_TOO_LARGE",
         code: Code::ResourceExhausted,
-        cause: "The answer would have more bytes than clients take: 4 MiB, or 3 MiB of records in a batch.",
-        fix: "Ask for fewer ids in one batch, or for smaller pages. Of a batch, ask again for the ids that have this \
-              error; the others were answered.",
+        cause: "The answer would be larger than clients accept: 4 MiB, or 3 MiB of records in a batch.",
+        fix: "Ask for fewer ids in one batch, or for smaller pages. In a batch, only the ids with this error were \
+              not answered: ask for them again.",
         retry: Retry::Never,
     },
     Entry {
         reason: Reason::EncodingUnknown,
         name: "ENCODING_UNKNOWN",
         code: Code::Unimplemented,
-        cause: "The message is compressed in a way that the node does not read.",
+        cause: "The message is compressed with an encoding that the node does not support.",
         fix: "Send it uncompressed, or in one of the encodings that `grpc-accept-encoding` of the answer lists.",
         retry: Retry::Never,
     },
@@ -68,40 +68,41 @@ pub(super) const TABLE: [Entry; 40] = [
         name: "METHOD_UNKNOWN",
         code: Code::Unimplemented,
         cause: "The node serves no method of this name.",
-        fix: "Look for the name in `docs/api.md`, or ask the node by reflection (`grpcurl ADDRESS list`); \
-              an older node may not have it yet.",
+        fix: "Look for the name in `docs/api.md`, or ask the node by reflection (`grpcurl ADDRESS list`); an older \
+              node may not have it yet.",
         retry: Retry::Never,
     },
     Entry {
         reason: Reason::NotPosted,
         name: "NOT_POSTED",
         code: Code::Unimplemented,
-        cause: "A call came over HTTP by another method than POST.",
-        fix: "Send it by POST, with the message as its body (`curl -d '{...}'` does).",
+        cause: "A call was sent over HTTP with another method than POST.",
+        fix: "Send it with POST, with the message as its body (`curl -d '{...}'` does).",
         retry: Retry::Never,
     },
     Entry {
         reason: Reason::MediaTypeUnknown,
         name: "MEDIA_TYPE_UNKNOWN",
         code: Code::Unimplemented,
-        cause: "A call came over HTTP in a form that the node does not read, or that its method does not have.",
-        fix: "Send `application/json` in UTF-8, uncompressed, or gRPC-Web; call what streams by gRPC or gRPC-Web.",
+        cause: "A call was sent over HTTP with a media type that the node, or the method, does not support.",
+        fix: "Send `application/json` in UTF-8, uncompressed, or gRPC-Web; call streaming methods over gRPC or \
+              gRPC-Web.",
         retry: Retry::Never,
     },
     Entry {
         reason: Reason::RequestIdReused,
         name: "REQUEST_ID_REUSED",
         code: Code::InvalidArgument,
-        cause: "The `request_id` (within 24 hours) or `client_message_id` was used with another body.",
-        fix: "Make a new id for each new request or message; repeat one only with the very same body.",
+        cause: "The `request_id` (within 24 hours) or `client_message_id` was used before with another body.",
+        fix: "Use a new id for each new request or message; use one again only with exactly the same body.",
         retry: Retry::Never,
     },
     Entry {
         reason: Reason::NotFound,
         name: "NOT_FOUND",
         code: Code::NotFound,
-        cause: "No living record has this id or name, or the caller may not know that it has.",
-        fix: "Check the id or name. A record that was written on another node a moment ago is seen with the \
+        cause: "No record has this id or name, or the caller may not know that one has.",
+        fix: "Check the id or name. To read a record that was just written on another node, send the \
               `consistency_token` of its write.",
         retry: Retry::Never,
     },
@@ -109,7 +110,7 @@ pub(super) const TABLE: [Entry; 40] = [
         reason: Reason::IdTaken,
         name: "ID_TAKEN",
         code: Code::AlreadyExists,
-        cause: "A record with this id lives already.",
+        cause: "A record with this id exists already.",
         fix: "Choose another id, or send 0 for one that the node chooses.",
         retry: Retry::Never,
     },
@@ -117,7 +118,8 @@ pub(super) const TABLE: [Entry; 40] = [
         reason: Reason::NameTaken,
         name: "NAME_TAKEN",
         code: Code::AlreadyExists,
-        cause: "The name, in its normalised form, is another user's, or still kept after its user was deleted.",
+        cause: "The name, in its normalised form, belongs to another user, or is still reserved after its user was \
+                deleted.",
         fix: "Choose another name. The name of a deleted user is free again after `users.name_kept`.",
         retry: Retry::Never,
     },
@@ -125,16 +127,16 @@ pub(super) const TABLE: [Entry; 40] = [
         reason: Reason::VersionConflict,
         name: "VERSION_CONFLICT",
         code: Code::Aborted,
-        cause: "The record was changed by somebody else: its version is not `expected_version`.",
-        fix: "Read the record, make the change anew on what it is now, and send the version just read.",
+        cause: "The record was changed by another caller: its version is not `expected_version`.",
+        fix: "Read the record, apply the change to what you read, and send the version that you read.",
         retry: Retry::AfterReading,
     },
     Entry {
         reason: Reason::StateForbids,
         name: "STATE_FORBIDS",
         code: Code::FailedPrecondition,
-        cause: "The record is in a state in which this cannot be done to it.",
-        fix: "Read the record and change its state first; the message says what stands in the way.",
+        cause: "The state of the record does not allow this.",
+        fix: "Read the record and change its state first; the message names the state that forbids this.",
         retry: Retry::AfterReading,
     },
     Entry {
@@ -151,8 +153,8 @@ pub(super) const TABLE: [Entry; 40] = [
         name: "MUTED",
         code: Code::FailedPrecondition,
         cause: "The member may not send messages to the group now: it is muted, or all members are.",
-        fix: "Wait until the time that `until` in the metadata names, or ask the owner or an admin of the group to end the mute \
-              (`MuteMember`, `MuteGroup`).",
+        fix: "Wait until the time that `until` in the metadata names, or ask the owner or an admin of the group to \
+              end the mute (`MuteMember`, `MuteGroup`).",
         retry: Retry::Never,
     },
     Entry {
@@ -169,8 +171,8 @@ pub(super) const TABLE: [Entry; 40] = [
         name: "CREDENTIALS_REFUSED",
         code: Code::Unauthenticated,
         cause: "The credential is unknown, malformed, revoked or expired, or there is more than one.",
-        fix: "Send one key that the node has (`kith keys check` shows whether it is whole). A key that was added a moment \
-              ago is known after 11 s at most. With a token of a user: get a new one from its issuer.",
+        fix: "Send one key that the node has (`kith keys check` shows whether it is complete). A new key is known \
+              after 11 s at most. With a token of a user: get a new one from its issuer.",
         retry: Retry::Never,
     },
     Entry {
@@ -178,8 +180,8 @@ pub(super) const TABLE: [Entry; 40] = [
         name: "SCOPE_MISSING",
         code: Code::PermissionDenied,
         cause: "The caller does not have the scope that the method needs.",
-        fix: "Call with another key, or ask the operator to give the caller the scope that `scope` in the metadata names. \
-              `docs/authorization.md` lists methods and scopes.",
+        fix: "Call with another key, or ask the operator to give the caller the scope that `scope` in the metadata \
+              names. `docs/authorization.md` lists methods and scopes.",
         retry: Retry::Never,
     },
     Entry {
@@ -203,7 +205,7 @@ pub(super) const TABLE: [Entry; 40] = [
         name: "NOT_ALLOWED",
         code: Code::PermissionDenied,
         cause: "The user named by `kith-acting-user` may not do this.",
-        fix: "Ask somebody who may (the message says who), or call as a service, without `kith-acting-user`.",
+        fix: "Ask a user who may (the message says which users), or call as a service, without `kith-acting-user`.",
         retry: Retry::Never,
     },
     Entry {
@@ -218,7 +220,7 @@ pub(super) const TABLE: [Entry; 40] = [
         reason: Reason::TooManyTries,
         name: "TOO_MANY_TRIES",
         code: Code::ResourceExhausted,
-        cause: "There were more tries within a minute than are allowed.",
+        cause: "There were more attempts within a minute than are allowed.",
         fix: "Wait as long as `RetryInfo` says. Operators set `users.verify_tries_per_minute`, for codes of groups \
               `members.code_tries_per_minute`, for searches `limits.searches_per_minute`.",
         retry: NEXT_TRY,
@@ -227,8 +229,8 @@ pub(super) const TABLE: [Entry; 40] = [
         reason: Reason::TooManySessions,
         name: "TOO_MANY_SESSIONS",
         code: Code::ResourceExhausted,
-        cause: "The user has as many sessions as it may, or there are as many gateways as there may be.",
-        fix: "Close a session of the user first; one that is not renewed ends by itself. Operators raise \
+        cause: "The user has the maximum number of sessions, or there is the maximum number of gateways.",
+        fix: "Close a session of the user first; a session that is not renewed ends by itself. Operators raise \
               `presence.sessions_max` or `presence.gateways_max`.",
         retry: Retry::Never,
     },
@@ -236,8 +238,8 @@ pub(super) const TABLE: [Entry; 40] = [
         reason: Reason::TooManyPending,
         name: "TOO_MANY_PENDING",
         code: Code::ResourceExhausted,
-        cause: "As many applications are pending with the receiver as may be.",
-        fix: "Apply again once some of them were decided. Operators set `applications.pending_max`.",
+        cause: "The receiver has the maximum number of pending applications.",
+        fix: "Apply again after some of them were decided. Operators set `applications.pending_max`.",
         retry: Retry::Never,
     },
     Entry {
@@ -260,7 +262,7 @@ pub(super) const TABLE: [Entry; 40] = [
         reason: Reason::TooManyReceivers,
         name: "TOO_MANY_RECEIVERS",
         code: Code::ResourceExhausted,
-        cause: "The user, or the node, has as many streams of `Receive` or `WatchOffline` open as it may.",
+        cause: "The user, or the node, has the maximum number of open `Receive` or `WatchOffline` streams.",
         fix: "Close a stream of the user first, or open this one on another node. Operators raise \
               `messages.receivers_of_user` or `messages.receivers`.",
         retry: Retry::Never,
@@ -269,16 +271,16 @@ pub(super) const TABLE: [Entry; 40] = [
         reason: Reason::TooManyNotices,
         name: "TOO_MANY_NOTICES",
         code: Code::ResourceExhausted,
-        cause: "There are as many audiences as there may be, or one of them has as many live notices as it may.",
-        fix: "Delete notices that are not needed any more, or give them an expire time. Operators raise `notices.live_max` or \
-              `notices.audiences_max`.",
+        cause: "There is the maximum number of audiences, or one of them has the maximum number of live notices.",
+        fix: "Delete notices that are not needed any more, or give them an expire time. Operators raise \
+              `notices.live_max` or `notices.audiences_max`.",
         retry: Retry::Never,
     },
     Entry {
         reason: Reason::TooManyReaders,
         name: "TOO_MANY_READERS",
         code: Code::ResourceExhausted,
-        cause: "The audience has as many readers as it may.",
+        cause: "The audience has the maximum number of readers.",
         fix: "Spread the readers over several audiences. Operators raise `notices.readers_max`, at most to 16000000.",
         retry: Retry::Never,
     },
@@ -286,17 +288,17 @@ pub(super) const TABLE: [Entry; 40] = [
         reason: Reason::Overloaded,
         name: "OVERLOADED",
         code: Code::ResourceExhausted,
-        cause: "The node, or the queue of its store, has more work than it takes on; nothing was begun.",
+        cause: "The node, or the queue of its store, is overloaded; nothing was begun.",
         fix: "Wait as long as `RetryInfo` says, then longer each time. Operators add nodes, or raise \
-              `limits.in_flight` where the machine has room.",
+              `limits.in_flight` if the machine has spare capacity.",
         retry: SOON,
     },
     Entry {
         reason: Reason::StoreFull,
         name: "STORE_FULL",
         code: Code::ResourceExhausted,
-        cause: "The store has no room left; reads go on, writes do not.",
-        fix: "Tell the operator: free room on the disk of the data folder or of the database.",
+        cause: "The store is full: reads are answered, writes are refused.",
+        fix: "Ask the operator to free space on the disk of the data folder or of the database.",
         retry: Retry::Never,
     },
     Entry {
@@ -304,16 +306,16 @@ pub(super) const TABLE: [Entry; 40] = [
         name: "STORE_UNAVAILABLE",
         code: Code::Unavailable,
         cause: "The store cannot be reached, or did not answer in time.",
-        fix: "Wait as long as `RetryInfo` says. Repeat a write with the same `request_id`: where `outcome` is \
-              `unknown` it may have landed. Operators look at `/readyz`.",
+        fix: "Wait as long as `RetryInfo` says. Repeat a write with the same `request_id`: if `outcome` is \
+              `unknown` it may have been applied. Operators look at `/readyz`.",
         retry: SOON,
     },
     Entry {
         reason: Reason::NotConfigured,
         name: "NOT_CONFIGURED",
         code: Code::FailedPrecondition,
-        cause: "A setting that the call needs is absent, as that of a store.",
-        fix: "Tell the operator: the setting that `setting` in the metadata names has to be set on every node. \
+        cause: "A setting that the call needs is missing, for example that of a store.",
+        fix: "Ask the operator to set the setting that `setting` in the metadata names, on every node. \
               `store.cql.contact_points` names the Cassandra or ScyllaDB of relations, members and applications; \
               `messages.offline` turns WatchOffline on.",
         retry: Retry::Never,
@@ -330,25 +332,25 @@ pub(super) const TABLE: [Entry; 40] = [
         reason: Reason::Stopping,
         name: "STOPPING",
         code: Code::Unavailable,
-        cause: "The node stops and ended a stream that has no end of its own.",
-        fix: "Open the stream anew, on another node.",
+        cause: "The node is stopping and ended the stream.",
+        fix: "Open the stream again, on another node.",
         retry: SOON,
     },
     Entry {
         reason: Reason::DeadlineExceeded,
         name: "DEADLINE_EXCEEDED",
         code: Code::DeadlineExceeded,
-        cause: "The deadline of the call passed before its answer was there.",
-        fix: "Give the call more time (`limits.deadline_max` at most). Repeat a write with the same \
-              `request_id`: it may have landed.",
+        cause: "The deadline of the call passed before there was an answer.",
+        fix: "Give the call more time (`limits.deadline_max` at most). Repeat a write with the same `request_id`: \
+              it may have been applied.",
         retry: Retry::WithMoreTime,
     },
     Entry {
         reason: Reason::Internal,
         name: "INTERNAL",
         code: Code::Internal,
-        cause: "Kith has a fault, or cannot read what is stored.",
-        fix: "Tell the operator, whose log has the cause at this time; report it if the log names a fault of Kith.",
+        cause: "Kith has a defect, or cannot read stored data.",
+        fix: "Ask the operator: the log has the cause, with this time. Report it if the log names a defect of Kith.",
         retry: Retry::Never,
     },
 ];

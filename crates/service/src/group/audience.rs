@@ -21,7 +21,7 @@ pub trait PendingGroups: Debug + Send + Sync {
     /// The groups into which a user is invited, and those that it asks to let it in: what is pending now.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     async fn pending_groups(&self, user: UserId) -> Result<HashSet<GroupId>, Error>;
 }
 
@@ -39,7 +39,7 @@ impl Audience {
     /// applications are read only for a user who is not a member of one of them.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(super) async fn hidden_from(
         &self,
         groups: &[&Group],

@@ -22,7 +22,7 @@ use crate::{
 
 /// Parameter that callers may not use: the invite code is the secret of this name.
 pub(super) const RESERVED_PARAM: &str = "code";
-/// What `*` stands for.
+/// The meaning of `*`.
 const ALL_FIELDS: [&str; 8] =
     ["name", "tags", "type", "visibility", "join_policy", "history_for_new_members", "receipts", "params"];
 

@@ -120,14 +120,14 @@ impl Groups {
     /// Reads one group through the tiers.
     ///
     /// # Errors
-    /// NOT_FOUND, or what a failing store makes.
+    /// NOT_FOUND, or those of a failing store.
     pub async fn get_group(&self, id: GroupId, consistency: &Consistency) -> Result<Entry<Group>, Error> {
         let entry =
             self.cache.get_with(&id, consistency).await.map_err(|error| Error::cache(KIND, &error))?;
         entry.ok_or_else(|| Error::not_found(KIND))
     }
 
-    /// Reads many groups through the tiers: an answer for each id, in their order; `None` where none stands.
+    /// Reads many groups through the tiers: an answer for each id, in their order; `None` if the group does not exist.
     pub async fn get_many(
         &self,
         ids: &[GroupId],
@@ -141,7 +141,7 @@ impl Groups {
     /// come through the tiers, each as fresh as asked.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub async fn search_groups(
         &self,
         keyword: &GroupKeyword,
@@ -161,7 +161,7 @@ impl Groups {
     /// Reads a page of all groups from the store, by ascending id.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub async fn scan(&self, after: Option<GroupId>, limit: usize) -> Result<Vec<Group>, Error> {
         self.store.scan_groups(after, limit).await.map_err(store_error)
     }
@@ -169,7 +169,7 @@ impl Groups {
     /// Creates a group; an id is allocated where the draft has none.
     ///
     /// # Errors
-    /// ALREADY_EXISTS, INVALID_ARGUMENT, or what a failing store makes.
+    /// ALREADY_EXISTS, INVALID_ARGUMENT, or those of a failing store.
     pub(super) async fn create_group(
         &self,
         draft: GroupDraft,
@@ -188,7 +188,7 @@ impl Groups {
     /// made or dropped in the same write.
     ///
     /// # Errors
-    /// NOT_FOUND, PERMISSION_DENIED, ABORTED, INVALID_ARGUMENT, or what a failing store makes.
+    /// NOT_FOUND, PERMISSION_DENIED, ABORTED, INVALID_ARGUMENT, or those of a failing store.
     pub(super) async fn update_group(
         &self,
         id: GroupId,
@@ -227,7 +227,7 @@ impl Groups {
     /// Dismisses a group. Returns the version of the dismissal.
     ///
     /// # Errors
-    /// NOT_FOUND, PERMISSION_DENIED, ABORTED, INVALID_ARGUMENT, or what a failing store makes.
+    /// NOT_FOUND, PERMISSION_DENIED, ABORTED, INVALID_ARGUMENT, or those of a failing store.
     pub(crate) async fn dismiss_group(
         &self,
         id: GroupId,
@@ -249,7 +249,7 @@ impl Groups {
     /// Whether there was a group of this id that is dismissed, as the store has it.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(crate) async fn was_dismissed(&self, id: GroupId) -> Result<bool, Error> {
         Ok(matches!(self.store.group(id).await.map_err(store_error)?, Stored::Deleted(_)))
     }
@@ -258,7 +258,7 @@ impl Groups {
     /// services.
     ///
     /// # Errors
-    /// PERMISSION_DENIED, RESOURCE_EXHAUSTED after too many tries, or what a failing store makes.
+    /// PERMISSION_DENIED, RESOURCE_EXHAUSTED after too many tries, or those of a failing store.
     pub(super) async fn verify_secret(
         &self,
         id: GroupId,
@@ -278,7 +278,7 @@ impl Groups {
     /// Reads the invite code from the store.
     ///
     /// # Errors
-    /// NOT_FOUND, PERMISSION_DENIED, FAILED_PRECONDITION where the group has none, or what a failing store makes.
+    /// NOT_FOUND, PERMISSION_DENIED, FAILED_PRECONDITION where the group has none, or those of a failing store.
     pub async fn get_invite_code(&self, id: GroupId, principal: Principal) -> Result<String, Error> {
         let group = self.read(id).await?;
         self.roles.allow(&group, principal, Role::Admin).await?;
@@ -292,7 +292,7 @@ impl Groups {
     /// without one.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(crate) async fn is_code(&self, id: GroupId, code: &str) -> Result<bool, Error> {
         let sealed = self.secrets.secret(SecretOwner::Group(id), CODE).await.map_err(store_error)?;
         let Some(sealed) = sealed else { return Ok(false) };
@@ -420,8 +420,8 @@ impl Groups {
         self.listed(buckets, self.mutations.write(&self.cache, job)).await
     }
 
-    /// Roles decide, and they are strict: copies in memory are good enough to ask. So is one of the group, of which the
-    /// creator alone is looked at: it never changes while the group stands.
+    /// Roles decide, and they are strict: a cached copy is good enough. So is one of the group, of which only the
+    /// creator is used: it never changes while the group exists.
     async fn allow(&self, id: GroupId, principal: Principal, least: Role) -> Result<(), Error> {
         if principal == Principal::Service {
             return Ok(());

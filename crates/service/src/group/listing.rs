@@ -1,4 +1,4 @@
-//! What writes of groups tell searches.
+//! What writes of groups invalidate for searches.
 
 use std::{future::Future, sync::Arc};
 

@@ -1,12 +1,12 @@
 //! Group search: pages of ids under search keys, and the records through the tier of groups.
 //!
-//! **Why ids.** A page tells which groups were listed under a key; each is then read through the tier of groups
-//! and compared with the keyword again. So no search shows an old record, nor a group that became private, was
-//! renamed or dismissed, once the write of the record is told, whatever the pages say. What only a page can
-//! tell is that a group is listed now which was not: that is what writes give up pages for.
+//! **Why ids.** A page contains the groups that were listed under a key; each is then read through the tier of groups
+//! and compared with the keyword again. So no search shows an old record, nor a group that became private, was renamed
+//! or dismissed, after the write of the record was published, whatever the pages contain. Only a page can show that a
+//! group is newly listed: for this, writes invalidate pages.
 //!
-//! **Buckets.** A write can list a group under hundreds of search keys. They are told of by buckets: the first
-//! three characters of a word, and what is shorter. A key belongs to one bucket, a word to three.
+//! **Buckets.** A write can list a group under hundreds of search keys. They are invalidated by buckets: the first
+//! three characters of a word, and shorter beginnings. A key belongs to one bucket, a word to three.
 
 use std::{convert::Infallible, fmt, str::FromStr, sync::Arc};
 
@@ -28,7 +28,7 @@ pub const SEARCH_PAGES: &str = "group_search_page";
 /// with few other words.
 const BUCKET_CHARS: usize = 3;
 
-/// Search keys that are told of together.
+/// Search keys that are invalidated together.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Bucket(String);
 
@@ -141,8 +141,8 @@ pub fn page_weight(page: &Page<GroupId>) -> usize {
     size_of::<Page<GroupId>>() + page.items.len() * size_of::<GroupId>()
 }
 
-/// What has to be told for searches where a group changed without this node's doing, by the state that it has
-/// now; the record itself is to be told of first.
+/// What has to be invalidated for searches when another program changed a group, from its present state; the record
+/// itself has to be invalidated first.
 #[must_use]
 pub fn search_invalidations(group: &Group) -> Vec<Invalidation> {
     let told =
@@ -162,7 +162,7 @@ impl PageLoader<Bucket, Place, GroupId> for SearchLoader {
         place: &Place,
         _options: LoadOptions,
     ) -> Result<Page<GroupId>, LoadError> {
-        // One more tells whether there is more.
+        // One more shows whether there is a next page.
         let found = self.0.search_groups(&place.key, place.after, place.size.saturating_add(1)).await;
         let found = found.map_err(LoadError::new)?;
         let more = found.len() > place.size;

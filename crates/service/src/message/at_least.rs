@@ -49,7 +49,7 @@ impl AtLeast {
     /// Reads those of these ends again that are below what is known, in a way that a failover does not affect.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(crate) async fn raise_ends(
         &self,
         store: &dyn MessageStore,
@@ -68,7 +68,7 @@ impl AtLeast {
     /// The same of heads; `asked` is what they were read for.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(crate) async fn raise_heads(
         &self,
         store: &dyn MessageStore,

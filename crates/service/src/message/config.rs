@@ -16,28 +16,30 @@ use crate::{
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MessagesConfig {
-    /// Most bytes of a body. Above 0, at most 64KiB.
+    /// Maximum bytes of a body. Above 0, at most 64KiB.
     #[serde(with = "size")]
     pub body_bytes_max: usize,
-    /// From whom users take direct messages.
+    /// From which users direct messages are accepted.
     pub direct_from: DirectFrom,
-    /// Most messages that wait on a node to be stored. Above 0, not below `messages.queue_of_one`.
+    /// Maximum messages that wait on a node to be stored. Above 0, not below `messages.queue_of_one`.
     pub queue: usize,
-    /// Most messages that wait on a node for one conversation. Above 0, not below 100: one BatchSend may send so many.
+    /// Maximum messages that wait on a node for one conversation. Above 0, not below 100: one BatchSend may send so
+    /// many.
     pub queue_of_one: usize,
-    /// Most conversations of a user that are listed. Above 0, at most 2000.
+    /// Maximum listed conversations of a user. Above 0, at most 2000.
     pub conversations_max: usize,
     /// Whether joins, leaves, removals, new owners and new names of groups are appended to their conversations as messages of
     /// the kind event.
     pub events: bool,
-    /// How long messages are kept at least; 0s: for ever. They are removed 100 at a time, when the next 100 of the conversation were
-    /// begun so long ago. The last of a conversation are never removed for their age. 0s, or not below 1h.
+    /// How long messages are kept at least; 0s: for ever. They are removed 100 at a time, when the next 100 of the
+    /// conversation were begun that long ago. The last ones of a conversation are never removed because of their age.
+    /// 0s, or not below 1h.
     #[serde(with = "humantime_serde")]
     pub kept: Duration,
     /// How many documents of 100 messages an erasure of a user's messages looks through or changes in a second. Above 0.
     pub erase_rate: u32,
-    /// Whether the messages of a deleted user are erased. That begins 60 s after the deletion, and the id of the user is not given again
-    /// before its end. Over a cluster, false or with `store.cql`.
+    /// Whether the messages of a deleted user are erased. The erasure begins 60 s after the deletion, and the id of the
+    /// user stays reserved until its end. Over a cluster, false or with `store.cql`.
     pub erase_on_delete: bool,
     /// How long users may recall a message that they sent. 0: they may not.
     #[serde(with = "humantime_serde")]
@@ -47,38 +49,40 @@ pub struct MessagesConfig {
     pub edit_within: Duration,
     /// How many of the last messages of a conversation are kept in Redis. Above 0, at most 100.
     pub window: usize,
-    /// Most bytes of them. Above 0, at most 8MiB.
+    /// Maximum bytes of them. Above 0, at most 8MiB.
     #[serde(with = "size")]
     pub window_bytes: usize,
-    /// How long they are kept after they were read last. At least 1m, at most 7d.
+    /// How long they are kept after the last read. At least 1m, at most 7d.
     #[serde(with = "humantime_serde")]
     pub window_ttl: Duration,
-    /// How long they are used without a look at the store, in case the node of a sender died before it could add a message. From
-    /// 1s to 1m.
+    /// How long they are used without a read of the store, in case the node of a sender died before it could add a
+    /// message. From 1s to 1m.
     #[serde(with = "humantime_serde")]
     pub window_checked: Duration,
-    /// Most entries of an inbox: so far a cursor reaches back. Above 0, from 10 to 10000.
+    /// Maximum entries of an inbox, and how far a cursor reaches back. Above 0, from 10 to 10000.
     pub inbox_entries: usize,
     /// How long the inbox of a user is kept in Redis after it last received. From 1h to 30d.
     #[serde(with = "humantime_serde")]
     pub inbox_kept: Duration,
-    /// Most bytes of all inboxes of a node without Redis. Above 0.
+    /// Maximum bytes of all inboxes of a node without Redis. Above 0.
     #[serde(with = "size")]
     pub memory_inboxes: usize,
-    /// Most members of a group whose messages are written to their inboxes. Above 0, at most 500.
+    /// Maximum members of a group whose messages are written to their inboxes. Above 0, at most 500.
     pub fan_out_members_max: u32,
-    /// Most streams of Receive that are open on a node. Above 0.
+    /// Maximum open streams of Receive on a node. Above 0.
     pub receivers: usize,
-    /// Most streams of Receive that one user has open on a node. Above 0.
+    /// Maximum open streams of Receive of one user on a node. Above 0.
     pub receivers_of_user: usize,
-    /// Most messages of a conversation that a stream of Receive sends at once; earlier ones are named as missed. Above 0, at most 1000.
+    /// Maximum messages of a conversation that a stream of Receive sends at once; earlier ones are reported as missed.
+    /// Above 0, at most 1000.
     pub backlog_max: usize,
     /// Whether signals are sent: that a user is typing, what the other user of a direct conversation has read, and how many have
     /// read messages of a user in a group.
     pub signals: bool,
-    /// Whether recipients without a receiver are entered for WatchOffline. Set it when all nodes run this version.
+    /// Whether messages to recipients without a receiver are entered for WatchOffline. Set it when all nodes run this
+    /// version.
     pub offline: bool,
-    /// How long these entries are kept at least: so far a cursor of WatchOffline reaches back. From 1h to 30d.
+    /// How long these entries are kept at least, and how far a cursor of WatchOffline reaches back. From 1h to 30d.
     #[serde(with = "humantime_serde")]
     pub offline_kept: Duration,
 }
@@ -100,7 +104,7 @@ const FAN_OUT_MEMBERS_MAX: u32 = 500;
 const BACKLOG_MAX: usize = 1_000;
 const WINDOW_CHECKED: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(60);
 
-/// From whom users take direct messages.
+/// From which users direct messages are accepted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DirectFrom {

@@ -31,7 +31,7 @@ impl Messages {
     /// far it is.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(super) async fn erase_user(
         &self,
         user: UserId,

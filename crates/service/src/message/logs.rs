@@ -60,7 +60,7 @@ impl Logs {
     /// exist.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(super) async fn recent(
         &self,
         conversation: ConversationId,
@@ -79,7 +79,7 @@ impl Logs {
     /// The end of a log, also right after a failover of the store.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(super) async fn strong_end(&self, conversation: ConversationId) -> Result<Seq, Error> {
         self.store.strong_end(conversation).await.map_err(store_error)
     }
@@ -88,7 +88,7 @@ impl Logs {
     /// from the store if it is the last document.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(super) async fn stored(
         &self,
         conversation: ConversationId,
@@ -110,7 +110,7 @@ impl Logs {
     /// The ends of these logs, in their order. Those that seem to be below `at_least` are read again.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(super) async fn ends(
         &self,
         conversations: &[ConversationId],

@@ -78,7 +78,7 @@ impl Messages {
     /// of the store does not affect.
     ///
     /// # Errors
-    /// NOT_FOUND, or what a failing store makes.
+    /// NOT_FOUND, or those of a failing store.
     pub(super) async fn readable(
         &self,
         reader: Option<UserId>,
@@ -103,7 +103,7 @@ impl Messages {
     /// that seem to be below `at_least` are read again.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(super) async fn max_seqs(
         &self,
         reader: Option<UserId>,
@@ -144,7 +144,7 @@ impl Messages {
     /// not looked at.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(crate) async fn bounds(
         &self,
         reader: Option<UserId>,

@@ -97,7 +97,7 @@ impl Messages {
     /// Returns messages by rising number.
     ///
     /// # Errors
-    /// NOT_FOUND, or what a failing store makes.
+    /// NOT_FOUND, or those of a failing store.
     pub(super) async fn pull(&self, reader: Option<UserId>, asked: Pull) -> Result<Page, Error> {
         self.page(reader, asked.conversation, asked.at_least, Asked::Pull(asked)).await
     }
@@ -105,7 +105,7 @@ impl Messages {
     /// Returns messages by falling number.
     ///
     /// # Errors
-    /// NOT_FOUND, or what a failing store makes.
+    /// NOT_FOUND, or those of a failing store.
     pub(super) async fn history(&self, reader: Option<UserId>, asked: Back) -> Result<Page, Error> {
         self.page(reader, asked.conversation, asked.at_least, Asked::Back(asked)).await
     }
@@ -113,7 +113,7 @@ impl Messages {
     /// Returns the messages with these numbers, by rising number.
     ///
     /// # Errors
-    /// NOT_FOUND, or what a failing store makes.
+    /// NOT_FOUND, or those of a failing store.
     pub(super) async fn pull_by_seqs(
         &self,
         reader: Option<UserId>,
@@ -140,7 +140,7 @@ impl Messages {
     /// none.
     ///
     /// # Errors
-    /// NOT_FOUND, or what a failing store makes.
+    /// NOT_FOUND, or those of a failing store.
     pub(super) async fn seq_at(
         &self,
         reader: Option<UserId>,

@@ -17,7 +17,7 @@ impl Messages {
     /// Fails if a record that decides cannot be read.
     ///
     /// # Errors
-    /// NOT_FOUND, FAILED_PRECONDITION, PERMISSION_DENIED, or what a failing store makes.
+    /// NOT_FOUND, FAILED_PRECONDITION, PERMISSION_DENIED, or those of a failing store.
     pub(crate) async fn may_send(
         &self,
         sender: Option<UserId>,

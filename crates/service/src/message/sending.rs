@@ -36,7 +36,7 @@ impl Messages {
     ///
     /// # Errors
     /// NOT_FOUND, FAILED_PRECONDITION, PERMISSION_DENIED, INVALID_ARGUMENT for an id with another content,
-    /// RESOURCE_EXHAUSTED, or what a failing store makes.
+    /// RESOURCE_EXHAUSTED, or those of a failing store.
     pub(super) async fn send(&self, draft: Draft, deadline: Instant) -> Result<Sent, Error> {
         let this = self.clone();
         let work = async move {

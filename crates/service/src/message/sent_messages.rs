@@ -20,7 +20,7 @@ impl Messages {
     /// Reads who sent the messages with these numbers. `reader`: a user, whose range bounds them; `None`: a service.
     ///
     /// # Errors
-    /// NOT_FOUND if the reader can read nothing of the conversation, or what a failing store makes.
+    /// NOT_FOUND if the reader can read nothing of the conversation, or those of a failing store.
     pub(crate) async fn sent_messages(
         &self,
         reader: Option<UserId>,

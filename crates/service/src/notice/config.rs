@@ -18,19 +18,20 @@ const BODY_BYTES_MAX: usize = 64 << 10;
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct NoticesConfig {
-    /// Most live notices of an audience. Above 0, at most 4000.
+    /// Maximum live notices of an audience. Above 0, at most 4000.
     pub live_max: usize,
-    /// Most audiences. Above 0.
+    /// Maximum audiences. Above 0.
     pub audiences_max: usize,
-    /// Most readers of an audience. Above 0, at most 16000000.
+    /// Maximum readers of an audience. Above 0, at most 16000000.
     pub readers_max: u32,
-    /// Most bytes of a body. Above 0, at most 64KiB.
+    /// Maximum bytes of a body. Above 0, at most 64KiB.
     #[serde(with = "size")]
     pub body_bytes: usize,
     /// How long notices are kept after they expired; not below 1h.
     #[serde(with = "humantime_serde")]
     pub kept: Duration,
-    /// How long a bitmap of readers is kept in Redis before it is counted again: no error of a count lasts longer. From 1m to 1d.
+    /// How long a bitmap of readers is kept in Redis before it is counted again: a wrong count lasts no longer. From 1m
+    /// to 1d.
     #[serde(with = "humantime_serde")]
     pub bitmaps_kept: Duration,
     /// How long CountReaders waits for readers that have to be counted. At most 10s.

@@ -22,7 +22,7 @@ use crate::{
 /// Notices that one mark, or read of states, names at most.
 const NOTICES_AT_ONCE: usize = 1_000;
 const NAME_CHARS_MAX: usize = 64;
-/// What `*` stands for.
+/// The meaning of `*`.
 const ALL_FIELDS: [&str; 8] =
     ["title", "body", "params", "audience_ids", "publish_time", "expire_time", "pinned", "for_newcomers"];
 

@@ -34,7 +34,7 @@ impl NoticeRecords {
     /// Reads notices of an audience after a place, at most `size`: those that a reader sees, or all for a service.
     ///
     /// # Errors
-    /// NOT_FOUND, PERMISSION_DENIED, or what a failing store makes.
+    /// NOT_FOUND, PERMISSION_DENIED, or those of a failing store.
     pub(super) async fn list(
         &self,
         audience: AudienceId,

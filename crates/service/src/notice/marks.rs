@@ -52,7 +52,7 @@ impl NoticeRecords {
     /// Marks notices for the reader itself or a service, in one atomic step. A reader that is not registered is registered first.
     ///
     /// # Errors
-    /// NOT_FOUND, PERMISSION_DENIED, INVALID_ARGUMENT, RESOURCE_EXHAUSTED, or what a failing store makes.
+    /// NOT_FOUND, PERMISSION_DENIED, INVALID_ARGUMENT, RESOURCE_EXHAUSTED, or those of a failing store.
     pub(super) async fn mark(
         &self,
         key: ReaderKey,
@@ -84,7 +84,7 @@ impl NoticeRecords {
     /// [`Mutations::run`](crate::write::mutations::Mutations::run).
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(super) async fn write_mark(
         &self,
         audience: &Audience,
@@ -126,7 +126,7 @@ impl NoticeRecords {
     /// Registers readers of an audience. Returns how many were not registered before.
     ///
     /// # Errors
-    /// NOT_FOUND, RESOURCE_EXHAUSTED, or what a failing store makes.
+    /// NOT_FOUND, RESOURCE_EXHAUSTED, or those of a failing store.
     pub(super) async fn register(
         &self,
         audience: AudienceId,

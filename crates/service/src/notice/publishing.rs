@@ -31,7 +31,7 @@ impl NoticeRecords {
     /// Registers or renames an audience, and returns it.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT, RESOURCE_EXHAUSTED, or what a failing store makes.
+    /// INVALID_ARGUMENT, RESOURCE_EXHAUSTED, or those of a failing store.
     pub(super) async fn register_audience(
         &self,
         new: NewAudience,
@@ -54,7 +54,7 @@ impl NoticeRecords {
     /// Publishes a notice; an id is allocated where `id` is none.
     ///
     /// # Errors
-    /// ALREADY_EXISTS, NOT_FOUND, INVALID_ARGUMENT, RESOURCE_EXHAUSTED, or what a failing store makes.
+    /// ALREADY_EXISTS, NOT_FOUND, INVALID_ARGUMENT, RESOURCE_EXHAUSTED, or those of a failing store.
     pub(super) async fn publish(
         &self,
         id: Option<NoticeId>,
@@ -83,7 +83,7 @@ impl NoticeRecords {
     /// Changes or deletes a notice.
     ///
     /// # Errors
-    /// NOT_FOUND, ABORTED, FAILED_PRECONDITION, INVALID_ARGUMENT, RESOURCE_EXHAUSTED, or what a failing store makes.
+    /// NOT_FOUND, ABORTED, FAILED_PRECONDITION, INVALID_ARGUMENT, RESOURCE_EXHAUSTED, or those of a failing store.
     pub(super) async fn change(
         &self,
         id: NoticeId,
@@ -163,7 +163,7 @@ impl NoticeRecords {
     /// [`Mutations::run`](crate::write::mutations::Mutations::run).
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(super) async fn remove_expired(&self, id: AudienceId) -> Result<(), StoreError> {
         let store = Arc::clone(&self.store);
         let write = Box::pin(async move {

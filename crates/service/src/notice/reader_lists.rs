@@ -29,7 +29,7 @@ impl NoticeRecords {
     /// Reads the entry of a notice in an audience.
     ///
     /// # Errors
-    /// NOT_FOUND, or what a failing store makes.
+    /// NOT_FOUND, or those of a failing store.
     pub(super) async fn entry(&self, audience: AudienceId, notice: NoticeId) -> Result<AudienceEntry, Error> {
         for consistency in [Consistency::Cached, Consistency::Strong] {
             let audience = self.audience(audience, &consistency).await?;
@@ -44,7 +44,7 @@ impl NoticeRecords {
     /// state. Looks at [`READERS_SCANNED`] at most, and returns `size` at most.
     ///
     /// # Errors
-    /// NOT_FOUND, INVALID_ARGUMENT, or what a failing store makes.
+    /// NOT_FOUND, INVALID_ARGUMENT, or those of a failing store.
     pub(super) async fn readers(
         &self,
         audience: AudienceId,

@@ -51,7 +51,7 @@ impl NoticeRecords {
     /// Reads an audience for a reader who may.
     ///
     /// # Errors
-    /// NOT_FOUND, PERMISSION_DENIED, or what a failing store makes.
+    /// NOT_FOUND, PERMISSION_DENIED, or those of a failing store.
     pub(super) async fn audience_for(
         &self,
         key: ReaderKey,
@@ -66,7 +66,7 @@ impl NoticeRecords {
     /// Counts what a reader has read of what it sees.
     ///
     /// # Errors
-    /// NOT_FOUND, PERMISSION_DENIED, or what a failing store makes.
+    /// NOT_FOUND, PERMISSION_DENIED, or those of a failing store.
     pub(super) async fn totals(
         &self,
         key: ReaderKey,
@@ -81,7 +81,7 @@ impl NoticeRecords {
     /// The states of those of these notices that a reader sees, in their order.
     ///
     /// # Errors
-    /// NOT_FOUND, PERMISSION_DENIED, or what a failing store makes.
+    /// NOT_FOUND, PERMISSION_DENIED, or those of a failing store.
     pub(super) async fn states(
         &self,
         key: ReaderKey,
@@ -99,7 +99,7 @@ impl NoticeRecords {
     /// Reads one notice for a service, or for a user who sees it in some audience.
     ///
     /// # Errors
-    /// NOT_FOUND, or what a failing store makes.
+    /// NOT_FOUND, or those of a failing store.
     pub(super) async fn notice(
         &self,
         id: NoticeId,

@@ -82,7 +82,7 @@ impl NoticeRecords {
     /// Reads an audience.
     ///
     /// # Errors
-    /// NOT_FOUND, or what a failing store makes.
+    /// NOT_FOUND, or those of a failing store.
     pub(super) async fn audience(
         &self,
         id: AudienceId,
@@ -96,7 +96,7 @@ impl NoticeRecords {
     /// Reads notices, in the order of the ids; `None` where there is none.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(super) async fn notices_of(
         &self,
         ids: &[NoticeId],
@@ -113,7 +113,7 @@ impl NoticeRecords {
     /// What a reader sees of an audience and has read. One that is not registered has read nothing.
     ///
     /// # Errors
-    /// NOT_FOUND if it would be a user that does not exist, or what a failing store makes.
+    /// NOT_FOUND if it would be a user that does not exist, or those of a failing store.
     pub(super) async fn view(
         &self,
         audience: &Audience,

@@ -53,11 +53,11 @@ impl Active {
 }
 
 impl Telling {
-    /// What became of the groups, in their order. All that changed is dropped from memory, here and on other nodes; what
-    /// they cannot be told now ends with its time.
+    /// The results for the groups, in their order. Every change is dropped from memory, here and on other nodes; what
+    /// cannot be published to them now expires.
     ///
     /// # Errors
-    /// UNAVAILABLE where one of them could not be changed, or may have been.
+    /// UNAVAILABLE if one of them could not be changed, or may have been.
     pub(super) async fn told(
         self,
         groups: &[GroupId],

@@ -55,7 +55,7 @@ impl ActiveMembers {
     /// Returns the gateways through which members of a group are online, by rising id.
     ///
     /// # Errors
-    /// NOT_FOUND, PERMISSION_DENIED, UNAVAILABLE, or what a failing store makes.
+    /// NOT_FOUND, PERMISSION_DENIED, UNAVAILABLE, or those of a failing store.
     pub(super) async fn list_active_gateways(
         &self,
         group: GroupId,

@@ -1,4 +1,4 @@
-//! What a node does about presence beside the calls: it looks, hears, sweeps, and tells who joined.
+//! Presence in the background of a node: it checks gateways, receives events, sweeps, and notifies groups of joins.
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
@@ -25,7 +25,7 @@ const AGAIN: Duration = Duration::from_millis(500);
 const FORGET_EVERY: u32 = 60;
 /// Sessions that are brought back in one go.
 const BROUGHT_AT_ONCE: usize = 500;
-/// So often it is tried to tell a group who joined or left it: nobody else would come to it.
+/// Attempts to notify a group of a join or leave: no other event would do it.
 const MOVED_TRIES: usize = 5;
 /// Joins and leaves that are dealt with at one time.
 const MOVES_AT_ONCE: usize = 32;
@@ -79,8 +79,8 @@ impl Background {
         tasks.spawn(self.parts.clone().tell_moved(moved));
     }
 
-    /// Ends all of it. What it was at is taken up by other nodes, but for who left groups just now: that is found by whoever
-    /// lists who is online in them.
+    /// Ends all of it. Other nodes continue its work, except for users who left groups just now: these are found when
+    /// the online members of the groups are listed.
     pub async fn stop(&self) {
         self.tasks.end().await;
     }
@@ -139,7 +139,7 @@ impl Parts {
         for instance in gateways {
             let (gateway, offered) = (instance.gateway.clone(), Some(instance.incarnation));
             let claim = Claim { gateway, offered, lasts: self.sessions.rules.gateway_ttl };
-            // Its own heartbeat does the same. Nobody would sweep what is at one that could not be claimed.
+            // Its own heartbeat does the same. No node would sweep a gateway that could not be claimed.
             if let Ok(Claimed::Held(_)) = self.sessions.stores.sessions.claim(&claim).await {
                 claimed.insert(instance);
             }
@@ -149,8 +149,8 @@ impl Parts {
         for changes in changes.chunks(BROUGHT_AT_ONCE) {
             standings.extend(self.bring(changes).await);
         }
-        // First all are online again, then their groups are told, which takes longer. Who is left out is come to by its
-        // heartbeats.
+        // First all are online again, then their groups are notified, which takes longer. Users who are left out are
+        // found by their heartbeats.
         let fan_out = self.sessions.fan_out.clone();
         tokio::spawn(async move { drop(Box::pin(fan_out.all(standings)).await) });
     }
@@ -158,9 +158,7 @@ impl Parts {
     async fn bring(&self, changes: &[Change]) -> Vec<(UserId, Standing)> {
         let changed = self.sessions.stores.sessions.change(changes).await;
         if changed.contains(&Err(PresenceError::Unavailable)) {
-            tracing::warn!(
-                "sessions could not all be brought back; gateways are told so when they renew them"
-            );
+            tracing::warn!("not all sessions could be restored; gateways learn this when they renew them");
         }
         let standings = changes.iter().zip(changed);
         standings.filter_map(|(change, changed)| Some((change.user, changed.ok()?.standing))).collect()
@@ -193,13 +191,13 @@ impl Parts {
         }
     }
 
-    /// Tells groups of those who joined or left them while they are online.
+    /// Notifies groups of users who joined or left them while they are online.
     async fn tell_moved(self, moved: mpsc::Receiver<Moved>) {
         let fan_out = &self.sessions.fan_out;
         let each = |Moved { group, users, done }: Moved| async move {
             for _ in 0..MOVED_TRIES {
                 let Err(error) = Box::pin(fan_out.moved(group, &users)).await else { break };
-                tracing::debug!(%error, "a group could not be told who joined or left it while online");
+                tracing::debug!(%error, "a group could not be notified who joined or left it while online");
                 sleep(pause()).await;
             }
             drop(done);
@@ -208,7 +206,7 @@ impl Parts {
     }
 }
 
-/// By chance, so that the nodes do not all knock at one time.
+/// At random, so that the nodes do not all come at one time.
 fn pause() -> Duration {
     AGAIN.mul_f64(rand::rng().random_range(0.5..1.0))
 }

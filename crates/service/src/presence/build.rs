@@ -31,7 +31,7 @@ use crate::{
 
 /// How long the versions of who went are kept. Longer than a node may take over what it read before.
 const KEPT: Duration = Duration::from_secs(3600);
-/// How soon a user is looked at again that closed a session: by then its groups were told, or will not be.
+/// When a user who closed a session is checked again: by then its groups were notified, or will not be.
 const LOOK_AGAIN: Duration = Duration::from_secs(10);
 
 /// What it is made of.
@@ -65,7 +65,7 @@ pub struct Online<'a> {
     pub moved: mpsc::Receiver<Moved>,
 }
 
-/// What bounds whoever keeps presence.
+/// The limits for the storage of presence.
 pub const fn limits(config: &PresenceConfig) -> PresenceLimits {
     PresenceLimits {
         sessions_max: config.sessions_max,

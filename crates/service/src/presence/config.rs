@@ -13,34 +13,34 @@ pub struct PresenceConfig {
     /// After how long a session ends that is not renewed. Above 0.
     #[serde(with = "humantime_serde")]
     pub session_ttl: Duration,
-    /// After how long a gateway that is not heard of is dead. Above 0.
+    /// After how long without a heartbeat a gateway counts as dead. Above 0.
     #[serde(with = "humantime_serde")]
     pub gateway_ttl: Duration,
-    /// How often it is looked for dead gateways and sessions that have ended. Above 0.
+    /// How often dead gateways and expired sessions are searched. Above 0.
     #[serde(with = "humantime_serde")]
     pub sweep_every: Duration,
-    /// How often each node looks which gateways live, and whether presence was lost. Above 0.
+    /// How often each node reads which gateways are alive, and whether presence was lost. Above 0.
     #[serde(with = "humantime_serde")]
     pub look_every: Duration,
-    /// For how long after presence was lost who is not seen is unknown, not offline.
+    /// For how long after a loss of presence users that were not seen since are unknown, not offline.
     #[serde(with = "humantime_serde")]
     pub unknown_for: Duration,
-    /// How long an opening or closing waits until the groups of the user are told; they are told in any case.
+    /// How long an opening or closing waits until the groups of the user are notified; they are notified in any case.
     #[serde(with = "humantime_serde")]
     pub fan_out_wait: Duration,
-    /// Users whose groups a node tells at one time. Above 0.
+    /// Users whose groups a node notifies at one time. Above 0.
     pub fan_outs_at_once: usize,
-    /// Most sessions of one user. Above 0.
+    /// Maximum sessions of one user. Above 0.
     pub sessions_max: u32,
-    /// Most gateways. Above 0.
+    /// Maximum gateways. Above 0.
     pub gateways_max: u32,
-    /// Sessions that a node remembers, to bring them back where presence is lost.
+    /// Sessions that a node remembers, to restore them if presence is lost.
     pub sessions_held: usize,
-    /// Most callers that may watch presence on a node at one time. Above 0.
+    /// Maximum callers that watch presence on a node at one time. Above 0.
     pub watchers: usize,
     /// Changes that one of them may be behind. Above 0.
     pub watch_behind: usize,
-    /// How often it is checked whom a user who watches presence may still see. Above 0.
+    /// How often it is checked which users a watcher may still see. Above 0.
     #[serde(with = "humantime_serde")]
     pub visibility_every: Duration,
 }

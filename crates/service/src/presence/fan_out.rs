@@ -1,4 +1,4 @@
-//! Tells the groups of a user where it is online.
+//! Notifies the groups of a user where it is online.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,16 +13,16 @@ use crate::{error::Error, group::members::Members, metric};
 
 /// Groups of a user that are read in one go.
 const PAGE: usize = 500;
-/// Groups that are told in one go, and so many times at once: while Redis works on some, the next are made up, and what was
-/// held of those before is given up.
+/// Groups that are notified in one step, and concurrent steps: while Redis works on some, the next are prepared, and
+/// cached counts of the previous ones are invalidated.
 const PART: usize = 100;
 const PARTS_AT_ONCE: usize = 2;
 /// Users that may wait for their turn; those beyond are come to by their heartbeats and the sweep.
 const WAITING_MAX: usize = 10_000;
-/// A user that changes meanwhile is told of again so often, before others have their turn.
+/// How often a user that changes meanwhile is repeated before others have their turn.
 const TRIES: usize = 5;
 
-/// Tells groups. Cheap to clone.
+/// Notifies groups. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct FanOut {
     pub(super) stores: Presences,
@@ -39,7 +39,7 @@ impl FanOut {
         Self { stores, active, members, turns, waiting: Arc::new(Semaphore::new(WAITING_MAX)), at_once }
     }
 
-    /// Begins to tell the groups of a user, if they were not, and waits for it at most so long.
+    /// Begins to notify the groups of a user, if they were not, and waits for it at most so long.
     pub(super) async fn within(&self, limit: Duration, user: UserId, standing: Standing) {
         if let Some(telling) = self.begin(user, standing) {
             // It goes on.
@@ -47,7 +47,7 @@ impl FanOut {
         }
     }
 
-    /// Begins to, of a change that somebody else made: it was cut, or goes on there.
+    /// Begins the same for a change of another node: its fan-out was interrupted, or is still running there.
     pub(super) fn resume(&self, user: UserId, standing: Standing) {
         if standing.is_untold() {
             metrics::counter!(metric::PRESENCE_FAN_OUTS_RESUMED.name).increment(1);
@@ -55,19 +55,19 @@ impl FanOut {
         }
     }
 
-    /// Tells the groups of all of these, several users at a time.
+    /// Notifies the groups of all of these, several users at a time.
     ///
     /// # Errors
-    /// As [`Self::tell`], of one of them; the groups of the others were told nevertheless.
+    /// As [`Self::tell`], of one of them; the groups of the others were notified nevertheless.
     pub(super) async fn all(&self, users: Vec<(UserId, Standing)>) -> Result<(), Error> {
         let untold = users.into_iter().filter(|(_, standing)| standing.is_untold());
         all_of(untold.map(|(user, standing)| self.tell(user, standing)), self.at_once).await
     }
 
-    /// Tells the groups of a user, until none has to be told of anything newer.
+    /// Notifies the groups of a user, until all have the newest state.
     ///
     /// # Errors
-    /// What a failing store makes; some were told then, and it is not noted.
+    /// Those of a failing store; then some were notified, and it is not noted.
     pub(super) async fn tell(&self, user: UserId, mut standing: Standing) -> Result<(), Error> {
         metrics::counter!(metric::PRESENCE_FAN_OUTS.name).increment(1);
         for _ in 0..TRIES {
@@ -81,7 +81,7 @@ impl FanOut {
         Ok(())
     }
 
-    /// Of users that joined a group or left it: tells it who of them is online.
+    /// For users who joined a group or left it: notifies the group which of them are online.
     ///
     /// # Errors
     /// As [`Self::tell`].
@@ -92,7 +92,8 @@ impl FanOut {
         self.take_out(group, &out).await
     }
 
-    /// Begins to tell a group that these, who were seen in it, are no members: who told of their leaving may have died.
+    /// Begins to notify a group that these users, who were found in it, are no members: the node that should have may
+    /// have died.
     pub(super) fn left(&self, group: GroupId, users: Vec<UserId>) {
         if users.is_empty() {
             return;
@@ -107,12 +108,12 @@ impl FanOut {
         }
         self.aside(async move |this| {
             if let Err(error) = this.tell(user, standing).await {
-                tracing::debug!(%error, "groups could not be told who is online; it is tried again");
+                tracing::debug!(%error, "groups could not be notified who is online; this is retried");
             }
         })
     }
 
-    /// Does it in its turn, beside whoever asks; `None` when too many wait.
+    /// Runs it in its turn, in the background; `None` if too many wait.
     fn aside<D, F>(&self, work: D) -> Option<JoinHandle<()>>
     where
         D: FnOnce(Self) -> F + Send + 'static,
@@ -146,7 +147,8 @@ impl FanOut {
         }
     }
 
-    /// Whoever leaves a group while it is told is taken out after it: by this, or by what tells of the leaving.
+    /// A user who leaves a group during its notification is removed after it: by this, or by the notification of the
+    /// leave.
     async fn tell_some(&self, user: UserId, standing: &Standing, groups: &[GroupId]) -> Result<(), Error> {
         if groups.is_empty() {
             return Ok(());
@@ -166,7 +168,7 @@ impl FanOut {
         Ok(())
     }
 
-    /// Tells a group where these are online, if they are. In a box, since it comes to this again with whoever comes and goes.
+    /// Notifies a group where these users are online, if they are. Boxed, because it recurs for users who come and go.
     fn put_in(&self, group: GroupId, users: Vec<UserId>) -> BoxFuture<'_, Result<(), Error>> {
         let telling = async move {
             let found = self.stores.sessions.sessions(&users).await.map_err(Error::presence)?;
@@ -178,7 +180,7 @@ impl FanOut {
         telling.boxed()
     }
 
-    /// Whoever came back while it was taken out is put in after it: by this, or by what tells of the coming.
+    /// A user who came back during the removal is added after it: by this, or by the notification of the join.
     async fn take_out(&self, group: GroupId, users: &[UserId]) -> Result<(), Error> {
         self.leave(group, users).await?;
         let back = self.members.users_among(group, users, &Consistency::Cached).await?;
@@ -197,7 +199,7 @@ impl FanOut {
     }
 }
 
-/// Does all of them, so many at a time. The first error is told when all are done.
+/// Runs all of them, so many at a time. The first error is returned when all are done.
 async fn all_of<F: Future<Output = Result<(), Error>>>(
     tellings: impl IntoIterator<Item = F>,
     at_once: usize,

@@ -1,4 +1,4 @@
-//! What this node knows of gateways: who lives, and whether presence was lost a moment ago.
+//! The state of gateways on this node: which are alive, and whether presence was lost a moment ago.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -18,17 +18,17 @@ pub(super) struct KnownGateways(RwLock<Known>);
 struct Known {
     /// The epoch, when it was looked at, and how old it was then.
     epoch: Option<(u64, Instant, Duration)>,
-    /// Another epoch was seen, and nobody has been told yet.
+    /// Another epoch was seen, and not reported yet.
     lost: bool,
     dead: HashSet<Instance>,
-    /// Until when each lives, by what was seen.
+    /// Until when each is alive, as last seen.
     living: BTreeMap<GatewayId, Instant>,
 }
 
 /// A page of the gateways that live.
 #[derive(Clone, Debug)]
 pub(super) struct GatewayPage {
-    /// By rising id, each with how long it lives unless it is heard of again.
+    /// By rising id, each with how long it stays alive without a further sign.
     pub(super) gateways: Vec<(GatewayId, Duration)>,
     /// Where the next page begins; `None`: there is none.
     pub(super) next: Option<[i64; 3]>,

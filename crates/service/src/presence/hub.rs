@@ -26,16 +26,16 @@ use crate::error::{Error, Reason};
 /// Watchers that read at one time: more would have Redis late for all others.
 const READERS: usize = 8;
 
-/// What one who watches is told.
+/// What a watcher receives.
 #[derive(Clone, Debug)]
 pub(super) enum News {
-    /// Somebody is online elsewhere.
+    /// A user is online elsewhere.
     Event(Event),
     /// Some may be missed, or who is not seen is not unknown any more: all is to be read again.
     ReadAgain,
 }
 
-/// Tells those who watch.
+/// Notifies watchers.
 #[derive(Debug)]
 pub(super) struct Hub {
     places: Arc<Semaphore>,
@@ -75,11 +75,11 @@ impl Hub {
         }
     }
 
-    /// Begins to tell of these users. When it returns, each change from then on is told. Waits at most so long for the
-    /// node to hear.
+    /// Begins to notify of changes of these users. When it returns, each change from then on is delivered. Waits at
+    /// most so long until the node receives events.
     ///
     /// # Errors
-    /// RESOURCE_EXHAUSTED when as many watch as may, UNAVAILABLE.
+    /// RESOURCE_EXHAUSTED if the maximum of watchers is reached, UNAVAILABLE.
     pub(super) async fn watch(self: &Arc<Self>, users: Vec<UserId>, limit: Duration) -> Result<Place, Error> {
         let full =
             |_| Error::new(Reason::Overloaded, "presence is watched by as many as may (presence.watchers)");
@@ -100,7 +100,7 @@ impl Hub {
         Ok(Place { news, hub: Arc::clone(self), number, users, _permit: permit })
     }
 
-    /// Tells those who watch the user.
+    /// Notifies the watchers of the user.
     pub(super) fn tell(&self, event: &Event) {
         let mut watching = self.watching.lock();
         let told = watching.of_user.get(&event.user).map(|all| all.iter().copied().collect::<Vec<_>>());
@@ -109,7 +109,7 @@ impl Hub {
         }
     }
 
-    /// Tells all to read again.
+    /// Notifies all watchers to read again.
     pub(super) fn read_again(&self) {
         let mut watching = self.watching.lock();
         let all: Vec<u64> = watching.watchers.keys().copied().collect();
@@ -137,7 +137,7 @@ impl Hub {
 }
 
 impl Watching {
-    /// One who does not keep up is told no more.
+    /// A watcher that does not keep up receives no more.
     fn send(&mut self, number: u64, news: News) {
         let sent = self.watchers.get(&number).map(|watcher| watcher.try_send(news));
         if matches!(sent, Some(Err(TrySendError::Full(_)))) {

@@ -1,13 +1,13 @@
-//! Who is online, and through which connection servers of the caller (ADR 0021).
+//! Presence: which users are online, and through which connection servers of the caller (ADR 0021).
 //!
-//! **Where.** Sessions, gateways and who of a group is online are kept by [`kith_presence`]: in Redis, or in the memory
-//! of a node alone. A user is asked about each time. How many of a group are online, and where, is held in the tiers of
-//! each node, and given up whenever it changes.
+//! **Where.** Sessions, gateways and the online members of groups are stored by [`kith_presence`]: in Redis, or in
+//! memory in single-node mode. The state of a user is read each time. The number of online members of a group, by
+//! gateway, is cached by each node, and invalidated whenever it changes.
 //!
-//! **Groups follow.** A change of a user is one step; its groups are told after it, and it is noted up to which version they
-//! were. Who finds that they were not told, by a heartbeat or by the sweep, tells them again.
+//! **Groups are derived.** A change of a user is one step; its groups are notified after it, and the version up to
+//! which they were is noted. A heartbeat or sweep that finds that they were not notifies them again.
 //!
-//! **Who may.** Gateways are services. Users are shown themselves and their friends.
+//! **Who may.** Gateways are services. Users see themselves and their friends.
 
 mod active;
 mod active_members;

@@ -18,7 +18,8 @@ struct Session {
     device: DeviceId,
     /// When it ends.
     until: Instant,
-    /// Since when it is none any more, by what all nodes were told: where all was lost before, that says nothing.
+    /// Since when it is none any more, by the events that all nodes received: if everything was lost before, that
+    /// proves nothing.
     gone: Option<Instant>,
 }
 
@@ -62,8 +63,9 @@ impl SessionRecovery {
         self.users.lock().retain(user, |session| !session.is(instance, device));
     }
 
-    /// Notes what is no session any more by what all nodes were told. It is brought back nevertheless if it turns out that
-    /// all was lost before: then another node has told what it brings back, which is not all that there was.
+    /// Notes which sessions have ended by the events that all nodes received. A session is restored nevertheless if it
+    /// turns out that everything was lost before: then the event was of another node that restored only its own
+    /// sessions.
     pub(super) fn told(&self, event: &Event) {
         let now = Instant::now();
         let mut users = self.users.lock();
@@ -78,7 +80,7 @@ impl SessionRecovery {
         }
     }
 
-    /// Nothing was lost until then: forgets what was told before to be gone.
+    /// Nothing was lost until then: forgets sessions that had ended before by events.
     pub(super) fn settle(&self, until: Instant) {
         let mut users = self.users.lock();
         for user in mem::take(&mut users.with_gone) {

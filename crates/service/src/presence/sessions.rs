@@ -116,7 +116,7 @@ impl Shown {
 }
 
 impl Sessions {
-    /// Makes sure that the gateway is who it says, and notes that it lives.
+    /// Checks the identity of the gateway, and notes that it is alive.
     ///
     /// # Errors
     /// PERMISSION_DENIED, RESOURCE_EXHAUSTED for one too many, UNAVAILABLE.
@@ -195,7 +195,7 @@ impl Sessions {
     /// Returns the presence of users, in their order; it is unknown of those whom the principal may not see.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(super) async fn batch_get_presence(
         &self,
         users: &[UserId],
@@ -304,7 +304,7 @@ impl Sessions {
         Ok(shown.collect())
     }
 
-    /// What of it to say, by where a user was told to be online.
+    /// Its visible state, from the gateways of its last event.
     pub(super) fn is_online(&self, gateways: &[GatewayId]) -> Option<bool> {
         if !self.gateways.without_dead(gateways).is_empty() {
             return Some(true);

@@ -1,4 +1,4 @@
-//! What ends without anybody saying so: sessions of dead gateways, and those that nobody renews.
+//! Ends sessions without a request: those of dead gateways, and those that are not renewed.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,16 +8,16 @@ use kith_store::{Coordination, UserId};
 use super::fan_out::FanOut;
 use crate::{error::Error, metric, write::lease::Lease};
 
-/// Users of a gateway that are looked at in one round, and of all gateways: whoever watches is told of all of them before the
-/// groups of the first one are, which takes longer.
+/// Users of a gateway that are checked in one round, and of all gateways: watchers are notified of all of them before
+/// the groups of the first one are, which takes longer.
 const USERS: usize = 10_000;
 const USERS_OF_ALL: usize = 50_000;
-/// Users that are changed together, and whose groups are told before that is noted.
+/// Users that are changed together, and whose groups are notified before that is noted.
 const PAGE: usize = 200;
 /// Name of the lease of who sweeps.
 const LEASE: &str = "presence_sweep";
 
-/// Looks at gateways. Whoever dies in the middle leaves nothing that another one does not find.
+/// Checks gateways. If the node dies in the middle, another one finds everything that is left.
 #[derive(Debug)]
 pub(super) struct Sweep {
     store: Store,
@@ -41,7 +41,7 @@ impl Sweep {
         every: Duration,
     ) -> Self {
         let store = Store(Arc::clone(&fan_out.stores.sessions));
-        // Short, since nobody sweeps after a node that died for as long.
+        // Short, since no node sweeps for as long after a node died.
         let lease = Lease::new(coordination, LEASE, among, every * 5 / 2);
         Self { store, fan_out, lease }
     }
@@ -51,19 +51,19 @@ impl Sweep {
     /// # Errors
     /// UNAVAILABLE.
     pub(super) async fn round(&mut self) -> Result<(), Error> {
-        // Where nobody can be asked, all sweep.
+        // If the lease cannot be read, all sweep.
         if !self.lease.is_held().await.unwrap_or(true) {
             return Ok(());
         }
         let mut told = Ok(());
         for (state, looked) in self.store.look().await? {
-            // One whose groups cannot be told keeps nobody else waiting.
+            // A gateway whose groups cannot be notified does not delay the others.
             told = told.and(self.tell(&state, looked).await);
         }
         told
     }
 
-    /// Tells the groups, and notes that it was done: who is not noted is come to again.
+    /// Notifies the groups, and notes that it was done: a user without a note is checked again.
     async fn tell(
         &self,
         GatewayState { instance, left }: &GatewayState,
@@ -86,7 +86,7 @@ impl Sweep {
 }
 
 impl Store {
-    /// Ends what has to end at all gateways, and forgets those of the dead that have nobody left.
+    /// Ends expired sessions at all gateways, and forgets dead gateways that have no user left.
     async fn look(&self) -> Result<Vec<(GatewayState, Looked)>, Error> {
         let mut all = self.0.gateways().await.map_err(Error::presence)?.all;
         // The dead first: their users wait.

@@ -38,7 +38,7 @@ impl Visibility {
     /// friends.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(super) async fn of(&self, users: &[UserId], principal: Principal) -> Result<Visible, Error> {
         let Principal::User(principal) = principal else {
             return Ok(Visible { shown: users.to_vec(), hidden: Vec::new() });
@@ -54,7 +54,7 @@ impl Visibility {
     /// Those of these who have blocked the principal; of a service, none.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(super) async fn blockers(
         &self,
         users: &[UserId],
@@ -84,8 +84,8 @@ impl Warmth {
         Self { visibility, turns: Arc::new(Semaphore::new(WARMED_AT_ONCE)) }
     }
 
-    /// Begins to, beside whoever waits for an answer. The record of the user is there already, and its groups come with
-    /// telling them.
+    /// Begins the same, while the caller waits for an answer. The record of the user is there already, and its groups
+    /// are read by the notification.
     pub(super) fn begin(&self, user: UserId) {
         let Ok(turn) = Arc::clone(&self.turns).try_acquire_owned() else { return };
         let Visibility { follows, blocks } = self.visibility.clone();

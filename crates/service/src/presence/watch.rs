@@ -40,7 +40,7 @@ struct Watcher {
     users: Vec<UserId>,
     /// When that is checked.
     check: Interval,
-    /// Those shown to it, and what it was told of each last.
+    /// The visible users, and the last state of each that was sent.
     last: HashMap<UserId, (i64, Option<bool>)>,
     waiting: VecDeque<wire::WatchPresenceResponse>,
     over: bool,
@@ -126,7 +126,7 @@ impl Watcher {
         self.tell(&Shown { user, online, version, sessions: Vec::new() }, &gateways);
     }
 
-    /// Tells what is other than it was told.
+    /// Sends what differs from the last state that was sent.
     async fn read_again(&mut self) -> Result<(), Error> {
         let users: Vec<UserId> = self.last.keys().copied().collect();
         for now in self.read(&users).await? {

@@ -14,18 +14,19 @@ const MEMORY_MAX: Duration = Duration::from_secs(60);
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ReceiptsConfig {
-    /// Which users may see who has read a message, in groups that do not say it. Services may always.
+    /// Which users may see who has read a message, in groups without a setting of their own. Services may always.
     pub shown: ReceiptsShown,
-    /// How long a node keeps what the members of a group have read. At most 1m.
+    /// How long a node caches what the members of a group have read. At most 1m.
     #[serde(with = "humantime_serde")]
     pub memory: Duration,
-    /// The same of groups with more than 10000 users who are or were members. At most 1m.
+    /// The same for groups with more than 10000 users who are or were members. At most 1m.
     #[serde(with = "humantime_serde")]
     pub memory_large: Duration,
-    /// Most users whose memberships, and most users whose marks, a node keeps. A group with more than that is read again for each
-    /// receipt. Some 50 bytes each.
+    /// Maximum users whose memberships, and maximum users whose marks, a node caches. A group with more than that is
+    /// read again for each receipt. About 50 bytes each.
     pub kept: usize,
-    /// How long after a mark the senders of a group who receive are notified, and how often at most. 0s: they are not.
+    /// How long after a mark the receiving senders of a group are notified, and the minimum time between two
+    /// notifications. 0s: they are not notified.
     #[serde(with = "humantime_serde")]
     pub notify_every: Duration,
 }

@@ -44,7 +44,7 @@ impl ReadMarks {
     /// also if this future is dropped.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(super) async fn of(
         &self,
         conversation: ConversationId,

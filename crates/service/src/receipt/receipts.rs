@@ -51,8 +51,8 @@ impl Receipts {
     /// mark that was acknowledged before. Of the messages that take too many steps the last ones are left out.
     ///
     /// # Errors
-    /// NOT_FOUND if the user can read nothing of the conversation, or what a failing store makes. Of one message: NOT_FOUND,
-    /// OUT_OF_RANGE, FAILED_PRECONDITION, PERMISSION_DENIED.
+    /// NOT_FOUND if the user can read nothing of the conversation, or those of a failing store. Of one message:
+    /// NOT_FOUND, OUT_OF_RANGE, FAILED_PRECONDITION, PERMISSION_DENIED.
     pub(super) async fn asked(
         &self,
         user: Option<UserId>,
@@ -97,7 +97,7 @@ impl Receipts {
     /// Returns a page of the users who are or were in a conversation, from this ordinal on, each with its ordinal.
     ///
     /// # Errors
-    /// NOT_FOUND, PERMISSION_DENIED, or what a failing store makes.
+    /// NOT_FOUND, PERMISSION_DENIED, or those of a failing store.
     pub(super) async fn ordinals(
         &self,
         user: Option<UserId>,

@@ -21,7 +21,7 @@ impl Receipts {
     /// Who asks: a user, or a service.
     ///
     /// # Errors
-    /// NOT_FOUND, or what a failing store makes.
+    /// NOT_FOUND, or those of a failing store.
     pub(super) async fn asker(
         &self,
         user: Option<UserId>,
@@ -34,7 +34,7 @@ impl Receipts {
     /// To which users a conversation shows its receipts.
     ///
     /// # Errors
-    /// NOT_FOUND, or what a failing store makes.
+    /// NOT_FOUND, or those of a failing store.
     pub(super) async fn shown(&self, conversation: ConversationId) -> Result<ReceiptVisibility, Error> {
         match conversation {
             ConversationId::Direct(..) => Ok(ReceiptVisibility::Sender),

@@ -31,7 +31,7 @@ impl SeatCopies {
     /// this future is dropped.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(super) async fn of(&self, conversation: ConversationId) -> Result<Arc<GroupSeats>, Error> {
         match conversation {
             ConversationId::Offline(_) => Err(Error::not_found("conversation")),

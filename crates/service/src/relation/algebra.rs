@@ -1,9 +1,9 @@
-//! Who stands in two lists of follows: friends, common followings, fans whom one follows.
+//! Users in two lists of follows: friends, common followings, followed fans.
 //!
-//! One list is walked, by pages, and each of its users looked for in the other one. The shorter list is walked. The other
-//! one, where it is short too, is read whole, through the tiers; where it is long, the store is asked for the follows that
-//! would stand in it, some hundred at a time. So memory is bounded whatever the lengths, Redis holds nothing but pages,
-//! and a page of the answer looks through no more than [`WALKED_MAX`] entries: what is short because of that says so.
+//! The shorter list is read, by pages, and each of its users is looked up in the other one. The other one, if it is
+//! short, too, is read whole, through the tiers; if it is long, the store is asked for the follows that would be in it,
+//! some hundred at a time. So memory is bounded whatever the lengths, Redis contains nothing but pages, and a page of
+//! the answer reads no more than [`WALKED_MAX`] entries: an answer that is short because of that says so.
 
 use std::sync::Arc;
 
@@ -16,41 +16,41 @@ use super::{
 };
 use crate::error::Error;
 
-/// Most entries of a page that is read: one of them is the whole list of most users.
+/// Maximum entries of a page that is read: for most users, one page is the whole list.
 const PAGE: usize = 2_000;
-/// Least entries of a page that is walked.
+/// Minimum entries of a page that is scanned.
 const WALKED_AT_ONCE: usize = 200;
-/// A list up to so long is read whole.
+/// A list of at most this length is read whole.
 const WHOLE_MAX: u64 = 10_000;
-/// Most entries that are looked through for one answer.
+/// Maximum entries that are scanned for one answer.
 const WALKED_MAX: usize = 20_000;
 
-/// Where an answer goes on.
+/// The position at which an answer continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cursor {
-    /// Whether the second list is walked. Kept, since which is shorter may change meanwhile.
+    /// Whether the second list is scanned. Stored, because the shorter list may change meanwhile.
     pub(super) second: bool,
-    /// After what the page of the list begins that this place stands in, so that the same page is read again, from memory.
-    /// `None`: it is the first page.
+    /// The entry after which the page of the list with this position begins, so that the same page is read again, from
+    /// memory. `None`: it is the first page.
     pub(super) page: Option<Place>,
     pub(super) after: Place,
 }
 
-/// Some of those who stand in both lists.
+/// Some of the users in both lists.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Common {
-    /// In the order of the list that is walked.
+    /// In the order of the scanned list.
     pub(super) users: Vec<UserId>,
     /// `None`: there are no more.
     pub(super) next: Option<Cursor>,
-    /// Fewer than asked for because so many entries were looked through.
+    /// Fewer than requested because the maximum of entries was scanned.
     pub(super) partial: bool,
 }
 
-/// Up to `size` users who stand in both lists, after a cursor.
+/// Up to `size` users in both lists, after a cursor.
 ///
 /// # Errors
-/// What a failing store makes.
+/// Those of a failing store.
 pub(super) async fn common(
     follows: &Follows,
     lists: [ListOf<FollowList>; 2],
@@ -58,7 +58,7 @@ pub(super) async fn common(
     consistency: &Consistency,
 ) -> Result<Common, Error> {
     let ListPage { after, size } = asked;
-    // About half of friends follow back: a page of the answer is mostly found in one page of the list.
+    // About half of the followed users follow back: mostly one page of the list is enough for a page of the answer.
     let page = size.saturating_mul(2).clamp(WALKED_AT_ONCE, PAGE);
     let reads = Reads { follows, consistency, page };
     let [first, second] = reads.begin(lists, after).await?;
@@ -74,7 +74,7 @@ pub(super) async fn common(
 /// A page of a list.
 struct Page {
     of: ListOf<FollowList>,
-    /// After what it begins.
+    /// The entry after which it begins.
     begins: Option<Place>,
     part: Part<Place>,
 }
@@ -84,14 +84,14 @@ impl Page {
         self.begins.is_none() && !self.part.more
     }
 
-    /// Where its users stand, from the first one after this place on.
+    /// The positions of its users, from the first one after this position on.
     fn places_after(&self, after: Option<Place>) -> Vec<Place> {
-        // The newest stand first.
+        // The newest are first.
         let places = self.part.entries.iter().copied();
         places.filter(|place| after.is_none_or(|after| *place < after)).collect()
     }
 
-    /// Where the last one stands.
+    /// The position of the last one.
     fn end(&self) -> Option<Place> {
         self.part.entries.last().copied()
     }
@@ -101,12 +101,12 @@ impl Page {
 struct Reads<'a> {
     follows: &'a Follows,
     consistency: &'a Consistency,
-    /// Entries that are read at a time.
+    /// Entries of one read.
     page: usize,
 }
 
 impl Reads<'_> {
-    /// How long a list is of which this page was read: where it is the whole list, that is known.
+    /// The length of the list of this page, without a read if the page is the whole list.
     async fn length(&self, page: &Page) -> Result<u64, Error> {
         if page.is_whole() {
             return Ok(u64::try_from(page.part.entries.len()).unwrap_or(u64::MAX));
@@ -114,7 +114,7 @@ impl Reads<'_> {
         self.follows.count(page.of, self.consistency).await
     }
 
-    /// The first pages of both lists, of most users the whole of them; of the one that is walked that where it goes on.
+    /// The first pages of both lists, for most users the whole lists; of the scanned list the page at the cursor.
     async fn begin(&self, lists: [ListOf<FollowList>; 2], after: Option<Cursor>) -> Result<[Page; 2], Error> {
         let begins = |second| after.filter(|cursor| cursor.second == second).and_then(|cursor| cursor.page);
         let (first, second) =
@@ -128,7 +128,7 @@ impl Reads<'_> {
         Ok(Page { of, begins, part })
     }
 
-    /// The list that is not walked, of which the first page was read.
+    /// The list that is not scanned, from its first page.
     async fn other(&self, mut page: Page, length: u64) -> Result<Other, Error> {
         if length > WHOLE_MAX {
             return Ok(Other::Asked(Arc::clone(&self.follows.store), page.of));
@@ -136,7 +136,7 @@ impl Reads<'_> {
         let mut users = Vec::new();
         loop {
             users.extend(page.part.entries.iter().map(|place| place.user));
-            // A list that has just grown is followed to its end all the same, but not without one.
+            // A list that has just grown is still read to its end, up to a limit.
             if !page.part.more || users.len() > WALKED_MAX {
                 break;
             }
@@ -150,16 +150,16 @@ impl Reads<'_> {
     }
 }
 
-/// The list that is not walked.
+/// The list that is not scanned.
 enum Other {
-    /// All who stand in it, by rising id.
+    /// All its users, by rising id.
     Whole(Vec<UserId>),
-    /// Asked of the store.
+    /// Looked up in the store.
     Asked(Arc<dyn FollowStore>, ListOf<FollowList>),
 }
 
 impl Other {
-    /// Which of these users stand in it, in their order.
+    /// Which of these users are in it, in their order.
     async fn among(&self, users: &[UserId]) -> Result<Vec<UserId>, Error> {
         match self {
             Self::Whole(all) => {
@@ -176,7 +176,7 @@ async fn asked(
     users: &[UserId],
 ) -> Result<Vec<UserId>, Error> {
     let edge = |user: UserId| list.list.edge(list.user, user);
-    // Nobody follows oneself.
+    // No user follows itself.
     let edges: Vec<Edge> = users.iter().filter(|user| **user != list.user).map(|user| edge(*user)).collect();
     let mut live = Vec::new();
     for edges in edges.chunks(BATCH_MAX) {
@@ -189,7 +189,7 @@ async fn asked(
     Ok(users.iter().filter(|user| live.binary_search(&edge(**user)).is_ok()).copied().collect())
 }
 
-/// The walk through one list, and what its users are looked for in.
+/// The scan of one list, and the other list.
 struct Walk<'a> {
     reads: Reads<'a>,
     other: Other,
@@ -197,7 +197,7 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Goes on from this page of the list, after a place in it.
+    /// Continues from this page of the list, after a position in it.
     async fn run(&self, mut page: Page, after: Option<Cursor>, size: usize) -> Result<Common, Error> {
         let (mut common, mut walked) = (Common::default(), 0);
         let mut after = after.map(|cursor| cursor.after);
@@ -219,7 +219,7 @@ impl Walk<'_> {
                 return Ok(common);
             }
             let end = page.end();
-            // A page that was pushed down by newer entries may end before this place.
+            // If newer entries have shifted the page, it may end before this position.
             after = end.map(|end| after.map_or(end, |after| after.min(end)));
             if common.users.len() == size || walked >= WALKED_MAX {
                 common.partial = common.users.len() < size;

@@ -1,4 +1,4 @@
-//! What users set about others: who is blocked, what others may do, remarks.
+//! Settings of users for others: blocks, permissions, do-not-disturb, remarks.
 
 use std::{future::Future, sync::Arc};
 
@@ -37,17 +37,17 @@ pub struct Blocks {
     listener: Arc<dyn DoNotDisturbListener>,
 }
 
-/// A page of a list of what a user has set.
+/// A page of a list of settings.
 #[derive(Debug)]
 pub(super) struct BlockPage {
     pub(super) blocks: Vec<Arc<Block>>,
-    /// After which the list goes on; `None` at its end.
+    /// The position after which the list continues; `None` at its end.
     pub(super) next: Option<Place>,
 }
 
 impl Blocks {
-    /// Over `stores`, with namespaces of its own in the tiers; that of the records has to be strict. `default` is what
-    /// others may do where nothing was set.
+    /// Over `stores`, with its own namespaces in the tiers; that of the records must be strict. `default` is what
+    /// others may do if nothing was set.
     #[must_use]
     pub fn new(
         context: DomainContext<'_>,
@@ -83,7 +83,7 @@ impl Blocks {
     /// Reads one record through the tiers; `None`: nothing was ever set.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub async fn get(&self, edge: Edge, consistency: &Consistency) -> Result<Option<Entry<Block>>, Error> {
         self.cache.get_with(&edge, consistency).await.map_err(|error| Error::cache(KIND, &error))
     }
@@ -91,7 +91,7 @@ impl Blocks {
     /// Whether `edge.from` has blocked `edge.to`.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub async fn is_blocked(&self, edge: Edge) -> Result<bool, Error> {
         let entry = self.get(edge, &Consistency::Cached).await?;
         Ok(entry.is_some_and(|entry| entry.value.blocked.is_some()))
@@ -100,7 +100,7 @@ impl Blocks {
     /// Whether one of the two users of an edge has blocked the other.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(crate) async fn is_either_blocked(&self, edge: Edge) -> Result<bool, Error> {
         for set in self.get_many(&[edge, edge.reversed()], &Consistency::Cached).await {
             if set?.is_some_and(|entry| entry.value.blocked.is_some()) {
@@ -110,7 +110,8 @@ impl Blocks {
         Ok(false)
     }
 
-    /// What of `asked` the other one may not do, by this record; the second is whether it is blocked, which forbids all.
+    /// Which of the requested permissions are denied by this record, and whether the other user is blocked, which
+    /// denies all.
     #[must_use]
     pub fn denied(&self, block: Option<&Block>, asked: Permissions) -> (u32, bool) {
         if block.is_some_and(|block| block.blocked.is_some()) {
@@ -119,16 +120,16 @@ impl Blocks {
         (u32::from(asked.bits() & !self.permissions(block).bits()), false)
     }
 
-    /// What the other one may do by this record, were it not blocked.
+    /// What the other user may do by this record, apart from a block.
     #[must_use]
     pub fn permissions(&self, block: Option<&Block>) -> Permissions {
         permitted(block, self.default)
     }
 
-    /// Changes what `edge.from` has set about `edge.to`. Where it blocks, the follow the other way ends with it.
+    /// Changes what `edge.from` has set about `edge.to`. If it blocks, the opposite follow ends with it.
     ///
     /// # Errors
-    /// PERMISSION_DENIED, ABORTED, INVALID_ARGUMENT, or what a failing store makes.
+    /// PERMISSION_DENIED, ABORTED, INVALID_ARGUMENT, or those of a failing store.
     pub(super) async fn set_block(
         &self,
         edge: Edge,
@@ -160,11 +161,11 @@ impl Blocks {
         self.mutations.call(context.deadline, work).await
     }
 
-    /// Reads a page of a list, looking at up to `size` places. Records come through the tiers, so that none is shown that
-    /// does not belong to the list any more.
+    /// Reads a page of a list, with up to `size` entries. Records are read through the tiers, so that no record is
+    /// returned that no longer belongs to the list.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(super) async fn list(
         &self,
         of: ListOf<BlockList>,
@@ -223,7 +224,7 @@ fn put(change: &Arc<BlockChange>) -> Change<Block> {
     Change::Put { version: cache_version(block.version), value: block }
 }
 
-/// What the other one may do by this record, were it not blocked.
+/// What the other user may do by this record, apart from a block.
 pub(super) fn permitted(block: Option<&Block>, default: Permissions) -> Permissions {
     block.and_then(|block| block.permissions).unwrap_or(default)
 }

@@ -13,7 +13,7 @@ use crate::write::cache_defaults::{CacheDefaults, half, seldom_there};
 
 /// Records of pairs are small: with 256 MiB, some 200,000 follows, or 280,000 absences.
 const FOLLOW_SHARES: u64 = 8;
-/// What is asked for every message.
+/// Read for every message.
 const BLOCK_SHARES: u64 = 8;
 /// Pages of follows: some 3,000 of 100.
 const FOLLOW_PAGE_SHARES: u64 = 4;

@@ -4,31 +4,30 @@ use prost::Message;
 
 use super::Listed;
 
-/// Form of the bytes of all of these; nodes of another one miss.
+/// Schema of these encodings; a node with another schema treats them as a miss.
 const SCHEMA: u16 = 1;
-/// What an item of a list is.
+/// The kinds of list items.
 const COUNT: u8 = 0;
 const FOLLOW: u8 = 1;
 const PLACE: u8 = 2;
 
-/// How follows are written down in the tier that nodes share.
+/// The encoding of follows in the shared tier.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FollowCodec;
 
-/// How what users have set about others is written down.
+/// The encoding of settings for others.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BlockCodec;
 
-/// How an item of a list of follows is written down.
+/// The encoding of an item of a list of follows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ListedCodec;
 
-/// How a place in a list is written down: sixteen bytes.
+/// The encoding of a position in a list: sixteen bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PlaceCodec;
 
-/// A follow as bytes. Numbers of fields are never given to another one; whatever changes the meaning of one raises
-/// [`SCHEMA`].
+/// A follow as bytes. Field numbers are never reused; a change of a field's meaning must raise [`SCHEMA`].
 #[derive(Clone, PartialEq, Message)]
 struct PackedFollow {
     #[prost(int64, tag = "1")]
@@ -46,7 +45,7 @@ struct PackedFollow {
     whole: bool,
 }
 
-/// A block as bytes; of its numbers the same holds.
+/// A block as bytes; with the same rules for field numbers.
 #[derive(Clone, PartialEq, Message)]
 struct PackedBlock {
     #[prost(int64, tag = "1")]
@@ -136,7 +135,7 @@ impl Codec<Listed> for ListedCodec {
         SCHEMA
     }
 
-    /// The first byte says which.
+    /// The first byte is the kind.
     fn encode(&self, listed: &Listed) -> Vec<u8> {
         let (kind, bytes) = match listed {
             Listed::Count(count) => (COUNT, count.to_be_bytes().to_vec()),

@@ -1,4 +1,4 @@
-//! What is between two users: their follows, and what each has set about the other.
+//! The relation of two users: their follows, and what each has set about the other.
 
 use kith_cache::{CacheError, Consistency, Entry};
 use kith_store::{Block, Edge, Follow};
@@ -6,12 +6,12 @@ use kith_store::{Block, Edge, Follow};
 use super::{Blocks, Follows, blocks, follows};
 use crate::{error::Error, rpc::call::Principal};
 
-/// Most pairs that are read in one go of each cache: four records each.
+/// Maximum pairs in one read of each cache: four records each.
 pub(super) const AT_ONCE: usize = 250;
 
 type Answer<V> = Result<Option<Entry<V>>, CacheError>;
 
-/// All records between the users of some edges: of each edge its own, and those of the one the other way.
+/// All records between the users of some edges: those of each edge, and those of the opposite edge.
 #[derive(Debug)]
 pub(super) struct Compared<'a> {
     edges: &'a [Edge],
@@ -19,14 +19,14 @@ pub(super) struct Compared<'a> {
     blocks: Vec<Answer<Block>>,
 }
 
-/// All records between two users, where they are.
+/// All existing records between two users.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Between<'a> {
     pub(super) edge: Edge,
     pub(super) follow: Option<&'a Entry<Follow>>,
     pub(super) followed_by: Option<&'a Entry<Follow>>,
     pub(super) set: Option<&'a Entry<Block>>,
-    /// What the other one has set.
+    /// What the other user has set.
     pub(super) set_by_other: Option<&'a Entry<Block>>,
 }
 
@@ -35,7 +35,7 @@ impl Between<'_> {
         self.follow.is_some() && self.followed_by.is_some()
     }
 
-    /// Whether the other one has blocked the user: told to services alone.
+    /// Whether the other one has blocked the user: only services see this.
     pub(super) fn is_blocked(&self, told_to: Principal) -> bool {
         told_to == Principal::Service && self.set_by_other.is_some_and(|entry| entry.value.blocked.is_some())
     }
@@ -57,7 +57,7 @@ impl<'a> Compared<'a> {
         Self { edges, follows, blocks }
     }
 
-    /// What is between the users of each edge, in their order.
+    /// The relation of the users of each edge, in their order.
     pub(super) fn pairs(&self) -> impl Iterator<Item = (Edge, Result<Between<'_>, Error>)> {
         let records = self.follows.chunks_exact(2).zip(self.blocks.chunks_exact(2));
         self.edges

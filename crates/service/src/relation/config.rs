@@ -1,4 +1,4 @@
-//! What is configured about relations, with its defaults.
+//! The configuration of relations, with its defaults.
 
 use std::time::Duration;
 
@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 use crate::invalid_value::{InvalidValue, wrong};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-/// Each log is kept by months, all of which are looked at.
+/// Each log is stored by months, all of which are read.
 const LOG_KEPT_MOST: Duration = Duration::from_secs(366 * 24 * 60 * 60);
-/// The least that `place_kept` may be: clocks of nodes may be apart by so much.
+/// The minimum of `place_kept`: clocks of nodes may differ by this much.
 const PLACE_KEPT_LEAST: Duration = Duration::from_secs(300);
 
 /// Follows, friends and blocks.
@@ -19,16 +19,16 @@ const PLACE_KEPT_LEAST: Duration = Duration::from_secs(300);
 pub struct RelationsConfig {
     /// Whether following needs consent.
     pub mode: RelationMode,
-    /// Most friends of a user in friend mode. Above 0.
+    /// Maximum friends of a user in friend mode. Above 0.
     pub friends_max: u64,
-    /// How long after its end a follow that is made again gets its former place in lists; clocks of nodes must not be
-    /// apart by so much. Not below 5min.
+    /// For how long after its end a new follow of the same user gets the former position in lists; clocks of nodes must
+    /// differ by less. Not below 5min.
     #[serde(with = "humantime_serde")]
     pub place_kept: Duration,
-    /// What others may do where a user has set nothing: a sum of 1 (view posts), 2 (see the location), 4 (like),
-    /// 8 (comment), 16 (share) and 32 (ask to be a friend).
+    /// What others may do if a user has set nothing: a sum of 1 (view posts), 2 (see the location), 4 (like), 8
+    /// (comment), 16 (share) and 32 (ask to be a friend).
     pub default_permissions: u32,
-    /// How long is kept who ended which friendship, and who set which permissions. From 1day to 366days.
+    /// How long events of ended friendships and changed permissions are kept. From 1day to 366days.
     #[serde(with = "humantime_serde")]
     pub log_kept: Duration,
 }
@@ -49,15 +49,15 @@ impl Default for RelationsConfig {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RelationMode {
-    /// Whoever wants to follows.
+    /// Users follow without consent.
     #[default]
     Community,
-    /// Both sides of a friendship are written by a service, once there is consent.
+    /// A service writes both sides of a friendship, after consent
     Friend,
 }
 
 impl RelationsConfig {
-    /// Whether each value can be taken, and all of them together.
+    /// Checks each value, and their combination.
     ///
     /// # Errors
     /// Names the key and its limit.

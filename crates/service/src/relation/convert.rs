@@ -1,4 +1,4 @@
-//! Relations between the wire and the domain. Raw numbers and strings stop here.
+//! Conversion of relations between wire and domain types. Raw numbers and strings end here.
 
 use kith_proto::relation::v1 as wire;
 use kith_store::{Block, Edge, Follow, Permissions, Place, Timestamp, UserId};
@@ -65,7 +65,7 @@ pub(super) fn relation(between: Between<'_>, blocks: &Blocks, principal: Princip
     }
 }
 
-/// A place as page tokens hold it.
+/// A position, as in page tokens.
 pub(super) fn place_numbers(place: Place) -> [i64; 2] {
     [place.at.0, place.user.get()]
 }
@@ -74,7 +74,7 @@ pub(super) fn place_of([at, user]: [i64; 2]) -> Option<Place> {
     Some(Place { at: Timestamp(at), user: UserId::new(user).ok()? })
 }
 
-/// The same of where two lists are walked.
+/// The same for the cursor of two lists.
 pub(super) fn cursor_numbers(Cursor { second, page, after }: Cursor) -> [i64; 5] {
     // No user is number 0.
     let [begins, user] = page.map_or([0; 2], place_numbers);

@@ -1,4 +1,4 @@
-//! What changes of follows and blocks in the store mean for copies.
+//! The effect of changes of follows and blocks in the store on copies.
 
 use std::sync::Arc;
 

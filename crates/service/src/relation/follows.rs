@@ -1,4 +1,4 @@
-//! What following means: who may, what is cached, what a write settles.
+//! Follows: who may follow, what is cached, what a write invalidates.
 
 use std::{sync::Arc, time::Duration};
 
@@ -30,16 +30,16 @@ use crate::{
 
 pub(super) const KIND: &str = "follow";
 
-/// What is configured about relations.
+/// The configured rules.
 #[derive(Clone, Copy, Debug)]
 pub struct RelationRules {
     /// Whether following needs consent.
     pub mode: RelationMode,
-    /// Most users that one follows in friend mode.
+    /// Maximum users that a user follows in friend mode.
     pub friends_max: u64,
-    /// How long after its end a follow that is made again gets its former place in lists.
+    /// For how long after its end a new follow of the same user gets the former position in lists.
     pub place_kept: Duration,
-    /// What others may do where a user has set nothing.
+    /// What others may do if a user has set nothing.
     pub default_permissions: Permissions,
 }
 
@@ -58,7 +58,7 @@ pub struct Follows {
 }
 
 impl Follows {
-    /// Over `stores`, with namespaces of its own in the tiers.
+    /// Over `stores`, with its own namespaces in the tiers.
     #[must_use]
     pub fn new(
         context: DomainContext<'_>,
@@ -84,10 +84,10 @@ impl Follows {
         }
     }
 
-    /// Reads a part of a list through the tiers, the newest first, after a place.
+    /// Reads a part of a list through the tiers, the newest first, after a position.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(super) async fn list(
         &self,
         of: ListOf<FollowList>,
@@ -97,10 +97,10 @@ impl Follows {
         self.lists.part(of, page, consistency).await.map_err(|error| Error::cache("list", &error))
     }
 
-    /// Reads where the entries of a part of a list stand.
+    /// Reads the positions of the entries of a part of a list.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(super) async fn places(
         &self,
         of: ListOf<FollowList>,
@@ -110,10 +110,10 @@ impl Follows {
         self.lists.places(of, page, consistency).await.map_err(|error| Error::cache("list", &error))
     }
 
-    /// How long a list is.
+    /// The length of a list.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(super) async fn count(
         &self,
         of: ListOf<FollowList>,
@@ -125,7 +125,7 @@ impl Follows {
     /// Makes `edge.from` follow `edge.to`.
     ///
     /// # Errors
-    /// PERMISSION_DENIED, NOT_FOUND of a user, FAILED_PRECONDITION, INVALID_ARGUMENT, or what a failing store makes.
+    /// PERMISSION_DENIED, NOT_FOUND of a user, FAILED_PRECONDITION, INVALID_ARGUMENT, or those of a failing store.
     pub(crate) async fn follow(
         &self,
         edge: Edge,
@@ -134,7 +134,7 @@ impl Follows {
     ) -> Result<Committed<Follow>, Error> {
         own(edge.from, context.principal)?;
         self.may_begin(edge, context.principal, &Consistency::Strong).await?;
-        // The store looks too, and knows the answer of a request that is repeated after a block.
+        // The store checks this, too, and has the answer to a request that is repeated after a block.
         if context.seed.is_none() && blocks.is_blocked(edge.reversed()).await? {
             return Err(store_error(StoreError::Blocked));
         }
@@ -146,10 +146,10 @@ impl Follows {
         Ok(written)
     }
 
-    /// Whether both follow each other, as the store has it.
+    /// Whether both follow each other, read from the store.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(crate) async fn are_friends(&self, edge: Edge) -> Result<bool, Error> {
         let both = [edge, edge.reversed()];
         for follow in self.cache.get_many(&both, &Consistency::Strong).await {
@@ -160,10 +160,10 @@ impl Follows {
         Ok(true)
     }
 
-    /// Takes a follow back. Returns the version of its end.
+    /// Ends a follow. Returns the version of its end.
     ///
     /// # Errors
-    /// PERMISSION_DENIED, NOT_FOUND, INVALID_ARGUMENT, or what a failing store makes.
+    /// PERMISSION_DENIED, NOT_FOUND, INVALID_ARGUMENT, or those of a failing store.
     pub(super) async fn unfollow(
         &self,
         edge: Edge,
@@ -173,11 +173,12 @@ impl Follows {
         self.end(edge, context).await
     }
 
-    /// Ends both follows of two friends, one after the other, each by a request id of its own: a repeated call finishes what
-    /// an earlier one began. Returns the token of the later one, which vouches for both.
+    /// Ends both follows of two friends, one after the other, each with its own request id: a repeated call completes
+    /// an earlier one. Returns the token of the later one, which covers both.
     ///
     /// # Errors
-    /// NOT_FOUND where neither follows the other, INVALID_ARGUMENT, or what a failing store makes; one may have ended then.
+    /// NOT_FOUND if neither follows the other, INVALID_ARGUMENT, or what a failing store makes; one may have ended
+    /// then.
     pub(super) async fn unfriend(
         &self,
         edge: Edge,
@@ -209,7 +210,7 @@ impl Follows {
         Ok(written)
     }
 
-    /// Closes the request of `edge.from` to be a friend of `edge.to`, who does not want that any more. One that cannot be closed
+    /// Closes the friend request of `edge.from` to `edge.to`, who has declined it. A request that cannot be closed
     /// stays pending.
     pub(super) async fn close_request(&self, edge: Edge) {
         if let Err(error) = self.requests.declined(edge).await {
@@ -217,7 +218,7 @@ impl Follows {
         }
     }
 
-    /// Closes the requests of two to be friends, who are friends no more. Goes on also where the caller waits no longer.
+    /// Closes the friend requests between two users who have parted. Continues even if the caller no longer waits.
     async fn close_requests(&self, edge: Edge, deadline: Instant) {
         let this = self.clone();
         let work = async move {
@@ -228,7 +229,7 @@ impl Follows {
         drop(self.mutations.run(deadline, work).await);
     }
 
-    /// What a write of another record that may end this follow gives up.
+    /// The invalidations for a write of another record that may end this follow.
     pub(super) async fn may_end(&self, edge: Edge) -> RecordInvalidations<Edge, Follow> {
         RecordInvalidations { guard: self.cache.begin_write(&[edge]).await, keys: vec![edge] }
     }
@@ -248,7 +249,8 @@ impl Follows {
         self.mutations.call(deadline, work).await
     }
 
-    /// Makes sure that both users live; in friend mode friends are made by consent, which a service has, and are not too many.
+    /// Checks that both users exist; in friend mode also that the caller is a service, which has obtained consent, and
+    /// that neither limit of friends is exceeded.
     pub(crate) async fn may_begin(
         &self,
         edge: Edge,
@@ -265,11 +267,11 @@ impl Follows {
             return Err(Error::new(Reason::StateForbids, "friends are made by consent, not by following"));
         }
         let of = ListOf { list: FollowList::Following, user: edge.from };
-        // Read and not counted: counts are some seconds behind.
+        // Read and not counted, because counts are some seconds behind.
         let most = usize::try_from(self.rules.friends_max).unwrap_or(usize::MAX);
         let friends =
             Box::pin(self.list(of, ListPage { after: None, size: most }, consistency)).await?.entries;
-        // It may be repeated: what it makes is not one more.
+        // The call may be a repetition, which adds no friend.
         if friends.iter().filter(|friend| friend.edge != edge).count() >= most {
             return Err(Error::new(Reason::StateForbids, format!("a user has at most {most} friends")));
         }

@@ -1,4 +1,4 @@
-//! What others ask about relations.
+//! Reads of relations for other domains.
 
 use kith_cache::Consistency;
 use kith_store::{BlockList, Edge, FollowList, UserId};
@@ -10,14 +10,14 @@ use super::{
 };
 use crate::error::Error;
 
-/// Entries of a list that are read ahead: a page as callers ask for it when they say nothing.
+/// Entries of a list that are read ahead: the default page size of callers.
 const READ_AHEAD: usize = 50;
 
-/// Which of these and a user follow each other, neither of whom has blocked the other; in their order. From memory
-/// where it is there; else two batches of reads for 250 users.
+/// Which of these users are friends of a user, without a block in either direction; in their order. From memory if
+/// possible; else two batches of reads for 250 users.
 ///
 /// # Errors
-/// What a failing store makes.
+/// Those of a failing store.
 pub(crate) async fn are_friends(
     follows: &Follows,
     blocks: &Blocks,
@@ -35,7 +35,7 @@ pub(crate) async fn are_friends(
     Ok(friends)
 }
 
-/// Reads the first page of each list of a user into memory, where it can be read.
+/// Reads the first page of each list of a user into memory, if possible.
 pub(crate) async fn warm(follows: &Follows, blocks: &Blocks, user: UserId) {
     let first = ListPage { after: None, size: READ_AHEAD };
     let cached = Consistency::Cached;

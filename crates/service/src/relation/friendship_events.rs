@@ -10,10 +10,10 @@ use crate::error::Error;
 /// Is notified when a user declines friend requests without deciding them.
 #[async_trait]
 pub trait FriendshipListener: Debug + Send + Sync {
-    /// `edge.to` does not want to be a friend of `edge.from` any more: it blocked it, or ended their friendship.
+    /// `edge.to` ended its friendship with `edge.from`, or blocked it.
     ///
     /// # Errors
-    /// What a failing store makes. What was done about it stands all the same.
+    /// Those of a failing store. The change itself is committed in any case.
     async fn declined(&self, edge: Edge) -> Result<(), Error>;
 }
 
@@ -23,11 +23,11 @@ pub trait FollowListener: Debug + Send + Sync {
     /// `edge.from` follows `edge.to`. Does not block.
     fn followed(&self, edge: Edge);
 
-    /// `edge.from` follows `edge.to` no longer. Does not block.
+    /// `edge.from` no longer follows `edge.to`. Does not block.
     fn unfollowed(&self, edge: Edge);
 }
 
-/// Is notified when a user has set whether messages of another one make noise: within the call, after it is stored. A repeated
+/// Is notified when a user has changed do-not-disturb for another one: within the call, after it is stored. A repeated
 /// request notifies again.
 pub trait DoNotDisturbListener: Debug + Send + Sync {
     /// `edge.from` has set it about `edge.to`. Does not block.

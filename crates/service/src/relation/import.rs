@@ -1,4 +1,4 @@
-//! Follows that come in by the hundred.
+//! Import of follows.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::{
     write::invalidation_scope::write_with_invalidations,
 };
 
-/// Brings in the records of one message that can be taken, together, and says of each what became of it.
+/// Imports the valid records of one message together, and returns a result for each.
 pub(super) async fn import(
     follows: Follows,
     limits: Limits,

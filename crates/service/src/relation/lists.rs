@@ -14,14 +14,14 @@ use super::{
 };
 use crate::write::tiers::Tiers;
 
-/// What pages of a list of follows hold.
+/// The items of pages of a list of follows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Listed {
     /// An entry of the list.
     Follow(Follow),
-    /// Where an entry stands, for who compares lists.
+    /// The position of an entry, for comparisons of lists.
     Place(Place),
-    /// How long the list is: what the page that is asked for its length holds, and nothing else.
+    /// The length of the list: the only item of a page for [`Asked::Count`].
     Count(u64),
 }
 
@@ -70,18 +70,18 @@ impl<L: Listing> FromStr for ListOf<L> {
     }
 }
 
-/// What is asked of a list.
+/// A request for a part of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Asked {
-    /// So many entries after a place.
+    /// A number of entries after a position.
     Entries { after: Option<Place>, size: usize },
-    /// Where they stand, and no more.
+    /// Only their positions.
     Places { after: Option<Place>, size: usize },
     /// Its length.
     Count,
 }
 
-/// What the text of [`Asked::Places`] begins with.
+/// The first character of the text of [`Asked::Places`].
 const PLACES: char = 'p';
 
 impl fmt::Display for Asked {
@@ -138,12 +138,12 @@ pub(super) struct Part<T> {
     pub(super) more: bool,
 }
 
-/// Which part of a list is asked for.
+/// A part of a list to read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ListPage<P> {
-    /// Behind which place; `None`: from the beginning.
+    /// The position after which it begins; `None`: the beginning.
     pub(super) after: Option<P>,
-    /// Most entries.
+    /// Maximum entries.
     pub(super) size: usize,
 }
 
@@ -161,7 +161,7 @@ impl FollowLists {
     /// A page of the list, and whether there is more.
     ///
     /// # Errors
-    /// When the store gave no answer.
+    /// If the store does not answer.
     pub(super) async fn part(
         &self,
         of: ListOf<FollowList>,
@@ -178,10 +178,10 @@ impl FollowLists {
         Ok(Part { entries: found.items.iter().filter_map(follow).collect(), more: found.more })
     }
 
-    /// The same of where its entries stand.
+    /// The same for the positions of its entries.
     ///
     /// # Errors
-    /// When the store gave no answer.
+    /// If the store does not answer.
     pub(super) async fn places(
         &self,
         of: ListOf<FollowList>,
@@ -198,10 +198,10 @@ impl FollowLists {
         Ok(Part { entries: found.items.iter().filter_map(place).collect(), more: found.more })
     }
 
-    /// How long the list is: of a list that has not changed for some seconds exact.
+    /// The length of the list: exact for a list that has not changed for some seconds.
     ///
     /// # Errors
-    /// When the store gave no answer.
+    /// If the store does not answer.
     pub(super) async fn count(
         &self,
         of: ListOf<FollowList>,
@@ -214,7 +214,7 @@ impl FollowLists {
         }))
     }
 
-    /// To be called before a write of a follow of each of these edges is sent to the store.
+    /// Must be called before a write of the follows of these edges is sent to the store.
     pub(super) async fn begin_write(&self, edges: &[Edge]) -> ListWrite<ListOf<FollowList>> {
         let mut lists: Vec<_> = edges.iter().flat_map(|edge| lists_of(*edge)).collect();
         lists.sort_unstable();
@@ -222,13 +222,13 @@ impl FollowLists {
         self.pages.begin_write(&lists).await
     }
 
-    /// The same of both lists of each of these users.
+    /// The same for both lists of each of these users.
     pub(super) async fn begin_write_of(&self, users: &[UserId]) -> ListWrite<ListOf<FollowList>> {
         self.pages.begin_write(&both_of(users)).await
     }
 }
 
-/// Lists of blocks, through the tiers of this node: they tell who may be in them, the records tell who is.
+/// Lists of blocks, through the tiers of this node: they say who may be in them, the records say who is.
 #[derive(Clone, Debug)]
 pub struct BlockLists {
     pages: PagedList<ListOf<BlockList>, Asked, Place>,
@@ -242,7 +242,7 @@ impl BlockLists {
     /// A page of the list, and whether there is more.
     ///
     /// # Errors
-    /// When the store gave no answer.
+    /// If the store does not answer.
     pub(super) async fn part(
         &self,
         of: ListOf<BlockList>,
@@ -255,7 +255,7 @@ impl BlockLists {
         Ok(Part { entries: found.items.clone(), more: found.more })
     }
 
-    /// To be called before a write that may change these lists of a user is sent to the store.
+    /// Must be called before a write that may change these lists of a user is sent to the store.
     pub(super) async fn begin_write(
         &self,
         user: UserId,
@@ -265,7 +265,7 @@ impl BlockLists {
         self.pages.begin_write(&lists).await
     }
 
-    /// The same of both lists of each of these users.
+    /// The same for both lists of each of these users.
     pub(super) async fn begin_write_of(&self, users: &[UserId]) -> ListWrite<ListOf<BlockList>> {
         self.pages.begin_write(&both_of(users)).await
     }
@@ -283,12 +283,12 @@ pub fn block_page_weight(page: &Page<Place>) -> usize {
     size_of::<Page<Place>>() + page.items.len() * size_of::<Place>()
 }
 
-/// What has to be told of lists where a follow changed without this node's doing; the record itself is told first.
+/// What has to be invalidated for lists when another program changed a follow; the record itself is invalidated first.
 pub fn follow_invalidations(edge: Edge) -> Vec<Invalidation> {
     lists_of(edge).into_iter().map(|list| told(FOLLOW_EPOCHS, list.to_string())).collect()
 }
 
-/// The same of what a user has set about another one.
+/// The same for a change of what a user has set about another one.
 pub fn block_invalidations(edge: Edge) -> Vec<Invalidation> {
     let list = |(list, _)| told(BLOCK_EPOCHS, ListOf { list, user: edge.from }.to_string());
     <BlockList as Listing>::ALL.into_iter().map(list).collect()
@@ -304,7 +304,7 @@ fn both_of<L: Listing>(users: &[UserId]) -> Vec<ListOf<L>> {
     users.iter().flat_map(both).collect()
 }
 
-/// The lists that an edge stands in.
+/// The lists of an edge.
 fn lists_of(edge: Edge) -> [ListOf<FollowList>; 2] {
     [
         ListOf { list: FollowList::Following, user: edge.from },
@@ -324,7 +324,7 @@ impl PageLoader<ListOf<FollowList>, Asked, Listed> for FollowPages {
         _options: LoadOptions,
     ) -> Result<Page<Listed>, LoadError> {
         let (user, list) = (of.user, of.list);
-        // One more tells whether there is more.
+        // One more shows whether there is a next page.
         match *asked {
             Asked::Count => self.count(*of).await,
             Asked::Entries { after, size } => {

@@ -21,7 +21,7 @@ impl Loader<Edge, Follow> for FollowLoader {
         Ok(found.into_iter().next().map_or_else(|| follow(Stored::Never), |(_, follow)| follow))
     }
 
-    /// Every read of the store sees what was acknowledged before it: strong ones are the same.
+    /// Every read of the store sees what was acknowledged before it, so strong reads need no other statement.
     async fn load_many(
         &self,
         edges: &[Edge],
@@ -39,7 +39,7 @@ impl Loader<Edge, Block> for BlockLoader {
         Ok(found.into_iter().next().map_or_else(|| block(Stored::Never), |(_, block)| block))
     }
 
-    /// As that of follows.
+    /// As for follows.
     async fn load_many(
         &self,
         edges: &[Edge],

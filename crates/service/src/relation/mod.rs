@@ -1,10 +1,10 @@
 //! Follows, friends and blocks.
 //!
-//! **Freshness** of follows and their lists is that of [`crate::user`]: a write gives up its record, and the lists of both
-//! users. What users have set about others is a strict namespace: once a change is acknowledged, no node decides by what
-//! was before. Counts stand among the pages of their list.
+//! **Freshness** of follows and their lists is that of [`crate::user`]: a write invalidates its record, and the lists
+//! of both users. What users have set about others is a strict namespace: after a change is acknowledged, no node uses
+//! the previous value. Counts are among the pages of their list.
 //!
-//! **Who may.** A user writes what is its own, and a service everything. Whom one has blocked, nobody else reads.
+//! **Who may.** A user writes its own relations, and a service all. No other user reads whom a user has blocked.
 
 mod algebra;
 mod blocks;

@@ -1,4 +1,4 @@
-//! What lists of relations have in common: their pages and tokens.
+//! The common part of lists of relations: pages and tokens.
 
 use kith_cache::Consistency;
 use kith_proto::{relation::v1 as wire, r#type::v1 as types};
@@ -12,11 +12,11 @@ use super::{
 };
 use crate::{error::Error, rpc::call::Call};
 
-/// A page that is asked for.
+/// A requested page.
 pub(super) struct PageOf {
     pub(super) call: Call,
     method: &'static str,
-    /// Whose list it is, as bytes; the second is empty where it is of one user.
+    /// The users of the list, as bytes; the second is empty for a list of one user.
     users: [Vec<u8>; 2],
     size: i32,
     token: String,
@@ -24,7 +24,7 @@ pub(super) struct PageOf {
 }
 
 impl PageOf {
-    /// Of the list that this method shows of one user or of two.
+    /// A page of the list that this method returns for one user or for two.
     pub(super) fn new(
         call: Call,
         method: &'static str,
@@ -38,13 +38,13 @@ impl PageOf {
         Self { call, method, users: [bytes(0), bytes(1)], size, token, consistency }
     }
 
-    /// What a token is bound to.
+    /// The query that a token is bound to.
     fn query(&self) -> [&[u8]; 3] {
         [self.method.as_bytes(), &self.users[0], &self.users[1]]
     }
 }
 
-/// Entries of a list in the form of the wire, and the token of the next page.
+/// Entries of a list as wire types, and the token of the next page.
 type Entries<T> = (Vec<T>, String);
 
 impl RelationRpc {
@@ -82,7 +82,7 @@ impl RelationRpc {
         Ok((users.into_iter().map(UserId::get).collect(), next, partial))
     }
 
-    /// How fresh the page is to be, where it begins, and its size.
+    /// The freshness, the beginning and the size of the page.
     fn begin<P, const N: usize>(
         &self,
         page: &PageOf,
@@ -94,7 +94,7 @@ impl RelationRpc {
         Ok((consistency, ListPage { after, size }))
     }
 
-    /// The token of the page after this place; empty: there is none.
+    /// The token of the page after this position; empty: there is none.
     fn next<const N: usize>(&self, page: &PageOf, after: Option<[i64; N]>) -> String {
         after.map(|after| self.pages.seal_all(&page.query(), after)).unwrap_or_default()
     }

@@ -1,5 +1,5 @@
-//! The relation service on the wire: each call is decoded, goes to its method of [`Follows`] or [`Blocks`], and its result is
-//! encoded. What lists have in common is in `pages.rs`.
+//! The relation service on the wire: each call is decoded, goes to its method of [`Follows`] or [`Blocks`], and its
+//! result is encoded. The common part of lists is in `pages.rs`.
 
 use futures::stream::BoxStream;
 use kith_cache::Consistency;
@@ -41,7 +41,7 @@ pub struct RelationRpc {
 }
 
 impl RelationRpc {
-    /// Over the relations of this node, and who is in which group.
+    /// Over the relations and the members of groups of this node.
     #[must_use]
     pub const fn new(
         follows: Follows,
@@ -68,14 +68,14 @@ impl RelationRpc {
     }
 }
 
-/// The page that a request for a list asks for, of the list that this method shows of these users.
+/// The page that a request asks for, of the list that this method returns for these users.
 macro_rules! page {
     ($call:expr, $method:literal, $request:expr, $users:expr) => {
         PageOf::new($call, $method, &$users, $request.page_size, $request.page_token, $request.consistency)
     };
 }
 
-/// What is answered to a change of settings.
+/// The answer to a change of settings.
 struct Changed {
     settings: Option<wire::UserSettings>,
     follow_ended: bool,
@@ -382,7 +382,7 @@ impl RelationService for RelationRpc {
         Ok(Response::new(wire::ListFansIFollowResponse { user_ids, next_page_token, partial }))
     }
 
-    /// A page of friends, of whom those are kept who are in the group.
+    /// A page of friends, filtered by membership in the group.
     async fn list_friends_in_group(
         &self,
         request: Request<wire::ListFriendsInGroupRequest>,
@@ -414,7 +414,7 @@ impl RelationService for RelationRpc {
     }
 }
 
-/// The two lists that a user's friends are in both of.
+/// The two lists whose intersection are the user's friends.
 fn friends_of(user: UserId) -> [ListOf<FollowList>; 2] {
     [FollowList::Following, FollowList::Fans].map(|list| ListOf { list, user })
 }

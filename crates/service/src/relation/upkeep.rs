@@ -1,4 +1,4 @@
-//! Upkeep of follows and blocks, a bounded step at a time. What a step changed in the store, the tiers give up with it.
+//! Upkeep of follows and blocks, a bounded step at a time. The tiers invalidate what a step changed in the store.
 
 use std::sync::Arc;
 
@@ -22,11 +22,11 @@ use crate::{
     },
 };
 
-/// Most entries that one step looks at.
+/// Maximum entries that one step checks.
 const STEP: usize = 1000;
-/// Most edges that one step ends.
+/// Maximum edges that one step ends.
 const REMOVED_STEP: usize = 200;
-/// Most edges, or users, that are given up together.
+/// Maximum edges, or users, that are invalidated together.
 const GIVEN_UP: usize = 500;
 
 /// Upkeep of the edges of a deployment, through one node. Cheap to clone.
@@ -41,7 +41,7 @@ pub struct Upkeep {
 }
 
 impl Upkeep {
-    /// Over `stores` and what this node holds of them.
+    /// Over `stores` and the caches of this node.
     #[must_use]
     pub fn new(stores: &Stores, tiers: &Tiers, follows: &Follows, blocks: &Blocks) -> Self {
         Self {
@@ -54,10 +54,10 @@ impl Upkeep {
         }
     }
 
-    /// One step of a comparison of follows with their places, see [`EdgeUpkeep::verify_edges`].
+    /// One step of a comparison of follows with their list entries, see [`EdgeUpkeep::verify_edges`].
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub async fn verify(&self, after: Option<Vec<u8>>, repair: bool) -> Result<EdgesVerified, Error> {
         let this = self.clone();
         let work = async move {
@@ -74,14 +74,14 @@ impl Upkeep {
     /// One step of a recount, see [`EdgeUpkeep::rebuild_counts`].
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub async fn recount(&self, after: Option<Vec<u8>>) -> Result<CountsRebuilt, Error> {
         let this = self.clone();
         let work = async move {
             let step = this.store.rebuild_counts(after.as_deref(), STEP).await;
             let step = step.map_err(|error| this.failed(&error))?;
             for users in step.corrected_of.chunks(GIVEN_UP) {
-                // What could not be told to other nodes now is told later.
+                // What could not be published to other nodes now is published later.
                 drop(this.follows.lists.begin_write_of(users).await.committed().await);
             }
             this.figures.corrected.increment(step.corrected);
@@ -93,7 +93,7 @@ impl Upkeep {
     /// Ends some of the follows and blocks of a user, from and to it. False: there was none.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     async fn remove_edges(&self, user: UserId) -> Result<bool, Error> {
         let this = self.clone();
         let work = async move {
@@ -109,7 +109,7 @@ impl Upkeep {
         self.settled(work).await
     }
 
-    /// Runs a step to its end, also where nobody waits for it any more: what it changed has to be given up.
+    /// Runs a step to its end, even if no caller waits for it any more: its changes have to be invalidated.
     async fn settled<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T, Error>> + Send + 'static,
@@ -123,7 +123,7 @@ impl Upkeep {
         for edges in edges.chunks(GIVEN_UP) {
             let lists = self.follows.lists.begin_write(edges).await;
             let guard = self.follows.cache.begin_write(edges).await;
-            // What could not be told to other nodes now is told later.
+            // What could not be published to other nodes now is published later.
             drop(RecordInvalidations { guard, keys: edges.to_vec() }.committed().await);
             drop(lists.committed().await);
         }
@@ -142,7 +142,7 @@ impl Upkeep {
         }
     }
 
-    /// Where nobody knows which edges were changed, memory gives up all of them; other nodes have the change feed.
+    /// If it is unknown which edges were changed, memory drops all of them; other nodes have the change feed.
     fn failed(&self, error: &StoreError) -> Error {
         if error.outcome() == Outcome::Unknown {
             for name in [FOLLOWS, FOLLOW_EPOCHS, FOLLOW_PAGES, BLOCKS, BLOCK_EPOCHS, BLOCK_PAGES] {
@@ -160,7 +160,7 @@ impl AccountCleanup for Upkeep {
     }
 }
 
-/// What is counted of it.
+/// Its metrics.
 struct Figures {
     checked: Counter,
     differences: [(EdgeDifferenceKind, Counter); 4],
@@ -170,7 +170,7 @@ struct Figures {
 }
 
 impl Figures {
-    /// Nothing yet. They go to the recorder that is installed now.
+    /// Zero. They go to the recorder that is installed now.
     fn new() -> Self {
         use EdgeDifferenceKind::{NotAmongFans, NotInFollowing, StrayAmongFans, StrayInFollowing};
         let kinds = [NotInFollowing, NotAmongFans, StrayInFollowing, StrayAmongFans];

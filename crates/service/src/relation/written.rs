@@ -1,5 +1,5 @@
-//! Relations in the answer to a batch: written as the wire has them. To make messages of them first, and to encode those,
-//! takes as long as to find what is between the users (ADR 0022). What they say is what [`super::convert`] says of one.
+//! Relations in the answer to a batch: encoded directly. To build messages first, and to encode those, takes as long as
+//! to read the relations (ADR 0022). The result is that of [`super::convert`] for each.
 
 use kith_proto::{Fields, relation::v1 as wire};
 use kith_store::{Block, Edge, Follow, Permissions, Timestamp};
@@ -10,18 +10,18 @@ use crate::{
     rpc::{call::Principal, versions::wire_time},
 };
 
-/// About as many bytes as what is between two users who follow each other takes.
+/// About the encoded size of the relation of two users who follow each other.
 const ROOM: usize = 144;
 
-/// What others may do where a user has set nothing, and who is told.
+/// What others may do if a user has set nothing, and who receives the answer.
 pub(super) type To = (Permissions, Principal);
 
-/// An answer with none in it yet, for so many pairs.
+/// An empty answer with space for this many pairs.
 pub(super) fn none(pairs: usize) -> wire::BatchGetRelationsResponse {
     wire::BatchGetRelationsResponse::with_room(pairs * ROOM)
 }
 
-/// Adds what is between the users of an edge, as it is told to whoever acts, or why it is not known: a `RelationResult`.
+/// Adds the relation of the users of an edge, as the principal may see it, or why it is not known: a `RelationResult`.
 pub(super) fn add(
     results: &mut wire::BatchGetRelationsResponse,
     edge: Edge,

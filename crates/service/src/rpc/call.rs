@@ -85,7 +85,7 @@ impl Principal {
     }
 }
 
-/// Makes sure that whoever acts is this user, or a service.
+/// Checks that the principal is this user, or a service.
 ///
 /// # Errors
 /// PERMISSION_DENIED.

@@ -1,4 +1,4 @@
-//! Request ids: what makes a write idempotent, and the digest that tells one body from another.
+//! Request ids: what makes a write idempotent, and the digest that distinguishes bodies.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use kith_cache::{Consistency, Token};
@@ -67,8 +67,8 @@ impl IdempotencyKey {
         self.id.as_str()
     }
 
-    /// Of one of several writes that the request makes, which this short name tells apart: its id is made of the caller's,
-    /// so that the same request makes the same ones.
+    /// For one of several writes of the request, identified by this short name: its id is derived from the caller's, so
+    /// that the same request makes the same ids.
     #[must_use]
     pub fn part(&self, name: &str) -> Self {
         let of = Sha256::new().chain_update(name).chain_update([0]).chain_update(self.id.as_str()).finalize();

@@ -21,15 +21,15 @@ use crate::{
 
 /// Users who are counted at one time: some 10 MB.
 const USERS_MAX: usize = 100_000;
-/// Users who share a count when there are more than [`USERS_MAX`]: few enough to stay within memory, and
-/// enough that one who searches too much stands in the way of few.
+/// Users who share a count if there are more than [`USERS_MAX`]: few enough to stay within memory, and enough that a
+/// user who searches too much affects few.
 const SHARED: i64 = 4096;
 /// How often, in nanoseconds, those are forgotten who have stopped: it takes a look at all.
 const SWEEP_NANOS: u64 = 1_000_000_000;
 
-/// Counts searches by acting users, on this node: one quota a user, whatever is searched. Cheap to clone.
+/// Counts searches by acting users, on this node: one quota for each user, whatever is searched. Cheap to clone.
 ///
-/// A search is counted before anything is asked, so that a refusal tells nothing of what would be found.
+/// A search is counted before the store is asked, so that a refusal shows nothing of what would be found.
 #[derive(Clone, Debug)]
 pub struct SearchQuota {
     counted: Arc<Counted>,
@@ -71,7 +71,7 @@ impl SearchQuota {
 }
 
 impl Counted {
-    /// The key of the user alone while there is room, else one that is shared: nobody goes uncounted.
+    /// The key of the user alone while there is room, else a shared one: every user is counted.
     fn key(&self, user: UserId) -> i64 {
         if self.limiter.len() < self.users_max {
             return user.get();

@@ -65,10 +65,10 @@ impl SecretHasher {
         .await
     }
 
-    /// The secrets in the form that is stored. An empty one stands for its removal.
+    /// The secrets in the form that is stored. An empty one means its removal.
     ///
     /// # Errors
-    /// INTERNAL when hashing fails.
+    /// INTERNAL if hashing fails.
     pub async fn seal(&self, secrets: PlainSecrets) -> Result<SecretChange, Error> {
         let mut sealed = SecretChange::new();
         for (name, secret) in secrets {
@@ -96,11 +96,11 @@ impl SecretHasher {
         .await
     }
 
-    /// A digest that is the same for the same secret and request, and as slow to guess as a hash: what
-    /// stands for a secret in the fingerprint of a request.
+    /// A digest that is the same for the same secret and request, and as slow to guess as a hash. It represents a
+    /// secret in the fingerprint of a request.
     ///
     /// # Errors
-    /// INTERNAL when hashing fails.
+    /// INTERNAL if hashing fails.
     pub async fn digest(&self, secret: Zeroizing<String>, request: String) -> Result<[u8; 32], Error> {
         self.work(move || {
             let salt = <sha2::Sha256 as sha2::Digest>::digest(request.as_bytes());

@@ -12,10 +12,10 @@ const BLOCK_MAX: u32 = 1_000_000;
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SequencesConfig {
-    /// How many numbers of a sequence are taken from the store at a time. Above 0.
+    /// How many numbers of a sequence are allocated from the store at a time. Above 0.
     pub block: u32,
-    /// How many at most: blocks grow while one lasts less than 100 ms. Above 0, not below
-    /// `sequences.block`, at most 1000000.
+    /// Maximum block: blocks grow while one lasts less than 100 ms. Above 0, not below `sequences.block`, at most
+    /// 1000000.
     pub block_max: u32,
 }
 

@@ -1,9 +1,10 @@
-//! What ends with a user soon after its deletion, also if a node crashes (see [`AccountCleanup`]); then its id is released.
+//! What ends with a user soon after its deletion, also if a node crashes (see [`AccountCleanup`]); then its id is
+//! released.
 //!
-//! A deletion is noted in the store before it is written. Whoever deleted begins at once; every node, of several the one
-//! that has the lease, looks at the notes now and then and does what has not been done. A note is kept for a while after
-//! all has ended: a follow that began when the user still lived may come in later. Until then the id of the user is held, so
-//! that no other account has anything of it.
+//! A deletion is noted in the store before it is written. The node that deleted begins at once. Every node (of several,
+//! the holder of the lease) reads the notes periodically and does what has not been done. A note is kept for a while
+//! after everything has ended, since a follow that began before the deletion may arrive later. Until then the id of the
+//! user is held, so that no other account inherits anything.
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
@@ -100,7 +101,7 @@ impl Rounds {
             while Instant::now() < until {
                 match timeout_at(until, begun.recv()).await {
                     Ok(Some(user)) => self.begin(user).await.unwrap_or_else(|error| tell(&error)),
-                    // Nobody is left who could delete.
+                    // All senders are dropped.
                     Ok(None) => return,
                     Err(_) => break,
                 }
@@ -209,7 +210,7 @@ impl Rounds {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Left {
     Nothing,
-    /// What is kept where nobody answers now.
+    /// Unfinished because a service does not answer now.
     Later,
     /// All: it is not deleted.
     User,

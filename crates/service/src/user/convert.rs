@@ -24,7 +24,7 @@ const NICK_NAME_CHARS_MAX: usize = 128;
 const REGION_CHARS_MAX: usize = 128;
 const ICON_CHARS_MAX: usize = 2048;
 const AGE_MAX: u8 = 150;
-/// What `*` stands for.
+/// The meaning of `*`.
 const ALL_FIELDS: [&str; 9] =
     ["user_name", "nick_name", "email", "phone", "gender", "age", "region", "icon", "params"];
 

@@ -20,7 +20,8 @@ pub enum Cleaned {
     Some,
     /// Nothing is left.
     All,
-    /// Something is kept where nobody answers now, apart from the stores. Other users need not wait for it.
+    /// Something is stored in a service other than the stores that does not answer now. Other users need not wait for
+    /// it.
     Later,
 }
 
@@ -31,7 +32,7 @@ pub trait AccountCleanup: Debug + Send + Sync {
     /// while after that, for what came in late.
     ///
     /// # Errors
-    /// What a failing store makes; it is asked again later.
+    /// Those of a failing store; it is asked again later.
     async fn clean_up(&self, user: UserId) -> Result<Cleaned, Error>;
 
     /// Does what follows when nothing is left in any domain and nothing comes in any more, a bounded step. No write that saw the
@@ -72,7 +73,7 @@ impl Deletions {
         })
     }
 
-    /// To be called once it stands. Where too many wait, the note is come to in its turn.
+    /// Call it after the deletion is committed. If too many wait, the note is read in its turn.
     pub(crate) fn begin(&self, user: UserId) {
         self.begun.try_send(user).ok();
     }

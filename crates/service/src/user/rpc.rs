@@ -78,7 +78,7 @@ impl UserRpc {
         wire::UserResult { user_id: id.get(), result: Some(result) }
     }
 
-    /// Takes the secrets out of the message, and then the request id: what is left is what tells one request from another.
+    /// Takes the secrets out of the message, and then the request id: the rest distinguishes requests.
     async fn create(
         &self,
         mut request: wire::CreateUserRequest,

@@ -34,7 +34,7 @@ const CLOCKS_APART_MS: i64 = 30_000;
 /// What is configured about users.
 #[derive(Clone, Debug)]
 pub struct UserRules {
-    /// Names that nobody may bear, nor a name that looks like one.
+    /// Names that no user may have, nor a name that looks like one.
     pub reserved_names: Vec<String>,
     /// How long the name of a deleted user is kept from others.
     pub name_kept: Duration,
@@ -91,14 +91,14 @@ impl Users {
     /// Reads one user through the tiers.
     ///
     /// # Errors
-    /// NOT_FOUND, or what a failing store makes.
+    /// NOT_FOUND, or those of a failing store.
     pub async fn get(&self, id: UserId, consistency: &Consistency) -> Result<Entry<User>, Error> {
         let entry =
             self.cache.get_with(&id, consistency).await.map_err(|error| Error::cache(KIND, &error))?;
         entry.ok_or_else(|| Error::not_found(KIND))
     }
 
-    /// Reads many users through the tiers: an answer for each id, in their order; `None` where no user lives.
+    /// Reads many users through the tiers: an answer for each id, in their order; `None` if the user does not exist.
     pub async fn get_many(
         &self,
         ids: &[UserId],
@@ -111,7 +111,7 @@ impl Users {
     /// When the account that has this id now was created; `None`: no user has it.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(crate) async fn created(
         &self,
         id: UserId,
@@ -127,7 +127,7 @@ impl Users {
     /// Reads the user with this name from the store.
     ///
     /// # Errors
-    /// NOT_FOUND, or what a failing store makes.
+    /// NOT_FOUND, or those of a failing store.
     pub async fn find_user_by_name(&self, name: &UserName) -> Result<User, Error> {
         let user = self.store.user_by_name(name).await.map_err(|error| Error::store(KIND, &error))?;
         user.ok_or_else(|| Error::not_found(KIND))
@@ -136,7 +136,7 @@ impl Users {
     /// Reads a page of the users that a keyword finds from the store, by ascending id.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub async fn search_users(
         &self,
         keyword: &Keyword,
@@ -149,7 +149,7 @@ impl Users {
     /// Reads a page of all users from the store, by ascending id.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub async fn export_users(&self, after: Option<UserId>, limit: usize) -> Result<Vec<User>, Error> {
         self.store.scan_users(after, limit).await.map_err(|error| Error::store(KIND, &error))
     }
@@ -157,7 +157,7 @@ impl Users {
     /// Creates a user; an id is allocated where the draft has none.
     ///
     /// # Errors
-    /// ALREADY_EXISTS, FAILED_PRECONDITION, INVALID_ARGUMENT, or what a failing store makes.
+    /// ALREADY_EXISTS, FAILED_PRECONDITION, INVALID_ARGUMENT, or those of a failing store.
     pub(super) async fn create_user(
         &self,
         draft: UserDraft,
@@ -174,7 +174,7 @@ impl Users {
     /// Changes a user.
     ///
     /// # Errors
-    /// PERMISSION_DENIED, NOT_FOUND, ABORTED, ALREADY_EXISTS, INVALID_ARGUMENT, or what a failing store makes.
+    /// PERMISSION_DENIED, NOT_FOUND, ABORTED, ALREADY_EXISTS, INVALID_ARGUMENT, or those of a failing store.
     pub(super) async fn update_user(
         &self,
         id: UserId,
@@ -197,7 +197,7 @@ impl Users {
     /// until then its id is held.
     ///
     /// # Errors
-    /// PERMISSION_DENIED, NOT_FOUND, ABORTED, INVALID_ARGUMENT, or what a failing store makes.
+    /// PERMISSION_DENIED, NOT_FOUND, ABORTED, INVALID_ARGUMENT, or those of a failing store.
     pub(super) async fn delete_user(
         &self,
         id: UserId,
@@ -224,7 +224,7 @@ impl Users {
     /// Whether this is the secret of the user. A user without it, or no user at all, answers false.
     ///
     /// # Errors
-    /// RESOURCE_EXHAUSTED after too many tries, or what a failing store makes.
+    /// RESOURCE_EXHAUSTED after too many tries, or those of a failing store.
     pub async fn verify_secret(
         &self,
         id: UserId,

@@ -7,7 +7,7 @@ use kith_store::{Timestamp, User};
 use super::{UserRules, convert::Viewer};
 use crate::rpc::versions::wire_time;
 
-/// Bytes of all fields but the texts, and of what stands before each of them.
+/// Bytes of all fields except the texts, and of the tag and length before each of them.
 const ROOM: usize = 160;
 
 /// The answer with this user, as `viewer` may see it.

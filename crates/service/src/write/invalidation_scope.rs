@@ -9,12 +9,12 @@ use crate::write::mutations::{Committed, unknown};
 
 /// Marked before a write, and given its verdict after.
 pub(crate) trait InvalidationScope: Send {
-    /// Whether the write is acknowledged only once the other nodes were told of this.
+    /// Whether the write is acknowledged only after this is published to the other nodes.
     fn is_strict(&self) -> bool {
         false
     }
 
-    /// The write stands: what memory holds of it is dropped, and the other nodes are told.
+    /// The write is committed: its copies in memory are dropped, and it is published to the other nodes.
     fn committed(self) -> impl Future<Output = Result<Token, CacheError>> + Send;
 
     /// The write may stand, or may yet.
@@ -24,8 +24,8 @@ pub(crate) trait InvalidationScope: Send {
     fn aborted(self) -> impl Future<Output = ()> + Send;
 }
 
-/// Runs a write with this given up around it. Told after the record, so that the token vouches for both; also for a
-/// repeated request, whose first attempt may not have been told of.
+/// Runs a write with these additional invalidations. They are published after the record, so that the token covers
+/// both; also for a repeated request, whose first attempt may not have been published.
 pub(crate) async fn write_with_invalidations<T: Send + Sync>(
     given_up: impl InvalidationScope,
     write: impl Future<Output = Result<Committed<T>, StoreError>> + Send,
@@ -41,7 +41,7 @@ pub(crate) async fn write_with_invalidations<T: Send + Sync>(
         }
         Err(error) => {
             if error.outcome() == Outcome::Unknown {
-                // What could not be told to others now is queued by the cache.
+                // What could not be published to others now is queued by the cache.
                 drop(given_up.unknown().await);
             } else {
                 given_up.aborted().await;
@@ -65,7 +65,7 @@ impl<L: Key> InvalidationScope for ListWrite<L> {
     }
 }
 
-/// Records that a write of another one may change, nobody knows how.
+/// Records that the write of another record may change, in an unknown way.
 #[derive(Debug)]
 pub(crate) struct RecordInvalidations<K: Key, V: Send + Sync + 'static> {
     pub(crate) guard: WriteGuard<K, V>,

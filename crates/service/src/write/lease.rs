@@ -49,10 +49,10 @@ impl Lease {
         Ok(held)
     }
 
-    /// The mark that stands beside the lease, for whoever holds it next.
+    /// The mark that is stored with the lease, for its next holder.
     ///
     /// # Errors
-    /// When the store cannot answer.
+    /// If the store cannot answer.
     pub(crate) async fn mark(&self) -> Result<Option<Vec<u8>>, StoreError> {
         self.coordination.mark(self.name).await
     }

@@ -34,7 +34,7 @@ pub struct Mutations {
     node: Node,
     turns: Arc<Turns>,
     queue_turns: Arc<QueueTurns>,
-    /// Of writes that were turned away.
+    /// Refused writes.
     shed: Shed,
     /// See [`WriteLimits::takes`].
     limit: Duration,
@@ -44,7 +44,7 @@ pub struct Mutations {
     listener: Option<Arc<dyn WriteListener>>,
 }
 
-/// How many writes are with the store, and for how long.
+/// Limits of writes at the store.
 #[derive(Clone, Copy, Debug)]
 pub struct WriteLimits {
     /// At one time.
@@ -57,19 +57,19 @@ pub struct WriteLimits {
     pub answer: Duration,
 }
 
-/// How long a call that writes waits for its answer: `least`, or two fifths of the time `left` to its deadline where that is
-/// longer. Less than half, so that its caller has time to try another node.
+/// How long a call that writes waits for its answer: `least`, or two fifths of the time `left` to its deadline if that
+/// is longer. Less than half, so that its caller has time for another node.
 #[must_use]
 pub fn patience(least: Duration, left: Duration) -> Duration {
     least.max(left.mul_f64(0.4))
 }
 
-/// A write that is acknowledged, in the store and in the tiers of this node.
+/// An acknowledged write, in the store and in the tiers of this node.
 #[derive(Clone, Debug)]
 pub struct Committed<T> {
     /// The record as the write left it.
     pub record: Arc<T>,
-    /// Reads at least as fresh as this see it.
+    /// Reads that are at least as fresh as this token see it.
     pub token: Token,
 }
 
@@ -77,9 +77,9 @@ pub struct Committed<T> {
 pub struct RecordWrite<K, V, T> {
     /// Which record.
     pub key: K,
-    /// What the store is to do.
+    /// The write in the store.
     pub write: BoxFuture<'static, Result<Applied<T>, StoreError>>,
-    /// What the tiers are to hold afterwards.
+    /// The change in the tiers afterwards.
     pub change: fn(&Arc<T>) -> Change<V>,
 }
 
@@ -108,7 +108,7 @@ impl Mutations {
         }
     }
 
-    /// The same mutations, some of which are looked for on other nodes later.
+    /// The same mutations with a listener, which samples some of them.
     #[must_use]
     pub fn with_listener(self, listener: Arc<dyn WriteListener>) -> Self {
         Self { listener: Some(listener), ..self }
@@ -120,7 +120,7 @@ impl Mutations {
         self.tasks.len()
     }
 
-    /// How many were turned away since the start because the store could not be expected to come to them in time.
+    /// How many were refused since the start because the store could not be expected to begin them in time.
     #[must_use]
     pub fn shed(&self) -> u64 {
         self.shed.number()
@@ -132,8 +132,7 @@ impl Mutations {
         timeout(limit, self.tasks.wait()).await.is_ok()
     }
 
-    /// Runs `work` to its end in a task of its own. When the caller goes away, or `deadline` passes, the
-    /// work still ends.
+    /// Runs `work` to its end in a separate task, even if the caller goes away, or `deadline` passes.
     ///
     /// # Errors
     /// What `work` returns; DEADLINE_EXCEEDED when the deadline had passed before it began.
@@ -151,8 +150,8 @@ impl Mutations {
         }
     }
 
-    /// As [`Self::run`], for the call of a client: answers it after [`patience`] though the work goes on. Every step counts,
-    /// ids, reads and what other nodes confirm among them.
+    /// As [`Self::run`], for the call of a client: answers it after [`patience`] even if the work continues. Every step
+    /// counts, including ids, reads and confirmations of other nodes.
     ///
     /// # Errors
     /// As [`Self::run`]; UNAVAILABLE of unknown outcome when it takes longer.
@@ -171,7 +170,7 @@ impl Mutations {
     /// Writes one record for the call of a client: as [`Self::write`] within [`Self::call`].
     ///
     /// # Errors
-    /// As both; what the store says is said of the kind of record that the cache is named after.
+    /// As both; errors of the store name the kind of record after which the cache is named.
     pub async fn write_record<K: Key, V: Send + Sync + 'static, T: Send + Sync + 'static>(
         &self,
         cache: &TieredCache<K, V>,
@@ -185,14 +184,15 @@ impl Mutations {
         self.call(deadline, work).await
     }
 
-    /// Marks the record, writes it to the store, and settles what the tiers hold of it: the new state when
-    /// the write landed, nothing when that is unknown, what they held when it did not.
-    /// Call it within [`Self::run`]: a dropped future leaves an unknown outcome.
+    /// Invalidates the cached record, writes it to the store, then updates the cache: the new value on success, nothing
+    /// if the outcome is unknown, the previous value on failure. Call it within [`Self::run`]: a dropped future leaves
+    /// an unknown outcome.
     ///
     /// # Errors
-    /// What the store says; [`StoreError::Unavailable`] of unknown outcome where the namespace is strict and other nodes
-    /// could not be told in time: the write stands, and is told later; [`StoreError::Overloaded`] at once when the store
-    /// cannot be expected to come to it in time, and nothing is marked or written then.
+    /// Those of the store. [`StoreError::Unavailable`] with unknown outcome if the namespace is strict and the change
+    /// could not be published to other nodes in time: it is committed, and is published later.
+    /// [`StoreError::Overloaded`] at once if the store cannot be expected to begin in time; then nothing is marked or
+    /// written.
     pub async fn write<K: Key, V: Send + Sync + 'static, T>(
         &self,
         cache: &TieredCache<K, V>,
@@ -209,7 +209,7 @@ impl Mutations {
         let applied = match written {
             Ok(applied) => applied,
             Err(error) if error.outcome() == Outcome::Unknown => {
-                // What could not be told to others now is queued by the cache; nothing is left to do here.
+                // What could not be published to others now is queued by the cache; nothing is left to do here.
                 drop(guard.unknown().await);
                 return Err(error);
             }
@@ -221,7 +221,7 @@ impl Mutations {
         let record = Arc::new(applied.record);
         let change = match (change(&record), applied.replayed) {
             (change, false) => change,
-            // It was another call that changed it, on another node perhaps, and more may have happened since.
+            // Another call changed it, perhaps on another node, and there may be later changes.
             (change, true) => Change::Invalidate { version: change.version() },
         };
         let version = change.version();
@@ -237,8 +237,8 @@ impl Mutations {
         Ok(Committed { record, token })
     }
 
-    /// The same of many records that one call of the store writes, nobody knows how: memory gives them up. Returns a token
-    /// of all of them.
+    /// The same for many records that one call of the store writes in an unknown way: memory drops them. Returns a
+    /// token for all of them.
     ///
     /// # Errors
     /// As [`Self::write`].
@@ -287,11 +287,11 @@ impl Mutations {
         write_with_invalidations(invalidations, write).await
     }
 
-    /// A write of what no tier holds, in its turn and within the same time. Call it within [`Self::run`], and never within
-    /// another write: that has a turn already.
+    /// A write of data that no tier caches, in its turn and within the same time. Call it within [`Self::run`], and
+    /// never within another write, which has a turn already.
     ///
     /// # Errors
-    /// What the store says; [`StoreError::Overloaded`] at once when it cannot be expected to come to it in time.
+    /// Those of the store; [`StoreError::Overloaded`] at once if it cannot be expected to begin in time.
     pub(crate) async fn run_uncached<T: Send + 'static>(
         &self,
         write: BoxFuture<'static, Result<T, StoreError>>,
@@ -311,14 +311,14 @@ impl Mutations {
         StoreError::Overloaded
     }
 
-    /// Of a change that is told later: no memory has it surely.
+    /// The token of a change that is published later: no memory certainly has it.
     pub(crate) fn token_without_publish(&self) -> Token {
         Token::new(Position { partition: 0, epoch: self.node.epoch(), number: UNTOLD })
     }
 
-    /// A driver's future must not be dropped half-way: past the limit it goes on by itself, and the write
-    /// counts as one whose outcome is unknown. Copies that were loaded meanwhile may not expire: if it ends after the last
-    /// of its repeated invalidations, the memory of the node is emptied.
+    /// A driver's future must not be dropped early: after the limit it continues by itself, and the outcome of the
+    /// write counts as unknown. Copies that were loaded meanwhile may have no expiry, so if the write ends after the
+    /// last of its repeated invalidations, the memory of the node is emptied.
     async fn bounded<T: Send + 'static>(
         &self,
         mut write: BoxFuture<'static, Result<T, StoreError>>,
@@ -342,7 +342,7 @@ pub(crate) fn unknown(why: &'static str) -> StoreError {
     StoreError::Unavailable { outcome: Outcome::Unknown, source }
 }
 
-/// Whether the other nodes were told of the write before it was acknowledged.
+/// Whether the write was published to the other nodes before it was acknowledged.
 pub fn is_told(token: &Token) -> bool {
     token.positions().iter().all(|position| position.number != UNTOLD)
 }

@@ -1,5 +1,6 @@
-//! Turns at the store for writes that wait for each other: those of one group, which a store decides one step at a time, many
-//! callers in a step. However many callers wait in such a queue, one write is with the store, and one turn is enough.
+//! Shared turns at the store for writes that wait for each other: those of one group, which a store decides one step at
+//! a time, with many callers in a step. However many callers wait in such a queue, only one write is at the store, so
+//! one turn is enough.
 
 use std::{
     collections::HashMap,
@@ -11,7 +12,7 @@ use kith_store::GroupId;
 use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 
-/// `None` in it: no turn can be expected, for nobody of the queue.
+/// `None` in it: no turn can be expected, for no writer of the queue.
 type Cell = OnceCell<Option<OwnedTurn>>;
 
 /// Turns that the writes of a queue share.
@@ -22,12 +23,12 @@ pub(super) struct QueueTurns {
 }
 
 impl QueueTurns {
-    /// Out of these turns.
+    /// Shares these turns.
     pub(super) fn new(turns: Arc<Turns>) -> Self {
         Self { turns, queues: Mutex::default() }
     }
 
-    /// A part of the turn of this group, which whoever comes first takes, and whoever goes last gives back; `None`: there is
+    /// A part of the turn of this group, which the first writer takes, and the last one releases; `None`: there is
     /// none, or none can be expected.
     pub(super) async fn take(&self, group: GroupId) -> Option<SharedTurn<'_>> {
         let cell = {

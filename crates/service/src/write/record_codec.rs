@@ -1,4 +1,4 @@
-//! What records have in common where they are written down for the tier that nodes share.
+//! The common part of the encodings of records in the shared tier.
 
 use kith_store::Params;
 use prost::Message;

@@ -1,4 +1,4 @@
-//! What was turned away.
+//! Counts refused work.
 
 use std::sync::{
     Arc,
@@ -9,7 +9,7 @@ use metrics::Counter;
 
 use crate::metric::Metric;
 
-/// A count of a metric that can be read too; the recorder of metrics cannot. Clones count together.
+/// A metric that can also be read, unlike the recorder of metrics. Clones share one count.
 #[derive(Clone, Debug)]
 pub struct Shed {
     counter: Counter,

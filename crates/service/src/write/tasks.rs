@@ -1,4 +1,4 @@
-//! What a node does beside its calls, until it stops.
+//! The background tasks of a node, until it stops.
 
 use std::{future::Future, mem};
 
@@ -10,12 +10,12 @@ use tokio::task::JoinSet;
 pub struct Tasks(Mutex<JoinSet<()>>);
 
 impl Tasks {
-    /// Begins one more. To be called within a runtime.
+    /// Starts a task. Must be called within a runtime.
     pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         self.0.lock().spawn(task);
     }
 
-    /// Begins this one if none has begun.
+    /// Starts this task if none was started.
     pub(crate) fn spawn_first(&self, task: impl Future<Output = ()> + Send + 'static) {
         let mut begun = self.0.lock();
         if begun.is_empty() {
@@ -23,8 +23,8 @@ impl Tasks {
         }
     }
 
-    /// Ends all of them, each where it waits next. When this returns none of them does anything: what they use, as the
-    /// store, may be closed.
+    /// Ends all of them, each at its next await. When this returns none of them runs: what they use, such as the store,
+    /// may be closed.
     pub async fn end(&self) {
         let mut begun = mem::take(&mut *self.0.lock());
         begun.shutdown().await;
@@ -41,7 +41,7 @@ mod tests {
 
     use super::*;
 
-    /// A janitor that was about to ask a store which had been closed under it told of a store that is not available.
+    /// Regression: a janitor that asked a store which was already closed reported that the store is unavailable.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn a_task_that_is_at_work_has_come_to_rest_when_all_have_ended() {
         let (tasks, rests) = (Tasks::default(), Arc::new(AtomicBool::new(false)));

@@ -1,4 +1,4 @@
-//! The tiers before the store: memory, and what nodes share where there are several.
+//! The tiers before the store: memory, and with several nodes the shared tier.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use kith_cache::{
     remote::{Codec, Sharing},
 };
 
-/// Where the namespaces of a node are made. Cheap to clone.
+/// Creates the namespaces of a node. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Tiers {
     node: Node,
@@ -33,7 +33,7 @@ impl Tiers {
         &self.node
     }
 
-    /// What the nodes share, where there are several.
+    /// The shared tier, if there are several nodes.
     #[must_use]
     pub const fn sharing(&self) -> Option<&Sharing> {
         self.sharing.as_ref()

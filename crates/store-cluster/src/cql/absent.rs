@@ -9,11 +9,11 @@ use kith_store::{
     Timestamp, UserId, Version, Write,
 };
 
-/// Names the store of relations.
+/// The setting of the store of relations.
 const SETTING: &str = "store.cql.contact_points";
 
 /// The relations of a cluster for which no store is configured. Every call is refused with
-/// [`StoreError::NotConfigured`]. What only looks for work, or ends what cannot exist, finds nothing to do.
+/// [`StoreError::NotConfigured`]. Calls that search for work, or end what cannot exist, find nothing to do.
 #[derive(Debug)]
 pub(crate) struct NoRelations;
 
@@ -195,7 +195,7 @@ impl EdgeUpkeep for NoRelations {
         false
     }
 
-    /// There is nothing to be removed.
+    /// Nothing can need removal.
     async fn note_removal(&self, _: UserId, _: Timestamp) -> Result<(), StoreError> {
         Ok(())
     }

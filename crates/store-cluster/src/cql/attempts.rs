@@ -1,4 +1,4 @@
-//! How often a request is sent, and what is known of its effect when all that was tried has failed.
+//! How often a request is sent, and whether it may have taken effect when all attempts have failed.
 
 use std::sync::{
     Arc,
@@ -13,18 +13,18 @@ use scylla::{
 
 use super::error::{as_outcome, may_have_run, write_failed};
 
-/// Of one request: tries once more, at another node, what may be done twice and met a node that is not there. What met one
-/// that has too much to do is not tried again: that would be the more.
+/// Retries of one request: repeats once, at another node, an idempotent request that met an unreachable node. A request
+/// that met an overloaded node is not repeated, which would add load.
 ///
-/// The driver tells the last error alone. That no other node could be reached says nothing about the one to which the request
-/// was sent first, so that this keeps whether any attempt may have taken effect.
+/// The driver returns only the last error. That no other node could be reached does not say whether the node to which
+/// the request was sent first executed it, so this keeps whether any attempt may have taken effect.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Attempts {
     may_have_run: Arc<AtomicBool>,
 }
 
 impl Attempts {
-    /// The error of a write that was sent under this.
+    /// The error of a write with these attempts.
     pub(super) fn failed(&self, error: &ExecutionError) -> StoreError {
         let failed = write_failed(error);
         if self.may_have_run.load(Ordering::Acquire) { as_outcome(failed, Outcome::Unknown) } else { failed }
@@ -81,7 +81,8 @@ mod tests {
         DbError::Unavailable { consistency: Consistency::LocalQuorum, required: 2, alive: 1 }
     }
 
-    /// A follow whose answer was lost with the connection was refused as not applied, since nothing else could be reached.
+    /// Regression: a follow whose answer was lost with the connection was reported as not applied, because no other
+    /// node could be reached.
     #[test]
     fn a_write_that_may_have_run_is_not_undone_by_a_second_try_that_reached_nobody() {
         let attempts = Attempts::default();

@@ -1,5 +1,5 @@
-//! What users have set about others. All of one user stands in one partition, so that a record, its entries in the lists and
-//! what was answered to a request change by one conditional write.
+//! What users have set about others. All of one user is in one partition, so that a record, its entries in the lists
+//! and the answer to a request change by one conditional write.
 
 use std::sync::Arc;
 
@@ -38,10 +38,10 @@ pub(super) const fn kind(list: BlockList) -> i32 {
     }
 }
 
-/// A record as it is stored.
+/// A stored record.
 #[derive(Clone, Debug)]
 pub(super) struct BlockRow {
-    /// Of one that has ended, nothing but its version counts.
+    /// For an ended record, only the version is meaningful.
     pub(super) block: Block,
     /// Chosen by the write.
     pub(super) writer: i64,
@@ -53,7 +53,7 @@ impl BlockRow {
         if self.live { Stored::Live(Arc::new(self.block)) } else { Stored::Deleted(self.block.version) }
     }
 
-    /// The record that the next change is made to.
+    /// The record on which the next change is based.
     pub(super) fn before(self) -> Block {
         let Block { edge, version, .. } = self.block;
         if self.live { self.block } else { Block { version, ..Block::unset(edge) } }
@@ -103,7 +103,7 @@ impl BlockStore for Cql {
 }
 
 impl Cql {
-    /// The records of these edges, each once; those that never were are left out.
+    /// The records of these edges, each once; edges that never had one are left out.
     pub(super) async fn block_records(
         &self,
         edges: &[Edge],

@@ -1,4 +1,4 @@
-//! The end of what was set about others, when one of the users goes.
+//! Ends what users have set about each other when one of them is deleted.
 
 use kith_store::{Block, Edge, Outcome, StoreError, Timestamp, UserId};
 
@@ -8,7 +8,7 @@ use super::{
     session::{Bound, Cql, Statement, values},
 };
 
-/// Parts of who has set something about a user, so that those whom many have do not grow one partition.
+/// Partitions of the users who have set something about a user, so that it is not one large partition.
 const SLICES: i64 = 16;
 const NOTE: Statement =
     Statement::plain("INSERT INTO %k.blocks_about (about, slice, owner, noted) VALUES (?, ?, ?, ?)");
@@ -19,14 +19,14 @@ const FORGET: Statement =
 const TRIES_MAX: u32 = 8;
 
 impl Cql {
-    /// Notes that something may be set.
+    /// Notes that something may have been set.
     pub(super) async fn note_about(&self, edge: Edge) -> Result<(), StoreError> {
         let noted = self.clock.micros();
         let row = values![edge.to.get(), slice(edge.from), edge.from.get(), noted];
         self.write(Bound(&NOTE, row), Some(noted)).await
     }
 
-    /// Some of who may have set something about a user, with when that was noted.
+    /// Some of the users who may have set something about a user, with the time of the note.
     pub(super) async fn blocks_about(
         &self,
         user: UserId,
@@ -51,7 +51,7 @@ impl Cql {
         self.write(Bound(&FORGET, row), Some(noted)).await
     }
 
-    /// Ends a record; whether there was one.
+    /// Ends a record; returns whether there was one.
     pub(super) async fn end_block(&self, edge: Edge) -> Result<bool, StoreError> {
         let _queued = self.locks.of(edge.from.get()).await;
         let note = Note::about(self, Subject::Block(edge));

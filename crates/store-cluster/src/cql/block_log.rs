@@ -1,5 +1,5 @@
-//! What is told of changes of permissions. It is kept for a day beside the record, by the write that changes it, so that whoever
-//! resumes a change of a node that died knows what both logs are to have.
+//! Events of changes of permissions. An event is kept for a day beside the record, by the write that changes it, so
+//! that a node that resumes the change of a dead node knows the event of both logs.
 
 use kith_store::{Block, Edge, RelationDeed, RelationEvent, RelationEventId, StoreError, Timestamp, Version};
 
@@ -8,7 +8,7 @@ use super::{
     session::{Bound, Cql, Statement, Values, values},
 };
 
-/// It has no condition of its own, but that of the record.
+/// It is written under the condition of the record.
 const KEEP: Statement = Statement::conditional(
     "INSERT INTO %k.blocks (owner, kind, placed, other, reply) VALUES (?, 4, ?, ?, ?) USING TTL 86400",
 );
@@ -16,29 +16,29 @@ const KEPT: Statement =
     Statement::read("SELECT reply FROM %k.blocks WHERE owner = ? AND kind = 4 AND placed = ? LIMIT ?");
 const KEPT_OF: Statement =
     Statement::read("SELECT reply FROM %k.blocks WHERE owner = ? AND kind = 4 AND placed = ? AND other = ?");
-/// Most that is looked at, the newest first: as much as is changed of one record before somebody looks, and more.
+/// Maximum events that are read, the newest first: more than one record changes before they are read.
 const LOOKED_AT: i32 = 100;
 
-/// What is told of a change; `None`: permissions stay as they are.
+/// The event of a change; `None`: permissions stay the same.
 pub(super) fn told(before: &Block, after: &Block, now: Timestamp) -> Option<RelationEvent> {
     let deed = RelationDeed::SetPermissions { before: before.permissions, after: after.permissions };
     let id = RelationEventId::at(now, rand::random());
     (before.permissions != after.permissions).then_some(RelationEvent { id, edge: after.edge, deed })
 }
 
-/// Keeps what is told of the change that made this version.
+/// Keeps the event of the change that made this version.
 pub(super) fn kept_part(version: Version, event: &RelationEvent) -> Result<Bound, StoreError> {
     let Edge { from, to } = event.edge;
     Ok(Bound(&KEEP, values![from.get(), to.get(), version.get(), event_body(event)?]))
 }
 
 impl Cql {
-    /// Writes what was kept of a record into the logs, once more or because nobody has.
+    /// Writes the kept events of a record into the logs, once more or because they are missing.
     pub(super) async fn resume_log(&self, edge: Edge) -> Result<(), StoreError> {
         self.write_kept(&KEPT, values![edge.from.get(), edge.to.get(), LOOKED_AT]).await
     }
 
-    /// Writes what was kept of the change that made this record so into the logs once more, if it told anything.
+    /// Writes the kept event of the change that made this record into the logs once more, if there is one.
     pub(super) async fn resume_event(&self, block: &Block) -> Result<(), StoreError> {
         let Edge { from, to } = block.edge;
         self.write_kept(&KEPT_OF, values![from.get(), to.get(), block.version.get()]).await

@@ -1,7 +1,7 @@
 //! Changes of what users have set about others.
 //!
-//! A change is noted before its conditional write, so that the sweep ends what a node that dies leaves: the follow of whom was
-//! blocked is cut after the write, and looked for once more when the note is some seconds old.
+//! A change is noted before its conditional write, so that the sweep completes what a dead node leaves: the follow of
+//! the blocked user is ended after the write, and checked once more when the note is some seconds old.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ const CHANGE: Statement = Statement::conditional(
     "UPDATE %k.blocks SET live = ?, version = ?, writer = ?, blocked = ?, permissions = ?, do_not_disturb = ?, remark = ?, \
      updated = ? WHERE owner = ? AND kind = 0 AND placed = 0 AND other = ? IF version = ?",
 );
-/// For test builds that lack the condition: it holds whatever was changed since.
+/// For test builds without the condition: it is always true.
 const CHANGE_ANYHOW: Statement = Statement::conditional(
     "UPDATE %k.blocks SET live = ?, version = ?, writer = ?, blocked = ?, permissions = ?, do_not_disturb = ?, remark = ?, \
      updated = ? WHERE owner = ? AND kind = 0 AND placed = 0 AND other = ? IF version >= ?",
@@ -53,12 +53,12 @@ const ANSWERED: Statement = Statement::serial(
 const TRIES_MAX: u32 = 16;
 const BACKOFF: Duration = Duration::from_millis(5);
 
-/// What a change came to.
+/// The result of a change.
 #[derive(Debug)]
 enum Decided<Now, Before = Now> {
     /// It took effect by this call.
     Now(Now),
-    /// An earlier call with the same request did it, and this was answered.
+    /// An earlier call with the same request did it; this is its answer.
     Before(Before),
 }
 
@@ -80,7 +80,7 @@ impl Cql {
         changed
     }
 
-    /// Changes the record for a request, unless that has been done.
+    /// Changes the record for a request, unless that was done before.
     async fn change_once(
         &self,
         edge: Edge,
@@ -116,7 +116,7 @@ impl Cql {
             Decided::Now(decided) => decided,
             Decided::Before(change) => return Ok(Decided::Before(change)),
         };
-        // Who sends the same request again waits until all of the answer is there.
+        // A retry of the same request waits until the answer is complete.
         let _queued = key.map(|_| queued);
         self.dies_at("blocked")?;
         let version = Some(block.version);
@@ -124,7 +124,7 @@ impl Cql {
             if let Some(event) = &event {
                 self.write_event(event).await?;
             }
-            // Not before: it says that both logs have it.
+            // Only now: the note says that both logs have it.
             self.write(Note { version, ..note }.part(self), None).await
         };
         let cut = async {
@@ -139,7 +139,7 @@ impl Cql {
         Ok(Decided::Now(change))
     }
 
-    /// Writes the record once nobody else has, and tells what it is then, and what is told of that.
+    /// Writes the record if no other write has, and returns its new state and its event.
     async fn decide_block(
         &self,
         edge: Edge,
@@ -150,7 +150,8 @@ impl Cql {
     ) -> Result<Decided<(Block, Option<RelationEvent>), BlockChange>, StoreError> {
         for tries in 0..TRIES_MAX {
             let before = self.decided_block(edge).await?;
-            // After the record: a request whose effect it shows was answered by then, and is not refused by it.
+            // Read after the record: if the record shows the effect of this request, its answer is stored by now, so
+            // the request is not refused because of its own effect.
             if let Some(key) = key
                 && let Some(change) = self.answered(edge, key).await?
             {
@@ -176,7 +177,7 @@ impl Cql {
         Err(StoreError::Overloaded)
     }
 
-    /// Writes a record in the place of another one, with all that hangs on it; `false`: another one came first.
+    /// Replaces a record, together with its entries and its event; `false`: another write came first.
     pub(super) async fn put_block(
         &self,
         before: &Block,
@@ -197,12 +198,12 @@ impl Cql {
         match self.decide(parts).await {
             Ok(refused) => Ok(refused.is_none()),
             Err(error) if error.outcome() == Outcome::Unknown => {
-                // The reading ends what is under way, so that it is written now or never will be.
+                // The serial read ends writes in progress, so that this write has now taken effect or never will.
                 let found = self.decided_block(after.edge).await;
                 let found = found.map_err(|error| as_outcome(error, Outcome::Unknown))?;
                 match found {
                     Some(row) if row.writer == writer && row.block.version == after.version => Ok(true),
-                    // Others may have written after this one.
+                    // Other writes may have followed this one.
                     Some(row) if row.block.version > after.version => Err(error),
                     _ => Ok(false),
                 }
@@ -215,14 +216,14 @@ impl Cql {
         Ok(self.blocks_of(&DECIDED, vec![edge]).await?.pop())
     }
 
-    /// What was answered to a request, if its write took effect.
+    /// The answer to a request, if its write took effect.
     async fn answered(&self, edge: Edge, key: Key<'_>) -> Result<Option<BlockChange>, StoreError> {
         let (placed, other) = key.place();
         let rows = self.records(&ANSWERED, values![edge.from.get(), placed, other]).await?;
         rows.iter().find(|row| key.is_of(row)).map(|row| row.json("reply")).transpose()
     }
 
-    /// Does again what may have been left undone after the write of a request that comes once more.
+    /// Completes what may be incomplete after the write of a repeated request.
     async fn end_answered(
         &self,
         key: Key<'_>,
@@ -236,7 +237,7 @@ impl Cql {
         }
         change.cut = self.cut(follow, Some(change.block.edge), write.now).await?;
         if change.cut.is_none() {
-            // Ended since, it was ended by the block.
+            // If the follow ended since, the block has ended it.
             let state = self.follow_row(follow).await?.and_then(|row| row.state);
             let ended = state.filter(|state| !state.live && state.changed >= change.block.updated.0);
             change.cut = ended.and_then(|state| Version::new(state.version));
@@ -261,7 +262,7 @@ impl Cql {
         amended.map_err(|error| as_outcome(error, Outcome::Unknown))
     }
 
-    /// Cuts the follow that a block forbids, whoever set the block; what the sweep does.
+    /// Ends the follow that a block forbids, for a block of any user; part of the sweep.
     pub(super) async fn enforce_block(&self, edge: Edge) -> Result<Option<Version>, StoreError> {
         let block = self.decided_block(edge).await?;
         let now = Timestamp(self.clock.millis());
@@ -285,7 +286,7 @@ fn record_part(before: Version, after: &Block, live: bool, writer: i64) -> Bound
     Bound(if super::broken::lacks("changed_if_same") { &CHANGE_ANYHOW } else { &CHANGE }, row)
 }
 
-/// The entries in both lists. One that ends is flipped and not deleted: what is deleted makes pages slow, too.
+/// The entries in both lists. An ended entry is marked and not deleted: tombstones make pages slow.
 fn entry_parts(before: &Block, after: &Block) -> Vec<Bound> {
     let mut parts = Vec::new();
     for list in [BlockList::Blocked, BlockList::DoNotDisturb] {

@@ -1,15 +1,16 @@
-//! What the laboratory does to test builds: the rules that `KITH_MUTANT` names are taken away (feature `mutants`), and the
-//! node dies where `KITH_FAILPOINT` says, `seated=die@5`: at every fifth time (feature `failpoints`). Elsewhere nothing.
+//! Test builds for the laboratory: the rules in `KITH_MUTANT` are removed (feature `mutants`), and the node dies at a
+//! point of `KITH_FAILPOINT`, for example `seated=die@5`: every fifth time (feature `failpoints`). Other builds have
+//! none of this.
 
 use kith_store::StoreError;
 use scylla::statement::batch::BatchType;
 
 use super::session::{Bound, Cql};
 
-/// Whether this rule was taken away: `one_batch`, a follow and its places in both lists are written in one batch;
-/// `changed_if_same`, what is set is changed only if it is what was read; `group_if_same`, members are, only if nobody else changed
-/// the group; `docket_if_same`, applications are, only if nobody else decided about one; `version_above`, a version is above that
-/// before.
+/// Whether this rule was removed: `one_batch`, a follow and its entries in both lists are written in one batch;
+/// `changed_if_same`, a record of settings is changed only if it is the one that was read; `group_if_same`, the same
+/// for members of a group; `docket_if_same`, the same for applications to a receiver; `version_above`, a version is
+/// above the previous one.
 #[cfg(not(feature = "mutants"))]
 pub(super) const fn lacks(_: &str) -> bool {
     false
@@ -23,12 +24,12 @@ pub(super) fn lacks(rule: &str) -> bool {
     removed.split(',').any(|removed| removed == rule)
 }
 
-/// How far the clock of this node is ahead, in microseconds, where versions are not to be above those before.
+/// How far the clock of this node is ahead, in microseconds, if versions need not be above previous ones.
 pub(super) fn ahead() -> i64 {
     if lacks("version_above") { i64::from(std::process::id() % 7) * 300_000 } else { 0 }
 }
 
-/// Dies here, if that was asked for.
+/// Dies here, if configured.
 #[cfg(not(feature = "failpoints"))]
 pub(super) const fn reach(_: &str) {}
 
@@ -50,7 +51,7 @@ pub(super) fn reach(place: &str) {
 }
 
 impl Cql {
-    /// Writes one part after the other; the node may die between.
+    /// Writes one part after the other; the node may die in between.
     pub(super) async fn write_apart(&self, parts: Vec<Bound>, timestamp: i64) -> Result<(), StoreError> {
         for part in parts {
             self.batch(BatchType::Logged, vec![part], timestamp).await?;

@@ -1,6 +1,7 @@
-//! The parts of lists, so that none grows without end. A list begins with bucket 0; the highest one that was opened takes
-//! what is new. To open one is a plain write, as two that open the same do no harm. None is opened before the one below was
-//! counted and found nearly full, and nothing is ever taken out of one: where bucket 0 is not, there is no other.
+//! The buckets of lists, so that no partition grows without bound. A list begins with bucket 0; new entries go to the
+//! highest opened one. To open a bucket is a write without a condition, because two writers that open the same do no
+//! harm. A bucket is opened only after the one below was counted and found nearly full, and entries are never removed
+//! from a bucket. So if bucket 0 is not full, there is no other.
 
 use std::collections::HashMap;
 
@@ -40,8 +41,8 @@ pub(super) const fn list_of(number: i32) -> FollowList {
 }
 
 impl Cql {
-    /// The bucket that a new entry of the list goes to. While a bucket that is nearly full is being counted, few of many are
-    /// let in, and the others wait: so it does not grow by as much as can come meanwhile.
+    /// The bucket that a new entry of the list goes to. While a nearly full bucket is being counted, only a few new
+    /// entries are let in, and the others wait: so it cannot grow without bound meanwhile.
     pub(super) async fn bucket_for(&self, owner: UserId, list: FollowList) -> Result<i32, StoreError> {
         let key = (owner.get(), number(list));
         loop {
@@ -60,7 +61,7 @@ impl Cql {
         }
     }
 
-    /// Counts a bucket and, where it is full, opens the next one.
+    /// Counts a bucket and, if it is full, opens the next one.
     async fn count_for(&self, key: Key, bucket: i32) -> Result<(), StoreError> {
         let counting = self.heads.counting(key, bucket);
         let (owner, list) = key;
@@ -75,7 +76,7 @@ impl Cql {
         Ok(())
     }
 
-    /// Asks where the lists of these users go on, by few requests, as far as it is not known.
+    /// Reads the head buckets of the lists of these users, with few requests, if they are not known.
     pub(super) async fn learn_heads(&self, owners: impl Iterator<Item = UserId>) -> Result<(), StoreError> {
         let mut owners: Vec<i64> = owners.map(UserId::get).collect();
         owners.sort_unstable();
@@ -87,13 +88,13 @@ impl Cql {
             .await
     }
 
-    /// Those of the users of whom it is not known where both lists go on, in groups for [`Self::read_heads`].
+    /// Those of the users without known head buckets of both lists, in groups for [`Self::read_heads`].
     fn unknown_heads(&self, mut owners: Vec<i64>) -> Vec<Vec<i64>> {
         owners.retain(|owner| !LISTS.into_iter().all(|list| self.heads.knows((*owner, number(list)))));
         owners.chunks(HEADS_MAX).map(<[i64]>::to_vec).collect()
     }
 
-    /// Reads and remembers where both lists of these users go on.
+    /// Reads and remembers the head buckets of both lists of these users.
     async fn read_heads(&self, asked: Vec<i64>) -> Result<(), StoreError> {
         let lists = |owner| LISTS.map(|list| ((owner, number(list)), (0, 0)));
         let mut heads: HashMap<Key, (i32, i64)> = asked.iter().copied().flat_map(lists).collect();
@@ -115,7 +116,7 @@ impl Cql {
         Ok((row.small("bucket")?, row.number("total")?.unwrap_or_default()))
     }
 
-    /// Lets new entries go to this bucket.
+    /// Opens this bucket for new entries.
     pub(super) async fn open_bucket(
         &self,
         owner: UserId,

@@ -3,13 +3,14 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-/// The low bits of a version tell writes of one moment apart.
+/// The low bits of a version distinguish writes of one moment.
 const LOW: i64 = (1 << 10) - 1;
-/// Above all that imports give until the year 2112, and a small part of what other writes do.
+/// Above all versions of imports until the year 2112, and far below those of other writes.
 pub(super) const IMPORTED_MAX: i64 = 1 << 47;
 
-/// Gives versions of follows, which are the timestamps of their rows too: microseconds since 1970 by this node, but above the
-/// version before. Of two writes at once, on whichever nodes, that of the higher version stands in every row.
+/// Assigns versions of follows, which are also the timestamps of their rows: microseconds since 1970 by the clock of
+/// this node, but above the previous version. Of two concurrent writes, on any nodes, the higher version wins in every
+/// row.
 #[derive(Debug)]
 pub(super) struct Clock {
     ahead: i64,
@@ -17,20 +18,20 @@ pub(super) struct Clock {
 }
 
 impl Clock {
-    /// A clock that is so many milliseconds ahead of that of the machine.
+    /// A clock that is ahead of that of the machine by this many milliseconds.
     pub(super) fn new(ahead: i64) -> Self {
         Self { ahead, sequence: AtomicI64::new(rand::random_range(0..=LOW)) }
     }
 
-    /// A version above `after`, and that no other write at this moment gets.
+    /// A version above `after`, which no other write at this moment gets.
     pub(super) fn version(&self, after: i64) -> i64 {
         let after = if super::broken::lacks("version_above") { 0 } else { after };
         let low = self.sequence.fetch_add(1, Ordering::Relaxed) & LOW;
         self.micros().saturating_sub(LOW).max((after | LOW).saturating_add(1)) & !LOW | low
     }
 
-    /// A version for an import: below that of every other write, and the earlier the higher, so that of two imports at once
-    /// that which came later changes nothing.
+    /// A version for an import: below that of every other write, and the earlier the higher, so that of two concurrent
+    /// imports the later one changes nothing.
     pub(super) fn imported_version(&self) -> i64 {
         IMPORTED_MAX - (self.version(0) >> 5)
     }
@@ -54,7 +55,7 @@ impl Clock {
     }
 }
 
-/// Whether this is the version of a follow that an import brought and nobody has changed since.
+/// Whether this is the version of an imported follow that was not changed since.
 pub(super) const fn is_imported(version: i64) -> bool {
     version < IMPORTED_MAX
 }

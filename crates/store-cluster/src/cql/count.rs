@@ -29,17 +29,17 @@ pub(super) struct Part {
     pub(super) bucket: i32,
 }
 
-/// What was counted of a part.
+/// The count of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Counted {
     pub(super) entries: i64,
     living: i64,
-    /// Whether something else was noted before.
+    /// Whether a different count was noted before.
     pub(super) corrected: bool,
 }
 
 impl Cql {
-    /// Counts a part again and notes what was found; tells whether something else was noted.
+    /// Counts a part again and notes the result; returns whether the note was different.
     pub(super) async fn recount(&self, part: Part) -> Result<Counted, StoreError> {
         let Part { owner, list, bucket } = part;
         let before = self.records(&COUNTED, values![owner, list, bucket]).await?;
@@ -52,8 +52,8 @@ impl Cql {
         Ok(Counted { corrected: noted != found.living, ..found })
     }
 
-    /// Counts a part again and notes what was found, with the moment before as timestamp, or with `least`: of two countings
-    /// that which began later stands.
+    /// Counts a part again and notes the result, with the moment before as timestamp, or with `least`: of two counts
+    /// the one that began later wins.
     pub(super) async fn count(&self, part: Part, least: i64) -> Result<Counted, StoreError> {
         let Part { owner, list, bucket } = part;
         let begun = self.clock.micros();
@@ -67,7 +67,7 @@ impl Cql {
         Ok(Counted { entries, living, corrected: false })
     }
 
-    /// Counts a part again; where it is the newest one and full, what is new goes to the next one.
+    /// Counts a part again; if it is the newest one and full, new entries go to the next one.
     pub(super) async fn count_and_open(&self, part: Part) -> Result<Counted, StoreError> {
         let counted = self.count(part, 0).await?;
         if counted.entries >= i64::from(self.options.bucket_entries) {

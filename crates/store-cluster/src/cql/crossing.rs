@@ -1,9 +1,9 @@
-//! Imports that brought the same follow to two places.
+//! Concurrent imports that put the same follow at two positions.
 //!
-//! Of imports at once the first is to stand, by its timestamp. One that came later and was the faster one has read its row, and
-//! put the follow into both lists, before that of the first arrives and takes the row: neither sees the other. By a clock that
-//! is behind that is so for as long as clocks are apart. But each notes where it put the follow, so who reads the notes sees
-//! both, and strikes what the row does not say.
+//! Of concurrent imports the first wins, by its timestamp. A later but faster import may have read its row, and put the
+//! follow into both lists, before the row of the first one arrives and replaces it: neither observes the other. With a
+//! clock that is behind, this can happen for as long as clocks differ. But each import notes where it put the follow,
+//! so a reader of the notes sees both, and removes the entries that the row does not confirm.
 
 use std::{
     collections::{BTreeSet, HashMap, VecDeque},
@@ -15,31 +15,31 @@ use kith_store::{Edge, StoreError};
 
 use super::{row::Seat, session::Cql};
 
-/// Follows of which it is known where imports put them, in each shard: some 100 bytes each. Of one that is forgotten sooner than
-/// another import brings it, `verify_edges` finds what is left.
+/// Follows with known positions from imports, in each shard: some 100 bytes each. If one is forgotten before another
+/// import brings it again, `verify_edges` finds the wrong entries.
 const FOLLOWS_MAX: usize = 65_536;
-/// Of those that stand in several places.
+/// Follows at several positions that are handled in one step.
 const PARTED_TOGETHER: usize = 256;
 const AT_A_TIME: usize = 8;
 
-/// Where imports have put follows of late.
+/// The positions at which imports have recently put follows.
 #[derive(Debug)]
 pub(super) struct Crossings {
     kept: Duration,
     seats: HashMap<Edge, Vec<Seat>>,
-    /// When each was first heard of.
+    /// When each was first noted.
     heard: VecDeque<(Instant, Edge)>,
-    /// Those in more than one place that were not looked at since.
+    /// Follows at more than one position that were not checked since.
     due: BTreeSet<Edge>,
 }
 
 impl Crossings {
-    /// Remembers each follow for so long.
+    /// Remembers each follow for this long.
     pub(super) fn new(kept: Duration) -> Self {
         Self { kept, seats: HashMap::new(), heard: VecDeque::new(), due: BTreeSet::new() }
     }
 
-    /// Takes in that an import has put a follow there.
+    /// Remembers that an import has put a follow there.
     pub(super) fn add(&mut self, edge: Edge, seat: Seat, now: Instant) {
         self.forget(now);
         let seats = self.seats.entry(edge).or_default();
@@ -54,8 +54,8 @@ impl Crossings {
         seats.push(seat);
     }
 
-    /// Takes follows that stand in several places out of those where their rows do not put them; some, so that whoever asks comes
-    /// to other work, too.
+    /// Removes list entries of follows that are in several places, except where their rows put them. Only some at a
+    /// time, so that the caller gets to its other work, too.
     pub(super) async fn part(&mut self, cql: &Cql) -> Result<(), StoreError> {
         let due = self.due.iter().take(PARTED_TOGETHER).map(|edge| (*edge, self.seats(*edge).to_vec()));
         let parting: Vec<(Edge, Vec<Seat>)> = due.collect();
@@ -75,7 +75,7 @@ impl Crossings {
         self.seats.get(&edge).map_or(&[], Vec::as_slice)
     }
 
-    /// One that is due stays as long as there is room.
+    /// A due follow is kept while there is room.
     fn forget(&mut self, now: Instant) {
         while let Some((at, edge)) = self.heard.front().copied() {
             let is_old = now.duration_since(at) >= self.kept && !self.due.contains(&edge);

@@ -1,5 +1,5 @@
-//! Which parts of lists are to be counted, and when: soon after a change, but what imports bring once they are quiet, as they
-//! touch the same lists again and again.
+//! Which parts of lists have to be counted, and when: soon after a change; but after imports only when they are quiet,
+//! because they change the same lists repeatedly.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -8,26 +8,26 @@ use std::{
 
 use super::{clock::is_imported, count::Part, journal::Note};
 
-/// A part that changes all the time is counted as often.
+/// A part that changes continuously is counted this often.
 const COUNTED_EVERY: Duration = Duration::from_millis(500);
-/// Imports are quiet when nothing has come of them for so long.
+/// Imports are quiet after this time without a change.
 const QUIET: Duration = Duration::from_secs(2);
-/// A part is counted soon all the same when an import has put so much into it: it may be full.
+/// A part is still counted soon if an import has added this many entries: it may be full.
 const BROUGHT_MAX: u32 = 1_000;
-/// What waits to be counted; more is counted when its minute closes.
+/// Maximum parts that wait to be counted; further ones are counted when their minute closes.
 const PARTS_MAX: usize = 65_536;
 
 #[derive(Debug, Default)]
 pub(super) struct Due {
     soon: HashSet<Part>,
-    /// How much imports have put into these since they were counted.
+    /// How many entries imports have added to these since they were counted.
     brought: HashMap<Part, u32>,
     last_brought: Option<Instant>,
     counted: HashMap<Part, Instant>,
 }
 
 impl Due {
-    /// Takes in what has to be counted because of a note.
+    /// Adds the parts that have to be counted because of a note.
     pub(super) fn add(&mut self, note: &Note, now: Instant) {
         let is_brought = note.version.is_some_and(|version| is_imported(version.get()));
         if is_brought {
@@ -43,7 +43,7 @@ impl Due {
         }
     }
 
-    /// What is to be counted now. It stays due until it was.
+    /// The parts to count now. They stay due until they are counted.
     pub(super) fn parts(&mut self, now: Instant) -> Vec<Part> {
         self.counted.retain(|_, at| now.duration_since(*at) < COUNTED_EVERY);
         if self.last_brought.is_none_or(|at| now.duration_since(at) >= QUIET) {
@@ -52,7 +52,7 @@ impl Due {
         self.soon.iter().filter(|part| !self.counted.contains_key(part)).copied().collect()
     }
 
-    /// Notes that a part was counted by a counting that began then.
+    /// Notes that a part was counted by a count that began then.
     pub(super) fn was_counted(&mut self, part: Part, begun: Instant) {
         self.soon.remove(&part);
         self.counted.insert(part, begun);
@@ -63,7 +63,7 @@ impl Due {
         *self = Self::default();
     }
 
-    /// Whether an import has put so much into a part, with one more, that it is to be counted soon.
+    /// Adds one entry of an import to a part; returns whether it has to be counted soon.
     fn is_full(&mut self, part: Part) -> bool {
         let waits = self.soon.len() + self.brought.len();
         match self.brought.get_mut(&part) {

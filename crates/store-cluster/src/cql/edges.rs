@@ -29,9 +29,9 @@ const OWNED: Statement = Statement::read(
     "SELECT other FROM %k.blocks WHERE owner = ? AND kind = 0 AND placed = 0 AND live = 1 LIMIT ? ALLOW FILTERING",
 );
 
-/// Parts that one request finds, as it says itself.
+/// Parts that one request returns.
 const PARTS_AT_ONCE: usize = 64;
-/// Rounds in which entries that show no follow may be struck before it is given up.
+/// Rounds in which entries without a follow are removed before the attempt is given up.
 const ROUNDS_MAX: u32 = 1000;
 
 #[async_trait]
@@ -103,7 +103,7 @@ impl EdgeUpkeep for Cql {
     }
 }
 
-/// What a step of a recount has come to.
+/// The result of a step of a recount.
 #[derive(Default)]
 struct Recount {
     /// Entries of the parts.
@@ -133,7 +133,7 @@ impl Recount {
 }
 
 impl Cql {
-    /// Some parts of lists, in the order of the ring.
+    /// Some parts of lists, in token order.
     async fn parts_after(&self, mark: Mark) -> Result<Vec<Record>, StoreError> {
         match mark {
             Mark::Beginning => self.records(&PARTS, values![]).await,
@@ -165,7 +165,7 @@ impl Cql {
                 if self.cut(follow.edge, None, now).await?.is_some() {
                     removed.follows.push(follow.edge);
                 } else {
-                    // The list shows what is none.
+                    // The list has an entry without a follow.
                     self.strike(&follow, list).await?;
                 }
             }

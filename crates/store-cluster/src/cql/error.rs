@@ -1,16 +1,16 @@
-//! What the driver says, in the words of the contract.
+//! Errors of the driver as errors of the contract.
 
 use std::{fmt::Debug, io, sync::Arc};
 
 use kith_store::{Outcome, StoreError};
 use scylla::errors::{DbError, ExecutionError, PrepareError, RequestAttemptError};
 
-/// What is kept of a driver's error. Its own text may repeat values and addresses.
+/// The part of a driver's error that is kept. The error's own text may contain values and addresses.
 #[derive(Debug, thiserror::Error)]
 #[error("cql: {0}")]
 struct Said(&'static str);
 
-/// What is stored does not have the form that it should.
+/// Stored data are malformed.
 #[derive(Debug, thiserror::Error)]
 #[error("the column {0} is missing or malformed")]
 struct Malformed(&'static str);
@@ -34,8 +34,8 @@ pub(super) fn unavailable(said: &'static str, outcome: Outcome) -> StoreError {
     StoreError::Unavailable { outcome, source: Arc::new(Said(said)) }
 }
 
-/// The same error, of a step by which the whole may have taken effect, or not. Some errors say by themselves that nothing has:
-/// after a write they cannot stand.
+/// The same error with this outcome, for a step after which the whole change may have taken effect. Errors that imply
+/// that nothing was applied are replaced.
 pub(super) fn as_outcome(error: StoreError, outcome: Outcome) -> StoreError {
     match error {
         StoreError::Unavailable { source, .. } => StoreError::Unavailable { outcome, source },
@@ -50,7 +50,7 @@ pub(super) fn as_outcome(error: StoreError, outcome: Outcome) -> StoreError {
     }
 }
 
-/// An error of a read: nothing was to be applied.
+/// An error of a read, which has no effect.
 pub(super) fn read_failed(error: &ExecutionError) -> StoreError {
     store_error(error, Outcome::NotApplied)
 }
@@ -68,7 +68,7 @@ pub(super) fn prepare_failed(error: &PrepareError) -> StoreError {
     }
 }
 
-/// Whether a well-formed statement was refused because it names a table, or a keyspace, that is not there.
+/// Whether a well-formed statement was refused because a table or keyspace does not exist.
 pub(super) fn names_what_is_not_there(error: &ExecutionError) -> bool {
     let attempt = match error {
         ExecutionError::LastAttemptError(attempt)
@@ -91,7 +91,7 @@ fn outcome(error: &ExecutionError) -> Outcome {
     if refused { Outcome::NotApplied } else { Outcome::Unknown }
 }
 
-/// Whether a statement that was sent, and failed so, may have been applied.
+/// Whether a sent statement with this failure may have been applied.
 pub(super) fn may_have_run(attempt: &RequestAttemptError) -> bool {
     let RequestAttemptError::DbError(error, _) = attempt else { return true };
     !matches!(
@@ -136,10 +136,10 @@ fn of_attempt(error: &RequestAttemptError, outcome: Outcome) -> StoreError {
             unavailable("too few nodes answered in time", outcome)
         }
         DbError::ReadFailure { .. } | DbError::WriteFailure { .. } => unavailable("nodes failed", outcome),
-        // What a server has no other word for, such as that it has no room or no memory at this moment.
+        // A generic error, for example if it has no disk space or memory at this moment.
         DbError::ServerError => unavailable("the server failed", outcome),
         DbError::AuthenticationError | DbError::Unauthorized => unavailable("access refused", outcome),
-        // Of a prepared statement it says that a table is not there: nothing has migrated.
+        // For a prepared statement this means that a table does not exist: the migrations were not applied.
         DbError::Invalid => unavailable("the tables are not there", outcome),
         _ => internal("request refused", outcome),
     }
@@ -149,8 +149,8 @@ fn internal(said: &'static str, outcome: Outcome) -> StoreError {
     StoreError::Internal { outcome, source: Arc::new(Said(said)) }
 }
 
-/// Whether the driver could not connect because it was refused the user or the password. The errors of connecting nest in
-/// ways that change with each version of the driver; this one name does not.
+/// Whether the driver could not connect because the user or the password was refused. The nesting of connection errors
+/// changes with each version of the driver; this one name does not.
 pub(super) fn is_refused(error: &impl Debug) -> bool {
     let said = format!("{error:?}");
     said.contains("AuthenticationError") || said.contains("AuthenticationRequired")

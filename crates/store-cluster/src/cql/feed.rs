@@ -1,6 +1,7 @@
-//! The change feeds of relations, one a shard: what was noted of follows, blocks and members.
+//! The change feeds of relations, one for each shard: the journal entries of follows, blocks and members.
 //!
-//! A mark is the first minute that is still open. Opened with one, a feed tells that minute and all later ones again.
+//! A mark is the first minute that is still open. A feed that is opened with one delivers that minute and all later
+//! ones again.
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
@@ -23,14 +24,14 @@ use super::{
 };
 
 const POLL: Duration = Duration::from_millis(200);
-/// After that the write of what was noted before it has ended, one way or the other.
+/// After this time the write of a note has certainly ended, with or without effect.
 const WRITE_ENDED: Duration = Duration::from_secs(6);
-/// What is older may have been forgotten: a day, without what a walk through it may take.
+/// Older notes may have expired: a day, less the time to read them all.
 const KEPT_MINUTES: i64 = 23 * 60;
-/// A mark of a node whose clock is ahead.
+/// How far the clock of another node's mark may be ahead.
 const AHEAD_MINUTES: i64 = 10;
 const MARK: u8 = 1;
-/// Versions that are remembered, so that none is told after a higher one.
+/// Versions that are remembered, so that none is delivered after a higher one.
 const TOLD_MAX: usize = 262_144;
 
 /// Opens the feed of a shard.
@@ -58,7 +59,7 @@ impl ChangeFeed for Feed {
         };
         let mut window = Window::new(self.shard, from, Pace::TELLING);
         if after.is_none() {
-            // What is there was written before this returned.
+            // The notes that exist were written before this returned.
             window.read(&self.cql).await.map_err(FeedError::Away)?;
         } else {
             self.cql.session().map_err(FeedError::Away)?;
@@ -80,13 +81,14 @@ impl ChangeFeed for Feed {
 struct Open {
     cql: Arc<Cql>,
     window: Window,
-    /// Read and not yet told.
+    /// Read and not yet delivered.
     held: VecDeque<Note>,
-    /// Changes without an end that were there when the feed was taken over: whoever died may have left them long ago.
+    /// Changes without an end that existed when the feed was taken over: the node that died may have left them long
+    /// ago.
     left: VecDeque<Note>,
     /// Changes without an end, and since when.
     waiting: VecDeque<(Instant, Note)>,
-    /// Those of them of which it has not been told since.
+    /// Those of them that were not delivered since.
     unended: HashSet<Note>,
     told: HashMap<FeedRecord, Version>,
     ended: Option<StoreError>,
@@ -126,7 +128,7 @@ impl Changes for Open {
 }
 
 impl Open {
-    /// Reads until there is something to hold. May be dropped at any moment.
+    /// Reads until there are changes to deliver. May be dropped at any moment.
     async fn gather(&mut self) -> Result<(), StoreError> {
         loop {
             let first = !self.window.has_been_read();
@@ -155,7 +157,7 @@ impl Open {
         }
     }
 
-    /// What a change has come to so far; `None`: there never was one.
+    /// The present result of a change; `None`: it had no effect.
     async fn decided(&self, note: Note) -> Result<Option<Note>, StoreError> {
         let version = match note.subject {
             Subject::Block(edge) => self.cql.decided_block(edge).await?.map(|row| row.block.version),
@@ -169,7 +171,7 @@ impl Open {
         Ok(version.map(|version| Note { version: Some(version), ..note }))
     }
 
-    /// What is read first by who takes the feed over is looked at now, too.
+    /// The first notes after a takeover are also checked now.
     fn hold(&mut self, fresh: Vec<Note>, first: bool) {
         for note in fresh {
             match (note.subject, note.version) {
@@ -187,7 +189,7 @@ impl Open {
         }
     }
 
-    /// Some of what is held, but for what was told with this version or a higher one.
+    /// Some of what is held, except changes that were delivered with this version or a higher one.
     fn tell(&mut self) -> Vec<FeedChange> {
         let mut changes = Vec::new();
         while changes.len() < FEED_BATCH_MAX
@@ -206,7 +208,7 @@ impl Open {
         changes
     }
 
-    /// The first minute of which not all was told.
+    /// The first minute that was not delivered completely.
     fn mark(&self) -> Vec<u8> {
         let held = self.held.iter().chain(self.waiting.iter().map(|(_, note)| note));
         let from = held.map(|note| note.minute).fold(self.window.from(), i64::min);

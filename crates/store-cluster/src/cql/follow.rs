@@ -97,7 +97,7 @@ impl Cql {
         rows.first().map_or(Ok(None), |row| FollowRow::of(edge, row))
     }
 
-    /// The rows of these edges, each once; those that have none are left out.
+    /// The rows of these edges, each once; edges without a row are left out.
     pub(super) async fn follow_rows(&self, edges: &[Edge]) -> Result<Vec<FollowRow>, StoreError> {
         let mut sorted = edges.to_vec();
         sorted.sort_unstable();

@@ -1,5 +1,5 @@
-//! What this node knows of where lists go on. It may be some seconds behind: what is put into an older bucket stands there as
-//! well.
+//! What this node knows of the head buckets of lists. It may be some seconds behind: an entry in an older bucket is
+//! found, too.
 
 use std::{
     collections::HashMap,
@@ -9,31 +9,31 @@ use std::{
 use parking_lot::Mutex;
 use tokio::sync::{Notify, futures::Notified};
 
-/// With a write that takes long, and clocks that are a minute apart, below the two minutes (`clocks_apart`) after which a bucket
-/// that is not the newest one counts as closed. It begins when the head is read, and by nothing else again.
+/// Together with a slow write, and clocks that differ by a minute, below the two minutes (`clocks_apart`) after which a
+/// bucket that is not the newest one counts as closed. It is counted from the read of the head, and never extended.
 const KEPT: Duration = Duration::from_secs(45);
-/// Of some 50 bytes each.
+/// About 50 bytes each.
 const LISTS_MAX: usize = 262_144;
-/// To look through all of them takes milliseconds.
+/// A scan of all of them takes milliseconds.
 const THINNED_EVERY: Duration = Duration::from_secs(1);
-/// So small a part of a bucket is kept for those who come while it is being counted.
+/// This fraction of a bucket is reserved for entries that arrive while it is being counted.
 const RESERVE: i64 = 8;
-/// A bucket that lacks so many reserves counts as full. With two of them, one of which may be taken meanwhile, it would be
-/// counted again at once.
+/// A bucket with fewer than this many reserves left counts as full. With two, one of which may be taken meanwhile, it
+/// would be counted again at once.
 const LACKS: i64 = 3;
 
 /// A list: its owner, and its number.
 pub(super) type Key = (i64, i32);
 
-/// What an entry that asks for a bucket is told.
+/// The answer to an entry that asks for a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     In(i32),
-    /// In none, before this bucket was counted by who hears it.
+    /// None yet: the caller has to count this bucket first.
     Count(i32),
-    /// In none, before another one has counted.
+    /// None yet: another caller is counting.
     Counting,
-    /// Where the list goes on is not known, or was read too long ago.
+    /// The head of the list is not known, or was read too long ago.
     Unknown,
 }
 
@@ -47,14 +47,14 @@ pub(super) struct Heads {
 #[derive(Debug, Default)]
 struct Known {
     heads: HashMap<Key, Head>,
-    /// When those that are too old were last taken out for want of room.
+    /// When expired heads were last removed to make room.
     thinned: Option<Instant>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Head {
     bucket: i32,
-    /// Not all that was taken was used: of a follow that stands already, none.
+    /// Not all places that were taken were used: a follow that exists already uses none.
     room: i64,
     until: Instant,
     is_counted: bool,
@@ -70,7 +70,7 @@ impl Heads {
         self.entries_max - self.reserve() * LACKS
     }
 
-    /// Takes room for one entry. When little is left, one is to count and the others take what there is.
+    /// Reserves a place for one entry. If few are left, one caller has to count and the others use the reserve.
     pub(super) fn take(&self, key: Key) -> Place {
         let mut known = self.known.lock();
         let Some(head) = known.heads.get_mut(&key).filter(|head| head.until > Instant::now()) else {
@@ -87,12 +87,12 @@ impl Heads {
         Place::In(head.bucket)
     }
 
-    /// Ends when some bucket was counted, also where that was before it is waited for.
+    /// Completes when some bucket was counted, also if that happens before it is awaited.
     pub(super) fn counted(&self) -> Notified<'_> {
         self.counted.notified()
     }
 
-    /// Remembers what was read: the highest bucket, and how many entries were counted in it. `false`: there is no room for it.
+    /// Remembers the highest bucket, and how many entries were counted in it. `false`: there is no room for it.
     pub(super) fn learn(&self, key: Key, bucket: i32, counted: i64) -> bool {
         let (now, room) = (Instant::now(), self.entries_max - counted);
         let mut known = self.known.lock();
@@ -108,12 +108,12 @@ impl Heads {
         has_room
     }
 
-    /// Whether it is known where the list goes on.
+    /// Whether the head of the list is known.
     pub(super) fn knows(&self, key: Key) -> bool {
         self.known.lock().heads.get(&key).is_some_and(|head| head.until > Instant::now())
     }
 
-    /// What was told [`Place::Count`]: who drops it lets another one count.
+    /// The holder of [`Place::Count`]: when it drops this, another one counts.
     pub(super) fn counting(&self, key: Key, bucket: i32) -> Counting<'_> {
         let room = self.known.lock().heads.get(&key).map_or(0, |head| head.room);
         Counting { heads: self, key, bucket, room }
@@ -135,7 +135,7 @@ impl Known {
 }
 
 impl Head {
-    /// What this node took is not all in what was counted, and what it opened is open.
+    /// The count may lack entries of this node, and a bucket that this node opened is open.
     fn learn(&mut self, bucket: i32, room: i64, now: Instant) {
         if bucket > self.bucket {
             (self.bucket, self.room, self.is_counted) = (bucket, room, false);
@@ -146,7 +146,7 @@ impl Head {
     }
 }
 
-/// That a bucket is being counted.
+/// A count in progress.
 #[derive(Debug)]
 pub(super) struct Counting<'a> {
     heads: &'a Heads,
@@ -163,13 +163,13 @@ impl Counting<'_> {
         self.at_head(|head, counting| (head.bucket, head.room) = (counting.bucket + 1, room));
     }
 
-    /// There is room left, of which that which was taken meanwhile may not have been counted.
+    /// There is room left. Places that were taken meanwhile may not have been counted.
     pub(super) fn has(self, entries: i64) {
         let room = self.heads.entries_max - entries;
         self.at_head(|head, counting| head.room = room - (counting.room - head.room));
     }
 
-    /// Unless this node knows more by now.
+    /// Unless this node has newer information.
     fn at_head(&self, change: impl FnOnce(&mut Head, &Self)) {
         let mut known = self.heads.known.lock();
         if let Some(head) = known.heads.get_mut(&self.key).filter(|head| head.bucket == self.bucket) {
@@ -195,14 +195,14 @@ mod tests {
     const KEY: Key = (1, 0);
     const MAX: u32 = 80;
 
-    /// Heads that know a list in whose bucket 3 so many were counted.
+    /// Heads with a list in whose bucket 3 this many entries were counted.
     fn heads(counted: i64) -> Heads {
         let heads = Heads::new(MAX);
         assert!(heads.learn(KEY, 3, counted));
         heads
     }
 
-    /// Takes until told otherwise: how many were let in, and what was told then.
+    /// Takes until the answer is another: returns how many got a place, and the other answer.
     fn take_all(heads: &Heads) -> (usize, Place) {
         let told = std::iter::repeat_with(|| heads.take(KEY));
         let mut in_place = 0;

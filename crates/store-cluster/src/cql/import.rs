@@ -1,10 +1,11 @@
-//! Bringing in follows from elsewhere.
+//! Import of follows.
 //!
-//! Rows and entries are written plainly, with timestamps far in the past, so that any other write wins, and the earlier the
-//! higher, so that of imports at once the first does. Where an import puts a follow stands in columns of its own, apart from
-//! those that are decided. The rows are written first and read then, each once: what is read tells where a follow stands, and
-//! whether it is the import's. The entries are written there. A follow that is begun meanwhile looks at its row after its own
-//! write: either its seat is seen here, or it sees where the import put it, and strikes those entries.
+//! Rows and entries are written without conditions, with timestamps far in the past, so that any other write wins, and
+//! the earlier the higher, so that of concurrent imports the first wins. The seat of an imported follow is in columns
+//! of its own, separate from the decided ones. The rows are written first and then read, each once: the read shows the
+//! seat of the follow, and whether it is that of the import. There the entries are written. A follow that begins
+//! meanwhile reads its row after its own write: either its seat is seen here, or it sees the seat of the import, and
+//! removes those entries.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,20 +27,20 @@ const BRING: Statement = Statement::plain(
     "INSERT INTO %k.follows (edge, brought, brought_following, brought_fans, \
      live, version, since, changed) VALUES (?, ?, ?, ?, 1, ?, ?, ?) USING TIMESTAMP ?",
 );
-/// Of each row no more than whether it is as the import wrote it.
+/// Only the columns that show whether the row is as the import wrote it.
 const ROWS: Statement = Statement::read(
     "SELECT edge, placed, brought, brought_following, brought_fans, version FROM %k.follows WHERE edge IN ?",
 );
 /// Its columns.
 type Written = (Vec<u8>, Option<i64>, Option<i64>, Option<i32>, Option<i32>, Option<i64>);
-/// Partitions of one batch: as many as Cassandra takes without a warning.
+/// Partitions of one batch: as many as Cassandra accepts without a warning.
 const BATCH_PARTITIONS: usize = 10;
 /// Rows of one batch: far below 40 KiB.
 const BATCH_ROWS: usize = 100;
 
 impl Cql {
     pub(super) async fn import(&self, follows: &[ImportedFollow], now: Timestamp) -> Result<(), StoreError> {
-        // Of those of one edge the first counts.
+        // Of several follows of one edge the first counts.
         let since: BTreeMap<Edge, Timestamp> =
             follows.iter().rev().map(|follow| (follow.edge, follow.since)).collect();
         self.learn_heads(since.keys().flat_map(|edge| [edge.from, edge.to])).await?;
@@ -50,7 +51,7 @@ impl Cql {
         self.note(&ours).await
     }
 
-    /// Writes the rows, which change nothing where there is another state; tells what was written, by rising edge.
+    /// Writes the rows, which change nothing if there is another state; returns what was written, by rising edge.
     async fn bring(
         &self,
         since: &BTreeMap<Edge, Timestamp>,
@@ -62,7 +63,7 @@ impl Cql {
             let in_fans = self.bucket_for(edge.to, FollowList::Fans).await?;
             seated.push((*edge, Seat { at: now.0, in_following, in_fans }, *since));
         }
-        // As late as can be: of imports at once the first is to be the first one that writes.
+        // As late as possible: of concurrent imports the first should be the one that writes first.
         let version = self.clock.imported_version();
         let row = |(edge, seat, since): (Edge, Seat, Timestamp)| {
             let state = State { live: true, version, since: since.0, changed: now.0 };
@@ -75,8 +76,8 @@ impl Cql {
         Ok(rows)
     }
 
-    /// Those of the rows that stand as they were written here, and those of an import that was cut short: they are made whole
-    /// where they are.
+    /// Those of the rows that are as written here, and those of an interrupted import, which are completed at their
+    /// positions.
     async fn ours(&self, brought: Vec<FollowRow>) -> Result<Vec<FollowRow>, StoreError> {
         let groups: Vec<Vec<FollowRow>> = brought.chunks(ROWS_AT_ONCE).map(<[FollowRow]>::to_vec).collect();
         let reads = stream::iter(groups).map(|rows| self.standing(rows)).buffer_unordered(AT_A_TIME);
@@ -90,7 +91,7 @@ impl Cql {
         Ok(ours)
     }
 
-    /// Those of some rows that stand as they were written here.
+    /// Those of some rows that are as written here.
     async fn standing(&self, rows: Vec<FollowRow>) -> Result<Vec<FollowRow>, StoreError> {
         let keys: Vec<[u8; 16]> = rows.iter().map(|row| key(row.edge)).collect();
         let found = self.read(&ROWS, values![keys]).await?;
@@ -116,7 +117,7 @@ impl Cql {
         self.in_batches(batches.iter().map(Vec::as_slice)).await
     }
 
-    /// Notes that the rows are new, when their entries are there.
+    /// Notes that the rows are new, after their entries are written.
     async fn note(&self, rows: &[FollowRow]) -> Result<(), StoreError> {
         let now = Some(self.clock.micros());
         stream::iter(Note::parts_of_brought(self, rows))
@@ -126,7 +127,7 @@ impl Cql {
             .await
     }
 
-    /// Writes batches of parts that stand for themselves, each with its timestamp.
+    /// Writes batches of independent parts, each with its timestamp.
     async fn in_batches(&self, batches: impl Iterator<Item = &[Bound]>) -> Result<(), StoreError> {
         let batches: Vec<Vec<Bound>> = batches.map(<[Bound]>::to_vec).collect();
         stream::iter(batches)
@@ -137,7 +138,7 @@ impl Cql {
     }
 }
 
-/// Rows that are sorted by their place in a list, cut so that each part touches few partitions of it.
+/// Rows sorted by their position in a list, divided so that each part touches few partitions.
 fn by_partitions<'a, T>(rows: &'a [(&'a FollowRow, T)], list: FollowList) -> Vec<&'a [(&'a FollowRow, T)]> {
     let partition = |at: usize| {
         let (owner, bucket, _) = stands(rows[at].0.edge, list, rows[at].0.seat);
@@ -163,7 +164,7 @@ fn bring_part(row: &FollowRow, state: State) -> Bound {
     Bound(&BRING, row)
 }
 
-/// What is read of a row that stands as it was written.
+/// What a read of a row returns if the row is as it was written.
 fn written(row: &FollowRow) -> Written {
     let (edge, Seat { at, in_following, in_fans }) = (row.edge, row.seat);
     let version = row.state.map(|state| state.version);

@@ -1,4 +1,4 @@
-//! What has changed, by minutes: written in the batch of a change, read by the feeds and the sweep.
+//! The journal of changes, by minutes: written in the batch of a change, read by the feeds and the sweep.
 
 use std::collections::BTreeMap;
 
@@ -15,8 +15,8 @@ const NOTE: Statement = Statement::plain(
     "INSERT INTO %k.changes (shard, minute, stamp, kind, from_user, to_user, version, in_following, in_fans) \
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
 );
-/// Of several at once: of members of one group who they are, each with the version, 0 where there is none yet; of follows that
-/// an import brought all that is noted of each.
+/// For several subjects at once: members of one group, each with the version, 0 if there is none yet; or follows of an
+/// import, with all that is noted of each.
 const NOTE_SEVERAL: Statement = Statement::plain(
     "INSERT INTO %k.changes (shard, minute, stamp, kind, from_user, to_user, named) VALUES (?, ?, ?, ?, ?, ?, ?)",
 );
@@ -24,26 +24,26 @@ const READ: Statement = Statement::read(
     "SELECT stamp, kind, from_user, to_user, version, in_following, in_fans, named FROM %k.changes \
      WHERE shard = ? AND minute = ? AND (stamp, kind, from_user, to_user) > (?, ?, ?, ?) LIMIT ?",
 );
-/// Rows of one answer: some megabytes, where each names as many as it may.
+/// Rows of one answer: some megabytes, if each names the maximum.
 const PAGE: i32 = 1_000;
-/// The kind of a row that names follows, all changed in one moment, in place of that of one subject.
+/// The kind of a row for several follows, all changed at one moment.
 const BROUGHT: i32 = 5;
-/// Follows that one such row names: of 72 bytes each.
+/// Maximum follows in one such row: 72 bytes each.
 const BROUGHT_MAX: usize = 250;
 type Row = (i64, i32, i64, i64, Option<i64>, Option<i32>, Option<i32>, Option<Vec<i64>>);
 
-/// What a note is about.
+/// The subject of a note.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Subject {
     /// A follow that has changed.
     Follow(Edge),
     /// A record of what a user has set about another one.
     Block(Edge),
-    /// Lists that are to be counted, and nothing else.
+    /// Lists that have to be counted, without another change.
     Count(Edge),
-    /// A member, in the group or not any more.
+    /// A present or former member.
     Member(MemberKey),
-    /// What all members of a group have in common.
+    /// The roster of a group.
     Roster(GroupId),
 }
 
@@ -61,7 +61,7 @@ impl Subject {
         }
     }
 
-    /// Whom it names, as it is stored; 0: nobody.
+    /// The users that it names, as stored; 0: none.
     const fn named(self) -> (i64, i64) {
         match self {
             Self::Follow(edge) | Self::Block(edge) | Self::Count(edge) => (edge.from.get(), edge.to.get()),
@@ -70,7 +70,8 @@ impl Subject {
         }
     }
 
-    /// By what it is decided where it is noted: all of an edge in one place, and all of a group, so that they are told in order.
+    /// The key that selects the shard: all notes of an edge are in one shard, and all of a group, so that they are
+    /// delivered in order.
     const fn sharded_by(self) -> (i64, i64) {
         match self {
             Self::Follow(_) | Self::Block(_) | Self::Count(_) => self.named(),
@@ -78,7 +79,7 @@ impl Subject {
         }
     }
 
-    /// `None`: one that a later program has noted.
+    /// `None`: a kind of a newer version.
     fn of(number: i32, from: i64, to: i64) -> Result<Option<Self>, StoreError> {
         let user = |id, name| UserId::new(id).map_err(|_| malformed(name));
         let group = || GroupId::new(from).map_err(|_| malformed("from_user"));
@@ -94,7 +95,7 @@ impl Subject {
     }
 }
 
-/// One change. Of a block and of members there is no version until its write is known to have taken effect.
+/// One change. For a block and for members there is no version until its write is known to have taken effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Note {
     pub(super) minute: i64,
@@ -103,42 +104,42 @@ pub(super) struct Note {
     pub(super) version: Option<Version>,
     /// The buckets of the follow in both lists.
     pub(super) buckets: Option<(i32, i32)>,
-    /// Of a follow that an import brought, where it stands in these.
+    /// The seat of an imported follow in these lists.
     pub(super) brought: Option<i64>,
 }
 
 impl Note {
-    /// That a follow, which stands here, has this version.
+    /// A note that a follow, with this seat, has this version.
     pub(super) fn of_follow(cql: &Cql, edge: Edge, seat: Seat, version: i64) -> Self {
         let buckets = Some((seat.in_following, seat.in_fans));
         Self { version: Version::new(version), buckets, ..Self::about(cql, Subject::Follow(edge)) }
     }
 
-    /// That the buckets of a follow are to be counted.
+    /// A note that the buckets of a follow have to be counted.
     pub(super) fn of_count(cql: &Cql, edge: Edge, seat: Seat) -> Self {
         Self { subject: Subject::Count(edge), version: None, ..Self::of_follow(cql, edge, seat, 0) }
     }
 
-    /// That this is about to change.
+    /// A note that this is about to change.
     pub(super) fn about(cql: &Cql, subject: Subject) -> Self {
         let stamp = cql.clock.version(0);
         Self { minute: cql.clock.minute(), stamp, subject, version: None, buckets: None, brought: None }
     }
 
-    /// One of a test.
+    /// For tests.
     #[cfg(test)]
     pub(super) const fn made_up(subject: Subject, version: Option<Version>, buckets: (i32, i32)) -> Self {
         Self { minute: 1, stamp: 1, subject, version, buckets: Some(buckets), brought: None }
     }
 
-    /// The parts of lists that it is about.
+    /// The parts of lists that it affects.
     pub(super) fn parts(&self) -> Vec<Part> {
         let Some((following, fans)) = self.buckets else { return Vec::new() };
         let (from, to) = self.subject.named();
         vec![Part { owner: from, list: 0, bucket: following }, Part { owner: to, list: 1, bucket: fans }]
     }
 
-    /// Which follow an import has put where.
+    /// The follow of an import, with its seat.
     pub(super) fn brought_to(&self) -> Option<(Edge, Seat)> {
         let (Subject::Follow(edge), Some(at)) = (self.subject, self.brought) else { return None };
         let (in_following, in_fans) = self.buckets?;
@@ -155,8 +156,8 @@ impl Note {
         Bound(&NOTE, values![shard, self.minute, self.stamp, kind, from, to, version, following, fans])
     }
 
-    /// The statements that write notes of one group and moment, of which those of members stand in one row. What they say is
-    /// written over what was said of the moment before.
+    /// The statements that write notes of one group and moment, of which those of members are in one row. They
+    /// overwrite earlier notes of the same moment.
     pub(super) fn parts_of_group(cql: &Cql, notes: &[Self]) -> Vec<Bound> {
         let (mut parts, mut named) = (Vec::new(), Vec::new());
         for note in notes {
@@ -173,7 +174,7 @@ impl Note {
         parts
     }
 
-    /// The statements that write notes of many follows of one moment, of which those of a shard stand together in few rows.
+    /// The statements that write notes of many follows of one moment, of which those of a shard are in few rows.
     pub(super) fn parts_of_brought(cql: &Cql, rows: &[FollowRow]) -> Vec<Bound> {
         let (minute, stamp) = (cql.clock.minute(), cql.clock.version(0));
         let mut shards: BTreeMap<i32, Vec<[i64; 6]>> = BTreeMap::new();
@@ -185,7 +186,7 @@ impl Note {
         }
         let of_shard = |(shard, named): (i32, Vec<[i64; 6]>)| {
             let part = |named: &[[i64; 6]]| {
-                // What tells it from what another node notes in the same moment.
+                // What distinguishes it from a note of another node at the same moment.
                 let row =
                     values![shard, minute, stamp, BROUGHT, 0_i64, rand::random::<i64>(), named.concat()];
                 Bound(&NOTE_SEVERAL, row)
@@ -218,20 +219,20 @@ impl Note {
         match kind {
             BROUGHT => several(&named)?.iter().filter_map(follow).collect(),
             Subject::MEMBER => several(&named)?.iter().filter_map(member).collect(),
-            // As of one subject, of which a later program has noted something.
+            // Like a single subject of a newer version.
             _ => Ok(Vec::new()),
         }
     }
 }
 
-/// What is named in one row, each by so many numbers.
+/// The subjects in one row, each of `N` numbers.
 fn several<const N: usize>(named: &[i64]) -> Result<&[[i64; N]], StoreError> {
     let (each, rest) = named.as_chunks();
     if rest.is_empty() { Ok(each) } else { Err(malformed("named")) }
 }
 
 impl Cql {
-    /// Where changes of this are noted.
+    /// The shard of notes about this.
     pub(super) fn shard(&self, subject: Subject) -> i32 {
         let (from, to) = subject.sharded_by();
         let mixed = (from ^ to.rotate_left(32)).cast_unsigned();
@@ -239,7 +240,7 @@ impl Cql {
         i32::try_from(mixed % u64::from(self.options.feed_shards)).unwrap_or_default()
     }
 
-    /// What was noted in a minute after this stamp, by rising stamp.
+    /// The notes of a minute after this stamp, by rising stamp.
     pub(super) async fn notes(&self, shard: i32, minute: i64, after: i64) -> Result<Vec<Note>, StoreError> {
         let (mut notes, mut last) = (Vec::new(), (after, i32::MAX, i64::MAX, i64::MAX));
         loop {

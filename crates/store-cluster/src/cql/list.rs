@@ -1,6 +1,6 @@
-//! Pages of the lists of follows. Buckets are walked from the newest down. What two buckets hold may overlap in time, by as
-//! long as writers may believe an older one to be the newest; until that has passed, and what a bucket holds was counted
-//! after, it is looked at for every page.
+//! Pages of the lists of follows. Buckets are read from the newest down. Two buckets may overlap in time, for as long
+//! as writers may take an older one for the newest. Until that time has passed, and the bucket was counted after it,
+//! the bucket is read for every page.
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kith_store::{Follow, FollowList, Place, StoreError, Timestamp, UserId, Version};
@@ -20,13 +20,13 @@ const AFTER: Statement = Statement::read(
     "SELECT placed, other, live, version, since FROM %k.follow_lists \
      WHERE owner = ? AND list = ? AND bucket = ? AND (placed, other) < (?, ?) LIMIT ?",
 );
-/// Passes over those that have ended without sending them; dearer for each row than [`AFTER`], the more so where several
-/// replicas have to agree on what is filtered.
+/// Filters ended entries at the server; more expensive for each row than [`AFTER`], especially if several replicas have
+/// to agree on what is filtered.
 const LIVE_AFTER: Statement = Statement::read(
     "SELECT placed, other, live, version, since FROM %k.follow_lists \
      WHERE owner = ? AND list = ? AND bucket = ? AND (placed, other) < (?, ?) AND live = 1 LIMIT ? ALLOW FILTERING",
 );
-/// What is not asked for costs the server nothing: of rows of five numbers, two are a quarter of the time.
+/// Columns that are not requested cost the server nothing: two of five columns take a quarter of the time.
 const PLACES_AFTER: Statement = Statement::read(
     "SELECT placed, other, live FROM %k.follow_lists \
      WHERE owner = ? AND list = ? AND bucket = ? AND (placed, other) < (?, ?) LIMIT ?",
@@ -37,54 +37,55 @@ const LIVE_PLACES_AFTER: Statement = Statement::read(
 );
 /// The only bucket of most lists.
 const LOWEST: i32 = 0;
-/// Where so much is asked for, most lists are whole in the first page.
+/// With a page of this size, most lists are complete in the first page.
 const WHOLE: usize = 1_000;
 /// Buckets that are read at once, each by a page.
 const AT_ONCE: usize = 8;
 
-/// What a page has to know of a bucket.
+/// Information on a bucket for a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Bucket {
     number: i32,
-    /// Between which places everything in it stands; `None`: not known for good.
+    /// The positions between which all its entries are; `None`: not certain.
     bounds: Option<(i64, i64)>,
 }
 
 impl Bucket {
-    /// Whether nothing in it comes after this place.
+    /// Whether it has no entry after this position.
     fn ends_before(self, after: Option<Place>) -> bool {
         after.is_some_and(|after| self.bounds.is_some_and(|(oldest, _)| oldest > after.at.0))
     }
 
-    /// Whether it has to be read for a page after this place: nothing is known of it, or the place stands in it.
+    /// Whether it has to be read for a page after this position: its bounds are not known, or they include the
+    /// position.
     fn is_asked(self, after: Option<Place>) -> bool {
         let stands = |(oldest, newest)| after.is_some_and(|after| (oldest..=newest).contains(&after.at.0));
         self.bounds.is_none_or(stands)
     }
 
-    /// Whether all in it comes after this place.
+    /// Whether all its entries are after this position.
     fn begins_after(self, last: Place) -> bool {
         self.bounds.is_some_and(|(_, newest)| newest < last.at.0)
     }
 }
 
-/// What is read of an entry of a list.
+/// The columns of a list entry that are read.
 pub(super) trait Entry: Clone + Send + Sync {
-    /// Columns, as they are asked for.
+    /// The requested columns.
     type Columns: for<'a, 'b> DeserializeRow<'a, 'b>;
-    /// Asks for entries after a place.
+    /// Reads entries after a position.
     const AFTER: &'static Statement;
-    /// The same of living ones.
+    /// The same for active entries.
     const LIVE_AFTER: &'static Statement;
 
-    /// Whether it lives, and what it is.
+    /// Whether the entry is active, and the entry.
     fn of(list: (UserId, FollowList), columns: Self::Columns) -> Result<(bool, Self), StoreError>;
 
     fn place_in(&self, list: FollowList) -> Place;
 }
 
 impl Entry for Follow {
-    /// When it took its place, whom it names, whether it lives, its version, and since when they follow.
+    /// The position, the other user, whether the entry is active, its version, and since when they follow.
     type Columns = (i64, i64, i32, i64, i64);
     const AFTER: &'static Statement = &AFTER;
     const LIVE_AFTER: &'static Statement = &LIVE_AFTER;
@@ -119,18 +120,18 @@ impl Entry for Place {
     }
 }
 
-/// What was read of a bucket.
+/// Entries read from a bucket.
 struct Read<E> {
-    /// Those that live.
+    /// The active entries.
     entries: Vec<E>,
-    /// How many were read, with those that have ended.
+    /// How many were read, including ended ones.
     count: usize,
-    /// Where the last one of these stands.
+    /// The position of the last entry.
     last: Option<Place>,
 }
 
 impl Cql {
-    /// The living entries of a list, the newest first, after a place.
+    /// The active entries of a list, the newest first, after a position.
     pub(super) async fn list_page<E: Entry>(
         &self,
         owner: UserId,
@@ -156,7 +157,7 @@ impl Cql {
             }
             (self.buckets(owner, list).await?, page)
         };
-        // Of most lists this is all there is.
+        // Most lists have no more.
         if let [Bucket { number: LOWEST, .. }] = buckets[..] {
             return Ok(page);
         }
@@ -168,8 +169,8 @@ impl Cql {
         usize::try_from(self.heads.full()).unwrap_or_default()
     }
 
-    /// The same of a list in these buckets. Those that have to be read anyway are read at once, so that a page deep in the list
-    /// takes no longer than the first one.
+    /// The same for a list in these buckets. Those that have to be read anyway are read at once, so that a page deep in
+    /// the list takes no longer than the first one.
     async fn page_of<E: Entry>(
         &self,
         of: (UserId, FollowList),
@@ -210,14 +211,14 @@ impl Cql {
             buckets.push(Bucket { number: row.small("bucket")?, bounds });
             closed = row.number("opened")?.unwrap_or(i64::MAX);
         }
-        // What was never counted has no row.
+        // A bucket that was never counted has no row.
         let lowest = buckets.last().map_or(1, |bucket| bucket.number);
         buckets.extend((0..lowest).rev().map(|number| Bucket { number, bounds: None }));
         Ok(buckets)
     }
 
-    /// The living entries of a bucket after a place, and how many stand there, up to the limit. Where some have ended, what they
-    /// leave room for is asked for again, with the rest of those that have ended passed over.
+    /// The active entries of a bucket after a position, and how many there are, up to the limit. If ended entries leave
+    /// the page short, the rest is read again with the filter.
     async fn bucket_page<E: Entry>(
         &self,
         of: (UserId, FollowList),
@@ -242,7 +243,7 @@ impl Cql {
         limit: usize,
     ) -> Result<Read<E>, StoreError> {
         let rows_max = i32::try_from(limit).unwrap_or(i32::MAX);
-        // Nothing stands before the first place that is left.
+        // No entry is before the first position that is left.
         let (at, user) = after.map_or((i64::MAX, i64::MAX), |after| (after.at.0, after.user.get()));
         let asked = values![owner.get(), number(list), bucket, at, user, rows_max];
         let rows = self.read(statement, asked).await?;

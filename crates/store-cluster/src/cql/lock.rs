@@ -7,8 +7,8 @@ use tokio::sync::{Mutex, OwnedMutexGuard};
 
 const QUEUES: usize = 1024;
 
-/// Lets conditional writes of one partition come one after the other: those of one node would only refuse each other.
-/// Partitions that share a queue wait for each other too.
+/// Serialises conditional writes of one partition: concurrent ones of one node would only refuse each other. Partitions
+/// that share a queue wait for each other, too.
 #[derive(Debug)]
 pub(super) struct Locks {
     queues: Vec<Arc<Mutex<()>>>,
@@ -16,12 +16,12 @@ pub(super) struct Locks {
 }
 
 impl Locks {
-    /// Waits for those who came before. How many wait is bounded by the calls that are let in.
+    /// Waits for earlier writers. Their number is bounded by the limit of calls.
     pub(super) async fn of(&self, partition: i64) -> OwnedMutexGuard<()> {
         self.queue(partition).lock_owned().await
     }
 
-    /// The same where nobody waits; else `None`.
+    /// The same if no other task waits; else `None`.
     pub(super) fn at_once(&self, partition: i64) -> Option<OwnedMutexGuard<()>> {
         self.queue(partition).try_lock_owned().ok()
     }

@@ -33,13 +33,13 @@ impl<S: MessageStore> LogEnds for S {
 }
 
 impl Cql {
-    /// Names the store of the logs. It is set once; without one no user can come or go.
+    /// Sets the store of the logs, once. Without it no user can join or leave.
     pub(crate) fn set_log_ends(&self, ends: Weak<dyn LogEnds>) {
         self.log_ends.set(ends).ok();
     }
 
-    /// The end of the log of a group, for a change of its members. To be read after the roster that the write depends on, so that
-    /// ends never fall in the order of the changes.
+    /// The end of the log of a group, for a change of its members. Must be read after the roster on which the write is
+    /// conditional, so that ends never decrease in the order of the changes.
     pub(super) async fn log_end(&self, group: GroupId) -> Result<Seq, StoreError> {
         let ends = match &self.options.log_ends {
             Some(ends) => Arc::clone(ends),
@@ -58,7 +58,7 @@ impl Cql {
     }
 }
 
-/// What a change is refused with that needs the end of the log, where it was not read.
+/// The error of a change that needs the end of the log, if it was not read.
 pub(super) fn not_read() -> StoreError {
     unavailable("the end of the log of the group is not known", Outcome::NotApplied)
 }

@@ -4,10 +4,10 @@ use super::error::malformed;
 
 const BEGINNING: &[u8] = b"kith-edges-1";
 
-/// Where a walk through a table goes on: after a row, by its key.
+/// The position of a table scan: after a row, by its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mark {
-    /// At the beginning of the follows, or of what else is walked.
+    /// At the beginning of the follows, or of another scan.
     Beginning,
     /// After this follow.
     Follow(Edge),
@@ -49,12 +49,12 @@ impl Mark {
         written
     }
 
-    /// A number of a column that is narrower.
+    /// A number for a narrower column.
     pub(super) fn small(number: i64) -> Result<i32, StoreError> {
         i32::try_from(number).map_err(|_| Self::wrong())
     }
 
-    /// The error of a mark that is none.
+    /// The error of an invalid mark.
     pub(super) fn wrong() -> StoreError {
         malformed("mark")
     }

@@ -1,5 +1,5 @@
-//! Who is in which group. All of one group stands in one partition, so that the roster, the members, whom the last versions
-//! changed and what was answered to requests change by one conditional write.
+//! Members of groups. All of one group is in one partition, so that the roster, the members, the users of the last
+//! versions and the answers to requests change by one conditional write.
 
 use std::{collections::HashMap, sync::Arc};
 

@@ -1,5 +1,5 @@
-//! What was answered to requests about members. It stands in the partition of the group for a day, and is written with the
-//! change itself.
+//! Answers to requests about members. An answer is kept in the partition of the group for a day, and is written with
+//! the change itself.
 
 use kith_store::{Applied, GroupId, MemberKey, MembersChanged, Outcome, StoreError};
 
@@ -11,8 +11,8 @@ use super::{
     session::{Bound, Cql, Statement, values},
 };
 
-/// It has no condition of its own: whoever answers the same request again has read that nobody has, and the condition of the
-/// roster holds as long as nobody does.
+/// It has no condition of its own: a retry that answers the same request has read that there is no answer, and the
+/// condition on the roster holds as long as none was written.
 const PUT: Statement = Statement::conditional(
     "INSERT INTO %k.members (grp, kind, place, member, request, reply) VALUES (?, 3, ?, ?, ?, ?) USING TTL 86400",
 );
@@ -21,8 +21,8 @@ const ANSWERS: Statement = Statement::serial(
 );
 
 impl Cql {
-    /// Answers those of the wishes that were answered before, and leaves the others. Serially: what an earlier call left under
-    /// way has ended then.
+    /// Answers those of the wishes that were answered before, and keeps the others. A serial read, which first ends
+    /// what an earlier call left in progress.
     pub(super) async fn answer_again(
         &self,
         group: GroupId,
@@ -42,7 +42,7 @@ impl Cql {
         Ok(())
     }
 
-    /// Does again what may have been left undone after the write of a request that comes once more.
+    /// Completes what may be incomplete after the write of a repeated request.
     pub(super) async fn end_memberships(&self, done: &MembersChanged) -> Result<(), StoreError> {
         let keys: Vec<MemberKey> = done.rows.iter().map(|row| row.member.key).collect();
         self.mend_memberships(keys).await.map_err(|error| as_outcome(error, Outcome::Unknown))
@@ -50,7 +50,7 @@ impl Cql {
 }
 
 impl Wish {
-    /// What is kept of the answer, where it has a request.
+    /// The stored part of the answer, if it has a request.
     pub(super) fn answer_part(
         &self,
         group: GroupId,

@@ -1,8 +1,9 @@
-//! Bans of users from a group. They are rows of the partition of its members, so that the conditional writes that decide who
-//! joins change them too.
+//! Bans of users from a group. They are rows of the partition of its members, so that the conditional writes that
+//! decide joins change them, too.
 //!
-//! Invariant: a group that bans a user is in `banned_from` of the user. A ban is noted there before it is written, and an unban
-//! afterwards, each as of its version: whatever fails between, a group too many is noted and never one too few.
+//! Invariant: a group that bans a user is in `banned_from` of the user. A ban is noted there before it is written, and
+//! an unban afterwards, each with its version: if something fails in between, there may be a superfluous note, but
+//! never a missing one.
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kith_store::{Ban, BanRow, GroupId, MemberKey, StoreError, Timestamp, UserId, Version};
@@ -42,15 +43,15 @@ const GROUPS: Statement =
     Statement::read("SELECT grp FROM %k.banned_from WHERE member = ? AND grp > ? LIMIT ?");
 /// The end of a ban that has none.
 const FOREVER: i64 = i64::MAX;
-/// Seconds that a row may live: more is refused. A ban that lasts longer is kept until the group ends it.
+/// Maximum time to live of a row in seconds: more is refused. A longer ban is kept until the group ends.
 const TTL_MAX: i64 = 20 * 365 * 24 * 60 * 60;
 /// Seconds that a ban is kept beyond its end: clocks of servers and nodes differ.
 const TTL_SPARE: i64 = 3_600;
-/// Notes that are sent together. Each is a partition: servers warn of batches of more.
+/// Notes in one batch. Each is a partition: servers warn of batches with more.
 const TOGETHER: usize = 10;
 
 impl Cql {
-    /// The bans of these users, as a quorum has them, also those that are over.
+    /// The bans of these users, as a quorum has them, including expired ones.
     pub(super) async fn bans_of(&self, group: GroupId, users: &[UserId]) -> Result<Vec<Ban>, StoreError> {
         if users.is_empty() {
             return Ok(Vec::new());
@@ -77,7 +78,7 @@ impl Cql {
         rows.iter().map(|row| ban(group, row)).collect()
     }
 
-    /// How many bans of a group end after this time. Costs a walk over them, and is asked for when users are banned.
+    /// How many bans of a group end after this time. Costs a scan of them; only called when users are banned.
     pub(super) async fn count_bans(&self, group: GroupId, now: Timestamp) -> Result<u32, StoreError> {
         let rows = self.records(&COUNT, values![group.get(), now.0]).await?;
         let count = rows.first().map_or(Ok(0), |row| row.some_number("bans"))?;
@@ -99,7 +100,7 @@ impl Cql {
         rows.iter().map(|row| GroupId::new(row.some_number("grp")?).map_err(|_| malformed("grp"))).collect()
     }
 
-    /// Notes bans that are about to be made, each as of the version that makes it.
+    /// Notes bans that are about to be made, each with the version that makes it.
     pub(super) async fn note_bans(&self, changes: &[(Version, BanRow)]) -> Result<(), StoreError> {
         let made = changes.iter().filter(|(_, row)| row.live);
         let parts = made.map(|(version, BanRow { ban, .. })| {
@@ -137,7 +138,7 @@ pub(super) fn ban_part(BanRow { ban, live }: &BanRow) -> Bound {
     Bound(&PUT, row)
 }
 
-/// Seconds; 0: no end.
+/// In seconds; 0: no expiry.
 fn time_to_live(since: Timestamp, until: Option<Timestamp>) -> i32 {
     let lasts = until.map(|until| until.0.saturating_sub(since.0) / 1_000 + TTL_SPARE);
     lasts.filter(|lasts| *lasts <= TTL_MAX).and_then(|lasts| i32::try_from(lasts).ok()).unwrap_or(0)

@@ -1,4 +1,4 @@
-//! What changes make of a group, before it is written.
+//! The state of a group after changes, before it is written.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ use super::{
     session::Bound,
 };
 
-/// A group as it was read, and what it is to become.
+/// A group as it was read, and its new state.
 #[derive(Debug)]
 pub(super) struct Draft {
     pub(super) group: GroupId,
@@ -29,11 +29,11 @@ pub(super) struct Draft {
     bans: BTreeMap<UserId, Ban>,
     /// Bans of the group in total.
     ban_count: u32,
-    /// The bans that versions made and ended.
+    /// The bans that each version made and ended.
     ban_changes: Vec<(Version, BanRow)>,
     /// Whom each version changed.
     changes: Vec<(Version, Vec<UserId>)>,
-    /// The last version that changed nobody.
+    /// The last version that changed no user.
     of_all: Option<Version>,
     answers: Vec<Bound>,
     /// Of the log of the group.
@@ -41,7 +41,7 @@ pub(super) struct Draft {
 }
 
 impl Draft {
-    /// Of what was read: the roster first, so that the rows are not older.
+    /// From what was read: the roster first, so that the rows are not older.
     pub(super) fn new(group: GroupId, before: SeenRoster, rows: impl IntoIterator<Item = MemberRow>) -> Self {
         let was: BTreeMap<_, _> = rows.into_iter().map(|row| (row.member.key.user, row)).collect();
         let (roster, rows) = (before.roster, was.clone());
@@ -61,19 +61,19 @@ impl Draft {
         }
     }
 
-    /// The same with the bans that were read, after the roster too.
+    /// The same with the bans, which were also read after the roster.
     pub(super) fn with_bans(self, Bans { named, count }: Bans) -> Self {
         let bans = named.into_iter().map(|ban| (ban.key.user, ban)).collect();
         Self { bans, ban_count: count, ..self }
     }
 
-    /// The same with the end of the log of the group, which was read after the roster too. Where it could not be read, those
-    /// changes fail by which a user comes or goes.
+    /// The same with the end of the log of the group, which was also read after the roster. If it could not be read,
+    /// joins and leaves fail.
     pub(super) fn with_log_end(self, log_end: Result<Seq, StoreError>) -> Self {
         Self { log_end, ..self }
     }
 
-    /// Decides a change by what those before it have left, each with a moment of its own.
+    /// Decides a change on the state that the changes before it have left, each with its own moment.
     pub(super) fn decide(&mut self, wish: &Wish) -> Result<MembersChanged, StoreError> {
         let current = self.roster.version;
         if wish.write.expected.is_some_and(|expected| expected != current) {
@@ -111,7 +111,7 @@ impl Draft {
         self.roster != self.before.roster
     }
 
-    /// Who is changed, noted as this is, which is about the roster.
+    /// The notes of the changed users, like this one of the roster.
     pub(super) fn notes(&self, of_all: Note) -> Vec<Note> {
         let of_member = |row: &MemberRow| Note {
             subject: Subject::Member(row.member.key),
@@ -123,13 +123,13 @@ impl Draft {
         notes
     }
 
-    /// What the roster becomes. Where nobody is changed, it is that of whoever changed somebody last.
+    /// The new roster. If no user is changed, it keeps the writer of the last change of a user.
     pub(super) fn after(&self, writer: i64) -> SeenRoster {
         let writer = if self.changes_something() { writer } else { self.before.writer };
         SeenRoster { roster: self.roster, writer }
     }
 
-    /// All of it, with one condition.
+    /// All statements, with one condition.
     pub(super) fn parts(&self, after: SeenRoster) -> Vec<Bound> {
         let mut parts = vec![roster_part(self.group, self.before.roster.version, after)];
         for row in self.changed() {
@@ -143,7 +143,7 @@ impl Draft {
         parts
     }
 
-    /// Those who came or went.
+    /// The members who joined or left.
     pub(super) fn crossed(&self) -> Vec<MemberRow> {
         let lived = |row: &MemberRow| self.was.get(&row.member.key.user).is_some_and(|was| was.live);
         self.changed().into_iter().filter(|row| row.live != lived(row)).cloned().collect()
@@ -154,13 +154,13 @@ impl Draft {
         &self.ban_changes
     }
 
-    /// What was read, for one change.
+    /// The snapshot for one change.
     fn room(&self, rows: impl IntoIterator<Item = MemberRow>, bans: Bans, now: Timestamp) -> Room {
         let log_end = self.log_end.as_ref().ok().copied();
         Room::new(self.group, self.roster, rows, now).with_bans(bans).with_log_end(log_end)
     }
 
-    /// What a change did, if it could be decided.
+    /// The effect of a change, if it could be decided.
     fn decided(&self, room: &Room) -> Result<MembersChanged, StoreError> {
         if room.lacks_log_end() {
             return Err(self.log_end.clone().err().unwrap_or_else(not_read));
@@ -195,7 +195,7 @@ impl Draft {
         }
     }
 
-    /// Those who were changed, as they are in the end.
+    /// The changed members, in their final state.
     fn changed(&self) -> Vec<&MemberRow> {
         let users: BTreeSet<UserId> = self.changes.iter().flat_map(|(_, users)| users).copied().collect();
         users.iter().filter_map(|user| self.rows.get(user)).collect()

@@ -11,7 +11,7 @@ use super::{
 };
 
 impl Cql {
-    /// Ends some members; tells how many are left.
+    /// Ends some members; returns how many are left.
     pub(super) async fn end_some(
         &self,
         group: GroupId,
@@ -35,7 +35,7 @@ impl Cql {
             about = self.fresh(about);
             let before = self.roster(group).await?;
             let mut rows = self.list_members(group, Role::Member, None, limit).await?;
-            // Mutes and bans end once no member is left.
+            // Mutes and bans end when no member is left.
             let only_members = rows.len() >= limit;
             let (mut named, mut is_more) = (Vec::new(), only_members);
             if !only_members {

@@ -1,5 +1,5 @@
-//! Changes of members that wait for their group. Those of one group are decided by one task at a time, many at once: conditional
-//! writes of one partition would only refuse each other.
+//! Changes of members that wait for their group. Changes of one group are decided by one task at a time, many in one
+//! step: concurrent conditional writes of one partition would only refuse each other.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -12,27 +12,27 @@ use tokio::sync::oneshot;
 
 use super::{error::unavailable, request::Key};
 
-/// Changes that are made at once.
+/// Maximum changes in one step.
 const STEP_MAX: usize = 50;
 /// Changes that wait for one group.
 const WAITING_MAX: usize = 1_024;
 
-/// What came of a change.
+/// The result of a change.
 pub(super) type Answer = Result<Applied<MembersChanged>, StoreError>;
 
-/// A change that somebody waits for.
+/// A change that a caller waits for.
 #[derive(Debug)]
 pub(super) struct Wish {
     pub(super) change: MemberChange,
     pub(super) terms: MemberTerms,
     pub(super) write: Write,
-    /// When its request was made first, if it has one.
+    /// When its request was first made, if it has one.
     begun: Option<i64>,
     answer: oneshot::Sender<Answer>,
 }
 
 impl Wish {
-    /// A wish, and where its answer is waited for.
+    /// A wish, and the receiver of its answer.
     pub(super) fn new(
         change: MemberChange,
         terms: MemberTerms,
@@ -43,18 +43,18 @@ impl Wish {
         (Self { change, terms, write, begun, answer }, answered)
     }
 
-    /// Those without whom it cannot be decided, but for the owner.
+    /// The users that are needed for the decision, except for the owner.
     pub(super) fn users(&self) -> impl Iterator<Item = UserId> {
         self.change.users().into_iter().chain(self.terms.by)
     }
 
-    /// Of its request, if it has one.
+    /// The key of its request, if it has one.
     pub(super) fn key(&self) -> Option<Key<'_>> {
         let request = self.write.request.as_ref()?;
         self.begun.map(|begun| Key { request, begun })
     }
 
-    /// Answers it. Whoever has gone does not hear it.
+    /// Sends the answer. A caller that is gone does not receive it.
     pub(super) fn tell(self, answer: Answer) {
         self.answer.send(answer).ok();
     }
@@ -70,7 +70,7 @@ pub(super) async fn answer(answered: oneshot::Receiver<Answer>) -> Answer {
     answered.await.unwrap_or_else(|_| Err(unavailable("the change was given up", Outcome::Unknown)))
 }
 
-/// All that waits. A group is there as long as somebody decides for it.
+/// All waiting changes. A group is in the map as long as a task decides for it.
 #[derive(Debug, Default)]
 struct Waiting {
     groups: HashMap<GroupId, VecDeque<Wish>>,
@@ -81,7 +81,7 @@ struct Waiting {
 #[derive(Debug)]
 pub(super) struct Wishes {
     waiting: Mutex<Waiting>,
-    /// Changes that wait for all groups together.
+    /// Maximum waiting changes of all groups.
     most: usize,
 }
 
@@ -90,7 +90,7 @@ impl Wishes {
         Self { waiting: Mutex::default(), most }
     }
 
-    /// Queues a wish; whether whoever does so has to see to it that somebody decides.
+    /// Queues a wish; returns whether the caller has to start a task that decides.
     pub(super) fn push(&self, group: GroupId, wish: Wish) -> Result<bool, StoreError> {
         let mut waiting = self.waiting.lock();
         let before = waiting.groups.get(&group).map(VecDeque::len);
@@ -108,7 +108,7 @@ impl Wishes {
     }
 }
 
-/// Of who decides for a group.
+/// The right to decide for a group.
 #[derive(Debug)]
 pub(super) struct Turn<'a> {
     wishes: &'a Wishes,
@@ -117,7 +117,7 @@ pub(super) struct Turn<'a> {
 }
 
 impl Turn<'_> {
-    /// What is decided next, in the order in which it came; `None`: nothing waits, and the turn has ended.
+    /// The next changes, in the order of arrival; `None`: nothing waits, and the turn has ended.
     pub(super) fn next(&mut self) -> Option<Vec<Wish>> {
         let mut waiting = self.wishes.waiting.lock();
         let Waiting { groups, count } = &mut *waiting;
@@ -134,7 +134,7 @@ impl Turn<'_> {
 }
 
 impl Drop for Turn<'_> {
-    /// Where it was cut short, those who wait are told so, and the next one begins a turn of its own.
+    /// If it was dropped early, waiters get an error, and the next caller begins a new turn.
     fn drop(&mut self) {
         if self.ended {
             return;
@@ -145,8 +145,8 @@ impl Drop for Turn<'_> {
     }
 }
 
-/// As much as is made at once: of so many users that one change may name, and no request twice. Tells how many it took, with
-/// those whose callers have gone.
+/// The changes of one step: as many users as one change may name, and no request twice. Returns how many it took,
+/// including those whose callers are gone.
 fn step_of(queue: &mut VecDeque<Wish>) -> (Vec<Wish>, usize) {
     let before = queue.len();
     let (mut step, mut users) = (Vec::new(), 0);

@@ -1,6 +1,6 @@
-//! Whom the last versions of a group changed: a ring of rows, each of which is overwritten in place when its turn comes again,
-//! so that it neither grows nor has to be deleted from. A row tells of all versions of one write, and stands where the last of
-//! them belongs.
+//! The users that the last versions of a group changed: a ring of rows, each of which is overwritten in place when its
+//! turn comes again, so that it neither grows nor needs deletions. A row contains all versions of one write, and is at
+//! the index of the last of them.
 
 use kith_store::{GroupId, MEMBER_CHANGES_KEPT, MemberChanged, StoreError, UserId, Version};
 
@@ -10,7 +10,7 @@ use super::{
     session::{Bound, Cql, Statement, values},
 };
 
-/// More than are told of: what was overwritten since the roster was read is seen by its version.
+/// More than are returned: a row that was overwritten since the roster was read is recognised by its version.
 const SLOTS: i64 = 1_024;
 const _: () = assert!(SLOTS > MEMBER_CHANGES_KEPT);
 
@@ -33,7 +33,7 @@ impl Cql {
         if !(0..=MEMBER_CHANGES_KEPT).contains(&(last.get() - after.version.get())) {
             return Ok(None);
         }
-        // The version that is known may be told whole.
+        // The known version may be part of a complete row.
         let rows_max = limit.saturating_add(1);
         let mut found = Vec::new();
         for (from, to) in slices(after.version, last) {
@@ -47,7 +47,7 @@ impl Cql {
         }
         let found = found.into_iter().collect::<Result<Vec<_>, StoreError>>()?;
         if found.iter().any(|(version, _)| *version > last) {
-            // It stands where one stood that came after what is known: so much has been changed since.
+            // An entry newer than the known version was overwritten: too much has been changed since.
             return Ok(None);
         }
         let all = found.into_iter().flat_map(|(_, told)| told);
@@ -58,7 +58,7 @@ impl Cql {
     }
 }
 
-/// Notes whom the versions of one write have changed, where the last of them belongs.
+/// The ring row with the users of the versions of one write, at the index of the last version.
 pub(super) fn ring_part(group: GroupId, changes: &[(Version, Vec<UserId>)]) -> Option<Bound> {
     let (last, _) = changes.last()?;
     let pairs = |(version, users): &(Version, Vec<UserId>)| {
@@ -73,7 +73,7 @@ fn slot(version: Version) -> i64 {
     version.get() % SLOTS
 }
 
-/// Where these versions stand, in their order.
+/// The ranges of indexes of these versions, in their order.
 fn slices(first: Version, last: Version) -> Vec<(i64, i64)> {
     let (from, to) = (slot(first), slot(last));
     if from <= to { vec![(from, to)] } else { vec![(from, SLOTS - 1), (0, to)] }

@@ -1,5 +1,5 @@
-//! Members as they are stored: each once among all who were ever in the group, and those whose role is above that of a member
-//! once more among their like, so that these are found among many.
+//! The stored form of members: each once among all present and former members, and those with a role above member once
+//! more in a separate kind, so that they are found among many.
 
 use kith_store::{GroupId, Member, MemberKey, MemberRow, Role, Seq, Stays, StoreError, UserId};
 
@@ -40,11 +40,11 @@ const PUT: Statement = Statement::conditional(
      (live, changed, role, ordinal, remark, muted_until, joined, named, grp, kind, place, member) \
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?)",
 );
-/// Users that one request names: ScyllaDB takes no more.
+/// Maximum users in one request: ScyllaDB accepts no more.
 const NAMED_MAX: usize = 100;
 
 impl Cql {
-    /// The rows of these users, as a quorum has them; those who were never in the group are left out.
+    /// The rows of these users, as a quorum has them; users who were never members are left out.
     pub(super) async fn members_of(
         &self,
         group: GroupId,
@@ -53,7 +53,7 @@ impl Cql {
         self.read_members(&ROWS, group, users).await
     }
 
-    /// The rows of these users, once the writes that are under way have ended.
+    /// The rows of these users, after the writes in progress have ended.
     pub(super) async fn decided_members(
         &self,
         group: GroupId,
@@ -62,7 +62,7 @@ impl Cql {
         self.read_members(&DECIDED, group, users).await
     }
 
-    /// Some of who is in a group, by rising id.
+    /// Some of the members of a group, by rising id.
     pub(super) async fn list_members(
         &self,
         group: GroupId,
@@ -83,7 +83,7 @@ impl Cql {
         rows.iter().map(|row| member_row(group, row)).collect()
     }
 
-    /// Some of who is in a group or was, by rising id.
+    /// Some of the present and former members of a group, by rising id.
     pub(super) async fn list_rows(
         &self,
         group: GroupId,
@@ -98,7 +98,7 @@ impl Cql {
         rows.iter().map(|row| member_row(group, row)).collect()
     }
 
-    /// Some of the former members of a group whose mutes are kept. Costs a walk over all who were ever in it.
+    /// Some of the former members of a group whose mutes are kept. Costs a scan of all present and former members.
     pub(super) async fn muted_former_members(
         &self,
         group: GroupId,
@@ -129,7 +129,7 @@ impl Cql {
 /// The rows of a member that was changed.
 pub(super) fn member_parts(before: Option<&MemberRow>, after: &MemberRow) -> Vec<Bound> {
     let mut parts = vec![part(after, after.live, 0)];
-    // Among those above it is flipped and not deleted: what is deleted makes pages slow, too.
+    // In the kind above member it is marked and not deleted: tombstones make pages slow.
     if is_above(after) || before.is_some_and(is_above) {
         parts.push(part(after, is_above(after), 1));
     }
@@ -168,8 +168,8 @@ fn member_row(group: GroupId, row: &Record) -> Result<MemberRow, StoreError> {
     Ok(MemberRow { member, live: row.some_number("live")? != 0, stays })
 }
 
-/// The numbers of messages of a member, as `named` holds them: `from_seq`, `joined_seq`, `left_seq`, `first_seq`, and then the
-/// first and the last of each earlier stay. These rows had the column and did not use it, so that no table has to be altered.
+/// The message numbers of a member, as stored in `named`: `from_seq`, `joined_seq`, `left_seq`, `first_seq`, and then
+/// the first and the last of each earlier stay. These rows had this column unused, so that no table had to be altered.
 fn numbers_of(member: &Member, stays: &Stays) -> Vec<Seq> {
     let last = [member.from_seq, member.joined_seq, stays.left_seq, stays.first_seq];
     last.into_iter().chain(stays.earlier.iter().flat_map(|(first, last)| [*first, *last])).collect()

@@ -1,7 +1,8 @@
-//! Changes of members. Those of a group that wait on this node are decided one after the other and made by one conditional write.
+//! Changes of members. Changes of a group that wait on this node are decided one after the other and made by one
+//! conditional write.
 //!
-//! Whom it changes is noted before the write, and once more with the versions when their groups are written too: what a node that
-//! died left between is found by the note that has no version, and ended by the sweep.
+//! The changed users are noted before the write, and once more with the versions when their groups are written, too.
+//! What a dead node left in between is found by the note without a version, and completed by the sweep.
 
 use std::{sync::Arc, time::Duration};
 
@@ -22,14 +23,14 @@ use super::{
 
 pub(super) const TRIES_MAX: u32 = 16;
 const BACKOFF: Duration = Duration::from_millis(5);
-/// Tries of one change are noted in one place as long as that is no older, in microseconds: what was noted of a try that came to
-/// nothing is then ended by what is noted in the end, and nobody has to look at it.
+/// Attempts of one change use the same note while it is not older than this, in microseconds: the note of an attempt
+/// without effect is then ended by the final note, and no sweep has to check it.
 const NOTED_AT_ONCE: i64 = 1_000_000;
 
 /// Changes that were made, and are not answered yet.
 struct Made {
     draft: Draft,
-    /// That they were made.
+    /// The notes of these changes.
     notes: Vec<Note>,
     /// The roster as it was written.
     left: Option<SeenRoster>,
@@ -57,7 +58,7 @@ impl Cql {
         changed
     }
 
-    /// Queues a change, and waits for what comes of it.
+    /// Queues a change, and waits for its result.
     async fn wish(
         &self,
         group: GroupId,
@@ -69,7 +70,7 @@ impl Cql {
         let this = self.this.upgrade().ok_or_else(away)?;
         let (wish, answered) = Wish::new(change, terms, write, begun);
         if self.wishes.push(group, wish)? {
-            // In a task of its own: the changes of others must not end with this call.
+            // In a separate task: the changes of other callers must not end with this call.
             tokio::spawn(async move {
                 let (mut turn, mut ending) = (this.wishes.turn(group), None::<JoinHandle<()>>);
                 let mut known = None;
@@ -79,7 +80,7 @@ impl Cql {
                     if let Some(before) = ending.take() {
                         before.await.ok();
                     }
-                    // What follows a change takes as long as the next one, which need not wait for it.
+                    // The follow-up of a change takes as long as the next change, which need not wait for it.
                     ending = made.map(|made| tokio::spawn(Arc::clone(&this).end_step(made)));
                 }
             });
@@ -87,8 +88,8 @@ impl Cql {
         answer(answered).await
     }
 
-    /// Decides these changes and makes them, whatever is changed meanwhile. `None`: all is answered.
-    /// `known`: what the step before left, which nobody may have changed since.
+    /// Decides these changes and makes them, whatever is changed meanwhile. `None`: all are answered. `known`: the
+    /// roster that the step before left, which no other write may have changed since.
     async fn step(
         &self,
         group: GroupId,
@@ -99,7 +100,7 @@ impl Cql {
         for tries in 0..TRIES_MAX {
             about = self.fresh(about);
             match self.try_step(group, &mut wishes, known.take(), about).await {
-                // Where others change the group too, the next step does better to read first.
+                // If other nodes change the group, too, the next step should read first.
                 Ok(Some(made)) if tries > 0 => return Some(Made { left: None, ..made }),
                 Ok(Some(made)) => return Some(made),
                 Ok(None) => self.back_off(tries).await,
@@ -113,28 +114,28 @@ impl Cql {
         None
     }
 
-    /// Writes what follows changes that were made, and answers them.
+    /// Writes the follow-up of changes, and answers them.
     async fn end_step(self: Arc<Self>, made: Made) {
         let followed = self.follow_up(&made.draft, made.notes).await;
         for (wish, decided) in made.answers {
-            // What was refused stays so whatever becomes of the others.
+            // A refusal does not depend on the follow-up of the others.
             let answer = decided.and_then(|record| followed.clone().map(|()| record));
             wish.tell(answer.map(|record| Applied { record, replayed: false }));
         }
     }
 
-    /// Waits a little, so that those who refuse each other do not go on doing so.
+    /// Waits for a random time, so that writers do not refuse each other repeatedly.
     pub(super) async fn back_off(&self, tries: u32) {
         tokio::time::sleep(BACKOFF.mul_f64(rand::random_range(0.0..f64::from(tries + 1)))).await;
     }
 
-    /// What a try is noted as.
+    /// The note of an attempt.
     pub(super) fn fresh(&self, about: Note) -> Note {
         let is_old = self.clock.micros() - about.stamp > NOTED_AT_ONCE;
         if is_old { Note::about(self, about.subject) } else { about }
     }
 
-    /// Decides these changes by what is stored and makes them; `None`: somebody else changed the group meanwhile.
+    /// Decides these changes from what is stored and makes them; `None`: another write changed the group meanwhile.
     async fn try_step(
         &self,
         group: GroupId,
@@ -142,7 +143,7 @@ impl Cql {
         known: Option<SeenRoster>,
         about: Note,
     ) -> Result<Option<Made>, StoreError> {
-        // Before all else that is read: the condition is that it still is so, and then nothing else was older.
+        // Read first: the write is conditional on this version, so nothing that is read later can be older.
         let before = match known {
             Some(known) => known,
             None => self.roster(group).await?,
@@ -153,12 +154,14 @@ impl Cql {
         let read = async { tokio::try_join!(self.members_of(group, &users), self.bans_for(group, &*wishes)) };
         let (read, log_end) = tokio::join!(read, self.log_end_for(group, &*wishes));
         let (rows, bans) = read?;
-        // After all else that is read: a request whose effect is among it was answered by then, and is not refused by it.
+        // Read last: if the effect of this request is in what was read, its answer is stored by now, so the request is
+        // not refused because of its own effect.
         self.answer_again(group, wishes).await?;
         let mut draft = Draft::new(group, before, rows).with_bans(bans).with_log_end(log_end);
         let decided: Vec<_> = wishes.iter().map(|wish| draft.decide(wish)).collect();
         if known.is_some() && draft.is_empty() {
-            // No write proves that what is known still is so, and answers may be by what is not.
+            // Without a write, nothing proves that the known roster is current, and answers might depend on a stale
+            // one.
             return Ok(None);
         }
         let after = draft.after(rand::random());
@@ -167,7 +170,7 @@ impl Cql {
         Ok(Some(Made { draft, notes, left, answers: wishes.drain(..).zip(decided).collect() }))
     }
 
-    /// The bans that these changes are decided by.
+    /// The bans that these changes depend on.
     async fn bans_for(&self, group: GroupId, wishes: &[Wish]) -> Result<Bans, StoreError> {
         let reading: Vec<&Wish> = wishes.iter().filter(|wish| wish.change.reads_bans()).collect();
         let Some(now) = reading.iter().map(|wish| wish.write.now).min() else { return Ok(Bans::default()) };
@@ -181,8 +184,8 @@ impl Cql {
         Ok(Bans { named, count })
     }
 
-    /// Writes a draft, if something is to be written; `None`: somebody else changed the group meanwhile. What is told has to be
-    /// given to [`Self::follow_up`]. `after`: what the roster becomes, by [`Draft::after`].
+    /// Writes a draft, if there is something to write; `None`: another write changed the group meanwhile. The result
+    /// must be given to [`Self::follow_up`]. `after`: the new roster, by [`Draft::after`].
     pub(super) async fn make(
         &self,
         draft: &Draft,
@@ -203,18 +206,19 @@ impl Cql {
         Ok(Some(notes))
     }
 
-    /// Writes what follows a draft that was written.
+    /// Writes the follow-up of a draft.
     pub(super) async fn follow_up(&self, draft: &Draft, notes: Vec<Note>) -> Result<(), StoreError> {
         let ended = async {
             self.write_memberships(&draft.crossed()).await?;
             self.forget_bans(draft.ban_changes()).await?;
-            // Not before: it says that there is nothing left to be done.
+            // Only now: the note says that nothing remains to be done.
             self.note_members(notes).await
         };
         ended.await.map_err(|error| as_outcome(error, Outcome::Unknown))
     }
 
-    /// Writes notes of one group and moment, which stand in one partition. What this node says of the moment last stands.
+    /// Writes notes of one group and moment, which are in one partition. Of several notes of this node for the moment,
+    /// the last one wins.
     async fn note_members(&self, notes: Vec<Note>) -> Result<(), StoreError> {
         let Some(first) = notes.first() else { return Ok(()) };
         let timestamp = self.clock.micros().max(first.stamp + i64::from(first.version.is_some()));
@@ -224,14 +228,14 @@ impl Cql {
     async fn put(&self, draft: &Draft, after: SeenRoster) -> Result<bool, StoreError> {
         match self.decide(draft.parts(after)).await {
             Ok(refused) => Ok(refused.is_none()),
-            // The answer to a request is looked for before the next try.
+            // The answer to the request is read before the next attempt.
             Err(error) if error.outcome() == Outcome::Unknown && !draft.changes_something() => Ok(false),
             Err(error) if error.outcome() == Outcome::Unknown => {
-                // The reading ends what is under way, so that it is written now or never will be.
+                // The serial read ends writes in progress, so that this write has now taken effect or never will.
                 let found = self.decided_roster(draft.group).await;
                 let found = found.map_err(|error| as_outcome(error, Outcome::Unknown))?;
                 if found.roster.version > after.roster.version {
-                    // Others may have written after this one.
+                    // Other writes may have followed this one.
                     return Err(error);
                 }
                 Ok(found == after)

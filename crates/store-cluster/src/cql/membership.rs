@@ -1,5 +1,5 @@
-//! The groups of a user. They follow the members of the groups: before a change is acknowledged, and by the sweep where its node
-//! has died. Of several writes that of the highest version stands, whichever came last.
+//! The groups of a user. They are written after the members of the groups: before a change is acknowledged, and by the
+//! sweep if its node has died. Of several writes the highest version wins, in any order of arrival.
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kith_store::{GroupId, MemberKey, MemberRow, StoreError, UserId};
@@ -11,14 +11,14 @@ use super::{
     session::{Bound, Cql, Statement, values},
 };
 
-/// The versions of one group rise, and a row is of one group: each is written as of its version.
+/// The versions of one group rise, and a row belongs to one group: so each is written with its version as timestamp.
 const PUT: Statement = Statement::plain(
     "INSERT INTO %k.memberships (member, grp, live, version) VALUES (?, ?, ?, ?) USING TIMESTAMP ?",
 );
 const LIST: Statement = Statement::read(
     "SELECT grp FROM %k.memberships WHERE member = ? AND grp > ? AND live = 1 LIMIT ? ALLOW FILTERING",
 );
-/// Memberships that are sent together. Each is a partition: servers warn of batches of more.
+/// Memberships in one batch. Each is a partition: servers warn of batches with more.
 const TOGETHER: usize = 10;
 
 impl Cql {
@@ -37,7 +37,7 @@ impl Cql {
         rows.iter().map(|row| GroupId::new(row.some_number("grp")?).map_err(|_| malformed("grp"))).collect()
     }
 
-    /// Writes the memberships of these members, as they are there.
+    /// Writes the memberships of these members, in their present state.
     pub(super) async fn write_memberships(&self, rows: &[MemberRow]) -> Result<(), StoreError> {
         let put = |rows: &[MemberRow]| {
             let parts = rows.iter().map(part).collect();
@@ -46,7 +46,7 @@ impl Cql {
         stream::iter(rows.chunks(TOGETHER)).map(put).buffer_unordered(AT_A_TIME).try_collect().await
     }
 
-    /// Writes the memberships of these members once more, once the writes that are under way have ended.
+    /// Writes the memberships of these members once more, after the writes in progress have ended.
     pub(super) async fn mend_memberships(&self, mut keys: Vec<MemberKey>) -> Result<(), StoreError> {
         keys.sort_unstable();
         keys.dedup();

@@ -1,4 +1,4 @@
-//! What is kept by months: an owner, the month, and ids that rise with the moment.
+//! Data that are stored by months: an owner, the month, and ids that rise with time.
 
 use kith_store::{StoreError, Timestamp};
 
@@ -7,14 +7,14 @@ use super::{
     session::{Cql, Statement, Values, values},
 };
 
-/// Milliseconds of what a list calls a month.
+/// Milliseconds of a month in this sense.
 const MONTH: i64 = 30 * 24 * 60 * 60 * 1000;
-/// Cassandra takes no longer time to live.
+/// The maximum time to live of Cassandra.
 const TTL_MAX: i64 = 20 * 365 * 24 * 60 * 60;
 
 impl Cql {
-    /// The first rows after an id, which is of this moment, of what is kept by months. A month may be empty. `statement` asks for
-    /// the owner, the month, after which id, and how many.
+    /// The first rows after an id, which has this moment, of data by months. A month may be empty. The parameters of
+    /// `statement` are the owner, the month, the id, and the limit.
     pub(super) async fn by_month(
         &self,
         statement: &'static Statement,
@@ -37,14 +37,14 @@ impl Cql {
         Ok(found)
     }
 
-    /// So many seconds something is kept that is forgotten then.
+    /// The time to live in seconds of a row that expires then.
     pub(super) fn ttl(&self, forgotten: Timestamp) -> i32 {
         let seconds = forgotten.0.saturating_sub(self.clock.millis()) / 1000;
         i32::try_from(seconds.clamp(1, TTL_MAX)).unwrap_or(i32::MAX)
     }
 }
 
-/// In which month this is.
+/// The month of this moment.
 pub(super) const fn month(moment: Timestamp) -> i64 {
     moment.0.div_euclid(MONTH)
 }

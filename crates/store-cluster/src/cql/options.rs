@@ -2,16 +2,16 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use super::log_end::LogEnds;
 
-/// Where Cassandra or ScyllaDB is, and how long and how much this node asks of it.
+/// Addresses, timeouts and limits for Cassandra or ScyllaDB.
 #[derive(Clone)]
 pub struct CqlOptions {
     /// `host:port` of some of the nodes; the others are found through them.
     pub contact_points: Vec<String>,
     /// Name of the keyspace.
     pub keyspace: String,
-    /// How the keyspace is replicated where it has to be made, as CQL's map: `{'class': ..., ...}`.
+    /// Replication of the keyspace, if it has to be created, as CQL's map: `{'class': ..., ...}`.
     pub replication: String,
-    /// User and password. They are shown nowhere.
+    /// User and password. Never shown.
     pub credentials: Option<(String, String)>,
     /// How long a connection may take to be made.
     pub connect: Duration,
@@ -19,18 +19,18 @@ pub struct CqlOptions {
     pub request: Duration,
     /// Largest number of calls at a time; further ones are refused.
     pub calls_max: u32,
-    /// Entries of one part of a list, about, before the next one is begun.
+    /// About how many entries a bucket of a list has before the next one is opened.
     pub bucket_entries: u32,
-    /// How many feeds the changes are told by. Once something is stored, it must stay.
+    /// Number of change feeds. Must not change once data are stored.
     pub feed_shards: u32,
-    /// How far the clocks of nodes may be apart, with the time that a write may take to arrive.
+    /// Maximum difference of the clocks of nodes, plus the time that a write may take to arrive.
     pub clocks_apart: Duration,
-    /// How long is kept what users did about each other.
+    /// How long events between users are kept.
     pub log_kept: Duration,
-    /// Milliseconds that the clock of this node is ahead, for tests of clocks that are apart.
+    /// Milliseconds that the clock of this node is ahead, for tests of clocks that differ.
     #[doc(hidden)]
     pub clock_ahead: i64,
-    /// Where calls of this node end as if it had died there, for tests.
+    /// The step at which calls of this node end as if it had died there, for tests.
     #[doc(hidden)]
     pub dies_at: Option<&'static str>,
     /// Where the ends of the logs are read from instead of MongoDB, for tests.

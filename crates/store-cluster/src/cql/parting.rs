@@ -1,7 +1,7 @@
-//! The ends of friendships, each of which is told once though both users end it, or several nodes, at the same time.
+//! The ends of friendships. Each has one event even if both users, or several nodes, end it at the same time.
 //!
-//! Whoever is about to end a follow that is answered by the other one says so by a conditional write, under the two users and
-//! the version by which they became friends. What the first one says is what all of them write into the logs.
+//! Before a write ends a follow whose opposite exists, it stores its event by a conditional write, under the two users
+//! and the version by which they became friends. All of them write the event of the first one into the logs.
 
 use kith_store::{Edge, Outcome, RelationDeed, RelationEvent, RelationEventId, StoreError, Timestamp};
 
@@ -19,7 +19,7 @@ const SAID: Statement =
     Statement::serial("SELECT body FROM %k.partings WHERE lower = ? AND upper = ? AND since = ?");
 
 impl Cql {
-    /// What is told where `by.from` parts from `by.to` by ending one of these follows; `None`: they are no friends.
+    /// The event if `by.from` parts from `by.to` by ending one of these follows; `None`: they are not friends.
     pub(super) async fn parting(
         &self,
         by: Edge,
@@ -38,7 +38,7 @@ impl Cql {
             Ok(None) => Ok(Some(told)),
             Ok(Some(said)) => event(&said).map(Some),
             Err(error) if error.outcome() == Outcome::Unknown => {
-                // It is one's own word, or somebody else's: either does.
+                // It is this call's own event, or that of another: either is correct.
                 let said = self.records(&SAID, values![lower, upper, since]).await?;
                 let said = said.first().ok_or_else(|| as_outcome(error, Outcome::NotApplied))?;
                 event(said).map(Some)

@@ -11,9 +11,9 @@ use super::{error::names_what_is_not_there, session::Cql};
 pub enum CqlUnfit {
     /// No node answers, or too few of them.
     Away,
-    /// The user or the password is refused, or ones are wanted.
+    /// The user or the password is refused, or required.
     Credentials,
-    /// The tables are not there: nothing has migrated.
+    /// The tables do not exist: the migrations were not applied.
     NotMigrated,
 }
 
@@ -28,12 +28,12 @@ impl CqlProbe {
         Self { cql: Arc::downgrade(cql) }
     }
 
-    /// What keeps it from serving, found within twice the `limit`; `None`: it serves. Two small reads. While they find no
-    /// server, calls are refused at once.
+    /// Why it does not serve, found within twice the `limit`; `None`: it serves. Two small reads. While no server
+    /// answers them, calls are refused at once.
     pub async fn unfit(&self, limit: Duration) -> Option<CqlUnfit> {
         let Some(cql) = self.cql.upgrade() else { return Some(CqlUnfit::Away) };
         let unfit = unfit(&cql, limit).await;
-        // Before the first connection calls are refused anyway, and from then on they are not.
+        // Before the first connection calls are refused anyway; after it they must not be refused because of this.
         cql.reach.pinged(unfit != Some(CqlUnfit::Away) || cql.session().is_err());
         unfit
     }

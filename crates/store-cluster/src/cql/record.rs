@@ -9,10 +9,10 @@ use serde::de::DeserializeOwned;
 
 use super::error::malformed;
 
-/// A row, its columns found by name: what is answered to a conditional write has other columns on each server.
+/// A row with columns by name: the answer to a conditional write has different columns on each kind of server.
 #[derive(Debug)]
 pub(super) struct Record {
-    /// Of all rows of an answer the same.
+    /// Shared by all rows of an answer.
     names: Arc<[String]>,
     columns: Vec<Option<CqlValue>>,
 }
@@ -51,7 +51,7 @@ impl Record {
         }
     }
 
-    /// What a text is in JSON.
+    /// Decodes a text as JSON.
     pub(super) fn json<T: DeserializeOwned>(&self, name: &'static str) -> Result<T, StoreError> {
         let text = self.text(name)?.ok_or_else(|| malformed(name))?;
         serde_json::from_str(text).map_err(|_| malformed(name))

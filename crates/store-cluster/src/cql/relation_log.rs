@@ -1,4 +1,4 @@
-//! What users did about each other, in the logs of both. An entry is the same whoever writes it, so that it may be written again.
+//! Events between users, in the logs of both. An entry is the same from every writer, so that it may be written again.
 
 use async_trait::async_trait;
 use kith_store::{RelationEvent, RelationEventId, RelationLog, StoreError, Timestamp, UserId};
@@ -58,7 +58,7 @@ pub(super) fn event_body(event: &RelationEvent) -> Result<String, StoreError> {
     serde_json::to_string(event).map_err(|_| malformed("event"))
 }
 
-/// The event of a row whose body it is.
+/// The event in the body of a row.
 pub(super) fn event(row: &Record) -> Result<RelationEvent, StoreError> {
     row.json("body")
 }

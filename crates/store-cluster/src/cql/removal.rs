@@ -1,4 +1,4 @@
-//! Which users' edges are to be removed, noted before their deletion.
+//! Users whose edges have to be removed, noted before their deletion.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use kith_store::{StoreError, Timestamp, UserId};
 
 use super::session::{Bound, Cql, Statement, values};
 
-/// Partitions of the notes, so that none is written by all.
+/// Partitions of the notes, so that they are not all in one.
 const SLOTS: i32 = 16;
 
 const NOTE: Statement = Statement::plain("INSERT INTO %k.removals (slot, owner, noted) VALUES (?, ?, ?)");
@@ -14,12 +14,12 @@ const NOTED: Statement = Statement::read("SELECT owner, noted FROM %k.removals W
 const END: Statement = Statement::plain("DELETE FROM %k.removals WHERE slot = ? AND owner = ?");
 
 impl Cql {
-    /// Written with its own moment as timestamp, so that of several the latest stands.
+    /// Written with its own moment as timestamp, so that of several the latest wins.
     pub(super) async fn note_removal_of(&self, user: UserId, at: Timestamp) -> Result<(), StoreError> {
         self.write(Bound(&NOTE, values![slot(user), user.get(), at.0]), Some(stamp(at))).await
     }
 
-    /// The earliest of those that a slot tells first: more than so many in one are told in another order.
+    /// The earliest of those that a slot returns first: if one slot has more than that, the order is different.
     pub(super) async fn noted_removals(&self, limit: usize) -> Result<Vec<(UserId, Timestamp)>, StoreError> {
         let most = i32::try_from(limit).unwrap_or(i32::MAX);
         let mut noted = BTreeSet::new();
@@ -31,7 +31,7 @@ impl Cql {
         Ok(noted.into_iter().take(limit).map(|(at, user)| (user, Timestamp(at))).collect())
     }
 
-    /// What was noted later has a later timestamp, and stays.
+    /// A later note has a later timestamp, and stays.
     pub(super) async fn end_removal_of(&self, user: UserId, noted: Timestamp) -> Result<(), StoreError> {
         self.write(Bound(&END, values![slot(user), user.get()]), Some(stamp(noted))).await
     }

@@ -1,5 +1,5 @@
-//! Requests that may come twice. What is to be done, with its version, is kept before it is done: whoever comes again does
-//! the same with the same timestamps, so that it has one effect.
+//! Idempotent requests. What a request will do, with its version, is stored before it is done: a retry does the same
+//! with the same timestamps, so that it has one effect.
 
 use std::future::Future;
 
@@ -25,18 +25,18 @@ const DONE: Statement =
 const FORGET: Statement =
     Statement::conditional("DELETE FROM %k.requests WHERE id = ? IF fingerprint = ? AND done = 0");
 
-/// What is known of a request.
+/// The state of a request.
 #[derive(Debug)]
 pub(super) enum Asked<P> {
-    /// It comes for the first time; this is to be done.
+    /// It is new; this has to be done.
     New(P),
-    /// Another one has begun it and may have ended.
+    /// Another call has begun it and may have completed it.
     Planned(P),
     /// It is done.
     Done(P),
 }
 
-/// A request, and when it was made first.
+/// A request, and when it was first made.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Key<'a> {
     pub(super) request: &'a Request,
@@ -44,21 +44,21 @@ pub(super) struct Key<'a> {
 }
 
 impl Key<'_> {
-    /// Where the answer stands in the partition that is changed.
+    /// Where the answer is in the partition that is changed.
     pub(super) fn place(self) -> (i64, i64) {
-        // FNV-1a, which stays what it is; what stands there says which request it is of.
+        // FNV-1a, which must not change; the stored row names its request.
         let step = |sum: u64, byte: u8| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3);
         let sum = self.request.id.as_str().bytes().fold(0xCBF2_9CE4_8422_2325, step);
         (self.begun, sum.cast_signed())
     }
 
-    /// Whether a row is of this request: another one may have the same place.
+    /// Whether a row belongs to this request: another one may have the same position.
     pub(super) fn is_of(&self, row: &Record) -> bool {
         matches!(row.text("request"), Ok(Some(id)) if id == self.request.id.as_str())
     }
 }
 
-/// A kept request.
+/// A stored request.
 struct Kept<P> {
     asked: i64,
     plan: P,
@@ -66,8 +66,8 @@ struct Kept<P> {
 }
 
 impl Cql {
-    /// What is to be done for a request: what was kept, else what `plan` says, which is kept first. Where that fails, nothing
-    /// is.
+    /// What has to be done for a request: the stored plan, else the result of `plan`, which is stored first. If `plan`
+    /// fails, nothing is stored.
     pub(super) async fn once<P: Serialize + DeserializeOwned>(
         &self,
         request: &Request,
@@ -94,7 +94,7 @@ impl Cql {
         match self.decide(vec![keep]).await {
             Ok(None) => Ok(Asked::New(plan)),
             Ok(Some(_)) => self.others(request, now).await,
-            // Whoever kept it, what is kept is done.
+            // Whichever call stored it, it is done.
             Err(error) if error.outcome() == Outcome::Unknown => match self.others(request, now).await {
                 Err(StoreError::Overloaded) => Err(as_outcome(error, Outcome::NotApplied)),
                 others => others,
@@ -103,7 +103,7 @@ impl Cql {
         }
     }
 
-    /// When a request whose answer is kept elsewhere was made first, and whether that is now.
+    /// When a request whose answer is stored elsewhere was first made, and whether that is now.
     pub(super) async fn begun(&self, request: &Request, now: Timestamp) -> Result<(i64, bool), StoreError> {
         Ok(match self.once(request, now, async { Ok(now.0) }).await? {
             Asked::New(begun) => (begun, true),
@@ -111,8 +111,8 @@ impl Cql {
         })
     }
 
-    /// What another one kept for the same request at the same time, and has maybe done, so that there was nothing left to
-    /// plan; else that this cannot be planned.
+    /// The plan that a concurrent call stored for the same request, and may have executed, so that `plan` failed; else
+    /// that error.
     async fn unless_done<P: DeserializeOwned>(
         &self,
         request: &Request,
@@ -126,7 +126,7 @@ impl Cql {
         }
     }
 
-    /// What another one kept at the same time.
+    /// The plan that a concurrent call stored.
     async fn others<P: DeserializeOwned>(
         &self,
         request: &Request,
@@ -150,8 +150,8 @@ impl Cql {
         Ok(Some(Kept { asked, plan: row.json("plan")?, done: row.some_number("done")? != 0 }))
     }
 
-    /// Notes how a request ended: done, refused and so forgotten, or nobody knows, and so as it was. `is_new`: nobody has
-    /// tried it before.
+    /// Notes how a request ended: done; refused, and so forgotten; or unknown, and so unchanged. `is_new`: there was no
+    /// earlier attempt.
     pub(super) async fn close_request(
         &self,
         request: &Request,
@@ -164,7 +164,7 @@ impl Cql {
             Some(_) => return Ok(()),
         };
         let row = values![request.id.as_str().to_owned(), &request.fingerprint[..]];
-        // Were it not noted, whoever comes again does the same once more.
+        // Without this note a retry does the same once more.
         self.decide(vec![Bound(statement, row)]).await.map(drop).or(Ok(()))
     }
 }
@@ -175,8 +175,8 @@ impl<P> From<Kept<P>> for Asked<P> {
     }
 }
 
-/// Whether a request that failed so is as if it had never been made. Where an earlier call may have done it, what that did
-/// stands although this one could not: only what was decided by what is stored says that it did not.
+/// Whether a request that failed in this way is as if it had never been made. If an earlier call may have done it, its
+/// effect remains although this call failed: only a decision from what is stored proves that there is none.
 fn is_forgotten(is_new: bool, error: &StoreError) -> bool {
     error.outcome() == Outcome::NotApplied && (is_new || error.is_decided())
 }

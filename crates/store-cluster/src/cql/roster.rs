@@ -1,5 +1,5 @@
-//! What is true of all members of a group together: the static columns of its partition. Every change of the group writes them,
-//! under the condition that the version is still the one that was read.
+//! The rosters of groups: the static columns of each partition. Every change of a group writes them on condition that
+//! the version is still the one that was read.
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kith_store::{GroupId, Roster, StoreError, Timestamp, UserId, Version};
@@ -17,20 +17,20 @@ const ROSTER: Statement = Statement::read(
 const DECIDED: Statement = Statement::serial(
     "SELECT version, living, ordinals, owner, muted, writer FROM %k.members WHERE grp = ? LIMIT 1",
 );
-/// Of a group that never was the version is null, which is compared too.
+/// The version of a group that never existed is null, which is compared, too.
 const CHANGE: Statement = Statement::conditional(
     "UPDATE %k.members SET version = ?, living = ?, ordinals = ?, owner = ?, muted = ?, writer = ? WHERE grp = ? IF version = ?",
 );
-/// For test builds that lack the condition: it holds whatever was changed since.
+/// For test builds without the condition: it is always true.
 const CHANGE_ANYHOW: Statement = Statement::conditional(
     "UPDATE %k.members SET version = ?, living = ?, ordinals = ?, owner = ?, muted = ?, writer = ? WHERE grp = ? IF version >= ?",
 );
-/// For somebody who is not muted.
+/// For a user who is not muted.
 const NEVER: i64 = i64::MIN;
-/// For an owner who is not.
+/// For a group without an owner.
 const NOBODY: i64 = 0;
 
-/// A roster as it is stored.
+/// A stored roster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct SeenRoster {
     pub(super) roster: Roster,
@@ -65,7 +65,7 @@ impl Cql {
         self.read_roster(&ROSTER, group).await
     }
 
-    /// The roster, once the writes that are under way have ended.
+    /// The roster, after the writes in progress have ended.
     pub(super) async fn decided_roster(&self, group: GroupId) -> Result<SeenRoster, StoreError> {
         self.read_roster(&DECIDED, group).await
     }
@@ -80,7 +80,7 @@ impl Cql {
     }
 }
 
-/// Puts a roster in the place of that of this version.
+/// Replaces the roster of this version.
 pub(super) fn roster_part(group: GroupId, before: Version, after: SeenRoster) -> Bound {
     let SeenRoster { roster, writer } = after;
     let (living, ordinals) = (i64::from(roster.count), i64::from(roster.ordinals));
@@ -91,12 +91,12 @@ pub(super) fn roster_part(group: GroupId, before: Version, after: SeenRoster) ->
     Bound(if is_anyhow { &CHANGE_ANYHOW } else { &CHANGE }, row)
 }
 
-/// How a moment is stored until which somebody is muted.
+/// The stored form of the moment until which a user is muted.
 pub(super) fn until_number(until: Option<Timestamp>) -> i64 {
     until.map_or(NEVER, |at| at.0)
 }
 
-/// Until when somebody is muted, as it was stored.
+/// Until when a user is muted, from its stored form.
 pub(super) fn until(number: i64) -> Option<Timestamp> {
     (number != NEVER).then_some(Timestamp(number))
 }

@@ -19,7 +19,7 @@ pub(super) const ENTRY: Statement = Statement::plain(
      WHERE owner = ? AND list = ? AND bucket = ? AND placed = ? AND other = ?",
 );
 
-/// With a timestamp of its own, so that one batch may hold some of several versions.
+/// With its own timestamp, so that one batch may contain several versions.
 const IMPORTED_ENTRY: Statement = Statement::plain(
     "UPDATE %k.follow_lists USING TIMESTAMP ? SET live = ?, version = ?, since = ? \
      WHERE owner = ? AND list = ? AND bucket = ? AND placed = ? AND other = ?",
@@ -39,7 +39,7 @@ pub(super) fn edge_of(row: &Record) -> Result<Edge, StoreError> {
     Ok(Edge { from: user(from)?, to: user(to)? })
 }
 
-/// Where a follow stands in both lists.
+/// The position of a follow in both lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Seat {
     pub(super) at: i64,
@@ -47,7 +47,7 @@ pub(super) struct Seat {
     pub(super) in_fans: i32,
 }
 
-/// What a follow is.
+/// The state of a follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct State {
     pub(super) live: bool,
@@ -57,13 +57,13 @@ pub(super) struct State {
     pub(super) changed: i64,
 }
 
-/// A row of `follows`. One that was seated and never lived has no state.
+/// A row of `follows`. A follow that has a seat and was never active has no state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FollowRow {
     pub(super) edge: Edge,
-    /// Where it stands.
+    /// Its position.
     pub(super) seat: Seat,
-    /// Whether that was decided; else an import said so.
+    /// Whether it was decided by a conditional write; else by an import.
     pub(super) is_decided: bool,
     /// Where an import put it.
     pub(super) brought: Option<Seat>,
@@ -92,12 +92,12 @@ impl FollowRow {
         self.state.is_some_and(|state| state.live)
     }
 
-    /// The version to be above; 0: none.
+    /// Its version, which the next one must exceed; 0: none.
     pub(super) fn version(&self) -> i64 {
         self.state.map_or(0, |state| state.version)
     }
 
-    /// The follow, where it has ever lived.
+    /// The follow, if it was ever active.
     pub(super) fn follow(&self) -> Result<Option<Follow>, StoreError> {
         self.state.map(|state| follow(self.edge, self.seat, state)).transpose()
     }
@@ -139,7 +139,7 @@ pub(super) fn entry_part(edge: Edge, list: FollowList, seat: Seat, state: State)
     Bound(&ENTRY, entry(state, owner, number(list), bucket, seat.at, other))
 }
 
-/// The same of a follow that an import brought.
+/// The same for an imported follow.
 pub(super) fn imported_entry_part(edge: Edge, list: FollowList, seat: Seat, state: State) -> Bound {
     let (owner, bucket, other) = stands(edge, list, seat);
     let mut row = values![state.version];
@@ -151,7 +151,7 @@ fn entry(state: State, owner: UserId, list: i32, bucket: i32, at: i64, other: Us
     values![state.live, state.version, state.since, owner.get(), list, bucket, at, other.get()]
 }
 
-/// Whose list it stands in, in which bucket, under which user.
+/// The owner of the list, the bucket, and the user in the entry.
 pub(super) fn stands(edge: Edge, list: FollowList, seat: Seat) -> (UserId, i32, UserId) {
     match list {
         FollowList::Following => (edge.from, seat.in_following, edge.to),

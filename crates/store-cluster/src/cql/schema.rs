@@ -1,4 +1,4 @@
-//! The tables, and the keyspace where it has to be made. Every statement may be run again.
+//! The tables, and the keyspace if it has to be created. Every statement may be run again.
 
 use std::time::Duration;
 
@@ -17,12 +17,12 @@ const TABLES: [(u32, &str); 5] = [
     (7, include_str!("../../../../migrations/cql/0007_relation_log.cql")),
     (8, include_str!("../../../../migrations/cql/0008_bans.cql")),
 ];
-/// Changes of the schema take their time.
+/// Changes of the schema are slow.
 const LIMIT: Duration = Duration::from_secs(60);
 const CONNECTED_WITHIN: Duration = Duration::from_secs(10);
 
 impl Cql {
-    /// Applies the part of a migration that is about these tables, if it has one.
+    /// Applies the part of a migration for these tables, if there is one.
     pub(crate) async fn apply(&self, number: u32) -> Result<(), StoreError> {
         let Some((_, text)) = TABLES.iter().find(|(known, _)| *known == number) else { return Ok(()) };
         let session = self.connected(CONNECTED_WITHIN).await?;
@@ -47,7 +47,7 @@ impl Cql {
             format!("CREATE KEYSPACE IF NOT EXISTS %k WITH replication = {}", self.options.replication);
         text.push_str(" AND durable_writes = true");
         if has_tablets(session).await {
-            // There conditional writes want a keyspace without them.
+            // Conditional writes there need a keyspace without tablets.
             tracing::info!("the keyspace is made for ScyllaDB, without tablets");
             text.push_str(" AND tablets = {'enabled': false}");
         }

@@ -41,20 +41,20 @@ use crate::reach::Reach;
 
 const RECONNECT: Duration = Duration::from_millis(500);
 
-/// What a statement does, and so how it is sent.
+/// The effect of a statement, which decides how it is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Kind {
     /// Reads what a quorum has.
     Read,
-    /// Reads, and first ends the conditional writes that are under way.
+    /// Reads, and first ends the conditional writes in progress.
     Serial,
-    /// Writes what may be written again.
+    /// Writes, and may be repeated.
     Plain,
     /// Writes under a condition.
     Conditional,
 }
 
-/// A statement; `%k` stands for the keyspace.
+/// A statement; `%k` is replaced by the keyspace.
 #[derive(Debug)]
 pub(super) struct Statement {
     pub(super) kind: Kind,
@@ -79,7 +79,7 @@ impl Statement {
     }
 }
 
-/// What is bound to a statement.
+/// The values of a statement.
 pub(super) type Values = Vec<Option<CqlValue>>;
 /// A statement with its values.
 #[derive(Clone, Debug)]
@@ -150,7 +150,7 @@ macro_rules! values {
 }
 pub(super) use values;
 
-/// Implements every relation store; the files of this folder hold one each.
+/// Implements every relation store; each has its own file in this folder.
 pub(crate) struct Cql {
     pub(super) options: CqlOptions,
     pub(super) clock: Clock,
@@ -158,7 +158,7 @@ pub(crate) struct Cql {
     pub(super) locks: Locks,
     pub(super) wishes: Wishes,
     pub(super) log_ends: OnceLock<Weak<dyn LogEnds>>,
-    /// For what goes on when the call that began it has gone.
+    /// For work that continues after its call has ended.
     pub(super) this: Weak<Self>,
     session: OnceLock<Session>,
     refused: AtomicBool,
@@ -170,7 +170,7 @@ pub(crate) struct Cql {
 }
 
 impl Cql {
-    /// Begins to connect, as long as it takes; `None` where the options cannot be used.
+    /// Begins to connect, without a time limit; `None` if the options cannot be used.
     pub(crate) fn open(options: CqlOptions) -> Option<Arc<Self>> {
         if !options.are_usable() {
             return None;
@@ -195,7 +195,7 @@ impl Cql {
         Some(cql)
     }
 
-    /// Lets a call in, or refuses it at once: where too many run, and where the servers are known not to answer.
+    /// Lets a call in, or refuses it at once: if too many run, or if the servers are known not to answer.
     pub(super) fn enter(&self) -> Result<SemaphorePermit<'_>, StoreError> {
         if self.reach.is_lost() {
             return Err(away());
@@ -224,12 +224,12 @@ impl Cql {
         self.refused.load(Ordering::Relaxed)
     }
 
-    /// Begins to count what changes, and to end what others left, as long as the stores are used.
+    /// Starts the sweep, which counts lists and completes changes of dead nodes, while the stores are in use.
     pub(crate) fn sweep(self: &Arc<Self>, coordination: &Weak<dyn Coordination>) {
         sweep::start(self, coordination);
     }
 
-    /// The feeds of what changes.
+    /// The change feeds.
     pub(crate) fn feeds(self: &Arc<Self>) -> Vec<NamedFeed> {
         let shards = 0..i32::try_from(self.options.feed_shards).unwrap_or(i32::MAX);
         let feed = |shard| NamedFeed {
@@ -239,7 +239,7 @@ impl Cql {
         shards.map(feed).collect()
     }
 
-    /// Ends what runs beside the calls.
+    /// Ends the background work.
     pub(crate) fn close(&self) {
         self.closing.store(true, Ordering::Relaxed);
     }
@@ -248,7 +248,7 @@ impl Cql {
         self.closing.load(Ordering::Relaxed)
     }
 
-    /// The text with the keyspace in it.
+    /// The text with the name of the keyspace.
     pub(super) fn text(&self, text: &str) -> String {
         text.replace("%k", &self.options.keyspace)
     }
@@ -274,7 +274,7 @@ impl Cql {
         Record::all(&self.read(statement, values).await?)
     }
 
-    /// Writes, with this timestamp where one is given.
+    /// Writes, with this timestamp if one is given.
     pub(super) async fn write(
         &self,
         Bound(statement, values): Bound,
@@ -285,7 +285,8 @@ impl Cql {
         self.send(prepared, values).await.map(drop)
     }
 
-    /// Writes all parts, or after a crash none; or of an unlogged batch maybe some. `None`: each part says its timestamp.
+    /// Writes all parts, or after a crash none; of an unlogged batch possibly some. `None`: each part has its own
+    /// timestamp.
     pub(super) async fn batch(
         &self,
         kind: BatchType,
@@ -298,7 +299,7 @@ impl Cql {
         self.run(batch, parts).await.map(drop)
     }
 
-    /// Writes under a condition. What is answered to a refusal depends on the server; see [`Record::applied`].
+    /// Writes under a condition. The answer to a refusal depends on the server; see [`Record::applied`].
     pub(super) async fn decide(&self, parts: Vec<Bound>) -> Result<Option<Record>, StoreError> {
         let answer = match <[Bound; 1]>::try_from(parts) {
             Ok([Bound(statement, values)]) => self.send(self.prepared(statement).await?, values).await?,
@@ -365,7 +366,8 @@ impl fmt::Debug for Cql {
     }
 }
 
-/// Connects, however often it takes, as long as somebody wants it. From then on the driver reconnects by itself.
+/// Connects, however many attempts it takes, as long as the store is in use. From then on the driver reconnects by
+/// itself.
 async fn connect(to: Weak<Cql>) {
     loop {
         let Some(options) = to.upgrade().map(|cql| cql.options.clone()) else { return };
@@ -384,20 +386,20 @@ async fn connect(to: Weak<Cql>) {
     }
 }
 
-/// On failure: whether it was for the user or the password.
+/// On failure: whether the user or the password was refused.
 async fn build(options: &CqlOptions) -> Result<Session, bool> {
     let profile = ExecutionProfile::builder()
         .consistency(Consistency::LocalQuorum)
         .serial_consistency(Some(SerialConsistency::LocalSerial))
         .request_timeout(Some(options.request))
-        // Of reads, which have no effect to be asked for; each write has its own.
+        // For reads, which have no effect; each write has its own.
         .retry_policy(Arc::new(Attempts::default()))
         .build();
     let mut builder = SessionBuilder::new()
         .known_nodes(&options.contact_points)
         .connection_timeout(options.connect)
         .default_execution_profile_handle(profile.into_handle())
-        // How the keyspace is replicated and its tables are partitioned, and no more: what requests are routed by.
+        // Only the replication of the keyspace and the partition keys of its tables, which requests are routed by.
         .keyspaces_to_fetch([&options.keyspace])
         .fetch_full_schema_metadata(false);
     if let Some((user, password)) = &options.credentials {

@@ -1,6 +1,6 @@
-//! The sweep: counts what has changed, once soon and once when nothing can be added to it any more, strikes what imports that
-//! crossed have left, and ends what nodes that died have: follows that blocks forbid, and members whose groups do not know it.
-//! One node sweeps a shard at a time.
+//! The sweep: counts changed lists, once soon and once when their minute is closed, removes wrong entries of concurrent
+//! imports, and completes changes of dead nodes: follows that blocks forbid, and memberships that were not written. One
+//! node at a time sweeps a shard.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
@@ -25,13 +25,13 @@ const TICK: Duration = Duration::from_millis(250);
 const PAUSE: Duration = Duration::from_secs(1);
 const LEASE: Duration = Duration::from_secs(10);
 const RENEW: Duration = Duration::from_secs(3);
-/// How old the note of a change is when its write has ended, one way or the other, in microseconds.
+/// The age of a note at which its write has certainly ended, with or without effect, in microseconds.
 const WRITE_ENDED: i64 = 6_000_000;
 const AT_A_TIME: usize = 8;
-/// What an import that was given a version has written by then, beside clocks that are apart.
+/// An import has written everything this long after it got its version, apart from differences of clocks.
 const WRITTEN_WITHIN: Duration = Duration::from_secs(30);
 
-/// Begins to sweep, as long as the stores are used.
+/// Begins to sweep, while the stores are in use.
 pub(super) fn start(cql: &Arc<Cql>, coordination: &Weak<dyn Coordination>) {
     let holder = format!("{:016x}", rand::random::<u64>());
     for shard in 0..i32::try_from(cql.options.feed_shards).unwrap_or(i32::MAX) {
@@ -54,14 +54,14 @@ struct Sweep {
     shard: i32,
     name: String,
     holder: String,
-    /// Since when the lease is held, and known to be.
+    /// When the lease was last confirmed.
     leased: Option<Instant>,
     window: Option<Window>,
     due: Due,
     crossings: Crossings,
-    /// Blocks to be looked at, by the stamps of their notes, and whether it was noted that both logs know of the change.
+    /// Blocks to check, by the stamps of their notes, and whether it was noted that both logs have the event.
     blocks: BTreeMap<i64, (Edge, bool)>,
-    /// Members of whom it was noted that they change, and not yet that all of it was done, by the stamps of their notes.
+    /// Members with a note of a change, and no note yet that it was completed, by the stamps of their notes.
     members: BTreeSet<(i64, MemberKey)>,
 }
 
@@ -150,7 +150,7 @@ impl Sweep {
         self.due.add(&note, Instant::now());
     }
 
-    /// Counts the parts that have not been for a while.
+    /// Counts the due parts.
     async fn count(&mut self, cql: &Cql) -> Result<(), StoreError> {
         let begun = Instant::now();
         let due = self.due.parts(begun);
@@ -164,7 +164,7 @@ impl Sweep {
         Ok(())
     }
 
-    /// Looks at the blocks whose writes have ended, one way or the other.
+    /// Checks the blocks whose writes have certainly ended.
     async fn enforce(&mut self, cql: &Cql) -> Result<(), StoreError> {
         let ended = cql.clock.micros() - WRITE_ENDED;
         while let Some((stamp, (edge, is_told))) =
@@ -179,7 +179,7 @@ impl Sweep {
         Ok(())
     }
 
-    /// Ends the changes of members whose writes have ended, one way or the other, and of which no more is known.
+    /// Completes the changes of members whose writes have certainly ended, and which have no final note.
     async fn mend(&mut self, cql: &Cql) -> Result<(), StoreError> {
         let ended = cql.clock.micros() - WRITE_ENDED;
         let due: Vec<_> = self.members.iter().take_while(|(stamp, _)| *stamp <= ended).copied().collect();
@@ -191,7 +191,7 @@ impl Sweep {
     }
 }
 
-/// Does all of it once more for what was noted in minutes that nothing is added to any more.
+/// Does all of it once more for the notes of closed minutes.
 async fn finish(cql: &Cql, closed: Vec<Note>) -> Result<(), StoreError> {
     let parts: HashSet<Part> = closed.iter().flat_map(Note::parts).collect();
     let mut counting =
@@ -206,14 +206,13 @@ async fn finish(cql: &Cql, closed: Vec<Note>) -> Result<(), StoreError> {
     cql.mend_memberships(members).await
 }
 
-/// Ends what may have been left undone of the change of a block, of which both logs know or not.
+/// Completes the change of a block; `is_told`: both logs have its event.
 async fn end(cql: &Cql, edge: Edge, is_told: bool) -> Result<(), StoreError> {
     cql.enforce_block(edge).await?;
     if is_told { Ok(()) } else { cql.resume_log(edge).await }
 }
 
-/// The blocks that were noted, with whether it was noted that both logs know of them, and the members of whom it was not noted
-/// that all was done.
+/// The noted blocks, with whether it was noted that both logs have the event, and the members without a final note.
 fn unended(closed: &[Note]) -> (BTreeMap<Edge, bool>, Vec<MemberKey>) {
     let (mut blocks, mut begun, mut ended) = (BTreeMap::new(), HashSet::new(), HashSet::new());
     for note in closed {

@@ -38,7 +38,7 @@ const ENTRIES_AFTER: Statement = Statement::read(
 const ENTRY: Statement = Statement::read(
     "SELECT live, version FROM %k.follow_lists WHERE owner = ? AND list = ? AND bucket = ? AND placed = ? AND other = ?",
 );
-/// What is younger may still be being written, in microseconds.
+/// A follow or entry that is younger may still be in progress, in microseconds.
 const YOUNG: i64 = 10_000_000;
 
 /// An entry of a list.
@@ -143,7 +143,7 @@ impl Cql {
         if self.is_shown(&row, list).await? {
             return Ok(None);
         }
-        // What was read may have changed since.
+        // The row may have changed since.
         let Some(row) = self.follow_row(row.edge).await? else { return Ok(None) };
         let Some(state) = row.state.filter(|state| state.live && !self.is_young(state.version)) else {
             return Ok(None);
@@ -154,7 +154,7 @@ impl Cql {
         if repair {
             self.restore_entry(&row, list, state, state.version).await?;
             if !self.is_shown(&row, list).await? {
-                // Somebody has deleted it past the stores, by a later timestamp.
+                // Another program has deleted it, with a later timestamp.
                 self.restore_entry(&row, list, state, self.clock.version(state.version)).await?;
             }
         }
@@ -177,7 +177,7 @@ impl Cql {
         self.batch(BatchType::Logged, parts, timestamp).await
     }
 
-    /// Whether the list shows the follow as it is.
+    /// Whether the list shows the present state of the follow.
     async fn is_shown(&self, row: &FollowRow, list: FollowList) -> Result<bool, StoreError> {
         let (owner, bucket, other) = stands(row.edge, list, row.seat);
         let asked = values![owner.get(), number(list), bucket, row.seat.at, other.get()];
@@ -201,7 +201,7 @@ impl Cql {
         Ok(Some(EdgeDifference { edge: entry.edge, kind, repaired: repair }))
     }
 
-    /// Takes an entry out of a list that shows it, if the follow does not stand there.
+    /// Removes an entry from a list, if the follow has no position there.
     pub(super) async fn strike(&self, follow: &Follow, list: FollowList) -> Result<(), StoreError> {
         let (at, version) = (follow.placed.0, follow.version.get());
         let state = State { live: true, version, since: follow.since.0, changed: 0 };
@@ -226,7 +226,7 @@ impl Cql {
         let dead = State { live: false, version, ..entry.state };
         let seat = Seat { at: entry.at, in_following: entry.bucket, in_fans: entry.bucket };
         for timestamp in [version, self.clock.version(version)] {
-            // The note names the same bucket for both lists: to count one too many does no harm.
+            // The note names the same bucket for both lists: a superfluous count does no harm.
             let note = Note::of_count(self, entry.edge, seat).part(self);
             let parts = vec![entry_part(entry.edge, entry.list, seat, dead), note];
             self.batch(BatchType::Logged, parts, timestamp).await?;
@@ -236,7 +236,7 @@ impl Cql {
             if left.first().is_none_or(|left| !matches!(left.number("live"), Ok(Some(1)))) {
                 return Ok(());
             }
-            // Somebody has written it past the stores, by a later timestamp.
+            // Another program has written it, with a later timestamp.
         }
         Ok(())
     }
@@ -265,7 +265,7 @@ impl Entry {
         })
     }
 
-    /// Whether this is where the follow stands, and it lives.
+    /// Whether this is the position of the follow, and the follow is active.
     fn is_of(&self, row: Option<FollowRow>) -> bool {
         row.is_some_and(|row| {
             let (_, bucket, _) = stands(row.edge, self.list, row.seat);
@@ -274,7 +274,7 @@ impl Entry {
     }
 }
 
-/// How much of a ring has been walked up to this token.
+/// The fraction of the token ring up to this token.
 #[expect(clippy::cast_precision_loss, reason = "about")]
 pub(super) fn share(token: i64) -> f64 {
     (token as f64 + 9_223_372_036_854_775_808.0) / 18_446_744_073_709_551_616.0

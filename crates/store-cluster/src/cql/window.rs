@@ -1,5 +1,5 @@
-//! Reading what was noted: new notes within a moment, and late ones (of clocks that are apart, of writes that arrived after
-//! their node had died) as long as a minute is open.
+//! Reads notes: new ones soon, and late ones (because of clocks that differ, or writes that arrived after their node
+//! had died) while their minute is open.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -12,39 +12,39 @@ use super::{journal::Note, session::Cql};
 
 /// How often all open minutes are read from their beginnings.
 const WHOLE_EVERY: Duration = Duration::from_secs(5);
-/// Nothing is read again before so much time has passed for each note that was read: else, when very much changes, that
-/// would be most of what the servers do.
+/// Notes are not read again before this time has passed for each note that was read: otherwise, under a very high rate
+/// of changes, this would be most of the servers' work.
 const FOR_EACH_NOTE: Duration = Duration::from_micros(100);
-/// Between them, only what is at most so much older than what was read, in microseconds.
+/// In between, only notes are read that are at most this much older than the last one, in microseconds.
 const OVERLAP: i64 = 2_000_000;
-/// What is late beside the clocks: a write that a node took over from one that died.
+/// Lateness in addition to clocks: a write that was executed after its node had died.
 const LATE: i64 = 30_000;
-/// Notes of which is remembered that they were read. What is forgotten is told again.
+/// Maximum notes that are remembered as read. A forgotten one is delivered again.
 const NOTES_MAX: usize = 262_144;
 
-/// How often a window is read, however much it holds.
+/// How often a window is read, whatever its size.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
     /// All open minutes.
     whole_at_least_every: Duration,
-    /// What is new.
+    /// New notes.
     fresh_at_least_every: Duration,
 }
 
 impl Pace {
-    /// Of who tells other nodes of changes: within its bounds.
+    /// For the feed, which publishes to other nodes within its bound.
     pub(super) const TELLING: Self =
         Self { whole_at_least_every: Duration::from_secs(30), fresh_at_least_every: Duration::from_secs(1) };
-    /// Of who counts, which has time as long as much changes: it would read each note several times.
+    /// For the sweep, which may wait under a high rate of changes: otherwise it would read each note several times.
     pub(super) const COUNTING: Self =
         Self { whole_at_least_every: Duration::from_secs(120), fresh_at_least_every: Duration::from_secs(5) };
 
-    /// The time between two readings of all open minutes, of which the last one brought so much.
+    /// The time until the next read of all open minutes, if the last one returned this many notes.
     fn whole(self, notes: usize) -> Duration {
         for_all(notes).clamp(WHOLE_EVERY, self.whole_at_least_every)
     }
 
-    /// The same of what is new.
+    /// The same for new notes.
     fn fresh(self, notes: usize) -> Duration {
         for_all(notes).min(self.fresh_at_least_every)
     }
@@ -59,17 +59,17 @@ pub(super) struct Window {
     from: i64,
     minutes: BTreeMap<i64, Minute>,
     read_whole: Option<Whole>,
-    /// When the next reading between two of those comes.
+    /// When the next read of new notes is due.
     next: Option<Instant>,
 }
 
-/// The last reading of all open minutes.
+/// The last read of all open minutes.
 #[derive(Clone, Copy, Debug)]
 struct Whole {
     begun: Instant,
     /// The first minute that was open then.
     first_open: i64,
-    /// The next one comes so much later.
+    /// The time until the next one.
     pause: Duration,
 }
 
@@ -101,7 +101,7 @@ impl Window {
         self.read_whole.is_some()
     }
 
-    /// What has not been read yet, by rising stamp. When it fails, nothing of it counts as read.
+    /// Unread notes, by rising stamp. If it fails, none of them counts as read.
     pub(super) async fn read(&mut self, cql: &Cql) -> Result<Vec<Note>, StoreError> {
         let now = cql.clock.minute();
         let whole = self.read_whole.is_none_or(|whole| whole.begun.elapsed() > whole.pause);
@@ -136,7 +136,7 @@ impl Window {
         Ok(fresh)
     }
 
-    /// Closes a minute that was read when nothing was added to it any more; tells what was in it.
+    /// Closes a minute that was read after nothing could be added to it any more; returns its notes.
     pub(super) fn close(&mut self) -> Vec<Note> {
         let until = self.read_whole.map_or(0, |whole| whole.first_open).min(self.from + 1);
         if until <= self.from {

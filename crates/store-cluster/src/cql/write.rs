@@ -1,8 +1,8 @@
-//! To follow and to take it back.
+//! Follow and unfollow.
 //!
-//! A follow takes its seat, its place in both lists, by a conditional write, whose refusal is the reading of what was there.
-//! Its state is then written plainly to the row and to both lists in one logged batch, all with the version as timestamp. So
-//! of writes that cross, the highest version stands in all three, whatever the clocks say.
+//! A follow takes its seat, its position in both lists, by a conditional write; a refusal returns the existing row. Its
+//! state is then written without a condition to the row and to both lists in one logged batch, all with the version as
+//! timestamp. So of concurrent writes the highest version wins in all three, whatever the clocks say.
 
 use std::time::{Duration, Instant};
 
@@ -35,39 +35,39 @@ const DECIDED: Statement = Statement::serial(
      WHERE edge = ?",
 );
 const TRIES_MAX: u32 = 8;
-/// A call that takes longer looks whether its seat is still its own.
+/// A call that takes longer checks whether its seat is still its own.
 const QUICK: Duration = Duration::from_secs(10);
 
-/// What is to be written for a follow to begin, decided before it is.
+/// The writes for the begin of a follow, decided before they are made.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Beginning {
     edge: Edge,
     seat: Seat,
     state: State,
-    /// It lives already, and nothing is to be written.
+    /// The follow is active already, and nothing is to be written.
     stands: bool,
-    /// How it is made sure afterwards that the seat is still its own.
+    /// How to check afterwards that the seat is still its own.
     looks: Looks,
 }
 
-/// What may have become of a seat while the state was written.
+/// What may have happened to a seat while the state was written.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 enum Looks {
-    /// Nobody may have moved it.
+    /// No other write can have moved it.
     Never,
     /// It is new: an import may have put the follow elsewhere at the same time.
     ForImport,
-    /// Somebody else might move it meanwhile.
+    /// Another write might move it meanwhile.
     ForMove,
 }
 
-/// What is to be written for a follow to end.
+/// The writes for the end of a follow.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Ending {
     edge: Edge,
     seat: Seat,
     state: State,
-    /// What is told to both, where they were friends.
+    /// The event for both users, if they were friends.
     #[serde(default)]
     parting: Option<RelationEvent>,
 }
@@ -112,8 +112,8 @@ impl Cql {
         Ok(Applied { record: ended?, replayed })
     }
 
-    /// Ends the follow where it lives. If friends part by it, they are told that `by.from` has parted from `by.to`; `None`: they
-    /// are not.
+    /// Ends the follow if it is active. If friends part by it, both get the event that `by.from` has parted from
+    /// `by.to`; `None`: they are not friends.
     pub(super) async fn cut(
         &self,
         edge: Edge,
@@ -133,7 +133,7 @@ impl Cql {
         kept: Duration,
         now: Timestamp,
     ) -> Result<Beginning, StoreError> {
-        // Of users who were not heard of lately both lists are learned by one request.
+        // For users without known head buckets, both lists are read in one request.
         let seats = async {
             self.learn_heads([edge.from, edge.to].into_iter()).await?;
             tokio::try_join!(
@@ -180,7 +180,7 @@ impl Cql {
         Beginning { edge, seat, state, stands: false, looks }
     }
 
-    /// Takes the seat if the edge has none; else tells the row.
+    /// Takes the seat if the edge has none; else returns the row.
     async fn take_seat(&self, edge: Edge, seat: Seat) -> Result<Option<FollowRow>, StoreError> {
         let Seat { at, in_following, in_fans } = seat;
         let row = values![key(edge), at, in_following, in_fans];
@@ -188,7 +188,7 @@ impl Cql {
             Ok(None) => Ok(None),
             Ok(Some(refused)) => FollowRow::of(edge, &refused)?.map(Some).ok_or_else(|| malformed("placed")),
             Err(error) if error.outcome() == Outcome::Unknown => {
-                // It is one's own seat, or somebody else's: either does.
+                // It is this call's own seat, or that of another: either is correct.
                 let row = self.decided_row(edge).await?;
                 row.map(Some).ok_or_else(|| as_outcome(error, Outcome::NotApplied))
             }
@@ -196,7 +196,7 @@ impl Cql {
         }
     }
 
-    /// Moves the seat of a follow that does not live, if nobody has written to it; whether that was so.
+    /// Moves the seat of an inactive follow, if no other write changed it; returns whether that was so.
     async fn move_seat(&self, row: &FollowRow, to: Seat) -> Result<bool, StoreError> {
         let edge = row.edge;
         let version = row.state.map(|state| state.version);
@@ -213,11 +213,11 @@ impl Cql {
         }
     }
 
-    /// What somebody wrote at the old seat while it was moved: it is put where the seat is now, and told.
+    /// A state that another write put at the old seat during the move: it is written to the new seat, and returned.
     ///
-    /// Who writes at a seat looks afterwards whether it was moved, and who moves one looks here whether it was written to: of
-    /// two that cross one sees the other, though a move may be decided by what the row was before a write, and be read after
-    /// what that write's look reads, even a serial one.
+    /// A write at a seat checks afterwards whether the seat was moved, and a move checks here whether there was a
+    /// write: if the two race, at least one observes the other. This holds although a move may be decided from the row
+    /// before a write, and become visible only after the check of that write, even with a serial read.
     async fn written_meanwhile(&self, old: &FollowRow) -> Result<Option<FollowRow>, StoreError> {
         let row = self.follow_row(old.edge).await?.filter(|row| row.state != old.state);
         if let Some(row) = &row {
@@ -227,7 +227,7 @@ impl Cql {
         Ok(row)
     }
 
-    /// The row, once the conditional writes under way have ended.
+    /// The row, after the conditional writes in progress have ended.
     async fn decided_row(&self, edge: Edge) -> Result<Option<FollowRow>, StoreError> {
         let rows = self.records(&DECIDED, values![key(edge)]).await?;
         rows.first().map_or(Ok(None), |row| FollowRow::of(edge, row))
@@ -243,13 +243,14 @@ impl Cql {
         self.write_state(edge, seat, state, Vec::new()).await?;
         self.dies_at("begun")?;
         let looks = if begun.elapsed() > QUICK { Looks::ForMove } else { looks };
-        // The state is written: what fails now does not undo it.
+        // The state is written: a failure from here on does not undo it.
         let looked = self.look_after(edge, seat, state, looks).await;
         let seat = looked.map_err(|error| as_outcome(error, Outcome::Unknown))?;
         follow(edge, seat, state)
     }
 
-    /// Sees what came about while the state was written: where the seat is now, and whether the follow is forbidden.
+    /// Checks for concurrent changes after the state was written: where the seat is now, and whether the follow is
+    /// forbidden.
     async fn look_after(
         &self,
         edge: Edge,
@@ -261,11 +262,11 @@ impl Cql {
             match looks {
                 Looks::Never => Ok(None),
                 Looks::ForImport => self.follow_row(edge).await,
-                // Whoever moves the seat at this moment has done so then, or finds the state that was written here.
+                // A concurrent move of the seat is visible now, or finds the state that was written here.
                 Looks::ForMove => self.decided_row(edge).await,
             }
         };
-        // Whoever blocks looks for a follow after its write: of a pair that crosses one sees the other.
+        // A block looks for a follow after its write: if the two race, at least one observes the other.
         let (is_blocked, row) = tokio::try_join!(self.is_blocked(edge.reversed()), row)?;
         if let Some(row) = &row {
             for stray in [Some(seat), row.brought].into_iter().flatten().filter(|stray| *stray != row.seat) {
@@ -307,7 +308,7 @@ impl Cql {
         plan.version()
     }
 
-    /// Writes the state to the row and to both lists, with what is told of it, and notes it.
+    /// Writes the state to the row and to both lists, with its event, and notes it.
     async fn write_state(
         &self,
         edge: Edge,
@@ -325,7 +326,7 @@ impl Cql {
         self.batch(BatchType::Logged, parts, state.version).await
     }
 
-    /// Makes both lists say what the row says, after something was written at a seat that is not its own.
+    /// Makes both lists agree with the row, after a write at a seat that is not its own.
     pub(super) async fn settle(&self, row: &FollowRow, stray: Seat, written: i64) -> Result<(), StoreError> {
         let Some(state) = row.state else { return Ok(()) };
         let above = State { live: false, version: state.version.max(written) + 1, ..state };
@@ -344,7 +345,7 @@ impl Cql {
         self.batch(BatchType::Logged, parts, state.version).await
     }
 
-    /// Fails as a node that died would, where a test wants it to.
+    /// Fails like a node that dies, if a test requests it.
     pub(super) fn dies_at(&self, step: &'static str) -> Result<(), StoreError> {
         super::broken::reach(step);
         match self.options.dies_at {
@@ -368,7 +369,8 @@ impl Ending {
     }
 }
 
-/// Until when a follow that does not live has its seat. One that never lived has it for as long as it may be under way.
+/// Until when an inactive follow keeps its seat. A follow that was never active keeps it for as long as its write may
+/// be in progress.
 fn kept_until(row: &FollowRow, kept: Duration, apart: Duration) -> Timestamp {
     match row.state {
         Some(state) => Timestamp(state.changed.max(row.seat.at)).after(kept),

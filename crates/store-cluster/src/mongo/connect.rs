@@ -112,11 +112,11 @@ pub enum OpenError {
     Relations,
 }
 
-/// Prepares to talk to MongoDB. Neither connects nor migrates: a server that is away now is found as soon as
-/// it is there, and [`NodeStore::ping`](kith_store::NodeStore::ping) tells.
+/// Prepares the connection to MongoDB. Neither connects nor migrates: a server that is unavailable now is found as soon
+/// as it is available, and [`NodeStore::ping`](kith_store::NodeStore::ping) shows it.
 ///
 /// # Errors
-/// When the options cannot be used, whatever the server would say.
+/// If the options cannot be used, whatever the server would answer.
 pub async fn connect(options: MongoOptions) -> Result<ClusterHandle, OpenError> {
     if !names_a_database(&options.database) {
         return Err(OpenError::Database);
@@ -125,8 +125,8 @@ pub async fn connect(options: MongoOptions) -> Result<ClusterHandle, OpenError> 
     ClusterHandle::over(driver, options)
 }
 
-/// What the driver is told, whatever the connection string asks for: read the primary for what a majority has, and
-/// write to a journaled majority.
+/// The driver's options, whatever the connection string contains: read from the primary what a majority has, and write
+/// to a journaled majority.
 pub(super) async fn driver_options(options: &MongoOptions) -> Result<ClientOptions, OpenError> {
     // What the driver says of a connection string may repeat it, so nothing of that is kept.
     let mut driver = ClientOptions::parse(&options.uri).await.map_err(|error| match &*error.kind {
@@ -178,13 +178,13 @@ impl ClusterHandle {
         Ok(self)
     }
 
-    /// Tells why the store of relations does not serve, where there is one.
+    /// Reports why the store of relations does not serve, if there is one.
     #[must_use]
     pub fn cql_probe(&self) -> Option<CqlProbe> {
         self.cql.as_ref().map(CqlProbe::new)
     }
 
-    /// Tells why MongoDB does not serve, where it can be told.
+    /// Reports why MongoDB does not serve, if it is known.
     #[must_use]
     pub fn probe(&self) -> Probe {
         self.probe.clone()

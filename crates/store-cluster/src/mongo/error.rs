@@ -62,7 +62,7 @@ pub(super) fn lost() -> StoreError {
     StoreError::Unavailable { outcome: Outcome::NotApplied, source }
 }
 
-/// The code that the server gave, wherever it stands.
+/// The code that the server returned, wherever it is in the error.
 pub(super) fn code(error: &Error) -> Option<i32> {
     match &*error.kind {
         ErrorKind::Command(command) => Some(command.code),

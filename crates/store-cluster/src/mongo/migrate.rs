@@ -141,7 +141,7 @@ impl Mongo {
         }
     }
 
-    /// Takes the lock if nobody holds it, by the server's clock, which all nodes share.
+    /// Takes the lock if it is free, by the server's clock, which all nodes share.
     async fn take_lock(&self, owner: i64) -> Result<bool, Error> {
         let never = DateTime::from_millis(0);
         let free = doc! { "$lte": [{ "$ifNull": ["$until", never] }, "$$NOW"] };

@@ -18,13 +18,13 @@ use super::{
 /// Most documents that one answer of the server is asked for.
 const ANSWER_MAX: usize = 1000;
 
-/// A record that lives in a collection of its own under its id. A deleted one leaves
-/// `{_id, v, deleted: true}` and what its kind must keep.
+/// A record that is stored in a collection of its own under its id. A deleted one leaves `{_id, v, deleted: true}` and
+/// what its kind must keep.
 pub(super) trait Record: Sized + Send + Sync + 'static {
     /// Names the kind in the ids of secrets.
     const OWNER: &'static str;
 
-    /// Where it lives.
+    /// The collection.
     fn collection(mongo: &Mongo) -> &Collection<RawDocumentBuf>;
     /// Reads the document of a living record.
     fn read(document: &RawDocument) -> Result<Self, StoreError>;

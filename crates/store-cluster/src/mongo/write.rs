@@ -1,7 +1,7 @@
-//! How every write of a record goes: one command, or one transaction, tried again while others collide.
+//! How every write of a record runs: one command, or one transaction, retried on conflicts.
 //!
-//! Nothing is checked before it is written. The unique indexes and the filter of the command decide; only
-//! when they refuse, a read tells why.
+//! Nothing is checked before it is written. The unique indexes and the filter of the command decide; only if they
+//! refuse, a read finds the reason.
 
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ pub(super) enum Change {
         set: Document,
         /// Operand of `$unset`.
         unset: Document,
-        /// As asked for, to tell whether the result fits.
+        /// The patch, to check whether the result fits.
         params: ParamsPatch,
     },
     /// Leaves a stub: `_id`, `v` and these fields of the record, as they are, and these others.
@@ -116,7 +116,7 @@ pub(super) enum Way {
 impl Mongo {
     /// Does `order`, or nothing.
     pub(super) async fn write<R: Record>(&self, order: &Order) -> Result<Done, StoreError> {
-        // Tells an insert of this call, sent twice by the driver, from an insert of somebody else.
+        // Distinguishes an insert of this call, sent twice by the driver, from an insert of another.
         let nonce: i64 = rand::random();
         let (mut way, mut retries) = (Way::Fresh, Retries::within(self.options.retry));
         loop {
@@ -191,9 +191,9 @@ impl Mongo {
         }
     }
 
-    /// Makes a stub of a record, or a record of a stub: all fields go but those that are set or kept, whoever put
-    /// them there. Field by field: a document is never replaced, for the change feed could not tell whether its
-    /// version was raised.
+    /// Makes a stub of a record, or a record of a stub: all fields are removed except those that are set or kept,
+    /// whatever wrote them. Field by field: a document is never replaced, because the change feed could not see whether
+    /// its version was raised.
     async fn remake<R: Record>(
         &self,
         mut filter: Document,
@@ -252,7 +252,8 @@ impl Mongo {
             Failure::Duplicate if way == Way::Fresh => self.insert_refused::<R>(order, nonce).await,
             Failure::Duplicate => self.name_refused::<R>(order).await,
         };
-        // A twin of this call may have committed since the try looked for one. A server that is away cannot tell.
+        // A retry of this call may have committed since the attempt looked for one. An unavailable server does not show
+        // it.
         match (verdict, &order.write.request) {
             (Err(error @ StoreError::Unavailable { .. }), _) => Err(error),
             (Err(error), Some(request)) if error.outcome() == Outcome::NotApplied => {

@@ -124,7 +124,7 @@ async fn an_update_whose_first_answer_was_lost_is_done_once() {
     let faulty = Faulty::open().await;
     let users = Arc::clone(&faulty.stores.users);
     users.create_user(ann(SecretChange::new()), Write::at(Timestamp::now())).await.unwrap();
-    // Done, but told in a way that makes the driver send it again.
+    // Done, but answered in a way that makes the driver send it again.
     let mut lost = majority_unknown(64);
     lost.insert("errorLabels", ["RetryableWriteError"].as_slice());
     faulty.fail(&["findAndModify"], 1, lost).await;

@@ -4,8 +4,8 @@ use std::{error::Error, io, path::PathBuf};
 
 use crate::{OpenError, refused};
 
-/// Why a backup was not taken or not restored: one line with the cause and the way out. What stood under the
-/// final names before stands there still.
+/// Why a backup was not taken or not restored: one line with the cause and what to do. Files that had the final names
+/// before are unchanged.
 #[derive(Debug, thiserror::Error)]
 pub enum BackupError {
     /// No data file where there should be one.
@@ -53,13 +53,13 @@ pub enum BackupError {
         /// Where it should be.
         path: PathBuf,
     },
-    /// The manifest, or what it stands beside, is something else.
+    /// The manifest, or the file beside it, is something else.
     #[error("{} is no backup made by kith; name a file that kith backup has written", .path.display())]
     NotABackup {
         /// The file.
         path: PathBuf,
     },
-    /// The file is not the one that the manifest tells of.
+    /// The file is not the one of the manifest.
     #[error("{} is not as it was backed up (its size or SHA-256 differs); take another copy of it",
         .path.display())]
     Damaged {

@@ -1,4 +1,4 @@
-//! What stands beside a backup.
+//! The file beside a backup.
 
 use std::{
     fs::{self, File},
@@ -91,7 +91,7 @@ impl Manifest {
     }
 }
 
-/// This moment, in whole seconds: what is told of it is exact then.
+/// This moment, in whole seconds, so that its text is exact.
 pub(super) fn now() -> SystemTime {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(since.as_secs())

@@ -1,9 +1,8 @@
-//! Backups of a data file, also of one that a running node writes, and their restoration.
+//! Backups of a data file, also while a running node writes it, and their restoration.
 //!
-//! A backup is two files: a copy of the data file, and beside it its [`Manifest`]. The copy is made within one
-//! read transaction, so that it is the state of one moment, whatever is written meanwhile. `VACUUM INTO`
-//! would be that too, but cannot rest or tell how far it is; the copying of pages without a transaction
-//! begins again with every write of the node.
+//! A backup is two files: a copy of the data file, and its [`Manifest`]. The copy is made within one read transaction,
+//! so that it is the state of one moment, whatever is written meanwhile. `VACUUM INTO` would do that, too, but cannot
+//! pause or report its progress; copying pages without a transaction starts again with every write of the node.
 
 mod copy;
 mod error;

@@ -1,10 +1,10 @@
 //! Restoring a backup.
 //!
-//! What was written after the backup is gone, but clients remember of it: consistency tokens, ids, and numbers of sequences
-//! that were given out. So the epoch, the counters of ids and the sequences of the backup go on above all of these.
-//! How far that was, the data that are replaced tell where they can be read (but for sequences); else time does: no node starts
-//! more than a thousand times a second, which bounds epochs, and none allocates more than
-//! [`IDS_A_MILLISECOND`]. Both bounds also hold when the same backup is restored a second time.
+//! What was written after the backup is lost, but clients still hold consistency tokens, ids, and sequence numbers that
+//! were given out then. So the epoch, the counters of ids and the sequences of the backup continue above all of these.
+//! How far that was is read from the data that are replaced, if possible (except for sequences); otherwise it follows
+//! from the time: no node starts more than a thousand times a second, which bounds epochs, and none allocates more than
+//! [`IDS_A_MILLISECOND`]. Both bounds also hold if the same backup is restored a second time.
 
 use std::{
     fs::{self, File},
@@ -118,7 +118,7 @@ fn write(from: &Path, part: &Path, to: &Path, backup: Manifest) -> Result<Restor
     Ok(Restored { path: to.to_owned(), kept, epoch: epoch.unsigned_abs(), backup })
 }
 
-/// Copies the backup; what was copied is what the manifest tells of.
+/// Copies the backup; the copy is verified against the manifest.
 fn fetch(from: &Path, part: &Path, backup: &Manifest) -> Result<File, BackupError> {
     let unreadable = |source| BackupError::Unreadable { path: from.to_owned(), source };
     let source = File::open(from).map_err(unreadable)?;
@@ -132,7 +132,7 @@ fn fetch(from: &Path, part: &Path, backup: &Manifest) -> Result<File, BackupErro
     Ok(file)
 }
 
-/// What the data tell that are to be replaced.
+/// Values in the data that are to be replaced.
 #[derive(Debug, Default)]
 struct Seen {
     epoch: i64,

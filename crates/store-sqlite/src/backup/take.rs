@@ -14,16 +14,16 @@ use super::{
     manifest::now,
 };
 
-/// Backs the data file `from` up to the file `to`, with its [`Manifest`] beside it, also while a node serves
-/// out of `from`. The backup is the state of one moment after the call; it appears under its name complete,
-/// checked and on the disk, or not at all. `progress` is told of every MiB.
+/// Backs up the data file `from` to the file `to`, with its [`Manifest`] beside it, also while a node serves from
+/// `from`. The backup is the state of one moment after the call began; it appears under its name complete, checked and
+/// on the disk, or not at all. `progress` is called for every MiB.
 ///
-/// Blocks its thread: some milliseconds for each MiB. Both files are for their owner's eyes alone, for they
-/// hold the secrets of the data. A process that is killed leaves `TO.part` behind, which the next backup of
-/// that name replaces.
+/// Blocks its thread: some milliseconds for each MiB. Only the owner can read both files, because they contain the
+/// secrets of the data. A process that is killed leaves `TO.part` behind, which the next backup with that name
+/// replaces.
 ///
 /// # Errors
-/// See [`BackupError`]; neither file is there then.
+/// See [`BackupError`]; then neither file exists.
 pub fn take(from: &Path, to: &Path, progress: &mut dyn FnMut(Progress)) -> Result<Manifest, BackupError> {
     if !from.metadata().is_ok_and(|file| file.len() > 0) {
         return Err(BackupError::NoData { path: from.to_owned() });

@@ -30,7 +30,7 @@ async fn some_follows() -> SqliteHandle {
     handle
 }
 
-/// Makes an index of follows again with the rows of `condition`, under a text that tells of the living ones.
+/// Creates an index of follows again with the rows of `condition`, under a definition that names the active ones.
 async fn damage_index(handle: &SqliteHandle, index: &'static str, columns: &str, condition: &str) {
     let text = |condition| format!("CREATE INDEX {index} ON follows {columns} WHERE {condition}");
     let sql = format!(

@@ -136,7 +136,7 @@ impl Asks {
 pub struct ApplicationSlot {
     /// Of which kind.
     pub kind: ApplicationKind,
-    /// Who asks: a user, or of invites the group, whoever invites in its name.
+    /// The applicant: a user, or for invites the group, whichever admin invites in its name.
     pub origin: i64,
 }
 
@@ -145,7 +145,7 @@ pub struct ApplicationSlot {
 #[repr(u8)]
 #[serde(rename_all = "snake_case")]
 pub enum ApplicationState {
-    /// Nobody has decided.
+    /// Not decided yet.
     Pending = 1,
     /// Its receiver has accepted it.
     Accepted = 2,
@@ -155,7 +155,7 @@ pub enum ApplicationState {
     Withdrawn = 4,
     /// What it asked for came about otherwise, or what it rests on has ended.
     Closed = 5,
-    /// Nobody decided in time.
+    /// It expired without a decision.
     Expired = 6,
 }
 
@@ -213,7 +213,7 @@ pub struct GroupBasis {
     pub roster: Version,
 }
 
-/// Somebody asks for something that somebody else decides about.
+/// A request of one party about which another one decides.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Application {
     /// Which, among those to its receiver.
@@ -228,20 +228,20 @@ pub struct Application {
     pub message: Text,
     /// What the applicant refers to, as its program has it.
     pub reference: Text,
-    /// In whose lists of what was received it stands.
+    /// The users in whose lists of received applications it is.
     pub receivers: Vec<UserId>,
     /// What it rests on; `None`: it was made by a version that did not note it.
     #[serde(default)]
     pub basis: Option<ApplicationBasis>,
     /// How far it is.
     pub state: ApplicationState,
-    /// Who decided, or took it back; `None`: nobody yet, or no user.
+    /// Who decided, or took it back; `None`: not decided yet, or not by a user.
     pub decider: Option<UserId>,
     /// What became of it.
     pub effect: ApplicationEffect,
     /// When it was made.
     pub created: Timestamp,
-    /// From when on nobody can decide any more.
+    /// From when on it can no longer be decided.
     pub expires: Timestamp,
     /// When it was decided, taken back or ended; `None`: not yet.
     pub decided: Option<Timestamp>,
@@ -262,7 +262,7 @@ impl Application {
         self.asks.slot(self.applicant)
     }
 
-    /// The lists that it stands in.
+    /// The lists that contain it.
     pub fn lists(&self) -> impl Iterator<Item = ApplicationList> {
         let received = self.receivers.iter().map(|user| ApplicationList::Received(*user));
         let of_group = self.asks.group().map(ApplicationList::Group);
@@ -275,7 +275,7 @@ impl Application {
         self.decided.unwrap_or(self.expires).after(self.kept)
     }
 
-    /// Whether somebody can still decide.
+    /// Whether it can still be decided.
     #[must_use]
     pub fn is_open(&self, now: Timestamp) -> bool {
         self.state == ApplicationState::Pending && now < self.expires
@@ -322,7 +322,7 @@ pub struct NewApplication {
     pub receivers: Vec<UserId>,
     /// What it rests on.
     pub basis: ApplicationBasis,
-    /// From when on nobody can decide any more.
+    /// From when on it can no longer be decided.
     pub expires: Timestamp,
     /// How long it is kept once it was decided.
     pub kept: Duration,
@@ -342,7 +342,7 @@ pub enum Decision {
 /// A change of the applications to one receiver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ApplicationChange {
-    /// Makes one, where none of its slot is pending; else nothing happens, and that one is told.
+    /// Creates one, if none of its slot is pending; else nothing is changed, and the pending one is returned.
     Apply(NewApplication),
     /// Decides about one that is pending. By this user; `None`: by a service.
     Decide(ApplicationId, Decision, Option<UserId>),

@@ -10,7 +10,7 @@ use crate::{
 /// What is pending with one receiver. Every change of one of its applications raises its version by one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PendingRequests {
-    /// Of the last change; [`Version::NONE`]: nobody ever applied.
+    /// Of the last change; [`Version::NONE`]: there never was an application.
     pub version: Version,
     /// Friend requests of a user, or those who ask to be let into a group.
     pub requests: u32,
@@ -45,11 +45,11 @@ impl PendingRequests {
         self.requests.saturating_add(self.invites)
     }
 
-    /// Decides a change. `found` is what it is about: the application of the id that it names, or the last one of the slot.
-    /// Whoever writes what comes of it sees to it that both are still so then: that the version is still this one.
+    /// Decides a change. `found` is its application: that of the id in the change, or the last one of the slot. The
+    /// caller must write the result on condition that both are unchanged: that the version is still this one.
     ///
     /// # Errors
-    /// [`StoreError::Application`], or [`StoreError::NotFound`] where there is nothing that it could be about.
+    /// [`StoreError::Application`], or [`StoreError::NotFound`] if there is no application that it could be about.
     pub fn change(
         self,
         found: Option<Application>,

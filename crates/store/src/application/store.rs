@@ -9,7 +9,7 @@ use crate::{
 
 /// Most applications that one call marks.
 pub const APPLICATIONS_AT_ONCE: usize = 100;
-/// What was changed so short a while ago is left to whoever changed it.
+/// A change as young as this is left to the node that made it.
 pub const LEFT_TO_WHO_CHANGED: Duration = Duration::from_secs(3);
 
 /// A list of applications, by rising id.
@@ -35,7 +35,7 @@ impl ApplicationList {
     }
 }
 
-/// An application as it stands in a list, with what its owner has noted about it.
+/// An entry of an application in a list, with the marks of the list's owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedApplication {
     /// As it is.
@@ -92,12 +92,12 @@ pub struct DueApplications {
 /// [`LEFT_TO_WHO_CHANGED`] after the acceptance on.
 #[async_trait]
 pub trait ApplicationStore: Send + Sync + fmt::Debug + 'static {
-    /// Makes a change in one atomic step, as [`PendingRequests::change`] decides it by what is stored then, and tells the application
-    /// as the change left it. `write.expected` is not looked at: each change says what it needs.
+    /// Makes a change in one atomic step, as [`PendingRequests::change`] decides it from the stored state, and returns
+    /// the application after the change. Ignores `write.expected`: each change has its own conditions.
     ///
     /// # Errors
-    /// [`StoreError::Application`] where it is refused, [`StoreError::NotFound`] where there is no such application,
-    /// [`StoreError::RequestMismatch`]: nothing is changed then. Else see [`StoreError::outcome`].
+    /// [`StoreError::Application`] if it is refused, [`StoreError::NotFound`] if the application does not exist,
+    /// [`StoreError::RequestMismatch`]: then nothing is changed. Else see [`StoreError::outcome`].
     async fn change_application(
         &self,
         receiver: Receiver,
@@ -129,11 +129,11 @@ pub trait ApplicationStore: Send + Sync + fmt::Debug + 'static {
         limit: usize,
     ) -> Result<Vec<ListedApplication>, StoreError>;
 
-    /// Notes about some of a list that they were received or read at this moment; what was noted earlier stands. Tells those
-    /// that are in the list as they are then, by rising id; others are passed over.
+    /// Marks entries of a list as received or read at this moment; earlier marks stay. Returns the entries that are in
+    /// the list, after the marks, by rising id; others are ignored.
     ///
     /// # Errors
-    /// When the store cannot answer, some may be marked then; [`StoreError::Overloaded`] for more than
+    /// If the store cannot answer, some may be marked; [`StoreError::Overloaded`] for more than
     /// [`APPLICATIONS_AT_ONCE`].
     async fn mark_applications(
         &self,
@@ -154,21 +154,20 @@ pub trait ApplicationStore: Send + Sync + fmt::Debug + 'static {
         limit: usize,
     ) -> Result<DueApplications, StoreError>;
 
-    /// Does what was left undone of an application within the store, and tells it if something [is due](Application::is_due)
-    /// that the caller has to do; else it is not due any more.
+    /// Completes what is incomplete of an application within the store, and returns it if something [is
+    /// due](Application::is_due) that the caller has to do; else it is no longer due.
     ///
     /// # Errors
-    /// When the store cannot answer.
+    /// If the store cannot answer.
     async fn resume_application(
         &self,
         due: DueApplication,
         now: Timestamp,
     ) -> Result<Option<Application>, StoreError>;
 
-    /// Forgets up to `limit` of what need not be kept any more; tells how many it forgot. A store that does so by itself
-    /// tells 0.
+    /// Deletes up to `limit` expired entries; returns how many it deleted. A store that does so by itself returns 0.
     ///
     /// # Errors
-    /// When the store cannot answer.
+    /// If the store cannot answer.
     async fn forget_applications(&self, now: Timestamp, limit: usize) -> Result<u64, StoreError>;
 }

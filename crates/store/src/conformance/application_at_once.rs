@@ -34,7 +34,7 @@ fn accept(application: &Application) -> ApplicationChange {
     ApplicationChange::Decide(application.id, Decision::Accept, Some(user_id(2)))
 }
 
-/// A change of what user 2 has received, by a request of this id and a body that the number stands for.
+/// A change of an application to user 2, by a request with this id and a body represented by the number.
 async fn asked(
     stores: &Stores,
     of: ApplicationChange,

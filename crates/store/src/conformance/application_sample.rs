@@ -73,7 +73,7 @@ pub(super) async fn making(stores: &Stores, new: NewApplication) -> Result<Appli
     change(stores, new.asks.receiver(), ApplicationChange::Apply(new), write()).await.map(applied)
 }
 
-/// Somebody applies.
+/// Creates an application.
 pub(super) async fn made(stores: &Stores, applicant: i64, asks: Asks) -> Application {
     making(stores, new(applicant, asks)).await.unwrap()
 }

@@ -98,7 +98,7 @@ pub async fn blocks_of_many_users_at_once_are_all_listed(stores: Stores) {
     assert_eq!(block_page(&stores, 1, BlockList::Blocked, None, 100).await, expected);
 }
 
-/// User `from` follows another one; whether a block came first, it is told in the one way that there is.
+/// User `from` follows another one; if a block came first, there is exactly one error for that.
 async fn try_follow(store: Arc<dyn FollowStore>, edge: Edge) {
     match store.follow(edge, KEPT, write()).await {
         Ok(begun) => assert_eq!(applied(begun).edge, edge),

@@ -1,4 +1,4 @@
-//! Cases of the block store: lists of whom a user has blocked, and of whom nothing is told at once.
+//! Cases of the block store: lists of blocked users, and of users with do-not-disturb.
 
 use super::{
     relation_sample::{

@@ -28,7 +28,7 @@ macro_rules! block_requests_conformance {
     };
 }
 
-/// User 1 sets something about this one, by a request of this id and a body that `fingerprint` stands for.
+/// User 1 sets something about this one, by a request with this id and a body represented by `fingerprint`.
 async fn setting(
     stores: &Stores,
     to: i64,

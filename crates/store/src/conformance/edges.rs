@@ -41,7 +41,7 @@ macro_rules! edges_conformance {
 /// Users among whom [`crowd`] lets follows be.
 const USERS: i64 = 24;
 
-/// Brings in some hundred follows among [`USERS`] and changes some of them; tells those that live.
+/// Imports some hundred follows among [`USERS`] and changes some of them; returns the active ones.
 async fn crowd(stores: &Stores) -> BTreeSet<Edge> {
     let pairs = (1..=USERS).flat_map(|from| (1..=12).map(move |step| (from, 1 + (from + step - 1) % USERS)));
     let follows: Vec<_> = pairs.map(|(from, to)| imported(from, to, 0)).collect();
@@ -66,7 +66,7 @@ fn counted(lives: &BTreeSet<Edge>) -> Vec<(i64, (u64, u64))> {
 /// Steps of an upkeep that ends are fewer.
 const STEPS_MAX: usize = 10_000;
 
-/// Goes on in steps of `limit` to the end; tells how much was looked at.
+/// Continues in steps of `limit` to the end; returns how many edges were checked.
 async fn verify(stores: &Stores, limit: usize, repair: bool) -> u64 {
     let (mut checked, mut done, mut after) = (0, 0.0, None::<Vec<u8>>);
     for _ in 0..STEPS_MAX {
@@ -114,7 +114,7 @@ pub async fn where_nothing_is_there_is_nothing_to_look_at(stores: Stores) {
     assert_eq!(rebuild(&stores, 100).await, (0, 0));
 }
 
-/// Counts again in steps of `limit` to the end; tells how many lists were counted and corrected.
+/// Counts again in steps of `limit` to the end; returns how many lists were counted and corrected.
 async fn rebuild(stores: &Stores, limit: usize) -> (u64, u64) {
     let (mut all, mut after) = (CountsRebuilt::default(), None::<Vec<u8>>);
     for _ in 0..STEPS_MAX {
@@ -156,7 +156,7 @@ fn corrupt(result: &Result<u64, StoreError>, garbage: &[u8]) {
     assert!(matches!(result, Err(StoreError::Corrupt { .. })), "{result:?} of {garbage:?}");
 }
 
-/// Removes all edges of a user in steps of `limit`; tells those of each step but the last, empty one.
+/// Removes all edges of a user in steps of `limit`; returns those of each step but the last, empty one.
 async fn remove(stores: &Stores, user: i64, limit: usize) -> Vec<RemovedEdges> {
     let mut steps = Vec::new();
     for _ in 0..100 {

@@ -66,7 +66,7 @@ fn version_of(state: &Stored<Follow>) -> Version {
     }
 }
 
-/// The state that the answer with the highest version told.
+/// The state in the answer with the highest version.
 fn last(answers: &[Stored<Follow>]) -> Stored<Follow> {
     answers.iter().max_by_key(|answer| version_of(answer)).unwrap().clone()
 }
@@ -99,7 +99,7 @@ pub async fn changes_at_once_have_versions_of_their_own(stores: Stores) {
     }
 }
 
-/// The writes of this edge at once leave one record, which one of them answered, and which stands in both lists.
+/// Concurrent writes of this edge leave one record, which one of them returned, and which is in both lists.
 async fn assert_one_place(stores: &Stores, edge: Edge, seconds: impl Iterator<Item = i64>) {
     let follows = seconds.map(|seconds| follow_now(stores.clone(), edge, at(seconds)));
     let answers: Vec<_> = at_once(follows).await.into_iter().flatten().collect();

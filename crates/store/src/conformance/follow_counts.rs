@@ -66,7 +66,7 @@ pub async fn what_was_taken_back_counts_no_more(stores: Stores) {
 pub async fn a_follow_that_was_made_anew_often_counts_once(stores: Stores) {
     follow_at(&stores, 3, 2, 0).await;
     for round in 0..10 {
-        // Each other time it stands elsewhere in the lists.
+        // Every other time it is at another position in the lists.
         let dead_for = if round % 2 == 0 { 10 } else { 4_000 };
         follow_at(&stores, 1, 2, 20_000 * round + dead_for).await;
         unfollow_at(&stores, 1, 2, 20_000 * (round + 1)).await;

@@ -36,7 +36,7 @@ macro_rules! follow_requests_conformance {
 type Followed = Result<Applied<Follow>, StoreError>;
 type Unfollowed = Result<Applied<Version>, StoreError>;
 
-/// User 1 follows this one, by a request of this id and a body that `fingerprint` stands for.
+/// User 1 follows this one, by a request with this id and a body represented by `fingerprint`.
 async fn following_of(stores: &Stores, to: i64, id: &str, fingerprint: u8) -> Followed {
     stores.follows.follow(edge(1, to), KEPT, requested(id, fingerprint)).await
 }

@@ -27,7 +27,7 @@ macro_rules! member_requests_conformance {
     };
 }
 
-/// A change by a request of this id and a body that the number stands for.
+/// A change by a request with this id and a body represented by the number.
 async fn asked(
     stores: &Stores,
     change: MemberChange,

@@ -41,7 +41,7 @@ async fn log(stores: &Stores, user: i64) -> Vec<RelationEvent> {
     stores.relation_log.relation_log(user_id(user), long_ago(), 1_000).await.unwrap()
 }
 
-/// Who did what about whom, as it stands in a log.
+/// The events in a log: who did what about whom.
 async fn told(stores: &Stores, user: i64) -> Vec<(Edge, RelationDeed)> {
     log(stores, user).await.iter().map(|event| (event.edge, event.deed)).collect()
 }

@@ -63,7 +63,7 @@ pub(super) async fn live_follow(stores: &Stores, from: i64, to: i64) -> Follow {
     follow_state(stores, from, to).await.live().unwrap()
 }
 
-/// What a batch read of one edge told of it; an edge that never was may be left out.
+/// What a batch read of one edge returned for it; an edge that never existed may be left out.
 fn only<T>(read: Vec<(Edge, Stored<T>)>, asked: Edge) -> Stored<T> {
     assert!(read.len() <= 1, "one edge was asked for, {} were told", read.len());
     read.into_iter().next().map_or(Stored::Never, |(edge, stored)| {
@@ -102,7 +102,7 @@ pub(super) async fn counts_settle(stores: &Stores, expected: &[(i64, (u64, u64))
     settles(&expected, async || counts(stores, &users).await).await;
 }
 
-/// Waits until both lists show each of the follows once if it lives, as it is, and else not at all.
+/// Waits until both lists show each active follow once, in its present state, and no inactive one.
 pub(super) async fn lists_settle(stores: &Stores, edges: &[Edge]) {
     for edge in edges {
         let (from, to) = (edge.from.get(), edge.to.get());

@@ -132,7 +132,7 @@ pub(super) fn expecting(expected: i64) -> Write {
     Write { expected: Some(version(expected)), ..write() }
 }
 
-/// A write with this request id, of a method and body that `fingerprint` stands for.
+/// A write with this request id, of a method and body represented by `fingerprint`.
 pub(super) fn requested(id: &str, fingerprint: u8) -> Write {
     let request = Request { id: id.parse().unwrap(), fingerprint: [fingerprint; 32] };
     Write { request: Some(request), ..write() }

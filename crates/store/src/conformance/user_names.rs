@@ -143,7 +143,7 @@ pub async fn a_user_made_anew_may_have_the_kept_name_back(stores: Stores) {
     let free_at = write().now.after(HOUR);
     delete_and_release(&stores, 1, free_at).await;
     name_taken(stores.users.create_user(bare_user(2, "ann"), write()).await);
-    // Kept for the id that had it: nobody else can be taken for it.
+    // Reserved for its former id: no other user can have it.
     assert_eq!(create_user(&stores, bare_user(1, "ANN")).await.version, version(3));
     name_taken(stores.users.create_user(bare_user(2, "ann"), Write::at(free_at.after(HOUR))).await);
 }
@@ -215,7 +215,7 @@ pub async fn two_names_can_be_swapped_by_way_of_a_third(stores: Stores) {
     assert_eq!(owner(&stores, "third").await, None);
 }
 
-/// The id of the one that won; all others were told that the name is taken.
+/// The id of the one that won; all others got the error that the name is taken.
 async fn only_winner(stores: &Stores, race: usize, results: Vec<Result<User, StoreError>>) -> i64 {
     let (won, lost): (Vec<_>, Vec<_>) = results.into_iter().partition(Result::is_ok);
     assert_eq!(won.len(), 1, "winners of race {race}");

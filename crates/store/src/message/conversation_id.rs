@@ -33,7 +33,7 @@ impl ConversationId {
         Self::Direct(one.min(other), one.max(other))
     }
 
-    /// Whether it is the direct conversation of this user with somebody.
+    /// Whether it is a direct conversation of this user.
     #[must_use]
     pub fn is_direct_of(self, user: UserId) -> bool {
         matches!(self, Self::Direct(one, other) if one == user || other == user)

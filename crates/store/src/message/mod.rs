@@ -26,7 +26,7 @@ pub use upkeep::{
     TRIMMED_AT_ONCE, Trimmed, Untrimmed, removable_documents,
 };
 
-/// The number of a message in its conversation. The first is 1, and there are no holes. 0 stands for "before the first".
+/// The number of a message in its conversation. The first is 1, and there are no gaps. 0 means "before the first".
 pub type Seq = i64;
 
 /// A message as it is stored.

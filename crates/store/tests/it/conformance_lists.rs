@@ -1,4 +1,4 @@
-//! A case that stands in no list would never run, on no backend.
+//! A case that is in no list would never run, on no backend.
 
 use std::{collections::BTreeSet, fs, path::Path};
 

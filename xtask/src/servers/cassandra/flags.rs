@@ -44,7 +44,7 @@ pub(super) const PROPERTIES: [&str; 6] = [
     "cassandra.superuser_setup_delay_ms=0",
 ];
 
-/// What only a server that nobody kills may leave out: a write to disk at each change of the schema, of which
-/// every test makes a keyspace full.
+/// Options that only a server that is never killed may have: no write to disk at each change of the schema; every test
+/// creates a whole keyspace.
 pub(super) const UNHARMED: [&str; 2] =
     ["cassandra.test.flush_local_schema_changes=false", "cassandra.unsafesystem=true"];

@@ -29,7 +29,7 @@ const LOGGING: &str = include_str!("logback.xml");
 const LOG: &str = "cassandra.log";
 const READY_WITHIN: Duration = Duration::from_secs(180);
 const POLL: Duration = Duration::from_millis(200);
-/// Lines of its log that are told when it ends at once.
+/// Lines of its log that are printed if it ends at once.
 const WORDS: usize = 20;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// OPTIONS of the protocol, version 4, without a body; the answer is SUPPORTED.

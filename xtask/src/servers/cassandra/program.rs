@@ -9,7 +9,7 @@ use anyhow::Result;
 use super::{CONFIGURATION, LOGGING, VERSION, arguments, jars};
 use crate::tools::cache_folder;
 
-/// Where the folder, the ports and the heap stand in what Java is told, for the shell.
+/// Placeholders for the folder, the ports and the heap in the arguments of Java, for the shell.
 const DATA: &str = "$1";
 
 /// A Cassandra that the laboratory may do anything to: a program that is given a folder and a port, and is one with its

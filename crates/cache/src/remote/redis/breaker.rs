@@ -1,4 +1,4 @@
-//! Keeps callers from waiting for a server that does not answer.
+//! The circuit breaker: callers do not wait for a server that does not answer.
 
 use std::{
     sync::atomic::{AtomicU32, Ordering},
@@ -10,9 +10,9 @@ use tokio::time::Instant;
 
 use crate::counters::Counter;
 
-/// After so many failures in a row nobody is let through.
+/// After this many failures in a row no command is let through.
 const FAILURES: u32 = 3;
-/// After this time one is let through, to try.
+/// After this time one command is let through as a trial.
 const PAUSE: Duration = Duration::from_millis(250);
 
 /// Whether calls are let through.
@@ -28,7 +28,7 @@ pub enum BreakerState {
 
 #[derive(Debug, Default)]
 pub(super) struct Breaker {
-    /// Failures in a row. Read alone while there are few: a call that succeeds takes no lock.
+    /// Failures in a row. Below the limit only this is read: a call that succeeds takes no lock.
     failures: AtomicU32,
     open: Mutex<Open>,
     opened: Counter,
@@ -40,16 +40,16 @@ struct Open {
     trying: bool,
 }
 
-/// A call that was let through. Dropped before its end, it says nothing.
+/// A call that was let through. If it is dropped before its end, it does not count.
 #[derive(Debug)]
 pub(super) struct Trial<'a> {
     breaker: &'a Breaker,
-    /// It is the one that tries.
+    /// It is the trial.
     only: bool,
 }
 
 impl Breaker {
-    /// Lets a call through, or does not.
+    /// Lets a call through, or returns `None`.
     pub(super) fn enter(&self) -> Option<Trial<'_>> {
         if self.failures.load(Ordering::Relaxed) < FAILURES {
             return Some(Trial { breaker: self, only: false });
@@ -65,7 +65,7 @@ impl Breaker {
         }
     }
 
-    /// The server answers: all are let through.
+    /// The server answers: all calls are let through.
     pub(super) fn close(&self) {
         if self.failures.load(Ordering::Relaxed) > 0 {
             let mut open = self.open.lock();

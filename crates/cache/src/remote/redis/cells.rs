@@ -67,7 +67,7 @@ impl Cells for RedisShared {
         way.end(answers)?.into_iter().map(values::acquired).collect()
     }
 
-    /// Plain commands do what the script would, where nothing stands still; a script costs Redis four times as much there.
+    /// Plain commands do what the script would if the keys are absent; the script would cost Redis four times as much.
     async fn acquire_absent(&self, keys: &[String], token: u64) -> Result<Vec<Acquired>, SharedError> {
         let leased = Acquired::Leased { floor: Version::UNVERSIONED };
         let mut answers = vec![leased; keys.len()];
@@ -86,7 +86,7 @@ impl Cells for RedisShared {
         let way = self.way()?;
         let call = |(key, cell): &(String, Cell)| {
             let kept = values::duration(cell.kept(self.lasting(cell.header.kind)));
-            // The age of the lease is part of the age of what its load brings.
+            // The age of the lease is part of the age of the loaded copy.
             let leases = if cell.lasts.is_some() { self.options.kept.leases } else { Duration::ZERO };
             let bytes = values::bytes(cell.to_bytes());
             (self.names.cell(key), vec![self.wakes(), bytes, kept, values::duration(leases)])
@@ -106,7 +106,7 @@ impl Cells for RedisShared {
 }
 
 impl RedisShared {
-    /// Puts leases where nothing stands. Returns the places of keys where something does.
+    /// Sets leases on absent keys. Returns the indexes of keys that exist.
     async fn lease_absent(&self, keys: &[String], token: u64) -> Result<Vec<usize>, SharedError> {
         let way = self.way()?;
         let lease = Bytes::from(Cell::bare(Kind::Lease, Version::UNVERSIONED, token).to_bytes());
@@ -125,12 +125,12 @@ impl RedisShared {
                     absent.clone(),
                     true,
                 );
-                // Only queued here.
+                // This only queues the command.
                 drop(set.await);
             }
             pipeline.try_all::<Value>().await
         };
-        // A key of another type is one where something stands.
+        // A key of another type exists, too.
         let found = answers.into_iter().map(|answer| match answer {
             Err(error) if is_wrong_type(&error) => Ok(true),
             answer => answer.map(|found| !found.is_null()),
@@ -153,7 +153,7 @@ impl RedisShared {
     }
 }
 
-/// What others put there in another form is as if nothing were there.
+/// A key of another type counts as absent.
 fn nothing_of_another_type(answer: Result<Value, Error>) -> Result<Value, Error> {
     match answer {
         Err(error) if is_wrong_type(&error) => Ok(Value::Null),

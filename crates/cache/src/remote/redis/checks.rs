@@ -1,4 +1,4 @@
-//! What a node says at its start of the server that it was given.
+//! Checks of the configured server at the start of a node.
 
 use std::{fmt, time::Duration};
 
@@ -12,7 +12,7 @@ use super::{
     values,
 };
 
-/// Longest time for a message to come back.
+/// Maximum time until the message is received.
 const HEARD_WITHIN: Duration = Duration::from_secs(1);
 /// Oldest server that numbers the entries of a log itself.
 const VERSION_MIN: u32 = 7;
@@ -20,25 +20,25 @@ const VERSION_MIN: u32 = 7;
 /// Whether the broadcast works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Broadcast {
-    /// What was told was heard after this time.
+    /// The message was received after this time.
     Heard(Duration),
-    /// It was told, and was not heard within a second: something between keeps messages back.
+    /// The message was published, and was not received within a second: something in between holds messages back.
     Silent,
-    /// There was no server to tell it.
+    /// There was no server to publish it.
     Away,
 }
 
-/// Whether the server can be relied on, as far as it says.
+/// Whether the server is suitable, as far as it reports.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fitness {
-    /// Its version, as it says it; empty when it does not.
+    /// Its version, as it reports it; empty if it does not.
     pub version: String,
-    /// What it does when it is full; empty when it does not say.
+    /// Its eviction policy; empty if it does not report one.
     pub eviction: String,
 }
 
 impl Fitness {
-    /// `Some(false)`: it is too old, or drops the log when it is full. `None`: it does not say.
+    /// `Some(false)`: it is too old, or evicts the log when it is full. `None`: unknown.
     #[must_use]
     pub fn is_fit(&self) -> Option<bool> {
         let major = self.version.split('.').next().and_then(|major| major.parse::<u32>().ok());
@@ -63,11 +63,11 @@ impl fmt::Display for Fitness {
 }
 
 impl RedisShared {
-    /// Tells itself something and listens. Takes a second at most, and the time to connect.
+    /// Publishes a message to itself and listens. Takes a second at most, and the time to connect.
     pub async fn self_test(&self) -> Broadcast {
         let token: u64 = rand::random();
         let channel = self.names.self_test(token);
-        // It hears one message, and needs no more room.
+        // It receives one message, and needs no larger buffer.
         let client = self.options.one_connection(self.config.clone());
         let bound = self.options.connect_timeout + self.options.unresponsive;
         let Ok(mut heard) = Subscription::over(client, bound, vec![channel.clone()]).await else {
@@ -92,8 +92,8 @@ impl RedisShared {
         }
     }
 
-    /// Asks the server what it is; of a cluster, the worst that one of its primaries says. What it does not say,
-    /// as one that is away, or where that is forbidden, is unknown.
+    /// Asks the server for version and policy; for a cluster, the worst of its primaries. What it does not report,
+    /// because it is unavailable or because that is forbidden, is unknown.
     pub async fn fitness(&self) -> Fitness {
         let infos = infos(&self.control.client, &["server", "memory"]).await.unwrap_or_default();
         let said = |info: &String| Fitness {

@@ -1,4 +1,4 @@
-//! Looks why a server that answers cannot be used, over a connection of its own.
+//! Finds out why a server that answers cannot be used, over a separate connection.
 
 use std::io::ErrorKind as IoError;
 
@@ -20,9 +20,9 @@ use tokio::{
 use super::{RedisShared, link::Connection, refusal::Refusal, scripts::run_text};
 use crate::clock::milliseconds;
 
-/// Answered by every server without TLS, before a password too.
+/// Every server without TLS answers it, even before authentication.
 const PING: &[u8] = b"PING\r\n";
-/// What is run on keys, with the words that follow them.
+/// Commands on keys, with their further arguments.
 const ON_KEYS: [(&str, &str); 24] = [
     ("GET", ""),
     ("MGET", ""),
@@ -51,14 +51,14 @@ const ON_KEYS: [(&str, &str); 24] = [
 ];
 
 impl RedisShared {
-    /// Why the server cannot be used though it answers; `None`: it can, or nothing answers. Writes one key that is gone
-    /// after a millisecond. Takes a few times the time to connect at most.
+    /// Why the server cannot be used although it answers; `None`: it can, or there is no answer. Writes one key that
+    /// expires after a millisecond. Takes at most a few times the connect timeout.
     pub async fn refusal(&self) -> Option<Refusal> {
         let client = self.options.one_connection(self.config.clone());
-        // To connect, and then for what readies the connection; in a cluster and behind sentinels for two of them.
+        // For the connection and its setup; in a cluster and behind sentinels for two connections.
         let bound = self.options.connect_timeout * 4;
         let refused = match timeout(bound, Connection::open(&client)).await {
-            // Cut when it is dropped.
+            // Closed when it is dropped.
             Ok(Ok(_connection)) => return self.refused_over(&client).await,
             Ok(Err(error)) => Refusal::of(&error, "HELLO", self.config.database),
             Err(_) => None,
@@ -66,7 +66,7 @@ impl RedisShared {
         if refused.is_some() { refused } else { self.other_transport().await }
     }
 
-    /// What is refused to a connection that is ready.
+    /// Why an established connection is refused.
     async fn refused_over(&self, client: &Client) -> Option<Refusal> {
         let index = self.config.database;
         match self.forbidden(client).await {
@@ -83,7 +83,8 @@ impl RedisShared {
         }
     }
 
-    /// What the user may not run, or the server does not know; of a cluster, by the first primary that says so.
+    /// Commands that the user may not run, or the server does not know; in a cluster, from the first primary that
+    /// reports some.
     async fn forbidden(&self, client: &Client) -> Result<Option<Refusal>, Error> {
         if !client.is_clustered() {
             return self.forbidden_at(client).await;
@@ -111,13 +112,13 @@ impl RedisShared {
         })
     }
 
-    /// Every command that nodes send or scripts run, with arguments that it takes.
+    /// Every command that nodes send or scripts run, with valid arguments.
     fn needed(&self) -> Vec<String> {
         let key = self.names.write_test().into_string().unwrap_or_default();
         let owner = self.names.owner.as_str_lossy();
         let channel = self.names.self_test(0);
         let mut needed: Vec<_> = ON_KEYS.iter().map(|(name, rest)| format!("{name} {key} {rest}")).collect();
-        // Presence has tags of its own that begin with this one.
+        // Presence has its own tags, which begin with this one.
         needed.push(format!("HSET {{{}:presence}}:x x x", self.options.tag()));
         needed.push(format!("SET {owner} x"));
         needed.extend([format!("EVAL x 1 {key}"), format!("EVALSHA x 1 {key}")]);
@@ -129,7 +130,7 @@ impl RedisShared {
         needed
     }
 
-    /// Writes, and returns how many replicas have it; 0 where none has to.
+    /// Writes, and returns how many replicas have the write; 0 if none is required.
     async fn replicas_of_write(&self, client: &Client) -> Result<i64, Error> {
         let key = self.names.write_test();
         let slot = ClusterHash::Custom(key.cluster_hash());
@@ -142,14 +143,14 @@ impl RedisShared {
         client.custom(wait, vec![self.options.replicas_min.to_string(), patience]).await
     }
 
-    /// Whether the server speaks TLS where the address does not, or the other way round: neither end understands the
-    /// other then, and the client says only that it has no connection.
+    /// Whether the server uses TLS and the address does not, or the reverse: then neither end understands the other,
+    /// and the client only reports that it has no connection.
     async fn other_transport(&self) -> Option<Refusal> {
         let server = self.config.server.hosts().into_iter().next()?;
         let first = timeout(self.options.connect_timeout, first_byte(&server)).await.ok()?;
         match first.map_err(|error| error.kind()) {
             Ok(b'+' | b'-') if self.config.tls.is_some() => Some(Refusal::PlainText),
-            // A port for TLS closes a connection on which it hears something else.
+            // A TLS port closes a connection that sends something else.
             Err(IoError::ConnectionReset | IoError::UnexpectedEof) if self.config.tls.is_none() => {
                 self.speaks_tls().await.then_some(Refusal::Tls)
             }
@@ -157,7 +158,7 @@ impl RedisShared {
         }
     }
 
-    /// Whether it answers by TLS, with anything or with a certificate.
+    /// Whether it answers with TLS, even if only with its certificate.
     async fn speaks_tls(&self) -> bool {
         let Ok(connector) = TlsConnector::default_rustls() else { return false };
         let client =
@@ -170,7 +171,7 @@ impl RedisShared {
     }
 }
 
-/// What a server says first to a question without TLS.
+/// The first byte of a server's answer to a request without TLS.
 async fn first_byte(server: &Server) -> std::io::Result<u8> {
     let mut stream = TcpStream::connect((&*server.host, server.port)).await?;
     stream.write_all(PING).await?;

@@ -1,16 +1,16 @@
-//! What failures of the client and of the server mean.
+//! The meaning of errors of the client and of the server.
 
 use fred::error::{Error, ErrorKind};
 
 use crate::remote::SharedError;
 
-/// First words by which Redis says that it does not do this now.
+/// First words of errors with which Redis refuses a command for now.
 pub(super) const REFUSALS: [&str; 9] =
     ["OOM", "READONLY", "MISCONF", "LOADING", "BUSY", "NOREPLICAS", "MASTERDOWN", "TRYAGAIN", "NOPERM"];
-/// First words by which a cluster says that it, or this part of it, is not there.
+/// First words of errors with which a cluster reports that it, or this part of it, is unavailable.
 const ABSENCES: [&str; 4] = ["CLUSTERDOWN", "MOVED", "ASK", "NOAUTH"];
 
-/// What the failure means to whoever asked. Its text is not passed on.
+/// What the failure means to the caller. Its text is not passed on.
 pub(super) fn meaning(error: &Error) -> SharedError {
     let word = first_word(error);
     if REFUSALS.contains(&word) {
@@ -24,13 +24,13 @@ pub(super) fn meaning(error: &Error) -> SharedError {
         ErrorKind::Protocol | ErrorKind::Parse | ErrorKind::InvalidArgument | ErrorKind::NotFound => {
             SharedError::Unexpected
         }
-        // The server's own words begin with a code; what the client says of a connection does not.
+        // The server's errors begin with a code; the client's errors about a connection do not.
         ErrorKind::Unknown if is_code(word) => SharedError::Unexpected,
         _ => SharedError::Away,
     }
 }
 
-/// The server is a replica: it follows another, and what it holds may be old.
+/// The server is a replica: its data may be old.
 pub(super) fn is_replica(error: &Error) -> bool {
     first_word(error) == "READONLY"
 }

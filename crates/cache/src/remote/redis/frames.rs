@@ -1,5 +1,5 @@
-//! What a node hears. Each subscription has a connection of its own and ends with it: nothing is subscribed
-//! again behind anybody's back.
+//! Messages that a node receives. Each subscription has a connection of its own and ends with it: the client does not
+//! subscribe again by itself.
 
 use std::{sync::Arc, time::Duration};
 
@@ -23,11 +23,11 @@ use crate::{
     remote::{Confirmed, Frames, News, Seal, SharedError},
 };
 
-/// Pause between two questions whether the other end is still there: nothing else would tell that a
-/// connection on which nothing is heard is dead.
+/// Pause between two checks whether the other end still answers: nothing else would show that a silent connection is
+/// dead.
 const PING_EVERY: Duration = Duration::from_millis(500);
 
-/// Names that are tried for one that leads to the right server of a cluster. Any one will do, but for time.
+/// Names that are tried to find one that leads to the right server of a cluster. Any name works, but more slowly.
 const NAMES_TRIED: usize = 16;
 
 /// A subscription.
@@ -39,7 +39,7 @@ pub(super) struct Subscription {
     over: bool,
 }
 
-/// What a node hears of its epoch.
+/// The subscription of a node to its epoch.
 #[derive(Debug)]
 pub(super) struct Hearing {
     heard: Subscription,
@@ -52,7 +52,7 @@ pub(super) struct Hearing {
 }
 
 impl Subscription {
-    /// When it returns, whatever is told on the channels from then on is heard.
+    /// When it returns, whatever is published on the channels from then on is received.
     pub(super) async fn begin(shared: &RedisShared, channels: Vec<String>) -> Result<Self, SharedError> {
         let bound = shared.options.connect_timeout + shared.options.unresponsive;
         Self::over(near(shared), bound, channels).await
@@ -80,7 +80,7 @@ impl Subscription {
         Ok(Self { messages, alive, over: false })
     }
 
-    /// `None`: some may be lost; there comes no more.
+    /// `None`: some may be lost, and the subscription has ended.
     pub(super) async fn next(&mut self) -> Option<Message> {
         if self.over {
             return None;
@@ -102,8 +102,8 @@ impl Drop for Subscription {
     }
 }
 
-/// A client whose subscription will be at the server that tells: in a cluster, the client picks the server by a
-/// name of its own, which is at random, and others hear by the way of the first.
+/// A client whose subscription will be at the server that publishes. In a cluster, the client picks the server by a
+/// name of its own, which is random; a subscription at another server depends on the bus of the cluster.
 fn near(shared: &RedisShared) -> Client {
     let client = || shared.options.subscriber(shared.config.clone());
     let Some(routing) = shared.control.client.cached_cluster_state() else { return client() };
@@ -112,7 +112,8 @@ fn near(shared: &RedisShared) -> Client {
     (0..NAMES_TRIED).map(|_| client()).find(is_near).unwrap_or_else(client)
 }
 
-/// Returns once the connection has ended, its other end does not answer, or it has lost a subscription; then it is cut.
+/// Returns when the connection has ended, its other end does not answer, or it has lost a subscription; then it is
+/// closed.
 async fn hold(client: Client, mut connection: Connection, wanted: usize) {
     let answers = async {
         loop {
@@ -128,9 +129,9 @@ async fn hold(client: Client, mut connection: Connection, wanted: usize) {
     }
 }
 
-/// Whether the connection has so many subscriptions, by the word of the server. The client returns from SUBSCRIBE
-/// when it is sent, and drops an error answer that comes before the next command is: only the server knows.
-/// In a cluster, the client picks the connection by its own name.
+/// Whether the connection has so many subscriptions, as the server reports it. The client returns from SUBSCRIBE when
+/// it is sent, and drops an error answer that arrives before the next command is sent: only the server knows. In a
+/// cluster, the client picks the connection by its own name.
 async fn is_subscribed(client: &Client, wanted: usize) -> Result<(), Error> {
     let slot = ClusterHash::Custom(redis_keyslot(client.id().as_bytes()));
     let command = CustomCommand::new_static("CLIENT", slot, false);
@@ -182,7 +183,7 @@ impl Frames for Hearing {
     }
 }
 
-/// A confirmation for the node `to` of an epoch. It holds for that node in that epoch alone, sealed or not.
+/// A confirmation for the node `to` of an epoch. It is valid only for that node in that epoch, authenticated or not.
 pub(super) fn confirmation(seal: Option<&Seal>, to: (u64, u64), confirmed: Confirmed) -> Vec<u8> {
     let numbers = [to.0, to.1, confirmed.node, confirmed.number];
     let message: Vec<u8> = numbers.into_iter().flat_map(u64::to_be_bytes).collect();

@@ -1,12 +1,12 @@
 //! A connection that knows which server it leads to.
 //!
-//! A connection that broke is made again by the client, on its own and with whoever answers there: the same
-//! server, the same one started again with an old dump, a replica that was promoted. Nothing that such a server
-//! says may be taken for what the accepted one says, not even the answer to the first command. The client asks
-//! for the credentials at the beginning of every connection, before anything else is sent on it; each time is
-//! counted. A link is good as long as the count stands where it stood when the server behind it was asked who
-//! it is. A command is sent only over a good link, and its answer counts only if the count did not move
-//! meanwhile: then no connection was begun between, and the one that carried it is the one that was asked.
+//! The client reopens a broken connection by itself, to whichever server answers at the address: the same server, the
+//! same one restarted with an old dump, a replica that was promoted. No answer of such a server may be taken for one of
+//! the accepted server, not even the answer to the first command. The client asks for the credentials at the beginning
+//! of every connection, before it sends anything else on it; each time is counted. A link is good as long as the count
+//! is what it was when the server behind it was asked for its name. A command is sent only over a good link, and its
+//! answer counts only if the count did not change meanwhile: then no connection was begun in between, and the command
+//! was sent over the connection whose server was asked.
 
 use std::{
     fmt,
@@ -36,23 +36,23 @@ use tokio::{
 
 use super::RedisOptions;
 
-/// Pause between two questions to a server that does not say who it is.
+/// Pause between two requests to a server that does not return its name.
 const PAUSE: Duration = Duration::from_millis(20);
 
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) client: Client,
     begun: Arc<Begun>,
-    /// The count at which the server was the accepted one; 0: it is not.
+    /// The count at which the server was the accepted one; 0: never.
     good: AtomicU64,
     known: Mutex<Known>,
-    /// Raised whenever a server has said who it is.
+    /// Raised whenever a server has returned its name.
     asked: watch::Sender<u64>,
 }
 
 #[derive(Debug, Default)]
 struct Known {
-    /// Who answered, and at which count.
+    /// Which server answered, and at which count.
     server: Option<(u64, String)>,
     accepted: Option<String>,
 }
@@ -85,18 +85,18 @@ impl Link {
         (count == self.good.load(Ordering::Acquire) && count > 0).then_some(count)
     }
 
-    /// The count, if the server behind the link has said who it is and `accept` takes its name.
+    /// The count, if the server behind the link has returned its name and `accept` accepts it.
     pub(super) fn leads_to(&self, accept: impl Fn(&str) -> bool) -> Option<u64> {
         let known = self.known.lock();
         let (count, server) = known.server.as_ref()?;
         (*count == self.begun.count.load(Ordering::Acquire) && accept(server)).then_some(*count)
     }
 
-    /// Asks every server that it comes to lead to who it is, until it is dropped. `good`: is called whenever
-    /// the link has become good.
+    /// Asks every server that it connects to for its name, until it is dropped. Calls `good` whenever the link has
+    /// become good.
     pub(super) async fn ask(&self, good: impl Fn() + Send) {
         loop {
-            // Taken before the question: a connection begun since is not the one that answers it.
+            // Read before the request: a connection begun since is not the one that answers it.
             let count = self.begun.count.load(Ordering::Acquire);
             match primary(&self.client).await {
                 Ok(server) => {
@@ -110,26 +110,26 @@ impl Link {
         }
     }
 
-    /// Returns once a server has said who it is.
+    /// Returns when a server has returned its name.
     pub(super) async fn asked(&self) {
-        // The sender lives as long as this.
+        // The sender exists as long as `self`.
         drop(self.asked.subscribe().wait_for(|asked| *asked > 0).await);
     }
 
-    /// See [`Registry::accept`](crate::remote::Registry::accept). Returns whether the link is good by it.
+    /// See [`Registry::accept`](crate::remote::Registry::accept). Returns whether that makes the link good.
     pub(super) fn accept(&self, server: &str) -> bool {
         let mut known = self.known.lock();
         known.accepted = Some(server.to_owned());
         self.settle(&known)
     }
 
-    /// The server may have become another one within the connection: it says that it follows another. It is
-    /// asked again.
+    /// The role of the server may have changed within the connection: it reports that it is a replica. It is asked
+    /// again.
     pub(super) fn doubt(&self) {
         self.begun.next();
     }
 
-    /// As if the server of this name had answered over the present connection.
+    /// Pretends that the server of this name had answered over the present connection.
     #[cfg(test)]
     pub(super) fn learned(&self, server: &str) {
         self.learn(self.begun.count.load(Ordering::Acquire), server.to_owned());
@@ -194,7 +194,7 @@ impl Connection {
         client.init().await.map(Self)
     }
 
-    /// Returns once the client has given up, with the reason if it has one; not to be asked again then.
+    /// Returns when the client has given up, with the reason if there is one; must not be called again then.
     pub(super) async fn ended(&mut self) -> Option<Error> {
         (&mut self.0).await.ok().and_then(Result::err)
     }
@@ -206,7 +206,7 @@ impl Drop for Connection {
     }
 }
 
-/// Who the server is, if it takes writes; of a cluster, all its primaries under one name.
+/// The name of the server, if it accepts writes; for a cluster, one name for all its primaries.
 async fn primary(client: &Client) -> Result<String, Error> {
     let is_primary = |info: &String| field(info, "role") == Some("master");
     let infos = infos(client, &["server", "replication"]).await?;
@@ -216,12 +216,12 @@ async fn primary(client: &Client) -> Result<String, Error> {
     name(client, &infos).ok_or_else(nameless)
 }
 
-/// Who the servers are, by a question to each.
+/// The name of the servers, from a request to each.
 pub(super) async fn server_name(client: &Client) -> Result<String, Error> {
     name(client, &infos(client, &["server"]).await?).ok_or_else(nameless)
 }
 
-/// What INFO says: of the server, or of each primary of a cluster.
+/// The result of INFO: of the server, or of each primary of a cluster.
 pub(super) async fn infos(client: &Client, sections: &[&str]) -> Result<Vec<String>, Error> {
     let info = || CustomCommand::new_static("INFO", ClusterHash::Random, false);
     let sections = sections.to_vec();

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::remote::{Changed, Confirmed, Entry, Frame, Frames, Log, Order, SharedError};
 
-/// An entry of a stream, as Redis tells it: identity, then names and values of its fields in turn.
+/// An entry of a stream, as Redis returns it: its id, then names and values of its fields in turn.
 type Logged = (String, Vec<Bytes>);
 
 #[async_trait::async_trait]
@@ -50,7 +50,7 @@ impl Log for RedisShared {
         let log = self.names.log(epoch);
         let entries = self.control.client.xrange(log, from, "+", Some(most)).await;
         let entries: Vec<Logged> = entries.map_err(|error| meaning(&error))?;
-        // What others wrote into it is left out: it is missed as a gap.
+        // Entries of other programs are left out: they show as a gap.
         Ok(entries.iter().filter_map(frame).collect())
     }
 

@@ -1,4 +1,4 @@
-//! The server that nodes share, as Redis. The only place that sees its client.
+//! The shared server as Redis. Only this module uses its client.
 
 mod breaker;
 mod cells;

@@ -1,6 +1,6 @@
-//! Names of keys and channels. Each holds the prefix and the id of the database that the copies are of, so that no
-//! other database's copies are ever read. All of these keys lie in one slot of a cluster: both stand in braces at
-//! the front, and Redis takes the first pair of them, whatever a key has in it further on.
+//! Names of keys and channels. Each contains the prefix and the id of the database of the copies, so that no other
+//! database's copies are ever read. All of these keys are in one slot of a cluster: both are in braces at the front,
+//! and Redis uses the first pair of braces, whatever the key contains further on.
 
 use fred::{types::Key, util::redis_keyslot};
 
@@ -13,9 +13,9 @@ const PREFIX_MAX: usize = 40;
 pub(super) struct Names {
     /// Before every key.
     keys: String,
-    /// Before every channel: other than keys, channels are one for all databases of a server.
+    /// Before every channel: unlike keys, channels are shared by all databases of a server.
     channels: String,
-    /// Where the ends of leases are told.
+    /// The channel on which ends of leases are published.
     pub(super) wakes: String,
     /// Which database has the prefix. The only key without an id in its name.
     pub(super) owner: Key,
@@ -34,12 +34,12 @@ impl Names {
         Ok(Self { wakes: format!("{channels}wakes"), keys, channels, owner })
     }
 
-    /// Of a cell. Its address begins with the number of an epoch, so that no other name here is like it.
+    /// The key of a cell. Its address begins with the number of an epoch, so that it differs from all other names here.
     pub(super) fn cell(&self, address: &str) -> Key {
         [&self.keys, address].concat().into()
     }
 
-    /// Which cell a key is; none, when it is no cell of this prefix.
+    /// The cell of a key; `None` if it is no cell of this prefix.
     pub(super) fn address<'a>(&self, key: &'a [u8]) -> Option<&'a str> {
         std::str::from_utf8(key.strip_prefix(self.keys.as_bytes())?).ok()
     }
@@ -56,28 +56,28 @@ impl Names {
         format!("{}epoch", self.keys).into()
     }
 
-    /// Written and gone at once, to see whether the server takes writes.
+    /// Written and deleted at once, to check whether the server accepts writes.
     pub(super) fn write_test(&self) -> Key {
         format!("{}test", self.keys).into()
     }
 
-    /// Where the entries of the log are told.
+    /// The channel on which the entries of the log are published.
     pub(super) fn entries(&self, epoch: u64) -> String {
         format!("{}log:{epoch}", self.channels)
     }
 
-    /// Where a node is told who has confirmed.
+    /// The channel on which a node receives confirmations.
     pub(super) fn confirmations(&self, epoch: u64, node: u64) -> String {
         format!("{}node:{epoch}:{node}", self.channels)
     }
 
-    /// Where a node tells itself something to see that it hears.
+    /// The channel on which a node tests that it receives its own messages.
     pub(super) fn self_test(&self, node: u64) -> String {
         format!("{}test:{node}", self.channels)
     }
 }
 
-/// What every name but that of the owner has between its braces, or begins them with.
+/// The text between the braces of every name except that of the owner, or its beginning.
 pub(super) fn tag(prefix: &str, database_id: u64) -> String {
     format!("{prefix}:{database_id:016x}")
 }

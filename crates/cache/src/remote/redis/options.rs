@@ -18,51 +18,51 @@ use crate::{
     remote::{Kept, Seal},
 };
 
-/// Schemes of addresses that lead to one server, to a cluster, or to one behind sentinels; with `s` by TLS.
+/// Schemes of addresses: one server, a cluster, or a server behind sentinels; with `s` over TLS.
 const SCHEMES: [&str; 6] =
     ["redis", "rediss", "redis-cluster", "rediss-cluster", "redis-sentinel", "rediss-sentinel"];
-/// Pauses between two tries to connect, in milliseconds, and how far chance spreads them.
+/// Pauses between two attempts to connect, in milliseconds, and their random spread.
 const RECONNECT: (u32, u32, u32) = (50, 1_000, 25);
 /// Messages that a slow subscriber may be behind before it has to subscribe again.
 const BEHIND_MAX: usize = 8_192;
 
-/// How the server is reached, and what is kept there for how long.
+/// How the server is reached, and how long data are kept there.
 #[derive(Clone)]
 pub struct RedisOptions {
-    /// `redis://[user:password@]host[:port][/database]`; `rediss` for TLS, `redis-cluster` and `redis-sentinel`
-    /// for what these say.
+    /// `redis://[user:password@]host[:port][/database]`; `rediss` for TLS, `redis-cluster` and `redis-sentinel` for a
+    /// cluster and for sentinels.
     pub url: String,
     /// Before every key and channel: 1 to 40 letters, digits, `_`, `.` and `-`. Two clusters of nodes with one
     /// server need two.
     pub prefix: String,
-    /// Of the database that the copies are of, in every key and channel; see [`Self::tag`].
+    /// The id of the database of the copies, in every key and channel; see [`Self::tag`].
     pub database_id: u64,
     /// PEM: the certificates to trust with TLS. Absent: those of this machine.
     pub ca_file: Option<PathBuf>,
     /// Replicas that must have a probe before it counts as answered; 0: none.
     pub replicas_min: u32,
-    /// Longest wait for the answer to a command.
+    /// Maximum wait for the answer to a command.
     pub command_timeout: Duration,
-    /// Longest wait for a connection, and then for each step that readies it.
+    /// Maximum wait for a connection, and then for each step of its setup.
     pub connect_timeout: Duration,
-    /// A connection on which an answer is due for so long is given up.
+    /// A connection on which an answer is overdue for this long is closed.
     pub unresponsive: Duration,
-    /// Connections for cells and changes; at least one. More than one keeps a large answer from holding up all.
+    /// Connections for cells and changes; at least one. With more than one, a large answer does not delay all others.
     pub pool: usize,
-    /// Connections of a [`ScriptRunner`](super::ScriptRunner); at least one. With several, calls of one caller that do
-    /// not wait for each other may be run in any order.
+    /// Connections of a [`ScriptRunner`](super::ScriptRunner); at least one. With several, concurrent calls of one
+    /// caller may run in any order.
     pub script_pool: usize,
     /// Commands of one connection that may wait to be sent; further ones fail at once.
     pub waiting_max: usize,
     /// How long each kind of cell is kept, and how much of the log.
     pub kept: Kept,
-    /// Seals confirmations, so that an outsider cannot confirm in the name of a node. All nodes need the same.
+    /// Authenticates confirmations, so that an outsider cannot confirm in the name of a node. The same on all nodes.
     pub seal: Option<Seal>,
-    /// Spreads the moments at which copies run out.
+    /// Spreads the expiry of copies.
     pub random: Arc<dyn Random>,
 }
 
-/// Why there can be no connection, ever.
+/// Why there can never be a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RedisError {
     /// The address.
@@ -100,7 +100,7 @@ impl Default for RedisOptions {
 }
 
 impl RedisOptions {
-    /// What the address says. Names and passwords stay in it.
+    /// The configuration in the address, including user and password.
     pub(super) fn config(&self) -> Result<Config, RedisError> {
         let scheme = self.url.split_once("://").map_or("", |(scheme, _)| scheme);
         if !SCHEMES.contains(&scheme) {
@@ -113,14 +113,14 @@ impl RedisOptions {
         Ok(Config { version: RespVersion::RESP3, ..config })
     }
 
-    /// `PREFIX:ID`, the id of the database in 16 hexadecimal digits: what keys and channels have between their first
-    /// braces, or begin them with.
+    /// `PREFIX:ID`, the id of the database in 16 hexadecimal digits: the text between the first braces of keys and
+    /// channels, or its beginning.
     #[must_use]
     pub fn tag(&self) -> String {
         names::tag(&self.prefix, self.database_id)
     }
 
-    /// Of TLS that trusts the certificates of `ca_file` alone.
+    /// A TLS connector that only trusts the certificates of `ca_file`.
     fn connector(&self) -> Result<TlsConnector, RedisError> {
         let mut roots = RootCertStore::empty();
         let file = self.ca_file.clone().unwrap_or_default();
@@ -136,8 +136,8 @@ impl RedisOptions {
         Ok(config.with_root_certificates(roots).with_no_client_auth().into())
     }
 
-    /// A client that connects again for ever, once it is told to connect. `credentials` is asked at the
-    /// beginning of every connection.
+    /// A client that reconnects without limit, after its first connect. `credentials` is asked at the beginning of
+    /// every connection.
     pub(super) fn client(&self, config: Config, credentials: Arc<dyn CredentialProvider>) -> Client {
         let config = Config { fail_fast: false, credential_provider: Some(credentials), ..config };
         let (min, max, jitter) = RECONNECT;
@@ -153,10 +153,10 @@ impl RedisOptions {
         built(&self.builder(Config { fail_fast: true, ..config }, self.unresponsive))
     }
 
-    /// The same, with room for what it hears.
+    /// The same, with a buffer for received messages.
     pub(super) fn subscriber(&self, config: Config) -> Client {
         let mut builder = self.builder(Config { fail_fast: true, ..config }, self.unresponsive);
-        // Room that no other client needs: it is taken at once, and megabytes of it.
+        // No other client needs this buffer of megabytes, which is allocated at once.
         builder.with_performance_config(|performance| performance.broadcast_channel_capacity = BEHIND_MAX);
         built(&builder)
     }
@@ -168,7 +168,7 @@ impl RedisOptions {
             .with_connection_config(|connection| {
                 connection.connection_timeout = self.connect_timeout;
                 connection.internal_command_timeout = self.connect_timeout;
-                // Who asks decides whether to ask again: what was sent before a break may have been done.
+                // The caller decides whether to retry: what was sent before a disconnection may have been executed.
                 connection.max_command_attempts = 1;
                 connection.max_command_buffer_len = self.waiting_max;
                 connection.tcp = TcpConfig { nodelay: Some(true), ..TcpConfig::default() };

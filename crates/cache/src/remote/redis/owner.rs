@@ -1,4 +1,4 @@
-//! Which database has the prefix: nodes of one database at a time use it.
+//! The owner of the prefix: nodes of one database at a time use it.
 
 use std::time::Duration;
 
@@ -7,12 +7,12 @@ use fred::{error::Error, interfaces::KeysInterface, types::Value};
 use super::{RedisShared, failures::meaning, names::Names, scripts::run, values};
 use crate::remote::SharedError;
 
-/// How long what a database leaves behind is kept, in milliseconds.
+/// How long the remaining data of a database are kept, in milliseconds.
 const LEFT_MS: i64 = 600_000;
 
 impl RedisShared {
-    /// Takes or renews the prefix for this database. `Some`: the id of another database, which has renewed it within `lasts`.
-    /// One step. What the database that had it before has left there expires then.
+    /// Takes or renews the prefix for this database. `Some`: the id of another database, which has renewed it within
+    /// `lasts`. One step. Then the data of the previous database expire.
     ///
     /// # Errors
     /// When the server does not answer or takes no writes.
@@ -45,7 +45,7 @@ impl RedisShared {
         Ok((read_id(owner), read_id(before)))
     }
 
-    /// The log and the registry of the last epoch have no end of their own; presence and copies have.
+    /// The log and the registry of the last epoch have no expiry; presence and copies have one.
     async fn expire(&self, database_id: u64) -> Result<(), Error> {
         let client = &self.control.client;
         let Ok(names) = Names::new(&self.options.prefix, database_id, self.config.database) else {

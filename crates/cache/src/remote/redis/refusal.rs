@@ -7,7 +7,7 @@ use super::failures::{REFUSALS, first_word};
 /// Why a server that answers cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// It refuses the user or the password, or wants them.
+    /// It refuses the user or the password, or requires them.
     Credentials {
         /// `WRONGPASS` or `NOAUTH`.
         code: &'static str,
@@ -24,19 +24,19 @@ pub enum Refusal {
     },
     /// It has no database of this number.
     Index(u8),
-    /// It speaks no TLS, and the address asks for it.
+    /// It has no TLS, and the address requires it.
     PlainText,
-    /// It speaks TLS, and the address does not ask for it.
+    /// It uses TLS, and the address does not.
     Tls,
     /// Its certificate is not trusted, or is not for the host of the address.
     Certificate,
-    /// It is no member of a cluster, and the address asks for one.
+    /// It is no member of a cluster, and the address requires one.
     NoCluster,
-    /// It is in protected mode, and takes connections from its own machine alone.
+    /// It is in protected mode, and only accepts connections from its own machine.
     Protected,
-    /// It has as many connections as it takes.
+    /// It has its maximum number of connections.
     Connections,
-    /// It does not take writes now.
+    /// It does not accept writes now.
     Writes {
         /// `OOM`, `READONLY`, `MISCONF`, `LOADING` and the like.
         code: &'static str,
@@ -46,14 +46,14 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// Whether it stays until the server or the configuration is changed.
+    /// Whether it lasts until the server or the configuration is changed.
     #[must_use]
     pub const fn lasts(&self) -> bool {
         !matches!(self, Self::Writes { .. } | Self::Replicas(_) | Self::Connections)
     }
 
-    /// What an answer to `command` means; `None`: that nothing is refused. Of the server's text, only its first word and
-    /// the name of the command are kept: the rest may hold what was sent, as a password.
+    /// The meaning of an error answer to `command`; `None`: no refusal. Of the server's text, only the first word and
+    /// the name of the command are kept: the rest may contain what was sent, such as a password.
     pub(super) fn of(error: &Error, command: &str, index: Option<u8>) -> Option<Self> {
         let text = error.details();
         let code = first_word(error);
@@ -74,7 +74,7 @@ impl Refusal {
         }
     }
 
-    /// Of an error that has no word of its own.
+    /// For an error without a code.
     fn of_text(text: &str, index: Option<u8>) -> Option<Self> {
         if text.contains("unknown command") {
             return Some(Self::Commands { commands: named(text).into_iter().collect() });
@@ -96,7 +96,7 @@ fn named(text: &str) -> Option<String> {
     (!name.is_empty() && name.bytes().all(is_name)).then(|| name.to_ascii_uppercase().replace('|', " "))
 }
 
-/// The client says of a handshake that it failed by its certificate.
+/// The client reports that a handshake failed because of its certificate.
 fn untrusted(error: &Error) -> bool {
     let of_handshake = matches!(error.kind(), ErrorKind::IO | ErrorKind::Tls | ErrorKind::Sentinel);
     of_handshake && error.details().contains("InvalidCertificate")

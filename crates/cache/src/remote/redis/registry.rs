@@ -11,7 +11,7 @@ use crate::{
     remote::{Alive, Peer, Probed, Registry, SharedError},
 };
 
-/// One probe in so many looks for nodes that are to be forgotten: it costs a look at each node.
+/// One probe in so many removes silent nodes, which costs a read of each node.
 const FORGETS_EVERY: u64 = 16;
 
 #[async_trait::async_trait]
@@ -85,7 +85,7 @@ impl RedisShared {
         ]
     }
 
-    /// Returns once enough replicas have what was written before on this connection.
+    /// Returns when enough replicas have what was written before on this connection.
     async fn replicated(&self, epoch: u64) -> Result<(), SharedError> {
         let least = self.options.replicas_min;
         if least == 0 {

@@ -1,4 +1,4 @@
-//! Scripts of others, for what is kept beside the tiers: in keys of their own, on connections of their own.
+//! Runs scripts of other crates, for data beside the tiers: with their own keys, on separate connections.
 
 use std::{
     fmt,
@@ -29,17 +29,17 @@ use super::{
 };
 use crate::remote::SharedError;
 
-/// Calls that go in one round trip; others wait for its answers, so that none waits for long.
+/// Calls in one round trip; further ones wait for its answers, so that no call waits for long.
 const AT_ONCE: usize = 250;
 
-/// One run of a script. Nothing of it becomes a part of the script's text.
+/// One run of a script. Its parameters never become part of the script's text.
 #[derive(Clone, Debug)]
 pub struct ScriptCall<'a> {
     /// Which.
     pub script: &'a RedisScript,
-    /// Its keys, at least one; in a cluster they have to lie in one slot.
+    /// Its keys, at least one; in a cluster they must be in one slot.
     pub keys: Vec<String>,
-    /// What it is given besides; any bytes.
+    /// Its further arguments; any bytes.
     pub arguments: Vec<Bytes>,
 }
 
@@ -67,9 +67,9 @@ pub enum Reply {
     List(Vec<Reply>),
 }
 
-/// Runs scripts of others, on whichever server answers or only on one that the caller accepts, and hears what they
-/// publish. One is enough for all parts of a node. Connections are made, and made again, in the background until it is
-/// dropped. A call ends within the command timeout, whatever the server does.
+/// Runs scripts of other crates, on whichever server answers or only on one that the caller accepts, and receives what
+/// they publish. One is enough for all parts of a node. Connections are opened, and reopened, in the background until
+/// it is dropped. A call ends within the command timeout, whatever the server does.
 pub struct ScriptRunner {
     options: RedisOptions,
     config: Config,
@@ -93,12 +93,12 @@ struct Lead<'a> {
     count: Option<u64>,
 }
 
-/// What is published on some channels, from the moment of [`ScriptRunner::hear`] on.
+/// The messages of some channels, from the call of [`ScriptRunner::hear`] on.
 #[derive(Debug)]
 pub struct Published(Subscription);
 
 impl ScriptRunner {
-    /// Begins to connect `script_pool` connections, and waits for them within the connect timeout; then it goes on in
+    /// Begins to connect `script_pool` connections, and waits for them within the connect timeout; then it continues in
     /// the background. Needs a runtime.
     ///
     /// # Errors
@@ -112,34 +112,34 @@ impl ScriptRunner {
         for link in &links {
             tasks.spawn(hold(Arc::clone(link), Arc::clone(&breaker)));
         }
-        // Away is no error here.
+        // An unavailable server is no error here.
         drop(timeout(options.connect_timeout, join_all(links.iter().map(|link| link.asked()))).await);
         Ok(Self { options, config, links, next: AtomicUsize::new(0), breaker, _tasks: tasks })
     }
 
-    /// What keys and channels have to begin with, within braces.
+    /// The required beginning of keys and channels, within braces.
     #[must_use]
     pub fn tag(&self) -> String {
         self.options.tag()
     }
 
-    /// The database that keys lie in; channels are one for all databases of a server.
+    /// The database of the keys; channels are shared by all databases of a server.
     #[must_use]
     pub fn database(&self) -> u8 {
         self.config.database.unwrap_or_default()
     }
 
-    /// Runs each, and answers each in their order; one round trip for 250 of them. They are no unit: others may come
-    /// between two of them, and one may fail while others do not. One that failed otherwise than
-    /// [`SharedError::Refused`] may have been run. The answers are those of whichever server is there.
+    /// Runs each, and returns the results in their order; one round trip for 250 of them. They are not atomic together:
+    /// other calls may run between two of them, and one may fail while others do not. A call that failed with another
+    /// error than [`SharedError::Refused`] may have been run. The answers are those of whichever server answers.
     pub async fn run(&self, calls: &[ScriptCall<'_>]) -> Vec<Result<Reply, SharedError>> {
         self.run_on(calls, Servers::Any).await
     }
 
-    /// As [`Self::run`], but only the answers of a server that `accept` takes count; others are
+    /// As [`Self::run`], but only the answers of a server that `accept` accepts count; others are
     /// [`SharedError::Away`]. `accept` gets the name of the server, as
-    /// [`Registry::accept`](crate::remote::Registry::accept) does. Nothing is sent over a connection that leads to another
-    /// server. If the connection broke meanwhile, the calls may have been run on any server.
+    /// [`Registry::accept`](crate::remote::Registry::accept) does. Nothing is sent over a connection that leads to
+    /// another server. If the connection broke meanwhile, the calls may have been run on any server.
     pub async fn run_accepted(
         &self,
         calls: &[ScriptCall<'_>],
@@ -148,7 +148,7 @@ impl ScriptRunner {
         self.run_on(calls, Servers::Accepted(&accept)).await
     }
 
-    /// Begins to hear. When it returns, whatever is published from then on is heard.
+    /// Subscribes. When it returns, whatever is published from then on is received.
     ///
     /// # Errors
     /// When the server does not answer.
@@ -178,7 +178,7 @@ impl ScriptRunner {
         let failed = |why: SharedError| calls.iter().map(|_| Err(why)).collect();
         let Some(trial) = self.breaker.enter() else { return failed(SharedError::Away) };
         let Some(lead) = self.lead(servers) else {
-            // That none is accepted is no failure of the server: it says nothing to those who accept it.
+            // That none is accepted is no failure of the server, and does not count for callers who accept it.
             if !self.is_connected() {
                 trial.end(false);
             }
@@ -202,7 +202,7 @@ impl ScriptRunner {
         connected.find_map(|link| Lead::of(link, servers))
     }
 
-    /// All links, each time from another one on.
+    /// All links, each time beginning with another one.
     fn in_turn(&self) -> impl Iterator<Item = &Link> {
         let first = self.next.fetch_add(1, Ordering::Relaxed);
         (0..self.links.len()).map(move |at| &*self.links[first.wrapping_add(at) % self.links.len()])
@@ -219,7 +219,7 @@ impl<'a> Lead<'a> {
         Some(Self { link, count })
     }
 
-    /// Whether the link still leads where it led: no other server can have answered between.
+    /// Whether the link still leads to the same server: no other server can have answered in between.
     fn counts(&self, servers: Servers<'_>) -> bool {
         match servers {
             Servers::Any => true,
@@ -228,7 +228,7 @@ impl<'a> Lead<'a> {
     }
 }
 
-/// Runs each on one link. A server that follows another now is asked again who it is.
+/// Runs each on one link. A server that has become a replica is asked again for its name.
 async fn sent(link: &Link, calls: &[ScriptCall<'_>]) -> Result<Vec<Result<Reply, SharedError>>, SharedError> {
     let failure = |error: &Error| {
         if is_replica(error) {
@@ -244,7 +244,7 @@ async fn sent(link: &Link, calls: &[ScriptCall<'_>]) -> Result<Vec<Result<Reply,
     Ok(answers.into_iter().map(read).collect())
 }
 
-/// As if no server had answered; what failed stays as it failed.
+/// The result as if no server had answered; other failures are unchanged.
 fn uncounted(answers: Vec<Result<Reply, SharedError>>) -> Vec<Result<Reply, SharedError>> {
     answers.into_iter().map(|answer| answer.and(Err(SharedError::Away))).collect()
 }
@@ -256,11 +256,11 @@ impl fmt::Debug for ScriptRunner {
 }
 
 impl Published {
-    /// The next message; `None`: some may be lost, and there comes no more.
+    /// The next message; `None`: some may be lost, and the subscription has ended.
     pub async fn next(&mut self) -> Option<Bytes> {
         loop {
             let message = self.0.next().await?;
-            // What is no text is none of ours.
+            // A message that is no text was not sent by a node.
             if let Ok(bytes) = message.value.convert::<Bytes>() {
                 return Some(bytes);
             }
@@ -283,7 +283,7 @@ mod tests {
 
     use super::*;
 
-    /// Over a port at which no server is.
+    /// A runner whose port has no server.
     async fn away(script_pool: usize) -> ScriptRunner {
         let options = RedisOptions {
             url: "redis://127.0.0.1:1".to_owned(),

@@ -1,5 +1,4 @@
-//! The rules as Lua, run by Redis: each call is one step that nothing comes between. What is given to a script
-//! is never part of its text.
+//! The rules as Lua scripts in Redis: each call is one atomic step. Parameters are never part of a script's text.
 
 use fred::{
     clients::Client,
@@ -11,26 +10,27 @@ use fred::{
 use super::{failures::is_unknown_script, runner::ScriptCall};
 use crate::remote::Header;
 
-/// A script that stands in the code of others.
+/// A script of another crate.
 #[derive(Clone, Debug)]
 pub struct RedisScript(Script);
 
 impl RedisScript {
-    /// The script of this text.
+    /// A script with this text.
     #[must_use]
     pub fn new(text: &'static str) -> Self {
         Self(Script::from_lua(text))
     }
 }
 
-/// The scripts. Redis is asked by their hash, and given the text when it does not know it.
+/// The scripts. They are called by hash; if Redis does not know the hash, the text is sent.
 #[derive(Clone, Debug)]
 pub(super) struct Scripts {
     pub(super) acquire: Script,
     pub(super) fill: Script,
     pub(super) release: Script,
     pub(super) change: Script,
-    /// Which asks who is there, besides; apart, since even what is not run of a script costs Redis time.
+    /// The same with the list of nodes; a separate script, because Redis needs time even for parts of a script that do
+    /// not run.
     pub(super) change_strict: Script,
     pub(super) probe: Script,
     pub(super) peers: Script,
@@ -98,7 +98,7 @@ pub(super) async fn run_each(
     }
     match pipeline(client, script, calls).await {
         Err(error) if is_unknown_script(&error) => {
-            // Once is as good as twice; the server that has run it knows it.
+            // Idempotent; the server that has run it then knows the script.
             if let Some((key, arguments)) = calls.first() {
                 run(client, script, vec![key.clone()], arguments.clone()).await?;
             }
@@ -108,7 +108,7 @@ pub(super) async fn run_each(
     }
 }
 
-/// Runs each of several scripts, in one round trip; their answers stand in their order.
+/// Runs each of several scripts, in one round trip; returns their answers in order.
 pub(super) async fn run_all(
     client: &Client,
     calls: &[ScriptCall<'_>],
@@ -126,7 +126,7 @@ pub(super) async fn run_all(
     Ok(answers)
 }
 
-/// By their hashes, or with their texts.
+/// Sends the calls, by hash or with the text of the scripts.
 async fn sent(
     client: &Client,
     calls: &[&ScriptCall<'_>],
@@ -141,11 +141,11 @@ async fn sent(
             .first()
             .map_or(ClusterHash::Random, |key| ClusterHash::Custom(Key::from(key.as_str()).cluster_hash()));
         let command = CustomCommand::new_static(name, slot, false);
-        // Only queued here.
+        // This only queues the command.
         let _queued: Value = pipeline.custom(command, words(first, call)).await?;
     }
     let answers: Vec<Result<Value, Error>> = pipeline.try_all().await;
-    // The client answers a broken pipeline with one failure, and no others.
+    // For a broken pipeline the client returns one error only.
     if answers.len() == calls.len() {
         return Ok(answers);
     }
@@ -153,7 +153,7 @@ async fn sent(
     Err(failure.unwrap_or_else(|| Error::new(ErrorKind::Protocol, "answers are missing")))
 }
 
-/// What follows the command: the script, the keys, and the arguments as they are.
+/// The arguments of the command: the script, the keys, and the script's arguments.
 fn words(script: &str, call: &ScriptCall<'_>) -> Vec<Value> {
     let first = [Value::from(script), Value::from(call.keys.len().to_string())];
     let keys = call.keys.iter().map(|key| Value::from(key.as_str()));
@@ -171,11 +171,11 @@ async fn pipeline(
         let mut words = vec![hash, Value::from(1), Value::Bytes(key.inner().clone())];
         words.extend_from_slice(arguments);
         let evalsha = CustomCommand::new_static("EVALSHA", ClusterHash::Custom(key.cluster_hash()), false);
-        // Only queued here.
+        // This only queues the command.
         let _queued: Value = pipeline.custom(evalsha, words).await?;
     }
     let answers: Vec<Value> = pipeline.try_all().await.into_iter().collect::<Result<_, _>>()?;
-    // The client answers a broken pipeline with one failure, and no others.
+    // For a broken pipeline the client returns one error only.
     if answers.len() == calls.len() {
         Ok(answers)
     } else {
@@ -183,7 +183,7 @@ async fn pipeline(
     }
 }
 
-/// The script of this text, which knows cells of this version from others.
+/// A script with this text, which recognises cells of this version.
 fn marked(text: &str) -> Script {
     let [magic, form] = Header::mark();
     Script::from_lua(format!("local MARK = '\\{magic}\\{form}'\n{text}"))

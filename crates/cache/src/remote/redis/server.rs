@@ -30,31 +30,31 @@ use super::{
 };
 use crate::{counters::Counter, remote::SharedError};
 
-/// How much earlier than said a copy may run out, so that those written together do not.
+/// By how much copies may expire earlier, so that copies written together do not expire together.
 const JITTER: f64 = 0.1;
-/// Pause before a client that has given up is begun again.
+/// Pause before a client that has given up is restarted.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// Redis as the server that nodes share: `Cells`, `Log` and `Registry`. Connections are made, and made again,
-/// in the background until it is dropped. A call ends within the command timeout, whatever the server does.
+/// Redis as the shared server: `Cells`, `Log` and `Registry`. Connections are opened, and reopened, in the background
+/// until it is dropped. A call ends within the command timeout, whatever the server does.
 pub struct RedisShared {
     pub(super) options: RedisOptions,
     pub(super) config: Config,
     pub(super) names: Arc<Names>,
     pub(super) scripts: Scripts,
-    /// For cells and changes. Which server they lead to is known.
+    /// For cells and changes. It is known which server they lead to.
     data: Vec<Arc<Link>>,
-    /// For everything that may be asked of any server, and for what may hold up a connection.
+    /// For requests that any server may answer, and for those that may block a connection.
     pub(super) control: Arc<Link>,
     next: AtomicUsize,
     breaker: Arc<Breaker>,
     pub(super) probes: Counter,
-    /// Messages that were heard on a channel and are none.
+    /// Invalid messages on a channel.
     pub(super) garbled: Arc<Counter>,
     _tasks: JoinSet<()>,
 }
 
-/// A call on its way over a link that leads to the accepted server.
+/// A call in progress over a link that leads to the accepted server.
 pub(super) struct Way<'a> {
     shared: &'a RedisShared,
     link: &'a Link,
@@ -63,8 +63,8 @@ pub(super) struct Way<'a> {
 }
 
 impl RedisShared {
-    /// Begins to connect, and waits for it within the connect timeout; then it goes on in the background, so
-    /// that a node starts while Redis is away. Needs a runtime.
+    /// Begins to connect, and waits for it within the connect timeout; then it continues in the background, so that a
+    /// node can start while Redis is unavailable. Needs a runtime.
     ///
     /// # Errors
     /// When the address or the prefix cannot be used; whether a server answers is not asked.
@@ -79,7 +79,7 @@ impl RedisShared {
             tasks.spawn(hold(Arc::clone(link), Arc::clone(&breaker)));
         }
         let asked = join_all(data.iter().chain([&control]).map(|link| link.asked()));
-        // Away is no error here.
+        // An unavailable server is no error here.
         drop(timeout(options.connect_timeout, asked).await);
         Ok(Arc::new(Self {
             names,
@@ -108,13 +108,13 @@ impl RedisShared {
         self.breaker.opened()
     }
 
-    /// Messages heard on the channels of wakes and confirmations that no node can have sent, since the start.
+    /// Messages received on the channels of wakes and confirmations that no node can have sent, since the start.
     #[must_use]
     pub fn garbled(&self) -> u64 {
         self.garbled.get()
     }
 
-    /// A way to the accepted server.
+    /// Begins a call to the accepted server.
     pub(super) fn way(&self) -> Result<Way<'_>, SharedError> {
         let trial = self.breaker.enter().ok_or(SharedError::Away)?;
         let first = self.next.fetch_add(1, Ordering::Relaxed);
@@ -127,8 +127,8 @@ impl RedisShared {
         Ok(Way { shared: self, link, count, trial })
     }
 
-    /// What a failure means. A server that follows another now may hold what that one held: it is asked again
-    /// who it is.
+    /// The meaning of an error. A server that has become a replica may have the data of another one: it is asked again
+    /// for its name.
     pub(super) fn failure(&self, error: &Error) -> SharedError {
         if is_replica(error) {
             self.data.iter().for_each(|link| link.doubt());
@@ -165,7 +165,7 @@ impl Way<'_> {
         &self.link.client
     }
 
-    /// What the answer is worth: nothing, if another server may have given it.
+    /// The answer, or an error if another server may have given it.
     pub(super) fn end<T>(self, answer: Result<T, Error>) -> Result<T, SharedError> {
         let answer = answer.map_err(|error| self.shared.failure(&error));
         let answer =
@@ -175,7 +175,7 @@ impl Way<'_> {
     }
 }
 
-/// Keeps a link connected, and asks whom it leads to.
+/// Keeps a link connected, and asks for the names of its servers.
 pub(super) async fn hold(link: Arc<Link>, breaker: Arc<Breaker>) {
     let ask = link.ask(|| breaker.close());
     tokio::pin!(ask);
@@ -183,8 +183,8 @@ pub(super) async fn hold(link: Arc<Link>, breaker: Arc<Breaker>) {
         let mut connection = Connection::begin(&link.client);
         tokio::select! {
             () = &mut ask => return,
-            // The client gives up what looks wrongly configured, as a password that is not taken; the server
-            // may yet be set right.
+            // The client gives up on errors of configuration, such as a refused password; the server may still be
+            // corrected.
             _why = connection.ended() => sleep(AGAIN).await,
         }
     }

@@ -1,4 +1,4 @@
-//! What is sent and what comes back, as the client has it.
+//! Requests and answers in the types of the client.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::{
 };
 
 impl Cell {
-    /// As Redis holds it.
+    /// The bytes that Redis stores.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(HEADER_BYTES + self.payload.len());
@@ -21,7 +21,7 @@ impl Cell {
         bytes
     }
 
-    /// What a key holds; `None` for what is not of this product.
+    /// The cell in these bytes; `None` for bytes of other programs.
     #[must_use]
     pub fn from_bytes(bytes: &Bytes) -> Option<Self> {
         let (header, _) = Header::decode(bytes)?;
@@ -54,7 +54,7 @@ pub(super) fn order(order: &Order, ttl: Duration) -> Value {
     }
 }
 
-/// What a GET, or one place of an MGET, says.
+/// The result of a GET, or of one key of an MGET.
 pub(super) fn cell(value: Value) -> Option<Cell> {
     Cell::from_bytes(&value.into_bytes()?)
 }

@@ -15,7 +15,7 @@ pub(super) mod place {
     pub(in super::super) const PARTS: i32 = 2;
 }
 
-/// What stands above each declaration of one file.
+/// The comments above each declaration of one file.
 #[derive(Debug)]
 pub(super) struct Comments(BTreeMap<Vec<i32>, String>);
 
@@ -29,7 +29,7 @@ impl Comments {
         Self(said.collect())
     }
 
-    /// Empty where nothing stands. Paragraphs stay apart by an empty line.
+    /// Empty if there is none. Paragraphs are separated by an empty line.
     pub(super) fn at(&self, path: &[i32]) -> String {
         let comment = self.0.get(path).map_or("", String::as_str);
         comment.lines().map(str::trim).collect::<Vec<_>>().join("\n")

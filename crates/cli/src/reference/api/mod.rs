@@ -13,8 +13,8 @@ use self::comments::{Comments, index, place};
 use super::markdown::{begin, code, ended, paragraphs, table};
 
 const HEAD: &str = "\
-The contract is in `proto/`; a running node tells it by reflection. Errors are explained in [errors](errors.md). All \
-ids are above 0. A field that is not set has the zero of its type.
+The contract is in `proto/`; a running node returns it by reflection. Errors are explained in [errors](errors.md). All \
+ids are above 0. A field that is not set has the zero value of its type.
 
 ";
 

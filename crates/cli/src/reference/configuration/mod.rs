@@ -16,12 +16,12 @@ Every value has a default; a node needs no configuration. The sources, the later
 1. the defaults below,
 2. `kith.toml` of the working directory, or the file that `--config` names,
 3. the environment: `KITH_` and the key in capitals, `__` for each dot,
-4. flags of the [command line](command-line.md): some keys have one of their own, `--set KEY=VALUE` takes any.
+4. flags of the [command line](command-line.md): some keys have their own flag, `--set KEY=VALUE` sets any.
 
-A key that nothing knows is an error that names its place, and so are an empty value and a path that begins with `~`. Lists in \
+An unknown key is an error that names its place, and so are an empty value and a path that begins with `~`. Lists in \
 the environment and in flags have commas between their items, and may be empty. Variables that Kubernetes sets for a Service \
-named `kith` are ignored. A `kith.toml` that the user may not see, in a working directory of another user, counts as none. \
-`kith config` shows each value and where it came from; `kith config --check` only says whether it is right.
+named `kith` are ignored. A `kith.toml` that the user may not read, in a working directory of another user, is ignored. \
+`kith config` shows each value and where it came from; `kith config --check` only says whether it is valid.
 
 A duration is written as `200ms`, `10s`, `5m`, `1h` or `30days`, a size as a number of bytes or as `256KiB`, `1MiB`, \
 `2GiB`.

@@ -94,7 +94,7 @@ async fn a_key_is_inspected_on_every_node_or_on_one() {
 async fn a_node_that_cannot_be_called_is_named_within_the_time_for_a_call() {
     let site = Site::in_redis_of_tests();
     let a = site.node_with(|config| config.cluster.call_timeout = Duration::from_millis(300)).await;
-    // It says that it is where nobody listens.
+    // It advertises an address at which no program listens.
     let wrong = "http://127.0.0.1:9";
     let b = site.node_with(|config| config.cluster.advertise = Some(wrong.to_owned())).await;
     b.until_following().await;

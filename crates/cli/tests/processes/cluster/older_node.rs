@@ -38,8 +38,8 @@ impl Registry {
         Self { redis, key: key.to_owned() }
     }
 
-    /// An older node comes, or says that it still lives: an entry has 8 bytes of what it has applied, 13 digits of the time, and
-    /// the card.
+    /// An older node registers, or renews its registration: an entry has 8 bytes of what it has applied, 13 digits of
+    /// the time, and the card.
     async fn live(&self) {
         let script = "local entry = string.rep(string.char(0), 8) .. \
                       string.format('%013.0f', redis.call('TIME')[1] * 1000) .. ARGV[2] \

@@ -164,7 +164,7 @@ async fn a_killed_gateway_is_gone_on_all_nodes_with_one_offline_event() {
         until(PATIENCE, async || node.counted(group).await == (0, false)).await;
         assert_eq!(state(node, ann).await, PresenceState::Offline);
     }
-    // The next that is told is another thing: there was one event.
+    // The next event is another one: there was one event.
     open(&a, &mut Gateway::new("new"), ann, "phone").await.unwrap();
     for watch in &mut watches {
         assert_eq!(told(watch).await.0, PresenceState::Online);
@@ -192,7 +192,7 @@ async fn when_redis_was_emptied_who_is_not_seen_is_unknown_until_all_is_right_ag
     }
     assert_eq!(state(&b, bob).await, PresenceState::Unknown);
     until(PATIENCE, async || {
-        // Whoever lives says so.
+        // A live gateway sends a heartbeat.
         gateway.beat(&a, &[]).await.unwrap();
         let states = (state(&b, ann).await, state(&b, bob).await);
         assert_ne!(states.0, PresenceState::Offline);
@@ -256,7 +256,8 @@ async fn while_redis_is_away_calls_fail_at_once_and_users_are_unknown() {
         beat.map(|sessions| unknown = sessions).is_ok()
     })
     .await;
-    // Whoever is told that a session is not there opens it again, unless the node was the first to bring it back.
+    // A gateway that gets the answer that a session is missing opens it again, unless the node was the first to restore
+    // it.
     if !unknown.is_empty() {
         open(&a, &mut gateway, ann, "phone").await.unwrap();
     }

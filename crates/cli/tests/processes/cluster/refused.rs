@@ -13,7 +13,7 @@ use crate::cluster::{
 /// Longest time until a node has looked at its Redis again, on a machine with other work.
 const LOOKED: Duration = Duration::from_secs(20);
 /// The line for operators that grants what nodes need.
-const DOCUMENTED: &str = include_str!("../../../../../docs/operations.md");
+const DOCUMENTED: &str = include_str!("../../../../../docs/operations/cluster.md");
 
 /// What a node says in `/readyz` for this reason.
 fn remark(peer: &Peer, reason: &str) -> Option<String> {

@@ -1,4 +1,4 @@
-//! What nodes are told that no call of theirs has changed, and what they find out by comparing.
+//! Changes that come to nodes from elsewhere, and differences that they find by comparison.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! What a node of a cluster tells whoever watches it.
+//! What a node of a cluster sends to watchers.
 
 use std::time::Duration;
 

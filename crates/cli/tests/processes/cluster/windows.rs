@@ -102,8 +102,18 @@ fn texts(messages: Vec<Message>) -> Vec<String> {
 
 /// How many reads the windows of this process have answered.
 async fn hits(node: &Peer) -> u64 {
+    counted(node, "kith_window_reads_total{result=\"hit\"}").await
+}
+
+/// How many appends to windows Redis did not take in time: after one, another node may read without the message for a while.
+async fn appends_that_failed(nodes: [&Peer; 2]) -> [u64; 2] {
+    let [a, b] = nodes.map(|node| counted(node, "kith_window_appends_total{result=\"failed\"}"));
+    [a.await, b.await]
+}
+
+async fn counted(node: &Peer, series: &str) -> u64 {
     let metrics = node.operations("/metrics").await;
-    let line = metrics.lines().find(|line| line.starts_with("kith_window_reads_total{result=\"hit\"}"));
+    let line = metrics.lines().find(|line| line.starts_with(series));
     line.map_or(0, |line| line.rsplit(' ').next().unwrap().parse().unwrap())
 }
 
@@ -130,7 +140,8 @@ async fn message_is_read_on_another_node_once_it_is_acknowledged() {
             _ => talk.listed(reader).await.1,
         };
         // A list counts what is unread among the last 100.
-        assert_eq!(read, if number % 4 == 3 { number.min(100) } else { number });
+        let expected = if number % 4 == 3 { number.min(100) } else { number };
+        assert_eq!(read, expected, "failed appends: {:?}", appends_that_failed([&a, &b]).await);
     }
     let all: Vec<String> = (1..=250).map(|number: i64| number.to_string()).collect();
     assert_eq!(talk.read(&b, 0).await, all, "documents and the window meet");

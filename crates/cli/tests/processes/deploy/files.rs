@@ -18,7 +18,7 @@ pub(crate) struct Alert {
     pub(crate) runbook: String,
 }
 
-/// What a board asks for, and how it tells the answers apart.
+/// A query of a board, and the labels by which it distinguishes the results.
 #[derive(Debug)]
 pub(crate) struct Query {
     pub(crate) place: String,

@@ -1,5 +1,5 @@
-//! What lies in `deploy/` against the product: boards and alerts name what is exported, every alert is explained and
-//! tried, and nodes are told what they know.
+//! The files in `deploy/` compared with the product: boards and alerts name exported metrics, every alert has a section
+//! in the runbook and test cases, and nodes know every setting.
 
 #![cfg(all(feature = "embedded", feature = "cluster"))]
 #![expect(clippy::unwrap_used, reason = "all of it is a test")]
@@ -81,7 +81,7 @@ fn every_alert_is_grave_or_not_and_leads_to_its_part_of_the_runbook() {
 #[test]
 fn every_part_of_the_runbook_is_of_an_alert() {
     let names: BTreeSet<String> = alerts().into_iter().map(|alert| alert.name).collect();
-    let document = text("docs/operations.md");
+    let document = text("docs/operations/runbook.md");
     let headed = document.lines().filter_map(|line| line.strip_prefix("### Kith"));
     let headed: BTreeSet<String> = headed.map(|name| format!("Kith{name}")).collect();
     assert_eq!(headed, names);

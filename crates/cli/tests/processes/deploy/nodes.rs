@@ -1,4 +1,4 @@
-//! What nodes are told by the compose file and in Kubernetes, read as a node reads it.
+//! The configuration of nodes in the compose file and in Kubernetes, read as a node reads it.
 
 use std::{fs, time::Duration};
 

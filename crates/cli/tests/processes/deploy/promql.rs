@@ -47,7 +47,7 @@ pub(crate) fn named(expression: &str) -> Named {
             (Token::Word(word), _) if LISTS.contains(&word.as_str()) || WORDS.contains(&word.as_str()) => {
                 rest
             }
-            // An aggregation whose labels are told first: `sum by (job) (...)`.
+            // An aggregation whose labels come first: `sum by (job) (...)`.
             (Token::Word(_), Some(Token::Word(list))) if LISTS.contains(&list.as_str()) => rest,
             (Token::Word(metric), _) => {
                 named.metrics.entry(metric.clone()).or_default();
@@ -83,7 +83,7 @@ fn word_of(token: &Token) -> Option<String> {
     }
 }
 
-/// What stands before the closing sign, and what behind it.
+/// The tokens before the closing sign, and those behind it.
 fn until(tokens: &[Token], close: char) -> (&[Token], &[Token]) {
     let end = tokens.iter().position(|token| *token == Token::Sign(close)).unwrap_or(tokens.len());
     (&tokens[..end], tokens.get(end + 1..).unwrap_or_default())

@@ -29,7 +29,7 @@ fn labels(series: &str) -> Option<BTreeSet<String>> {
     Some(own.iter().chain(&le).chain(&OF_PROMETHEUS).map(|label| (*label).to_owned()).collect())
 }
 
-/// What is wrong with an expression whose series are told apart by `shown` too; empty: nothing.
+/// What is wrong with an expression whose series are also distinguished by `shown`; empty: nothing.
 pub(crate) fn wrong(named: &Named, shown: &[String]) -> Vec<String> {
     let (mut wrong, mut all) = (Vec::new(), BTreeSet::new());
     for (series, selected) in &named.metrics {

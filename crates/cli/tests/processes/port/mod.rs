@@ -5,10 +5,10 @@ use std::{
     ops::Range,
 };
 
-/// Below those that the kernel gives to connections: nobody takes one of a server that is away.
+/// Below the ports that the kernel gives to connections: no connection takes one of a server that is down.
 const PORTS: Range<u16> = 15_000..32_000;
 
-/// Nobody listens there, for now.
+/// Unused for now.
 pub(crate) fn free() -> u16 {
     std::iter::repeat_with(|| rand::random_range(PORTS))
         .find(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok())

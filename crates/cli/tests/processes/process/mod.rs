@@ -73,7 +73,7 @@ impl Drop for Node {
     }
 }
 
-/// Nobody listens there, for now.
+/// Unused for now.
 pub(crate) fn free_address() -> String {
     format!("127.0.0.1:{}", port::free())
 }

@@ -61,7 +61,7 @@ impl End {
     }
 }
 
-/// Where the last whole commit ends, and how long a page is. `None`: what stands there is no log.
+/// Where the last complete commit ends, and the size of a page. `None`: the bytes are no log.
 pub fn committed(log: &[u8]) -> Option<(usize, usize)> {
     let head = log.get(..HEAD)?;
     let magic = word(head, 0, false);

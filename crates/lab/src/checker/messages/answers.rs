@@ -6,7 +6,7 @@ use crate::{
     history::{MessageCall, MessageOutcome, MessageRequest, SendOutcome},
 };
 
-/// C17, of messages: all that clients request is right, so every other answer is one of a disturbance.
+/// C17, of messages: all requests of clients are valid, so every other answer must be due to a fault.
 pub(in crate::checker) fn codes(messages: &Messages<'_>, faults: &Faults<'_>, checked: &mut Checked) {
     for call in &messages.calls {
         checked.look();
@@ -37,7 +37,7 @@ impl Messages<'_> {
     }
 }
 
-/// The codes of what was not done, or may not have been.
+/// The codes of messages that were not sent, or may not have been.
 fn failures(call: &MessageCall) -> Vec<&str> {
     match &call.outcome {
         MessageOutcome::Refused(code) | MessageOutcome::Open(code) => vec![code],

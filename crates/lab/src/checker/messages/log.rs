@@ -1,4 +1,4 @@
-//! What the log holds at the end, and what was acknowledged of it.
+//! The log at the end, compared with what was acknowledged.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -12,10 +12,10 @@ use crate::{
     history::{Draft, LogCopy, Logged, MessageCall, MessageRequest},
 };
 
-/// C9: each acknowledged message is in the log at its number with its content, once; the log has no hole and nothing that was not
-/// sent; a message whose first send began after another one was acknowledged has a higher number, and so have messages of a batch
-/// that come after others; reads return what the log has at these numbers, leave nothing out, and reach the number that the reader
-/// knew. Each user may read all of a log.
+/// C9: each acknowledged message is in the log at its number with its content, once; the log has no gap and nothing
+/// that was not sent; a message whose first send began after another one was acknowledged has a higher number, and so
+/// have messages of a batch that come after others; reads return what the log has at these numbers, omit nothing, and
+/// reach the number that the reader knew. Each user may read the whole log.
 pub(in crate::checker) fn check(messages: &Messages<'_>) -> Checked {
     let mut checked = Checked::new("C9 messages");
     for (conversation, log) in &messages.logs {
@@ -36,7 +36,7 @@ pub(in crate::checker) fn check(messages: &Messages<'_>) -> Checked {
     checked
 }
 
-/// Numbers rise by one from 1. The first that does not is enough: all after it are wrong, too.
+/// Numbers rise by one from 1. Only the first violation is reported: all after it are wrong, too.
 fn holes(stored: &LogCopy, wrong: &mut impl FnMut(String)) {
     let mut numbered = (1..).zip(&stored.messages);
     if let Some((expected, found)) = numbered.find(|(expected, message)| *expected != message.seq) {
@@ -44,7 +44,7 @@ fn holes(stored: &LogCopy, wrong: &mut impl FnMut(String)) {
     }
 }
 
-/// Each message was sent as it is, and is there once.
+/// Each message has the content that was sent, and is there once.
 fn contents(log: &Log<'_>, stored: &LogCopy, wrong: &mut impl FnMut(String)) {
     let mut seen: HashMap<u64, u64, ahash::RandomState> = HashMap::default();
     for message in &stored.messages {
@@ -75,7 +75,7 @@ fn acknowledged(log: &Log<'_>, stored: &LogCopy, wrong: &mut impl FnMut(String))
     }
 }
 
-/// What nodes read at the end is what the database has.
+/// Reads through the nodes at the end return what the database has.
 fn copies(log: &Log<'_>, stored: &LogCopy, wrong: &mut impl FnMut(String)) {
     for copy in &log.copies {
         let (read, there) = (&copy.messages, &stored.messages);

@@ -1,4 +1,4 @@
-//! Read marks, and what is unread by them.
+//! Read marks, and the unread counts that follow from them.
 
 use super::{Log, Marks, Messages};
 use crate::{
@@ -6,13 +6,14 @@ use crate::{
     history::{DialogEnd, LogCopy, MessageCall, MessageOutcome, MessageRequest},
 };
 
-/// So many messages at the end of a log are looked at for a list, and for a count.
+/// How many messages at the end of a log are counted for a list, and for a count.
 const OF_LIST: u64 = 100;
 const OF_COUNT: u64 = 1_000;
 
-/// C15: a mark that was acknowledged is never lost: the mark at the end is at least as high, and so is each answer. That of a call
-/// which marks may be as old as a cached read, but is not below what it was asked for. It is no higher than what its user marked or sent. What is unread at the
-/// end follows from the log and the mark. `bound`: how old a read of this time may be.
+/// C15: a mark that was acknowledged is never lost: the mark at the end is at least as high, and so is each answer. The
+/// answer to a mark may be as old as a cached read, but is not below the requested mark. The mark is no higher than
+/// what its user marked or sent. The unread count at the end follows from the log and the mark. `bound`: how old a read
+/// of this time may be.
 pub(in crate::checker) fn check(messages: &Messages<'_>, bound: impl Fn([u64; 2]) -> u64) -> Checked {
     let mut checked = Checked::new("C15 read marks");
     for ((user, conversation), marks) in &messages.marks {
@@ -47,7 +48,7 @@ fn rising(marks: &Marks<'_>, bound: impl Fn([u64; 2]) -> u64, wrong: &mut impl F
             ));
         }
     }
-    // What came before the membership of the user cannot be marked.
+    // Messages before the membership of the user cannot be marked.
     let min = marks.ends.first().map_or(1, |end| end.min);
     for (call, mark) in answers(marks) {
         if mark < asked(call) && asked(call) >= min {
@@ -56,7 +57,7 @@ fn rising(marks: &Marks<'_>, bound: impl Fn([u64; 2]) -> u64, wrong: &mut impl F
     }
 }
 
-/// Up to which number a call marks; 0: it only asks.
+/// The number up to which a call marks; 0: it only reads.
 const fn asked(call: &MessageCall) -> u64 {
     if let MessageRequest::Mark { up_to, .. } = call.request { up_to } else { 0 }
 }

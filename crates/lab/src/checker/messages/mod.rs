@@ -1,5 +1,5 @@
-//! What calls about messages have seen, put together by conversation. Numbers give the order: the log at the end has each message
-//! at its number.
+//! Calls about messages, grouped by conversation. Numbers give the order: the log at the end has each message at its
+//! number.
 
 mod answers;
 mod log;
@@ -16,24 +16,24 @@ use crate::history::{
     DialogEnd, Draft, Event, LogCopy, MessageCall, MessageOutcome, MessageRequest, Received, SendOutcome,
 };
 
-/// All there is about messages.
+/// Everything about messages.
 #[derive(Debug)]
 pub(super) struct Messages<'a> {
-    /// By when they began.
+    /// Ordered by their begin.
     calls: Vec<&'a MessageCall>,
     logs: BTreeMap<&'a str, Log<'a>>,
     marks: BTreeMap<(i64, &'a str), Marks<'a>>,
     received: Vec<&'a Received>,
 }
 
-/// All about one conversation.
+/// Everything about one conversation.
 #[derive(Debug, Default)]
 struct Log<'a> {
     /// By value.
     sends: HashMap<u64, Sends<'a>, ahash::RandomState>,
     /// Reads that were answered.
     reads: Vec<&'a MessageCall>,
-    /// What the database has at the end. `None`: the history does not say.
+    /// The log in the database at the end. `None`: it is not in the history.
     stored: Option<&'a LogCopy>,
     /// The same read through nodes.
     copies: Vec<&'a LogCopy>,
@@ -50,10 +50,10 @@ struct Sends<'a> {
     acks: Vec<(u64, u64)>,
 }
 
-/// All about the read mark of a user in one conversation.
+/// Everything about the read mark of a user in one conversation.
 #[derive(Debug, Default)]
 struct Marks<'a> {
-    /// Calls that mark, or ask for the mark.
+    /// Calls that set or read the mark.
     calls: Vec<&'a MessageCall>,
     ends: Vec<&'a DialogEnd>,
 }
@@ -139,7 +139,7 @@ impl<'a> Messages<'a> {
 }
 
 impl Log<'_> {
-    /// Numbers that are known of values: those of the log, or else those that were acknowledged.
+    /// The known numbers of values: those of the log, or else those that were acknowledged.
     fn numbers(&self) -> HashMap<u64, u64, ahash::RandomState> {
         if let Some(stored) = self.stored {
             let numbers = stored.messages.iter().filter_map(|message| Some((message.value?, message.seq)));

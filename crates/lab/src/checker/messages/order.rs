@@ -1,15 +1,15 @@
-/// Something that was done or seen, and how far it came.
+/// A call, and the number that it reached.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Step<T> {
     /// When it began.
     pub(super) began: u64,
-    /// How far it came.
+    /// The number that it reached.
     pub(super) at: u64,
     pub(super) what: T,
 }
 
-/// Steps that came less far than an answer of before they began. `answers`: how far each came, and when. Each step comes with the
-/// farthest of these answers.
+/// Steps that reached less than an earlier answer. `answers`: the number that each reached, and when. Each step is
+/// returned with the highest of these answers.
 pub(super) fn behind<T: Copy>(mut steps: Vec<Step<T>>, mut answers: Vec<(u64, u64)>) -> Vec<(Step<T>, u64)> {
     steps.sort_by_key(|step| step.began);
     answers.sort_unstable_by_key(|(_, ended)| *ended);

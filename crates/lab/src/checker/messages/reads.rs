@@ -1,10 +1,10 @@
-//! What reads return of a log.
+//! Checks of the results of reads of a log.
 
 use super::Log;
 use crate::history::{Logged, MessageCall, MessageOutcome, MessageRequest, Pages};
 
-/// Reads return what was sent before they ended and what the log has at these numbers, leave nothing out, and reach the number that
-/// the reader knew.
+/// Reads return what was sent before they ended and what the log has at these numbers, omit nothing, and reach the
+/// number that the reader knew.
 pub(super) fn check(log: &Log<'_>, wrong: &mut impl FnMut(String)) {
     for call in &log.reads {
         let (MessageRequest::Read { pages, at_least, .. }, MessageOutcome::Read { messages, range, more }) =
@@ -21,7 +21,7 @@ pub(super) fn check(log: &Log<'_>, wrong: &mut impl FnMut(String)) {
         }
         let left_out = match pages {
             Pages::These(seqs) => {
-                // A member may have come after an event.
+                // A member may have joined after an event.
                 let is_sent = |message: &&Logged| message.value.is_some();
                 let seqs = seqs.iter().filter(|seq| !is_event(log, **seq)).copied().collect();
                 left_out(
@@ -46,7 +46,7 @@ pub(super) fn check(log: &Log<'_>, wrong: &mut impl FnMut(String)) {
     }
 }
 
-/// Whether the log has it at its number. Of a log that is not known, whether it was sent before `ended`.
+/// Whether the log has it at its number. If the log is unknown, whether it was sent before `ended`.
 fn is_right(log: &Log<'_>, message: &Logged, ended: u64) -> bool {
     let is_sent = message.value.is_none_or(|value| {
         let sends = log.sends.get(&value);
@@ -59,18 +59,18 @@ fn is_event(log: &Log<'_>, seq: u64) -> bool {
     stored(log, seq).is_some_and(|message| message.value.is_none())
 }
 
-/// What the log has at this number.
+/// The message of the log at this number.
 fn stored<'a>(log: &Log<'a>, seq: u64) -> Option<&'a Logged> {
     log.stored?.messages.get(usize::try_from(seq.checked_sub(1)?).ok()?)
 }
 
-/// A message that was sent and that a reader who reads from this number on does not see: before it there are events alone.
+/// A sent message that a reader who reads from this number on does not see: before the number there may only be events.
 fn hidden<'a>(log: &Log<'a>, min: u64) -> Option<&'a Logged> {
     let before = log.stored?.messages.iter().take_while(|message| message.seq < min);
     before.into_iter().find(|message| message.value.is_some())
 }
 
-/// What is missing from a page. A page that ends early says that others follow.
+/// The messages that are missing from a page. A page that ends early must say that others follow.
 fn left_out(pages: &Pages, messages: &[Logged], range: Option<(u64, u64)>, more: bool) -> Option<String> {
     let found = messages.iter().map(|message| message.seq);
     let (min, end) = range.unwrap_or((1, u64::MAX));
@@ -93,7 +93,7 @@ fn left_out(pages: &Pages, messages: &[Logged], range: Option<(u64, u64)>, more:
         }
     }
     let next = wanted.next();
-    // Of single numbers those above the end are left out, and the answer does not say where it is.
+    // Single numbers above the end are left out, and the answer does not contain the end.
     let is_whole = more && !messages.is_empty() || next.is_none() || matches!(pages, Pages::These(_));
     (!is_whole).then(|| format!("a page that ends before {next:?}"))
 }

@@ -1,4 +1,4 @@
-//! What receivers got.
+//! Checks of what receivers got.
 
 use super::Messages;
 use crate::{
@@ -6,8 +6,9 @@ use crate::{
     history::{LogCopy, Received, ReceivedRun},
 };
 
-/// C10: of one conversation each receiver gets every message from its first one to the end of the log, by rising number, each once, with
-/// the content that it has in the log. Numbers that a stream named instead count as got: the client pulls them.
+/// C10: each receiver gets every message of a conversation from its first one to the end of the log, by rising number,
+/// each once, with the content that it has in the log. Numbers that a stream reported as missed count as received: the
+/// client pulls them.
 pub(in crate::checker) fn check(messages: &Messages<'_>) -> Checked {
     let mut checked = Checked::new("C10 streams");
     for received in &messages.received {
@@ -40,7 +41,7 @@ fn wrong(received: &Received, log: Option<&LogCopy>) -> Vec<String> {
     wrong
 }
 
-/// Of the same numbers in the log; `None`: it does not have them all.
+/// The digest of the same numbers in the log; `None`: it does not have them all.
 fn digest(log: &LogCopy, run: &ReceivedRun) -> Option<u64> {
     let [first, last] = [run.first, run.last].map(|seq| usize::try_from(seq).ok());
     let messages = log.messages.get(first?.checked_sub(1)?..last?)?;

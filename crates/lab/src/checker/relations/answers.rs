@@ -34,7 +34,7 @@ fn request(id: &str, calls: &[&RelationCall], checked: &mut Checked) {
         let differs = match (&call.outcome, &first.outcome) {
             (Relates::Open(_), _) => false,
             (Relates::Refused(code), _) => call.began > first.ended && !of_a_disturbance(code),
-            // What a block has ended may be known only to who ended it.
+            // Only the call that ended a follow may know that its block did.
             (Relates::Set(one, _), Relates::Set(other, _)) => one != other,
             (one, other) => one != other,
         };

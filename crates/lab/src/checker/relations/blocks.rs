@@ -1,4 +1,4 @@
-//! What users have set about others: whether it was kept, and whether all decided by it at once.
+//! Settings of users for others: whether they were kept, and whether all nodes used them at once.
 
 use super::{
     Relations,
@@ -10,7 +10,7 @@ use crate::{
     history::{About, Edge, Level, Relates, RelationCall, Setting, Settings},
 };
 
-/// At most so many changes of one edge are under way at a time.
+/// Maximum concurrent changes of one edge.
 const AT_ONCE: usize = 64;
 
 /// What one user has set about another one.
@@ -20,14 +20,14 @@ pub(super) struct Blocks<'a> {
     pub(super) changes: Vec<Write<'a>>,
     /// Reads of it.
     pub(super) told: Vec<(&'a RelationCall, Settings)>,
-    /// Calls that were answered by it, or refused.
+    /// Calls that were decided by it.
     pub(super) decisions: Vec<&'a RelationCall>,
-    /// Follows the other way that it has let begin.
+    /// Opposite follows that it has permitted.
     pub(super) begun: Vec<Write<'a>>,
     pub(super) end: Option<Settings>,
-    /// Acknowledged changes by version: what was set, when the change was sent, and when it was acknowledged.
+    /// Acknowledged changes, ordered by version: the settings, and the times of request and acknowledgement.
     states: Vec<State>,
-    /// What was read and is of no acknowledged change.
+    /// Settings that were read and belong to no acknowledged change.
     others: Vec<Settings>,
     until: Until,
 }
@@ -40,14 +40,14 @@ struct State {
     ended: u64,
 }
 
-/// What may have been set at the time of a call.
+/// The possible settings at the time of a call.
 struct Candidates {
     states: Vec<Settings>,
-    /// Changes whose outcome is open and that may have had their effect.
+    /// Changes with an open outcome that may have taken effect.
     open: Vec<Setting>,
 }
 
-/// C5, of settings: what was acknowledged stands at the end, or was changed by somebody who knew it.
+/// C5, of settings: what was acknowledged is present at the end, or was changed by a client that knew it.
 pub(in crate::checker) fn lost(relations: &Relations<'_>, checked: &mut Checked) {
     for blocks in relations.blocks.values() {
         for pair in blocks.states.windows(2) {
@@ -65,9 +65,9 @@ pub(in crate::checker) fn lost(relations: &Relations<'_>, checked: &mut Checked)
     }
 }
 
-/// C14: once a change is acknowledged, or a read from memory has returned it, no node decides by the previous value, and no read
-/// returns it. A strong read asks the store, and a read with a token may: both can return a change that is committed and not yet
-/// acknowledged. What they return binds later strong reads (C4), but not reads from memory.
+/// C14: after a change is acknowledged, or a read from memory has returned it, no node uses the previous value for a
+/// decision or a read. A strong read asks the store, and a read with a token may: both can return a change that is
+/// committed and not yet acknowledged. Their results constrain later strong reads (C4), but not reads from memory.
 pub(in crate::checker) fn new_enemy(relations: &Relations<'_>) -> Checked {
     let mut checked = Checked::new("C14 new enemy");
     for blocks in relations.blocks.values() {
@@ -97,10 +97,10 @@ pub(in crate::checker) fn new_enemy(relations: &Relations<'_>) -> Checked {
     checked
 }
 
-/// What a call was decided to be.
+/// The decision of a call.
 #[derive(Clone, Copy)]
 enum Decision {
-    /// Of these permissions these were denied, and whether everything was allowed.
+    /// The requested permissions, the denied ones, and whether everything was allowed.
     Asked(u8, u8, bool),
     Blocked(bool),
 }
@@ -156,7 +156,7 @@ impl<'a> Blocks<'a> {
         self.others.dedup();
     }
 
-    /// `None`: nothing is wrong with it.
+    /// `None`: it is correct.
     fn wrong_read(&self, call: &RelationCall, read: Settings) -> Option<String> {
         let floor = self.floor(call.began);
         if read.version < floor {
@@ -167,7 +167,7 @@ impl<'a> Blocks<'a> {
         (known.settings != read).then(|| format!("{read:?} was read, and it is {:?}", known.settings))
     }
 
-    /// The highest version that was told before then.
+    /// The highest version that an answer showed before then.
     fn floor(&self, time: u64) -> u64 {
         self.until.before(time)
     }
@@ -180,7 +180,7 @@ impl<'a> Blocks<'a> {
         if floor == 0 {
             states.push(Settings::default());
         }
-        // What was made so by somebody who was never told.
+        // States made by clients that never got an answer.
         states.extend(self.others.iter().filter(|read| read.version >= floor));
         let open = self.changes.iter().filter(|write| write.fate == Fate::Open && write.began <= ended);
         let setting = |write: &Write<'_>| match write.what {
@@ -209,12 +209,12 @@ impl<'a> Blocks<'a> {
 }
 
 impl Candidates {
-    /// Whether one of them decides so.
+    /// Whether one of the possible settings leads to this decision.
     fn allow(&self, decision: Decision) -> bool {
         self.states.iter().any(|state| self.derived(*state).any(|state| decides(state, decision)))
     }
 
-    /// As it is, or changed by some of what is open.
+    /// The settings as they are, or with some of the open changes.
     fn derived(&self, state: Settings) -> impl Iterator<Item = Settings> {
         let set = |setting: &Setting| state.with(*setting);
         let blocked = self.open.iter().filter(|setting| !matches!(setting, Setting::Permissions(_))).map(set);
@@ -238,7 +238,7 @@ fn decides(state: Settings, decision: Decision) -> bool {
     }
 }
 
-/// What is wrong with two acknowledged changes that follow each other.
+/// What is wrong with two consecutive acknowledged changes.
 fn wrong_pair(before: State, after: State) -> Option<String> {
     let (one, two) = (before.settings, after.settings);
     if one.version == two.version {

@@ -1,4 +1,4 @@
-//! What is left at the end.
+//! Checks of the final state.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -8,8 +8,8 @@ use crate::{
     history::{About, Edge, Event, Relates, Setting, Side},
 };
 
-/// C12: whoever follows stands among the fans, and nobody else does: the record of a follow and both lists agree at the
-/// end. And they tell what was changed last, by its version.
+/// C12: each follower is in the list of fans, and no other user is: at the end the record of a follow and both lists
+/// agree. They also show the last change, by its version.
 pub(in crate::checker) fn symmetry(relations: &Relations<'_>) -> Checked {
     let mut checked = Checked::new("C12 symmetry");
     agreed(relations, &mut checked);
@@ -22,7 +22,7 @@ pub(in crate::checker) fn symmetry(relations: &Relations<'_>) -> Checked {
     checked
 }
 
-/// Whether the records of follows, their lists and their counts agree, and nobody follows who must not.
+/// Whether the records of follows, their lists and their counts agree, and no user follows another without permission.
 pub(crate) fn agree(ends: &[Event]) -> bool {
     let relations = Relations::new(ends);
     let mut checked = counts(&relations);
@@ -80,13 +80,13 @@ pub(in crate::checker) fn counts(relations: &Relations<'_>) -> Checked {
 
 /// A side of all lists.
 struct Listed {
-    /// Whose lists were told.
+    /// Whose lists were read.
     owners: Vec<i64>,
     entries: BTreeMap<Edge, u64>,
 }
 
 impl Listed {
-    /// `None`: the list was not told; inner: it is not in it.
+    /// `None`: the list was not read; inner: it is not in it.
     fn find(&self, edge: Edge, side: Side) -> Option<Option<u64>> {
         let owner = if side == Side::Following { edge.0 } else { edge.1 };
         self.owners.binary_search(&owner).ok()?;
@@ -117,7 +117,7 @@ fn asymmetric(Edge(from, to): Edge, side: Side, in_list: Option<u64>, end: Optio
     format!("follow:{from},{to}: {list} has {}, the record is {}", says(in_list), says(end))
 }
 
-/// What is wrong with the state that is left.
+/// What is wrong with the final state.
 fn wrong(follow: &Follow<'_>, end: Option<u64>) -> Option<String> {
     let told = follow.told_before(u64::MAX);
     let Some(version) = end else {

@@ -9,41 +9,41 @@ use crate::{
     history::{About, Edge, Level, Relates, RelationCall, Setting},
 };
 
-/// All there is about who follows whom, of one pair.
+/// Everything about the follow of one pair.
 ///
-/// A follow that lives is told with its version. That there is none is told without: it may be so by any end of it that
-/// had been sent before the answer came, and is judged by the latest of these.
+/// An answer that shows a follow has its version. An answer that there is none has no version: it may be due to any end
+/// that had been sent before the answer came, and is judged by the latest of these.
 #[derive(Debug)]
 pub(super) struct Follow<'a> {
     pub(super) edge: Edge,
-    /// What follows, or takes that back.
+    /// Follows and unfollows.
     pub(super) writes: Vec<Write<'a>>,
-    /// What the one who is followed has set about who follows.
+    /// What the followed user has set about the other one.
     pub(super) blocks: Vec<Write<'a>>,
     pub(super) looks: Vec<Look<'a>>,
-    /// The version at the end; inner `None`: it does not follow. Outer: nobody asked.
+    /// The version at the end; inner `None`: no follow. Outer: it was not read.
     pub(super) end: Option<Option<u64>>,
-    /// What may have ended it: when that was first sent, and the highest version that an end sent until then may have.
+    /// Possible ends: when each was first sent, and the highest version that an end sent until then may have.
     ends: Vec<(u64, u64)>,
-    /// From when on it was told that it had come so far.
+    /// Since when answers showed that it had come so far.
     since: Since<Rank>,
-    /// How far it had come by what was told until a time.
+    /// How far it had come by the answers until a time.
     until: Until,
     /// Versions of acknowledged follows.
     living: BTreeSet<u64>,
     /// Of acknowledged ends.
     ended: BTreeSet<u64>,
-    /// When a follow was first sent of which nobody was told the version; `None`: none was.
+    /// When a follow was first sent whose version no answer showed; `None`: never.
     untold: Option<u64>,
 }
 
-/// A read that tells whether it lives.
+/// A read that shows whether it exists.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Look<'a> {
     pub(super) call: &'a RelationCall,
     pub(super) level: Level,
     pub(super) seen: Option<u64>,
-    /// Of a page and not of the record.
+    /// From a page and not from the record.
     pub(super) of_list: bool,
 }
 
@@ -80,18 +80,18 @@ impl<'a> Follow<'a> {
         look.seen.unwrap_or_else(|| self.ended_until(look.call.ended))
     }
 
-    /// The highest version that an end may have of those that were sent until then; 0: there is none.
+    /// The highest version that an end sent until then may have; 0: there is none.
     pub(super) fn ended_until(&self, time: u64) -> u64 {
         let sent = self.ends.partition_point(|(began, _)| *began <= time);
         sent.checked_sub(1).map_or(0, |last| self.ends[last].1)
     }
 
-    /// The highest version that was told before then; 0: none.
+    /// The highest version that an answer showed before then; 0: none.
     pub(super) fn told_before(&self, time: u64) -> u64 {
         self.until.before(time)
     }
 
-    /// Cached reads, with for how long something newer had been acknowledged when they began.
+    /// Cached reads, and for how long something newer had been acknowledged when they began.
     pub(super) fn ages(&self) -> impl Iterator<Item = (&'a RelationCall, u64)> {
         let cached = self.looks.iter().filter(|look| look.level == Level::Cached);
         cached.map(|look| {
@@ -100,17 +100,17 @@ impl<'a> Follow<'a> {
         })
     }
 
-    /// Whether somebody may have made it live with this version until then.
+    /// Whether a client may have made the follow with this version until then.
     pub(super) fn may_be(&self, version: u64, until: u64) -> bool {
         self.living.contains(&version) || self.untold.is_some_and(|began| began <= until)
     }
 
-    /// Whether this version is known to be an end, and none of a living follow.
+    /// Whether this version is known to be an end, and not that of an active follow.
     pub(super) fn is_end(&self, version: u64) -> bool {
         self.ended.contains(&version) && !self.living.contains(&version)
     }
 
-    /// When this version was first told to live; `None`: never.
+    /// When an answer first showed this version of the follow; `None`: never.
     pub(super) fn first_told(&self, version: u64) -> Option<u64> {
         let acked = self.begun().filter(|write| write.version() == Some(version)).map(|write| write.ended);
         let seen = self.looks.iter().filter(|look| look.seen == Some(version)).map(|look| look.call.ended);
@@ -123,7 +123,7 @@ impl<'a> Follow<'a> {
         let ends = self.writes.iter().filter_map(|write| match (write.what, write.fate) {
             (About::Unfollow(_), Fate::Done(_)) => Some((write.began, write.version()?)),
             (About::Unfollow(_), Fate::Open) => Some((write.began, u64::MAX)),
-            // It may have begun, found itself blocked, and ended again.
+            // It may have begun, found a block, and ended again.
             (About::Follow(_), Fate::Denied) => Some((write.began, below(write.ended))),
             (About::Follow(_), Fate::Open) if !self.blocks.is_empty() => Some((write.began, u64::MAX)),
             _ => None,
@@ -143,7 +143,7 @@ impl<'a> Follow<'a> {
         ends
     }
 
-    /// The lowest version that writes have which began at a time or later.
+    /// The lowest version of writes that began at a time or later.
     fn later(&self) -> BTreeMap<u64, u64> {
         let acked = self.writes.iter().filter_map(|write| Some((write.began, write.version()?)));
         let mut acked: Vec<(u64, u64)> = acked.collect();
@@ -153,18 +153,18 @@ impl<'a> Follow<'a> {
             least = least.min(*version);
             *version = least;
         }
-        // The first of those that began at one time has the lowest.
+        // Of those that began at one time, the first has the lowest.
         acked.into_iter().rev().collect()
     }
 
-    /// Versions, and when they were told.
+    /// Versions, and when answers showed them.
     fn all_told(&self) -> Vec<(u64, u64)> {
         let acked = self.writes.iter().filter_map(|write| Some((write.version()?, write.ended)));
         let seen = self.looks.iter().filter_map(|look| Some((look.seen?, look.call.ended)));
         let mut told: Vec<(u64, u64)> = acked.chain(seen).collect();
         let until = Until::new(&told);
         let cuts = self.blocks.iter().filter(|write| matches!(write.fate, Fate::Done(Relates::Set(_, true))));
-        // What a block has ended is above all that was told before the block.
+        // The end by a block is above every version shown before the block.
         told.extend(cuts.map(|write| (until.before(write.began) + 1, write.ended)).filter(|cut| cut.0 > 1));
         told
     }

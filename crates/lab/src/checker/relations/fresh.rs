@@ -38,7 +38,7 @@ pub(in crate::checker) fn monotonic(relations: &Relations<'_>, runs: &Runs, chec
     }
 }
 
-/// C2, of follows and the lists that they stand in.
+/// C2, of follows and their lists.
 pub(in crate::checker) fn own_writes(relations: &Relations<'_>, checked: &mut Checked) {
     let mut own: HashMap<Edge, By<(u32, u32)>, ahash::RandomState> = HashMap::default();
     let mut looks = looks(relations);
@@ -63,7 +63,7 @@ pub(in crate::checker) fn own_writes(relations: &Relations<'_>, checked: &mut Ch
     }
 }
 
-/// C4, of follows: what is read or decided is no older than what was told before, and each change is above it.
+/// C4, of follows: what is read or decided is no older than what answers showed before, and each change is above it.
 pub(in crate::checker) fn strong(relations: &Relations<'_>, checked: &mut Checked) {
     for (edge, follow) in &relations.follows {
         for look in follow.looks.iter().filter(|look| look.level == Level::Strong) {
@@ -77,7 +77,7 @@ pub(in crate::checker) fn strong(relations: &Relations<'_>, checked: &mut Checke
             let Some(version) = write.version() else { continue };
             checked.look();
             let (floor, begins) = (follow.told_before(write.began), matches!(write.what, About::Follow(_)));
-            // A follow that stands is answered as it is.
+            // For an existing follow the answer has its state.
             if version < floor || version == floor && !begins {
                 checked.violation(|| {
                     let Edge(from, to) = *edge;
@@ -91,7 +91,7 @@ pub(in crate::checker) fn strong(relations: &Relations<'_>, checked: &mut Checke
     }
 }
 
-/// C6, of follows: what is seen is what somebody has made so.
+/// C6, of follows: what is seen was written by a client.
 pub(in crate::checker) fn phantoms(relations: &Relations<'_>, checked: &mut Checked) {
     for (edge, follow) in &relations.follows {
         for look in &follow.looks {
@@ -108,7 +108,7 @@ pub(in crate::checker) fn phantoms(relations: &Relations<'_>, checked: &mut Chec
     }
 }
 
-/// All of them, by when they began.
+/// All reads, ordered by their begin.
 fn looks<'b, 'a>(
     relations: &'b Relations<'a>,
 ) -> std::iter::Peekable<impl Iterator<Item = (&'b Follow<'a>, &'b Look<'a>)> + use<'a, 'b>> {

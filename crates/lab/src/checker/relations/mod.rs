@@ -1,5 +1,5 @@
-//! What calls about relations have seen, put together by edge. Versions tell the order here, too: those of follows rise
-//! with each change, though not by one, and those of settings by one.
+//! What calls about relations have seen, grouped by edge. Versions show the order here, too: those of follows rise with
+//! each change, though not by one, and those of settings by one.
 
 mod answers;
 mod blocks;
@@ -25,10 +25,10 @@ use self::{
 };
 use crate::history::{About, Edge, EdgeEnd, Event, Level, ListsEnd, Relates, RelationCall, Side};
 
-/// All there is about relations.
+/// Everything about relations.
 #[derive(Debug)]
 pub(super) struct Relations<'a> {
-    /// By when they began.
+    /// Ordered by their begin.
     calls: Vec<&'a RelationCall>,
     follows: BTreeMap<Edge, Follow<'a>>,
     blocks: BTreeMap<Edge, Blocks<'a>>,
@@ -83,7 +83,7 @@ impl<'a> Relations<'a> {
         self.blocks.values_mut().for_each(Blocks::seal);
     }
 
-    /// What reads tell of each edge that anything was written to.
+    /// What reads show of each edge that was written.
     fn look(&mut self) {
         let mut by_user: HashMap<(i64, Side), Vec<i64>, ahash::RandomState> = HashMap::default();
         for Edge(from, to) in self.follows.keys() {

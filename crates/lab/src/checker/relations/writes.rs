@@ -2,7 +2,7 @@ use std::collections::HashMap;
 
 use crate::history::{About, Relates, RelationCall};
 
-/// A change of relations. Calls that send the same again are one.
+/// A change of relations. Retries count as one.
 #[derive(Clone, Debug)]
 pub(super) struct Write<'a> {
     pub(super) what: &'a About,
@@ -13,14 +13,14 @@ pub(super) struct Write<'a> {
     pub(super) fate: Fate<'a>,
 }
 
-/// What became of a change.
+/// The outcome of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate<'a> {
-    /// It was acknowledged so.
+    /// It was acknowledged with this result.
     Done(&'a Relates),
-    /// Nobody knows, and it may take effect at any time.
+    /// Unknown; it may take effect at any time.
     Open,
-    /// It was refused for what was so, which may have been seen after it had begun to take effect.
+    /// It was refused because of the present state, which it may have read after it had begun to take effect.
     Denied,
     /// It had no effect.
     Nothing,

@@ -17,10 +17,10 @@ use super::{
     site::Plan,
 };
 
-/// What test builds are told that lack rules, see `crates/cache/src/guards.rs`, and of relations
+/// The variable for test builds that lack rules, see `crates/cache/src/guards.rs`, and for relations
 /// `crates/store-cluster/src/cql/broken.rs`.
 const TOLD: &str = "KITH_MUTANT";
-/// What test builds are told that wait, see `crates/cache/src/failpoints.rs`.
+/// The variable for test builds that wait, see `crates/cache/src/failpoints.rs`.
 const WAITS: &str = "KITH_FAILPOINT";
 /// Every second load has its answer, and fills memory so much later.
 const LATE_LOADS: &str = "after_load=wait:150@2";
@@ -72,9 +72,9 @@ pub const CONTROLS: [Control; 3] = [
     },
 ];
 
-/// All of them. The first is noticed on every build that can lack rules. Where two rules stand behind each other, both
-/// are lacking: the store's change feed soon tells what nobody told, and memory keeps nothing that is older than what it
-/// has.
+/// All mutants. The first is noticed on every build that can lack rules. If one rule backs up another, both are
+/// removed: the store's change feed soon publishes what no writer published, and memory keeps nothing that is older
+/// than what it has.
 pub const BROKEN: [Broken; 11] = [
     broken("told,feed_tells", row("M01", "nobody is told of a change", Action::Nothing).within(HEALTHY)),
     broken(

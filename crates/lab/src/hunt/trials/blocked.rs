@@ -1,5 +1,5 @@
-//! Nobody takes what a node writes to its log, nor the metrics that were asked of it: calls do not wait for that,
-//! and what is lost is counted.
+//! The log of a node, and the answers to its metrics requests, are not read: calls do not wait for that, and lost lines
+//! are counted.
 
 use std::{io, net::SocketAddr, path::Path, time::Duration};
 
@@ -84,7 +84,7 @@ async fn fill_up(node: &Alone, callers: &Callers, sizes: &Sizes) -> Result<Tally
     Ok(calls)
 }
 
-/// Connections on which metrics were asked for, and which nobody reads.
+/// Connections with requests for metrics whose answers are not read.
 async fn unread(operations: SocketAddr) -> Result<Vec<TcpStream>> {
     let mut sockets = Vec::new();
     let asked = b"GET /metrics HTTP/1.1\r\nhost: node\r\n\r\n".repeat(SCRAPES);

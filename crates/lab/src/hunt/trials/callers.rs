@@ -30,7 +30,7 @@ use super::{raw::Raw, tally::Tally};
 const CONNECTIONS: usize = 16;
 /// Calls that may be under way: beyond them no more are sent, and the loop is not open any more.
 const UNDER_WAY_MAX: usize = 3_000;
-/// How long a call may take; nodes are told.
+/// How long a call may take; sent to nodes as the deadline.
 const DEADLINE: Duration = Duration::from_secs(2);
 /// How long a node may take until it accepts connections.
 const START: Duration = Duration::from_secs(20);

@@ -1,7 +1,7 @@
 //! One caller floods: the others do not notice.
 //!
-//! Whom a node tells apart today are the users on whose behalf services act, and what it bounds for each of them is
-//! searches by keyword; services themselves are not told apart.
+//! A node distinguishes the users on whose behalf services act, and limits searches by keyword for each of them; it
+//! does not distinguish services yet.
 
 use std::path::Path;
 

@@ -1,5 +1,6 @@
-//! A node dies when it has written something and told nobody: how long it takes until the other one tells it by its
-//! copies. It is the one that reads the feeds of changes, each time, so that the other one first has to take them over.
+//! A node dies after a commit and before the broadcast: how long it takes until the other one returns the new value
+//! from its copies. It is the node that reads the change feeds, each time, so that the other one first has to take them
+//! over.
 
 use std::time::Duration;
 
@@ -83,7 +84,7 @@ impl Change {
         }
     }
 
-    /// All that tells of it.
+    /// All reads that show it.
     const fn views(self) -> [About; 3] {
         match self {
             Self::Follow => [
@@ -97,7 +98,7 @@ impl Change {
         }
     }
 
-    /// Whether an answer tells that it is so; `None`: it is no answer.
+    /// Whether an answer shows the change; `None`: it is no answer.
     fn told(self, said: &Relates) -> Option<bool> {
         match (self, said) {
             (Self::Follow, Relates::Found { follow, .. }) => Some(follow.is_some()),
@@ -137,7 +138,7 @@ struct Deaths<'a> {
 }
 
 impl Deaths<'_> {
-    /// So many of them. Returns how long each took to be told by the other node.
+    /// Runs this many of them. Returns how long each took to be visible at the other node.
     async fn go_on(&mut self, rounds: u32) -> Result<Vec<Duration>> {
         self.undo().await?;
         for victim in 0..2 {
@@ -208,7 +209,7 @@ impl Deaths<'_> {
         Ok(stands.then_some(LOOKED_FOR))
     }
 
-    /// Whether all that the node answers by its copies tells that it is so, or that it is not.
+    /// Whether all answers of the node from its copies show the change, or show that it is not there.
     async fn tells(&self, node: &Channel, so: bool) -> bool {
         for view in self.change.views() {
             let said = AskedAbout::strong(view).send(node.clone()).await.0;

@@ -1,5 +1,5 @@
-//! Ten times the load that the store bears: it goes on at its pace, what it cannot take is told so at once, and
-//! nothing of it is left a moment later.
+//! Ten times the load that the store bears: it continues at its pace, what it cannot take is refused at once, and a
+//! moment later no effect is left.
 
 use std::{
     net::SocketAddr,
@@ -185,7 +185,7 @@ impl Peak {
         let looking = tokio::spawn(async move {
             let mut most = 0.0_f64;
             while !until.load(Ordering::Relaxed) {
-                // A process that has ended holds none; its calls tell of that.
+                // A process that has ended holds none; its calls show that.
                 most = most.max(usage::resident_mib(process).unwrap_or_default());
                 sleep(LOOK).await;
             }

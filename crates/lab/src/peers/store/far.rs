@@ -46,7 +46,7 @@ pub(super) async fn serve(store: Store, listener: TcpListener) {
     while let Ok((mut stream, _)) = listener.accept().await {
         let store = store.clone();
         tokio::spawn(async move {
-            // Who asks is told nothing and gives up.
+            // The caller gets no answer and gives up.
             drop(answer(&store, &mut stream).await);
         });
     }

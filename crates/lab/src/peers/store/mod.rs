@@ -22,8 +22,8 @@ use tokio::{net::TcpListener, sync::watch, time::sleep};
 
 use far::Far;
 
-/// A store in memory whose records are their versions. A read takes its snapshot first and answers later, by
-/// chance: what a guarded fill has to survive. Its clones are one store. It also keeps the epoch.
+/// A store in memory whose records are their versions. A read takes its snapshot first and answers later, after a
+/// random delay: the case that a guarded fill must survive. Its clones are one store. It also keeps the epoch.
 #[derive(Clone, Debug)]
 pub struct Store(Arc<State>);
 
@@ -47,9 +47,9 @@ struct State {
 #[derive(Clone, Copy, Debug)]
 struct Commit {
     version: u64,
-    /// When its writer was told that it is done.
+    /// When its writer got the acknowledgement.
     acknowledged: Option<Instant>,
-    /// When the nodes had been told of it.
+    /// When it had been published to the nodes.
     told: Option<Instant>,
 }
 
@@ -58,7 +58,7 @@ struct Commit {
 pub struct Staleness {
     /// Since a later version had been acknowledged.
     pub acknowledged: Duration,
-    /// Since the nodes had been told of a later version.
+    /// Since a later version had been published to the nodes.
     pub told: Duration,
 }
 
@@ -76,10 +76,10 @@ impl Store {
         Self::made(Duration::ZERO, 0, Some(Far(address)))
     }
 
-    /// Answers nodes in other processes, as long as the runtime lives; where.
+    /// Serves nodes in other processes, as long as the runtime exists; returns the address.
     ///
     /// # Errors
-    /// When there is no port.
+    /// If there is no port.
     pub async fn serve(&self) -> io::Result<SocketAddr> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
@@ -117,7 +117,7 @@ impl Store {
         version
     }
 
-    /// Keys and versions of the commits after the first so many, in their order: what a change stream tells.
+    /// Keys and versions of the commits after the first so many, in their order: what a change stream delivers.
     #[must_use]
     pub fn commits(&self, after: usize) -> Vec<(u64, u64)> {
         self.0.journal.lock().get(after..).unwrap_or_default().to_vec()
@@ -129,8 +129,8 @@ impl Store {
         self.0.records.lock().get(&key).and_then(|history| history.last()).map_or(0, |last| last.version)
     }
 
-    /// The writer of this version is told now that it is done and, if so, that the nodes have been told of it:
-    /// from now on older ones are stale.
+    /// The writer of this version gets its acknowledgement now, and whether it was published to the nodes: from now on
+    /// older ones are stale.
     pub fn acknowledge(&self, key: u64, version: u64, told: bool) {
         let mut records = self.0.records.lock();
         let history = records.entry(key).or_default();
@@ -189,7 +189,7 @@ impl Store {
         drop(self.0.held.subscribe().wait_for(|held| !held).await);
     }
 
-    /// The version that a record has, told late.
+    /// The version of a record, returned late.
     async fn read(&self, key: u64) -> u64 {
         self.0.loads.fetch_add(1, Ordering::Relaxed);
         let _ended = Ended(&self.0.ended);

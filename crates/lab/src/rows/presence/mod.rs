@@ -1,5 +1,5 @@
-//! Who is online: what renewing very many sessions takes of Redis, and how long the opening of one takes that many groups are
-//! told of. Each over the same done by hand with the client of Redis.
+//! Presence: what Redis needs to renew very many sessions, and how long the opening of a session takes that many groups
+//! are notified of. Each compared with the same by hand with the client of Redis.
 
 mod open;
 mod raw;

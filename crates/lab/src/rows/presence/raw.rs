@@ -8,7 +8,7 @@ use fred::{
     types::{Builder, ClusterHash, CustomCommand, Value, config::Config},
 };
 
-/// How long what nobody touches is kept: as the node does.
+/// How long unused data are kept: as in the node.
 const KEPT: &str = "4200000";
 
 /// A client.

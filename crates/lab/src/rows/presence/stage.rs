@@ -1,4 +1,4 @@
-//! A node over a Redis that nobody else has.
+//! A node over a Redis of its own.
 
 use anyhow::{Context as _, Result};
 use kith_proto::presence::v1::presence_service_client::PresenceServiceClient;

@@ -29,7 +29,7 @@ use crate::peers::Store;
 const READY_WITHIN: Duration = Duration::from_secs(20);
 /// How long a change may take before it waits, and a load for the lease of another: as the program has it.
 const BOUND: Duration = Duration::from_millis(500);
-/// Keys that may wait to be told.
+/// Keys that may wait to be published.
 const WAITING_MAX: usize = 100_000;
 
 /// A node among others, and what its namespaces share by. It ends with the value.

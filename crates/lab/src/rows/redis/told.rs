@@ -175,7 +175,7 @@ async fn times_heard(stage: Arc<Stage>, times: usize, and_get: bool) -> Result<L
 async fn times_dropped(stage: Arc<Stage>, times: usize) -> Result<Latency> {
     let mut taken = Vec::with_capacity(times);
     for _ in 0..times {
-        // Both have read it, and the second has applied all that was told.
+        // Both have read it, and the second has applied all that was published.
         let version = settle(&stage).await? + 1;
         let number = stage.two.node.applied() + 1;
         let position = Position { partition: 0, epoch: stage.two.node.epoch(), number };
@@ -213,7 +213,8 @@ async fn times_read(stage: Arc<Stage>, times: usize) -> Result<Latency> {
     Ok(Latency::of(taken))
 }
 
-/// Returns once both nodes have the record in memory and the second has applied what was told; its version.
+/// Returns when both nodes have the record in memory and the second has applied what was published; returns its
+/// version.
 async fn settle(stage: &Stage) -> Result<u64> {
     let settled = async {
         let version = stage.store.version.load(Ordering::Acquire);

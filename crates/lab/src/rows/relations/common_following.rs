@@ -84,7 +84,7 @@ async fn taken(node: &Node, commands: &Commands, side: Side, few: usize) -> Resu
     Ok(Taken { memory: node.served.peak_mib()?, command: commands.longest().await? })
 }
 
-/// Reads all whom the one follows who follows few; tells how many there are.
+/// Reads all followed users of the user who follows few; returns how many there are.
 async fn following(node: &Node) -> Result<usize> {
     let client = RelationServiceClient::new(node.channel.clone());
     all_pages(async |page_token| {
@@ -95,7 +95,7 @@ async fn following(node: &Node) -> Result<usize> {
     .await
 }
 
-/// Reads all whom both follow; tells how many there are.
+/// Reads all users whom both follow; returns how many there are.
 async fn common(node: &Node) -> Result<usize> {
     let client = RelationServiceClient::new(node.channel.clone());
     all_pages(async |page_token| {

@@ -108,7 +108,7 @@ impl Node {
         Ok(())
     }
 
-    /// Reads all friends of a user by the largest pages; tells how many there are.
+    /// Reads all friends of a user in the largest pages; returns how many there are.
     pub(in crate::rows) async fn friends(&self, user_id: i64) -> Result<usize> {
         let client = RelationServiceClient::new(self.channel.clone());
         all_pages(async |page_token| {
@@ -120,7 +120,7 @@ impl Node {
     }
 }
 
-/// Asks for page after page, each by the token of the one before; tells how many entries they hold in all.
+/// Reads page after page, each by the token of the one before; returns how many entries they have in all.
 pub(in crate::rows) async fn all_pages(
     ask: impl AsyncFn(String) -> Result<(usize, String)>,
 ) -> Result<usize> {
@@ -320,13 +320,14 @@ impl Raw {
         Ok(largest)
     }
 
-    /// Puts a member into a group that nobody else knows, under the least condition that there is.
+    /// Puts a member into a group of its own, under the simplest possible condition.
     pub(in crate::rows) async fn conditional(&self, group: i64, user: i64) -> Result<()> {
         self.session.execute_unpaged(&self.member, (group, user)).await?;
         Ok(())
     }
 
-    /// Reads both lists of a user, as far as their first buckets hold them; tells how many living entries there were.
+    /// Reads both lists of a user, as far as their first buckets contain them; returns how many active entries there
+    /// were.
     pub(in crate::rows) async fn both_lists(&self, user: i64) -> Result<usize> {
         let list = async |list: i32| {
             let rows = self.session.execute_unpaged(&self.entries, (user, list)).await?.into_rows_result()?;

@@ -81,7 +81,7 @@ fn serve_reads(connection: &Connection, queue: &Receiver<Read>) {
     let many = format!("SELECT {COLUMNS} FROM users WHERE id IN ({marks})");
     while let Ok(Read { ids, reply }) = queue.recv() {
         let sql = if ids.len() == 1 { &one } else { &many };
-        // The bench ends at the first failure, and with it whoever waits.
+        // The bench ends at the first failure, and with it every waiter.
         drop(reply.send(read(connection, sql, &ids)));
     }
 }

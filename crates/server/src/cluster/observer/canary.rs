@@ -19,7 +19,7 @@ pub(super) trait Canary: fmt::Debug + Send + Sync {
     /// store does not answer.
     async fn lead(&self) -> Option<String>;
 
-    /// Writes it, if the turn still is this node's. Yields its version once the write is acknowledged and told;
+    /// Writes it, if it is still this node's turn. Yields its version after the write is acknowledged and published;
     /// `None` if it may not be.
     async fn write(&self, turn: String) -> Option<u64>;
 }

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::sample::AGES;
 
-/// Old copies are told at most so often; the metric counts all of them.
+/// Stale copies are logged at most so often; the metric counts all of them.
 const TOLD_EVERY: Duration = Duration::from_secs(10);
 
 /// From this age of a write on an old copy is a defect.
@@ -40,7 +40,7 @@ impl Observed {
     }
 }
 
-/// Counts what is found, and tells of old copies. Metrics go to the recorder that is installed when it is made.
+/// Counts findings, and logs stale copies. Metrics go to the recorder that is installed when it is created.
 pub(super) struct Findings {
     lag: Histogram,
     of_ages: Vec<OfAge>,
@@ -80,14 +80,14 @@ impl Findings {
         }
     }
 
-    /// Tells the log that so many nodes held something older than they may, unless it was told a moment ago.
+    /// Logs that so many nodes hold something older than they may, unless it was logged a moment ago.
     pub(super) fn tell(&self, namespace: &str, after: Duration, nodes: usize) {
         if nodes > 0 && self.may_tell() {
             tracing::warn!(namespace, ?after, nodes, "nodes hold a copy that is older than it may be");
         }
     }
 
-    /// Whether nothing was told for a while; whoever asks tells something now.
+    /// Whether nothing was logged for a while; the caller logs something now.
     fn may_tell(&self) -> bool {
         let mut told = self.told.lock();
         let due = told.is_none_or(|told| told.elapsed() >= TOLD_EVERY);

@@ -79,7 +79,7 @@ impl Observer {
         Arc::clone(&self.observed)
     }
 
-    /// Where writes are to be told; `None`: it is not to look for any.
+    /// The queue for writes that are to be checked; `None`: none are to be checked.
     pub(crate) fn samples(&self) -> Option<Arc<Samples>> {
         self.config.enabled.then(|| Arc::clone(&self.samples))
     }

@@ -1,5 +1,5 @@
-//! The canary: one record of a namespace of its own, which no call of a user can reach. The store keeps it as the
-//! mark beside the lease of whoever writes it.
+//! The canary: one record of a namespace of its own, which no call of a user can reach. The store keeps it as the mark
+//! beside the lease of its writer.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -110,14 +110,14 @@ impl Canary for CanaryRecord {
     }
 }
 
-/// The version after the one that stands, if the lease still is that of this turn.
+/// The next version, if the lease is still that of this turn.
 async fn next(coordination: Arc<dyn Coordination>, turn: String) -> Result<Applied<u64>, StoreError> {
     let stands = stands(&*coordination).await?.unwrap_or(0);
     let record = stands.saturating_add(1);
     if coordination.set_mark(NAME, &turn, &record.to_be_bytes()).await? {
         return Ok(Applied { record, replayed: false });
     }
-    // Somebody else may write it now.
+    // Another node may write it now.
     Err(StoreError::NotFound)
 }
 

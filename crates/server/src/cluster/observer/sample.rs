@@ -63,7 +63,7 @@ impl WriteListener for Samples {
         let Ok(place) = Arc::clone(&self.room).try_acquire_owned() else { return };
         let (key, version) = (key.to_string(), version.get());
         let sample = Sample { namespace, key, version, written: Instant::now(), _place: place };
-        // Nobody takes it where nobody looks any more.
+        // The observer may have ended.
         drop(self.sender.try_send(sample));
     }
 }

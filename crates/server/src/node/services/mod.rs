@@ -49,7 +49,7 @@ use crate::{
 
 /// How long a store may take over a write before its outcome counts as unknown.
 const WRITE_LIMIT: Duration = Duration::from_secs(10);
-/// What other nodes get to be told at least, when writes took all of the time.
+/// Minimum time to publish to other nodes, if writes took all of the time.
 const TELL_LEAST: Duration = Duration::from_millis(500);
 /// How often memory that a namespace does not use is lent to others.
 const LEND_EVERY: Duration = Duration::from_secs(1);
@@ -99,8 +99,8 @@ impl Services {
         }
     }
 
-    /// Lets writes that have begun end, then tells other nodes what they have not been told; both within the
-    /// limit. False when writes had to be left behind. What cannot be told is not lost: the change feed has it.
+    /// Lets writes that have begun end, then publishes queued changes to other nodes; both within the limit. False if
+    /// writes had to be left behind. What cannot be published is not lost: the change feed has it.
     pub(crate) async fn end(&self, limit: Duration) -> bool {
         let until = Instant::now() + limit;
         self.lending.end().await;
@@ -117,7 +117,7 @@ impl Services {
         self.receivers.stop().await;
         // What the last writes could not deliver is tried once more.
         self.repeats.stop().await;
-        // It is told of those who joined and left by the last writes.
+        // It is notified of joins and leaves of the last writes.
         self.presence.stop().await;
         if let Some(cluster) = &self.cluster {
             cluster.stop(until.saturating_duration_since(Instant::now()).max(TELL_LEAST)).await;
@@ -150,7 +150,7 @@ pub(crate) async fn services_of_cluster(
     build(stores, config, vitals, Site::Among(Arc::new(cluster))).await
 }
 
-/// Where a node stands.
+/// Single node or cluster.
 enum Site {
     Alone(Node),
     Among(Arc<Cluster>),

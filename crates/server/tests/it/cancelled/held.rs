@@ -14,7 +14,7 @@ pub(crate) enum Moment {
     AfterCommit,
 }
 
-/// What the store is told to do.
+/// What the store does.
 #[derive(Debug, Default)]
 pub(crate) struct Hold {
     at: Mutex<Option<Moment>>,

@@ -32,7 +32,7 @@ pub(crate) async fn prepare(data_dir: &Path) {
     let moments = places(&bytes, &SINCE.to_be_bytes()[2..]);
     assert_eq!(moments.len(), 3);
     bytes[moments[2] + 5] ^= 1;
-    // Six bytes of a row with this id, four of them a header that tells two numbers of a byte each.
+    // Six bytes of a row with this id, four of them a header that announces two numbers of a byte each.
     let counts = places(&bytes, &[6, 7, 4, 0, 1, 1, 12, 13]);
     assert_eq!(counts.len(), 1);
     bytes[counts[0] + 7] += 1;

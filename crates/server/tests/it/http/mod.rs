@@ -1,4 +1,4 @@
-//! Requests over bare HTTP/1.1, as a hand or a browser would send them, and also as nobody should.
+//! Requests over bare HTTP/1.1, as typed by hand or sent by a browser, and also invalid ones.
 
 #![allow(
     dead_code,
@@ -51,7 +51,7 @@ impl Answer {
         serde_json::from_slice(&self.body).unwrap()
     }
 
-    /// An error as gRPC would have told it.
+    /// The error as gRPC would have returned it.
     #[track_caller]
     pub fn status(&self) -> Status {
         let json = self.json();

@@ -16,7 +16,7 @@ use crate::node::TestNode;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A node that is told, and asked, who is online.
+/// A node with presence.
 pub trait Online {
     fn presence(&self) -> PresenceServiceClient<Channel>;
 }
@@ -35,7 +35,7 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// One that nobody has heard of.
+    /// An unknown one.
     pub fn new(id: &str) -> Self {
         Self { id: id.to_owned(), token: String::new() }
     }

@@ -27,7 +27,7 @@ async fn with_users<const N: usize>() -> (TestNode, [i64; N]) {
     (node, ids)
 }
 
-/// As a user is told them.
+/// As a user sees them.
 async fn state_for(node: &TestNode, user: i64, user_ids: &[i64]) -> Vec<PresenceState> {
     let request = BatchGetPresenceRequest { user_ids: user_ids.to_vec() };
     let answer = node.presence().batch_get_presence(principal(user, request)).await.unwrap().into_inner();

@@ -13,7 +13,7 @@ async fn log(node: &TestNode, by: i64, user_id: i64) -> Result<Vec<RelationEvent
     Ok(node.applications().list_relation_log(principal(by, request)).await?.into_inner().events)
 }
 
-/// Who did what about whom, as the user's own log tells it.
+/// Who did what about whom, from the user's own log.
 async fn told(node: &TestNode, user: i64) -> Vec<(i64, Deed, i64)> {
     let events = log(node, user, user).await.unwrap();
     events.into_iter().map(|event| (event.user_id, event.deed(), event.target_id)).collect()

@@ -15,7 +15,7 @@ use tonic::Status;
 
 use crate::node::{TestNode, principal};
 
-/// What a service asks for; 0 as `by` stands for it.
+/// For requests of a service: 0 as `by`.
 pub const SERVICE: i64 = 0;
 
 fn on_behalf<T>(by: i64, message: T) -> tonic::Request<T> {

@@ -17,7 +17,7 @@ impl Members {
     /// What an application about a group rests on.
     ///
     /// # Errors
-    /// NOT_FOUND, or what a failing store makes.
+    /// NOT_FOUND, or those of a failing store.
     pub(crate) async fn basis(&self, id: GroupId) -> Result<GroupBasis, Error> {
         let group = self.group(id).await?;
         let roster = self.roster(id, &Consistency::Cached).await?;
@@ -27,7 +27,7 @@ impl Members {
     /// When a group was created; `None`: there is none.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(crate) async fn group_created(
         &self,
         id: GroupId,
@@ -43,7 +43,7 @@ impl Members {
     /// Whether a user is a member, or was one after this version of the roster; `None`: whether it is one. By the store.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(crate) async fn was_member_since(
         &self,
         key: MemberKey,
@@ -60,7 +60,7 @@ impl Members {
     /// Whether a user is a member. Never older than what was acknowledged.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(crate) async fn is_member(&self, key: MemberKey) -> Result<bool, Error> {
         let members = self.among(&[key], &Consistency::Cached).await?;
         Ok(!members.is_empty())
@@ -69,14 +69,14 @@ impl Members {
     /// Makes sure that a user may ask a group to be let in: of one that is joined by approval, or by code with the code.
     ///
     /// # Errors
-    /// NOT_FOUND, FAILED_PRECONDITION, PERMISSION_DENIED, RESOURCE_EXHAUSTED after too many codes, or what a failing store
-    /// makes.
+    /// NOT_FOUND, FAILED_PRECONDITION, PERMISSION_DENIED, RESOURCE_EXHAUSTED after too many codes, or those of a
+    /// failing store.
     pub(crate) async fn may_apply(&self, key: MemberKey, code: &str) -> Result<(), Error> {
         let group = self.group(key.group).await?;
         self.not_in(&group, key.user).await?;
         self.not_banned(key).await?;
         match (group.join_policy, group.visibility) {
-            (JoinPolicy::Open, Visibility::Public) => Err(closed("by whoever wants to: join it")),
+            (JoinPolicy::Open, Visibility::Public) => Err(closed("without approval: join it")),
             (JoinPolicy::Invite, _) => Err(closed("by invitation: its admins invite")),
             (JoinPolicy::Approval, _) if code.is_empty() => Ok(()),
             (JoinPolicy::Approval | JoinPolicy::Code, _) | (JoinPolicy::Open, Visibility::Private) => {
@@ -85,11 +85,11 @@ impl Members {
         }
     }
 
-    /// Makes sure that whoever acts may invite a user into a group: its owner and admins, and where whoever wants to joins, its
-    /// members.
+    /// Checks that the principal may invite a user into a group: its owner and admins, and in a group that every user
+    /// may join, its members.
     ///
     /// # Errors
-    /// NOT_FOUND, FAILED_PRECONDITION, PERMISSION_DENIED, or what a failing store makes.
+    /// NOT_FOUND, FAILED_PRECONDITION, PERMISSION_DENIED, or those of a failing store.
     pub(crate) async fn may_invite(&self, key: MemberKey, principal: Principal) -> Result<(), Error> {
         let group = self.group(key.group).await?;
         self.roles.allow(&group, principal, least_inviter(&group)).await?;
@@ -97,10 +97,10 @@ impl Members {
         self.not_banned(key).await
     }
 
-    /// Whether whoever acts may invite users into a group, if there is such a group.
+    /// Whether the principal may invite users into a group, if the group exists.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(crate) async fn is_inviter(&self, id: GroupId, principal: Principal) -> Result<bool, Error> {
         let allowed = match self.groups.get_group(id, &Consistency::Strong).await {
             Ok(group) => self.roles.allow(&group.value, principal, least_inviter(&group.value)).await,
@@ -113,10 +113,10 @@ impl Members {
         }
     }
 
-    /// Makes sure that whoever acts decides for a group: its owner, its admins, and services.
+    /// Checks that the principal decides for a group: its owner, its admins, and services.
     ///
     /// # Errors
-    /// NOT_FOUND, PERMISSION_DENIED, or what a failing store makes.
+    /// NOT_FOUND, PERMISSION_DENIED, or those of a failing store.
     pub(crate) async fn may_decide(&self, id: GroupId, principal: Principal) -> Result<(), Error> {
         let group = self.group(id).await?;
         self.roles.allow(&group, principal, Role::Admin).await
@@ -125,7 +125,7 @@ impl Members {
     /// The owner and the admins of a group, at most so many.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(crate) async fn deciders(&self, group: GroupId, limit: usize) -> Result<Vec<UserId>, Error> {
         let above = self.store.member_list(group, Role::Admin, None, limit).await.map_err(store_error)?;
         Ok(above.into_iter().map(|member| member.key.user).collect())
@@ -134,7 +134,7 @@ impl Members {
     /// Makes sure that a group exists, and that the user is a member or may become one: not banned, and the group not full.
     ///
     /// # Errors
-    /// NOT_FOUND, FAILED_PRECONDITION, or what a failing store makes.
+    /// NOT_FOUND, FAILED_PRECONDITION, or those of a failing store.
     pub(crate) async fn has_room(&self, key: MemberKey) -> Result<(), Error> {
         let group = self.group(key.group).await?;
         if self.roles.of(&group, key.user).await?.is_some() {
@@ -148,10 +148,10 @@ impl Members {
         Err(Error::new(Reason::StateForbids, "the group has as many members as it may"))
     }
 
-    /// Takes in who was accepted; whoever is in stays as it is.
+    /// Adds the user of an accepted application; a member is unchanged.
     ///
     /// # Errors
-    /// NOT_FOUND, FAILED_PRECONDITION, or what a failing store makes.
+    /// NOT_FOUND, FAILED_PRECONDITION, or those of a failing store.
     pub(crate) async fn take_in(
         &self,
         key: MemberKey,

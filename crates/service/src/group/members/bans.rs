@@ -19,7 +19,7 @@ impl Members {
     /// Makes sure that a user is not banned from a group, as the store has it. The write that makes a member decides again.
     ///
     /// # Errors
-    /// FAILED_PRECONDITION, or what a failing store makes.
+    /// FAILED_PRECONDITION, or those of a failing store.
     pub(super) async fn not_banned(&self, key: MemberKey) -> Result<(), Error> {
         match self.store.ban(key, Timestamp::now()).await.map_err(store_error)? {
             None => Ok(()),
@@ -30,7 +30,7 @@ impl Members {
     /// Ends the bans of a user whose account has ended. Whether there was one.
     ///
     /// # Errors
-    /// What a failing store makes; some bans may have been ended then.
+    /// Those of a failing store; some bans may have been ended then.
     pub(super) async fn end_bans_of(&self, user: UserId) -> Result<bool, Error> {
         let (mut after, mut any) = (None, false);
         loop {

@@ -1,4 +1,4 @@
-//! How memberships end without anybody's wish: with their group, or with the account of their user.
+//! Ends memberships with their group, or with the account of their user.
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
@@ -44,7 +44,7 @@ impl Members {
     /// dismissal.
     ///
     /// # Errors
-    /// NOT_FOUND, PERMISSION_DENIED, ABORTED, INVALID_ARGUMENT, or what a failing store makes.
+    /// NOT_FOUND, PERMISSION_DENIED, ABORTED, INVALID_ARGUMENT, or those of a failing store.
     pub(crate) async fn dismiss_group(
         &self,
         id: GroupId,
@@ -68,7 +68,7 @@ impl Members {
     /// none of the members of that one are left then, and no user reads its messages any more.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(super) async fn make_way(&self, id: GroupId, deadline: Instant) -> Result<(), Error> {
         if !self.groups.was_dismissed(id).await? {
             return Ok(());
@@ -106,11 +106,11 @@ impl Members {
         standing
     }
 
-    /// Removes a user whose account has ended from some of its groups, and then ends its bans. False: there was none of both.
-    /// A group that it owned goes to an admin, else to a member, else to nobody.
+    /// Removes a user whose account has ended from some of its groups, and then ends its bans. False: there was none of
+    /// both. A group that it owned goes to an admin, else to a member, else it has no owner.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     async fn depart_some(&self, user: UserId) -> Result<bool, Error> {
         let mut after = None;
         loop {
@@ -141,7 +141,7 @@ impl Members {
             && let Some(heir) = self.heir(group, user).await?
         {
             match self.change(group, MemberChange::Transfer(heir), terms, write()).await {
-                // It went meanwhile: nobody owns the group then.
+                // The new owner left meanwhile: then the group has no owner.
                 Err(error) if error.reason() == Reason::NotFound => {}
                 changed => drop(changed?),
             }
@@ -162,8 +162,8 @@ impl Members {
         Ok(None)
     }
 
-    /// Begins to end the members of a group that is dismissed, whom nobody is told of any more: their own lists go with
-    /// them. Goes on beside; what fails is tried again.
+    /// Begins to end the members of a dismissed group. There are no events for them: their own lists end with them.
+    /// Continues in the background; failures are retried.
     fn end(&self, group: GroupId) {
         if !self.ending.groups.lock().insert(group) {
             return;

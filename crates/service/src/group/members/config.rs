@@ -8,9 +8,9 @@ use crate::invalid_value::{InvalidValue, above_zero};
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MembersConfig {
-    /// Most members of a group. Above 0.
+    /// Maximum members of a group. Above 0.
     pub members_max: u32,
-    /// Most users who are banned from a group at the same time. Above 0.
+    /// Maximum banned users of a group. Above 0.
     pub bans_max: u32,
     /// How often a user may try the code of one group in a minute. Above 0.
     pub code_tries_per_minute: u32,

@@ -66,7 +66,7 @@ impl MemberLists {
     /// Who may be in a group.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(super) async fn members_of(
         &self,
         group: GroupId,
@@ -82,7 +82,7 @@ impl MemberLists {
     /// In which groups a user may be.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(super) async fn groups_of(
         &self,
         user: UserId,
@@ -108,7 +108,7 @@ pub fn membership_page_weight(page: &Page<GroupId>) -> usize {
     size_of::<Page<GroupId>>() + page.items.len() * size_of::<GroupId>()
 }
 
-/// What has to be told besides where a member changed without this node's doing.
+/// What else has to be invalidated when another program changed a member.
 pub fn member_invalidations(key: MemberKey) -> Vec<Invalidation> {
     let mut told = roster_invalidations(key.group);
     told.push(invalidation(MEMBERSHIP_EPOCHS, key.user.to_string()));
@@ -136,7 +136,7 @@ impl PageLoader<GroupId, Asked, UserId> for MemberPages {
         _options: LoadOptions,
     ) -> Result<Page<UserId>, LoadError> {
         let after = UserId::new(asked.after).ok();
-        // One more tells whether there is more.
+        // One more shows whether there is a next page.
         let found = self.0.member_list(*group, asked.least, after, asked.size.saturating_add(1)).await;
         let found = found.map_err(LoadError::new)?;
         let more = found.len() > asked.size;

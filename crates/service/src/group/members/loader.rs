@@ -54,7 +54,7 @@ fn member(stored: Stored<Member>) -> Loaded<Member> {
     loaded(stored, |member| member.version)
 }
 
-/// One of a group that nobody was ever in is no roster.
+/// A group that never had a member has no roster.
 fn roster(roster: Roster) -> Loaded<Roster> {
     let stored = if roster.version == Version::NONE { Stored::Never } else { Stored::Live(Arc::new(roster)) };
     loaded(stored, |roster| roster.version)

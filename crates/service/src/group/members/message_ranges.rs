@@ -68,7 +68,7 @@ impl Members {
     /// Reads the stays of these users who are members or were, from the store: a read for each group.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(crate) async fn stays(&self, keys: &[MemberKey]) -> Result<HashMap<MemberKey, KnownStays>, Error> {
         let mut stays = HashMap::with_capacity(keys.len());
         for keys in keys.chunks(BATCH_MAX) {

@@ -1,11 +1,12 @@
-//! Who is in which group, and what they may do there.
+//! Members of groups, and what they may do there.
 //!
-//! **Freshness.** Members and rosters are strict namespaces: once a change is acknowledged, no node decides by what was
-//! before. Lists tell who may be in them, and are as fresh as those of follows; what they show are the records, so
-//! that nobody is shown who was put out.
+//! **Freshness.** Members and rosters are strict namespaces: after a change is acknowledged, no node uses the previous
+//! value. Lists say who may be a member, and are as fresh as those of follows; the answer shows the records, so that a
+//! removed user is never shown.
 //!
-//! **Who may.** Roles decide, in the store, by what is so when the change is made ([`kith_store::Room`]); a service may do
-//! all. A group that nobody is in or owns is its creator's: whoever comes to it first finds it founded.
+//! **Who may.** Roles decide, in the store, from the state at the moment of the change ([`kith_store::Room`]); a
+//! service may do everything. A group without members and owner belongs to its creator: the first access makes the
+//! creator its owner.
 
 mod approvals;
 mod bans;

@@ -36,7 +36,7 @@ impl Members {
     /// Returns a page of the members of a group.
     ///
     /// # Errors
-    /// NOT_FOUND, PERMISSION_DENIED, or what a failing store makes.
+    /// NOT_FOUND, PERMISSION_DENIED, or those of a failing store.
     pub(super) async fn list_members(
         &self,
         group: GroupId,
@@ -56,7 +56,7 @@ impl Members {
     /// Returns a page of the groups that a user is in.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(super) async fn list_memberships(
         &self,
         user: UserId,
@@ -72,7 +72,7 @@ impl Members {
     /// in.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(super) async fn list_common_groups(
         &self,
         user: UserId,
@@ -93,7 +93,7 @@ impl Members {
     /// Returns a page of the bans of a group, from the store, by rising user id. Requires owner, admin or service.
     ///
     /// # Errors
-    /// NOT_FOUND, PERMISSION_DENIED, or what a failing store makes.
+    /// NOT_FOUND, PERMISSION_DENIED, or those of a failing store.
     pub(super) async fn list_bans(
         &self,
         group: GroupId,
@@ -116,7 +116,7 @@ impl Members {
     /// [`MemberStore::member_changes`](kith_store::MemberStore::member_changes). Does not check who may see it.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(super) async fn sync_members(
         &self,
         group: GroupId,

@@ -13,7 +13,7 @@ impl Members {
     /// Returns one member of a group. Users may read their own membership, and those of groups whose members they may see.
     ///
     /// # Errors
-    /// NOT_FOUND, PERMISSION_DENIED, or what a failing store makes.
+    /// NOT_FOUND, PERMISSION_DENIED, or those of a failing store.
     pub(super) async fn get_member(
         &self,
         key: MemberKey,
@@ -31,7 +31,7 @@ impl Members {
     /// Reads one member of a group. Does not check who may see it.
     ///
     /// # Errors
-    /// NOT_FOUND, or what a failing store makes.
+    /// NOT_FOUND, or those of a failing store.
     pub(super) async fn read_member(
         &self,
         key: MemberKey,
@@ -45,7 +45,7 @@ impl Members {
     /// older than what was acknowledged. Does not check whether the group exists.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(crate) async fn with_roster(&self, key: MemberKey) -> Result<(Option<Entry<Member>>, Roster), Error> {
         let keys = [key];
         let (members, roster) = tokio::join!(
@@ -60,7 +60,7 @@ impl Members {
     /// messages of a private group ask for its members; users may ask for those of groups whose members they may see.
     ///
     /// # Errors
-    /// NOT_FOUND, PERMISSION_DENIED, or what a failing store makes.
+    /// NOT_FOUND, PERMISSION_DENIED, or those of a failing store.
     pub(super) async fn batch_is_member(
         &self,
         group: GroupId,
@@ -75,7 +75,7 @@ impl Members {
     /// Returns the roster of a group, which has the number of its members.
     ///
     /// # Errors
-    /// NOT_FOUND, PERMISSION_DENIED, or what a failing store makes.
+    /// NOT_FOUND, PERMISSION_DENIED, or those of a failing store.
     pub(super) async fn count_members(
         &self,
         group: GroupId,
@@ -89,7 +89,7 @@ impl Members {
     /// Returns in how many groups a user is, by its list.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(super) async fn count_memberships(
         &self,
         user: UserId,

@@ -1,4 +1,4 @@
-//! Which role somebody has, for who decides by it.
+//! The roles of users, for decisions.
 
 use kith_cache::{Consistency, Entry, Policy, TieredCache};
 use kith_store::{Group, GroupId, Member, MemberKey, Role, Roster, UserId};
@@ -43,7 +43,7 @@ impl Roles {
     /// What is true of all members of a group. Never older than what was acknowledged.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(crate) async fn roster(&self, group: GroupId, consistency: &Consistency) -> Result<Roster, Error> {
         let entry = self.rosters.get_with(&group, consistency).await;
         let entry = entry.map_err(|error| Error::cache("roster", &error))?;
@@ -53,7 +53,7 @@ impl Roles {
     /// Those of these users who are members of a group, in their order. Never older than what was acknowledged.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(crate) async fn members_among(
         &self,
         group: GroupId,
@@ -71,7 +71,7 @@ impl Roles {
     /// The role of a user in a group; `None`: it is not in it. Never older than what was acknowledged.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub async fn of(&self, group: &Group, user: UserId) -> Result<Option<Role>, Error> {
         let key = MemberKey { group: group.id, user };
         let member = self.members.get_with(&key, &Consistency::Cached).await;
@@ -82,10 +82,10 @@ impl Roles {
         Ok(owns.then_some(Role::Owner))
     }
 
-    /// Who owns a group that nobody is in or owns: its creator.
+    /// The owner of a group without members and owner: its creator.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(super) async fn founder(&self, group: &Group) -> Result<Option<UserId>, Error> {
         if group.creator.is_none() || self.was_founded(group.id).await? {
             return Ok(None);
@@ -96,7 +96,7 @@ impl Roles {
     /// The creator of a group; `None`: it has none, or another account has the id of that user by now.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(super) async fn creator(&self, group: &Group) -> Result<Option<UserId>, Error> {
         let Some(creator) = group.creator else { return Ok(None) };
         let account = self.users.created(creator, &Consistency::Cached).await?;
@@ -104,10 +104,10 @@ impl Roles {
         Ok((!is_other).then_some(creator))
     }
 
-    /// Makes sure that whoever acts has at least this role, or is a service.
+    /// Checks that the principal has at least this role, or is a service.
     ///
     /// # Errors
-    /// PERMISSION_DENIED, or what a failing store makes.
+    /// PERMISSION_DENIED, or those of a failing store.
     pub async fn allow(&self, group: &Group, principal: Principal, least: Role) -> Result<(), Error> {
         let Principal::User(user) = principal else { return Ok(()) };
         if self.of(group, user).await?.is_some_and(|role| role >= least) {
@@ -120,11 +120,11 @@ impl Roles {
         }))
     }
 
-    /// Whether anybody is in the group, or owns it. That somebody was once says nothing: it may have been in a dismissed
-    /// group of the same id.
+    /// Whether the group has a member or an owner. Former members prove nothing: they may have been in a dismissed
+    /// group with the same id.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(super) async fn was_founded(&self, group: GroupId) -> Result<bool, Error> {
         let roster = self.roster(group, &Consistency::Cached).await?;
         Ok(roster.owner.is_some() || roster.count > 0)

@@ -29,7 +29,7 @@ impl Members {
     /// rows.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(crate) async fn seats(
         &self,
         group: GroupId,
@@ -58,7 +58,7 @@ impl Members {
     /// Whether seats that were read before have every change that was acknowledged before this call.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(crate) async fn are_seats_current(&self, group: GroupId, known: &GroupSeats) -> Result<bool, Error> {
         Ok(known.version >= self.roster(group, &Consistency::Cached).await?.version)
     }

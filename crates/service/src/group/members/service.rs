@@ -38,7 +38,7 @@ const CREATED_WITHIN: Duration = Duration::from_millis(500);
 /// What is configured about members.
 #[derive(Clone, Copy, Debug)]
 pub struct MemberRules {
-    /// Most members of a group.
+    /// Maximum members of a group.
     pub members_max: u32,
     /// Most bans of a group.
     pub bans_max: u32,
@@ -111,7 +111,7 @@ impl Members {
     /// A part of the groups that a user may be in, by rising id, after this one; whether others follow.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(crate) async fn groups_after(
         &self,
         user: UserId,
@@ -123,7 +123,7 @@ impl Members {
         Ok((part.ids, part.more))
     }
 
-    /// Reads many members of a group that stands, through the tiers: an answer for each, in their order.
+    /// Reads many members of an existing group through the tiers: an answer for each, in their order.
     pub async fn get_many(
         &self,
         keys: &[MemberKey],
@@ -133,10 +133,10 @@ impl Members {
         entries.into_iter().map(|entry| entry.map_err(|error| Error::cache(KIND, &error))).collect()
     }
 
-    /// Those of these who are members of a group that stands, in their order.
+    /// Those of these who are members of an existing group, in their order.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(crate) async fn among(
         &self,
         keys: &[MemberKey],
@@ -146,10 +146,10 @@ impl Members {
         found.into_iter().filter_map(Result::transpose).collect()
     }
 
-    /// Those of these users who are members of the group, if it stands, in their order.
+    /// Those of these users who are members of the group, if it exists, in their order.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(crate) async fn users_among(
         &self,
         group: GroupId,
@@ -164,7 +164,7 @@ impl Members {
     /// The group of this id, founded if it was not yet.
     ///
     /// # Errors
-    /// NOT_FOUND, or what a failing store makes.
+    /// NOT_FOUND, or those of a failing store.
     pub async fn group(&self, id: GroupId) -> Result<Arc<Group>, Error> {
         let group = self.groups.get_group(id, &Consistency::Cached).await?.value;
         if let Some(creator) = self.roles.founder(&group).await?
@@ -179,7 +179,7 @@ impl Members {
     /// one are ended and its messages hidden first. Returns the group.
     ///
     /// # Errors
-    /// ALREADY_EXISTS, FAILED_PRECONDITION, INVALID_ARGUMENT, or what a failing store makes.
+    /// ALREADY_EXISTS, FAILED_PRECONDITION, INVALID_ARGUMENT, or those of a failing store.
     pub(in crate::group) async fn create_group(
         &self,
         draft: GroupDraft,
@@ -208,23 +208,23 @@ impl Members {
         drop(timeout(CREATED_WITHIN, founded).await);
     }
 
-    /// Who is the last one in a group when its account ends leaves it to nobody: it is not taken in again.
+    /// If the account of the last member ends, the group has no owner: the user is not added again.
     async fn lives(&self, user: UserId) -> Result<bool, Error> {
         let found = self.users.get_many(&[user], &Consistency::Cached).await.into_iter().next();
         Ok(found.transpose()?.flatten().is_some())
     }
 
-    /// Makes the creator of a group its owner, where nobody is.
+    /// Makes the creator of a group its owner, if it has none.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub async fn found(&self, group: &Group, creator: UserId) -> Result<(), Error> {
         let (this, terms, group) = (self.clone(), self.terms_of(group, Principal::Service), group.id);
         let deadline = Instant::now() + FOUNDED_WITHIN;
         let work = async move {
             let write = Write::at(Timestamp::now());
             match this.change(group, MemberChange::Found(creator), terms, write).await {
-                // Whoever came first owns it.
+                // The first one is the owner.
                 Err(error) if error.reason() == Reason::StateForbids => Ok(()),
                 changed => changed.map(drop),
             }
@@ -232,10 +232,10 @@ impl Members {
         self.mutations.run(deadline, work).await
     }
 
-    /// Makes sure that whoever acts may see who is in the group: of a private one its members alone.
+    /// Checks that the principal may see the members of the group: for a private group, its members only.
     ///
     /// # Errors
-    /// NOT_FOUND, PERMISSION_DENIED, or what a failing store makes.
+    /// NOT_FOUND, PERMISSION_DENIED, or those of a failing store.
     pub(crate) async fn may_see(&self, id: GroupId, principal: Principal) -> Result<(), Error> {
         let group = self.group(id).await?;
         match group.visibility {
@@ -247,7 +247,7 @@ impl Members {
     /// Makes sure that the principal is in the group, or is a service.
     ///
     /// # Errors
-    /// NOT_FOUND, PERMISSION_DENIED, or what a failing store makes.
+    /// NOT_FOUND, PERMISSION_DENIED, or those of a failing store.
     pub(crate) async fn is_in(&self, id: GroupId, principal: Principal) -> Result<(), Error> {
         let group = self.group(id).await?;
         self.roles.allow(&group, principal, Role::Member).await
@@ -256,15 +256,15 @@ impl Members {
     /// The role of a user in a group; `None`: it is not in it. Never older than what was acknowledged.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(crate) async fn role(&self, group: &Group, user: UserId) -> Result<Option<Role>, Error> {
         self.roles.of(group, user).await
     }
 
-    /// What is true of all members of a group that stands.
+    /// The roster of an existing group.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(crate) async fn roster(&self, group: GroupId, consistency: &Consistency) -> Result<Roster, Error> {
         self.roles.roster(group, consistency).await
     }

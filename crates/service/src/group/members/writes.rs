@@ -35,7 +35,7 @@ impl Members {
     /// Makes a change of members of a group. Returns what changed.
     ///
     /// # Errors
-    /// NOT_FOUND, PERMISSION_DENIED, FAILED_PRECONDITION, ABORTED, INVALID_ARGUMENT, or what a failing store makes.
+    /// NOT_FOUND, PERMISSION_DENIED, FAILED_PRECONDITION, ABORTED, INVALID_ARGUMENT, or those of a failing store.
     pub(super) async fn apply_change(
         &self,
         id: GroupId,
@@ -155,7 +155,7 @@ impl Members {
         if rest.is_empty() {
             return Ok(done);
         }
-        // Without a turn at the store: the write stands, and must not be answered as one that was turned away.
+        // Without a turn at the store: the write is committed, and must not be answered as one that was refused.
         let invalidations =
             RecordInvalidations { guard: self.roles.members.begin_write(&rest).await, keys: rest };
         write_with_invalidations(invalidations, ready(Ok(done))).await.map_err(store_error)

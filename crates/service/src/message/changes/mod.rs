@@ -55,7 +55,7 @@ impl Messages {
     /// Removes the content of a message.
     ///
     /// # Errors
-    /// NOT_FOUND, PERMISSION_DENIED, FAILED_PRECONDITION, OUT_OF_RANGE, INVALID_ARGUMENT, or what a failing store makes.
+    /// NOT_FOUND, PERMISSION_DENIED, FAILED_PRECONDITION, OUT_OF_RANGE, INVALID_ARGUMENT, or those of a failing store.
     async fn recall(&self, target: Target, deadline: Instant) -> Result<ChangedMessage, Error> {
         let this = self.clone();
         let work = async move {

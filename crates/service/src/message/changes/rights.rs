@@ -21,7 +21,7 @@ impl Messages {
     /// The message that is to be changed. The caller must be able to read it, and it must not be an event.
     ///
     /// # Errors
-    /// NOT_FOUND, OUT_OF_RANGE, INVALID_ARGUMENT, or what a failing store makes.
+    /// NOT_FOUND, OUT_OF_RANGE, INVALID_ARGUMENT, or those of a failing store.
     pub(super) async fn changeable(&self, target: Target) -> Result<Message, Error> {
         let bounds = self.seen_bounds(target.by, &[target.conversation]).await?;
         let bounds = bounds.into_iter().next().unwrap_or_else(|| Err(no_conversation()))?;
@@ -39,7 +39,7 @@ impl Messages {
     /// Makes sure that a message may be recalled.
     ///
     /// # Errors
-    /// PERMISSION_DENIED, FAILED_PRECONDITION, or what a failing store makes.
+    /// PERMISSION_DENIED, FAILED_PRECONDITION, or those of a failing store.
     pub(super) async fn may_recall(&self, target: Target, message: &Message) -> Result<(), Error> {
         let Some(user) = target.by else { return Ok(()) };
         if message.sender == Some(user) {
@@ -57,7 +57,7 @@ impl Messages {
     /// Makes sure that a message may be edited. A user that may not send to the conversation any more changes nothing there.
     ///
     /// # Errors
-    /// PERMISSION_DENIED, FAILED_PRECONDITION, or what a failing store makes.
+    /// PERMISSION_DENIED, FAILED_PRECONDITION, or those of a failing store.
     pub(super) async fn may_edit(&self, target: Target, message: &Message) -> Result<(), Error> {
         if let Some(user) = target.by
             && message.sender != Some(user)

@@ -34,7 +34,7 @@ impl Delivery {
     /// The messages of a step whose recipients may have to be notified.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(super) async fn announced(
         &self,
         conversation: ConversationId,
@@ -54,7 +54,7 @@ impl Delivery {
     /// `None`: it failed, so nothing is known of receivers, and all recipients are notified.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(super) async fn announce(
         &self,
         conversation: ConversationId,
@@ -79,7 +79,7 @@ impl Delivery {
     /// The same for the stored messages from one number to another.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(super) async fn announce_stored(
         &self,
         conversation: ConversationId,
@@ -97,7 +97,7 @@ impl Delivery {
     /// The same for what a node may have left that died: its step was noted so long ago.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(super) async fn announce_resumed(
         &self,
         conversation: ConversationId,

@@ -86,7 +86,7 @@ impl Delivery {
     /// The users to whose inboxes messages of a conversation go; `None`: to none, since they are too many.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(super) async fn recipients(
         &self,
         conversation: ConversationId,
@@ -100,7 +100,7 @@ impl Delivery {
     /// How many members a group has.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(super) async fn count(&self, group: GroupId) -> Result<u32, Error> {
         self.0.recipients.count(group).await
     }

@@ -17,8 +17,8 @@ use crate::{error::Error, message::store_error};
 
 /// Most notes of steps that are removed together; further ones are left to the node that looks for notes.
 const KEPT_MAX: usize = 100;
-/// How long a note in the store stands for later messages of its conversation. It is removed 15 s after it was made, when the
-/// conversation has been delivered up to its end.
+/// How long a note in the store counts for later messages of its conversation. It is removed 15 s after it was made,
+/// when the conversation has been delivered up to its end.
 const IN_STORE_COUNTS_FOR: Duration = Duration::from_secs(5);
 
 /// The notes of this node. Cheap to clone.
@@ -115,7 +115,7 @@ impl Begun {
         self.is_missing
     }
 
-    /// Whether a note in the store stands for a message that is appended now.
+    /// Whether a note in the store counts for a message that is appended now.
     pub(super) fn counts_in_store(&self) -> bool {
         self.in_store.is_some_and(|at| at.elapsed() < IN_STORE_COUNTS_FOR)
     }

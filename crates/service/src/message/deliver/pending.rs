@@ -64,7 +64,7 @@ impl Pending {
         end.map(|end| end.begun)
     }
 
-    /// Whether a note in the store stands for what is appended to the conversation now.
+    /// Whether a note in the store counts for what is appended to the conversation now.
     pub(super) fn is_in_store(&self, conversation: ConversationId) -> bool {
         self.ends.lock().get(&conversation).is_some_and(|end| end.begun.counts_in_store())
     }

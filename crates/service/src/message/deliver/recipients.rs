@@ -27,19 +27,19 @@ pub(super) trait GroupMembers: Debug + Send + Sync {
     /// What is true of all members. Never older than what was acknowledged.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     async fn roster(&self, group: GroupId) -> Result<Roster, Error>;
 
     /// Reads the members from the store, at most `most`.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     async fn members(&self, group: GroupId, most: usize) -> Result<Vec<UserId>, Error>;
 
     /// Those of these users who are members. Never older than what was acknowledged.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     async fn members_among(&self, group: GroupId, users: Vec<UserId>) -> Result<Vec<UserId>, Error>;
 }
 
@@ -82,7 +82,7 @@ impl Recipients {
     /// roster has changed.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(super) async fn of(&self, conversation: ConversationId) -> Result<To, Error> {
         match conversation {
             ConversationId::Direct(one, other) if one == other => Ok(To::Users([one].into())),
@@ -95,7 +95,7 @@ impl Recipients {
     /// How many members a group has.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(super) async fn count(&self, group: GroupId) -> Result<u32, Error> {
         Ok(self.groups.roster(group).await?.count)
     }
@@ -103,7 +103,7 @@ impl Recipients {
     /// Those of these users who are recipients of messages of a group.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(super) async fn members_among(
         &self,
         conversation: ConversationId,

@@ -25,7 +25,7 @@ impl Heads {
     /// where a window does not have all of it. Those that seem to end below `at_least` are read again from the store.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(super) async fn heads(
         &self,
         asked: &[(ConversationId, Seq)],
@@ -67,7 +67,7 @@ impl Heads {
     /// The headers from one number to another, which are in one document.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(super) async fn headers(
         &self,
         conversation: ConversationId,
@@ -79,7 +79,7 @@ impl Heads {
     /// The message with this number, if it exists.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(super) async fn message(
         &self,
         conversation: ConversationId,

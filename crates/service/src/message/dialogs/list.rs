@@ -40,7 +40,7 @@ impl Dialogs {
     /// Returns the conversations of a user after a place. Logs that seem to end below `at_least` are read again.
     ///
     /// # Errors
-    /// NOT_FOUND, or what a failing store makes.
+    /// NOT_FOUND, or those of a failing store.
     pub(super) async fn list(
         &self,
         user: UserId,
@@ -61,7 +61,7 @@ impl Dialogs {
     /// All conversations that are listed for a user, by their place. Dialogs and ends are read from the store.
     ///
     /// # Errors
-    /// NOT_FOUND if there is no such user, or what a failing store makes.
+    /// NOT_FOUND if there is no such user, or those of a failing store.
     pub(super) async fn listed(&self, user: UserId, at_least: &AtLeast) -> Result<Listed, Error> {
         let users = &self.messages.correspondents.users;
         let (created, groups, mut dialogs) = tokio::try_join!(
@@ -97,7 +97,7 @@ impl Dialogs {
     /// moment ago.
     ///
     /// # Errors
-    /// NOT_FOUND if there is no such user, or what a failing store makes.
+    /// NOT_FOUND if there is no such user, or those of a failing store.
     pub(in crate::message) async fn conversations(&self, user: UserId) -> Result<Vec<ConversationId>, Error> {
         let users = &self.messages.correspondents.users;
         let (created, groups, dialogs) = tokio::try_join!(

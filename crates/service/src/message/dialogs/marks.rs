@@ -34,7 +34,7 @@ impl Dialogs {
     /// Marks messages as read, together with marks of others. Durable when this returns.
     ///
     /// # Errors
-    /// NOT_FOUND, OUT_OF_RANGE, RESOURCE_EXHAUSTED, or what a failing store makes.
+    /// NOT_FOUND, OUT_OF_RANGE, RESOURCE_EXHAUSTED, or those of a failing store.
     pub(super) async fn mark(
         &self,
         key: DialogKey,
@@ -86,7 +86,7 @@ impl Dialogs {
     /// Returns what a user has read of these conversations, in their order.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(super) async fn read_states(
         &self,
         user: UserId,

@@ -22,7 +22,7 @@ impl Dialogs {
     /// tiers.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(super) async fn peers(
         &self,
         keys: &[DialogKey],

@@ -30,7 +30,7 @@ impl Dialogs {
     /// What bounds a user in a conversation, besides its dialog.
     ///
     /// # Errors
-    /// NOT_FOUND if it may read nothing of it, or what a failing store makes.
+    /// NOT_FOUND if it may read nothing of it, or those of a failing store.
     pub(super) async fn bounds(&self, key: DialogKey) -> Result<Bounds, Error> {
         let bounds = self.messages.bounds(Some(key.user), &[key.conversation]).await?;
         bounds.into_iter().next().unwrap_or_else(|| Err(no_conversation()))

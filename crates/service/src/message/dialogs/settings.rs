@@ -22,7 +22,7 @@ impl Dialogs {
     /// was written.
     ///
     /// # Errors
-    /// NOT_FOUND, FAILED_PRECONDITION, or what a failing store makes.
+    /// NOT_FOUND, FAILED_PRECONDITION, or those of a failing store.
     pub(super) async fn create(
         &self,
         key: DialogKey,
@@ -38,7 +38,7 @@ impl Dialogs {
     /// Changes settings of a dialog. Returns the dialog as the write left it.
     ///
     /// # Errors
-    /// NOT_FOUND, ABORTED, INVALID_ARGUMENT, or what a failing store makes.
+    /// NOT_FOUND, ABORTED, INVALID_ARGUMENT, or those of a failing store.
     pub(super) async fn change(
         &self,
         key: DialogKey,
@@ -80,7 +80,7 @@ impl Dialogs {
     /// Hides the messages of a conversation below a number from all users. Strongly consistent.
     ///
     /// # Errors
-    /// NOT_FOUND, PERMISSION_DENIED, OUT_OF_RANGE, or what a failing store makes.
+    /// NOT_FOUND, PERMISSION_DENIED, OUT_OF_RANGE, or those of a failing store.
     pub(super) async fn trim(
         &self,
         id: ConversationId,
@@ -99,7 +99,7 @@ impl Dialogs {
     /// The end of the log of a conversation, for a user who may read it.
     ///
     /// # Errors
-    /// NOT_FOUND, or what a failing store makes.
+    /// NOT_FOUND, or those of a failing store.
     async fn end(&self, key: DialogKey) -> Result<Seq, Error> {
         // The read is the most expensive one that there is: a user who may not read the conversation must not cause it.
         self.bounds(key).await?;

@@ -76,7 +76,7 @@ impl Dialogs {
     /// Shows one conversation.
     ///
     /// # Errors
-    /// NOT_FOUND, or what a failing store makes.
+    /// NOT_FOUND, or those of a failing store.
     pub(super) async fn get(&self, key: DialogKey, consistency: &Consistency) -> Result<Shown, Error> {
         let (bounds, dialog) =
             tokio::try_join!(self.bounds(key), self.messages.dialogs.get(key, consistency))?;
@@ -88,7 +88,7 @@ impl Dialogs {
     /// Shows conversations, in their order. Logs are read from the store, and again if they seem to end below `at_least`.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(super) async fn show(
         &self,
         views: Vec<View>,

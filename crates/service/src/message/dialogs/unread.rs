@@ -30,7 +30,7 @@ impl Dialogs {
     /// and those without unread messages are left out. Logs that seem to end below `at_least` are read again.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(super) async fn count(
         &self,
         user: UserId,

@@ -84,7 +84,7 @@ impl OfflineLogs {
     /// it is.
     ///
     /// # Errors
-    /// What a failing store makes; some may have been entered.
+    /// Those of a failing store; some may have been entered.
     pub(super) async fn enter(
         &self,
         conversation: ConversationId,
@@ -104,7 +104,7 @@ impl OfflineLogs {
     /// The messages from one number to another, which are in one document.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(super) async fn stored(
         &self,
         conversation: ConversationId,
@@ -116,7 +116,7 @@ impl OfflineLogs {
     /// The number of the first message that was sent so long ago or later.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(super) async fn sent_within(
         &self,
         conversation: ConversationId,

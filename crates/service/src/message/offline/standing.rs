@@ -21,7 +21,7 @@ pub(super) trait Standings: Debug + Send + Sync {
     /// Of each of these users in a conversation, in their order.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     async fn of(&self, conversation: ConversationId, users: &[UserId]) -> Result<Vec<Standing>, Error>;
 }
 

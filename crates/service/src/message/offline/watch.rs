@@ -77,7 +77,7 @@ impl OfflineLogs {
     /// What is entered after a place, or from now on, as a stream.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(super) async fn watch(
         &self,
         place: Option<Place>,

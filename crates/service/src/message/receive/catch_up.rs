@@ -35,7 +35,7 @@ impl Receiving {
     /// Marks all conversations of a user up to their ends. `None`: the inbox has ended meanwhile.
     ///
     /// # Errors
-    /// UNAVAILABLE if Redis does not answer, or what a failing store makes.
+    /// UNAVAILABLE if Redis does not answer, or those of a failing store.
     pub(super) async fn marks(
         &self,
         user: UserId,

@@ -52,7 +52,7 @@ impl Reader {
     /// of the range is left.
     ///
     /// # Errors
-    /// What a failing store makes; nothing was delivered then.
+    /// Those of a failing store; nothing was delivered then.
     pub(super) async fn deliver(
         &self,
         due: &DueRange,

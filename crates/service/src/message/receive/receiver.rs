@@ -119,7 +119,7 @@ impl Receiver {
     /// Sends as much of what is due as a response has room for; `None`: it brings nothing.
     ///
     /// # Errors
-    /// What a failing store makes. What was done before is sent first.
+    /// Those of a failing store. What was done before is sent first.
     async fn send_due(&mut self) -> Result<Option<wire::ReceiveResponse>, Error> {
         let mut out = Deliveries::default();
         while let Some(due) = self.due.pop_front() {

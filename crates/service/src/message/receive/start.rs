@@ -41,8 +41,8 @@ impl Receiving {
     /// is missed.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT, RESOURCE_EXHAUSTED if there are as many as may be. Of the stream: NOT_FOUND, INVALID_ARGUMENT if the readers
-    /// of an audience are no users, UNAVAILABLE if Redis does not answer, or what a failing store makes.
+    /// INVALID_ARGUMENT, RESOURCE_EXHAUSTED if there are as many as may be. Of the stream: NOT_FOUND, INVALID_ARGUMENT
+    /// if the readers of an audience are no users, UNAVAILABLE if Redis does not answer, or those of a failing store.
     pub(super) fn receive(&self, asked: Asked, principal: Principal) -> Result<ReceiveStream, Error> {
         let cursor = self.0.cursors.open(asked.user, &asked.cursor)?;
         let place = self.0.hub.enter(asked.user)?;

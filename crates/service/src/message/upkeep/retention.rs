@@ -43,7 +43,7 @@ impl Retention {
     /// Looks at the documents that have become old since the last time, as long as the lease is held.
     ///
     /// # Errors
-    /// What a failing store makes. What was not looked at is looked at by a later step.
+    /// Those of a failing store. What was not looked at is looked at by a later step.
     pub(super) async fn step(&mut self, lease: &mut Lease) -> Result<(), Error> {
         let looked = self.looked.is_some_and(|looked| looked.elapsed() < PERIOD);
         let Some(before) = begun_before(self.kept, Timestamp::now()).filter(|_| !looked) else {

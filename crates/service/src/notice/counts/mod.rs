@@ -105,7 +105,7 @@ impl ReaderCounts {
     /// Counts the readers of an audience that have each of these bits, at most 10 s old.
     ///
     /// # Errors
-    /// What a failing store makes.
+    /// Those of a failing store.
     pub(super) async fn count(&self, audience: &Audience, slots: &[Slot]) -> Result<Counted, Error> {
         let extent = self.extent(audience.id).await.map_err(reader_error)?;
         let sections: Vec<ReaderSection> = ReaderSection::below(audience.id, extent.end).collect();

@@ -90,7 +90,7 @@ impl LiveTotals {
     /// Watches the totals of a user in some audiences, and returns what they are now. `created`: of the user.
     ///
     /// # Errors
-    /// NOT_FOUND, INVALID_ARGUMENT if the readers of an audience are no users, or what a failing store makes.
+    /// NOT_FOUND, INVALID_ARGUMENT if the readers of an audience are no users, or those of a failing store.
     pub(crate) async fn watch(
         &self,
         (user, created): (UserId, Timestamp),

@@ -47,7 +47,7 @@ impl ApplicationStore for NoRelations {
         absent()
     }
 
-    /// Nothing can have been begun.
+    /// No change can have begun.
     async fn due_applications(
         &self,
         _: Option<&[u8]>,

@@ -1,5 +1,5 @@
-//! What was answered to requests about applications. It stands in the partition of the receiver for a day, and is written with
-//! the change itself.
+//! Answers to requests about applications. An answer is kept in the partition of the receiver for a day, and is written
+//! with the change itself.
 
 use kith_store::{Application, Receiver, StoreError};
 
@@ -9,8 +9,8 @@ use crate::cql::{
     session::{Bound, Cql, Statement, values},
 };
 
-/// It has no condition of its own: whoever answers the same request again has read that nobody has, and the condition of the
-/// version holds as long as nobody does.
+/// It has no condition of its own: a retry that answers the same request has read that there is no answer, and the
+/// condition on the version holds as long as none was written.
 const PUT: Statement = Statement::conditional(
     "INSERT INTO %k.applications (side, receiver, kind, place, origin, request, reply) \
      VALUES (?, ?, 2, ?, ?, ?, ?) USING TTL 86400",
@@ -21,7 +21,7 @@ const ANSWER: Statement = Statement::serial(
 );
 
 impl Cql {
-    /// What was answered to this request before. Serially: what an earlier call left under way has ended then.
+    /// The earlier answer to this request. A serial read, which first ends what an earlier call left in progress.
     pub(super) async fn answer_before(
         &self,
         receiver: Receiver,
@@ -33,7 +33,7 @@ impl Cql {
     }
 }
 
-/// What is kept of an answer.
+/// The stored part of an answer.
 pub(super) fn part(receiver: Receiver, key: Key<'_>, answered: &Application) -> Result<Bound, StoreError> {
     let ((side, id), (begun, sum)) = (receiver.numbers(), key.place());
     let reply = serde_json::to_string(answered).map_err(|_| malformed("reply"))?;

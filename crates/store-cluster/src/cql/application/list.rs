@@ -1,5 +1,5 @@
-//! The lists that applications stand in. They follow the applications: before a change is acknowledged, and by whoever resumes
-//! it where its node has died. Of several writes that of the highest version stands, whichever came last.
+//! The lists of applications. They are written after the applications: before a change is acknowledged, and by the node
+//! that resumes it if the first one has died. Of several writes the highest version wins, in any order of arrival.
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kith_store::{
@@ -18,7 +18,7 @@ use crate::cql::{
 const PUT: Statement = Statement::plain(
     "INSERT INTO %k.application_lists (list, owner, month, id, version, body) VALUES (?, ?, ?, ?, ?, ?) USING TTL ?",
 );
-/// What has no version is a mark of what is forgotten.
+/// A row without a version is a mark on a deleted application.
 const LIST: Statement = Statement::read(
     "SELECT body, received, read_at FROM %k.application_lists \
      WHERE list = ? AND owner = ? AND month = ? AND id > ? AND version > 0 LIMIT ? ALLOW FILTERING",
@@ -38,7 +38,7 @@ const READ: Statement = Statement::plain(
 const EARLIEST_STANDS: i64 = 1 << 52;
 
 impl Cql {
-    /// Writes an application into the lists that it stands in, as it is there.
+    /// Writes an application into its lists, in its present state.
     pub(super) async fn write_lists(&self, application: &Application) -> Result<(), StoreError> {
         let (id, version) = (application.id, application.version.get());
         let (body, ttl) = (body(application)?, self.ttl(application.forgotten()));
@@ -51,7 +51,7 @@ impl Cql {
         stream::iter(puts).buffer_unordered(AT_A_TIME).try_collect().await
     }
 
-    /// Writes an application into its lists once more, once the writes that are under way have ended.
+    /// Writes an application into its lists once more, after the writes in progress have ended.
     pub(super) async fn mend_lists(&self, key: ApplicationKey) -> Result<(), StoreError> {
         match self.read_application(&BY_ID_SERIAL, key).await? {
             Some(seen) => self.write_lists(&seen.application).await,
@@ -70,7 +70,7 @@ impl Cql {
         self.by_month(&LIST, values![list, owner], after, limit).await?.iter().map(listed).collect()
     }
 
-    /// Marks those that are in a list.
+    /// Marks entries of a list.
     pub(super) async fn mark_listed(
         &self,
         list: ApplicationList,
@@ -84,7 +84,7 @@ impl Cql {
             let named: Vec<i64> = of_month.iter().map(|id| id.get()).collect();
             let month = month(of_month[0].moment());
             for row in self.records(&LISTED, values![kind, owner, month, named]).await? {
-                // A mark alone is left of what is forgotten.
+                // Only the mark is left of a deleted application.
                 if row.text("body")?.is_some() {
                     found.push(listed(&row)?);
                 }
@@ -117,7 +117,7 @@ impl Cql {
     }
 }
 
-/// As it is once it is marked: the earliest mark stands.
+/// The entry after the mark: the earliest mark wins.
 fn marked(mut listed: ListedApplication, mark: ApplicationMark, now: Timestamp) -> ListedApplication {
     let earliest = |noted: Option<Timestamp>| Some(noted.map_or(now, |noted| noted.min(now)));
     listed.received = earliest(listed.received);

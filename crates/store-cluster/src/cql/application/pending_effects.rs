@@ -1,5 +1,5 @@
-//! Notes of what may be left undone of applications, by the minute in which it was begun or in which it runs out. Each is written
-//! before what it is about, and flipped when nothing is left to be done.
+//! Notes of applications that may be incomplete, by the minute in which a change began or in which the application
+//! expires. Each note is written before its change, and changed when nothing remains to be done.
 
 use std::collections::BTreeSet;
 
@@ -25,21 +25,21 @@ const UNDONE: Statement = Statement::read(
     "SELECT stamp, side, receiver, id FROM %k.application_jobs \
      WHERE shard = ? AND minute = ? AND done = 0 LIMIT ? ALLOW FILTERING",
 );
-/// It never changes: notes are found by it.
+/// Must never change: notes are found by it.
 const SHARDS: i32 = 4;
 const MINUTE: i64 = 60_000;
 /// How long a note is kept, in seconds.
 const KEPT: i32 = 7 * 24 * 60 * 60;
-/// Minutes that are looked at where nobody has noted how far it was looked before.
+/// Minutes that are read if there is no note of the progress so far.
 const LOOK_BACK: i64 = 120;
-/// Most minutes that a mark names one by one.
+/// Maximum minutes that a mark lists one by one.
 const LEFT_MAX: usize = 512;
-/// How old a note is when the write that it is about has ended, one way or the other, in microseconds.
+/// The age of a note at which its write has certainly ended, with or without effect, in microseconds.
 const WRITE_ENDED: i64 = 60_000_000;
-/// In place of a stamp: what runs out in the minute.
+/// Instead of a stamp: an application that expires in the minute.
 const RUNS_OUT: i64 = 0;
 
-/// Where something is noted about an application.
+/// Identifies a note about an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Job {
     pub(super) minute: i64,
@@ -47,37 +47,37 @@ pub(super) struct Job {
 }
 
 impl Job {
-    /// That something is begun now.
+    /// A note for a change that begins now.
     pub(super) fn now(cql: &Cql) -> Self {
         Self { minute: cql.clock.minute(), stamp: cql.clock.version(0) }
     }
 
-    /// That an application runs out.
+    /// A note for the expiry of an application.
     const fn expiry(application: &Application) -> Self {
         Self { minute: application.expires.0.div_euclid(MINUTE), stamp: RUNS_OUT }
     }
 }
 
 impl Cql {
-    /// Notes that something is begun with an application.
+    /// Notes the begin of a change.
     pub(super) async fn note_job(&self, key: ApplicationKey, job: Job) -> Result<(), StoreError> {
         self.write(part(key, job, false, KEPT), Some(job.stamp)).await
     }
 
-    /// Notes when an application runs out.
+    /// Notes the expiry of an application.
     pub(super) async fn note_expiry(&self, application: &Application) -> Result<(), StoreError> {
         let ttl = self.ttl(application.expires).saturating_add(KEPT);
         let part = part(application.key(), Job::expiry(application), false, ttl);
         self.write(part, Some(self.clock.version(0))).await
     }
 
-    /// Notes that nothing is left to be done.
+    /// Notes that nothing remains to be done.
     pub(super) async fn end_job(&self, key: ApplicationKey, job: Job) -> Result<(), StoreError> {
         let after = if job.stamp == RUNS_OUT { self.clock.version(0) } else { job.stamp + 1 };
         self.write(part(key, job, true, KEPT), Some(after)).await
     }
 
-    /// What may be left undone, from the minute on to which it was looked before.
+    /// Applications that may be incomplete, from the minute on up to which notes were read before.
     pub(super) async fn due_jobs(
         &self,
         from: Option<&[u8]>,
@@ -86,7 +86,7 @@ impl Cql {
     ) -> Result<DueApplications, StoreError> {
         let last = now.0.div_euclid(MINUTE);
         let apart = i64::try_from(self.options.clocks_apart.as_millis()).unwrap_or(i64::MAX);
-        // Into those after it something may be noted yet.
+        // Later minutes may still get notes.
         let closed = (now.0.saturating_sub(apart)).div_euclid(MINUTE);
         let mut known = from.and_then(minutes_of).unwrap_or_default().into_iter();
         let first = known.next().unwrap_or(last - LOOK_BACK).min(closed);
@@ -96,7 +96,7 @@ impl Cql {
         let reads = places.into_iter().map(|(shard, minute)| self.undone(shard, minute, limit));
         let found: Vec<Vec<DueApplication>> = stream::iter(reads).buffered(AT_A_TIME).try_collect().await?;
         let found: Vec<DueApplication> = found.into_iter().flatten().collect();
-        // With what is not due yet, or is more than was asked for.
+        // Including what is not due yet, or exceeds the limit.
         let left: BTreeSet<i64> =
             found.iter().map(|due| due.noted.0).filter(|minute| *minute < closed).collect();
         let old = stamp_at(now) - i64::try_from(LEFT_TO_WHO_CHANGED.as_micros()).unwrap_or(i64::MAX);
@@ -104,7 +104,7 @@ impl Cql {
         Ok(DueApplications { due, mark: Some(mark(closed, &left)) })
     }
 
-    /// Writes the lists once more; tells what is left to be done by others, or ends the note.
+    /// Writes the lists once more; returns what remains to be done by others, or ends the note.
     pub(super) async fn resume_job(
         &self,
         due: DueApplication,
@@ -114,7 +114,7 @@ impl Cql {
         let job = Job { minute, stamp };
         let has_ended = stamp < stamp_at(now) - WRITE_ENDED;
         let Some(seen) = self.read_application(&BY_ID_SERIAL, key).await? else {
-            // Its write may be under way.
+            // Its write may be in progress.
             return if has_ended { self.end_job(key, job).await.map(|()| None) } else { Ok(None) };
         };
         let application = seen.application;
@@ -156,21 +156,21 @@ fn due(minute: i64, row: &Record) -> Result<DueApplication, StoreError> {
     Ok(DueApplication { key: ApplicationKey { receiver, id }, noted: (minute, row.some_number("stamp")?) })
 }
 
-/// Where what is about this receiver is noted.
+/// The shard of the notes about this receiver.
 fn shard(receiver: i64) -> i32 {
     let mixed = receiver.cast_unsigned().wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
     i32::try_from(mixed % u64::from(SHARDS.unsigned_abs())).unwrap_or_default()
 }
 
-/// A moment as stamps are.
+/// A moment in the unit of stamps.
 const fn stamp_at(moment: Timestamp) -> i64 {
     moment.0.saturating_mul(1000)
 }
 
-/// The minute from which on all are looked at next time, and those before it in which something is left: what cannot be ended
-/// does not have all since then read again.
+/// The minute from which on all are read next time, and earlier ones with incomplete work: so one note that cannot be
+/// ended does not make all minutes since then be read again.
 fn mark(closed: i64, left: &BTreeSet<i64>) -> Vec<u8> {
-    // Where there are too many to be named, all are looked at from the first on that is not.
+    // If there are too many to list, all are read from the first unlisted one on.
     let first = left.iter().nth(LEFT_MAX).copied().unwrap_or(closed);
     let named = left.iter().copied().take(LEFT_MAX);
     std::iter::once(first).chain(named).flat_map(i64::to_be_bytes).collect()

@@ -1,5 +1,6 @@
-//! Applications as they are stored: each by its id, which one has a slot, and what is pending with the receiver in the static
-//! columns of the partition. Every change writes these, under the condition that the version is still the one that was read.
+//! The stored form of applications: each by its id, the owner of each slot, and the pending counts of the receiver in
+//! the static columns of the partition. Every change writes these on condition that the version is still the one that
+//! was read.
 
 use kith_store::{
     Application, ApplicationChange, ApplicationId, ApplicationKey, ChangeTarget, PendingRequests, Receiver,
@@ -17,23 +18,23 @@ const PENDING_TEXT: &str =
     "SELECT version, requests, invites, writer FROM %k.applications WHERE side = ? AND receiver = ? LIMIT 1";
 const BY_ID_TEXT: &str = "SELECT body, noted_minute, noted_stamp FROM %k.applications \
      WHERE side = ? AND receiver = ? AND kind = 0 AND place = ? AND origin = 0";
-/// What is pending, as a quorum has it.
+/// The pending counts, as a quorum has them.
 pub(super) const PENDING: Statement = Statement::read(PENDING_TEXT);
-/// What is pending, once the writes that are under way have ended.
+/// The pending counts, after the writes in progress have ended.
 pub(super) const PENDING_SERIAL: Statement = Statement::serial(PENDING_TEXT);
 /// An application, as a quorum has it.
 pub(super) const BY_ID: Statement = Statement::read(BY_ID_TEXT);
-/// An application, once the writes that are under way have ended.
+/// An application, after the writes in progress have ended.
 pub(super) const BY_ID_SERIAL: Statement = Statement::serial(BY_ID_TEXT);
 const BY_SLOT: Statement = Statement::read(
     "SELECT id FROM %k.applications WHERE side = ? AND receiver = ? AND kind = 1 AND place = ? AND origin = ?",
 );
-/// Of a receiver to whom nobody ever applied the version is null, which is compared too.
+/// The version of a receiver without any application is null, which is compared, too.
 const CHANGE: Statement = Statement::conditional(
     "UPDATE %k.applications SET version = ?, requests = ?, invites = ?, writer = ? \
      WHERE side = ? AND receiver = ? IF version = ?",
 );
-/// For test builds that lack the condition: it holds whatever was decided since.
+/// For test builds without the condition: it is always true.
 const CHANGE_ANYHOW: Statement = Statement::conditional(
     "UPDATE %k.applications SET version = ?, requests = ?, invites = ?, writer = ? \
      WHERE side = ? AND receiver = ? IF version >= ?",
@@ -46,7 +47,7 @@ const PUT_SLOT: Statement = Statement::conditional(
     "INSERT INTO %k.applications (side, receiver, kind, place, origin, id) VALUES (?, ?, 1, ?, ?, ?) USING TTL ?",
 );
 
-/// What is pending with a receiver, as it is stored.
+/// The stored pending counts of a receiver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct SeenRequests {
     pub(super) pending: PendingRequests,
@@ -54,16 +55,16 @@ pub(super) struct SeenRequests {
     pub(super) writer: i64,
 }
 
-/// An application as it is stored.
+/// A stored application.
 #[derive(Clone, Debug)]
 pub(super) struct SeenApplication {
     pub(super) application: Application,
-    /// Where its last change was noted before it was made.
+    /// The note of its last change.
     pub(super) noted: Job,
 }
 
 impl Cql {
-    /// Reads what is pending with a receiver, by [`PENDING`] or [`PENDING_SERIAL`].
+    /// Reads the pending counts of a receiver, by [`PENDING`] or [`PENDING_SERIAL`].
     pub(super) async fn read_pending(
         &self,
         statement: &'static Statement,
@@ -93,7 +94,7 @@ impl Cql {
         Ok(Some(SeenApplication { application: row.json("body")?, noted }))
     }
 
-    /// The application that a change is about.
+    /// The application of a change.
     pub(super) async fn target(
         &self,
         receiver: Receiver,
@@ -112,7 +113,7 @@ impl Cql {
         self.read_application(&BY_ID, ApplicationKey { receiver, id }).await
     }
 
-    /// Puts an application in the place of what it was. While it is pending it stays: it is counted.
+    /// Replaces an application. While it is pending it has no expiry, because it is counted.
     pub(super) fn application_part(
         &self,
         application: &Application,
@@ -124,7 +125,7 @@ impl Cql {
         Ok(Bound(&PUT, values![side, receiver, id, body, noted.minute, noted.stamp, ttl]))
     }
 
-    /// Gives a slot to an application. Nobody asks for the slot of one that can have run out long ago.
+    /// Gives a slot to an application. A slot of an application that can have expired long ago is not read.
     pub(super) fn slot_part(&self, application: &Application) -> Bound {
         let (side, receiver) = application.asks.receiver().numbers();
         let slot = application.slot();
@@ -133,7 +134,7 @@ impl Cql {
     }
 }
 
-/// Puts what is pending in the place of that of this version.
+/// Replaces the pending counts of this version.
 pub(super) fn pending_part(receiver: Receiver, before: Version, after: SeenRequests) -> Bound {
     let (side, id) = receiver.numbers();
     let SeenRequests { pending, writer } = after;

@@ -1,5 +1,5 @@
-//! Changes of applications. Those to one receiver are decided one after the other on this node, and each is made by one
-//! conditional write. It is noted before, and the note is ended when all is done that follows.
+//! Changes of applications. Changes of one receiver are decided one after the other on this node, and each is made by
+//! one conditional write. It is noted before, and the note is ended when all that follows is done.
 
 use kith_store::{
     Application, ApplicationChange, ApplicationEffect, ApplicationKey, Applied, Outcome, Receiver,
@@ -12,23 +12,23 @@ use super::{
 };
 use crate::cql::{error::as_outcome, member_write::TRIES_MAX, request::Key, session::Cql};
 
-/// A change that is to be made.
+/// A change to be made.
 struct Hearing<'a> {
     receiver: Receiver,
     change: &'a ApplicationChange,
     write: &'a Write,
-    /// Of its request, if it has one.
+    /// The key of its request, if it has one.
     key: Option<Key<'a>>,
-    /// Where it is noted, and of which application; all tries are noted in one place.
+    /// The note, and its application; all attempts use one note.
     noted: Option<(ApplicationKey, Job)>,
 }
 
-/// What is decided about a change.
+/// The decision about a change.
 #[expect(clippy::large_enum_variant, reason = "one at a time, and at once taken apart")]
 enum Heard {
     /// Nothing is to be written.
     Told(Applied<Application>),
-    /// This is, where what is pending is still so.
+    /// This is to be written, on condition that the pending counts are unchanged.
     Decided(Box<Decided>),
 }
 
@@ -36,7 +36,7 @@ enum Heard {
 struct Decided {
     before: SeenRequests,
     verdict: Verdict,
-    /// Where the last change of the application was noted.
+    /// The note of the application's last change.
     stood: Option<Job>,
 }
 
@@ -63,7 +63,8 @@ impl Cql {
             Some(turn) => turn,
             None => {
                 drop(self.locks.of(partition).await);
-                // Of many who waited one was heard, and the others are told so: for that they need not wait for each other.
+                // Of many waiters one was decided, and the others get its decision: for that they need not wait for
+                // each other.
                 if let Heard::Told(applied) = self.listen(&hearing).await? {
                     return Ok(applied);
                 }
@@ -79,7 +80,7 @@ impl Cql {
         Err(StoreError::Overloaded)
     }
 
-    /// Decides by what is stored, and makes it so; `None`: somebody else changed it meanwhile.
+    /// Decides from what is stored, and writes the decision; `None`: another write changed it meanwhile.
     async fn try_hear(&self, hearing: &mut Hearing<'_>) -> Result<Option<Applied<Application>>, StoreError> {
         let Decided { before, verdict, stood } = match self.listen(hearing).await? {
             Heard::Told(applied) => return Ok(Some(applied)),
@@ -98,12 +99,13 @@ impl Cql {
         Ok(Some(Applied { record: verdict.application, replayed: false }))
     }
 
-    /// Decides by what is stored.
+    /// Decides from what is stored.
     async fn listen(&self, hearing: &Hearing<'_>) -> Result<Heard, StoreError> {
-        // Before all else that is read: the condition is that it still is so, and then nothing else was older.
+        // Read first: the write is conditional on this version, so nothing that is read later can be older.
         let before = self.read_pending(&PENDING, hearing.receiver).await?;
         let found = self.target(hearing.receiver, hearing.change).await?;
-        // After all else that is read: a request whose effect is among it was answered by then, and is not refused by it.
+        // Read last: if the effect of this request is in what was read, its answer is stored by now, so the request is
+        // not refused because of its own effect.
         if let Some(key) = hearing.key
             && let Some(record) = self.answer_before(hearing.receiver, key).await?
         {
@@ -119,7 +121,7 @@ impl Cql {
         Ok(Heard::Decided(Box::new(Decided { before, verdict, stood })))
     }
 
-    /// Notes a change before it is made. What settles an effect ends the note of what it was outstanding by.
+    /// Notes a change before it is made. A change that completes an effect uses the note of the acceptance.
     async fn noted(
         &self,
         hearing: &mut Hearing<'_>,
@@ -144,7 +146,7 @@ impl Cql {
         Ok(noted)
     }
 
-    /// Writes what was decided; `false`: somebody else changed something meanwhile.
+    /// Writes what was decided; `false`: another write changed something meanwhile.
     async fn put_verdict(
         &self,
         hearing: &Hearing<'_>,
@@ -166,14 +168,14 @@ impl Cql {
         }
         match self.decide(parts).await {
             Ok(refused) => Ok(refused.is_none()),
-            // The answer to a request is looked for before the next try.
+            // The answer to the request is read before the next attempt.
             Err(error) if error.outcome() == Outcome::Unknown && !verdict.changed => Ok(false),
             Err(error) if error.outcome() == Outcome::Unknown => {
-                // The reading ends what is under way, so that it is written now or never will be.
+                // The serial read ends writes in progress, so that this write has now taken effect or never will.
                 let found = self.read_pending(&PENDING_SERIAL, hearing.receiver).await;
                 let found = found.map_err(|error| as_outcome(error, Outcome::Unknown))?;
                 if found.pending.version > after.pending.version {
-                    // Others may have written after this one.
+                    // Other writes may have followed this one.
                     return Err(error);
                 }
                 Ok(found == after)
@@ -182,7 +184,7 @@ impl Cql {
         }
     }
 
-    /// Does what follows a change, and ends its note where nothing is outstanding.
+    /// Does what follows a change, and ends its note if nothing is pending.
     async fn follow_verdict(&self, verdict: &Verdict, noted: Job) -> Result<(), StoreError> {
         for row in verdict.rows() {
             self.write_lists(row).await?;
@@ -195,7 +197,7 @@ impl Cql {
     }
 }
 
-/// By what those who change one partition wait for each other.
+/// The key of the queue in which changes of one partition wait.
 const fn partition(receiver: Receiver) -> i64 {
     match receiver {
         Receiver::User(user) => user.get(),

@@ -161,7 +161,7 @@ impl Watched {
     }
 }
 
-/// What is told.
+/// The meaning of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Told {
     /// A change of a record.

@@ -1,7 +1,7 @@
-//! The change feed: one change stream over the database. What is told of is what a majority has.
+//! The change feed: one change stream over the database, of what a majority has.
 //!
-//! A task of its own reads the stream, since a driver's future is not to be dropped half-way, and hands on through
-//! a bounded channel what the events say. Hand edits are stamped a batch at a time.
+//! A task of its own reads the stream, since a driver's future must not be dropped early, and passes the events on
+//! through a bounded channel. Changes by hand get their version a batch at a time.
 
 mod event;
 mod reader;

@@ -41,7 +41,7 @@ pub(super) struct Item {
 
 pub(in crate::mongo) type Stream = ChangeStream<RawDocumentBuf>;
 
-/// Opens a stream. Returns the mark that it begins at, and what it tells, which ends with an error.
+/// Opens a stream. Returns the mark at which it begins, and its events, which end with an error.
 pub(super) async fn start(
     mongo: &Arc<Mongo>,
     after: Option<&[u8]>,
@@ -80,8 +80,8 @@ async fn open(mongo: Arc<Mongo>, after: Option<ResumeToken>) -> Result<Stream, F
     Err(FeedError::Lost)
 }
 
-/// Whether the token is of a time that this server has not come to. It would wait for that, and tell nothing of
-/// what happens until then.
+/// Whether the token is of a time that this server has not reached. The stream would wait for that time, and omit all
+/// events until then.
 async fn is_ahead(mongo: &Mongo, token: &ResumeToken) -> Result<bool, FeedError> {
     let Some(seconds) = seconds_of(token) else {
         // The server says what it cannot read.
@@ -110,7 +110,7 @@ pub(in crate::mongo) async fn watch(mongo: &Mongo, after: Option<ResumeToken>) -
     watch.await.map(ChangeStream::with_type)
 }
 
-/// Reads until the stream ends, an answer takes longer than `limit`, or nobody listens.
+/// Reads until the stream ends, an answer takes longer than `limit`, or the receiver is gone.
 async fn read(
     mut stream: Stream,
     mut token: ResumeToken,

@@ -128,8 +128,8 @@ impl Mongo {
     }
 }
 
-/// As damaged ones are left out, they are told to be of unknown version; whoever damaged them once more will be
-/// told of too.
+/// Damaged documents are left out here, so they are published with an unknown version; another change by hand that
+/// damages one is published, too.
 fn readable(found: HashMap<FeedRecord, Option<Version>>) -> HashMap<FeedRecord, Version> {
     found.into_iter().filter_map(|(record, version)| Some((record, version?))).collect()
 }

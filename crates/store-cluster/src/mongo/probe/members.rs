@@ -44,7 +44,7 @@ async fn unknown(members: &[String], limit: Duration) -> Vec<String> {
     join_all(looked_up).await.into_iter().flatten().collect()
 }
 
-/// Name and port; an address of IPv6 stands in brackets.
+/// Name and port; an IPv6 address is in brackets.
 fn split(member: &str) -> (&str, u16) {
     let (name, port) = member.rsplit_once(':').unwrap_or((member, ""));
     (name.trim_start_matches('[').trim_end_matches(']'), port.parse().unwrap_or(PORT))

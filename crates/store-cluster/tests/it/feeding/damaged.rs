@@ -5,7 +5,7 @@ use mongodb::bson::{Bson, Document, doc};
 
 use super::{Reader, Stage, of_user, user_id, version};
 
-/// Makes the edit, and returns the version that it was told with.
+/// Makes the edit, and returns the version with which it was delivered.
 async fn told_with(stage: &Stage, edit: Document) -> i64 {
     stage.create(1).await;
     stage.update(1, 9).await;

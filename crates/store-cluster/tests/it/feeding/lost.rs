@@ -16,7 +16,7 @@ async fn reading(stage: &Stage) -> (Reader, Vec<u8>) {
     (reader, mark)
 }
 
-/// Whoever read is told, and whoever goes on later too; who begins again is told what comes.
+/// An open reader gets the error, and so does one that continues later; a new reader gets what comes.
 async fn assert_lost(stage: &Stage, mut reader: Reader, mark: &[u8]) {
     assert!(matches!(reader.end().await, FeedError::Lost));
     let last = reader.mark.clone();

@@ -93,13 +93,13 @@ impl Reader {
         let mut changes = feed.open(after).await.unwrap();
         let mark = match after {
             Some(mark) => mark.to_vec(),
-            // Of a feed that begins now, nothing is told yet.
+            // A feed that begins now has delivered nothing yet.
             None => changes.next(Duration::ZERO).await.unwrap().mark,
         };
         Self { changes, mark }
     }
 
-    /// Reads until so many changes were told; more are an error.
+    /// Reads until this many changes were delivered; more are an error.
     async fn take(&mut self, count: usize) -> Vec<FeedChange> {
         let (mut told, give_up) = (Vec::new(), Instant::now() + BOUND);
         while told.len() < count {
@@ -110,7 +110,7 @@ impl Reader {
         told
     }
 
-    /// Reads until this change is told, and returns all that were.
+    /// Reads until this change is delivered, and returns all changes.
     async fn take_until(&mut self, last: FeedChange) -> Vec<FeedChange> {
         let (mut told, give_up) = (Vec::new(), Instant::now() + BOUND);
         while !told.contains(&last) {

@@ -69,7 +69,7 @@ async fn every_kind_of_write_of_a_group_is_told_with_its_version_in_order() {
     groups.create_group(new_group(9), write()).await.unwrap();
     let patches = [
         GroupPatch { name: Some("go".into()), ..GroupPatch::default() },
-        // The server may tell of it as of an array that was cut.
+        // The server may report it as a truncated array.
         GroupPatch { tags: Some(vec!["a".into()]), ..GroupPatch::default() },
         GroupPatch { params: theme(), secrets: secret(), ..GroupPatch::default() },
     ];

@@ -74,7 +74,7 @@ async fn due(stores: &Stores, key: ApplicationKey, at: Timestamp) -> Vec<DueAppl
     found.into_iter().filter(|due| due.key == key).collect()
 }
 
-/// Resumes what is due of an application then; tells what is left to be done.
+/// Resumes what is due for an application at that time; returns what remains to be done.
 async fn resumed(stores: &Stores, key: ApplicationKey, at: Timestamp) -> Vec<Application> {
     let mut left = Vec::new();
     for due in due(stores, key, at).await {

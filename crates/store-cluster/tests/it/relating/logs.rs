@@ -16,7 +16,8 @@ async fn log(stores: &Stores, owner: i64) -> Vec<RelationEvent> {
     stores.relation_log.relation_log(user(owner), long_ago, 1_000).await.unwrap()
 }
 
-/// Waits until the logs of 1 and 2 have so many, since each is written by itself, and tells what: both the same.
+/// Waits until the logs of 1 and 2 have this many events, since each is written separately, and returns them: both the
+/// same.
 async fn told(stores: &Stores, count: usize) -> Vec<(Edge, RelationDeed)> {
     let give_up = Instant::now() + BOUND;
     loop {

@@ -64,7 +64,7 @@ async fn groups(stores: &Stores, of: i64) -> Vec<GroupId> {
     stores.members.memberships(user(of), None, 10).await.unwrap()
 }
 
-/// The ordinals of those who are in the group are below what the roster says, and none is there twice; tells who has which.
+/// The ordinals of the members are below that of the roster, and none is used twice; returns the member of each.
 async fn ordinals(stores: &Stores, of: i64) -> BTreeMap<UserId, u32> {
     let members = all(stores, of).await;
     let roster = roster(stores, of).await;

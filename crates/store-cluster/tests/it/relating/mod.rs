@@ -58,7 +58,7 @@ impl Stage {
         (stores, node)
     }
 
-    /// Runs a statement past the stores; `%k` stands for the keyspace.
+    /// Runs a statement without the stores; `%k` is replaced by the keyspace.
     async fn run(&self, statement: &str) {
         let statement = statement.replace("%k", &self.cql.keyspace);
         server::session().await.query_unpaged(statement, ()).await.unwrap();
@@ -90,7 +90,7 @@ async fn list(stores: &Stores, owner: i64, list: FollowList) -> Vec<Follow> {
     stores.follows.follow_list(user(owner), list, None, 10_000).await.unwrap()
 }
 
-/// Row and both lists say the same of the edge; whether it lives.
+/// Row and both lists agree about the edge; returns whether it is active.
 async fn agrees(stores: &Stores, edge: Edge) -> bool {
     let follow = state(stores, edge).await.live();
     let following = list(stores, edge.from.get(), FollowList::Following).await;

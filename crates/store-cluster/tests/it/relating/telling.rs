@@ -35,7 +35,7 @@ pub(super) async fn open_after(stores: &Stores, marks: &[Vec<u8>]) -> Vec<Box<dy
     feeds
 }
 
-/// Reads until each of these was told with this version, and that versions rise.
+/// Reads until each of these was delivered with this version; versions must rise.
 pub(super) async fn tell(feeds: &mut [Box<dyn Changes>], expected: BTreeMap<FeedRecord, Version>) {
     tell_within(BOUND, feeds, expected).await;
 }

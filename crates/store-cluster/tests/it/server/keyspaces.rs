@@ -5,7 +5,7 @@ use std::{collections::VecDeque, sync::Mutex};
 
 use scylla::client::{session::Session, session_builder::SessionBuilder};
 
-/// Those that nobody uses, the one that has rested the longest first.
+/// Keyspaces that are not in use, the one that has been free the longest first.
 static FREE: Mutex<VecDeque<String>> = Mutex::new(VecDeque::new());
 /// So many cases end before a keyspace is used again: what its last case left under way is over by then.
 const RESTING: usize = 3;

@@ -111,7 +111,7 @@ impl Bench {
         Ok(())
     }
 
-    /// A user asks to be let in. Tells who, and by which application.
+    /// A user asks to join. Returns the user and the application.
     async fn ask(&self, user: i64) -> Result<(i64, i64)> {
         let request = ApplyRequest {
             kind: Kind::Join.into(),
@@ -212,7 +212,7 @@ impl Bench {
         bail!("what application {id} of group {} asked for does not come about", self.group)
     }
 
-    /// Compares what stands with what was answered. What is outstanding is waited for until then.
+    /// Compares what is stored with the answers. Pending effects are waited for until then.
     pub(super) async fn judge(&self, until: Instant) -> Result<()> {
         let mut done = BTreeMap::new();
         for (user, (id, answer)) in &self.decided {
@@ -323,7 +323,7 @@ fn answer_of(application: Option<&Application>) -> Result<Answer> {
     Ok(Answer { accepted, decider: application.decider_id })
 }
 
-/// What somebody is told who comes too late.
+/// The answer to a decision that comes too late.
 fn late_answer(status: &Status) -> Result<Answer> {
     let details = status.get_error_details();
     let said = details.error_info().map(|info| &info.metadata);

@@ -55,7 +55,7 @@ struct Desk {
     nodes: Vec<Channel>,
     tally: Mutex<Tally>,
     over: AtomicBool,
-    /// The next group that nobody has begun with.
+    /// The next group that was not begun.
     next: AtomicU64,
     groups: u64,
     seed: u64,
@@ -91,7 +91,7 @@ pub(super) async fn run(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
     Ok(figures)
 }
 
-/// Has all groups decided about, while nodes die. Tells how many did.
+/// Has all groups decided, while nodes die. Returns how many died.
 async fn decide_all(desk: &Arc<Desk>, site: &mut Site) -> Result<(Vec<Bench>, u64)> {
     let mut deciding = JoinSet::new();
     for _ in 0..AT_ONCE {

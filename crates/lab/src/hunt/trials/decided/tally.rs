@@ -3,7 +3,7 @@ use crate::{
     ratio::Better,
 };
 
-/// So many of what was wrong are told in full.
+/// Number of violations that are reported in full.
 const TOLD_MAX: usize = 5;
 
 /// What came of all applications.
@@ -21,15 +21,15 @@ pub(super) struct Tally {
 /// What must not be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wrong {
-    /// Two answers tell of different decisions.
+    /// Two answers report different decisions.
     DecidedTwice,
-    /// Nothing stands, though it was answered.
+    /// Nothing is stored, though it was answered.
     Lost,
     /// What was accepted has not come about.
     NoEffect,
     /// It came about again after the user had left.
     EffectAgain,
-    /// Somebody is in whose application was not accepted.
+    /// A user is a member whose application was not accepted.
     Uncalled,
     /// A group is counted otherwise than listed, or two of its members have one ordinal.
     Miscounted,

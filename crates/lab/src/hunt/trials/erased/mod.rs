@@ -50,7 +50,7 @@ const SHORT: usize = 4;
 const LONG: usize = 120;
 /// Messages of one BatchSend.
 const BATCH: usize = 100;
-/// How long the erasure would take with one node that lives, about.
+/// How long the erasure would take with one live node, about.
 const TAKES: u64 = 12;
 /// Longer than it takes until another node goes on, and to the end.
 const LONGEST: Duration = Duration::from_secs(300);

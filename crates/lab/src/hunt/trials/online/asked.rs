@@ -1,4 +1,4 @@
-//! All that a node tells of who is online, and whether it is so.
+//! What a node returns about presence, and whether it is correct.
 
 use std::time::Duration;
 
@@ -25,19 +25,19 @@ const PAGE: i32 = 1_000;
 const SEEN_WITHIN: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// What was told of all users and groups.
+/// What was returned about all users and groups.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     pub(super) unknown: u64,
     answers: u64,
     failed: u64,
-    /// Of users with a session that nobody has ended.
+    /// Users with an open session.
     offline: u64,
-    /// Groups that lack somebody, and are said to be whole.
+    /// Groups that lack online members, and are reported as complete.
     short: u64,
 }
 
-/// What one node tells, from a moment on.
+/// What one node returns, from a moment on.
 #[derive(Debug)]
 pub(super) struct View {
     began: Instant,
@@ -49,7 +49,7 @@ pub(super) struct View {
     pub(super) whole: Option<Duration>,
 }
 
-/// What a node tells of a group.
+/// What a node returns about a group.
 #[derive(Debug)]
 struct Told {
     count: i64,
@@ -115,7 +115,7 @@ impl Tally {
         same && told.count == expected.count
     }
 
-    /// A call that failed tells nothing.
+    /// A call that failed shows nothing.
     fn answered<T>(&mut self, answer: Result<T, Status>) -> Option<T> {
         self.failed += u64::from(answer.is_err());
         answer.ok()
@@ -151,7 +151,7 @@ impl Told {
     }
 }
 
-/// Waits until the node knows that somebody without a session is offline.
+/// Waits until the node knows that a user without a session is offline.
 pub(super) async fn until_known(node: &Channel, patience: Duration) -> Result<()> {
     let until = Instant::now() + patience;
     loop {

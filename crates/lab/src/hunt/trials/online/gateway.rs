@@ -1,5 +1,5 @@
-//! A gateway as the interface tells it to be: it says that it lives, names each session once a minute, opens again what is not
-//! there, and goes to the next node where one does not answer.
+//! A gateway as the contract describes it: it sends heartbeats, names each session once a minute, opens missing
+//! sessions again, and goes to the next node if one does not answer.
 
 use std::{
     sync::{
@@ -22,7 +22,7 @@ use tonic::{Status, transport::Channel};
 
 use crate::hunt::calls::within;
 
-/// Less than a third of the time for which a gateway lives.
+/// Less than a third of the time after which a gateway counts as dead.
 const BEAT_EVERY: Duration = Duration::from_secs(5);
 /// Each session is named once a minute.
 const PARTS: usize = 12;

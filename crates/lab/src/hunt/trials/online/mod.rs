@@ -1,5 +1,5 @@
-//! Users are online by devices at two gateways, each with a node of its own. Then one gateway dies, or its node with it, or
-//! Redis loses everything: what all nodes tell of it, and how soon that is so.
+//! Users are online with devices at two gateways, each with its own node. Then one gateway dies, or its node with it,
+//! or Redis loses everything: what all nodes return, and how soon it is correct.
 
 mod asked;
 mod crowd;
@@ -31,10 +31,10 @@ const WATCHED_AT: usize = 2;
 const FEWER: u64 = 25;
 /// What is promised.
 const WITHIN: Duration = Duration::from_secs(30);
-/// For 30 s after a loss groups are said to lack somebody, perhaps; it takes a second to see that these are over, and some more
-/// where the machine has much to do.
+/// For 30 s after a loss groups may be reported as incomplete; it takes a second to see that these are over, and some
+/// more on a busy machine.
 const WHOLE_WITHIN: Duration = Duration::from_secs(33);
-/// For so long it is looked at what is told: that it does not change again, too.
+/// The answers are checked for this long: that they do not change again, too.
 const LOOKED_FOR: Duration = Duration::from_secs(36);
 const LOOK: Duration = Duration::from_millis(200);
 /// A young cluster does not know who is offline.
@@ -51,7 +51,7 @@ pub(super) enum Loss {
     Redis,
 }
 
-/// Figures: how soon all nodes told what is so, and what they told meanwhile.
+/// Figures: how soon all nodes returned the correct state, and what they returned meanwhile.
 pub(super) async fn run(plan: &Plan, sizes: &Sizes, loss: Loss) -> Result<Vec<Figure>> {
     let plan = Plan { nodes: NODES, ..plan.clone() };
     let cassandra = Served::Beside(Cassandra::shared().await?);
@@ -128,7 +128,8 @@ impl Stage {
         Ok(())
     }
 
-    /// Asks these nodes for everything, again and again. Returns since when each has told what is so, from now on.
+    /// Asks these nodes for everything, repeatedly. Returns since when each has returned the correct state, from now
+    /// on.
     async fn look(&mut self, at: &[usize], places: Places) -> Result<Vec<View>> {
         let began = Instant::now();
         self.watched()?.begin_anew(began);

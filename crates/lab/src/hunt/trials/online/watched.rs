@@ -1,4 +1,4 @@
-//! What a node tells those who watch.
+//! What a node sends to watchers.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -22,7 +22,7 @@ use crate::hunt::Figure;
 
 /// Users of one stream.
 const OF_A_STREAM: usize = 500;
-/// For who is online to be told so.
+/// Until online users are reported as online.
 const FIRST_WITHIN: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -36,7 +36,7 @@ pub(super) struct Watched {
 #[derive(Debug)]
 struct Heard {
     began: Instant,
-    /// The last state and version of each, and how often it was told to be offline.
+    /// The last state and version of each, and how often it was reported offline.
     users: BTreeMap<i64, Last>,
     last_offline: Duration,
     /// Versions that fell.
@@ -52,7 +52,7 @@ struct Last {
 }
 
 impl Watched {
-    /// Begins; all are told to be online.
+    /// Begins; all are reported online.
     pub(super) async fn begin(node: &Channel, crowd: &Crowd) -> Result<Self> {
         let (began, users) = (Instant::now(), BTreeMap::new());
         let last_offline = Duration::ZERO;
@@ -74,7 +74,7 @@ impl Watched {
         self.heard.lock().began = began;
     }
 
-    /// How often somebody was told to be offline.
+    /// How often users were reported offline.
     pub(super) fn offline(&self) -> u64 {
         self.heard.lock().users.values().map(|last| last.offline).sum()
     }

@@ -36,7 +36,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// The store is asked so often, what it has.
 const TRIES: usize = 100;
 
-/// One of them, with pairs that nobody else changes.
+/// One caller, with pairs of its own.
 #[derive(Debug)]
 pub(super) struct Caller {
     desk: Arc<Desk>,

@@ -20,7 +20,7 @@ const WHOLE_FOR: Duration = Duration::from_millis(500);
 const LOOK: Duration = Duration::from_millis(20);
 /// Where something is wrong there are so many times fewer writes: most wait.
 const FEWER: u64 = 10;
-/// The writer dies at every so many times that it comes from a commit to telling others.
+/// The writer dies every this many times between a commit and its broadcast.
 const DIES: &str = "after_commit=die@300";
 
 /// Of one of the rows.
@@ -30,7 +30,7 @@ pub(in crate::hunt::trials) enum Fault {
     Nothing,
     WriterCut,
     ReaderCut,
-    /// Between commit and telling; and it is started again.
+    /// Between commit and broadcast; and it is started again.
     WriterDies,
 }
 

@@ -50,10 +50,10 @@ impl Seat {
     }
 }
 
-/// What the nodes tell of all seats of a group, in their order, or why they do not.
+/// What the nodes return for all seats of a group, in their order, or why they do not.
 type Told = Vec<Result<bool, String>>;
 
-/// One of them, with a group that nobody else changes.
+/// One caller, with a group of its own.
 #[derive(Debug)]
 pub(super) struct Kicker {
     desk: Arc<Desk>,

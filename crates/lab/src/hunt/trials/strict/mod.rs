@@ -35,7 +35,7 @@ use crate::{
 
 /// One writes, the other one is asked.
 const NODES: u32 = 2;
-/// Each has pairs of its own, which nobody else changes.
+/// Each has pairs of its own.
 const CALLERS: i64 = 32;
 /// Longer than any of these rows takes where nothing is wrong with the laboratory itself.
 const LONGEST: Duration = Duration::from_secs(45 * 60);

@@ -20,7 +20,7 @@ pub(super) struct Pair {
     open: Option<Instant>,
 }
 
-/// What a node has told of what is set.
+/// What a node has returned of the settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Told {
     /// Of these permissions these are denied, and whether all is allowed.
@@ -48,8 +48,7 @@ impl Pair {
         (self.known, self.open) = (None, Some(Instant::now()));
     }
 
-    /// What the decision was; `None`: nobody can tell, or a write of unknown outcome may have come after, which the store
-    /// knows.
+    /// The decision; `None`: unknown, or a later write of unknown outcome may have taken effect, which the store shows.
     pub(super) fn judge(&self, told: Told) -> Option<Decided> {
         let known = self.known?;
         match told {
@@ -78,7 +77,7 @@ impl Pair {
 fn decides(settings: Settings, (asked, denied, all): (u8, u8, bool)) -> bool {
     match settings.denied(asked) {
         Some(should) => denied == should && all == (should == 0 && !settings.blocked),
-        // What is so by default decides, and nobody is blocked.
+        // The default decides, and no user is blocked.
         None => true,
     }
 }

@@ -6,7 +6,7 @@ use crate::{
     ratio::Better,
 };
 
-/// So many decisions that were old are told in full.
+/// Number of stale decisions that are reported in full.
 const TOLD_MAX: usize = 5;
 
 /// What a decision was.
@@ -31,7 +31,7 @@ pub(super) struct Tally {
     later: u64,
     /// Nothing was decided.
     failed: u64,
-    /// Answers that tell neither, nor how the cluster was.
+    /// Answers that show neither a decision nor an outage.
     strange: BTreeMap<String, u64>,
 }
 
@@ -52,7 +52,7 @@ impl Tally {
         self.note(code);
     }
 
-    /// A decision. What it was about is told where it was old.
+    /// Counts a decision. Its description is kept if it was stale.
     pub(super) fn decide(&mut self, decided: Decided, about: impl FnOnce() -> String) {
         match decided {
             Decided::New => self.new += 1,
