@@ -17,4 +17,4 @@ pub use key::{Digest, KeyId};
 pub use kith_service::rpc::rights::{CallerId, Rights, Scope};
 pub use rule::{AccessRule, Rule};
 pub use scope::{PRESETS, Preset, USER_RIGHTS, UnknownScope, parse_scopes};
-pub use tokens::{Issuer, Tokens};
+pub use tokens::{Issuer, IssuerConfig, TokenAlgorithm, Tokens};

@@ -6,10 +6,11 @@ use kith_service::invalid_value::{InvalidValue, above_zero, wrong};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use zeroize::Zeroizing;
 
-use super::{Config, IssuerConfig};
+use super::Config;
 use crate::auth::{
-    Digest,
+    Digest, IssuerConfig,
     new_key::{self, WeakKey},
+    tokens,
 };
 
 /// Configured callers, each with a name, scopes and keys.
@@ -89,7 +90,7 @@ impl Config {
 /// A node that other machines reach has callers, or says that it wants none.
 pub(super) fn check(config: &Config) -> Result<(), InvalidValue> {
     above_zero(&[("auth.read_again_every", config.auth.read_again_every.is_zero())])?;
-    super::issuer::check(&config.auth.issuers)?;
+    tokens::check(&config.auth.issuers)?;
     if config.api_key.is_some() && config.api_key_file.is_some() {
         return wrong("api_key_file", "and api_key are both given; give one");
     }

@@ -9,7 +9,6 @@ mod cluster;
 mod cql;
 mod ephemeral;
 mod http;
-mod issuer;
 mod limits;
 mod load;
 mod observer;
@@ -24,12 +23,12 @@ mod text_value;
 mod unknown;
 mod ws;
 
+pub use crate::auth::{IssuerConfig, TokenAlgorithm};
 pub use auth::{ApiKey, AuthConfig};
 pub use cluster::{ClusterConfig, RedisConfig};
 pub use cql::CqlConfig;
 pub use ephemeral::EphemeralConfig;
 pub use http::{CorsConfig, HttpConfig};
-pub use issuer::{IssuerConfig, TokenAlgorithm};
 pub use kith_service::{
     group::members::MembersConfig,
     presence::PresenceConfig,

@@ -6,8 +6,7 @@ use kith_store::UserId;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::{LEEWAY, Refusal};
-use crate::config::IssuerConfig;
+use super::{IssuerConfig, LEEWAY, Refusal};
 
 /// The claims that every token has, and others. One that is there twice is an error of the reader.
 #[derive(Debug, Deserialize)]

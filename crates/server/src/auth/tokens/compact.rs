@@ -5,8 +5,7 @@ use std::borrow::Cow;
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde::{Deserialize, Deserializer, de::IgnoredAny};
 
-use super::{Refusal, claims::Claims};
-use crate::config::TokenAlgorithm;
+use super::{Refusal, TokenAlgorithm, claims::Claims};
 
 /// Longest id of a key.
 const KEY_ID_MAX: usize = 128;

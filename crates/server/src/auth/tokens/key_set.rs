@@ -9,7 +9,7 @@ use ring::signature::{
 use serde::{Deserialize, de::IgnoredAny};
 use tokio_util::sync::CancellationToken;
 
-use crate::config::TokenAlgorithm;
+use super::TokenAlgorithm;
 
 /// Bytes of a modulus of RSA: 2048 to 8192 bits.
 const MODULUS: std::ops::RangeInclusive<usize> = 256..=1024;

@@ -6,6 +6,7 @@
 mod cache;
 mod claims;
 mod compact;
+mod config;
 mod key_set;
 
 use std::{
@@ -27,7 +28,9 @@ use self::{
     key_set::Key,
 };
 use super::{Digest, principal::User};
-use crate::config::IssuerConfig;
+
+pub(crate) use self::config::check;
+pub use self::config::{IssuerConfig, TokenAlgorithm};
 
 /// Longest token.
 pub(crate) const TOKEN_BYTES_MAX: usize = 8192;

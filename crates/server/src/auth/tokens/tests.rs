@@ -3,7 +3,6 @@ use ring::signature::{Ed25519KeyPair, KeyPair as _};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::config::TokenAlgorithm;
 
 /// The moment of the tests, in seconds.
 const NOW: u64 = 1_800_000_000;

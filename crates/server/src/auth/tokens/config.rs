@@ -78,7 +78,7 @@ const fn day() -> Duration {
 }
 
 /// What would take no token, or too many.
-pub(super) fn check(issuers: &[IssuerConfig]) -> Result<(), InvalidValue> {
+pub(crate) fn check(issuers: &[IssuerConfig]) -> Result<(), InvalidValue> {
     let mut names = BTreeSet::new();
     for issuer in issuers {
         let name = &issuer.issuer;
