@@ -30,7 +30,7 @@ use super::{
     frame::{self, Incoming},
     hello::{Hello, Named},
 };
-use crate::auth::principal::User;
+use crate::{auth::principal::User, edge::Edge};
 
 /// Bytes of a frame, and of a message of several.
 pub(super) const FRAME_MAX: usize = 256 << 10;
@@ -192,7 +192,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
             Ok(hello) => hello,
             Err(status) => return self.refuse(&status).await,
         };
-        let user = match timeout_at(self.hello_by(), self.proved(&hello.user)).await {
+        let user = match timeout_at(self.hello_by(), proved(&self.shared.edge, &hello.user)).await {
             Ok(Ok(user)) => user,
             Ok(Err(status)) => return self.refuse(&status).await,
             Err(_elapsed) => return Err(Close::NoHello.into()),
@@ -211,14 +211,6 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
     async fn refuse(&mut self, status: &Status) -> Result<(), End> {
         self.write(Message::text(frame::failed(status))).await?;
         Err(Close::Refused.into())
-    }
-
-    /// The one place where a peer becomes a user. Keys are not taken: they are of services, and belong into no page.
-    async fn proved(&self, named: &Named) -> Result<Arc<User>, Status> {
-        match named {
-            Named::Trusted(user) => Ok(Arc::new(User::trusted(*user))),
-            Named::Token(token) => self.shared.edge.user(token).await,
-        }
     }
 
     fn hello_by(&self) -> Instant {
@@ -291,6 +283,14 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
     }
 }
 
+/// The one place where a peer becomes a user. Keys are not taken: they are of services, and belong into no page.
+async fn proved(edge: &Edge, named: &Named) -> Result<Arc<User>, Status> {
+    match named {
+        Named::Trusted(user) => Ok(Arc::new(User::trusted(*user))),
+        Named::Token(token) => edge.user(token).await,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use tokio::{
@@ -302,7 +302,7 @@ mod tests {
     use super::*;
     use crate::{
         config::{LimitsConfig, WsConfig},
-        edge::{Edge, Routes},
+        edge::Routes,
         ws::{Life, Sockets, TaskTracker},
     };
 
