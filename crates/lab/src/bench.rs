@@ -9,7 +9,7 @@ use crate::{
     results::Results,
     rows::{
         cluster, members, memory, messages, mongodb, presence, readers, receive, redis, relations, rpc,
-        sqlite, streams,
+        sqlite, streams, tokens,
     },
     table::table,
 };
@@ -90,6 +90,10 @@ pub(crate) const UPDATE_MONGODB: Claim = ratio("update_mongodb", "us", Better::L
 /// Processor time that a node takes for `GetUser` from memory / a bare tonic server that answers the same request with the same
 /// message.
 pub(crate) const GET_USER_CPU: Claim = ratio("get_user_cpu", "us", Better::Lower, Some(1.15));
+/// Processor time that a node takes for `GetUser` from memory by a user whose token it knows / by a caller with a key.
+pub(crate) const TOKEN_COST_CPU: Claim = ratio("token_cost_cpu", "us", Better::Lower, Some(1.08));
+/// Tokens a second that a node sees for the first time / signatures that ring verifies.
+pub(crate) const TOKEN_FIRST: Claim = ratio("token_first", "tokens/s", Better::Higher, Some(0.7));
 /// Processor time of a message of a stream that is always sending, behind the edge of a node / a bare tonic server that sends the
 /// same messages. It contains what the edge does before each frame: whether the stream has to end.
 pub(crate) const STREAM_CHECK_CPU: Claim = ratio("stream_check_cpu", "us", Better::Lower, Some(1.15));
@@ -309,10 +313,12 @@ pub(crate) const TAKE_LONGEST_WAIT: Claim = Claim {
 };
 
 /// Every row, in the order of the table.
-pub(crate) const ALL: [&Claim; 89] = [
+pub(crate) const ALL: [&Claim; 91] = [
     &GET_USER_CPU,
     &GET_USER_THROUGHPUT,
     &GET_USER_P99,
+    &TOKEN_COST_CPU,
+    &TOKEN_FIRST,
     &STREAM_CHECK_CPU,
     &MEMORY_HIT,
     &MEMORY_ENTRY_BYTES,
@@ -413,6 +419,7 @@ pub async fn run(plan: &Plan) -> Result<Verdict> {
     ensure!(plan.quick || plan.rounds >= ROUNDS_MIN, "at least {ROUNDS_MIN} rounds make a figure");
     let mut results = Results::new(plan);
     rpc::rows(plan, &mut results).await?;
+    tokens::rows(plan, &mut results).await?;
     streams::rows(plan, &mut results).await?;
     cluster::rows(plan, &mut results).await?;
     memory::rows(plan, &mut results).await?;

@@ -65,6 +65,11 @@ fn row_of_streams_measures_both_sides() {
 }
 
 #[test]
+fn rows_of_tokens_measure_both_sides() {
+    measure(&[], &["token_cost_cpu", "token_first"]);
+}
+
+#[test]
 #[ignore = "needs Redis: run cargo xtask test"]
 fn rows_of_the_shared_tier_measure_both_sides() {
     let redis = address("KITH_TEST_REDIS");

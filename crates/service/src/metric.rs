@@ -129,7 +129,7 @@ pub const ACCEPTS_FAILED: Metric = Metric::counter(
 pub const AUTH_REFUSED: Metric = Metric::counter(
     "kith_auth_refused_total",
     &["cause"],
-    "Calls refused because of their credential (`missing`, `malformed`, `several`, `unknown`, `expired`, `node_proof`) or of what the \
+    "Calls refused because of their credential (`missing`, `malformed`, `several`, `unknown`, `expired`, `token`, `node_proof`) or of what the \
      caller may do (`scope`, `acting_user_refused`, `acting_user_needed`, `not_allowed`).",
 );
 pub const INSECURE_CALLERS: Metric = Metric::gauge(

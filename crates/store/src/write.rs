@@ -1,6 +1,6 @@
 use std::{fmt, str::FromStr, sync::Arc, time::Duration};
 
-use crate::{Invalid, Timestamp, Version};
+use crate::{Invalid, Timestamp, UserId, Version};
 
 /// How long a request id is remembered.
 pub const REQUEST_KEPT: Duration = Duration::from_secs(24 * 60 * 60);
@@ -73,6 +73,12 @@ impl RequestId {
     #[must_use]
     pub fn of_caller(&self, caller: u32) -> Self {
         Self(format!("{caller:08x}:{self}"))
+    }
+
+    /// The same id of a user who calls without a service: users choose their ids without each other. No caller can choose it.
+    #[must_use]
+    pub fn of_user(&self, user: UserId) -> Self {
+        Self(format!("u{user}:{self}"))
     }
 
     /// The characters.

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use kith_server::{
     auth::{CallerId, CallerKey, Rights},
-    config::Config,
+    config::{Config, IssuerConfig},
     node::caller_sources::Sources,
 };
 
@@ -34,6 +34,8 @@ pub(super) fn findings(config: &Config) -> Vec<Finding> {
             let warnings = callers.warnings.iter();
             found.extend(warnings.map(|warning| Finding::new(GROUP, warning.to_string(), warning.run())));
             found.extend(callers.set.iter().filter_map(|key| judged(key, config, SystemTime::now())));
+            found.extend(no_service(config));
+            found.extend(config.auth.issuers.iter().filter_map(long_lived));
         }
         Err(why) => {
             found.push(Finding::new(GROUP, format!("{why}, so that no node starts"), "kith keys --help"))
@@ -42,9 +44,30 @@ pub(super) fn findings(config: &Config) -> Vec<Finding> {
     found
 }
 
+/// Users alone can call: no service creates one, and no operator asks for anything.
+fn no_service(config: &Config) -> Option<Finding> {
+    (!config.has_keys()).then(|| {
+        let finding = "only users with tokens can call (auth.issuers): no caller with a key is configured";
+        Finding::new(GROUP, finding, "kith keys generate --file kith.key  # then api_key_file")
+    })
+}
+
+/// A token cannot be revoked by itself: it is taken until it ends.
+fn long_lived(issuer: &IssuerConfig) -> Option<Finding> {
+    (issuer.lifetime_max > DAY).then(|| {
+        let finding = format!(
+            "tokens of {} may be valid for {}, and no single one can be revoked",
+            issuer.issuer,
+            humantime::format_duration(issuer.lifetime_max)
+        );
+        Finding::new(GROUP, finding, "kith config | grep lifetime_max  # set 24h or less in auth.issuers")
+    })
+}
+
 fn plaintext(config: &Config) -> Option<Finding> {
     (config.is_reached_by_others() && config.tls.cert_file.is_none()).then(|| {
-        let finding = format!("keys are sent to {} in plaintext (insecure_listen)", config.listen);
+        let tokens = if config.auth.issuers.is_empty() { "" } else { " and tokens" };
+        let finding = format!("keys{tokens} are sent to {} in plaintext (insecure_listen)", config.listen);
         Finding::new(GROUP, finding, "kith config | grep -A3 '^.tls'  # set tls.cert_file and tls.key_file")
     })
 }
@@ -105,6 +128,28 @@ mod tests {
         assert_eq!(said(|key| key.rights = Rights::ALL).unwrap(), "the caller chat may do everything (all)");
         let default = |key: &mut CallerKey| (key.rights, key.name) = (Rights::ALL, "default".to_owned());
         assert_eq!(said(default), None);
+    }
+
+    #[test]
+    fn issuers_without_a_caller_or_with_long_tokens_are_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("jwks.json");
+        let key = r#"{"keys": [{"kty": "OKP", "crv": "Ed25519", "kid": "a", "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}"#;
+        std::fs::write(&file, key).unwrap();
+        let issuer = serde_json::json!({"issuer": "one", "audience": ["kith"], "jwks_file": file});
+        let mut config = Config::default();
+        config.auth.issuers.push(serde_json::from_value(issuer).unwrap());
+        let said = |config: &Config| {
+            findings(config).into_iter().map(|one| one.finding).collect::<Vec<_>>().join("; ")
+        };
+        assert_eq!(
+            said(&config),
+            "only users with tokens can call (auth.issuers): no caller with a key is configured"
+        );
+        config.auth.issuers[0].lifetime_max = 30 * DAY;
+        assert!(said(&config).contains("tokens of one may be valid for 30days"), "{}", said(&config));
+        std::fs::write(&file, "{}").unwrap();
+        assert!(said(&config).starts_with("auth.issuers: jwks_file: "), "{}", said(&config));
     }
 
     #[test]

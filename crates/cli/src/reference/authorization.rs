@@ -2,7 +2,7 @@
 
 use kith_proto::r#type::v1::Users;
 use kith_server::{
-    auth::{PRESETS, Rights, Rule, Scope},
+    auth::{PRESETS, Rights, Rule, Scope, USER_RIGHTS},
     descriptors,
 };
 use prost_reflect::MethodDescriptor;
@@ -11,16 +11,16 @@ use super::markdown::{begin, code, ended, table};
 
 const HEAD: &str = "\
 Who may call what, on a node with configured callers. A caller proves itself by a key (`authorization: Bearer KEY`), and has \
-scopes. A node without callers is open: each client is a service, and no scope is checked.
+scopes. A user proves itself by a token of an issuer (`authorization: Bearer TOKEN`, or the hello of a socket), and acts as itself. A node without callers is open: each client is a service, and no scope is checked.
 
 A call passes these checks in this order, and takes no slot of the node before it has passed them all:
 
 | check | error if it fails |
 | --- | --- |
-| The key is that of a caller. | `UNAUTHENTICATED`: [CREDENTIALS_MISSING](errors.md#credentials_missing), [CREDENTIALS_REFUSED](errors.md#credentials_refused) |
+| The key is that of a caller, or the token that of a user. | `UNAUTHENTICATED`: [CREDENTIALS_MISSING](errors.md#credentials_missing), [CREDENTIALS_REFUSED](errors.md#credentials_refused) |
 | The caller has the scope of the method. | `PERMISSION_DENIED`: [SCOPE_MISSING](errors.md#scope_missing) |
-| With `kith-acting-user`: the caller has `act`. | `PERMISSION_DENIED`: [ACTING_USER_REFUSED](errors.md#acting_user_refused) |
-| With `kith-acting-user`: the method is not for services only. | `PERMISSION_DENIED`: [NOT_ALLOWED](errors.md#not_allowed) |
+| With `kith-acting-user`: the caller has `act`, and is no user. | `PERMISSION_DENIED`: [ACTING_USER_REFUSED](errors.md#acting_user_refused) |
+| With `kith-acting-user`, or as a user: the method is not for services only. | `PERMISSION_DENIED`: [NOT_ALLOWED](errors.md#not_allowed) |
 | Without it: the caller has `own` of the domain. | `PERMISSION_DENIED`: [ACTING_USER_NEEDED](errors.md#acting_user_needed) |
 | The acting user is the one that the self field names, and may do this to the record. | `PERMISSION_DENIED` or `NOT_FOUND`, as the method says |
 
@@ -32,7 +32,9 @@ is no method is `404` to every client, because the contract is public. Other nod
 ReadCanary, by a proof of their own.
 
 What a caller without `user:contact` gets of a user has neither email nor phone, unless the acting user is that user. A \
-`request_id` is that of its caller: two callers may use the same one.
+`request_id` is that of its caller, or of the user who itself calls: two of them may use the same one.
+
+Users who call by a token do not read with `consistency.strong`, name at most 100 ids in a batch, and choose no trace (`traceparent`).
 
 ";
 
@@ -53,7 +55,13 @@ pub(super) fn write() -> String {
     let text =
         text + "## Methods\n\n" + USERS + &table(["method", "scope", "users", "self field"], &methods());
     let text = text + "## Scopes\n\n" + &table(["scope", "allows"], &scopes());
-    ended(&(text + "## Presets\n\n" + &table(["preset", "for", "scopes"], &presets())))
+    let text = text + "## Presets\n\n" + &table(["preset", "for", "scopes"], &presets());
+    ended(&(text + "## Users by tokens\n\nTheir scopes are fixed: " + &of_users() + ".\n"))
+}
+
+fn of_users() -> String {
+    let scopes: Vec<_> = USER_RIGHTS.scopes().map(|scope| code(scope.text())).collect();
+    scopes.join(", ")
 }
 
 fn methods() -> Vec<[String; 4]> {

@@ -17,4 +17,5 @@ pub(crate) mod rpc;
 pub(crate) mod sqlite;
 mod store;
 pub(crate) mod streams;
+pub(crate) mod tokens;
 mod until_done;

@@ -129,7 +129,12 @@ impl Callers {
     /// lock. Credentials of which no byte is right are refused by the same steps as those of which all but one are.
     #[must_use]
     pub fn find(&self, credential: &[u8]) -> Option<Arc<Caller>> {
-        self.known.load().find(&Digest::of(credential), SystemTime::now)
+        self.find_digest(&Digest::of(credential))
+    }
+
+    /// The same of the digest of a credential.
+    pub(super) fn find_digest(&self, digest: &Digest) -> Option<Arc<Caller>> {
+        self.known.load().find(digest, SystemTime::now)
     }
 
     /// Takes on another set. Keys that are in both with the same caller and rights stay as they are, with their streams;

@@ -35,6 +35,11 @@ impl Digest {
         self.0.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
+    /// All of it.
+    pub(super) const fn bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
     /// Its first 8 bytes, by which it is looked up.
     pub(super) fn prefix(&self) -> u64 {
         let [a, b, c, d, e, f, g, h, ..] = self.0;

@@ -10,6 +10,7 @@ mod refused;
 mod rule;
 mod scope;
 pub mod secret_file;
+pub(crate) mod tokens;
 
 pub(crate) use callers::CallerChange;
 pub use callers::{Caller, CallerKey, CallerSet, Callers};
@@ -17,4 +18,5 @@ pub use key::{Digest, KeyId};
 pub use kith_service::rpc::rights::{CallerId, Rights, Scope};
 pub(crate) use refused::{Cause, Refused};
 pub use rule::{AccessRule, Rule};
-pub use scope::{PRESETS, Preset, UnknownScope, parse_scopes};
+pub use scope::{PRESETS, Preset, USER_RIGHTS, UnknownScope, parse_scopes};
+pub use tokens::{Issuer, IssuerConfig, TokenAlgorithm, Tokens};

@@ -3,6 +3,7 @@
 use std::{
     fmt,
     sync::{Arc, OnceLock},
+    time::Duration,
 };
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
@@ -10,18 +11,23 @@ use kith_service::{
     error::{Error, Reason},
     rpc::rights::{CallerId, Rights, Scope},
 };
+use kith_store::UserId;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use super::{
     callers::{Caller, Callers},
-    key::KeyId,
+    key::{Digest, KeyId},
     refused::{Cause, Refused},
+    scope::USER_RIGHTS,
+    tokens::{self, Tokens, Unverified},
 };
 
 /// Metadata of a call that another node makes: its proof.
 pub(crate) const NODE_PROOF: &str = "kith-node";
 const NODE: HeaderName = HeaderName::from_static(NODE_PROOF);
-/// Longest credential that is looked up: keys have 63 characters.
-const CREDENTIAL_BYTES_MAX: usize = 1024;
+/// Longest key that is looked up: keys of Kith have 63 characters.
+const KEY_BYTES_MAX: usize = 1024;
 const SCHEME: &[u8] = b"bearer ";
 
 /// Who makes a call.
@@ -31,8 +37,45 @@ pub(crate) enum Principal {
     Anonymous,
     /// A configured caller.
     Caller(Arc<Caller>),
+    /// A user, by a token of its own.
+    User(Arc<User>),
     /// Another node of the cluster.
     Node,
+    /// This node itself, which keeps presence for its sockets.
+    Gateway,
+}
+
+impl User {
+    /// A user that is believed without a token.
+    pub(crate) fn trusted(id: UserId) -> Self {
+        // As long as a clock goes at least; there is no latest instant.
+        let ends = Instant::now() + Duration::from_secs(10 * 365 * 24 * 60 * 60);
+        Self { id, ends, ended: CancellationToken::new() }
+    }
+}
+
+/// Who makes a call of this process, such as that of a socket. Put into the extensions of its request, which no peer can.
+#[derive(Clone, Debug)]
+pub(crate) enum InProcess {
+    User(Arc<User>),
+    Gateway,
+}
+
+/// What is found of who makes a call.
+pub(crate) enum Found {
+    Principal(Principal),
+    /// A user, if the signature of its token is right.
+    Token(Unverified),
+}
+
+/// A user, as its token proves it.
+#[derive(Debug)]
+pub(crate) struct User {
+    pub(crate) id: UserId,
+    /// From when on the token is refused. Streams of the user end then.
+    pub(crate) ends: Instant,
+    /// Cancelled when the key that signed the token is removed. Streams of the user end then.
+    pub(crate) ended: CancellationToken,
 }
 
 impl Principal {
@@ -40,13 +83,17 @@ impl Principal {
         match self {
             Self::Anonymous => Rights::ALL,
             Self::Caller(caller) => caller.rights,
+            Self::User(_) => USER_RIGHTS,
             Self::Node => Rights::of(&[Scope::AdminRead, Scope::AdminWrite]),
+            Self::Gateway => {
+                Rights::of(&[Scope::AdminRead, Scope::PresenceRead, Scope::PresenceWrite, Scope::PresenceOwn])
+            }
         }
     }
 
     pub(crate) fn caller(&self) -> CallerId {
         match self {
-            Self::Anonymous | Self::Node => CallerId::DEFAULT,
+            Self::Anonymous | Self::User(_) | Self::Node | Self::Gateway => CallerId::DEFAULT,
             Self::Caller(caller) => caller.id,
         }
     }
@@ -56,6 +103,8 @@ impl Principal {
         match self {
             Self::Anonymous => ("(anonymous)", None),
             Self::Node => ("(node)", None),
+            Self::User(_) => ("(user)", None),
+            Self::Gateway => ("(socket)", None),
             Self::Caller(caller) => (&caller.name, Some(caller.key)),
         }
     }
@@ -64,7 +113,7 @@ impl Principal {
     pub(crate) const fn configured(&self) -> Option<&Arc<Caller>> {
         match self {
             Self::Caller(caller) => Some(caller),
-            Self::Anonymous | Self::Node => None,
+            Self::Anonymous | Self::User(_) | Self::Node | Self::Gateway => None,
         }
     }
 }
@@ -75,13 +124,14 @@ type VerifyNode = Box<dyn Fn(&HeaderValue, &str) -> bool + Send + Sync>;
 /// Finds who makes a call.
 pub(crate) struct Authentication {
     callers: Arc<Callers>,
+    tokens: Arc<Tokens>,
     /// Set once the node knows the key of the nodes; never without a cluster.
     nodes: OnceLock<VerifyNode>,
 }
 
 impl Authentication {
-    pub(crate) fn new(callers: Arc<Callers>) -> Self {
-        Self { callers, nodes: OnceLock::new() }
+    pub(crate) fn new(callers: Arc<Callers>, tokens: Arc<Tokens>) -> Self {
+        Self { callers, tokens, nodes: OnceLock::new() }
     }
 
     /// Takes calls of nodes whose proof `verify` knows, from now on. A second call changes nothing.
@@ -89,8 +139,9 @@ impl Authentication {
         self.nodes.get_or_init(|| Box::new(verify));
     }
 
-    /// Who makes the call with these headers, of the method `SERVICE/METHOD`; `None` if it has no credential and needs one. Removes credentials from the
-    /// headers: no handler sees them. Costs no allocation and no lock; with a key one SHA-256 and one lookup.
+    /// Who makes the call with these headers, of the method `SERVICE/METHOD`; `None` if it has no credential and needs one.
+    /// Removes credentials from the headers: no handler sees them. Costs no allocation and no lock with a key: one SHA-256 and one
+    /// lookup. A token that was verified before costs a second lookup, behind a lock.
     ///
     /// # Errors
     /// CREDENTIALS_REFUSED: unknown, malformed, revoked, expired, or more than one. On a node without callers only a proof of
@@ -98,22 +149,68 @@ impl Authentication {
     pub(crate) fn of(
         &self,
         headers: &mut HeaderMap,
+        now: Instant,
         called: impl Fn() -> String,
-    ) -> Result<Option<Principal>, Refused> {
+    ) -> Result<Option<Found>, Refused> {
         let (proof, credential) = (Given::take(headers, NODE), Given::take(headers, header::AUTHORIZATION));
         let by_node = self.is_node(&proof, called)?;
+        let node = Found::Principal(Principal::Node);
         if self.callers.is_open() {
-            return Ok(Some(if by_node { Principal::Node } else { Principal::Anonymous }));
+            return Ok(Some(if by_node { node } else { Found::Principal(Principal::Anonymous) }));
         }
         match credential {
-            Given::Nothing => Ok(by_node.then_some(Principal::Node)),
+            Given::Nothing => Ok(by_node.then_some(node)),
             Given::One(value) if !by_node => {
                 let credential = bearer(&value).ok_or_else(|| Refused::of(Cause::Malformed))?;
-                let caller = self.callers.find(credential);
-                let unknown = || Refused::of_key(credential, self.callers.expired(credential));
-                Ok(Some(Principal::Caller(caller.ok_or_else(unknown)?)))
+                self.find(credential, now).map(Some)
             }
             Given::One(_) | Given::Many => Err(Refused::of(Cause::Several)),
+        }
+    }
+
+    /// Who makes a call of this process.
+    ///
+    /// # Errors
+    /// CREDENTIALS_REFUSED if the token of the user is no longer taken.
+    pub(crate) fn in_process(by: InProcess, now: Instant) -> Result<Principal, Refused> {
+        match by {
+            InProcess::Gateway => Ok(Principal::Gateway),
+            InProcess::User(user) if user.ends <= now || user.ended.is_cancelled() => {
+                Err(Refused::of(Cause::Token))
+            }
+            InProcess::User(user) => Ok(Principal::User(user)),
+        }
+    }
+
+    /// The user of this token. Waits while others are verified.
+    ///
+    /// # Errors
+    /// CREDENTIALS_REFUSED: also for a key, which is no user's.
+    pub(crate) async fn user(&self, token: &str) -> Result<Arc<User>, Refused> {
+        let token = token.as_bytes();
+        let found = self.tokens.find(token, Digest::of(token), Instant::now());
+        let refused = |_cause| Refused::of(Cause::Token);
+        match found.map_err(refused)? {
+            tokens::Found::User(user) => Ok(user),
+            tokens::Found::Unverified(unverified) => unverified.verify().await.map_err(refused),
+        }
+    }
+
+    /// A caller by its key, or a user by its token. Keys and tokens take one way to the point where a key is known.
+    fn find(&self, credential: &[u8], now: Instant) -> Result<Found, Refused> {
+        if credential.len() > tokens::TOKEN_BYTES_MAX {
+            return Err(Refused::of(Cause::Malformed));
+        }
+        let digest = Digest::of(credential);
+        let caller = (credential.len() <= KEY_BYTES_MAX).then(|| self.callers.find_digest(&digest)).flatten();
+        if let Some(caller) = caller {
+            return Ok(Found::Principal(Principal::Caller(caller)));
+        }
+        match self.tokens.find(credential, digest, now) {
+            Ok(tokens::Found::User(user)) => Ok(Found::Principal(Principal::User(user))),
+            Ok(tokens::Found::Unverified(unverified)) => Ok(Found::Token(unverified)),
+            Err(tokens::Refusal::Form) => Err(Refused::of_key(credential, self.callers.expired(credential))),
+            Err(_) => Err(Refused::of(Cause::Token)),
         }
     }
 
@@ -136,7 +233,7 @@ impl fmt::Debug for Authentication {
 
 /// The credential is not, or no longer, that of a caller. One text for every cause.
 pub(crate) fn refused() -> Error {
-    Error::new(Reason::CredentialsRefused, "the credential is not that of a caller of this node")
+    Error::new(Reason::CredentialsRefused, "the credential is not that of a caller or a user of this node")
 }
 
 /// The values of a header.
@@ -165,18 +262,14 @@ impl Given {
 /// The credential in the value of `authorization`; `None` if it has another form.
 fn bearer(value: &HeaderValue) -> Option<&[u8]> {
     let (scheme, credential) = value.as_bytes().split_at_checked(SCHEME.len())?;
-    let formed = scheme.eq_ignore_ascii_case(SCHEME) && !credential.is_empty();
-    (formed && credential.len() <= CREDENTIAL_BYTES_MAX).then_some(credential)
+    (scheme.eq_ignore_ascii_case(SCHEME) && !credential.is_empty()).then_some(credential)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, SystemTime};
+    use std::time::SystemTime;
 
-    use super::{
-        super::{CallerKey, Digest},
-        *,
-    };
+    use super::{super::CallerKey, *};
 
     const KEY: &str = "kith_of_the_tests_0123456789abcdef";
 
@@ -188,11 +281,15 @@ mod tests {
         headers
     }
 
+    fn authentication(callers: Callers) -> Authentication {
+        Authentication::new(Arc::new(callers), Arc::new(Tokens::none()))
+    }
+
     fn closed() -> Authentication {
         let rights = Rights::of(&[Scope::UserRead]);
         let digest = Digest::of(KEY.as_bytes());
         let key = CallerKey { name: "chat".to_owned(), rights, digest, made: None, expires: None };
-        Authentication::new(Arc::new(Callers::new(vec![key])))
+        authentication(Callers::new(vec![key]))
     }
 
     fn bearer_of(credential: &str) -> String {
@@ -203,7 +300,8 @@ mod tests {
     fn a_key_finds_its_caller_and_is_removed() {
         for scheme in ["Bearer", "bearer", "BEARER"] {
             let mut headers = headers(&[("authorization", &format!("{scheme} {KEY}")), ("other", "1")]);
-            let found = closed().of(&mut headers, String::new).unwrap().unwrap();
+            let found = closed().of(&mut headers, Instant::now(), String::new).unwrap().unwrap();
+            let Found::Principal(found) = found else { panic!("it is no token") };
             assert_eq!(found.caller(), CallerId::of_name("chat"));
             assert_eq!(found.rights(), Rights::of(&[Scope::UserRead]));
             assert_eq!(headers.keys().map(HeaderName::as_str).collect::<Vec<_>>(), ["other"]);
@@ -232,8 +330,8 @@ mod tests {
             &trailing,
             &spaced,
         ] {
-            let refused = closed().of(&mut headers(&[("authorization", wrong)]), String::new).unwrap_err();
-            assert_eq!(refused.error, super::refused(), "{wrong:?}");
+            let found = closed().of(&mut headers(&[("authorization", wrong)]), Instant::now(), String::new);
+            assert_eq!(found.err().map(|refused| refused.error), Some(super::refused()), "{wrong:?}");
         }
     }
 
@@ -263,37 +361,47 @@ mod tests {
     fn two_credentials_are_refused() {
         let key = bearer_of(KEY);
         let twice = [("authorization", key.as_str()), ("authorization", key.as_str())];
-        assert!(closed().of(&mut headers(&twice), String::new).is_err());
+        assert!(closed().of(&mut headers(&twice), Instant::now(), String::new).is_err());
         let auth = closed();
         auth.trust_nodes(|proof, _| proof == "proof");
         let both = [("authorization", key.as_str()), ("kith-node", "proof")];
-        assert!(auth.of(&mut headers(&both), String::new).is_err());
+        assert!(auth.of(&mut headers(&both), Instant::now(), String::new).is_err());
     }
 
     #[test]
     fn a_node_with_callers_needs_a_credential_and_one_without_takes_every_client() {
-        assert!(closed().of(&mut headers(&[]), String::new).unwrap().is_none());
-        let open = Authentication::new(Arc::new(Callers::open()));
+        assert!(closed().of(&mut headers(&[]), Instant::now(), String::new).unwrap().is_none());
+        let open = authentication(Callers::open());
         for given in [&[][..], &[("authorization", "Basic x"), ("authorization", "y"), ("kith-node", "z")]] {
             let mut headers = headers(given);
-            assert!(matches!(open.of(&mut headers, String::new), Ok(Some(Principal::Anonymous))));
+            assert!(matches!(
+                open.of(&mut headers, Instant::now(), String::new),
+                Ok(Some(Found::Principal(Principal::Anonymous)))
+            ));
             assert!(headers.is_empty());
         }
     }
 
     #[test]
     fn a_proof_of_a_node_is_verified_with_and_without_callers() {
-        for auth in [closed(), Authentication::new(Arc::new(Callers::open()))] {
+        for auth in [closed(), authentication(Callers::open())] {
             auth.trust_nodes(|proof, _| proof == "proof");
             let mut good = headers(&[("kith-node", "proof")]);
-            assert!(matches!(auth.of(&mut good, String::new), Ok(Some(Principal::Node))));
+            assert!(matches!(
+                auth.of(&mut good, Instant::now(), String::new),
+                Ok(Some(Found::Principal(Principal::Node)))
+            ));
             assert!(good.is_empty());
-            assert!(auth.of(&mut headers(&[("kith-node", "other")]), String::new).is_err());
+            assert!(auth.of(&mut headers(&[("kith-node", "other")]), Instant::now(), String::new).is_err());
             assert!(
-                auth.of(&mut headers(&[("kith-node", "proof"), ("kith-node", "proof")]), String::new)
-                    .is_err()
+                auth.of(
+                    &mut headers(&[("kith-node", "proof"), ("kith-node", "proof")]),
+                    Instant::now(),
+                    String::new
+                )
+                .is_err()
             );
         }
-        assert!(closed().of(&mut headers(&[("kith-node", "proof")]), String::new).is_err());
+        assert!(closed().of(&mut headers(&[("kith-node", "proof")]), Instant::now(), String::new).is_err());
     }
 }

@@ -23,6 +23,8 @@ pub(crate) enum Cause {
     Unknown,
     /// A key that has expired.
     Expired,
+    /// A token of a user that no issuer has signed, that is for others, or that has ended.
+    Token,
     /// Not the proof of a node for this call.
     NodeProof,
     /// The caller lacks the scope of the method.
@@ -36,12 +38,13 @@ pub(crate) enum Cause {
 }
 
 impl Cause {
-    pub(crate) const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 11] = [
         Self::Missing,
         Self::Malformed,
         Self::Several,
         Self::Unknown,
         Self::Expired,
+        Self::Token,
         Self::NodeProof,
         Self::Scope,
         Self::ActingUserRefused,
@@ -57,6 +60,7 @@ impl Cause {
             Self::Several => "several",
             Self::Unknown => "unknown",
             Self::Expired => "expired",
+            Self::Token => "token",
             Self::NodeProof => "node_proof",
             Self::Scope => "scope",
             Self::ActingUserRefused => "acting_user_refused",
@@ -92,7 +96,8 @@ pub(crate) struct Refused {
 impl Refused {
     /// The call has no credential.
     pub(crate) fn missing() -> Self {
-        let error = Error::new(Reason::CredentialsMissing, "a key is needed: authorization: Bearer KEY");
+        let error =
+            Error::new(Reason::CredentialsMissing, "a key or a token is needed: authorization: Bearer KEY");
         Self { error, cause: Cause::Missing, caller: None, key: None, acting_user: None }
     }
 

@@ -9,6 +9,8 @@ use kith_service::{
     },
 };
 
+use super::scope::USER_RIGHTS;
+
 /// The methods that a node calls at another one: each can be repeated without harm.
 const OF_NODES: [&str; 3] = ["InspectKey", "FlushMemory", "ReadCanary"];
 const ADMIN: &str = "kith.admin.v1.AdminService";
@@ -84,6 +86,22 @@ impl Rule {
         }
     }
 
+    /// Checks a call that a user makes itself, by a token. `names_user`: whether it has `kith-acting-user`, which no such call may:
+    /// a user that could name another one would be that one.
+    ///
+    /// # Errors
+    /// SCOPE_MISSING, ACTING_USER_REFUSED, NOT_ALLOWED.
+    pub fn check_user(self, names_user: bool) -> Result<(), Error> {
+        match self {
+            Self::Contract(rule) if !USER_RIGHTS.has(rule.scope) => Err(scope_missing(rule.scope)),
+            Self::Contract(_) | Self::AnyCaller if names_user => Err(user_names_user()),
+            Self::Contract(rule) if rule.users == Users::None => {
+                Err(Error::not_allowed("only services may do this, not users by their tokens"))
+            }
+            Self::Open | Self::AnyCaller | Self::Contract(_) => Ok(()),
+        }
+    }
+
     /// Checks a call of another node.
     ///
     /// # Errors
@@ -108,6 +126,11 @@ fn acting_user_refused() -> Error {
         Reason::ActingUserRefused,
         "the caller may not act for users: kith-acting-user must be absent, or the caller needs the scope act",
     )
+}
+
+fn user_names_user() -> Error {
+    let text = "a user acts as itself: kith-acting-user must be absent";
+    Error::new(Reason::ActingUserRefused, text)
 }
 
 fn acting_user_needed() -> Error {
@@ -163,6 +186,22 @@ mod tests {
         let create = rule(Action::Write, Users::None);
         assert_eq!(reason(create, &Scope::ALL, Some(7)), Some(Reason::NotAllowed));
         assert_eq!(reason(create, &Scope::ALL, None), None);
+    }
+
+    #[test]
+    fn users_read_and_write_as_themselves_alone() {
+        let reason = |rule: Rule, named| rule.check_user(named).err().map(|error| error.reason());
+        for action in [Action::Read, Action::Write] {
+            for users in [Users::Any, Users::Self_, Users::Object] {
+                assert_eq!(reason(rule(action, users), false), None);
+                assert_eq!(reason(rule(action, users), true), Some(Reason::ActingUserRefused));
+            }
+            assert_eq!(reason(rule(action, Users::None), false), Some(Reason::NotAllowed));
+        }
+        for action in [Action::Secret, Action::Import, Action::Export] {
+            assert_eq!(reason(rule(action, Users::Any), false), Some(Reason::ScopeMissing));
+        }
+        assert_eq!(reason(Rule::AnyCaller, true), Some(Reason::ActingUserRefused));
     }
 
     #[test]

@@ -78,6 +78,30 @@ const SERVICE: Rights = READS_AND_WRITES.and(Rights::of(&[
     Scope::SequenceOwn,
 ]));
 
+/// Of a user who calls by a token of its own: what the preset `backend` may do for it. No number of a sequence, and no right to
+/// act, to own, to import, to export or to administer. Email and phone are shown of the user itself.
+pub const USER_RIGHTS: Rights = Rights::of(&[
+    Scope::UserRead,
+    Scope::UserWrite,
+    Scope::GroupRead,
+    Scope::GroupWrite,
+    Scope::GroupSecret,
+    Scope::RelationRead,
+    Scope::RelationWrite,
+    Scope::MemberRead,
+    Scope::MemberWrite,
+    Scope::ApplicationRead,
+    Scope::ApplicationWrite,
+    Scope::PresenceRead,
+    Scope::PresenceWrite,
+    Scope::MessageRead,
+    Scope::MessageWrite,
+    Scope::NoticeRead,
+    Scope::NoticeWrite,
+    Scope::ReceiptRead,
+    Scope::ReceiptWrite,
+]);
+
 /// Of every domain but messages.
 const READS_AND_WRITES: Rights = Rights::of(&[
     Scope::UserRead,
@@ -190,6 +214,15 @@ mod tests {
         assert_eq!(texts("operator"), "admin:read admin:write");
         assert_eq!(texts("watcher"), "admin:read");
         assert_eq!(parse_scopes(["all"]), Ok(Rights::ALL));
+    }
+
+    #[test]
+    fn users_have_what_a_backend_may_do_for_them_but_no_sequence() {
+        let backend = PRESETS.iter().find(|preset| preset.name == "backend").unwrap().rights;
+        let left_out: Vec<_> =
+            backend.scopes().filter(|scope| !USER_RIGHTS.has(*scope)).map(Scope::text).collect();
+        assert_eq!(left_out, ["sequence:read", "sequence:write", "act"]);
+        assert!(USER_RIGHTS.scopes().all(|scope| backend.has(scope)));
     }
 
     #[test]

@@ -8,8 +8,9 @@ use zeroize::Zeroizing;
 
 use super::Config;
 use crate::auth::{
-    Digest,
+    Digest, IssuerConfig,
     new_key::{self, WeakKey},
+    tokens,
 };
 
 /// Configured callers, each with a name, scopes and keys.
@@ -18,14 +19,17 @@ use crate::auth::{
 pub struct AuthConfig {
     /// TOML with the callers, their scopes and the digests of their keys: `kith keys create` writes it.
     pub callers_file: Option<PathBuf>,
-    /// How often this file and `api_key_file` are read again; a change takes effect without a restart. Above 0.
+    /// How often this file, `api_key_file` and the keys of issuers are read again; a change takes effect without a restart.
+    /// Above 0.
     #[serde(with = "humantime_serde")]
     pub read_again_every: Duration,
+    /// Who issues tokens of users, as tables `[[auth.issuers]]` of the file: see [security](security.md#users-tokens).
+    pub issuers: Vec<IssuerConfig>,
 }
 
 impl Default for AuthConfig {
     fn default() -> Self {
-        Self { callers_file: None, read_again_every: Duration::from_secs(10) }
+        Self { callers_file: None, read_again_every: Duration::from_secs(10), issuers: Vec::new() }
     }
 }
 
@@ -64,9 +68,15 @@ impl<'de> Deserialize<'de> for ApiKey {
 }
 
 impl Config {
-    /// Whether a caller is configured. A node without one is open.
+    /// Whether a caller is configured, or an issuer of tokens. A node without one is open.
     #[must_use]
     pub const fn has_callers(&self) -> bool {
+        self.has_keys() || !self.auth.issuers.is_empty()
+    }
+
+    /// Whether a caller with a key is configured.
+    #[must_use]
+    pub const fn has_keys(&self) -> bool {
         self.api_key.is_some() || self.api_key_file.is_some() || self.auth.callers_file.is_some()
     }
 
@@ -80,6 +90,7 @@ impl Config {
 /// A node that other machines reach has callers, or says that it wants none.
 pub(super) fn check(config: &Config) -> Result<(), InvalidValue> {
     above_zero(&[("auth.read_again_every", config.auth.read_again_every.is_zero())])?;
+    tokens::check(&config.auth.issuers)?;
     if config.api_key.is_some() && config.api_key_file.is_some() {
         return wrong("api_key_file", "and api_key are both given; give one");
     }

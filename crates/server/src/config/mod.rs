@@ -23,6 +23,7 @@ mod text_value;
 mod unknown;
 mod ws;
 
+pub use crate::auth::{IssuerConfig, TokenAlgorithm};
 pub use auth::{ApiKey, AuthConfig};
 pub use cluster::{ClusterConfig, RedisConfig};
 pub use cql::CqlConfig;

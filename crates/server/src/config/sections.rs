@@ -334,6 +334,8 @@ pub struct UsersConfig {
     pub name_kept: Duration,
     /// Parameters that are secrets: hashed, and never returned.
     pub secret_params: Vec<String>,
+    /// Parameters that users who call by a token may set for themselves, and see. All others are for services.
+    pub user_params: Vec<String>,
     /// How often a secret of one user may be checked in a minute. Above 0.
     pub verify_tries_per_minute: u32,
 }
@@ -346,6 +348,7 @@ impl Default for UsersConfig {
             reserved_names: reserved.map(str::to_owned).to_vec(),
             name_kept: Duration::from_secs(30 * 24 * 60 * 60),
             secret_params: ["pwd", "sid"].map(str::to_owned).to_vec(),
+            user_params: Vec::new(),
             verify_tries_per_minute: 5,
         }
     }

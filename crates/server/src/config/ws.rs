@@ -13,7 +13,8 @@ use super::Config;
 pub struct WsConfig {
     /// Whether they are served.
     pub enabled: bool,
-    /// Whether a socket may name its user without proof. Only on the loopback device: for trials and tests.
+    /// Whether a socket names its user without proof, instead of by a token of `auth.issuers`. Only on the loopback device: for
+    /// trials and tests.
     pub trusted: bool,
     /// Whether a page that uses them is served at `/demo`. Needs `ws.trusted`.
     pub demo: bool,
@@ -24,6 +25,8 @@ pub struct WsConfig {
     pub calls: usize,
     /// Maximum sockets on a node at the same time. Above 0.
     pub sockets: usize,
+    /// Maximum sockets that wait for their first hello; each has 5 s for it. Above 0.
+    pub sockets_waiting: usize,
 }
 
 impl Default for WsConfig {
@@ -35,6 +38,7 @@ impl Default for WsConfig {
             ping_every: Duration::from_secs(25),
             calls: 8,
             sockets: 10_000,
+            sockets_waiting: 1_000,
         }
     }
 }
@@ -46,14 +50,16 @@ pub(super) fn check(config: &Config) -> Result<(), InvalidValue> {
         ("ws.ping_every", ws.ping_every.is_zero()),
         ("ws.calls", ws.calls == 0),
         ("ws.sockets", ws.sockets == 0),
+        ("ws.sockets_waiting", ws.sockets_waiting == 0),
     ])?;
     if ws.demo && !(ws.enabled && ws.trusted) {
         return wrong("ws.demo", "needs ws.enabled and ws.trusted: the page lets its reader choose a user");
     }
-    if ws.enabled && !ws.trusted {
+    if ws.enabled && !ws.trusted && config.auth.issuers.is_empty() {
         return wrong(
             "ws.enabled",
-            "needs ws.trusted, on the loopback device: this version knows no other way to say who the user of a socket is",
+            "needs auth.issuers, whose tokens say who the user of a socket is; or ws.trusted, on the loopback device, to try \
+             it out without",
         );
     }
     if ws.trusted && config.is_reached_by_others() {
@@ -94,6 +100,12 @@ mod tests {
     #[test]
     fn sockets_that_would_refuse_every_user_are_not_served() {
         assert_eq!(checked(|config| config.ws.enabled = true), Err("ws.enabled"));
+        let with_issuer = |config: &mut Config| {
+            config.ws.enabled = true;
+            let issuer = "issuer = 'a'\naudience = ['kith']\njwks_file = 'jwks.json'";
+            config.auth.issuers.push(toml::from_str(issuer).unwrap());
+        };
+        assert_eq!(checked(with_issuer), Ok(()));
         assert_eq!(checked(|config| config.ws.demo = true), Err("ws.demo"));
         assert_eq!(checked(|config| config.ws.calls = 0), Err("ws.calls"));
     }

@@ -37,9 +37,16 @@ pub struct EdgeBody {
 /// What ends a stream before its time: an end of its caller, a stop of its node.
 pub(super) type Signals = [Option<CloseSignal>; 2];
 
+/// When a stream ends at the latest, and by which status.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct StreamEnd {
+    pub(super) at: Instant,
+    pub(super) status: fn() -> Status,
+}
+
 /// What bounds a stream.
 pub(super) struct Life {
-    deadline: Instant,
+    last: StreamEnd,
     /// Made when the stream has nothing to send for the first time.
     timer: Option<Pin<Box<Sleep>>>,
     signals: [Option<Heard>; 2],
@@ -51,19 +58,19 @@ pub(super) struct Life {
 
 impl Life {
     pub(super) fn new(
-        deadline: Instant,
+        last: StreamEnd,
         signals: Signals,
         slot: Option<Slot>,
         place: Option<WatchPlace>,
     ) -> Box<Self> {
         let signals = signals.map(|signal| signal.map(Heard::new));
-        Box::new(Self { deadline, timer: None, signals, _slot: slot, _place: place })
+        Box::new(Self { last, timer: None, signals, _slot: slot, _place: place })
     }
 
     /// Why the stream ends now.
     fn over(&self) -> Option<Status> {
         let given = self.signals.iter().flatten().find_map(Heard::given);
-        given.or_else(|| (Instant::now() >= self.deadline).then(answer::deadline_exceeded))
+        given.or_else(|| (Instant::now() >= self.last.at).then(self.last.status))
     }
 
     /// The same; the task is woken when the stream has to end.
@@ -72,8 +79,8 @@ impl Life {
         if given.is_some() {
             return given;
         }
-        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(self.deadline)));
-        timer.as_mut().poll(cx).is_ready().then(answer::deadline_exceeded)
+        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(self.last.at)));
+        timer.as_mut().poll(cx).is_ready().then(self.last.status)
     }
 }
 
@@ -219,7 +226,8 @@ mod tests {
     fn busy(deadline: Instant, signal: CloseSignal) -> EdgeBody {
         let frames = stream::repeat(()).map(|()| Ok::<_, Status>(Frame::data(Bytes::from_static(b"more"))));
         let method = Arc::new(Method::of_test(Kind::Stream));
-        let life = Life::new(deadline, [Some(signal), None], None, None);
+        let last = StreamEnd { at: deadline, status: answer::deadline_exceeded };
+        let life = Life::new(last, [Some(signal), None], None, None);
         let record = Record::begin(method, Instant::now());
         EdgeBody::new(Body::new(StreamBody::new(frames)), None, record, Some(life))
     }

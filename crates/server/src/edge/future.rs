@@ -18,7 +18,7 @@ use tracing::Span;
 
 use super::{
     answer,
-    body::{EdgeBody, Life, Signals},
+    body::{EdgeBody, Life, Signals, StreamEnd},
     bounded::Bounded,
     connection::WatchPlace,
     gate::{LaterSlot, Slot},
@@ -34,6 +34,8 @@ pub struct EdgeFuture<B> {
 enum Stage<B> {
     /// Answered by the edge itself.
     Refused(Option<(Record, Status)>),
+    /// The token of its user is being verified, which costs more than a box.
+    Verifying(Pin<Box<dyn Future<Output = EdgeFuture<B>> + Send>>),
     /// In the queue; boxed because few calls ever wait.
     Waiting(Option<Box<Waiting<B>>>),
     /// With its handler.
@@ -52,6 +54,8 @@ pub(super) struct Running {
     record: Record,
     deadline: Instant,
     span: Span,
+    /// Of a stream: when it ends at the latest.
+    last: StreamEnd,
     /// Of a stream: what ends it before its time.
     signals: Signals,
     /// Of a stream of health or reflection.
@@ -61,8 +65,14 @@ pub(super) struct Running {
 }
 
 impl Running {
-    pub(super) const fn new(record: Record, deadline: Instant, span: Span, signals: Signals) -> Self {
-        Self { record, deadline, span, signals, place: None, timer: None }
+    pub(super) const fn new(
+        record: Record,
+        deadline: Instant,
+        span: Span,
+        last: StreamEnd,
+        signals: Signals,
+    ) -> Self {
+        Self { record, deadline, span, last, signals, place: None, timer: None }
     }
 
     pub(super) fn kind(&self) -> Kind {
@@ -104,11 +114,11 @@ impl Running {
         let served = response.extensions().get::<Served>().copied();
         let life = match self.record.method().kind {
             Kind::Unary => None,
-            Kind::Stream => Some(Life::new(self.deadline, self.signals, slot, None)),
+            Kind::Stream => Some(Life::new(self.last, self.signals, slot, None)),
             // Its domain bounds open watches; they must not take the place of calls that end soon.
             Kind::Watch => {
                 drop(slot);
-                Some(Life::new(self.deadline, self.signals, None, self.place))
+                Some(Life::new(self.last, self.signals, None, self.place))
             }
         };
         let record = self.record;
@@ -123,6 +133,10 @@ fn refusal(status: Status) -> Response<EdgeBody> {
 impl<B> EdgeFuture<B> {
     pub(super) const fn refused(record: Record, status: Status) -> Self {
         Self { stage: Stage::Refused(Some((record, status))) }
+    }
+
+    pub(super) fn verifying(verify: impl Future<Output = Self> + Send + 'static) -> Self {
+        Self { stage: Stage::Verifying(Box::pin(verify)) }
     }
 
     pub(super) fn waiting(
@@ -157,6 +171,10 @@ where
                     record.answered_by(&status);
                     return Poll::Ready(Ok(refusal(status)));
                 }
+                Stage::Verifying(verify) => match verify.as_mut().poll(cx) {
+                    Poll::Ready(verified) => self.stage = verified.stage,
+                    Poll::Pending => return Poll::Pending,
+                },
                 Stage::Waiting(waiting) => match poll_waiting(waiting, cx) {
                     Poll::Ready(stage) => self.stage = stage,
                     Poll::Pending => return Poll::Pending,

@@ -28,6 +28,7 @@ use bytes::Bytes;
 use http::{HeaderValue, Request};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use tonic::Status;
 
 pub(crate) use answer::{invalid_metadata, too_much_unread};
 pub use body::EdgeBody;
@@ -42,7 +43,7 @@ pub(crate) use times::Taken;
 pub(crate) use unread::{Full, Unread};
 
 use self::{
-    admission::{Admitted, Denied},
+    admission::{Admission, Admitted, Denied, Waiting},
     body::Signals,
     close_signal::CloseSignal,
     connection::{Connection, WatchLimits},
@@ -53,10 +54,16 @@ use self::{
     unread::NodeUnread,
 };
 use crate::{
-    auth::{Callers, principal::Authentication},
+    auth::{
+        Callers, Tokens,
+        principal::{Authentication, InProcess, User},
+    },
     config::LimitsConfig,
     telemetry::audit::Refusals,
 };
+
+/// Under what the refused token of a socket is counted and logged.
+const HELLO: (&str, &str) = ("ws", "hello");
 
 /// The edge. Cheap to clone; every connection has one.
 #[derive(Clone, Debug)]
@@ -131,15 +138,21 @@ impl Edge {
             closing: CancellationToken::new(),
             refusals: Refusals::new(),
         };
-        let auth = Arc::new(Authentication::new(Arc::new(Callers::open())));
+        let auth = Arc::new(Authentication::new(Arc::new(Callers::open()), Arc::new(Tokens::none())));
         let shared = Arc::new(shared);
         Self { base, domains: Arc::default(), shared, auth, sandboxes: false, connection: None }
     }
 
     /// Serves these callers alone.
     #[must_use]
-    pub fn with_callers(mut self, callers: Arc<Callers>) -> Self {
-        self.auth = Arc::new(Authentication::new(callers));
+    pub fn with_callers(self, callers: Arc<Callers>) -> Self {
+        self.with_credentials(callers, Arc::new(Tokens::none()))
+    }
+
+    /// Serves these callers, and the users of these tokens. If the callers are open, every client is served, and no token read.
+    #[must_use]
+    pub fn with_credentials(mut self, callers: Arc<Callers>, tokens: Arc<Tokens>) -> Self {
+        self.auth = Arc::new(Authentication::new(callers, tokens));
         self
     }
 
@@ -147,6 +160,17 @@ impl Edge {
     /// changes nothing.
     pub fn trust_nodes(&self, verify: impl Fn(&HeaderValue, &str) -> bool + Send + Sync + 'static) {
         self.auth.trust_nodes(verify);
+    }
+
+    /// The user of this token, as calls with it find it.
+    ///
+    /// # Errors
+    /// CREDENTIALS_REFUSED.
+    pub(crate) async fn user(&self, token: &str) -> Result<Arc<User>, Status> {
+        self.auth.user(token).await.map_err(|refused| {
+            self.shared.refusals.add(&refused, HELLO, None);
+            refused.error.into()
+        })
     }
 
     /// The same edge for the calls of one more connection, and where its unread answers are counted.
@@ -207,15 +231,33 @@ impl Edge {
         let method = self.shared.methods.of(request.uri().path());
         let record = Record::begin(Arc::clone(method), started);
         match self.admit(&mut request, method, started) {
-            Ok(admitted) => self.start(request, record, &admitted),
-            Err(Denied { status, refused }) => {
-                if let Some(refused) = refused {
-                    let trace_id = events::trace_id(request.headers());
-                    self.shared.refusals.add(&refused, (&method.service, &method.name), trace_id.as_deref());
-                }
-                EdgeFuture::refused(record, *status)
+            Ok(Admission::Admitted(admitted)) => self.start(request, record, &admitted),
+            Ok(Admission::Waiting(waiting)) => {
+                EdgeFuture::verifying(self.clone().verify(request, record, waiting))
             }
+            Err(denied) => self.deny(&request, record, denied),
         }
+    }
+
+    /// Goes on with a call once its token is verified.
+    async fn verify<B>(self, request: Request<B>, record: Record, waiting: Waiting) -> EdgeFuture<B>
+    where
+        B: http_body::Body<Data = Bytes> + Unpin + Send + 'static,
+        B::Error: Into<tonic::codegen::StdError>,
+    {
+        match waiting.verify().await {
+            Ok(admitted) => self.start(request, record, &admitted),
+            Err(denied) => self.deny(&request, record, denied),
+        }
+    }
+
+    /// Refuses a call, and counts it if its credential or its rights are the cause.
+    fn deny<B>(&self, request: &Request<B>, record: Record, denied: Denied) -> EdgeFuture<B> {
+        if let Some(refused) = denied.refused {
+            let (method, trace_id) = (record.method(), events::trace_id(request.headers()));
+            self.shared.refusals.add(&refused, (&method.service, &method.name), trace_id.as_deref());
+        }
+        EdgeFuture::refused(record, *denied.status)
     }
 
     /// Reads what the call says of itself.
@@ -224,17 +266,17 @@ impl Edge {
         request: &mut Request<B>,
         method: &Method,
         started: Instant,
-    ) -> Result<Admitted, Denied> {
+    ) -> Result<Admission, Denied> {
         let deadlines = match method.kind {
             Kind::Unary => self.shared.unary,
             Kind::Stream | Kind::Watch => self.shared.streams,
         };
-        let admitted = admission::admit(&self.auth, request.headers_mut(), method, deadlines, started)?;
+        let by = request.extensions_mut().remove::<InProcess>();
+        let admission = admission::admit(&self.auth, request.headers_mut(), by, method, deadlines, started)?;
         if let Some(name) = sandbox::of(request.headers(), self.sandboxes)? {
             request.extensions_mut().insert(name);
         }
-        request.extensions_mut().insert(admitted.call);
-        Ok(admitted)
+        Ok(admission)
     }
 
     fn start<B>(&self, mut request: Request<B>, mut record: Record, admitted: &Admitted) -> EdgeFuture<B>
@@ -245,6 +287,7 @@ impl Edge {
         if !record.method().known {
             return EdgeFuture::refused(record, answer::method_unknown());
         }
+        request.extensions_mut().insert(admitted.call);
         let exempt = record.method().exempt;
         let routes = match self.domains.get() {
             Some(domains) if !exempt => domains,
@@ -263,7 +306,8 @@ impl Edge {
         let most = (!record.method().batch).then_some(self.shared.message_bytes);
         let request = request.map(|body| Bounded::new(body, most));
         let signals = self.signals(record.method(), admitted);
-        let mut running = future::Running::new(record, admitted.call.deadline, span, signals);
+        let mut running =
+            future::Running::new(record, admitted.call.deadline, span, admitted.last(), signals);
         if exempt {
             if running.kind() == Kind::Watch {
                 let Some(place) = self.shared.watches.enter(self.connection.as_deref()) else {

@@ -65,8 +65,8 @@ struct Security {
 enum CallersSaid {
     /// No key is set, and only this machine reaches the port.
     Open,
-    /// Callers with a key.
-    Keys { count: usize },
+    /// Callers with a key, and users of so many issuers of tokens.
+    Keys { count: usize, issuers: usize },
     /// All programs, by `insecure_callers`.
     Insecure,
 }
@@ -101,7 +101,7 @@ impl Banner {
 impl CallersSaid {
     fn of(node: &Node) -> Self {
         match node.callers() {
-            callers if !callers.is_open() => Self::Keys { count: callers.count() },
+            callers if !callers.is_open() => Self::Keys { count: callers.count(), issuers: node.issuers() },
             _ if node.config().insecure_callers => Self::Insecure,
             _ => Self::Open,
         }
@@ -111,7 +111,7 @@ impl CallersSaid {
 /// The location of a key for a caller on this machine; `None`: it needs none.
 fn key_file(config: &Config) -> Option<String> {
     let file = config.api_key_file.as_ref().map(|file| file.display().to_string());
-    file.or_else(|| config.has_callers().then(|| "KEY_FILE".to_owned()))
+    file.or_else(|| config.has_keys().then(|| "KEY_FILE".to_owned()))
 }
 
 impl Urls {
@@ -176,10 +176,23 @@ impl Security {
     fn callers_line(&self) -> String {
         match self.callers {
             CallersSaid::Open => "anyone on this machine: no key is set".to_owned(),
-            CallersSaid::Keys { count } => {
+            CallersSaid::Keys { count, issuers } => {
+                let plain = self.open && !self.tls;
+                let sent = |what: &str| {
+                    if plain { format!("; {what} ARE SENT IN PLAINTEXT") } else { String::new() }
+                };
                 let callers = if count == 1 { "caller" } else { "callers" };
-                let sent = if self.open && !self.tls { "; KEYS ARE SENT IN PLAINTEXT" } else { "" };
-                format!("{count} {callers} with a key{sent}")
+                match issuers {
+                    0 => format!("{count} {callers} with a key{}", sent("KEYS")),
+                    1 => format!(
+                        "{count} {callers} with a key, users with tokens of 1 issuer{}",
+                        sent("KEYS AND TOKENS")
+                    ),
+                    _ => format!(
+                        "{count} {callers} with a key, users with tokens of {issuers} issuers{}",
+                        sent("KEYS AND TOKENS")
+                    ),
+                }
             }
             CallersSaid::Insecure => {
                 "ANYONE WHO REACHES THE PORT MAY DO EVERYTHING (insecure_callers)".to_owned()
@@ -231,9 +244,11 @@ mod tests {
     fn who_may_call_is_said_in_words_that_are_seen() {
         let said = |tls, open, callers| Security { tls, open, callers }.callers_line();
         assert_eq!(said(false, false, CallersSaid::Open), "anyone on this machine: no key is set");
-        assert_eq!(said(true, true, CallersSaid::Keys { count: 1 }), "1 caller with a key");
-        let plain = said(false, true, CallersSaid::Keys { count: 3 });
+        assert_eq!(said(true, true, CallersSaid::Keys { count: 1, issuers: 0 }), "1 caller with a key");
+        let plain = said(false, true, CallersSaid::Keys { count: 3, issuers: 0 });
         assert_eq!(plain, "3 callers with a key; KEYS ARE SENT IN PLAINTEXT");
+        let tokens = said(true, true, CallersSaid::Keys { count: 1, issuers: 2 });
+        assert_eq!(tokens, "1 caller with a key, users with tokens of 2 issuers");
         assert!(
             said(true, true, CallersSaid::Insecure)
                 .starts_with("ANYONE WHO REACHES THE PORT MAY DO EVERYTHING")

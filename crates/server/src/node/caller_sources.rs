@@ -7,12 +7,12 @@ use sha2::{Digest as _, Sha256};
 
 use crate::{
     auth::{
-        CallerKey, CallerSet, Digest,
+        CallerKey, CallerSet, Digest, Issuer,
         callers_file::{self, KEYS_MAX},
         new_key,
         secret_file::{self, Content, Warning},
     },
-    config::Config,
+    config::{Config, IssuerConfig},
 };
 
 /// The sources of callers.
@@ -21,6 +21,7 @@ pub struct Sources {
     api_key: Option<Digest>,
     api_key_file: Option<PathBuf>,
     callers_file: Option<PathBuf>,
+    issuers: Vec<IssuerConfig>,
 }
 
 /// The content of the sources.
@@ -28,6 +29,8 @@ pub struct Sources {
 pub struct Found {
     /// The callers.
     pub set: CallerSet,
+    /// All issuers of tokens of users.
+    pub issuers: Vec<Issuer>,
     /// Warnings about the files.
     pub warnings: Vec<Warning>,
 }
@@ -36,6 +39,8 @@ pub struct Found {
 pub(super) struct Contents {
     keys: Option<secret_file::SecretFile>,
     callers: Option<secret_file::SecretFile>,
+    /// Of each issuer.
+    keys_of_issuers: Vec<secret_file::SecretFile>,
 }
 
 impl Sources {
@@ -46,6 +51,7 @@ impl Sources {
             api_key: config.api_key.as_ref().map(|key| key.digest()),
             api_key_file: config.api_key_file.clone(),
             callers_file: config.auth.callers_file.clone(),
+            issuers: config.auth.issuers.clone(),
         }
     }
 
@@ -57,7 +63,7 @@ impl Sources {
 
     /// Whether a file may change while the node runs.
     pub(super) const fn has_files(&self) -> bool {
-        self.api_key_file.is_some() || self.callers_file.is_some()
+        self.api_key_file.is_some() || self.callers_file.is_some() || !self.issuers.is_empty()
     }
 
     /// Reads and parses the files. Not atomic over both: a reload reads twice for that.
@@ -78,6 +84,7 @@ impl Sources {
         Ok(Contents {
             keys: read("api_key_file", &self.api_key_file, Content::Keys)?,
             callers: read("auth.callers_file", &self.callers_file, Content::Public)?,
+            keys_of_issuers: self.issuers.iter().map(read_keys).collect::<Result<_, _>>()?,
         })
     }
 
@@ -101,8 +108,10 @@ impl Sources {
         }
         callers_file::distinct(&set)
             .map_err(|why| format!("auth.callers_file: with api_key_file it {why}"))?;
-        let warnings = [contents.keys, contents.callers].into_iter().flatten().flat_map(|file| file.warnings);
-        Ok(Found { set, warnings: warnings.collect() })
+        let files = self.issuers.iter().zip(&contents.keys_of_issuers);
+        let issuers = files.map(|(issuer, file)| issuer_of(issuer, &file.bytes)).collect::<Result<_, _>>()?;
+        let files = [contents.keys, contents.callers].into_iter().flatten().chain(contents.keys_of_issuers);
+        Ok(Found { set, issuers, warnings: files.flat_map(|file| file.warnings).collect() })
     }
 }
 
@@ -110,13 +119,24 @@ impl Contents {
     /// Hash of all bytes, to detect changes.
     pub(super) fn digest(&self) -> [u8; 32] {
         let mut hash = Sha256::new();
-        for file in [&self.keys, &self.callers] {
-            let bytes = file.as_ref().map_or(&[][..], |file| file.bytes.as_slice());
+        let files = [&self.keys, &self.callers].into_iter().map(Option::as_ref);
+        for file in files.chain(self.keys_of_issuers.iter().map(Some)) {
+            let bytes = file.map_or(&[][..], |file| file.bytes.as_slice());
             hash.update(bytes.len().to_be_bytes());
             hash.update(bytes);
         }
         hash.finalize().into()
     }
+}
+
+fn read_keys(issuer: &IssuerConfig) -> Result<secret_file::SecretFile, String> {
+    let read = secret_file::read(&issuer.jwks_file, Content::Public);
+    read.map_err(|unfit| format!("auth.issuers: jwks_file: {unfit}"))
+}
+
+fn issuer_of(issuer: &IssuerConfig, jwks: &[u8]) -> Result<Issuer, String> {
+    let path = issuer.jwks_file.display();
+    Issuer::new(issuer.clone(), jwks).map_err(|why| format!("auth.issuers: jwks_file: {path}{why}"))
 }
 
 fn default_caller(digest: Digest) -> CallerKey {
@@ -184,6 +204,7 @@ mod tests {
             api_key: None,
             api_key_file: file("kith.key", keys),
             callers_file: file("callers.toml", callers),
+            issuers: Vec::new(),
         };
         let text = |error: String| error.replace(&folder.path().display().to_string(), "");
         let found = sources.find().map_err(text)?;

@@ -15,7 +15,7 @@ use tokio::{
 
 use super::caller_sources::{Contents, Sources};
 use crate::{
-    auth::Callers,
+    auth::{Callers, Tokens},
     config::Config,
     health::{Cause, Reporter},
     start_error::StartError,
@@ -33,6 +33,7 @@ const REASON: &str = "callers_not_reloaded";
 pub(crate) struct Reload {
     sources: Sources,
     callers: Arc<Callers>,
+    tokens: Arc<Tokens>,
     /// One reload at a time.
     state: Mutex<State>,
 }
@@ -64,19 +65,19 @@ impl Reload {
         let sources = Sources::of(config);
         let contents = sources.read().map_err(StartError::new)?;
         let digest = contents.digest();
-        let callers = if sources.is_none() {
-            Callers::open()
+        let (callers, tokens) = if sources.is_none() {
+            (Callers::open(), Tokens::none())
         } else {
             let found = sources.understand(contents).map_err(StartError::new)?;
             for warning in found.warnings {
                 tracing::warn!(run = warning.run(), "{warning}");
             }
-            Callers::new(found.set)
+            (Callers::new(found.set), Tokens::new(found.issuers))
         };
         metrics::gauge!(metric::INSECURE_CALLERS.name).set(f64::from(u8::from(config.insecure_callers)));
         metrics::gauge!(metric::CALLERS_NOT_RELOADED.name).set(0.0);
-        let reload =
-            Self { sources, callers: Arc::new(callers), state: Mutex::new(State { digest, refused: None }) };
+        let state = Mutex::new(State { digest, refused: None });
+        let reload = Self { sources, callers: Arc::new(callers), tokens: Arc::new(tokens), state };
         reload.expire();
         Ok(reload)
     }
@@ -84,6 +85,11 @@ impl Reload {
     /// The present callers.
     pub(crate) fn callers(&self) -> &Arc<Callers> {
         &self.callers
+    }
+
+    /// Which tokens of users are taken at each moment.
+    pub(crate) fn tokens(&self) -> &Arc<Tokens> {
+        &self.tokens
     }
 
     /// Reads the files every `period`, until dropped.
@@ -126,6 +132,9 @@ impl Reload {
                 let Some((digest, found)) = taken else { return Reread::Same };
                 state.digest = digest;
                 audit::callers_changed(&self.callers.replace(found.set));
+                if self.tokens.replace(found.issuers) {
+                    audit::issuer_keys_changed();
+                }
                 Reread::Taken
             }
             Err(why) => {
@@ -207,6 +216,7 @@ mod tests {
     use tokio::time::Instant;
 
     use super::*;
+    use crate::config::IssuerConfig;
 
     const ONE: &str = "correct-horse-battery-staple-one-key";
     const TWO: &str = "correct-horse-battery-staple-two-key";
@@ -258,6 +268,35 @@ mod tests {
         stage.write(TWO);
         assert_eq!(stage.read_again().await, Reread::Taken);
         assert_eq!((stage.valid(), one.ended.is_cancelled()), ([false, true], true));
+    }
+
+    /// A public key of Ed25519: that of RFC 8037, or one of which a letter differs.
+    fn jwks(letter: char) -> String {
+        let x = format!("{letter}1qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo");
+        format!(r#"{{"keys": [{{"kty": "OKP", "crv": "Ed25519", "kid": "a", "x": "{x}"}}]}}"#)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn keys_of_issuers_are_read_as_keys_of_callers_are() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("jwks.json");
+        fs::write(&file, jwks('1')).unwrap();
+        let toml = "issuer = 'one'\naudience = ['kith']\njwks_file = 'jwks.json'";
+        let mut config = Config::default();
+        config.auth.issuers.push(IssuerConfig { jwks_file: file.clone(), ..toml::from_str(toml).unwrap() });
+        let (reload, health) = (Reload::begin(&config).unwrap(), Reporter::new());
+        assert!(!reload.callers.is_open(), "an issuer closes the node");
+        assert_eq!(reload.read_again(&health).await, Reread::Same);
+        fs::write(&file, jwks('2')).unwrap();
+        assert_eq!(reload.read_again(&health).await, Reread::Taken);
+        for wrong in ["", "{}", r#"{"keys": [{"kty": "oct", "kid": "a", "k": "c2VjcmV0"}]}"#] {
+            fs::write(&file, wrong).unwrap();
+            let Reread::Refused(why) = reload.read_again(&health).await else { panic!("{wrong} is taken") };
+            assert!(why.starts_with("auth.issuers: jwks_file: ") && !why.contains("c2VjcmV0"), "{why}");
+        }
+        assert_eq!((reload.tokens.issuers(), health.remarks().len()), (1, 1), "those of before are valid");
+        fs::write(&file, "{}").unwrap();
+        assert!(Reload::begin(&config).is_err(), "a node that starts has none of before");
     }
 
     #[tokio::test(start_paused = true)]

@@ -169,7 +169,7 @@ impl Node {
         let Ports { calls: port, operations } = ports;
         let health = Reporter::new();
         let edge = Edge::new(base(&health)?, &config.limits)
-            .with_callers(Arc::clone(callers.callers()))
+            .with_credentials(Arc::clone(callers.callers()), Arc::clone(callers.tokens()))
             .with_sandboxes(config.ephemeral.enabled);
         let addresses =
             Addresses { grpc: port.address(), operations: operations.as_ref().map(|(_, address)| *address) };
@@ -248,6 +248,11 @@ impl Node {
     /// The present callers.
     pub(crate) fn callers(&self) -> &Callers {
         self.callers.callers()
+    }
+
+    /// How many issuers of tokens of users there are.
+    pub(crate) fn issuers(&self) -> usize {
+        self.callers.tokens().issuers()
     }
 
     pub(crate) fn callers_reload(&self) -> &Reload {

@@ -77,6 +77,11 @@ pub(crate) fn callers_changed(changes: &[CallerChange]) {
     }
 }
 
+/// The keys of issuers of tokens changed, by a reload of their files.
+pub(crate) fn issuer_keys_changed() {
+    tracing::info!(target: TARGET, event = "issuer_keys_changed", "security event");
+}
+
 /// A command opened the data without a node, and did this, such as `backup`, or failed to.
 pub fn command(event: &'static str, done: bool) {
     let code = if done { "OK" } else { "FAILED" };

@@ -108,6 +108,7 @@ pub(super) struct FrontFuture {
     unread: Arc<Unread>,
 }
 
+#[expect(clippy::large_enum_variant, reason = "a box would cost every gRPC call an allocation")]
 enum Work {
     Grpc(EdgeFuture<Incoming>),
     Web(Pin<Box<dyn Future<Output = Response<axum::body::Body>> + Send>>),

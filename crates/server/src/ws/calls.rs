@@ -1,13 +1,15 @@
 //! The calls that a socket takes: those that users make for themselves.
 
+use std::sync::Arc;
+
 use axum::body::{Body, to_bytes};
 use http::{Method, Request, StatusCode, Version, header};
 use kith_service::error::{Error, Reason};
-use kith_store::UserId;
 use tonic::Status;
 
 use super::frame::{self, Id};
 use crate::{
+    auth::principal::{InProcess, User},
     edge::Edge,
     json::{self, BodyLimits},
 };
@@ -107,7 +109,7 @@ impl Calls {
 
     /// Makes one call and returns the frame that answers it. Dropped before, the call is cancelled; a write that has begun
     /// goes on.
-    pub(super) async fn make(self, user: UserId, id: Id, name: String, body: String) -> String {
+    pub(super) async fn make(self, user: Arc<User>, id: Id, name: String, body: String) -> String {
         let Some((service, name)) = method(&name) else {
             return frame::call_failed(id, &json::failure_text(&not_taken()));
         };
@@ -116,7 +118,7 @@ impl Calls {
             .version(Version::HTTP_2)
             .uri(format!("/{service}/{name}"))
             .header(header::CONTENT_TYPE, "application/json")
-            .header("kith-acting-user", user.get())
+            .extension(InProcess::User(user))
             .body(Body::from(body));
         let Ok(request) = request else { return frame::call_failed(id, &json::failure_text(&not_taken())) };
         let (head, body) = json::answer(&self.edge, self.limits, request).await.into_parts();

@@ -25,8 +25,10 @@ pub(super) enum Close {
     NoHello,
     /// A second hello while the first one holds, or one of another user.
     Again,
-    /// The hello was refused; an error frame says why.
+    /// The hello was refused, or the token of the user has ended; an error frame says why.
     Refused,
+    /// The socket is as old as one with a token may be.
+    Old,
     /// A frame is too large.
     TooLarge,
     /// The peer does not read.
@@ -42,7 +44,7 @@ pub(super) enum Close {
 impl Close {
     const fn code(self) -> CloseCode {
         match self {
-            Self::Stopping => CloseCode::Away,
+            Self::Stopping | Self::Old => CloseCode::Away,
             Self::Protocol => CloseCode::Protocol,
             Self::Binary => CloseCode::Unsupported,
             Self::NotUtf8 | Self::NotJson => CloseCode::Invalid,
@@ -63,7 +65,8 @@ impl Close {
             Self::Form => "a frame must be {\"hello\": ...} or {\"id\": ..., \"call\": ..., \"body\": ...}",
             Self::NoHello => "the first frame must be a hello, and come within 5 s",
             Self::Again => "a hello is sent once, and again after a reset by the same user",
-            Self::Refused => "the hello was refused",
+            Self::Refused => "the hello was refused, or the token has ended",
+            Self::Old => "the socket is as old as limits.stream_max allows",
             Self::TooLarge => "a frame has at most 256 KiB",
             Self::Unread => "the frames of the node were not read for 10 s",
             Self::Silent => "nothing was heard, not even a pong",
@@ -140,7 +143,7 @@ mod tests {
     #[test]
     fn codes_are_those_of_the_document() {
         let codes = [
-            (1001, &[Close::Stopping][..]),
+            (1001, &[Close::Stopping, Close::Old][..]),
             (1002, &[Close::Protocol]),
             (1003, &[Close::Binary]),
             (1007, &[Close::NotUtf8, Close::NotJson]),

@@ -1,5 +1,7 @@
 //! What the node says by itself to one socket: welcome, the conversations, and what is new.
 
+use std::sync::Arc;
+
 use futures::FutureExt as _;
 use kith_proto::message::v1::{
     ListConversationsRequest, ReceiveResponse, delivery::What, message_service_client::MessageServiceClient,
@@ -13,9 +15,12 @@ use super::{
     close::Close,
     delivery, frame,
     gateway::Gateway,
-    hello::{Hello, Start},
+    hello::{Hello, Named, Start},
 };
-use crate::edge::Edge;
+use crate::{
+    auth::principal::{InProcess, User},
+    edge::Edge,
+};
 
 /// Conversations that are read at once.
 const PAGE: i32 = 200;
@@ -36,6 +41,7 @@ pub(super) enum Said {
 /// The feed of one hello. Ends when the socket does.
 pub(super) struct Feed {
     pub(super) edge: Edge,
+    pub(super) user: Arc<User>,
     pub(super) hello: Hello,
     pub(super) said: Sender<Said>,
 }
@@ -58,7 +64,7 @@ impl Feed {
             Ok(stream) => stream,
             Err(status) => return self.fail(&status).await,
         };
-        let (user, device) = (self.hello.user, self.hello.device.clone());
+        let (user, device) = (self.user.id, self.hello.device.clone());
         let online = async {
             let _session = gateway.open(user, &device).await;
             std::future::pending::<()>().await;
@@ -100,7 +106,8 @@ impl Feed {
         }
     }
 
-    /// Passes on what comes. A stream that ends for its age goes on where it was; its peer does not notice.
+    /// Passes on what comes. A stream that ends for its age goes on where it was, and its peer does not notice, if the user needs
+    /// no proof; else the socket ends, and the peer has to prove its user again.
     async fn receive(&mut self, mut stream: Received) -> Result<(), Over> {
         let mut place = Place::after(&self.hello.start);
         let mut live = Live::NotYet;
@@ -126,7 +133,9 @@ impl Feed {
                     };
                 }
                 Ok(None) => return self.reset().await,
-                Err(status) if status.code() == Code::DeadlineExceeded => stream = self.again(&place).await?,
+                Err(status) if status.code() == Code::DeadlineExceeded => {
+                    stream = if self.is_trusted() { self.again(&place).await? } else { self.old().await? }
+                }
                 Err(status) => {
                     self.fail(&status).await;
                     return Err(Over);
@@ -138,6 +147,15 @@ impl Feed {
     async fn is_live(&mut self, place: &Place) -> Result<Live, Over> {
         self.say(Said::Frame(delivery::live(&place.cursor))).await?;
         Ok(Live::Said)
+    }
+
+    fn is_trusted(&self) -> bool {
+        matches!(self.hello.user, Named::Trusted(_))
+    }
+
+    async fn old<T>(&mut self) -> Result<T, Over> {
+        self.say(Said::Close(None, Close::Old)).await?;
+        Err(Over)
     }
 
     /// The peer says what it has, and the socket goes on from there.
@@ -182,7 +200,7 @@ impl Feed {
     }
 
     async fn open(&self, start: &Start) -> Result<Received, Status> {
-        let request = self.by_user(start.request(self.hello.user));
+        let request = self.by_user(start.request(self.user.id));
         let mut rest = self.messages().receive(request).await?.into_inner();
         Ok(Received { first: rest.message().await?, rest })
     }
@@ -203,7 +221,7 @@ impl Feed {
 
     fn by_user<T>(&self, message: T) -> Request<T> {
         let mut request = Request::new(message);
-        request.metadata_mut().insert("kith-acting-user", self.hello.user.get().into());
+        request.extensions_mut().insert(InProcess::User(Arc::clone(&self.user)));
         request
     }
 }

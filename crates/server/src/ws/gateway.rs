@@ -16,9 +16,9 @@ use tokio::{
     time::{MissedTickBehavior, interval},
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
-use tonic::Status;
+use tonic::{Request, Status};
 
-use crate::edge::Edge;
+use crate::{auth::principal::InProcess, edge::Edge};
 
 /// Sessions that one heartbeat may renew.
 const RENEWED: usize = 1_000;
@@ -85,7 +85,7 @@ impl Gateway {
         let Proof { id, token } = proof.clone();
         let device_id = device.to_owned();
         let request = OpenSessionRequest { user_id, device_id, gateway_id: id, gateway_token: token };
-        self.presence().open_session(request).await?;
+        self.presence().open_session(by_gateway(request)).await?;
         Ok(())
     }
 
@@ -96,10 +96,10 @@ impl Gateway {
 
     async fn begin(&self) -> Result<Proof, Status> {
         let mut admin = AdminServiceClient::new(self.0.edge.clone());
-        let node = admin.get_node(GetNodeRequest::default()).await?.into_inner();
+        let node = admin.get_node(by_gateway(GetNodeRequest::default())).await?.into_inner();
         let id = format!("ws-{}", node.node_id);
         let first = HeartbeatRequest { gateway_id: id.clone(), ..HeartbeatRequest::default() };
-        let begun = self.presence().heartbeat(first).await?.into_inner();
+        let begun = self.presence().heartbeat(by_gateway(first)).await?.into_inner();
         let period = period(&begun);
         let proof = Proof { id, token: begun.gateway_token };
         let beats = self.clone().beat(proof.clone(), period);
@@ -133,7 +133,8 @@ impl Gateway {
                 gateway_token: proof.token.clone(),
                 sessions: part.iter().map(names).collect(),
             };
-            for unknown in self.presence().heartbeat(request).await?.into_inner().unknown_sessions {
+            let answer = self.presence().heartbeat(by_gateway(request)).await?.into_inner();
+            for unknown in answer.unknown_sessions {
                 self.open_again(proof, &unknown).await?;
             }
         }
@@ -152,7 +153,7 @@ impl Gateway {
     async fn close_session(self, user_id: i64, device_id: String) {
         let Some(Proof { id, token }) = self.0.proof.get().cloned() else { return };
         let request = CloseSessionRequest { user_id, device_id, gateway_id: id, gateway_token: token };
-        if let Err(status) = self.presence().close_session(request).await {
+        if let Err(status) = self.presence().close_session(by_gateway(request)).await {
             tracing::debug!(code = ?status.code(), "a session of a socket ends by its time");
         }
     }
@@ -168,6 +169,13 @@ impl Drop for Session {
         gateway.0.sessions.lock().remove(&(*user, device.clone()));
         gateway.0.tasks.spawn(gateway.clone().close_session(user.get(), std::mem::take(device)));
     }
+}
+
+/// The gateway has no key: it is part of the node.
+fn by_gateway<T>(message: T) -> Request<T> {
+    let mut request = Request::new(message);
+    request.extensions_mut().insert(InProcess::Gateway);
+    request
 }
 
 /// Between two heartbeats.

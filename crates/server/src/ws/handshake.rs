@@ -25,6 +25,8 @@ pub(super) enum Refused {
     Key,
     /// As many sockets are open as may be.
     Full,
+    /// As many sockets wait for their hello as may.
+    Crowded,
 }
 
 /// What a request asks for: the key of its peer.
@@ -92,6 +94,11 @@ impl Refused {
                 Reason::Overloaded,
                 "as many sockets are open as ws.sockets allows",
             ),
+            Self::Crowded => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                Reason::Overloaded,
+                "as many sockets wait for their hello as ws.sockets_waiting allows",
+            ),
         }
     }
 
@@ -106,7 +113,7 @@ impl Refused {
             Self::Method => headers.insert(header::ALLOW, HeaderValue::from_static("GET")),
             Self::NotAsked => headers.insert(header::UPGRADE, HeaderValue::from_static("websocket")),
             Self::Version => headers.insert(header::SEC_WEBSOCKET_VERSION, HeaderValue::from_static(VERSION)),
-            Self::Key | Self::Full => None,
+            Self::Key | Self::Full | Self::Crowded => None,
         };
         response
     }

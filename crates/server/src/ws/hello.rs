@@ -1,6 +1,6 @@
 //! The first frame of a socket: who is there, and what it has.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt};
 
 use kith_proto::message::v1::{Position, ReceiveRequest};
 use kith_service::error::Error;
@@ -12,17 +12,36 @@ use tonic::Status;
 const DEVICE_MAX: usize = 48;
 const DEVICE: &str = "web";
 
-/// A hello that was taken.
+/// A hello that was read. Nothing of it is proved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Hello {
     /// Who acts on the socket from now on.
-    pub(super) user: UserId,
+    pub(super) user: Named,
     /// For the session of the user.
     pub(super) device: String,
     /// Where receiving begins.
     pub(super) start: Start,
     /// Whether the conversations are sent.
     pub(super) list: bool,
+}
+
+/// How a hello names its user.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) enum Named {
+    /// By its id, which is believed.
+    Trusted(UserId),
+    /// By a token, which has to be verified.
+    Token(String),
+}
+
+/// Without the token.
+impl fmt::Debug for Named {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Trusted(user) => write!(f, "Trusted({user})"),
+            Self::Token(_) => f.write_str("Token"),
+        }
+    }
 }
 
 /// Where receiving begins.
@@ -69,15 +88,15 @@ impl Number {
 }
 
 impl Hello {
-    /// Reads a hello. `trusted`: whether the peer may name its user.
+    /// Reads a hello. `trusted`: whether the peer names its user by its id, and not by a token.
     ///
     /// # Errors
-    /// Which field is wrong, without its value; that a credential is not taken.
+    /// Which field is wrong, without its value; that a credential, or a user, is not taken.
     pub(super) fn read(text: &str, trusted: bool) -> Result<Self, Box<Status>> {
         let form: Form =
             object(text).ok_or_else(|| refused("hello", "must be an object with the fields of a hello"))?;
         Ok(Self {
-            user: acting(&form, trusted)?,
+            user: named(&form, trusted)?,
             device: device(form.device)?,
             start: Start {
                 cursor: form.cursor.unwrap_or_default(),
@@ -94,16 +113,22 @@ fn object(text: &str) -> Option<Form> {
     serde_json::from_str(text).ok().filter(|_| text.trim_start().starts_with('{'))
 }
 
-/// The one place where a peer becomes a user.
-fn acting(form: &Form, trusted: bool) -> Result<UserId, Box<Status>> {
-    if form.credential.is_some() {
-        return Err(refused(
+fn named(form: &Form, trusted: bool) -> Result<Named, Box<Status>> {
+    match (&form.credential, &form.user) {
+        (Some(_), _) if trusted => Err(refused(
             "hello.credential",
             "is not taken: sockets of this node name their user (ws.trusted)",
-        ));
+        )),
+        (_, user) if trusted => {
+            let user = user.as_ref().and_then(Number::value).unwrap_or_default();
+            let user = UserId::new(user);
+            user.map(Named::Trusted)
+                .map_err(|why| Box::new(Error::invalid("hello.user".to_owned(), &why).into()))
+        }
+        (_, Some(_)) => Err(refused("hello.user", "is not taken: the token names the user")),
+        (None, None) => Err(refused("hello.credential", "must be the token of the user")),
+        (Some(token), None) => Ok(Named::Token(token.clone())),
     }
-    let user = form.user.as_ref().filter(|_| trusted).and_then(Number::value).unwrap_or_default();
-    UserId::new(user).map_err(|why| Box::new(Error::invalid("hello.user".to_owned(), &why).into()))
 }
 
 fn device(given: Option<String>) -> Result<String, Box<Status>> {
@@ -141,6 +166,10 @@ impl Start {
 mod tests {
     use super::*;
 
+    fn me() -> UserId {
+        UserId::new(7).unwrap()
+    }
+
     fn wrong(text: &str) -> String {
         Hello::read(text, true).unwrap_err().message().to_owned()
     }
@@ -148,23 +177,23 @@ mod tests {
     #[test]
     fn numbers_are_read_as_numbers_and_as_text() {
         let hello = Hello::read(r#"{"user":"7","positions":{"d7-8":3,"g9":"4"}}"#, true).unwrap();
-        assert_eq!((hello.user.get(), hello.device.as_str(), hello.list), (7, "web", true));
+        assert_eq!((&hello.user, hello.device.as_str(), hello.list), (&Named::Trusted(me()), "web", true));
         let seqs: Vec<_> = hello.start.positions.iter().map(|position| position.seq).collect();
         assert_eq!(seqs, [3, 4]);
-        assert!(!hello.start.request(hello.user).now);
+        assert!(!hello.start.request(me()).now);
     }
 
     #[test]
     fn peers_that_have_nothing_begin_now() {
         let hello = Hello::read(r#"{"user":7}"#, true).unwrap();
-        assert!(hello.start.request(hello.user).now);
+        assert!(hello.start.request(me()).now);
     }
 
     #[test]
     fn audiences_are_passed_on_under_both_names() {
         for name in ["noticeAudiences", "notice_audiences"] {
             let hello = Hello::read(&format!(r#"{{"user":7,"{name}":[1,2]}}"#), true).unwrap();
-            let request = hello.start.request(hello.user);
+            let request = hello.start.request(me());
             assert_eq!((request.notice_audiences, request.now), (vec![1, 2], true));
         }
     }
@@ -190,8 +219,19 @@ mod tests {
     }
 
     #[test]
-    fn no_user_is_taken_without_trust() {
-        assert!(Hello::read(r#"{"user":7}"#, false).is_err());
-        assert!(wrong(r#"{"user":7,"credential":"secret"}"#).contains("ws.trusted"));
+    fn a_user_is_named_by_its_token_or_where_it_is_trusted_by_its_id() {
+        let untrusted = |text| Hello::read(text, false).map(|hello| hello.user);
+        assert_eq!(untrusted(r#"{"credential":"a.b.c"}"#).unwrap(), Named::Token("a.b.c".to_owned()));
+        for (text, field) in [
+            (r#"{"user":7}"#, "hello.user"),
+            (r#"{"user":7,"credential":"a.b.c"}"#, "hello.user"),
+            ("{}", "hello.credential"),
+        ] {
+            let why = untrusted(text).unwrap_err();
+            assert!(why.message().starts_with(field), "{text}: {why:?}");
+        }
+        let why = wrong(r#"{"user":7,"credential":"secret"}"#);
+        assert!(why.contains("ws.trusted") && !why.contains("secret"), "{why}");
+        assert_eq!(format!("{:?}", Named::Token("secret".to_owned())), "Token");
     }
 }

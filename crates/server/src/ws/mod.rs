@@ -1,6 +1,6 @@
 //! `GET /ws`: one socket for calls as JSON and for what is new for one user.
 //!
-//! It adds no second meaning to anything: a call is that of JSON over HTTP with the acting user fixed, what is new comes from
+//! It adds no second meaning to anything: a call is that of JSON over HTTP, made by the user of the socket, what is new comes from
 //! `MessageService.Receive`, and both pass the edge. A socket holds no queue: what it cannot write is not read elsewhere.
 
 mod calls;
@@ -50,6 +50,8 @@ pub(crate) struct Life {
 pub(crate) struct Sockets {
     shared: Arc<Shared>,
     slots: Arc<Semaphore>,
+    /// Of those that have not said yet who their user is.
+    waiting: Arc<Semaphore>,
     life: Life,
 }
 
@@ -77,8 +79,9 @@ impl Sockets {
             edge,
             closing: life.closing.clone(),
         };
-        let slots = Arc::new(Semaphore::new(config.sockets.min(Semaphore::MAX_PERMITS)));
-        Some(Self { shared: Arc::new(shared), slots, life })
+        let places = |most: usize| Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS)));
+        let (slots, waiting) = (places(config.sockets), places(config.sockets_waiting));
+        Some(Self { shared: Arc::new(shared), slots, waiting, life })
     }
 
     /// Answers a request for a socket; the socket begins when its peer has that answer.
@@ -88,12 +91,15 @@ impl Sockets {
             Err(refused) => return refused.response(),
         };
         let Ok(slot) = Arc::clone(&self.slots).try_acquire_owned() else { return Refused::Full.response() };
+        let Ok(place) = Arc::clone(&self.waiting).try_acquire_owned() else {
+            return Refused::Crowded.response();
+        };
         let upgraded = upgrade::on(&mut request);
         let (shared, abort) = (Arc::clone(&self.shared), self.life.abort.clone());
         let serve = async move {
             let _open = Open::new(slot);
             if let Ok(upgraded) = upgraded.await {
-                Socket::new(TokioIo::new(upgraded), &shared).await.run().await;
+                Socket::new(TokioIo::new(upgraded), &shared, place).await.run().await;
             }
         };
         self.life.tasks.spawn(async move { abort.run_until_cancelled(serve).await });

@@ -1,15 +1,17 @@
 //! One socket: frames in, calls, what the feed says, pings, and its end.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use futures::{FutureExt as _, SinkExt as _, StreamExt as _};
-use kith_store::UserId;
 use serde_json::json;
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
-    sync::mpsc::{self, Receiver},
+    sync::{
+        OwnedSemaphorePermit,
+        mpsc::{self, Receiver},
+    },
     task::{JoinError, JoinSet},
-    time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_until, timeout},
+    time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_until, timeout, timeout_at},
 };
 use tokio_tungstenite::{
     WebSocketStream,
@@ -19,14 +21,16 @@ use tokio_tungstenite::{
     },
 };
 use tokio_util::task::AbortOnDropHandle;
+use tonic::Status;
 
 use super::{
     Shared,
     close::{Close, End},
     feed::{Feed, Said},
     frame::{self, Incoming},
-    hello::Hello,
+    hello::{Hello, Named},
 };
+use crate::{auth::principal::User, edge::Edge};
 
 /// Bytes of a frame, and of a message of several.
 pub(super) const FRAME_MAX: usize = 256 << 10;
@@ -44,7 +48,9 @@ pub(super) struct Socket<'a, S> {
     stream: WebSocketStream<S>,
     shared: &'a Shared,
     /// Who acts, from the first hello on.
-    user: Option<UserId>,
+    user: Option<Arc<User>>,
+    /// Among those that wait for their first hello.
+    place: Option<OwnedSemaphorePermit>,
     /// From a hello until its reset.
     feed: Option<Fed>,
     calls: JoinSet<String>,
@@ -72,8 +78,8 @@ enum Step {
 }
 
 impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
-    /// Over a connection on which the protocol has been agreed.
-    pub(super) async fn new(io: S, shared: &'a Shared) -> Self {
+    /// Over a connection on which the protocol has been agreed. `place`: among those that wait for their first hello.
+    pub(super) async fn new(io: S, shared: &'a Shared, place: OwnedSemaphorePermit) -> Self {
         let config = WebSocketConfig::default()
             .read_buffer_size(BUFFER)
             .write_buffer_size(0)
@@ -86,6 +92,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
             stream: WebSocketStream::from_raw_socket(io, Role::Server, Some(config)).await,
             shared,
             user: None,
+            place: Some(place),
             feed: None,
             calls: JoinSet::new(),
             pings,
@@ -164,7 +171,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
             Message::Text(text) => match Incoming::read(&text)? {
                 Incoming::Hello(hello) => self.greet(hello).await,
                 Incoming::Call { id, name, body } => {
-                    let user = self.user.ok_or(Close::NoHello)?;
+                    let user = self.user.clone().ok_or(Close::NoHello)?;
                     let calls = self.shared.calls.clone();
                     self.calls.spawn(calls.make(user, id, name.into_owned(), body.to_owned()));
                     Ok(())
@@ -183,24 +190,37 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
         }
         let hello = match Hello::read(text, self.shared.config.trusted) {
             Ok(hello) => hello,
-            Err(status) => {
-                self.write(Message::text(frame::failed(&status))).await?;
-                return Err(Close::Refused.into());
-            }
+            Err(status) => return self.refuse(&status).await,
         };
-        if self.user.is_some_and(|user| user != hello.user) {
+        let user = match timeout_at(self.hello_by(), proved(&self.shared.edge, &hello.user)).await {
+            Ok(Ok(user)) => user,
+            Ok(Err(status)) => return self.refuse(&status).await,
+            Err(_elapsed) => return Err(Close::NoHello.into()),
+        };
+        // A later hello says where to go on, and may bring another token; not another user.
+        if self.user.as_ref().is_some_and(|before| before.id != user.id) {
             return Err(Close::Again.into());
         }
-        self.user = Some(hello.user);
         self.hello_until = None;
-        self.feed = Some(self.fed(hello));
+        self.place = None;
+        self.feed = Some(self.fed(Arc::clone(&user), hello));
+        self.user = Some(user);
         Ok(())
     }
 
-    fn fed(&self, hello: Hello) -> Fed {
+    async fn refuse(&mut self, status: &Status) -> Result<(), End> {
+        self.write(Message::text(frame::failed(status))).await?;
+        Err(Close::Refused.into())
+    }
+
+    fn hello_by(&self) -> Instant {
+        self.hello_until.unwrap_or_else(Instant::now)
+    }
+
+    fn fed(&self, user: Arc<User>, hello: Hello) -> Fed {
         let (config, gateway) = (&self.shared.config, self.shared.gateway.clone());
         let welcome = json!({
-            "userId": hello.user.get().to_string(),
+            "userId": user.id.to_string(),
             "version": env!("CARGO_PKG_VERSION"),
             "calls": config.calls,
             "frameBytes": FRAME_MAX,
@@ -208,7 +228,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
         });
         // No queue: what is not taken waits where it is.
         let (sender, said) = mpsc::channel(1);
-        let feed = Feed { edge: self.shared.edge.clone(), hello, said: sender };
+        let feed = Feed { edge: self.shared.edge.clone(), user, hello, said: sender };
         Fed { said, _task: AbortOnDropHandle::new(tokio::spawn(feed.run(gateway, welcome))) }
     }
 
@@ -263,17 +283,26 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
     }
 }
 
+/// The one place where a peer becomes a user. Keys are not taken: they are of services, and belong into no page.
+async fn proved(edge: &Edge, named: &Named) -> Result<Arc<User>, Status> {
+    match named {
+        Named::Trusted(user) => Ok(Arc::new(User::trusted(*user))),
+        Named::Token(token) => edge.user(token).await,
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use tokio::io::{DuplexStream, duplex};
+    use tokio::{
+        io::{DuplexStream, duplex},
+        sync::Semaphore,
+    };
     use tokio_util::sync::CancellationToken;
 
     use super::*;
     use crate::{
         config::{LimitsConfig, WsConfig},
-        edge::{Edge, Routes},
+        edge::Routes,
         ws::{Life, Sockets, TaskTracker},
     };
 
@@ -290,7 +319,8 @@ mod tests {
     }
 
     async fn ends(io: DuplexStream, ping_every: Duration) -> End {
-        Socket::new(io, &shared(ping_every)).await.run().await
+        let place = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
+        Socket::new(io, &shared(ping_every), place).await.run().await
     }
 
     async fn peer(io: DuplexStream) -> WebSocketStream<DuplexStream> {

@@ -162,8 +162,8 @@ pub(super) const TABLE: [Entry; 40] = [
         name: "CREDENTIALS_MISSING",
         code: Code::Unauthenticated,
         cause: "The call has no credential, and the node serves configured callers only.",
-        fix: "Send the key of a caller as `authorization: Bearer KEY`. The command `kith` reads it from \
-              `KITH_API_KEY_FILE`.",
+        fix: "Send the key of a caller, or the token of a user, as `authorization: Bearer KEY`. The command `kith` reads a key \
+              from `KITH_API_KEY_FILE`.",
         retry: Retry::Never,
     },
     Entry {
@@ -172,7 +172,7 @@ pub(super) const TABLE: [Entry; 40] = [
         code: Code::Unauthenticated,
         cause: "The credential is unknown, malformed, revoked or expired, or there is more than one.",
         fix: "Send one key that the node has (`kith keys check` shows whether it is complete). A new key is known \
-              after 11 s at most.",
+              after 11 s at most. With a token of a user: get a new one from its issuer.",
         retry: Retry::Never,
     },
     Entry {
@@ -196,7 +196,7 @@ pub(super) const TABLE: [Entry; 40] = [
         reason: Reason::ActingUserRefused,
         name: "ACTING_USER_REFUSED",
         code: Code::PermissionDenied,
-        cause: "The call names an acting user, and the caller may not act for users.",
+        cause: "The call names an acting user, and the caller may not act for users, or is a user itself.",
         fix: "Leave out `kith-acting-user`, or ask the operator to give the caller the scope `act`.",
         retry: Retry::Never,
     },

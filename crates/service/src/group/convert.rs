@@ -101,7 +101,7 @@ pub(super) fn to_wire(group: &Group, secret_names: &BTreeSet<String>) -> wire::G
         visibility: i32::from(group.visibility as u8),
         join_policy: i32::from(group.join_policy as u8),
         history_for_new_members: group.history_for_new_members,
-        params: shown_params(&group.params, secret_names),
+        params: shown_params(&group.params, |name| !secret_names.contains(name)),
         creator_id: group.creator.map(UserId::get).unwrap_or_default(),
         version: group.version.get(),
         create_time: Some(wire_time(group.created)),

@@ -53,8 +53,8 @@ impl MessageRpc {
         limit.map(|limit| limit.min(PAGE_MAX))
     }
 
-    fn conversations(&self, texts: &[String]) -> Result<Vec<ConversationId>, Error> {
-        check_count("conversation_ids", texts.len(), self.limits.batch_ids)?;
+    fn conversations(&self, call: Call, texts: &[String]) -> Result<Vec<ConversationId>, Error> {
+        check_count("conversation_ids", texts.len(), self.limits.batch_ids_of(call))?;
         let parsed = texts.iter().map(|text| text.parse());
         parsed
             .collect::<Result<_, _>>()
@@ -154,7 +154,7 @@ impl MessageService for MessageRpc {
         self.agreement.check()?;
         let (call, request) = (Call::of(&request), request.into_inner());
         let reader = convert::reader(request.user_id, call.principal)?;
-        let conversations = self.conversations(&request.conversation_ids)?;
+        let conversations = self.conversations(call, &request.conversation_ids)?;
         let at_least = AtLeast::of_request(&request.at_least)?;
         let found = self.messages.max_seqs(reader, &conversations, &at_least).await?;
         let results = conversations.into_iter().zip(found);

@@ -39,8 +39,12 @@ impl NoticeRpc {
         Self { records, pages, limits }
     }
 
-    fn consistency(&self, asked: Option<&kith_proto::r#type::v1::Consistency>) -> Result<Consistency, Error> {
-        consistency(asked, self.limits.tokens)
+    fn consistency(
+        &self,
+        call: Call,
+        asked: Option<&kith_proto::r#type::v1::Consistency>,
+    ) -> Result<Consistency, Error> {
+        consistency(call, asked, self.limits.tokens)
     }
 
     async fn counted(
@@ -164,11 +168,11 @@ impl NoticeService for NoticeRpc {
     }
 
     async fn get_notice(&self, request: Request<wire::GetNoticeRequest>) -> Answer<wire::GetNoticeResponse> {
-        let principal = Call::of(&request).principal;
+        let call = Call::of(&request);
         let request = request.into_inner();
         let id = convert::notice_id(request.notice_id)?;
-        let consistency = self.consistency(request.consistency.as_ref())?;
-        let notice = self.records.notice(id, principal, &consistency).await?;
+        let consistency = self.consistency(call, request.consistency.as_ref())?;
+        let notice = self.records.notice(id, call.principal, &consistency).await?;
         Ok(Response::new(wire::GetNoticeResponse { notice: Some(convert::notice_to_wire(&notice)) }))
     }
 
@@ -176,7 +180,7 @@ impl NoticeService for NoticeRpc {
         &self,
         request: Request<wire::ListNoticesRequest>,
     ) -> Answer<wire::ListNoticesResponse> {
-        let principal = Call::of(&request).principal;
+        let call = Call::of(&request);
         let request = request.into_inner();
         let audience = convert::audience_id("audience_id", request.audience_id)?;
         let reader = (request.reader_id != 0)
@@ -186,8 +190,8 @@ impl NoticeService for NoticeRpc {
             [b"notices".as_slice(), &request.audience_id.to_be_bytes(), &request.reader_id.to_be_bytes()];
         let after: Option<NoticePlace> = self.pages.open_all(&query, &request.page_token)?;
         let (size, consistency) =
-            (PAGES.of(request.page_size)?, self.consistency(request.consistency.as_ref())?);
-        let page = self.records.list(audience, reader, after, size, (principal, &consistency)).await?;
+            (PAGES.of(request.page_size)?, self.consistency(call, request.consistency.as_ref())?);
+        let page = self.records.list(audience, reader, after, size, (call.principal, &consistency)).await?;
         let mut budget = ByteBudget::new(STREAM_MESSAGE_BYTES);
         let (mut notices, mut last) = (Vec::new(), page.more);
         for listed in &page.notices {
@@ -243,12 +247,12 @@ impl NoticeService for NoticeRpc {
         &self,
         request: Request<wire::GetReadStateRequest>,
     ) -> Answer<wire::GetReadStateResponse> {
-        let principal = Call::of(&request).principal;
+        let call = Call::of(&request);
         let request = request.into_inner();
         let key = convert::reader_key(request.audience_id, request.reader_id)?;
         let ids = convert::notice_ids(&request.notice_ids, None)?;
-        let consistency = self.consistency(request.consistency.as_ref())?;
-        let states = self.records.states(key, &ids, principal, &consistency).await?;
+        let consistency = self.consistency(call, request.consistency.as_ref())?;
+        let states = self.records.states(key, &ids, call.principal, &consistency).await?;
         let states = states.into_iter().map(convert::state_to_wire).collect();
         Ok(Response::new(wire::GetReadStateResponse { states }))
     }
@@ -257,11 +261,11 @@ impl NoticeService for NoticeRpc {
         &self,
         request: Request<wire::CountNoticesRequest>,
     ) -> Answer<wire::CountNoticesResponse> {
-        let principal = Call::of(&request).principal;
+        let call = Call::of(&request);
         let request = request.into_inner();
         let key = convert::reader_key(request.audience_id, request.reader_id)?;
-        let consistency = self.consistency(request.consistency.as_ref())?;
-        let totals = self.records.totals(key, principal, &consistency).await?;
+        let consistency = self.consistency(call, request.consistency.as_ref())?;
+        let totals = self.records.totals(key, call.principal, &consistency).await?;
         Ok(Response::new(wire::CountNoticesResponse { totals: Some(convert::totals_to_wire(totals)) }))
     }
 

@@ -37,8 +37,8 @@ pub struct PresenceRpc {
 }
 
 impl PresenceRpc {
-    fn consistency(&self, asked: Option<&types::Consistency>) -> Result<Consistency, Error> {
-        consistency(asked, self.limits.tokens)
+    fn consistency(&self, call: Call, asked: Option<&types::Consistency>) -> Result<Consistency, Error> {
+        consistency(call, asked, self.limits.tokens)
     }
 }
 
@@ -107,7 +107,7 @@ impl PresenceService for PresenceRpc {
         request: Request<wire::BatchGetPresenceRequest>,
     ) -> Result<Response<wire::BatchGetPresenceResponse>, Status> {
         let call = Call::of(&request);
-        let users = convert::users(&request.into_inner().user_ids, self.limits.batch_ids)?;
+        let users = convert::users(&request.into_inner().user_ids, self.limits.batch_ids_of(call))?;
         let shown = self.sessions.batch_get_presence(&users, call.principal).await?;
         let presences = shown.iter().map(|shown| convert::presence(shown, call.principal)).collect();
         Ok(Response::new(wire::BatchGetPresenceResponse { presences }))
@@ -120,7 +120,7 @@ impl PresenceService for PresenceRpc {
         request: Request<wire::WatchPresenceRequest>,
     ) -> Result<Response<PresenceStream>, Status> {
         let call = Call::of(&request);
-        let users = convert::watched(&request.into_inner().user_ids, self.limits.batch_ids)?;
+        let users = convert::watched(&request.into_inner().user_ids, self.limits.batch_ids_of(call))?;
         let (sessions, hub) = (self.sessions.clone(), Arc::clone(&self.hub));
         Ok(Response::new(watch_presence(sessions, hub, users, call.principal).await?))
     }
@@ -151,7 +151,7 @@ impl PresenceService for PresenceRpc {
         let call = Call::of(&request);
         let request = request.into_inner();
         let group = convert::group(request.group_id)?;
-        let consistency = self.consistency(request.consistency.as_ref())?;
+        let consistency = self.consistency(call, request.consistency.as_ref())?;
         let found = self.active_members.list_active_gateways(group, call.principal, &consistency).await?;
         let gateways = found
             .gateways
@@ -193,7 +193,7 @@ impl PresenceService for PresenceRpc {
         let call = Call::of(&request);
         let request = request.into_inner();
         let group = convert::group(request.group_id)?;
-        let consistency = self.consistency(request.consistency.as_ref())?;
+        let consistency = self.consistency(call, request.consistency.as_ref())?;
         let found = self.active_members.count_active_members(group, call.principal, &consistency).await?;
         let (count, incomplete) = (found.count, found.incomplete);
         Ok(Response::new(wire::CountActiveMembersResponse { count, incomplete }))

@@ -42,8 +42,8 @@ impl ReceiptRpc {
     }
 
     /// Whether marks are read from the store now.
-    fn is_fresh(&self, asked: Option<&AskedConsistency>) -> Result<bool, Error> {
-        Ok(match consistency(asked, self.limits.tokens)? {
+    fn is_fresh(&self, call: Call, asked: Option<&AskedConsistency>) -> Result<bool, Error> {
+        Ok(match consistency(call, asked, self.limits.tokens)? {
             Consistency::Cached => false,
             Consistency::AtLeast(tokens) => !tokens.is_empty(),
             Consistency::Strong => true,
@@ -56,7 +56,7 @@ impl ReceiptRpc {
         let seq = convert::seq("seq", list.seq)?;
         let query = [list.query, &bytes_of(conversation), &seq.to_be_bytes()];
         let page = self.page(&query, list.page)?;
-        let is_fresh = self.is_fresh(list.consistency)?;
+        let is_fresh = self.is_fresh(call, list.consistency)?;
         let message: (ConversationId, Seq) = (conversation, seq);
         let found = self.receipts.list(call.principal.user(), message, list.state, page, is_fresh).await?;
         let users = found.0.into_iter().map(UserId::get).collect();
@@ -88,7 +88,7 @@ impl ReceiptService for ReceiptRpc {
         let (call, request) = (Call::of(&request), request.into_inner());
         let conversation = convert::conversation(&request.conversation_id)?;
         let (seq, form) = (convert::seq("seq", request.seq)?, convert::form(request.form)?);
-        let is_fresh = self.is_fresh(request.consistency.as_ref())?;
+        let is_fresh = self.is_fresh(call, request.consistency.as_ref())?;
         let asked = self.receipts.asked(call.principal.user(), conversation, &[seq], is_fresh).await?;
         let message = asked.messages.first().cloned().unwrap_or_else(|| Err(Error::internal()))?;
         let receipt = Some(convert::receipt_to_wire(&asked.receipt(message), form));
@@ -102,7 +102,7 @@ impl ReceiptService for ReceiptRpc {
         let (call, request) = (Call::of(&request), request.into_inner());
         let conversation = convert::conversation(&request.conversation_id)?;
         let (seqs, form) = (convert::seqs(&request.seqs)?, convert::form(request.form)?);
-        let is_fresh = self.is_fresh(request.consistency.as_ref())?;
+        let is_fresh = self.is_fresh(call, request.consistency.as_ref())?;
         let asked = self.receipts.asked(call.principal.user(), conversation, &seqs, is_fresh).await?;
         let results = convert::results_to_wire(&asked, &seqs, form);
         Ok(Response::new(wire::BatchGetReceiptsResponse { results }))

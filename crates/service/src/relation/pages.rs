@@ -10,10 +10,11 @@ use super::{
     convert::{self, cursor_numbers, cursor_of, place_numbers, place_of},
     lists::{ListOf, ListPage},
 };
-use crate::error::Error;
+use crate::{error::Error, rpc::call::Call};
 
 /// A requested page.
 pub(super) struct PageOf {
+    pub(super) call: Call,
     method: &'static str,
     /// The users of the list, as bytes; the second is empty for a list of one user.
     users: [Vec<u8>; 2],
@@ -25,6 +26,7 @@ pub(super) struct PageOf {
 impl PageOf {
     /// A page of the list that this method returns for one user or for two.
     pub(super) fn new(
+        call: Call,
         method: &'static str,
         users: &[UserId],
         size: i32,
@@ -33,7 +35,7 @@ impl PageOf {
     ) -> Self {
         let bytes =
             |at| users.get(at).map_or_else(Vec::new, |user: &UserId| user.get().to_be_bytes().to_vec());
-        Self { method, users: [bytes(0), bytes(1)], size, token, consistency }
+        Self { call, method, users: [bytes(0), bytes(1)], size, token, consistency }
     }
 
     /// The query that a token is bound to.
@@ -86,7 +88,7 @@ impl RelationRpc {
         page: &PageOf,
         of: fn([i64; N]) -> Option<P>,
     ) -> Result<(Consistency, ListPage<P>), Error> {
-        let consistency = self.consistency(page.consistency.as_ref())?;
+        let consistency = self.consistency(page.call, page.consistency.as_ref())?;
         let size = self.limits.pages.of(page.size)?;
         let after = self.pages.open_all(&page.query(), &page.token)?.and_then(of);
         Ok((consistency, ListPage { after, size }))

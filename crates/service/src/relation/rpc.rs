@@ -53,8 +53,8 @@ impl RelationRpc {
         Self { follows, blocks, members, pages, limits }
     }
 
-    pub(super) fn consistency(&self, asked: Option<&Asked>) -> Result<Consistency, Error> {
-        consistency(asked, self.limits.tokens)
+    pub(super) fn consistency(&self, call: Call, asked: Option<&Asked>) -> Result<Consistency, Error> {
+        consistency(call, asked, self.limits.tokens)
     }
 
     /// Changes what a user has set about another one.
@@ -70,8 +70,8 @@ impl RelationRpc {
 
 /// The page that a request asks for, of the list that this method returns for these users.
 macro_rules! page {
-    ($method:literal, $request:expr, $users:expr) => {
-        PageOf::new($method, &$users, $request.page_size, $request.page_token, $request.consistency)
+    ($call:expr, $method:literal, $request:expr, $users:expr) => {
+        PageOf::new($call, $method, &$users, $request.page_size, $request.page_token, $request.consistency)
     };
 }
 
@@ -228,7 +228,7 @@ impl RelationService for RelationRpc {
         let request = request.into_inner();
         let edge = convert::edge(request.user_id, request.target_id, "target_id")?;
         own(edge.from, call.principal)?;
-        let consistency = self.consistency(request.consistency.as_ref())?;
+        let consistency = self.consistency(call, request.consistency.as_ref())?;
         let edges = [edge];
         let found = Compared::read(&self.follows, &self.blocks, &edges, &consistency).await;
         let (_, between) = found.pairs().next().ok_or_else(Error::internal)?;
@@ -242,11 +242,11 @@ impl RelationService for RelationRpc {
     ) -> Result<Response<wire::BatchGetRelationsResponse>, Status> {
         let call = Call::of(&request);
         let request = request.into_inner();
-        batch::check_count("target_ids", request.target_ids.len(), self.limits.batch_ids)?;
+        batch::check_count("target_ids", request.target_ids.len(), self.limits.batch_ids_of(call))?;
         let edge = |target: &i64| convert::edge(request.user_id, *target, "target_ids");
         let edges = request.target_ids.iter().map(edge).collect::<Result<Vec<Edge>, Error>>()?;
         own(convert::user("user_id", request.user_id)?, call.principal)?;
-        let consistency = self.consistency(request.consistency.as_ref())?;
+        let consistency = self.consistency(call, request.consistency.as_ref())?;
         let told = (self.blocks.permissions(None), call.principal);
         let mut results = written::none(edges.len());
         for edges in edges.chunks(AT_ONCE) {
@@ -268,7 +268,7 @@ impl RelationService for RelationRpc {
         let edge = convert::edge(request.user_id, request.target_id, "target_id")?;
         own(edge.from, call.principal)?;
         let asked = convert::permissions(request.permissions)?;
-        let consistency = self.consistency(request.consistency.as_ref())?;
+        let consistency = self.consistency(call, request.consistency.as_ref())?;
         let entry = self.blocks.get(edge.reversed(), &consistency).await?;
         let (denied, blocked) = self.blocks.denied(entry.as_ref().map(|entry| &*entry.value), asked);
         let allowed = denied == 0 && !blocked;
@@ -283,9 +283,9 @@ impl RelationService for RelationRpc {
         &self,
         request: Request<wire::ListFollowingRequest>,
     ) -> Result<Response<wire::ListFollowingResponse>, Status> {
-        let request = request.into_inner();
+        let (call, request) = (Call::of(&request), request.into_inner());
         let user = convert::user("user_id", request.user_id)?;
-        let page = page!("ListFollowing", request, [user]);
+        let page = page!(call, "ListFollowing", request, [user]);
         let of = ListOf { list: FollowList::Following, user };
         let (follows, next_page_token) = self.follow_page(of, &page).await?;
         Ok(Response::new(wire::ListFollowingResponse { follows, next_page_token }))
@@ -295,9 +295,9 @@ impl RelationService for RelationRpc {
         &self,
         request: Request<wire::ListFansRequest>,
     ) -> Result<Response<wire::ListFansResponse>, Status> {
-        let request = request.into_inner();
+        let (call, request) = (Call::of(&request), request.into_inner());
         let user = convert::user("user_id", request.user_id)?;
-        let page = page!("ListFans", request, [user]);
+        let page = page!(call, "ListFans", request, [user]);
         let of = ListOf { list: FollowList::Fans, user };
         let (follows, next_page_token) = self.follow_page(of, &page).await?;
         Ok(Response::new(wire::ListFansResponse { follows, next_page_token }))
@@ -307,9 +307,9 @@ impl RelationService for RelationRpc {
         &self,
         request: Request<wire::ListFriendsRequest>,
     ) -> Result<Response<wire::ListFriendsResponse>, Status> {
-        let request = request.into_inner();
+        let (call, request) = (Call::of(&request), request.into_inner());
         let user = convert::user("user_id", request.user_id)?;
-        let page = page!("ListFriends", request, [user]);
+        let page = page!(call, "ListFriends", request, [user]);
         let (user_ids, next_page_token, partial) = self.common_page(friends_of(user), &page).await?;
         Ok(Response::new(wire::ListFriendsResponse { user_ids, next_page_token, partial }))
     }
@@ -322,7 +322,7 @@ impl RelationService for RelationRpc {
         let request = request.into_inner();
         let user = convert::user("user_id", request.user_id)?;
         own(user, call.principal)?;
-        let page = page!("ListBlocks", request, [user]);
+        let page = page!(call, "ListBlocks", request, [user]);
         let of = ListOf { list: BlockList::Blocked, user };
         let (settings, next_page_token) = self.settings_page(of, &page).await?;
         Ok(Response::new(wire::ListBlocksResponse { settings, next_page_token }))
@@ -336,7 +336,7 @@ impl RelationService for RelationRpc {
         let request = request.into_inner();
         let user = convert::user("user_id", request.user_id)?;
         own(user, call.principal)?;
-        let page = page!("ListDoNotDisturb", request, [user]);
+        let page = page!(call, "ListDoNotDisturb", request, [user]);
         let of = ListOf { list: BlockList::DoNotDisturb, user };
         let (settings, next_page_token) = self.settings_page(of, &page).await?;
         Ok(Response::new(wire::ListDoNotDisturbResponse { settings, next_page_token }))
@@ -346,9 +346,9 @@ impl RelationService for RelationRpc {
         &self,
         request: Request<wire::CountRelationsRequest>,
     ) -> Result<Response<wire::CountRelationsResponse>, Status> {
-        let request = request.into_inner();
+        let (call, request) = (Call::of(&request), request.into_inner());
         let user = convert::user("user_id", request.user_id)?;
-        let consistency = self.consistency(request.consistency.as_ref())?;
+        let consistency = self.consistency(call, request.consistency.as_ref())?;
         let count = |list| self.follows.count(ListOf { list, user }, &consistency);
         let (following, fans) = tokio::join!(count(FollowList::Following), count(FollowList::Fans));
         let number = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
@@ -359,9 +359,9 @@ impl RelationService for RelationRpc {
         &self,
         request: Request<wire::ListCommonFollowingRequest>,
     ) -> Result<Response<wire::ListCommonFollowingResponse>, Status> {
-        let request = request.into_inner();
+        let (call, request) = (Call::of(&request), request.into_inner());
         let edge = convert::edge(request.user_id, request.other_id, "other_id")?;
-        let page = page!("ListCommonFollowing", request, [edge.from, edge.to]);
+        let page = page!(call, "ListCommonFollowing", request, [edge.from, edge.to]);
         let lists = [edge.from, edge.to].map(|user| ListOf { list: FollowList::Following, user });
         let (user_ids, next_page_token, partial) = self.common_page(lists, &page).await?;
         Ok(Response::new(wire::ListCommonFollowingResponse { user_ids, next_page_token, partial }))
@@ -371,9 +371,9 @@ impl RelationService for RelationRpc {
         &self,
         request: Request<wire::ListFansIFollowRequest>,
     ) -> Result<Response<wire::ListFansIFollowResponse>, Status> {
-        let request = request.into_inner();
+        let (call, request) = (Call::of(&request), request.into_inner());
         let edge = convert::edge(request.user_id, request.other_id, "other_id")?;
-        let page = page!("ListFansIFollow", request, [edge.from, edge.to]);
+        let page = page!(call, "ListFansIFollow", request, [edge.from, edge.to]);
         let lists = [
             ListOf { list: FollowList::Following, user: edge.from },
             ListOf { list: FollowList::Fans, user: edge.to },
@@ -392,8 +392,8 @@ impl RelationService for RelationRpc {
         let user = convert::user("user_id", request.user_id)?;
         own(user, call.principal)?;
         let group = GroupId::new(request.group_id).map_err(|why| Error::invalid("group_id", &why))?;
-        let page = page!("ListFriendsInGroup", request, [user]);
-        let consistency = self.consistency(page.consistency.as_ref())?;
+        let page = page!(call, "ListFriendsInGroup", request, [user]);
+        let consistency = self.consistency(page.call, page.consistency.as_ref())?;
         self.members.may_see(group, call.principal).await?;
         let (friends, next_page_token, partial) = self.common_page(friends_of(user), &page).await?;
         let users: Vec<UserId> = friends.iter().filter_map(|friend| UserId::new(*friend).ok()).collect();

@@ -14,7 +14,7 @@ use tonic::{Request, Status, Streaming};
 
 use crate::{
     error::Error,
-    rpc::{answer_size::split, audit_notes::AuditNotes, page_token::PageSizes},
+    rpc::{answer_size::split, audit_notes::AuditNotes, call::Call, page_token::PageSizes},
 };
 
 /// Records that an export reads from the store at a time.
@@ -37,7 +37,16 @@ pub struct Limits {
     pub pages: PageSizes,
 }
 
+/// Ids of a batch of a user who itself calls: enough for a page of a device.
+pub const USER_BATCH_IDS: usize = 100;
+
 impl Limits {
+    /// How many ids a batch of this call may have.
+    #[must_use]
+    pub fn batch_ids_of(&self, call: Call) -> usize {
+        if call.is_user() { self.batch_ids.min(USER_BATCH_IDS) } else { self.batch_ids }
+    }
+
     /// The deadline of a record of an import that begins now.
     #[must_use]
     pub fn import_deadline(&self) -> Instant {

@@ -24,6 +24,8 @@ pub struct Call {
     pub caller: CallerId,
     /// Whether another node of the cluster calls, and means only this node.
     pub by_node: bool,
+    /// Whether the acting user itself calls, by a token of its own, and not a service for it. See [`Self::is_user`].
+    pub by_user: bool,
 }
 
 impl Call {
@@ -37,7 +39,20 @@ impl Call {
             rights: Rights::ALL,
             caller: CallerId::DEFAULT,
             by_node: false,
+            by_user: false,
         }
+    }
+
+    /// Whether a user itself calls. A caller that acts for a user is a service.
+    #[must_use]
+    pub const fn is_user(self) -> bool {
+        self.by_user
+    }
+
+    /// The user who itself calls; `None`: a service, also one that acts for a user.
+    #[must_use]
+    pub const fn user_itself(self) -> Option<UserId> {
+        if self.by_user { self.principal.user() } else { None }
     }
 
     /// The call of a request that came through the edge.
@@ -55,7 +70,7 @@ impl Call {
 pub enum Principal {
     /// The calling service itself, with all rights of its caller.
     Service,
-    /// This user, through the service (metadata `kith-acting-user`).
+    /// This user: through a service (metadata `kith-acting-user`), or itself ([`Call::is_user`]).
     User(UserId),
 }
 

@@ -21,8 +21,8 @@ pub fn params(map: BTreeMap<String, String>) -> Result<Params, Error> {
 /// The parameters of an answer, without these names: records may contain them from before the names became those of
 /// secrets.
 #[must_use]
-pub fn shown_params(params: &Params, secret_names: &BTreeSet<String>) -> BTreeMap<String, String> {
-    let shown = params.iter().filter(|(key, _)| !secret_names.contains(*key));
+pub fn shown_params(params: &Params, sees: impl Fn(&str) -> bool) -> BTreeMap<String, String> {
+    let shown = params.iter().filter(|(key, _)| sees(key));
     shown.map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
 }
 

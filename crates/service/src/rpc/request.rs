@@ -26,7 +26,8 @@ pub struct IdempotencyKey {
 
 impl IdempotencyKey {
     /// From a message without its `request_id` and secrets, which were taken out. `None` if the caller gave no request
-    /// id, at no cost. The same id of another caller is different.
+    /// id, at no cost. The same id of another caller, or of another user
+    /// who itself calls, is different.
     ///
     /// # Errors
     /// If the request id is invalid.
@@ -35,7 +36,11 @@ impl IdempotencyKey {
             return Ok(None);
         }
         let id: RequestId = id.parse().map_err(|why| Error::invalid("request_id", &why))?;
-        let id = if call.caller == CallerId::DEFAULT { id } else { id.of_caller(call.caller.get()) };
+        let id = match call.user_itself() {
+            Some(user) => id.of_user(user),
+            None if call.caller == CallerId::DEFAULT => id,
+            None => id.of_caller(call.caller.get()),
+        };
         let principal = match call.principal {
             Principal::Service => 0,
             Principal::User(user) => user.get(),
@@ -153,14 +158,18 @@ fn expected_version(number: i64) -> Result<Option<Version>, Error> {
     Ok((version != Version::NONE).then_some(version))
 }
 
-/// The consistency of an answer.
+/// The consistency of an answer. A strong read bypasses all copies and reads the store, so it is for services: users could load the
+/// store without a limit.
 ///
 /// # Errors
-/// If there are more than `tokens_max` tokens, or one is invalid.
-pub fn consistency(asked: Option<&Asked>, tokens_max: usize) -> Result<Consistency, Error> {
+/// If a user itself asks for a strong read; if there are more than `tokens_max` tokens, or one is invalid.
+pub fn consistency(call: Call, asked: Option<&Asked>, tokens_max: usize) -> Result<Consistency, Error> {
     const FIELD: &str = "consistency.at_least.consistency_tokens";
     match asked.and_then(|asked| asked.level.as_ref()) {
         None | Some(Level::Strong(false)) => Ok(Consistency::Cached),
+        Some(Level::Strong(true)) if call.is_user() => Err(Error::not_allowed(
+            "only services may read with consistency.strong; use consistency.at_least",
+        )),
         Some(Level::Strong(true)) => Ok(Consistency::Strong),
         Some(Level::AtLeast(at_least)) => {
             let texts = &at_least.consistency_tokens;
@@ -179,7 +188,10 @@ pub fn consistency(asked: Option<&Asked>, tokens_max: usize) -> Result<Consisten
 
 #[cfg(test)]
 mod tests {
+    use kith_store::UserId;
+
     use super::*;
+    use crate::error::Reason;
 
     fn seed(id: &str, body: &str) -> IdempotencyKey {
         seed_of(CallerId::DEFAULT, id, body)
@@ -197,6 +209,29 @@ mod tests {
         assert_ne!(chat.part("there").id(), jobs.part("there").id());
         assert!(chat.id().ends_with(":a"), "no caller can send a colon");
         assert_eq!(seed("a", "x").id(), "a", "ids that are stored already stay what they are");
+    }
+
+    #[test]
+    fn request_ids_of_users_do_not_meet() {
+        let of_user = |user, by_user| {
+            let principal = Principal::User(UserId::new(user).unwrap());
+            let call = Call { principal, by_user, ..Call::internal(Instant::now()) };
+            IdempotencyKey::of("Method", "a", call, &"x".to_owned()).unwrap().unwrap().id().to_owned()
+        };
+        assert_ne!(of_user(7, true), of_user(8, true));
+        assert_ne!(of_user(7, true), of_user(7, false), "nor those of services");
+        assert_eq!(of_user(7, false), of_user(8, false), "the ids of a service are its own");
+    }
+
+    #[test]
+    fn strong_reads_are_for_services() {
+        let user = Principal::User(UserId::new(7).unwrap());
+        let service = Call { principal: user, ..Call::internal(Instant::now()) };
+        let itself = Call { by_user: true, ..service };
+        let strong = |call, strong| consistency(call, Some(&Asked { level: Some(Level::Strong(strong)) }), 1);
+        assert_eq!(strong(service, true), Ok(Consistency::Strong));
+        assert_eq!(strong(itself, true).unwrap_err().reason(), Reason::NotAllowed);
+        assert_eq!(strong(itself, false), Ok(Consistency::Cached));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use kith_store::{
     UserPatch, single_line,
 };
 
+use super::UserRules;
 use crate::{
     error::Error,
     rpc::{
@@ -80,7 +81,7 @@ pub(super) fn user_name(name: &str) -> Result<UserName, Error> {
 }
 
 /// The user as `viewer` may see it.
-pub(super) fn to_wire(user: &User, viewer: Viewer, secret_names: &BTreeSet<String>) -> wire::User {
+pub(super) fn to_wire(user: &User, viewer: Viewer, rules: &UserRules) -> wire::User {
     let contact = viewer.sees_contact(user.id);
     let shown = |text: &Text| if contact { text.to_string() } else { String::new() };
     wire::User {
@@ -93,7 +94,7 @@ pub(super) fn to_wire(user: &User, viewer: Viewer, secret_names: &BTreeSet<Strin
         age: i32::from(user.age),
         region: user.region.to_string(),
         icon: user.icon.to_string(),
-        params: shown_params(&user.params, secret_names),
+        params: shown_params(&user.params, |name| viewer.sees_param(name, rules)),
         version: user.version.get(),
         create_time: Some(wire_time(user.created)),
         update_time: Some(wire_time(user.updated)),
@@ -105,12 +106,20 @@ pub(super) fn to_wire(user: &User, viewer: Viewer, secret_names: &BTreeSet<Strin
 pub(super) struct Viewer {
     principal: Principal,
     contacts: bool,
+    /// Whether a user itself looks.
+    by_user: bool,
 }
 
 impl Viewer {
     /// The caller.
     pub(super) const fn of(call: Call) -> Self {
-        Self { principal: call.principal, contacts: call.rights.has(Scope::UserContact) }
+        let contacts = call.rights.has(Scope::UserContact);
+        Self { principal: call.principal, contacts, by_user: call.is_user() }
+    }
+
+    /// Whether it sees the parameter of this name: none sees secrets, users those that are for them.
+    pub(super) fn sees_param(self, name: &str, rules: &UserRules) -> bool {
+        !rules.secret_params.contains(name) && (!self.by_user || rules.user_params.contains(name))
     }
 
     /// Whether it sees email and phone of this user: each user its own, a service all if it has `user:contact`.
@@ -120,6 +129,22 @@ impl Viewer {
             Principal::User(id) => id == of,
         }
     }
+}
+
+/// Makes sure that a user who itself calls sets no parameter that is not for users, as a role that services keep there.
+///
+/// # Errors
+/// PERMISSION_DENIED. A path of all parameters is refused too: it would remove those that the user does not see.
+pub(super) fn check_own_params(call: Call, paths: &[String], rules: &UserRules) -> Result<(), Error> {
+    let refused = |path: &String| match field_path(path).as_str() {
+        "*" | "params" => true,
+        path => path.strip_prefix("params.").is_some_and(|name| !rules.user_params.contains(name)),
+    };
+    if call.is_user() && paths.iter().any(refused) {
+        let text = "only services may set this parameter, or all at once: users name params.KEY out of users.user_params";
+        return Err(Error::not_allowed(text));
+    }
+    Ok(())
 }
 
 /// A checked change: the fields of `user` that `paths` name. Secrets are separate: an empty one is removed.

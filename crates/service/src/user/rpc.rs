@@ -46,13 +46,17 @@ impl UserRpc {
         Self { users, pages, limits, searches }
     }
 
-    fn consistency(&self, asked: Option<&kith_proto::r#type::v1::Consistency>) -> Result<Consistency, Error> {
-        consistency(asked, self.limits.tokens)
+    fn consistency(
+        &self,
+        call: Call,
+        asked: Option<&kith_proto::r#type::v1::Consistency>,
+    ) -> Result<Consistency, Error> {
+        consistency(call, asked, self.limits.tokens)
     }
 
     /// The user as `viewer` may see it.
     fn shown(&self, user: &User, viewer: Viewer) -> wire::User {
-        convert::to_wire(user, viewer, &self.users.rules.secret_params)
+        convert::to_wire(user, viewer, &self.users.rules)
     }
 
     fn result(
@@ -122,8 +126,8 @@ impl UserService for UserRpc {
         let call = Call::of(&request);
         let request = request.get_ref();
         let id = convert::user_id(request.user_id)?;
-        let entry = self.users.get(id, &self.consistency(request.consistency.as_ref())?).await?;
-        let user = written::answer(&entry.value, Viewer::of(call), &self.users.rules.secret_params);
+        let entry = self.users.get(id, &self.consistency(call, request.consistency.as_ref())?).await?;
+        let user = written::answer(&entry.value, Viewer::of(call), &self.users.rules);
         Ok(with_trailers(user, Served::of(&entry)))
     }
 
@@ -133,8 +137,8 @@ impl UserService for UserRpc {
     ) -> Result<Response<wire::BatchGetUsersResponse>, Status> {
         let call = Call::of(&request);
         let request = request.into_inner();
-        batch::check_count("user_ids", request.user_ids.len(), self.limits.batch_ids)?;
-        let consistency = self.consistency(request.consistency.as_ref())?;
+        batch::check_count("user_ids", request.user_ids.len(), self.limits.batch_ids_of(call))?;
+        let consistency = self.consistency(call, request.consistency.as_ref())?;
         let ids = convert::user_ids(&request.user_ids)?;
         let users = self.users.get_many(&ids, &consistency).await;
         let mut budget = ByteBudget::new(ANSWER_BYTES);
@@ -155,6 +159,7 @@ impl UserService for UserRpc {
         own(id, call.principal)?;
         let secret_params = &self.users.rules.secret_params;
         let paths = request.update_mask.clone().unwrap_or_default().paths;
+        convert::check_own_params(call, &paths, &self.users.rules)?;
         let (patch, secrets) = convert::patch(user.clone(), &paths, secret_params)?;
         user.params.retain(|name, _| !secret_params.contains(name));
         let expected = request.expected_version;
@@ -191,7 +196,7 @@ impl UserService for UserRpc {
         let call = Call::of(&request);
         self.searches.count(call.principal)?;
         let request = request.get_ref();
-        self.consistency(request.consistency.as_ref())?;
+        self.consistency(call, request.consistency.as_ref())?;
         let user = self.users.find_user_by_name(&convert::user_name(&request.user_name)?).await?;
         let served = Served::by_store(user.version.get());
         let user = Some(self.shown(&user, Viewer::of(call)));
@@ -206,7 +211,7 @@ impl UserService for UserRpc {
         let request = request.into_inner();
         self.searches.count_of_users(call)?;
         let keyword = Keyword::new(&request.keyword).map_err(|why| Error::invalid("keyword", &why))?;
-        self.consistency(request.consistency.as_ref())?;
+        self.consistency(call, request.consistency.as_ref())?;
         let size = self.limits.pages.of(request.page_size)?;
         let query: [&[u8]; 2] = [b"SearchUsers", keyword.name().as_bytes()];
         let after = self.pages.open(&query, &request.page_token)?.and_then(|id| UserId::new(id).ok());

@@ -40,6 +40,8 @@ pub struct UserRules {
     pub name_kept: Duration,
     /// Parameters that are secrets.
     pub secret_params: BTreeSet<String>,
+    /// Parameters that users who themselves call may set and see.
+    pub user_params: BTreeSet<String>,
     /// Attempts to guess a secret, within a minute and on one node.
     pub tries_per_minute: NonZeroU32,
     /// Ids reserved at a time.

@@ -1,26 +1,24 @@
 //! A user in an answer, encoded directly: a message would first allocate each of its texts. Equal to the result of
 //! [`super::convert::to_wire`].
 
-use std::collections::BTreeSet;
-
 use kith_proto::{Fields, user::v1::GetUserResponse};
 use kith_store::{Timestamp, User};
 
-use super::convert::Viewer;
+use super::{UserRules, convert::Viewer};
 use crate::rpc::versions::wire_time;
 
 /// Bytes of all fields except the texts, and of the tag and length before each of them.
 const ROOM: usize = 160;
 
-/// The answer with this user, as `viewer` may see it, without parameters with these names.
-pub(super) fn answer(user: &User, viewer: Viewer, secret_names: &BTreeSet<String>) -> GetUserResponse {
+/// The answer with this user, as `viewer` may see it.
+pub(super) fn answer(user: &User, viewer: Viewer, rules: &UserRules) -> GetUserResponse {
     let texts = user.user_name.len() + user.nick_name.len() + user.email.len() + user.phone.len();
     let bytes =
         ROOM + texts + user.region.len() + user.icon.len() + user.params.bytes() + 8 * user.params.len();
-    GetUserResponse::written(bytes, |fields| write(fields, user, viewer, secret_names))
+    GetUserResponse::written(bytes, |fields| write(fields, user, viewer, rules))
 }
 
-fn write(fields: &mut Fields<'_>, user: &User, viewer: Viewer, secret_names: &BTreeSet<String>) {
+fn write(fields: &mut Fields<'_>, user: &User, viewer: Viewer, rules: &UserRules) {
     fields.number(1, user.id.get());
     fields.string(2, &user.user_name);
     fields.string(3, &user.nick_name);
@@ -32,7 +30,7 @@ fn write(fields: &mut Fields<'_>, user: &User, viewer: Viewer, secret_names: &BT
     fields.number(7, user.age.into());
     fields.string(8, &user.region);
     fields.string(9, &user.icon);
-    for (name, value) in user.params.iter().filter(|(name, _)| !secret_names.contains(*name)) {
+    for (name, value) in user.params.iter().filter(|(name, _)| viewer.sees_param(name, rules)) {
         fields.message(10, |fields| {
             fields.string(1, name);
             fields.string(2, value);
@@ -51,6 +49,8 @@ fn time(fields: &mut Fields<'_>, at: Timestamp) {
 
 #[cfg(test)]
 mod tests {
+    use std::{collections::BTreeSet, num::NonZeroU32, time::Duration};
+
     use kith_store::{Gender, Params, UserId, Version};
     use prost::Message as _;
 
@@ -81,16 +81,36 @@ mod tests {
         }
     }
 
+    fn rules() -> UserRules {
+        UserRules {
+            reserved_names: Vec::new(),
+            name_kept: Duration::ZERO,
+            secret_params: BTreeSet::from(["note".to_owned()]),
+            user_params: BTreeSet::from(["lang".to_owned(), "note".to_owned()]),
+            tries_per_minute: NonZeroU32::MIN,
+            id_block: 1,
+        }
+    }
+
+    #[test]
+    fn users_see_the_parameters_that_are_for_them() {
+        let call = Call { principal: Principal::User(ann().id), ..Call::internal(Instant::now()) };
+        let shown = |call| to_wire(&ann(), Viewer::of(call), &rules()).params.into_keys().collect::<Vec<_>>();
+        assert_eq!(shown(call), ["lang", "unset"]);
+        assert_eq!(shown(Call { by_user: true, ..call }), ["lang"]);
+    }
+
     #[test]
     fn written_user_is_the_message() {
         let [other, own] = [8, 7].map(|id| Principal::User(UserId::new(id).unwrap()));
-        let secret_names = BTreeSet::from(["note".to_owned()]);
+        let rules = rules();
         let call = Call::internal(Instant::now());
         let calls = [Principal::Service, own, other].map(|principal| Call { principal, ..call });
-        for call in [calls[0], calls[1], calls[2], Call { rights: Rights::NONE, ..call }] {
+        let itself = Call { by_user: true, ..calls[1] };
+        for call in [calls[0], calls[1], calls[2], itself, Call { rights: Rights::NONE, ..call }] {
             let viewer = Viewer::of(call);
-            let written = answer(&ann(), viewer, &secret_names).encode_to_vec();
-            let message = GetUserResponse::of(to_wire(&ann(), viewer, &secret_names)).encode_to_vec();
+            let written = answer(&ann(), viewer, &rules).encode_to_vec();
+            let message = GetUserResponse::of(to_wire(&ann(), viewer, &rules)).encode_to_vec();
             assert_eq!(written, message, "{call:?}");
         }
     }

@@ -21,6 +21,7 @@ pub(super) fn rules(config: &Config) -> UserRules {
         reserved_names: users.reserved_names.clone(),
         name_kept: users.name_kept,
         secret_params: users.secret_params.iter().cloned().collect::<BTreeSet<_>>(),
+        user_params: users.user_params.iter().cloned().collect(),
         tries_per_minute: NonZeroU32::new(users.verify_tries_per_minute).unwrap_or(NonZeroU32::MIN),
         id_block: config.ids.block,
     }

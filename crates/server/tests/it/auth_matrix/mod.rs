@@ -20,6 +20,7 @@ use kith_server::{
 };
 use prost::Message as _;
 use prost_reflect::{DynamicMessage, MethodDescriptor, ReflectMessage as _, Value};
+use serde_json::json;
 use tonic::Status;
 use tonic_types::StatusExt as _;
 
@@ -28,6 +29,8 @@ use crate::{
     edge::raw::framed,
     http,
     secured::{NODE_PROOF, SecuredNode, all_but, bearer},
+    signing::Signer,
+    sockets::Socket,
 };
 
 /// One method, as the matrix calls it.
@@ -66,6 +69,10 @@ enum By {
     Operator,
     /// Another node.
     Node,
+    /// The user of the self field, who owns the object, by a token.
+    User,
+    /// The same, of another user than that of the self field, or of a stranger to the object.
+    UserForOther,
 }
 
 /// Numbers of gateways.
@@ -74,7 +81,7 @@ static GATEWAYS: AtomicU32 = AtomicU32::new(0);
 static WRONG: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 /// Those that a method refuses come first: calls that are taken change the known data.
-const PRINCIPALS: [By; 10] = [
+const PRINCIPALS: [By; 12] = [
     By::Nothing,
     By::WrongKey,
     By::WithoutScope,
@@ -83,8 +90,10 @@ const PRINCIPALS: [By; 10] = [
     By::Node,
     By::Operator,
     By::ForOther,
+    By::UserForOther,
     By::ForSelf,
     By::Itself,
+    By::User,
 ];
 
 /// What is expected of a call.
@@ -145,17 +154,20 @@ impl Cell {
     fn users(&self, by: By) -> (i64, Option<i64>) {
         let me = self.me();
         match by {
-            By::ForOther if self.access.self_field.is_empty() => (me, Some(OTHER)),
-            By::ForOther => (OTHER, Some(me)),
-            By::ForSelf | By::ItselfForUser => (me, Some(me)),
+            By::ForOther | By::UserForOther if self.access.self_field.is_empty() => (me, Some(OTHER)),
+            By::ForOther | By::UserForOther => (OTHER, Some(me)),
+            By::ForSelf | By::ItselfForUser | By::User => (me, Some(me)),
             _ => (me, None),
         }
     }
 
     fn headers(&self, by: By) -> Vec<(&'static str, String)> {
         let caller = |kind: &str| ("authorization", bearer(&format!("{kind}-{}", self.scope)));
+        if matches!(by, By::User | By::UserForOther) {
+            return vec![("authorization", format!("Bearer {}", self.token(by)))];
+        }
         let mut headers = match by {
-            By::Nothing => vec![],
+            By::User | By::UserForOther | By::Nothing => vec![],
             By::WrongKey => vec![("authorization", bearer("unknown"))],
             By::WithoutScope => vec![caller("without")],
             By::Itself | By::ItselfForUser => vec![caller("own")],
@@ -172,6 +184,8 @@ impl Cell {
         let for_services = self.access.users() == Users::None;
         let of_admin = matches!(self.access.action(), Action::AdminRead | Action::AdminWrite);
         match by {
+            By::User | By::UserForOther if !self.is_for_users() => Refused("SCOPE_MISSING"),
+            By::User | By::UserForOther if for_services => Refused("NOT_ALLOWED"),
             By::Nothing => Refused("CREDENTIALS_MISSING"),
             By::WrongKey => Refused("CREDENTIALS_REFUSED"),
             By::WithoutScope => Refused("SCOPE_MISSING"),
@@ -182,12 +196,23 @@ impl Cell {
                 Refused("NOT_ALLOWED")
             }
             By::ForSelf | By::ForOther if for_services => Refused("NOT_ALLOWED"),
-            By::ForOther if !self.access.self_field.is_empty() => Refused("NOT_ALLOWED"),
-            By::ForOther if self.access.users() == Users::Object => {
+            By::ForOther | By::UserForOther if !self.access.self_field.is_empty() => Refused("NOT_ALLOWED"),
+            By::ForOther | By::UserForOther if self.access.users() == Users::Object => {
                 if SHOWN_TO_STRANGERS.contains(&self.name.as_str()) { Taken } else { Hidden }
             }
             _ => Taken,
         }
+    }
+
+    /// What the design gives to users: reads and writes of every domain but sequences, and invite codes.
+    fn is_for_users(&self) -> bool {
+        let (domain, verb) = self.scope.text().split_once(':').unwrap();
+        let reads_or_writes = ["read", "write"].contains(&verb) && !["sequence", "admin"].contains(&domain);
+        reads_or_writes || self.scope == Scope::GroupSecret
+    }
+
+    fn token(&self, by: By) -> String {
+        Signer::new(1).token(self.users(by).1.unwrap_or(ME))
     }
 
     fn check(&self, by: By, how: &str, reason: Option<&str>) {
@@ -237,6 +262,26 @@ impl Cell {
         let body = framed(&self.request(self.users(by).0).encode_to_vec());
         let answer = http::send(node.address, "POST", &self.path, &headers, body).await;
         self.check(by, "gRPC-Web", web_status(&answer).as_ref().map(reason).as_deref());
+    }
+
+    /// Over a socket of the user. Sockets know the calls of users alone, and not all of them.
+    async fn socket(&self, node: &SecuredNode, by: By) {
+        let mut socket = Socket::open(node.address).await;
+        socket.send(&json!({"hello": {"credential": self.token(by), "list": false}})).await;
+        socket.until("live").await;
+        let name = self.name.replace('/', ".");
+        let body = serde_json::to_value(self.request(self.users(by).0)).unwrap();
+        let frame = socket.call(&name, &body).await;
+        let reason = frame["error"]["reason"].as_str();
+        match self.expected(by) {
+            Expected::Refused("SCOPE_MISSING") => assert_eq!(reason, Some("METHOD_UNKNOWN"), "{name}"),
+            Expected::Refused(_) if self.access.users() == Users::None => {
+                assert_eq!(reason, Some("METHOD_UNKNOWN"), "{name}");
+            }
+            _ if reason == Some("METHOD_UNKNOWN") => {}
+            _ => self.check(by, "socket", reason),
+        }
+        socket.close().await;
     }
 
     fn is_unary(&self) -> bool {
@@ -311,7 +356,8 @@ fn callers() -> Vec<(String, Rights)> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_method_takes_and_refuses_whom_its_rule_says() {
-    let node = SecuredNode::start(callers()).await;
+    let node =
+        SecuredNode::start_with(callers(), Signer::new(1).tokens(), |config| config.ws.enabled = true).await;
     let replacements = known::create(&node).await;
     let cells = Cell::all(&replacements);
     for by in PRINCIPALS {
@@ -320,6 +366,10 @@ async fn every_method_takes_and_refuses_whom_its_rule_says() {
             let refused = matches!(cell.expected(by), Expected::Refused(_) | Expected::Hidden);
             if at % 3 == 0 && cell.is_unary() {
                 cell.json(&node, by).await;
+            }
+            if at % 3 == 2 && cell.is_unary() && matches!(by, By::User | By::UserForOther) && cell.me() == ME
+            {
+                cell.socket(&node, by).await;
             }
             // What is taken may be a stream without an end.
             if at % 3 == 1 && (cell.is_unary() || refused) {

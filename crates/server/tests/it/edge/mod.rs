@@ -49,10 +49,19 @@ pub async fn serve(change: impl FnOnce(&mut Config)) -> Served {
 
 /// The same with other services besides.
 pub async fn serve_with(change: impl FnOnce(&mut Config), more: impl FnOnce(Routes) -> Routes) -> Served {
+    serve_by(|edge| edge, change, more).await
+}
+
+/// The same, and the edge changed.
+pub async fn serve_by(
+    edged: impl FnOnce(Edge) -> Edge,
+    change: impl FnOnce(&mut Config),
+    more: impl FnOnce(Routes) -> Routes,
+) -> Served {
     let mut config = config();
     change(&mut config);
     let health = Reporter::new();
-    let edge = Edge::new(Routes::new(health.service()), &config.limits);
+    let edge = edged(Edge::new(Routes::new(health.service()), &config.limits));
     let (users, seen) = FakeUsers::new();
     edge.open(more(users.routes(config.limits.batch_message_bytes).add_service(FakePresence)));
     health.set(State::Serving);

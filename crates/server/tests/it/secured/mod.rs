@@ -13,7 +13,7 @@ use bytes::Bytes;
 use http::HeaderMap;
 use kith_server::{
     admin::Vitals,
-    auth::{CallerKey, Callers, Digest, Rights, Scope},
+    auth::{CallerKey, Callers, Digest, Rights, Scope, Tokens},
     config::Config,
     edge::{Edge, Routes},
     health::{Reporter, State},
@@ -44,6 +44,15 @@ pub struct SecuredNode {
 impl SecuredNode {
     /// A node that knows these callers, and [`ALL`]. Their keys are those of [`key_of`].
     pub async fn start(callers: impl IntoIterator<Item = (String, Rights)>) -> Self {
+        Self::start_with(callers, Arc::new(Tokens::none()), |_| {}).await
+    }
+
+    /// The same, which takes these tokens of users too.
+    pub async fn start_with(
+        callers: impl IntoIterator<Item = (String, Rights)>,
+        tokens: Arc<Tokens>,
+        change: impl FnOnce(&mut Config),
+    ) -> Self {
         let of = |(name, rights): (String, Rights)| {
             let digest = Digest::of(key_of(&name).as_bytes());
             CallerKey { name, rights, digest, made: None, expires: None }
@@ -52,10 +61,11 @@ impl SecuredNode {
         let callers = Arc::new(Callers::new(all.into_iter().chain(callers).map(of).collect()));
         let mut config = Config::default();
         config.listen.set_port(0);
+        change(&mut config);
         let file = kith_store_sqlite::open_in_memory().await.unwrap();
         let stores = file.stores();
         let health = Reporter::new();
-        let edge = Edge::new(Routes::new(health.service()), &config.limits).with_callers(callers);
+        let edge = Edge::new(Routes::new(health.service()), &config.limits).with_credentials(callers, tokens);
         let vitals = Vitals::new(health.clone(), edge.load(), &stores);
         let services = services::services(&stores, &config, vitals).await.unwrap();
         edge.trust_nodes(|proof, _| proof == NODE_PROOF);
@@ -116,6 +126,13 @@ pub fn by<T>(name: &str, message: T) -> Request<T> {
 pub fn acting<T>(name: &str, user: i64, message: T) -> Request<T> {
     let mut request = by(name, message);
     request.metadata_mut().insert("kith-acting-user", user.to_string().parse().unwrap());
+    request
+}
+
+/// The message, sent by a user with this token.
+pub fn by_token<T>(token: &str, message: T) -> Request<T> {
+    let mut request = Request::new(message);
+    request.metadata_mut().insert("authorization", format!("Bearer {token}").parse().unwrap());
     request
 }
 

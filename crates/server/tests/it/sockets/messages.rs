@@ -15,6 +15,7 @@ use kith_proto::message::v1::{
     Conversation, Delivery, ListConversationsRequest, ListConversationsResponse, Live, Message,
     ReceiveRequest, ReceiveResponse, Reset, SendMessageResponse, delivery::What,
 };
+use kith_service::rpc::call::Call;
 use parking_lot::Mutex;
 use prost::Message as _;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -119,8 +120,8 @@ impl tower::Service<http::Request<Body>> for FakeMessages {
         Box::pin(async move {
             let (head, body) = request.into_parts();
             let framed = body.collect().await.unwrap().to_bytes();
-            let acting = head.headers.get("kith-acting-user");
-            let acting = acting.map_or("", |user| user.to_str().unwrap()).to_owned();
+            let user = head.extensions.get::<Call>().unwrap().user_itself();
+            let acting = user.map(|user| user.to_string()).unwrap_or_default();
             let method = head.uri.path().rsplit('/').next().unwrap_or_default();
             Ok(match method {
                 "Receive" => {

@@ -39,8 +39,8 @@ impl MemberRpc {
         Self { members, pages, limits }
     }
 
-    fn consistency(&self, asked: Option<&types::Consistency>) -> Result<Consistency, Error> {
-        consistency(asked, self.limits.tokens)
+    fn consistency(&self, call: Call, asked: Option<&types::Consistency>) -> Result<Consistency, Error> {
+        consistency(call, asked, self.limits.tokens)
     }
 
     /// Where a page begins, and its size.
@@ -238,7 +238,7 @@ impl MemberService for MemberRpc {
         let call = Call::of(&request);
         let request = request.into_inner();
         let key = convert::key(request.group_id, request.user_id)?;
-        let consistency = self.consistency(request.consistency.as_ref())?;
+        let consistency = self.consistency(call, request.consistency.as_ref())?;
         let entry = self.members.get_member(key, call.principal, &consistency).await?;
         let member = Some(convert::member_to_wire(&entry.value));
         let mut response = Response::new(wire::GetMemberResponse { member });
@@ -252,9 +252,9 @@ impl MemberService for MemberRpc {
     ) -> Result<Response<wire::BatchIsMemberResponse>, Status> {
         let call = Call::of(&request);
         let request = request.into_inner();
-        batch::check_count("user_ids", request.user_ids.len(), self.limits.batch_ids)?;
+        batch::check_count("user_ids", request.user_ids.len(), self.limits.batch_ids_of(call))?;
         let group = convert::group(request.group_id)?;
-        let consistency = self.consistency(request.consistency.as_ref())?;
+        let consistency = self.consistency(call, request.consistency.as_ref())?;
         let key = |id: &i64| Ok(MemberKey { group, user: convert::user("user_ids", *id)? });
         let keys: Vec<MemberKey> = request.user_ids.iter().map(key).collect::<Result<_, Error>>()?;
         let found = self.members.batch_is_member(group, &keys, call.principal, &consistency).await?;
@@ -271,7 +271,7 @@ impl MemberService for MemberRpc {
         let group = convert::group(request.group_id)?;
         let least = convert::least_role(request.least_role)?;
         let query = [b"ListMembers", &[least as u8][..], &group.get().to_be_bytes()[..]];
-        let consistency = self.consistency(request.consistency.as_ref())?;
+        let consistency = self.consistency(call, request.consistency.as_ref())?;
         let asked = self.asked(&query, least, request.page_size, &request.page_token)?;
         let listed = self.members.list_members(group, asked, call.principal, &consistency).await?;
         Ok(Response::new(wire::ListMembersResponse {
@@ -287,7 +287,7 @@ impl MemberService for MemberRpc {
         let call = Call::of(&request);
         let request = request.into_inner();
         let group = convert::group(request.group_id)?;
-        let consistency = self.consistency(request.consistency.as_ref())?;
+        let consistency = self.consistency(call, request.consistency.as_ref())?;
         let roster = self.members.count_members(group, call.principal, &consistency).await?;
         let roster = Some(convert::roster_to_wire(group, &roster));
         Ok(Response::new(wire::CountMembersResponse { roster }))
@@ -302,7 +302,7 @@ impl MemberService for MemberRpc {
         let user = convert::user("user_id", request.user_id)?;
         own(user, call.principal)?;
         let query = [&b"ListMemberships"[..], &user.get().to_be_bytes()[..]];
-        let consistency = self.consistency(request.consistency.as_ref())?;
+        let consistency = self.consistency(call, request.consistency.as_ref())?;
         let asked = self.asked(&query, Role::Member, request.page_size, &request.page_token)?;
         let listed = self.members.list_memberships(user, asked, &consistency).await?;
         Ok(Response::new(wire::ListMembershipsResponse {
@@ -319,7 +319,7 @@ impl MemberService for MemberRpc {
         let request = request.into_inner();
         let user = convert::user("user_id", request.user_id)?;
         own(user, call.principal)?;
-        let consistency = self.consistency(request.consistency.as_ref())?;
+        let consistency = self.consistency(call, request.consistency.as_ref())?;
         let count = self.members.count_memberships(user, &consistency).await?;
         Ok(Response::new(wire::CountMembershipsResponse { count }))
     }
@@ -334,7 +334,7 @@ impl MemberService for MemberRpc {
         let other = convert::other_user(user, request.other_id)?;
         own(user, call.principal)?;
         let query = [&b"ListCommonGroups"[..], &user.get().to_be_bytes()[..], &other.get().to_be_bytes()[..]];
-        let consistency = self.consistency(request.consistency.as_ref())?;
+        let consistency = self.consistency(call, request.consistency.as_ref())?;
         let asked = self.asked(&query, Role::Member, request.page_size, &request.page_token)?;
         let listed = self.members.list_common_groups(user, other, asked, &consistency).await?;
         Ok(Response::new(wire::ListCommonGroupsResponse {

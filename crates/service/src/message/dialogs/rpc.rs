@@ -60,7 +60,7 @@ impl DialogRpc {
     ) -> Answer<wire::GetConversationResponse> {
         let (call, request) = (Call::of(&request), request.into_inner());
         let key = convert::key(request.user_id, &request.conversation_id, call.principal)?;
-        let consistency = consistency(request.consistency.as_ref(), self.limits.tokens)?;
+        let consistency = consistency(call, request.consistency.as_ref(), self.limits.tokens)?;
         let shown = self.dialogs.get(key, &consistency).await?;
         let conversation = Some(convert::conversation_to_wire(shown, call.principal));
         Ok(Response::new(wire::GetConversationResponse { conversation }))
@@ -99,7 +99,8 @@ impl DialogRpc {
     ) -> Answer<wire::CountUnreadResponse> {
         let (call, request) = (Call::of(&request), request.into_inner());
         let user = convert::user(request.user_id, call.principal)?;
-        let mut conversations = convert::conversations(&request.conversation_ids, self.limits.batch_ids)?;
+        let mut conversations =
+            convert::conversations(&request.conversation_ids, self.limits.batch_ids_of(call))?;
         let mut seen = std::collections::HashSet::with_capacity(conversations.len());
         conversations.retain(|conversation| seen.insert(*conversation));
         let at_least = AtLeast::of_request(&request.at_least)?;
@@ -113,8 +114,9 @@ impl DialogRpc {
     ) -> Answer<wire::GetReadSeqsResponse> {
         let (call, request) = (Call::of(&request), request.into_inner());
         let user = convert::user(request.user_id, call.principal)?;
-        let conversations = convert::conversations(&request.conversation_ids, self.limits.batch_ids)?;
-        let consistency = consistency(request.consistency.as_ref(), self.limits.tokens)?;
+        let conversations =
+            convert::conversations(&request.conversation_ids, self.limits.batch_ids_of(call))?;
+        let consistency = consistency(call, request.consistency.as_ref(), self.limits.tokens)?;
         let states = self.dialogs.read_states(user, &conversations, &consistency).await?;
         let mut budget = ByteBudget::new(ANSWER_BYTES);
         let result = |(conversation, state)| {

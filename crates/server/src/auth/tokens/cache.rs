@@ -1,0 +1,127 @@
+//! The tokens that were verified before.
+
+use std::{collections::HashMap, fmt, mem, sync::Arc};
+
+use ahash::RandomState;
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use super::super::{Digest, principal::User};
+
+/// Most tokens that are known at one time.
+const TOKENS_MAX: usize = 100_000;
+/// Parts with a lock each.
+const PARTS: usize = 16;
+/// Tokens of one generation of a part. There are two.
+const GENERATION: usize = TOKENS_MAX / PARTS / 2;
+
+/// A token that was verified.
+#[derive(Clone, Debug)]
+pub(super) struct Verified {
+    pub(super) user: Arc<User>,
+    /// From when on its signature has to be verified again.
+    pub(super) until: Instant,
+}
+
+/// Tokens by their SHA-256: at most 100,000. Only tokens with a right signature get in, so that calls with wrong ones displace
+/// none. In each part the older of two generations makes room; a token that is used moves to the younger one.
+#[derive(Default)]
+pub(super) struct VerifiedTokens {
+    parts: [Mutex<Part>; PARTS],
+}
+
+#[derive(Default)]
+struct Part {
+    young: HashMap<[u8; 32], Verified, RandomState>,
+    old: HashMap<[u8; 32], Verified, RandomState>,
+}
+
+impl VerifiedTokens {
+    /// The user of the token with this digest, if it was verified and is still to be taken.
+    pub(super) fn get(&self, digest: &Digest, now: Instant) -> Option<Arc<User>> {
+        let key = digest.bytes();
+        let mut part = self.part(key).lock();
+        if let Some(found) = part.young.get(key) {
+            return (now < found.until).then(|| Arc::clone(&found.user));
+        }
+        let found = part.old.remove(key).filter(|found| now < found.until)?;
+        let user = Arc::clone(&found.user);
+        part.put(*key, found);
+        Some(user)
+    }
+
+    /// Knows a token from now on.
+    pub(super) fn put(&self, digest: &Digest, verified: Verified, now: Instant) {
+        if now < verified.until {
+            self.part(digest.bytes()).lock().put(*digest.bytes(), verified);
+        }
+    }
+
+    fn part(&self, key: &[u8; 32]) -> &Mutex<Part> {
+        &self.parts[usize::from(key[0]) % PARTS]
+    }
+
+    #[cfg(test)]
+    pub(super) fn count(&self) -> usize {
+        self.parts.iter().map(|part| part.lock()).map(|part| part.young.len() + part.old.len()).sum()
+    }
+}
+
+impl Part {
+    fn put(&mut self, key: [u8; 32], verified: Verified) {
+        if self.young.len() >= GENERATION {
+            self.old = mem::take(&mut self.young);
+        }
+        self.young.insert(key, verified);
+    }
+}
+
+impl fmt::Debug for VerifiedTokens {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("VerifiedTokens").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use kith_store::UserId;
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+
+    fn verified(until: Instant) -> Verified {
+        let user = User { id: UserId::new(7).unwrap(), ends: until, ended: CancellationToken::new() };
+        Verified { user: Arc::new(user), until }
+    }
+
+    fn digest(number: usize) -> Digest {
+        Digest::of(&number.to_be_bytes())
+    }
+
+    #[test]
+    fn tokens_are_known_until_their_time() {
+        let (tokens, now) = (VerifiedTokens::default(), Instant::now());
+        tokens.put(&digest(1), verified(now + Duration::from_secs(1)), now);
+        assert!(tokens.get(&digest(1), now).is_some() && tokens.get(&digest(2), now).is_none());
+        assert!(tokens.get(&digest(1), now + Duration::from_secs(1)).is_none());
+        tokens.put(&digest(3), verified(now), now);
+        assert!(tokens.get(&digest(3), now).is_none());
+    }
+
+    #[test]
+    fn tokens_in_use_stay_while_the_table_is_bounded() {
+        let (tokens, now) = (VerifiedTokens::default(), Instant::now());
+        let until = now + Duration::from_secs(1);
+        tokens.put(&digest(0), verified(until), now);
+        for number in 1..=2 * TOKENS_MAX {
+            tokens.put(&digest(number), verified(until), now);
+            if number % 1000 == 0 {
+                assert!(tokens.get(&digest(0), now).is_some(), "{number}");
+            }
+        }
+        assert!((TOKENS_MAX / 2..=TOKENS_MAX).contains(&tokens.count()), "{}", tokens.count());
+        assert!(tokens.get(&digest(1), now).is_none());
+    }
+}

@@ -1,0 +1,84 @@
+//! What a token says: for whom, until when, and of which user.
+
+use std::time::{Duration, SystemTime};
+
+use kith_store::UserId;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::{IssuerConfig, LEEWAY, Refusal};
+
+/// The claims that every token has, and others. One that is there twice is an error of the reader.
+#[derive(Debug, Deserialize)]
+pub(super) struct Claims {
+    iss: String,
+    aud: Audience,
+    exp: f64,
+    iat: f64,
+    nbf: Option<f64>,
+    #[serde(flatten)]
+    others: Map<String, Value>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Audience {
+    One(String),
+    Many(Vec<String>),
+}
+
+/// What follows from claims that are right.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Valid {
+    pub(super) user: UserId,
+    /// How long the token is still taken.
+    pub(super) left: Duration,
+}
+
+impl Claims {
+    /// Who is said to have issued it.
+    pub(super) fn issuer(&self) -> &str {
+        &self.iss
+    }
+
+    /// Checks them by what the issuer may say.
+    pub(super) fn check(&self, issuer: &IssuerConfig, now: SystemTime) -> Result<Valid, Refusal> {
+        if !self.aud.has_one_of(&issuer.audience) {
+            return Err(Refusal::Audience);
+        }
+        let now = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+        let leeway = LEEWAY.as_secs_f64();
+        let left = self.exp + leeway - now;
+        if left <= 0.0 {
+            return Err(Refusal::Expired);
+        }
+        if self.iat > now + leeway || self.nbf.is_some_and(|nbf| nbf > now + leeway) {
+            return Err(Refusal::Early);
+        }
+        if self.exp - self.iat > issuer.lifetime_max.as_secs_f64() {
+            return Err(Refusal::Lifetime);
+        }
+        // The lifetime bounds it.
+        let left = Duration::try_from_secs_f64(left).map_err(|_| Refusal::Lifetime)?;
+        let user = self.user(&issuer.user_claim).ok_or(Refusal::User)?;
+        Ok(Valid { user, left })
+    }
+
+    /// A user has one text: digits without a zero in front.
+    fn user(&self, claim: &str) -> Option<UserId> {
+        match self.others.get(claim)? {
+            Value::String(text) => text.parse().ok().filter(|user: &UserId| user.to_string() == *text),
+            Value::Number(number) => UserId::new(number.as_i64()?).ok(),
+            _ => None,
+        }
+    }
+}
+
+impl Audience {
+    fn has_one_of(&self, wanted: &[String]) -> bool {
+        match self {
+            Self::One(one) => wanted.contains(one),
+            Self::Many(all) => all.iter().any(|one| wanted.contains(one)),
+        }
+    }
+}

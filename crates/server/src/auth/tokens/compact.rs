@@ -1,0 +1,108 @@
+//! The text of a token: header, claims and signature as base64url, with a dot between them.
+
+use std::borrow::Cow;
+
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use serde::{Deserialize, Deserializer, de::IgnoredAny};
+
+use super::{Refusal, TokenAlgorithm, claims::Claims};
+
+/// Longest id of a key.
+const KEY_ID_MAX: usize = 128;
+
+/// A token that has the form of one. Nothing of it is proved.
+#[derive(Debug)]
+pub(super) struct Compact {
+    token: Box<[u8]>,
+    /// Bytes of the token that are signed.
+    signed: usize,
+    /// Bytes of the header.
+    header: usize,
+    pub(super) algorithm: TokenAlgorithm,
+    pub(super) key_id: Box<str>,
+    pub(super) signature: Vec<u8>,
+}
+
+/// Everything that is looked at. Keys in the header (`jwk`, `jku`, `x5c`, `x5u`) are not: who writes the token chooses them.
+/// A field that is there twice is an error of the reader.
+#[derive(Deserialize)]
+struct Header<'a> {
+    #[serde(borrow)]
+    alg: Cow<'a, str>,
+    #[serde(borrow)]
+    kid: Cow<'a, str>,
+    #[serde(borrow)]
+    typ: Option<Cow<'a, str>>,
+    /// Whether it is there.
+    #[serde(default, deserialize_with = "is_present")]
+    crit: bool,
+}
+
+fn is_present<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Error> {
+    IgnoredAny::deserialize(from).map(|_| true)
+}
+
+impl Compact {
+    /// Reads the header, and nothing else.
+    pub(super) fn read(token: &[u8]) -> Result<Self, Refusal> {
+        let mut parts = token.split(|byte| *byte == b'.');
+        let (Some(header), Some(claims), Some(signature), None) =
+            (parts.next(), parts.next(), parts.next(), parts.next())
+        else {
+            return Err(Refusal::Form);
+        };
+        let json = decode(header)?;
+        let read = Header::read(&json)?;
+        if read
+            .typ
+            .as_deref()
+            .is_some_and(|typ| !["jwt", "at+jwt"].iter().any(|own| typ.eq_ignore_ascii_case(own)))
+        {
+            return Err(Refusal::Type);
+        }
+        if read.crit {
+            return Err(Refusal::Critical);
+        }
+        if read.kid.len() > KEY_ID_MAX {
+            return Err(Refusal::Key);
+        }
+        Ok(Self {
+            token: token.into(),
+            signed: header.len() + 1 + claims.len(),
+            header: header.len(),
+            algorithm: TokenAlgorithm::named(&read.alg).ok_or(Refusal::Algorithm)?,
+            key_id: read.kid.into(),
+            signature: decode(signature)?,
+        })
+    }
+
+    /// Reads the claims.
+    pub(super) fn claims(&self) -> Result<Claims, Refusal> {
+        let json = decode(&self.token[self.header + 1..self.signed])?;
+        object(&json)
+    }
+
+    /// What the signature is of.
+    pub(super) fn signed(&self) -> &[u8] {
+        &self.token[..self.signed]
+    }
+}
+
+impl<'a> Header<'a> {
+    fn read(json: &'a [u8]) -> Result<Self, Refusal> {
+        object(json)
+    }
+}
+
+/// Reads an object: a list would be taken for its fields in their order.
+fn object<'a, T: Deserialize<'a>>(json: &'a [u8]) -> Result<T, Refusal> {
+    if json.trim_ascii_start().first() != Some(&b'{') {
+        return Err(Refusal::Form);
+    }
+    serde_json::from_slice(json).map_err(|_| Refusal::Form)
+}
+
+/// Strictly: no padding, no blank, no bits that mean nothing, or one token would have several texts.
+fn decode(text: &[u8]) -> Result<Vec<u8>, Refusal> {
+    URL_SAFE_NO_PAD.decode(text).map_err(|_| Refusal::Form)
+}

@@ -1,0 +1,156 @@
+//! Issuers of tokens of users.
+
+use std::{collections::BTreeSet, path::PathBuf, time::Duration};
+
+use kith_service::invalid_value::{InvalidValue, wrong};
+use serde::{Deserialize, Serialize};
+
+const KEY: &str = "auth.issuers";
+/// Claims that mean something else.
+const NO_USER: [&str; 7] = ["iss", "aud", "exp", "iat", "nbf", "jti", ""];
+
+/// An issuer of JSON Web Tokens, each of which lets its user call.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct IssuerConfig {
+    /// What its tokens name (`iss`), character by character.
+    pub issuer: String,
+    /// Of which its tokens name one (`aud`). Without it every token of the issuer would be taken, also one for another program.
+    pub audience: Vec<String>,
+    /// How it signs.
+    #[serde(default = "all_algorithms")]
+    pub algorithms: Vec<TokenAlgorithm>,
+    /// Its public keys (JWKS).
+    pub jwks_file: PathBuf,
+    /// The claim with the id of the user.
+    #[serde(default = "subject")]
+    pub user_claim: String,
+    /// Most time between `iat` and `exp` of a token.
+    #[serde(default = "day", with = "humantime_serde")]
+    pub lifetime_max: Duration,
+}
+
+/// How a token is signed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub enum TokenAlgorithm {
+    /// Ed25519.
+    #[serde(rename = "EdDSA")]
+    EdDsa,
+    /// P-256 with SHA-256.
+    #[serde(rename = "ES256")]
+    Es256,
+    /// RSA PKCS#1 with SHA-256.
+    #[serde(rename = "RS256")]
+    Rs256,
+}
+
+impl TokenAlgorithm {
+    /// Each of them. All sign by a private key: what a node has cannot sign.
+    pub const ALL: [Self; 3] = [Self::EdDsa, Self::Es256, Self::Rs256];
+
+    /// As tokens and keys name it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::EdDsa => "EdDSA",
+            Self::Es256 => "ES256",
+            Self::Rs256 => "RS256",
+        }
+    }
+
+    /// Of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|algorithm| algorithm.name() == name)
+    }
+}
+
+fn all_algorithms() -> Vec<TokenAlgorithm> {
+    TokenAlgorithm::ALL.to_vec()
+}
+
+fn subject() -> String {
+    "sub".to_owned()
+}
+
+const fn day() -> Duration {
+    Duration::from_secs(24 * 60 * 60)
+}
+
+/// What would take no token, or too many.
+pub(crate) fn check(issuers: &[IssuerConfig]) -> Result<(), InvalidValue> {
+    let mut names = BTreeSet::new();
+    for issuer in issuers {
+        let name = &issuer.issuer;
+        let says = |why: &str| wrong(KEY, &format!("issuer `{name}` {why}"));
+        if name.is_empty() {
+            return wrong(KEY, "has an entry without a name; set issuer to what tokens name (iss)");
+        }
+        if !names.insert(name) {
+            return says("is there twice; write its keys into one file");
+        }
+        if issuer.audience.is_empty() || issuer.audience.iter().any(String::is_empty) {
+            return says(
+                "has no audience, so that its tokens for other programs would be taken; name that of Kith (aud)",
+            );
+        }
+        if issuer.algorithms.is_empty() {
+            return says("has no algorithms; name some of EdDSA, ES256, RS256, or leave the key out");
+        }
+        if NO_USER.contains(&issuer.user_claim.as_str()) {
+            return says("has a user_claim that names no user; name the claim with the id, as sub");
+        }
+        if issuer.lifetime_max.is_zero() {
+            return says("has a lifetime_max of 0; give it a value above 0");
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn issuer() -> IssuerConfig {
+        toml::from_str("issuer = 'https://id.example/'\naudience = ['kith']\njwks_file = 'jwks.json'")
+            .unwrap()
+    }
+
+    #[test]
+    fn an_issuer_says_by_default_what_most_do() {
+        let issuer = issuer();
+        assert_eq!((issuer.user_claim.as_str(), issuer.lifetime_max), ("sub", Duration::from_secs(86_400)));
+        assert_eq!(issuer.algorithms, TokenAlgorithm::ALL);
+        assert!(check(&[issuer]).is_ok());
+    }
+
+    #[test]
+    fn issuers_whose_tokens_are_for_others_are_refused() {
+        let why = |change: fn(&mut IssuerConfig)| {
+            let mut changed = issuer();
+            change(&mut changed);
+            check(&[changed]).unwrap_err().text
+        };
+        assert!(why(|one| one.audience.clear()).contains("has no audience"));
+        assert!(why(|one| one.audience.push(String::new())).contains("has no audience"));
+        assert!(why(|one| one.issuer.clear()).contains("without a name"));
+        assert!(why(|one| one.algorithms.clear()).contains("has no algorithms"));
+        assert!(why(|one| one.user_claim = "aud".to_owned()).contains("user_claim"));
+        assert!(why(|one| one.lifetime_max = Duration::ZERO).contains("lifetime_max"));
+        assert!(check(&[issuer(), issuer()]).unwrap_err().text.contains("twice"));
+    }
+
+    #[test]
+    fn other_algorithms_and_unknown_keys_are_refused() {
+        let base = "issuer = 'a'\naudience = ['kith']\njwks_file = 'jwks.json'\n";
+        for more in
+            ["algorithms = ['HS256']", "algorithms = ['none']", "jwks_url = 'x'", "audience_any = true"]
+        {
+            assert!(toml::from_str::<IssuerConfig>(&format!("{base}{more}")).is_err(), "{more}");
+        }
+        assert!(
+            toml::from_str::<IssuerConfig>("issuer = 'a'\njwks_file = 'b'").is_err(),
+            "an audience is needed"
+        );
+    }
+}

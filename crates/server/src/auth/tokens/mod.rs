@@ -1,0 +1,291 @@
+//! Users by tokens: JSON Web Tokens that configured issuers have signed.
+//!
+//! Kith issues none, and fetches no key: the keys of an issuer are in a file. A token is bound to the keys, the audience and the
+//! algorithms of the issuer that it names, and the algorithm to the kind of the key.
+
+mod cache;
+mod claims;
+mod compact;
+mod config;
+mod key_set;
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::Arc,
+    thread,
+    time::{Duration, SystemTime},
+};
+
+use arc_swap::ArcSwap;
+use kith_store::UserId;
+use tokio::{sync::Semaphore, time::Instant};
+
+use self::{
+    cache::{Verified, VerifiedTokens},
+    claims::Claims,
+    compact::Compact,
+    key_set::Key,
+};
+use super::{Digest, principal::User};
+
+pub(crate) use self::config::check;
+pub use self::config::{IssuerConfig, TokenAlgorithm};
+
+/// Longest token.
+pub(crate) const TOKEN_BYTES_MAX: usize = 8192;
+/// How far the clocks of an issuer and a node may be apart.
+pub(crate) const LEEWAY: Duration = Duration::from_secs(30);
+/// How long a token that was verified is taken without another look at its signature, and before its end.
+const KNOWN_FOR: Duration = Duration::from_secs(5 * 60);
+
+/// An issuer of tokens with its keys.
+#[derive(Debug)]
+pub struct Issuer {
+    config: IssuerConfig,
+    /// By their ids, which are names here and never a path or an address.
+    keys: BTreeMap<Box<str>, Arc<Key>>,
+}
+
+/// Why a token is refused. Callers get one text for every cause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// It is too long, or not three parts of base64url with JSON in them and the claims that every token has.
+    Form,
+    /// Its header names another type of token.
+    Type,
+    /// Its header has extensions that have to be understood.
+    Critical,
+    /// No issuer of this name is configured.
+    Issuer,
+    /// The algorithm is none of its issuer's, or not that of the key.
+    Algorithm,
+    /// Its issuer has no key with this id.
+    Key,
+    /// It is for others.
+    Audience,
+    /// It has expired.
+    Expired,
+    /// It is not valid yet, or was made in the future.
+    Early,
+    /// It is valid for longer than its issuer may make it.
+    Lifetime,
+    /// It names no user.
+    User,
+    /// The key has not signed it.
+    Signature,
+}
+
+/// What is known of a token before its signature is verified.
+pub(crate) enum Found {
+    /// It was verified before.
+    User(Arc<User>),
+    /// Everything but its signature is right.
+    Unverified(Unverified),
+}
+
+/// A token whose signature has to be verified.
+pub(crate) struct Unverified {
+    known: Arc<Known>,
+    turns: Arc<Semaphore>,
+    key: Arc<Key>,
+    digest: Digest,
+    compact: Compact,
+    user: Arc<User>,
+}
+
+/// The issuers that a node knows at this moment, and the tokens that it has verified. Cheap to read; a new set replaces the
+/// whole old one.
+pub struct Tokens {
+    known: ArcSwap<Known>,
+    /// Everybody can make a token with a known key id and a wrong signature: those must not take all processors.
+    turns: Arc<Semaphore>,
+}
+
+struct Known {
+    issuers: Vec<Issuer>,
+    /// With the set: a key that is removed takes the tokens with it that it has signed.
+    verified: VerifiedTokens,
+}
+
+impl Issuer {
+    /// With the keys of this file (JWKS).
+    ///
+    /// # Errors
+    /// What is wrong with the file, in words that follow its name. No part of a key.
+    pub fn new(config: IssuerConfig, jwks: &[u8]) -> Result<Self, String> {
+        let keys = key_set::parse(jwks, &config.algorithms)?;
+        Ok(Self { config, keys })
+    }
+
+    /// How many keys it may sign with.
+    #[must_use]
+    pub fn keys(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.config.issuer
+    }
+}
+
+impl Tokens {
+    /// No token is taken.
+    #[must_use]
+    pub fn none() -> Self {
+        Self::new(Vec::new())
+    }
+
+    /// Takes the tokens of these issuers.
+    #[must_use]
+    pub fn new(issuers: Vec<Issuer>) -> Self {
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        let turns = Arc::new(Semaphore::new((cores / 4).max(1)));
+        Self { known: ArcSwap::from_pointee(Known::new(issuers)), turns }
+    }
+
+    /// How many issuers there are.
+    #[must_use]
+    pub fn issuers(&self) -> usize {
+        self.known.load().issuers.len()
+    }
+
+    /// The user of a token, as calls find it, also where it is seen for the first time; `None` if the token is refused.
+    pub async fn user(&self, token: &str) -> Option<UserId> {
+        let found = self.find(token.as_bytes(), Digest::of(token.as_bytes()), Instant::now()).ok()?;
+        let user = match found {
+            Found::User(user) => user,
+            Found::Unverified(unverified) => unverified.verify().await.ok()?,
+        };
+        Some(user.id)
+    }
+
+    /// Takes on other keys. Those that stay keep their users' streams; the streams of the others end, and no token that they have
+    /// signed is taken any more. Returns whether anything has changed.
+    pub fn replace(&self, mut issuers: Vec<Issuer>) -> bool {
+        let before = self.known.load_full();
+        for issuer in &mut issuers {
+            issuer.keep(&before);
+        }
+        if before.has_keys_of(&issuers) {
+            return false;
+        }
+        let now = Arc::new(Known::new(issuers));
+        self.known.store(Arc::clone(&now));
+        // After the new set is stored: a call that comes later finds the key in the new set alone.
+        let ended = before.all().filter(|key| !now.all().any(|other| Arc::ptr_eq(key, other)));
+        ended.for_each(|key| key.ended.cancel());
+        true
+    }
+
+    /// Looks a token up. Costs a lock of a part of the table if it was verified before; else its text is read, and no signature
+    /// verified. `digest` is that of the token.
+    ///
+    /// # Errors
+    /// Whatever is wrong with it besides its signature.
+    pub(crate) fn find(&self, token: &[u8], digest: Digest, now: Instant) -> Result<Found, Refusal> {
+        self.find_at(token, digest, now, SystemTime::now)
+    }
+
+    fn find_at(
+        &self,
+        token: &[u8],
+        digest: Digest,
+        now: Instant,
+        clock: impl FnOnce() -> SystemTime,
+    ) -> Result<Found, Refusal> {
+        let known = self.known.load();
+        if let Some(user) = known.verified.get(&digest, now) {
+            return Ok(Found::User(user));
+        }
+        if token.len() > TOKEN_BYTES_MAX {
+            return Err(Refusal::Form);
+        }
+        let compact = Compact::read(token)?;
+        let claims: Claims = compact.claims()?;
+        let issuer = known.issuer(claims.issuer()).ok_or(Refusal::Issuer)?;
+        if !issuer.config.algorithms.contains(&compact.algorithm) {
+            return Err(Refusal::Algorithm);
+        }
+        let key = issuer.keys.get(&*compact.key_id).ok_or(Refusal::Key)?;
+        if key.algorithm() != compact.algorithm {
+            return Err(Refusal::Algorithm);
+        }
+        let valid = claims.check(&issuer.config, clock())?;
+        let user = User { id: valid.user, ends: now + valid.left, ended: key.ended.clone() };
+        Ok(Found::Unverified(Unverified {
+            known: Arc::clone(&known),
+            turns: Arc::clone(&self.turns),
+            key: Arc::clone(key),
+            digest,
+            compact,
+            user: Arc::new(user),
+        }))
+    }
+}
+
+impl Unverified {
+    /// Verifies the signature, in its turn: at most a quarter of the processors do that at one time. The token is known then.
+    /// Dropped before, it has done nothing.
+    ///
+    /// # Errors
+    /// When the key has not signed the token.
+    pub(crate) async fn verify(self) -> Result<Arc<User>, Refusal> {
+        let Ok(_turn) = self.turns.acquire().await else { return Err(Refusal::Signature) };
+        let now = Instant::now();
+        // Another call with the same token may have been first.
+        if let Some(user) = self.known.verified.get(&self.digest, now) {
+            return Ok(user);
+        }
+        if !self.key.has_signed(self.compact.signed(), &self.compact.signature) {
+            return Err(Refusal::Signature);
+        }
+        let until = (now + KNOWN_FOR).min(self.user.ends);
+        self.known.verified.put(&self.digest, Verified { user: Arc::clone(&self.user), until }, now);
+        Ok(self.user)
+    }
+}
+
+impl Issuer {
+    /// Takes the keys that are the same over from the set of before.
+    fn keep(&mut self, before: &Known) {
+        let Some(before) = before.issuer(&self.config.issuer) else { return };
+        for (id, key) in &mut self.keys {
+            if let Some(same) = before.keys.get(id).filter(|other| other.is_same(key)) {
+                *key = Arc::clone(same);
+            }
+        }
+    }
+}
+
+impl Known {
+    fn new(issuers: Vec<Issuer>) -> Self {
+        Self { issuers, verified: VerifiedTokens::default() }
+    }
+
+    fn issuer(&self, name: &str) -> Option<&Issuer> {
+        self.issuers.iter().find(|issuer| issuer.config.issuer == name)
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Arc<Key>> {
+        self.issuers.iter().flat_map(|issuer| issuer.keys.values())
+    }
+
+    /// Whether these have the very keys of this set.
+    fn has_keys_of(&self, issuers: &[Issuer]) -> bool {
+        let others = issuers.iter().flat_map(|issuer| issuer.keys.iter());
+        let own = self.issuers.iter().flat_map(|issuer| issuer.keys.iter());
+        own.map(|(id, key)| (id, Arc::as_ptr(key))).eq(others.map(|(id, key)| (id, Arc::as_ptr(key))))
+    }
+}
+
+impl fmt::Debug for Tokens {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tokens").field("issuers", &self.known.load().issuers).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,261 @@
+//! Users who call by their tokens: what they may do, and when it ends.
+
+use std::{sync::Arc, time::Duration};
+
+use kith_proto::{
+    group::v1::{ExportGroupsRequest, group_service_client::GroupServiceClient},
+    message::v1::{ReceiveRequest, message_service_client::MessageServiceClient},
+    relation::v1::{BatchGetRelationsRequest, relation_service_client::RelationServiceClient},
+    r#type::v1::{Consistency, consistency::Level},
+    user::v1::{user_service_client::UserServiceClient, *},
+};
+use kith_server::auth::Tokens;
+use tonic::{Code, Request, Status, transport::Channel};
+
+use crate::{
+    edge::raw::{GET_USER, framed},
+    http,
+    node::assert_refused,
+    secured::{ALL, SecuredNode, by, by_token},
+    signing::Signer,
+};
+
+const ANN: i64 = 7;
+const BOB: i64 = 8;
+/// Within this every stream has to end: a hang is a failure.
+const BOUND: Duration = Duration::from_secs(20);
+
+/// A node that takes the tokens of the signer, with two users.
+async fn node_with(tokens: Arc<Tokens>) -> SecuredNode {
+    let node = SecuredNode::start_with([], tokens, |config| {
+        config.users.user_params = vec!["lang".to_owned()];
+    })
+    .await;
+    for (user_id, name) in [(ANN, "ann"), (BOB, "bob")] {
+        let email = format!("{name}@example.org");
+        let user = User { user_id, user_name: name.into(), email, ..Default::default() };
+        let request = CreateUserRequest { user: Some(user), ..Default::default() };
+        users(&node).create_user(by(ALL, request)).await.unwrap();
+    }
+    node
+}
+
+async fn node() -> (SecuredNode, Signer) {
+    let signer = Signer::new(1);
+    (node_with(signer.tokens()).await, signer)
+}
+
+fn users(node: &SecuredNode) -> UserServiceClient<Channel> {
+    UserServiceClient::new(node.channel.clone())
+}
+
+fn get(user_id: i64) -> GetUserRequest {
+    GetUserRequest { user_id, consistency: None }
+}
+
+fn rename(user_id: i64, name: &str, request_id: &str) -> UpdateUserRequest {
+    let user = User { user_id, user_name: name.into(), ..Default::default() };
+    let update_mask = Some(prost_types::FieldMask { paths: vec!["user_name".into()] });
+    UpdateUserRequest { user: Some(user), update_mask, request_id: request_id.into(), ..Default::default() }
+}
+
+#[tokio::test]
+async fn a_user_reads_and_changes_what_is_its_own() {
+    let (node, signer) = node().await;
+    let token = signer.token(ANN);
+    let email = async |user| {
+        let found = users(&node).get_user(by_token(&token, get(user))).await.unwrap().into_inner();
+        found.user.unwrap().email
+    };
+    assert_eq!(email(ANN).await, "ann@example.org");
+    assert_eq!(email(BOB).await, "", "contacts are of their user");
+    users(&node).update_user(by_token(&token, rename(ANN, "anna", ""))).await.unwrap();
+    let refused = users(&node).update_user(by_token(&token, rename(BOB, "bert", ""))).await.unwrap_err();
+    assert_refused(&refused, Code::PermissionDenied, "NOT_ALLOWED", None);
+}
+
+#[tokio::test]
+async fn a_user_has_no_right_of_a_service() {
+    let (node, signer) = node().await;
+    let token = signer.token(ANN);
+    let user = User { user_name: "cid".into(), ..Default::default() };
+    let create = CreateUserRequest { user: Some(user), ..Default::default() };
+    let refused = users(&node).create_user(by_token(&token, create)).await.unwrap_err();
+    assert_refused(&refused, Code::PermissionDenied, "NOT_ALLOWED", None);
+    let export = GroupServiceClient::new(node.channel.clone())
+        .export_groups(by_token(&token, ExportGroupsRequest::default()))
+        .await;
+    assert_refused(&export.unwrap_err(), Code::PermissionDenied, "SCOPE_MISSING", None);
+}
+
+/// A51.
+#[tokio::test]
+async fn a_user_names_no_acting_user_not_even_itself() {
+    let (node, signer) = node().await;
+    for acting in [ANN, BOB] {
+        let mut request = by_token(&signer.token(ANN), get(BOB));
+        request.metadata_mut().insert("kith-acting-user", acting.to_string().parse().unwrap());
+        let refused = users(&node).get_user(request).await.unwrap_err();
+        assert_refused(&refused, Code::PermissionDenied, "ACTING_USER_REFUSED", None);
+    }
+}
+
+/// A50.
+#[tokio::test]
+async fn a_user_sets_and_sees_the_parameters_that_are_for_users() {
+    let (node, signer) = node().await;
+    let token = signer.token(ANN);
+    let change = |paths: &[&str]| {
+        let params = [("lang", "en"), ("perm", "all"), ("pwd", "sesame-open-now")];
+        let params = params.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        let user = User { user_id: ANN, params, ..Default::default() };
+        let paths = paths.iter().map(|path| (*path).to_owned()).collect();
+        UpdateUserRequest {
+            user: Some(user),
+            update_mask: Some(prost_types::FieldMask { paths }),
+            ..Default::default()
+        }
+    };
+    for paths in [&["params.perm"][..], &["params"], &["*"], &["params.pwd"], &["params.lang", "params.perm"]]
+    {
+        let refused = users(&node).update_user(by_token(&token, change(paths))).await.unwrap_err();
+        assert_refused(&refused, Code::PermissionDenied, "NOT_ALLOWED", None);
+    }
+    users(&node).update_user(by(ALL, change(&["params.perm"]))).await.unwrap();
+    let updated =
+        users(&node).update_user(by_token(&token, change(&["params.lang"]))).await.unwrap().into_inner();
+    let names = |user: Option<User>| user.unwrap().params.into_keys().collect::<Vec<_>>();
+    assert_eq!(names(updated.user), ["lang"]);
+    let own = users(&node).get_user(by_token(&token, get(ANN))).await.unwrap().into_inner();
+    assert_eq!(names(own.user), ["lang"]);
+    let all = users(&node).get_user(by(ALL, get(ANN))).await.unwrap().into_inner();
+    assert_eq!(names(all.user), ["lang", "perm"], "services see and set them all");
+}
+
+#[tokio::test]
+async fn wrong_tokens_are_refused_by_the_text_of_wrong_keys() {
+    let (node, signer) = node().await;
+    let wrong_key = users(&node).get_user(by_token("unknown", get(ANN))).await.unwrap_err();
+    let token = signer.token(ANN);
+    let changed = format!("{}A.{}", &token[..token.len() - 90], &token[token.len() - 86..]);
+    for wrong in [Signer::new(2).token(ANN), changed, signer.token_for(ANN, Duration::ZERO), "x".repeat(8193)]
+    {
+        let refused = users(&node).get_user(by_token(&wrong, get(ANN))).await.unwrap_err();
+        assert_refused(&refused, Code::Unauthenticated, "CREDENTIALS_REFUSED", None);
+        assert_eq!(refused.message(), wrong_key.message());
+    }
+    let two = [format!("Bearer {token}"), format!("Bearer {token}")];
+    let two: Vec<_> = two.iter().map(|value| ("authorization", value.as_str())).collect();
+    let refused = node.grpc(GET_USER, &two, framed(&[8, 7])).await.unwrap();
+    assert_refused(&refused, Code::Unauthenticated, "CREDENTIALS_REFUSED", None);
+    let good = users(&node).get_user(by_token(&token, get(ANN))).await;
+    assert!(good.is_ok(), "{good:?}");
+}
+
+#[tokio::test]
+async fn over_http_a_token_is_taken_and_refused_as_a_key_is() {
+    let (node, signer) = node().await;
+    let body = r#"{"userId": 7}"#;
+    let bearer = format!("Bearer {}", signer.token(ANN));
+    let headers = [http::JSON, ("authorization", bearer.as_str())];
+    let found = http::send(node.address, "POST", GET_USER, &headers, body).await;
+    assert_eq!(found.json()["user"]["userName"], "ann");
+    let bearer = format!("Bearer {}", Signer::new(2).token(ANN));
+    let headers = [http::JSON, ("authorization", bearer.as_str())];
+    let refused = http::send(node.address, "POST", GET_USER, &headers, body).await;
+    refused.assert_refused(401, "unauthenticated", "CREDENTIALS_REFUSED");
+}
+
+#[tokio::test]
+async fn strong_reads_and_large_batches_are_for_services() {
+    let (node, signer) = node().await;
+    let token = signer.token(ANN);
+    let strong =
+        || GetUserRequest { consistency: Some(Consistency { level: Some(Level::Strong(true)) }), ..get(ANN) };
+    let refused = users(&node).get_user(by_token(&token, strong())).await.unwrap_err();
+    assert_refused(&refused, Code::PermissionDenied, "NOT_ALLOWED", None);
+    assert!(users(&node).get_user(by(ALL, strong())).await.is_ok());
+    let batch = |count| BatchGetUsersRequest { user_ids: (1..=count).collect(), ..Default::default() };
+    assert!(users(&node).batch_get_users(by_token(&token, batch(100))).await.is_ok());
+    let refused = users(&node).batch_get_users(by_token(&token, batch(101))).await.unwrap_err();
+    assert_refused(&refused, Code::InvalidArgument, "INVALID_FIELD", None);
+    assert!(users(&node).batch_get_users(by(ALL, batch(101))).await.is_ok());
+    let relations =
+        BatchGetRelationsRequest { user_id: ANN, target_ids: (1..=101).collect(), ..Default::default() };
+    let refused = RelationServiceClient::new(node.channel.clone())
+        .batch_get_relations(by_token(&token, relations))
+        .await;
+    assert_refused(&refused.unwrap_err(), Code::InvalidArgument, "INVALID_FIELD", None);
+}
+
+#[tokio::test]
+async fn request_ids_belong_to_their_user() {
+    let (node, signer) = node().await;
+    let change = async |request: Request<UpdateUserRequest>| users(&node).update_user(request).await;
+    for (user, name) in [(ANN, "anna"), (BOB, "bert")] {
+        let token = signer.token(user);
+        let first = change(by_token(&token, rename(user, name, "once"))).await.unwrap().into_inner();
+        let again = change(by_token(&token, rename(user, name, "once"))).await.unwrap().into_inner();
+        assert_eq!(first.user, again.user);
+    }
+}
+
+/// A stream of what is new for this user.
+async fn receive(
+    node: &SecuredNode,
+    token: &str,
+) -> tonic::Streaming<kith_proto::message::v1::ReceiveResponse> {
+    let request = ReceiveRequest { user_id: ANN, now: true, ..Default::default() };
+    let stream = MessageServiceClient::new(node.channel.clone()).receive(by_token(token, request)).await;
+    let mut stream = stream.unwrap().into_inner();
+    stream.message().await.unwrap().unwrap();
+    stream
+}
+
+async fn end<T>(mut stream: tonic::Streaming<T>) -> Status {
+    let ended = async {
+        loop {
+            match stream.message().await {
+                Ok(Some(_)) => {}
+                Ok(None) => panic!("it ends with a status"),
+                Err(status) => return status,
+            }
+        }
+    };
+    tokio::time::timeout(BOUND, ended).await.expect("an end in time")
+}
+
+#[tokio::test]
+async fn a_stream_ends_with_its_token() {
+    let (node, signer) = node().await;
+    let stream = receive(&node, &signer.token_for(ANN, Duration::from_millis(1500))).await;
+    assert_refused(&end(stream).await, Code::Unauthenticated, "CREDENTIALS_REFUSED", None);
+}
+
+#[tokio::test]
+async fn a_stream_ends_with_the_key_that_signed_its_token() {
+    let (old, new) = (Signer::new(1), Signer::new(2));
+    let tokens = old.tokens();
+    let node = node_with(Arc::clone(&tokens)).await;
+    let stream = receive(&node, &old.token(ANN)).await;
+    assert!(tokens.replace(vec![new.issuer()]));
+    assert_refused(&end(stream).await, Code::Unauthenticated, "CREDENTIALS_REFUSED", None);
+    let refused = users(&node).get_user(by_token(&old.token(ANN), get(ANN))).await.unwrap_err();
+    assert_refused(&refused, Code::Unauthenticated, "CREDENTIALS_REFUSED", None);
+    assert!(users(&node).get_user(by_token(&new.token(ANN), get(ANN))).await.is_ok());
+}
+
+#[tokio::test]
+async fn without_a_caller_the_issuer_closes_the_node() {
+    let signer = Signer::new(1);
+    let node = crate::edge::serve_by(
+        |edge| edge.with_credentials(Arc::new(kith_server::auth::Callers::new(Vec::new())), signer.tokens()),
+        |_| {},
+        |routes| routes,
+    )
+    .await;
+    let mut client = node.users().await;
+    let refused = client.get_user(get(crate::edge::service::FINE)).await.unwrap_err();
+    assert_refused(&refused, Code::Unauthenticated, "CREDENTIALS_MISSING", None);
+    assert!(client.get_user(by_token(&signer.token(ANN), get(crate::edge::service::FINE))).await.is_ok());
+}

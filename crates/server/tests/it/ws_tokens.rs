@@ -1,0 +1,183 @@
+//! Sockets whose users prove themselves by a token.
+
+use std::{sync::Arc, time::Duration};
+
+use kith_proto::{
+    message::v1::ReceiveResponse,
+    presence::v1::{GetPresenceRequest, PresenceState, presence_service_client::PresenceServiceClient},
+    user::v1::{CreateUserRequest, User, user_service_client::UserServiceClient},
+};
+use kith_server::auth::{Callers, Tokens};
+use kith_service::error::Error;
+use serde_json::{Value, json};
+use tonic::Status;
+
+use crate::{
+    edge::{Served, serve_by, until},
+    secured::{ALL, SecuredNode, by, key_of},
+    signing::Signer,
+    sockets::{
+        Socket,
+        messages::{FakeMessages, reset},
+    },
+};
+
+const ANN: i64 = 7;
+
+/// A node with the domains.
+async fn secured(tokens: Arc<Tokens>) -> SecuredNode {
+    let node = SecuredNode::start_with([], tokens, |config| config.ws.enabled = true).await;
+    for user_id in [ANN, 8] {
+        let user = User { user_id, user_name: format!("user{user_id}"), ..Default::default() };
+        let request = CreateUserRequest { user: Some(user), ..Default::default() };
+        UserServiceClient::new(node.channel.clone()).create_user(by(ALL, request)).await.unwrap();
+    }
+    node
+}
+
+/// A node whose messages say what the test gives them.
+async fn fake(fake: &FakeMessages, tokens: Arc<Tokens>, waiting: usize) -> Served {
+    let on = |config: &mut kith_server::config::Config| {
+        config.ws.enabled = true;
+        config.ws.sockets_waiting = waiting;
+    };
+    let closed =
+        |edge: kith_server::edge::Edge| edge.with_credentials(Arc::new(Callers::new(Vec::new())), tokens);
+    serve_by(closed, on, |routes| routes.add_service(fake.clone())).await
+}
+
+async fn live(address: std::net::SocketAddr, token: &str) -> Socket {
+    let mut socket = Socket::open(address).await;
+    socket.send(&hello(token)).await;
+    socket.until("live").await;
+    socket
+}
+
+fn hello(token: &str) -> Value {
+    json!({"hello": {"credential": token}})
+}
+
+#[tokio::test]
+async fn the_token_says_whose_socket_it_is() {
+    let signer = Signer::new(1);
+    let node = secured(signer.tokens()).await;
+    let mut socket = Socket::open(node.address).await;
+    socket.send(&hello(&signer.token(ANN))).await;
+    assert_eq!(socket.next().await["welcome"]["userId"], "7");
+    socket.until("live").await;
+    let own = socket.call("SendMessage", &json!({"conversationId": "d7-8", "senderId": 7, "clientMessageId": "a", "contentType": "text/plain", "body": "aGk="})).await;
+    assert_eq!(own["answer"]["seq"], "1", "{own}");
+    let other = socket.call("SendMessage", &json!({"conversationId": "d7-8", "senderId": 8, "clientMessageId": "b", "contentType": "text/plain", "body": "aGk="})).await;
+    assert_eq!(other["error"]["reason"], "NOT_ALLOWED", "{other}");
+    assert!(socket.until("message").await["message"].is_object(), "the own device hears it");
+}
+
+#[tokio::test]
+async fn the_user_of_a_socket_is_online_on_a_node_with_callers() {
+    let signer = Signer::new(1);
+    let node = secured(signer.tokens()).await;
+    let state = async || {
+        let request = by(ALL, GetPresenceRequest { user_id: ANN });
+        let answer = PresenceServiceClient::new(node.channel.clone()).get_presence(request).await.unwrap();
+        answer.into_inner().presence.unwrap().state
+    };
+    let socket = live(node.address, &signer.token(ANN)).await;
+    let wait = async |wanted: PresenceState| {
+        while state().await != i32::from(wanted) {
+            tokio::task::yield_now().await
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), wait(PresenceState::Online)).await.expect("it is online");
+    socket.close().await;
+    tokio::time::timeout(Duration::from_secs(20), wait(PresenceState::Offline)).await.expect("it is offline");
+}
+
+#[tokio::test]
+async fn other_credentials_open_no_socket() {
+    let signer = Signer::new(1);
+    let node = secured(signer.tokens()).await;
+    let expired = signer.token_for(ANN, Duration::ZERO);
+    for credential in [key_of(ALL), String::new(), "a.b.c".to_owned(), Signer::new(2).token(ANN), expired] {
+        let mut socket = Socket::open(node.address).await;
+        socket.send(&hello(&credential)).await;
+        let (code, frames) = socket.closed().await;
+        assert_eq!(
+            (code, &frames[0]["error"]["reason"]),
+            (1008, &json!("CREDENTIALS_REFUSED")),
+            "{frames:?}"
+        );
+        assert!(credential.is_empty() || !frames[0].to_string().contains(&credential));
+    }
+    for hello in [json!({"user": 7}), json!({"user": 7, "credential": signer.token(ANN)}), json!({})] {
+        let mut socket = Socket::open(node.address).await;
+        socket.send(&json!({"hello": hello})).await;
+        let (code, frames) = socket.closed().await;
+        assert_eq!((code, &frames[0]["error"]["reason"]), (1008, &json!("INVALID_FIELD")), "{frames:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_socket_ends_with_its_token() {
+    let signer = Signer::new(1);
+    let node = secured(signer.tokens()).await;
+    let mut socket = live(node.address, &signer.token_for(ANN, Duration::from_millis(1500))).await;
+    let (code, frames) = socket.closed().await;
+    assert_eq!((code, &frames[0]["error"]["reason"]), (1008, &json!("CREDENTIALS_REFUSED")), "{frames:?}");
+}
+
+#[tokio::test]
+async fn a_socket_ends_with_the_key_that_signed_its_token() {
+    let signer = Signer::new(1);
+    let tokens = signer.tokens();
+    let node = secured(Arc::clone(&tokens)).await;
+    let mut socket = live(node.address, &signer.token(ANN)).await;
+    assert!(tokens.replace(vec![Signer::new(2).issuer()]));
+    let (code, frames) = socket.closed().await;
+    assert_eq!((code, &frames[0]["error"]["reason"]), (1008, &json!("CREDENTIALS_REFUSED")), "{frames:?}");
+}
+
+#[tokio::test]
+async fn a_socket_is_as_old_as_a_stream_may_be_at_most() {
+    let (messages, signer) = (FakeMessages::new(), Signer::new(1));
+    let node = fake(&messages, signer.tokens(), 1).await;
+    let mut socket = live(node.address, &signer.token(ANN)).await;
+    messages.say(Err(Status::from(Error::deadline())));
+    assert_eq!(socket.closed().await, (1001, vec![]));
+}
+
+#[tokio::test]
+async fn a_later_hello_brings_another_position_and_no_other_user() {
+    let (messages, signer) = (FakeMessages::new(), Signer::new(1));
+    let node = fake(&messages, signer.tokens(), 1).await;
+    let mut socket = live(node.address, &signer.token(ANN)).await;
+    let reset_by = async |socket: &mut Socket| {
+        let said: Result<ReceiveResponse, Status> = Ok(reset());
+        messages.say(said);
+        socket.until("reset").await;
+    };
+    reset_by(&mut socket).await;
+    socket.send(&json!({"hello": {"credential": signer.token(ANN), "cursor": "c-9"}})).await;
+    socket.until("live").await;
+    until("the cursor arrives", || messages.requests().last().is_some_and(|last| last.cursor == "c-9")).await;
+    reset_by(&mut socket).await;
+    socket.send(&hello(&signer.token(8))).await;
+    assert_eq!(socket.closed().await.0, 1008);
+}
+
+#[tokio::test]
+async fn sockets_that_wait_for_their_hello_are_bounded() {
+    let (messages, signer) = (FakeMessages::new(), Signer::new(1));
+    let node = fake(&messages, signer.tokens(), 2).await;
+    let mut first = Socket::open(node.address).await;
+    let second = Socket::open(node.address).await;
+    assert_eq!(Socket::from_page(node.address, None).await.err(), Some(503));
+    first.send(&hello(&signer.token(ANN))).await;
+    first.until("live").await;
+    let third = Socket::open(node.address).await;
+    assert_eq!(Socket::from_page(node.address, None).await.err(), Some(503));
+    second.close().await;
+    while let Err(code) = Socket::from_page(node.address, None).await {
+        assert_eq!(code, 503);
+    }
+    drop(third);
+}
