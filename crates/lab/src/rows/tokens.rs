@@ -88,7 +88,8 @@ async fn cost(plan: &Plan, signer: &Signer) -> Result<Vec<Pair<f64>>> {
     let served = Served::kith_with_users(&plan.kith, &config, KEY)?;
     let ids = people::shuffled(plan.size(10_000, 200), 1);
     let asked: Vec<_> = ids.iter().map(|id| GetUserRequest { user_id: *id, consistency: None }).collect();
-    let connected = Callers::connect(served.address, CONNECTIONS, GET_USER, asked).await?;
+    let connected: Callers<GetUserRequest> =
+        Callers::connect(served.address, CONNECTIONS, GET_USER, asked).await?;
     let channel = Endpoint::from_shared(format!("http://{}", served.address))?.connect_lazy();
     let mut client = UserServiceClient::new(Channel::new(channel, Bearer::of(KEY)?));
     fill(&mut client, &ids).await?;
