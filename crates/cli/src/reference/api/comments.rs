@@ -1,4 +1,4 @@
-//! The comments of a `.proto` file, by the path of what they stand above.
+//! The comments of a `.proto` file, by the path of their declarations.
 
 use std::collections::BTreeMap;
 

@@ -33,11 +33,11 @@ A duration is written as `200ms`, `10s`, `5m`, `1h` or `30days`, a size as a num
 pub struct Key {
     /// Its path: `limits.in_flight`.
     pub path: String,
-    /// What its values are: "duration", "size", "whole number".
+    /// The type of its values: "duration", "size", "whole number".
     pub kind: String,
-    /// Its default as one writes it; empty: none.
+    /// Its default, as in a file; empty: none.
     pub default: String,
-    /// What it does, from its docstring.
+    /// Its meaning, from its docstring.
     pub doc: String,
     /// Its variable in the environment.
     pub variable: String,
@@ -85,7 +85,7 @@ fn sections() -> Vec<Section> {
     found
 }
 
-/// Goes by what is serialised, so that no key is left out; the source gives the order and the words.
+/// Follows the serialised form, so that no key is left out; the source gives the order and the texts.
 fn collect(
     path: &str,
     name: &str,
@@ -141,7 +141,7 @@ fn kind(member: &Member, items: &BTreeMap<String, Item>) -> String {
     known.to_owned()
 }
 
-/// What an enum may be, each with its docstring.
+/// The values of an enum, each with its docstring.
 fn choices(item: &Item) -> String {
     let one = |choice: &Member| format!("`{}`: {}", choice.name, one_line(&choice.doc).trim_end_matches('.'));
     item.members.iter().map(one).collect::<Vec<_>>().join("; ")
