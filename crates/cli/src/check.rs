@@ -54,14 +54,14 @@ pub(super) struct Arguments {
     target: Target,
 }
 
-/// What a node that does not answer is taken for.
+/// The level of a node that does not answer.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Away {
     Warning,
     Critical,
 }
 
-/// Checks the node. The exit code is the worst of what was found.
+/// Checks the node. The exit code is the worst level.
 ///
 /// # Errors
 /// When the result cannot be written.
@@ -84,7 +84,7 @@ pub(super) async fn run(common: &Common, arguments: &Arguments) -> Result<u8> {
     Ok(worst as u8)
 }
 
-/// How well a value is; the number is that of the exit code.
+/// A level; its number is that of the exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
@@ -120,7 +120,7 @@ struct Checked {
     checks: Vec<Check>,
 }
 
-/// One value with what it was held against.
+/// A value with its thresholds.
 #[derive(Debug, Serialize)]
 struct Check {
     check: &'static str,
@@ -131,13 +131,13 @@ struct Check {
 }
 
 impl Check {
-    /// Of something that is as it should be or not.
+    /// For a condition that is met or not.
     fn state(check: &'static str, value: &str, level: Level) -> Self {
         let critical = if level == Level::Ok { String::new() } else { value.to_owned() };
         Self { check, level, value: value.to_owned(), warn: String::new(), critical }
     }
 
-    /// Of a breaker, without which a node serves too.
+    /// For a circuit breaker: a node also serves while it is open.
     fn closed(check: &'static str, value: &str) -> Self {
         let closed = value == "closed";
         let level = if closed { Level::Ok } else { Level::Warning };
@@ -200,7 +200,7 @@ fn checks(facts: &Facts, nodes: &[NodeInfo], overrides: &Overrides<'_>) -> Vec<C
     checks
 }
 
-/// What the node says of a threshold's value; `None`: nothing.
+/// The value of a threshold on the node, if it has one.
 #[expect(clippy::cast_precision_loss, reason = "counts far below 2^52")]
 fn value(facts: &Facts, name: &str) -> Option<f64> {
     let node = facts.node.as_ref()?;
@@ -248,7 +248,7 @@ mod tests {
 
     use super::*;
 
-    /// Name and level of what is checked of a node.
+    /// Names and levels of the checks of a node.
     fn levels(node: GetNodeResponse, stale: i64) -> Vec<(&'static str, Level)> {
         let memory = vec![NamespaceStats { resync_stale: stale, ..Default::default() }];
         let facts = Facts { serving: true, node: Some(node), memory, clock_ahead_seconds: Some(0.0) };
@@ -256,7 +256,7 @@ mod tests {
         checks.iter().map(|check| (check.check, check.level)).collect()
     }
 
-    /// One of a cluster, proved a moment ago.
+    /// A node of a cluster with a recent proof.
     fn well() -> GetNodeResponse {
         GetNodeResponse {
             store_answers: true,

@@ -1,4 +1,4 @@
-//! How the command line reaches a node.
+//! Connections of the command line to nodes.
 
 mod key;
 mod starting;
@@ -22,7 +22,7 @@ pub(super) type Channel = InterceptedService<transport::Channel, Credential>;
 
 const CONNECT: Duration = Duration::from_secs(5);
 const KEEP_ALIVE: Duration = Duration::from_secs(20);
-/// For the answer to a call when nothing is said.
+/// Default time limit of an answer.
 const ANSWER: Duration = Duration::from_secs(5);
 /// The same for each message of a stream.
 const STREAMED: Duration = Duration::from_secs(60);
@@ -129,7 +129,7 @@ impl Targets {
 }
 
 impl Target {
-    /// Of a node at `addr` that is reached in the usual way, without a key.
+    /// The options of a node at `addr`, with defaults and without a key.
     pub(super) fn at(addr: String, timeout: Duration) -> Self {
         let reach = Reach { timeout: Some(timeout), ..Reach::default() };
         Self { addr, reach, key: KeyOptions::default() }
@@ -141,11 +141,11 @@ impl Target {
         self
     }
 
-    /// Connects, so that a wrong address is an error at once; waits for a node that is starting, see [`Reach`]. The
-    /// channel connects again by itself.
+    /// Connects, so that a wrong address is an immediate error; waits for a starting node, see [`Reach`]. The channel
+    /// reconnects by itself.
     ///
     /// # Errors
-    /// When the address, the certificates or the key cannot be used, or no node answers.
+    /// If the address, the certificates or the key cannot be used, or no node answers.
     pub(super) async fn connect(&self) -> Result<Channel> {
         let endpoint = self.endpoint()?;
         let credential = self.key.credential(&endpoint)?;
@@ -153,8 +153,8 @@ impl Target {
         starting::wait_for(self, &endpoint, credential, limit).await
     }
 
-    /// The same for commands that show how a node is: one that is away or starting is shown so, unless `--wait` says
-    /// how long to wait.
+    /// The same for commands that show the state of a node: an unavailable or starting node is shown as such, unless
+    /// `--wait` sets a time to wait.
     ///
     /// # Errors
     /// As [`Self::connect`].
@@ -164,20 +164,20 @@ impl Target {
         starting::wait_for(self, &endpoint, credential, self.reach.wait.unwrap_or_default()).await
     }
 
-    /// The same without a key, and without looking for one: health needs none.
+    /// The same without a key: health needs none.
     ///
     /// # Errors
-    /// When the address or the certificates cannot be used, or no node answers.
+    /// If the address or the certificates cannot be used, or no node answers.
     pub(super) async fn connect_without_key(&self) -> Result<Channel> {
         let wait = self.reach.wait.unwrap_or_default();
         starting::wait_for(self, &self.endpoint()?, Credential::default(), wait).await
     }
 
-    /// The answer to a call, or DEADLINE_EXCEEDED when it does not come in time.
+    /// The answer to a call, or DEADLINE_EXCEEDED if it does not arrive in time.
     pub(super) async fn answer<T>(&self, call: impl Future<Output = Result<T, Status>>) -> Result<T, Status> {
         let (begun, limit) = (Instant::now(), self.reach.answer());
         match timeout(limit, call).await {
-            // What tonic says when a request has had the time that it asked for.
+            // The error of tonic for a request whose time limit has passed.
             Ok(Err(status)) if status.code() == Code::Cancelled && begun.elapsed() >= limit => {
                 Err(self.late())
             }
@@ -186,10 +186,10 @@ impl Target {
         }
     }
 
-    /// What the node says to a call.
+    /// The answer of the node to a call.
     ///
     /// # Errors
-    /// What it says instead, or that it says nothing in time.
+    /// The error of the node, or of a missing answer.
     pub(super) async fn said<T>(&self, call: impl Future<Output = Result<Response<T>, Status>>) -> Result<T> {
         let said = self.answer(call).await.map(Response::into_inner);
         said.map_err(|status| anyhow::anyhow!("{} answers {:?}: {}", self.addr, status.code(), told(&status)))
@@ -211,7 +211,7 @@ impl Target {
     }
 
     fn endpoint(&self) -> Result<Endpoint> {
-        // What a node prints of itself has no scheme; TLS is asked for in words.
+        // The address that a node prints has no scheme; TLS must be requested explicitly.
         let scheme = if self.addr.contains("://") { "" } else { "http://" };
         let endpoint = Endpoint::from_shared(format!("{scheme}{}", self.addr))
             .ok()
@@ -238,7 +238,7 @@ impl Target {
     }
 }
 
-/// One line about a call that failed, without what could steer a terminal.
+/// One line about a failed call, without control characters.
 pub(super) fn told(status: &Status) -> String {
     one_line(status.message())
 }

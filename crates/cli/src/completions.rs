@@ -1,4 +1,4 @@
-//! `kith completions`: what a shell needs to complete a line of `kith`.
+//! `kith completions`: completions of `kith` for shells.
 
 use clap_complete::Shell;
 use kith_server::start_error::StartError;

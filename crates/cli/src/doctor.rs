@@ -1,7 +1,7 @@
-//! `kith doctor`: what is wrong with this machine, the configuration and the node, and the line to run.
+//! `kith doctor`: finds problems of this machine, the configuration and the node, with a command for each.
 //!
-//! Each group of findings has a file below and looks for itself; none of them stops another. It changes
-//! nothing, but for a probe file in the data folder that is removed at once.
+//! Each group of findings has its own file, and is independent of the others. Changes nothing, except for a probe file
+//! in the data folder, which is removed at once.
 
 mod callers;
 mod certificate;
@@ -41,12 +41,12 @@ pub(super) struct Arguments {
     timeout: Duration,
 }
 
-/// Something wrong, and what to do.
+/// A problem, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 struct Finding {
     group: &'static str,
     finding: String,
-    /// A line for a shell.
+    /// A shell command.
     run: String,
 }
 
@@ -56,10 +56,10 @@ impl Finding {
     }
 }
 
-/// Looks at everything.
+/// Runs all checks.
 ///
 /// # Errors
-/// When the result cannot be written.
+/// If the result cannot be written.
 pub(super) async fn run(common: &Common, arguments: &Arguments) -> Result<u8> {
     let mut diagnosis = Diagnosis::default();
     let environment = Common::environment();
@@ -72,7 +72,7 @@ pub(super) async fn run(common: &Common, arguments: &Arguments) -> Result<u8> {
             loaded.config
         }
         Err(error) => {
-            // What is configured is not known, so that nothing that hangs on it can be looked at.
+            // The configuration is unknown, so checks that depend on it are skipped.
             let finding = configuration::refused(&error, common.config.as_deref());
             let told = diagnosis.findings.iter().any(|one| one.run == finding.run);
             diagnosis.took("configuration", if told { Vec::new() } else { vec![finding] });
@@ -88,7 +88,7 @@ pub(super) async fn run(common: &Common, arguments: &Arguments) -> Result<u8> {
     Ok(FAILED)
 }
 
-/// What hangs on the configuration.
+/// The checks that depend on the configuration.
 async fn configured(config: &Config, limit: Duration, diagnosis: &mut Diagnosis) {
     diagnosis.took("tls", tls::findings(&config.tls));
     diagnosis.took("callers", callers::findings(config));

@@ -2,12 +2,12 @@
 
 use super::output::one_line;
 
-/// Names of the column of who follows, without what is no letter; in a table of a graph, and here.
+/// Names of the column of followers, letters only, in published graphs and in Kith.
 const USER: [&str; 6] = ["userid", "followerid", "follower", "source", "from", "fromnodeid"];
-/// The same of who is followed.
+/// The same for followed users.
 const TARGET: [&str; 6] = ["targetid", "followeeid", "followee", "target", "to", "tonodeid"];
 const TIME: &str = "followtime";
-/// How many names of columns an error repeats, and how much of each.
+/// Number of column names that an error repeats, and their length.
 const NAMES_MAX: usize = 8;
 const NAME_MAX: usize = 40;
 
@@ -26,15 +26,15 @@ pub(super) struct Columns {
 pub(super) struct Edge {
     pub(super) user_id: i64,
     pub(super) target_id: i64,
-    /// As it is written; absent where there is no such column or nothing in it.
+    /// The text; absent without such a column, or if it is empty.
     pub(super) time: Option<String>,
 }
 
 impl Columns {
-    /// Finds the columns by the header of a list, else takes the first two. `lines`: the first ones, without comments.
+    /// Finds the columns by the header of a list, or takes the first two. `lines`: the first ones, without comments.
     ///
     /// # Errors
-    /// When none of the lines has two ids, in words that follow the name of the file.
+    /// If none of the lines has two ids; a text that follows the name of the file.
     pub(super) fn of(lines: &[&str]) -> Result<Self, String> {
         let first_two = Self { user: 0, target: 1, time: None, header: None };
         let Some(first) = lines.first() else { return Ok(first_two) };
@@ -74,7 +74,7 @@ fn id(cell: &str) -> Option<i64> {
     cell.strip_suffix(".0").unwrap_or(cell).parse().ok()
 }
 
-/// Separated by commas, else tabs, else semicolons, else blanks. Within quotes a separator is text.
+/// Separated by commas, or by tabs, semicolons or blanks. Within quotes a separator is text.
 fn cells(line: &str) -> Vec<String> {
     let separator = [',', '\t', ';'].into_iter().find(|separator| line.contains(*separator));
     let is_separator = |c: char| separator.map_or(c.is_whitespace(), |separator| c == separator);
@@ -98,7 +98,7 @@ fn bare(name: &str) -> String {
     name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }
 
-/// What an error says of a list without ids. A cell with an `@` is an address: the line is a record, and is not repeated.
+/// The error for a list without ids. A cell with an `@` is an address: the line is a record, and is not repeated.
 fn without_ids(first: &str) -> String {
     let cells = cells(first);
     let found = if cells.iter().any(|cell| cell.contains('@')) {

@@ -1,4 +1,4 @@
-//! `kith edges`: follows and the lists that they stand in, compared, mended and counted.
+//! `kith edges`: compares, repairs and counts follows and their lists.
 
 use std::time::{Duration, Instant};
 
@@ -43,7 +43,7 @@ pub(super) enum Command {
     Recount(Counted),
 }
 
-/// What is shown of a comparison.
+/// The shown result of a comparison.
 #[derive(Debug, clap::Args)]
 pub(super) struct Compared {
     /// How many differences are shown
@@ -58,7 +58,7 @@ pub(super) struct Compared {
     target: Target,
 }
 
-/// Which node counts.
+/// The node that counts.
 #[derive(Debug, clap::Args)]
 pub(super) struct Counted {
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `kith epoch`: what all nodes hold is given up.
+//! `kith epoch`: starts a new epoch, which invalidates all copies.
 
 use anyhow::Result;
 use kith_proto::admin::v1::{StartEpochRequest, admin_service_client::AdminServiceClient};
@@ -25,7 +25,7 @@ pub(super) struct Arguments {
 /// Begins a new epoch.
 ///
 /// # Errors
-/// When the node does not answer, or the store does not.
+/// If the node or the store does not answer.
 pub(super) async fn run(common: &Common, what: &Command) -> Result<u8> {
     let Command::Start(Arguments { target }) = what;
     let mut client = AdminServiceClient::new(target.connect().await?);

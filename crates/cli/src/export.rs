@@ -72,7 +72,7 @@ struct Sink {
 /// Exports all records of a kind.
 ///
 /// # Errors
-/// When the node does not answer or the file cannot be written; a file of that name is as before then.
+/// If the node does not answer or the file cannot be written; an existing file is unchanged then.
 pub(super) async fn run(common: &Common, options: &ExportOptions) -> Result<u8> {
     let (kind, exported) = match &options.kind {
         ExportKind::Users(sink) => ("users", export(&All::<Users>(PhantomData), sink).await?),
@@ -108,11 +108,11 @@ async fn export<E: Export>(source: &E, sink: &Sink) -> Result<u64> {
     }
     let unwritable = || format!("could not write {}", sink.file.display());
     if fs::metadata(&sink.file).is_ok_and(|data| !data.is_file()) {
-        // A device or a pipe: a file in its place would be another thing.
+        // A device or a pipe must not be replaced by a file.
         let device = File::options().write(true).open(&sink.file).with_context(unwritable)?;
         return copy(source, channel, limit, device).await;
     }
-    // A link is kept, and what it leads to is replaced.
+    // A link is kept, and its target is replaced.
     let target = fs::canonicalize(&sink.file).unwrap_or_else(|_| sink.file.clone());
     let part = part_of(&target);
     let file = File::create(&part).with_context(unwritable)?;
@@ -127,7 +127,7 @@ async fn export<E: Export>(source: &E, sink: &Sink) -> Result<u64> {
     Ok(count)
 }
 
-/// Writes all records; where the stream breaks off, goes on behind the last one.
+/// Writes all records; after an interruption of the stream, continues after the last one.
 async fn copy<E: Export>(source: &E, channel: Channel, limit: Duration, sink: impl Write) -> Result<u64> {
     let mut copy = Copy { sink: BufWriter::new(sink), limit, after: 0, count: 0, bar: bar() };
     let mut failures = 0;
@@ -182,7 +182,7 @@ impl<W: Write> Copy<W> {
     }
 }
 
-/// How many records were written, on a terminal alone: how many there are is not known.
+/// Prints the number of written records, only on a terminal: the total is unknown.
 fn bar() -> ProgressBar {
     let bar = ProgressBar::no_length();
     if let Ok(style) = ProgressStyle::with_template("{spinner} {human_pos} records, {per_sec}") {

@@ -1,4 +1,4 @@
-//! What a node says of itself, asked for in one go.
+//! Information about a node, from one set of requests.
 
 use std::time::{Duration, SystemTime};
 
@@ -16,23 +16,23 @@ use tonic_health::pb::{
 
 use super::client::{Target, told};
 
-/// What a node says of itself.
+/// Information about a node.
 #[derive(Debug)]
 pub(super) struct Facts {
-    /// Whether its health says that it serves.
+    /// Whether it serves, by its health.
     pub(super) serving: bool,
-    /// What it is; absent while it starts.
+    /// Its identity; absent while it starts.
     pub(super) node: Option<GetNodeResponse>,
-    /// Of each namespace; empty while it starts.
+    /// Figures of each namespace; empty while it starts.
     pub(super) memory: Vec<NamespaceStats>,
-    /// By how much its clock goes before ours; negative: behind. Half of the round trip is taken off.
+    /// The lead of its clock over ours; negative: behind. Half of the round trip is subtracted.
     pub(super) clock_ahead_seconds: Option<f64>,
 }
 
 /// The health of a node, and how long the answer took.
 ///
 /// # Errors
-/// When it does not answer.
+/// If it does not answer.
 pub(super) async fn health(target: &Target, channel: Channel) -> Result<(bool, Duration), Status> {
     let begun = Instant::now();
     let mut client = HealthClient::new(channel);
@@ -44,7 +44,7 @@ impl Facts {
     /// Asks a node.
     ///
     /// # Errors
-    /// When it does not answer, or refuses to.
+    /// If it does not answer, or refuses.
     pub(super) async fn of(target: &Target) -> Result<Self> {
         let channel = target.connect_now().await?;
         Self::over(target, channel).await.map_err(|status| {
@@ -63,7 +63,7 @@ impl Facts {
         let (begun, before) = (Instant::now(), SystemTime::now());
         let node = match target.answer(client.get_node(target.request(GetNodeRequest {}))).await {
             Ok(answer) => answer.into_inner(),
-            // Until its store is there a node serves health alone.
+            // Without its store a node serves only health.
             Err(status) if status.code() == Code::Unavailable && !serving => {
                 return Ok(Self { serving, node: None, memory: Vec::new(), clock_ahead_seconds: None });
             }
@@ -77,7 +77,7 @@ impl Facts {
         Ok(Self { serving, node: Some(node), memory, clock_ahead_seconds })
     }
 
-    /// In a word: serving, starting, `store_away`, stopping.
+    /// The state: serving, starting, `store_away`, stopping.
     pub(super) fn state(&self) -> &str {
         match &self.node {
             Some(node) if !node.state.is_empty() => &node.state,
@@ -87,14 +87,14 @@ impl Facts {
         }
     }
 
-    /// Which part of the reads memory answered, 0 to 1; `None` before the first.
+    /// Hit rate of memory, 0 to 1; `None` before the first read.
     pub(super) fn hit_rate(&self) -> Option<f64> {
         let hits: i64 = self.memory.iter().map(|namespace| namespace.hits).sum();
         let all = hits + self.memory.iter().map(|namespace| namespace.misses).sum::<i64>();
         share(hits, all)
     }
 
-    /// Which part of the keys that Redis was asked for it answered, 0 to 1; `None` before the first.
+    /// Hit rate of Redis, 0 to 1; `None` before the first key.
     pub(super) fn redis_hit_rate(&self) -> Option<f64> {
         let hits: i64 = self.memory.iter().map(|namespace| namespace.redis_hits).sum();
         share(hits, hits + self.memory.iter().map(|namespace| namespace.redis_misses).sum::<i64>())
@@ -105,23 +105,24 @@ impl Facts {
         self.memory.iter().map(|namespace| namespace.loads).sum()
     }
 
-    /// Copies that the re-sync found wrong for longer than they may be.
+    /// Copies that the re-sync found wrong for longer than their bound.
     pub(super) fn resync_stale(&self) -> i64 {
         self.memory.iter().map(|namespace| namespace.resync_stale).sum()
     }
 
-    /// The time that 99 in 100 calls of users and groups took at most, since the start; `None` before the first.
+    /// The 99th percentile of the times of calls of users and groups, since the start; `None` before the first.
     pub(super) fn p99(&self) -> Option<Duration> {
         let p99 = self.node.as_ref()?.calls.as_ref()?.p99?;
         Duration::try_from(p99).ok()
     }
 
-    /// What a node of a cluster says of itself; `None` of one that shares nothing with others, and while it starts.
+    /// Information about a node of a cluster; `None` in single-node mode, and while it starts.
     pub(super) fn of_cluster(&self) -> Option<&GetNodeResponse> {
         self.node.as_ref().filter(|node| !node.redis.is_empty())
     }
 
-    /// How long ago it proved that its memory misses nothing; `None` before the first proof, and of a node alone.
+    /// Time since the last proof that its memory misses no change; `None` before the first proof, and in single-node
+    /// mode.
     pub(super) fn since_proof(&self) -> Option<Duration> {
         Duration::try_from(self.of_cluster()?.since_proof?).ok()
     }
@@ -131,19 +132,19 @@ impl Facts {
         self.memory.iter().map(|namespace| namespace.entries).sum()
     }
 
-    /// How long it has run.
+    /// Its uptime.
     pub(super) fn uptime(&self) -> Option<Duration> {
         uptime(self.node.as_ref()?)
     }
 }
 
-/// How long a node has run, by its own clock.
+/// The uptime of a node, by its own clock.
 pub(super) fn uptime(node: &GetNodeResponse) -> Option<Duration> {
     let (time, start) = (node.time?, node.start_time?);
     SystemTime::try_from(time).ok()?.duration_since(SystemTime::try_from(start).ok()?).ok()
 }
 
-/// Which part of `all` it is; `None` of nothing.
+/// The ratio to `all`; `None` if `all` is 0.
 #[expect(clippy::cast_precision_loss, reason = "a ratio for people")]
 pub(super) fn share(part: i64, all: i64) -> Option<f64> {
     (all > 0).then(|| part as f64 / all as f64)

@@ -115,7 +115,7 @@ async fn import<K: Import>(kind: &str, source: &Source) -> Result<Tally> {
     };
     let channel = source.target.connect().await?;
     match &kept {
-        // Noted before anything is sent: the request ids follow from it.
+        // Stored before anything is sent: the request ids depend on it.
         Some(kept) => progress.save(kept)?,
         None => note(&format!("kith: {} is read once: an import that breaks off starts again", input.name)),
     }
@@ -134,7 +134,7 @@ async fn import<K: Import>(kind: &str, source: &Source) -> Result<Tally> {
 }
 
 impl Source {
-    /// Where the progress is kept; `None` of a pipe.
+    /// The file of the progress; `None` for a pipe.
     fn progress_file(&self, input: &Input) -> Result<Option<PathBuf>> {
         match &self.progress_file {
             Some(_) if !input.is_file() => {
@@ -145,7 +145,7 @@ impl Source {
         }
     }
 
-    /// The progress of an earlier run, else that of a new one.
+    /// The progress of an earlier run, or of a new one.
     fn progress(&self, kind: &str, kept: &Path) -> Result<Progress> {
         let job = Job::of(kind, &self.target.addr, &self.file)?;
         let earlier = if self.restart { None } else { Progress::load(kept, &job)? };

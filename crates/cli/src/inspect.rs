@@ -1,4 +1,4 @@
-//! `kith inspect`: what each tier of each node holds of one record; of a conversation also what the store has of its messages.
+//! `kith inspect`: the copies of a record in each tier of each node; for a conversation also its stored messages.
 
 mod log;
 
@@ -22,7 +22,7 @@ const ABSENT: u8 = 3;
 /// Tiers hold different versions of it.
 const DIFFERING: u8 = 4;
 const STORE: &str = "store";
-/// In a request: the node that is asked, and no other.
+/// In a request: only the called node.
 const SELF: &str = "self";
 
 /// Which record to look at.
@@ -46,7 +46,7 @@ pub(super) struct Arguments {
 /// Looks at the record on every node.
 ///
 /// # Errors
-/// When the key is none, or the one node that was asked does not answer.
+/// If the key is invalid, or the only queried node does not answer.
 pub(super) async fn run(common: &Common, arguments: &Arguments) -> Result<u8> {
     if !arguments.key.contains('/') {
         bail!("{:?} is no key; say NAMESPACE/KEY, for example user/7 or group/7", arguments.key);
@@ -84,7 +84,7 @@ pub(super) async fn run(common: &Common, arguments: &Arguments) -> Result<u8> {
     Ok(if away && verdict.1 == OK { FAILED } else { verdict.1 })
 }
 
-/// Why a look failed.
+/// Why an inspection failed.
 enum Refused {
     /// The node does not know such a key.
     Key(String),
@@ -92,7 +92,7 @@ enum Refused {
     Node(anyhow::Error),
 }
 
-/// What was found, and who did not answer.
+/// The results, and the nodes that did not answer.
 #[derive(Default)]
 struct Found {
     copies: Vec<Copy>,
@@ -140,7 +140,7 @@ struct Inspected {
     log: Option<Log>,
 }
 
-/// What one tier of one node holds.
+/// The content of one tier of one node.
 #[derive(Debug, Serialize)]
 struct Copy {
     node: String,
@@ -173,7 +173,7 @@ impl Copy {
         }
     }
 
-    /// Whether the tier vouches for what it says: a memory that holds nothing says nothing.
+    /// Whether the tier has a definite state: an empty memory has none.
     fn speaks(&self) -> bool {
         self.presence != "none" || self.tier == STORE
     }

@@ -1,4 +1,4 @@
-//! What is imported and exported: how a record looks as JSON, and the calls that carry it.
+//! The kinds of records of imports and exports: their JSON form and their calls.
 
 use std::{collections::HashMap, marker::PhantomData};
 
@@ -18,13 +18,13 @@ pub(super) type Messages<T> = BoxStream<'static, Result<T, Status>>;
 pub(super) struct Entry<R> {
     /// Of the file, from 1.
     pub(super) line: u64,
-    /// Distinguishes a record that was sent before from a new one.
+    /// Distinguishes a repeated record from a new one.
     pub(super) request_id: String,
-    /// What the line holds.
+    /// The record of the line.
     pub(super) record: R,
 }
 
-/// What a node has of some records.
+/// The stored records on a node.
 #[derive(Debug)]
 pub(super) struct Standing<R> {
     /// Those that exist.
@@ -55,43 +55,43 @@ impl<R> Standing<R> {
 
 /// A kind of record that can be imported.
 pub(super) trait Import {
-    /// As it goes over the wire.
+    /// The message type.
     type Record: prost::Message + Clone + Default + PartialEq + 'static;
 
-    /// What the beginning of a file says about all of its lines.
+    /// The format of a file, from its beginning.
     type Format;
 
-    /// Looks at the beginning of a file.
+    /// Examines the beginning of a file.
     ///
     /// # Errors
-    /// Why its lines can hold no records, in words that follow its name.
+    /// Why its lines contain no records; a text that follows its name.
     fn format(beginning: &[u8]) -> Result<Self::Format, String>;
 
     /// Reads a record from a line; `None`: a line without one, such as a comment.
     ///
     /// # Errors
-    /// Why the line is none, without its values.
+    /// Why the line is invalid, without values.
     fn read_line(format: &Self::Format, line: &[u8]) -> Result<Option<Self::Record>, String>;
 
-    /// Sends chunks of records; one answer a chunk, in order.
+    /// Sends chunks of records; one answer for each chunk, in order.
     async fn import(
         channel: Channel,
         chunks: ReceiverStream<Vec<Entry<Self::Record>>>,
     ) -> Result<Messages<Vec<ImportResult>>, Status>;
 
-    /// For each of these records, whose ids were taken, whether the stored one is what was sent.
+    /// For each of these records, whose ids exist, whether the stored one equals the sent one.
     async fn stand(channel: Channel, records: &[&Self::Record]) -> Result<Vec<bool>, Status>;
 }
 
-/// A kind of record that has an id, and is exported as it is imported.
+/// A kind of record that has an id, with the same form for imports and exports.
 pub(super) trait Kind {
-    /// As it goes over the wire.
+    /// The message type.
     type Record: prost::Message + Clone + Default + PartialEq + 'static;
 
     /// Reads a record from a line of JSON.
     ///
     /// # Errors
-    /// Why the line is none, without its values.
+    /// Why the line is invalid, without values.
     fn parse(line: &[u8]) -> Result<Self::Record, String>;
 
     /// As a line, without its end.
@@ -100,7 +100,7 @@ pub(super) trait Kind {
     /// The id; 0: none chosen.
     fn id(record: &Self::Record) -> i64;
 
-    /// Whether the stored record is what was sent.
+    /// Whether the stored record equals the sent one.
     fn same(sent: &Self::Record, standing: &Self::Record) -> bool;
 
     /// As [`Import::import`].
@@ -118,7 +118,7 @@ pub(super) trait Kind {
 
 /// Records that can be exported, by rising numbers.
 pub(super) trait Export {
-    /// As it goes over the wire.
+    /// The message type.
     type Record;
 
     /// As a line, without its end.
@@ -182,25 +182,25 @@ impl<K: Kind> Import for K {
     }
 }
 
-/// Asks for what the store has.
+/// Reads from the store.
 pub(super) const fn strong() -> Option<Consistency> {
     Some(Consistency { level: Some(Level::Strong(true)) })
 }
 
-/// A request that is given the longest time a node grants.
+/// A request with the longest deadline that a node permits.
 pub(super) fn patient<T>(message: T) -> Request<T> {
     let mut request = Request::new(message);
     request.set_timeout(std::time::Duration::from_secs(10));
     request
 }
 
-/// A moment as proto3 JSON writes it.
+/// A time in the form of proto3 JSON.
 pub(super) fn moment(time: Option<prost_types::Timestamp>) -> Option<String> {
     let time = std::time::SystemTime::try_from(time?).ok()?;
     Some(humantime::format_rfc3339_millis(time).to_string())
 }
 
-/// Leaves out what is as if it had not been given, as proto3 JSON does.
+/// Leaves out default values, as proto3 JSON does.
 pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }

@@ -1,6 +1,6 @@
 //! The `kith` command line.
 
-// They panic where the stream is full or closed; see `output`.
+// They panic if the stream is full or closed; see `output`.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod backup;
@@ -203,13 +203,13 @@ pub fn main() -> ExitCode {
     })
 }
 
-/// All commands with their flags: what completions, manuals and documents are made of.
+/// All commands with their flags: the source of completions, manuals and documents.
 #[must_use]
 pub fn tree() -> clap::Command {
     Command::command()
 }
 
-/// Writes help or version, which are results, or what is wrong with the command line.
+/// Writes help or version, which are results, or the error of the command line.
 fn explain(explained: &clap::Error) -> Result<u8, StartError> {
     let written = explained.print().and_then(|()| io::stdout().flush());
     if !explained.use_stderr() {
@@ -232,7 +232,7 @@ impl From<Unwritable> for StartError {
 }
 
 impl Common {
-    /// The configuration out of all sources.
+    /// The configuration from all sources.
     fn load(&self) -> Result<Loaded, StartError> {
         self.load_with(Vec::new())
     }
@@ -242,7 +242,7 @@ impl Common {
         Ok(load(&self.sources(flags)?)?)
     }
 
-    /// Where the reason of a failed start is to be written, whatever else is wrong.
+    /// The file for the reason of a failed start, even if the rest of the configuration is invalid.
     fn termination_log(&self) -> Option<PathBuf> {
         termination_log(&self.sources(Vec::new()).ok()?)
     }
@@ -263,7 +263,7 @@ impl Common {
         Ok(Sources { file: self.config.clone(), environment, flags })
     }
 
-    /// The environment, for what has to do with other programs; what is no text is left out.
+    /// The environment, without values that are not text.
     fn environment() -> Vec<(String, String)> {
         let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
             Some((name.into_string().ok()?, value.into_string().ok()?))

@@ -24,7 +24,7 @@ pub(super) struct Arguments {
 /// Asks a node for the nodes.
 ///
 /// # Errors
-/// When it does not answer.
+/// If it does not answer.
 pub(super) async fn run(common: &Common, arguments: &Arguments) -> Result<u8> {
     let target = &arguments.target;
     let mut client = AdminServiceClient::new(target.connect().await?);

@@ -1,4 +1,4 @@
-//! How commands write what they found.
+//! The output of commands.
 
 use std::io::{self, IsTerminal as _, Write as _};
 
@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use comfy_table::{Table, presets::UTF8_BORDERS_ONLY};
 use serde::Serialize;
 
-/// A standard stream that does not take what is written: a full device, or a pipe whose reader has gone.
+/// A standard stream that cannot be written: a full device, or a pipe whose reader has gone.
 #[derive(Debug, thiserror::Error)]
 #[error("standard {stream} cannot be written: {error}")]
 pub(super) struct Unwritable {
@@ -26,7 +26,7 @@ impl Unwritable {
     }
 }
 
-/// In which form the result of a command is written, on standard output.
+/// The form of the result of a command on standard output.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub(super) struct Output {
     /// Form of the result [default: table on a terminal, else plain]
@@ -45,7 +45,7 @@ pub(super) enum Form {
     Json,
 }
 
-/// What a command found: a document, and the same as a table.
+/// The result of a command: a document, and the same as a table.
 pub(super) trait Report: Serialize {
     /// Names of the columns: one word each.
     fn header(&self) -> Vec<&'static str>;
@@ -59,21 +59,21 @@ pub(super) trait Report: Serialize {
 }
 
 impl Output {
-    /// The form that was asked for, else the one that suits where it goes.
+    /// The requested form, or the default for the destination.
     pub(super) fn form(self) -> Form {
         let usual = if io::stdout().is_terminal() { Form::Table } else { Form::Plain };
         self.form.unwrap_or(usual)
     }
 
-    /// The form that was asked for.
+    /// The requested form.
     pub(super) const fn asked(self) -> Option<Form> {
         self.form
     }
 
-    /// Writes the report on standard error, where standard output carries records.
+    /// Writes the report to standard error, for commands whose standard output has records.
     ///
     /// # Errors
-    /// When standard error cannot be written.
+    /// If standard error cannot be written.
     pub(super) fn print_beside(self, report: &impl Report) -> Result<(), Unwritable> {
         let usual = if io::stderr().is_terminal() { Form::Table } else { Form::Plain };
         let text = rendered(report, self.form.unwrap_or(usual)).map_err(Unwritable::error)?;
@@ -83,17 +83,17 @@ impl Output {
     /// Writes the report.
     ///
     /// # Errors
-    /// When standard output cannot be written.
+    /// If standard output cannot be written.
     pub(super) fn print(self, report: &impl Report) -> Result<(), Unwritable> {
         write(rendered(report, self.form()).map_err(Unwritable::output)?.as_bytes())
     }
 }
 
 /// Writes one of several reports that follow each other: as JSON it is one line, and plain text has its header before
-/// the `first`. False when the reader of a pipe has gone (`head`), which is how a series without an end is ended.
+/// the `first`. False if the reader of a pipe has gone (`head`), which ends an endless series.
 ///
 /// # Errors
-/// When standard output cannot be written.
+/// If standard output cannot be written.
 pub(super) fn print_next(form: Form, report: &impl Report, first: bool) -> Result<bool, Unwritable> {
     let text = next(form, report, first).map_err(Unwritable::output)?;
     match write(text.as_bytes()) {
@@ -113,10 +113,10 @@ fn next(form: Form, report: &impl Report, first: bool) -> io::Result<String> {
     })
 }
 
-/// Writes a whole result. Commands write to standard output through this alone.
+/// Writes a whole result. Commands write to standard output only through this.
 ///
 /// # Errors
-/// When standard output cannot be written, also where the reader of a pipe went before it had all.
+/// If standard output cannot be written, also if the reader of a pipe has gone.
 pub(super) fn write(result: &[u8]) -> Result<(), Unwritable> {
     let mut out = io::stdout().lock();
     out.write_all(result).and_then(|()| out.flush()).map_err(Unwritable::output)
@@ -130,7 +130,7 @@ pub(super) fn note(line: &str) {
 /// The text of a report in this form.
 ///
 /// # Errors
-/// When it has no form in JSON.
+/// If it has no JSON form.
 pub(super) fn rendered(report: &impl Report, form: Form) -> io::Result<String> {
     match form {
         Form::Json => Ok(serde_json::to_string_pretty(report)? + "\n"),
@@ -158,7 +158,7 @@ fn only<T>(kept: &[bool], cells: Vec<T>) -> Vec<T> {
     cells.into_iter().zip(kept).filter_map(|(cell, kept)| kept.then_some(cell)).collect()
 }
 
-/// A cell without what would end its line or field, or steer a terminal.
+/// A cell without separators and control characters.
 fn plain(cell: &str) -> String {
     if cell.is_empty() {
         return "-".to_owned();
@@ -166,7 +166,7 @@ fn plain(cell: &str) -> String {
     one_line(cell)
 }
 
-/// A text from elsewhere in one line, without what could steer a terminal.
+/// An external text in one line, without control characters.
 pub(super) fn one_line(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }

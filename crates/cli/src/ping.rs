@@ -16,7 +16,7 @@ pub(super) struct Arguments {
 /// Asks for the health of the node as a whole. No key is sent: health needs none, and probes run every few seconds.
 ///
 /// # Errors
-/// When it does not answer.
+/// If it does not answer.
 pub(super) async fn run(common: &Common, arguments: &Arguments) -> Result<u8> {
     let target = &arguments.target.target();
     let channel = target.connect_without_key().await?;

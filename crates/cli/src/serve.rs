@@ -44,7 +44,7 @@ pub(super) struct Arguments {
 }
 
 impl Arguments {
-    /// The configuration as it is now.
+    /// The present configuration.
     fn load(&self, common: &Common) -> Result<Loaded, StartError> {
         common.load_with(self.flags(common)?)
     }
@@ -109,7 +109,7 @@ fn serve(
     Ok(if complete || loaded.config.ephemeral.enabled { OK } else { FAILED })
 }
 
-/// How this program was called, so that what is shown can be typed.
+/// The name by which this program was started, for shown commands.
 fn program() -> String {
     std::env::args().next().unwrap_or_else(|| "kith".to_owned())
 }
@@ -129,7 +129,7 @@ fn present(common: &Common, banner: &Banner) {
     }
 }
 
-/// Where it cannot be written nothing is lost: standard error and the log have it.
+/// If it cannot be written nothing is lost: standard error and the log have it.
 fn note(log: &Path, line: &str) {
     drop(std::fs::write(log, format!("{line}\n")));
 }
@@ -143,7 +143,7 @@ async fn announce(node: &Node, ports: Option<PortsFile>) -> StartError {
     std::future::pending().await
 }
 
-/// Reads the configuration again at every SIGHUP, and says what came of it, until dropped. Returns when that fails.
+/// Reads the configuration again at every SIGHUP, and reports the result, until dropped. Returns if that fails.
 async fn read_again(
     mut asked: Signal,
     node: &Node,
@@ -173,7 +173,7 @@ fn listen(kind: SignalKind) -> Result<Signal, StartError> {
     signal(kind).map_err(|error| StartError::new(format!("signals cannot be listened for: {error}")))
 }
 
-/// What ends the node: SIGTERM and SIGINT alike, or the end of its parent.
+/// The signals that end the node: SIGTERM, SIGINT, or the end of its parent.
 pub(super) struct End {
     terminate: Signal,
     interrupt: Signal,
@@ -189,7 +189,7 @@ impl End {
         })
     }
 
-    /// The next reason; an ended parent is one for ever.
+    /// The next reason; the end of the parent is a permanent one.
     pub(super) async fn next(&mut self) {
         let orphaned = async {
             match self.parent {

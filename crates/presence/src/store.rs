@@ -256,7 +256,7 @@ pub struct Seen {
     pub version: i64,
     /// As there.
     pub fanned: i64,
-    /// The gateways, in no order.
+    /// In no order.
     pub sessions: Vec<Session>,
 }
 

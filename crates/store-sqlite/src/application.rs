@@ -1,4 +1,4 @@
-//! Who asks to be a friend, or to be in a group. A change is decided and written in one transaction, with the lists.
+//! Friend requests, and applications to groups. A change is decided and written in one transaction, with the lists.
 
 use async_trait::async_trait;
 use kith_store::{
@@ -40,7 +40,7 @@ pub(crate) const OUTSTANDING: &str =
 pub(crate) const EXPIRING: &str =
     "SELECT side, receiver, id FROM applications INDEXED BY applications_expiring
     WHERE state = 1 AND expires_ms <= ?1 ORDER BY expires_ms LIMIT ?2";
-/// Index `applications_forgotten`. What is outstanding is not forgotten.
+/// Index `applications_forgotten`. Outstanding ones are not deleted.
 pub(crate) const FORGOTTEN: &str = "SELECT body FROM applications INDEXED BY applications_forgotten
     WHERE state > 1 AND forget_ms <= ?1 AND effect <> 1 ORDER BY forget_ms LIMIT ?2";
 /// On conflict: what was pending before.

@@ -1,4 +1,4 @@
-//! Who is banned from which group. Bans are written by the changes of members, in their transaction.
+//! Bans of users from groups. Bans are written by the changes of members, in their transaction.
 
 use kith_store::{Ban, BanRow, Bans, GroupId, MemberKey, Timestamp, UserId};
 use rusqlite::{Connection, Row, params};
@@ -90,7 +90,7 @@ pub(crate) fn of_users(
     Ok(Bans { named, count: 0 })
 }
 
-/// The same, with how many the group has. Removes those that are over first, so that they do not accumulate.
+/// The same, with the number of bans of the group. Removes expired ones first, so that they do not accumulate.
 pub(crate) fn with_count(
     connection: &Connection,
     group: GroupId,

@@ -35,7 +35,7 @@ impl BatchQuery {
         &self.0[fitting.unwrap_or(SIZES.len() - 1)]
     }
 
-    /// Hands each row of these keys to `each`, once. There may be up to [`kith_store::BATCH_MAX`] keys.
+    /// Passes each row of these keys to `each`, once. There may be up to [`kith_store::BATCH_MAX`] keys.
     pub(crate) fn run<K: Key>(
         &self,
         connection: &Connection,
@@ -45,7 +45,7 @@ impl BatchQuery {
         let Some(last) = keys.last() else { return Ok(()) };
         let mut statement = connection.prepare_cached(self.sql(keys.len()))?;
         let places = statement.parameter_count();
-        // What is not needed repeats a key: a set has each once.
+        // Unused places repeat a key: a set has each once.
         let padded = keys.iter().chain(std::iter::repeat(last));
         let numbers = padded.flat_map(|key| key.numbers()).take(places);
         let mut rows = statement.query(params_from_iter(numbers))?;
@@ -56,7 +56,7 @@ impl BatchQuery {
     }
 }
 
-/// What a row is found by.
+/// The key of a row.
 pub(crate) trait Key: Copy + Send + 'static {
     /// Its columns.
     fn numbers(self) -> impl IntoIterator<Item = i64>;

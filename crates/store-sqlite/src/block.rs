@@ -1,4 +1,4 @@
-//! What users have set about others.
+//! Settings of users for others.
 
 use std::sync::{Arc, LazyLock};
 
@@ -42,7 +42,7 @@ pub(crate) const DO_NOT_DISTURB: &str = concat!(
     " WHERE dnd_ms IS NOT NULL AND from_id = ?1 AND (dnd_ms, to_id) < (?2, ?3)
     ORDER BY dnd_ms DESC, to_id DESC LIMIT ?4"
 );
-/// On conflict: a living record or a stub, which the new state takes the place of.
+/// On conflict: a record or a stub, which the new state replaces.
 const PUT: &str = "INSERT OR REPLACE INTO blocks
         (from_id, to_id, version, deleted, blocked_ms, permissions, dnd_ms, remark, updated_ms)
     VALUES (?1, ?2, ?3, 0, ?4, ?5, ?6, ?7, ?8)";
@@ -113,7 +113,7 @@ fn set(
     Ok(BlockChange { block, cut })
 }
 
-/// The record, or an empty one if none is active. A stub is no record, but its versions continue.
+/// The record, or an empty one if none is active. A stub is not a record, but its versions continue.
 fn before(connection: &Connection, edge: Edge, write: &Write) -> Result<Block, Failure> {
     let mut read = connection.prepare_cached(BY_EDGE)?;
     let mut rows = read.query([edge.from.get(), edge.to.get()])?;

@@ -1,4 +1,4 @@
-//! What is set for all users of a conversation.
+//! Settings of conversations for all their users.
 
 use std::collections::HashSet;
 

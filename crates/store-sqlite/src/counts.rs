@@ -1,4 +1,4 @@
-//! How long the lists of follows are: kept in the transaction of whatever changes them.
+//! The lengths of the lists of follows: updated in the transaction of their changes.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -36,12 +36,12 @@ pub(crate) fn counts(connection: &Connection, users: &[UserId]) -> Result<Vec<Fo
     Ok(users.iter().map(|user| found.get(&user.get()).copied().unwrap_or_default()).collect())
 }
 
-/// By how much the lists of users grow: of each the following, then the fans.
+/// The growth of the lists of users: for each the following, then the fans.
 #[derive(Default)]
 pub(crate) struct Tally(BTreeMap<UserId, [i64; 2]>);
 
 impl Tally {
-    /// Of one follow that begins or ends: 1 or -1.
+    /// For one follow that begins or ends: 1 or -1.
     pub(crate) fn of(edge: Edge, by: i64) -> Self {
         let mut tally = Self::default();
         tally.add(edge, by);
@@ -54,13 +54,13 @@ impl Tally {
         self.0.entry(edge.to).or_default()[1] += by;
     }
 
-    /// Adds it all to what is noted.
+    /// Adds all of it to the stored counts.
     pub(crate) fn note(self, connection: &Connection) -> Result<(), Failure> {
         let rows: Vec<[i64; 3]> = self.0.into_iter().map(|(user, [a, b])| [user.get(), a, b]).collect();
         let [few, many] = &*ADD;
         for rows in rows.chunks(SIZES[1]) {
             let mut add = connection.prepare_cached(if rows.len() > SIZES[0] { many } else { few })?;
-            // What is not needed adds nothing to a user that is there.
+            // Unused places add nothing to an existing user.
             let none = rows.last().map_or([0; 3], |last| [last[0], 0, 0]);
             let padded = rows.iter().chain(std::iter::repeat(&none)).flatten().take(add.parameter_count());
             add.execute(params_from_iter(padded))?;
@@ -69,7 +69,7 @@ impl Tally {
     }
 }
 
-/// A count that damage left below none is none, until it is counted again.
+/// A count that damage left below 0 counts as 0, until it is counted again.
 fn count(row: &Row<'_>, at: usize) -> Result<u64, Failure> {
     Ok(u64::try_from(row.get::<_, i64>(at)?).unwrap_or(0))
 }

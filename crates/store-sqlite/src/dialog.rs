@@ -1,5 +1,5 @@
-//! What each user keeps about its conversations. Marks and changes of settings are decided by the functions of the contract,
-//! in the transaction that writes what they decide.
+//! The dialogs of users. Marks and changes of settings are decided by the functions of the contract, in the transaction
+//! that writes the result.
 
 use std::collections::HashSet;
 
@@ -176,7 +176,7 @@ fn has_too_many_ranges(mark: &DialogMark) -> bool {
     matches!(&mark.mark.kind, MarkKind::Ranges(ranges) if ranges.len() > MARK_RANGES_MAX)
 }
 
-/// What concerns one mark alone leaves the others of its batch to be made.
+/// An error of one mark does not affect the others of its batch.
 fn of_one(made: Result<(), Failure>) -> Result<Result<(), StoreError>, Failure> {
     match made {
         Ok(()) => Ok(Ok(())),

@@ -1,4 +1,4 @@
-//! Upkeep of follows, of the lists that they stand in, and of how long these are.
+//! Upkeep of follows, of their lists, and of the lengths of the lists.
 //!
 //! Lists are indexes of the table of follows and change with it: they differ only where the file is damaged.
 
@@ -16,7 +16,7 @@ use crate::{
     row::{edge_of, size},
 };
 
-/// Most entries that one step looks at or ends.
+/// Most entries that one step checks or ends.
 const STEP_MAX: usize = 1000;
 
 /// Primary key; each follow in both lists.
@@ -114,7 +114,7 @@ impl EdgeUpkeep for Sqlite {
 /// One of the three walks of a comparison.
 struct Walk {
     sql: &'static str,
-    /// What the two last columns of a row say when they are set.
+    /// The meaning of the two last columns of a row.
     kinds: [EdgeDifferenceKind; 2],
 }
 
@@ -124,7 +124,7 @@ const WALKS: [Walk; 3] = [
     Walk { sql: PLACES_AMONG_FANS, kinds: [EdgeDifferenceKind::StrayAmongFans; 2] },
 ];
 
-/// How far a comparison has come: the walk, and the key of the last row there.
+/// The progress of a comparison: the walk, and the key of its last row.
 #[derive(Clone, Copy)]
 struct Position {
     walk: u8,
@@ -187,8 +187,8 @@ fn differences(row: &Row<'_>, walk: &Walk) -> Result<Vec<EdgeDifference>, Failur
     Ok(found)
 }
 
-/// Makes the lists that differ again. A damaged index cannot be mended row by row: taking out a row that it
-/// does not have is refused.
+/// Rebuilds the lists that differ. A damaged index cannot be repaired row by row: the removal of a missing row is
+/// refused.
 fn mend(connection: &Connection, found: Vec<EdgeDifference>) -> Result<Vec<EdgeDifference>, Failure> {
     let in_following = |one: &EdgeDifference| match one.kind {
         EdgeDifferenceKind::NotInFollowing | EdgeDifferenceKind::StrayInFollowing => true,
@@ -204,7 +204,7 @@ fn mend(connection: &Connection, found: Vec<EdgeDifference>) -> Result<Vec<EdgeD
 }
 
 /// Counts both lists of each user after that one: a list is counted completely, however long it is, because part of a
-/// count is useless after the list has changed. Returns the users whose noted counts differ.
+/// count is useless after the list has changed. Returns the users whose stored counts differ.
 fn compare(connection: &Connection, after: i64, limit: i64) -> Result<(CountsRebuilt, Vec<i64>), Failure> {
     let (mut step, mut wrong) = (CountsRebuilt::default(), Vec::new());
     let (mut user, mut entries) = (after, 0);
@@ -225,7 +225,8 @@ fn compare(connection: &Connection, after: i64, limit: i64) -> Result<(CountsReb
     Ok((step, wrong))
 }
 
-/// Counts the lists of these users again, while nothing can change, and returns how many it corrected, and whose.
+/// Counts the lists of these users again, while nothing can change, and returns the number of corrected ones, and their
+/// users.
 fn correct(connection: &Connection, users: &[i64]) -> Result<(u64, Vec<UserId>), Failure> {
     let (mut corrected, mut of) = (0, Vec::new());
     for user in users {
@@ -241,7 +242,7 @@ fn correct(connection: &Connection, users: &[i64]) -> Result<(u64, Vec<UserId>),
     Ok((corrected, of))
 }
 
-/// How long the lists of a user are: of each the following, then the fans.
+/// The lengths of a user's lists: the following, then the fans.
 struct Lists {
     counted: [i64; 2],
     noted: [i64; 2],
@@ -260,7 +261,7 @@ fn next_user(connection: &Connection, after: i64) -> Result<Option<i64>, Failure
     Ok(connection.prepare_cached(NEXT_USER)?.query_row([after], |row| row.get(0))?)
 }
 
-/// What begins a mark of a user that was counted; none of a comparison is as long.
+/// The prefix of a mark of a counted user; no mark of a comparison is as long.
 const COUNTED_MARK: &[u8] = b"counted";
 
 fn mark_of_user(user: i64) -> Vec<u8> {
@@ -272,7 +273,7 @@ fn user_of_mark(mark: &[u8]) -> Result<i64, StoreError> {
     Ok(i64::from_be_bytes(user.ok_or_else(|| corrupt("a mark of a count"))?))
 }
 
-/// How much of all users comes up to this one, about.
+/// The approximate part of all users up to this one.
 fn share(connection: &Connection, user: i64) -> Result<f64, Failure> {
     let mut read = connection.prepare_cached(ENDS)?;
     let ends =

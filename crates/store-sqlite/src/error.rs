@@ -1,11 +1,11 @@
-//! What SQLite says, in the words of the contract.
+//! Conversion of the errors of SQLite to those of the contract.
 
 use std::{fmt, sync::Arc};
 
 use kith_store::{Outcome, StoreError};
 use rusqlite::ErrorCode;
 
-/// Why a statement, or the work around it, failed.
+/// The error of a statement, or of the work around it.
 #[derive(Debug)]
 pub(crate) enum Failure {
     Store(StoreError),
@@ -33,7 +33,7 @@ impl From<Failure> for StoreError {
     }
 }
 
-/// `outcome` is that of an error of the disk; all other errors surely change nothing.
+/// `outcome` is that of an error of the disk; all other errors mean that nothing was changed.
 pub(crate) fn store_error(error: rusqlite::Error, outcome: Outcome) -> StoreError {
     let Some(code) = error.sqlite_error_code() else {
         return without_code(error);
@@ -56,7 +56,7 @@ pub(crate) fn store_error(error: rusqlite::Error, outcome: Outcome) -> StoreErro
     }
 }
 
-/// A column that cannot be read is damage; its content is left out of the error.
+/// A column that cannot be decoded is damage; the error does not contain its content.
 fn without_code(error: rusqlite::Error) -> StoreError {
     match error {
         rusqlite::Error::FromSqlConversionFailure(..)
@@ -67,7 +67,7 @@ fn without_code(error: rusqlite::Error) -> StoreError {
     }
 }
 
-/// What is stored in `what` cannot be read.
+/// The stored data of `what` cannot be decoded.
 pub(crate) fn corrupt(what: &'static str) -> StoreError {
     StoreError::Corrupt { source: Arc::new(Reason(what)) }
 }

@@ -1,4 +1,4 @@
-//! Follows, the lists that they stand in, and how long these are.
+//! Follows, their lists, and the lengths of the lists.
 
 use std::{sync::LazyLock, time::Duration};
 
@@ -120,8 +120,8 @@ impl FollowStore for Sqlite {
     }
 }
 
-/// Ends a follow and returns its last version; `None`: it is not active. If friends part by it, both get the event that
-/// `by.from` has parted from `by.to`; `None`: they are not friends.
+/// Ends a follow and returns its last version; `None`: it is not active. If it ends a friendship, both get the event
+/// that `by.from` ended it with `by.to`; `None`: they are not friends.
 pub(crate) fn end(
     connection: &Connection,
     edge: Edge,
@@ -141,7 +141,7 @@ pub(crate) fn end(
     Ok(Some(version))
 }
 
-/// What is stored of an edge that has ever been.
+/// The stored state of an edge that existed once.
 struct Known {
     follow: Follow,
     live: bool,
@@ -165,7 +165,7 @@ fn follow(connection: &Connection, edge: Edge, kept: Duration, now: Timestamp) -
     }
     let version = known.as_ref().map_or(Version::NONE, |before| before.follow.version).next();
     let former = known.filter(|stub| now.0.saturating_sub(stub.changed.0).max(0) < millis(kept));
-    // A clock that was set back puts nothing in front of what comes after it.
+    // If the clock was set back, a later follow still comes first in the lists.
     let placed = former.map_or(now, |stub| stub.follow.placed.min(now));
     let follow = Follow { edge, version, since: now, placed };
     put(connection, &follow, now)?;
@@ -184,7 +184,7 @@ fn import(connection: &Connection, follows: &[ImportedFollow], now: Timestamp) -
     let mut tally = Tally::default();
     let mut insert = connection.prepare_cached(&IMPORT)?;
     for follows in follows.chunks(IMPORTED) {
-        // What is not needed repeats a follow, which is there by then.
+        // Unused places repeat a follow, which exists by then.
         let padded = follows.iter().chain(follows.last().into_iter().cycle()).take(IMPORTED);
         let row = |one: &ImportedFollow| [one.edge.from.get(), one.edge.to.get(), one.since.0, now.0, now.0];
         let mut inserted = insert.query(params_from_iter(padded.flat_map(row)))?;

@@ -1,4 +1,4 @@
-//! Whether a file is a data file of this program, looked at before anything in it is changed.
+//! Whether a file is a data file of this program, checked before anything in it is changed.
 
 use std::path::Path;
 
@@ -10,10 +10,10 @@ use crate::refused::{OpenError, refused};
 const APPLICATION_ID: i32 = 0x6b69_7468;
 const OBJECTS: &str = "SELECT count(*) FROM sqlite_schema";
 const COLUMNS: &str = "SELECT group_concat(name) FROM pragma_table_info('migrations')";
-/// Those of [`crate::migrate`]. Tables of this name are common.
+/// The columns of [`crate::migrate`]. Tables with this name are common.
 const OURS: &str = "number,name,applied_ms";
 
-/// Refuses a database of another program. An empty one may be taken.
+/// Refuses a database of another program. An empty one is accepted.
 ///
 /// # Errors
 /// [`OpenError::Foreign`], or that it cannot be read.

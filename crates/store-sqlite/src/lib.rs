@@ -1,8 +1,8 @@
 //! The embedded store: one SQLite file, one writer with group commit, a few readers.
 //!
-//! [`open`] takes the file for this process alone; [`SqliteHandle::stores`] hands out the contract of
-//! `kith-store`. A write is answered after its commit, which it shares with all that waited with it. No
-//! call blocks the thread it is made on; threads of the store do the work, behind bounded queues.
+//! [`open`] locks the file for this process; [`SqliteHandle::stores`] returns the stores of `kith-store`. A write is
+//! acknowledged after its commit, which it shares with all writes that waited with it. No call blocks the calling
+//! thread: threads of the store do the work, behind bounded queues.
 
 mod application;
 pub mod backup;
@@ -56,8 +56,7 @@ pub use refused::{OpenError, Right, has_room};
 
 use crate::{readers::Readers, writer::Writer};
 
-/// An open data file. Dropping it and all its stores also ends what was queued in good order, only
-/// without waiting for it.
+/// An open data file. Dropping it and all its stores also completes queued calls, but does not wait for them.
 #[derive(Debug)]
 pub struct SqliteHandle {
     sqlite: Arc<Sqlite>,
@@ -100,7 +99,7 @@ impl SqliteHandle {
     pub async fn close(self) {
         let closed = tokio::task::spawn_blocking(move || {
             self.sqlite.readers.close().into_iter().for_each(join);
-            // Only now: the last connection to close writes the log back, and a reader cannot.
+            // Last: the last connection that closes writes the log back, which a reader cannot.
             self.sqlite.writer.close().into_iter().for_each(join);
         });
         if closed.await.is_err() {
@@ -108,11 +107,11 @@ impl SqliteHandle {
         }
     }
 
-    /// A store in memory with so many readers that holds what this one, in memory too, holds now; from then on
-    /// each goes its own way. Takes a reader of this one for the time of a copy.
+    /// A copy of this store in memory, with this many readers; the two are independent afterwards. Occupies a reader of
+    /// this one during the copy.
     ///
     /// # Errors
-    /// When this store is a file, is closed or being written, or there is no memory or no thread for the copy.
+    /// If this store is a file, is closed or being written, or there is no memory or no thread for the copy.
     pub async fn copy_in_memory(&self, readers: usize) -> Result<Self, StoreError> {
         self.sqlite
             .readers
@@ -126,11 +125,10 @@ impl SqliteHandle {
             .await
     }
 
-    /// Reads all of the file and returns what is wrong with it: nothing, if it is sound. Takes a reader
-    /// for as long; the cost grows with the file.
+    /// Checks the integrity of the whole file and returns the faults. Occupies a reader; the cost grows with the file.
     ///
     /// # Errors
-    /// When the file cannot be read at all.
+    /// If the file cannot be read at all.
     pub async fn integrity_check(&self) -> Result<Vec<String>, StoreError> {
         self.sqlite
             .readers
@@ -144,7 +142,7 @@ impl SqliteHandle {
     }
 }
 
-/// What implements the stores.
+/// The implementation of the stores.
 #[derive(Debug)]
 struct Sqlite {
     readers: Readers,

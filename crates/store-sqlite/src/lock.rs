@@ -1,4 +1,4 @@
-//! One process to a data file: a lock on a file beside it, which the system drops with the process.
+//! One process for each data file: a lock on a file beside it, which the system drops with the process.
 
 use std::{
     ffi::OsString,
@@ -15,16 +15,16 @@ pub(crate) struct Lock {
     file: File,
 }
 
-/// Why the lock was not taken.
+/// Why the lock was refused.
 #[derive(Debug)]
 pub(crate) enum LockError {
-    /// Another process has it; `None`: which one cannot be read.
+    /// Another process has it; `None`: its id cannot be read.
     Held(Option<u32>),
     Io(io::Error),
 }
 
 impl Lock {
-    /// Takes the lock of the data file at `path` and notes the process in it.
+    /// Takes the lock of the data file at `path`, and writes the process id into it.
     pub(crate) fn take(path: &Path) -> Result<Self, LockError> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);

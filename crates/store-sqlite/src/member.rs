@@ -1,4 +1,4 @@
-//! Who is in which group. A change is decided and written in one transaction.
+//! Members of groups. A change is decided and written in one transaction.
 
 use std::{collections::HashMap, sync::LazyLock};
 
@@ -57,12 +57,12 @@ pub(crate) const MUTED: &str = concat!(
 /// Primary key.
 pub(crate) static ROSTERS: LazyLock<BatchQuery> =
     LazyLock::new(|| BatchQuery::new("SELECT id, version, count, ordinals, owner, muted_ms FROM rosters"));
-/// On conflict: the member as it was, which the new state takes the place of.
+/// On conflict: the previous state of the member, which is replaced.
 const PUT: &str = "INSERT OR REPLACE INTO members
         (group_id, user_id, version, live, role, ordinal, remark, muted_ms, joined_ms, from_seq, joined_seq,
          left_seq, first_seq, earlier)
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)";
-/// On conflict: the roster as it was.
+/// On conflict: the previous roster.
 const PUT_ROSTER: &str = "INSERT OR REPLACE INTO rosters (id, version, count, ordinals, owner, muted_ms)
     VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
 
@@ -227,7 +227,7 @@ fn decide(
     Ok(changed)
 }
 
-/// What a room decided.
+/// The decision of a room.
 fn decided(room: &Room) -> Result<MembersChanged, Failure> {
     if room.lacks_log_end() {
         return Err(internal("a change that needs the end of the log was decided without it").into());
@@ -240,7 +240,7 @@ fn log_end(connection: &Connection, group: GroupId) -> Result<Seq, Failure> {
     Ok(message::end(connection, &ConversationId::Group(group).to_string())?.seq)
 }
 
-/// The bans that a change is decided by.
+/// The bans that decide a change.
 fn bans(
     connection: &Connection,
     group: GroupId,
@@ -350,7 +350,7 @@ fn end(connection: &Connection, group: GroupId, limit: usize, now: Timestamp) ->
     Ok(ended.roster.count.max(u32::from(is_more)))
 }
 
-/// The rows of these members; those who never were are left out.
+/// The rows of these members; users who never were members are left out.
 fn rows_of(connection: &Connection, keys: &[MemberKey]) -> Result<Vec<MemberRow>, Failure> {
     let mut rows = Vec::with_capacity(keys.len());
     BY_KEYS.run(connection, keys, |row| {

@@ -1,16 +1,16 @@
-//! Names and meanings of all metrics of this store.
+//! The metrics of this store.
 
 /// Every metric of this store; none has labels.
 pub const METRICS: [Metric; 3] = [QUEUE_LENGTH, COMMIT_BATCH_SIZE, COMMIT_SECONDS];
 
-/// What is said of one metric. Its unit is the end of its name.
+/// The description of a metric. Its unit is the end of its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Metric {
-    /// As it is exported.
+    /// The exported name.
     pub name: &'static str,
-    /// Whether it counts observations by their size; else it is a gauge.
+    /// Whether it is a histogram; otherwise a gauge.
     pub histogram: bool,
-    /// What it counts or measures, in a sentence.
+    /// The meaning, in one sentence.
     pub help: &'static str,
 }
 

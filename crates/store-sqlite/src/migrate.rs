@@ -62,7 +62,7 @@ pub(crate) fn newest_applied(connection: &Connection) -> rusqlite::Result<Option
     connection.query_row(NEWEST, [], |row| Ok((row.get(0)?, row.get(1)?))).optional()
 }
 
-/// All that this program knows, pending.
+/// All known migrations, as pending.
 pub(crate) fn none_applied() -> Vec<Migration> {
     let pending = |(number, name, _): &(u32, &str, &str)| Migration {
         number: *number,
@@ -72,7 +72,7 @@ pub(crate) fn none_applied() -> Vec<Migration> {
     KNOWN.iter().map(pending).collect()
 }
 
-/// Applies what is pending, all or nothing.
+/// Applies all pending migrations, or none.
 pub(crate) fn migrate(connection: &Connection) -> Result<Vec<Migration>, Failure> {
     let transaction = Exclusive::begin(connection)?;
     connection.execute_batch(TABLE)?;

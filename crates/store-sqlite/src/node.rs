@@ -1,4 +1,4 @@
-//! What a node keeps for itself: ids, epoch, keys, liveness.
+//! Data of the node: ids, epoch, keys, liveness.
 
 use std::time::Duration;
 

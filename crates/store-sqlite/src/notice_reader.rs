@@ -1,4 +1,4 @@
-//! What readers of audiences have read: a row for each reader, by ordinal.
+//! The marks of readers of audiences: a row for each reader, by ordinal.
 
 use std::collections::HashSet;
 

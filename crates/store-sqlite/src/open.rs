@@ -31,30 +31,30 @@ use crate::{
     writer::Writer,
 };
 
-/// Threads that read when nothing is said.
+/// Default number of reader threads.
 const READERS: usize = 3;
 /// Statements that a connection keeps prepared; above the number that there are.
 const STATEMENTS: usize = 128;
 /// How long a connection waits for another one, which is for recovery and checkpoints alone.
 const BUSY: Duration = Duration::from_secs(5);
 
-/// How a data file is opened.
+/// The options of a data file.
 #[derive(Clone, Debug)]
 pub struct SqliteOptions {
-    /// The file. It and its folder are made when they are missing, for the owner's eyes alone.
+    /// The file. It and its folder are created if they are missing, readable only by the owner.
     pub path: PathBuf,
-    /// Threads that read, 1 to 16.
+    /// Reader threads, 1 to 16.
     pub readers: usize,
     /// Most writes that wait, and most reads that wait; above it calls are
     /// [`Overloaded`](kith_store::StoreError::Overloaded).
     pub queue: usize,
     /// Most writes in one commit.
     pub group_commit_max: usize,
-    /// Whether an acknowledged write also survives a loss of power; else it survives the end of the process.
+    /// Whether an acknowledged write also survives a loss of power; otherwise it survives only the end of the process.
     pub synchronous_full: bool,
     /// Pages that each connection caches.
     pub cache_bytes: usize,
-    /// What a checkpoint leaves of the write-ahead log.
+    /// The size of the write-ahead log after a checkpoint.
     pub journal_bytes: usize,
 }
 
@@ -75,8 +75,8 @@ impl SqliteOptions {
     }
 }
 
-/// Takes the lock of the data file and opens it; makes folder and file when they are missing. Does not
-/// migrate: see [`Migrations`](kith_store::Migrations).
+/// Takes the lock of the data file and opens it; creates folder and file if they are missing. Does not migrate: see
+/// [`Migrations`](kith_store::Migrations).
 ///
 /// # Errors
 /// See [`OpenError`]; nothing is left open then.
@@ -106,7 +106,7 @@ pub async fn open_in_memory() -> Result<SqliteHandle, OpenError> {
     open_in_memory_with(READERS).await
 }
 
-/// The same with so many threads that read, 1 to 16.
+/// The same with this many reader threads, 1 to 16.
 ///
 /// # Errors
 /// As [`open_in_memory`].
@@ -124,7 +124,7 @@ pub async fn open_in_memory_with(readers: usize) -> Result<SqliteHandle, OpenErr
     opened.await.map_err(|error| OpenError::Other { path, source: error.into() })?
 }
 
-/// Copies what `source` holds into a store in memory with so many readers. Called on a reading thread.
+/// Copies the content of `source` into a store in memory with this many readers. Called on a reader thread.
 pub(crate) fn copy(source: &Connection, readers: usize) -> Result<SqliteHandle, OpenError> {
     let options = SqliteOptions { readers, ..SqliteOptions::new(memory_name()) };
     let refused = |error| refused(&options.path, error);
@@ -136,7 +136,7 @@ pub(crate) fn copy(source: &Connection, readers: usize) -> Result<SqliteHandle, 
     start(&options, target, Box::new(()))
 }
 
-/// A database in memory that all connections of this process share which name it so, and no other process.
+/// A database in memory that all connections of this process with this name share, and no other process.
 fn memory_name() -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     format!("file:/kith-{}?vfs=memdb", COUNT.fetch_add(1, Ordering::Relaxed))
@@ -156,7 +156,7 @@ fn open_file(options: &SqliteOptions) -> Result<SqliteHandle, OpenError> {
     start(options, writer, Box::new(lock))
 }
 
-/// Whether the file may be opened for writing, which changes it. Leaves it as it is.
+/// Whether the file may be opened for writing, which changes it. Does not change it.
 fn look(options: &SqliteOptions) -> Result<(), OpenError> {
     let path = &options.path;
     // SQLite takes an empty file for a new database.
@@ -231,7 +231,7 @@ fn writer(options: &SqliteOptions) -> rusqlite::Result<Connection> {
     connection.pragma_update(None, "synchronous", synchronous)?;
     connection.pragma_update(None, "journal_size_limit", bytes(options.journal_bytes))?;
     connection.pragma_update(None, "wal_autocheckpoint", 1000)?;
-    // What is deleted is overwritten where that costs no further page.
+    // Deleted content is overwritten if that costs no further page.
     connection.pragma_update(None, "secure_delete", "FAST")?;
     Ok(connection)
 }

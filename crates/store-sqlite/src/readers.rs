@@ -15,7 +15,7 @@ use crate::error::{Failure, closed, internal};
 
 type Read = Box<dyn FnOnce(&Connection) + Send>;
 
-/// Hands reads to the reading threads.
+/// Passes reads to the reader threads.
 #[derive(Debug)]
 pub(crate) struct Readers {
     queue: RwLock<Option<Sender<Read>>>,
@@ -35,7 +35,7 @@ impl Readers {
         Ok(Self { queue: RwLock::new(Some(sender)), threads: Mutex::new(threads) })
     }
 
-    /// Reads. One statement sees one state; two do not.
+    /// Runs a read. One statement sees one snapshot; two statements may see different ones.
     pub(crate) async fn read<T, F>(&self, read: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
@@ -51,7 +51,7 @@ impl Readers {
         answer.await.unwrap_or_else(|_| Err(internal("a read panicked")))
     }
 
-    /// Takes no more reads. Returns the threads, which end when what was queued is done.
+    /// Accepts no more reads. Returns the threads, which end after the queued reads.
     pub(crate) fn close(&self) -> Vec<JoinHandle<()>> {
         self.queue.write().take();
         std::mem::take(&mut *self.threads.lock())
@@ -69,7 +69,7 @@ impl Readers {
 
 fn serve(connection: &Connection, queue: &Receiver<Read>) {
     while let Ok(read) = queue.recv() {
-        // A panic ends this read and not the thread; its caller sees the answer's channel close.
+        // A panic ends this read, but not the thread; its caller gets a closed channel.
         drop(catch_unwind(AssertUnwindSafe(|| read(connection))));
     }
 }

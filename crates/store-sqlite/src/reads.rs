@@ -11,10 +11,10 @@ use crate::{
 };
 
 impl Readers {
-    /// What is stored of up to [`BATCH_MAX`] keys, each once, in any order.
+    /// The stored records of up to [`BATCH_MAX`] keys, each once, in any order.
     ///
     /// # Errors
-    /// [`StoreError::Overloaded`] for more keys, or when the store cannot answer.
+    /// [`StoreError::Overloaded`] for more keys, or if the store cannot answer.
     pub(crate) async fn by_keys<K: Key, T: Send + 'static>(
         &self,
         query: &'static BatchQuery,

@@ -1,4 +1,4 @@
-//! Why a data file is not opened: one line with the cause and the way out.
+//! Why a data file is not opened: one line with the cause and the remedy.
 
 use std::{
     fmt, fs, io,
@@ -8,14 +8,14 @@ use std::{
 
 use rusqlite::ErrorCode;
 
-/// Why a data file was not opened: one line with the cause and the way out.
+/// Why a data file was not opened: one line with the cause and the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// Another process has it.
     #[error("another kith process (pid {}) has {} open; stop it, or choose another data folder",
         .pid.map_or_else(|| "unknown".to_owned(), |pid| pid.to_string()), .path.display())]
     Locked {
-        /// Which process, if it could be read.
+        /// The process, if it could be read.
         pid: Option<u32>,
         /// The file.
         path: PathBuf,
@@ -39,17 +39,17 @@ pub enum OpenError {
     NotWritable {
         /// The missing right.
         right: Right,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// A file is where a folder must be, or a folder where the file must be.
     #[error("{} is {found} and must be {wanted}; move it away, or choose another data folder", .path.display())]
     WrongKind {
-        /// Where it is.
+        /// Its position.
         path: PathBuf,
         /// "a file" or "a folder".
         found: &'static str,
-        /// What must stand there.
+        /// What must be there.
         wanted: &'static str,
     },
     /// The disk, the quota of the user or the largest size of a file is used up.
@@ -58,10 +58,10 @@ pub enum OpenError {
     Full {
         /// The file.
         path: PathBuf,
-        /// What the system or SQLite said.
+        /// The error of the system or SQLite.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// The file is something else, or damaged at its beginning.
+    /// The file is not a database, or is damaged at its beginning.
     #[error("{} is not a kith data file; move it away, or restore a backup", .path.display())]
     NotADatabase {
         /// The file.
@@ -74,22 +74,22 @@ pub enum OpenError {
         /// The file.
         path: PathBuf,
     },
-    /// Anything else.
+    /// Another error.
     #[error("{} cannot be opened ({source}); check disk and path", .path.display())]
     Other {
         /// The file.
         path: PathBuf,
-        /// What the system or SQLite said.
+        /// The error of the system or SQLite.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
 }
 
-/// What may not be written, whose it is, and who this process is.
+/// The path that cannot be written, its owner, and the user of this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Right {
     /// The data folder.
     folder: PathBuf,
-    /// What may not be written: the file, the folder, or the nearest folder above it that exists.
+    /// The path that cannot be written: the file, the folder, or the nearest folder above it that exists.
     fault: PathBuf,
     /// Owner and mode of it, where they can be read.
     owner: Option<(u32, u32)>,
@@ -127,7 +127,7 @@ impl fmt::Display for Right {
             "{fault} may not be written: it belongs to uid {owner} (mode {mode:03o}), this process runs as uid \
              {uid}; "
         )?;
-        // Above the data folder nothing is to change hands: only the folder is to be made.
+        // The owner of folders above the data folder must not be changed: only the folder must be created.
         if self.folder != self.fault && self.folder.starts_with(&self.fault) {
             return write!(f, "make the folder: sudo install -d -m 700 -o {uid} {folder}");
         }
@@ -217,7 +217,7 @@ fn folder(path: &Path) -> PathBuf {
     std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned())
 }
 
-/// The file among those of the store that may not be written, else their folder.
+/// The file of the store that cannot be written, or their folder.
 fn unwritable(path: &Path) -> PathBuf {
     let beside = ["", ".lock", "-wal", "-shm"].map(|end| {
         let mut name = path.as_os_str().to_owned();
@@ -248,7 +248,7 @@ pub fn has_room(path: &Path) -> bool {
     !written.is_err_and(|error| full(&error))
 }
 
-/// The part of the path that is no folder.
+/// The part of the path that is not a folder.
 fn not_a_folder(folder: &Path) -> PathBuf {
     folder.ancestors().find(|path| path.exists()).unwrap_or(folder).to_owned()
 }

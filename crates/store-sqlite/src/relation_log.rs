@@ -1,4 +1,4 @@
-//! What users did about each other, in the logs of both, noted in the transaction of the change.
+//! The relation logs of users, written in the transaction of the change.
 
 use async_trait::async_trait;
 use kith_store::{
@@ -55,7 +55,7 @@ impl RelationLog for Sqlite {
     }
 }
 
-/// Notes in both logs what `edge.from` did about `edge.to`, under an id above all that they have.
+/// Adds an event of `edge.from` and `edge.to` to both logs, with an id above all existing ones.
 pub(crate) fn note(
     connection: &Connection,
     edge: Edge,

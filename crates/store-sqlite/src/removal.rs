@@ -1,4 +1,4 @@
-//! What ends with a user.
+//! The clean-up of deleted users.
 
 use kith_store::{Edge, RemovedEdges, Timestamp, UserId};
 use rusqlite::{Connection, params};
@@ -37,7 +37,7 @@ pub(crate) fn hold(connection: &Connection, user: UserId, at: Timestamp) -> Resu
     Ok(())
 }
 
-/// Whether something of a user is to be removed.
+/// Whether the removal of a user is noted.
 pub(crate) fn is_noted(connection: &Connection, user: UserId) -> Result<bool, Failure> {
     Ok(connection.prepare_cached(IS_NOTED)?.query_row([user.get()], |row| row.get(0))?)
 }
@@ -54,7 +54,7 @@ pub(crate) fn noted(connection: &Connection, limit: usize) -> Result<Vec<(UserId
     Ok(found)
 }
 
-/// Forgets the note of a user, if it is not a later one.
+/// Deletes the note of a user, if it is not a later one.
 pub(crate) fn end(connection: &Connection, user: UserId, noted: Timestamp) -> Result<(), Failure> {
     connection.prepare_cached(END)?.execute([user.get(), noted.0])?;
     Ok(())

@@ -6,7 +6,7 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use crate::error::{Failure, corrupt, internal};
 
-/// Most requests that one call forgets.
+/// Most requests that one call deletes.
 const FORGET_MAX: i64 = 1000;
 
 /// Primary key.
@@ -35,7 +35,7 @@ pub(crate) fn once<T: Serialize + DeserializeOwned>(
     Ok(Applied { record, replayed: false })
 }
 
-/// Forgets what is older than requests are kept.
+/// Deletes expired requests.
 pub(crate) fn forget(connection: &Connection, now: Timestamp) -> Result<u64, Failure> {
     let forgotten = connection.prepare_cached(FORGET)?.execute(params![oldest(now), FORGET_MAX])?;
     Ok(u64::try_from(forgotten).unwrap_or(u64::MAX))
@@ -57,7 +57,7 @@ fn earlier<T: DeserializeOwned>(
     Ok(Some(serde_json::from_str(&reply).map_err(|_| corrupt("requests.reply"))?))
 }
 
-/// What was answered then or earlier is forgotten.
+/// Requests up to this time are expired.
 fn oldest(now: Timestamp) -> i64 {
     now.0.saturating_sub(i64::try_from(REQUEST_KEPT.as_millis()).unwrap_or(i64::MAX))
 }

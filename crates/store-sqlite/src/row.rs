@@ -1,4 +1,4 @@
-//! Rows to records. Columns are read by place, in the order of the `select!` of their domain.
+//! Rows to records. Columns are read by index, in the order of the `select!` of their domain.
 
 use std::sync::Arc;
 
@@ -58,7 +58,7 @@ pub(crate) fn group_of(row: &Row<'_>) -> Result<Stored<Group>, Failure> {
     })))
 }
 
-/// From whom to whom.
+/// The two users.
 pub(crate) fn edge_of(row: &Row<'_>) -> Result<Edge, Failure> {
     let user = |at| Ok::<_, Failure>(UserId::new(row.get(at)?).map_err(|_| corrupt("the user of an edge"))?);
     Ok(Edge::new(user(0)?, user(1)?).map_err(|_| corrupt("an edge"))?)
@@ -70,7 +70,7 @@ pub(crate) fn follow_of(row: &Row<'_>) -> Result<Follow, Failure> {
     Ok(Follow { edge: edge_of(row)?, version: version(row, 2)?, since, placed })
 }
 
-/// What a user has set about another one, living or removed.
+/// The settings of a user for another one, existing or removed.
 pub(crate) fn block_of(row: &Row<'_>) -> Result<Stored<Block>, Failure> {
     let version = version(row, 2)?;
     if row.get(3)? {
@@ -109,7 +109,7 @@ pub(crate) fn member_of(row: &Row<'_>) -> Result<MemberRow, Failure> {
     Ok(MemberRow { member, live: row.get(3)?, stays })
 }
 
-/// Earlier stays as a column holds them: eight bytes a number, first and last by turns. NULL: there are none.
+/// Earlier stays in the form of a column: eight bytes for each number, first and last alternating. NULL: none.
 pub(crate) fn earlier_bytes(Stays { earlier, .. }: &Stays) -> Option<Vec<u8>> {
     let numbers = earlier.iter().flat_map(|(first, last)| [*first, *last]);
     (!earlier.is_empty()).then(|| numbers.flat_map(Seq::to_be_bytes).collect())
@@ -123,7 +123,7 @@ fn earlier_of(column: ValueRef<'_>) -> Result<Vec<(Seq, Seq)>, Failure> {
     Ok(stays.iter().map(|[first, last]| (*first, *last)).collect())
 }
 
-/// What all of a group have in common.
+/// A roster.
 pub(crate) fn roster_of(row: &Row<'_>) -> Result<(GroupId, Roster), Failure> {
     let owner = row.get::<_, Option<i64>>(4)?.map(UserId::new).transpose();
     let roster = Roster {
@@ -155,7 +155,7 @@ pub(crate) fn follows_of(mut rows: Rows<'_>) -> Result<Vec<Follow>, Failure> {
     Ok(found)
 }
 
-/// Living records of what users have set about others, in the order of the rows.
+/// Existing settings of users for others, in the order of the rows.
 pub(crate) fn blocks_of(rows: Rows<'_>) -> Result<Vec<Block>, Failure> {
     living(rows, block_of)
 }
@@ -178,7 +178,7 @@ pub(crate) fn stored_follow(row: &Row<'_>) -> Result<(Edge, Stored<Follow>), Fai
     Ok((edge, if live { Stored::Live(Arc::new(follow)) } else { Stored::Deleted(version) }))
 }
 
-/// What a user has set about another one with its edge, living or removed.
+/// The settings of a user for another one with the edge, existing or removed.
 pub(crate) fn stored_block(row: &Row<'_>) -> Result<(Edge, Stored<Block>), Failure> {
     Ok((edge_of(row)?, block_of(row)?))
 }
@@ -190,12 +190,12 @@ pub(crate) fn stored_member(row: &Row<'_>) -> Result<(MemberKey, Stored<Member>)
     Ok((key, if live { Stored::Live(Arc::new(member)) } else { Stored::Deleted(version) }))
 }
 
-/// Parameters as a column holds them.
+/// Parameters in the form of a column.
 pub(crate) fn params_text(params: &Params) -> Result<String, Failure> {
     Ok(serde_json::to_string(params).map_err(|_| internal("parameters cannot be written down"))?)
 }
 
-/// A limit as SQLite takes it.
+/// A limit in the form of SQLite.
 pub(crate) fn size(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }

@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 
 use crate::{Sqlite, error::Failure};
 
-/// Primary key. Secrets go with their owner, so that none is found of a dead one.
+/// Primary key. Secrets are removed with their owner, so that none of a deleted one is found.
 pub(crate) const READ: &str =
     "SELECT sealed FROM secrets WHERE owner_kind = ?1 AND owner_id = ?2 AND name = ?3";
 const SET: &str =

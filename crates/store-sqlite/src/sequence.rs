@@ -1,4 +1,4 @@
-//! Sequences: a row each, which says where its last block ends.
+//! Sequences: a row for each, with the end of its last block.
 
 use async_trait::async_trait;
 use kith_store::{SEQUENCES_READ, Seq, SeqRange, SequenceName, SequenceStore, StoreError};

@@ -1,4 +1,4 @@
-//! What a write asks of the record before it. `state` is SQL that reads version and `deleted` by id.
+//! The preconditions of writes. `state` is SQL that reads version and `deleted` by id.
 
 use kith_store::{StoreError, Version, Write};
 use rusqlite::{Connection, OptionalExtension as _};
@@ -14,7 +14,7 @@ pub(crate) fn free_id(connection: &Connection, state: &str, id: i64) -> Result<V
     }
 }
 
-/// The version of a living record.
+/// The version of an existing record.
 pub(crate) fn living(connection: &Connection, state: &str, id: i64) -> Result<Version, Failure> {
     match read(connection, state, id)? {
         Some((version, false)) => Ok(version),
@@ -22,7 +22,7 @@ pub(crate) fn living(connection: &Connection, state: &str, id: i64) -> Result<Ve
     }
 }
 
-/// Holds the version of a record against the one that the write expects.
+/// Compares the version of a record with the one that the write expects.
 pub(crate) fn expect(write: &Write, current: Version) -> Result<(), Failure> {
     match write.expected {
         Some(expected) if expected != current => Err(StoreError::Conflict { current }.into()),

@@ -1,4 +1,4 @@
-//! Where answers and failures of a call are written.
+//! The output of answers and failures of a call.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ impl Sink {
     /// Writes the one answer.
     ///
     /// # Errors
-    /// When standard output cannot be written.
+    /// If standard output cannot be written.
     pub(super) fn whole(self, message: &DynamicMessage) -> Result<()> {
         match self.form {
             Form::Plain => self.line(message),
@@ -48,7 +48,7 @@ impl Sink {
     /// Writes one answer of many, in one line.
     ///
     /// # Errors
-    /// When standard output cannot be written.
+    /// If standard output cannot be written.
     pub(super) fn line(self, message: &DynamicMessage) -> Result<()> {
         let mut text = Vec::new();
         message.serialize(&mut serde_json::Serializer::new(&mut text))?;
@@ -56,7 +56,7 @@ impl Sink {
         Ok(write(&text)?)
     }
 
-    /// Writes metadata where they are asked for. Those in binary are for programs.
+    /// Writes metadata if requested. Binary metadata is left out.
     pub(super) fn metadata(self, metadata: &MetadataMap) {
         if !self.verbose {
             return;
@@ -93,7 +93,7 @@ impl Answers {
     /// Writes each in a line, then the trailers.
     ///
     /// # Errors
-    /// When standard output cannot be written.
+    /// If standard output cannot be written.
     pub(super) async fn print(mut self, sink: &Sink) -> Result<Result<(), Status>> {
         loop {
             match tokio::time::timeout(self.limit, self.messages.message()).await {

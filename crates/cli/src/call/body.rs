@@ -1,4 +1,4 @@
-//! Requests out of JSON.
+//! Requests from JSON.
 
 use std::{
     fs::File,
@@ -13,15 +13,15 @@ use tokio_stream::wrappers::ReceiverStream;
 
 use kith_server::json;
 
-/// Largest text of one request; a node takes far less.
+/// Largest text of one request; the limit of a node is far lower.
 const BYTES_MAX: u64 = 16 << 20;
 /// Messages of a stream that are read ahead.
 const AHEAD: usize = 16;
 
-/// The one message that `given` holds: JSON, `-` or `@FILE`.
+/// The one message of `given`: JSON, `-` or `@FILE`.
 ///
 /// # Errors
-/// When it cannot be read or is not JSON of this message.
+/// If it cannot be read, or is not JSON of this message.
 pub(super) fn one(message: &MessageDescriptor, given: &str) -> Result<DynamicMessage> {
     let Some((mut source, name)) = source(given)? else {
         return parsed(message, given.as_bytes()).map_err(|why| anyhow!(why));
@@ -35,7 +35,7 @@ pub(super) fn one(message: &MessageDescriptor, given: &str) -> Result<DynamicMes
     parsed(message, &text).map_err(|why| anyhow!("{name}: {why}"))
 }
 
-/// The messages that `given` holds, one a line, read while they are sent.
+/// The messages of `given`, one in each line, read while they are sent.
 ///
 /// # Errors
 /// When it cannot be opened.

@@ -1,4 +1,4 @@
-//! Messages whose form is known at run time alone.
+//! Messages whose type is known only at run time.
 
 use bytes::Buf as _;
 use http::uri::PathAndQuery;

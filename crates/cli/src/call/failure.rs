@@ -1,4 +1,4 @@
-//! Why a call failed, out of its status.
+//! The failure of a call, from its status.
 
 use std::fmt;
 
@@ -26,7 +26,7 @@ pub(super) struct Failure {
 }
 
 impl Failure {
-    /// Reads what a status says and carries.
+    /// Decodes a status and its details.
     pub(super) fn of(status: &Status) -> Self {
         let details = status.get_error_details();
         let info = details.error_info();

@@ -7,7 +7,7 @@ use prost_reflect::{DescriptorPool, MethodDescriptor};
 
 use kith_server::descriptors;
 
-/// How like a name must be to be meant.
+/// Least similarity of a proposed name.
 const LIKENESS: f64 = 0.8;
 /// Names that are printed if several match.
 const TOLD: usize = 5;
@@ -21,9 +21,9 @@ pub(super) struct Methods {
 /// Why a name does not identify one method.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Unknown {
-    /// For none; the text says which may be meant.
+    /// No method; the text has similar names.
     Absent(String),
-    /// For several.
+    /// Several methods.
     Ambiguous(String),
 }
 
@@ -36,10 +36,10 @@ impl fmt::Display for Unknown {
 }
 
 impl Methods {
-    /// Those of this version of Kith, and of the health service.
+    /// The methods of this version of Kith, and of the health service.
     ///
     /// # Errors
-    /// When the descriptors within the program cannot be read.
+    /// If the descriptors in the program cannot be decoded.
     pub(super) fn built_in() -> Result<Self> {
         let pool = descriptors::pool().context("the descriptors of the contract cannot be read")?;
         Ok(Self { pool })
@@ -75,7 +75,7 @@ impl Methods {
     }
 }
 
-/// As it is called: `kith.user.v1.UserService/GetUser`.
+/// Its full name: `kith.user.v1.UserService/GetUser`.
 pub(super) fn full(method: &MethodDescriptor) -> String {
     format!("{}/{}", method.parent_service().full_name(), method.name())
 }

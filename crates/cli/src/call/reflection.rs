@@ -16,7 +16,7 @@ use tonic_reflection::pb::v1::{
 
 use super::methods::Methods;
 
-/// Files that are taken; Kith has a dozen.
+/// Most files that are accepted; Kith has a dozen.
 const FILES_MAX: usize = 500;
 
 /// The methods of all services whose name matches `name`.
@@ -70,7 +70,7 @@ impl Files {
     }
 }
 
-/// A stream of questions and answers, one after another.
+/// A stream of requests and responses, one after another.
 struct Talk {
     asks: mpsc::Sender<ServerReflectionRequest>,
     answers: Streaming<ServerReflectionResponse>,

@@ -1,4 +1,4 @@
-//! At which value a check warns, and at which it is critical.
+//! The thresholds of checks: warning and critical.
 
 use super::Level;
 
@@ -16,22 +16,22 @@ pub(super) struct Overrides<'a> {
     pub(super) critical: &'a [Limit],
 }
 
-/// A value and where it begins to be bad.
+/// A value with its thresholds.
 #[derive(Clone, Debug)]
 pub(super) struct Threshold {
-    /// Of the value.
+    /// The name of the value.
     pub(super) name: &'static str,
-    /// From here on a warning; `None`: never.
+    /// The threshold of a warning; `None`: never.
     pub(super) warn: Option<f64>,
-    /// From here on critical; `None`: never.
+    /// The threshold of critical; `None`: never.
     pub(super) critical: Option<f64>,
-    /// Whether less is worse.
+    /// Whether lower values are worse.
     below: bool,
-    /// Whether it says nothing of a node that shares nothing with others.
+    /// Whether it does not apply to single-node mode.
     pub(super) of_cluster: bool,
 }
 
-/// Memory that is full and seldom hit is no fault by itself; they are judged only when one asks for it.
+/// Full memory with few hits is not a fault by itself; these are only checked on request.
 const DEFAULTS: [Threshold; 11] = [
     Threshold { warn: Some(1.0), ..NEVER.named("migrations_pending") },
     Threshold { below: true, ..NEVER.named("memory_hit_rate") },
@@ -66,7 +66,7 @@ impl Limit {
     }
 }
 
-/// All thresholds, with what was given in place of the defaults.
+/// All thresholds, with given values in place of the defaults.
 pub(super) fn all(overrides: &Overrides<'_>) -> Vec<Threshold> {
     let given = |limits: &[Limit], name: &str| {
         limits.iter().rev().find(|limit| limit.name == name).map(|limit| limit.value)
@@ -85,7 +85,7 @@ impl Threshold {
         Self { name, ..self }
     }
 
-    /// How well a value is.
+    /// The level of a value.
     pub(super) fn level(&self, value: f64) -> Level {
         let past = |limit: Option<f64>| {
             limit.is_some_and(|limit| if self.below { value <= limit } else { value >= limit })
@@ -98,7 +98,7 @@ impl Threshold {
     }
 }
 
-/// At most four digits behind the point.
+/// At most four decimal places.
 pub(super) fn shown(value: f64) -> String {
     let text = format!("{value:.4}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()

@@ -28,15 +28,15 @@ pub(crate) struct KeyOptions {
     pub(crate) insecure: bool,
 }
 
-/// What each call carries: a key, or nothing.
+/// The credential of each call: a key, or nothing.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Credential(Option<MetadataValue<Ascii>>);
 
 impl KeyOptions {
-    /// The key for a node at this address. Nothing where no key is given.
+    /// The key for a node at this address, if one is given.
     ///
     /// # Errors
-    /// When the key cannot be read or sent, or others could read it on its way.
+    /// If the key cannot be read or sent, or would be sent in plaintext to another machine.
     pub(super) fn credential(&self, endpoint: &Endpoint) -> Result<Credential> {
         let Some((place, key)) = self.key(env::var_os(VARIABLE).map(|key| key.into_encoded_bytes()))? else {
             return Ok(Credential::default());

@@ -11,24 +11,24 @@ use tonic_types::StatusExt as _;
 
 use super::{super::output::note, Channel, Credential, Target};
 
-/// How long a node of this machine is waited for that does not listen yet, or has no store yet.
+/// How long to wait for a node of this machine that does not listen yet, or has no store yet.
 const STARTING: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(50);
-/// From when on a command says that it waits.
+/// The time after which a command reports that it waits.
 const ANNOUNCED: Duration = Duration::from_secs(1);
-/// How long a node may take to say whether it is starting.
+/// Time limit for a node to report whether it is starting.
 const SAID: Duration = Duration::from_secs(1);
 
-/// How long to wait where nothing is said: nodes elsewhere are started by others, long before.
+/// The default time to wait: nodes on other machines were started long before.
 pub(super) fn default_wait(endpoint: &Endpoint) -> Duration {
     if is_loopback(endpoint) { STARTING } else { Duration::ZERO }
 }
 
 /// Connects as soon as a node listens, and waits until it has its store, for at most `limit` in all. A node that still
-/// starts then answers calls with why.
+/// starts then answers calls with the reason.
 ///
 /// # Errors
-/// When no node listens.
+/// If no node listens.
 pub(super) async fn wait_for(
     target: &Target,
     endpoint: &Endpoint,
@@ -53,7 +53,7 @@ pub(super) async fn wait_for(
     }
 }
 
-/// Whether a node listens whose store is not there yet.
+/// Whether a node listens that has no store yet.
 async fn is_starting(target: &Target, channel: &Channel) -> bool {
     let mut client = AdminServiceClient::new(channel.clone());
     let answer = timeout(SAID, target.answer(client.get_node(target.request(GetNodeRequest {})))).await;

@@ -1,4 +1,4 @@
-//! Who may call: keys that can be used by more than they should, that end soon, or that no node takes.
+//! Callers: keys that are readable by too many users, expire soon, or are not accepted.
 
 use std::time::{Duration, SystemTime};
 
@@ -17,7 +17,7 @@ const SOON: Duration = Duration::from_secs(14 * 24 * 60 * 60);
 /// How old a key may be.
 const OLD: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// Nothing where no caller is configured and only this machine reaches the port.
+/// No findings if no caller is configured and only this machine reaches the port.
 pub(super) fn findings(config: &Config) -> Vec<Finding> {
     if config.insecure_callers {
         let finding = "everybody who reaches the port may do everything (insecure_callers)";

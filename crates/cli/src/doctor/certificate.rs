@@ -8,7 +8,7 @@ const VERSION: u8 = 0xa0;
 const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
 
-/// The first and the last moment, as the certificate has them; `None` when it cannot be read.
+/// The begin and the end of validity; `None` if they cannot be read.
 pub(super) fn period(certificate: &[u8]) -> Option<(SystemTime, SystemTime)> {
     let (tag, certificate, _) = element(certificate)?;
     let (inner, body, _) = element(certificate)?;
@@ -47,7 +47,7 @@ fn element(der: &[u8]) -> Option<(u8, &[u8], &[u8])> {
 fn moment(tag: u8, text: &[u8]) -> Option<SystemTime> {
     let text = std::str::from_utf8(text).ok()?.strip_suffix('Z')?;
     let (year, rest) = match tag {
-        // By X.509 years below 50 are of this century.
+        // In X.509, years below 50 belong to this century.
         UTC_TIME => {
             let (year, rest) = text.split_at_checked(2)?;
             let century = if year.parse::<u8>().ok()? < 50 { "20" } else { "19" };

@@ -1,4 +1,4 @@
-//! Whether the configuration can be taken, in the loader's own words.
+//! Whether the configuration is valid, with the errors of the loader.
 
 use std::{fs, path::Path};
 
@@ -7,10 +7,10 @@ use kith_server::start_error::StartError;
 use super::{Finding, environment};
 
 const GROUP: &str = "configuration";
-/// Taken from the working folder when no other is named.
+/// The default, in the working folder.
 const FILE: &str = "kith.toml";
 
-/// A configuration that is taken, but whose file says more than it should to others.
+/// A valid configuration whose file is readable by too many users.
 pub(super) fn findings(file: Option<&Path>) -> Vec<Finding> {
     let file = file.unwrap_or(Path::new(FILE));
     let Ok(text) = fs::read_to_string(file) else { return Vec::new() };
@@ -23,7 +23,7 @@ pub(super) fn findings(file: Option<&Path>) -> Vec<Finding> {
     vec![Finding::new(GROUP, finding, format!("chmod o= {place}"))]
 }
 
-/// The one thing that the loader does not take.
+/// The error of the loader.
 pub(super) fn refused(error: &StartError, file: Option<&Path>) -> Finding {
     let told = error.to_string();
     let place = file.unwrap_or(Path::new(FILE)).display().to_string();

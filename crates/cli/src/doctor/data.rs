@@ -16,10 +16,10 @@ use kith_server::{
 use super::{Finding, mount};
 
 const GROUP: &str = "data";
-/// Below it a node with some users is soon at the end of its room.
+/// Below this, a node with some users soon has no space left.
 const FREE_LEAST: u64 = 256 << 20;
 
-/// Looks at folder and file. A folder that is not there is made by the node, so that its parent is looked at.
+/// Checks folder and file. A missing folder is created by the node, so its parent is checked.
 pub(super) fn findings(config: &Config) -> Vec<Finding> {
     if config.store.backend != Backend::Sqlite {
         return Vec::new();
@@ -41,7 +41,7 @@ pub(super) fn findings(config: &Config) -> Vec<Finding> {
     found
 }
 
-/// The nearest folder above that is there.
+/// The nearest existing parent folder.
 fn standing(folder: &Path) -> PathBuf {
     let above = folder.ancestors().find(|above| !above.as_os_str().is_empty() && above.exists());
     above.unwrap_or(Path::new(".")).to_owned()
@@ -62,7 +62,7 @@ fn denied(path: &Path, error: &io::Error) -> Finding {
     Finding::new(GROUP, format!("{} cannot be looked at: {error}", path.display()), run)
 }
 
-/// Files made by another user would later keep the node from its data.
+/// Files of another user would later prevent the node from using its data.
 fn owner(path: &Path, data: &Metadata) -> Option<Finding> {
     let me = fs::metadata("/proc/self").ok()?.uid();
     (data.uid() != me).then(|| {
@@ -72,7 +72,7 @@ fn owner(path: &Path, data: &Metadata) -> Option<Finding> {
     })
 }
 
-/// Tries it: rights are not all that may stand against it (a disk mounted read-only, a quota).
+/// Writes a probe: rights are not the only obstacle (a disk mounted read-only, a quota).
 fn unwritable(folder: &Path) -> Option<Finding> {
     let probe = folder.join(format!(".kith-doctor-{}", std::process::id()));
     let made = OpenOptions::new().write(true).create_new(true).open(&probe);

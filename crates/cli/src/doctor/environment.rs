@@ -1,4 +1,4 @@
-//! Variables that make programs behave in ways that are hard to see.
+//! Environment variables with effects that are hard to see.
 
 use super::Finding;
 
@@ -6,7 +6,7 @@ const GROUP: &str = "environment";
 /// Programs take them in either case.
 const PROXIES: [&str; 3] = ["http_proxy", "all_proxy", "grpc_proxy"];
 
-/// Looks at name and value of each variable. Values are not repeated: they may be secrets.
+/// Checks name and value of each variable. Values are not repeated: they may be secrets.
 pub(super) fn findings(environment: &[(String, String)]) -> Vec<Finding> {
     let ours = environment.iter().filter(|(name, _)| name.starts_with("KITH_"));
     let dressed = ours.filter_map(|(name, value)| dress(name, value));

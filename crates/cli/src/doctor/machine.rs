@@ -1,14 +1,14 @@
-//! What the system grants a process.
+//! The limits of a process.
 
 use kith_server::config::Config;
 
 use super::{Finding, memory};
 
 const GROUP: &str = "machine";
-/// Files that a node holds beside its connections: data, logs, threads' pipes.
+/// Files of a node besides its connections: data, logs, threads' pipes.
 const BESIDE: usize = 256;
 
-/// Looks at the limits of this process, which those of a node started from here would be.
+/// Checks the limits of this process, which a node started from here would have.
 pub(super) fn findings(config: &Config) -> Vec<Finding> {
     let text = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
     let descriptors = descriptors(&text, config.limits.connections);

@@ -1,4 +1,4 @@
-//! Whether the process may use the memory that its configuration lets it take.
+//! Whether the process may use the memory of its configuration.
 
 use std::{fs, path::Path};
 
@@ -7,14 +7,14 @@ use kith_server::config::{Backend, Config};
 use super::Finding;
 
 const MIB: u64 = 1 << 20;
-/// What a node takes beside its caches: code, buffers of connections, calls in flight.
+/// Memory of a node besides its caches: code, buffers of connections, calls in flight.
 const ITSELF: u64 = 64 * MIB;
-/// What SQLite caches for each connection, those that read and the one that writes.
+/// The cache of SQLite for each connection, readers and the writer.
 const SQLITE: u64 = 16 * MIB;
-/// Memory below it is hardly worth the name.
+/// Smallest useful limit of memory.
 const CACHE_LEAST: u64 = 8 * MIB;
 
-/// Looks at the limits of the control group, which those of a container are, and at the memory of the machine.
+/// Checks the limits of the control group, which are those of a container, and the memory of the machine.
 pub(super) fn findings(group: &'static str, config: &Config) -> Option<Finding> {
     finding(group, config, granted(Path::new("/"))?)
 }
@@ -50,7 +50,7 @@ fn finding(group: &'static str, config: &Config, granted: u64) -> Option<Finding
     Some(Finding::new(group, finding, run))
 }
 
-/// The least of all limits on the way to this process; `None` where the system says nothing.
+/// The smallest limit of all groups of this process; `None` if the system reports none.
 fn granted(root: &Path) -> Option<u64> {
     let groups = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
     let machine = fs::read_to_string(root.join("proc/meminfo")).unwrap_or_default();

@@ -1,8 +1,8 @@
-//! On what kind of file system a folder is.
+//! The type of the file system of a folder.
 
 use std::{fs, path::Path};
 
-/// Those of other machines, where locks and memory shared through a file are not those of one machine.
+/// Remote file systems, on which locks and shared memory of files are not local.
 const REMOTE: [&str; 16] = [
     "nfs",
     "nfs4",
@@ -21,18 +21,18 @@ const REMOTE: [&str; 16] = [
     "ncpfs",
     "coda",
 ];
-/// File systems of programs, which are mostly remote, and those of them that are not.
+/// FUSE file systems, which are mostly remote, and the ones that are not.
 const OF_PROGRAMS: &str = "fuse.";
 const LOCAL: [&str; 3] = ["fuse.fuse-overlayfs", "fuse.mergerfs", "fuse.bindfs"];
 
-/// The type of the file system of this folder, where it is a remote one. `None` too where the system does not say.
+/// The type of the file system of this folder, if it is remote and known.
 pub(super) fn remote(folder: &Path) -> Option<String> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
     let kind = kind(&mounts, &fs::canonicalize(folder).ok()?)?;
     is_remote(kind).then(|| kind.to_owned())
 }
 
-/// Of the mount point nearest to the folder; of several there the last, which hides the others.
+/// The type at the nearest mount point; of several, the last one, which hides the others.
 fn kind<'a>(mounts: &'a str, folder: &Path) -> Option<&'a str> {
     let mounts = mounts.lines().filter_map(|line| {
         let (before, after) = line.split_once(" - ")?;

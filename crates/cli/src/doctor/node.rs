@@ -1,4 +1,4 @@
-//! The node that runs here.
+//! The node on this machine.
 
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use super::Finding;
 use crate::{client::Target, facts::Facts};
 
 const GROUP: &str = "node";
-/// Clocks that differ by more make times of records and of logs hard to compare.
+/// Largest acceptable difference of clocks, so that times of records and logs can be compared.
 const CLOCK_SECONDS: f64 = 1.0;
 
 /// Asks the node at the address of the configuration.
 pub(super) async fn findings(config: &Config, limit: Duration) -> Vec<Finding> {
     let addr = format!("http://{}", callable(config.listen));
-    // A caller that the node knows: that of its own key file.
+    // A valid caller of the node: that of its own key file.
     let target = Target::at(addr.clone(), limit).with_key_file(config.api_key_file.clone());
     match Facts::of(&target).await {
         Ok(facts) => judged(&facts, &addr),

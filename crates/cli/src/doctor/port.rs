@@ -1,4 +1,4 @@
-//! Whether the ports of the configuration are free, or who answers there.
+//! Whether the ports of the configuration are free, or which program answers there.
 
 use std::{io, net::SocketAddr, time::Duration};
 
@@ -13,7 +13,7 @@ use super::Finding;
 use crate::{client::Target, facts};
 
 const GROUP: &str = "port";
-/// Of the answer of a port for operators.
+/// The start of an answer of an operations port.
 const ANSWER_BYTES: u64 = 64 << 10;
 
 /// The programs at the ports.
@@ -24,13 +24,13 @@ pub(super) struct Held {
     pub(super) by_kith: bool,
 }
 
-/// Tries to take each port, and asks the program that has it.
+/// Tries to bind each port, and queries the program that has it.
 pub(super) async fn held(config: &Config, limit: Duration) -> Held {
     let mut findings = Vec::new();
     let mut by_kith = false;
     if let Some(error) = taken(config.listen).await {
         by_kith = config.tls.cert_file.is_none() && is_node(config.listen, limit).await;
-        // With TLS the node cannot be asked without its certificates.
+        // With TLS the node cannot be queried without its certificates.
         if !by_kith && config.tls.cert_file.is_none() {
             findings.push(finding(config.listen, &error, "--listen"));
         }
@@ -60,7 +60,7 @@ async fn is_operations(address: SocketAddr, limit: Duration) -> bool {
     answer.is_some_and(|answer| answer.starts_with("HTTP/1.0 200") || answer.starts_with("HTTP/1.1 200"))
 }
 
-/// What the port for operators answers, with its head; `None`: nothing within the limit.
+/// The answer of the operations port, with its head; `None`: none within the limit.
 pub(super) async fn operations(address: SocketAddr, path: &str, limit: Duration) -> Option<String> {
     let asked = async {
         let address = callable(address);

@@ -1,5 +1,5 @@
-//! Whether what nodes share can be relied on: away, refused, too old, with a policy that drops the log, silent, or used
-//! by nodes of another database.
+//! Problems of Redis: unavailable, refused, too old, with an eviction policy that drops the log, silent, or used by
+//! nodes of another database.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use tokio::time::timeout;
 use super::Finding;
 
 const GROUP: &str = "redis";
-/// The address is not repeated: it may hold a password.
+/// The address is not repeated: it may contain a password.
 const LOOK: &str = "redis-cli -u \"$KITH_REDIS__URL\" info server";
 
-/// Asks the Redis of the configuration, where there is one.
+/// Queries the configured Redis, if there is one.
 pub(super) async fn findings(config: &Config, limit: Duration) -> Vec<Finding> {
     if config.redis.url.is_none() {
         return Vec::new();
@@ -26,11 +26,11 @@ pub(super) async fn findings(config: &Config, limit: Duration) -> Vec<Finding> {
         Ok(server) => server,
         Err(line) => return vec![Finding::new(GROUP, line.to_string(), "kith config | grep redis")],
     };
-    // It has bounds of its own.
+    // It has its own time limits.
     if let Some(refused) = server.refusal().await {
         return vec![Finding::new(GROUP, refused.line, LOOK)];
     }
-    // Its own bounds are shorter, but for a large time to connect.
+    // Its own time limits are shorter, unless the time to connect is large.
     let found = timeout(limit.max(config.redis.connect_timeout) + limit, server.findings()).await;
     match found {
         Ok(Ok(lines)) => {
@@ -55,7 +55,7 @@ async fn of_others(config: &Config, server: &Server, keys: Option<&Keys>) -> Opt
     Some(Finding::new(GROUP, line, run))
 }
 
-/// Those of the database; `None`: it does not answer, or is not migrated.
+/// The keys of the database; `None`: it does not answer, or is not migrated.
 async fn keys(config: &Config, limit: Duration) -> Option<Keys> {
     let store = Opened::open(config).await.ok()?;
     let stores = store.stores();

@@ -1,4 +1,4 @@
-//! What the node that runs here says in `/readyz` about connections. The other remarks are found by other groups.
+//! The remarks in `/readyz` of the node on this machine about connections. Other groups check the other remarks.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ struct Remark {
     message: String,
 }
 
-/// Asks the port for operators of the configuration, where there is one.
+/// Queries the configured operations port, if there is one.
 pub(super) async fn findings(config: &Config, limit: Duration) -> Vec<Finding> {
     if !config.operations.enabled {
         return Vec::new();

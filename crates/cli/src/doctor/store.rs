@@ -1,4 +1,4 @@
-//! Whether the store can be used: of a newer version, away, without transactions, not migrated.
+//! Problems of the store: of a newer version, unavailable, without transactions, not migrated.
 
 use std::{fs, os::unix::fs::MetadataExt as _, path::Path, time::Duration};
 
@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use super::Finding;
 
 const GROUP: &str = "store";
-/// How often a store that is being connected to is asked.
+/// Period of pings of a store during its connection.
 const LOOKED_AT_EVERY: Duration = Duration::from_millis(50);
 
 /// Opens the store, unless that would make or take anything: a data file that is not there or belongs to
@@ -29,7 +29,7 @@ pub(super) async fn findings(config: &Config, node_runs: bool, limit: Duration) 
         if cluster { away(config, &store, limit).await } else { None }.into_iter().collect();
     if found.is_empty() {
         found.extend(relations(config, &store, limit).await);
-        // While the store of relations is away, migrations cannot be read.
+        // While the store of relations is unavailable, migrations cannot be read.
         if found.is_empty() || config.store.cql.contact_points.is_empty() {
             found.extend(pending(config, &store, limit).await);
         }
@@ -51,7 +51,7 @@ fn is_ours(file: &Path) -> bool {
     owner(file).is_some_and(|owned| owner(Path::new("/proc/self")) == Some(owned))
 }
 
-/// Of MongoDB; the connection string is not repeated, since it may hold a password.
+/// Problems of MongoDB; the connection string is not repeated, because it may contain a password.
 async fn away(config: &Config, store: &Opened, limit: Duration) -> Option<Finding> {
     let limit = limit.max(config.store.mongodb.server_selection);
     let look = "mongosh \"$KITH_STORE__MONGODB__URI\" --eval 'db.hello()'";
@@ -63,7 +63,7 @@ async fn away(config: &Config, store: &Opened, limit: Duration) -> Option<Findin
     Some(Finding::new(GROUP, about.why(&error).await.line().to_string(), look))
 }
 
-/// Of the store of relations.
+/// Problems of the store of relations.
 async fn relations(config: &Config, store: &Opened, limit: Duration) -> Option<Finding> {
     let cql = &config.store.cql;
     let first = cql.contact_points.first().and_then(|first| first.rsplit_once(':'));
@@ -75,7 +75,7 @@ async fn relations(config: &Config, store: &Opened, limit: Duration) -> Option<F
         if unfit.configured {
             return Some(Finding::new(GROUP, unfit.message, "kith config | grep store.cql"));
         }
-        // The connection was begun a moment ago.
+        // The connection was just begun.
         if tokio::time::Instant::now() >= until {
             let run = format!("cqlsh {host} {port} -e 'DESCRIBE CLUSTER'");
             return Some(Finding::new(GROUP, unfit.message, run));

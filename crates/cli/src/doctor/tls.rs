@@ -1,4 +1,4 @@
-//! The files of TLS: whether they can be read, by whom, and how long they hold.
+//! The files of TLS: their rights and their validity.
 
 use std::{
     path::Path,
@@ -14,10 +14,10 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _};
 use super::{Finding, certificate};
 
 const GROUP: &str = "tls";
-/// How long before its end a certificate is spoken of.
+/// How long before its end a certificate is reported.
 const SOON: Duration = Duration::from_secs(14 * 24 * 60 * 60);
 
-/// Nothing without TLS.
+/// No findings without TLS.
 pub(super) fn findings(config: &TlsConfig) -> Vec<Finding> {
     let (Some(cert), Some(key)) = (&config.cert_file, &config.key_file) else { return Vec::new() };
     let mut found = Vec::new();
@@ -51,7 +51,7 @@ fn unfit_file(key: &str, unfit: &UnfitFile) -> Finding {
     Finding::new(GROUP, format!("{key}: {}, so that no node starts", unfit.finding()), unfit.run())
 }
 
-/// Whether a certificate of the chain does not hold yet, no more, or not for long.
+/// Whether a certificate of the chain is not valid yet, expired, or expires soon.
 fn period(file: &Path, der: &[u8], now: SystemTime) -> Option<Finding> {
     let file = file.display();
     let run = format!("openssl x509 -in {file} -noout -subject -dates");

@@ -1,5 +1,5 @@
-//! Chunks on their way: a bounded number of them unanswered, noted in the order of the file, sent again
-//! where the node could not take them. Sending again is safe: every record carries a request id.
+//! Chunks in flight: a bounded number of unanswered ones, recorded in the order of the file, and retried if the node
+//! could not take them. A retry is safe: every record has a request id.
 
 use std::{collections::VecDeque, io::BufRead, path::PathBuf, time::Duration};
 
@@ -22,18 +22,18 @@ use super::{
 };
 use crate::kind::{Entry, Import, Messages};
 
-/// How many chunks may be unanswered, and how often and long one waits for a node.
+/// Limits of unanswered chunks, and of retries.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Patience {
     /// Chunks sent and not answered.
     pub(super) window: usize,
-    /// For one answer.
+    /// Time limit of one answer.
     pub(super) answer: Duration,
-    /// Tries one after another that bring nothing forward.
+    /// Most consecutive attempts without progress.
     pub(super) tries: u32,
-    /// Wait before the second try; doubles with each further one.
+    /// Pause before the second attempt; doubles with each further one.
     pub(super) first_wait: Duration,
-    /// The longest wait.
+    /// The longest pause.
     pub(super) longest_wait: Duration,
 }
 
@@ -49,19 +49,19 @@ impl Default for Patience {
     }
 }
 
-/// A chunk with what became of its records so far. `chunk.entries` are those still to be taken.
+/// A chunk with the results of its records so far. `chunk.entries`: the remaining records.
 struct Pending<R> {
     chunk: Chunk<R>,
     tally: Tally,
 }
 
-/// One import under way.
+/// A running import.
 pub(super) struct Flow<K: Import, B> {
     pub(super) channel: Channel,
     pub(super) format: K::Format,
     pub(super) reader: Reader<B>,
     pub(super) progress: Progress,
-    /// Where the progress is noted; `None` of a pipe.
+    /// The file of the progress; `None` for a pipe.
     pub(super) kept: Option<PathBuf>,
     pub(super) report: Report,
     pub(super) patience: Patience,
@@ -73,12 +73,12 @@ pub(super) struct Flow<K: Import, B> {
 struct Stream<R> {
     chunks: mpsc::Sender<Vec<Entry<R>>>,
     answers: Messages<Vec<ImportResult>>,
-    /// How many of the pending chunks have gone out on it.
+    /// Number of pending chunks that were sent on it.
     sent: usize,
 }
 
 impl<K: Import, B: BufRead> Flow<K, B> {
-    /// An import that begins where `progress` and `reader` stand.
+    /// An import that begins at the position of `progress` and `reader`.
     pub(super) fn new(
         channel: Channel,
         format: K::Format,
@@ -91,10 +91,10 @@ impl<K: Import, B: BufRead> Flow<K, B> {
         Self { channel, format, reader, progress, kept, report, patience, pending, failures: 0 }
     }
 
-    /// Runs to the end of the file and returns what became of its lines.
+    /// Runs to the end of the file and returns the results of its lines.
     ///
     /// # Errors
-    /// When the node refuses the import as a whole, or does not come back. What was acknowledged is noted.
+    /// If the node refuses the import as a whole, or does not answer again. Acknowledged chunks are recorded.
     pub(super) async fn run(&mut self) -> Result<Tally> {
         loop {
             match self.pass().await? {
@@ -159,7 +159,7 @@ impl<K: Import, B: BufRead> Flow<K, B> {
         }
     }
 
-    /// Takes the answers for the first pending chunk. `Err` when some of its records have to go out again.
+    /// Takes the answers for the first pending chunk. `Err` if some of its records must be sent again.
     async fn settle(&mut self, results: Vec<ImportResult>) -> Result<Result<(), Status>> {
         let Some(pending) = self.pending.front_mut() else { return Ok(Ok(())) };
         let answers = answers(&pending.chunk.entries, results)?;
@@ -185,7 +185,7 @@ impl<K: Import, B: BufRead> Flow<K, B> {
         Ok(compared.and(why.map_or(Ok(()), Err)))
     }
 
-    /// Notes the first pending chunk as done.
+    /// Records the first pending chunk as done.
     fn note(&mut self) -> Result<()> {
         let Some(Pending { mut chunk, mut tally }) = self.pending.pop_front() else { return Ok(()) };
         chunk.bad.sort_by_key(|bad| bad.line);
@@ -200,7 +200,7 @@ impl<K: Import, B: BufRead> Flow<K, B> {
         Ok(())
     }
 
-    /// Waits before another try.
+    /// Waits before another attempt.
     async fn recover(&mut self, status: &Status) -> Result<()> {
         let why = one_line(status.message());
         if !may_pass(status.code()) {
@@ -220,7 +220,7 @@ impl<K: Import, B: BufRead> Flow<K, B> {
     }
 }
 
-/// Compares the records under ids that were taken with what was sent.
+/// Compares existing records with the sent ones.
 async fn compare<K: Import>(
     channel: Channel,
     taken: Vec<(Entry<K::Record>, ResultError)>,
@@ -260,7 +260,7 @@ fn answers<R>(entries: &[Entry<R>], results: Vec<ImportResult>) -> Result<Vec<Op
     errors.collect()
 }
 
-/// Whether the same record may be taken later.
+/// Whether a retry of the same record may succeed.
 const fn may_pass(code: Code) -> bool {
     matches!(
         code,

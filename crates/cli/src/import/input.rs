@@ -1,4 +1,4 @@
-//! What an import reads: a file, which a later run can go on with, or a pipe, which is read once.
+//! The input of an import: a file, which a later run can resume, or a pipe, which is read once.
 
 use std::{
     fs::{self, File},
@@ -10,14 +10,14 @@ use anyhow::{Context as _, Result, bail};
 
 use kith_server::jsonl::file_form::FileForm;
 
-/// How much of the beginning is looked at.
+/// Bytes of the beginning that are examined.
 const BEGINNING: usize = 64 * 1024;
 /// Lines with records after which a pipe is not waited for: a header, and one more.
 const LINES: usize = 2;
 
 /// An opened input.
 pub(super) struct Input {
-    /// As errors name it.
+    /// The name in errors.
     pub(super) name: String,
     /// Its first bytes, at most 64 KiB, with at least two lines of records where it has them there.
     pub(super) beginning: Vec<u8>,
@@ -55,15 +55,15 @@ impl Input {
         Ok(Self { name, beginning, source })
     }
 
-    /// Whether a later run can go on with it.
+    /// Whether a later run can resume it.
     pub(super) const fn is_file(&self) -> bool {
         matches!(self.source, Source::File(_))
     }
 
-    /// Its lines: of a file from this offset on, of a pipe all.
+    /// Its lines: for a file from this offset on, for a pipe all.
     ///
     /// # Errors
-    /// When the file cannot be read.
+    /// If the file cannot be read.
     pub(super) fn lines(self, offset: u64) -> Result<Box<dyn BufRead>> {
         Ok(match self.source {
             Source::Pipe(rest) => Box::new(Cursor::new(self.beginning).chain(BufReader::new(rest))),
@@ -76,7 +76,7 @@ impl Input {
     }
 }
 
-/// Whether the same bytes are there for a later run. What `/dev` and `/proc` name belongs to this process.
+/// Whether a later run can read the same bytes. Files in `/dev` and `/proc` belong to this process.
 fn is_kept(path: &Path) -> bool {
     let passing = path.starts_with("/dev") || path.starts_with("/proc");
     !passing && fs::metadata(path).is_ok_and(|data| data.is_file())

@@ -1,4 +1,4 @@
-//! How far an import came, kept beside its file, so that a run that was killed can be gone on with.
+//! The progress of an import, stored beside its file, so that a killed run can be resumed.
 
 use std::{
     ffi::OsString,
@@ -16,22 +16,22 @@ use super::reader::{BadLine, Position};
 /// Bad lines that are kept to be shown again; further ones are counted.
 const BAD_KEPT: usize = 1_000;
 
-/// How far an import came.
+/// The progress of an import.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Progress {
-    /// What is imported, and to where.
+    /// The job.
     pub(super) job: Job,
     /// Random; part of every request id.
     pub(super) run: String,
     /// Everything before it has been acknowledged.
     pub(super) at: Position,
-    /// What became of the lines before it.
+    /// The results of the lines before it.
     pub(super) tally: Tally,
     bad: Vec<BadLine>,
 }
 
-/// What an import is about; a run goes on only with the very same.
+/// The identity of an import; a run resumes only the same one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Job {
@@ -45,13 +45,13 @@ pub(super) struct Job {
     pub(super) digest: String,
 }
 
-/// What became of lines.
+/// The results of lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Tally {
-    /// Records that this import made.
+    /// Created records.
     pub(super) imported: u64,
-    /// Records that stood already, just so.
+    /// Records that existed already, with the same content.
     pub(super) already_there: u64,
     /// Lines that did not become a record.
     pub(super) bad: u64,
@@ -64,7 +64,7 @@ impl Job {
         Ok(Self { kind: kind.to_owned(), addr: addr.to_owned(), bytes, digest })
     }
 
-    /// Of a pipe, whose content is not known before it has been read.
+    /// For a pipe, whose content is unknown before it is read.
     pub(super) fn of_pipe(kind: &str, addr: &str) -> Self {
         Self { kind: kind.to_owned(), addr: addr.to_owned(), bytes: 0, digest: String::new() }
     }
@@ -77,10 +77,10 @@ impl Progress {
         Self { job, run, at: Position::default(), tally: Tally::default(), bad: Vec::new() }
     }
 
-    /// What an earlier run of `job` left in `file`; `None`: nothing did.
+    /// The progress that an earlier run of `job` left in `file`, if any.
     ///
     /// # Errors
-    /// When it was left by another job, or cannot be read.
+    /// If it belongs to another job, or cannot be read.
     pub(super) fn load(file: &Path, job: &Job) -> Result<Option<Self>> {
         let bytes = match fs::read(file) {
             Ok(bytes) => bytes,
@@ -103,7 +103,7 @@ impl Progress {
         }
     }
 
-    /// Replaces the file, so that `file` holds either this or what it held before, whenever the machine fails.
+    /// Replaces the file, atomically: `file` has either the new or the previous content after a failure.
     pub(super) fn save(&self, file: &Path) -> Result<()> {
         let beside = with_suffix(file, ".new");
         let write = || -> io::Result<()> {
@@ -117,7 +117,7 @@ impl Progress {
         })
     }
 
-    /// Takes what became of the lines up to `end`.
+    /// Adds the results of the lines up to `end`.
     pub(super) fn note(&mut self, end: Position, tally: Tally, bad: &[BadLine]) {
         self.at = end;
         self.tally.imported += tally.imported;

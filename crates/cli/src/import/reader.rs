@@ -1,5 +1,4 @@
-//! A file as chunks of records, read once from where an earlier run stopped. Memory is bounded by a chunk
-//! and a line.
+//! A file as chunks of records, read once from the position of an earlier run. Memory is bounded by a chunk and a line.
 
 use std::io::{self, BufRead};
 
@@ -10,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::kind::{Entry, Import};
 
-/// Bounds of what is read and sent at once.
+/// The limits of a chunk.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
     /// Lines of a chunk.
@@ -43,11 +42,11 @@ pub(super) struct Position {
 pub(super) struct BadLine {
     /// From 1.
     pub(super) line: u64,
-    /// In words that follow the number of the line.
+    /// A text that follows the number of the line.
     pub(super) why: String,
 }
 
-/// Neighbouring lines that are sent and noted together.
+/// Consecutive lines that are sent and recorded together.
 #[derive(Debug)]
 pub(super) struct Chunk<R> {
     /// The records among them.
@@ -63,7 +62,7 @@ pub(super) struct Chunk<R> {
 pub(super) struct Reader<B> {
     source: B,
     at: Position,
-    /// Makes the request ids of this import differ from those of any other.
+    /// Makes the request ids of this import different from those of others.
     run: String,
     bounds: Bounds,
 }
@@ -103,7 +102,7 @@ impl<B: BufRead> Reader<B> {
         K::read_line(format, line)
     }
 
-    /// The next line, without its end: whole, or one byte more than it may have.
+    /// The next line, without its end: complete, or one byte longer than the limit.
     fn line(&mut self) -> io::Result<Option<Vec<u8>>> {
         let (mut line, mut ended) = (Vec::new(), false);
         let began = self.at.offset;

@@ -13,7 +13,7 @@ use crate::output;
 
 const EVERY: Duration = Duration::from_secs(5);
 
-/// What became of a file, once it is done.
+/// The result of a file.
 #[derive(Debug, Serialize)]
 pub(super) struct Imported {
     pub(super) kind: &'static str,
@@ -44,7 +44,7 @@ pub(super) struct Report {
 impl Report {
     /// For an import with this name, which is at `progress`.
     pub(super) fn new(name: &str, progress: &Progress) -> Self {
-        // How much comes through a pipe is not known.
+        // The size of a pipe is unknown.
         let (bar, template) = match progress.job.bytes {
             0 => (ProgressBar::no_length(), "{spinner} {wide_msg}"),
             bytes => (ProgressBar::new(bytes), "{bar:24} {percent:>3}% {eta:>4} left  {wide_msg}"),
@@ -82,7 +82,7 @@ impl Report {
         self.say(&format!("{why}; trying again in {} ms", time.as_millis()));
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub(super) fn end(&self) {
         self.bar.finish_and_clear();
     }

@@ -1,4 +1,4 @@
-//! The log of a conversation, as the store has it.
+//! The stored log of a conversation.
 
 use kith_proto::admin::v1::{
     InspectConversationRequest, InspectConversationResponse, admin_service_client::AdminServiceClient,
@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::{client::Target, kind::moment, output::Report};
 
-/// What the store has of the messages of a conversation, without contents.
+/// The stored messages of a conversation, without contents.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Log {
     /// Whether the group exists, or both users do.
@@ -20,7 +20,7 @@ pub(super) struct Log {
     trim: bool,
 }
 
-/// What the first of these nodes that answers says; all read the same store.
+/// The answer of the first of these nodes that answers; all read the same store.
 pub(super) async fn first(targets: impl Iterator<Item = Target>, conversation_id: &str) -> Option<Log> {
     for target in targets {
         let Ok(channel) = target.connect().await else { continue };

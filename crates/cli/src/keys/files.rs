@@ -1,4 +1,4 @@
-//! Writes of keys and of files of callers: whole or not at all.
+//! Atomic writes of keys and of files of callers.
 
 use std::{
     fs::{self, File, OpenOptions, Permissions},
@@ -30,7 +30,7 @@ pub(super) fn create(path: &Path, key: &str) -> Result<bool> {
         file.write_all(b"\n")?;
         file.sync_all()
     });
-    // A link does not replace what is there, as a rename would.
+    // A link does not replace an existing file, as a rename would.
     let linked = written.and_then(|()| fs::hard_link(&beside, path));
     drop(fs::remove_file(&beside));
     match linked {
@@ -46,7 +46,7 @@ pub(super) fn create(path: &Path, key: &str) -> Result<bool> {
 /// # Errors
 /// When it cannot be read or written, `change` refuses it, or it was changed meanwhile.
 pub(super) fn edit(path: &Path, change: impl FnOnce(&str) -> Result<String, NotEdited>) -> Result<()> {
-    // What a link leads to is replaced, and not the link.
+    // The target of a link is replaced, not the link.
     let path = &path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let before = text(path)?;
     let after = change(before.as_deref().unwrap_or_default())

@@ -5,7 +5,7 @@ pub(super) fn begin(title: &str, out_of: &str) -> String {
     format!("<!-- Written by `cargo xtask docs` out of {out_of}. Change it there. -->\n\n# {title}\n\n")
 }
 
-/// A table; nothing where there are no rows. Each row has as many cells as there are columns.
+/// A table; empty without rows. Each row has as many cells as there are columns.
 pub(super) fn table<const N: usize>(columns: [&str; N], rows: &[[String; N]]) -> String {
     if rows.is_empty() {
         return String::new();
@@ -19,7 +19,7 @@ pub(super) fn table<const N: usize>(columns: [&str; N], rows: &[[String; N]]) ->
     text + "\n"
 }
 
-/// As code, nothing where there is nothing.
+/// As code; empty if the text is empty.
 pub(super) fn code(text: &str) -> String {
     if text.is_empty() { String::new() } else { format!("`{text}`") }
 }

@@ -1,7 +1,7 @@
-//! The reference documents under `docs/`, written out of the code that they describe.
+//! The reference documents under `docs/`, generated from the code that they describe.
 //!
-//! `cargo xtask docs` asks the command for each and keeps it; `cargo xtask docs --check` fails where one is
-//! not what the code says.
+//! `cargo xtask docs` writes the output of the command for each; `cargo xtask docs --check` fails if one differs from
+//! the code.
 
 mod api;
 mod authorization;

@@ -19,7 +19,7 @@ pub enum Reason {
     MessageTooLarge,
     /// The answer, or the record of a batch, is too large to be sent.
     AnswerTooLarge,
-    /// The message is compressed in a way that the node does not read.
+    /// The encoding of the message is not supported.
     EncodingUnknown,
     /// The node serves no such method.
     MethodUnknown,

@@ -22,9 +22,9 @@ enum Unclear {
 
 /// Codes by which a server says that it is not the primary, or is about to stop being it.
 const NOT_PRIMARY: [i32; 8] = [91, 189, 10058, 10107, 11600, 11602, 13435, 13436];
-/// How long the server works on the read that looks for the primary.
+/// Time limit of the server for the read that finds the primary.
 const CHECK: Duration = Duration::from_secs(1);
-/// By what the read that looks for the primary is known in a log of the server.
+/// The comment that identifies this read in a log of the server.
 const CHECK_COMMENT: &str = "topology check";
 
 /// Runs a command that writes nothing. Returns its reply.
@@ -51,7 +51,7 @@ pub(super) async fn run_write(database: &Database, command: Document) -> Result<
 /// place in it, if the whole reply says that all others were applied.
 ///
 /// # Errors
-/// As [`run_write`]. A part of the statements may have been applied, whatever the error.
+/// As [`run_write`]. Some statements may have been applied with every error.
 pub(super) async fn run_updates(database: &Database, command: Document) -> Result<Vec<usize>, Error> {
     written(database, command, duplicates).await.map(|(_, duplicates)| duplicates)
 }
@@ -69,13 +69,13 @@ async fn written<T>(
 ) -> Result<(Document, T), Error> {
     let written = run(database, command, examine).await;
     if written.as_ref().is_err_and(is_deposed) {
-        // Nothing waits for it: it may take as long as an election.
+        // It is not awaited: it may take as long as an election.
         tokio::spawn(check_topology(database.collection("node")));
     }
     written
 }
 
-/// Every reply passes here.
+/// All replies are checked here.
 async fn run<T>(
     database: &Database,
     command: Document,
@@ -86,7 +86,8 @@ async fn run<T>(
     Ok((reply, examined))
 }
 
-/// Whether a reply with `ok: 1` says that its server is no primary any more. The driver examines those with `ok: 0` itself.
+/// Whether a reply with `ok: 1` shows that its server is no longer the primary. The driver examines those with `ok: 0`
+/// itself.
 fn is_deposed(error: &Error) -> bool {
     match &*error.kind {
         ErrorKind::Write(WriteFailure::WriteConcernError(concern)) => NOT_PRIMARY.contains(&concern.code),
@@ -94,7 +95,7 @@ fn is_deposed(error: &Error) -> bool {
     }
 }
 
-/// Reads from the primary. A server that is none refuses with `ok: 0`, and the driver looks for the primary then.
+/// Reads from the primary. Another server refuses with `ok: 0`, and the driver then finds the primary.
 async fn check_topology(any: Collection<RawDocumentBuf>) {
     let nothing = any.find_one(doc! { "_id": Bson::Null }).max_time(CHECK).comment(CHECK_COMMENT);
     if nothing.await.is_err() {

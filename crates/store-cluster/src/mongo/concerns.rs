@@ -1,5 +1,5 @@
-//! What may fill a cache is read as a majority has it, from the primary; what is acknowledged, a majority has.
-//! The commands are those that the driver sent, whatever the connection string asks for.
+//! Reads that may fill a cache use the primary with read concern majority; acknowledged writes are on a majority. The
+//! commands are those that the driver sent, whatever the connection string asks for.
 
 use std::{sync::Arc, time::Duration};
 
@@ -156,7 +156,7 @@ async fn a_strong_read_asks_a_primary_that_a_majority_confirms() {
         stores.strong.strong_users(&[UserId::new(1).unwrap()]).await.unwrap();
         stores.strong.strong_groups(&[GroupId::new(1).unwrap(), GroupId::new(2).unwrap()]).await.unwrap();
         stores.conversations.strong_conversations(&[dialog().conversation]).await.unwrap();
-        // Else a deposed primary says that there is no erasure, or that the last one has ended.
+        // Otherwise a deposed primary could return no erasure, or an ended one.
         stores.erasures.begin_erasure(UserId::new(1).unwrap(), false, Timestamp::now()).await.unwrap();
     });
     assert_reads(&seen.await, "linearizable", 4);

@@ -25,14 +25,15 @@ use crate::{
     reach::Reach,
 };
 
-/// How often the driver asks each server whether it is there. Connections of one that has not answered for this time and
-/// [`MongoOptions::connect`] are given up, with the commands that wait on them: the driver has no timeout of its own for these.
+/// Heartbeat period of the driver for each server. Connections of one that has not answered for this time and
+/// [`MongoOptions::connect`] are given up, with the commands that wait on them: the driver has no timeout of its own
+/// for these.
 const HEARTBEAT: Duration = Duration::from_secs(1);
 
-/// Where MongoDB is, and how long and how much this node asks of it.
+/// The options of MongoDB: address, timeouts and limits.
 #[derive(Clone)]
 pub struct MongoOptions {
-    /// Connection string. It may hold a password: it is shown nowhere.
+    /// Connection string. May contain a password, so it is never shown.
     pub uri: String,
     /// Name of the database.
     pub database: String,
@@ -40,22 +41,22 @@ pub struct MongoOptions {
     pub pool_max: u32,
     /// Largest number of calls that wait for a connection; further ones are refused.
     pub waiting_max: u32,
-    /// How long a call waits for a primary to be known.
+    /// How long a call waits for a primary.
     pub server_selection: Duration,
     /// How long a connection may take to be made.
     pub connect: Duration,
-    /// How long the server works on one command.
+    /// Time limit of the server for one command.
     pub command: Duration,
     /// How long the server waits for a majority to have a write; its outcome is unknown then.
     pub write_majority: Duration,
-    /// How long a write that collides with others is tried again.
+    /// How long a write that collides with others is retried.
     pub retry: Duration,
-    /// How long an append of messages is tried again while others append to the same conversation.
+    /// How long an append of messages is retried while others append to the same conversation.
     pub append: Duration,
-    /// How long a change of notices is tried again while others change the same audiences. Shorter than a write may take: then a change
-    /// that gives up is known not to be made.
+    /// How long a change of notices is retried while others change the same audiences. Shorter than the limit of a
+    /// write, so that a change that gives up was not applied.
     pub notices: Duration,
-    /// How long a migration waits for another node that migrates.
+    /// How long a migration waits for that of another node.
     pub migration_wait: Duration,
 }
 
@@ -92,7 +93,7 @@ impl fmt::Debug for MongoOptions {
     }
 }
 
-/// Why the store cannot even be addressed.
+/// Why the options of a store cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// The connection string cannot be read.
@@ -104,10 +105,10 @@ pub enum OpenError {
     /// The connection string names another database than the options.
     #[error("the MongoDB connection string names the database {0}")]
     OtherDatabase(String),
-    /// The name is not one that MongoDB takes for a database.
+    /// The name is not valid for a database of MongoDB.
     #[error("the name of the MongoDB database cannot be used")]
     Database,
-    /// The options of the store of relations: no contact point, a name that none can have, or what is no replication.
+    /// The options of the store of relations: no contact point, an invalid name, or an invalid replication.
     #[error("the options of the store of relations cannot be used")]
     Relations,
 }
@@ -116,7 +117,7 @@ pub enum OpenError {
 /// as it is available, and [`NodeStore::ping`](kith_store::NodeStore::ping) shows it.
 ///
 /// # Errors
-/// If the options cannot be used, whatever the server would answer.
+/// If the options cannot be used, regardless of the server.
 pub async fn connect(options: MongoOptions) -> Result<ClusterHandle, OpenError> {
     if !names_a_database(&options.database) {
         return Err(OpenError::Database);
@@ -128,7 +129,7 @@ pub async fn connect(options: MongoOptions) -> Result<ClusterHandle, OpenError> 
 /// The driver's options, whatever the connection string contains: read from the primary what a majority has, and write
 /// to a journaled majority.
 pub(super) async fn driver_options(options: &MongoOptions) -> Result<ClientOptions, OpenError> {
-    // What the driver says of a connection string may repeat it, so nothing of that is kept.
+    // Errors of the driver about a connection string may repeat it, so they are dropped.
     let mut driver = ClientOptions::parse(&options.uri).await.map_err(|error| match &*error.kind {
         ErrorKind::DnsResolve { .. } => OpenError::Lookup,
         _ => OpenError::Address,
@@ -163,11 +164,11 @@ impl ClusterHandle {
         Ok(Self { mongo: Arc::new(Mongo::new(client, options)), cql: None, probe })
     }
 
-    /// With a store of relations. Without one they are all unavailable. Begins to connect, and to count what changes; a
-    /// server that is away now is found as soon as it is there.
+    /// Creates it with a store of relations, or without one, which makes relations unavailable. Begins to connect, and
+    /// to count changes; a server that is unavailable now is used as soon as it answers.
     ///
     /// # Errors
-    /// When the options cannot be used, whatever the server would say.
+    /// If the options cannot be used, regardless of the server.
     pub fn with_relations(mut self, options: CqlOptions) -> Result<Self, OpenError> {
         let cql = Cql::open(options).ok_or(OpenError::Relations)?;
         self.mongo.relations.set(Arc::clone(&cql)).map_err(|_| OpenError::Relations)?;
@@ -257,13 +258,13 @@ pub(super) fn durable_document(limit: Duration) -> Document {
     doc! { "w": "majority", "j": true, "wtimeout": millis(limit) }
 }
 
-/// A time as MongoDB counts it.
+/// A time in the form of MongoDB.
 pub(super) fn millis(time: Duration) -> i64 {
     i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// The database that a connection string names after its hosts, where it is not the one that is used. `admin` says where
-/// the user is known, and can be no other database.
+/// The database that a connection string names after its hosts, if it is another one than the used one. `admin` names
+/// the database of the user, and is accepted.
 fn other_database(named: Option<&str>, used: &str) -> Option<String> {
     named.filter(|named| *named != used && *named != "admin" && names_a_database(named)).map(str::to_owned)
 }
@@ -294,11 +295,11 @@ pub(super) struct Mongo {
     pub(super) migrations: Collection<RawDocumentBuf>,
     pub(super) leases: Collection<RawDocumentBuf>,
     pub(super) messages: Collection<RawDocumentBuf>,
-    /// Where conversations go on.
+    /// The known tails of conversations.
     pub(super) hints: Hints,
-    /// Ordinals for readers that are registered next.
+    /// Reserved ordinals for readers.
     pub(super) ordinals: Ordinals,
-    /// Changes of notices of this node follow each other: most have audiences in common, and would collide.
+    /// Changes of notices of this node are serial: most have audiences in common, and would collide.
     pub(super) notice_turn: Mutex<()>,
     pub(super) options: MongoOptions,
     /// Has a part in migrations.
@@ -342,8 +343,8 @@ impl Mongo {
         }
     }
 
-    /// Lets a call in, or refuses it at once: where the server is known not to answer, and where too many wait, since the
-    /// driver's own queue for connections has no bound.
+    /// Admits a call, or refuses it at once: if the server is known not to answer, or if too many calls wait, because
+    /// the driver's own queue for connections has no limit.
     pub(super) fn enter(&self) -> Result<SemaphorePermit<'_>, StoreError> {
         if self.reach.is_lost() {
             return Err(lost());

@@ -1,5 +1,5 @@
-//! What is set for all users of a conversation: `{_id: conversation, v, min, trim, w, u}`. `trim` is true or absent; `w` is a
-//! random number of the insert, `u` one of the last update.
+//! Settings of conversations for all their users: `{_id: conversation, v, min, trim, w, u}`. `trim` is true or absent;
+//! `w` is a random number of the insert, `u` one of the last update.
 
 use std::collections::HashSet;
 
@@ -17,7 +17,7 @@ use super::{
     write::backoff,
 };
 
-/// Writers of one record meet at most so often: each that loses has seen another one raise it or make it.
+/// Most collisions of the writers of one record: each collision means that another writer raised or created it.
 const UPSERTS_MAX: u32 = 16;
 
 #[async_trait]
@@ -117,8 +117,8 @@ impl Mongo {
         Ok(found)
     }
 
-    /// Raises the bound and the version of a record that this changes, or makes the record. `None`: the record is so already, or
-    /// another caller has just made it.
+    /// Raises the bound and the version of a record, or creates it. `None`: no change is needed, or another caller has
+    /// just created it.
     ///
     /// Operators and not a pipeline, as in `dialog_row.rs`.
     async fn try_raise(

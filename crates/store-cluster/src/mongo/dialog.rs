@@ -1,4 +1,4 @@
-//! What each user keeps about its conversations; see `dialog_row.rs` for the documents and `dialog_mark.rs` for read marks.
+//! The dialogs of users; see `dialog_row.rs` for the documents and `dialog_mark.rs` for read marks.
 
 use async_trait::async_trait;
 use kith_store::{
@@ -43,7 +43,7 @@ impl DialogStore for Mongo {
         let Some(DialogPlace { day, conversation }) = after else {
             return self.dialogs_of(listed(user, list, None), limit).await;
         };
-        // Two ranges of the index instead of one condition, so that no entry before the place is looked at.
+        // Two ranges of the index instead of one condition, so that no entry before the place is read.
         let mut of_day = listed(user, list, Some(conversation));
         of_day.insert("day", day);
         let mut found = self.dialogs_of(of_day, limit).await?;
@@ -112,7 +112,7 @@ impl DialogStore for Mongo {
         let statement = |key: &DialogKey| {
             doc! { "q": { "_id": id(*key) }, "u": { "$setOnInsert": made.clone() }, "upsert": true }
         };
-        // One that is refused is there.
+        // A refused one exists.
         self.update_dialogs(keys.iter().map(statement).collect()).await.map(drop)
     }
 
@@ -141,7 +141,7 @@ struct SettingsChange {
 }
 
 impl Mongo {
-    /// Reads dialogs; of one that cannot be read why not.
+    /// Reads dialogs; returns an error for each that cannot be decoded.
     pub(super) async fn read_dialogs(
         &self,
         keys: &[DialogKey],
@@ -178,7 +178,7 @@ impl Mongo {
         Ok(found)
     }
 
-    /// Does a change of settings, or nothing.
+    /// Makes a change of settings, or does nothing.
     async fn change_settings(&self, change: &SettingsChange) -> Result<Done, StoreError> {
         let mut retries = Retries::within(self.options.retry);
         loop {
@@ -258,10 +258,11 @@ impl Mongo {
         }
     }
 
-    /// Reads why a try did nothing. Returns the error of the write, in case that no further try is made.
+    /// Reads why an attempt had no effect. Returns the error of the write for the case that there is no further
+    /// attempt.
     ///
     /// # Errors
-    /// When there is no use in another try.
+    /// If another attempt cannot succeed.
     async fn settings_refused(
         &self,
         change: &SettingsChange,
@@ -281,7 +282,7 @@ impl Mongo {
         Ok(StoreError::Overloaded)
     }
 
-    /// A twin of this call may have committed since the try looked for one. A server that is away cannot say.
+    /// A retry of this call may have committed since the attempt checked for one. An unavailable server cannot tell.
     async fn replayed_settings(
         &self,
         change: &SettingsChange,
@@ -297,7 +298,8 @@ impl Mongo {
     }
 }
 
-/// The dialogs of a list; those of conversations below `before` alone. Texts of direct conversations, and no others, begin with d.
+/// The dialogs of a list; only of conversations below `before`. Texts of direct conversations, and no others, begin
+/// with d.
 fn listed(user: UserId, list: DialogList, before: Option<ConversationId>) -> Document {
     let mut conversations = Document::new();
     if list == DialogList::Direct {
@@ -305,7 +307,7 @@ fn listed(user: UserId, list: DialogList, before: Option<ConversationId>) -> Doc
         conversations.insert("$lt", "e");
     }
     if let Some(before) = before {
-        // Of a list of direct ones the place is that of a direct one.
+        // In a list of direct conversations the place is that of a direct one.
         conversations.insert("$lt", before.to_string());
     }
     let mut filter = doc! { "_id.u": user.get() };
@@ -315,7 +317,7 @@ fn listed(user: UserId, list: DialogList, before: Option<ConversationId>) -> Doc
     filter
 }
 
-/// Reduces a dialog of a deleted user as [`Dialog::reduced`] does, unless it is so already.
+/// Reduces a dialog of a deleted user with [`Dialog::reduced`], if necessary.
 fn reducing(key: DialogKey, end: Seq, now: Timestamp) -> Document {
     let min_seq = end.saturating_add(1);
     let settings = ["max", "pin", "dnd", "mark", "ext"];

@@ -1,9 +1,10 @@
-//! Read marks: one `update` command for all that are given, each statement an upsert.
+//! Read marks: one `update` command for all marks, each statement an upsert.
 //!
-//! A statement matches the dialog in the state in which the mark can be written without a read: no unread ranges, nothing is
-//! skipped, and `read` rises (see [`ReadMark::raise`](kith_store::ReadMark::raise)). If there is no dialog, it makes one. If there
-//! is a dialog in another state, the index of ids refuses the upsert, and the reply says which statements that were. These dialogs
-//! are read. Those that their marks change are written by statements that match what was read, again until none is refused.
+//! A statement matches the dialog in the state in which the mark can be written without a read: no unread ranges,
+//! nothing is skipped, and `read` rises (see [`ReadMark::raise`](kith_store::ReadMark::raise)). If there is no dialog,
+//! it makes one. If there is a dialog in another state, the index of ids refuses the upsert, and the reply says which
+//! statements that were. These dialogs are read. The ones that their marks change are written by statements that match
+//! the read state, repeated until none is refused.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -21,7 +22,7 @@ use super::{
     write::Retries,
 };
 
-/// What became of each mark.
+/// The results of the marks.
 type Results = Vec<Result<(), StoreError>>;
 
 impl Mongo {
@@ -67,8 +68,8 @@ impl Mongo {
         run_updates(&self.database, command).await.map_err(write_failed)
     }
 
-    /// Reads the dialogs of these marks, and writes what the marks make of them. Returns the marks of those that others have
-    /// changed meanwhile.
+    /// Reads the dialogs of these marks, and writes the marked dialogs. Returns the marks of dialogs that others have
+    /// changed in between.
     async fn decide_marks(
         &self,
         marks: &[DialogMark],
@@ -105,7 +106,7 @@ impl Mongo {
     }
 }
 
-/// Whether the mark has more ranges than one may have.
+/// Whether the mark exceeds the limit of ranges.
 pub(super) fn has_too_many_ranges(mark: &DialogMark) -> bool {
     matches!(&mark.mark.kind, MarkKind::Ranges(ranges) if ranges.len() > MARK_RANGES_MAX)
 }
@@ -135,7 +136,7 @@ fn raising(mark: &DialogMark, now: Timestamp) -> Option<Document> {
     Some(upsert(filter, update))
 }
 
-/// Writes what marks made of a dialog, if what is read in it is still what it was.
+/// Writes a marked dialog, if its read ranges are unchanged.
 fn replacing(before: &Dialog, after: &Dialog, now: Timestamp) -> Document {
     let unread = packed(&before.read).unwrap_or_else(|| doc! { "$exists": false }.into());
     let filter = doc! { "_id": id(before.key), "read": before.read.read_seq(), "ur": unread };
@@ -150,7 +151,7 @@ fn upsert(filter: Document, update: DialogUpdate) -> Document {
     doc! { "q": filter, "u": update.into_document(), "upsert": true }
 }
 
-/// A part of a batch was written before this.
+/// Part of a batch was written before this.
 fn partly(error: StoreError) -> StoreError {
     match error.outcome() {
         Outcome::Unknown => error,

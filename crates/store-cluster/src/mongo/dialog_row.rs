@@ -1,6 +1,6 @@
-//! Dialogs as documents: `{_id: {u: user, c: conversation}, v, sv, read, ur, min, max, pin, hide, dnd, mark, ext, day, w, u}`.
-//! `ur` has the first and the last number of each unread range, one after the other. Whatever is not set is an absent field.
-//! `w` is a random number of the insert, `u` one of the last update.
+//! Dialogs as documents: `{_id: {u: user, c: conversation}, v, sv, read, ur, min, max, pin, hide, dnd, mark, ext, day,
+//! w, u}`. `ur` has the first and the last number of each unread range, one after the other. Unset values are absent
+//! fields. `w` is a random number of the insert, `u` one of the last update.
 
 use kith_store::{
     ConversationId, Dialog, DialogKey, DialogPatch, MinSeq, ReadRanges, Seq, SeqRange, StoreError, Timestamp,
@@ -60,16 +60,16 @@ pub(super) fn dialog(document: &RawDocument) -> Result<Dialog, StoreError> {
     Ok(dialog)
 }
 
-/// Unread ranges as they are stored; `None`: there are none.
+/// The stored form of unread ranges; `None`: none.
 pub(super) fn packed(read: &ReadRanges) -> Option<Bson> {
     let numbers: Vec<Seq> = read.unread().iter().flat_map(|range| [range.first, range.last]).collect();
     (!numbers.is_empty()).then(|| numbers.into())
 }
 
-/// What each write of a dialog does besides its own changes: makes what is not there, and raises the version.
+/// The shared part of every write of a dialog: creates a missing one, and raises the version.
 ///
-/// Operators and not a pipeline: MongoDB logs what a pipeline changed in a small document as a replacement, and the change feed
-/// could not see in it whether the version was raised.
+/// Operators and not a pipeline: MongoDB logs what a pipeline changed in a small document as a replacement, and the
+/// change feed could not detect whether the version was raised.
 #[derive(Debug)]
 pub(super) struct DialogUpdate {
     /// Operand of `$set`.

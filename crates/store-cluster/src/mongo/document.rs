@@ -27,7 +27,7 @@ pub(super) fn texts(value: RawBsonRef<'_>, field: &'static str) -> Result<Vec<Te
     array.into_iter().map(|item| text(item.map_err(|_| malformed(field))?, field)).collect()
 }
 
-/// A whole number; MongoDB may have kept it in 32 bits.
+/// A whole number; MongoDB may store it in 32 bits.
 pub(super) fn number(value: RawBsonRef<'_>, field: &'static str) -> Result<i64, StoreError> {
     match value {
         RawBsonRef::Int64(number) => Ok(number),
@@ -41,7 +41,7 @@ pub(super) fn small(value: RawBsonRef<'_>, field: &'static str) -> Result<u8, St
     u8::try_from(number(value, field)?).map_err(|_| malformed(field))
 }
 
-/// A moment.
+/// A time.
 pub(super) fn moment(value: RawBsonRef<'_>, field: &'static str) -> Result<Timestamp, StoreError> {
     number(value, field).map(Timestamp)
 }
@@ -68,8 +68,8 @@ pub(super) fn params_document(params: &Params) -> Document {
     params.iter().map(|(key, value)| (key.to_owned(), value.into())).collect()
 }
 
-/// A condition that holds while the parameters, changed by `patch`, are within their limits. It counts as
-/// [`Params::fits`] does. `None`: whatever is stored, they will be.
+/// A condition that the parameters, changed by `patch`, are within their limits, counted as by [`Params::fits`].
+/// `None`: they always are.
 pub(super) fn room_for(patch: &ParamsPatch) -> Option<Document> {
     if patch.replace || patch.set.is_empty() {
         return None;
@@ -106,7 +106,7 @@ pub(super) fn change_params(patch: &ParamsPatch, set: &mut Document, unset: &mut
     }
 }
 
-/// A length as MongoDB counts.
+/// A length in MongoDB's units.
 pub(super) fn count(number: usize) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }

@@ -14,7 +14,7 @@ use super::{
     write::backoff,
 };
 
-/// Callers that begin one erasure meet at most so often.
+/// Most collisions of callers that begin an erasure of one user.
 const BEGINS_MAX: u32 = 16;
 
 #[async_trait]
@@ -65,14 +65,14 @@ impl ErasureStore for Mongo {
 }
 
 impl Mongo {
-    /// Linearizable: a deposed primary must not say that there is none.
+    /// Linearizable: a deposed primary must not return none.
     async fn erasure_of(&self, user: UserId) -> Result<Option<Erasure>, StoreError> {
         let find = self.erasures.find_one(doc! { "_id": user.get() });
         let find = find.read_concern(ReadConcern::linearizable()).max_time(self.options.command);
         find.await.map_err(read_failed)?.as_deref().map(erasure).transpose()
     }
 
-    /// False: another caller has made it.
+    /// False: another caller has created it.
     async fn insert_erasure(&self, erasure: &Erasure) -> Result<bool, StoreError> {
         let mut made = record(erasure)?;
         made.insert("_id", erasure.user.get());
@@ -84,7 +84,7 @@ impl Mongo {
         }
     }
 
-    /// False: the stored one is not as it was `before`.
+    /// False: the stored one differs from `before`.
     async fn replace_erasure(&self, before: &Erasure, after: &Erasure) -> Result<bool, StoreError> {
         let filter = doc! { "_id": before.user.get(), "v": before.version.get() };
         let mut update = doc! { "$set": record(after)? };

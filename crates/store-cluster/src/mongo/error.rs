@@ -1,4 +1,4 @@
-//! What the driver says, in the words of the contract.
+//! Conversion of the driver's errors to those of the contract.
 
 use std::{io, sync::Arc};
 
@@ -7,10 +7,10 @@ use mongodb::error::{Error, ErrorKind, WriteFailure};
 
 const DUPLICATE_KEY: i32 = 11000;
 const OUT_OF_DISK_SPACE: i32 = 14031;
-/// The server gave up before it was done, or stopped being primary meanwhile.
+/// The server gave up, or stopped being the primary in between.
 const INTERRUPTED: [i32; 13] = [50, 64, 89, 91, 189, 262, 9001, 10107, 11600, 11601, 11602, 13435, 13436];
 
-/// What is kept of a driver's error. Its own text may repeat keys and values of documents, and addresses.
+/// The part of a driver's error that is kept. Its own text may repeat keys and values of documents, and addresses.
 #[derive(Debug, thiserror::Error)]
 #[error("mongodb: {what}, code {code}")]
 struct Said {
@@ -18,7 +18,7 @@ struct Said {
     code: i32,
 }
 
-/// What is stored does not have the form that it should.
+/// The stored data has an invalid form.
 #[derive(Debug, thiserror::Error)]
 #[error("the field {0} is missing or malformed")]
 struct Malformed(&'static str);
@@ -28,13 +28,13 @@ pub(super) fn malformed(field: &'static str) -> StoreError {
     StoreError::Corrupt { source: Arc::new(Malformed(field)) }
 }
 
-/// Whether a unique index refused the write. Which one is found out by reading: of an insert the driver hands
-/// on nothing but a text that repeats the value.
+/// Whether a unique index refused the write. Which index is determined by a read: for an insert the driver returns only
+/// a text that repeats the value.
 pub(super) fn is_duplicate(error: &Error) -> bool {
     code(error) == Some(DUPLICATE_KEY)
 }
 
-/// An error of a read: nothing was to be applied.
+/// An error of a read, which has no effect.
 #[expect(clippy::needless_pass_by_value, reason = "handed to map_err")]
 pub(super) fn read_failed(error: Error) -> StoreError {
     store_error(&error, Outcome::NotApplied)
@@ -72,9 +72,9 @@ pub(super) fn code(error: &Error) -> Option<i32> {
     }
 }
 
-/// Whether a failed command may have been applied. The driver tries a write once more after a lost
-/// connection and then reports the error of the try that may have written. A pool that is cleared also ends commands that
-/// were sent and wait for their answer.
+/// Whether a failed command may have been applied. The driver retries a write once after a lost connection, and then
+/// reports the error of the attempt that may have written. A pool that is cleared also ends commands that were sent and
+/// wait for their answer.
 fn outcome(error: &Error) -> Outcome {
     if error.contains_label("NoWritesPerformed") {
         return Outcome::NotApplied;

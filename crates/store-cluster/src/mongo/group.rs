@@ -1,6 +1,6 @@
 //! Groups: `{_id, v, name, name_keys, tags, tag_keys, kind, visibility, join, history, receipts, params, creator,
-//! created, updated, w, u}`. `name_keys` and `tag_keys` are the search keys, indexed with the visibility: a
-//! change of one of the three leaves the others alone.
+//! created, updated, w, u}`. `name_keys` and `tag_keys` are the search keys, indexed with the visibility: a change of
+//! one of the three does not affect the others.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,7 +27,7 @@ use super::{
     write::{Change, Order},
 };
 
-/// Names groups in the ids of secrets.
+/// The kind of groups in the ids of secrets.
 pub(super) const GROUP: &str = "g";
 
 #[async_trait]
@@ -90,7 +90,7 @@ impl GroupStore for Mongo {
 }
 
 impl Mongo {
-    /// Reads groups as this concern has it.
+    /// Reads groups with this read concern.
     pub(super) async fn groups_by(
         &self,
         ids: &[GroupId],
@@ -158,12 +158,12 @@ fn listed_under(index: &'static str, key: &str) -> Listed {
     Listed { filter, index }
 }
 
-/// What a public group of this name is found by.
+/// The search keys of the name of a public group.
 fn name_keys(name: &str) -> Vec<String> {
     group_search_keys(name, &[] as &[Text], Visibility::Public).into_iter().collect()
 }
 
-/// What a public group with these tags is found by, beside its name.
+/// The search keys of the tags of a public group.
 fn tag_keys(tags: &[Text]) -> Vec<String> {
     let (first, others) = match tags.split_first() {
         Some(split) => split,

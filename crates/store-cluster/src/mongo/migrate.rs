@@ -1,6 +1,6 @@
-//! Migrations: lists of commands under `migrations/mongodb`, applied in order and noted in the collection
-//! `migrations`. Every command may be run again, so that one that was cut short is simply repeated, and
-//! two nodes that both believed to hold the lock would do no harm.
+//! Migrations: lists of commands under `migrations/mongodb`, applied in order and noted in the collection `migrations`.
+//! Every command is idempotent, so an interrupted one is simply repeated, and two nodes that both believe to hold the
+//! lock do no harm.
 
 use std::{future::Future, time::Duration};
 
@@ -39,7 +39,7 @@ const KNOWN: [(u32, &str, &str); 16] = [
     (15, "receipts", include_str!("../../../../migrations/mongodb/0015_receipts.json")),
     (16, "fan-out notes", include_str!("../../../../migrations/mongodb/0016_fan_out_notes.json")),
 ];
-/// The migrations whose part is that of the store of relations.
+/// The migrations of the store of relations.
 const OF_RELATIONS: [i64; 6] = [4, 5, 6, 7, 8, 10];
 const LOCK: &str = "lock";
 const LEASE: Duration = Duration::from_secs(30);
@@ -119,7 +119,7 @@ impl Mongo {
         }
     }
 
-    /// Whether the tables of relations were made too, in the keyspace that is used, if one is.
+    /// Whether the tables of relations were created, too, in the configured keyspace, if there is one.
     fn has_relations(&self, note: &RawDocument) -> bool {
         self.relations.get().is_none_or(|relations| {
             note.get_str("keyspace").is_ok_and(|name| name == relations.keyspace_name())

@@ -1,4 +1,4 @@
-//! Users, groups, messages, dialogs, notices, secrets, requests and what nodes share, in MongoDB.
+//! Users, groups, messages, dialogs, notices, secrets, requests and shared data of nodes, in MongoDB.
 
 mod command;
 #[cfg(test)]

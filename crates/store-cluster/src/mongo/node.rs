@@ -1,5 +1,5 @@
-//! What nodes keep for themselves and for each other: small documents of one collection, each changed by one
-//! conditional command.
+//! Data of nodes for themselves and for each other: small documents of one collection, each changed by one conditional
+//! command.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use super::{
 };
 
 const EPOCH: &str = "epoch";
-/// Two first writers of one document collide at most once each.
+/// Two first writers of one document collide at most once.
 const UPSERTS_MAX: usize = 8;
 
 #[async_trait]
@@ -28,8 +28,8 @@ impl NodeStore for Mongo {
     }
 
     async fn ping(&self, limit: Duration) -> Result<(), StoreError> {
-        // In a task of its own: a driver's future is not to be dropped half-way. A primary answers, so that
-        // it can be written too, as far as can be seen without writing.
+        // In a task of its own: a driver's future is not to be dropped half-way. A primary answers, so it can also be
+        // written, as far as that is known without a write.
         let node: Collection<RawDocumentBuf> = self.node.clone();
         let read = tokio::spawn(async move { node.find_one(doc! { "_id": EPOCH }).max_time(limit).await });
         let answered = match tokio::time::timeout(limit, read).await {
@@ -92,7 +92,7 @@ impl NodeStore for Mongo {
 }
 
 impl Mongo {
-    /// Updates a document of this collection, or makes it, and returns what is there then.
+    /// Updates or creates a document of this collection, and returns the result.
     pub(super) async fn upsert(
         &self,
         collection: &Collection<RawDocumentBuf>,
@@ -112,7 +112,7 @@ impl Mongo {
     }
 }
 
-/// An epoch that was raised before servers were kept is of none.
+/// An epoch that was raised before servers were stored has none.
 fn epoch_in(document: &RawDocument) -> Result<Epoch, StoreError> {
     let value = number_in(document, "value")?.ok_or_else(|| malformed("value"))?;
     let number = u64::try_from(value).map_err(|_| malformed("value"))?;

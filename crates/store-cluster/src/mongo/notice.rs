@@ -27,7 +27,7 @@ use super::{
     write::backoff,
 };
 
-/// Changes of one audience meet at most so often.
+/// Most collisions of changes of one audience.
 const REMOVALS_MAX: u32 = 16;
 
 #[async_trait]

@@ -1,6 +1,6 @@
-//! What readers of audiences have read: `{_id: {a, r}, a, o, s, v, w: {"12": word}}`, audience, reader, ordinal, since, version and
-//! words by page. `reader_counters` has the next ordinal of each audience: apart from the audience, whose version says that a notice
-//! has changed.
+//! The marks of readers of audiences: `{_id: {a, r}, a, o, s, v, w: {"12": word}}`, audience, reader, ordinal, since,
+//! version and words by page. `reader_counters` has the next ordinal of each audience: separate from the audience,
+//! whose version shows that a notice has changed.
 
 mod ordinals;
 
@@ -178,14 +178,14 @@ impl Mongo {
     }
 }
 
-/// Which documents of an insert a unique index refused, where nothing else failed.
+/// The documents of an insert that a unique index refused, if nothing else failed.
 fn duplicates(error: &Error) -> Option<Vec<usize>> {
     let ErrorKind::InsertMany(failed) = &*error.kind else { return None };
     let refused = failed.write_errors.as_ref().filter(|_| failed.write_concern_error.is_none())?;
     refused.iter().map(|refused| (refused.code == DUPLICATE_KEY).then_some(refused.index)).collect()
 }
 
-/// What must hold of a reader that a mark changes, any of these, and the change. `None`: it changes no reader.
+/// Alternative conditions on a reader that a mark changes, and the change. `None`: it changes no reader.
 ///
 /// `$bitsAllSet` and no `$bitsAnyClear`: that does not match a reader without a word. Positions and no mask: one with bit 63 is
 /// negative, and refused.
@@ -232,7 +232,7 @@ fn positions(word: u64) -> Vec<i32> {
     (0..64).filter(|bit| word & (1 << bit) != 0).collect()
 }
 
-/// The same bits, as MongoDB has them.
+/// The same bits, in the form of MongoDB.
 const fn signed(word: u64) -> i64 {
     word.cast_signed()
 }

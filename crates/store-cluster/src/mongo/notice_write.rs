@@ -1,5 +1,5 @@
-//! Changes of audiences and notices: a transaction reads what a change may change, and writes each document under the version that
-//! it read. A change that collides with another one is decided again.
+//! Changes of audiences and notices: a transaction reads the documents that a change may affect, and writes each on
+//! condition of its read version. A change that collides with another one is decided again.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use super::{
     write::{Done, Failure, Retries},
 };
 
-/// What a write of audiences and notices does.
+/// The kinds of writes of audiences and notices.
 pub(super) enum NoticeSteps {
     /// Registers an audience.
     Register { audience: NewAudience, most: usize },
@@ -32,7 +32,7 @@ pub(super) enum NoticeSteps {
 }
 
 impl Mongo {
-    /// Does these steps, or nothing.
+    /// Makes all of these steps, or none.
     pub(super) async fn write_notice(&self, steps: &NoticeSteps, write: &Write) -> Result<Done, StoreError> {
         let mut retries = Retries::within(self.options.notices);
         let _turn = self.notice_turn.lock().await;
@@ -202,13 +202,13 @@ impl Mongo {
     }
 }
 
-/// What a change of a notice returned.
+/// The result of a change of a notice.
 pub(super) fn changed(reply: &RawDocument) -> Result<NoticeChanged, StoreError> {
     let text = reply.get_str("json").map_err(|_| malformed("reply"))?;
     serde_json::from_str(text).map_err(|_| malformed("reply"))
 }
 
-/// Writes what of an audience may change, if it has this version still, and raises the version.
+/// Writes the variable part of an audience, if it still has this version, and raises the version.
 pub(super) fn audience_update(after: &Audience, before: Version) -> (Document, Document) {
     let filter = doc! { "_id": i64::from(after.id.get()), "v": before.get() };
     let set = doc! {

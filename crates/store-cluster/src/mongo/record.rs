@@ -1,4 +1,4 @@
-//! What users and groups have in common: how they are read.
+//! Reads of users and groups.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -15,13 +15,13 @@ use super::{
     error::{malformed, read_failed},
 };
 
-/// Most documents that one answer of the server is asked for.
+/// Most documents of one reply of the server.
 const ANSWER_MAX: usize = 1000;
 
 /// A record that is stored in a collection of its own under its id. A deleted one leaves `{_id, v, deleted: true}` and
 /// what its kind must keep.
 pub(super) trait Record: Sized + Send + Sync + 'static {
-    /// Names the kind in the ids of secrets.
+    /// The kind in the ids of secrets.
     const OWNER: &'static str;
 
     /// The collection.
@@ -34,7 +34,7 @@ pub(super) trait Record: Sized + Send + Sync + 'static {
     fn params(&self) -> &Params;
 }
 
-/// Which records a page is of.
+/// The filter of a page of records.
 #[derive(Debug)]
 pub(super) struct Listed {
     /// Equalities.
@@ -137,7 +137,7 @@ impl Mongo {
         collection.find_one(filter).max_time(self.options.command).await.map_err(read_failed)
     }
 
-    /// Reads documents as this concern has them, at most `limit`; with an index by ascending id.
+    /// Reads documents with this read concern, at most `limit`; with an index by ascending id.
     pub(super) async fn cursor(
         &self,
         collection: &Collection<RawDocumentBuf>,

@@ -1,7 +1,7 @@
-//! What was answered to a request id, kept in the commit of its write.
+//! The answers of requests, stored in the commit of their writes.
 //!
-//! `{_id: request id, f: fingerprint, reply: the document that the write left, at: when}`. An index removes
-//! old ones; until it does, their age is looked at.
+//! `{_id: request id, f: fingerprint, reply: the document that the write left, at: when}`. An index removes old ones;
+//! until then their age is checked.
 
 use kith_store::{REQUEST_KEPT, Request, StoreError, Timestamp};
 use mongodb::{
@@ -37,7 +37,7 @@ impl Mongo {
         kept.map_or(Ok(None), |kept| answer(&kept, request, now)).map_err(Failure::Final)
     }
 
-    /// Keeps the answer; it takes the place of one that is too old to count.
+    /// Stores the answer, which replaces an expired one.
     pub(super) async fn remember(
         &self,
         request: &Request,

@@ -1,5 +1,5 @@
-//! Secrets: `{_id: {o: kind of owner, id: owner, n: name}, s: hash or sealed text}`. They are written in the
-//! transactions of their owner alone, and go with it.
+//! Secrets: `{_id: {o: kind of owner, id: owner, n: name}, s: hash or sealed text}`. They are written only in the
+//! transactions of their owner, and are removed with it.
 
 use async_trait::async_trait;
 use kith_store::{SecretOwner, SecretStore, StoreError, StoredSecret};

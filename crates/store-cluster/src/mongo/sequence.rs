@@ -18,7 +18,7 @@ use super::{
 
 #[async_trait]
 impl SequenceStore for Mongo {
-    /// A driver that sends it a second time gets the answer of the first.
+    /// A driver that sends it a second time gets the first answer.
     async fn take_seqs(&self, name: &SequenceName, count: u32, above: Seq) -> Result<SeqRange, StoreError> {
         let _entered = self.enter()?;
         let from = doc! { "$max": ["$last", above] };

@@ -1,5 +1,5 @@
 //! Strong reads. MongoDB answers a linearizable one when a majority has confirmed that the primary still is one; after
-//! an election a primary may for some seconds know less of what a majority has than the one before acknowledged.
+//! an election a primary may for some seconds lack writes that the previous one acknowledged.
 
 use async_trait::async_trait;
 use kith_store::{Group, GroupId, StoreError, Stored, StrongReads, User, UserId};

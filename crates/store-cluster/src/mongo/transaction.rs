@@ -18,14 +18,14 @@ use super::{
     write::{Change, Done, Failure, Order, Refused, Way, backoff},
 };
 
-/// Times that a commit of unknown outcome is asked for again, beside the driver's own second try.
+/// Retries of a commit of unknown outcome, besides the driver's own retry.
 const COMMITS_AGAIN: u32 = 4;
 
-/// How long an abort may take until the write is tried again, or failed.
+/// How long an abort may take before the write is retried, or fails.
 const ABORT: Duration = Duration::from_millis(250);
 
 impl Mongo {
-    /// Does `order` in a transaction of its own. A failure before the commit changes nothing.
+    /// Makes `order` in its own transaction. A failure before the commit changes nothing.
     pub(super) async fn in_transaction<R: Record>(
         &self,
         order: &Order,
@@ -58,11 +58,11 @@ impl Mongo {
         made: Result<T, Failure>,
     ) -> Result<T, Failure> {
         match made {
-            // That of an earlier write is committed too, though it wrote nothing: only then a majority has what it
-            // read, and a new primary may have been about to lose it.
+            // The transaction of a replay is committed, too, although it wrote nothing: only then its read state is on
+            // a majority, which a new primary could otherwise lose.
             Ok(done) => commit(&mut session).await.map(|()| done),
-            // Nothing was written. The server forgets the transaction by itself; an abort that it answers frees what the
-            // next try would collide with. One that is away is not waited for.
+            // Nothing was written. The server forgets the transaction by itself; an acknowledged abort releases
+            // documents with which the next attempt would collide. An unavailable server is not waited for.
             failed => {
                 let abort = tokio::spawn(async move { session.abort_transaction().await });
                 drop(timeout(ABORT, abort).await);

@@ -21,7 +21,7 @@ use super::{
     write::{Change, ID_HELD, Order},
 };
 
-/// Names users in the ids of secrets.
+/// The kind of users in the ids of secrets.
 pub(super) const USER: &str = "u";
 
 #[async_trait]
@@ -105,7 +105,7 @@ impl UserStore for Mongo {
 }
 
 impl Mongo {
-    /// Reads users as this concern has it.
+    /// Reads users with this read concern.
     pub(super) async fn users_by(
         &self,
         ids: &[UserId],

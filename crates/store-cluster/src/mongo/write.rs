@@ -1,6 +1,6 @@
 //! How every write of a record runs: one command, or one transaction, retried on conflicts.
 //!
-//! Nothing is checked before it is written. The unique indexes and the filter of the command decide; only if they
+//! Nothing is checked before it is written. The unique indexes and the filter of the command decide. Only if they
 //! refuse, a read finds the reason.
 
 use std::time::Duration;
@@ -25,13 +25,13 @@ const BACKOFF_FIRST: Duration = Duration::from_millis(1);
 const BACKOFF_MAX: Duration = Duration::from_millis(64);
 /// Field of a stub under whose id nothing may be created yet.
 pub(super) const ID_HELD: &str = "id_held";
-/// Tries of one write, however fast they fail.
+/// Most attempts of one write.
 const TRIES_MAX: u32 = 256;
 
-/// What a write does to the record.
+/// The effect of a write on the record.
 #[derive(Clone, Debug)]
 pub(super) enum Change {
-    /// Makes it out of these fields, without id and version.
+    /// Creates it from these fields, without id and version.
     Create(Document),
     /// Changes fields in place.
     Update {
@@ -76,19 +76,19 @@ impl Order {
     }
 }
 
-/// A write that has been done.
+/// A write that was applied.
 #[derive(Debug)]
 pub(super) struct Done {
-    /// The record, or its stub, as the write left it.
+    /// The record, or its stub, after the write.
     pub(super) document: RawDocumentBuf,
-    /// Whether an earlier write with the same request id did it.
+    /// Whether an earlier write with the same request id made the change.
     pub(super) replayed: bool,
 }
 
-/// Why one try did nothing.
+/// Why an attempt had no effect.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// There is no use in another try.
+    /// Another attempt cannot succeed.
     Final(StoreError),
     /// It collided with another write, or lost the server before its commit.
     Collision(StoreError),
@@ -98,7 +98,7 @@ pub(super) enum Failure {
     Duplicate,
 }
 
-/// What a try of the next round does.
+/// The next attempt.
 enum Next {
     Return(Done),
     Try(Way, StoreError),
@@ -109,12 +109,12 @@ enum Next {
 pub(super) enum Way {
     /// Nothing is stored under the id.
     Fresh,
-    /// The stub of a deleted one lies there.
+    /// A stub of a deleted record exists.
     OverStub,
 }
 
 impl Mongo {
-    /// Does `order`, or nothing.
+    /// Makes `order`, or nothing.
     pub(super) async fn write<R: Record>(&self, order: &Order) -> Result<Done, StoreError> {
         // Distinguishes an insert of this call, sent twice by the driver, from an insert of another.
         let nonce: i64 = rand::random();
@@ -212,7 +212,7 @@ impl Mongo {
         for field in before.iter() {
             let (name, value) = field?;
             match name.as_str() {
-                // What was read is what is changed.
+                // The change applies to the read state.
                 "v" => drop(filter.insert("v", Bson::try_from(value)?)),
                 "_id" | "w" | "u" => {}
                 name if set.contains_key(name) || keep.contains(&name) || !names_a_path(name) => {}
@@ -238,7 +238,7 @@ impl Mongo {
         }
     }
 
-    /// Reads why a try did nothing, and says whether another may.
+    /// Reads why an attempt had no effect, and returns whether another may succeed.
     async fn consider<R: Record>(
         &self,
         order: &Order,
@@ -348,7 +348,7 @@ impl Mongo {
     }
 }
 
-/// What a stub or a record is made into.
+/// The target state of a stub or a record.
 struct Remade {
     /// Operand of `$set`.
     set: Document,
@@ -372,14 +372,14 @@ impl From<Error> for Refused {
     }
 }
 
-/// The tries of one write.
+/// The attempts of one write.
 pub(super) struct Retries {
     give_up: Instant,
     tries: u32,
 }
 
 impl Retries {
-    /// Begins with the first try. The last one begins within this time.
+    /// Begins with the first attempt. The last one begins within this time.
     pub(super) fn within(time: Duration) -> Self {
         Self { give_up: Instant::now() + time, tries: 0 }
     }
@@ -395,7 +395,7 @@ impl Retries {
     }
 }
 
-/// A pause that grows and is spread, so that those who collided do not meet again.
+/// A pause that grows and is randomized, so that writers that collided do not collide again.
 pub(super) fn backoff(tries: u32) -> Duration {
     let full = BACKOFF_FIRST.saturating_mul(1 << tries.min(6)).min(BACKOFF_MAX);
     full.mul_f64(rand::random_range(0.5..1.0))
@@ -432,12 +432,12 @@ fn own_insert(order: &Order, holder: &RawDocument, nonce: i64) -> Result<Option<
     if number_in(holder, "w")? != Some(nonce) {
         return Ok(None);
     }
-    // Others may have changed the record since: what is returned is what this write left.
+    // Others may have changed the record since: the result of this write is returned.
     let document = created(order.id, fields, nonce).map_err(|_| malformed("document"))?;
     Ok(Some(Done { document, replayed: false }))
 }
 
-/// Until when a stub keeps its name.
+/// The time until which a stub keeps its name.
 fn kept_until(stub: &RawDocument) -> Result<i64, StoreError> {
     Ok(number_in(stub, "name_free_at")?.unwrap_or(i64::MIN))
 }

@@ -21,7 +21,7 @@ const REST: Duration = Duration::from_millis(5);
 /// How long a step may be refused because SQLite itself is at work on the file.
 const BUSY: Duration = Duration::from_secs(30);
 
-/// How far a backup is.
+/// The progress of a backup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// Pages that are copied.

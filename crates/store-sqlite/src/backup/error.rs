@@ -1,4 +1,4 @@
-//! Why there is no backup, or nothing was restored.
+//! Errors of backups and restores.
 
 use std::{error::Error, io, path::PathBuf};
 
@@ -8,7 +8,7 @@ use crate::{OpenError, refused};
 /// before are unchanged.
 #[derive(Debug, thiserror::Error)]
 pub enum BackupError {
-    /// No data file where there should be one.
+    /// The data file is missing.
     #[error("there are no data at {}; name the data folder of the node with --data-dir", .path.display())]
     NoData {
         /// The file.
@@ -32,7 +32,7 @@ pub enum BackupError {
         /// The file.
         path: PathBuf,
     },
-    /// No file where a backup should be.
+    /// The file of the backup is missing.
     #[error("there is no backup at {}; name a file that kith backup has written", .path.display())]
     NoBackup {
         /// The file.
@@ -43,7 +43,7 @@ pub enum BackupError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// The manifest of a backup is missing.
@@ -81,7 +81,7 @@ pub enum BackupError {
         /// Newest migration of this program.
         known: u32,
     },
-    /// There are data where the backup should go.
+    /// Data exists at the target of the restore.
     #[error("{} holds data already; choose another data folder, or say --force: what is there is kept beside it",
         .path.display())]
     HasData {
@@ -102,7 +102,7 @@ pub enum BackupError {
     Failed {
         /// The file.
         path: PathBuf,
-        /// What was said.
+        /// The error.
         source: Box<dyn Error + Send + Sync>,
     },
 }
@@ -118,7 +118,7 @@ impl BackupError {
         Self::Failed { path: path.into(), source: source.into() }
     }
 
-    /// As [`Self::failed`], but a missing right is one to be given before anything begins.
+    /// As [`Self::failed`], except that a missing right is reported before anything begins.
     pub(super) fn io(path: impl Into<PathBuf>, source: io::Error) -> Self {
         let path = path.into();
         match source.kind() {

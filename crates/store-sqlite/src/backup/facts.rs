@@ -1,4 +1,4 @@
-//! What a data file says of itself.
+//! Facts about a data file.
 
 use std::path::Path;
 
@@ -22,9 +22,9 @@ pub(super) struct Facts {
     /// Newest migration; 0: none.
     pub(super) schema: u32,
     pub(super) epoch: i64,
-    /// Living ones.
+    /// Existing users.
     pub(super) users: u64,
-    /// Those that stand.
+    /// Existing groups.
     pub(super) groups: u64,
 }
 
@@ -51,7 +51,7 @@ pub(super) fn facts(connection: &Connection) -> rusqlite::Result<Facts> {
     })
 }
 
-/// 0 where none was ever raised.
+/// 0 if none was ever raised.
 pub(super) fn epoch(connection: &Connection) -> rusqlite::Result<i64> {
     if !has_table(connection, "node_state")? {
         return Ok(0);
@@ -59,7 +59,7 @@ pub(super) fn epoch(connection: &Connection) -> rusqlite::Result<i64> {
     Ok(connection.query_row(EPOCH, [], |row| row.get(0)).optional()?.unwrap_or_default())
 }
 
-/// The smallest id that was not given out; 0 where none was.
+/// The lowest id that was not allocated; 0 if none was.
 pub(super) fn next_id(connection: &Connection, kind: IdKind) -> rusqlite::Result<i64> {
     if !has_table(connection, "id_counters")? {
         return Ok(0);

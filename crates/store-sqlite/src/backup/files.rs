@@ -1,4 +1,4 @@
-//! Files that appear whole under their final name or not at all.
+//! Files that appear under their final name complete, or not at all.
 
 use std::{
     ffi::OsString,
@@ -10,7 +10,7 @@ use std::{
 
 use sha2::{Digest as _, Sha256};
 
-/// What is read at a time.
+/// Bytes of one read.
 const BUFFER: usize = 256 * 1024;
 
 /// The name of the file with this at its end.
@@ -20,7 +20,7 @@ pub(super) fn with_suffix(file: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// An open file for its owner's eyes alone; made when it is missing, and left as it is when it is not.
+/// An open file that only its owner can read; created if it is missing, and otherwise unchanged.
 pub(super) fn private(file: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(file)
 }
@@ -38,7 +38,7 @@ pub(super) fn remove_logs(file: &Path) -> io::Result<()> {
     ["-wal", "-shm", "-journal"].iter().try_for_each(|suffix| remove(&with_suffix(file, suffix)))
 }
 
-/// Makes the names in the folder of `file` last.
+/// Synchronizes the folder of `file`.
 pub(super) fn sync_folder(file: &Path) -> io::Result<()> {
     File::open(folder(file))?.sync_all()
 }

@@ -16,10 +16,10 @@ use super::{
 
 /// The form of manifests that this program writes and reads.
 const FORMAT: u32 = 1;
-/// A manifest has some 400 bytes; what is longer is none.
+/// A manifest has some 400 bytes; longer files are refused.
 const BYTES_MAX: u64 = 64 * 1024;
 
-/// What a backup holds; kept as JSON in `FILE.manifest.json`.
+/// The description of a backup, stored as JSON in `FILE.manifest.json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
     /// Form of the manifest.
@@ -34,9 +34,9 @@ pub struct Manifest {
     pub bytes: u64,
     /// SHA-256 of the file, in hexadecimal digits.
     pub sha256: String,
-    /// Living users.
+    /// Existing users.
     pub users: u64,
-    /// Groups that stand.
+    /// Existing groups.
     pub groups: u64,
     /// The second in which it was begun: all that was acknowledged before that is in it.
     #[serde(with = "humantime_serde")]
@@ -50,7 +50,7 @@ impl Manifest {
     /// The form that this program writes.
     pub(super) const FORMAT: u32 = FORMAT;
 
-    /// Where the manifest of a backup is.
+    /// The path of the manifest of a backup.
     #[must_use]
     pub fn beside(backup: &Path) -> PathBuf {
         with_suffix(backup, ".manifest.json")
@@ -59,7 +59,7 @@ impl Manifest {
     /// Reads the manifest of a backup.
     ///
     /// # Errors
-    /// When it is missing, too large, or something else.
+    /// If it is missing, too large, or invalid.
     pub fn of(backup: &Path) -> Result<Self, BackupError> {
         let path = Self::beside(backup);
         let mut text = Vec::new();
@@ -78,7 +78,7 @@ impl Manifest {
         if manifest.format == FORMAT { Ok(manifest) } else { Err(BackupError::NotABackup { path }) }
     }
 
-    /// Writes it beside `backup`, whole or not at all, in place of one that is there.
+    /// Writes it beside `backup`, atomically, replacing an existing one.
     pub(super) fn save(&self, backup: &Path) -> io::Result<()> {
         let path = Self::beside(backup);
         let part = with_suffix(&path, ".part");
@@ -91,7 +91,7 @@ impl Manifest {
     }
 }
 
-/// This moment, in whole seconds, so that its text is exact.
+/// The present time, in whole seconds, so that its text is exact.
 pub(super) fn now() -> SystemTime {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(since.as_secs())

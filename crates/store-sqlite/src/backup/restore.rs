@@ -1,9 +1,9 @@
 //! Restoring a backup.
 //!
-//! What was written after the backup is lost, but clients still hold consistency tokens, ids, and sequence numbers that
-//! were given out then. So the epoch, the counters of ids and the sequences of the backup continue above all of these.
-//! How far that was is read from the data that are replaced, if possible (except for sequences); otherwise it follows
-//! from the time: no node starts more than a thousand times a second, which bounds epochs, and none allocates more than
+//! What was written after the backup is lost, but clients still hold consistency tokens, ids, and sequence numbers from
+//! that time. So the epoch, the counters of ids and the sequences of the backup continue above all of these. The
+//! highest values are read from the replaced data, if possible (except for sequences); otherwise it follows from the
+//! time: no node starts more than a thousand times a second, which bounds epochs, and none allocates more than
 //! [`IDS_A_MILLISECOND`]. Both bounds also hold if the same backup is restored a second time.
 
 use std::{
@@ -31,11 +31,11 @@ use crate::{
 
 /// More than one node can use: it writes to disk for every block of ids and for every record.
 const IDS_A_MILLISECOND: i64 = 100;
-/// What is skipped at least, should the clock have been set back.
+/// The minimum that is skipped, in case the clock was set back.
 const IDS_LEAST: i64 = 1_000_000;
-/// Numbers of a sequence are given out so much faster than ids: its blocks are larger.
+/// Numbers of a sequence are issued this much faster than ids: its blocks are larger.
 const SEQS_OF_AN_ID: i64 = 100;
-/// Numbers of a sequence that are skipped at most: a clock may be wrong.
+/// Most numbers of a sequence that are skipped: a clock may be wrong.
 const SEQS_MOST: i64 = 1 << 50;
 const RAISE: &str = "INSERT INTO node_state (name, value) VALUES ('epoch', ?1)
     ON CONFLICT (name) DO UPDATE SET value = ?1";
@@ -43,37 +43,37 @@ const SKIP: &str = "INSERT INTO id_counters (kind, next) VALUES (?1, ?2)
     ON CONFLICT (kind) DO UPDATE SET next = ?2";
 const SKIP_SEQS: &str = "UPDATE sequences SET last = last + ?1";
 
-/// Whether data that are in the way may be put aside.
+/// Whether existing data may be moved away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Replace {
-    /// They may not.
+    /// It may not.
     Never,
-    /// They are kept under another name, beside what takes their place.
+    /// It is kept under another name, beside the restored data.
     KeepAside,
 }
 
-/// What was restored.
+/// The result of a restore.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Restored {
     /// The data file.
     pub path: PathBuf,
-    /// Where the data are that it replaced.
+    /// The path of the replaced data.
     pub kept: Option<PathBuf>,
-    /// The epoch of the restored data; tokens of any other vouch for nothing.
+    /// The epoch of the restored data; tokens of other epochs are invalid.
     pub epoch: u64,
-    /// Of the backup.
+    /// The manifest of the backup.
     pub backup: Manifest,
 }
 
-/// Restores the backup `from` as the data file `to`; makes its folder when it is missing. Checks the backup
-/// first, and all of it: until that is done, and the new file is on the disk, nothing is changed. Raises the
-/// epoch and skips ids and numbers of sequences, so that nothing that clients remember of the lost time means something else now. The
-/// next start migrates the data.
+/// Restores the backup `from` as the data file `to`; makes its folder when it is missing. Checks the backup first, and
+/// all of it: until that is done, and the new file is on the disk, nothing is changed. Raises the epoch and skips ids
+/// and numbers of sequences, so that ids, tokens and numbers from the lost time get no new meaning. The next start
+/// migrates the data.
 ///
 /// Blocks its thread: reads the backup three times. Holds the lock of the data file meanwhile.
 ///
 /// # Errors
-/// See [`BackupError`]; the data in place are as before then.
+/// See [`BackupError`]; the existing data is unchanged then.
 pub fn restore(from: &Path, to: &Path, replace: Replace) -> Result<Restored, BackupError> {
     if !from.exists() {
         return Err(BackupError::NoBackup { path: from.to_owned() });
@@ -100,7 +100,7 @@ pub fn restore(from: &Path, to: &Path, replace: Replace) -> Result<Restored, Bac
     restored
 }
 
-/// A log without its file counts: it belongs to data that were moved.
+/// A log without its file counts, too: it belongs to data that was moved.
 fn holds_data(file: &Path) -> bool {
     [file.to_owned(), files::with_suffix(file, "-wal")]
         .iter()
@@ -132,7 +132,7 @@ fn fetch(from: &Path, part: &Path, backup: &Manifest) -> Result<File, BackupErro
     Ok(file)
 }
 
-/// Values in the data that are to be replaced.
+/// Values in the data to be replaced.
 #[derive(Debug, Default)]
 struct Seen {
     epoch: i64,
@@ -143,7 +143,7 @@ struct Seen {
 }
 
 impl Seen {
-    /// Nothing where there are no data, or where they cannot be read; these are left as they are.
+    /// None if there is no data, or if it cannot be read; it is left unchanged.
     fn of(file: &Path) -> Self {
         if file.exists() { Self::read(file).unwrap_or_default() } else { Self::default() }
     }
@@ -163,7 +163,7 @@ impl Seen {
     }
 }
 
-/// Checks the copy and takes it beyond what clients remember. Returns the new epoch.
+/// Checks the copy and raises its epoch and counters above the values that clients may know. Returns the new epoch.
 fn prepare(part: &Path, from: &Path, backup: &Manifest, seen: &Seen) -> Result<i64, BackupError> {
     let foreign = |_| BackupError::NotABackup { path: from.to_owned() };
     let connection = open_alone(part).map_err(foreign)?;
@@ -187,7 +187,7 @@ fn prepare(part: &Path, from: &Path, backup: &Manifest, seen: &Seen) -> Result<i
 
 fn advance(connection: &Connection, epoch: i64, skip: i64, seen: &Seen) -> Result<(), Failure> {
     if !has_table(connection, "node_state")? {
-        // Of a program that kept no epoch yet; the tables are those of a migration.
+        // From a version without an epoch; the tables are those of a migration.
         migrate::migrate(connection)?;
     }
     let transaction = connection.unchecked_transaction()?;
@@ -203,15 +203,15 @@ fn advance(connection: &Connection, epoch: i64, skip: i64, seen: &Seen) -> Resul
     Ok(transaction.commit()?)
 }
 
-/// How many ids are skipped: as many as may have been given out since.
+/// The number of ids to skip: as many as may have been allocated since.
 fn skipped(since: SystemTime) -> i64 {
     let elapsed = SystemTime::now().duration_since(since).unwrap_or_default();
     let elapsed = i64::try_from(elapsed.as_millis()).unwrap_or(i64::MAX);
     elapsed.saturating_mul(IDS_A_MILLISECOND).saturating_add(IDS_LEAST)
 }
 
-/// Gives the data in place a second name that says when; the first is taken from them by what replaces them.
-/// So there is no moment without data under the first, at which a node would begin again.
+/// Gives the existing data a second name with the time; the restored data then replaces the first one. So there is
+/// always data under the first name: without it a node would begin with an empty file.
 fn put_aside(file: &Path, is_folded: bool) -> io::Result<Option<PathBuf>> {
     if !holds_data(file) {
         return Ok(None);
@@ -223,7 +223,7 @@ fn put_aside(file: &Path, is_folded: bool) -> io::Result<Option<PathBuf>> {
     }
     let log = files::with_suffix(file, "-wal");
     if !is_folded && log.exists() {
-        // SQLite would write it into the new file; beside its own it is still good.
+        // SQLite would apply it to the new file; beside its own file it is still valid.
         fs::rename(log, files::with_suffix(&kept, "-wal"))?;
     }
     files::remove_logs(file)?;

@@ -40,7 +40,7 @@ pub fn take(from: &Path, to: &Path, progress: &mut dyn FnMut(Progress)) -> Resul
     written
 }
 
-/// Takes the unfinished file for this process alone. The lock is gone with the process.
+/// Locks the unfinished file for this process. The lock ends with the process.
 fn claim(part: &Path, to: &Path) -> Result<File, BackupError> {
     let io = |error: io::Error| match error.kind() {
         io::ErrorKind::NotFound => BackupError::NoFolder { path: files::folder(to).to_owned() },
@@ -91,7 +91,7 @@ fn write(
     Ok(manifest)
 }
 
-/// Makes one file of the copy and looks for faults. They would be those of `from`.
+/// Merges the copy into one file and checks its integrity. Faults would be those of `from`.
 fn check(part: &Path, from: &Path) -> Result<Facts, BackupError> {
     let failed = |error| BackupError::failed(part, error);
     let copy = open_alone(part).map_err(failed)?;

@@ -36,7 +36,7 @@ impl NewRow {
     /// Packs a message.
     ///
     /// # Errors
-    /// When it cannot be written down.
+    /// If it cannot be encoded.
     pub(super) fn of(new: &NewMessage) -> Result<Self, StoreError> {
         let is_event = new.kind == MessageKind::Event;
         let flags =
@@ -79,7 +79,7 @@ fn append_one(connection: &Connection, log: &str, seq: Seq, row: &NewRow) -> Res
     }
 }
 
-/// What becomes of a message if one with its key is in the log; `None`: none is.
+/// The result for a message whose key is in the log; `None`: it is not.
 pub(super) fn sent_before(
     connection: &Connection,
     log: &str,

@@ -77,7 +77,7 @@ impl MessageStore for Sqlite {
         }
         let logs: Vec<(String, Seq)> = asked.iter().map(|(log, above)| (log.to_string(), *above)).collect();
         let heads = move |connection: &Connection| {
-            // Of one moment: between two statements outside of a transaction another message may come.
+            // One snapshot: between two statements outside of a transaction another message may arrive.
             let reads = connection.unchecked_transaction()?;
             logs.iter().map(|(log, above)| page::head(&reads, log, *above)).collect()
         };

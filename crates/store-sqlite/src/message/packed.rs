@@ -1,4 +1,4 @@
-//! What no query asks of a message, in one column: it is read as a whole.
+//! The fields of a message that no query needs, packed in one column, which is read as a whole.
 //!
 //! Four parts: the form (1 byte), the length of the head (4 bytes, little endian), the head as JSON, the body of the message.
 
@@ -11,13 +11,13 @@ use crate::error::{corrupt, internal};
 
 /// Rises with each change of the form. An older program refuses to read a newer one.
 const FORM: u8 = 1;
-/// Where it is.
+/// Its position.
 const COLUMN: &str = "messages.body";
 
 /// The head: all but the body of the message. A field that has no value is left out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Packed {
-    /// Length of the body. A column that was cut off does not have it.
+    /// Length of the body. A truncated column does not match it.
     #[serde(rename = "b")]
     body_bytes: usize,
     #[serde(rename = "t", default, skip_serializing_if = "Text::is_empty")]
@@ -28,10 +28,10 @@ pub(super) struct Packed {
     pub(super) reply_to: Option<Seq>,
     #[serde(rename = "i", default, skip_serializing_if = "Option::is_none")]
     pub(super) client_message_id: Option<Text>,
-    /// How often it was edited, and when last.
+    /// The number of edits, and the time of the last one.
     #[serde(rename = "e", default, skip_serializing_if = "Option::is_none")]
     edited: Option<(i64, i64)>,
-    /// Who removed its content, and when.
+    /// The removal of its content.
     #[serde(rename = "r", default, skip_serializing_if = "Option::is_none")]
     recalled: Option<(i64, i64)>,
 }
@@ -74,19 +74,19 @@ impl Packed {
         }
     }
 
-    /// What is said of edits.
+    /// The edits.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// If it cannot be decoded.
     pub(super) fn edits(&self) -> Result<Option<Edited>, StoreError> {
         let edited = |(count, last)| Edited::of(count, last).ok_or_else(|| corrupt(COLUMN));
         self.edited.map(edited).transpose()
     }
 
-    /// Who removed the content.
+    /// The removal of the content.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// If it cannot be decoded.
     pub(super) fn recall(&self) -> Result<Option<Recalled>, StoreError> {
         let recalled = |(by, time)| {
             let by = RecalledBy::of(by).ok_or_else(|| corrupt(COLUMN))?;
@@ -98,7 +98,7 @@ impl Packed {
     /// The column: this head and the body of its message.
     ///
     /// # Errors
-    /// When the head cannot be written down.
+    /// If the head cannot be encoded.
     pub(super) fn encode(&self, body: &[u8]) -> Result<Vec<u8>, StoreError> {
         let failed = || internal("a message cannot be written down");
         let head = serde_json::to_vec(self).map_err(|_| failed())?;

@@ -1,4 +1,4 @@
-//! `docs/api.md`, out of the descriptors that the node itself serves by reflection.
+//! `docs/api.md`, generated from the descriptors that the node serves by reflection.
 
 mod fields;
 

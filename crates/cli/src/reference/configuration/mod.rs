@@ -42,7 +42,7 @@ pub struct Key {
     pub kind: Option<Kind>,
     /// Its default as one writes it; empty: none.
     pub default: String,
-    /// What it does, from its docstring.
+    /// Its meaning, from its docstring.
     pub doc: String,
     /// Its variable in the environment.
     pub variable: String,
@@ -91,7 +91,7 @@ fn sections() -> Vec<Section> {
     found
 }
 
-/// Goes by what is serialised, so that no key is left out; the source gives the order and the words.
+/// Follows the serialised form, so that no key is left out; the source gives the order and the texts.
 fn collect(
     path: &str,
     name: &str,

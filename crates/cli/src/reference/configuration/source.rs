@@ -1,4 +1,4 @@
-//! Docstrings of the sections, read from the source that defines them: what is documented is what is read.
+//! Docstrings of the sections, read from the source that defines them, so that the documents match the code.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ const FILES: [&str; 17] = [
 pub(super) struct Item {
     /// Its docstring.
     pub(super) doc: String,
-    /// Whether its members are what a value may be.
+    /// Whether its members are the possible values.
     pub(super) is_enum: bool,
     /// Fields, or variants without a type, in their order.
     pub(super) members: Vec<Member>,
@@ -37,11 +37,11 @@ pub(super) struct Item {
 /// A field or a variant.
 #[derive(Debug)]
 pub(super) struct Member {
-    /// As it is written in a file: variants in snake_case.
+    /// The form in a file: variants in snake_case.
     pub(super) name: String,
-    /// As Rust has it; empty for variants.
+    /// The type in Rust; empty for variants.
     pub(super) kind: String,
-    /// What reads it, where that is not its type: `size`, `humantime_serde`.
+    /// Its deserializer, if it is not the one of its type: `size`, `humantime_serde`.
     pub(super) with: String,
     /// Its docstring.
     pub(super) doc: String,

@@ -1,4 +1,4 @@
-//! What an event of a change stream says of a record.
+//! The meaning of an event of a change stream for a record.
 
 use kith_store::{AudienceId, DialogKey, DocumentKey, FeedRecord, GroupId, NoticeId, UserId, Version};
 use mongodb::bson::{Bson, Document, RawBsonRef, RawDocument, doc};
@@ -15,13 +15,13 @@ pub(super) struct Watched {
     pub(super) record: fn(RawBsonRef<'_>) -> Option<FeedRecord>,
     /// The id of a record. `None`: it is in another collection.
     pub(super) id: fn(&FeedRecord) -> Option<Bson>,
-    /// Types of operations whose events say something of one record.
+    /// Types of operations whose events concern one record.
     operations: &'static [&'static str],
-    /// Which of those events the server sends; `None`: all.
+    /// The events that the server sends; `None`: all.
     only: Option<fn() -> Document>,
 }
 
-/// A new kind of record is one more row.
+/// A new kind of record needs one more row.
 pub(super) static WATCHED: [Watched; 7] = [
     Watched {
         name: "users",
@@ -91,7 +91,7 @@ pub(super) static WATCHED: [Watched; 7] = [
             _ => None,
         },
         operations: &["update", "replace"],
-        // Appends leave the version as it is, so that their texts never reach a reader of the stream.
+        // Appends do not change the version, so their texts never reach a reader of the stream.
         only: Some(|| {
             doc! { "$or": [
                 { "operationType": "update", "updateDescription.updatedFields.v": { "$exists": true } },
@@ -108,7 +108,8 @@ const CHANGES: [&str; 4] = ["insert", "update", "replace", "delete"];
 const COLLECTION_ENDS: [&str; 2] = ["drop", "rename"];
 /// Operations that end all collections.
 const ALL_END: [&str; 2] = ["dropDatabase", "invalidate"];
-/// What the release of the name or of the id of a stub removes. The stub stays what it was, and its version too.
+/// The fields that the release of the name or the id of a stub removes. The stub and its version are otherwise
+/// unchanged.
 const RELEASED: [&[&str]; 2] = [&["name_free_at", "name_key"], &["id_held"]];
 
 /// A number from here on is no version: there must be room above it.
@@ -141,7 +142,7 @@ fn is_within_messages() -> Document {
     doc! { "$anyElementTrue": [{ "$map": { "input": fields, "in": is_within } }] }
 }
 
-/// The events that are about these collections, or about all.
+/// The events of these collections, or of all.
 fn seen(watched: &[Watched]) -> Vec<Document> {
     let mut seen: Vec<Document> = watched.iter().map(Watched::seen).collect();
     let names: Vec<&str> = watched.iter().map(|watched| watched.name).collect();
@@ -166,16 +167,16 @@ impl Watched {
 pub(super) enum Told {
     /// A change of a record.
     Change(FeedRecord, Claim),
-    /// Nothing of a record.
+    /// No change of a record.
     Nothing,
-    /// All records of a kind have gone, or become others.
+    /// All records of a kind were removed or replaced.
     End,
 }
 
-/// What a change did to the version.
+/// The effect of a change on the version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Claim {
-    /// A write of this program raised it to this.
+    /// A write of this program raised it to this value.
     Raised(Version),
     /// A change by hand that did not touch it.
     Left,
@@ -185,7 +186,7 @@ pub(super) enum Claim {
     Gone,
 }
 
-/// Reads an event. Whatever a hand may have done to a document, it says something.
+/// Decodes an event. Every change by hand of a document has a meaning.
 pub(super) fn told(event: &RawDocument) -> Told {
     let Ok(operation) = event.get_str("operationType") else { return Told::Nothing };
     if COLLECTION_ENDS.contains(&operation) || ALL_END.contains(&operation) {
@@ -197,25 +198,25 @@ pub(super) fn told(event: &RawDocument) -> Told {
     }
 }
 
-/// `None`: the version and the record are as they were.
+/// `None`: version and record are unchanged.
 fn claim(event: &RawDocument, operation: &str) -> Option<Claim> {
     match operation {
         "insert" => Some(of_insert(event)),
         "update" if is_release(event) => None,
         "update" => Some(of_update(event)),
-        // This program never does.
+        // This program never does this.
         "replace" => Some(Claim::Lost),
         "delete" => Some(Claim::Gone),
         _ => None,
     }
 }
 
-/// A whole number, in whichever form a hand may have written it.
+/// A whole number, in any form that may be written by hand.
 pub(super) fn whole(value: RawBsonRef<'_>) -> Option<i64> {
     match value {
         RawBsonRef::Int64(number) => Some(number),
         RawBsonRef::Int32(number) => Some(number.into()),
-        // An id that a shell wrote. What a float cannot hold exactly names no record of ours.
+        // An id that a shell wrote. A float that is not exact is not an id of a record.
         RawBsonRef::Double(number) if number.fract() == 0.0 && number.abs() < 1e15 => {
             format!("{number}").parse().ok()
         }
@@ -223,7 +224,7 @@ pub(super) fn whole(value: RawBsonRef<'_>) -> Option<i64> {
     }
 }
 
-/// A version as this program writes it.
+/// A version in the form of this program.
 pub(super) fn version(value: RawBsonRef<'_>) -> Option<Version> {
     match value {
         RawBsonRef::Int64(number @ 1..VERSION_END) => Version::new(number),
@@ -247,7 +248,7 @@ fn document_key(id: RawBsonRef<'_>) -> Option<DocumentKey> {
     Some(DocumentKey { conversation: id.get_str("c").ok()?.parse().ok()?, document })
 }
 
-/// `None`: the event is about no record.
+/// `None`: the event concerns no record.
 fn record(event: &RawDocument, operation: &str) -> Option<FeedRecord> {
     let name = event.get_document("ns").ok()?.get_str("coll").ok()?;
     let watched = WATCHED.iter().find(|watched| watched.name == name)?;
@@ -255,7 +256,7 @@ fn record(event: &RawDocument, operation: &str) -> Option<FeedRecord> {
     watched.operations.contains(&operation).then(|| (watched.record)(id)).flatten()
 }
 
-/// This program inserts documents of the first version only: another one comes out of a dump.
+/// This program inserts documents of the first version only: another one comes from a dump.
 fn of_insert(event: &RawDocument) -> Claim {
     match field(event, "inserted").and_then(version) {
         Some(Version::FIRST) if has_nonce(event) => Claim::Raised(Version::FIRST),

@@ -1,7 +1,7 @@
-//! The change feed: one change stream over the database, of what a majority has.
+//! The change feed: one change stream over the database, with read concern majority.
 //!
-//! A task of its own reads the stream, since a driver's future must not be dropped early, and passes the events on
-//! through a bounded channel. Changes by hand get their version a batch at a time.
+//! A task of its own reads the stream, because a driver's future must not be dropped early, and passes the events on
+//! through a bounded channel. Changes by hand get their versions in batches.
 
 mod event;
 mod reader;
@@ -48,7 +48,7 @@ impl ChangeFeed for Feed {
     }
 }
 
-/// Versions that were given, in a task of its own.
+/// The assignment of versions, in a separate task.
 struct Stamping {
     task: JoinHandle<Result<HashMap<FeedRecord, Version>, StoreError>>,
     until: Instant,
@@ -60,9 +60,9 @@ struct Open {
     items: Receiver<Result<Item, FeedError>>,
     /// Read and not yet returned.
     held: Vec<Item>,
-    /// Gives versions to what is held; goes on when a call is dropped.
+    /// Assigns versions to the held events; continues if a call is dropped.
     stamping: Option<Stamping>,
-    /// Why nothing more comes.
+    /// Why the stream has ended.
     ended: Option<FeedError>,
     mark: Vec<u8>,
 }
@@ -109,7 +109,7 @@ impl Changes for Open {
 }
 
 impl Open {
-    /// Waits for something to hold, and takes what is there beside it.
+    /// Waits for an event, and takes all available ones.
     async fn gather(&mut self, patience: Duration) {
         if self.held.is_empty() && self.ended.is_none() {
             match timeout(patience, self.items.recv()).await {
@@ -134,7 +134,7 @@ impl Open {
         }
     }
 
-    /// Awaits versions for what is held and was changed by hand.
+    /// Waits for the versions of held changes by hand.
     async fn stamped(&mut self) -> Result<HashMap<FeedRecord, Version>, StoreError> {
         let by_hand = by_hand(&self.held);
         if by_hand.is_empty() {
@@ -162,7 +162,8 @@ async fn stamp(
     Ok(stamped)
 }
 
-/// What was changed by hand, by collection. A record whose version was changed in one event and left in another counts as changed.
+/// The changes by hand, by collection. A record whose version was changed in one event and left in another counts as
+/// changed.
 fn by_hand(held: &[Item]) -> Vec<(&'static Watched, ByHand)> {
     let mut edits: HashMap<FeedRecord, bool> = HashMap::new();
     for item in held {

@@ -23,16 +23,15 @@ use super::{
     event::{self, Told},
 };
 
-/// How long the server waits for an event before it says that there is none. Bounds how long the task outlives
-/// who listens to it.
+/// How long the server waits for an event before it returns none. Limits how long the task outlives its receiver.
 const AWAIT: Duration = Duration::from_secs(1);
-/// Seconds that a token may be ahead of the last write: it may name the moment after it, or one that was given to
-/// a write that never came.
+/// Seconds that a token may be ahead of the last write: it may be the time after it, or one that was assigned to a
+/// write that failed.
 const AHEAD_MAX: u32 = 10;
-/// The log does not reach back so far; the stream cannot go on; an event is too large to be sent, and always will be.
+/// The log does not reach back far enough; the stream cannot continue; an event is too large to be sent.
 const LOST: [i32; 3] = [286, 280, 10334];
 
-/// An event, or none: how far the stream is.
+/// An event, or only the position of the stream.
 #[derive(Clone, Debug)]
 pub(super) struct Item {
     pub(super) told: Told,
@@ -73,18 +72,18 @@ async fn open(mongo: Arc<Mongo>, after: Option<ResumeToken>) -> Result<Stream, F
     };
     let told = read_failed(refused.clone());
     let is_away = matches!(told, StoreError::Unavailable { .. });
-    // A token that cannot be gone on from is refused in many ways: what is taken without one was refused for it.
+    // An invalid token is refused in many ways: if a stream without it is accepted, the token was the reason.
     if is_away || after.is_none() || !is_command(&refused) || watch(&mongo, None).await.is_err() {
         return Err(FeedError::Away(told));
     }
     Err(FeedError::Lost)
 }
 
-/// Whether the token is of a time that this server has not reached. The stream would wait for that time, and omit all
+/// Whether the token has a time that this server has not reached. The stream would wait for that time, and omit all
 /// events until then.
 async fn is_ahead(mongo: &Mongo, token: &ResumeToken) -> Result<bool, FeedError> {
     let Some(seconds) = seconds_of(token) else {
-        // The server says what it cannot read.
+        // The server reports an invalid token.
         return Ok(false);
     };
     let pong = run_read(&mongo.database, doc! { "ping": 1 }).await;

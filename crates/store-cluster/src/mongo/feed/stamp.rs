@@ -1,4 +1,4 @@
-//! Versions for records that were changed by hand.
+//! Assignment of versions to records that were changed by hand.
 
 use std::collections::HashMap;
 
@@ -18,17 +18,17 @@ use super::{
     event::{VERSION_END, Watched, version},
 };
 
-/// Counts how often versions were given again.
+/// Counts assigned versions.
 const RENEWALS: &str = "versions.renewed";
 /// No record is ever written so often that its version rises by this much.
 const BEYOND: i64 = 1 << 32;
 
-/// The ids of records of one kind that a hand has changed.
+/// The ids of records of one kind that were changed by hand.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ByHand {
-    /// Those whose version was left as it was.
+    /// Records with an unchanged version.
     pub(super) left: Vec<Bson>,
-    /// Those whose version was changed.
+    /// Records with a changed version.
     pub(super) lost: Vec<Bson>,
 }
 
@@ -39,8 +39,8 @@ impl ByHand {
 }
 
 impl Mongo {
-    /// Gives each record a version above any that this program gave it, and returns it; none for a record that is
-    /// gone. Repeating it gives another version. Sets `u` as every write does, so that the feed does not take the
+    /// Assigns each record a version above all versions that this program assigned, and returns it; none for a removed
+    /// record. A repetition assigns another version. Sets `u` as every write does, so that the feed does not take the
     /// change for one by hand.
     pub(super) async fn stamp(
         &self,
@@ -62,7 +62,7 @@ impl Mongo {
         self.versions(collection, watched, &ids).await.map(readable)
     }
 
-    /// One above what it is, where it is a number.
+    /// One above the present version, if it is a number.
     async fn raise_versions(
         &self,
         collection: &Collection<RawDocumentBuf>,
@@ -72,7 +72,7 @@ impl Mongo {
         self.change_all(collection, ids, is_number(), raise.into()).await
     }
 
-    /// Above any that it can have had, whatever it is now.
+    /// Above all versions that it can have had, regardless of the present value.
     async fn renew_versions(
         &self,
         collection: &Collection<RawDocumentBuf>,
@@ -108,7 +108,7 @@ impl Mongo {
         collection.update_many(filter, change).await.map(drop).map_err(write_failed)
     }
 
-    /// Of those that are there; `None`: it cannot be read.
+    /// The versions of existing ones; `None`: it cannot be decoded.
     async fn versions(
         &self,
         collection: &Collection<RawDocumentBuf>,
@@ -134,7 +134,7 @@ fn readable(found: HashMap<FeedRecord, Option<Version>>) -> HashMap<FeedRecord, 
     found.into_iter().filter_map(|(record, version)| Some((record, version?))).collect()
 }
 
-/// Whether the version is a number that it may be, whichever kind of number, and so is the next one.
+/// Whether the version, and the next one, is a valid number of any type.
 fn is_number() -> Document {
     doc! { "$and": [{ "$isNumber": "$v" }, { "$gte": ["$v", 0] }, { "$lt": ["$v", VERSION_END - 1] }] }
 }

@@ -17,12 +17,13 @@ use super::{
     hints::Hints,
 };
 
-/// How long the knowledge that a document is full permits this node to make the next one, from when it was asked for. Upkeep
-/// deletes a document no sooner than an hour after the next one was made, so that none is made where others were deleted.
+/// How long the fact that a document is full permits this node to create the next one, from the time of its request.
+/// Upkeep deletes a document no sooner than an hour after the next one was made, so that none is made where others were
+/// deleted.
 const PERMITTED: Duration = Duration::from_secs(60);
 const _: () = assert!(PERMITTED.as_secs() * 10 <= SUCCESSOR_AGE.as_secs());
 
-/// The log that is appended to.
+/// The log of the append.
 #[derive(Debug)]
 pub(super) struct Log<'a, D> {
     pub(super) documents: &'a D,
@@ -30,11 +31,11 @@ pub(super) struct Log<'a, D> {
     pub(super) conversation: ConversationId,
 }
 
-/// Appends a batch, and returns what became of each message, in its order. Tries again for this time while others append.
+/// Appends a batch, and returns the result of each message, in its order. Retries for this time while others append.
 ///
 /// # Errors
-/// [`StoreError::Overloaded`] for more messages than a document has, or a repeated key. Else of an unknown outcome when a part of
-/// the batch is in the log.
+/// [`StoreError::Overloaded`] for more messages than a document has, or a repeated key. Otherwise of unknown outcome if
+/// a part of the batch is in the log.
 pub(super) async fn append<D: Documents>(
     log: Log<'_, D>,
     batch: &[NewMessage],
@@ -53,7 +54,7 @@ pub(super) async fn append<D: Documents>(
     }
 }
 
-/// A batch on its way into the log.
+/// A batch that is being appended.
 struct Append<'a, D> {
     log: Log<'a, D>,
     batch: &'a [NewMessage],
@@ -62,7 +63,7 @@ struct Append<'a, D> {
     rest: Vec<usize>,
 }
 
-/// What is done next.
+/// The next step.
 #[derive(Clone, Copy, Debug)]
 enum Next {
     /// Find the last document.
@@ -76,7 +77,8 @@ enum Next {
     Resolve,
 }
 
-/// To make a document. Only an append that has found the document before it full has one, and it ends with the append.
+/// The permission to create a document. Only an append that has found the previous document full has one, and it ends
+/// with the append.
 #[derive(Clone, Copy, Debug)]
 struct Permission {
     document: i64,
@@ -84,8 +86,8 @@ struct Permission {
 }
 
 impl Permission {
-    /// `asked`: when the command was sent whose answer permits it. A node that is stopped before it reads the answer must not
-    /// take it for a new one.
+    /// `asked`: when the command was sent whose answer permits it. A node that is suspended before it reads the answer
+    /// must not treat it as new.
     fn new(document: i64, asked: Instant) -> Self {
         Self { document, until: asked + PERMITTED }
     }
@@ -146,7 +148,8 @@ impl<'a, D: Documents> Append<'a, D> {
         let made = self.log.documents.make(self.log.conversation, document, &self.messages()).await?;
         Ok(match made {
             Made::Whole => self.placed(document, 0, asked),
-            // Another node made it, or a key is in an earlier document: then this one is not there, and the keys are looked up.
+            // Another node made it, or a key is in an earlier document: then this one does not exist, and the keys are
+            // looked up.
             Made::Duplicate => Next::Push(document),
         })
     }
@@ -160,7 +163,7 @@ impl<'a, D: Documents> Append<'a, D> {
             self.results[at] = Some(Appended::New(seq));
         }
         if after >= DOCUMENT {
-            // The next append would find nothing that matches there.
+            // The next append would match nothing there.
             self.log.hints.forget(self.log.conversation);
             return Next::Make(Permission::new(document + 1, asked));
         }
@@ -168,7 +171,7 @@ impl<'a, D: Documents> Append<'a, D> {
         Next::Push(document)
     }
 
-    /// Settles the messages that are in the log already. The others are tried again, from its tail.
+    /// Settles the messages that are in the log already. The others are retried, from its tail.
     async fn resolve(&mut self) -> Result<Next, StoreError> {
         self.log.hints.forget(self.log.conversation);
         let keys: Vec<MessageKey> = self.messages().iter().map(|new| new.key).collect();
@@ -187,7 +190,7 @@ impl<'a, D: Documents> Append<'a, D> {
         self.rest.iter().map(|at| &self.batch[*at]).collect()
     }
 
-    /// The error of the whole: a part of the batch may be in the log, whatever became of the last command.
+    /// The error of the whole append: a part of the batch may be in the log, regardless of the last command.
     fn failed(&self, error: StoreError) -> StoreError {
         if self.results.iter().all(Option::is_none) {
             return error;
@@ -203,7 +206,7 @@ impl<'a, D: Documents> Append<'a, D> {
 
 impl Sent {
     pub(super) fn compared_with(&self, hash: ContentHash) -> Appended {
-        // Of an erased message the hash is gone, too.
+        // An erased message has no hash.
         if self.hash.is_none_or(|kept| kept == hash) {
             Appended::Replayed { seq: self.seq, sent: self.sent }
         } else {

@@ -28,7 +28,7 @@ use super::{
     element_change::{changing, state_needed},
 };
 
-/// Where a message is: its document, and its place there.
+/// The location of a message: its document, and its index there.
 #[derive(Clone, Copy, Debug)]
 struct Spot {
     conversation: ConversationId,
@@ -36,7 +36,7 @@ struct Spot {
     place: i64,
 }
 
-/// What a transaction made.
+/// The result of a transaction.
 struct Made {
     message: Message,
     event_seq: Seq,
@@ -52,7 +52,7 @@ impl Spot {
         id(self.conversation, self.document)
     }
 
-    /// Projection to the message alone.
+    /// Projection to only the message.
     fn alone(self) -> Document {
         doc! { "m": { "$slice": [self.place, 1] } }
     }
@@ -67,7 +67,8 @@ impl Spot {
 }
 
 impl Mongo {
-    /// See [`MessageStore::change`](kith_store::MessageStore::change). Tries again while others append, as long as an append does.
+    /// See [`MessageStore::change`](kith_store::MessageStore::change). Retries while others append, as long as an
+    /// append does.
     pub(super) async fn change_message(
         &self,
         conversation: ConversationId,
@@ -100,7 +101,7 @@ impl Mongo {
 
     fn done(&self, conversation: ConversationId, change: &MessageChange, made: Made) -> Changed {
         let Made { message, event_seq } = made;
-        // Where the event is the last one of its document, the next append would find nothing that matches there.
+        // If the event is the last one of its document, the next append would match nothing there.
         if event_seq % DOCUMENT == 0 {
             self.hints.forget(conversation);
         } else {
@@ -193,7 +194,7 @@ impl Mongo {
         Ok(document * DOCUMENT + 1)
     }
 
-    /// Reads why a change was not made. `None`: it can be tried again.
+    /// Reads why a change was not made. `None`: it can be retried.
     async fn settled(
         &self,
         conversation: ConversationId,
@@ -215,7 +216,8 @@ impl Mongo {
         })
     }
 
-    /// The message with this number, linearizable: a majority has what is found, and what is not found does not exist.
+    /// The message with this number, linearizable: a found message is on a majority, and one that is not found does not
+    /// exist.
     async fn confirmed_message(
         &self,
         conversation: ConversationId,
@@ -231,8 +233,8 @@ impl Mongo {
     }
 }
 
-/// A failure of a step that adds the event. A duplicate says that the event is in the log, or that another node made the
-/// document.
+/// A failure of a step that adds the event. A duplicate means that the event is in the log, or that another node
+/// created the document.
 fn refused(error: Error) -> Failure {
     if is_duplicate(&error) { Failure::Duplicate } else { before_commit(error) }
 }

@@ -23,16 +23,16 @@ use super::{
 
 /// The collection.
 pub(in crate::mongo) const MESSAGES: &str = "messages";
-/// Path that exists in a full document alone.
+/// Path that exists only in a full document.
 const LAST_ELEMENT: &str = "m.99";
 
-/// The documents of logs, as an append uses them.
+/// The documents of logs, for appends.
 #[async_trait]
 pub(super) trait Documents: fmt::Debug + Sync {
-    /// Finds the last document of a log, as a majority has it.
+    /// Finds the last document of a log, with read concern majority.
     async fn tail(&self, conversation: ConversationId) -> Result<Option<Tail>, StoreError>;
 
-    /// Adds messages at the end of a document that is not full and has none of their keys; those for which there is no room are
+    /// Adds messages at the end of a document that is not full and has none of their keys; messages that do not fit are
     /// left out. Atomic, and durable once it returns.
     async fn push(
         &self,
@@ -41,7 +41,8 @@ pub(super) trait Documents: fmt::Debug + Sync {
         messages: &[&NewMessage],
     ) -> Result<Pushed, StoreError>;
 
-    /// Makes a document of messages, of which there is at least one and at most [`DOCUMENT`]. Changes no document that is there.
+    /// Makes a document of messages, of which there is at least one and at most [`DOCUMENT`]. Changes no existing
+    /// document.
     async fn make(
         &self,
         conversation: ConversationId,
@@ -49,7 +50,7 @@ pub(super) trait Documents: fmt::Debug + Sync {
         messages: &[&NewMessage],
     ) -> Result<Made, StoreError>;
 
-    /// Looks keys up, linearizable: what it finds a majority has, and what is not found is not in the log.
+    /// Looks keys up, linearizable: found messages are on a majority, and others are not in the log.
     async fn find_sent(
         &self,
         conversation: ConversationId,
@@ -61,7 +62,7 @@ pub(super) trait Documents: fmt::Debug + Sync {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tail {
     pub(super) document: i64,
-    /// How many messages it has.
+    /// The number of its messages.
     pub(super) size: i64,
     /// When the last of them was sent.
     pub(super) sent: Option<Timestamp>,
@@ -70,7 +71,7 @@ pub(super) struct Tail {
 /// The result of a push.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pushed {
-    /// The document had so many messages before; its room was filled from the first message on.
+    /// The number of messages that the document had before; it was filled from the first message of the batch on.
     After(i64),
     /// It does not exist, is full, or has one of the keys.
     Unmatched,
@@ -78,7 +79,7 @@ pub(super) enum Pushed {
     Duplicate,
 }
 
-/// The result of making a document.
+/// The result of the creation of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Made {
     /// It has all of the messages.
@@ -101,7 +102,7 @@ impl Tail {
         self.size >= DOCUMENT
     }
 
-    /// Where the log ends if this is its last document.
+    /// The end of the log if this is its last document.
     pub(super) fn end(&self) -> LogEnd {
         LogEnd { seq: self.document * DOCUMENT + self.size, sent: self.sent }
     }
@@ -159,7 +160,7 @@ impl Documents for Mongo {
         let wanted: Vec<Bson> = keys.iter().map(|key| element::key(*key)).collect();
         let filter = doc! { "_id.c": conversation.to_string(), "m.k": { "$in": wanted } };
         let find = self.messages.find(filter).projection(doc! { "m.k": 1, "m.h": 1, "m.t": 1 });
-        // In one answer: a second one would not be linearizable.
+        // In one reply: a second one would not be linearizable.
         let find = find.hint(Hint::Name("sent".to_owned())).batch_size(answer(keys.len()));
         let find = find.read_concern(ReadConcern::linearizable()).max_time(self.options.command);
         let mut cursor = find.await.map_err(read_failed)?;
@@ -193,7 +194,7 @@ pub(super) fn room_in(conversation: ConversationId, document: i64, messages: &[&
     }
 }
 
-/// Adds messages to a document. Of more than fit, the first are kept.
+/// Adds messages to a document. If not all fit, the first ones are added.
 pub(super) fn pushing(messages: &[&NewMessage]) -> Document {
     doc! { "$push": { "m": { "$each": elements(messages), "$slice": DOCUMENT } } }
 }
@@ -206,7 +207,7 @@ pub(super) fn size() -> Document {
 /// A document of messages.
 ///
 /// # Errors
-/// When it cannot be written down.
+/// If it cannot be encoded.
 pub(super) fn new_document(
     conversation: ConversationId,
     document: i64,
@@ -222,7 +223,7 @@ pub(super) fn new_document(
     RawDocumentBuf::try_from(&made).map_err(|_| malformed("document"))
 }
 
-/// The size of an answer that has all of so many documents.
+/// The size of a reply with this many documents.
 pub(super) fn answer(documents: usize) -> u32 {
     u32::try_from(documents.saturating_add(1)).unwrap_or(u32::MAX)
 }

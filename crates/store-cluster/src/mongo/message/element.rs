@@ -19,7 +19,7 @@ const SILENT: i32 = 1;
 /// Mentions every reader.
 pub(super) const MENTIONS_ALL: i32 = 2;
 
-/// What is stored of a message that is compared with one that is sent again.
+/// The stored data that is compared with a repeated send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Kept {
     pub(super) key: MessageKey,
@@ -51,7 +51,7 @@ pub(super) fn element(new: &NewMessage) -> Document {
     element
 }
 
-/// A key as a query asks for it.
+/// A key in the form of a query.
 pub(super) fn key(key: MessageKey) -> Bson {
     binary(&key.0)
 }
@@ -101,7 +101,7 @@ pub(super) fn header(element: &RawDocument, seq: Seq) -> Result<StoredHeader, St
     Ok(StoredHeader::of(&message))
 }
 
-/// Reads what a resent message is compared with.
+/// Reads the data that is compared with a repeated send.
 pub(super) fn kept(element: &RawDocument) -> Result<Kept, StoreError> {
     let field = |name: &'static str| element.get(name).ok().flatten().ok_or_else(|| malformed(name));
     Ok(Kept {
@@ -116,7 +116,7 @@ fn hash(element: &RawDocument) -> Result<Option<ContentHash>, StoreError> {
     hash.map(|hash| array(hash, "h").map(ContentHash)).transpose()
 }
 
-/// What the messages are that have content of a sender, or a hash of it, as conditions on the fields of an element.
+/// Conditions on the fields of an element for messages with content of a sender, or a hash of it.
 pub(super) fn content_of(sender: UserId, field: impl Fn(&str) -> String) -> Document {
     doc! {
         field("f"): sender.get(),
@@ -125,14 +125,14 @@ pub(super) fn content_of(sender: UserId, field: impl Fn(&str) -> String) -> Docu
     }
 }
 
-/// Whether an element is one of those.
+/// Whether an element meets these conditions.
 pub(super) fn has_content_of(element: &RawDocument, sender: UserId) -> Result<bool, StoreError> {
     let is_message = number_in(element, "y")? == Some((MessageKind::Message as u8).into());
     Ok(is_message && number_in(element, "f")? == Some(sender.get()) && hash(element)?.is_some())
 }
 
-/// The update that removes the contents of a sender from a document, and raises its version; and what its array filters are. The change
-/// feed takes an update of `v` that leaves `u` as it was for a change by hand.
+/// The update that removes the contents of a sender from a document, and raises its version; and its array filters. The
+/// change feed treats an update of `v` with an unchanged `u` as a change by hand.
 pub(super) fn erasing(sender: UserId, now: Timestamp, nonce: i64) -> (Document, Vec<Document>) {
     let content = ["b", "ct", "a", "i", "h"].map(|field| (format!("m.$[all].{field}"), Bson::from("")));
     let update = doc! {
@@ -163,7 +163,7 @@ fn recalled(value: RawBsonRef<'_>) -> Result<Recalled, StoreError> {
     Ok(Recalled { by, time: Timestamp(time) })
 }
 
-/// Mentioned users as they are stored.
+/// The stored form of mentioned users.
 pub(super) fn mentioned(users: &[UserId]) -> Bson {
     users.iter().map(|user| user.get()).collect::<Vec<_>>().into()
 }
@@ -189,7 +189,7 @@ fn array<const N: usize>(value: RawBsonRef<'_>, field: &'static str) -> Result<[
     bytes(value, field)?.try_into().map_err(|_| malformed(field))
 }
 
-/// Bytes as they are stored.
+/// The stored form of bytes.
 pub(super) fn binary(bytes: &[u8]) -> Bson {
     Binary { subtype: BinarySubtype::Generic, bytes: bytes.to_vec() }.into()
 }

@@ -5,7 +5,7 @@ use mongodb::bson::{Bson, Document, doc};
 
 use super::element::{MENTIONS_ALL, binary, mentioned};
 
-/// The state that a change needs of the message at this place of its document.
+/// The condition of a change on the message at this index of its document.
 pub(super) fn state_needed(place: i64, content: &ContentChange) -> Document {
     let mut state = doc! {
         at(place, "y"): i32::from(MessageKind::Message as u8),
@@ -22,8 +22,8 @@ pub(super) fn state_needed(place: i64, content: &ContentChange) -> Document {
     state
 }
 
-/// The update that changes the message at this place of its document, and raises the version of the document. The change feed
-/// takes an update of `v` that leaves `u` as it was for a change by hand.
+/// The update that changes the message at this index of its document, and raises the version of the document. The
+/// change feed treats an update of `v` with an unchanged `u` as a change by hand.
 pub(super) fn changing(place: i64, content: &ContentChange, nonce: i64) -> Document {
     let (mut set, mut unset) = (doc! { "u": nonce }, Document::new());
     let flags = match content {
@@ -37,14 +37,14 @@ pub(super) fn changing(place: i64, content: &ContentChange, nonce: i64) -> Docum
     update
 }
 
-/// Puts the removal of the content into the operands of `$set` and `$unset`. Returns what becomes of the flags.
+/// Adds the removal of the content to the operands of `$set` and `$unset`. Returns the new flags.
 fn remove(place: i64, recalled: &Recalled, set: &mut Document, unset: &mut Document) -> Document {
     set.insert(at(place, "r"), doc! { "by": recalled.by.number(), "t": recalled.time.0 });
     unset.extend(["b", "ct", "a", "i"].map(|field| (at(place, field), Bson::from(""))));
     doc! { "and": !MENTIONS_ALL }
 }
 
-/// The same of another content.
+/// The same for a new content.
 fn replace(place: i64, content: &NewContent, set: &mut Document, unset: &mut Document) -> Document {
     let edited = content.edited();
     set.insert(at(place, "b"), binary(&content.body));
@@ -63,7 +63,7 @@ fn replace(place: i64, content: &NewContent, set: &mut Document, unset: &mut Doc
     }
 }
 
-/// The path of a field of the message at this place.
+/// The path of a field of the message at this index.
 fn at(place: i64, field: &str) -> String {
     format!("m.{place}.{field}")
 }

@@ -1,4 +1,4 @@
-//! Where logs end.
+//! The ends of logs.
 
 use std::collections::{HashMap, HashSet};
 
@@ -20,10 +20,10 @@ use super::{
 
 /// Conversations of one query, by hints.
 const CONVERSATIONS: usize = 250;
-/// Queries at once for conversations without a hint.
+/// Concurrent queries for conversations without a hint.
 const TAILS_AT_ONCE: usize = 16;
 
-/// Two documents in a row, as far as they exist.
+/// Two consecutive documents, if they exist.
 #[derive(Clone, Copy, Debug, Default)]
 struct Pair {
     here: Option<Tail>,
@@ -70,7 +70,7 @@ impl Mongo {
             match self.confirmed_end(conversation, document, give_up).await? {
                 Some(end) => return Ok(end),
                 None if tail.is_none() => return Ok(0),
-                // It was deleted meanwhile.
+                // It was deleted in between.
                 None => {}
             }
         }
@@ -90,7 +90,7 @@ impl Mongo {
             let pair = pair.get(&conversation).copied().unwrap_or_default();
             match (pair.last(), pair.next) {
                 (Some(last), _) => return Ok(Some(last.end().seq)),
-                // A deposed primary said where the tail is, or many messages came since.
+                // A deposed primary returned the tail, or many messages arrived since.
                 (None, Some(full)) => document = full.document,
                 (None, None) => return Ok(None),
             }

@@ -21,19 +21,19 @@ use super::{
 /// A document of a log.
 type Key = (ConversationId, i64);
 
-/// Which headers of a document are read.
+/// The headers to be read of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Headers {
     All,
-    /// That of the last message: nothing before it is asked for.
+    /// Only that of the last message.
     Last,
 }
 
-/// What is read of a document for a head.
+/// The part of a document for a head.
 #[derive(Debug)]
 struct Part {
     document: i64,
-    /// Of its last messages.
+    /// Headers of its last messages.
     headers: Vec<StoredHeader>,
     /// The last message, unless the document is full.
     last: Option<Message>,
@@ -75,9 +75,9 @@ impl Mongo {
         }
     }
 
-    /// See [`MessageStore::heads`](kith_store::MessageStore::heads). Three queries if the ends are known nearly: one looks for the
-    /// last documents, and two read them, the ones before where something of them is asked for, and the ones after, which may have
-    /// been made meanwhile. One of the two is for logs of which no header is asked for.
+    /// See [`MessageStore::heads`](kith_store::MessageStore::heads). Three queries if the ends are known approximately:
+    /// one finds the last documents, and two read them, with the previous ones if requested, and the next ones, which
+    /// may have been created in between. One of the two is for logs without requested headers.
     pub(super) async fn log_heads(
         &self,
         asked: &[(ConversationId, Seq)],
@@ -128,7 +128,7 @@ impl Mongo {
         let read = [before, here, next].into_iter().flatten().flat_map(|part| &part.headers);
         let headers: Vec<StoredHeader> = read.filter(|header| header.seq >= first).cloned().collect();
         let is_whole = end.end() < first || headers.first().is_some_and(|header| header.seq == first);
-        // Others came meanwhile, or the first ones were removed.
+        // Others arrived in between, or the first ones were removed.
         let headers = if is_whole { headers } else { self.headers_over(log, first, end.end()).await? };
         Ok(LogHead { last, headers })
     }
@@ -153,7 +153,7 @@ impl Mongo {
         }
         let ids: Vec<Document> = wanted.iter().map(|(log, document)| id(*log, *document)).collect();
         let find = self.messages.find(doc! { "_id": { "$in": ids } }).projection(head_fields(headers));
-        // In the order of the documents: what is read of a later one includes what was read of the ones before.
+        // In the order of the documents: a later read includes the earlier ones.
         let find = find.sort(doc! { "_id": 1 }).batch_size(answer(wanted.len()));
         let mut cursor = find.max_time(self.options.command).await.map_err(read_failed)?;
         let mut parts = HashMap::with_capacity(wanted.len());
@@ -177,7 +177,7 @@ fn head_fields(headers: Headers) -> Document {
     doc! { "h": headers_of(some), "n": { "$size": "$m" }, "l": last }
 }
 
-/// What is read of the messages of an array without their contents.
+/// The projection of the messages of an array without their contents.
 fn headers_of(messages: impl Into<Bson>) -> Document {
     let fields = doc! { "f": "$$e.f", "y": "$$e.y", "x": "$$e.x", "a": "$$e.a", "r": "$$e.r" };
     doc! { "$map": { "input": messages.into(), "as": "e", "in": fields } }

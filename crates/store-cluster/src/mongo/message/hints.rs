@@ -1,14 +1,14 @@
-//! Where logs go on, as far as this node knows.
+//! Hints: the known tails of logs on this node.
 
 use std::collections::HashMap;
 
 use kith_store::ConversationId;
 use parking_lot::Mutex;
 
-/// So many conversations used last are kept at least, and twice as many at most, of some 50 bytes each.
+/// At least this many recently used conversations are kept, and at most twice as many, of some 50 bytes each.
 const KEPT: usize = 50_000;
 
-/// Per conversation the number of a document, and nothing else: neither its size, nor a permission to make the next one.
+/// For each conversation the number of a document, but neither its size, nor a permission to create the next one.
 ///
 /// A hint may be of any age. The document may be full, or deleted, and others may follow it.
 #[derive(Debug, Default)]
@@ -22,7 +22,7 @@ struct Halves {
 }
 
 impl Hints {
-    /// The last document that is known of; `None`: none is.
+    /// The last known document, if any.
     pub(super) fn get(&self, conversation: ConversationId) -> Option<i64> {
         let mut halves = self.0.lock();
         if let Some(document) = halves.recent.get(&conversation) {
@@ -33,7 +33,7 @@ impl Hints {
         Some(document)
     }
 
-    /// Takes in a document that exists. An earlier one than is known changes nothing.
+    /// Adds an existing document. An earlier one than the known one is ignored.
     pub(super) fn set(&self, conversation: ConversationId, document: i64) {
         let mut halves = self.0.lock();
         let earlier = halves.earlier.remove(&conversation);
@@ -41,7 +41,7 @@ impl Hints {
         halves.insert(conversation, known.unwrap_or(document).max(document));
     }
 
-    /// Forgets what did not help.
+    /// Removes a hint that did not help.
     pub(super) fn forget(&self, conversation: ConversationId) {
         let mut halves = self.0.lock();
         halves.recent.remove(&conversation);

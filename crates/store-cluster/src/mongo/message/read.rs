@@ -86,7 +86,7 @@ impl Mongo {
                 None if times.next() <= (times.document + 1) * DOCUMENT => return Ok(times.next()),
                 None => {}
             }
-            // Several documents can begin at one time, or not in the order of their times.
+            // Several documents can begin at the same time, or not in the order of their times.
             match self.times(conversation, times.document + 1).await? {
                 Some(following) => times = following,
                 None => return Ok(times.next()),
@@ -112,7 +112,7 @@ impl Mongo {
         find.await.map_err(read_failed)?.map(times_in).transpose()
     }
 
-    /// The number of the first message that is stored; 1 if none is.
+    /// The number of the first stored message; 1 if there is none.
     async fn first_number(&self, conversation: ConversationId) -> Result<Seq, StoreError> {
         let find = self.messages.find_one(documents_of(conversation)).sort(doc! { "_id": 1 });
         let find = find.projection(doc! { "_id": 1 }).max_time(self.options.command);

@@ -116,7 +116,7 @@ impl Mongo {
         let theirs = element::content_of(sender, str::to_owned);
         let filter = doc! { "_id": id(conversation, document_of(first)), "m": { "$elemMatch": theirs } };
         let (update, filters) = element::erasing(sender, now, rand::random());
-        // Of the document as it was: how many are changed.
+        // Of the previous document: the number of changed messages.
         let erase = self.messages.find_one_and_update(filter, update).array_filters(filters);
         let erase = erase.projection(doc! { "m.f": 1, "m.y": 1, "m.h": 1 });
         let before = erase.max_time(self.options.command).await.map_err(write_failed)?;
@@ -147,7 +147,7 @@ impl Mongo {
     }
 }
 
-/// How many messages of a document have content of a sender.
+/// The number of messages of a document with content of a sender.
 fn contents_of(document: &RawDocument, sender: UserId) -> Result<u64, StoreError> {
     let mut count = 0;
     for element in document.get_array("m").map_err(|_| malformed("m"))? {

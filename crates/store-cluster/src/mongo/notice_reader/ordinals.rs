@@ -8,8 +8,8 @@ use parking_lot::Mutex;
 
 use super::super::{connect::Mongo, document::number_in, error::malformed};
 
-/// Ordinals that a node takes at least: first marks of many readers would all update one counter. What a node has not used when
-/// it stops is lost.
+/// Ordinals that a node takes at least: first marks of many readers would all update one counter. Unused ones are lost
+/// when a node stops.
 const BLOCK: usize = 64;
 
 /// Ordinals that this node has taken and not used, by audience.
@@ -31,7 +31,7 @@ impl Ordinals {
 }
 
 impl Mongo {
-    /// Takes so many ordinals that no other reader of the audience has or will have, all below `most`.
+    /// Reserves this many ordinals that no other reader of the audience has or will have, all below `most`.
     pub(super) async fn take_ordinals(
         &self,
         audience: AudienceId,

@@ -1,4 +1,4 @@
-//! One host, asked by itself.
+//! The probe of one host.
 
 use std::time::Duration;
 
@@ -21,12 +21,12 @@ use super::{
 const AUTHENTICATION_FAILED: i32 = 18;
 const UNAUTHORIZED: i32 = 13;
 
-/// What asking a host has shown.
+/// The result of the probe of a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Asked {
-    /// It serves, as far as it can be seen without writing.
+    /// It serves, as far as that is known without a write.
     Fit,
-    /// Nothing comes from it.
+    /// It does not answer.
     Silent,
     Unfit(Unfit),
 }
@@ -40,10 +40,10 @@ impl Asked {
     }
 }
 
-/// A host to be asked.
+/// A host to be probed.
 pub(super) struct Host {
     address: ServerAddress,
-    /// Of a connection to this host alone.
+    /// The options of a connection to only this host.
     driver: ClientOptions,
     /// The replica set that the connection string names.
     set: Option<String>,
@@ -108,7 +108,7 @@ impl Host {
         refused.filter(|error| code(error) == Some(UNAUTHORIZED)).map(|_| Unfit::ReadOnly { host })
     }
 
-    /// It does not answer the driver: looks at its name, and at what it speaks.
+    /// It does not answer the driver: checks its name and its protocol.
     async fn look(&self) -> Asked {
         let ServerAddress::Tcp { host: name, port } = &self.address else { return Asked::Silent };
         let host = self.name();

@@ -14,7 +14,7 @@ use super::{
 /// Members that are looked up; a set has at most 50.
 const MEMBERS_MAX: usize = 50;
 
-/// What keeps the members that this host names from being reached.
+/// Why the members that this host names cannot be reached.
 pub(super) async fn unfit(hello: &Document, host: &str, limit: Duration) -> Option<Unfit> {
     if hello.get_str("setName").is_err() {
         return None;

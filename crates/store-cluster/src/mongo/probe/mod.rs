@@ -1,5 +1,4 @@
-//! Why a MongoDB does not serve: it is away, it cannot be reached under its name, or it is there and cannot serve as it is
-//! configured.
+//! Why a MongoDB does not serve: it is unavailable, its name cannot be reached, or its configuration prevents it.
 
 mod host;
 mod members;
@@ -12,7 +11,7 @@ use tokio::time::{Instant, timeout_at};
 
 use self::host::{Asked, Host};
 
-/// Hosts that are asked, out of those that are named.
+/// Most hosts that are probed.
 const HOSTS_MAX: usize = 3;
 
 /// Why a MongoDB cannot be the store. Host names are those of the connection string and of the replica set.
@@ -20,66 +19,66 @@ const HOSTS_MAX: usize = 3;
 pub enum Unfit {
     /// The name of the host does not resolve.
     UnknownHost {
-        /// Which host.
+        /// The host.
         host: String,
     },
     /// The host answers, and names of members of its replica set do not resolve.
     UnknownMembers {
-        /// Which host.
+        /// The host.
         host: String,
         /// The members.
         members: Vec<String>,
     },
     /// The host answers, and its replica set has no primary.
     NoPrimary {
-        /// Which host.
+        /// The host.
         host: String,
     },
     /// The host answers, and the primary of its replica set cannot be connected to.
     PrimaryAway {
-        /// Which host.
+        /// The host.
         host: String,
         /// The primary.
         primary: String,
     },
     /// The server speaks TLS, and the connection string does not ask for it.
     TlsWanted {
-        /// Which host.
+        /// The host.
         host: String,
     },
     /// The connection string asks for TLS, and the server does not speak it.
     NoTls {
-        /// Which host.
+        /// The host.
         host: String,
     },
     /// Both speak TLS and do not agree: most often one does not trust the certificate of the other.
     TlsFailed {
-        /// Which host.
+        /// The host.
         host: String,
     },
     /// It refuses the user or the password, or wants ones.
     Credentials {
-        /// Which host.
+        /// The host.
         host: String,
     },
     /// The user may not use the database.
     Rights {
-        /// Which host.
+        /// The host.
         host: String,
     },
     /// The user may read the database and not write it.
     ReadOnly {
-        /// Which host.
+        /// The host.
         host: String,
     },
     /// It is a server by itself, without transactions.
     NoReplicaSet {
-        /// Which host.
+        /// The host.
         host: String,
     },
     /// It belongs to a replica set of another name than the connection string says.
     OtherReplicaSet {
-        /// Which host.
+        /// The host.
         host: String,
         /// The name of its set.
         found: String,
@@ -87,7 +86,8 @@ pub enum Unfit {
 }
 
 impl Unfit {
-    /// Whether it may pass while the configuration stays: names come to resolve, primaries are elected, certificates change.
+    /// Whether it may end without a change of the configuration: names come to resolve, primaries are elected,
+    /// certificates change.
     #[must_use]
     pub const fn may_pass(&self) -> bool {
         match self {
@@ -107,7 +107,7 @@ impl Unfit {
     }
 }
 
-/// Asks the hosts of a connection string by themselves. Cheap to clone.
+/// Probes the hosts of a connection string separately. Cheap to clone.
 #[derive(Clone)]
 pub struct Probe {
     driver: Arc<ClientOptions>,
@@ -116,7 +116,7 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// `limit` bounds each of the few questions to a host.
+    /// `limit` bounds each of the few requests to a host.
     pub(super) fn new(driver: &ClientOptions, database: &str, limit: Duration) -> Self {
         Self { driver: Arc::new(driver.clone()), database: database.to_owned(), limit }
     }
@@ -127,8 +127,8 @@ impl Probe {
         self.driver.hosts.iter().map(ToString::to_string).collect()
     }
 
-    /// What keeps the store from serving; `None` when there is nothing, or no host answers in time. What may not pass
-    /// comes first. Asks the first three hosts at one time, over connections of its own, and takes at most four times the
+    /// Why the store does not serve; `None`: no reason was found, or no host answers in time. Permanent reasons come
+    /// first. Asks the first three hosts at one time, over connections of its own, and takes at most four times the
     /// time for a connection: call it before the node serves, and not for every call.
     pub async fn unfit(&self) -> Option<Unfit> {
         let until = Instant::now() + self.limit * 4;
@@ -147,7 +147,7 @@ impl Probe {
     }
 }
 
-/// A host that has nothing to blame serves, whatever the others say.
+/// A host without a problem serves, regardless of the others.
 fn blamed(asked: Vec<Asked>) -> Option<Unfit> {
     let is_fit = asked.contains(&Asked::Fit);
     let (passing, lasting): (Vec<Unfit>, Vec<Unfit>) =

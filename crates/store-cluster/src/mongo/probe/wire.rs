@@ -1,4 +1,4 @@
-//! What is at the other end of an address, as far as it can be seen without the driver.
+//! Detects the protocol at an address, without the driver.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -31,16 +31,16 @@ const HELLO: [&[u8]; 8] = [
 /// Kinds of TLS records: alert and handshake.
 const TLS: [u8; 2] = [0x15, 0x16];
 
-/// What is there.
+/// The result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wire {
     /// The name does not resolve.
     UnknownName,
     /// No connection can be made.
     Away,
-    /// It answers as TLS does.
+    /// It speaks TLS.
     Tls,
-    /// It takes connections, and does not.
+    /// It accepts connections, and does not speak TLS.
     Other,
 }
 
@@ -86,7 +86,7 @@ mod tests {
 
     const LIMIT: Duration = Duration::from_millis(300);
 
-    /// What a server is taken for that answers with this.
+    /// The result for this answer of a server.
     async fn taken_for(answer: &'static [u8]) -> Wire {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();

@@ -44,7 +44,7 @@ fn messages<const N: usize>(ids: [&str; N]) -> Vec<NewMessage> {
     ids.map(message).to_vec()
 }
 
-/// The result of messages that were appended at these numbers.
+/// The result of messages with these appended numbers.
 fn new(seqs: impl IntoIterator<Item = Seq>) -> Vec<Appended> {
     seqs.into_iter().map(Appended::New).collect()
 }

@@ -1,4 +1,4 @@
-//! A first try that a deposed primary applied, and that is lost with it. No majority read has seen it.
+//! A first attempt that a deposed primary applied, and that is lost with it. No majority read has seen it.
 
 use kith_store::{Appended, MessageStore as _};
 
