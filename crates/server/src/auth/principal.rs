@@ -344,10 +344,11 @@ mod tests {
             made: None,
             expires: Some(SystemTime::UNIX_EPOCH + Duration::from_secs(1)),
         };
-        let expired = Authentication::new(Arc::new(Callers::new(vec![expired])));
+        let expired = authentication(Callers::new(vec![expired]));
         let other = KEY.replace("tests", "other");
         let why = |auth: &Authentication, value: &str| {
-            let refused = auth.of(&mut headers(&[("authorization", value)]), String::new).unwrap_err();
+            let found = auth.of(&mut headers(&[("authorization", value)]), Instant::now(), String::new);
+            let refused = found.err().unwrap();
             (refused.cause, refused.key, refused.caller.map(|caller| caller.name.to_string()))
         };
         let id = |key: &str| Some(Digest::of(key.as_bytes()).key_id());
