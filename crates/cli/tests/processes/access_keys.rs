@@ -144,7 +144,8 @@ fn callers_change_while_the_node_runs_and_a_wrong_file_is_visible() {
     };
     let first = create("chat")["id"].as_str().unwrap().to_owned();
     let settings = ["--set", "auth.callers_file=callers.toml", "--set", "auth.read_again_every=50ms"];
-    let node = Started::new(dir.path(), &settings);
+    // Security events are in the log even so.
+    let node = Started::new(dir.path(), &[&settings[..], &["--log", "off"]].concat());
     let second = create("jobs")["id"].as_str().unwrap().to_owned();
     let event = |id: &str, event: &str| {
         let line = |line: &str| line.contains(id) && line.contains(event);
@@ -254,10 +255,10 @@ fn no_output_of_a_node_or_a_command_has_a_key() {
         let mut seen = vec![node.banner.to_string(), String::from_utf8(command_line).unwrap()];
         // Cut, so that it is refused: the error and the log have no part of it.
         let cut = format!("authorization: Bearer {}", &key[..key.len() - 1]);
-        for header in [format!("authorization: Bearer {key}"), cut] {
+        for header in [&format!("authorization: Bearer {key}"), &cut, &cut] {
             let url = format!("{addr}/kith.user.v1.UserService/GetUser");
             let post =
-                ["-sS", "-H", "content-type: application/json", "-H", &header, "-d", "{\"userId\":1}", &url];
+                ["-sS", "-H", "content-type: application/json", "-H", header, "-d", "{\"userId\":1}", &url];
             let answer = Command::new("curl").args(post).output().unwrap();
             seen.push(String::from_utf8(answer.stdout).unwrap());
         }
@@ -278,7 +279,9 @@ fn no_output_of_a_node_or_a_command_has_a_key() {
             let (_, out, err) = ended(command);
             seen.extend([out, err]);
         }
-        seen.push(node.terminate().2);
+        let log = node.terminate().2;
+        assert!(log.contains("event=\"calls_refused\""), "what was not logged yet is, at the end: {log}");
+        seen.push(log);
         let digest: String = sha2::Sha256::digest(key).iter().map(|byte| format!("{byte:02x}")).collect();
         let parts = [key, &key[..key.len() - 1], &digest];
         for text in seen {

@@ -73,14 +73,14 @@ impl Scraped {
 }
 
 /// Values one after the other: `1x3` is 1 four times. Where a value is missing after one that was there, Prometheus
-/// notes that the series is stale, and nothing (`_x2`: twice) until it is there again.
+/// notes that the series is stale, and nothing (`_x2`: twice) until it is there again. promtool does not read `infx3`, but `inf inf`.
 fn told(values: &[Option<f64>], scrapes: usize) -> String {
     let absent = std::iter::repeat_n(&None, scrapes.saturating_sub(values.len()));
     let mut all = values.iter().chain(absent).peekable();
     let (mut text, mut there) = (String::new(), false);
     while let Some(value) = all.next() {
         // A series becomes stale once.
-        let (may_repeat, mut again) = (value.is_some() || !there, 0);
+        let (may_repeat, mut again) = (value.map_or(!there, f64::is_finite), 0);
         while may_repeat && all.next_if_eq(&value).is_some() {
             again += 1;
         }
@@ -157,6 +157,7 @@ mod tests {
     fn values_that_differ_stand_one_by_one() {
         assert_eq!(told(&[1.0, 1.0, 2.0, 0.25, -3.0].map(Some), 5), "1x1 2 0.25 -3");
         assert_eq!(told(&[], 2), "_x2");
+        assert_eq!(told(&[f64::INFINITY, f64::INFINITY, 5.0, 5.0].map(Some), 4), "inf inf 5x1");
     }
 
     #[test]

@@ -231,6 +231,30 @@ async fn imports_and_exports_begin_and_end_with_their_counts() {
 }
 
 #[tokio::test]
+async fn import_that_is_given_up_has_an_end_too() {
+    let stage = Stage::with(&[]).await;
+    let record = ImportUser {
+        record: 1,
+        user: Some(User { user_name: "new".into(), ..Default::default() }),
+        request_id: String::new(),
+    };
+    let messages = futures::stream::iter([ImportUsersRequest { records: vec![record] }]);
+    let unending = futures::StreamExt::chain(messages, futures::stream::pending());
+    // Within this process: what is dropped here is dropped there.
+    let mut users = UserServiceClient::new(stage.node.edge.clone());
+    let mut answers = users.import_users(by(ALL, unending)).await.unwrap().into_inner();
+    assert!(answers.message().await.unwrap().is_some());
+    drop(answers);
+    let events = stage.events();
+    let said = |field: &str| events.iter().map(|event| event[field].clone()).collect::<Vec<_>>();
+    assert_eq!(said("event"), ["import_begin", "import_end"]);
+    assert_eq!(
+        (said("code"), said("records")),
+        (vec![Value::Null, json!("CANCELLED")], vec![Value::Null, json!(1)])
+    );
+}
+
+#[tokio::test]
 async fn refused_calls_are_logged_at_once_and_then_by_their_number() {
     let stage = Stage::with(&["backend"]).await;
     let get = GetUserRequest { user_id: ANN, consistency: None };
