@@ -354,6 +354,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn wrong_files_of_callers_change_nothing_while_the_node_runs() {
         use std::os::unix::fs::{PermissionsExt as _, symlink};
+        type Damage<'a> = &'a dyn Fn(&PathBuf) -> std::io::Result<()>;
         let good = toml("chat", ONE, "");
         let stage = of_callers(&good);
         let file = stage.file();
@@ -363,7 +364,7 @@ mod tests {
             fs::set_permissions(file, fs::Permissions::from_mode(0o666))
         };
         let twice = format!("{good}{}", toml("chat", TWO, ""));
-        let wrong: [(&str, &dyn Fn(&PathBuf) -> std::io::Result<()>); 9] = [
+        let wrong: [(&str, Damage<'_>); 9] = [
             ("cut within an entry", &|file| fs::write(file, &good[..good.len() - 9])),
             ("emptied", &|file| fs::write(file, "")),
             ("absent", &|_| Ok(())),
