@@ -33,7 +33,7 @@ use crate::{
 };
 
 /// As long as one that `kith keys generate` makes.
-const KEY: &str = "kith_of_the_bench_0123456789abcdefghijklmnopqrstuvwxyz012345678";
+const KEY: &str = "key-of-the-bench-0123456789abcdefghijklmnopqrstuvwxyz0123456789a";
 const NAME: &str = "https://id.example/";
 /// Longer than a run.
 const LIFETIME: Duration = Duration::from_hours(12);
