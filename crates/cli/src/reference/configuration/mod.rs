@@ -136,6 +136,7 @@ fn kind(member: &Member, items: &BTreeMap<String, Item>) -> String {
         (_, "String") => "text",
         (_, "Secret" | "ApiKey") => "text, a secret",
         (_, "Vec<String>") => "list of texts",
+        (_, "Vec<IssuerConfig>") => "list of tables",
         (_, other) => return items.get(other).map(choices).unwrap_or_else(|| other.to_owned()),
     };
     known.to_owned()
