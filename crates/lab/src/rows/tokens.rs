@@ -16,7 +16,7 @@ use kith_server::{
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey};
 use serde_json::json;
 use tempfile::TempDir;
-use tonic::transport::Endpoint;
+use tonic::{Request, metadata::AsciiMetadataValue, transport::Endpoint};
 
 use super::{
     imported::fill,
@@ -24,7 +24,6 @@ use super::{
 };
 use crate::{
     bench::{Plan, TOKEN_COST_CPU, TOKEN_FIRST},
-    compose::{Bearer, Channel},
     load::Callers,
     people,
     ratio::{Pair, Side, count, interleave},
@@ -33,7 +32,7 @@ use crate::{
 };
 
 /// As long as one that `kith keys generate` makes.
-const KEY: &str = "kith_of_the_bench_0123456789abcdefghijklmnopqrstuvwxyz012345678";
+const KEY: &str = "key-of-the-bench-0123456789abcdefghijklmnopqrstuvwxyz0123456789a";
 const NAME: &str = "https://id.example/";
 /// Longer than a run.
 const LIFETIME: Duration = Duration::from_hours(12);
@@ -91,7 +90,11 @@ async fn cost(plan: &Plan, signer: &Signer) -> Result<Vec<Pair<f64>>> {
     let connected: Callers<GetUserRequest> =
         Callers::connect(served.address, CONNECTIONS, GET_USER, asked).await?;
     let channel = Endpoint::from_shared(format!("http://{}", served.address))?.connect_lazy();
-    let mut client = UserServiceClient::new(Channel::new(channel, Bearer::of(KEY)?));
+    let bearer: AsciiMetadataValue = format!("Bearer {KEY}").parse()?;
+    let mut client = UserServiceClient::with_interceptor(channel, move |mut request: Request<()>| {
+        request.metadata_mut().insert("authorization", bearer.clone());
+        Ok(request)
+    });
     fill(&mut client, &ids).await?;
     // Into memory.
     answers(&mut client, &ids).await?;

@@ -28,6 +28,8 @@ pub enum Kind {
     Secret,
     /// A list of texts.
     Texts,
+    /// A list of tables.
+    Tables,
     /// One of these, each with its docstring.
     Choice(Vec<(String, String)>),
     /// A type that is not known here, by its name in Rust.
@@ -49,6 +51,7 @@ impl Kind {
             (_, "String") => Self::Text,
             (_, "Secret" | "ApiKey") => Self::Secret,
             (_, "Vec<String>") => Self::Texts,
+            (_, "Vec<IssuerConfig>") => Self::Tables,
             (_, other) => items.get(other).map_or_else(|| Self::Other(other.to_owned()), Self::choice),
         }
     }
@@ -72,6 +75,7 @@ impl fmt::Display for Kind {
             Self::Text => "text",
             Self::Secret => "text, a secret",
             Self::Texts => "list of texts",
+            Self::Tables => "list of tables",
             Self::Choice(choices) => {
                 let one = |(name, doc): &(String, String)| format!("`{name}`: {}", doc.trim_end_matches('.'));
                 return f.write_str(&choices.iter().map(one).collect::<Vec<_>>().join("; "));

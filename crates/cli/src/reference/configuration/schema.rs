@@ -57,6 +57,7 @@ fn schema(key: &Key) -> Value {
         Some(Kind::WholeNumber) => json!({ "type": "integer", "minimum": least }),
         Some(Kind::Number) => json!({ "type": "number" }),
         Some(Kind::Texts) => json!({ "type": "array", "items": { "type": "string" } }),
+        Some(Kind::Tables) => json!({ "type": "array", "items": { "type": "object" } }),
         Some(Kind::Choice(choices)) => choice(choices),
         Some(Kind::Path | Kind::Text | Kind::Secret) => json!({ "type": "string" }),
         Some(Kind::Other(_)) | None => json!({}),

@@ -68,8 +68,9 @@ impl Signer {
     pub fn token_for(&self, user: i64, taken: Duration) -> String {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
         let exp = (now + taken).saturating_sub(LEEWAY).as_secs_f64();
+        let iat = (exp - 60.0).min(now.as_secs_f64());
         self.signed(&json!({
-            "iss": NAME, "aud": "kith", "sub": user.to_string(), "iat": exp - 60.0, "exp": exp,
+            "iss": NAME, "aud": "kith", "sub": user.to_string(), "iat": iat, "exp": exp,
         }))
     }
 
