@@ -16,8 +16,8 @@ use tonic::Status;
 
 use super::{
     answer,
-    close_signal::CloseSignal,
     deadline::{self, Deadlines},
+    ending::CloseSignal,
     methods::Method,
 };
 use crate::auth::{

@@ -9,9 +9,9 @@ mod admission;
 mod answer;
 mod body;
 mod bounded;
-mod close_signal;
 mod connection;
 mod deadline;
+mod ending;
 mod future;
 mod gate;
 mod methods;
@@ -44,10 +44,9 @@ pub(crate) use unread::{Full, Unread};
 
 use self::{
     admission::Admitted,
-    body::Signals,
-    close_signal::CloseSignal,
     connection::{Connection, WatchLimits},
     deadline::Deadlines,
+    ending::{CloseSignal, Ending},
     gate::{Entry, Gate},
     methods::{Kind, Method, Methods, Record},
     unread::NodeUnread,
@@ -242,8 +241,8 @@ impl Edge {
         let span = trace::span(record.method(), request.headers());
         let most = (!record.method().batch).then_some(self.shared.message_bytes);
         let request = request.map(|body| Bounded::new(body, most));
-        let signals = self.signals(record.method(), admitted);
-        let mut running = future::Running::new(record, admitted.call.deadline, span, signals);
+        let ending = self.ending(record.method(), admitted);
+        let mut running = future::Running::new(record, ending, span);
         if exempt {
             if running.kind() == Kind::Watch {
                 let Some(place) = self.shared.watches.enter(self.connection.as_deref()) else {
@@ -262,13 +261,13 @@ impl Edge {
         }
     }
 
-    /// What ends the stream of a call before its time: for every stream the end of its caller, for those without an end also the
-    /// stop of the node.
-    fn signals(&self, method: &Method, admitted: &Admitted) -> Signals {
+    /// What ends a call before its time: its deadline; every stream also the end of its caller, those without an end also the stop
+    /// of the node.
+    fn ending(&self, method: &Method, admitted: &Admitted) -> Ending {
         let caller = if method.kind == Kind::Unary { None } else { admitted.ended() };
         let closing = &self.shared.closing;
         let node = (method.kind == Kind::Watch).then(|| CloseSignal::new(closing.clone(), answer::stopping));
-        [caller, node]
+        Ending::new(admitted.call.deadline, [caller, node])
     }
 }
 

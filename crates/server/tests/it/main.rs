@@ -52,6 +52,7 @@ mod sandboxes;
 mod secured;
 mod service_config;
 mod sockets;
+mod streams_of_keys;
 mod talking;
 mod watching;
 mod web_calls;
