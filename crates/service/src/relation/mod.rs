@@ -4,7 +4,8 @@
 //! users. What users have set about others is a strict namespace: once a change is acknowledged, no node decides by what
 //! was before. Counts stand among the pages of their list.
 //!
-//! **Who may.** A user writes what is its own, and a service everything. Whom one has blocked, nobody else reads.
+//! **Who may.** A user writes what is its own, and a service everything. Only the user and services read whom the user has blocked;
+//! `relations.lists` says which users read follow lists.
 
 mod algebra;
 mod blocks;
@@ -18,6 +19,7 @@ mod follows;
 mod friends;
 mod friendship_events;
 mod import;
+mod list_readers;
 mod lists;
 mod loader;
 mod pages;
@@ -26,7 +28,7 @@ mod upkeep;
 mod written;
 
 pub use blocks::Blocks;
-pub use config::{RelationMode, RelationsConfig};
+pub use config::{ListReaders, RelationMode, RelationsConfig};
 pub use feed::feed_mappings;
 pub use follows::{Follows, RelationRules};
 pub(crate) use friends::{are_friends, warm};

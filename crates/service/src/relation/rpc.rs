@@ -283,8 +283,10 @@ impl RelationService for RelationRpc {
         &self,
         request: Request<wire::ListFollowingRequest>,
     ) -> Result<Response<wire::ListFollowingResponse>, Status> {
+        let call = Call::of(&request);
         let request = request.into_inner();
         let user = convert::user("user_id", request.user_id)?;
+        self.may_list(&[user], call.principal).await?;
         let page = page!("ListFollowing", request, [user]);
         let of = ListOf { list: FollowList::Following, user };
         let (follows, next_page_token) = self.follow_page(of, &page).await?;
@@ -295,8 +297,10 @@ impl RelationService for RelationRpc {
         &self,
         request: Request<wire::ListFansRequest>,
     ) -> Result<Response<wire::ListFansResponse>, Status> {
+        let call = Call::of(&request);
         let request = request.into_inner();
         let user = convert::user("user_id", request.user_id)?;
+        self.may_list(&[user], call.principal).await?;
         let page = page!("ListFans", request, [user]);
         let of = ListOf { list: FollowList::Fans, user };
         let (follows, next_page_token) = self.follow_page(of, &page).await?;
@@ -307,8 +311,10 @@ impl RelationService for RelationRpc {
         &self,
         request: Request<wire::ListFriendsRequest>,
     ) -> Result<Response<wire::ListFriendsResponse>, Status> {
+        let call = Call::of(&request);
         let request = request.into_inner();
         let user = convert::user("user_id", request.user_id)?;
+        self.may_list(&[user], call.principal).await?;
         let page = page!("ListFriends", request, [user]);
         let (user_ids, next_page_token, partial) = self.common_page(friends_of(user), &page).await?;
         Ok(Response::new(wire::ListFriendsResponse { user_ids, next_page_token, partial }))
@@ -346,8 +352,10 @@ impl RelationService for RelationRpc {
         &self,
         request: Request<wire::CountRelationsRequest>,
     ) -> Result<Response<wire::CountRelationsResponse>, Status> {
+        let call = Call::of(&request);
         let request = request.into_inner();
         let user = convert::user("user_id", request.user_id)?;
+        self.may_list(&[user], call.principal).await?;
         let consistency = self.consistency(request.consistency.as_ref())?;
         let count = |list| self.follows.count(ListOf { list, user }, &consistency);
         let (following, fans) = tokio::join!(count(FollowList::Following), count(FollowList::Fans));
@@ -359,8 +367,10 @@ impl RelationService for RelationRpc {
         &self,
         request: Request<wire::ListCommonFollowingRequest>,
     ) -> Result<Response<wire::ListCommonFollowingResponse>, Status> {
+        let call = Call::of(&request);
         let request = request.into_inner();
         let edge = convert::edge(request.user_id, request.other_id, "other_id")?;
+        self.may_list(&[edge.from, edge.to], call.principal).await?;
         let page = page!("ListCommonFollowing", request, [edge.from, edge.to]);
         let lists = [edge.from, edge.to].map(|user| ListOf { list: FollowList::Following, user });
         let (user_ids, next_page_token, partial) = self.common_page(lists, &page).await?;
@@ -371,8 +381,10 @@ impl RelationService for RelationRpc {
         &self,
         request: Request<wire::ListFansIFollowRequest>,
     ) -> Result<Response<wire::ListFansIFollowResponse>, Status> {
+        let call = Call::of(&request);
         let request = request.into_inner();
         let edge = convert::edge(request.user_id, request.other_id, "other_id")?;
+        self.may_list(&[edge.from, edge.to], call.principal).await?;
         let page = page!("ListFansIFollow", request, [edge.from, edge.to]);
         let lists = [
             ListOf { list: FollowList::Following, user: edge.from },
