@@ -19,7 +19,10 @@ use kith_proto::user::v1::{GetUserRequest, user_service_client::UserServiceClien
 use serde_json::Value;
 use tonic::{Code, transport::Channel};
 
-use crate::spawned::{FREE, Started, ended, http, kith};
+use crate::{
+    rotation::{Pace, keys_are_swapped_under_load},
+    spawned::{FREE, Started, ended, http, kith},
+};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 const CHOSEN: &str = "correct-horse-battery-staple-one-key";
@@ -218,6 +221,21 @@ async fn keys_change_under_load_without_a_refused_call_and_a_removed_one_is_refu
     assert!(calling.await.unwrap() > 10);
     write(&[last.as_deref().unwrap()]);
     comes_to(CHOSEN, Code::Unauthenticated).await;
+}
+
+/// Of a node that looks at its files more often than it does by default.
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_swapped_under_load_refuse_no_valid_call_and_take_no_revoked_key() {
+    let bound = Duration::from_secs(5);
+    keys_are_swapped_under_load(Pace {
+        read_again_every: "100ms",
+        swaps: 10,
+        kept: 8,
+        added: bound,
+        removed: bound,
+        streams: PATIENCE,
+    })
+    .await;
 }
 
 #[test]
