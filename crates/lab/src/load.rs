@@ -28,7 +28,7 @@ use tonic::{
     Request, Response,
     client::Grpc,
     codegen::http::uri::PathAndQuery,
-    metadata::MetadataMap,
+    metadata::{AsciiMetadataValue, MetadataMap},
     transport::{Channel, Endpoint},
 };
 use tonic_prost::ProstCodec;
@@ -46,16 +46,19 @@ pub(crate) struct Callers<Q, A = GetUserResponse> {
     channels: Vec<Channel>,
     path: PathAndQuery,
     messages: Arc<[Q]>,
+    /// What they send as `authorization`.
+    authorization: Option<AsciiMetadataValue>,
     answers: PhantomData<fn() -> A>,
 }
 
 impl<Q, A> Clone for Callers<Q, A> {
     fn clone(&self) -> Self {
-        let Self { channels, path, messages, answers } = self;
+        let Self { channels, path, messages, authorization, answers } = self;
         Self {
             channels: channels.clone(),
             path: path.clone(),
             messages: Arc::clone(messages),
+            authorization: authorization.clone(),
             answers: *answers,
         }
     }
@@ -145,8 +148,19 @@ impl<Q: prost::Message + Clone + Default + 'static, A: Answer> Callers<Q, A> {
             channels,
             path: PathAndQuery::from_static(path),
             messages: messages.into(),
+            authorization: None,
             answers: PhantomData,
         })
+    }
+
+    /// The same callers, who send this key with every call.
+    ///
+    /// # Errors
+    /// When no header can hold the key.
+    pub(crate) fn with_key(mut self, key: &str) -> Result<Self> {
+        let value = AsciiMetadataValue::try_from(format!("Bearer {key}"));
+        self.authorization = Some(value.context("the key cannot be sent")?);
+        Ok(self)
     }
 
     /// Sends `calls` messages, `in_flight` at a time on each connection, a new one with every answer. Returns
@@ -223,7 +237,10 @@ impl<Q: prost::Message + Clone + Default + 'static, A: Answer> Callers<Q, A> {
     pub(crate) async fn call(&self, connection: usize, message: usize) -> Result<MetadataMap> {
         let mut client = Grpc::new(self.channels[connection % self.channels.len()].clone());
         client.ready().await?;
-        let request = Request::new(self.messages[message % self.messages.len()].clone());
+        let mut request = Request::new(self.messages[message % self.messages.len()].clone());
+        if let Some(key) = &self.authorization {
+            request.metadata_mut().insert("authorization", key.clone());
+        }
         let codec = ProstCodec::<Q, A>::default();
         let response: Response<A> = client.unary(request, self.path.clone(), codec).await?;
         ensure!(response.get_ref().is_whole(), "an answer does not hold what was asked for");
@@ -253,7 +270,7 @@ mod tests {
         let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = free.local_addr().unwrap();
         drop(free);
-        tokio::spawn(echo::serve(address));
+        tokio::spawn(echo::serve(address, None));
         let message = GetUserResponse::of(User { user_id: 7, ..User::default() });
         Callers::connect(address, 2, echo::PATH, vec![message]).await.unwrap()
     }

@@ -4,7 +4,11 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use kith_proto::user::v1::{GetUserRequest, GetUserResponse, user_service_client::UserServiceClient};
-use tonic::transport::Channel;
+use tonic::{
+    body::Body,
+    client::GrpcService,
+    codegen::{Body as HttpBody, Bytes, StdError},
+};
 
 use super::imported::fill;
 use crate::{
@@ -132,7 +136,13 @@ impl Servers {
 }
 
 /// What the node answers for each id, which is also what the echo is sent.
-async fn answers(client: &mut UserServiceClient<Channel>, ids: &[i64]) -> Result<Vec<GetUserResponse>> {
+pub(super) async fn answers<T>(client: &mut UserServiceClient<T>, ids: &[i64]) -> Result<Vec<GetUserResponse>>
+where
+    T: GrpcService<Body>,
+    T::Error: Into<StdError>,
+    T::ResponseBody: HttpBody<Data = Bytes> + Send + 'static,
+    <T::ResponseBody as HttpBody>::Error: Into<StdError> + Send,
+{
     let mut answers = Vec::with_capacity(ids.len());
     for id in ids {
         let request = GetUserRequest { user_id: *id, consistency: None };
