@@ -8,8 +8,8 @@ use crate::{
     ratio::{Better, Claim, Figure, Row},
     results::Results,
     rows::{
-        cluster, members, memory, messages, mongodb, presence, readers, receive, redis, relations, rpc,
-        sqlite, streams, tokens,
+        cluster, held, keys, members, memory, messages, mongodb, presence, readers, receive, redis,
+        relations, rpc, sqlite, streams, tokens,
     },
     table::table,
 };
@@ -90,6 +90,15 @@ pub(crate) const UPDATE_MONGODB: Claim = ratio("update_mongodb", "us", Better::L
 /// Processor time that a node takes for `GetUser` from memory / a bare tonic server that answers the same request with the same
 /// message.
 pub(crate) const GET_USER_CPU: Claim = ratio("get_user_cpu", "us", Better::Lower, Some(1.15));
+/// The same of a node that needs a key / a bare tonic server behind an interceptor that hashes the key and compares in constant time.
+pub(crate) const GET_USER_KEY_CPU: Claim = ratio("get_user_key_cpu", "us", Better::Lower, Some(1.15));
+/// The same of a node that needs a key / of one that is open.
+pub(crate) const KEY_COST_CPU: Claim = ratio("key_cost_cpu", "us", Better::Lower, Some(1.04));
+/// Time of all but the slowest hundredth of calls of `GetUser`, at half of what the node can do, while other connections hold all the
+/// health watches that there may be / while there are none.
+pub(crate) const WATCHES_HELD_P99: Claim = ratio("watches_held_p99", "us", Better::Lower, Some(2.0));
+/// The same while a connection reads nothing of 200 answers.
+pub(crate) const UNREAD_HELD_P99: Claim = ratio("unread_held_p99", "us", Better::Lower, Some(2.0));
 /// Processor time that a node takes for `GetUser` from memory by a user whose token it knows / by a caller with a key.
 pub(crate) const TOKEN_COST_CPU: Claim = ratio("token_cost_cpu", "us", Better::Lower, Some(1.08));
 /// Tokens a second that a node sees for the first time / signatures that ring verifies.
@@ -313,10 +322,14 @@ pub(crate) const TAKE_LONGEST_WAIT: Claim = Claim {
 };
 
 /// Every row, in the order of the table.
-pub(crate) const ALL: [&Claim; 91] = [
+pub(crate) const ALL: [&Claim; 95] = [
     &GET_USER_CPU,
     &GET_USER_THROUGHPUT,
     &GET_USER_P99,
+    &GET_USER_KEY_CPU,
+    &KEY_COST_CPU,
+    &WATCHES_HELD_P99,
+    &UNREAD_HELD_P99,
     &TOKEN_COST_CPU,
     &TOKEN_FIRST,
     &STREAM_CHECK_CPU,
@@ -419,6 +432,8 @@ pub async fn run(plan: &Plan) -> Result<Verdict> {
     ensure!(plan.quick || plan.rounds >= ROUNDS_MIN, "at least {ROUNDS_MIN} rounds make a figure");
     let mut results = Results::new(plan);
     rpc::rows(plan, &mut results).await?;
+    keys::rows(plan, &mut results).await?;
+    held::rows(plan, &mut results).await?;
     tokens::rows(plan, &mut results).await?;
     streams::rows(plan, &mut results).await?;
     cluster::rows(plan, &mut results).await?;

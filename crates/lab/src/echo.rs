@@ -12,13 +12,17 @@ use kith_proto::{
 };
 use parking_lot::{Mutex, RwLock};
 use prost::Message;
+use sha2::{Digest as _, Sha256};
+use subtle::ConstantTimeEq as _;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{
     Request, Response, Status,
     body::Body,
     codegen::{BoxFuture, Context, Poll, Service, http},
+    metadata::AsciiMetadataValue,
     server::{Grpc, NamedService, ServerStreamingService, UnaryService},
+    service::{Interceptor, interceptor::InterceptedService},
     transport::Server,
 };
 use tonic_prost::ProstCodec;
@@ -46,12 +50,39 @@ pub(crate) const RECEIVE: &str = "/kith.lab.v1.EchoService/Receive";
 /// Sends a response to all streams of [`RECEIVE`].
 pub(crate) const DELIVER: &str = "/kith.lab.v1.EchoService/Deliver";
 
-/// Answers every call with the message it was sent, or a request for a user with that user. Runs until the process is ended.
+/// Answers every call with the message it was sent, or a request for a user with that user; with a key, calls that carry it alone.
+/// Runs until the process is ended.
 ///
 /// # Errors
 /// When the address cannot be listened on.
-pub async fn serve(listen: SocketAddr) -> Result<()> {
-    Ok(Server::builder().add_service(Echo::default()).serve(listen).await?)
+pub async fn serve(listen: SocketAddr, key: Option<&str>) -> Result<()> {
+    let (mut server, echo) = (Server::builder(), Echo::default());
+    Ok(match key {
+        Some(key) => server.add_service(InterceptedService::new(echo, OneKey::of(key))).serve(listen).await?,
+        None => server.add_service(echo).serve(listen).await?,
+    })
+}
+
+/// The least that a server does for a key: it hashes what a call carries, and compares in constant time.
+#[derive(Clone, Copy, Debug)]
+struct OneKey([u8; 32]);
+
+impl OneKey {
+    fn of(key: &str) -> Self {
+        Self(Sha256::digest(key).into())
+    }
+}
+
+impl Interceptor for OneKey {
+    fn call(&mut self, request: Request<()>) -> Result<Request<()>, Status> {
+        let given = request.metadata().get("authorization").map(AsciiMetadataValue::as_bytes);
+        let digest = given.and_then(|value| value.strip_prefix(b"Bearer ")).map(Sha256::digest);
+        if digest.is_some_and(|digest| bool::from(digest[..].ct_eq(&self.0))) {
+            Ok(request)
+        } else {
+            Err(Status::unauthenticated(""))
+        }
+    }
 }
 
 /// Shaped as tonic generates it.

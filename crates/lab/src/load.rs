@@ -158,8 +158,8 @@ impl<Q: prost::Message + Clone + Default + 'static, A: Answer> Callers<Q, A> {
     /// # Errors
     /// When no header can hold the key.
     pub(crate) fn with_key(mut self, key: &str) -> Result<Self> {
-        let value = format!("Bearer {key}").parse().context("the key cannot be sent")?;
-        self.authorization = Some(value);
+        let value = AsciiMetadataValue::try_from(format!("Bearer {key}"));
+        self.authorization = Some(value.context("the key cannot be sent")?);
         Ok(self)
     }
 
@@ -270,7 +270,7 @@ mod tests {
         let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = free.local_addr().unwrap();
         drop(free);
-        tokio::spawn(echo::serve(address));
+        tokio::spawn(echo::serve(address, None));
         let message = GetUserResponse::of(User { user_id: 7, ..User::default() });
         Callers::connect(address, 2, echo::PATH, vec![message]).await.unwrap()
     }

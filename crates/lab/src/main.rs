@@ -49,7 +49,12 @@ enum Command {
     Demo(DemoArguments),
     /// Answers every call with what it was sent: the baseline of a node.
     #[command(hide = true)]
-    EchoServer { listen: SocketAddr },
+    EchoServer {
+        listen: SocketAddr,
+        /// Takes calls with this key alone.
+        #[arg(long)]
+        key: Option<String>,
+    },
     /// Sends streams of the same messages, bare or behind the edge of a node.
     #[command(hide = true)]
     FramesServer {
@@ -87,7 +92,9 @@ async fn run(command: Command) -> Result<ExitCode> {
         Command::Compare(arguments) => arguments.run().await,
         Command::Numbers(arguments) => arguments.run().await,
         Command::Demo(arguments) => arguments.run().await,
-        Command::EchoServer { listen } => echo::serve(listen).await.map(|()| ExitCode::SUCCESS),
+        Command::EchoServer { listen, key } => {
+            echo::serve(listen, key.as_deref()).await.map(|()| ExitCode::SUCCESS)
+        }
         Command::FramesServer { listen, edge } => {
             frames::serve(listen, edge).await.map(|()| ExitCode::SUCCESS)
         }

@@ -23,10 +23,14 @@ pub(crate) struct Served {
 impl Served {
     /// A node with an empty embedded store, whose memory tier keeps what it holds as long as the run takes.
     pub(crate) fn kith(program: &Path) -> Result<Self> {
+        Self::start(program, embedded)
+    }
+
+    /// The same, which takes calls with this key alone.
+    pub(crate) fn kith_with_key(program: &Path, key: &str) -> Result<Self> {
         Self::start(program, |command, address, data| {
-            let data = format!("--data-dir={}", data.display());
-            command.args(["serve", &format!("--listen={address}"), &data, "--log=warn"]);
-            command.args(["--set", "operations.listen=127.0.0.1:0", "--set", "cache.ttl=1h"]);
+            embedded(command, address, data);
+            command.env("KITH_API_KEY", key);
         })
     }
 
@@ -77,6 +81,13 @@ impl Served {
     pub(crate) fn echo() -> Result<Self> {
         Self::start(&std::env::current_exe()?, |command, address, _data| {
             command.args(["echo-server", &address.to_string()]);
+        })
+    }
+
+    /// The same, which takes calls with this key alone.
+    pub(crate) fn echo_with_key(key: &str) -> Result<Self> {
+        Self::start(&std::env::current_exe()?, |command, address, _data| {
+            command.args(["echo-server", &address.to_string(), "--key", key]);
         })
     }
 
@@ -133,6 +144,13 @@ impl Served {
     pub(crate) fn forget_peak(&self) -> Result<()> {
         usage::forget_peak(self.child.id())
     }
+}
+
+/// What a node over an embedded store is started with.
+fn embedded(command: &mut Command, address: SocketAddr, data: &Path) {
+    let data = format!("--data-dir={}", data.display());
+    command.args(["serve", &format!("--listen={address}"), &data, "--log=warn"]);
+    command.args(["--set", "operations.listen=127.0.0.1:0", "--set", "cache.ttl=1h"]);
 }
 
 /// A prefix of its own for each database, shorter than the name of one may be: a node waits for the prefix of another.

@@ -65,6 +65,16 @@ fn row_of_streams_measures_both_sides() {
 }
 
 #[test]
+fn rows_of_keys_measure_both_sides() {
+    measure(&[], &["get_user_key_cpu", "key_cost_cpu"]);
+}
+
+#[test]
+fn rows_of_peers_that_hold_what_they_may_measure_both_sides() {
+    measure(&[], &["watches_held_p99", "unread_held_p99"]);
+}
+
+#[test]
 fn rows_of_tokens_measure_both_sides() {
     measure(&[], &["token_cost_cpu", "token_first"]);
 }

@@ -1,5 +1,5 @@
-//! Long tests, run by `cargo xtask nightly`: two windows of a browser, which need Chromium and say so where there is none; and notices
-//! with 100,000 readers.
+//! Long tests, run by `cargo xtask nightly`: two windows of a browser, which need Chromium and say so where there is none; notices
+//! with 100,000 readers; and keys that are swapped for a minute.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -12,6 +12,10 @@ mod demo;
 #[path = "../processes/port/mod.rs"]
 mod port;
 mod rebinding;
+#[path = "../processes/rotation/mod.rs"]
+mod rotation;
+#[path = "../processes/spawned/mod.rs"]
+mod spawned;
 
 use std::{
     path::PathBuf,
@@ -20,6 +24,7 @@ use std::{
 
 use browser::{Browser, Window};
 use demo::Demo;
+use rotation::{Pace, keys_are_swapped_under_load};
 use serde_json::{Value, json};
 
 /// Where the images of the documents are, for those who make them again.
@@ -172,6 +177,20 @@ async fn bell_of_one_window_changes_when_another_one_reads() {
         .await;
     assert_eq!(browser.run(&other, LABEL).await, "Notices, 2 unread", "another person has read nothing");
     assert_eq!(browser.problems(), Vec::<Value>::new());
+}
+
+/// As a node is configured by default: it looks every 10 s.
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_swapped_for_a_minute_refuse_no_valid_call_and_take_no_revoked_key() {
+    keys_are_swapped_under_load(Pace {
+        read_again_every: "10s",
+        swaps: 60,
+        kept: 24,
+        added: Duration::from_secs(15),
+        removed: Duration::from_secs(11),
+        streams: Duration::from_secs(1),
+    })
+    .await;
 }
 
 async fn say(browser: &mut Browser, window: &Window, text: &str) {

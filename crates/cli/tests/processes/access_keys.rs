@@ -20,7 +20,10 @@ use serde_json::Value;
 use sha2::Digest as _;
 use tonic::{Code, transport::Channel};
 
-use crate::spawned::{FREE, Started, ended, http, kith};
+use crate::{
+    rotation::{Pace, keys_are_swapped_under_load},
+    spawned::{FREE, Started, ended, http, kith},
+};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 const CHOSEN: &str = "correct-horse-battery-staple-one-key";
@@ -220,6 +223,21 @@ async fn keys_change_under_load_without_a_refused_call_and_a_removed_one_is_refu
     assert!(calling.await.unwrap() > 10);
     write(&[last.as_deref().unwrap()]);
     comes_to(CHOSEN, Code::Unauthenticated).await;
+}
+
+/// Of a node that looks at its files more often than it does by default.
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_swapped_under_load_refuse_no_valid_call_and_take_no_revoked_key() {
+    let bound = Duration::from_secs(5);
+    keys_are_swapped_under_load(Pace {
+        read_again_every: "100ms",
+        swaps: 10,
+        kept: 8,
+        added: bound,
+        removed: bound,
+        streams: PATIENCE,
+    })
+    .await;
 }
 
 #[test]

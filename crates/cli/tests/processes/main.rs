@@ -9,6 +9,7 @@ mod banner;
 mod changed_while_running;
 mod cli_commands;
 mod cluster;
+mod cluster_keys;
 mod cluster_observer;
 mod cluster_paused;
 mod commands;
@@ -40,6 +41,8 @@ mod process;
 mod receipts_killed;
 mod reference;
 mod refused_connections;
+#[cfg(feature = "embedded")]
+mod rotation;
 mod spawned;
 mod start_logs;
 mod start_refused;

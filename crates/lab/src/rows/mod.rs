@@ -1,7 +1,9 @@
 //! The rows, by what they measure.
 
 pub(crate) mod cluster;
+pub(crate) mod held;
 pub(crate) mod imported;
+pub(crate) mod keys;
 mod latency;
 pub(crate) mod members;
 pub(crate) mod memory;

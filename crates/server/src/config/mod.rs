@@ -32,7 +32,7 @@ pub use http::{CorsConfig, HttpConfig};
 pub use kith_service::{
     group::members::MembersConfig,
     presence::PresenceConfig,
-    relation::{RelationMode, RelationsConfig},
+    relation::{ListReaders, RelationMode, RelationsConfig},
 };
 pub use limits::LimitsConfig;
 pub use load::{ConfigError, Flag, Loaded, Sources, load};

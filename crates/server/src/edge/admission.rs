@@ -14,9 +14,8 @@ use tonic::Status;
 
 use super::{
     answer,
-    body::StreamEnd,
-    close_signal::CloseSignal,
     deadline::{self, Deadlines},
+    ending::{CloseSignal, StreamEnd},
     methods::Method,
 };
 use crate::auth::{

@@ -2,7 +2,6 @@
 
 use std::{
     fmt,
-    future::Future,
     pin::Pin,
     task::{Context, Poll},
 };
@@ -11,16 +10,9 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use http_body::{Frame, SizeHint};
 use kith_service::rpc::call::Served;
-use tokio::time::{Instant, Sleep, sleep_until};
 use tonic::{Code, Status, body::Body};
 
-use super::{
-    answer,
-    close_signal::{CloseSignal, Heard},
-    connection::WatchPlace,
-    gate::Slot,
-    methods::Record,
-};
+use super::{answer, connection::WatchPlace, ending::Ending, gate::Slot, methods::Record};
 
 const TIER: HeaderName = HeaderName::from_static("kith-tier");
 const VERSION: HeaderName = HeaderName::from_static("kith-version");
@@ -34,22 +26,9 @@ pub struct EdgeBody {
     life: Option<Box<Life>>,
 }
 
-/// What ends a stream before its time: an end of its caller, a stop of its node.
-pub(super) type Signals = [Option<CloseSignal>; 2];
-
-/// When a stream ends at the latest, and by which status.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct StreamEnd {
-    pub(super) at: Instant,
-    pub(super) status: fn() -> Status,
-}
-
 /// What bounds a stream.
 pub(super) struct Life {
-    last: StreamEnd,
-    /// Made when the stream has nothing to send for the first time.
-    timer: Option<Pin<Box<Sleep>>>,
-    signals: [Option<Heard>; 2],
+    ending: Ending,
     /// Given back when the stream ends; a watch has given it back before.
     _slot: Option<Slot>,
     /// The same for the place of a stream of health or reflection.
@@ -57,30 +36,8 @@ pub(super) struct Life {
 }
 
 impl Life {
-    pub(super) fn new(
-        last: StreamEnd,
-        signals: Signals,
-        slot: Option<Slot>,
-        place: Option<WatchPlace>,
-    ) -> Box<Self> {
-        let signals = signals.map(|signal| signal.map(Heard::new));
-        Box::new(Self { last, timer: None, signals, _slot: slot, _place: place })
-    }
-
-    /// Why the stream ends now.
-    fn over(&self) -> Option<Status> {
-        let given = self.signals.iter().flatten().find_map(Heard::given);
-        given.or_else(|| (Instant::now() >= self.last.at).then(self.last.status))
-    }
-
-    /// The same; the task is woken when the stream has to end.
-    fn poll_over(&mut self, cx: &mut Context<'_>) -> Option<Status> {
-        let given = self.signals.iter_mut().flatten().find_map(|signal| signal.poll(cx));
-        if given.is_some() {
-            return given;
-        }
-        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(self.last.at)));
-        timer.as_mut().poll(cx).is_ready().then(self.last.status)
+    pub(super) fn new(ending: Ending, slot: Option<Slot>, place: Option<WatchPlace>) -> Box<Self> {
+        Box::new(Self { ending, _slot: slot, _place: place })
     }
 }
 
@@ -174,7 +131,7 @@ impl http_body::Body for EdgeBody {
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
         let this = &mut *self;
         // Before each frame: a stream that always has something to send would never end otherwise.
-        if let Some(status) = this.life.as_ref().and_then(|life| life.over()) {
+        if let Some(status) = this.life.as_ref().and_then(|life| life.ending.over()) {
             return Poll::Ready(Some(Ok(this.cut(&status))));
         }
         match Pin::new(&mut this.inner).poll_frame(cx) {
@@ -187,7 +144,7 @@ impl http_body::Body for EdgeBody {
                 Poll::Ready(Some(Err(status)))
             }
             Poll::Ready(None) => Poll::Ready(None),
-            Poll::Pending => match this.life.as_mut().and_then(|life| life.poll_over(cx)) {
+            Poll::Pending => match this.life.as_mut().and_then(|life| life.ending.poll_over(cx)) {
                 Some(status) => Poll::Ready(Some(Ok(this.cut(&status)))),
                 None => Poll::Pending,
             },
@@ -216,18 +173,21 @@ mod tests {
     use futures::{StreamExt as _, stream};
     use http_body_util::{BodyExt as _, StreamBody};
     use kith_service::error::Error;
-    use tokio::time::advance;
+    use tokio::time::{Instant, advance};
     use tokio_util::sync::CancellationToken;
 
     use super::*;
-    use crate::edge::methods::{Kind, Method};
+    use crate::edge::{
+        ending::CloseSignal,
+        methods::{Kind, Method},
+    };
 
     /// A stream that always has something to send.
     fn busy(deadline: Instant, signal: CloseSignal) -> EdgeBody {
         let frames = stream::repeat(()).map(|()| Ok::<_, Status>(Frame::data(Bytes::from_static(b"more"))));
         let method = Arc::new(Method::of_test(Kind::Stream));
         let last = StreamEnd { at: deadline, status: answer::deadline_exceeded };
-        let life = Life::new(last, [Some(signal), None], None, None);
+        let life = Life::new(Ending::new(last, [Some(signal), None]), None, None);
         let record = Record::begin(method, Instant::now());
         EdgeBody::new(Body::new(StreamBody::new(frames)), None, record, Some(life))
     }

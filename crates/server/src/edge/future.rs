@@ -12,15 +12,15 @@ use std::{
 use bytes::Bytes;
 use http::{Request, Response};
 use kith_service::rpc::call::Served;
-use tokio::time::{Instant, Sleep, sleep_until};
 use tonic::{Status, body::Body};
 use tracing::Span;
 
 use super::{
     answer,
-    body::{EdgeBody, Life, Signals, StreamEnd},
+    body::{EdgeBody, Life},
     bounded::Bounded,
     connection::WatchPlace,
+    ending::Ending,
     gate::{LaterSlot, Slot},
     methods::{Kind, Record},
     routes::{RouteFuture, Routes},
@@ -52,27 +52,15 @@ struct Waiting<B> {
 /// What is kept of a call while its handler runs.
 pub(super) struct Running {
     record: Record,
-    deadline: Instant,
+    ending: Ending,
     span: Span,
-    /// Of a stream: when it ends at the latest.
-    last: StreamEnd,
-    /// Of a stream: what ends it before its time.
-    signals: Signals,
     /// Of a stream of health or reflection.
     place: Option<WatchPlace>,
-    /// Made when the handler has to wait for the first time: an answer from memory needs no timer.
-    timer: Option<Pin<Box<Sleep>>>,
 }
 
 impl Running {
-    pub(super) const fn new(
-        record: Record,
-        deadline: Instant,
-        span: Span,
-        last: StreamEnd,
-        signals: Signals,
-    ) -> Self {
-        Self { record, deadline, span, last, signals, place: None, timer: None }
+    pub(super) const fn new(record: Record, ending: Ending, span: Span) -> Self {
+        Self { record, ending, span, place: None }
     }
 
     pub(super) fn kind(&self) -> Kind {
@@ -93,12 +81,6 @@ impl Running {
         self.record
     }
 
-    /// Whether the deadline has passed; the task is woken when it does.
-    fn late(&mut self, cx: &mut Context<'_>) -> bool {
-        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(self.deadline)));
-        timer.as_mut().poll(cx).is_ready()
-    }
-
     fn refuse(mut self, status: Status) -> Response<EdgeBody> {
         self.record.answered_by(&status);
         refusal(status)
@@ -114,11 +96,11 @@ impl Running {
         let served = response.extensions().get::<Served>().copied();
         let life = match self.record.method().kind {
             Kind::Unary => None,
-            Kind::Stream => Some(Life::new(self.last, self.signals, slot, None)),
+            Kind::Stream => Some(Life::new(self.ending, slot, None)),
             // Its domain bounds open watches; they must not take the place of calls that end soon.
             Kind::Watch => {
                 drop(slot);
-                Some(Life::new(self.last, self.signals, None, self.place))
+                Some(Life::new(self.ending, None, self.place))
             }
         };
         let record = self.record;
@@ -187,7 +169,7 @@ where
     }
 }
 
-/// Waits for a slot, but not past the deadline.
+/// Waits for a slot, but not past the end of the call.
 fn poll_waiting<B>(waiting: &mut Option<Box<Waiting<B>>>, cx: &mut Context<'_>) -> Poll<Stage<B>>
 where
     B: http_body::Body<Data = Bytes> + Unpin + Send + 'static,
@@ -196,11 +178,11 @@ where
     let inner = waiting.as_mut().expect("a slot is taken once");
     let slot = match inner.slot.as_mut().poll(cx) {
         Poll::Ready(slot) => slot,
-        Poll::Pending if inner.running.late(cx) => {
+        Poll::Pending => {
+            let Some(status) = inner.running.ending.poll_over(cx) else { return Poll::Pending };
             let running = waiting.take().expect("it is still there").running;
-            return Poll::Ready(Stage::Refused(Some((running.record, answer::deadline_exceeded()))));
+            return Poll::Ready(Stage::Refused(Some((running.record, status))));
         }
-        Poll::Pending => return Poll::Pending,
     };
     let Waiting { routes, request, running, .. } = *waiting.take().expect("it is still there");
     Poll::Ready(match slot {
@@ -228,12 +210,12 @@ fn poll_running(
             let running = running.take().expect("it is still there");
             Poll::Ready(running.finish(response, slot.take()))
         }
-        Ok(Poll::Pending) if inner.late(cx) => {
+        Ok(Poll::Pending) => {
+            let Some(status) = inner.ending.poll_over(cx) else { return Poll::Pending };
             let running = running.take().expect("it is still there");
             drop(slot.take());
-            Poll::Ready(running.refuse(answer::deadline_exceeded()))
+            Poll::Ready(running.refuse(status))
         }
-        Ok(Poll::Pending) => Poll::Pending,
         Err(_panic) => {
             let running = running.take().expect("it is still there");
             let method = running.record.method();

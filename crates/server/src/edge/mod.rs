@@ -9,9 +9,9 @@ mod admission;
 mod answer;
 mod body;
 mod bounded;
-mod close_signal;
 mod connection;
 mod deadline;
+mod ending;
 mod events;
 mod future;
 mod gate;
@@ -44,10 +44,9 @@ pub(crate) use unread::{Full, Unread};
 
 use self::{
     admission::{Admission, Admitted, Denied, Waiting},
-    body::Signals,
-    close_signal::CloseSignal,
     connection::{Connection, WatchLimits},
     deadline::Deadlines,
+    ending::{CloseSignal, Ending, StreamEnd},
     events::EventCall,
     gate::{Entry, Gate},
     methods::{Kind, Method, Methods, Record},
@@ -305,9 +304,8 @@ impl Edge {
         let span = trace::span(record.method(), request.headers());
         let most = (!record.method().batch).then_some(self.shared.message_bytes);
         let request = request.map(|body| Bounded::new(body, most));
-        let signals = self.signals(record.method(), admitted);
-        let mut running =
-            future::Running::new(record, admitted.call.deadline, span, admitted.last(), signals);
+        let ending = self.ending(record.method(), admitted);
+        let mut running = future::Running::new(record, ending, span);
         if exempt {
             if running.kind() == Kind::Watch {
                 let Some(place) = self.shared.watches.enter(self.connection.as_deref()) else {
@@ -326,13 +324,15 @@ impl Edge {
         }
     }
 
-    /// What ends the stream of a call before its time: for every stream the end of its caller, for those without an end also the
-    /// stop of the node.
-    fn signals(&self, method: &Method, admitted: &Admitted) -> Signals {
+    /// What ends a call before its time: its deadline; every stream also the end of its caller, those without an end also the stop
+    /// of the node.
+    fn ending(&self, method: &Method, admitted: &Admitted) -> Ending {
         let caller = if method.kind == Kind::Unary { None } else { admitted.ended() };
         let closing = &self.shared.closing;
         let node = (method.kind == Kind::Watch).then(|| CloseSignal::new(closing.clone(), answer::stopping));
-        [caller, node]
+        let deadline = StreamEnd { at: admitted.call.deadline, status: answer::deadline_exceeded };
+        let last = if method.kind == Kind::Unary { deadline } else { admitted.last() };
+        Ending::new(last, [caller, node])
     }
 }
 

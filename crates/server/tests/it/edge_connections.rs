@@ -11,7 +11,7 @@ use crate::edge::{
 };
 use crate::http;
 use kith_proto::user::v1::user_service_client::UserServiceClient;
-use kith_server::{health::State, transport::Port};
+use kith_server::{config::Config, health::State, transport::Port};
 use tokio::{io::AsyncReadExt as _, net::TcpStream, time::timeout};
 use tonic::{
     Code,
@@ -126,6 +126,25 @@ async fn one_connection_does_not_take_the_health_watches_of_others() {
     held.pop();
     let again = async { while watched(other.clone()).await.is_err() {} };
     timeout(BOUND, again).await.expect("the place is free again");
+}
+
+/// As configured by default: 1,000 watches of 250 connections.
+#[tokio::test]
+async fn health_watch_1001_is_refused_and_calls_go_on() {
+    let node = serve(|_| {}).await;
+    let limits = Config::default().limits;
+    assert_eq!((limits.health_watches, limits.health_watches_per_connection), (1000, 4));
+    let mut held = Vec::new();
+    for _ in 0..250 {
+        let channel = node.channel().await;
+        for _ in 0..4 {
+            held.push(watched(channel.clone()).await.unwrap());
+        }
+    }
+    let full = watched(node.channel().await).await.unwrap_err();
+    assert_refused(&full, Code::ResourceExhausted, "OVERLOADED");
+    node.assert_healthy().await;
+    assert_eq!(node.edge.in_flight(), 0, "a watch takes no slot");
 }
 
 #[tokio::test]

@@ -57,6 +57,7 @@ mod security_events;
 mod service_config;
 mod signing;
 mod sockets;
+mod streams_of_keys;
 mod talking;
 mod user_tokens;
 mod watching;

@@ -19,6 +19,8 @@ const PLACE_KEPT_LEAST: Duration = Duration::from_secs(300);
 pub struct RelationsConfig {
     /// Whether following needs consent.
     pub mode: RelationMode,
+    /// Which acting users may read whom a user follows, who follows the user, who the friends are, and how many. Services read all.
+    pub lists: ListReaders,
     /// Maximum friends of a user in friend mode. Above 0.
     pub friends_max: u64,
     /// For how long after its end a new follow of the same user gets the former position in lists; clocks of nodes must
@@ -37,6 +39,7 @@ impl Default for RelationsConfig {
     fn default() -> Self {
         Self {
             mode: RelationMode::Community,
+            lists: ListReaders::Everyone,
             friends_max: 2_000,
             place_kept: Duration::from_secs(60 * 60),
             default_permissions: u32::from(Permissions::ALL.bits()),
@@ -54,6 +57,19 @@ pub enum RelationMode {
     Community,
     /// A service writes both sides of a friendship, after consent
     Friend,
+}
+
+/// Which acting users may read the follow lists of a user.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ListReaders {
+    /// Every user.
+    #[default]
+    Everyone,
+    /// The user and its friends, unless one has blocked the other.
+    Friends,
+    /// The user alone.
+    Own,
 }
 
 impl RelationsConfig {

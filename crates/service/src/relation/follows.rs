@@ -7,7 +7,7 @@ use kith_store::{Edge, Follow, FollowList, FollowStore, Permissions, Place, Stor
 use tokio::time::Instant;
 
 use super::{
-    Blocks, FollowListener, FollowLists, FriendshipListener, Listed, RelationMode,
+    Blocks, FollowListener, FollowLists, FriendshipListener, ListReaders, Listed, RelationMode,
     codec::FollowCodec,
     lists::{ListOf, ListPage, Part},
     loader::FollowLoader,
@@ -35,6 +35,8 @@ pub(super) const KIND: &str = "follow";
 pub struct RelationRules {
     /// Whether following needs consent.
     pub mode: RelationMode,
+    /// Which acting users may read follow lists.
+    pub list_readers: ListReaders,
     /// Maximum users that a user follows in friend mode.
     pub friends_max: u64,
     /// For how long after its end a new follow of the same user gets the former position in lists.
@@ -54,7 +56,7 @@ pub struct Follows {
     listener: Arc<dyn FollowListener>,
     pub(super) mutations: Mutations,
     hasher: SecretHasher,
-    rules: RelationRules,
+    pub(super) rules: RelationRules,
 }
 
 impl Follows {

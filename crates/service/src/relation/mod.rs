@@ -4,7 +4,8 @@
 //! of both users. What users have set about others is a strict namespace: after a change is acknowledged, no node uses
 //! the previous value. Counts are among the pages of their list.
 //!
-//! **Who may.** A user writes its own relations, and a service all. No other user reads whom a user has blocked.
+//! **Who may.** A user writes its own relations, and a service all. No other user reads whom a user has blocked;
+//! `relations.lists` says which users read follow lists.
 
 mod algebra;
 mod blocks;
@@ -18,6 +19,7 @@ mod follows;
 mod friends;
 mod friendship_events;
 mod import;
+mod list_readers;
 mod lists;
 mod loader;
 mod pages;
@@ -26,7 +28,7 @@ mod upkeep;
 mod written;
 
 pub use blocks::Blocks;
-pub use config::{RelationMode, RelationsConfig};
+pub use config::{ListReaders, RelationMode, RelationsConfig};
 pub use feed::feed_mappings;
 pub use follows::{Follows, RelationRules};
 pub(crate) use friends::{are_friends, warm};

@@ -285,6 +285,7 @@ impl RelationService for RelationRpc {
     ) -> Result<Response<wire::ListFollowingResponse>, Status> {
         let (call, request) = (Call::of(&request), request.into_inner());
         let user = convert::user("user_id", request.user_id)?;
+        self.may_list(&[user], call.principal).await?;
         let page = page!(call, "ListFollowing", request, [user]);
         let of = ListOf { list: FollowList::Following, user };
         let (follows, next_page_token) = self.follow_page(of, &page).await?;
@@ -297,6 +298,7 @@ impl RelationService for RelationRpc {
     ) -> Result<Response<wire::ListFansResponse>, Status> {
         let (call, request) = (Call::of(&request), request.into_inner());
         let user = convert::user("user_id", request.user_id)?;
+        self.may_list(&[user], call.principal).await?;
         let page = page!(call, "ListFans", request, [user]);
         let of = ListOf { list: FollowList::Fans, user };
         let (follows, next_page_token) = self.follow_page(of, &page).await?;
@@ -309,6 +311,7 @@ impl RelationService for RelationRpc {
     ) -> Result<Response<wire::ListFriendsResponse>, Status> {
         let (call, request) = (Call::of(&request), request.into_inner());
         let user = convert::user("user_id", request.user_id)?;
+        self.may_list(&[user], call.principal).await?;
         let page = page!(call, "ListFriends", request, [user]);
         let (user_ids, next_page_token, partial) = self.common_page(friends_of(user), &page).await?;
         Ok(Response::new(wire::ListFriendsResponse { user_ids, next_page_token, partial }))
@@ -348,6 +351,7 @@ impl RelationService for RelationRpc {
     ) -> Result<Response<wire::CountRelationsResponse>, Status> {
         let (call, request) = (Call::of(&request), request.into_inner());
         let user = convert::user("user_id", request.user_id)?;
+        self.may_list(&[user], call.principal).await?;
         let consistency = self.consistency(call, request.consistency.as_ref())?;
         let count = |list| self.follows.count(ListOf { list, user }, &consistency);
         let (following, fans) = tokio::join!(count(FollowList::Following), count(FollowList::Fans));
@@ -361,6 +365,7 @@ impl RelationService for RelationRpc {
     ) -> Result<Response<wire::ListCommonFollowingResponse>, Status> {
         let (call, request) = (Call::of(&request), request.into_inner());
         let edge = convert::edge(request.user_id, request.other_id, "other_id")?;
+        self.may_list(&[edge.from, edge.to], call.principal).await?;
         let page = page!(call, "ListCommonFollowing", request, [edge.from, edge.to]);
         let lists = [edge.from, edge.to].map(|user| ListOf { list: FollowList::Following, user });
         let (user_ids, next_page_token, partial) = self.common_page(lists, &page).await?;
@@ -373,6 +378,7 @@ impl RelationService for RelationRpc {
     ) -> Result<Response<wire::ListFansIFollowResponse>, Status> {
         let (call, request) = (Call::of(&request), request.into_inner());
         let edge = convert::edge(request.user_id, request.other_id, "other_id")?;
+        self.may_list(&[edge.from, edge.to], call.principal).await?;
         let page = page!(call, "ListFansIFollow", request, [edge.from, edge.to]);
         let lists = [
             ListOf { list: FollowList::Following, user: edge.from },

@@ -4,6 +4,7 @@
 #![cfg(all(feature = "embedded", feature = "cluster"))]
 #![expect(clippy::unwrap_used, reason = "all of it is a test")]
 
+mod entry_points;
 pub(crate) mod files;
 mod nodes;
 mod promql;

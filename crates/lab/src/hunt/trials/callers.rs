@@ -176,7 +176,7 @@ mod tests {
 
     async fn callers() -> Callers {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port().unwrap()));
-        tokio::spawn(echo::serve(address));
+        tokio::spawn(echo::serve(address, None));
         let message = GetUserResponse::of(User { user_id: 7, ..User::default() });
         Callers::connect(address, echo::PATH, &[message]).await.unwrap()
     }

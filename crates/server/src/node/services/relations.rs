@@ -37,6 +37,7 @@ fn rules(config: &Config) -> RelationRules {
     let relations = &config.relations;
     RelationRules {
         mode: relations.mode,
+        list_readers: relations.lists,
         friends_max: relations.friends_max,
         place_kept: relations.place_kept,
         default_permissions: Permissions::new(relations.default_permissions).unwrap_or(Permissions::ALL),

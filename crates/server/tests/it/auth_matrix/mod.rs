@@ -4,6 +4,7 @@
 mod known;
 mod presets;
 pub(crate) mod requests;
+mod streams;
 
 use std::{
     collections::BTreeMap,

@@ -18,6 +18,7 @@ mod group_events;
 mod group_secrets;
 mod groups;
 mod imported_messages;
+mod list_readers;
 mod members;
 mod memory_tier;
 mod message_numbers;

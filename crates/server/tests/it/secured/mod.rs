@@ -36,6 +36,7 @@ pub struct SecuredNode {
     pub address: SocketAddr,
     pub channel: Channel,
     pub edge: Edge,
+    pub callers: Arc<Callers>,
     connections: Connections,
     services: Services,
     file: SqliteHandle,
@@ -61,6 +62,7 @@ impl SecuredNode {
         let callers = Arc::new(Callers::new(all.into_iter().chain(callers).map(of).collect()));
         let mut config = Config::default();
         config.listen.set_port(0);
+        config.messages.offline = true;
         change(&mut config);
         let file = kith_store_sqlite::open_in_memory().await.unwrap();
         let stores = file.stores();
@@ -76,7 +78,7 @@ impl SecuredNode {
         let address = port.address();
         let connections = port.serve(edge.clone(), &config.limits, health);
         let channel = Endpoint::from_shared(format!("http://{address}")).unwrap().connect().await.unwrap();
-        Self { address, channel, edge, connections, services, file }
+        Self { address, channel, edge, callers, connections, services, file }
     }
 
     /// Sends one request by gRPC and waits for the head of the answer. `None`: the call was taken on.

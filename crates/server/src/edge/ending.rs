@@ -1,0 +1,89 @@
+//! The end of calls before their time.
+
+use std::{fmt, future::Future as _, pin::Pin, task::Context};
+
+use tokio::time::{Instant, Sleep, sleep_until};
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+use tonic::Status;
+
+/// Ends every stream of a call once its token is cancelled, also one that is sending.
+#[derive(Clone)]
+pub(super) struct CloseSignal {
+    token: CancellationToken,
+    status: fn() -> Status,
+}
+
+impl CloseSignal {
+    /// `status` is what the stream ends with.
+    pub(super) const fn new(token: CancellationToken, status: fn() -> Status) -> Self {
+        Self { token, status }
+    }
+
+    /// What the stream ends with, if it is to end now.
+    pub(super) fn given(&self) -> Option<Status> {
+        self.token.is_cancelled().then(self.status)
+    }
+}
+
+impl fmt::Debug for CloseSignal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CloseSignal").field("given", &self.token.is_cancelled()).finish_non_exhaustive()
+    }
+}
+
+/// A signal that a stream looks at before each frame, and waits for while it has none.
+struct Heard {
+    signal: CloseSignal,
+    /// Made when the stream has nothing to send for the first time.
+    wait: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
+}
+
+impl Heard {
+    const fn new(signal: CloseSignal) -> Self {
+        Self { signal, wait: None }
+    }
+
+    /// As [`CloseSignal::given`]; the task is woken when the signal is given later.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Option<Status> {
+        let token = &self.signal.token;
+        let wait = self.wait.get_or_insert_with(|| Box::pin(token.clone().cancelled_owned()));
+        wait.as_mut().poll(cx).is_ready().then(self.signal.status)
+    }
+}
+
+/// When a call ends at the latest, and by which status.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct StreamEnd {
+    pub(super) at: Instant,
+    pub(super) status: fn() -> Status,
+}
+
+/// What ends a call before it has answered all: its deadline and, for a stream, an end of its caller and a stop of its node.
+pub(super) struct Ending {
+    last: StreamEnd,
+    /// Made when the call has to wait for the first time: an answer from memory needs no timer.
+    timer: Option<Pin<Box<Sleep>>>,
+    signals: [Option<Heard>; 2],
+}
+
+impl Ending {
+    pub(super) fn new(last: StreamEnd, signals: [Option<CloseSignal>; 2]) -> Self {
+        Self { last, timer: None, signals: signals.map(|signal| signal.map(Heard::new)) }
+    }
+
+    /// Why the call ends now.
+    pub(super) fn over(&self) -> Option<Status> {
+        let given = self.signals.iter().flatten().find_map(|heard| heard.signal.given());
+        given.or_else(|| (Instant::now() >= self.last.at).then(self.last.status))
+    }
+
+    /// The same; the task is woken when the call has to end.
+    pub(super) fn poll_over(&mut self, cx: &mut Context<'_>) -> Option<Status> {
+        let given = self.signals.iter_mut().flatten().find_map(|heard| heard.poll(cx));
+        if given.is_some() {
+            return given;
+        }
+        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(self.last.at)));
+        timer.as_mut().poll(cx).is_ready().then(self.last.status)
+    }
+}

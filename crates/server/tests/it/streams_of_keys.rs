@@ -1,0 +1,151 @@
+//! Every stream of the contract ends when the key of its caller is removed: while it sends, while it has nothing to send, and before
+//! its handler has answered. The services are those of this test, which answer every method: a new one is walked with all others.
+
+use std::{
+    convert::Infallible,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use futures::{StreamExt as _, future::BoxFuture, poll, stream};
+use http_body::Frame;
+use http_body_util::{BodyExt as _, StreamBody};
+use kith_server::{
+    auth::{CallerKey, Callers, Digest, Rights},
+    config::Config,
+    descriptors,
+    edge::{Edge, EdgeBody, Routes},
+};
+use tokio::time::timeout;
+use tonic::{Code, Status, body::Body, server::NamedService};
+
+use crate::edge::raw::framed;
+
+const BOUND: Duration = Duration::from_secs(20);
+
+/// What a service does with a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Does {
+    /// Sends messages as fast as they are read.
+    Sends,
+    /// Answers, and has nothing to send.
+    Waits,
+    /// Does not answer.
+    Hangs,
+}
+
+/// Those of the contract that have streams.
+const SERVICES: [&str; 6] = [
+    "kith.admin.v1.AdminService",
+    "kith.group.v1.GroupService",
+    "kith.message.v1.MessageService",
+    "kith.presence.v1.PresenceService",
+    "kith.relation.v1.RelationService",
+    "kith.user.v1.UserService",
+];
+
+#[derive(Clone)]
+struct Fake<const SERVICE: usize>(Does);
+
+impl<const SERVICE: usize> NamedService for Fake<SERVICE> {
+    const NAME: &'static str = SERVICES[SERVICE];
+}
+
+impl<const SERVICE: usize> tower::Service<http::Request<Body>> for Fake<SERVICE> {
+    type Response = http::Response<Body>;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<http::Response<Body>, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, _: http::Request<Body>) -> Self::Future {
+        let does = self.0;
+        Box::pin(async move {
+            let body = match does {
+                Does::Hangs => std::future::pending().await,
+                Does::Waits => Body::new(StreamBody::new(stream::pending::<Result<Frame<Bytes>, Status>>())),
+                Does::Sends => Body::new(StreamBody::new(
+                    stream::repeat(framed(&[])).map(|m| Ok::<_, Status>(Frame::data(m))),
+                )),
+            };
+            Ok(http::Response::builder().header("content-type", "application/grpc").body(body).unwrap())
+        })
+    }
+}
+
+fn routes(does: Does) -> Routes {
+    Routes::new(Fake::<0>(does))
+        .add_service(Fake::<1>(does))
+        .add_service(Fake::<2>(does))
+        .add_service(Fake::<3>(does))
+        .add_service(Fake::<4>(does))
+        .add_service(Fake::<5>(does))
+}
+
+/// The paths of all methods with a stream of answers or of requests.
+fn paths() -> Vec<String> {
+    let pool = descriptors::pool().unwrap();
+    let services = pool.services().filter(|service| service.full_name().starts_with("kith."));
+    let methods = services.flat_map(|service| service.methods().collect::<Vec<_>>());
+    let streams = methods.filter(|method| method.is_client_streaming() || method.is_server_streaming());
+    streams.map(|method| format!("/{}/{}", method.parent_service().full_name(), method.name())).collect()
+}
+
+/// For each method a caller of its own, whose key is the path.
+fn callers(paths: &[String]) -> Arc<Callers> {
+    let key = |path: &String| CallerKey {
+        name: path.clone(),
+        rights: Rights::ALL,
+        digest: Digest::of(path.as_bytes()),
+        made: None,
+        expires: None,
+    };
+    Arc::new(Callers::new(paths.iter().map(key).collect()))
+}
+
+/// What the stream of this method ends with, once its key is removed.
+async fn end(edge: &Edge, callers: &Callers, path: &str, does: Does) -> Option<Code> {
+    let key = callers.find(path.as_bytes()).unwrap().ended.clone();
+    let request = http::Request::post(format!("http://kith{path}"))
+        .header("content-type", "application/grpc")
+        .header("authorization", format!("Bearer {path}"));
+    let mut call = tower::Service::call(&mut edge.clone(), request.body(Body::empty()).unwrap());
+    if does == Does::Hangs {
+        assert!(poll!(&mut call).is_pending(), "{path}");
+        key.cancel();
+        return Status::from_header_map(call.await.unwrap().headers()).map(|status| status.code());
+    }
+    let mut body = call.await.unwrap().into_body();
+    match does {
+        Does::Sends => assert!(code(&mut body).await.is_none(), "{path}: the first message"),
+        Does::Waits | Does::Hangs => assert!(poll!(body.frame()).is_pending(), "{path}"),
+    }
+    key.cancel();
+    code(&mut body).await
+}
+
+/// That of the trailers, if they come next.
+async fn code(body: &mut EdgeBody) -> Option<Code> {
+    let frame = body.frame().await?.unwrap();
+    Status::from_header_map(frame.trailers_ref()?).map(|status| status.code())
+}
+
+#[tokio::test]
+async fn every_stream_ends_with_the_key_of_its_caller() {
+    let paths = paths();
+    assert!(paths.len() > 10, "{paths:?}");
+    for does in [Does::Sends, Does::Waits, Does::Hangs] {
+        let callers = callers(&paths);
+        let edge = Edge::new(Routes::default(), &Config::default().limits).with_callers(Arc::clone(&callers));
+        edge.open(routes(does));
+        for path in &paths {
+            let ended = timeout(BOUND, end(&edge, &callers, path, does)).await;
+            assert_eq!(ended, Ok(Some(Code::Unauthenticated)), "{path} {does:?}");
+        }
+        assert_eq!(edge.in_flight(), 0, "a stream that has ended keeps no slot");
+    }
+}
