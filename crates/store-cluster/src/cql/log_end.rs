@@ -9,9 +9,11 @@ use async_trait::async_trait;
 use kith_store::{ConversationId, GroupId, MessageStore, Outcome, Seq, StoreError};
 
 use super::{
-    error::{as_outcome, unavailable},
-    member_queue::Wish,
-    session::Cql,
+    client::{
+        error::{as_outcome, unavailable},
+        session::Cql,
+    },
+    member::queue::Wish,
 };
 
 /// Reads the ends of the logs of groups.

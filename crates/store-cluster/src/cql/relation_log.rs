@@ -4,10 +4,10 @@ use async_trait::async_trait;
 use kith_store::{RelationEvent, RelationEventId, RelationLog, StoreError, Timestamp, UserId};
 use scylla::statement::batch::BatchType;
 
-use super::{
+use super::client::{
     error::malformed,
     month::month,
-    record::Record,
+    row::Record,
     session::{Bound, Cql, Statement, values},
 };
 

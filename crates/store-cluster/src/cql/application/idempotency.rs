@@ -4,9 +4,11 @@
 use kith_store::{Application, Receiver, StoreError};
 
 use crate::cql::{
-    error::malformed,
-    request::Key,
-    session::{Bound, Cql, Statement, values},
+    client::{
+        error::malformed,
+        session::{Bound, Cql, Statement, values},
+    },
+    idempotency::Key,
 };
 
 /// It has no condition of its own: a retry that answers the same request has read that there is no answer, and the

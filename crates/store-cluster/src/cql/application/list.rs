@@ -9,10 +9,12 @@ use kith_store::{
 
 use super::row::{BY_ID_SERIAL, body};
 use crate::cql::{
-    follow::AT_A_TIME,
-    month::month,
-    record::Record,
-    session::{Bound, Cql, Statement, values},
+    client::{
+        month::month,
+        row::Record,
+        session::{Bound, Cql, Statement, values},
+    },
+    follow::store::AT_A_TIME,
 };
 
 const PUT: Statement = Statement::plain(

@@ -11,10 +11,12 @@ use kith_store::{
 
 use super::row::BY_ID_SERIAL;
 use crate::cql::{
-    error::malformed,
-    follow::AT_A_TIME,
-    record::Record,
-    session::{Bound, Cql, Statement, values},
+    client::{
+        error::malformed,
+        row::Record,
+        session::{Bound, Cql, Statement, values},
+    },
+    follow::store::AT_A_TIME,
 };
 
 const NOTE: Statement = Statement::plain(

@@ -9,9 +9,11 @@ use kith_store::{
 
 use super::pending_effects::Job;
 use crate::cql::{
-    error::malformed,
-    roster::count,
-    session::{Bound, Cql, Statement, values},
+    client::{
+        error::malformed,
+        session::{Bound, Cql, Statement, values},
+    },
+    member::roster::count,
 };
 
 const PENDING_TEXT: &str =
@@ -142,7 +144,7 @@ pub(super) fn pending_part(receiver: Receiver, before: Version, after: SeenReque
     let before_or_null = (before > Version::NONE).then(|| before.get());
     let (requests, invites) = (i64::from(requests), i64::from(invites));
     let row = values![version.get(), requests, invites, writer, side, id, before_or_null];
-    let is_anyhow = before > Version::NONE && crate::cql::broken::lacks("docket_if_same");
+    let is_anyhow = before > Version::NONE && crate::cql::client::fault_injection::lacks("docket_if_same");
     Bound(if is_anyhow { &CHANGE_ANYHOW } else { &CHANGE }, row)
 }
 

@@ -8,7 +8,7 @@ use kith_store::{
 };
 
 use super::row::{BY_ID, PENDING};
-use crate::cql::session::Cql;
+use crate::cql::client::session::Cql;
 
 #[async_trait]
 impl ApplicationStore for Cql {

@@ -10,7 +10,11 @@ use super::{
     pending_effects::Job,
     row::{PENDING, PENDING_SERIAL, SeenRequests, pending_part},
 };
-use crate::cql::{error::as_outcome, member_write::TRIES_MAX, request::Key, session::Cql};
+use crate::cql::{
+    client::{error::as_outcome, session::Cql},
+    idempotency::Key,
+    member::write::TRIES_MAX,
+};
 
 /// A change to be made.
 struct Hearing<'a> {
