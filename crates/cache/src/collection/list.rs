@@ -11,9 +11,9 @@ use super::{
 };
 use crate::{
     CacheError, Change, Consistency, Entry, Key, Loaded, Node, Policy, Tier, TieredCache, Token, WriteGuard,
-    guards,
-    remote::{Codec, Sharing},
-    source::Demand,
+    remote::shared::{Codec, Sharing},
+    source::read::Demand,
+    testing::rules,
 };
 
 /// How often a read begins again because the list changed while it looked for its page.
@@ -117,7 +117,7 @@ impl<L: Key, P: Key, T: Send + Sync + 'static> PagedList<L, P, T> {
                 let entry = self.pages.get(&key).await?;
                 // The list may have changed between the two: then the page may be of a later state than others
                 // that were found under the epoch.
-                let still = !guards::list_confirmed() || self.epoch_now(list).await == Some(epoch);
+                let still = !rules::list_confirmed() || self.epoch_now(list).await == Some(epoch);
                 if let Some(entry) = entry.filter(|_| still) {
                     return Ok(Paged { entry, epoch: Some(epoch) });
                 }
@@ -153,7 +153,7 @@ impl<L: Key, P: Key, T: Send + Sync + 'static> PagedList<L, P, T> {
             // Between commit and publication, other nodes read pages of the new state under the old epoch.
             Tier::Redis => !self.is_written(list),
             // It was made up for this read, and kept unless something came between.
-            Tier::Store => self.kept(list) == Some(epoch) || !guards::list_epoch_kept(),
+            Tier::Store => self.kept(list) == Some(epoch) || !rules::list_epoch_kept(),
         };
         lasts.then_some(epoch)
     }

@@ -8,7 +8,7 @@ use std::{
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::counters::Counter;
+use crate::metrics::counters::Counter;
 
 /// After this many failures in a row no command is let through.
 const FAILURES: u32 = 3;

@@ -2,7 +2,7 @@
 
 use fred::error::{Error, ErrorKind};
 
-use crate::remote::SharedError;
+use crate::remote::shared::SharedError;
 
 /// First words of errors with which Redis refuses a command for now.
 pub(super) const REFUSALS: [&str; 9] =

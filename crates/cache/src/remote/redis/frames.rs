@@ -19,8 +19,8 @@ use tokio::{
 
 use super::{RedisShared, failures::meaning, link::Connection, names::Names};
 use crate::{
-    counters::Counter,
-    remote::{Confirmed, Frames, News, Seal, SharedError},
+    metrics::counters::Counter,
+    remote::shared::{Confirmed, Frames, News, Seal, SharedError},
 };
 
 /// Pause between two checks whether the other end still answers: nothing else would show that a silent connection is

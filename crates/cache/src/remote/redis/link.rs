@@ -116,7 +116,7 @@ impl Link {
         drop(self.asked.subscribe().wait_for(|asked| *asked > 0).await);
     }
 
-    /// See [`Registry::accept`](crate::remote::Registry::accept). Returns whether that makes the link good.
+    /// See [`Registry::accept`](crate::remote::shared::Registry::accept). Returns whether that makes the link good.
     pub(super) fn accept(&self, server: &str) -> bool {
         let mut known = self.known.lock();
         known.accepted = Some(server.to_owned());

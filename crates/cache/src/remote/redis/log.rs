@@ -11,7 +11,7 @@ use super::{
     scripts::run,
     values,
 };
-use crate::remote::{Changed, Confirmed, Entry, Frame, Frames, Log, Order, SharedError};
+use crate::remote::shared::{Changed, Confirmed, Entry, Frame, Frames, Log, Order, SharedError};
 
 /// An entry of a stream, as Redis returns it: its id, then names and values of its fields in turn.
 type Logged = (String, Vec<Bytes>);

@@ -15,7 +15,7 @@ use rustls::{
 use super::names;
 use crate::{
     Random, ThreadRandom,
-    remote::{Kept, Seal},
+    remote::shared::{Kept, Seal},
 };
 
 /// Schemes of addresses: one server, a cluster, or a server behind sentinels; with `s` over TLS.

@@ -172,7 +172,7 @@ impl Cql {
                 noted.await.map_err(|error| as_outcome(error, Outcome::NotApplied))?;
             }
             let after = before.patched(patch, write.now);
-            let event = block_log::told(&before, &after, write.now);
+            let event = log::told(&before, &after, write.now);
             if self.put_block(&before, &after, true, key, event.as_ref()).await? {
                 return Ok(Decided::Now((after, event)));
             }
@@ -197,7 +197,7 @@ impl Cql {
             parts.push(answer_part(key, after)?);
         }
         if let Some(event) = event {
-            parts.push(block_log::kept_part(after.version, event)?);
+            parts.push(log::kept_part(after.version, event)?);
         }
         match self.decide(parts).await {
             Ok(refused) => Ok(refused.is_none()),

@@ -227,7 +227,7 @@ impl Cql {
 
     /// Starts the sweep, which counts lists and completes changes of dead nodes, while the stores are in use.
     pub(crate) fn sweep(self: &Arc<Self>, coordination: &Weak<dyn Coordination>) {
-        sweep::start(self, coordination);
+        sweeper::start(self, coordination);
     }
 
     /// The change feeds.

@@ -1,0 +1,142 @@
+use std::{collections::HashMap, sync::Arc};
+
+use parking_lot::{Mutex, MutexGuard};
+
+use super::{single_flight::Flight, version_floor::Recall};
+use crate::{Key, Moment, Version, testing::rules};
+
+/// Shards; more than threads that miss at once.
+const SHARDS: usize = 64;
+
+/// What is under way, key by key: as large as the number of keys being loaded or written, no larger.
+pub(crate) struct Ledger<K, V> {
+    shards: Box<[Mutex<Shard<K, V>>]>,
+    hasher: ahash::RandomState,
+}
+
+/// The keys of one shard that have something under way, and what is known of some that have not. Its lock is held
+/// for moments, never across an await.
+pub(crate) struct Shard<K, V> {
+    under_way: HashMap<K, Progress<V>, ahash::RandomState>,
+    recall: Recall<K>,
+}
+
+/// What is in progress for one key. Floors and poisons need not outlive it, except for the versions that readers
+/// received: a load that begins later reads what the store has acknowledged, or a copy that was published since.
+pub(crate) struct Progress<V> {
+    /// The flight that readers join.
+    pub(crate) current: Option<Arc<Flight<V>>>,
+    /// Loads that have not ended, joined or detached.
+    pub(crate) loads: usize,
+    /// Writes that have no verdict.
+    pub(crate) marks: usize,
+    /// The record is known to have reached this version.
+    pub(crate) floor: Version,
+    /// How often the key was invalidated without a version.
+    pub(crate) poisons: u64,
+    /// Whether memory may have a copy: one was seen, or put in since.
+    pub(crate) maybe_kept: bool,
+}
+
+impl<V> Default for Progress<V> {
+    fn default() -> Self {
+        Self { current: None, loads: 0, marks: 0, floor: Version::UNVERSIONED, poisons: 0, maybe_kept: true }
+    }
+}
+
+impl<V> Progress<V> {
+    /// The record changed: raises the floor, or poisons, and gives up the flight to join. The flight is
+    /// returned to be dropped when the lock is not held.
+    fn invalidate(&mut self, version: Option<Version>) -> Option<Arc<Flight<V>>> {
+        match version {
+            Some(version) if rules::invalidate_floor_monotonic() => self.floor = self.floor.max(version),
+            Some(version) => self.floor = version,
+            // The version may have been set back by hand: a floor above it would keep every load out of memory.
+            None => {
+                self.poisons += 1;
+                self.floor = Version::UNVERSIONED;
+            }
+        }
+        if rules::detach_flight() { self.current.take() } else { None }
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        self.loads == 0 && self.marks == 0
+    }
+}
+
+impl<K: Key, V> Shard<K, V> {
+    pub(crate) fn get(&self, key: &K) -> Option<&Progress<V>> {
+        self.under_way.get(key)
+    }
+
+    pub(crate) fn get_mut(&mut self, key: &K) -> Option<&mut Progress<V>> {
+        self.under_way.get_mut(key)
+    }
+
+    /// What is under way for the key, from now on something.
+    pub(crate) fn enter(&mut self, key: &K, now: Moment) -> &mut Progress<V> {
+        let Self { under_way, recall } = self;
+        under_way.entry(key.clone()).or_insert_with(|| {
+            let floor = recall.version(key, now);
+            Progress { floor, ..Progress::default() }
+        })
+    }
+
+    /// Lets go of the key if nothing is under way for it any more.
+    pub(crate) fn leave(&mut self, key: &K) {
+        if self.under_way.get(key).is_some_and(Progress::is_idle) {
+            self.under_way.remove(key);
+        }
+    }
+
+    /// What the record has reached at least: by [`Recall::version`], and by what is under way.
+    pub(crate) fn known(&self, key: &K, now: Moment) -> Version {
+        let floor = self.under_way.get(key).map_or(Version::UNVERSIONED, |progress| progress.floor);
+        floor.max(self.recall.version(key, now))
+    }
+
+    /// Readers were given this version. Gives up the flight to join, if it began without knowing that: it may bring
+    /// less. It is returned to be dropped when the lock is not held.
+    pub(crate) fn note(&mut self, key: &K, version: Version, now: Moment) -> Option<Arc<Flight<V>>> {
+        self.recall.note(key, version, now);
+        let progress = self.under_way.get_mut(key)?;
+        progress.floor = progress.floor.max(version);
+        progress.current.take_if(|flight| flight.floor < version && rules::detach_flight())
+    }
+
+    /// The record changed: see [`Progress::invalidate`]. Without a version it may be anything by now.
+    pub(crate) fn invalidate(&mut self, key: &K, version: Option<Version>) -> Option<Arc<Flight<V>>> {
+        if version.is_none() {
+            self.recall.forget(key);
+        }
+        self.under_way.get_mut(key).and_then(|progress| progress.invalidate(version))
+    }
+}
+
+impl<K: Key, V> Ledger<K, V> {
+    pub(crate) fn new() -> Self {
+        let hasher = ahash::RandomState::new();
+        let shard = || {
+            let (under_way, recall) = (HashMap::with_hasher(hasher.clone()), Recall::new(hasher.clone()));
+            Mutex::new(Shard { under_way, recall })
+        };
+        Self { shards: std::iter::repeat_with(shard).take(SHARDS).collect(), hasher: hasher.clone() }
+    }
+
+    /// Locks the shard of the key.
+    pub(crate) fn lock(&self, key: &K) -> MutexGuard<'_, Shard<K, V>> {
+        self.shard(key).lock()
+    }
+
+    /// The same, unless the lock is held.
+    pub(crate) fn try_lock(&self, key: &K) -> Option<MutexGuard<'_, Shard<K, V>>> {
+        self.shard(key).try_lock()
+    }
+
+    fn shard(&self, key: &K) -> &Mutex<Shard<K, V>> {
+        let hash = self.hasher.hash_one(key).to_le_bytes();
+        // The map inside uses the low bits; the top byte is independent of them.
+        &self.shards[usize::from(hash[7]) % SHARDS]
+    }
+}

@@ -1,0 +1,426 @@
+//! How a load begins, runs and ends.
+
+use std::{
+    panic::AssertUnwindSafe,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+
+use futures::FutureExt;
+use tokio::{runtime::Handle, sync::oneshot, task::yield_now};
+
+use super::{
+    inner::{Absence, Inner, Seek},
+    key_state::{Progress, Shard},
+    single_flight::{Flight, Outcome, Outcomes, Passenger, Ride},
+    slot::{Slot, jittered, refresh_after},
+};
+use crate::{
+    CacheError, Key, Loaded, Moment, Tier, Version,
+    metrics::counters::Rejection,
+    source::read::{Demand, Fetched},
+    testing::{
+        failpoints::{Place, reach},
+        rules,
+    },
+};
+
+/// From how many keys on a load answers its readers before it fills memory, which takes as long as reading
+/// some of them took.
+const SETTLED_APART: usize = 16;
+
+/// So many loads are settled before others that wait for the same thread have their turn.
+const SETTLED_AT_ONCE: usize = 8;
+
+/// Without trust a load is joined for so long. Without it at all, a key that many read would be as many loads.
+const JOINED_UNTRUSTED: Duration = Duration::from_millis(500);
+
+/// What a reader that missed finds.
+pub(crate) enum Boarding<V> {
+    /// A load of the key, its own or another's.
+    Flight(Arc<Flight<V>>),
+    /// A copy that came since it looked.
+    Here(Slot<V>),
+}
+
+/// What memory has of a key that is to be loaded.
+#[derive(Clone, Copy)]
+enum Kept {
+    /// No copy.
+    Nothing,
+    /// Perhaps one, of which nothing is known.
+    Perhaps,
+    /// One of this version, too old to be served or about to be.
+    Expired(Version),
+}
+
+/// A ride that still takes keys.
+pub(crate) struct OpenRide<K: Key, V: Send + Sync + 'static> {
+    inner: Arc<Inner<K, V>>,
+    ride: Arc<Ride<V>>,
+    passenger: Passenger<V>,
+    tickets: Vec<Ticket<K>>,
+    manifest: oneshot::Sender<Tickets<K, V>>,
+}
+
+/// What the loads of a ride must compare when they end.
+struct Ticket<K> {
+    key: K,
+    id: u64,
+    flush: u32,
+    floor: Version,
+    poisons: u64,
+    /// Its reader takes no copy.
+    strong: bool,
+}
+
+/// Tickets of loads that count as under way. Dropped unsettled, they end without an outcome.
+struct Tickets<K: Key, V: Send + Sync + 'static> {
+    inner: Arc<Inner<K, V>>,
+    list: Vec<Ticket<K>>,
+}
+
+impl<K: Key, V: Send + Sync + 'static> OpenRide<K, V> {
+    fn new(inner: &Arc<Inner<K, V>>) -> Self {
+        let (manifest, sealed) = oneshot::channel();
+        let ride = Ride::new(ride(sealed).boxed(), inner.policy.load_bound);
+        let passenger = Passenger::lead(&ride);
+        Self { inner: Arc::clone(inner), ride, passenger, tickets: Vec::new(), manifest }
+    }
+
+    pub(crate) const fn len(&self) -> usize {
+        self.tickets.len()
+    }
+
+    fn add(&mut self, key: &K, progress: &Progress<V>, flush: u32, strong: bool) -> Arc<Flight<V>> {
+        let id = self.inner.flights.fetch_add(1, Ordering::Relaxed);
+        let index = self.tickets.len();
+        let floor = progress.floor;
+        self.tickets.push(Ticket { key: key.clone(), id, flush, floor, poisons: progress.poisons, strong });
+        Arc::new(Flight {
+            id,
+            began: self.inner.node.now(),
+            flush,
+            floor,
+            ride: Arc::clone(&self.ride),
+            index,
+        })
+    }
+
+    /// Lets the load begin; it does when the passenger waits, or leaves.
+    pub(crate) fn seal(self) -> Passenger<V> {
+        let tickets = Tickets { inner: self.inner, list: self.tickets };
+        // The ride holds the receiver; were it gone, the tickets would settle as they drop.
+        self.manifest.send(tickets).ok();
+        self.passenger
+    }
+}
+
+/// What a new flight is begun with.
+#[derive(Clone, Copy)]
+struct NewFlight {
+    /// The number of the last flush of memory.
+    flush: u32,
+    /// Whether it reads the store itself.
+    strong: bool,
+}
+
+impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
+    /// Joins the flight of the key if that is allowed and there is one, else begins one on the open ride.
+    pub(crate) fn board(
+        self: &Arc<Self>,
+        key: &K,
+        seek: Seek,
+        open: &mut Option<OpenRide<K, V>>,
+    ) -> Boarding<V> {
+        let flush = self.memory.flushes();
+        let mut shard = self.ledger.lock(key);
+        let mut kept = Kept::Perhaps;
+        if let Seek::Cached(absence) = seek {
+            match self.boarded(key, shard.get(key), flush, absence) {
+                Ok(found) => return found,
+                Err(found) => kept = found,
+            }
+        }
+        let strong = matches!(seek, Seek::Strong);
+        let (flight, replaced) = self.begin(key, &mut shard, kept, NewFlight { flush, strong }, open);
+        drop(shard);
+        drop(replaced);
+        Boarding::Flight(flight)
+    }
+
+    /// Begins a flight of the key; the one it replaces is to be dropped when the lock is not held.
+    fn begin(
+        self: &Arc<Self>,
+        key: &K,
+        shard: &mut Shard<K, V>,
+        kept: Kept,
+        new: NewFlight,
+        open: &mut Option<OpenRide<K, V>>,
+    ) -> (Arc<Flight<V>>, Option<Arc<Flight<V>>>) {
+        let progress = shard.enter(key, self.node.now());
+        match kept {
+            Kept::Expired(version) if rules::expired_is_floor() => {
+                progress.floor = progress.floor.max(version);
+            }
+            Kept::Expired(_) | Kept::Perhaps => {}
+            Kept::Nothing => progress.maybe_kept = false,
+        }
+        let flight =
+            open.get_or_insert_with(|| OpenRide::new(self)).add(key, progress, new.flush, new.strong);
+        let replaced = progress.current.replace(Arc::clone(&flight));
+        progress.loads += 1;
+        (flight, replaced)
+    }
+
+    /// A flight to join or a copy that may be served; else what memory has.
+    fn boarded(
+        &self,
+        key: &K,
+        progress: Option<&Progress<V>>,
+        flush: u32,
+        absence: Absence,
+    ) -> Result<Boarding<V>, Kept> {
+        if let Some(flight) = progress.and_then(|progress| progress.current.as_ref())
+            && (flight.flush == flush || !rules::detach_flight())
+            && self.may_join(flight)
+        {
+            self.counters.joined.add(1);
+            return Ok(Boarding::Flight(Arc::clone(flight)));
+        }
+        // Its flight may have ended between the look at memory and the lock, if anything was filled.
+        match absence {
+            // A copy that was evicted may be the only one, and was missed by who found its place being changed.
+            Absence::At(fills) if fills == self.memory.fills() && !self.memory.may_stand(key) => {
+                return Err(Kept::Nothing);
+            }
+            Absence::At(_) | Absence::Unsure => {}
+        }
+        let slot = self.memory.raw(key).ok_or(Kept::Nothing)?;
+        if self.is_fresh(&slot, self.node.now()) {
+            return Ok(Boarding::Here(slot));
+        }
+        Err(if self.memory.is_reachable(&slot) { Kept::Expired(slot.version) } else { Kept::Perhaps })
+    }
+
+    /// Past the trust deadline an invalidation that this node missed may have been to detach the flight: then
+    /// only one that began a moment ago is joined, and none where not even that may be old.
+    fn may_join(&self, flight: &Flight<V>) -> bool {
+        let now = self.node.now();
+        let age = now.since(flight.began);
+        // What a load brings is as old as the load.
+        if self.policy.age_max.is_some() && age >= self.policy.ttl {
+            return false;
+        }
+        let young = !self.policy.strict && age <= JOINED_UNTRUSTED;
+        self.node.serves(now, self.policy.strict) || young || !rules::join_trusted()
+    }
+
+    /// Begins a load of the key in the background unless one is under way.
+    #[cold]
+    pub(crate) fn refresh(self: &Arc<Self>, key: &K) {
+        let flush = self.memory.flushes();
+        let mut open = None;
+        let mut shard = self.ledger.lock(key);
+        if shard.get(key).is_none_or(Progress::is_idle) {
+            let kept = self.memory.slot(key).map_or(Kept::Perhaps, |slot| Kept::Expired(slot.version));
+            self.begin(key, &mut shard, kept, NewFlight { flush, strong: false }, &mut open);
+        }
+        drop(shard);
+        drop(open.map(OpenRide::seal));
+    }
+
+    /// Reads records from below memory; fills nothing. Outcomes in the order of the keys.
+    pub(crate) async fn fetch(&self, keys: &[&K], demand: Demand<'_>) -> Vec<Outcome<V>> {
+        let began = self.node.now();
+        let load = AssertUnwindSafe(self.fetch_from_source(keys, demand)).catch_unwind();
+        let error = match load.await {
+            Ok(Ok(outcomes)) => return outcomes,
+            Ok(Err(error)) => error,
+            Err(_panic) => CacheError::Panicked,
+        };
+        self.counters.load_errors.add(1);
+        keys.iter().map(|_| Outcome::failed(error.clone(), began)).collect()
+    }
+
+    async fn fetch_from_source(
+        &self,
+        keys: &[&K],
+        demand: Demand<'_>,
+    ) -> Result<Vec<Outcome<V>>, CacheError> {
+        let read_at = self.node.now();
+        let asked: Vec<K> = keys.iter().copied().cloned().collect();
+        let fetched = self.source.fetch(&asked, demand).await?;
+        reach(Place::AfterLoad).await;
+        Ok(fetched
+            .into_iter()
+            .map(|Fetched { loaded, tier, keep }| Outcome { result: Ok(loaded), read_at, tier, keep })
+            .collect())
+    }
+
+    /// What `weigh` says of the record: asked when memory keeps it, not while its reader waits.
+    pub(crate) fn size(&self, loaded: &Loaded<V>) -> usize {
+        match loaded {
+            Loaded::Found { value, .. } => (self.policy.weigh)(value),
+            Loaded::Absent { .. } => 0,
+        }
+    }
+
+    /// Ends the load of one key: fills memory if every rule allows it.
+    fn settle(&self, ticket: &Ticket<K>, outcome: Option<&Outcome<V>>) {
+        let mut shard = self.ledger.lock(&ticket.key);
+        let Some(progress) = shard.get_mut(&ticket.key) else { return };
+        let mut shown = None;
+        match outcome.map(|outcome| (outcome, &outcome.result)) {
+            Some((outcome, Ok(loaded))) => {
+                let rejection = self.fill(ticket, progress, outcome, loaded).err();
+                rejection.inspect(|rejection| self.counters.reject(*rejection));
+                shown = self.shown(ticket, outcome, loaded.version(), rejection);
+            }
+            Some((_, Err(_))) | None => self.memory.cease_refresh(&ticket.key),
+        }
+        progress.loads -= 1;
+        let ended = progress.current.take_if(|current| current.id == ticket.id);
+        // From now on no reader gets anything older.
+        let detached = shown.and_then(|version| shard.note(&ticket.key, version, self.node.now()));
+        shard.leave(&ticket.key);
+        drop(shard);
+        drop((ended, detached));
+    }
+
+    /// The version that readers were given and neither memory nor the tier that nodes share need know of. An older copy
+    /// in memory is dropped. Shard lock held.
+    fn shown(
+        &self,
+        ticket: &Ticket<K>,
+        outcome: &Outcome<V>,
+        version: Version,
+        rejection: Option<Rejection>,
+    ) -> Option<Version> {
+        let refused = rejection.is_some() && rules::shown_noted();
+        if refused && version.is_versioned() {
+            self.memory.drop_older(&ticket.key, Some(version));
+        }
+        // What a lease was for, Redis may not have taken, or an older copy may have come after it.
+        let ahead = outcome.tier == Tier::Store && self.shared.is_some() && rules::ahead_noted();
+        Some(version).filter(|version| version.is_versioned() && (refused || ahead))
+    }
+
+    fn fill(
+        &self,
+        ticket: &Ticket<K>,
+        progress: &mut Progress<V>,
+        outcome: &Outcome<V>,
+        loaded: &Loaded<V>,
+    ) -> Result<(), Rejection> {
+        let flush = self.memory.flushes();
+        let current = progress.current.as_ref().is_some_and(|flight| flight.id == ticket.id);
+        let rejected = if rules::poison_flight() && ticket.poisons != progress.poisons {
+            Rejection::Poisoned
+        } else if rules::fill_floor() && loaded.version() < progress.floor {
+            Rejection::Floor
+        } else if rules::fill_epoch() && ticket.flush != flush {
+            Rejection::Epoch
+        } else if rules::fill_accepted() && !outcome.keep {
+            Rejection::Shared
+        } else if rules::fill_mark() && progress.marks > 0 {
+            Rejection::Mark
+        } else if rules::fill_newer_only() && !loaded.version().is_versioned() && !current {
+            // Two values without versions have an order only while one flight at a time may fill.
+            Rejection::Newer
+        } else {
+            return self.keep(&ticket.key, progress, self.slot(outcome, loaded, flush));
+        };
+        Err(rejected)
+    }
+
+    /// Puts a copy into memory. Shard lock held.
+    pub(crate) fn keep(&self, key: &K, progress: &mut Progress<V>, slot: Slot<V>) -> Result<(), Rejection> {
+        if usize::try_from(slot.size).unwrap_or(usize::MAX) > self.policy.value_bytes_max {
+            self.memory.drop_older(key, slot.version.is_versioned().then_some(slot.version));
+            return Err(Rejection::TooLarge);
+        }
+        let absent = !std::mem::replace(&mut progress.maybe_kept, true);
+        if self.memory.fill(key, slot, absent) { Ok(()) } else { Err(Rejection::Newer) }
+    }
+
+    fn slot(&self, outcome: &Outcome<V>, loaded: &Loaded<V>, flush: u32) -> Slot<V> {
+        let value = match loaded {
+            Loaded::Found { value, .. } => Some(Arc::clone(value)),
+            Loaded::Absent { .. } => None,
+        };
+        self.new_slot(value, loaded.version(), self.size(loaded), outcome.read_at, flush)
+    }
+
+    /// A copy with the TTL that its kind and chance give it.
+    pub(crate) fn new_slot(
+        &self,
+        value: Option<Arc<V>>,
+        version: Version,
+        size: usize,
+        read_at: Moment,
+        flush: u32,
+    ) -> Slot<V> {
+        let ttl = if value.is_some() { self.policy.ttl } else { self.policy.negative_ttl };
+        let ttl = jittered(ttl, self.policy.jitter, self.node.chance());
+        let refresh = refresh_after(ttl, self.policy.early_refresh);
+        let size = u32::try_from(size).unwrap_or(u32::MAX);
+        Slot { value, version, read_at, ttl, refresh, size, flush }
+    }
+}
+
+impl<K: Key, V: Send + Sync + 'static> Tickets<K, V> {
+    /// Runs the load and settles every ticket, whichever task drives it.
+    async fn run(mut self) -> Outcomes<V> {
+        let keys: Vec<&K> = self.list.iter().map(|ticket| &ticket.key).collect();
+        let floors: Vec<Version> = self.list.iter().map(|ticket| ticket.floor).collect();
+        let strong = self.list.iter().any(|ticket| ticket.strong);
+        let outcomes: Outcomes<V> = self.inner.fetch(&keys, Demand { floors: &floors, strong }).await.into();
+        match Handle::try_current() {
+            Ok(runtime) if self.list.len() >= SETTLED_APART => {
+                let outcomes = Arc::clone(&outcomes);
+                runtime.spawn(async move { self.settle_apart(&outcomes).await });
+            }
+            Ok(_) | Err(_) => self.settle(&outcomes),
+        }
+        outcomes
+    }
+
+    /// As [`Self::settle`], and lets others work in between.
+    async fn settle_apart(mut self, outcomes: &[Outcome<V>]) {
+        let mut outcomes = outcomes.iter();
+        // Tickets are taken from the end.
+        self.list.reverse();
+        while !self.list.is_empty() {
+            for _ in 0..SETTLED_AT_ONCE {
+                let (Some(ticket), outcome) = (self.list.pop(), outcomes.next()) else { return };
+                self.inner.settle(&ticket, outcome);
+            }
+            yield_now().await;
+        }
+    }
+
+    /// Until this has come to a key, readers of it join its flight, which has ended, and an invalidation
+    /// keeps memory from being filled as it does while a load runs.
+    fn settle(&mut self, outcomes: &[Outcome<V>]) {
+        for (ticket, outcome) in std::mem::take(&mut self.list).iter().zip(outcomes) {
+            self.inner.settle(ticket, Some(outcome));
+        }
+    }
+}
+
+impl<K: Key, V: Send + Sync + 'static> Drop for Tickets<K, V> {
+    fn drop(&mut self) {
+        self.inner.counters.load_errors.add(u64::from(!self.list.is_empty()));
+        for ticket in &self.list {
+            self.inner.settle(ticket, None);
+        }
+    }
+}
+
+async fn ride<K: Key, V: Send + Sync + 'static>(sealed: oneshot::Receiver<Tickets<K, V>>) -> Outcomes<V> {
+    match sealed.await {
+        Ok(tickets) => tickets.run().await,
+        Err(_) => Arc::new([]),
+    }
+}

@@ -1,0 +1,60 @@
+//! Where the comparison of copies is.
+
+use std::{sync::Arc, time::Duration};
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use crate::{Tier, Version, remote::shared::Header};
+
+/// A copy that is older than what it is a copy of is not wrong at once: the change may be on its way. So long it
+/// may be, see the table of bounds in the coherence protocol.
+const MEMORY_BOUND: Duration = Duration::from_secs(3);
+const REDIS_BOUND: Duration = Duration::from_secs(11);
+/// Copies that wait to be compared again. More are found again by a later round.
+pub(crate) const SUSPECTS_MAX: usize = 1_000;
+
+/// Where the rounds of one namespace are.
+#[derive(Debug)]
+pub(crate) struct Rounds<K>(pub(crate) Mutex<RoundState<K>>);
+
+#[derive(Debug)]
+pub(crate) struct RoundState<K> {
+    pub(crate) left: Vec<(Arc<K>, Version)>,
+    pub(crate) suspects: Vec<Suspect<K>>,
+    /// Copies of the shared tier that have an age limit.
+    pub(crate) aging: Vec<Aging<K>>,
+}
+
+/// A copy of the shared tier, which must be gone or replaced before it is looked at again. Its value may be right or wrong:
+/// changes of such records are not broadcast, so that its age alone bounds how wrong it is.
+#[derive(Clone, Debug)]
+pub(crate) struct Aging<K> {
+    pub(crate) key: K,
+    pub(crate) head: Header,
+    pub(crate) since: Instant,
+}
+
+/// A copy that something newer is known of.
+#[derive(Clone, Debug)]
+pub(crate) struct Suspect<K> {
+    pub(crate) key: K,
+    pub(crate) tier: Tier,
+    pub(crate) version: Version,
+    pub(crate) since: Instant,
+}
+
+impl<K> Default for Rounds<K> {
+    fn default() -> Self {
+        Self(Mutex::new(RoundState { left: Vec::new(), suspects: Vec::new(), aging: Vec::new() }))
+    }
+}
+
+impl<K> Suspect<K> {
+    /// Whether it had the time that it may be wrong. `age_max`: the longest age of a copy; changes of such records are not
+    /// broadcast, so that every copy may be wrong for so long.
+    pub(crate) fn is_ripe(&self, age_max: Option<Duration>) -> bool {
+        let bound = if self.tier == Tier::Memory { MEMORY_BOUND } else { REDIS_BOUND };
+        self.since.elapsed() >= age_max.unwrap_or_default().max(bound)
+    }
+}
