@@ -12,7 +12,7 @@ use super::{
 use crate::{
     CacheError, Change, Consistency, Entry, Key, Loaded, Node, Policy, Tier, TieredCache, Token, WriteGuard,
     remote::shared::{Codec, Sharing},
-    source::read::Demand,
+    source::read::LoadRequest,
     testing::rules,
 };
 
@@ -180,7 +180,7 @@ impl<L: Key, P: Key, T: Send + Sync + 'static> PagedList<L, P, T> {
         inner.counters.misses.add(1);
         let key = PageKey { epoch: ListEpoch::NONE, place: place.clone(), list: list.clone() };
         let keys = [&key];
-        let load = inner.fetch(&keys, Demand::STRONG);
+        let load = inner.fetch(&keys, LoadRequest::STRONG);
         let outcomes = timeout(inner.policy.hard_timeout, load).await.map_err(|_| CacheError::Timeout)?;
         // One outcome a key, and a page is never absent.
         let outcome = outcomes.into_iter().next().ok_or(CacheError::Panicked)?;

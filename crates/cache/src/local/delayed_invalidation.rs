@@ -8,7 +8,7 @@ use std::{
 use parking_lot::Mutex;
 use tokio::{runtime::Handle, sync::OwnedSemaphorePermit, time::Instant};
 
-use super::inner::Inner;
+use super::inner::CacheState;
 use crate::{CacheError, Key, testing::rules};
 
 /// How long after a write of unknown outcome its keys are invalidated again. One that lands later needs a flush of the node.
@@ -21,7 +21,7 @@ const FLUSH_PERIOD: Duration = Duration::from_secs(5);
 
 /// Invalidates these keys after 5, 30 and 90 s, or, with too many such writes waiting, the whole namespace.
 /// Does nothing without a runtime, nor after the cache is gone.
-pub(crate) fn repeat<K: Key, V: Send + Sync + 'static>(inner: &Arc<Inner<K, V>>, keys: Vec<K>) {
+pub(crate) fn repeat<K: Key, V: Send + Sync + 'static>(inner: &Arc<CacheState<K, V>>, keys: Vec<K>) {
     let Ok(runtime) = Handle::try_current() else { return };
     if !rules::late_landing() {
         return;
@@ -35,7 +35,7 @@ pub(crate) fn repeat<K: Key, V: Send + Sync + 'static>(inner: &Arc<Inner<K, V>>,
 }
 
 /// Logs that a change was not published to other nodes.
-pub(crate) fn warn<K, V>(inner: &Inner<K, V>, error: &CacheError) {
+pub(crate) fn warn<K, V>(inner: &CacheState<K, V>, error: &CacheError) {
     tracing::warn!(
         namespace = inner.policy.name,
         error = error as &dyn std::error::Error,
@@ -44,7 +44,7 @@ pub(crate) fn warn<K, V>(inner: &Inner<K, V>, error: &CacheError) {
 }
 
 async fn invalidate_late<K: Key, V: Send + Sync + 'static>(
-    inner: Weak<Inner<K, V>>,
+    inner: Weak<CacheState<K, V>>,
     keys: Vec<K>,
     _place: OwnedSemaphorePermit,
 ) {
@@ -60,7 +60,7 @@ async fn invalidate_late<K: Key, V: Send + Sync + 'static>(
 }
 
 async fn flush_late<K: Key, V: Send + Sync + 'static>(
-    inner: Weak<Inner<K, V>>,
+    inner: Weak<CacheState<K, V>>,
     until: Arc<Mutex<Option<Instant>>>,
 ) {
     loop {

@@ -39,19 +39,19 @@ const SAMPLE: u64 = 16;
 const VOTES: u8 = 3;
 
 type Copies<K, V> = [Option<(K, Slot<V>)>; 2];
-type Look<'a, K, V> = RwLockReadGuard<'a, Copies<K, V>>;
+type CopiesGuard<'a, K, V> = RwLockReadGuard<'a, Copies<K, V>>;
 /// Made when one of them is first needed.
 type Chunk<K, V> = OnceLock<Pairs<K, V>>;
 
 /// Each key has the two slots of one pair, which it shares with others; it is in one of them at most.
-pub(crate) struct Recent<K, V> {
+pub(crate) struct HotEntries<K, V> {
     chunks: Box<[Chunk<K, V>]>,
     hasher: ahash::RandomState,
 }
 
 /// Which pair a key has, and its mark there.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Spot(u64);
+pub(crate) struct PairMark(u64);
 
 /// Apart from each other, so that the marks of all places stand in few lines of the processor's cache.
 struct Pairs<K, V> {
@@ -71,7 +71,7 @@ struct Marks {
     kept: AtomicU8,
 }
 
-impl Spot {
+impl PairMark {
     /// Whether it is heard of a read at this moment that found the key in its place.
     #[inline]
     pub(crate) const fn keeps(self, now: Moment) -> bool {
@@ -96,7 +96,7 @@ impl Spot {
     }
 }
 
-impl<K: std::hash::Hash + Eq + Clone, V> Recent<K, V> {
+impl<K: std::hash::Hash + Eq + Clone, V> HotEntries<K, V> {
     /// For a memory of so many bytes; a small one has none of it.
     pub(crate) fn new(memory_bytes: u64) -> Self {
         let pairs = (memory_bytes / BYTES_A_PLACE).min(PLACES_MAX) / 2;
@@ -106,13 +106,13 @@ impl<K: std::hash::Hash + Eq + Clone, V> Recent<K, V> {
     }
 
     #[inline]
-    pub(crate) fn spot(&self, key: &K) -> Spot {
-        Spot(self.hasher.hash_one(key))
+    pub(crate) fn spot(&self, key: &K) -> PairMark {
+        PairMark(self.hasher.hash_one(key))
     }
 
     /// The copy of the key, if it is here and its slots are not being changed.
     #[inline]
-    pub(crate) fn get(&self, spot: Spot, key: &K) -> Option<Slot<V>> {
+    pub(crate) fn get(&self, spot: PairMark, key: &K) -> Option<Slot<V>> {
         self.find(spot, key, RwLock::try_read)
     }
 
@@ -133,13 +133,13 @@ impl<K: std::hash::Hash + Eq + Clone, V> Recent<K, V> {
     }
 
     /// Counts a read of a key that has no place. True: it has earned one.
-    pub(crate) fn vote(&self, spot: Spot) -> bool {
+    pub(crate) fn vote(&self, spot: PairMark) -> bool {
         let Some(chunk) = self.chunk(spot) else { return false };
         chunk.get().is_none_or(|pairs| pairs.marks[pair(spot)].vote(spot.mark()))
     }
 
     /// Notes a read of a key that has a place.
-    pub(crate) fn keep(&self, spot: Spot) {
+    pub(crate) fn keep(&self, spot: PairMark) {
         if let Some((marks, _)) = self.pair(spot) {
             marks.keep(spot.mark());
         }
@@ -178,9 +178,9 @@ impl<K: std::hash::Hash + Eq + Clone, V> Recent<K, V> {
     #[inline]
     fn find<'a>(
         &'a self,
-        spot: Spot,
+        spot: PairMark,
         key: &K,
-        look: impl FnOnce(&'a RwLock<Copies<K, V>>) -> Option<Look<'a, K, V>>,
+        look: impl FnOnce(&'a RwLock<Copies<K, V>>) -> Option<CopiesGuard<'a, K, V>>,
     ) -> Option<Slot<V>> {
         let (_, copies) = self.pair(spot)?;
         let copies = look(copies)?;
@@ -190,14 +190,14 @@ impl<K: std::hash::Hash + Eq + Clone, V> Recent<K, V> {
     /// The slots of a key, if it may be there. Exact for a holder of its shard lock: the key was inserted under the
     /// same lock, and its mark is removed only with its copy.
     #[inline]
-    fn pair(&self, spot: Spot) -> Option<(&Marks, &RwLock<Copies<K, V>>)> {
+    fn pair(&self, spot: PairMark) -> Option<(&Marks, &RwLock<Copies<K, V>>)> {
         let pairs = self.chunk(spot)?.get()?;
         let marks = &pairs.marks[pair(spot)];
         marks.place(spot.mark()).is_some().then(|| (marks, &pairs.copies[pair(spot)]))
     }
 
     #[inline]
-    fn chunk(&self, spot: Spot) -> Option<&Chunk<K, V>> {
+    fn chunk(&self, spot: PairMark) -> Option<&Chunk<K, V>> {
         let mask = u64::try_from(self.chunks.len().checked_sub(1)?).unwrap_or(0);
         self.chunks.get(usize::try_from((spot.0 >> 8) & mask).unwrap_or(0))
     }
@@ -261,7 +261,7 @@ fn place_of<K: Eq, V>(copies: &Copies<K, V>, key: &K) -> Option<usize> {
 /// Which pair of its chunk.
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "it is less than the number of pairs of a chunk")]
-const fn pair(spot: Spot) -> usize {
+const fn pair(spot: PairMark) -> usize {
     (spot.0 % CHUNK as u64) as usize
 }
 
@@ -279,13 +279,13 @@ mod tests {
         Slot { value, version, read_at: Moment::new(0), ttl: 0, refresh: 0, size, flush: 0 }
     }
 
-    fn value(recent: &Recent<u64, u64>, key: u64) -> Option<u64> {
+    fn value(recent: &HotEntries<u64, u64>, key: u64) -> Option<u64> {
         recent.get(recent.spot(&key), &key).and_then(|slot| slot.value).map(|value| *value)
     }
 
     #[test]
     fn a_copy_stands_until_it_is_taken_or_another_key_takes_its_place() {
-        let recent = Recent::new(1 << 20);
+        let recent = HotEntries::new(1 << 20);
         (0..10_000).for_each(|key| recent.put(&key, &slot(key, 100)));
         let standing: Vec<u64> = (0..10_000).filter(|key| value(&recent, *key).is_some()).collect();
         assert!((100..=512).contains(&standing.len()), "{}", standing.len());
@@ -298,7 +298,7 @@ mod tests {
 
     #[test]
     fn few_of_as_many_keys_as_a_third_of_the_places_stand_in_each_others_way() {
-        let recent = Recent::new(1 << 24);
+        let recent = HotEntries::new(1 << 24);
         (0..2_720).for_each(|key| recent.put(&key, &slot(key, 100)));
         let standing = (0..2_720).filter(|key| value(&recent, *key).is_some()).count();
         assert!(standing >= 2_450, "{standing} of 2,720: with one place each some 2,310 would");
@@ -306,7 +306,7 @@ mod tests {
 
     #[test]
     fn a_newer_copy_takes_the_place_of_the_older_one_whatever_came_between() {
-        let recent = Recent::new(1 << 20);
+        let recent = HotEntries::new(1 << 20);
         for round in 0..3 {
             (0..2_000).for_each(|key| recent.put(&key, &slot(key + round, 100)));
         }
@@ -319,7 +319,7 @@ mod tests {
 
     #[test]
     fn a_copy_that_is_too_large_leaves_none_behind_that_is_older() {
-        let recent = Recent::new(1 << 20);
+        let recent = HotEntries::new(1 << 20);
         recent.put(&7, &slot(1, 100));
         recent.put(&7, &slot(2, SIZE_MAX + 1));
         assert_eq!(value(&recent, 7), None);
@@ -327,7 +327,7 @@ mod tests {
 
     #[test]
     fn whoever_decides_about_a_copy_waits_for_its_place_and_whoever_reads_does_not() {
-        let recent = Recent::new(1 << 20);
+        let recent = HotEntries::new(1 << 20);
         recent.put(&7, &slot(1, 100));
         let mut changing = recent.pair(recent.spot(&7)).unwrap().1.write();
         assert_eq!(value(&recent, 7), None, "it is not waited for");
@@ -343,7 +343,7 @@ mod tests {
     }
 
     /// Two keys that stand in one pair, and one that could.
-    fn three_of_a_pair(recent: &Recent<u64, u64>) -> [u64; 3] {
+    fn three_of_a_pair(recent: &HotEntries<u64, u64>) -> [u64; 3] {
         let of_pair = |key: &u64| (recent.spot(key).0 & 0xffff) == (recent.spot(&0).0 & 0xffff);
         let mut keys = (0..).filter(of_pair);
         let keys = [(); 3].map(|()| keys.next().unwrap());
@@ -353,7 +353,7 @@ mod tests {
 
     #[test]
     fn a_key_read_more_than_the_two_that_stand_there_takes_the_place_of_the_one_read_less() {
-        let recent = Recent::new(1 << 20);
+        let recent = HotEntries::new(1 << 20);
         let [one, two, rival] = three_of_a_pair(&recent);
         let vote = |key: u64| recent.vote(recent.spot(&key));
         assert_eq!([rival, rival].map(vote), [false; 2]);
@@ -365,7 +365,7 @@ mod tests {
 
     #[test]
     fn a_walk_over_many_keys_takes_no_place() {
-        let recent = Recent::new(1 << 20);
+        let recent = HotEntries::new(1 << 20);
         let [one, two, _] = three_of_a_pair(&recent);
         let earned = (100_000..200_000).filter(|key| recent.vote(recent.spot(key)));
         earned.for_each(|key| recent.put(&key, &slot(key, 100)));
@@ -374,7 +374,7 @@ mod tests {
 
     #[test]
     fn an_empty_place_takes_one_vote() {
-        let recent: Recent<u64, u64> = Recent::new(1 << 20);
+        let recent: HotEntries<u64, u64> = HotEntries::new(1 << 20);
         assert!(recent.vote(recent.spot(&7)));
         let [one, _, rival] = three_of_a_pair(&recent);
         assert!(!recent.vote(recent.spot(&rival)));
@@ -384,7 +384,7 @@ mod tests {
 
     #[test]
     fn a_key_may_stand_while_its_places_are_being_changed() {
-        let recent = Recent::new(1 << 20);
+        let recent = HotEntries::new(1 << 20);
         recent.put(&7, &slot(1, 100));
         let changing = recent.pair(recent.spot(&7)).unwrap().1.write();
         assert_eq!((value(&recent, 7), recent.may_stand(&7), recent.may_stand(&8)), (None, true, false));
@@ -393,7 +393,7 @@ mod tests {
 
     #[test]
     fn a_small_memory_has_none_of_it() {
-        let recent = Recent::new(64 * 256);
+        let recent = HotEntries::new(64 * 256);
         recent.put(&7, &slot(1, 100));
         assert_eq!(value(&recent, 7), None);
         assert!(recent.take(&7).is_none());
@@ -401,7 +401,7 @@ mod tests {
 
     #[test]
     fn it_is_heard_of_a_key_that_has_no_place_four_times_as_often() {
-        let recent: Recent<u64, u64> = Recent::new(1 << 20);
+        let recent: HotEntries<u64, u64> = HotEntries::new(1 << 20);
         for key in 0..100 {
             let spot = recent.spot(&key);
             let moments = || (0..640).map(Moment::new);

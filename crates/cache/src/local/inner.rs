@@ -3,7 +3,7 @@
 use std::sync::{Arc, atomic::AtomicU64};
 
 use super::{
-    key_state::Ledger, memory::Memory, pending_repeats::PendingRepeats, resync_rounds::Rounds, slot::Slot,
+    key_state::KeyTable, memory::Memory, pending_repeats::PendingRepeats, resync_rounds::Rounds, slot::Slot,
 };
 use crate::{
     CacheError, Change, Entry, Key, Moment, Node, Policy, Token, Version,
@@ -15,14 +15,14 @@ use crate::{
 };
 
 /// What memory says to a read.
-pub(crate) enum Look<V> {
+pub(crate) enum LookupResult<V> {
     Served(Option<Entry<V>>),
-    Missed(Absence),
+    Missed(MissReason),
 }
 
 /// What a read that missed knows of memory.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Absence {
+pub(crate) enum MissReason {
     /// There was no copy when memory had been filled so often.
     At(u64),
     /// There may be one, which may not be served.
@@ -31,23 +31,23 @@ pub(crate) enum Absence {
 
 /// What a read demands of the flight it takes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Seek {
+pub(crate) enum ReadMode {
     /// One that may be under way already, and in place of which a stale copy may be served.
-    Cached(Absence),
+    Cached(MissReason),
     /// One that begins now.
     Strong,
 }
 
-impl Seek {
+impl ReadMode {
     pub(crate) const fn is_cached(self) -> bool {
         matches!(self, Self::Cached(_))
     }
 }
 
 /// What the clones of a cache share.
-pub(crate) struct Inner<K, V> {
+pub(crate) struct CacheState<K, V> {
     pub(crate) memory: Memory<K, V>,
-    pub(crate) ledger: Ledger<K, V>,
+    pub(crate) key_table: KeyTable<K, V>,
     pub(crate) node: Node,
     pub(crate) source: Box<dyn Source<K, V>>,
     /// The tier that nodes share, where there is one.
@@ -62,12 +62,12 @@ pub(crate) struct Inner<K, V> {
     pub(crate) policy: Policy<V>,
 }
 
-impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
+impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
     /// Reads memory: a hit with its metadata, or the state of memory at the miss.
     #[inline]
-    pub(crate) fn look(self: &Arc<Self>, key: &K) -> Look<V> {
+    pub(crate) fn look(self: &Arc<Self>, key: &K) -> LookupResult<V> {
         let found = self.look_at(key, None);
-        if matches!(found, Look::Served(_)) {
+        if matches!(found, LookupResult::Served(_)) {
             self.counters.hits.add(1);
         }
         found
@@ -75,28 +75,28 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
 
     /// As [`Self::look`], by what may be served at a moment of this request, and counted by the caller.
     #[inline]
-    pub(crate) fn look_at(self: &Arc<Self>, key: &K, now: Option<Moment>) -> Look<V> {
+    pub(crate) fn look_at(self: &Arc<Self>, key: &K, now: Option<Moment>) -> LookupResult<V> {
         let fills = self.memory.fills();
         let now = now.unwrap_or_else(|| self.node.now());
         let Some((slot, earned)) = self.memory.read(key, now) else {
-            return Look::Missed(Absence::At(fills));
+            return LookupResult::Missed(MissReason::At(fills));
         };
         if earned {
             self.promote(key);
         }
         if !self.is_fresh(&slot, now) {
-            return Look::Missed(Absence::Unsure);
+            return LookupResult::Missed(MissReason::Unsure);
         }
         if slot.wants_refresh(now) {
             self.refresh(key);
         }
-        Look::Served(slot.into_entry(now, false))
+        LookupResult::Served(slot.into_entry(now, false))
     }
 
     /// Puts the key into the table of hot entries, unless its shard is locked.
     #[cold]
     fn promote(&self, key: &K) {
-        if let Some(shard) = self.ledger.try_lock(key) {
+        if let Some(shard) = self.key_table.try_lock(key) {
             self.memory.promote(key);
             drop(shard);
         }
@@ -144,7 +144,7 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
 
     fn suspect_one(&self, key: &K) {
         let now = self.node.now();
-        let mut shard = self.ledger.lock(key);
+        let mut shard = self.key_table.lock(key);
         let known = shard.known(key, now);
         let mut detached = [shard.invalidate(key, None), None];
         let dropped = self.memory.drop_older(key, None).map_or(known, |slot| known.max(slot.version));
@@ -156,7 +156,7 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
     }
 
     pub(crate) fn invalidate_one(&self, key: &K, version: Option<Version>) {
-        let mut shard = self.ledger.lock(key);
+        let mut shard = self.key_table.lock(key);
         let detached = shard.invalidate(key, version);
         self.memory.drop_older(key, version);
         drop(shard);

@@ -2,14 +2,14 @@ use std::{collections::HashMap, sync::Arc};
 
 use parking_lot::{Mutex, MutexGuard};
 
-use super::{single_flight::Flight, version_floor::Recall};
+use super::{single_flight::Flight, version_floor::VersionFloors};
 use crate::{Key, Moment, Version, testing::rules};
 
 /// Shards; more than threads that miss at once.
 const SHARDS: usize = 64;
 
 /// What is under way, key by key: as large as the number of keys being loaded or written, no larger.
-pub(crate) struct Ledger<K, V> {
+pub(crate) struct KeyTable<K, V> {
     shards: Box<[Mutex<Shard<K, V>>]>,
     hasher: ahash::RandomState,
 }
@@ -17,13 +17,13 @@ pub(crate) struct Ledger<K, V> {
 /// The keys of one shard that have something under way, and what is known of some that have not. Its lock is held
 /// for moments, never across an await.
 pub(crate) struct Shard<K, V> {
-    under_way: HashMap<K, Progress<V>, ahash::RandomState>,
-    recall: Recall<K>,
+    under_way: HashMap<K, KeyState<V>, ahash::RandomState>,
+    recall: VersionFloors<K>,
 }
 
 /// What is in progress for one key. Floors and poisons need not outlive it, except for the versions that readers
 /// received: a load that begins later reads what the store has acknowledged, or a copy that was published since.
-pub(crate) struct Progress<V> {
+pub(crate) struct KeyState<V> {
     /// The flight that readers join.
     pub(crate) current: Option<Arc<Flight<V>>>,
     /// Loads that have not ended, joined or detached.
@@ -38,13 +38,13 @@ pub(crate) struct Progress<V> {
     pub(crate) maybe_kept: bool,
 }
 
-impl<V> Default for Progress<V> {
+impl<V> Default for KeyState<V> {
     fn default() -> Self {
         Self { current: None, loads: 0, marks: 0, floor: Version::UNVERSIONED, poisons: 0, maybe_kept: true }
     }
 }
 
-impl<V> Progress<V> {
+impl<V> KeyState<V> {
     /// The record changed: raises the floor, or poisons, and gives up the flight to join. The flight is
     /// returned to be dropped when the lock is not held.
     fn invalidate(&mut self, version: Option<Version>) -> Option<Arc<Flight<V>>> {
@@ -66,31 +66,31 @@ impl<V> Progress<V> {
 }
 
 impl<K: Key, V> Shard<K, V> {
-    pub(crate) fn get(&self, key: &K) -> Option<&Progress<V>> {
+    pub(crate) fn get(&self, key: &K) -> Option<&KeyState<V>> {
         self.under_way.get(key)
     }
 
-    pub(crate) fn get_mut(&mut self, key: &K) -> Option<&mut Progress<V>> {
+    pub(crate) fn get_mut(&mut self, key: &K) -> Option<&mut KeyState<V>> {
         self.under_way.get_mut(key)
     }
 
     /// What is under way for the key, from now on something.
-    pub(crate) fn enter(&mut self, key: &K, now: Moment) -> &mut Progress<V> {
+    pub(crate) fn enter(&mut self, key: &K, now: Moment) -> &mut KeyState<V> {
         let Self { under_way, recall } = self;
         under_way.entry(key.clone()).or_insert_with(|| {
             let floor = recall.version(key, now);
-            Progress { floor, ..Progress::default() }
+            KeyState { floor, ..KeyState::default() }
         })
     }
 
     /// Lets go of the key if nothing is under way for it any more.
     pub(crate) fn leave(&mut self, key: &K) {
-        if self.under_way.get(key).is_some_and(Progress::is_idle) {
+        if self.under_way.get(key).is_some_and(KeyState::is_idle) {
             self.under_way.remove(key);
         }
     }
 
-    /// What the record has reached at least: by [`Recall::version`], and by what is under way.
+    /// What the record has reached at least: by [`VersionFloors::version`], and by what is under way.
     pub(crate) fn known(&self, key: &K, now: Moment) -> Version {
         let floor = self.under_way.get(key).map_or(Version::UNVERSIONED, |progress| progress.floor);
         floor.max(self.recall.version(key, now))
@@ -105,7 +105,7 @@ impl<K: Key, V> Shard<K, V> {
         progress.current.take_if(|flight| flight.floor < version && rules::detach_flight())
     }
 
-    /// The record changed: see [`Progress::invalidate`]. Without a version it may be anything by now.
+    /// The record changed: see [`KeyState::invalidate`]. Without a version it may be anything by now.
     pub(crate) fn invalidate(&mut self, key: &K, version: Option<Version>) -> Option<Arc<Flight<V>>> {
         if version.is_none() {
             self.recall.forget(key);
@@ -114,11 +114,12 @@ impl<K: Key, V> Shard<K, V> {
     }
 }
 
-impl<K: Key, V> Ledger<K, V> {
+impl<K: Key, V> KeyTable<K, V> {
     pub(crate) fn new() -> Self {
         let hasher = ahash::RandomState::new();
         let shard = || {
-            let (under_way, recall) = (HashMap::with_hasher(hasher.clone()), Recall::new(hasher.clone()));
+            let (under_way, recall) =
+                (HashMap::with_hasher(hasher.clone()), VersionFloors::new(hasher.clone()));
             Mutex::new(Shard { under_way, recall })
         };
         Self { shards: std::iter::repeat_with(shard).take(SHARDS).collect(), hasher: hasher.clone() }

@@ -10,15 +10,15 @@ use futures::FutureExt;
 use tokio::{runtime::Handle, sync::oneshot, task::yield_now};
 
 use super::{
-    inner::{Absence, Inner, Seek},
-    key_state::{Progress, Shard},
-    single_flight::{Flight, Outcome, Outcomes, Passenger, Ride},
+    inner::{CacheState, MissReason, ReadMode},
+    key_state::{KeyState, Shard},
+    single_flight::{Flight, LoadBatch, Outcome, Outcomes, Waiter},
     slot::{Slot, jittered, refresh_after},
 };
 use crate::{
     CacheError, Key, Loaded, Moment, Tier, Version,
     metrics::counters::Rejection,
-    source::read::{Demand, Fetched},
+    source::read::{Fetched, LoadRequest},
     testing::{
         failpoints::{Place, reach},
         rules,
@@ -36,7 +36,7 @@ const SETTLED_AT_ONCE: usize = 8;
 const JOINED_UNTRUSTED: Duration = Duration::from_millis(500);
 
 /// What a reader that missed finds.
-pub(crate) enum Boarding<V> {
+pub(crate) enum Joined<V> {
     /// A load of the key, its own or another's.
     Flight(Arc<Flight<V>>),
     /// A copy that came since it looked.
@@ -45,7 +45,7 @@ pub(crate) enum Boarding<V> {
 
 /// What memory has of a key that is to be loaded.
 #[derive(Clone, Copy)]
-enum Kept {
+enum KnownCopy {
     /// No copy.
     Nothing,
     /// Perhaps one, of which nothing is known.
@@ -54,17 +54,17 @@ enum Kept {
     Expired(Version),
 }
 
-/// A ride that still takes keys.
-pub(crate) struct OpenRide<K: Key, V: Send + Sync + 'static> {
-    inner: Arc<Inner<K, V>>,
-    ride: Arc<Ride<V>>,
-    passenger: Passenger<V>,
-    tickets: Vec<Ticket<K>>,
-    manifest: oneshot::Sender<Tickets<K, V>>,
+/// A batch that still takes keys.
+pub(crate) struct LoadBatchBuilder<K: Key, V: Send + Sync + 'static> {
+    inner: Arc<CacheState<K, V>>,
+    batch: Arc<LoadBatch<V>>,
+    waiter: Waiter<V>,
+    pending: Vec<PendingLoad<K>>,
+    sender: oneshot::Sender<PendingLoads<K, V>>,
 }
 
-/// What the loads of a ride must compare when they end.
-struct Ticket<K> {
+/// What the loads of a batch must compare when they end.
+struct PendingLoad<K> {
     key: K,
     id: u64,
     flush: u32,
@@ -74,45 +74,52 @@ struct Ticket<K> {
     strong: bool,
 }
 
-/// Tickets of loads that count as under way. Dropped unsettled, they end without an outcome.
-struct Tickets<K: Key, V: Send + Sync + 'static> {
-    inner: Arc<Inner<K, V>>,
-    list: Vec<Ticket<K>>,
+/// Pending loads of loads that count as under way. Dropped unsettled, they end without an outcome.
+struct PendingLoads<K: Key, V: Send + Sync + 'static> {
+    inner: Arc<CacheState<K, V>>,
+    list: Vec<PendingLoad<K>>,
 }
 
-impl<K: Key, V: Send + Sync + 'static> OpenRide<K, V> {
-    fn new(inner: &Arc<Inner<K, V>>) -> Self {
-        let (manifest, sealed) = oneshot::channel();
-        let ride = Ride::new(ride(sealed).boxed(), inner.policy.load_bound);
-        let passenger = Passenger::lead(&ride);
-        Self { inner: Arc::clone(inner), ride, passenger, tickets: Vec::new(), manifest }
+impl<K: Key, V: Send + Sync + 'static> LoadBatchBuilder<K, V> {
+    fn new(inner: &Arc<CacheState<K, V>>) -> Self {
+        let (sender, sealed) = oneshot::channel();
+        let batch = LoadBatch::new(run_batch(sealed).boxed(), inner.policy.load_bound);
+        let waiter = Waiter::lead(&batch);
+        Self { inner: Arc::clone(inner), batch, waiter, pending: Vec::new(), sender }
     }
 
     pub(crate) const fn len(&self) -> usize {
-        self.tickets.len()
+        self.pending.len()
     }
 
-    fn add(&mut self, key: &K, progress: &Progress<V>, flush: u32, strong: bool) -> Arc<Flight<V>> {
+    fn add(&mut self, key: &K, progress: &KeyState<V>, flush: u32, strong: bool) -> Arc<Flight<V>> {
         let id = self.inner.flights.fetch_add(1, Ordering::Relaxed);
-        let index = self.tickets.len();
+        let index = self.pending.len();
         let floor = progress.floor;
-        self.tickets.push(Ticket { key: key.clone(), id, flush, floor, poisons: progress.poisons, strong });
+        self.pending.push(PendingLoad {
+            key: key.clone(),
+            id,
+            flush,
+            floor,
+            poisons: progress.poisons,
+            strong,
+        });
         Arc::new(Flight {
             id,
             began: self.inner.node.now(),
             flush,
             floor,
-            ride: Arc::clone(&self.ride),
+            batch: Arc::clone(&self.batch),
             index,
         })
     }
 
-    /// Lets the load begin; it does when the passenger waits, or leaves.
-    pub(crate) fn seal(self) -> Passenger<V> {
-        let tickets = Tickets { inner: self.inner, list: self.tickets };
-        // The ride holds the receiver; were it gone, the tickets would settle as they drop.
-        self.manifest.send(tickets).ok();
-        self.passenger
+    /// Lets the load begin; it does when the waiter waits, or leaves.
+    pub(crate) fn seal(self) -> Waiter<V> {
+        let pending = PendingLoads { inner: self.inner, list: self.pending };
+        // The batch holds the receiver; were it gone, the pending loads would settle as they drop.
+        self.sender.send(pending).ok();
+        self.waiter
     }
 }
 
@@ -125,28 +132,28 @@ struct NewFlight {
     strong: bool,
 }
 
-impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
-    /// Joins the flight of the key if that is allowed and there is one, else begins one on the open ride.
-    pub(crate) fn board(
+impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
+    /// Joins the flight of the key if that is allowed and there is one, else begins one on the open batch.
+    pub(crate) fn start_or_join(
         self: &Arc<Self>,
         key: &K,
-        seek: Seek,
-        open: &mut Option<OpenRide<K, V>>,
-    ) -> Boarding<V> {
+        seek: ReadMode,
+        open: &mut Option<LoadBatchBuilder<K, V>>,
+    ) -> Joined<V> {
         let flush = self.memory.flushes();
-        let mut shard = self.ledger.lock(key);
-        let mut kept = Kept::Perhaps;
-        if let Seek::Cached(absence) = seek {
-            match self.boarded(key, shard.get(key), flush, absence) {
+        let mut shard = self.key_table.lock(key);
+        let mut kept = KnownCopy::Perhaps;
+        if let ReadMode::Cached(absence) = seek {
+            match self.joined(key, shard.get(key), flush, absence) {
                 Ok(found) => return found,
                 Err(found) => kept = found,
             }
         }
-        let strong = matches!(seek, Seek::Strong);
+        let strong = matches!(seek, ReadMode::Strong);
         let (flight, replaced) = self.begin(key, &mut shard, kept, NewFlight { flush, strong }, open);
         drop(shard);
         drop(replaced);
-        Boarding::Flight(flight)
+        Joined::Flight(flight)
     }
 
     /// Begins a flight of the key; the one it replaces is to be dropped when the lock is not held.
@@ -154,53 +161,57 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
         self: &Arc<Self>,
         key: &K,
         shard: &mut Shard<K, V>,
-        kept: Kept,
+        kept: KnownCopy,
         new: NewFlight,
-        open: &mut Option<OpenRide<K, V>>,
+        open: &mut Option<LoadBatchBuilder<K, V>>,
     ) -> (Arc<Flight<V>>, Option<Arc<Flight<V>>>) {
         let progress = shard.enter(key, self.node.now());
         match kept {
-            Kept::Expired(version) if rules::expired_is_floor() => {
+            KnownCopy::Expired(version) if rules::expired_is_floor() => {
                 progress.floor = progress.floor.max(version);
             }
-            Kept::Expired(_) | Kept::Perhaps => {}
-            Kept::Nothing => progress.maybe_kept = false,
+            KnownCopy::Expired(_) | KnownCopy::Perhaps => {}
+            KnownCopy::Nothing => progress.maybe_kept = false,
         }
         let flight =
-            open.get_or_insert_with(|| OpenRide::new(self)).add(key, progress, new.flush, new.strong);
+            open.get_or_insert_with(|| LoadBatchBuilder::new(self)).add(key, progress, new.flush, new.strong);
         let replaced = progress.current.replace(Arc::clone(&flight));
         progress.loads += 1;
         (flight, replaced)
     }
 
     /// A flight to join or a copy that may be served; else what memory has.
-    fn boarded(
+    fn joined(
         &self,
         key: &K,
-        progress: Option<&Progress<V>>,
+        progress: Option<&KeyState<V>>,
         flush: u32,
-        absence: Absence,
-    ) -> Result<Boarding<V>, Kept> {
+        absence: MissReason,
+    ) -> Result<Joined<V>, KnownCopy> {
         if let Some(flight) = progress.and_then(|progress| progress.current.as_ref())
             && (flight.flush == flush || !rules::detach_flight())
             && self.may_join(flight)
         {
             self.counters.joined.add(1);
-            return Ok(Boarding::Flight(Arc::clone(flight)));
+            return Ok(Joined::Flight(Arc::clone(flight)));
         }
         // Its flight may have ended between the look at memory and the lock, if anything was filled.
         match absence {
             // A copy that was evicted may be the only one, and was missed by who found its place being changed.
-            Absence::At(fills) if fills == self.memory.fills() && !self.memory.may_stand(key) => {
-                return Err(Kept::Nothing);
+            MissReason::At(fills) if fills == self.memory.fills() && !self.memory.may_stand(key) => {
+                return Err(KnownCopy::Nothing);
             }
-            Absence::At(_) | Absence::Unsure => {}
+            MissReason::At(_) | MissReason::Unsure => {}
         }
-        let slot = self.memory.raw(key).ok_or(Kept::Nothing)?;
+        let slot = self.memory.raw(key).ok_or(KnownCopy::Nothing)?;
         if self.is_fresh(&slot, self.node.now()) {
-            return Ok(Boarding::Here(slot));
+            return Ok(Joined::Here(slot));
         }
-        Err(if self.memory.is_reachable(&slot) { Kept::Expired(slot.version) } else { Kept::Perhaps })
+        Err(if self.memory.is_reachable(&slot) {
+            KnownCopy::Expired(slot.version)
+        } else {
+            KnownCopy::Perhaps
+        })
     }
 
     /// Past the trust deadline an invalidation that this node missed may have been to detach the flight: then
@@ -221,17 +232,18 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
     pub(crate) fn refresh(self: &Arc<Self>, key: &K) {
         let flush = self.memory.flushes();
         let mut open = None;
-        let mut shard = self.ledger.lock(key);
-        if shard.get(key).is_none_or(Progress::is_idle) {
-            let kept = self.memory.slot(key).map_or(Kept::Perhaps, |slot| Kept::Expired(slot.version));
+        let mut shard = self.key_table.lock(key);
+        if shard.get(key).is_none_or(KeyState::is_idle) {
+            let kept =
+                self.memory.slot(key).map_or(KnownCopy::Perhaps, |slot| KnownCopy::Expired(slot.version));
             self.begin(key, &mut shard, kept, NewFlight { flush, strong: false }, &mut open);
         }
         drop(shard);
-        drop(open.map(OpenRide::seal));
+        drop(open.map(LoadBatchBuilder::seal));
     }
 
     /// Reads records from below memory; fills nothing. Outcomes in the order of the keys.
-    pub(crate) async fn fetch(&self, keys: &[&K], demand: Demand<'_>) -> Vec<Outcome<V>> {
+    pub(crate) async fn fetch(&self, keys: &[&K], demand: LoadRequest<'_>) -> Vec<Outcome<V>> {
         let began = self.node.now();
         let load = AssertUnwindSafe(self.fetch_from_source(keys, demand)).catch_unwind();
         let error = match load.await {
@@ -246,7 +258,7 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
     async fn fetch_from_source(
         &self,
         keys: &[&K],
-        demand: Demand<'_>,
+        demand: LoadRequest<'_>,
     ) -> Result<Vec<Outcome<V>>, CacheError> {
         let read_at = self.node.now();
         let asked: Vec<K> = keys.iter().copied().cloned().collect();
@@ -267,23 +279,23 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
     }
 
     /// Ends the load of one key: fills memory if every rule allows it.
-    fn settle(&self, ticket: &Ticket<K>, outcome: Option<&Outcome<V>>) {
-        let mut shard = self.ledger.lock(&ticket.key);
-        let Some(progress) = shard.get_mut(&ticket.key) else { return };
+    fn settle(&self, load: &PendingLoad<K>, outcome: Option<&Outcome<V>>) {
+        let mut shard = self.key_table.lock(&load.key);
+        let Some(progress) = shard.get_mut(&load.key) else { return };
         let mut shown = None;
         match outcome.map(|outcome| (outcome, &outcome.result)) {
             Some((outcome, Ok(loaded))) => {
-                let rejection = self.fill(ticket, progress, outcome, loaded).err();
+                let rejection = self.fill(load, progress, outcome, loaded).err();
                 rejection.inspect(|rejection| self.counters.reject(*rejection));
-                shown = self.shown(ticket, outcome, loaded.version(), rejection);
+                shown = self.shown(load, outcome, loaded.version(), rejection);
             }
-            Some((_, Err(_))) | None => self.memory.cease_refresh(&ticket.key),
+            Some((_, Err(_))) | None => self.memory.cease_refresh(&load.key),
         }
         progress.loads -= 1;
-        let ended = progress.current.take_if(|current| current.id == ticket.id);
+        let ended = progress.current.take_if(|current| current.id == load.id);
         // From now on no reader gets anything older.
-        let detached = shown.and_then(|version| shard.note(&ticket.key, version, self.node.now()));
-        shard.leave(&ticket.key);
+        let detached = shown.and_then(|version| shard.note(&load.key, version, self.node.now()));
+        shard.leave(&load.key);
         drop(shard);
         drop((ended, detached));
     }
@@ -292,14 +304,14 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
     /// in memory is dropped. Shard lock held.
     fn shown(
         &self,
-        ticket: &Ticket<K>,
+        load: &PendingLoad<K>,
         outcome: &Outcome<V>,
         version: Version,
         rejection: Option<Rejection>,
     ) -> Option<Version> {
         let refused = rejection.is_some() && rules::shown_noted();
         if refused && version.is_versioned() {
-            self.memory.drop_older(&ticket.key, Some(version));
+            self.memory.drop_older(&load.key, Some(version));
         }
         // What a lease was for, Redis may not have taken, or an older copy may have come after it.
         let ahead = outcome.tier == Tier::Store && self.shared.is_some() && rules::ahead_noted();
@@ -308,18 +320,18 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
 
     fn fill(
         &self,
-        ticket: &Ticket<K>,
-        progress: &mut Progress<V>,
+        load: &PendingLoad<K>,
+        progress: &mut KeyState<V>,
         outcome: &Outcome<V>,
         loaded: &Loaded<V>,
     ) -> Result<(), Rejection> {
         let flush = self.memory.flushes();
-        let current = progress.current.as_ref().is_some_and(|flight| flight.id == ticket.id);
-        let rejected = if rules::poison_flight() && ticket.poisons != progress.poisons {
+        let current = progress.current.as_ref().is_some_and(|flight| flight.id == load.id);
+        let rejected = if rules::poison_flight() && load.poisons != progress.poisons {
             Rejection::Poisoned
         } else if rules::fill_floor() && loaded.version() < progress.floor {
             Rejection::Floor
-        } else if rules::fill_epoch() && ticket.flush != flush {
+        } else if rules::fill_epoch() && load.flush != flush {
             Rejection::Epoch
         } else if rules::fill_accepted() && !outcome.keep {
             Rejection::Shared
@@ -329,13 +341,13 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
             // Two values without versions have an order only while one flight at a time may fill.
             Rejection::Newer
         } else {
-            return self.keep(&ticket.key, progress, self.slot(outcome, loaded, flush));
+            return self.keep(&load.key, progress, self.slot(outcome, loaded, flush));
         };
         Err(rejected)
     }
 
     /// Puts a copy into memory. Shard lock held.
-    pub(crate) fn keep(&self, key: &K, progress: &mut Progress<V>, slot: Slot<V>) -> Result<(), Rejection> {
+    pub(crate) fn keep(&self, key: &K, progress: &mut KeyState<V>, slot: Slot<V>) -> Result<(), Rejection> {
         if usize::try_from(slot.size).unwrap_or(usize::MAX) > self.policy.value_bytes_max {
             self.memory.drop_older(key, slot.version.is_versioned().then_some(slot.version));
             return Err(Rejection::TooLarge);
@@ -369,13 +381,14 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
     }
 }
 
-impl<K: Key, V: Send + Sync + 'static> Tickets<K, V> {
-    /// Runs the load and settles every ticket, whichever task drives it.
+impl<K: Key, V: Send + Sync + 'static> PendingLoads<K, V> {
+    /// Runs the load and settles every pending load, whichever task drives it.
     async fn run(mut self) -> Outcomes<V> {
-        let keys: Vec<&K> = self.list.iter().map(|ticket| &ticket.key).collect();
-        let floors: Vec<Version> = self.list.iter().map(|ticket| ticket.floor).collect();
-        let strong = self.list.iter().any(|ticket| ticket.strong);
-        let outcomes: Outcomes<V> = self.inner.fetch(&keys, Demand { floors: &floors, strong }).await.into();
+        let keys: Vec<&K> = self.list.iter().map(|load| &load.key).collect();
+        let floors: Vec<Version> = self.list.iter().map(|load| load.floor).collect();
+        let strong = self.list.iter().any(|load| load.strong);
+        let outcomes: Outcomes<V> =
+            self.inner.fetch(&keys, LoadRequest { floors: &floors, strong }).await.into();
         match Handle::try_current() {
             Ok(runtime) if self.list.len() >= SETTLED_APART => {
                 let outcomes = Arc::clone(&outcomes);
@@ -389,12 +402,12 @@ impl<K: Key, V: Send + Sync + 'static> Tickets<K, V> {
     /// As [`Self::settle`], and lets others work in between.
     async fn settle_apart(mut self, outcomes: &[Outcome<V>]) {
         let mut outcomes = outcomes.iter();
-        // Tickets are taken from the end.
+        // Pending loads are taken from the end.
         self.list.reverse();
         while !self.list.is_empty() {
             for _ in 0..SETTLED_AT_ONCE {
-                let (Some(ticket), outcome) = (self.list.pop(), outcomes.next()) else { return };
-                self.inner.settle(&ticket, outcome);
+                let (Some(load), outcome) = (self.list.pop(), outcomes.next()) else { return };
+                self.inner.settle(&load, outcome);
             }
             yield_now().await;
         }
@@ -403,24 +416,26 @@ impl<K: Key, V: Send + Sync + 'static> Tickets<K, V> {
     /// Until this has come to a key, readers of it join its flight, which has ended, and an invalidation
     /// keeps memory from being filled as it does while a load runs.
     fn settle(&mut self, outcomes: &[Outcome<V>]) {
-        for (ticket, outcome) in std::mem::take(&mut self.list).iter().zip(outcomes) {
-            self.inner.settle(ticket, Some(outcome));
+        for (load, outcome) in std::mem::take(&mut self.list).iter().zip(outcomes) {
+            self.inner.settle(load, Some(outcome));
         }
     }
 }
 
-impl<K: Key, V: Send + Sync + 'static> Drop for Tickets<K, V> {
+impl<K: Key, V: Send + Sync + 'static> Drop for PendingLoads<K, V> {
     fn drop(&mut self) {
         self.inner.counters.load_errors.add(u64::from(!self.list.is_empty()));
-        for ticket in &self.list {
-            self.inner.settle(ticket, None);
+        for load in &self.list {
+            self.inner.settle(load, None);
         }
     }
 }
 
-async fn ride<K: Key, V: Send + Sync + 'static>(sealed: oneshot::Receiver<Tickets<K, V>>) -> Outcomes<V> {
+async fn run_batch<K: Key, V: Send + Sync + 'static>(
+    sealed: oneshot::Receiver<PendingLoads<K, V>>,
+) -> Outcomes<V> {
     match sealed.await {
-        Ok(tickets) => tickets.run().await,
+        Ok(pending) => pending.run().await,
         Err(_) => Arc::new([]),
     }
 }

@@ -10,7 +10,7 @@ use quick_cache::{Lifecycle, OptionsBuilder, Weighter, sync::Cache};
 use tokio::runtime::Handle;
 
 use super::{
-    hot_entries::{Recent, Spot},
+    hot_entries::{HotEntries, PairMark},
     slot::{NEVER, Slot},
 };
 use crate::{Key, Moment, Policy, Version, testing::rules};
@@ -54,8 +54,8 @@ impl<K, V> Lifecycle<K, Slot<V>> for Evictions {
 /// Storage and eviction. A change of a key holds the lock of its shard in the ledger; a read holds none.
 pub(crate) struct Memory<K, V> {
     cache: Arc<Storage<K, V>>,
-    /// Some of the same once more, see [`Recent`].
-    recent: Recent<K, V>,
+    /// Some of the same once more, see [`HotEntries`].
+    recent: HotEntries<K, V>,
     flushes: AtomicU32,
     evicted: Evictions,
     fills: AtomicU64,
@@ -67,7 +67,7 @@ impl<K: Key, V: Send + Sync + 'static> Memory<K, V> {
         let (bytes, evicted) = (policy.memory_bytes, Evictions::default());
         Self {
             cache: Arc::new(storage(bytes, evicted.clone())),
-            recent: Recent::new(bytes),
+            recent: HotEntries::new(bytes),
             flushes: AtomicU32::new(0),
             evicted,
             fills: AtomicU64::new(0),
@@ -98,7 +98,7 @@ impl<K: Key, V: Send + Sync + 'static> Memory<K, V> {
 
     /// Eviction hears of a key that has a place, too.
     #[cold]
-    fn keep(&self, key: &K, spot: Spot) {
+    fn keep(&self, key: &K, spot: PairMark) {
         drop(self.cache.get(key));
         self.recent.keep(spot);
     }

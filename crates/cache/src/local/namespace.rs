@@ -1,10 +1,10 @@
 use std::{fmt, time::Duration};
 
-use super::{inner::Inner, slot::Slot};
+use super::{inner::CacheState, slot::Slot};
 use crate::{
     CacheError, Key, Loaded, MemoryUse, Moment, Resynced, Tier, Token, Version,
     metrics::{counters::Rejection, exposition},
-    source::read::Demand,
+    source::read::LoadRequest,
 };
 
 /// A namespace as operators and the bus see it, whatever its records are. A key is the text of the key.
@@ -138,7 +138,7 @@ pub struct Stats {
 }
 
 #[async_trait::async_trait]
-impl<K: Key, V: Send + Sync + 'static> Namespace for Inner<K, V> {
+impl<K: Key, V: Send + Sync + 'static> Namespace for CacheState<K, V> {
     fn name(&self) -> &'static str {
         self.policy.name
     }
@@ -151,7 +151,7 @@ impl<K: Key, V: Send + Sync + 'static> Namespace for Inner<K, V> {
         }
         let held = self.source.held(&key).await;
         let keys = [&key];
-        let load = self.fetch(&keys, Demand::STRONG);
+        let load = self.fetch(&keys, LoadRequest::STRONG);
         let outcomes = tokio::time::timeout(self.policy.hard_timeout, load).await;
         let outcome = outcomes.ok().and_then(|outcomes| outcomes.into_iter().next());
         let outcome = outcome.ok_or(CacheError::Timeout)?;
@@ -222,11 +222,15 @@ impl<K: Key, V: Send + Sync + 'static> Namespace for Inner<K, V> {
     fn export_metrics(&self) {
         let evictions = self.memory.evictions();
         let (entries, bytes) = self.memory.size();
-        exposition::export(self.policy.name, &self.counters, exposition::MemoryNow { entries, bytes, evictions });
+        exposition::export(
+            self.policy.name,
+            &self.counters,
+            exposition::MemoryNow { entries, bytes, evictions },
+        );
     }
 }
 
-impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
+impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
     fn memory_copy(&self, slot: Option<Slot<V>>) -> TierCopy {
         let Some(slot) = slot else {
             let (presence, version) = (Presence::None, Version::UNVERSIONED);
@@ -257,7 +261,7 @@ fn parse<K: Key>(text: &str) -> Result<K, CacheError> {
     text.parse().map_err(|_| CacheError::InvalidKey)
 }
 
-impl<K, V> fmt::Debug for Inner<K, V> {
+impl<K, V> fmt::Debug for CacheState<K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Namespace").field(&self.policy.name).finish()
     }

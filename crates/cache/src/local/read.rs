@@ -6,16 +6,16 @@ use futures::future::join_all;
 use tokio::time::{Instant, timeout_at};
 
 use super::{
-    inner::{Inner, Look, Seek},
-    load::{Boarding, OpenRide},
-    single_flight::{Flight, Outcome, Passenger},
+    inner::{CacheState, LookupResult, ReadMode},
+    load::{Joined, LoadBatchBuilder},
+    single_flight::{Flight, Outcome, Waiter},
 };
 use crate::{CacheError, Entry, Key, Loaded, Moment, testing::rules};
 
 /// How often a read asks again when the store answers with less than is known.
 const REREADS: usize = 2;
 
-type Boarded<V> = (Passenger<V>, Arc<Flight<V>>);
+type JoinedLoad<V> = (Waiter<V>, Arc<Flight<V>>);
 type Answer<V> = Result<Option<Entry<V>>, CacheError>;
 
 /// How a wait ended.
@@ -25,26 +25,26 @@ enum Waited<V> {
     TooLong,
 }
 
-impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
+impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
     /// Reads one key through a load.
-    pub(crate) async fn read(self: &Arc<Self>, key: &K, seek: Seek) -> Answer<V> {
+    pub(crate) async fn read(self: &Arc<Self>, key: &K, seek: ReadMode) -> Answer<V> {
         self.counters.misses.add(1);
         self.read_until(key, seek, Instant::now() + self.policy.hard_timeout).await
     }
 
-    async fn read_until(self: &Arc<Self>, key: &K, seek: Seek, deadline: Instant) -> Answer<V> {
+    async fn read_until(self: &Arc<Self>, key: &K, seek: ReadMode, deadline: Instant) -> Answer<V> {
         let cached = seek.is_cached();
         let mut seek = seek;
         let mut rereads = 0;
         loop {
-            let (passenger, flight) = match self.board_alone(key, seek) {
-                Ok(boarded) => boarded,
+            let (waiter, flight) = match self.join_alone(key, seek) {
+                Ok(joined) => joined,
                 Err(entry) => return Ok(entry),
             };
-            match self.wait(key, &passenger, &flight, cached, deadline).await {
+            match self.wait(key, &waiter, &flight, cached, deadline).await {
                 Waited::Ended(outcome) if rereads < REREADS && is_lagging(&outcome, &flight) => {
                     rereads += 1;
-                    seek = Seek::Strong;
+                    seek = ReadMode::Strong;
                 }
                 Waited::Ended(outcome) => return self.answer(key, &outcome, self.node.now(), cached),
                 Waited::Stale(entry) => return Ok(entry),
@@ -58,7 +58,7 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
     pub(crate) fn hits(self: &Arc<Self>, keys: &[K]) -> Vec<Answer<V>> {
         let (now, mut hits) = (self.node.now(), Vec::with_capacity(keys.len()));
         for key in keys {
-            let Look::Served(found) = self.look_at(key, Some(now)) else { break };
+            let LookupResult::Served(found) = self.look_at(key, Some(now)) else { break };
             hits.push(Ok(found));
         }
         self.counters.hits.add(hits.len() as u64);
@@ -73,19 +73,19 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
         hits: Vec<Answer<V>>,
     ) -> Vec<Answer<V>> {
         let mut batch = Batch::new(self, keys, cached, hits);
-        batch.board();
+        batch.start_or_join();
         batch.wait().await;
         batch.finish().await
     }
 
     /// A flight to wait for, or what memory has by now.
-    fn board_alone(self: &Arc<Self>, key: &K, seek: Seek) -> Result<Boarded<V>, Option<Entry<V>>> {
+    fn join_alone(self: &Arc<Self>, key: &K, seek: ReadMode) -> Result<JoinedLoad<V>, Option<Entry<V>>> {
         let mut open = None;
-        match self.board(key, seek, &mut open) {
-            Boarding::Here(slot) => Err(slot.into_entry(self.node.now(), false)),
-            Boarding::Flight(flight) => {
-                let led = open.map(OpenRide::seal);
-                Ok((led.unwrap_or_else(|| Passenger::join(&flight.ride)), flight))
+        match self.start_or_join(key, seek, &mut open) {
+            Joined::Here(slot) => Err(slot.into_entry(self.node.now(), false)),
+            Joined::Flight(flight) => {
+                let led = open.map(LoadBatchBuilder::seal);
+                Ok((led.unwrap_or_else(|| Waiter::join(&flight.batch)), flight))
             }
         }
     }
@@ -93,7 +93,7 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
     async fn wait(
         &self,
         key: &K,
-        passenger: &Passenger<V>,
+        waiter: &Waiter<V>,
         flight: &Flight<V>,
         cached: bool,
         deadline: Instant,
@@ -101,14 +101,14 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
         if cached && self.stale(key).is_some() {
             let soft = (Instant::now() + self.policy.soft_timeout).min(deadline);
             // The copy is looked up again: an invalidation may have dropped it meanwhile.
-            if timeout_at(soft, passenger.end()).await.is_err()
+            if timeout_at(soft, waiter.end()).await.is_err()
                 && let Some(slot) = self.stale(key)
             {
                 self.counters.stale_slow.add(1);
                 return Waited::Stale(slot.into_entry(self.node.now(), true));
             }
         }
-        match timeout_at(deadline, passenger.end()).await {
+        match timeout_at(deadline, waiter.end()).await {
             Ok(outcomes) => outcomes.get(flight.index).cloned().map_or(Waited::TooLong, Waited::Ended),
             Err(_elapsed) => Waited::TooLong,
         }
@@ -153,7 +153,7 @@ fn is_lagging<V>(outcome: &Outcome<V>, flight: &Flight<V>) -> bool {
 
 /// A read of many keys under way.
 struct Batch<'a, K: Key, V: Send + Sync + 'static> {
-    inner: &'a Arc<Inner<K, V>>,
+    inner: &'a Arc<CacheState<K, V>>,
     keys: &'a [K],
     cached: bool,
     deadline: Instant,
@@ -163,20 +163,20 @@ struct Batch<'a, K: Key, V: Send + Sync + 'static> {
     waiting: Vec<(usize, Arc<Flight<V>>)>,
     /// Places of repeated keys and of the first of their equals.
     repeats: Vec<(usize, usize)>,
-    passengers: Vec<Passenger<V>>,
+    waiters: Vec<Waiter<V>>,
 }
 
 impl<'a, K: Key, V: Send + Sync + 'static> Batch<'a, K, V> {
-    fn new(inner: &'a Arc<Inner<K, V>>, keys: &'a [K], cached: bool, hits: Vec<Answer<V>>) -> Self {
+    fn new(inner: &'a Arc<CacheState<K, V>>, keys: &'a [K], cached: bool, hits: Vec<Answer<V>>) -> Self {
         let deadline = Instant::now() + inner.policy.hard_timeout;
-        let (waiting, repeats, passengers) =
+        let (waiting, repeats, waiters) =
             (Vec::with_capacity(keys.len() - hits.len()), Vec::new(), Vec::new());
         let answers = hits.into_iter().map(Some).collect();
-        Self { inner, keys, cached, deadline, answers, waiting, repeats, passengers }
+        Self { inner, keys, cached, deadline, answers, waiting, repeats, waiters }
     }
 
     /// Takes what memory has; begins own loads, all before any flight is awaited.
-    fn board(&mut self) {
+    fn start_or_join(&mut self) {
         let answered = self.answers.len();
         let mut firsts: HashMap<&K, usize, ahash::RandomState> =
             HashMap::with_capacity_and_hasher(self.keys.len() - answered, ahash::RandomState::default());
@@ -185,46 +185,46 @@ impl<'a, K: Key, V: Send + Sync + 'static> Batch<'a, K, V> {
         for (place, key) in self.keys.iter().enumerate().skip(answered) {
             let first = *firsts.entry(key).or_insert(place);
             if first == place {
-                self.board_key(place, key, &mut open);
+                self.join_key(place, key, &mut open);
             } else {
                 self.repeats.push((place, first));
             }
             if open.as_ref().is_some_and(|open| open.len() >= self.inner.policy.batch_chunk.max(1)) {
-                self.passengers.extend(open.take().map(OpenRide::seal));
+                self.waiters.extend(open.take().map(LoadBatchBuilder::seal));
             }
         }
-        self.passengers.extend(open.map(OpenRide::seal));
+        self.waiters.extend(open.map(LoadBatchBuilder::seal));
     }
 
-    fn board_key(&mut self, place: usize, key: &K, open: &mut Option<OpenRide<K, V>>) {
+    fn join_key(&mut self, place: usize, key: &K, open: &mut Option<LoadBatchBuilder<K, V>>) {
         let seek = match self.cached.then(|| self.inner.look(key)) {
-            Some(Look::Served(found)) => {
+            Some(LookupResult::Served(found)) => {
                 self.answers[place] = Some(Ok(found));
                 return;
             }
-            Some(Look::Missed(absence)) => Seek::Cached(absence),
-            None => Seek::Strong,
+            Some(LookupResult::Missed(absence)) => ReadMode::Cached(absence),
+            None => ReadMode::Strong,
         };
         self.inner.counters.misses.add(1);
-        let before = open.as_ref().map_or(0, OpenRide::len);
-        match self.inner.board(key, seek, open) {
-            Boarding::Here(slot) => {
+        let before = open.as_ref().map_or(0, LoadBatchBuilder::len);
+        match self.inner.start_or_join(key, seek, open) {
+            Joined::Here(slot) => {
                 self.answers[place] = Some(Ok(slot.into_entry(self.inner.node.now(), false)));
             }
-            Boarding::Flight(flight) => {
-                let joined = open.as_ref().map_or(0, OpenRide::len) == before;
-                if joined && !self.passengers.iter().any(|passenger| passenger.is_on(&flight.ride)) {
-                    self.passengers.push(Passenger::join(&flight.ride));
+            Joined::Flight(flight) => {
+                let joined = open.as_ref().map_or(0, LoadBatchBuilder::len) == before;
+                if joined && !self.waiters.iter().any(|waiter| waiter.is_on(&flight.batch)) {
+                    self.waiters.push(Waiter::join(&flight.batch));
                 }
                 self.waiting.push((place, flight));
             }
         }
     }
 
-    /// Until all rides have ended, or stale copies answer what is missing, or the deadline.
+    /// Until all batches have ended, or stale copies answer what is missing, or the deadline.
     async fn wait(&mut self) {
         let soft = (Instant::now() + self.inner.policy.soft_timeout).min(self.deadline);
-        let ends = join_all(self.passengers.iter().map(Passenger::end));
+        let ends = join_all(self.waiters.iter().map(Waiter::end));
         tokio::pin!(ends);
         if timeout_at(soft, &mut ends).await.is_ok() || self.all_stale() {
             return;
@@ -246,7 +246,7 @@ impl<'a, K: Key, V: Send + Sync + 'static> Batch<'a, K, V> {
             let key = &self.keys[place];
             let answer = match flight.outcome() {
                 Some(outcome) if is_lagging(outcome, &flight) => {
-                    self.inner.read_until(key, Seek::Strong, self.deadline).await
+                    self.inner.read_until(key, ReadMode::Strong, self.deadline).await
                 }
                 Some(outcome) => self.inner.answer(key, outcome, now, self.cached),
                 None => self.inner.too_long(key, self.cached),

@@ -5,14 +5,14 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
 use super::{
-    inner::Inner,
+    inner::CacheState,
     memory::Memory,
     resync_rounds::{Aging, SUSPECTS_MAX, Suspect},
 };
 use crate::{
     CacheError, Key, Node, Tier, Version,
     remote::shared::{Header, Kind, address},
-    source::read::Demand,
+    source::read::LoadRequest,
 };
 
 /// Of so many copies that are compared with the shared tier, one is compared with the store.
@@ -67,7 +67,7 @@ pub struct Resynced {
     pub round_ended: bool,
 }
 
-impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
+impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
     /// Compares so many copies of memory with the copies that nodes share, some of them with the store, and
     /// those that were found older before.
     pub(crate) async fn resync_step(&self, most: usize) -> Result<Resynced, CacheError> {
@@ -243,7 +243,7 @@ impl<K: Key, V: Send + Sync + 'static> Inner<K, V> {
         if keys.is_empty() {
             return Ok(Vec::new());
         }
-        let outcomes = self.fetch(keys, Demand::STRONG).await;
+        let outcomes = self.fetch(keys, LoadRequest::STRONG).await;
         outcomes.into_iter().map(|outcome| outcome.result.map(|loaded| loaded.version())).collect()
     }
 }

@@ -23,15 +23,15 @@ pub(crate) struct Flight<V> {
     pub(crate) flush: u32,
     /// Floor of the key when it began: an older answer is from a store that lags.
     pub(crate) floor: Version,
-    pub(crate) ride: Arc<Ride<V>>,
-    /// Place of the key in the outcomes of the ride.
+    pub(crate) batch: Arc<LoadBatch<V>>,
+    /// Place of the key in the outcomes of the batch.
     pub(crate) index: usize,
 }
 
 impl<V> Flight<V> {
-    /// The outcome, once the ride has ended.
+    /// The outcome, once the batch has ended.
     pub(crate) fn outcome(&self) -> Option<&Outcome<V>> {
-        self.ride.outcomes.get().and_then(|outcomes| outcomes.get(self.index))
+        self.batch.outcomes.get().and_then(|outcomes| outcomes.get(self.index))
     }
 }
 
@@ -40,7 +40,7 @@ impl<V> Flight<V> {
 /// While only its leader waits, the leader polls it, which costs no task and wakes no other. As soon as another joins,
 /// or the last leaves, a task of the runtime drives it: no reader depends on a caller that may be gone, or not be
 /// polled.
-pub(crate) struct Ride<V> {
+pub(crate) struct LoadBatch<V> {
     load: Mutex<Option<BoxFuture<'static, Outcomes<V>>>>,
     /// Whether a task drives it.
     driven: AtomicBool,
@@ -49,10 +49,10 @@ pub(crate) struct Ride<V> {
     outcomes: OnceLock<Outcomes<V>>,
     leader: AtomicWaker,
     ended: Notify,
-    passengers: AtomicUsize,
+    waiters: AtomicUsize,
 }
 
-/// One outcome for each key of a ride, in the order of its tickets.
+/// One outcome for each key of a batch, in the order of its pending loads.
 pub(crate) type Outcomes<V> = Arc<[Outcome<V>]>;
 
 /// What became of the load of one key.
@@ -79,7 +79,7 @@ impl<V> Clone for Outcome<V> {
     }
 }
 
-impl<V: Send + Sync + 'static> Ride<V> {
+impl<V: Send + Sync + 'static> LoadBatch<V> {
     pub(crate) fn new(load: BoxFuture<'static, Outcomes<V>>, bound: Duration) -> Arc<Self> {
         Arc::new(Self {
             load: Mutex::new(Some(load)),
@@ -88,7 +88,7 @@ impl<V: Send + Sync + 'static> Ride<V> {
             outcomes: OnceLock::new(),
             leader: AtomicWaker::new(),
             ended: Notify::new(),
-            passengers: AtomicUsize::new(0),
+            waiters: AtomicUsize::new(0),
         })
     }
 
@@ -100,7 +100,7 @@ impl<V: Send + Sync + 'static> Ride<V> {
         }
     }
 
-    /// The leader is woken when a task that drove the ride is gone: if it drove it itself, it is awake, and a runtime
+    /// The leader is woken when a task that drove the batch is gone: if it drove it itself, it is awake, and a runtime
     /// would wake a further thread for it.
     fn end(&self, outcomes: Outcomes<V>) {
         self.outcomes.get_or_init(|| outcomes);
@@ -140,21 +140,21 @@ impl<V: Send + Sync + 'static> Ride<V> {
     }
 }
 
-/// The task that drives a ride.
-struct Driver<V: Send + Sync + 'static>(Arc<Ride<V>>);
+/// The task that drives a batch.
+struct Driver<V: Send + Sync + 'static>(Arc<LoadBatch<V>>);
 
 impl<V: Send + Sync + 'static> Driver<V> {
     async fn drive(self) {
-        let ride = &self.0;
+        let batch = &self.0;
         let end = poll_fn(|context| {
             // Held elsewhere only while the leader takes one step.
-            ride.advance(&mut ride.load.lock(), context);
-            if ride.outcomes.get().is_some() { Poll::Ready(()) } else { Poll::Pending }
+            batch.advance(&mut batch.load.lock(), context);
+            if batch.outcomes.get().is_some() { Poll::Ready(()) } else { Poll::Pending }
         });
-        if timeout(ride.bound, end).await.is_err() {
-            // Its tickets settle without an outcome, and its readers find none.
-            *ride.load.lock() = None;
-            ride.end(Arc::new([]));
+        if timeout(batch.bound, end).await.is_err() {
+            // Its pending loads settle without an outcome, and its readers find none.
+            *batch.load.lock() = None;
+            batch.end(Arc::new([]));
         }
     }
 }
@@ -167,39 +167,39 @@ impl<V: Send + Sync + 'static> Drop for Driver<V> {
     }
 }
 
-/// One who waits for a ride.
-pub(crate) struct Passenger<V: Send + Sync + 'static> {
-    ride: Arc<Ride<V>>,
+/// One who waits for a batch.
+pub(crate) struct Waiter<V: Send + Sync + 'static> {
+    batch: Arc<LoadBatch<V>>,
     leads: bool,
 }
 
-impl<V: Send + Sync + 'static> Passenger<V> {
-    pub(crate) fn lead(ride: &Arc<Ride<V>>) -> Self {
-        ride.passengers.fetch_add(1, Ordering::AcqRel);
-        Self { ride: Arc::clone(ride), leads: true }
+impl<V: Send + Sync + 'static> Waiter<V> {
+    pub(crate) fn lead(batch: &Arc<LoadBatch<V>>) -> Self {
+        batch.waiters.fetch_add(1, Ordering::AcqRel);
+        Self { batch: Arc::clone(batch), leads: true }
     }
 
-    pub(crate) fn join(ride: &Arc<Ride<V>>) -> Self {
-        ride.passengers.fetch_add(1, Ordering::AcqRel);
-        ride.hand_over();
-        Self { ride: Arc::clone(ride), leads: false }
+    pub(crate) fn join(batch: &Arc<LoadBatch<V>>) -> Self {
+        batch.waiters.fetch_add(1, Ordering::AcqRel);
+        batch.hand_over();
+        Self { batch: Arc::clone(batch), leads: false }
     }
 
-    pub(crate) fn is_on(&self, ride: &Arc<Ride<V>>) -> bool {
-        Arc::ptr_eq(&self.ride, ride)
+    pub(crate) fn is_on(&self, batch: &Arc<LoadBatch<V>>) -> bool {
+        Arc::ptr_eq(&self.batch, batch)
     }
 
-    /// The end of the ride.
+    /// The end of the batch.
     pub(crate) async fn end(&self) -> Outcomes<V> {
-        if self.leads { poll_fn(|context| self.ride.lead(context)).await } else { self.ride.ended().await }
+        if self.leads { poll_fn(|context| self.batch.lead(context)).await } else { self.batch.ended().await }
     }
 }
 
-impl<V: Send + Sync + 'static> Drop for Passenger<V> {
+impl<V: Send + Sync + 'static> Drop for Waiter<V> {
     fn drop(&mut self) {
-        let last = self.ride.passengers.fetch_sub(1, Ordering::AcqRel) == 1;
+        let last = self.batch.waiters.fetch_sub(1, Ordering::AcqRel) == 1;
         if last && rules::load_outlives_caller() {
-            self.ride.hand_over();
+            self.batch.hand_over();
         }
     }
 }

@@ -4,8 +4,8 @@ use std::{
 };
 
 use super::{
-    inner::{Inner, Look, Seek},
-    key_state::Ledger,
+    inner::{CacheState, LookupResult, ReadMode},
+    key_state::KeyTable,
     memory::Memory,
     pending_repeats::PendingRepeats,
     resync_rounds::Rounds,
@@ -25,7 +25,7 @@ use crate::{
 ///
 /// Weight is bounded by [`Policy::memory_bytes`] and what others lend ([`Node::lend_memory`]), but for small copies that are evicted and still found, a quarter more at
 /// most; copies that expired stay until they are evicted or replaced.
-pub struct TieredCache<K, V>(pub(crate) Arc<Inner<K, V>>);
+pub struct TieredCache<K, V>(pub(crate) Arc<CacheState<K, V>>);
 
 impl<K, V> Clone for TieredCache<K, V> {
     fn clone(&self) -> Self {
@@ -81,9 +81,9 @@ impl<K: Key, V: Send + Sync + 'static> TieredCache<K, V> {
                 counters: Arc::clone(&counters),
             }),
         };
-        let inner = Arc::new(Inner {
+        let inner = Arc::new(CacheState {
             memory: Memory::new(&policy),
-            ledger: Ledger::new(),
+            key_table: KeyTable::new(),
             node: node.clone(),
             source,
             shared,
@@ -93,7 +93,7 @@ impl<K: Key, V: Send + Sync + 'static> TieredCache<K, V> {
             counters,
             policy,
         });
-        let namespace: Arc<dyn Namespace> = Arc::<Inner<K, V>>::clone(&inner);
+        let namespace: Arc<dyn Namespace> = Arc::<CacheState<K, V>>::clone(&inner);
         node.register(&namespace);
         Self(inner)
     }
@@ -120,8 +120,8 @@ impl<K: Key, V: Send + Sync + 'static> TieredCache<K, V> {
     /// stale copy may be served.
     pub async fn get(&self, key: &K) -> Result<Option<Entry<V>>, CacheError> {
         match self.0.look(key) {
-            Look::Served(found) => Ok(found),
-            Look::Missed(absence) => Box::pin(self.0.read(key, Seek::Cached(absence))).await,
+            LookupResult::Served(found) => Ok(found),
+            LookupResult::Missed(absence) => Box::pin(self.0.read(key, ReadMode::Cached(absence))).await,
         }
     }
 
@@ -131,8 +131,8 @@ impl<K: Key, V: Send + Sync + 'static> TieredCache<K, V> {
     #[must_use]
     pub fn hit(&self, key: &K) -> Option<Option<Entry<V>>> {
         match self.0.look(key) {
-            Look::Served(found) => Some(found),
-            Look::Missed(_) => None,
+            LookupResult::Served(found) => Some(found),
+            LookupResult::Missed(_) => None,
         }
     }
 
@@ -146,7 +146,7 @@ impl<K: Key, V: Send + Sync + 'static> TieredCache<K, V> {
         if self.0.node.may_use_memory(consistency).await {
             self.get(key).await
         } else {
-            Box::pin(self.0.read(key, Seek::Strong)).await
+            Box::pin(self.0.read(key, ReadMode::Strong)).await
         }
     }
 

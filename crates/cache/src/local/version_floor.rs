@@ -15,19 +15,19 @@ const MOST: usize = 256;
 /// nodes share may hold an older copy: no later reader is given that. Bounded: when it is about more records at once
 /// than there is room for, some may be read as they were, within the bound of all reads.
 #[derive(Debug)]
-pub(crate) struct Recall<K> {
-    known: HashMap<K, Known, ahash::RandomState>,
+pub(crate) struct VersionFloors<K> {
+    known: HashMap<K, KnownVersion, ahash::RandomState>,
     /// In the order in which they came; those that came again since are in it more than once.
     order: VecDeque<(K, Moment)>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Known {
+struct KnownVersion {
     version: Version,
     until: Moment,
 }
 
-impl<K: Key> Recall<K> {
+impl<K: Key> VersionFloors<K> {
     pub(crate) fn new(hasher: ahash::RandomState) -> Self {
         Self { known: HashMap::with_hasher(hasher), order: VecDeque::new() }
     }
@@ -42,7 +42,7 @@ impl<K: Key> Recall<K> {
         }
         let until = now.after(KEPT);
         self.order.push_back((key.clone(), until));
-        self.known.insert(key.clone(), Known { version, until });
+        self.known.insert(key.clone(), KnownVersion { version, until });
     }
 
     /// The record may be anything by now.
@@ -76,8 +76,8 @@ mod tests {
 
     const NOW: Moment = Moment::new(1_000);
 
-    fn recall() -> Recall<u64> {
-        Recall::new(ahash::RandomState::new())
+    fn recall() -> VersionFloors<u64> {
+        VersionFloors::new(ahash::RandomState::new())
     }
 
     #[test]

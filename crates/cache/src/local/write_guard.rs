@@ -2,7 +2,7 @@ use std::{collections::HashMap, fmt, sync::Arc};
 
 use tokio::runtime::Handle;
 
-use super::{delayed_invalidation, inner::Inner};
+use super::{delayed_invalidation, inner::CacheState};
 use crate::{
     CacheError, Change, Key, Token, Version,
     testing::{
@@ -17,7 +17,7 @@ use crate::{
 /// whose task is cancelled leaves no stale copy. Owned, so that it can live in a task of its own.
 #[must_use = "dropped, it counts as a write of unknown outcome"]
 pub struct WriteGuard<K: Key, V: Send + Sync + 'static> {
-    inner: Arc<Inner<K, V>>,
+    inner: Arc<CacheState<K, V>>,
     /// The keys and how often each had been invalidated without a version when the write began.
     marked: HashMap<K, u64, ahash::RandomState>,
     /// Count of flushes when the write began.
@@ -25,7 +25,7 @@ pub struct WriteGuard<K: Key, V: Send + Sync + 'static> {
 }
 
 impl<K: Key, V: Send + Sync + 'static> WriteGuard<K, V> {
-    pub(crate) fn begin(inner: &Arc<Inner<K, V>>, keys: &[K]) -> Self {
+    pub(crate) fn begin(inner: &Arc<CacheState<K, V>>, keys: &[K]) -> Self {
         let (inner, flush) = (Arc::clone(inner), inner.memory.flushes());
         let mut guard = Self { inner, marked: HashMap::default(), flush };
         for key in keys {
@@ -89,7 +89,7 @@ impl<K: Key, V: Send + Sync + 'static> WriteGuard<K, V> {
         if self.marked.contains_key(key) {
             return;
         }
-        let mut shard = self.inner.ledger.lock(key);
+        let mut shard = self.inner.key_table.lock(key);
         let now = self.inner.node.now();
         let progress = shard.enter(key, now);
         progress.marks += 1;
@@ -114,7 +114,7 @@ impl<K: Key, V: Send + Sync + 'static> WriteGuard<K, V> {
         };
         let size = value.as_ref().map_or(0, |value| (self.inner.policy.weigh)(value));
         let slot = self.inner.new_slot(value, version, size, self.inner.node.now(), self.flush);
-        let mut shard = self.inner.ledger.lock(key);
+        let mut shard = self.inner.key_table.lock(key);
         if let Some(progress) = shard.get_mut(key)
             && self.may_install(key, version, progress)
             && let Err(rejection) = self.inner.keep(key, progress, slot)
@@ -123,7 +123,7 @@ impl<K: Key, V: Send + Sync + 'static> WriteGuard<K, V> {
         }
     }
 
-    fn may_install(&self, key: &K, version: Version, progress: &super::key_state::Progress<V>) -> bool {
+    fn may_install(&self, key: &K, version: Version, progress: &super::key_state::KeyState<V>) -> bool {
         let alone = progress.marks == 1 || !rules::put_single_writer();
         let newest = version >= progress.floor || !rules::put_floor();
         let clean = self.marked.get(key) == Some(&progress.poisons);
@@ -143,7 +143,7 @@ impl<K: Key, V: Send + Sync + 'static> WriteGuard<K, V> {
     fn unmark(&mut self) -> Vec<K> {
         let keys: Vec<K> = self.marked.drain().map(|(key, _)| key).collect();
         for key in &keys {
-            let mut shard = self.inner.ledger.lock(key);
+            let mut shard = self.inner.key_table.lock(key);
             if let Some(progress) = shard.get_mut(key) {
                 progress.marks -= 1;
                 shard.leave(key);

@@ -15,7 +15,7 @@ use crate::{
     Acknowledge, Bus, CacheError, Clock, Consistency, Invalidation, LocalBus, MemoryUse, Moment, Namespace,
     Position, Random, SystemClock, ThreadRandom, Token,
     api::wait_until::until,
-    remote::shared::Told,
+    remote::shared::PublishedChange,
     testing::{
         failpoints::{Place, reach},
         rules,
@@ -29,7 +29,7 @@ const PARTITION: u16 = 0;
 ///
 /// Cheap to clone; the clones are one node. Namespaces keep their node alive, not the other way round.
 #[derive(Clone)]
-pub struct Node(Arc<Inner>);
+pub struct Node(Arc<NodeState>);
 
 /// What a [`Node`] is made of.
 #[derive(Clone, Debug)]
@@ -68,7 +68,7 @@ impl NodeConfig {
     }
 }
 
-struct Inner {
+struct NodeState {
     epoch: AtomicU64,
     trusted_until: AtomicU64,
     applied: AtomicU64,
@@ -82,7 +82,7 @@ impl Node {
     /// A node without namespaces; each [`TieredCache::new`](crate::TieredCache::new) adds one.
     #[must_use]
     pub fn new(config: NodeConfig) -> Self {
-        Self(Arc::new(Inner {
+        Self(Arc::new(NodeState {
             epoch: AtomicU64::new(config.epoch),
             trusted_until: AtomicU64::new(config.trusted_until.get()),
             applied: AtomicU64::new(config.bus.baseline()),
@@ -164,12 +164,12 @@ impl Node {
     /// Applies the changes of another node, then [`reach`](Self::reach)es their number. To be called in the
     /// order of the numbers, without gaps. A namespace that this node does not have is skipped.
     pub fn apply(&self, number: u64, changes: &[Invalidation]) {
-        changes.iter().for_each(|change| self.hear(&Told::of(change)));
+        changes.iter().for_each(|change| self.hear(&PublishedChange::of(change)));
         self.reach(number);
     }
 
     /// Applies one received change. A namespace that this node does not have is skipped.
-    pub(crate) fn hear(&self, told: &Told<'_>) {
+    pub(crate) fn hear(&self, told: &PublishedChange<'_>) {
         if let Some(namespace) = self.namespace(told.namespace) {
             namespace.apply(told.key, told.version);
         }

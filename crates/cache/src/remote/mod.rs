@@ -9,12 +9,12 @@ pub mod redis;
 pub(crate) mod shared;
 
 pub use cluster::{
-    About, Chain, Changes, Epochs, Feed, FeedError, FeedReader, Followed, Following, Heard, Member, Reading,
-    Recent, SharedBus, Standing, Tally, UNTOLD,
+    About, Changes, ClusterNode, Epochs, Feed, FeedError, FeedReader, Followed, FollowerStats, Following,
+    FrameOrder, LogPosition, PeerConfirmations, Reading, RecentChanges, SharedBus, UNTOLD,
 };
 pub use shared::{
-    Acquired, Alive, CHANGES_MAX, Cell, Cells, Changed, Codec, Confirmed, Entry, FakeServer, Filled, Frame,
-    Frames, HEADER_BYTES, Header, Kept, Kind, Log, Message, News, Next, Order, Peer, Probed, Queue, Registry,
-    Seal, Shared, SharedError, Sharing, Snapshot, Told, Wakes, address,
+    Acquired, Alive, CHANGES_MAX, Cell, Cells, Changed, Codec, Confirmed, FakeServer, Filled, Frame, Frames,
+    HEADER_BYTES, Header, Kept, Kind, LeaseWaiters, Log, LogEntry, Message, MessageMac, News, Next, Order,
+    Peer, Probed, PublishedChange, Queue, Registry, Shared, SharedError, Sharing, Snapshot, address,
 };
 pub(crate) use shared::{SharedSide, SharedTier};

@@ -75,7 +75,7 @@ impl Turns {
 
     /// Waits for a permit, where one can be expected within the wait.
     async fn in_line<P, E>(&self, permit: impl Future<Output = Result<P, E>>) -> Option<P> {
-        let place = Waiting::take(&self.waiting);
+        let place = QueuePosition::take(&self.waiting);
         if self.expected(place.before) > self.wait.as_nanos() / MARGIN {
             return None;
         }
@@ -127,18 +127,18 @@ impl Turn<'_> {
 }
 
 /// A place in the queue, until dropped.
-struct Waiting<'a> {
+struct QueuePosition<'a> {
     count: &'a AtomicUsize,
     before: usize,
 }
 
-impl<'a> Waiting<'a> {
+impl<'a> QueuePosition<'a> {
     fn take(count: &'a AtomicUsize) -> Self {
         Self { count, before: count.fetch_add(1, Ordering::Relaxed) }
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for QueuePosition<'_> {
     fn drop(&mut self) {
         self.count.fetch_sub(1, Ordering::Relaxed);
     }

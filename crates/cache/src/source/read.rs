@@ -20,14 +20,14 @@ pub(crate) struct Fetched<V> {
 
 /// What the answers must be like.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Demand<'a> {
+pub(crate) struct LoadRequest<'a> {
     /// What each of the records is known to have reached, in the order of the keys; empty when nothing is known.
     pub(crate) floors: &'a [Version],
     /// See [`LoadOptions::strong`].
     pub(crate) strong: bool,
 }
 
-impl Demand<'_> {
+impl LoadRequest<'_> {
     /// Of the store, whatever is known.
     pub(crate) const STRONG: Self = Self { floors: &[], strong: true };
 
@@ -46,7 +46,7 @@ impl Demand<'_> {
 #[async_trait::async_trait]
 pub(crate) trait Source<K, V>: Send + Sync + 'static {
     /// One answer for each key, in their order; the keys are distinct.
-    async fn fetch(&self, keys: &[K], demand: Demand<'_>) -> Result<Vec<Fetched<V>>, CacheError>;
+    async fn fetch(&self, keys: &[K], demand: LoadRequest<'_>) -> Result<Vec<Fetched<V>>, CacheError>;
 
     /// What it holds of a record itself, for operators; nothing is changed by looking. `None`: it holds no
     /// copies, or does not answer.
@@ -99,7 +99,7 @@ impl<K: Key, V: Send + Sync + 'static> Store<K, V> {
 
 #[async_trait::async_trait]
 impl<K: Key, V: Send + Sync + 'static> Source<K, V> for Store<K, V> {
-    async fn fetch(&self, keys: &[K], demand: Demand<'_>) -> Result<Vec<Fetched<V>>, CacheError> {
+    async fn fetch(&self, keys: &[K], demand: LoadRequest<'_>) -> Result<Vec<Fetched<V>>, CacheError> {
         let turn = self.turn().await?;
         let _loading = Loading::begin(&self.counters);
         let loaded = self.load(keys, demand.options()).await;

@@ -6,8 +6,8 @@ use fred::{interfaces::PubsubInterface as _, prelude::*};
 use kith_cache::{
     Version,
     remote::{
-        Acquired, Alive, Cell, Cells as _, Confirmed, Entry, Filled, Frame, Header, Kind, Log as _, News,
-        Order, Registry as _, Seal,
+        Acquired, Alive, Cell, Cells as _, Confirmed, Filled, Frame, Header, Kind, Log as _, LogEntry,
+        MessageMac, News, Order, Registry as _,
         redis::{RedisOptions, RedisShared},
     },
 };
@@ -44,8 +44,8 @@ async fn stage() -> (Arc<RedisShared>, Client, String) {
     (accepted(options).await, operator(&address()).await, prefix)
 }
 
-fn entry(nonce: u64, message: &[u8]) -> Entry<'_> {
-    Entry { nonce, message, strict: true }
+fn entry(nonce: u64, message: &[u8]) -> LogEntry<'_> {
+    LogEntry { nonce, message, strict: true }
 }
 
 #[tokio::test]
@@ -146,14 +146,14 @@ fn leased_again() -> Acquired {
 #[tokio::test]
 #[ignore = "needs Redis: run cargo xtask test"]
 async fn forged_and_garbled_messages_are_passed_by_and_counted() {
-    let seal = Seal::new(&[7; 32]);
+    let seal = MessageMac::new(&[7; 32]);
     let options = RedisOptions { seal: Some(seal.clone()), ..options(&address()) };
     let (prefix, outsider) = (options.tag(), operator(&address()).await);
     let shared = accepted(options).await;
     let mut frames = shared.subscribe(1, 2).await.unwrap();
     let (wakes, mine) = (format!("{{{prefix}}}:0:wakes"), format!("{{{prefix}}}:0:node:1:2"));
     let forged: Vec<u8> = [1_u64, 2, 3, 9].into_iter().flat_map(u64::to_be_bytes).collect();
-    let sealed_by_another = Seal::new(&[8; 32]).close(9, &forged);
+    let sealed_by_another = MessageMac::new(&[8; 32]).close(9, &forged);
     for message in [Vec::new(), vec![0xff; 70_000], b"1:a:k".to_vec(), forged, sealed_by_another] {
         for channel in [&wakes, &mine] {
             let told: i64 = outsider.publish(channel, bytes::Bytes::from(message.clone())).await.unwrap();
@@ -270,7 +270,7 @@ async fn a_slow_listener_knows_that_it_has_lost_some() {
             tokio::spawn(async move {
                 for number in 0..1_500_u64 {
                     shared
-                        .change(1, &[], Entry { strict: false, ..entry(writer << 32 | number, b"x") })
+                        .change(1, &[], LogEntry { strict: false, ..entry(writer << 32 | number, b"x") })
                         .await
                         .unwrap();
                 }

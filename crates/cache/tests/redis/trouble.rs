@@ -9,7 +9,7 @@ use futures::future::join_all;
 use kith_cache::{
     Version,
     remote::{
-        Acquired, Alive, Cell, Cells as _, Entry, Filled, Log as _, Order, Registry as _, SharedError,
+        Acquired, Alive, Cell, Cells as _, Filled, Log as _, LogEntry, Order, Registry as _, SharedError,
         redis::{BreakerState, Broadcast, RedisError, RedisOptions, RedisShared},
     },
 };
@@ -37,7 +37,7 @@ fn quick(server: &Server) -> RedisOptions {
 
 async fn change(shared: &RedisShared) -> Result<u64, SharedError> {
     let orders = [(key()[0].clone(), Order::Invalidate(Some(Version::new(9))))];
-    let changed = shared.change(1, &orders, Entry { nonce: 1, message: b"told", strict: false }).await?;
+    let changed = shared.change(1, &orders, LogEntry { nonce: 1, message: b"told", strict: false }).await?;
     Ok(changed.number)
 }
 

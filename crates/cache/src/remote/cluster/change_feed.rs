@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::time::{Instant, sleep};
 
-use super::{Recent, SharedBus, Tally};
+use super::{FollowerStats, RecentChanges, SharedBus};
 use crate::{Invalidation, Node, Random, testing::rules};
 
 /// The change feed of a store, which one node at a time reads.
@@ -98,9 +98,9 @@ pub struct FeedReader {
     /// What is read.
     pub feed: Arc<dyn Feed>,
     /// Changes that were published already.
-    pub recent: Arc<Recent>,
+    pub recent: Arc<RecentChanges>,
     /// Counters.
-    pub tally: Arc<Tally>,
+    pub tally: Arc<FollowerStats>,
     /// Times.
     pub reading: Reading,
     /// Spreads the attempts at random.

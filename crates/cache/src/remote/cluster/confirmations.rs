@@ -18,16 +18,16 @@ use crate::{
 
 /// The state of this node among the others: since when it follows its epoch, and what they have confirmed to it.
 #[derive(Debug)]
-pub struct Standing {
+pub struct PeerConfirmations {
     /// Maximum time for which a silent node may still serve its memory, counted from its last probe.
     deaf: Duration,
-    state: Mutex<State>,
+    state: Mutex<ConfirmationState>,
     /// Wakes tasks that wait for a confirmation, in the order of waiting.
     heard: Notify,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct ConfirmationState {
     followed: Option<FollowedEpoch>,
     confirmed: HashMap<u64, u64>,
 }
@@ -40,7 +40,7 @@ struct FollowedEpoch {
     since: Instant,
 }
 
-impl Standing {
+impl PeerConfirmations {
     /// For nodes that trust their memory for this long after a probe. The speeds of clocks may differ by a fiftieth.
     #[must_use]
     pub fn new(trust: Duration) -> Self {
@@ -124,14 +124,14 @@ mod tests {
         Peer { node, applied, silent: Duration::from_millis(silent), about: String::new() }
     }
 
-    async fn takes(standing: &Standing, peers: Vec<Peer>) -> Duration {
+    async fn takes(standing: &PeerConfirmations, peers: Vec<Peer>) -> Duration {
         let began = Instant::now();
         standing.settled(1, 5, &Changed { number: 10, epoch: 5, peers }).await;
         began.elapsed()
     }
 
-    async fn settled() -> Standing {
-        let standing = Standing::new(TRUST);
+    async fn settled() -> PeerConfirmations {
+        let standing = PeerConfirmations::new(TRUST);
         standing.adopted(5, "one");
         tokio::time::sleep(TRUST * 2).await;
         standing
@@ -160,7 +160,7 @@ mod tests {
         let standing = settled().await;
         standing.adopted(5, "one");
         assert!(takes(&standing, Vec::new()).await >= TRUST);
-        let other = Standing::new(TRUST);
+        let other = PeerConfirmations::new(TRUST);
         other.adopted(4, "one");
         tokio::time::sleep(TRUST * 2).await;
         assert!(takes(&other, Vec::new()).await >= TRUST, "the epoch of the change is newer than its own");

@@ -7,8 +7,8 @@ use futures::future::join_all;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::{
-    Chain, Heard,
-    node_membership::{End, Member},
+    FrameOrder, LogPosition,
+    node_membership::{ClusterNode, End},
 };
 use crate::{
     Moment,
@@ -38,10 +38,10 @@ struct Sent {
 
 /// A member that is subscribed and has a baseline.
 pub(super) struct Follower<'a> {
-    member: &'a Member,
+    member: &'a ClusterNode,
     pub(in crate::remote) epoch: u64,
     pub(in crate::remote) server: String,
-    chain: Chain,
+    chain: LogPosition,
     frames: Box<dyn Frames>,
     /// A probe whose end of the log is not applied yet: number, and the moment when it was sent.
     unreached: Option<(u64, Moment)>,
@@ -54,10 +54,10 @@ pub(super) struct Follower<'a> {
 
 impl<'a> Follower<'a> {
     pub(in crate::remote) fn new(
-        member: &'a Member,
+        member: &'a ClusterNode,
         epoch: u64,
         server: String,
-        chain: Chain,
+        chain: LogPosition,
         frames: Box<dyn Frames>,
     ) -> Self {
         let (asked, confirming) = (BTreeSet::new(), None);
@@ -132,13 +132,13 @@ impl<'a> Follower<'a> {
             }
             for frame in &page {
                 match self.heard(frame) {
-                    Heard::Next => {
+                    FrameOrder::Next => {
                         self.member.tally.replayed.add(1);
                         let message = self.member.seal.open(frame.nonce, &frame.message);
                         self.apply(frame, message.and_then(Message::decode));
                     }
-                    Heard::Twice => {}
-                    Heard::Gap | Heard::Fork => return Err(End::Fork),
+                    FrameOrder::Twice => {}
+                    FrameOrder::Gap | FrameOrder::Fork => return Err(End::Fork),
                 }
             }
             if page.len() < most {
@@ -152,7 +152,7 @@ impl<'a> Follower<'a> {
 
     /// Takes a new baseline: memory is emptied.
     pub(in crate::remote) fn adopt(&mut self, probed: &Probed) {
-        self.chain = Chain::at(probed.number, probed.nonce);
+        self.chain = LogPosition::at(probed.number, probed.nonce);
         self.unreached = None;
         self.member.tally.baselines.add(1);
         self.member.tally.has_seen(probed.number);
@@ -211,19 +211,19 @@ impl<'a> Follower<'a> {
             return Ok(());
         };
         match self.heard(frame) {
-            Heard::Next => {
+            FrameOrder::Next => {
                 let message = message.and_then(Message::decode);
                 self.measure(message.as_ref());
                 self.apply(frame, message);
             }
-            Heard::Twice => {}
-            Heard::Gap => {
+            FrameOrder::Twice => {}
+            FrameOrder::Gap => {
                 self.member.tally.gaps.add(1);
                 self.repair().await?;
             }
             // Only the log distinguishes a fork from a repeated message.
-            Heard::Fork if rules::fork_by_log() => self.repair().await?,
-            Heard::Fork => return Err(End::Fork),
+            FrameOrder::Fork if rules::fork_by_log() => self.repair().await?,
+            FrameOrder::Fork => return Err(End::Fork),
         }
         Ok(())
     }
@@ -235,16 +235,16 @@ impl<'a> Follower<'a> {
         }
     }
 
-    fn heard(&self, frame: &Frame) -> Heard {
+    fn heard(&self, frame: &Frame) -> FrameOrder {
         match self.chain.hear(frame) {
-            Heard::Fork if !rules::chain_before() => {
+            FrameOrder::Fork if !rules::chain_before() => {
                 if frame.number > self.chain.number() {
-                    Heard::Next
+                    FrameOrder::Next
                 } else {
-                    Heard::Twice
+                    FrameOrder::Twice
                 }
             }
-            Heard::Gap if !rules::chain_gap() && frame.number > self.chain.number() => Heard::Next,
+            FrameOrder::Gap if !rules::chain_gap() && frame.number > self.chain.number() => FrameOrder::Next,
             heard => heard,
         }
     }

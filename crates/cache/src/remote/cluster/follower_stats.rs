@@ -18,7 +18,7 @@ pub struct Followed {
 
 /// Counters of a node that follows the log, since its start.
 #[derive(Debug, Default)]
-pub struct Tally {
+pub struct FollowerStats {
     /// Entries applied, received or read from the log.
     pub(crate) applied: Counter,
     /// Of them, those that were read from the log.
@@ -43,7 +43,7 @@ pub struct Tally {
     head: AtomicU64,
 }
 
-impl Tally {
+impl FollowerStats {
     /// A probe returned that this is the last entry of the log.
     pub(crate) fn has_seen(&self, head: u64) {
         self.head.store(head, Ordering::Relaxed);
@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     fn a_node_is_behind_by_what_the_last_probe_told_of_and_it_has_not_applied() {
-        let tally = Tally::default();
+        let tally = FollowerStats::default();
         assert_eq!(tally.behind(0), 0);
         tally.has_seen(7);
         assert_eq!([5, 7, 9].map(|applied| tally.behind(applied)), [2, 0, 0]);

@@ -9,7 +9,7 @@ const REMEMBERED: usize = 1_024;
 
 /// The last entry that a node has applied.
 #[derive(Clone, Debug)]
-pub struct Chain {
+pub struct LogPosition {
     number: u64,
     /// Names of the last entries applied, the newest last. Empty at a baseline of 0.
     nonces: VecDeque<u64>,
@@ -17,18 +17,18 @@ pub struct Chain {
 
 /// The relation of a frame to a node's position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Heard {
+pub enum FrameOrder {
     /// The next one: apply it.
     Next,
     /// It was applied before.
     Twice,
-    /// Entries in between are missing: read the log from [`Chain::number`] on.
+    /// Entries in between are missing: read the log from [`LogPosition::number`] on.
     Gap,
     /// It belongs to another log, or to another history of this one: none of it can be trusted.
     Fork,
 }
 
-impl Chain {
+impl LogPosition {
     /// A chain that begins after this entry; its nonce is 0 if the log is empty.
     #[must_use]
     pub fn at(number: u64, nonce: u64) -> Self {
@@ -43,21 +43,25 @@ impl Chain {
 
     /// Classifies the frame. An older one that is not remembered is a gap: the log shows what it is.
     #[must_use]
-    pub fn hear(&self, frame: &Frame) -> Heard {
+    pub fn hear(&self, frame: &Frame) -> FrameOrder {
         if frame.number == self.number + 1 {
-            return if self.nonces.back() == Some(&frame.before) { Heard::Next } else { Heard::Fork };
+            return if self.nonces.back() == Some(&frame.before) {
+                FrameOrder::Next
+            } else {
+                FrameOrder::Fork
+            };
         }
         if frame.number > self.number {
-            return Heard::Gap;
+            return FrameOrder::Gap;
         }
         match self.nonce(frame.number) {
-            Some(nonce) if nonce == frame.nonce => Heard::Twice,
-            Some(_) => Heard::Fork,
-            None => Heard::Gap,
+            Some(nonce) if nonce == frame.nonce => FrameOrder::Twice,
+            Some(_) => FrameOrder::Fork,
+            None => FrameOrder::Gap,
         }
     }
 
-    /// Applied the frame, which was [`Heard::Next`].
+    /// Applied the frame, which was [`FrameOrder::Next`].
     pub fn applied(&mut self, frame: &Frame) {
         self.number = frame.number;
         self.nonces.push_back(frame.nonce);
@@ -100,11 +104,11 @@ mod tests {
         Frame { number, nonce, before, message: Vec::new() }
     }
 
-    fn followed(to: u64) -> Chain {
-        let mut chain = Chain::at(0, 0);
+    fn followed(to: u64) -> LogPosition {
+        let mut chain = LogPosition::at(0, 0);
         for number in 1..=to {
             let next = frame(number, 100 + number, if number == 1 { 0 } else { 99 + number });
-            assert_eq!(chain.hear(&next), Heard::Next);
+            assert_eq!(chain.hear(&next), FrameOrder::Next);
             chain.applied(&next);
         }
         chain
@@ -113,29 +117,33 @@ mod tests {
     #[test]
     fn the_next_entry_names_the_last_one_applied() {
         let chain = followed(5);
-        assert_eq!(chain.hear(&frame(6, 106, 105)), Heard::Next);
-        assert_eq!(chain.hear(&frame(6, 106, 104)), Heard::Fork, "a right number over another past");
-        assert_eq!(chain.hear(&frame(7, 107, 106)), Heard::Gap);
+        assert_eq!(chain.hear(&frame(6, 106, 105)), FrameOrder::Next);
+        assert_eq!(chain.hear(&frame(6, 106, 104)), FrameOrder::Fork, "a right number over another past");
+        assert_eq!(chain.hear(&frame(7, 107, 106)), FrameOrder::Gap);
     }
 
     #[test]
     fn what_came_before_is_known_by_its_name() {
         let chain = followed(5);
-        assert_eq!(chain.hear(&frame(5, 105, 104)), Heard::Twice);
-        assert_eq!(chain.hear(&frame(2, 102, 101)), Heard::Twice);
+        assert_eq!(chain.hear(&frame(5, 105, 104)), FrameOrder::Twice);
+        assert_eq!(chain.hear(&frame(2, 102, 101)), FrameOrder::Twice);
         assert_eq!(
             chain.hear(&frame(2, 7, 101)),
-            Heard::Fork,
+            FrameOrder::Fork,
             "a promoted replica that lacked the last writes"
         );
-        assert_eq!(Chain::at(5, 105).hear(&frame(3, 103, 102)), Heard::Gap, "not remembered: the log tells");
+        assert_eq!(
+            LogPosition::at(5, 105).hear(&frame(3, 103, 102)),
+            FrameOrder::Gap,
+            "not remembered: the log tells"
+        );
     }
 
     #[test]
     fn names_are_remembered_within_a_bound() {
         let chain = followed(REMEMBERED as u64 + 10);
         assert_eq!(chain.nonces.len(), REMEMBERED);
-        assert_eq!(chain.hear(&frame(3, 103, 102)), Heard::Gap);
+        assert_eq!(chain.hear(&frame(3, 103, 102)), FrameOrder::Gap);
     }
 
     #[test]
@@ -146,6 +154,6 @@ mod tests {
         assert_eq!(chain.continues(Some(&frame(5, 9, 104))), Some(false));
         assert_eq!(chain.continues(Some(&frame(9, 109, 108))), None, "trimmed");
         assert_eq!(chain.continues(None), Some(false), "an emptied log");
-        assert_eq!(Chain::at(0, 0).continues(None), Some(true));
+        assert_eq!(LogPosition::at(0, 0).continues(None), Some(true));
     }
 }

@@ -2,13 +2,13 @@
 
 use metrics::{counter, gauge};
 
-use super::Member;
+use super::ClusterNode;
 use crate::metrics::{
     bus::{APPLIED, ENTRIES, EPOCH, FED, FORGED, PROBES_FAILED, QUEUE, REPAIRS, TRUSTED},
     metric::float,
 };
 
-impl Member {
+impl ClusterNode {
     /// Brings the metrics of the log up to date. Call it before metrics are rendered.
     pub fn export_metrics(&self) {
         let (tally, node) = (&self.tally, &self.node);

@@ -12,10 +12,10 @@ mod publisher;
 mod recent_changes;
 
 pub use change_feed::{Changes, Feed, FeedError, FeedReader, Reading};
-pub use confirmations::Standing;
+pub use confirmations::PeerConfirmations;
 pub use epochs::Epochs;
-pub use follower_stats::{Followed, Tally};
-pub use log_position::{Chain, Heard};
-pub use node_membership::{About, Following, Member};
+pub use follower_stats::{Followed, FollowerStats};
+pub use log_position::{FrameOrder, LogPosition};
+pub use node_membership::{About, ClusterNode, Following};
 pub use publisher::{SharedBus, UNTOLD};
-pub use recent_changes::Recent;
+pub use recent_changes::RecentChanges;

@@ -4,10 +4,12 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::time::sleep;
 
-use super::{Chain, Epochs, Followed, Recent, Standing, Tally, follower::Follower};
+use super::{
+    Epochs, Followed, FollowerStats, LogPosition, PeerConfirmations, RecentChanges, follower::Follower,
+};
 use crate::{
     Node, Random,
-    remote::shared::{Alive, Queue, Seal, Shared, SharedError, Wakes},
+    remote::shared::{Alive, LeaseWaiters, MessageMac, Queue, Shared, SharedError},
 };
 
 /// First pause between two attempts to continue after a disconnection.
@@ -64,7 +66,7 @@ impl About for String {
 
 /// A node among others.
 #[derive(Clone, Debug)]
-pub struct Member {
+pub struct ClusterNode {
     /// The node whose memory follows.
     pub node: Node,
     /// Its number among the nodes.
@@ -78,15 +80,15 @@ pub struct Member {
     /// Changes that the node could not publish.
     pub queue: Arc<Queue>,
     /// Its loads that wait for those of others.
-    pub wakes: Arc<Wakes>,
+    pub wakes: Arc<LeaseWaiters>,
     /// What others have confirmed to it.
-    pub standing: Arc<Standing>,
+    pub standing: Arc<PeerConfirmations>,
     /// Authenticates messages of nodes.
-    pub seal: Seal,
+    pub seal: MessageMac,
     /// Changes that it has received recently.
-    pub recent: Arc<Recent>,
+    pub recent: Arc<RecentChanges>,
     /// Counters.
-    pub tally: Arc<Tally>,
+    pub tally: Arc<FollowerStats>,
     /// Times and bounds.
     pub following: Following,
     /// Spreads retries at random.
@@ -110,7 +112,7 @@ impl From<SharedError> for End {
     }
 }
 
-impl Member {
+impl ClusterNode {
     /// Follows until it is dropped. Trust ends by itself when it is.
     pub async fn follow(&self) {
         loop {
@@ -172,7 +174,7 @@ impl Member {
             self.epochs.raise(epoch, &probed.server).await?;
             return Err(End::Moved);
         }
-        let chain = Chain::at(probed.number, probed.nonce);
+        let chain = LogPosition::at(probed.number, probed.nonce);
         let mut follower = Follower::new(self, epoch, server, chain, frames);
         follower.adopt(&probed);
         self.shared.accept(&follower.server);

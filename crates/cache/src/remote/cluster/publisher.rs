@@ -4,11 +4,13 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use tokio::time::{sleep, timeout};
 
-use super::{Epochs, Standing};
+use super::{Epochs, PeerConfirmations};
 use crate::{
     Acknowledge, Bus, BusError, Invalidation, Node, Position,
     api::clock::wall_clock_ms,
-    remote::shared::{Changed, Entry, Message, Order, Queue, Seal, Shared, SharedError, Told, address},
+    remote::shared::{
+        Changed, LogEntry, Message, MessageMac, Order, PublishedChange, Queue, Shared, SharedError, address,
+    },
     testing::rules,
 };
 
@@ -31,9 +33,9 @@ pub struct SharedBus {
     /// The epoch in the store, which is raised when the queue overflows.
     pub epochs: Arc<dyn Epochs>,
     /// Authenticates its messages to the other nodes.
-    pub seal: Seal,
+    pub seal: MessageMac,
     /// What the other nodes have confirmed.
-    pub standing: Arc<Standing>,
+    pub standing: Arc<PeerConfirmations>,
     /// How long the publication of a change may take before the change is queued.
     pub bound: Duration,
 }
@@ -73,12 +75,12 @@ impl SharedBus {
         strict: bool,
     ) -> Result<Changed, SharedError> {
         let nonce = node.token_number();
-        let told = changes.iter().map(Told::of).collect();
+        let told = changes.iter().map(PublishedChange::of).collect();
         let message = Message { origin: self.id, strict, sent_ms: wall_clock_ms(), changes: told };
         let message = message.encode().ok_or(SharedError::Unexpected)?;
         let message = self.seal.close(nonce, &message);
         let orders = orders(changes, epoch, nonce);
-        let change = self.shared.change(epoch, &orders, Entry { nonce, message: &message, strict });
+        let change = self.shared.change(epoch, &orders, LogEntry { nonce, message: &message, strict });
         timeout(self.bound, change).await.unwrap_or(Err(SharedError::Timeout))
     }
 

@@ -5,7 +5,7 @@ use std::{
 
 use parking_lot::Mutex;
 
-use crate::{Version, remote::shared::Told};
+use crate::{Version, remote::shared::PublishedChange};
 
 /// Changes that one generation remembers; of two generations the older is dropped when the younger is full.
 const REMEMBERED: usize = 50_000;
@@ -13,20 +13,20 @@ const REMEMBERED: usize = 50_000;
 /// Changes that this node has received recently, so that the reader of the store's change feed does not publish them
 /// again. Remembers only while a reader requests it.
 #[derive(Debug, Default)]
-pub struct Recent {
+pub struct RecentChanges {
     /// How many readers ask for it.
     remembers: AtomicUsize,
-    heard: Mutex<Heard>,
+    heard: Mutex<PublishedVersions>,
 }
 
 #[derive(Debug, Default)]
-struct Heard {
+struct PublishedVersions {
     epoch: u64,
     young: HashMap<String, Version>,
     old: HashMap<String, Version>,
 }
 
-impl Recent {
+impl RecentChanges {
     /// Adds or removes a reader that needs changes to be remembered. The first one begins with an empty memory.
     pub(crate) fn remember(&self, remembers: bool) {
         let mut heard = self.heard.lock();
@@ -34,20 +34,20 @@ impl Recent {
         let after = if remembers { before + 1 } else { before.saturating_sub(1) };
         self.remembers.store(after, Ordering::Release);
         if before == 0 || after == 0 {
-            *heard = Heard::default();
+            *heard = PublishedVersions::default();
         }
     }
 
     /// A change was published in the log of this epoch. In another epoch than before, earlier entries no longer count.
     /// A change without a version makes the record unknown: its versions may begin again.
-    pub(crate) fn heard(&self, epoch: u64, told: &Told<'_>) {
+    pub(crate) fn heard(&self, epoch: u64, told: &PublishedChange<'_>) {
         if self.remembers.load(Ordering::Acquire) == 0 {
             return;
         }
         let mut heard = self.heard.lock();
         let Some(version) = told.version else { return heard.forget(&name(told.namespace, told.key)) };
         if heard.epoch != epoch {
-            *heard = Heard { epoch, ..Heard::default() };
+            *heard = PublishedVersions { epoch, ..PublishedVersions::default() };
         }
         if heard.young.len() >= REMEMBERED {
             heard.old = std::mem::take(&mut heard.young);
@@ -68,7 +68,7 @@ impl Recent {
     }
 }
 
-impl Heard {
+impl PublishedVersions {
     fn forget(&mut self, name: &str) {
         self.young.remove(name);
         self.old.remove(name);
@@ -83,13 +83,13 @@ fn name(namespace: &str, key: &str) -> String {
 mod tests {
     use super::*;
 
-    fn told(key: &str, version: u64) -> Told<'_> {
-        Told { namespace: "user", key, version: Some(Version::new(version)) }
+    fn told(key: &str, version: u64) -> PublishedChange<'_> {
+        PublishedChange { namespace: "user", key, version: Some(Version::new(version)) }
     }
 
     #[test]
     fn what_was_told_in_this_epoch_is_known_up_to_its_version() {
-        let recent = Recent::default();
+        let recent = RecentChanges::default();
         recent.heard(1, &told("7", 5));
         assert!(!recent.knows(1, "user", "7", Version::new(5)), "nobody asked it to remember");
         recent.remember(true);
@@ -104,11 +104,11 @@ mod tests {
 
     #[test]
     fn change_without_version_forgets_the_record() {
-        let recent = Recent::default();
+        let recent = RecentChanges::default();
         recent.remember(true);
         recent.heard(1, &told("7", 5));
         recent.heard(1, &told("8", 5));
-        recent.heard(1, &Told { version: None, ..told("7", 0) });
+        recent.heard(1, &PublishedChange { version: None, ..told("7", 0) });
         assert!(!recent.knows(1, "user", "7", Version::new(5)));
         recent.forget("user", "8");
         assert!(!recent.knows(1, "user", "8", Version::new(1)));
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn it_remembers_until_the_last_reader_leaves() {
-        let recent = Recent::default();
+        let recent = RecentChanges::default();
         recent.remember(true);
         recent.remember(true);
         recent.heard(1, &told("7", 5));
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn it_remembers_within_a_bound() {
-        let recent = Recent::default();
+        let recent = RecentChanges::default();
         recent.remember(true);
         for key in 0..3 * REMEMBERED {
             recent.heard(1, &told(&key.to_string(), 1));

@@ -45,13 +45,13 @@ pub(super) struct Link {
     begun: Arc<Begun>,
     /// The count at which the server was the accepted one; 0: never.
     good: AtomicU64,
-    known: Mutex<Known>,
+    known: Mutex<KnownServer>,
     /// Raised whenever a server has returned its name.
     asked: watch::Sender<u64>,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct KnownServer {
     /// Which server answered, and at which count.
     server: Option<(u64, String)>,
     accepted: Option<String>,
@@ -142,7 +142,7 @@ impl Link {
         self.settle(&known)
     }
 
-    fn settle(&self, known: &Known) -> bool {
+    fn settle(&self, known: &KnownServer) -> bool {
         let (count, server) = known.server.as_ref().map_or((0, None), |(count, name)| (*count, Some(name)));
         let good = if server.is_some() && server == known.accepted.as_ref() { count } else { 0 };
         self.good.store(good, Ordering::Release);

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{Cells, Log, Queue, Registry, Wakes};
+use super::{Cells, LeaseWaiters, Log, Queue, Registry};
 
 /// The server that nodes share: cells, the log with its channel, and the registry of nodes. A call that takes longer
 /// than its bound fails; it may have been executed, or may be later.
@@ -18,7 +18,7 @@ pub struct Sharing {
     /// Changes that could not be sent to it yet.
     pub queue: Arc<Queue>,
     /// Loads that wait for the loads of other nodes.
-    pub wakes: Arc<Wakes>,
+    pub wakes: Arc<LeaseWaiters>,
     /// How long a load waits for the load of another node before it asks the store itself.
     pub patience: Duration,
 }

@@ -18,8 +18,8 @@ use tokio::{
 use crate::testing::rules;
 
 use super::{
-    Acquired, Alive, Cell, Cells, Changed, Confirmed, Entry, Filled, Frame, Frames, Header, Kept, Kind, Log,
-    News, Next, Order, Peer, Probed, Registry, SharedError,
+    Acquired, Alive, Cell, Cells, Changed, Confirmed, Filled, Frame, Frames, Header, Kept, Kind, Log,
+    LogEntry, News, Next, Order, Peer, Probed, Registry, SharedError,
 };
 
 /// Frames that a slow subscriber may be behind before it loses some.
@@ -31,16 +31,16 @@ const STRANGE: [u8; 40] = [0; 40];
 /// it can be paused. It can be emptied, restored to an earlier state, and set to refuse writes.
 #[derive(Clone, Debug)]
 pub struct FakeServer {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<ServerState>>,
     kept: Kept,
 }
 
 /// The contents of the server at one moment, see [`FakeServer::snapshot`].
 #[derive(Clone, Debug)]
-pub struct Snapshot(State);
+pub struct Snapshot(ServerState);
 
 #[derive(Clone, Debug, Default)]
-struct State {
+struct ServerState {
     cells: HashMap<String, (Cell, Instant)>,
     logs: HashMap<u64, BTreeMap<u64, Frame>>,
     channels: HashMap<u64, Channel>,
@@ -88,14 +88,14 @@ impl FakeServer {
     pub fn replace(&self, snapshot: &Snapshot, hidden: bool) {
         let mut state = self.state.lock();
         let starts = state.starts + u64::from(!hidden);
-        *state = State { starts, channels: HashMap::new(), ..snapshot.0.clone() };
+        *state = ServerState { starts, channels: HashMap::new(), ..snapshot.0.clone() };
     }
 
     /// Falls back to an earlier state without closing connections: a replica that is filled again.
     pub fn fall_back(&self, snapshot: &Snapshot) {
         let mut state = self.state.lock();
         let (channels, starts) = (std::mem::take(&mut state.channels), state.starts);
-        *state = State { starts, channels, ..snapshot.0.clone() };
+        *state = ServerState { starts, channels, ..snapshot.0.clone() };
     }
 
     /// The name of the present server; see [`Probed::server`].
@@ -109,7 +109,7 @@ impl FakeServer {
         self.state.lock().channels.clear();
     }
 
-    fn keep(&self, state: &mut State, key: &str, next: Next) {
+    fn keep(&self, state: &mut ServerState, key: &str, next: Next) {
         let waited = state.cell(key).is_some_and(|cell| cell.header.waited);
         match next {
             Next::Keep => return,
@@ -131,14 +131,14 @@ impl FakeServer {
     }
 
     /// Remaining time for which a lease belongs to its load alone.
-    fn left(&self, state: &State, key: &str) -> Duration {
+    fn left(&self, state: &ServerState, key: &str) -> Duration {
         let until = state.cells.get(key).map_or_else(Instant::now, |(_, until)| *until);
         let rest = until.saturating_duration_since(Instant::now());
         (rest + self.kept.takeover).saturating_sub(self.kept.leases)
     }
 
     /// How long ago the lease of this key was taken; zero without one.
-    fn leased(&self, state: &State, key: &str) -> Duration {
+    fn leased(&self, state: &ServerState, key: &str) -> Duration {
         let until = state.cells.get(key).filter(|(cell, _)| cell.header.kind == Kind::Lease);
         let Some((_, until)) = until else { return Duration::ZERO };
         self.kept.leases.saturating_sub(until.saturating_duration_since(Instant::now()))
@@ -153,19 +153,19 @@ impl FakeServer {
         }
     }
 
-    fn writable(&self) -> Result<parking_lot::MutexGuard<'_, State>, SharedError> {
+    fn writable(&self) -> Result<parking_lot::MutexGuard<'_, ServerState>, SharedError> {
         let state = self.state.lock();
         if state.full { Err(SharedError::Refused) } else { Ok(state) }
     }
 }
 
-impl State {
+impl ServerState {
     fn cell(&self, key: &str) -> Option<&Cell> {
         self.cells.get(key).filter(|(_, until)| Instant::now() < *until).map(|(cell, _)| cell)
     }
 
     /// Appends and publishes the entry, unless it is the last one already. Returns its number.
-    fn append(&mut self, epoch: u64, entry: Entry<'_>, most: u32) -> u64 {
+    fn append(&mut self, epoch: u64, entry: LogEntry<'_>, most: u32) -> u64 {
         let log = self.logs.entry(epoch).or_default();
         let (number, before) = log.last_key_value().map_or((0, 0), |(number, last)| (*number, last.nonce));
         if number > 0 && before == entry.nonce {
@@ -257,7 +257,7 @@ impl Log for FakeServer {
         &self,
         epoch: u64,
         orders: &[(String, Order)],
-        entry: Entry<'_>,
+        entry: LogEntry<'_>,
     ) -> Result<Changed, SharedError> {
         let mut state = self.writable()?;
         for (key, order) in orders {
@@ -375,7 +375,7 @@ mod tests {
     }
 
     async fn append(server: &FakeServer, nonce: u64) -> u64 {
-        server.change(1, &[], Entry { nonce, message: b"m", strict: false }).await.unwrap().number
+        server.change(1, &[], LogEntry { nonce, message: b"m", strict: false }).await.unwrap().number
     }
 
     #[tokio::test(start_paused = true)]

@@ -13,9 +13,9 @@ const SWEPT_FROM: usize = 1_024;
 
 /// The waiting tasks by address. A wake may be lost: waiting tasks also check again after a while.
 #[derive(Debug, Default)]
-pub struct Wakes(Mutex<HashMap<String, Vec<Weak<Notify>>>>);
+pub struct LeaseWaiters(Mutex<HashMap<String, Vec<Weak<Notify>>>>);
 
-impl Wakes {
+impl LeaseWaiters {
     /// The lease at this address has ended.
     pub fn wake(&self, address: &str) {
         let waiting = self.0.lock().remove(address).unwrap_or_default();
@@ -44,7 +44,7 @@ mod tests {
 
     #[test]
     fn a_wake_reaches_who_waits_at_the_address_and_nobody_else() {
-        let (wakes, here, there) = (Wakes::default(), ["a".to_owned()], ["b".to_owned()]);
+        let (wakes, here, there) = (LeaseWaiters::default(), ["a".to_owned()], ["b".to_owned()]);
         let (first, second) = (wakes.watch(here.iter()), wakes.watch(here.iter()));
         let other = wakes.watch(there.iter());
         wakes.wake("a");
@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn those_who_left_are_dropped_in_time() {
-        let wakes = Wakes::default();
+        let wakes = LeaseWaiters::default();
         for number in 0..10 * SWEPT_FROM {
             let address = [number.to_string()];
             drop(wakes.watch(address.iter()));

@@ -16,7 +16,7 @@ pub trait Log: fmt::Debug + Send + Sync + 'static {
         &self,
         epoch: u64,
         orders: &[(String, Order)],
-        entry: Entry<'_>,
+        entry: LogEntry<'_>,
     ) -> Result<Changed, SharedError>;
 
     /// The entries of the log from this number on, including it, at most so many.
@@ -77,7 +77,7 @@ pub enum Order {
 
 /// The entry that a change adds to the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry<'a> {
+pub struct LogEntry<'a> {
     /// Random; the name of the entry, which its successor contains.
     pub nonce: u64,
     /// What the nodes receive, authenticated; see [`Message`](super::Message).

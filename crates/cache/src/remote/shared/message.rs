@@ -17,13 +17,13 @@ pub struct Frame {
     pub nonce: u64,
     /// The name of the entry before; 0 of the first.
     pub before: u64,
-    /// The changes, authenticated: see [`Message`] and [`Seal`](super::Seal).
+    /// The changes, authenticated: see [`Message`] and [`MessageMac`](super::MessageMac).
     pub message: Vec<u8>,
 }
 
 /// A change of one record in a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Told<'a> {
+pub struct PublishedChange<'a> {
     /// Namespace of the record.
     pub namespace: &'a str,
     /// Text of its key.
@@ -32,7 +32,7 @@ pub struct Told<'a> {
     pub version: Option<Version>,
 }
 
-impl<'a> Told<'a> {
+impl<'a> PublishedChange<'a> {
     /// The published part of a change: all but its copy.
     #[must_use]
     pub fn of(change: &'a Invalidation) -> Self {
@@ -74,7 +74,7 @@ pub struct Message<'a> {
     /// Time of publication, in milliseconds since 1970 by the clock of the origin. For measurement, never for order.
     pub sent_ms: u64,
     /// What changed, in the order of the changes.
-    pub changes: Vec<Told<'a>>,
+    pub changes: Vec<PublishedChange<'a>>,
 }
 
 impl<'a> Message<'a> {
@@ -111,14 +111,14 @@ impl<'a> Message<'a> {
     }
 }
 
-fn changes(mut rest: &[u8]) -> Option<Vec<Told<'_>>> {
+fn changes(mut rest: &[u8]) -> Option<Vec<PublishedChange<'_>>> {
     let mut changes = Vec::new();
     while !rest.is_empty() {
         let (namespace, after) = text(rest)?;
         let (key, after) = text(after)?;
         let (version, after) = number(after)?;
         let version = Some(Version::new(version)).filter(|version| version.is_versioned());
-        changes.push(Told { namespace, key, version });
+        changes.push(PublishedChange { namespace, key, version });
         if changes.len() > CHANGES_MAX {
             return None;
         }
@@ -149,9 +149,9 @@ mod tests {
         fn changes_are_read_back_as_they_were_told(
             told in proptest::collection::vec((".{0,20}", ".{0,40}", any::<u64>()), 0..20),
         ) {
-            let told: Vec<Told<'_>> = told
+            let told: Vec<PublishedChange<'_>> = told
                 .iter()
-                .map(|(namespace, key, version)| Told {
+                .map(|(namespace, key, version)| PublishedChange {
                     namespace,
                     key,
                     version: Some(Version::new(*version)).filter(|version| version.is_versioned()),
@@ -169,7 +169,7 @@ mod tests {
 
         #[test]
         fn a_message_cut_short_is_refused(cut in 1..40_usize) {
-            let told = Told { namespace: "user", key: "7", version: Some(Version::new(9)) };
+            let told = PublishedChange { namespace: "user", key: "7", version: Some(Version::new(9)) };
             let bytes = Message { changes: vec![told; 2], ..Message::default() }.encode().unwrap();
             let cut = bytes.len() - cut.min(bytes.len() - 2);
             let read = Message::decode(&bytes[..cut]);
@@ -180,9 +180,9 @@ mod tests {
     #[test]
     fn what_cannot_be_told_is_said() {
         let long = "x".repeat(70_000);
-        let told = Told { namespace: "user", key: &long, version: None };
+        let told = PublishedChange { namespace: "user", key: &long, version: None };
         assert_eq!(Message { changes: vec![told], ..Message::default() }.encode(), None);
-        let many = vec![Told { key: "7", ..told }; CHANGES_MAX + 1];
+        let many = vec![PublishedChange { key: "7", ..told }; CHANGES_MAX + 1];
         assert_eq!(Message { changes: many, ..Message::default() }.encode(), None);
     }
 }

@@ -10,9 +10,9 @@ const SEAL_BYTES: usize = 16;
 
 /// Authenticates messages by a key that only the nodes know. A message without it is not applied.
 #[derive(Clone)]
-pub struct Seal(Hmac<Sha256>);
+pub struct MessageMac(Hmac<Sha256>);
 
-impl Seal {
+impl MessageMac {
     /// A seal with this key.
     #[must_use]
     pub fn new(key: &[u8; 32]) -> Self {
@@ -40,7 +40,7 @@ impl Seal {
     }
 }
 
-impl fmt::Debug for Seal {
+impl fmt::Debug for MessageMac {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Seal")
     }
@@ -52,7 +52,7 @@ mod tests {
 
     #[test]
     fn what_is_changed_renamed_or_sealed_by_another_is_not_believed() {
-        let (seal, other) = (Seal::new(&[1; 32]), Seal::new(&[2; 32]));
+        let (seal, other) = (MessageMac::new(&[1; 32]), MessageMac::new(&[2; 32]));
         let sealed = seal.close(7, b"message");
         assert_eq!(seal.open(7, &sealed), Some(&b"message"[..]));
         assert_eq!(seal.open(8, &sealed), None);

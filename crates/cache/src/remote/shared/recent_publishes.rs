@@ -13,16 +13,16 @@ const MOST: usize = 10_000;
 /// What this node has published recently, and in the log of which epoch. A server that fell back may have lost a later
 /// epoch, and accepts changes in a log that other nodes have left and no longer read.
 #[derive(Debug, Default)]
-pub(super) struct Lately(Mutex<VecDeque<Told>>);
+pub(super) struct RecentPublishes(Mutex<VecDeque<RecentPublish>>);
 
 #[derive(Debug)]
-struct Told {
+struct RecentPublish {
     at: Instant,
     epoch: u64,
     change: Invalidation,
 }
 
-impl Lately {
+impl RecentPublishes {
     /// These were published.
     pub(in crate::remote) fn told(&self, epoch: u64, changes: &[Invalidation]) {
         let at = Instant::now();
@@ -34,14 +34,14 @@ impl Lately {
             if told.len() >= MOST {
                 told.pop_front();
             }
-            told.push_back(Told { at, epoch, change: change.without_copy() });
+            told.push_back(RecentPublish { at, epoch, change: change.without_copy() });
         }
     }
 
     /// Removes and returns what was published in logs before that of this epoch.
     pub(super) fn take_before(&self, epoch: u64) -> Vec<Invalidation> {
         let (mut told, now) = (self.0.lock(), Instant::now());
-        let (before, here): (VecDeque<Told>, VecDeque<Told>) =
+        let (before, here): (VecDeque<RecentPublish>, VecDeque<RecentPublish>) =
             told.drain(..).partition(|told| told.epoch < epoch);
         *told = here;
         before.into_iter().filter(|told| now - told.at <= KEPT).map(|told| told.change).collect()
@@ -62,7 +62,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_was_told_a_moment_ago_in_earlier_logs_is_taken_once() {
-        let lately = Lately::default();
+        let lately = RecentPublishes::default();
         lately.told(1, &[change("long ago")]);
         tokio::time::advance(KEPT * 2).await;
         lately.told(1, &[change("a"), change("b")]);
@@ -74,7 +74,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn there_is_room_for_so_many_and_the_first_give_way() {
-        let lately = Lately::default();
+        let lately = RecentPublishes::default();
         let all: Vec<Invalidation> = (0..=MOST).map(|key| change(&key.to_string())).collect();
         lately.told(1, &all);
         let kept = lately.take_before(2);

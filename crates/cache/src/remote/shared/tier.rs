@@ -12,7 +12,7 @@ use crate::{
     CacheError, Key, Loaded, Node, Presence, Tier, TierCopy, Version,
     api::clock::wall_clock_ms,
     metrics::counters::Counters,
-    source::read::{Demand, Fetched, Source},
+    source::read::{Fetched, LoadRequest, Source},
     testing::rules,
 };
 
@@ -70,7 +70,7 @@ impl<V> Clone for SharedSide<V> {
 /// The state of one fetch: keys without an answer, and their addresses.
 struct Climb<'a, K, V> {
     keys: &'a [K],
-    demand: Demand<'a>,
+    demand: LoadRequest<'a>,
     /// The epoch of the addresses.
     epoch: u64,
     addresses: Vec<String>,
@@ -97,7 +97,7 @@ impl From<SharedError> for Stop {
 
 #[async_trait::async_trait]
 impl<K: Key, V: Send + Sync + 'static> Source<K, V> for SharedTier<K, V> {
-    async fn fetch(&self, keys: &[K], demand: Demand<'_>) -> Result<Vec<Fetched<V>>, CacheError> {
+    async fn fetch(&self, keys: &[K], demand: LoadRequest<'_>) -> Result<Vec<Fetched<V>>, CacheError> {
         let mut climb = self.begin(keys, demand);
         match self.climb(&mut climb).await {
             Ok(()) | Err(Stop::Away) => {}
@@ -112,7 +112,7 @@ impl<K: Key, V: Send + Sync + 'static> Source<K, V> for SharedTier<K, V> {
             let left = climb.places();
             let asked: Vec<K> = left.iter().map(|place| keys[*place].clone()).collect();
             let floors: Vec<Version> = left.iter().map(|place| demand.floor(*place)).collect();
-            let below = self.below.fetch(&asked, Demand { floors: &floors, ..demand }).await?;
+            let below = self.below.fetch(&asked, LoadRequest { floors: &floors, ..demand }).await?;
             for (place, fetched) in left.into_iter().zip(below) {
                 climb.answers[place] = Some(fetched);
             }
@@ -142,7 +142,7 @@ fn shown(cell: Option<&Cell>) -> TierCopy {
 }
 
 impl<K: Key, V: Send + Sync + 'static> SharedTier<K, V> {
-    fn begin<'a>(&self, keys: &'a [K], demand: Demand<'a>) -> Climb<'a, K, V> {
+    fn begin<'a>(&self, keys: &'a [K], demand: LoadRequest<'a>) -> Climb<'a, K, V> {
         let epoch = self.node.epoch();
         let stem = address(epoch, self.namespace, &"");
         let addresses = keys.iter().map(|key| format!("{stem}{key}")).collect();
@@ -249,7 +249,7 @@ impl<K: Key, V: Send + Sync + 'static> SharedTier<K, V> {
         let asked: Vec<K> = leased.iter().map(|(place, _)| climb.keys[*place].clone()).collect();
         let floor = |(place, floor): &(usize, Version)| climb.demand.floor(*place).max(*floor);
         let floors: Vec<Version> = leased.iter().map(floor).collect();
-        match self.below.fetch(&asked, Demand { floors: &floors, ..climb.demand }).await {
+        match self.below.fetch(&asked, LoadRequest { floors: &floors, ..climb.demand }).await {
             Ok(loaded) => self.fill(climb, leased, loaded).await,
             Err(error) => {
                 let places = leased.iter().map(|(place, _)| *place);

@@ -8,25 +8,25 @@ use std::{
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::recent_publishes::Lately;
+use super::recent_publishes::RecentPublishes;
 use crate::{Invalidation, testing::rules};
 
 /// The newest change of each key that waits to be published.
 #[derive(Debug)]
 pub struct Queue {
-    waiting: Mutex<HashMap<String, Waiting>>,
+    waiting: Mutex<HashMap<String, UnpublishedChange>>,
     most: usize,
     /// Whether something waits, without the lock.
     any: AtomicBool,
     filled: Notify,
     /// The epoch that replaces the changes that did not fit; below it this node must not use shared copies.
     barrier: AtomicU64,
-    lately: Lately,
+    lately: RecentPublishes,
 }
 
 /// A change that waits.
 #[derive(Debug)]
-struct Waiting {
+struct UnpublishedChange {
     change: Invalidation,
     /// Raised whenever the key changes again while it waits.
     turn: u64,
@@ -42,7 +42,7 @@ impl Queue {
             any: AtomicBool::new(false),
             filled: Notify::new(),
             barrier: AtomicU64::new(0),
-            lately: Lately::default(),
+            lately: RecentPublishes::default(),
         }
     }
 
@@ -86,7 +86,9 @@ impl Queue {
         }
         self.any.store(true, Ordering::Release);
         self.filled.notify_one();
-        let entry = waiting.entry(name).or_insert_with(|| Waiting { change: change.without_copy(), turn: 0 });
+        let entry = waiting
+            .entry(name)
+            .or_insert_with(|| UnpublishedChange { change: change.without_copy(), turn: 0 });
         entry.turn += 1;
         entry.change.version = match (entry.change.version, change.version) {
             (Some(one), Some(other)) => Some(one.max(other)),
