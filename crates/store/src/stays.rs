@@ -148,12 +148,12 @@ mod tests {
 
     /// A group as it is stored between changes.
     #[derive(Debug)]
-    struct Group {
+    struct TestGroup {
         roster: Roster,
         rows: BTreeMap<UserId, MemberRow>,
     }
 
-    impl Group {
+    impl TestGroup {
         /// Owned by a user whom no case changes.
         fn founded() -> Self {
             let mut group = Self { roster: Roster::default(), rows: BTreeMap::new() };
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn join_begins_above_the_end() {
-        let mut group = Group::founded();
+        let mut group = TestGroup::founded();
         assert_eq!(group.numbers(OWNER), [1, 1, 0]);
         group.change(&join(3), 7);
         assert_eq!(group.numbers(3), [8, 8, 0]);
@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn history_opens_earlier_messages() {
-        let mut group = Group::founded();
+        let mut group = TestGroup::founded();
         group.change_with(&join(3), service(true), 7);
         assert_eq!(group.numbers(3), [0, 8, 0]);
     }
@@ -233,13 +233,13 @@ mod tests {
             MemberChange::Depart(user(3)),
         ];
         for change in out {
-            let mut group = Group::founded();
+            let mut group = TestGroup::founded();
             group.change(&join(3), 7);
             group.change(&change, 12);
             assert_eq!(group.numbers(3), [8, 8, 12], "{change:?}");
             assert_eq!(group.row(3).former(), Some(FormerMember { from_seq: 8, left_seq: 12 }), "{change:?}");
         }
-        let mut group = Group::founded();
+        let mut group = TestGroup::founded();
         group.change(&join(3), 7);
         group.dismiss(12);
         assert_eq!((group.numbers(3), group.numbers(OWNER)), ([8, 8, 12], [1, 1, 12]));
@@ -247,7 +247,7 @@ mod tests {
 
     #[test]
     fn dismissal_keeps_stays_of_former_members() {
-        let mut group = Group::founded();
+        let mut group = TestGroup::founded();
         group.change(&join(3), 7);
         group.change(&MemberChange::Mute(user(3), Some(Timestamp(9))), 7);
         group.change(&leave(3), 12);
@@ -258,7 +258,7 @@ mod tests {
 
     #[test]
     fn kick_with_an_older_end_ends_an_empty_stay() {
-        let mut group = Group::founded();
+        let mut group = TestGroup::founded();
         group.change(&join(3), 7);
         group.change(&leave(3), 4);
         assert_eq!(group.numbers(3), [8, 8, 7]);
@@ -267,7 +267,7 @@ mod tests {
 
     #[test]
     fn rejoin_with_an_older_end_begins_above_the_last_stay() {
-        let mut group = Group::founded();
+        let mut group = TestGroup::founded();
         group.change(&join(3), 7);
         group.change(&leave(3), 12);
         group.change(&join(3), 9);
@@ -277,7 +277,7 @@ mod tests {
 
     #[test]
     fn other_changes_keep_the_numbers_and_need_no_end() {
-        let mut group = Group::founded();
+        let mut group = TestGroup::founded();
         group.change(&join(3), 7);
         group.change(&leave(3), 9);
         group.change(&join(3), 12);
@@ -300,7 +300,7 @@ mod tests {
 
     #[test]
     fn no_user_comes_or_goes_without_the_end() {
-        let mut group = Group::founded();
+        let mut group = TestGroup::founded();
         group.change(&join(3), 7);
         for (change, crosses) in [
             (join(4), true),
@@ -324,7 +324,7 @@ mod tests {
 
     #[test]
     fn row_from_before_messages_opens_nothing_until_a_leave() {
-        let mut group = Group::founded();
+        let mut group = TestGroup::founded();
         group.change(&join(3), 0);
         group.change(&join(4), 0);
         group.change(&leave(4), 0);
@@ -343,7 +343,7 @@ mod tests {
 
     #[test]
     fn replies_from_before_messages_are_read() {
-        let mut row = serde_json::to_value(Group::founded().row(OWNER)).unwrap();
+        let mut row = serde_json::to_value(TestGroup::founded().row(OWNER)).unwrap();
         row.as_object_mut().unwrap().remove("stays");
         for field in ["from_seq", "joined_seq"] {
             row["member"].as_object_mut().unwrap().remove(field).unwrap();
@@ -434,7 +434,7 @@ mod tests {
         }
     }
 
-    fn agree(group: &Group, plain: &Plain, id: i64) {
+    fn agree(group: &TestGroup, plain: &Plain, id: i64) {
         let row = group.row(id);
         let range = if row.live {
             Some((row.member.from_seq, plain.end))
@@ -449,7 +449,7 @@ mod tests {
     proptest! {
         #[test]
         fn stays_agree_with_a_plain_model(deeds in prop::collection::vec(deed(), 0..200)) {
-            let (mut group, mut plain) = (Group::founded(), Plain::default());
+            let (mut group, mut plain) = (TestGroup::founded(), Plain::default());
             let mut firsts = BTreeMap::new();
             for deed in deeds {
                 match deed {
@@ -474,7 +474,7 @@ mod tests {
 
         #[test]
         fn stays_never_overlap_whatever_end_is_read(ends in prop::collection::vec(0..50_i64, 0..80)) {
-            let mut group = Group::founded();
+            let mut group = TestGroup::founded();
             for (at, end) in ends.into_iter().enumerate() {
                 let change = if at % 2 == 0 { join(3) } else { leave(3) };
                 group.change(&change, end);

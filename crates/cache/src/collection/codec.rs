@@ -1,7 +1,7 @@
 use std::{fmt, sync::Arc};
 
 use super::{Page, SmallSet};
-use crate::remote::shared::Codec;
+use crate::remote::Codec;
 
 /// Form of what is written: the schema is that of the items.
 const FORM: u8 = 1;

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use crate::{Key, LoadError, LoadOptions, Loaded, Loader, Version, remote::shared::Codec};
+use crate::{Key, LoadError, LoadOptions, Loaded, Loader, Version, remote::Codec};
 
 /// Names a state of a list, up to the changes that the nodes have received. Random and never used twice: a name that is
 /// lost is replaced by another, and pages under the old name are never found again.

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     CacheError, Change, Consistency, Entry, Key, Loaded, Node, Policy, Tier, TieredCache, Token, WriteGuard,
-    remote::shared::{Codec, Sharing},
+    remote::{Codec, Sharing},
     source::read::LoadRequest,
     testing::rules,
 };

@@ -9,7 +9,7 @@ use crate::{
     CacheError, Change, Entry, Key, Moment, Node, Policy, Token, Version,
     metrics::counters::Counters,
     node::bus::{Acknowledge, Invalidation},
-    remote::shared::{Cell, Kind, SharedSide},
+    remote::{Cell, Kind, SharedSide},
     source::read::Source,
     testing::rules,
 };

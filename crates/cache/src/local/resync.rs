@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     CacheError, Key, Node, Tier, Version,
-    remote::shared::{Header, Kind, address},
+    remote::{Header, Kind, address},
     source::read::LoadRequest,
 };
 

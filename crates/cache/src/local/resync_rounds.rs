@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::{Tier, Version, remote::shared::Header};
+use crate::{Tier, Version, remote::Header};
 
 /// A copy that is older than what it is a copy of is not wrong at once: the change may be on its way. So long it
 /// may be, see the table of bounds in the coherence protocol.

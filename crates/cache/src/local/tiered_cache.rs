@@ -13,7 +13,7 @@ use super::{
 use crate::{
     CacheError, Consistency, Entry, Key, Loader, Namespace, Node, Policy, Token, Version, WriteGuard,
     metrics::counters::Counters,
-    remote::shared::{Codec, SharedSide, SharedTier, Sharing},
+    remote::{Codec, SharedSide, SharedTier, Sharing},
     source::read::{Source, Store},
 };
 

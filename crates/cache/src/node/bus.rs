@@ -7,7 +7,7 @@ use std::{
     },
 };
 
-use crate::{Node, Position, Version, remote::shared::Cell};
+use crate::{Node, Position, Version, remote::Cell};
 
 /// A change of one record, as nodes publish it to each other.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -15,7 +15,7 @@ use crate::{
     Acknowledge, Bus, CacheError, Clock, Consistency, Invalidation, LocalBus, MemoryUse, Moment, Namespace,
     Position, Random, SystemClock, ThreadRandom, Token,
     api::wait_until::until,
-    remote::shared::PublishedChange,
+    remote::PublishedChange,
     testing::{
         failpoints::{Place, reach},
         rules,

@@ -6,7 +6,7 @@
 mod cluster;
 #[cfg(feature = "redis")]
 pub mod redis;
-pub(crate) mod shared;
+mod shared;
 
 pub use cluster::{
     About, Changes, ClusterNode, Epochs, Feed, FeedError, FeedReader, Followed, FollowerStats, Following,

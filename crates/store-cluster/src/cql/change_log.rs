@@ -10,8 +10,8 @@ use super::{
         session::{Bound, Cql, Statement, values},
     },
     follow::{
-        count::Part,
-        row::{FollowRow, Seat},
+        count::ListPart,
+        row::{FollowRow, ListSlot},
     },
 };
 
@@ -101,7 +101,7 @@ impl Subject {
 
 /// One change. For a block and for members there is no version until its write is known to have taken effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Note {
+pub(super) struct ChangeLogEntry {
     pub(super) minute: i64,
     pub(super) stamp: i64,
     pub(super) subject: Subject,
@@ -112,15 +112,15 @@ pub(super) struct Note {
     pub(super) brought: Option<i64>,
 }
 
-impl Note {
+impl ChangeLogEntry {
     /// A note that a follow, with this seat, has this version.
-    pub(super) fn of_follow(cql: &Cql, edge: Edge, seat: Seat, version: i64) -> Self {
+    pub(super) fn of_follow(cql: &Cql, edge: Edge, seat: ListSlot, version: i64) -> Self {
         let buckets = Some((seat.in_following, seat.in_fans));
         Self { version: Version::new(version), buckets, ..Self::about(cql, Subject::Follow(edge)) }
     }
 
     /// A note that the buckets of a follow have to be counted.
-    pub(super) fn of_count(cql: &Cql, edge: Edge, seat: Seat) -> Self {
+    pub(super) fn of_count(cql: &Cql, edge: Edge, seat: ListSlot) -> Self {
         Self { subject: Subject::Count(edge), version: None, ..Self::of_follow(cql, edge, seat, 0) }
     }
 
@@ -137,17 +137,20 @@ impl Note {
     }
 
     /// The parts of lists that it affects.
-    pub(super) fn parts(&self) -> Vec<Part> {
+    pub(super) fn parts(&self) -> Vec<ListPart> {
         let Some((following, fans)) = self.buckets else { return Vec::new() };
         let (from, to) = self.subject.named();
-        vec![Part { owner: from, list: 0, bucket: following }, Part { owner: to, list: 1, bucket: fans }]
+        vec![
+            ListPart { owner: from, list: 0, bucket: following },
+            ListPart { owner: to, list: 1, bucket: fans },
+        ]
     }
 
     /// The follow of an import, with its seat.
-    pub(super) fn brought_to(&self) -> Option<(Edge, Seat)> {
+    pub(super) fn brought_to(&self) -> Option<(Edge, ListSlot)> {
         let (Subject::Follow(edge), Some(at)) = (self.subject, self.brought) else { return None };
         let (in_following, in_fans) = self.buckets?;
-        Some((edge, Seat { at, in_following, in_fans }))
+        Some((edge, ListSlot { at, in_following, in_fans }))
     }
 
     /// The statement that writes it. It may be written again, with what is known later.
@@ -245,7 +248,12 @@ impl Cql {
     }
 
     /// The notes of a minute after this stamp, by rising stamp.
-    pub(super) async fn notes(&self, shard: i32, minute: i64, after: i64) -> Result<Vec<Note>, StoreError> {
+    pub(super) async fn notes(
+        &self,
+        shard: i32,
+        minute: i64,
+        after: i64,
+    ) -> Result<Vec<ChangeLogEntry>, StoreError> {
         let (mut notes, mut last) = (Vec::new(), (after, i32::MAX, i64::MAX, i64::MAX));
         loop {
             let (stamp, kind, from, to) = last;
@@ -254,7 +262,7 @@ impl Cql {
             for row in rows.rows::<Row>().map_err(|_| malformed("note"))? {
                 let row: Row = row.map_err(|_| malformed("note"))?;
                 last = (row.0, row.1, row.2, row.3);
-                notes.extend(Note::read(minute, row)?);
+                notes.extend(ChangeLogEntry::read(minute, row)?);
                 read += 1;
             }
             if read < PAGE {
@@ -274,28 +282,34 @@ mod tests {
 
     #[test]
     fn a_row_that_names_follows_tells_of_each_as_a_row_of_its_own_would() {
-        let told = Note::read(1, row(BROUGHT, vec![1, 2, 9, 0, 3, 70, 4, 5, 8, 1, 0, 71])).unwrap();
-        let seats: Vec<Seat> = told.iter().filter_map(|note| Some(note.brought_to()?.1)).collect();
+        let told = ChangeLogEntry::read(1, row(BROUGHT, vec![1, 2, 9, 0, 3, 70, 4, 5, 8, 1, 0, 71])).unwrap();
+        let seats: Vec<ListSlot> = told.iter().filter_map(|note| Some(note.brought_to()?.1)).collect();
         assert_eq!(
             seats,
-            [(70, 0, 3), (71, 1, 0)].map(|(at, in_following, in_fans)| Seat { at, in_following, in_fans })
+            [(70, 0, 3), (71, 1, 0)].map(|(at, in_following, in_fans)| ListSlot {
+                at,
+                in_following,
+                in_fans
+            })
         );
         let alone = |from, to, version, following, fans| {
             (77, 0, from, to, Some(version), Some(following), Some(fans), None)
         };
-        let apart = [alone(1, 2, 9, 0, 3), alone(4, 5, 8, 1, 0)].map(|row| Note::read(1, row).unwrap());
-        let told: Vec<Note> = told.into_iter().map(|note| Note { brought: None, ..note }).collect();
+        let apart =
+            [alone(1, 2, 9, 0, 3), alone(4, 5, 8, 1, 0)].map(|row| ChangeLogEntry::read(1, row).unwrap());
+        let told: Vec<ChangeLogEntry> =
+            told.into_iter().map(|note| ChangeLogEntry { brought: None, ..note }).collect();
         assert_eq!(told, apart.concat());
     }
 
     #[test]
     fn what_a_later_program_has_noted_is_passed_over_and_what_is_damaged_is_not() {
-        assert_eq!(Note::read(1, row(99, vec![1, 2, 3])).unwrap(), []);
-        assert_eq!(Note::read(1, (77, 99, 1, 2, None, None, None, None)).unwrap(), []);
+        assert_eq!(ChangeLogEntry::read(1, row(99, vec![1, 2, 3])).unwrap(), []);
+        assert_eq!(ChangeLogEntry::read(1, (77, 99, 1, 2, None, None, None, None)).unwrap(), []);
         for (kind, named) in
             [(BROUGHT, vec![1, 2, 3, 4]), (Subject::MEMBER, vec![1]), (BROUGHT, vec![0, 2, 9, 0, 0, 70])]
         {
-            assert!(Note::read(1, row(kind, named)).is_err());
+            assert!(ChangeLogEntry::read(1, row(kind, named)).is_err());
         }
     }
 }

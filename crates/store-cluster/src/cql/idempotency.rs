@@ -8,7 +8,7 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use super::client::{
     error::{as_outcome, malformed},
-    row::Record,
+    row::NamedRow,
     session::{Bound, Cql, Statement, values},
 };
 
@@ -27,7 +27,7 @@ const FORGET: Statement =
 
 /// The state of a request.
 #[derive(Debug)]
-pub(super) enum Asked<P> {
+pub(super) enum RequestState<P> {
     /// It is new; this has to be done.
     New(P),
     /// Another call has begun it and may have completed it.
@@ -38,12 +38,12 @@ pub(super) enum Asked<P> {
 
 /// A request, and when it was first made.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Key<'a> {
+pub(super) struct RequestKey<'a> {
     pub(super) request: &'a Request,
     pub(super) begun: i64,
 }
 
-impl Key<'_> {
+impl RequestKey<'_> {
     /// Where the answer is in the partition that is changed.
     pub(super) fn place(self) -> (i64, i64) {
         // FNV-1a, which must not change; the stored row names its request.
@@ -53,13 +53,13 @@ impl Key<'_> {
     }
 
     /// Whether a row belongs to this request: another one may have the same position.
-    pub(super) fn is_of(&self, row: &Record) -> bool {
+    pub(super) fn is_of(&self, row: &NamedRow) -> bool {
         matches!(row.text("request"), Ok(Some(id)) if id == self.request.id.as_str())
     }
 }
 
 /// A stored request.
-struct Kept<P> {
+struct StoredRequest<P> {
     asked: i64,
     plan: P,
     done: bool,
@@ -73,8 +73,8 @@ impl Cql {
         request: &Request,
         now: Timestamp,
         plan: impl Future<Output = Result<P, StoreError>>,
-    ) -> Result<Asked<P>, StoreError> {
-        let before: Option<Kept<P>> = self.kept_request(request, now).await?;
+    ) -> Result<RequestState<P>, StoreError> {
+        let before: Option<StoredRequest<P>> = self.kept_request(request, now).await?;
         let expired = before.as_ref().filter(|kept| is_expired(kept.asked, now)).map(|kept| kept.asked);
         if let Some(kept) = before
             && expired.is_none()
@@ -92,7 +92,7 @@ impl Cql {
             None => Bound(&KEEP, values![id, fingerprint, now.0, text]),
         };
         match self.decide(vec![keep]).await {
-            Ok(None) => Ok(Asked::New(plan)),
+            Ok(None) => Ok(RequestState::New(plan)),
             Ok(Some(_)) => self.others(request, now).await,
             // Whichever call stored it, it is done.
             Err(error) if error.outcome() == Outcome::Unknown => match self.others(request, now).await {
@@ -106,8 +106,8 @@ impl Cql {
     /// When a request whose answer is stored elsewhere was first made, and whether that is now.
     pub(super) async fn begun(&self, request: &Request, now: Timestamp) -> Result<(i64, bool), StoreError> {
         Ok(match self.once(request, now, async { Ok(now.0) }).await? {
-            Asked::New(begun) => (begun, true),
-            Asked::Planned(begun) | Asked::Done(begun) => (begun, false),
+            RequestState::New(begun) => (begun, true),
+            RequestState::Planned(begun) | RequestState::Done(begun) => (begun, false),
         })
     }
 
@@ -118,9 +118,9 @@ impl Cql {
         request: &Request,
         now: Timestamp,
         error: StoreError,
-    ) -> Result<Asked<P>, StoreError> {
+    ) -> Result<RequestState<P>, StoreError> {
         match self.kept_request(request, now).await {
-            Ok(Some(kept)) if !is_expired(kept.asked, now) => Ok(Kept::into(kept)),
+            Ok(Some(kept)) if !is_expired(kept.asked, now) => Ok(StoredRequest::into(kept)),
             Err(StoreError::RequestMismatch) => Err(StoreError::RequestMismatch),
             _ => Err(error),
         }
@@ -131,15 +131,15 @@ impl Cql {
         &self,
         request: &Request,
         now: Timestamp,
-    ) -> Result<Asked<P>, StoreError> {
-        self.kept_request(request, now).await?.map(Kept::into).ok_or(StoreError::Overloaded)
+    ) -> Result<RequestState<P>, StoreError> {
+        self.kept_request(request, now).await?.map(StoredRequest::into).ok_or(StoreError::Overloaded)
     }
 
     async fn kept_request<P: DeserializeOwned>(
         &self,
         request: &Request,
         now: Timestamp,
-    ) -> Result<Option<Kept<P>>, StoreError> {
+    ) -> Result<Option<StoredRequest<P>>, StoreError> {
         let rows = self.records(&READ, values![request.id.as_str().to_owned()]).await?;
         let Some(row) = rows.first() else { return Ok(None) };
         let asked = row.some_number("asked")?;
@@ -147,7 +147,7 @@ impl Cql {
         if !is_same && !is_expired(asked, now) {
             return Err(StoreError::RequestMismatch);
         }
-        Ok(Some(Kept { asked, plan: row.json("plan")?, done: row.some_number("done")? != 0 }))
+        Ok(Some(StoredRequest { asked, plan: row.json("plan")?, done: row.some_number("done")? != 0 }))
     }
 
     /// Notes how a request ended: done; refused, and so forgotten; or unknown, and so unchanged. `is_new`: there was no
@@ -169,8 +169,8 @@ impl Cql {
     }
 }
 
-impl<P> From<Kept<P>> for Asked<P> {
-    fn from(kept: Kept<P>) -> Self {
+impl<P> From<StoredRequest<P>> for RequestState<P> {
+    fn from(kept: StoredRequest<P>) -> Self {
         if kept.done { Self::Done(kept.plan) } else { Self::Planned(kept.plan) }
     }
 }

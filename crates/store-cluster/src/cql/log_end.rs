@@ -13,7 +13,7 @@ use super::{
         error::{as_outcome, unavailable},
         session::Cql,
     },
-    member::queue::Wish,
+    member::queue::PendingChange,
 };
 
 /// Reads the ends of the logs of groups.
@@ -51,7 +51,11 @@ impl Cql {
     }
 
     /// The same once for all of these changes, if one of them needs it.
-    pub(super) async fn log_end_for(&self, group: GroupId, wishes: &[Wish]) -> Result<Seq, StoreError> {
+    pub(super) async fn log_end_for(
+        &self,
+        group: GroupId,
+        wishes: &[PendingChange],
+    ) -> Result<Seq, StoreError> {
         if wishes.iter().any(|wish| wish.change.reads_end()) {
             self.log_end(group).await
         } else {

@@ -8,7 +8,7 @@ use std::{
 
 use kith_store::StoreError;
 
-use super::{change_log::Note, client::session::Cql};
+use super::{change_log::ChangeLogEntry, client::session::Cql};
 
 /// How often all open minutes are read from their beginnings.
 const WHOLE_EVERY: Duration = Duration::from_secs(5);
@@ -52,7 +52,7 @@ impl Pace {
 
 /// The open minutes of a shard.
 #[derive(Debug)]
-pub(super) struct Window {
+pub(super) struct OpenMinutes {
     shard: i32,
     pace: Pace,
     /// The first open minute.
@@ -75,11 +75,11 @@ struct Whole {
 
 #[derive(Debug, Default)]
 struct Minute {
-    read: HashSet<Note>,
+    read: HashSet<ChangeLogEntry>,
     latest: i64,
 }
 
-impl Window {
+impl OpenMinutes {
     /// Opens a window that begins with this minute.
     pub(super) fn new(shard: i32, from: i64, pace: Pace) -> Self {
         Self { shard, pace, from, minutes: BTreeMap::new(), read_whole: None, next: None }
@@ -102,7 +102,7 @@ impl Window {
     }
 
     /// Unread notes, by rising stamp. If it fails, none of them counts as read.
-    pub(super) async fn read(&mut self, cql: &Cql) -> Result<Vec<Note>, StoreError> {
+    pub(super) async fn read(&mut self, cql: &Cql) -> Result<Vec<ChangeLogEntry>, StoreError> {
         let now = cql.clock.minute();
         let whole = self.read_whole.is_none_or(|whole| whole.begun.elapsed() > whole.pause);
         let (mut fresh, mut read) = (Vec::new(), 0);
@@ -137,7 +137,7 @@ impl Window {
     }
 
     /// Closes a minute that was read after nothing could be added to it any more; returns its notes.
-    pub(super) fn close(&mut self) -> Vec<Note> {
+    pub(super) fn close(&mut self) -> Vec<ChangeLogEntry> {
         let until = self.read_whole.map_or(0, |whole| whole.first_open).min(self.from + 1);
         if until <= self.from {
             return Vec::new();

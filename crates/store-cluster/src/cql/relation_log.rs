@@ -7,7 +7,7 @@ use scylla::statement::batch::BatchType;
 use super::client::{
     error::malformed,
     month::month,
-    row::Record,
+    row::NamedRow,
     session::{Bound, Cql, Statement, values},
 };
 
@@ -25,8 +25,8 @@ impl RelationLog for Cql {
         limit: usize,
     ) -> Result<Vec<RelationEvent>, StoreError> {
         let _entered = self.enter()?;
-        let after = (after.moment(), after.get());
-        self.by_month(&LIST, values![user.get()], after, limit).await?.iter().map(event).collect()
+        let rows = self.by_month(&LIST, values![user.get()], after.moment(), after.get(), limit).await?;
+        rows.iter().map(event).collect()
     }
 
     /// Each entry has a time to live.
@@ -59,6 +59,6 @@ pub(super) fn event_body(event: &RelationEvent) -> Result<String, StoreError> {
 }
 
 /// The event in the body of a row.
-pub(super) fn event(row: &Record) -> Result<RelationEvent, StoreError> {
+pub(super) fn event(row: &NamedRow) -> Result<RelationEvent, StoreError> {
     row.json("body")
 }

@@ -15,7 +15,7 @@ use tokio::sync::{Mutex, Semaphore, SemaphorePermit};
 
 use super::{
     error::lost,
-    feed::Feed,
+    feed::DocumentFeed,
     message::{Hints, MESSAGES},
     notice_reader::Ordinals,
     probe::Probe,
@@ -205,7 +205,7 @@ impl ClusterHandle {
     {
         let mut feeds = vec![NamedFeed {
             name: "change_feed".to_owned(),
-            feed: Arc::new(Feed::new(Arc::clone(&self.mongo))),
+            feed: Arc::new(DocumentFeed::new(Arc::clone(&self.mongo))),
         }];
         feeds.extend(self.cql.iter().flat_map(Cql::feeds));
         Stores {

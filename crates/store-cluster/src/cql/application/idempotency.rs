@@ -8,7 +8,7 @@ use crate::cql::{
         error::malformed,
         session::{Bound, Cql, Statement, values},
     },
-    idempotency::Key,
+    idempotency::RequestKey,
 };
 
 /// It has no condition of its own: a retry that answers the same request has read that there is no answer, and the
@@ -27,7 +27,7 @@ impl Cql {
     pub(super) async fn answer_before(
         &self,
         receiver: Receiver,
-        key: Key<'_>,
+        key: RequestKey<'_>,
     ) -> Result<Option<Application>, StoreError> {
         let ((side, id), (begun, sum)) = (receiver.numbers(), key.place());
         let rows = self.records(&ANSWER, values![side, id, sum, begun]).await?;
@@ -36,7 +36,11 @@ impl Cql {
 }
 
 /// The stored part of an answer.
-pub(super) fn part(receiver: Receiver, key: Key<'_>, answered: &Application) -> Result<Bound, StoreError> {
+pub(super) fn part(
+    receiver: Receiver,
+    key: RequestKey<'_>,
+    answered: &Application,
+) -> Result<Bound, StoreError> {
     let ((side, id), (begun, sum)) = (receiver.numbers(), key.place());
     let reply = serde_json::to_string(answered).map_err(|_| malformed("reply"))?;
     Ok(Bound(&PUT, values![side, id, sum, begun, key.request.id.as_str().to_owned(), reply]))

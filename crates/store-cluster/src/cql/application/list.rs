@@ -11,7 +11,7 @@ use super::row::{BY_ID_SERIAL, body};
 use crate::cql::{
     client::{
         month::month,
-        row::Record,
+        row::NamedRow,
         session::{Bound, Cql, Statement, values},
     },
     follow::store::AT_A_TIME,
@@ -68,8 +68,9 @@ impl Cql {
         after: ApplicationId,
         limit: usize,
     ) -> Result<Vec<ListedApplication>, StoreError> {
-        let ((list, owner), after) = (list.numbers(), (after.moment(), after.get()));
-        self.by_month(&LIST, values![list, owner], after, limit).await?.iter().map(listed).collect()
+        let (list, owner) = list.numbers();
+        let rows = self.by_month(&LIST, values![list, owner], after.moment(), after.get(), limit).await?;
+        rows.iter().map(listed).collect()
     }
 
     /// Marks entries of a list.
@@ -129,7 +130,7 @@ fn marked(mut listed: ListedApplication, mark: ApplicationMark, now: Timestamp) 
     listed
 }
 
-fn listed(row: &Record) -> Result<ListedApplication, StoreError> {
+fn listed(row: &NamedRow) -> Result<ListedApplication, StoreError> {
     Ok(ListedApplication {
         application: row.json("body")?,
         received: row.time("received")?,

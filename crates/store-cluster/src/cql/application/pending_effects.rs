@@ -13,7 +13,7 @@ use super::row::BY_ID_SERIAL;
 use crate::cql::{
     client::{
         error::malformed,
-        row::Record,
+        row::NamedRow,
         session::{Bound, Cql, Statement, values},
     },
     follow::store::AT_A_TIME,
@@ -151,7 +151,7 @@ fn part(key: ApplicationKey, job: Job, done: bool, ttl: i32) -> Bound {
     Bound(&NOTE, values![shard(receiver), minute, stamp, side, receiver, key.id.get(), done, ttl])
 }
 
-fn due(minute: i64, row: &Record) -> Result<DueApplication, StoreError> {
+fn due(minute: i64, row: &NamedRow) -> Result<DueApplication, StoreError> {
     let receiver = Receiver::of(row.some_number("side")?, row.some_number("receiver")?);
     let receiver = receiver.ok_or_else(|| malformed("receiver"))?;
     let id = ApplicationId::new(row.some_number("id")?).map_err(|_| malformed("id"))?;

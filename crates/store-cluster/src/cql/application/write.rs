@@ -12,7 +12,7 @@ use super::{
 };
 use crate::cql::{
     client::{error::as_outcome, session::Cql},
-    idempotency::Key,
+    idempotency::RequestKey,
     member::write::TRIES_MAX,
 };
 
@@ -22,7 +22,7 @@ struct Hearing<'a> {
     change: &'a ApplicationChange,
     write: &'a Write,
     /// The key of its request, if it has one.
-    key: Option<Key<'a>>,
+    key: Option<RequestKey<'a>>,
     /// The note, and its application; all attempts use one note.
     noted: Option<(ApplicationKey, Job)>,
 }
@@ -33,11 +33,11 @@ enum Heard {
     /// Nothing is to be written.
     Told(Applied<Application>),
     /// This is to be written, on condition that the pending counts are unchanged.
-    Decided(Box<Decided>),
+    Decided(Box<DecidedApplication>),
 }
 
 /// What is to be written.
-struct Decided {
+struct DecidedApplication {
     before: SeenRequests,
     verdict: Verdict,
     /// The note of the application's last change.
@@ -55,7 +55,7 @@ impl Cql {
         let hearing = Hearing { receiver, change: &change, write: &write, key: None, noted: None };
         let Some(request) = &write.request else { return self.hear(hearing).await };
         let (begun, is_new) = self.begun(request, write.now).await?;
-        let heard = self.hear(Hearing { key: Some(Key { request, begun }), ..hearing }).await;
+        let heard = self.hear(Hearing { key: Some(RequestKey { request, begun }), ..hearing }).await;
         self.close_request(request, is_new, heard.as_ref().err()).await?;
         heard
     }
@@ -86,7 +86,7 @@ impl Cql {
 
     /// Decides from what is stored, and writes the decision; `None`: another write changed it meanwhile.
     async fn try_hear(&self, hearing: &mut Hearing<'_>) -> Result<Option<Applied<Application>>, StoreError> {
-        let Decided { before, verdict, stood } = match self.listen(hearing).await? {
+        let DecidedApplication { before, verdict, stood } = match self.listen(hearing).await? {
             Heard::Told(applied) => return Ok(Some(applied)),
             Heard::Decided(decided) => *decided,
         };
@@ -122,7 +122,7 @@ impl Cql {
         if !verdict.changed && hearing.key.is_none() {
             return Ok(Heard::Told(Applied { record: verdict.application, replayed: false }));
         }
-        Ok(Heard::Decided(Box::new(Decided { before, verdict, stood })))
+        Ok(Heard::Decided(Box::new(DecidedApplication { before, verdict, stood })))
     }
 
     /// Notes a change before it is made. A change that completes an effect uses the note of the acceptance.

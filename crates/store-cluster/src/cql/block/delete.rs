@@ -3,7 +3,7 @@
 use kith_store::{Block, Edge, Outcome, StoreError, Timestamp, UserId};
 
 use crate::cql::{
-    change_log::{Note, Subject},
+    change_log::{ChangeLogEntry, Subject},
     client::{
         error::as_outcome,
         session::{Bound, Cql, Statement, values},
@@ -56,7 +56,7 @@ impl Cql {
     /// Ends a record; returns whether there was one.
     pub(in crate::cql) async fn end_block(&self, edge: Edge) -> Result<bool, StoreError> {
         let _queued = self.locks.of(edge.from.get()).await;
-        let note = Note::about(self, Subject::Block(edge));
+        let note = ChangeLogEntry::about(self, Subject::Block(edge));
         let noted = self.write(note.part(self), None).await;
         noted.map_err(|error| as_outcome(error, Outcome::NotApplied))?;
         for _ in 0..TRIES_MAX {
@@ -65,7 +65,9 @@ impl Cql {
             let updated = Timestamp(self.clock.millis());
             let after = Block { version: before.version.next(), updated, ..Block::unset(edge) };
             if self.put_block(&before, &after, false, None, None).await? {
-                let told = self.write(Note { version: Some(after.version), ..note }.part(self), None).await;
+                let told = self
+                    .write(ChangeLogEntry { version: Some(after.version), ..note }.part(self), None)
+                    .await;
                 told.map_err(|error| as_outcome(error, Outcome::Unknown))?;
                 return Ok(true);
             }

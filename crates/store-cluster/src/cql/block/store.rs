@@ -13,7 +13,7 @@ use kith_store::{
 use crate::cql::{
     client::{
         error::malformed,
-        row::Record,
+        row::NamedRow,
         session::{Cql, Statement, values},
     },
     follow::store::AT_A_TIME,
@@ -128,7 +128,7 @@ impl Cql {
         let Some(owner) = edges.first().map(|edge| edge.from) else { return Ok(Vec::new()) };
         let others: Vec<i64> = edges.iter().map(|edge| edge.to.get()).collect();
         let rows = self.records(statement, values![owner.get(), others]).await?;
-        let read = |row: &Record| {
+        let read = |row: &NamedRow| {
             let (block, writer) = (block(owner, row)?, row.some_number("writer")?);
             Ok(BlockRow { block, writer, live: row.some_number("live")? != 0 })
         };
@@ -136,7 +136,7 @@ impl Cql {
     }
 }
 
-fn block(owner: UserId, row: &Record) -> Result<Block, StoreError> {
+fn block(owner: UserId, row: &NamedRow) -> Result<Block, StoreError> {
     let permissions = row.number("permissions")?.map(|bits| {
         let bits = u32::try_from(bits).map_err(|_| malformed("permissions"))?;
         Permissions::new(bits).map_err(|_| malformed("permissions"))

@@ -15,12 +15,12 @@ use super::{
     store::{BlockRow, kind},
 };
 use crate::cql::{
-    change_log::{Note, Subject},
+    change_log::{ChangeLogEntry, Subject},
     client::{
         error::{as_outcome, malformed},
         session::{Bound, Cql, Statement, values},
     },
-    idempotency::Key,
+    idempotency::RequestKey,
 };
 
 const DECIDED: Statement = Statement::serial(
@@ -59,7 +59,7 @@ const BACKOFF: Duration = Duration::from_millis(5);
 
 /// The result of a change.
 #[derive(Debug)]
-enum Decided<Now, Before = Now> {
+enum BlockOutcome<Now, Before = Now> {
     /// It took effect by this call.
     Now(Now),
     /// An earlier call with the same request did it; this is its answer.
@@ -74,12 +74,12 @@ impl Cql {
         write: Write,
     ) -> Result<Applied<BlockChange>, StoreError> {
         let Some(request) = write.request.clone() else {
-            let (Decided::Now(record) | Decided::Before(record)) =
+            let (BlockOutcome::Now(record) | BlockOutcome::Before(record)) =
                 self.change_and_cut(edge, &patch, &write, None).await?;
             return Ok(Applied { record, replayed: false });
         };
         let (begun, is_new) = self.begun(&request, write.now).await?;
-        let changed = self.change_once(edge, &patch, &write, Key { request: &request, begun }).await;
+        let changed = self.change_once(edge, &patch, &write, RequestKey { request: &request, begun }).await;
         self.close_request(&request, is_new, changed.as_ref().err()).await?;
         changed
     }
@@ -90,11 +90,11 @@ impl Cql {
         edge: Edge,
         patch: &BlockPatch,
         write: &Write,
-        key: Key<'_>,
+        key: RequestKey<'_>,
     ) -> Result<Applied<BlockChange>, StoreError> {
         match self.change_and_cut(edge, patch, write, Some(key)).await? {
-            Decided::Now(record) => Ok(Applied { record, replayed: false }),
-            Decided::Before(change) => {
+            BlockOutcome::Now(record) => Ok(Applied { record, replayed: false }),
+            BlockOutcome::Before(change) => {
                 let ended = async {
                     if patch.permissions.is_some() {
                         self.resume_event(&change.block).await?;
@@ -112,13 +112,13 @@ impl Cql {
         edge: Edge,
         patch: &BlockPatch,
         write: &Write,
-        key: Option<Key<'_>>,
-    ) -> Result<Decided<BlockChange>, StoreError> {
+        key: Option<RequestKey<'_>>,
+    ) -> Result<BlockOutcome<BlockChange>, StoreError> {
         let queued = self.locks.of(edge.from.get()).await;
-        let note = Note::about(self, Subject::Block(edge));
+        let note = ChangeLogEntry::about(self, Subject::Block(edge));
         let (block, event) = match self.decide_block(edge, patch, write, note, key).await? {
-            Decided::Now(decided) => decided,
-            Decided::Before(change) => return Ok(Decided::Before(change)),
+            BlockOutcome::Now(decided) => decided,
+            BlockOutcome::Before(change) => return Ok(BlockOutcome::Before(change)),
         };
         // A retry of the same request waits until the answer is complete.
         let _queued = key.map(|_| queued);
@@ -129,7 +129,7 @@ impl Cql {
                 self.write_event(event).await?;
             }
             // Only now: the note says that both logs have it.
-            self.write(Note { version, ..note }.part(self), None).await
+            self.write(ChangeLogEntry { version, ..note }.part(self), None).await
         };
         let cut = async {
             let blocks = patch.blocked == Some(true);
@@ -140,7 +140,7 @@ impl Cql {
         if let (Some(key), Some(_)) = (key, change.cut) {
             self.amend(key, &change).await?;
         }
-        Ok(Decided::Now(change))
+        Ok(BlockOutcome::Now(change))
     }
 
     /// Writes the record if no other write has, and returns its new state and its event.
@@ -149,9 +149,9 @@ impl Cql {
         edge: Edge,
         patch: &BlockPatch,
         write: &Write,
-        note: Note,
-        key: Option<Key<'_>>,
-    ) -> Result<Decided<(Block, Option<RelationEvent>), BlockChange>, StoreError> {
+        note: ChangeLogEntry,
+        key: Option<RequestKey<'_>>,
+    ) -> Result<BlockOutcome<(Block, Option<RelationEvent>), BlockChange>, StoreError> {
         for tries in 0..TRIES_MAX {
             let before = self.decided_block(edge).await?;
             // Read after the record: if the record shows the effect of this request, its answer is stored by now, so
@@ -159,7 +159,7 @@ impl Cql {
             if let Some(key) = key
                 && let Some(change) = self.answered(edge, key).await?
             {
-                return Ok(Decided::Before(change));
+                return Ok(BlockOutcome::Before(change));
             }
             let before = before.map_or_else(|| Block::unset(edge), BlockRow::before);
             let version = before.version;
@@ -174,7 +174,7 @@ impl Cql {
             let after = before.patched(patch, write.now);
             let event = log::told(&before, &after, write.now);
             if self.put_block(&before, &after, true, key, event.as_ref()).await? {
-                return Ok(Decided::Now((after, event)));
+                return Ok(BlockOutcome::Now((after, event)));
             }
             tokio::time::sleep(BACKOFF.mul_f64(rand::random_range(0.0..f64::from(tries + 1)))).await;
         }
@@ -187,7 +187,7 @@ impl Cql {
         before: &Block,
         after: &Block,
         live: bool,
-        key: Option<Key<'_>>,
+        key: Option<RequestKey<'_>>,
         event: Option<&RelationEvent>,
     ) -> Result<bool, StoreError> {
         let writer: i64 = rand::random();
@@ -221,7 +221,7 @@ impl Cql {
     }
 
     /// The answer to a request, if its write took effect.
-    async fn answered(&self, edge: Edge, key: Key<'_>) -> Result<Option<BlockChange>, StoreError> {
+    async fn answered(&self, edge: Edge, key: RequestKey<'_>) -> Result<Option<BlockChange>, StoreError> {
         let (placed, other) = key.place();
         let rows = self.records(&ANSWERED, values![edge.from.get(), placed, other]).await?;
         rows.iter().find(|row| key.is_of(row)).map(|row| row.json("reply")).transpose()
@@ -230,7 +230,7 @@ impl Cql {
     /// Completes what may be incomplete after the write of a repeated request.
     async fn end_answered(
         &self,
-        key: Key<'_>,
+        key: RequestKey<'_>,
         mut change: BlockChange,
         write: &Write,
     ) -> Result<BlockChange, StoreError> {
@@ -257,7 +257,7 @@ impl Cql {
         Ok(now.is_some_and(|now| now.before().blocked.is_some()))
     }
 
-    async fn amend(&self, key: Key<'_>, change: &BlockChange) -> Result<(), StoreError> {
+    async fn amend(&self, key: RequestKey<'_>, change: &BlockChange) -> Result<(), StoreError> {
         let (placed, other) = key.place();
         let reply = serde_json::to_string(change).map_err(|_| malformed("reply"))?;
         let owner = change.block.edge.from.get();
@@ -309,7 +309,7 @@ fn entry_parts(before: &Block, after: &Block) -> Vec<Bound> {
     parts
 }
 
-fn answer_part(key: Key<'_>, after: &Block) -> Result<Bound, StoreError> {
+fn answer_part(key: RequestKey<'_>, after: &Block) -> Result<Bound, StoreError> {
     let (placed, other) = key.place();
     let change = BlockChange { block: after.clone(), cut: None };
     let reply = serde_json::to_string(&change).map_err(|_| malformed("reply"))?;

@@ -8,16 +8,16 @@ use scylla::errors::{DbError, ExecutionError, PrepareError, RequestAttemptError}
 /// The part of a driver's error that is kept. The error's own text may contain values and addresses.
 #[derive(Debug, thiserror::Error)]
 #[error("cql: {0}")]
-struct Said(&'static str);
+struct CqlFailure(&'static str);
 
 /// Stored data are malformed.
 #[derive(Debug, thiserror::Error)]
 #[error("the column {0} is missing or malformed")]
-struct Malformed(&'static str);
+struct MalformedColumn(&'static str);
 
 /// An error for a column that cannot be read.
 pub(in crate::cql) fn malformed(column: &'static str) -> StoreError {
-    StoreError::Corrupt { source: Arc::new(Malformed(column)) }
+    StoreError::Corrupt { source: Arc::new(MalformedColumn(column)) }
 }
 
 /// There is no connection.
@@ -31,7 +31,7 @@ pub(in crate::cql) fn out_of_time(outcome: Outcome) -> StoreError {
 }
 
 pub(in crate::cql) fn unavailable(said: &'static str, outcome: Outcome) -> StoreError {
-    StoreError::Unavailable { outcome, source: Arc::new(Said(said)) }
+    StoreError::Unavailable { outcome, source: Arc::new(CqlFailure(said)) }
 }
 
 /// The same error with this outcome, for a step after which the whole change may have taken effect. Errors that imply
@@ -146,7 +146,7 @@ fn of_attempt(error: &RequestAttemptError, outcome: Outcome) -> StoreError {
 }
 
 fn internal(said: &'static str, outcome: Outcome) -> StoreError {
-    StoreError::Internal { outcome, source: Arc::new(Said(said)) }
+    StoreError::Internal { outcome, source: Arc::new(CqlFailure(said)) }
 }
 
 /// Whether the driver could not connect because the user or the password was refused. The nesting of connection errors

@@ -3,7 +3,7 @@
 use kith_store::{StoreError, Timestamp};
 
 use super::{
-    row::Record,
+    row::NamedRow,
     session::{Cql, Statement, Values, values},
 };
 
@@ -19,9 +19,10 @@ impl Cql {
         &self,
         statement: &'static Statement,
         owner: Values,
-        (moment, after): (Timestamp, i64),
+        moment: Timestamp,
+        after: i64,
         limit: usize,
-    ) -> Result<Vec<Record>, StoreError> {
+    ) -> Result<Vec<NamedRow>, StoreError> {
         // The clock of another node may be ahead.
         let until = Timestamp(self.clock.millis()).after(self.options.clocks_apart);
         let mut found = Vec::new();

@@ -10,12 +10,12 @@ const QUEUES: usize = 1024;
 /// Serialises conditional writes of one partition: concurrent ones of one node would only refuse each other. Partitions
 /// that share a queue wait for each other, too.
 #[derive(Debug)]
-pub(super) struct Locks {
+pub(super) struct PartitionLocks {
     queues: Vec<Arc<Mutex<()>>>,
     hasher: RandomState,
 }
 
-impl Locks {
+impl PartitionLocks {
     /// Waits for earlier writers. Their number is bounded by the limit of calls.
     pub(in crate::cql) async fn of(&self, partition: i64) -> OwnedMutexGuard<()> {
         self.queue(partition).lock_owned().await
@@ -32,7 +32,7 @@ impl Locks {
     }
 }
 
-impl Default for Locks {
+impl Default for PartitionLocks {
     fn default() -> Self {
         let queues = (0..QUEUES).map(|_| Arc::default()).collect();
         Self { queues, hasher: RandomState::new() }

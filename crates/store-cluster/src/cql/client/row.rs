@@ -11,13 +11,13 @@ use super::error::malformed;
 
 /// A row with columns by name: the answer to a conditional write has different columns on each kind of server.
 #[derive(Debug)]
-pub(in crate::cql) struct Record {
+pub(in crate::cql) struct NamedRow {
     /// Shared by all rows of an answer.
     names: Arc<[String]>,
     columns: Vec<Option<CqlValue>>,
 }
 
-impl Record {
+impl NamedRow {
     /// All rows of an answer.
     pub(in crate::cql) fn all(rows: &QueryRowsResult) -> Result<Vec<Self>, StoreError> {
         let names: Arc<[String]> = rows.column_specs().iter().map(|spec| spec.name().to_owned()).collect();

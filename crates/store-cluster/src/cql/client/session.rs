@@ -27,15 +27,15 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use super::{
     error::{away, is_refused, malformed, out_of_time, prepare_failed, read_failed},
     options::CqlOptions,
-    partition_locks::Locks,
+    partition_locks::PartitionLocks,
     retry::Attempts,
-    row::Record,
-    version_clock::Clock,
+    row::NamedRow,
+    version_clock::VersionClock,
 };
 use crate::{
     cql::{
-        feed::reader::Feed, follow::bucket_cache::Heads, log_end::LogEnds, maintenance::sweeper,
-        member::queue::Wishes,
+        feed::reader::RelationFeed, follow::bucket_cache::BucketCache, log_end::LogEnds,
+        maintenance::sweeper, member::queue::ChangeQueue,
     },
     reach::Reach,
 };
@@ -154,10 +154,10 @@ pub(in crate::cql) use values;
 /// Implements every relation store; each has its own file in this folder.
 pub(crate) struct Cql {
     pub(in crate::cql) options: CqlOptions,
-    pub(in crate::cql) clock: Clock,
-    pub(in crate::cql) heads: Heads,
-    pub(in crate::cql) locks: Locks,
-    pub(in crate::cql) wishes: Wishes,
+    pub(in crate::cql) clock: VersionClock,
+    pub(in crate::cql) heads: BucketCache,
+    pub(in crate::cql) locks: PartitionLocks,
+    pub(in crate::cql) wishes: ChangeQueue,
     pub(in crate::cql) log_ends: OnceLock<Weak<dyn LogEnds>>,
     /// For work that continues after its call has ended.
     pub(in crate::cql) this: Weak<Self>,
@@ -178,10 +178,10 @@ impl Cql {
         }
         let calls = usize::try_from(options.calls_max).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS);
         let cql = Arc::new_cyclic(|this| Self {
-            clock: Clock::new(options.clock_ahead),
-            heads: Heads::new(options.bucket_entries),
-            locks: Locks::default(),
-            wishes: Wishes::new(calls),
+            clock: VersionClock::new(options.clock_ahead),
+            heads: BucketCache::new(options.bucket_entries),
+            locks: PartitionLocks::default(),
+            wishes: ChangeQueue::new(calls),
             log_ends: OnceLock::new(),
             this: Weak::clone(this),
             session: OnceLock::new(),
@@ -235,7 +235,7 @@ impl Cql {
         let shards = 0..i32::try_from(self.options.feed_shards).unwrap_or(i32::MAX);
         let feed = |shard| NamedFeed {
             name: format!("relation_feed_{shard}"),
-            feed: Arc::new(Feed::new(Arc::clone(self), shard)),
+            feed: Arc::new(RelationFeed::new(Arc::clone(self), shard)),
         };
         shards.map(feed).collect()
     }
@@ -271,8 +271,8 @@ impl Cql {
         &self,
         statement: &'static Statement,
         values: Values,
-    ) -> Result<Vec<Record>, StoreError> {
-        Record::all(&self.read(statement, values).await?)
+    ) -> Result<Vec<NamedRow>, StoreError> {
+        NamedRow::all(&self.read(statement, values).await?)
     }
 
     /// Writes, with this timestamp if one is given.
@@ -300,14 +300,14 @@ impl Cql {
         self.run(batch, parts).await.map(drop)
     }
 
-    /// Writes under a condition. The answer to a refusal depends on the server; see [`Record::applied`].
-    pub(in crate::cql) async fn decide(&self, parts: Vec<Bound>) -> Result<Option<Record>, StoreError> {
+    /// Writes under a condition. The answer to a refusal depends on the server; see [`NamedRow::applied`].
+    pub(in crate::cql) async fn decide(&self, parts: Vec<Bound>) -> Result<Option<NamedRow>, StoreError> {
         let answer = match <[Bound; 1]>::try_from(parts) {
             Ok([Bound(statement, values)]) => self.send(self.prepared(statement).await?, values).await?,
             Err(parts) => self.run(self.configured(Batch::new(BatchType::Unlogged)), parts).await?,
         };
         let rows = answer.into_rows_result().map_err(|_| malformed("[applied]"))?;
-        let first = Record::all(&rows)?.into_iter().next().ok_or_else(|| malformed("[applied]"))?;
+        let first = NamedRow::all(&rows)?.into_iter().next().ok_or_else(|| malformed("[applied]"))?;
         if first.applied()? { Ok(None) } else { Ok(Some(first)) }
     }
 

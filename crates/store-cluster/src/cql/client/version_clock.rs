@@ -12,12 +12,12 @@ pub(in crate::cql) const IMPORTED_MAX: i64 = 1 << 47;
 /// this node, but above the previous version. Of two concurrent writes, on any nodes, the higher version wins in every
 /// row.
 #[derive(Debug)]
-pub(super) struct Clock {
+pub(super) struct VersionClock {
     ahead: i64,
     sequence: AtomicI64,
 }
 
-impl Clock {
+impl VersionClock {
     /// A clock that is ahead of that of the machine by this many milliseconds.
     pub(in crate::cql) fn new(ahead: i64) -> Self {
         Self { ahead, sequence: AtomicI64::new(rand::random_range(0..=LOW)) }
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn versions_are_above_what_was_read_however_far_ahead_that_is() {
-        let (slow, fast) = (Clock::new(-60_000), Clock::new(60_000));
+        let (slow, fast) = (VersionClock::new(-60_000), VersionClock::new(60_000));
         let first = fast.version(0);
         let second = slow.version(first);
         assert!(slow.version(0) < first && first < second && second < fast.version(second));
@@ -81,14 +81,14 @@ mod tests {
 
     #[test]
     fn versions_of_one_moment_differ() {
-        let clock = Clock::new(0);
+        let clock = VersionClock::new(0);
         let versions: BTreeSet<i64> = (0..1000).map(|_| clock.version(i64::MAX / 2)).collect();
         assert_eq!(versions.len(), 1000);
     }
 
     #[test]
     fn versions_stay_near_the_clock_however_many_are_given() {
-        let clock = Clock::new(0);
+        let clock = VersionClock::new(0);
         let last = (0..100_000).map(|_| clock.version(0)).max().unwrap();
         assert!(last <= clock.micros() + LOW);
     }
@@ -96,7 +96,7 @@ mod tests {
     #[test]
     fn imports_are_told_from_other_writes() {
         for ahead in [-60_000, 0, 60_000] {
-            let clock = Clock::new(ahead);
+            let clock = VersionClock::new(ahead);
             let (earlier, later) = (clock.imported_version(), clock.imported_version());
             assert!(0 < later && later <= earlier && is_imported(earlier) && !is_imported(clock.version(0)));
             assert!((written(earlier) - clock.micros()).abs() < 1_000_000);

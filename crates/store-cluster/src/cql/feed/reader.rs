@@ -18,9 +18,9 @@ use kith_store::{
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::cql::{
-    change_log::{Note, Subject},
+    change_log::{ChangeLogEntry, Subject},
     client::session::Cql,
-    open_minutes::{Pace, Window},
+    open_minutes::{OpenMinutes, Pace},
 };
 
 const POLL: Duration = Duration::from_millis(200);
@@ -36,35 +36,35 @@ const TOLD_MAX: usize = 262_144;
 
 /// Opens the feed of a shard.
 #[derive(Debug)]
-pub(in crate::cql) struct Feed {
+pub(in crate::cql) struct RelationFeed {
     cql: Arc<Cql>,
     shard: i32,
 }
 
-impl Feed {
+impl RelationFeed {
     pub(in crate::cql) fn new(cql: Arc<Cql>, shard: i32) -> Self {
         Self { cql, shard }
     }
 }
 
 #[async_trait]
-impl ChangeFeed for Feed {
+impl ChangeFeed for RelationFeed {
     async fn open(&self, after: Option<&[u8]>) -> Result<Box<dyn Changes>, FeedError> {
         let now = self.cql.clock.minute();
         let from = match after {
-            None => Window::first_open(&self.cql),
+            None => OpenMinutes::first_open(&self.cql),
             Some(mark) => minute_of(mark)
                 .filter(|from| (now - KEPT_MINUTES..=now + AHEAD_MINUTES).contains(from))
                 .ok_or(FeedError::Lost)?,
         };
-        let mut window = Window::new(self.shard, from, Pace::TELLING);
+        let mut window = OpenMinutes::new(self.shard, from, Pace::TELLING);
         if after.is_none() {
             // The notes that exist were written before this returned.
             window.read(&self.cql).await.map_err(FeedError::Away)?;
         } else {
             self.cql.session().map_err(FeedError::Away)?;
         }
-        Ok(Box::new(Open {
+        Ok(Box::new(OpenRelationFeed {
             cql: Arc::clone(&self.cql),
             window,
             held: VecDeque::new(),
@@ -78,23 +78,23 @@ impl ChangeFeed for Feed {
 }
 
 /// An open feed.
-struct Open {
+struct OpenRelationFeed {
     cql: Arc<Cql>,
-    window: Window,
+    window: OpenMinutes,
     /// Read and not yet delivered.
-    held: VecDeque<Note>,
+    held: VecDeque<ChangeLogEntry>,
     /// Changes without an end that existed when the feed was taken over: the node that died may have left them long
     /// ago.
-    left: VecDeque<Note>,
+    left: VecDeque<ChangeLogEntry>,
     /// Changes without an end, and since when.
-    waiting: VecDeque<(Instant, Note)>,
+    waiting: VecDeque<(Instant, ChangeLogEntry)>,
     /// Those of them that were not delivered since.
-    unended: HashSet<Note>,
+    unended: HashSet<ChangeLogEntry>,
     told: HashMap<FeedRecord, Version>,
     ended: Option<StoreError>,
 }
 
-impl fmt::Debug for Open {
+impl fmt::Debug for OpenRelationFeed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Open")
             .field("held", &self.held.len())
@@ -104,7 +104,7 @@ impl fmt::Debug for Open {
 }
 
 #[async_trait]
-impl Changes for Open {
+impl Changes for OpenRelationFeed {
     async fn next(&mut self, patience: Duration) -> Result<Batch, FeedError> {
         if let Some(error) = &self.ended {
             return Err(FeedError::Away(error.clone()));
@@ -127,7 +127,7 @@ impl Changes for Open {
     }
 }
 
-impl Open {
+impl OpenRelationFeed {
     /// Reads until there are changes to deliver. May be dropped at any moment.
     async fn gather(&mut self) -> Result<(), StoreError> {
         loop {
@@ -158,7 +158,7 @@ impl Open {
     }
 
     /// The present result of a change; `None`: it had no effect.
-    async fn decided(&self, note: Note) -> Result<Option<Note>, StoreError> {
+    async fn decided(&self, note: ChangeLogEntry) -> Result<Option<ChangeLogEntry>, StoreError> {
         let version = match note.subject {
             Subject::Block(edge) => self.cql.decided_block(edge).await?.map(|row| row.block.version),
             Subject::Member(MemberKey { group, user }) => {
@@ -168,11 +168,11 @@ impl Open {
             Subject::Follow(_) | Subject::Count(_) => note.version,
         };
         let version = version.filter(|version| *version > Version::NONE);
-        Ok(version.map(|version| Note { version: Some(version), ..note }))
+        Ok(version.map(|version| ChangeLogEntry { version: Some(version), ..note }))
     }
 
     /// The first notes after a takeover are also checked now.
-    fn hold(&mut self, fresh: Vec<Note>, first: bool) {
+    fn hold(&mut self, fresh: Vec<ChangeLogEntry>, first: bool) {
         for note in fresh {
             match (note.subject, note.version) {
                 (Subject::Count(_), _) => {}
@@ -182,7 +182,7 @@ impl Open {
                     self.unended.insert(note);
                 }
                 _ => {
-                    self.unended.remove(&Note { version: None, ..note });
+                    self.unended.remove(&ChangeLogEntry { version: None, ..note });
                     self.held.push_back(note);
                 }
             }
@@ -216,7 +216,7 @@ impl Open {
     }
 }
 
-fn record(note: &Note) -> Option<FeedRecord> {
+fn record(note: &ChangeLogEntry) -> Option<FeedRecord> {
     match note.subject {
         Subject::Follow(edge) => Some(FeedRecord::Follow(edge)),
         Subject::Block(edge) => Some(FeedRecord::Block(edge)),

@@ -9,8 +9,8 @@ use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kith_store::{FollowList, StoreError, UserId};
 
 use super::{
-    bucket_cache::{Key, Place},
-    count::Part,
+    bucket_cache::{BucketChoice, ListKey},
+    count::ListPart,
     store::AT_A_TIME,
 };
 use crate::cql::client::session::{Bound, Cql, Statement, values};
@@ -48,10 +48,10 @@ impl Cql {
         loop {
             let counted = self.heads.counted();
             match self.heads.take(key) {
-                Place::In(bucket) => return Ok(bucket),
-                Place::Count(bucket) => self.count_for(key, bucket).await?,
-                Place::Counting => counted.await,
-                Place::Unknown => {
+                BucketChoice::In(bucket) => return Ok(bucket),
+                BucketChoice::Count(bucket) => self.count_for(key, bucket).await?,
+                BucketChoice::Counting => counted.await,
+                BucketChoice::Unknown => {
                     let (bucket, counted) = self.head(owner, list).await?;
                     if !self.heads.learn(key, bucket, counted) {
                         return Ok(bucket);
@@ -62,10 +62,10 @@ impl Cql {
     }
 
     /// Counts a bucket and, if it is full, opens the next one.
-    async fn count_for(&self, key: Key, bucket: i32) -> Result<(), StoreError> {
+    async fn count_for(&self, key: ListKey, bucket: i32) -> Result<(), StoreError> {
         let counting = self.heads.counting(key, bucket);
         let (owner, list) = key;
-        let part = Part { owner, list, bucket };
+        let part = ListPart { owner, list, bucket };
         let entries = self.count(part, 0).await?.entries;
         if entries < self.heads.full() {
             counting.has(entries);
@@ -97,7 +97,7 @@ impl Cql {
     /// Reads and remembers the head buckets of both lists of these users.
     async fn read_heads(&self, asked: Vec<i64>) -> Result<(), StoreError> {
         let lists = |owner| LISTS.map(|list| ((owner, number(list)), (0, 0)));
-        let mut heads: HashMap<Key, (i32, i64)> = asked.iter().copied().flat_map(lists).collect();
+        let mut heads: HashMap<ListKey, (i32, i64)> = asked.iter().copied().flat_map(lists).collect();
         for row in self.records(&HEADS, values![asked]).await? {
             let head = (row.small("bucket")?, row.number("total")?.unwrap_or_default());
             let known = heads.entry((row.some_number("owner")?, row.small("list")?)).or_default();

@@ -23,11 +23,11 @@ const RESERVE: i64 = 8;
 const LACKS: i64 = 3;
 
 /// A list: its owner, and its number.
-pub(in crate::cql) type Key = (i64, i32);
+pub(in crate::cql) type ListKey = (i64, i32);
 
 /// The answer to an entry that asks for a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::cql) enum Place {
+pub(in crate::cql) enum BucketChoice {
     In(i32),
     /// None yet: the caller has to count this bucket first.
     Count(i32),
@@ -38,7 +38,7 @@ pub(in crate::cql) enum Place {
 }
 
 #[derive(Debug)]
-pub(in crate::cql) struct Heads {
+pub(in crate::cql) struct BucketCache {
     entries_max: i64,
     known: Mutex<Known>,
     counted: Notify,
@@ -46,7 +46,7 @@ pub(in crate::cql) struct Heads {
 
 #[derive(Debug, Default)]
 struct Known {
-    heads: HashMap<Key, Head>,
+    heads: HashMap<ListKey, Head>,
     /// When expired heads were last removed to make room.
     thinned: Option<Instant>,
 }
@@ -60,7 +60,7 @@ struct Head {
     is_counted: bool,
 }
 
-impl Heads {
+impl BucketCache {
     pub(in crate::cql) fn new(entries_max: u32) -> Self {
         Self { entries_max: i64::from(entries_max), known: Mutex::default(), counted: Notify::new() }
     }
@@ -71,20 +71,20 @@ impl Heads {
     }
 
     /// Reserves a place for one entry. If few are left, one caller has to count and the others use the reserve.
-    pub(in crate::cql) fn take(&self, key: Key) -> Place {
+    pub(in crate::cql) fn take(&self, key: ListKey) -> BucketChoice {
         let mut known = self.known.lock();
         let Some(head) = known.heads.get_mut(&key).filter(|head| head.until > Instant::now()) else {
-            return Place::Unknown;
+            return BucketChoice::Unknown;
         };
         if head.room <= self.reserve() && !head.is_counted {
             head.is_counted = true;
-            return Place::Count(head.bucket);
+            return BucketChoice::Count(head.bucket);
         }
         if head.room <= 0 {
-            return Place::Counting;
+            return BucketChoice::Counting;
         }
         head.room -= 1;
-        Place::In(head.bucket)
+        BucketChoice::In(head.bucket)
     }
 
     /// Completes when some bucket was counted, also if that happens before it is awaited.
@@ -93,7 +93,7 @@ impl Heads {
     }
 
     /// Remembers the highest bucket, and how many entries were counted in it. `false`: there is no room for it.
-    pub(in crate::cql) fn learn(&self, key: Key, bucket: i32, counted: i64) -> bool {
+    pub(in crate::cql) fn learn(&self, key: ListKey, bucket: i32, counted: i64) -> bool {
         let (now, room) = (Instant::now(), self.entries_max - counted);
         let mut known = self.known.lock();
         if let Some(head) = known.heads.get_mut(&key) {
@@ -109,12 +109,12 @@ impl Heads {
     }
 
     /// Whether the head of the list is known.
-    pub(in crate::cql) fn knows(&self, key: Key) -> bool {
+    pub(in crate::cql) fn knows(&self, key: ListKey) -> bool {
         self.known.lock().heads.get(&key).is_some_and(|head| head.until > Instant::now())
     }
 
-    /// The holder of [`Place::Count`]: when it drops this, another one counts.
-    pub(in crate::cql) fn counting(&self, key: Key, bucket: i32) -> Counting<'_> {
+    /// The holder of [`BucketChoice::Count`]: when it drops this, another one counts.
+    pub(in crate::cql) fn counting(&self, key: ListKey, bucket: i32) -> Counting<'_> {
         let room = self.known.lock().heads.get(&key).map_or(0, |head| head.room);
         Counting { heads: self, key, bucket, room }
     }
@@ -149,8 +149,8 @@ impl Head {
 /// A count in progress.
 #[derive(Debug)]
 pub(super) struct Counting<'a> {
-    heads: &'a Heads,
-    key: Key,
+    heads: &'a BucketCache,
+    key: ListKey,
     bucket: i32,
     /// When it began.
     room: i64,
@@ -192,22 +192,22 @@ mod tests {
 
     use super::*;
 
-    const KEY: Key = (1, 0);
+    const KEY: ListKey = (1, 0);
     const MAX: u32 = 80;
 
     /// Heads with a list in whose bucket 3 this many entries were counted.
-    fn heads(counted: i64) -> Heads {
-        let heads = Heads::new(MAX);
+    fn heads(counted: i64) -> BucketCache {
+        let heads = BucketCache::new(MAX);
         assert!(heads.learn(KEY, 3, counted));
         heads
     }
 
     /// Takes until the answer is another: returns how many got a place, and the other answer.
-    fn take_all(heads: &Heads) -> (usize, Place) {
+    fn take_all(heads: &BucketCache) -> (usize, BucketChoice) {
         let told = std::iter::repeat_with(|| heads.take(KEY));
         let mut in_place = 0;
         for place in told.take(1_000) {
-            if !matches!(place, Place::In(_)) {
+            if !matches!(place, BucketChoice::In(_)) {
                 return (in_place, place);
             }
             in_place += 1;
@@ -218,61 +218,61 @@ mod tests {
     #[test]
     fn of_many_who_come_one_counts_and_a_few_are_let_in_meanwhile() {
         let heads = heads(0);
-        assert_eq!(heads.take((2, 0)), Place::Unknown);
-        assert_eq!(take_all(&heads), (70, Place::Count(3)));
-        assert_eq!(take_all(&heads), (10, Place::Counting));
+        assert_eq!(heads.take((2, 0)), BucketChoice::Unknown);
+        assert_eq!(take_all(&heads), (70, BucketChoice::Count(3)));
+        assert_eq!(take_all(&heads), (10, BucketChoice::Counting));
     }
 
     #[test]
     fn who_waits_hears_that_the_next_bucket_is_open() {
         let heads = heads(70);
-        assert_eq!(heads.take(KEY), Place::Count(3));
+        assert_eq!(heads.take(KEY), BucketChoice::Count(3));
         let counting = heads.counting(KEY, 3);
         let counted = heads.counted();
-        assert_eq!(take_all(&heads), (10, Place::Counting));
+        assert_eq!(take_all(&heads), (10, BucketChoice::Counting));
         counting.opened();
         assert_eq!(counted.now_or_never(), Some(()));
-        assert_eq!(heads.take(KEY), Place::In(4));
+        assert_eq!(heads.take(KEY), BucketChoice::In(4));
     }
 
     #[test]
     fn what_was_taken_while_it_was_counted_is_room_no_more() {
         let heads = heads(70);
-        assert_eq!(heads.take(KEY), Place::Count(3));
+        assert_eq!(heads.take(KEY), BucketChoice::Count(3));
         let counting = heads.counting(KEY, 3);
-        assert_eq!(take_all(&heads), (10, Place::Counting));
+        assert_eq!(take_all(&heads), (10, BucketChoice::Counting));
         counting.has(heads.full() - 1);
-        assert_eq!(take_all(&heads), (11, Place::Count(3)), "31 are left, 10 were taken, 10 are kept");
+        assert_eq!(take_all(&heads), (11, BucketChoice::Count(3)), "31 are left, 10 were taken, 10 are kept");
     }
 
     #[test]
     fn who_counts_in_vain_lets_another_one_count() {
         let heads = heads(70);
-        assert_eq!(heads.take(KEY), Place::Count(3));
+        assert_eq!(heads.take(KEY), BucketChoice::Count(3));
         drop(heads.counting(KEY, 3));
-        assert_eq!(heads.take(KEY), Place::Count(3));
+        assert_eq!(heads.take(KEY), BucketChoice::Count(3));
     }
 
     #[test]
     fn who_counts_too_long_gives_no_room_to_a_bucket_that_others_fill() {
         let heads = heads(70);
-        assert_eq!(heads.take(KEY), Place::Count(3));
+        assert_eq!(heads.take(KEY), BucketChoice::Count(3));
         let late = heads.counting(KEY, 3);
         assert!(heads.learn(KEY, 4, 60));
-        assert_eq!(heads.take(KEY), Place::In(4));
+        assert_eq!(heads.take(KEY), BucketChoice::In(4));
         late.opened();
-        assert_eq!(take_all(&heads), (9, Place::Count(4)), "20 were left, and 10 are kept");
+        assert_eq!(take_all(&heads), (9, BucketChoice::Count(4)), "20 were left, and 10 are kept");
     }
 
     #[test]
     fn what_is_read_anew_gives_back_no_room_that_was_taken() {
         let heads = heads(0);
         for _ in 0..40 {
-            assert_eq!(heads.take(KEY), Place::In(3));
+            assert_eq!(heads.take(KEY), BucketChoice::In(3));
         }
         assert!(heads.learn(KEY, 3, 0));
-        assert_eq!(take_all(&heads), (30, Place::Count(3)));
+        assert_eq!(take_all(&heads), (30, BucketChoice::Count(3)));
         assert!(heads.learn(KEY, 2, 0));
-        assert_eq!(heads.take(KEY), Place::In(3), "what this node has opened is open");
+        assert_eq!(heads.take(KEY), BucketChoice::In(3), "what this node has opened is open");
     }
 }

@@ -23,7 +23,7 @@ const KEEP: Statement = Statement::plain(
 
 /// A part of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(in crate::cql) struct Part {
+pub(in crate::cql) struct ListPart {
     pub(in crate::cql) owner: i64,
     pub(in crate::cql) list: i32,
     pub(in crate::cql) bucket: i32,
@@ -40,8 +40,8 @@ pub(in crate::cql) struct Counted {
 
 impl Cql {
     /// Counts a part again and notes the result; returns whether the note was different.
-    pub(in crate::cql) async fn recount(&self, part: Part) -> Result<Counted, StoreError> {
-        let Part { owner, list, bucket } = part;
+    pub(in crate::cql) async fn recount(&self, part: ListPart) -> Result<Counted, StoreError> {
+        let ListPart { owner, list, bucket } = part;
         let before = self.records(&COUNTED, values![owner, list, bucket]).await?;
         let (mut stands, mut noted) = (0, 0);
         if let Some(row) = before.first() {
@@ -54,8 +54,8 @@ impl Cql {
 
     /// Counts a part again and notes the result, with the moment before as timestamp, or with `least`: of two counts
     /// the one that began later wins.
-    pub(in crate::cql) async fn count(&self, part: Part, least: i64) -> Result<Counted, StoreError> {
-        let Part { owner, list, bucket } = part;
+    pub(in crate::cql) async fn count(&self, part: ListPart, least: i64) -> Result<Counted, StoreError> {
+        let ListPart { owner, list, bucket } = part;
         let begun = self.clock.micros();
         let found = self.records(&COUNT, values![owner, list, bucket]).await?;
         let row = found.first().ok_or_else(|| malformed("total"))?;
@@ -68,7 +68,7 @@ impl Cql {
     }
 
     /// Counts a part again; if it is the newest one and full, new entries go to the next one.
-    pub(in crate::cql) async fn count_and_open(&self, part: Part) -> Result<Counted, StoreError> {
+    pub(in crate::cql) async fn count_and_open(&self, part: ListPart) -> Result<Counted, StoreError> {
         let counted = self.count(part, 0).await?;
         if counted.entries >= i64::from(self.options.bucket_entries) {
             let (owner, list) = (part.owner()?, part.list());
@@ -81,7 +81,7 @@ impl Cql {
     }
 }
 
-impl Part {
+impl ListPart {
     pub(in crate::cql) fn owner(self) -> Result<UserId, StoreError> {
         UserId::new(self.owner).map_err(|_| malformed("owner"))
     }

@@ -15,11 +15,11 @@ use scylla::statement::batch::BatchType;
 
 use super::{
     bucket::LISTS,
-    row::{FollowRow, Seat, State, imported_entry_part, key, stands},
+    row::{FollowRow, ListSlot, State, imported_entry_part, key, stands},
     store::{AT_A_TIME, ROWS_AT_ONCE},
 };
 use crate::cql::{
-    change_log::Note,
+    change_log::ChangeLogEntry,
     client::{
         error::malformed,
         session::{Bound, Cql, Statement, values},
@@ -69,11 +69,11 @@ impl Cql {
         for (edge, since) in since {
             let in_following = self.bucket_for(edge.from, FollowList::Following).await?;
             let in_fans = self.bucket_for(edge.to, FollowList::Fans).await?;
-            seated.push((*edge, Seat { at: now.0, in_following, in_fans }, *since));
+            seated.push((*edge, ListSlot { at: now.0, in_following, in_fans }, *since));
         }
         // As late as possible: of concurrent imports the first should be the one that writes first.
         let version = self.clock.imported_version();
-        let row = |(edge, seat, since): (Edge, Seat, Timestamp)| {
+        let row = |(edge, seat, since): (Edge, ListSlot, Timestamp)| {
             let state = State { live: true, version, since: since.0, changed: now.0 };
             FollowRow { edge, seat, is_decided: false, brought: Some(seat), state: Some(state) }
         };
@@ -128,7 +128,7 @@ impl Cql {
     /// Notes that the rows are new, after their entries are written.
     async fn note(&self, rows: &[FollowRow]) -> Result<(), StoreError> {
         let now = Some(self.clock.micros());
-        stream::iter(Note::parts_of_brought(self, rows))
+        stream::iter(ChangeLogEntry::parts_of_brought(self, rows))
             .map(|part| self.write(part, now))
             .buffer_unordered(AT_A_TIME)
             .try_collect()
@@ -166,7 +166,7 @@ fn by_partitions<'a, T>(rows: &'a [(&'a FollowRow, T)], list: FollowList) -> Vec
 }
 
 fn bring_part(row: &FollowRow, state: State) -> Bound {
-    let (edge, Seat { at, in_following, in_fans }) = (row.edge, row.seat);
+    let (edge, ListSlot { at, in_following, in_fans }) = (row.edge, row.seat);
     let mut row = values![key(edge), at, in_following, in_fans];
     row.extend(values![state.version, state.since, state.changed, state.version]);
     Bound(&BRING, row)
@@ -174,7 +174,7 @@ fn bring_part(row: &FollowRow, state: State) -> Bound {
 
 /// What a read of a row returns if the row is as it was written.
 fn written(row: &FollowRow) -> Written {
-    let (edge, Seat { at, in_following, in_fans }) = (row.edge, row.seat);
+    let (edge, ListSlot { at, in_following, in_fans }) = (row.edge, row.seat);
     let version = row.state.map(|state| state.version);
     (key(edge).to_vec(), None, Some(at), Some(in_following), Some(in_fans), version)
 }
@@ -189,7 +189,7 @@ mod tests {
 
     fn row(from: i64, to: i64) -> FollowRow {
         let edge = Edge { from: UserId::new(from).unwrap(), to: UserId::new(to).unwrap() };
-        let seat = Seat { at: 1, in_following: 0, in_fans: 0 };
+        let seat = ListSlot { at: 1, in_following: 0, in_fans: 0 };
         FollowRow { edge, seat, is_decided: false, brought: Some(seat), state: None }
     }
 

@@ -69,8 +69,15 @@ impl Bucket {
     }
 }
 
+/// A list, and whose it is.
+#[derive(Clone, Copy)]
+pub(in crate::cql) struct OwnedList {
+    owner: UserId,
+    list: FollowList,
+}
+
 /// The columns of a list entry that are read.
-pub(in crate::cql) trait Entry: Clone + Send + Sync {
+pub(in crate::cql) trait ListEntry: Clone + Send + Sync {
     /// The requested columns.
     type Columns: for<'a, 'b> DeserializeRow<'a, 'b>;
     /// Reads entries after a position.
@@ -79,24 +86,22 @@ pub(in crate::cql) trait Entry: Clone + Send + Sync {
     const LIVE_AFTER: &'static Statement;
 
     /// Whether the entry is active, and the entry.
-    fn of(list: (UserId, FollowList), columns: Self::Columns) -> Result<(bool, Self), StoreError>;
+    fn of(of: OwnedList, columns: Self::Columns) -> Result<(bool, Self), StoreError>;
 
     fn place_in(&self, list: FollowList) -> Place;
 }
 
-impl Entry for Follow {
+impl ListEntry for Follow {
     /// The position, the other user, whether the entry is active, its version, and since when they follow.
     type Columns = (i64, i64, i32, i64, i64);
     const AFTER: &'static Statement = &AFTER;
     const LIVE_AFTER: &'static Statement = &LIVE_AFTER;
 
-    fn of(
-        (owner, list): (UserId, FollowList),
-        (placed, other, live, version, since): Self::Columns,
-    ) -> Result<(bool, Self), StoreError> {
-        let (live, place) = Place::of((owner, list), (placed, other, live))?;
+    fn of(of: OwnedList, columns: Self::Columns) -> Result<(bool, Self), StoreError> {
+        let (placed, other, live, version, since) = columns;
+        let (live, place) = Place::of(of, (placed, other, live))?;
         let version = Version::new(version).ok_or_else(|| malformed("version"))?;
-        let edge = list.edge(owner, place.user);
+        let edge = of.list.edge(of.owner, place.user);
         Ok((live, Self { edge, version, since: Timestamp(since), placed: place.at }))
     }
 
@@ -105,12 +110,13 @@ impl Entry for Follow {
     }
 }
 
-impl Entry for Place {
+impl ListEntry for Place {
     type Columns = (i64, i64, i32);
     const AFTER: &'static Statement = &PLACES_AFTER;
     const LIVE_AFTER: &'static Statement = &LIVE_PLACES_AFTER;
 
-    fn of(_: (UserId, FollowList), (placed, other, live): Self::Columns) -> Result<(bool, Self), StoreError> {
+    fn of(_: OwnedList, columns: Self::Columns) -> Result<(bool, Self), StoreError> {
+        let (placed, other, live) = columns;
         let user = UserId::new(other).map_err(|_| malformed("other"))?;
         Ok((live != 0, Self { at: Timestamp(placed), user }))
     }
@@ -132,7 +138,7 @@ struct Read<E> {
 
 impl Cql {
     /// The active entries of a list, the newest first, after a position.
-    pub(in crate::cql) async fn list_page<E: Entry>(
+    pub(in crate::cql) async fn list_page<E: ListEntry>(
         &self,
         owner: UserId,
         list: FollowList,
@@ -142,11 +148,12 @@ impl Cql {
         if limit == 0 {
             return Ok(Vec::new());
         }
+        let of = OwnedList { owner, list };
         if after.is_some() {
             let buckets = self.buckets(owner, list).await?;
-            return self.page_of((owner, list), &buckets, after, limit).await;
+            return self.page_of(of, &buckets, after, limit).await;
         }
-        let lowest = self.bucket_page((owner, list), LOWEST, None, limit);
+        let lowest = self.bucket_page(of, LOWEST, None, limit);
         let (buckets, page) = if limit < WHOLE {
             let (buckets, (page, _)) = tokio::try_join!(self.buckets(owner, list), lowest)?;
             (buckets, page)
@@ -161,7 +168,7 @@ impl Cql {
         if let [Bucket { number: LOWEST, .. }] = buckets[..] {
             return Ok(page);
         }
-        self.page_of((owner, list), &buckets, None, limit).await
+        self.page_of(of, &buckets, None, limit).await
     }
 
     /// How many entries the lowest bucket has before there is another one.
@@ -171,9 +178,9 @@ impl Cql {
 
     /// The same for a list in these buckets. Those that have to be read anyway are read at once, so that a page deep in
     /// the list takes no longer than the first one.
-    async fn page_of<E: Entry>(
+    async fn page_of<E: ListEntry>(
         &self,
-        of: (UserId, FollowList),
+        of: OwnedList,
         buckets: &[Bucket],
         after: Option<Place>,
         limit: usize,
@@ -183,17 +190,17 @@ impl Cql {
         let mut page = stream::iter(asked)
             .map(|bucket| self.bucket_page(of, bucket.number, after, limit))
             .buffer_unordered(AT_ONCE)
-            .try_fold(Vec::new(), async |page, (entries, _)| Ok(merged(page, entries, of.1, limit)))
+            .try_fold(Vec::new(), async |page, (entries, _)| Ok(merged(page, entries, of.list, limit)))
             .await?;
         for bucket in others {
             let is_full = page.len() == limit;
             if bucket.ends_before(after)
-                || is_full && page.last().is_some_and(|last: &E| bucket.begins_after(last.place_in(of.1)))
+                || is_full && page.last().is_some_and(|last: &E| bucket.begins_after(last.place_in(of.list)))
             {
                 continue;
             }
             let (entries, _) = self.bucket_page(of, bucket.number, after, limit).await?;
-            page = merged(page, entries, of.1, limit);
+            page = merged(page, entries, of.list, limit);
         }
         Ok(page)
     }
@@ -219,9 +226,9 @@ impl Cql {
 
     /// The active entries of a bucket after a position, and how many there are, up to the limit. If ended entries leave
     /// the page short, the rest is read again with the filter.
-    async fn bucket_page<E: Entry>(
+    async fn bucket_page<E: ListEntry>(
         &self,
-        of: (UserId, FollowList),
+        of: OwnedList,
         bucket: i32,
         after: Option<Place>,
         limit: usize,
@@ -234,10 +241,10 @@ impl Cql {
     }
 
     /// Some entries of a bucket.
-    async fn entries<E: Entry>(
+    async fn entries<E: ListEntry>(
         &self,
         statement: &'static Statement,
-        (owner, list): (UserId, FollowList),
+        of: OwnedList,
         bucket: i32,
         after: Option<Place>,
         limit: usize,
@@ -245,14 +252,14 @@ impl Cql {
         let rows_max = i32::try_from(limit).unwrap_or(i32::MAX);
         // No entry is before the first position that is left.
         let (at, user) = after.map_or((i64::MAX, i64::MAX), |after| (after.at.0, after.user.get()));
-        let asked = values![owner.get(), number(list), bucket, at, user, rows_max];
+        let asked = values![of.owner.get(), number(of.list), bucket, at, user, rows_max];
         let rows = self.read(statement, asked).await?;
         // Thousands at a time: decoded without names.
         let rows = rows.rows::<E::Columns>().map_err(|_| malformed("entry"))?;
         let mut read = Read { entries: Vec::with_capacity(rows.rows_remaining()), count: 0, last: None };
         for row in rows {
-            let (live, entry) = E::of((owner, list), row.map_err(|_| malformed("entry"))?)?;
-            (read.count, read.last) = (read.count + 1, Some(entry.place_in(list)));
+            let (live, entry) = E::of(of, row.map_err(|_| malformed("entry"))?)?;
+            (read.count, read.last) = (read.count + 1, Some(entry.place_in(of.list)));
             read.entries.extend(live.then_some(entry));
         }
         Ok(read)
@@ -260,7 +267,7 @@ impl Cql {
 }
 
 /// The first entries of both.
-fn merged<E: Entry>(mut page: Vec<E>, entries: Vec<E>, list: FollowList, limit: usize) -> Vec<E> {
+fn merged<E: ListEntry>(mut page: Vec<E>, entries: Vec<E>, list: FollowList, limit: usize) -> Vec<E> {
     page.extend(entries);
     page.sort_unstable_by_key(|entry| std::cmp::Reverse(entry.place_in(list)));
     page.truncate(limit);

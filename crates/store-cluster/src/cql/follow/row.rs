@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::bucket::{LISTS, number};
 use crate::cql::client::{
     error::malformed,
-    row::Record,
+    row::NamedRow,
     session::{Bound, Statement, Values, values},
 };
 
@@ -32,7 +32,7 @@ pub(in crate::cql) fn key(edge: Edge) -> [u8; 16] {
 }
 
 /// The edge of a row.
-pub(in crate::cql) fn edge_of(row: &Record) -> Result<Edge, StoreError> {
+pub(in crate::cql) fn edge_of(row: &NamedRow) -> Result<Edge, StoreError> {
     let key = row.bytes("edge")?.unwrap_or_default();
     let ([from, to], []) = key.as_chunks::<8>() else { return Err(malformed("edge")) };
     let user = |id: &[u8; 8]| UserId::new(i64::from_be_bytes(*id)).map_err(|_| malformed("edge"));
@@ -41,7 +41,7 @@ pub(in crate::cql) fn edge_of(row: &Record) -> Result<Edge, StoreError> {
 
 /// The position of a follow in both lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(in crate::cql) struct Seat {
+pub(in crate::cql) struct ListSlot {
     pub(in crate::cql) at: i64,
     pub(in crate::cql) in_following: i32,
     pub(in crate::cql) in_fans: i32,
@@ -62,17 +62,17 @@ pub(in crate::cql) struct State {
 pub(in crate::cql) struct FollowRow {
     pub(in crate::cql) edge: Edge,
     /// Its position.
-    pub(in crate::cql) seat: Seat,
+    pub(in crate::cql) seat: ListSlot,
     /// Whether it was decided by a conditional write; else by an import.
     pub(in crate::cql) is_decided: bool,
     /// Where an import put it.
-    pub(in crate::cql) brought: Option<Seat>,
+    pub(in crate::cql) brought: Option<ListSlot>,
     pub(in crate::cql) state: Option<State>,
 }
 
 impl FollowRow {
     /// Decodes a row that has no seat as `None`: no write of this program leaves one.
-    pub(in crate::cql) fn of(edge: Edge, record: &Record) -> Result<Option<Self>, StoreError> {
+    pub(in crate::cql) fn of(edge: Edge, record: &NamedRow) -> Result<Option<Self>, StoreError> {
         let decided = seat(record, ["placed", "in_following", "in_fans"])?;
         let brought = seat(record, ["brought", "brought_following", "brought_fans"])?;
         let Some(stands) = decided.or(brought) else { return Ok(None) };
@@ -111,12 +111,12 @@ impl FollowRow {
     }
 }
 
-fn seat(record: &Record, [at, following, fans]: [&'static str; 3]) -> Result<Option<Seat>, StoreError> {
+fn seat(record: &NamedRow, [at, following, fans]: [&'static str; 3]) -> Result<Option<ListSlot>, StoreError> {
     let Some(at) = record.number(at)? else { return Ok(None) };
-    Ok(Some(Seat { at, in_following: record.small(following)?, in_fans: record.small(fans)? }))
+    Ok(Some(ListSlot { at, in_following: record.small(following)?, in_fans: record.small(fans)? }))
 }
 
-pub(in crate::cql) fn follow(edge: Edge, seat: Seat, state: State) -> Result<Follow, StoreError> {
+pub(in crate::cql) fn follow(edge: Edge, seat: ListSlot, state: State) -> Result<Follow, StoreError> {
     let version = Version::new(state.version).ok_or_else(|| malformed("version"))?;
     Ok(Follow { edge, version, since: Timestamp(state.since), placed: Timestamp(seat.at) })
 }
@@ -129,18 +129,18 @@ pub(super) fn state_part(edge: Edge, state: State) -> Bound {
 }
 
 /// Its entries in both lists.
-pub(in crate::cql) fn entry_parts(edge: Edge, seat: Seat, state: State) -> [Bound; 2] {
+pub(in crate::cql) fn entry_parts(edge: Edge, seat: ListSlot, state: State) -> [Bound; 2] {
     LISTS.map(|list| entry_part(edge, list, seat, state))
 }
 
 /// Its entry in one list.
-pub(in crate::cql) fn entry_part(edge: Edge, list: FollowList, seat: Seat, state: State) -> Bound {
+pub(in crate::cql) fn entry_part(edge: Edge, list: FollowList, seat: ListSlot, state: State) -> Bound {
     let (owner, bucket, other) = stands(edge, list, seat);
     Bound(&ENTRY, entry(state, owner, number(list), bucket, seat.at, other))
 }
 
 /// The same for an imported follow.
-pub(super) fn imported_entry_part(edge: Edge, list: FollowList, seat: Seat, state: State) -> Bound {
+pub(super) fn imported_entry_part(edge: Edge, list: FollowList, seat: ListSlot, state: State) -> Bound {
     let (owner, bucket, other) = stands(edge, list, seat);
     let mut row = values![state.version];
     row.extend(entry(state, owner, number(list), bucket, seat.at, other));
@@ -152,7 +152,7 @@ fn entry(state: State, owner: UserId, list: i32, bucket: i32, at: i64, other: Us
 }
 
 /// The owner of the list, the bucket, and the user in the entry.
-pub(in crate::cql) fn stands(edge: Edge, list: FollowList, seat: Seat) -> (UserId, i32, UserId) {
+pub(in crate::cql) fn stands(edge: Edge, list: FollowList, seat: ListSlot) -> (UserId, i32, UserId) {
     match list {
         FollowList::Following => (edge.from, seat.in_following, edge.to),
         FollowList::Fans => (edge.to, seat.in_fans, edge.from),

@@ -10,7 +10,7 @@ use kith_store::{
 use super::row::{FollowRow, edge_of, key};
 use crate::cql::client::{
     error::malformed,
-    row::Record,
+    row::NamedRow,
     session::{Cql, Statement, values},
 };
 
@@ -111,7 +111,7 @@ impl Cql {
     async fn rows_of(&self, edges: Vec<Edge>) -> Result<Vec<FollowRow>, StoreError> {
         let keys: Vec<[u8; 16]> = edges.into_iter().map(key).collect();
         let rows = self.records(&ROWS, values![keys]).await?;
-        let read = |row: &Record| FollowRow::of(edge_of(row)?, row);
+        let read = |row: &NamedRow| FollowRow::of(edge_of(row)?, row);
         rows.iter().filter_map(|row| read(row).transpose()).collect()
     }
 

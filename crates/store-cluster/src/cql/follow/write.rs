@@ -14,15 +14,15 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     bucket::LISTS,
-    row::{FollowRow, Seat, State, entry_part, entry_parts, follow, key, stands, state_part},
+    row::{FollowRow, ListSlot, State, entry_part, entry_parts, follow, key, stands, state_part},
 };
 use crate::cql::{
-    change_log::Note,
+    change_log::ChangeLogEntry,
     client::{
         error::{as_outcome, malformed},
         session::{Bound, Cql, Statement, values},
     },
-    idempotency::Asked,
+    idempotency::RequestState,
 };
 
 const TAKE_SEAT: Statement = Statement::conditional(
@@ -46,17 +46,17 @@ const QUICK: Duration = Duration::from_secs(10);
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(in crate::cql) struct Beginning {
     edge: Edge,
-    seat: Seat,
+    seat: ListSlot,
     state: State,
     /// The follow is active already, and nothing is to be written.
     stands: bool,
     /// How to check afterwards that the seat is still its own.
-    looks: Looks,
+    looks: PostWriteCheck,
 }
 
 /// What may have happened to a seat while the state was written.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-enum Looks {
+enum PostWriteCheck {
     /// No other write can have moved it.
     Never,
     /// It is new: an import may have put the follow elsewhere at the same time.
@@ -69,7 +69,7 @@ enum Looks {
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Ending {
     edge: Edge,
-    seat: Seat,
+    seat: ListSlot,
     state: State,
     /// The event for both users, if they were friends.
     #[serde(default)]
@@ -89,11 +89,11 @@ impl Cql {
         };
         let plan = Box::pin(self.plan_beginning(edge, kept, write.now));
         let (plan, replayed) = match self.once(request, write.now, plan).await? {
-            Asked::Done(plan) => {
+            RequestState::Done(plan) => {
                 return Ok(Applied { record: follow(edge, plan.seat, plan.state)?, replayed: true });
             }
-            Asked::Planned(plan) => (Beginning { looks: Looks::ForMove, ..plan }, true),
-            Asked::New(plan) => (plan, false),
+            RequestState::Planned(plan) => (Beginning { looks: PostWriteCheck::ForMove, ..plan }, true),
+            RequestState::New(plan) => (plan, false),
         };
         let begun = self.carry_out_beginning(plan).await;
         self.close_request(request, !replayed, begun.as_ref().err()).await?;
@@ -107,9 +107,9 @@ impl Cql {
         };
         let plan = Box::pin(self.plan_ending(edge, Some(edge), write.now));
         let (plan, replayed) = match self.once(request, write.now, plan).await? {
-            Asked::Done(plan) => return Ok(Applied { record: plan.version()?, replayed: true }),
-            Asked::Planned(plan) => (plan, true),
-            Asked::New(plan) => (plan, false),
+            RequestState::Done(plan) => return Ok(Applied { record: plan.version()?, replayed: true }),
+            RequestState::Planned(plan) => (plan, true),
+            RequestState::New(plan) => (plan, false),
         };
         let ended = self.carry_out_ending(plan).await;
         self.close_request(request, !replayed, ended.as_ref().err()).await?;
@@ -150,19 +150,26 @@ impl Cql {
         if is_blocked {
             return Err(StoreError::Blocked);
         }
-        let wanted = Seat { at: now.0, in_following, in_fans };
+        let wanted = ListSlot { at: now.0, in_following, in_fans };
         let apart = self.options.clocks_apart;
         let mut before = self.take_seat(edge, wanted).await?;
         for _ in 0..TRIES_MAX {
             let Some(row) = before else {
-                return Ok(self.beginning(edge, wanted, 0, now, Looks::ForImport));
+                return Ok(self.beginning(edge, wanted, 0, now, PostWriteCheck::ForImport));
             };
             if let Some(state) = row.state.filter(|state| state.live) {
-                return Ok(Beginning { edge, seat: row.seat, state, stands: true, looks: Looks::Never });
+                return Ok(Beginning {
+                    edge,
+                    seat: row.seat,
+                    state,
+                    stands: true,
+                    looks: PostWriteCheck::Never,
+                });
             }
             let until = kept_until(&row, kept, apart);
             if now < until {
-                let looks = if now.after(apart) >= until { Looks::ForMove } else { Looks::Never };
+                let looks =
+                    if now.after(apart) >= until { PostWriteCheck::ForMove } else { PostWriteCheck::Never };
                 return Ok(self.beginning(edge, row.seat, row.version(), now, looks));
             }
             if !self.move_seat(&row, wanted).await? {
@@ -171,22 +178,29 @@ impl Cql {
             }
             before = self.written_meanwhile(&row).await?;
             if before.is_none() {
-                let looks = if kept < apart { Looks::ForMove } else { Looks::Never };
+                let looks = if kept < apart { PostWriteCheck::ForMove } else { PostWriteCheck::Never };
                 return Ok(self.beginning(edge, wanted, row.version(), now, looks));
             }
         }
         Err(StoreError::Overloaded)
     }
 
-    fn beginning(&self, edge: Edge, seat: Seat, above: i64, now: Timestamp, looks: Looks) -> Beginning {
+    fn beginning(
+        &self,
+        edge: Edge,
+        seat: ListSlot,
+        above: i64,
+        now: Timestamp,
+        looks: PostWriteCheck,
+    ) -> Beginning {
         let version = self.clock.version(above);
         let state = State { live: true, version, since: now.0, changed: now.0 };
         Beginning { edge, seat, state, stands: false, looks }
     }
 
     /// Takes the seat if the edge has none; else returns the row.
-    async fn take_seat(&self, edge: Edge, seat: Seat) -> Result<Option<FollowRow>, StoreError> {
-        let Seat { at, in_following, in_fans } = seat;
+    async fn take_seat(&self, edge: Edge, seat: ListSlot) -> Result<Option<FollowRow>, StoreError> {
+        let ListSlot { at, in_following, in_fans } = seat;
         let row = values![key(edge), at, in_following, in_fans];
         match self.decide(vec![Bound(&TAKE_SEAT, row)]).await {
             Ok(None) => Ok(None),
@@ -201,7 +215,7 @@ impl Cql {
     }
 
     /// Moves the seat of an inactive follow, if no other write changed it; returns whether that was so.
-    async fn move_seat(&self, row: &FollowRow, to: Seat) -> Result<bool, StoreError> {
+    async fn move_seat(&self, row: &FollowRow, to: ListSlot) -> Result<bool, StoreError> {
         let edge = row.edge;
         let version = row.state.map(|state| state.version);
         let mut change = values![to.at, to.in_following, to.in_fans, key(edge)];
@@ -246,7 +260,7 @@ impl Cql {
         self.dies_at("seated")?;
         self.write_state(edge, seat, state, Vec::new()).await?;
         self.dies_at("begun")?;
-        let looks = if begun.elapsed() > QUICK { Looks::ForMove } else { looks };
+        let looks = if begun.elapsed() > QUICK { PostWriteCheck::ForMove } else { looks };
         // The state is written: a failure from here on does not undo it.
         let looked = self.look_after(edge, seat, state, looks).await;
         let seat = looked.map_err(|error| as_outcome(error, Outcome::Unknown))?;
@@ -258,16 +272,16 @@ impl Cql {
     async fn look_after(
         &self,
         edge: Edge,
-        seat: Seat,
+        seat: ListSlot,
         state: State,
-        looks: Looks,
-    ) -> Result<Seat, StoreError> {
+        looks: PostWriteCheck,
+    ) -> Result<ListSlot, StoreError> {
         let row = async {
             match looks {
-                Looks::Never => Ok(None),
-                Looks::ForImport => self.follow_row(edge).await,
+                PostWriteCheck::Never => Ok(None),
+                PostWriteCheck::ForImport => self.follow_row(edge).await,
                 // A concurrent move of the seat is visible now, or finds the state that was written here.
-                Looks::ForMove => self.decided_row(edge).await,
+                PostWriteCheck::ForMove => self.decided_row(edge).await,
             }
         };
         // A block looks for a follow after its write: if the two race, at least one observes the other.
@@ -316,14 +330,14 @@ impl Cql {
     async fn write_state(
         &self,
         edge: Edge,
-        seat: Seat,
+        seat: ListSlot,
         state: State,
         told: Vec<Bound>,
     ) -> Result<(), StoreError> {
         let mut parts = vec![state_part(edge, state)];
         parts.extend(entry_parts(edge, seat, state));
         parts.extend(told);
-        parts.push(Note::of_follow(self, edge, seat, state.version).part(self));
+        parts.push(ChangeLogEntry::of_follow(self, edge, seat, state.version).part(self));
         if crate::cql::client::fault_injection::lacks("one_batch") {
             return self.write_apart(parts, state.version).await;
         }
@@ -334,7 +348,7 @@ impl Cql {
     pub(in crate::cql) async fn settle(
         &self,
         row: &FollowRow,
-        stray: Seat,
+        stray: ListSlot,
         written: i64,
     ) -> Result<(), StoreError> {
         let Some(state) = row.state else { return Ok(()) };
@@ -347,10 +361,10 @@ impl Cql {
             })
             .map(|list| entry_part(row.edge, list, stray, above))
             .collect();
-        parts.push(Note::of_count(self, row.edge, stray).part(self));
+        parts.push(ChangeLogEntry::of_count(self, row.edge, stray).part(self));
         self.batch(BatchType::Logged, parts, above.version).await?;
         let mut parts = entry_parts(row.edge, row.seat, state).to_vec();
-        parts.push(Note::of_count(self, row.edge, row.seat).part(self));
+        parts.push(ChangeLogEntry::of_count(self, row.edge, row.seat).part(self));
         self.batch(BatchType::Logged, parts, state.version).await
     }
 

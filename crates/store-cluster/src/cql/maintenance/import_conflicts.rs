@@ -13,7 +13,7 @@ use std::{
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kith_store::{Edge, StoreError};
 
-use crate::cql::{client::session::Cql, follow::row::Seat};
+use crate::cql::{client::session::Cql, follow::row::ListSlot};
 
 /// Follows with known positions from imports, in each shard: some 100 bytes each. If one is forgotten before another
 /// import brings it again, `verify_edges` finds the wrong entries.
@@ -24,23 +24,23 @@ const AT_A_TIME: usize = 8;
 
 /// The positions at which imports have recently put follows.
 #[derive(Debug)]
-pub(super) struct Crossings {
+pub(super) struct ImportConflicts {
     kept: Duration,
-    seats: HashMap<Edge, Vec<Seat>>,
+    seats: HashMap<Edge, Vec<ListSlot>>,
     /// When each was first noted.
     heard: VecDeque<(Instant, Edge)>,
     /// Follows at more than one position that were not checked since.
     due: BTreeSet<Edge>,
 }
 
-impl Crossings {
+impl ImportConflicts {
     /// Remembers each follow for this long.
     pub(in crate::cql) fn new(kept: Duration) -> Self {
         Self { kept, seats: HashMap::new(), heard: VecDeque::new(), due: BTreeSet::new() }
     }
 
     /// Remembers that an import has put a follow there.
-    pub(in crate::cql) fn add(&mut self, edge: Edge, seat: Seat, now: Instant) {
+    pub(in crate::cql) fn add(&mut self, edge: Edge, seat: ListSlot, now: Instant) {
         self.forget(now);
         let seats = self.seats.entry(edge).or_default();
         if seats.contains(&seat) {
@@ -58,7 +58,7 @@ impl Crossings {
     /// time, so that the caller gets to its other work, too.
     pub(in crate::cql) async fn part(&mut self, cql: &Cql) -> Result<(), StoreError> {
         let due = self.due.iter().take(PARTED_TOGETHER).map(|edge| (*edge, self.seats(*edge).to_vec()));
-        let parting: Vec<(Edge, Vec<Seat>)> = due.collect();
+        let parting: Vec<(Edge, Vec<ListSlot>)> = due.collect();
         let parted = stream::iter(parting).map(|(edge, seats)| part(cql, edge, seats));
         for edge in parted.buffer_unordered(AT_A_TIME).try_collect::<Vec<_>>().await? {
             self.due.remove(&edge);
@@ -71,7 +71,7 @@ impl Crossings {
         *self = Self::new(self.kept);
     }
 
-    fn seats(&self, edge: Edge) -> &[Seat] {
+    fn seats(&self, edge: Edge) -> &[ListSlot] {
         self.seats.get(&edge).map_or(&[], Vec::as_slice)
     }
 
@@ -89,7 +89,7 @@ impl Crossings {
     }
 }
 
-async fn part(cql: &Cql, edge: Edge, seats: Vec<Seat>) -> Result<Edge, StoreError> {
+async fn part(cql: &Cql, edge: Edge, seats: Vec<ListSlot>) -> Result<Edge, StoreError> {
     if let Some(row) = cql.follow_row(edge).await? {
         for stray in seats.into_iter().filter(|seat| *seat != row.seat) {
             cql.settle(&row, stray, row.version()).await?;
@@ -106,7 +106,7 @@ mod tests {
 
     const KEPT: Duration = Duration::from_secs(60);
 
-    fn due(crossings: &Crossings) -> Vec<Edge> {
+    fn due(crossings: &ImportConflicts) -> Vec<Edge> {
         crossings.due.iter().copied().collect()
     }
 
@@ -114,13 +114,13 @@ mod tests {
         Edge { from: UserId::new(from).unwrap(), to: UserId::new(1_000_000).unwrap() }
     }
 
-    fn seat(at: i64) -> Seat {
-        Seat { at, in_following: 0, in_fans: 3 }
+    fn seat(at: i64) -> ListSlot {
+        ListSlot { at, in_following: 0, in_fans: 3 }
     }
 
     #[test]
     fn a_follow_that_imports_put_in_several_places_is_due_with_all_of_them_until_it_was_looked_at() {
-        let (mut crossings, now) = (Crossings::new(KEPT), Instant::now());
+        let (mut crossings, now) = (ImportConflicts::new(KEPT), Instant::now());
         for at in [5, 5, 7, 9, 7] {
             crossings.add(edge(1), seat(at), now);
             crossings.add(edge(2), seat(5), now);
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn a_follow_is_remembered_for_a_time_and_one_that_is_due_until_it_was_looked_at() {
-        let (mut crossings, now) = (Crossings::new(KEPT), Instant::now());
+        let (mut crossings, now) = (ImportConflicts::new(KEPT), Instant::now());
         crossings.add(edge(1), seat(5), now);
         crossings.add(edge(1), seat(7), now + KEPT / 2);
         crossings.add(edge(1), seat(9), now + KEPT * 2);
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn no_more_is_remembered_than_there_is_room_for() {
-        let (mut crossings, now) = (Crossings::new(KEPT), Instant::now());
+        let (mut crossings, now) = (ImportConflicts::new(KEPT), Instant::now());
         for from in 1..=i64::try_from(FOLLOWS_MAX).unwrap() + 10 {
             crossings.add(edge(from), seat(5), now);
             crossings.add(edge(from), seat(7), now);

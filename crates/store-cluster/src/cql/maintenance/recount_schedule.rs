@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::cql::{change_log::Note, client::version_clock::is_imported, follow::count::Part};
+use crate::cql::{change_log::ChangeLogEntry, client::version_clock::is_imported, follow::count::ListPart};
 
 /// A part that changes continuously is counted this often.
 const COUNTED_EVERY: Duration = Duration::from_millis(500);
@@ -18,17 +18,17 @@ const BROUGHT_MAX: u32 = 1_000;
 const PARTS_MAX: usize = 65_536;
 
 #[derive(Debug, Default)]
-pub(super) struct Due {
-    soon: HashSet<Part>,
+pub(super) struct RecountSchedule {
+    soon: HashSet<ListPart>,
     /// How many entries imports have added to these since they were counted.
-    brought: HashMap<Part, u32>,
+    brought: HashMap<ListPart, u32>,
     last_brought: Option<Instant>,
-    counted: HashMap<Part, Instant>,
+    counted: HashMap<ListPart, Instant>,
 }
 
-impl Due {
+impl RecountSchedule {
     /// Adds the parts that have to be counted because of a note.
-    pub(in crate::cql) fn add(&mut self, note: &Note, now: Instant) {
+    pub(in crate::cql) fn add(&mut self, note: &ChangeLogEntry, now: Instant) {
         let is_brought = note.version.is_some_and(|version| is_imported(version.get()));
         if is_brought {
             self.last_brought = Some(now);
@@ -44,7 +44,7 @@ impl Due {
     }
 
     /// The parts to count now. They stay due until they are counted.
-    pub(in crate::cql) fn parts(&mut self, now: Instant) -> Vec<Part> {
+    pub(in crate::cql) fn parts(&mut self, now: Instant) -> Vec<ListPart> {
         self.counted.retain(|_, at| now.duration_since(*at) < COUNTED_EVERY);
         if self.last_brought.is_none_or(|at| now.duration_since(at) >= QUIET) {
             self.soon.extend(self.brought.drain().map(|(part, _)| part));
@@ -53,7 +53,7 @@ impl Due {
     }
 
     /// Notes that a part was counted by a count that began then.
-    pub(super) fn was_counted(&mut self, part: Part, begun: Instant) {
+    pub(super) fn was_counted(&mut self, part: ListPart, begun: Instant) {
         self.soon.remove(&part);
         self.counted.insert(part, begun);
     }
@@ -64,7 +64,7 @@ impl Due {
     }
 
     /// Adds one entry of an import to a part; returns whether it has to be counted soon.
-    fn is_full(&mut self, part: Part) -> bool {
+    fn is_full(&mut self, part: ListPart) -> bool {
         let waits = self.soon.len() + self.brought.len();
         match self.brought.get_mut(&part) {
             Some(brought) if *brought >= BROUGHT_MAX => {
@@ -91,19 +91,19 @@ mod tests {
     use super::*;
     use crate::cql::{change_log::Subject, client::version_clock::IMPORTED_MAX};
 
-    fn note(from: i64, version: i64) -> Note {
+    fn note(from: i64, version: i64) -> ChangeLogEntry {
         let user = |id| UserId::new(id).unwrap();
         let edge = Edge { from: user(from), to: user(1_000) };
-        Note::made_up(Subject::Follow(edge), Version::new(version), (0, 0))
+        ChangeLogEntry::made_up(Subject::Follow(edge), Version::new(version), (0, 0))
     }
 
-    fn following(owner: i64) -> Part {
-        Part { owner, list: 0, bucket: 0 }
+    fn following(owner: i64) -> ListPart {
+        ListPart { owner, list: 0, bucket: 0 }
     }
 
     #[test]
     fn what_has_changed_is_due_at_once_until_it_was_counted_and_again_after_a_while() {
-        let (mut due, begun) = (Due::default(), Instant::now());
+        let (mut due, begun) = (RecountSchedule::default(), Instant::now());
         due.add(&note(1, IMPORTED_MAX + 1), begun);
         assert_eq!(due.parts(begun).len(), 2);
         due.was_counted(following(1), begun);
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn what_was_imported_is_due_once_imports_are_quiet() {
-        let (mut due, begun) = (Due::default(), Instant::now());
+        let (mut due, begun) = (RecountSchedule::default(), Instant::now());
         due.add(&note(1, 7), begun);
         due.add(&note(2, 6), begun + QUIET / 2);
         assert_eq!(due.parts(begun + QUIET), []);
@@ -124,16 +124,16 @@ mod tests {
 
     #[test]
     fn a_part_that_an_import_fills_is_due_soon() {
-        let (mut due, begun) = (Due::default(), Instant::now());
+        let (mut due, begun) = (RecountSchedule::default(), Instant::now());
         for fan in 1..=i64::from(BROUGHT_MAX) + 1 {
             due.add(&note(fan, 7), begun);
         }
-        assert_eq!(due.parts(begun), [Part { owner: 1_000, list: 1, bucket: 0 }]);
+        assert_eq!(due.parts(begun), [ListPart { owner: 1_000, list: 1, bucket: 0 }]);
     }
 
     #[test]
     fn no_more_waits_than_there_is_room_for() {
-        let (mut due, begun) = (Due::default(), Instant::now());
+        let (mut due, begun) = (RecountSchedule::default(), Instant::now());
         for fan in 1..=i64::try_from(PARTS_MAX).unwrap() + 10 {
             due.add(&note(fan, fan % 2 * IMPORTED_MAX + 7), begun);
         }

@@ -6,7 +6,7 @@ const BEGINNING: &[u8] = b"kith-edges-1";
 
 /// The position of a table scan: after a row, by its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mark {
+pub(super) enum ScanCursor {
     /// At the beginning of the follows, or of another scan.
     Beginning,
     /// After this follow.
@@ -19,7 +19,7 @@ pub(super) enum Mark {
     Part([i64; 3]),
 }
 
-impl Mark {
+impl ScanCursor {
     /// Reads what [`Self::written`] wrote; none is the beginning.
     pub(in crate::cql) fn read(mark: Option<&[u8]>) -> Result<Self, StoreError> {
         let Some(mark) = mark else { return Ok(Self::Beginning) };
@@ -72,16 +72,16 @@ mod tests {
     #[test]
     fn marks_read_back_and_others_are_refused() {
         let marks = [
-            Mark::Follow(Edge { from: UserId::new(7).unwrap(), to: UserId::new(i64::MAX).unwrap() }),
-            Mark::Entries,
-            Mark::Entry([1, 0, 2, -3, 4]),
-            Mark::Part([1, 1, 0]),
+            ScanCursor::Follow(Edge { from: UserId::new(7).unwrap(), to: UserId::new(i64::MAX).unwrap() }),
+            ScanCursor::Entries,
+            ScanCursor::Entry([1, 0, 2, -3, 4]),
+            ScanCursor::Part([1, 1, 0]),
         ];
         for mark in marks {
-            assert_eq!(Mark::read(Some(&mark.written())).unwrap(), mark);
-            assert!(Mark::read(Some(&mark.written()[1..])).is_err());
-            assert!(Mark::read(Some(&[mark.written(), vec![0]].concat())).is_err());
+            assert_eq!(ScanCursor::read(Some(&mark.written())).unwrap(), mark);
+            assert!(ScanCursor::read(Some(&mark.written()[1..])).is_err());
+            assert!(ScanCursor::read(Some(&[mark.written(), vec![0]].concat())).is_err());
         }
-        assert_eq!(Mark::read(None).unwrap(), Mark::Beginning);
+        assert_eq!(ScanCursor::read(None).unwrap(), ScanCursor::Beginning);
     }
 }

@@ -8,16 +8,16 @@ use kith_store::{
     UserId,
 };
 
-use super::{scan_cursor::Mark, verify::share};
+use super::{scan_cursor::ScanCursor, verify::share};
 use crate::cql::{
     client::{
         error::malformed,
-        row::Record,
+        row::NamedRow,
         session::{Cql, Statement, values},
     },
     follow::{
         bucket::LISTS,
-        count::{Counted, Part},
+        count::{Counted, ListPart},
     },
 };
 
@@ -46,21 +46,21 @@ impl EdgeUpkeep for Cql {
         repair: bool,
     ) -> Result<EdgesVerified, StoreError> {
         let _entered = self.enter()?;
-        match Mark::read(after)? {
-            Mark::Beginning => self.verify_follows(None, limit, repair).await,
-            Mark::Follow(key) => self.verify_follows(Some(key), limit, repair).await,
-            Mark::Entries => self.verify_entries(None, limit, repair).await,
-            Mark::Entry(key) => self.verify_entries(Some(key), limit, repair).await,
-            Mark::Part(_) => Err(Mark::wrong()),
+        match ScanCursor::read(after)? {
+            ScanCursor::Beginning => self.verify_follows(None, limit, repair).await,
+            ScanCursor::Follow(key) => self.verify_follows(Some(key), limit, repair).await,
+            ScanCursor::Entries => self.verify_entries(None, limit, repair).await,
+            ScanCursor::Entry(key) => self.verify_entries(Some(key), limit, repair).await,
+            ScanCursor::Part(_) => Err(ScanCursor::wrong()),
         }
     }
 
     async fn rebuild_counts(&self, after: Option<&[u8]>, limit: usize) -> Result<CountsRebuilt, StoreError> {
         let _entered = self.enter()?;
-        let rows = self.parts_after(Mark::read(after)?).await?;
+        let rows = self.parts_after(ScanCursor::read(after)?).await?;
         let mut recount = Recount::default();
         for row in &rows {
-            let part = Part {
+            let part = ListPart {
                 owner: row.some_number("owner")?,
                 list: row.small("list")?,
                 bucket: row.small("bucket")?,
@@ -117,8 +117,8 @@ struct Recount {
 
 impl Recount {
     /// Adds a part that was counted; `ring` is its token.
-    fn add(&mut self, part: Part, counted: Counted, ring: i64) -> Result<(), StoreError> {
-        let Part { owner, list, bucket } = part;
+    fn add(&mut self, part: ListPart, counted: Counted, ring: i64) -> Result<(), StoreError> {
+        let ListPart { owner, list, bucket } = part;
         self.entries += counted.entries;
         self.rebuilt.counted += 1;
         if counted.corrected {
@@ -126,7 +126,7 @@ impl Recount {
             self.corrected_of.insert(UserId::new(owner).map_err(|_| malformed("owner"))?);
         }
         self.rebuilt.done = share(ring);
-        self.rebuilt.next = Some(Mark::Part([owner, i64::from(list), i64::from(bucket)]).written());
+        self.rebuilt.next = Some(ScanCursor::Part([owner, i64::from(list), i64::from(bucket)]).written());
         Ok(())
     }
 
@@ -137,14 +137,14 @@ impl Recount {
 
 impl Cql {
     /// Some parts of lists, in token order.
-    async fn parts_after(&self, mark: Mark) -> Result<Vec<Record>, StoreError> {
+    async fn parts_after(&self, mark: ScanCursor) -> Result<Vec<NamedRow>, StoreError> {
         match mark {
-            Mark::Beginning => self.records(&PARTS, values![]).await,
-            Mark::Part([owner, list, bucket]) => {
-                let (list, bucket) = (Mark::small(list)?, Mark::small(bucket)?);
+            ScanCursor::Beginning => self.records(&PARTS, values![]).await,
+            ScanCursor::Part([owner, list, bucket]) => {
+                let (list, bucket) = (ScanCursor::small(list)?, ScanCursor::small(bucket)?);
                 self.records(&PARTS_AFTER, values![owner, list, bucket]).await
             }
-            Mark::Follow(_) | Mark::Entries | Mark::Entry(_) => Err(Mark::wrong()),
+            ScanCursor::Follow(_) | ScanCursor::Entries | ScanCursor::Entry(_) => Err(ScanCursor::wrong()),
         }
     }
 

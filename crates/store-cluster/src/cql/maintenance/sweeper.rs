@@ -11,12 +11,12 @@ use std::{
 use futures::{StreamExt as _, stream};
 use kith_store::{Coordination, Edge, MemberKey, StoreError};
 
-use super::{import_conflicts::Crossings, recount_schedule::Due};
+use super::{import_conflicts::ImportConflicts, recount_schedule::RecountSchedule};
 use crate::cql::{
-    change_log::{Note, Subject},
+    change_log::{ChangeLogEntry, Subject},
     client::session::Cql,
-    follow::count::Part,
-    open_minutes::{Pace, Window},
+    follow::count::ListPart,
+    open_minutes::{OpenMinutes, Pace},
 };
 
 const TICK: Duration = Duration::from_millis(250);
@@ -40,8 +40,8 @@ pub(in crate::cql) fn start(cql: &Arc<Cql>, coordination: &Weak<dyn Coordination
             holder: holder.clone(),
             leased: None,
             window: None,
-            due: Due::default(),
-            crossings: Crossings::new(cql.options.clocks_apart + WRITTEN_WITHIN),
+            due: RecountSchedule::default(),
+            crossings: ImportConflicts::new(cql.options.clocks_apart + WRITTEN_WITHIN),
             blocks: BTreeMap::new(),
             members: BTreeSet::new(),
         };
@@ -55,9 +55,9 @@ struct Sweep {
     holder: String,
     /// When the lease was last confirmed.
     leased: Option<Instant>,
-    window: Option<Window>,
-    due: Due,
-    crossings: Crossings,
+    window: Option<OpenMinutes>,
+    due: RecountSchedule,
+    crossings: ImportConflicts,
     /// Blocks to check, by the stamps of their notes, and whether it was noted that both logs have the event.
     blocks: BTreeMap<i64, (Edge, bool)>,
     /// Members with a note of a change, and no note yet that it was completed, by the stamps of their notes.
@@ -96,9 +96,9 @@ impl Sweep {
         }
         if self.window.is_none() {
             let from = coordination.mark(&self.name).await?.and_then(|mark| minute_of(&mark));
-            self.window = Some(Window::new(
+            self.window = Some(OpenMinutes::new(
                 self.shard,
-                from.unwrap_or_else(|| Window::first_open(cql)),
+                from.unwrap_or_else(|| OpenMinutes::first_open(cql)),
                 Pace::COUNTING,
             ));
         }
@@ -130,7 +130,7 @@ impl Sweep {
         Ok(held)
     }
 
-    fn take(&mut self, note: Note) {
+    fn take(&mut self, note: ChangeLogEntry) {
         match (note.subject, note.version) {
             (Subject::Block(edge), version) => {
                 self.blocks.insert(note.stamp, (edge, version.is_some()));
@@ -191,8 +191,8 @@ impl Sweep {
 }
 
 /// Does all of it once more for the notes of closed minutes.
-async fn finish(cql: &Cql, closed: Vec<Note>) -> Result<(), StoreError> {
-    let parts: HashSet<Part> = closed.iter().flat_map(Note::parts).collect();
+async fn finish(cql: &Cql, closed: Vec<ChangeLogEntry>) -> Result<(), StoreError> {
+    let parts: HashSet<ListPart> = closed.iter().flat_map(ChangeLogEntry::parts).collect();
     let mut counting =
         std::pin::pin!(stream::iter(parts).map(|part| cql.count_and_open(part)).buffer_unordered(AT_A_TIME));
     while let Some(counted) = counting.next().await {
@@ -212,7 +212,7 @@ async fn end(cql: &Cql, edge: Edge, is_told: bool) -> Result<(), StoreError> {
 }
 
 /// The noted blocks, with whether it was noted that both logs have the event, and the members without a final note.
-fn unended(closed: &[Note]) -> (BTreeMap<Edge, bool>, Vec<MemberKey>) {
+fn unended(closed: &[ChangeLogEntry]) -> (BTreeMap<Edge, bool>, Vec<MemberKey>) {
     let (mut blocks, mut begun, mut ended) = (BTreeMap::new(), HashSet::new(), HashSet::new());
     for note in closed {
         match (note.subject, note.version) {

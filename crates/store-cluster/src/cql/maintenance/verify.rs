@@ -4,17 +4,17 @@ use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kith_store::{Edge, EdgeDifference, EdgeDifferenceKind, EdgesVerified, Follow, FollowList, StoreError};
 use scylla::statement::batch::BatchType;
 
-use super::scan_cursor::Mark;
+use super::scan_cursor::ScanCursor;
 use crate::cql::{
-    change_log::Note,
+    change_log::ChangeLogEntry,
     client::{
-        row::Record,
+        row::NamedRow,
         session::{Cql, Statement, values},
         version_clock::written,
     },
     follow::{
         bucket::{LISTS, list_of, number},
-        row::{FollowRow, Seat, State, edge_of, entry_part, key, stands},
+        row::{FollowRow, ListSlot, State, edge_of, entry_part, key, stands},
         store::AT_A_TIME,
     },
 };
@@ -47,7 +47,7 @@ const YOUNG: i64 = 10_000_000;
 
 /// An entry of a list.
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct StoredEntry {
     edge: Edge,
     list: FollowList,
     bucket: i32,
@@ -78,9 +78,9 @@ impl Cql {
         let differences: Vec<_> = compared.buffer_unordered(AT_A_TIME).try_collect().await?;
         let (next, done) = match rows.last() {
             Some(last) if i32::try_from(rows.len()).is_ok_and(|read| read >= most) => {
-                (Mark::Follow(edge_of(last)?), share(last.some_number("ring")?) / 2.0)
+                (ScanCursor::Follow(edge_of(last)?), share(last.some_number("ring")?) / 2.0)
             }
-            _ => (Mark::Entries, 0.5),
+            _ => (ScanCursor::Entries, 0.5),
         };
         let (checked, differences) = (rows.len() as u64, differences.into_iter().flatten().collect());
         Ok(EdgesVerified { checked, differences, done, next: Some(next.written()) })
@@ -95,8 +95,8 @@ impl Cql {
     ) -> Result<EdgesVerified, StoreError> {
         let most = i32::try_from(limit.max(1)).unwrap_or(i32::MAX);
         let rows = self.entries_after(after, most).await?;
-        let entries: Vec<Entry> = rows.iter().map(Entry::of).collect::<Result<_, _>>()?;
-        let shown: Vec<Entry> = entries
+        let entries: Vec<StoredEntry> = rows.iter().map(StoredEntry::of).collect::<Result<_, _>>()?;
+        let shown: Vec<StoredEntry> = entries
             .into_iter()
             .filter(|entry| entry.state.live && !self.is_young(entry.state.version))
             .collect();
@@ -117,7 +117,7 @@ impl Cql {
                 for (number, name) in place.iter_mut().zip(names) {
                     *number = last.some_number(name)?;
                 }
-                (Some(Mark::Entry(place).written()), 0.5 + share(last.some_number("ring")?) / 2.0)
+                (Some(ScanCursor::Entry(place).written()), 0.5 + share(last.some_number("ring")?) / 2.0)
             }
             _ => (None, 1.0),
         };
@@ -125,11 +125,11 @@ impl Cql {
         Ok(EdgesVerified { checked, differences, done, next })
     }
 
-    async fn entries_after(&self, after: Option<[i64; 5]>, most: i32) -> Result<Vec<Record>, StoreError> {
+    async fn entries_after(&self, after: Option<[i64; 5]>, most: i32) -> Result<Vec<NamedRow>, StoreError> {
         let Some([owner, list, bucket, placed, other]) = after else {
             return self.records(&ENTRIES, values![most]).await;
         };
-        let (list, bucket) = (Mark::small(list)?, Mark::small(bucket)?);
+        let (list, bucket) = (ScanCursor::small(list)?, ScanCursor::small(bucket)?);
         let mut rows = self.records(&ENTRIES_IN, values![owner, list, bucket, placed, other, most]).await?;
         let room = most - i32::try_from(rows.len()).unwrap_or(most);
         if room > 0 {
@@ -176,7 +176,7 @@ impl Cql {
         state: State,
         timestamp: i64,
     ) -> Result<(), StoreError> {
-        let note = Note::of_count(self, row.edge, row.seat).part(self);
+        let note = ChangeLogEntry::of_count(self, row.edge, row.seat).part(self);
         let parts = vec![entry_part(row.edge, list, row.seat, state), note];
         self.batch(BatchType::Logged, parts, timestamp).await
     }
@@ -190,7 +190,11 @@ impl Cql {
         Ok(entry.number("live")? == Some(1) && entry.number("version")? == Some(row.version()))
     }
 
-    async fn compare_entry(&self, entry: Entry, repair: bool) -> Result<Option<EdgeDifference>, StoreError> {
+    async fn compare_entry(
+        &self,
+        entry: StoredEntry,
+        repair: bool,
+    ) -> Result<Option<EdgeDifference>, StoreError> {
         let row = self.follow_row(entry.edge).await?;
         if entry.is_of(row) || row.is_some_and(|row| self.is_young(row.version())) {
             return Ok(None);
@@ -217,7 +221,7 @@ impl Cql {
         let row = self.follow_row(follow.edge).await?;
         for bucket in 0..=head {
             let asked = values![owner.get(), number(list), bucket, at, other.get()];
-            let entry = Entry { edge: follow.edge, list, bucket, state, at };
+            let entry = StoredEntry { edge: follow.edge, list, bucket, state, at };
             if !self.records(&ENTRY, asked).await?.is_empty() && !entry.is_of(row) {
                 self.strike_entry(entry, row).await?;
             }
@@ -225,13 +229,13 @@ impl Cql {
         Ok(())
     }
 
-    async fn strike_entry(&self, entry: Entry, row: Option<FollowRow>) -> Result<(), StoreError> {
+    async fn strike_entry(&self, entry: StoredEntry, row: Option<FollowRow>) -> Result<(), StoreError> {
         let version = entry.state.version.max(row.map_or(0, |row| row.version())) + 1;
         let dead = State { live: false, version, ..entry.state };
-        let seat = Seat { at: entry.at, in_following: entry.bucket, in_fans: entry.bucket };
+        let seat = ListSlot { at: entry.at, in_following: entry.bucket, in_fans: entry.bucket };
         for timestamp in [version, self.clock.version(version)] {
             // The note names the same bucket for both lists: a superfluous count does no harm.
-            let note = Note::of_count(self, entry.edge, seat).part(self);
+            let note = ChangeLogEntry::of_count(self, entry.edge, seat).part(self);
             let parts = vec![entry_part(entry.edge, entry.list, seat, dead), note];
             self.batch(BatchType::Logged, parts, timestamp).await?;
             let (owner, bucket, other) = stands(entry.edge, entry.list, seat);
@@ -250,8 +254,8 @@ impl Cql {
     }
 }
 
-impl Entry {
-    fn of(row: &Record) -> Result<Self, StoreError> {
+impl StoredEntry {
+    fn of(row: &NamedRow) -> Result<Self, StoreError> {
         let (owner, other) = (row.user("owner")?, row.user("other")?);
         let list = list_of(row.small("list")?);
         let state = State {

@@ -12,7 +12,7 @@ use scylla::statement::batch::BatchType;
 use crate::cql::{
     client::{
         error::malformed,
-        row::Record,
+        row::NamedRow,
         session::{Bound, Cql, Statement, values},
     },
     follow::store::AT_A_TIME,
@@ -146,7 +146,7 @@ fn time_to_live(since: Timestamp, until: Option<Timestamp>) -> i32 {
     lasts.filter(|lasts| *lasts <= TTL_MAX).and_then(|lasts| i32::try_from(lasts).ok()).unwrap_or(0)
 }
 
-fn ban(group: GroupId, row: &Record) -> Result<Ban, StoreError> {
+fn ban(group: GroupId, row: &NamedRow) -> Result<Ban, StoreError> {
     let by = row.numbers("named")?.first().map(|by| UserId::new(*by).map_err(|_| malformed("named")));
     let until = row.some_number("muted_until")?;
     Ok(Ban {

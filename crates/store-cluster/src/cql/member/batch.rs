@@ -10,12 +10,12 @@ use kith_store::{
 use super::{
     ban::ban_part,
     change_ring::ring_part,
-    queue::Wish,
+    queue::PendingChange,
     roster::{SeenRoster, roster_part},
     row::member_parts,
 };
 use crate::cql::{
-    change_log::{Note, Subject},
+    change_log::{ChangeLogEntry, Subject},
     client::session::Bound,
     log_end::not_read,
 };
@@ -80,7 +80,7 @@ impl Draft {
     }
 
     /// Decides a change on the state that the changes before it have left, each with its own moment.
-    pub(in crate::cql) fn decide(&mut self, wish: &Wish) -> Result<MembersChanged, StoreError> {
+    pub(in crate::cql) fn decide(&mut self, wish: &PendingChange) -> Result<MembersChanged, StoreError> {
         let current = self.roster.version;
         if wish.write.expected.is_some_and(|expected| expected != current) {
             return Err(StoreError::Conflict { current });
@@ -118,14 +118,14 @@ impl Draft {
     }
 
     /// The notes of the changed users, like this one of the roster.
-    pub(in crate::cql) fn notes(&self, of_all: Note) -> Vec<Note> {
-        let of_member = |row: &MemberRow| Note {
+    pub(in crate::cql) fn notes(&self, of_all: ChangeLogEntry) -> Vec<ChangeLogEntry> {
+        let of_member = |row: &MemberRow| ChangeLogEntry {
             subject: Subject::Member(row.member.key),
             version: Some(row.member.version),
             ..of_all
         };
-        let mut notes: Vec<Note> = self.changed().into_iter().map(of_member).collect();
-        notes.extend(self.of_all.map(|version| Note { version: Some(version), ..of_all }));
+        let mut notes: Vec<ChangeLogEntry> = self.changed().into_iter().map(of_member).collect();
+        notes.extend(self.of_all.map(|version| ChangeLogEntry { version: Some(version), ..of_all }));
         notes
     }
 

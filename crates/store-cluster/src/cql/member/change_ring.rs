@@ -6,7 +6,7 @@ use kith_store::{GroupId, MEMBER_CHANGES_KEPT, MemberChanged, StoreError, UserId
 
 use crate::cql::client::{
     error::malformed,
-    row::Record,
+    row::NamedRow,
     session::{Bound, Cql, Statement, values},
 };
 
@@ -79,7 +79,7 @@ fn slices(first: Version, last: Version) -> Vec<(i64, i64)> {
     if from <= to { vec![(from, to)] } else { vec![(from, SLOTS - 1), (0, to)] }
 }
 
-fn told(row: &Record) -> Result<Vec<MemberChanged>, StoreError> {
+fn told(row: &NamedRow) -> Result<Vec<MemberChanged>, StoreError> {
     let named = row.numbers("named")?;
     let (pairs, []) = named.as_chunks() else { return Err(malformed("named")) };
     let changed = |[version, user]: &[i64; 2]| {

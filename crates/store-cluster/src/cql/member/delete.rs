@@ -4,7 +4,7 @@ use kith_store::{Bans, GroupId, MEMBERS_AT_ONCE, Role, StoreError, Timestamp};
 
 use super::{batch::Draft, write::TRIES_MAX};
 use crate::cql::{
-    change_log::{Note, Subject},
+    change_log::{ChangeLogEntry, Subject},
     client::session::Cql,
     log_end::not_read,
 };
@@ -29,7 +29,7 @@ impl Cql {
     }
 
     async fn end_at_once(&self, group: GroupId, limit: usize, now: Timestamp) -> Result<u32, StoreError> {
-        let mut about = Note::about(self, Subject::Roster(group));
+        let mut about = ChangeLogEntry::about(self, Subject::Roster(group));
         for tries in 0..TRIES_MAX {
             about = self.fresh(about);
             let before = self.roster(group).await?;

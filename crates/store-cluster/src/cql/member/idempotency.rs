@@ -3,14 +3,14 @@
 
 use kith_store::{Applied, GroupId, MemberKey, MembersChanged, Outcome, StoreError};
 
-use super::queue::Wish;
+use super::queue::PendingChange;
 use crate::cql::{
     client::{
         error::{as_outcome, malformed},
-        row::Record,
+        row::NamedRow,
         session::{Bound, Cql, Statement, values},
     },
-    idempotency::Key,
+    idempotency::RequestKey,
 };
 
 /// It has no condition of its own: a retry that answers the same request has read that there is no answer, and the
@@ -28,7 +28,7 @@ impl Cql {
     pub(super) async fn answer_again(
         &self,
         group: GroupId,
-        wishes: &mut Vec<Wish>,
+        wishes: &mut Vec<PendingChange>,
     ) -> Result<(), StoreError> {
         let places: Vec<i64> = wishes.iter().filter_map(|wish| wish.key().map(|key| key.place().1)).collect();
         if places.is_empty() {
@@ -51,7 +51,7 @@ impl Cql {
     }
 }
 
-impl Wish {
+impl PendingChange {
     /// The stored part of the answer, if it has a request.
     pub(in crate::cql) fn answer_part(
         &self,
@@ -66,6 +66,6 @@ impl Wish {
     }
 }
 
-fn is_of(row: &Record, key: Key<'_>) -> bool {
+fn is_of(row: &NamedRow, key: RequestKey<'_>) -> bool {
     key.is_of(row) && matches!(row.number("member"), Ok(Some(begun)) if begun == key.begun)
 }

@@ -10,7 +10,7 @@ use kith_store::{
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-use crate::cql::{client::error::unavailable, idempotency::Key};
+use crate::cql::{client::error::unavailable, idempotency::RequestKey};
 
 /// Maximum changes in one step.
 const STEP_MAX: usize = 50;
@@ -18,27 +18,27 @@ const STEP_MAX: usize = 50;
 const WAITING_MAX: usize = 1_024;
 
 /// The result of a change.
-pub(in crate::cql) type Answer = Result<Applied<MembersChanged>, StoreError>;
+pub(in crate::cql) type ChangeResult = Result<Applied<MembersChanged>, StoreError>;
 
 /// A change that a caller waits for.
 #[derive(Debug)]
-pub(in crate::cql) struct Wish {
+pub(in crate::cql) struct PendingChange {
     pub(in crate::cql) change: MemberChange,
     pub(in crate::cql) terms: MemberTerms,
     pub(in crate::cql) write: Write,
     /// When its request was first made, if it has one.
     begun: Option<i64>,
-    answer: oneshot::Sender<Answer>,
+    answer: oneshot::Sender<ChangeResult>,
 }
 
-impl Wish {
+impl PendingChange {
     /// A wish, and the receiver of its answer.
     pub(in crate::cql) fn new(
         change: MemberChange,
         terms: MemberTerms,
         write: Write,
         begun: Option<i64>,
-    ) -> (Self, oneshot::Receiver<Answer>) {
+    ) -> (Self, oneshot::Receiver<ChangeResult>) {
         let (answer, answered) = oneshot::channel();
         (Self { change, terms, write, begun, answer }, answered)
     }
@@ -49,13 +49,13 @@ impl Wish {
     }
 
     /// The key of its request, if it has one.
-    pub(in crate::cql) fn key(&self) -> Option<Key<'_>> {
+    pub(in crate::cql) fn key(&self) -> Option<RequestKey<'_>> {
         let request = self.write.request.as_ref()?;
-        self.begun.map(|begun| Key { request, begun })
+        self.begun.map(|begun| RequestKey { request, begun })
     }
 
     /// Sends the answer. A caller that is gone does not receive it.
-    pub(in crate::cql) fn tell(self, answer: Answer) {
+    pub(in crate::cql) fn tell(self, answer: ChangeResult) {
         self.answer.send(answer).ok();
     }
 
@@ -66,32 +66,32 @@ impl Wish {
 }
 
 /// Waits for the answer to a wish.
-pub(in crate::cql) async fn answer(answered: oneshot::Receiver<Answer>) -> Answer {
+pub(in crate::cql) async fn answer(answered: oneshot::Receiver<ChangeResult>) -> ChangeResult {
     answered.await.unwrap_or_else(|_| Err(unavailable("the change was given up", Outcome::Unknown)))
 }
 
 /// All waiting changes. A group is in the map as long as a task decides for it.
 #[derive(Debug, Default)]
 struct Waiting {
-    groups: HashMap<GroupId, VecDeque<Wish>>,
+    groups: HashMap<GroupId, VecDeque<PendingChange>>,
     count: usize,
 }
 
 /// The queues of all groups.
 #[derive(Debug)]
-pub(in crate::cql) struct Wishes {
+pub(in crate::cql) struct ChangeQueue {
     waiting: Mutex<Waiting>,
     /// Maximum waiting changes of all groups.
     most: usize,
 }
 
-impl Wishes {
+impl ChangeQueue {
     pub(in crate::cql) fn new(most: usize) -> Self {
         Self { waiting: Mutex::default(), most }
     }
 
     /// Queues a wish; returns whether the caller has to start a task that decides.
-    pub(in crate::cql) fn push(&self, group: GroupId, wish: Wish) -> Result<bool, StoreError> {
+    pub(in crate::cql) fn push(&self, group: GroupId, wish: PendingChange) -> Result<bool, StoreError> {
         let mut waiting = self.waiting.lock();
         let before = waiting.groups.get(&group).map(VecDeque::len);
         if waiting.count >= self.most || before.is_some_and(|before| before >= WAITING_MAX) {
@@ -111,14 +111,14 @@ impl Wishes {
 /// The right to decide for a group.
 #[derive(Debug)]
 pub(super) struct Turn<'a> {
-    wishes: &'a Wishes,
+    wishes: &'a ChangeQueue,
     group: GroupId,
     ended: bool,
 }
 
 impl Turn<'_> {
     /// The next changes, in the order of arrival; `None`: nothing waits, and the turn has ended.
-    pub(in crate::cql) fn next(&mut self) -> Option<Vec<Wish>> {
+    pub(in crate::cql) fn next(&mut self) -> Option<Vec<PendingChange>> {
         let mut waiting = self.wishes.waiting.lock();
         let Waiting { groups, count } = &mut *waiting;
         let step = groups.get_mut(&self.group).map(step_of);
@@ -147,7 +147,7 @@ impl Drop for Turn<'_> {
 
 /// The changes of one step: as many users as one change may name, and no request twice. Returns how many it took,
 /// including those whose callers are gone.
-fn step_of(queue: &mut VecDeque<Wish>) -> (Vec<Wish>, usize) {
+fn step_of(queue: &mut VecDeque<PendingChange>) -> (Vec<PendingChange>, usize) {
     let before = queue.len();
     let (mut step, mut users) = (Vec::new(), 0);
     while let Some(next) = queue.front() {
@@ -181,15 +181,15 @@ mod tests {
         (1..=count).map(|id| UserId::new(id).unwrap()).collect()
     }
 
-    fn wish(count: i64) -> (Wish, oneshot::Receiver<Answer>) {
+    fn wish(count: i64) -> (PendingChange, oneshot::Receiver<ChangeResult>) {
         let terms = MemberTerms { by: None, members_max: 9, bans_max: 9, history: false };
-        Wish::new(MemberChange::Add(users(count)), terms, Write::at(Timestamp(7)), None)
+        PendingChange::new(MemberChange::Add(users(count)), terms, Write::at(Timestamp(7)), None)
     }
 
-    fn asked(id: &str) -> (Wish, oneshot::Receiver<Answer>) {
+    fn asked(id: &str) -> (PendingChange, oneshot::Receiver<ChangeResult>) {
         let (wish, answered) = wish(1);
         let request = Some(Request { id: id.parse().unwrap(), fingerprint: [7; 32] });
-        (Wish { write: Write { request, ..wish.write }, begun: Some(7), ..wish }, answered)
+        (PendingChange { write: Write { request, ..wish.write }, begun: Some(7), ..wish }, answered)
     }
 
     fn sizes(turn: &mut Turn<'_>) -> Vec<usize> {
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn one_decides_for_a_group_until_nothing_waits() {
-        let wishes = Wishes::new(LARGE);
+        let wishes = ChangeQueue::new(LARGE);
         let (first, second, other, later) = (wish(1), wish(1), wish(1), wish(1));
         assert!(wishes.push(group(1), first.0).unwrap());
         assert!(!wishes.push(group(1), second.0).unwrap(), "somebody does already");
@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn a_step_has_bounds() {
-        let wishes = Wishes::new(LARGE);
+        let wishes = ChangeQueue::new(LARGE);
         let mut waits = Vec::new();
         for count in [60, 40, 100, 1].into_iter().chain([1; 60]) {
             let (wish, answered) = wish(count);
@@ -224,7 +224,7 @@ mod tests {
 
     #[test]
     fn a_request_is_in_a_step_once() {
-        let wishes = Wishes::new(LARGE);
+        let wishes = ChangeQueue::new(LARGE);
         let mut waits = Vec::new();
         for id in ["a", "b", "a", "c"] {
             let (wish, answered) = asked(id);
@@ -236,7 +236,7 @@ mod tests {
 
     #[test]
     fn what_waits_is_bounded_for_a_group_and_for_all() {
-        let wishes = Wishes::new(WAITING_MAX + 1);
+        let wishes = ChangeQueue::new(WAITING_MAX + 1);
         let mut waits = Vec::new();
         let mut push = |of| {
             let (wish, answered) = wish(1);
@@ -251,7 +251,7 @@ mod tests {
 
     #[test]
     fn who_has_gone_does_not_wait_any_more() {
-        let wishes = Wishes::new(2);
+        let wishes = ChangeQueue::new(2);
         let (gone, stays) = (wish(1), wish(1));
         drop(gone.1);
         wishes.push(group(1), gone.0).unwrap();
@@ -262,7 +262,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_turn_that_is_cut_short_tells_those_who_wait_and_is_followed_by_another() {
-        let wishes = Wishes::new(LARGE);
+        let wishes = ChangeQueue::new(LARGE);
         let (waits, later) = (wish(1), wish(1));
         wishes.push(group(1), waits.0).unwrap();
         drop(wishes.turn(group(1)));

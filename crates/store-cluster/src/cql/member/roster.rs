@@ -7,7 +7,7 @@ use kith_store::{GroupId, Roster, StoreError, Timestamp, UserId, Version};
 use crate::cql::{
     client::{
         error::malformed,
-        row::Record,
+        row::NamedRow,
         session::{Bound, Cql, Statement, values},
     },
     follow::store::AT_A_TIME,
@@ -41,7 +41,7 @@ pub(super) struct SeenRoster {
 }
 
 impl SeenRoster {
-    fn of(row: &Record) -> Result<Self, StoreError> {
+    fn of(row: &NamedRow) -> Result<Self, StoreError> {
         let owner = row.some_number("owner")?;
         let owner = (owner != NOBODY).then(|| UserId::new(owner).map_err(|_| malformed("owner")));
         let roster = Roster {
@@ -104,6 +104,6 @@ pub(in crate::cql) fn until(number: i64) -> Option<Timestamp> {
 }
 
 /// A number of users.
-pub(in crate::cql) fn count(row: &Record, name: &'static str) -> Result<u32, StoreError> {
+pub(in crate::cql) fn count(row: &NamedRow, name: &'static str) -> Result<u32, StoreError> {
     u32::try_from(row.some_number(name)?).map_err(|_| malformed(name))
 }

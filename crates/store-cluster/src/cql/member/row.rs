@@ -6,7 +6,7 @@ use kith_store::{GroupId, Member, MemberKey, MemberRow, Role, Seq, Stays, StoreE
 use super::roster::{count, until, until_number};
 use crate::cql::client::{
     error::malformed,
-    row::Record,
+    row::NamedRow,
     session::{Bound, Cql, Statement, values},
 };
 
@@ -152,7 +152,7 @@ fn number(role: Role) -> i32 {
     i32::from(role as u8)
 }
 
-fn member_row(group: GroupId, row: &Record) -> Result<MemberRow, StoreError> {
+fn member_row(group: GroupId, row: &NamedRow) -> Result<MemberRow, StoreError> {
     let (from_seq, joined_seq, stays) = ranges_of(row)?;
     let member = Member {
         key: MemberKey { group, user: row.user("member")? },
@@ -176,7 +176,7 @@ fn numbers_of(member: &Member, stays: &Stays) -> Vec<Seq> {
 }
 
 /// The same as `from_seq`, `joined_seq` and the rest; all are 0 in a row that was written before there were messages.
-fn ranges_of(row: &Record) -> Result<(Seq, Seq, Stays), StoreError> {
+fn ranges_of(row: &NamedRow) -> Result<(Seq, Seq, Stays), StoreError> {
     let numbers = row.numbers("named")?;
     if numbers.is_empty() {
         return Ok((0, 0, Stays::default()));

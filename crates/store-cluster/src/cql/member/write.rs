@@ -14,11 +14,11 @@ use tokio::task::JoinHandle;
 
 use super::{
     batch::Draft,
-    queue::{Answer, Wish, answer},
+    queue::{ChangeResult, PendingChange, answer},
     roster::SeenRoster,
 };
 use crate::cql::{
-    change_log::{Note, Subject},
+    change_log::{ChangeLogEntry, Subject},
     client::{
         error::{as_outcome, away},
         session::Cql,
@@ -32,13 +32,13 @@ const BACKOFF: Duration = Duration::from_millis(5);
 const NOTED_AT_ONCE: i64 = 1_000_000;
 
 /// Changes that were made, and are not answered yet.
-struct Made {
+struct MadeChanges {
     draft: Draft,
     /// The notes of these changes.
-    notes: Vec<Note>,
+    notes: Vec<ChangeLogEntry>,
     /// The roster as it was written.
     left: Option<SeenRoster>,
-    answers: Vec<(Wish, Result<MembersChanged, StoreError>)>,
+    answers: Vec<(PendingChange, Result<MembersChanged, StoreError>)>,
 }
 
 impl Cql {
@@ -49,7 +49,7 @@ impl Cql {
         change: MemberChange,
         terms: MemberTerms,
         write: Write,
-    ) -> Answer {
+    ) -> ChangeResult {
         let Some(request) = write.request.clone() else {
             return self.wish(group, change, terms, write, None).await;
         };
@@ -70,9 +70,9 @@ impl Cql {
         terms: MemberTerms,
         write: Write,
         begun: Option<i64>,
-    ) -> Answer {
+    ) -> ChangeResult {
         let this = self.this.upgrade().ok_or_else(away)?;
-        let (wish, answered) = Wish::new(change, terms, write, begun);
+        let (wish, answered) = PendingChange::new(change, terms, write, begun);
         if self.wishes.push(group, wish)? {
             // In a separate task: the changes of other callers must not end with this call.
             tokio::spawn(async move {
@@ -97,15 +97,15 @@ impl Cql {
     async fn step(
         &self,
         group: GroupId,
-        mut wishes: Vec<Wish>,
+        mut wishes: Vec<PendingChange>,
         mut known: Option<SeenRoster>,
-    ) -> Option<Made> {
-        let mut about = Note::about(self, Subject::Roster(group));
+    ) -> Option<MadeChanges> {
+        let mut about = ChangeLogEntry::about(self, Subject::Roster(group));
         for tries in 0..TRIES_MAX {
             about = self.fresh(about);
             match self.try_step(group, &mut wishes, known.take(), about).await {
                 // If other nodes change the group, too, the next step should read first.
-                Ok(Some(made)) if tries > 0 => return Some(Made { left: None, ..made }),
+                Ok(Some(made)) if tries > 0 => return Some(MadeChanges { left: None, ..made }),
                 Ok(Some(made)) => return Some(made),
                 Ok(None) => self.back_off(tries).await,
                 Err(error) => {
@@ -119,7 +119,7 @@ impl Cql {
     }
 
     /// Writes the follow-up of changes, and answers them.
-    async fn end_step(self: Arc<Self>, made: Made) {
+    async fn end_step(self: Arc<Self>, made: MadeChanges) {
         let followed = self.follow_up(&made.draft, made.notes).await;
         for (wish, decided) in made.answers {
             // A refusal does not depend on the follow-up of the others.
@@ -134,25 +134,26 @@ impl Cql {
     }
 
     /// The note of an attempt.
-    pub(in crate::cql) fn fresh(&self, about: Note) -> Note {
+    pub(in crate::cql) fn fresh(&self, about: ChangeLogEntry) -> ChangeLogEntry {
         let is_old = self.clock.micros() - about.stamp > NOTED_AT_ONCE;
-        if is_old { Note::about(self, about.subject) } else { about }
+        if is_old { ChangeLogEntry::about(self, about.subject) } else { about }
     }
 
     /// Decides these changes from what is stored and makes them; `None`: another write changed the group meanwhile.
     async fn try_step(
         &self,
         group: GroupId,
-        wishes: &mut Vec<Wish>,
+        wishes: &mut Vec<PendingChange>,
         known: Option<SeenRoster>,
-        about: Note,
-    ) -> Result<Option<Made>, StoreError> {
+        about: ChangeLogEntry,
+    ) -> Result<Option<MadeChanges>, StoreError> {
         // Read first: the write is conditional on this version, so nothing that is read later can be older.
         let before = match known {
             Some(known) => known,
             None => self.roster(group).await?,
         };
-        let mut users: Vec<UserId> = wishes.iter().flat_map(Wish::users).chain(before.roster.owner).collect();
+        let mut users: Vec<UserId> =
+            wishes.iter().flat_map(PendingChange::users).chain(before.roster.owner).collect();
         users.sort_unstable();
         users.dedup();
         let read = async { tokio::try_join!(self.members_of(group, &users), self.bans_for(group, &*wishes)) };
@@ -171,12 +172,12 @@ impl Cql {
         let after = draft.after(rand::random());
         let Some(notes) = self.make(&draft, after, about).await? else { return Ok(None) };
         let left = (!draft.is_empty()).then_some(after);
-        Ok(Some(Made { draft, notes, left, answers: wishes.drain(..).zip(decided).collect() }))
+        Ok(Some(MadeChanges { draft, notes, left, answers: wishes.drain(..).zip(decided).collect() }))
     }
 
     /// The bans that these changes depend on.
-    async fn bans_for(&self, group: GroupId, wishes: &[Wish]) -> Result<Bans, StoreError> {
-        let reading: Vec<&Wish> = wishes.iter().filter(|wish| wish.change.reads_bans()).collect();
+    async fn bans_for(&self, group: GroupId, wishes: &[PendingChange]) -> Result<Bans, StoreError> {
+        let reading: Vec<&PendingChange> = wishes.iter().filter(|wish| wish.change.reads_bans()).collect();
         let Some(now) = reading.iter().map(|wish| wish.write.now).min() else { return Ok(Bans::default()) };
         let mut users: Vec<UserId> = reading.iter().flat_map(|wish| wish.change.users()).collect();
         users.sort_unstable();
@@ -194,13 +195,13 @@ impl Cql {
         &self,
         draft: &Draft,
         after: SeenRoster,
-        about: Note,
-    ) -> Result<Option<Vec<Note>>, StoreError> {
+        about: ChangeLogEntry,
+    ) -> Result<Option<Vec<ChangeLogEntry>>, StoreError> {
         if draft.is_empty() {
             return Ok(Some(Vec::new()));
         }
         let notes = draft.notes(about);
-        let begun = notes.iter().map(|note| Note { version: None, ..*note }).collect();
+        let begun = notes.iter().map(|note| ChangeLogEntry { version: None, ..*note }).collect();
         tokio::try_join!(self.note_members(begun), self.note_bans(draft.ban_changes()))
             .map_err(|error| as_outcome(error, Outcome::NotApplied))?;
         if !self.put(draft, after).await? {
@@ -211,7 +212,11 @@ impl Cql {
     }
 
     /// Writes the follow-up of a draft.
-    pub(super) async fn follow_up(&self, draft: &Draft, notes: Vec<Note>) -> Result<(), StoreError> {
+    pub(super) async fn follow_up(
+        &self,
+        draft: &Draft,
+        notes: Vec<ChangeLogEntry>,
+    ) -> Result<(), StoreError> {
         let ended = async {
             self.write_memberships(&draft.crossed()).await?;
             self.forget_bans(draft.ban_changes()).await?;
@@ -223,10 +228,10 @@ impl Cql {
 
     /// Writes notes of one group and moment, which are in one partition. Of several notes of this node for the moment,
     /// the last one wins.
-    async fn note_members(&self, notes: Vec<Note>) -> Result<(), StoreError> {
+    async fn note_members(&self, notes: Vec<ChangeLogEntry>) -> Result<(), StoreError> {
         let Some(first) = notes.first() else { return Ok(()) };
         let timestamp = self.clock.micros().max(first.stamp + i64::from(first.version.is_some()));
-        self.batch(BatchType::Unlogged, Note::parts_of_group(self, &notes), timestamp).await
+        self.batch(BatchType::Unlogged, ChangeLogEntry::parts_of_group(self, &notes), timestamp).await
     }
 
     async fn put(&self, draft: &Draft, after: SeenRoster) -> Result<bool, StoreError> {
@@ -249,7 +254,7 @@ impl Cql {
     }
 }
 
-fn tell_all(wishes: Vec<Wish>, error: &StoreError) {
+fn tell_all(wishes: Vec<PendingChange>, error: &StoreError) {
     for wish in wishes {
         wish.tell(Err(error.clone()));
     }
