@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Member, MemberKey, MemberRow, Role, Room, Seq, Text, UserId, Version};
+use crate::{Member, MemberKey, MemberRow, MembershipTransition, Role, Seq, Text, UserId, Version};
 
 /// Most stays that are stored besides the last one.
 pub const EARLIER_STAYS_MAX: usize = 16;
@@ -65,14 +65,14 @@ impl FormerMember {
     }
 }
 
-/// The end of the log, by which a [`Room`] decides the ranges of its members.
+/// The end of the log, by which a [`MembershipTransition`] decides the ranges of its members.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct RoomLogEnd {
+pub(crate) struct TransitionLogEnd {
     read: Option<Seq>,
     is_lacking: bool,
 }
 
-impl RoomLogEnd {
+impl TransitionLogEnd {
     /// The end. If it was not read, the use is recorded.
     fn needed(&mut self) -> Seq {
         self.is_lacking |= self.read.is_none();
@@ -80,12 +80,12 @@ impl RoomLogEnd {
     }
 }
 
-impl Room {
+impl MembershipTransition {
     /// The same with the end of the log of the group, read after the roster; `None`: it was not read, and no user may
     /// join or leave.
     #[must_use]
     pub fn with_log_end(mut self, read: Option<Seq>) -> Self {
-        self.log_end = RoomLogEnd { read, is_lacking: false };
+        self.log_end = TransitionLogEnd { read, is_lacking: false };
         self
     }
 
@@ -134,7 +134,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{GroupId, MemberChange, MemberTerms, Roster, Timestamp, UserId};
+    use crate::{ChangeContext, GroupId, MemberChange, Roster, Timestamp, UserId};
 
     const OWNER: i64 = 100;
 
@@ -142,8 +142,8 @@ mod tests {
         UserId::new(id).unwrap()
     }
 
-    const fn service(history: bool) -> MemberTerms {
-        MemberTerms { by: None, members_max: 100, bans_max: 100, history }
+    const fn service(history: bool) -> ChangeContext {
+        ChangeContext { by: None, members_max: 100, bans_max: 100, history }
     }
 
     /// A group as it is stored between changes.
@@ -165,26 +165,27 @@ mod tests {
             self.change_with(change, service(false), end);
         }
 
-        fn change_with(&mut self, change: &MemberChange, terms: MemberTerms, end: Seq) {
-            let mut room = self.room(Some(end));
-            room.change(change, terms).unwrap();
-            self.take(&room);
+        fn change_with(&mut self, change: &MemberChange, terms: ChangeContext, end: Seq) {
+            let mut transition = self.transition(Some(end));
+            transition.change(change, terms).unwrap();
+            self.take(&transition);
         }
 
         fn dismiss(&mut self, end: Seq) {
-            let mut room = self.room(Some(end));
-            room.end();
-            self.take(&room);
+            let mut transition = self.transition(Some(end));
+            transition.end();
+            self.take(&transition);
         }
 
-        fn room(&self, end: Option<Seq>) -> Room {
+        fn transition(&self, end: Option<Seq>) -> MembershipTransition {
             let rows = self.rows.values().cloned();
-            Room::new(GroupId::new(9).unwrap(), self.roster, rows, Timestamp(7)).with_log_end(end)
+            MembershipTransition::new(GroupId::new(9).unwrap(), self.roster, rows, Timestamp(7))
+                .with_log_end(end)
         }
 
-        fn take(&mut self, room: &Room) {
-            assert!(!room.lacks_log_end());
-            let changed = room.outcome();
+        fn take(&mut self, transition: &MembershipTransition) {
+            assert!(!transition.lacks_log_end());
+            let changed = transition.outcome();
             self.roster = changed.roster;
             self.rows.extend(changed.rows.into_iter().map(|row| (row.member.key.user, row)));
         }
@@ -230,7 +231,7 @@ mod tests {
             leave(3),
             MemberChange::Remove(vec![user(3)]),
             MemberChange::Ban(vec![user(3)], None),
-            MemberChange::Depart(user(3)),
+            MemberChange::AccountDeleted(user(3)),
         ];
         for change in out {
             let mut group = TestGroup::founded();
@@ -290,10 +291,10 @@ mod tests {
             MemberChange::MuteAll(Some(Timestamp(9))),
             MemberChange::Unban(vec![user(3)]),
         ] {
-            let mut room = group.room(None);
-            room.change(&change, service(true)).unwrap();
-            assert!(!room.lacks_log_end() && !change.reads_end(), "{change:?}");
-            group.take(&room);
+            let mut transition = group.transition(None);
+            transition.change(&change, service(true)).unwrap();
+            assert!(!transition.lacks_log_end() && !change.reads_end(), "{change:?}");
+            group.take(&transition);
             assert_eq!((group.numbers(3), group.row(3).stays.clone()), before, "{change:?}");
         }
     }
@@ -312,14 +313,14 @@ mod tests {
             (MemberChange::Ban(vec![user(4)], None), false),
             (MemberChange::Found(user(OWNER)), false),
         ] {
-            let mut room = group.room(None);
-            room.change(&change, service(false)).unwrap();
-            assert_eq!(room.lacks_log_end(), crosses, "{change:?}");
+            let mut transition = group.transition(None);
+            transition.change(&change, service(false)).unwrap();
+            assert_eq!(transition.lacks_log_end(), crosses, "{change:?}");
             assert!(change.reads_end(), "{change:?}");
         }
-        let mut room = group.room(None);
-        room.end();
-        assert!(room.lacks_log_end());
+        let mut transition = group.transition(None);
+        transition.end();
+        assert!(transition.lacks_log_end());
     }
 
     #[test]
@@ -430,7 +431,7 @@ mod tests {
             0 => leave(id),
             1 => MemberChange::Remove(vec![user(id)]),
             2 => MemberChange::Ban(vec![user(id)], Some(Timestamp(8))),
-            _ => MemberChange::Depart(user(id)),
+            _ => MemberChange::AccountDeleted(user(id)),
         }
     }
 

@@ -2,11 +2,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use kith_store::{
-    Applied, Ban, Block, BlockChange, BlockList, BlockPatch, BlockStore, CountsRebuilt, Edge, EdgeUpkeep,
-    EdgesVerified, Follow, FollowCounts, FollowList, FollowStore, FormerMember, GroupId, ImportedFollow,
-    Member, MemberChange, MemberChanged, MemberKey, MemberRow, MemberStore, MemberTerms, MembersChanged,
-    Place, RelationEvent, RelationEventId, RelationLog, RemovedEdges, Role, Roster, StoreError, Stored,
-    Timestamp, UserId, Version, Write,
+    Applied, Ban, Block, BlockChange, BlockList, BlockPatch, BlockStore, ChangeContext, CountsRebuilt, Edge,
+    EdgeUpkeep, EdgesVerified, Follow, FollowCounts, FollowList, FollowStore, FormerMember, GroupId,
+    ImportedFollow, ListPosition, Member, MemberChange, MemberChangeEvent, MemberKey, MemberRow, MemberStore,
+    MembersUpdated, RelationEvent, RelationEventId, RelationLog, RemovedEdges, Role, Roster, StoreError,
+    Stored, Timestamp, UserId, Version, Write,
 };
 
 /// The setting of the store of relations.
@@ -39,7 +39,7 @@ impl FollowStore for NoRelations {
         &self,
         _: UserId,
         _: FollowList,
-        _: Option<Place>,
+        _: Option<ListPosition>,
         _: usize,
     ) -> Result<Vec<Follow>, StoreError> {
         absent()
@@ -68,7 +68,7 @@ impl BlockStore for NoRelations {
         &self,
         _: UserId,
         _: BlockList,
-        _: Option<Place>,
+        _: Option<ListPosition>,
         _: usize,
     ) -> Result<Vec<Block>, StoreError> {
         absent()
@@ -97,9 +97,9 @@ impl MemberStore for NoRelations {
         &self,
         _: GroupId,
         _: MemberChange,
-        _: MemberTerms,
+        _: ChangeContext,
         _: Write,
-    ) -> Result<Applied<MembersChanged>, StoreError> {
+    ) -> Result<Applied<MembersUpdated>, StoreError> {
         absent()
     }
 
@@ -129,9 +129,9 @@ impl MemberStore for NoRelations {
     async fn member_changes(
         &self,
         _: GroupId,
-        _: MemberChanged,
+        _: MemberChangeEvent,
         _: usize,
-    ) -> Result<Option<Vec<MemberChanged>>, StoreError> {
+    ) -> Result<Option<Vec<MemberChangeEvent>>, StoreError> {
         absent()
     }
 

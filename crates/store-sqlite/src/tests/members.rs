@@ -1,6 +1,6 @@
 //! Members: plans, rows of older versions.
 
-use kith_store::{ConversationId, FormerMember, GroupId, MemberChange, MemberKey, MemberTerms};
+use kith_store::{ChangeContext, ConversationId, FormerMember, GroupId, MemberChange, MemberKey};
 
 use super::{messages::message, *};
 use crate::{ban, member};
@@ -50,7 +50,7 @@ async fn row_from_before_messages_opens_nothing_until_a_leave() {
     assert_eq!(stores.members.former(&[left, stays]).await.unwrap(), [None, None]);
     let found = stores.members.members(&[stays]).await.unwrap()[0].1.clone().live().unwrap();
     assert_eq!((found.from_seq, found.joined_seq), (0, 0));
-    let terms = MemberTerms { by: None, members_max: 9, bans_max: 9, history: false };
+    let terms = ChangeContext { by: None, members_max: 9, bans_max: 9, history: false };
     let leave = MemberChange::Leave(stays.user);
     stores.members.change_members(group, leave, terms, write()).await.unwrap();
     let open = FormerMember { from_seq: 0, left_seq: 1 };

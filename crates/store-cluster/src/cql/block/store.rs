@@ -6,8 +6,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kith_store::{
-    Applied, BATCH_MAX, Block, BlockChange, BlockList, BlockPatch, BlockStore, Edge, Permissions, Place,
-    StoreError, Stored, UserId, Write,
+    Applied, BATCH_MAX, Block, BlockChange, BlockList, BlockPatch, BlockStore, Edge, ListPosition,
+    Permissions, StoreError, Stored, UserId, Write,
 };
 
 use crate::cql::{
@@ -86,7 +86,7 @@ impl BlockStore for Cql {
         &self,
         user: UserId,
         list: BlockList,
-        after: Option<Place>,
+        after: Option<ListPosition>,
         limit: usize,
     ) -> Result<Vec<Block>, StoreError> {
         let _entered = self.enter()?;
@@ -96,7 +96,7 @@ impl BlockStore for Cql {
         let limit = i32::try_from(limit).unwrap_or(i32::MAX);
         let rows = match after {
             None => self.records(&FIRST, values![user.get(), kind(list), limit]).await?,
-            Some(Place { at, user: other }) => {
+            Some(ListPosition { at, user: other }) => {
                 self.records(&AFTER, values![user.get(), kind(list), at.0, other.get(), limit]).await?
             }
         };

@@ -3,7 +3,7 @@
 //! the bucket is read for every page.
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use kith_store::{Follow, FollowList, Place, StoreError, Timestamp, UserId, Version};
+use kith_store::{Follow, FollowList, ListPosition, StoreError, Timestamp, UserId, Version};
 
 use scylla::deserialize::row::DeserializeRow;
 
@@ -52,19 +52,19 @@ struct Bucket {
 
 impl Bucket {
     /// Whether it has no entry after this position.
-    fn ends_before(self, after: Option<Place>) -> bool {
+    fn ends_before(self, after: Option<ListPosition>) -> bool {
         after.is_some_and(|after| self.bounds.is_some_and(|(oldest, _)| oldest > after.at.0))
     }
 
     /// Whether it has to be read for a page after this position: its bounds are not known, or they include the
     /// position.
-    fn is_asked(self, after: Option<Place>) -> bool {
+    fn is_asked(self, after: Option<ListPosition>) -> bool {
         let stands = |(oldest, newest)| after.is_some_and(|after| (oldest..=newest).contains(&after.at.0));
         self.bounds.is_none_or(stands)
     }
 
     /// Whether all its entries are after this position.
-    fn begins_after(self, last: Place) -> bool {
+    fn begins_after(self, last: ListPosition) -> bool {
         self.bounds.is_some_and(|(_, newest)| newest < last.at.0)
     }
 }
@@ -88,7 +88,7 @@ pub(in crate::cql) trait ListEntry: Clone + Send + Sync {
     /// Whether the entry is active, and the entry.
     fn of(of: OwnedList, columns: Self::Columns) -> Result<(bool, Self), StoreError>;
 
-    fn place_in(&self, list: FollowList) -> Place;
+    fn place_in(&self, list: FollowList) -> ListPosition;
 }
 
 impl ListEntry for Follow {
@@ -99,18 +99,18 @@ impl ListEntry for Follow {
 
     fn of(of: OwnedList, columns: Self::Columns) -> Result<(bool, Self), StoreError> {
         let (placed, other, live, version, since) = columns;
-        let (live, place) = Place::of(of, (placed, other, live))?;
+        let (live, place) = ListPosition::of(of, (placed, other, live))?;
         let version = Version::new(version).ok_or_else(|| malformed("version"))?;
         let edge = of.list.edge(of.owner, place.user);
         Ok((live, Self { edge, version, since: Timestamp(since), placed: place.at }))
     }
 
-    fn place_in(&self, list: FollowList) -> Place {
+    fn place_in(&self, list: FollowList) -> ListPosition {
         Self::place_in(self, list)
     }
 }
 
-impl ListEntry for Place {
+impl ListEntry for ListPosition {
     type Columns = (i64, i64, i32);
     const AFTER: &'static Statement = &PLACES_AFTER;
     const LIVE_AFTER: &'static Statement = &LIVE_PLACES_AFTER;
@@ -121,7 +121,7 @@ impl ListEntry for Place {
         Ok((live != 0, Self { at: Timestamp(placed), user }))
     }
 
-    fn place_in(&self, _: FollowList) -> Place {
+    fn place_in(&self, _: FollowList) -> ListPosition {
         *self
     }
 }
@@ -133,7 +133,7 @@ struct Read<E> {
     /// How many were read, including ended ones.
     count: usize,
     /// The position of the last entry.
-    last: Option<Place>,
+    last: Option<ListPosition>,
 }
 
 impl Cql {
@@ -142,7 +142,7 @@ impl Cql {
         &self,
         owner: UserId,
         list: FollowList,
-        after: Option<Place>,
+        after: Option<ListPosition>,
         limit: usize,
     ) -> Result<Vec<E>, StoreError> {
         if limit == 0 {
@@ -182,7 +182,7 @@ impl Cql {
         &self,
         of: OwnedList,
         buckets: &[Bucket],
-        after: Option<Place>,
+        after: Option<ListPosition>,
         limit: usize,
     ) -> Result<Vec<E>, StoreError> {
         let (asked, others): (Vec<Bucket>, Vec<Bucket>) =
@@ -230,7 +230,7 @@ impl Cql {
         &self,
         of: OwnedList,
         bucket: i32,
-        after: Option<Place>,
+        after: Option<ListPosition>,
         limit: usize,
     ) -> Result<(Vec<E>, usize), StoreError> {
         let Read { entries, count, last } = self.entries(E::AFTER, of, bucket, after, limit).await?;
@@ -246,7 +246,7 @@ impl Cql {
         statement: &'static Statement,
         of: OwnedList,
         bucket: i32,
-        after: Option<Place>,
+        after: Option<ListPosition>,
         limit: usize,
     ) -> Result<Read<E>, StoreError> {
         let rows_max = i32::try_from(limit).unwrap_or(i32::MAX);

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kith_store::{
     Applied, BATCH_MAX, Edge, Follow, FollowCounts, FollowList, FollowStore, IMPORT_FOLLOWS_MAX,
-    ImportedFollow, Place, StoreError, Stored, Timestamp, UserId, Version, Write,
+    ImportedFollow, ListPosition, StoreError, Stored, Timestamp, UserId, Version, Write,
 };
 
 use super::row::{FollowRow, edge_of, key};
@@ -55,7 +55,7 @@ impl FollowStore for Cql {
         &self,
         user: UserId,
         list: FollowList,
-        after: Option<Place>,
+        after: Option<ListPosition>,
         limit: usize,
     ) -> Result<Vec<Follow>, StoreError> {
         let _entered = self.enter()?;
@@ -66,9 +66,9 @@ impl FollowStore for Cql {
         &self,
         user: UserId,
         list: FollowList,
-        after: Option<Place>,
+        after: Option<ListPosition>,
         limit: usize,
-    ) -> Result<Vec<Place>, StoreError> {
+    ) -> Result<Vec<ListPosition>, StoreError> {
         let _entered = self.enter()?;
         self.list_page(user, list, after, limit).await
     }

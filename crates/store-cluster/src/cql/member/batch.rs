@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kith_store::{
-    Ban, BanRow, Bans, GroupId, MemberRow, MembersChanged, Room, Roster, Seq, StoreError, Timestamp, UserId,
-    Version,
+    Ban, BanRow, Bans, GroupId, MemberRow, MembersUpdated, MembershipTransition, Roster, Seq, StoreError,
+    Timestamp, UserId, Version,
 };
 
 use super::{
@@ -80,7 +80,7 @@ impl Draft {
     }
 
     /// Decides a change on the state that the changes before it have left, each with its own moment.
-    pub(in crate::cql) fn decide(&mut self, wish: &PendingChange) -> Result<MembersChanged, StoreError> {
+    pub(in crate::cql) fn decide(&mut self, wish: &PendingChange) -> Result<MembersUpdated, StoreError> {
         let current = self.roster.version;
         if wish.write.expected.is_some_and(|expected| expected != current) {
             return Err(StoreError::Conflict { current });
@@ -89,9 +89,9 @@ impl Draft {
         let rows = named.iter().filter_map(|user| self.rows.get(user)).cloned();
         let bans = named.iter().filter_map(|user| self.bans.get(user)).copied().collect();
         let bans = Bans { named: bans, count: self.ban_count };
-        let mut room = self.room(rows, bans, wish.write.now);
-        room.change(&wish.change, wish.terms)?;
-        let changed = self.decided(&room)?;
+        let mut transition = self.transition(rows, bans, wish.write.now);
+        transition.change(&wish.change, wish.terms)?;
+        let changed = self.decided(&transition)?;
         self.answers.extend(wish.answer_part(self.group, &changed)?);
         self.take(&changed);
         Ok(changed)
@@ -100,9 +100,9 @@ impl Draft {
     /// Ends all whose rows were read.
     pub(in crate::cql) fn end(&mut self, now: Timestamp) -> Result<Roster, StoreError> {
         let bans = Bans { named: self.bans.values().copied().collect(), count: self.ban_count };
-        let mut room = self.room(self.rows.values().cloned(), bans, now);
-        room.end();
-        let ended = self.decided(&room)?;
+        let mut transition = self.transition(self.rows.values().cloned(), bans, now);
+        transition.end();
+        let ended = self.decided(&transition)?;
         self.take(&ended);
         Ok(self.roster)
     }
@@ -161,21 +161,26 @@ impl Draft {
     }
 
     /// The snapshot for one change.
-    fn room(&self, rows: impl IntoIterator<Item = MemberRow>, bans: Bans, now: Timestamp) -> Room {
+    fn transition(
+        &self,
+        rows: impl IntoIterator<Item = MemberRow>,
+        bans: Bans,
+        now: Timestamp,
+    ) -> MembershipTransition {
         let log_end = self.log_end.as_ref().ok().copied();
-        Room::new(self.group, self.roster, rows, now).with_bans(bans).with_log_end(log_end)
+        MembershipTransition::new(self.group, self.roster, rows, now).with_bans(bans).with_log_end(log_end)
     }
 
     /// The effect of a change, if it could be decided.
-    fn decided(&self, room: &Room) -> Result<MembersChanged, StoreError> {
-        if room.lacks_log_end() {
+    fn decided(&self, transition: &MembershipTransition) -> Result<MembersUpdated, StoreError> {
+        if transition.lacks_log_end() {
             return Err(self.log_end.clone().err().unwrap_or_else(not_read));
         }
-        Ok(room.outcome())
+        Ok(transition.outcome())
     }
 
-    fn take(&mut self, changed: &MembersChanged) {
-        let MembersChanged { roster, rows, bans } = changed;
+    fn take(&mut self, changed: &MembersUpdated) {
+        let MembersUpdated { roster, rows, bans } = changed;
         self.take_bans(roster.version, bans);
         if roster.version > self.roster.version {
             if rows.is_empty() {

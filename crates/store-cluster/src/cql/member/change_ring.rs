@@ -2,7 +2,7 @@
 //! turn comes again, so that it neither grows nor needs deletions. A row contains all versions of one write, and is at
 //! the index of the last of them.
 
-use kith_store::{GroupId, MEMBER_CHANGES_KEPT, MemberChanged, StoreError, UserId, Version};
+use kith_store::{GroupId, MEMBER_CHANGES_KEPT, MemberChangeEvent, StoreError, UserId, Version};
 
 use crate::cql::client::{
     error::malformed,
@@ -26,9 +26,9 @@ impl Cql {
     pub(super) async fn changes_after(
         &self,
         group: GroupId,
-        after: MemberChanged,
+        after: MemberChangeEvent,
         limit: usize,
-    ) -> Result<Option<Vec<MemberChanged>>, StoreError> {
+    ) -> Result<Option<Vec<MemberChangeEvent>>, StoreError> {
         let last = self.roster(group).await?.roster.version;
         if !(0..=MEMBER_CHANGES_KEPT).contains(&(last.get() - after.version.get())) {
             return Ok(None);
@@ -51,7 +51,7 @@ impl Cql {
             return Ok(None);
         }
         let all = found.into_iter().flat_map(|(_, told)| told);
-        let mut told: Vec<MemberChanged> = all.filter(|changed| *changed > after).collect();
+        let mut told: Vec<MemberChangeEvent> = all.filter(|changed| *changed > after).collect();
         told.sort_unstable();
         told.truncate(limit);
         Ok(Some(told))
@@ -79,12 +79,12 @@ fn slices(first: Version, last: Version) -> Vec<(i64, i64)> {
     if from <= to { vec![(from, to)] } else { vec![(from, SLOTS - 1), (0, to)] }
 }
 
-fn told(row: &NamedRow) -> Result<Vec<MemberChanged>, StoreError> {
+fn told(row: &NamedRow) -> Result<Vec<MemberChangeEvent>, StoreError> {
     let named = row.numbers("named")?;
     let (pairs, []) = named.as_chunks() else { return Err(malformed("named")) };
     let changed = |[version, user]: &[i64; 2]| {
         let user = UserId::new(*user).map_err(|_| malformed("named"))?;
-        Ok(MemberChanged { version: Version::new(*version).ok_or_else(|| malformed("named"))?, user })
+        Ok(MemberChangeEvent { version: Version::new(*version).ok_or_else(|| malformed("named"))?, user })
     };
     pairs.iter().map(changed).collect()
 }

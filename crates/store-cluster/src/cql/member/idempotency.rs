@@ -1,7 +1,7 @@
 //! Answers to requests about members. An answer is kept in the partition of the group for a day, and is written with
 //! the change itself.
 
-use kith_store::{Applied, GroupId, MemberKey, MembersChanged, Outcome, StoreError};
+use kith_store::{Applied, GroupId, MemberKey, MembersUpdated, Outcome, StoreError};
 
 use super::queue::PendingChange;
 use crate::cql::{
@@ -45,7 +45,7 @@ impl Cql {
     }
 
     /// Completes what may be incomplete after the write of a repeated request.
-    pub(super) async fn end_memberships(&self, done: &MembersChanged) -> Result<(), StoreError> {
+    pub(super) async fn end_memberships(&self, done: &MembersUpdated) -> Result<(), StoreError> {
         let keys: Vec<MemberKey> = done.rows.iter().map(|row| row.member.key).collect();
         self.mend_memberships(keys).await.map_err(|error| as_outcome(error, Outcome::Unknown))
     }
@@ -56,7 +56,7 @@ impl PendingChange {
     pub(in crate::cql) fn answer_part(
         &self,
         group: GroupId,
-        changed: &MembersChanged,
+        changed: &MembersUpdated,
     ) -> Result<Option<Bound>, StoreError> {
         let Some(key) = self.key() else { return Ok(None) };
         let (begun, sum) = key.place();

@@ -4,7 +4,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use kith_store::{
-    Applied, GroupId, MEMBERS_AT_ONCE, MemberChange, MemberTerms, MembersChanged, Outcome, StoreError,
+    Applied, ChangeContext, GroupId, MEMBERS_AT_ONCE, MemberChange, MembersUpdated, Outcome, StoreError,
     UserId, Write,
 };
 use parking_lot::Mutex;
@@ -18,13 +18,13 @@ const STEP_MAX: usize = 50;
 const WAITING_MAX: usize = 1_024;
 
 /// The result of a change.
-pub(in crate::cql) type ChangeResult = Result<Applied<MembersChanged>, StoreError>;
+pub(in crate::cql) type ChangeResult = Result<Applied<MembersUpdated>, StoreError>;
 
 /// A change that a caller waits for.
 #[derive(Debug)]
 pub(in crate::cql) struct PendingChange {
     pub(in crate::cql) change: MemberChange,
-    pub(in crate::cql) terms: MemberTerms,
+    pub(in crate::cql) terms: ChangeContext,
     pub(in crate::cql) write: Write,
     /// When its request was first made, if it has one.
     begun: Option<i64>,
@@ -35,7 +35,7 @@ impl PendingChange {
     /// A wish, and the receiver of its answer.
     pub(in crate::cql) fn new(
         change: MemberChange,
-        terms: MemberTerms,
+        terms: ChangeContext,
         write: Write,
         begun: Option<i64>,
     ) -> (Self, oneshot::Receiver<ChangeResult>) {
@@ -182,7 +182,7 @@ mod tests {
     }
 
     fn wish(count: i64) -> (PendingChange, oneshot::Receiver<ChangeResult>) {
-        let terms = MemberTerms { by: None, members_max: 9, bans_max: 9, history: false };
+        let terms = ChangeContext { by: None, members_max: 9, bans_max: 9, history: false };
         PendingChange::new(MemberChange::Add(users(count)), terms, Write::at(Timestamp(7)), None)
     }
 

@@ -6,8 +6,8 @@ use std::{collections::HashMap, sync::Arc};
 use async_trait::async_trait;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kith_store::{
-    Applied, BATCH_MAX, Ban, FormerMember, GroupId, MEMBERS_AT_ONCE, Member, MemberChange, MemberChanged,
-    MemberKey, MemberRow, MemberStore, MemberTerms, MembersChanged, Role, Roster, StoreError, Stored,
+    Applied, BATCH_MAX, Ban, ChangeContext, FormerMember, GroupId, MEMBERS_AT_ONCE, Member, MemberChange,
+    MemberChangeEvent, MemberKey, MemberRow, MemberStore, MembersUpdated, Role, Roster, StoreError, Stored,
     Timestamp, UserId, Write,
 };
 
@@ -55,9 +55,9 @@ impl MemberStore for Cql {
         &self,
         group: GroupId,
         change: MemberChange,
-        terms: MemberTerms,
+        terms: ChangeContext,
         write: Write,
-    ) -> Result<Applied<MembersChanged>, StoreError> {
+    ) -> Result<Applied<MembersUpdated>, StoreError> {
         if change.users().len() > MEMBERS_AT_ONCE {
             return Err(StoreError::Overloaded);
         }
@@ -100,9 +100,9 @@ impl MemberStore for Cql {
     async fn member_changes(
         &self,
         group: GroupId,
-        after: MemberChanged,
+        after: MemberChangeEvent,
         limit: usize,
-    ) -> Result<Option<Vec<MemberChanged>>, StoreError> {
+    ) -> Result<Option<Vec<MemberChangeEvent>>, StoreError> {
         let _entered = self.enter()?;
         self.changes_after(group, after, limit).await
     }

@@ -7,7 +7,7 @@
 use std::{sync::Arc, time::Duration};
 
 use kith_store::{
-    Applied, Bans, GroupId, MemberChange, MemberTerms, MembersChanged, Outcome, StoreError, UserId, Write,
+    Applied, Bans, ChangeContext, GroupId, MemberChange, MembersUpdated, Outcome, StoreError, UserId, Write,
 };
 use scylla::statement::batch::BatchType;
 use tokio::task::JoinHandle;
@@ -38,7 +38,7 @@ struct MadeChanges {
     notes: Vec<ChangeLogEntry>,
     /// The roster as it was written.
     left: Option<SeenRoster>,
-    answers: Vec<(PendingChange, Result<MembersChanged, StoreError>)>,
+    answers: Vec<(PendingChange, Result<MembersUpdated, StoreError>)>,
 }
 
 impl Cql {
@@ -47,7 +47,7 @@ impl Cql {
         &self,
         group: GroupId,
         change: MemberChange,
-        terms: MemberTerms,
+        terms: ChangeContext,
         write: Write,
     ) -> ChangeResult {
         let Some(request) = write.request.clone() else {
@@ -67,7 +67,7 @@ impl Cql {
         &self,
         group: GroupId,
         change: MemberChange,
-        terms: MemberTerms,
+        terms: ChangeContext,
         write: Write,
         begun: Option<i64>,
     ) -> ChangeResult {

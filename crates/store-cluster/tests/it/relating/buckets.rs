@@ -1,7 +1,7 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use futures::{StreamExt as _, stream};
-use kith_store::{FollowList, Place, Timestamp, Write};
+use kith_store::{FollowList, ListPosition, Timestamp, Write};
 use kith_store_cluster::CqlOptions;
 
 use super::{KEPT, Stage, agrees, counts_become, edge, user};
@@ -50,7 +50,7 @@ async fn pages_join_over_buckets_that_are_closed() {
 /// Reads 60 fans by pages of many sizes.
 async fn pages_join(stage: &Stage) {
     for limit in [1, 5, 7, 8, 60, 100, WHOLE] {
-        let (mut read, mut after) = (Vec::new(), None::<Place>);
+        let (mut read, mut after) = (Vec::new(), None::<ListPosition>);
         loop {
             let page =
                 stage.stores.follows.follow_list(user(1), FollowList::Fans, after, limit).await.unwrap();

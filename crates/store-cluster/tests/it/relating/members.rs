@@ -2,8 +2,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures::future::join_all;
 use kith_store::{
-    Applied, FeedRecord, GroupId, MEMBERS_AT_ONCE, Member, MemberChange, MemberKey, MemberRefusal,
-    MemberTerms, MembersChanged, Request, Role, Roster, StoreError, Stores, Timestamp, UserId, Version,
+    Applied, ChangeContext, FeedRecord, GroupId, MEMBERS_AT_ONCE, Member, MemberChange, MemberKey,
+    MemberRefusal, MembersUpdated, Request, Role, Roster, StoreError, Stores, Timestamp, UserId, Version,
     Write,
 };
 use tokio::time::Instant;
@@ -29,8 +29,8 @@ fn key(of: i64, id: i64) -> MemberKey {
     MemberKey { group: group(of), user: user(id) }
 }
 
-fn service() -> MemberTerms {
-    MemberTerms { by: None, members_max: LARGE, bans_max: LARGE, history: false }
+fn service() -> ChangeContext {
+    ChangeContext { by: None, members_max: LARGE, bans_max: LARGE, history: false }
 }
 
 fn asking(id: &str) -> Write {
@@ -41,7 +41,7 @@ async fn change(
     stores: &Stores,
     of: i64,
     change: MemberChange,
-) -> Result<Applied<MembersChanged>, StoreError> {
+) -> Result<Applied<MembersUpdated>, StoreError> {
     stores.members.change_members(group(of), change, service(), now()).await
 }
 
@@ -89,7 +89,7 @@ async fn agree(stores: &Stores, of: i64, users: impl Iterator<Item = i64>) {
 async fn of_many_who_join_at_once_on_three_nodes_as_many_come_in_as_may() {
     let stage = Stage::open().await;
     let nodes = over_three(&stage, 7).await;
-    let terms = MemberTerms { members_max: 41, ..service() };
+    let terms = ChangeContext { members_max: 41, ..service() };
     let joins = (0..64).map(|at| {
         let join = MemberChange::Join(user(100 + at));
         nodes[usize::try_from(at).unwrap() % 3].members.change_members(group(7), join, terms, now())
@@ -144,7 +144,7 @@ async fn what_each_change_is_told_is_what_it_did_also_of_many_at_once() {
     let stage = Stage::open().await;
     change(&stage.stores, 7, MemberChange::Found(user(OWNER))).await.unwrap();
     let joins = (100..164).map(|id| change(&stage.stores, 7, MemberChange::Join(user(id))));
-    let mut told: Vec<MembersChanged> =
+    let mut told: Vec<MembersUpdated> =
         join_all(joins).await.into_iter().map(|made| made.unwrap().record).collect();
     told.sort_unstable_by_key(|told| told.roster.version);
     for (told, at) in told.iter().zip(2..) {
@@ -200,7 +200,7 @@ async fn a_request_that_comes_many_times_at_once_on_three_nodes_has_one_effect()
 async fn a_request_that_comes_at_once_on_three_nodes_is_not_refused_by_its_own_effect() {
     let stage = Stage::open().await;
     let nodes = over_three(&stage, 7).await;
-    let terms = MemberTerms { members_max: 2, ..service() };
+    let terms = ChangeContext { members_max: 2, ..service() };
     for round in 0..REPEATED {
         let changes = [("join", MemberChange::Join(user(100))), ("leave", MemberChange::Leave(user(100)))];
         for (id, one) in changes {
@@ -337,8 +337,10 @@ async fn the_ring_of_changes_goes_round() {
     }
     let last = roster(stores, 7).await.version;
     assert_eq!(last.get(), 1_101);
-    let after =
-        |version, id| kith_store::MemberChanged { version: Version::new(version).unwrap(), user: user(id) };
+    let after = |version, id| kith_store::MemberChangeEvent {
+        version: Version::new(version).unwrap(),
+        user: user(id),
+    };
     let told = async |after, limit| stores.members.member_changes(group(7), after, limit).await.unwrap();
     assert_eq!(told(after(100, OWNER), 5_000).await, None, "too many since");
     let found = told(after(101, OWNER), 5_000).await.unwrap();

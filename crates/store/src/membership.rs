@@ -3,24 +3,24 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
-    Bans, GroupId, Member, MemberChange, MemberRefusal, MemberRow, MemberTerms, MembersChanged, Role, Roster,
-    Timestamp, UserId, Version, ban::RoomBans, stays::RoomLogEnd,
+    Bans, ChangeContext, GroupId, Member, MemberChange, MemberRefusal, MemberRow, MembersUpdated, Role,
+    Roster, Timestamp, UserId, Version, ban::TransitionBans, stays::TransitionLogEnd,
 };
 
 /// A snapshot of a group and of the members whom changes name. Every backend decides changes of members by it. A caller
 /// that writes the result must do so on condition that the version of the roster is still the one that was read.
 #[derive(Clone, Debug)]
-pub struct Room {
+pub struct MembershipTransition {
     pub(crate) group: GroupId,
     pub(crate) roster: Roster,
     pub(crate) rows: BTreeMap<UserId, MemberRow>,
     changed: BTreeSet<UserId>,
-    pub(crate) bans: RoomBans,
+    pub(crate) bans: TransitionBans,
     pub(crate) now: Timestamp,
-    pub(crate) log_end: RoomLogEnd,
+    pub(crate) log_end: TransitionLogEnd,
 }
 
-impl Room {
+impl MembershipTransition {
     /// Created from the roster, and the rows of all users whom the changes name and of the acting users. `now` is the
     /// time of the changes.
     #[must_use]
@@ -31,7 +31,8 @@ impl Room {
         now: Timestamp,
     ) -> Self {
         let rows = rows.into_iter().map(|row| (row.member.key.user, row)).collect();
-        let (changed, bans, log_end) = (BTreeSet::new(), RoomBans::default(), RoomLogEnd::default());
+        let (changed, bans, log_end) =
+            (BTreeSet::new(), TransitionBans::default(), TransitionLogEnd::default());
         Self { group, roster, rows, changed, bans, now, log_end }
     }
 
@@ -54,9 +55,9 @@ impl Room {
 
     /// The total result of the changes.
     #[must_use]
-    pub fn outcome(&self) -> MembersChanged {
+    pub fn outcome(&self) -> MembersUpdated {
         let rows = self.changed().cloned().collect();
-        MembersChanged { roster: self.roster, rows, bans: self.bans.changed().copied().collect() }
+        MembersUpdated { roster: self.roster, rows, bans: self.bans.changed().copied().collect() }
     }
 
     /// The row of a user after the changes; `None`: it was never in the group.
@@ -72,7 +73,7 @@ impl Room {
     pub fn change(
         &mut self,
         change: &MemberChange,
-        terms: MemberTerms,
+        terms: ChangeContext,
     ) -> Result<Vec<UserId>, MemberRefusal> {
         match change {
             MemberChange::Found(user) => self.found(*user, terms),
@@ -88,7 +89,7 @@ impl Room {
             MemberChange::Ban(users, until) => self.ban(users, *until, terms),
             MemberChange::Unban(users) => self.unban(users, terms),
             MemberChange::Leave(user) => self.leave(*user),
-            MemberChange::Depart(user) => self.depart(*user, terms),
+            MemberChange::AccountDeleted(user) => self.depart(*user, terms),
             MemberChange::SetRole(user, role) => {
                 self.at_least(Role::Owner, terms)?;
                 self.give(*user, *role)
@@ -137,7 +138,7 @@ impl Room {
         }
     }
 
-    fn found(&mut self, user: UserId, terms: MemberTerms) -> Result<Vec<UserId>, MemberRefusal> {
+    fn found(&mut self, user: UserId, terms: ChangeContext) -> Result<Vec<UserId>, MemberRefusal> {
         match self.roster.owner {
             Some(owner) if owner == user => return Ok(Vec::new()),
             Some(_) => return Err(MemberRefusal::Owned),
@@ -155,14 +156,14 @@ impl Room {
         Ok(changed)
     }
 
-    fn add(&mut self, users: &[UserId], terms: MemberTerms) -> Result<Vec<UserId>, MemberRefusal> {
+    fn add(&mut self, users: &[UserId], terms: ChangeContext) -> Result<Vec<UserId>, MemberRefusal> {
         if users.iter().any(|user| self.bans.of(*user, self.now).is_some()) {
             return Err(MemberRefusal::Banned);
         }
         self.admit(users, terms)
     }
 
-    fn admit(&mut self, users: &[UserId], terms: MemberTerms) -> Result<Vec<UserId>, MemberRefusal> {
+    fn admit(&mut self, users: &[UserId], terms: ChangeContext) -> Result<Vec<UserId>, MemberRefusal> {
         let mut coming: Vec<UserId> =
             users.iter().filter(|user| self.live(**user).is_none()).copied().collect();
         coming.sort_unstable();
@@ -183,7 +184,7 @@ impl Room {
     pub(crate) fn removable(
         &self,
         users: &[UserId],
-        terms: MemberTerms,
+        terms: ChangeContext,
     ) -> Result<Vec<UserId>, MemberRefusal> {
         self.at_least(Role::Admin, terms)?;
         let mut going: Vec<UserId> =
@@ -203,7 +204,7 @@ impl Room {
         Ok(self.go(vec![user]))
     }
 
-    fn depart(&mut self, user: UserId, terms: MemberTerms) -> Result<Vec<UserId>, MemberRefusal> {
+    fn depart(&mut self, user: UserId, terms: ChangeContext) -> Result<Vec<UserId>, MemberRefusal> {
         if terms.by.is_some() {
             return Err(MemberRefusal::RoleTooLow);
         }
@@ -255,7 +256,7 @@ impl Room {
     fn mute_all(
         &mut self,
         until: Option<Timestamp>,
-        terms: MemberTerms,
+        terms: ChangeContext,
     ) -> Result<Vec<UserId>, MemberRefusal> {
         self.at_least(Role::Admin, terms)?;
         if self.roster.muted_until != until {
@@ -297,7 +298,7 @@ impl Room {
     }
 
     /// Fails unless the acting user has at least this role.
-    pub(crate) fn at_least(&self, role: Role, terms: MemberTerms) -> Result<(), MemberRefusal> {
+    pub(crate) fn at_least(&self, role: Role, terms: ChangeContext) -> Result<(), MemberRefusal> {
         let Some(by) = terms.by else { return Ok(()) };
         match self.live(by) {
             Some(member) if member.role >= role => Ok(()),
@@ -306,7 +307,7 @@ impl Room {
     }
 
     /// Fails unless the acting user has a role above that of this member.
-    fn above(&self, user: UserId, terms: MemberTerms) -> Result<(), MemberRefusal> {
+    fn above(&self, user: UserId, terms: ChangeContext) -> Result<(), MemberRefusal> {
         let role = self.live(user).ok_or(MemberRefusal::NotAMember)?.role;
         let by = terms.by.map(|by| self.live(by).map(|member| member.role));
         match by {
@@ -330,128 +331,145 @@ mod tests {
         UserId::new(id).unwrap()
     }
 
-    fn by(user: i64) -> MemberTerms {
-        MemberTerms { by: UserId::new(user).ok(), ..service() }
+    fn by(user: i64) -> ChangeContext {
+        ChangeContext { by: UserId::new(user).ok(), ..service() }
     }
 
-    fn service() -> MemberTerms {
-        MemberTerms { by: None, members_max: LARGE, bans_max: LARGE, history: false }
+    fn service() -> ChangeContext {
+        ChangeContext { by: None, members_max: LARGE, bans_max: LARGE, history: false }
     }
 
     /// User 1 owns it, 2 is an admin, 3 to 5 are members.
-    fn room() -> Room {
+    fn transition() -> MembershipTransition {
         let group = GroupId::new(9).unwrap();
-        let mut room = Room::new(group, Roster::default(), [], Timestamp(7));
-        room.change(&MemberChange::Found(user(1)), service()).unwrap();
-        room.change(&MemberChange::Add((2..=5).map(user).collect()), by(1)).unwrap();
-        room.change(&MemberChange::SetRole(user(2), Role::Admin), by(1)).unwrap();
-        room
+        let mut transition = MembershipTransition::new(group, Roster::default(), [], Timestamp(7));
+        transition.change(&MemberChange::Found(user(1)), service()).unwrap();
+        transition.change(&MemberChange::Add((2..=5).map(user).collect()), by(1)).unwrap();
+        transition.change(&MemberChange::SetRole(user(2), Role::Admin), by(1)).unwrap();
+        transition
     }
 
-    fn roles(room: &Room) -> Vec<(i64, Role)> {
-        let live = room.rows.values().filter(|row| row.live);
+    fn roles(transition: &MembershipTransition) -> Vec<(i64, Role)> {
+        let live = transition.rows.values().filter(|row| row.live);
         live.map(|row| (row.member.key.user.get(), row.member.role)).collect()
     }
 
     #[test]
     fn whoever_is_taken_in_gets_the_next_ordinal_and_keeps_it() {
-        let mut room = room();
-        let ordinal = |room: &Room, id| room.row(user(id)).unwrap().member.ordinal;
-        let before = ordinal(&room, 4);
-        room.change(&MemberChange::Leave(user(4)), by(4)).unwrap();
-        room.change(&MemberChange::Join(user(6)), by(6)).unwrap();
-        room.change(&MemberChange::Join(user(4)), by(4)).unwrap();
-        assert_eq!((ordinal(&room, 4), ordinal(&room, 6), room.roster().ordinals), (before, 5, 6));
-        assert_eq!(room.roster().count, 6);
+        let mut transition = transition();
+        let ordinal =
+            |transition: &MembershipTransition, id| transition.row(user(id)).unwrap().member.ordinal;
+        let before = ordinal(&transition, 4);
+        transition.change(&MemberChange::Leave(user(4)), by(4)).unwrap();
+        transition.change(&MemberChange::Join(user(6)), by(6)).unwrap();
+        transition.change(&MemberChange::Join(user(4)), by(4)).unwrap();
+        assert_eq!(
+            (ordinal(&transition, 4), ordinal(&transition, 6), transition.roster().ordinals),
+            (before, 5, 6)
+        );
+        assert_eq!(transition.roster().count, 6);
     }
 
     #[test]
     fn the_limit_is_met_and_not_passed() {
-        let mut room = room();
-        let terms = MemberTerms { members_max: 7, ..service() };
+        let mut transition = transition();
+        let terms = ChangeContext { members_max: 7, ..service() };
         let three = MemberChange::Add(vec![user(6), user(7), user(8)]);
-        assert_eq!(room.change(&three, terms), Err(MemberRefusal::Full));
-        assert_eq!(room.change(&MemberChange::Add(vec![user(6), user(7), user(3)]), terms).unwrap().len(), 2);
-        assert_eq!(room.change(&MemberChange::Join(user(8)), terms), Err(MemberRefusal::Full));
-        assert_eq!(room.change(&MemberChange::Join(user(7)), terms), Ok(Vec::new()), "it is in");
+        assert_eq!(transition.change(&three, terms), Err(MemberRefusal::Full));
+        assert_eq!(
+            transition.change(&MemberChange::Add(vec![user(6), user(7), user(3)]), terms).unwrap().len(),
+            2
+        );
+        assert_eq!(transition.change(&MemberChange::Join(user(8)), terms), Err(MemberRefusal::Full));
+        assert_eq!(transition.change(&MemberChange::Join(user(7)), terms), Ok(Vec::new()), "it is in");
     }
 
     #[test]
     fn nobody_puts_out_whoever_is_not_below() {
-        let mut room = room();
+        let mut transition = transition();
         for (by_user, out) in [(2, 1), (2, 2), (3, 4), (3, 2), (99, 3)] {
             assert!(
-                room.change(&MemberChange::Remove(vec![user(out)]), by(by_user)).is_err(),
+                transition.change(&MemberChange::Remove(vec![user(out)]), by(by_user)).is_err(),
                 "{by_user} {out}"
             );
         }
-        assert_eq!(room.change(&MemberChange::Remove(vec![user(3), user(77)]), by(2)).unwrap(), [user(3)]);
-        assert_eq!(room.change(&MemberChange::Remove(vec![user(2)]), by(1)).unwrap(), [user(2)]);
+        assert_eq!(
+            transition.change(&MemberChange::Remove(vec![user(3), user(77)]), by(2)).unwrap(),
+            [user(3)]
+        );
+        assert_eq!(transition.change(&MemberChange::Remove(vec![user(2)]), by(1)).unwrap(), [user(2)]);
     }
 
     #[test]
     fn a_group_has_one_owner_who_cannot_go() {
-        let mut room = room();
-        assert_eq!(room.change(&MemberChange::Leave(user(1)), by(1)), Err(MemberRefusal::OwnerStays));
+        let mut transition = transition();
+        assert_eq!(transition.change(&MemberChange::Leave(user(1)), by(1)), Err(MemberRefusal::OwnerStays));
         assert_eq!(
-            room.change(&MemberChange::Remove(vec![user(1)]), service()),
+            transition.change(&MemberChange::Remove(vec![user(1)]), service()),
             Err(MemberRefusal::OwnerStays)
         );
         assert_eq!(
-            room.change(&MemberChange::SetRole(user(1), Role::Member), by(1)),
+            transition.change(&MemberChange::SetRole(user(1), Role::Member), by(1)),
             Err(MemberRefusal::OwnerStays)
         );
         assert_eq!(
-            room.change(&MemberChange::SetRole(user(3), Role::Owner), by(1)),
+            transition.change(&MemberChange::SetRole(user(3), Role::Owner), by(1)),
             Err(MemberRefusal::OwnerStays)
         );
         for change in [MemberChange::Remove(vec![user(1)]), MemberChange::Mute(user(1), None)] {
-            assert_eq!(room.change(&change, by(1)), Err(MemberRefusal::OwnerStays), "{change:?}");
-            assert_eq!(room.change(&change, by(2)), Err(MemberRefusal::RoleTooLow), "{change:?}");
+            assert_eq!(transition.change(&change, by(1)), Err(MemberRefusal::OwnerStays), "{change:?}");
+            assert_eq!(transition.change(&change, by(2)), Err(MemberRefusal::RoleTooLow), "{change:?}");
         }
-        assert_eq!(room.change(&MemberChange::Found(user(3)), service()), Err(MemberRefusal::Owned));
-        assert_eq!(room.change(&MemberChange::Transfer(user(3)), by(2)), Err(MemberRefusal::RoleTooLow));
-        assert_eq!(room.change(&MemberChange::Transfer(user(3)), by(1)).unwrap(), [user(1), user(3)]);
-        let owners = roles(&room).into_iter().filter(|(_, role)| *role == Role::Owner);
+        assert_eq!(transition.change(&MemberChange::Found(user(3)), service()), Err(MemberRefusal::Owned));
+        assert_eq!(
+            transition.change(&MemberChange::Transfer(user(3)), by(2)),
+            Err(MemberRefusal::RoleTooLow)
+        );
+        assert_eq!(transition.change(&MemberChange::Transfer(user(3)), by(1)).unwrap(), [user(1), user(3)]);
+        let owners = roles(&transition).into_iter().filter(|(_, role)| *role == Role::Owner);
         assert_eq!(owners.collect::<Vec<_>>(), [(3, Role::Owner)]);
-        assert_eq!(room.roster().owner, Some(user(3)));
-        assert!(room.change(&MemberChange::Leave(user(1)), by(1)).is_ok(), "an admin by then");
+        assert_eq!(transition.roster().owner, Some(user(3)));
+        assert!(transition.change(&MemberChange::Leave(user(1)), by(1)).is_ok(), "an admin by then");
     }
 
     #[test]
     fn who_is_in_a_group_without_an_owner_may_become_its_owner() {
-        let mut room = Room::new(GroupId::new(9).unwrap(), Roster::default(), [], Timestamp(7));
-        room.change(&MemberChange::Add(vec![user(1), user(2)]), service()).unwrap();
-        assert_eq!(room.roster().owner, None);
-        let before = room.roster().version;
-        assert_eq!(room.change(&MemberChange::Found(user(2)), service()), Ok(vec![user(2)]));
-        assert_eq!(roles(&room), [(1, Role::Member), (2, Role::Owner)]);
-        assert_eq!((room.roster().version, room.roster().count), (before.next(), 2));
+        let mut transition =
+            MembershipTransition::new(GroupId::new(9).unwrap(), Roster::default(), [], Timestamp(7));
+        transition.change(&MemberChange::Add(vec![user(1), user(2)]), service()).unwrap();
+        assert_eq!(transition.roster().owner, None);
+        let before = transition.roster().version;
+        assert_eq!(transition.change(&MemberChange::Found(user(2)), service()), Ok(vec![user(2)]));
+        assert_eq!(roles(&transition), [(1, Role::Member), (2, Role::Owner)]);
+        assert_eq!((transition.roster().version, transition.roster().count), (before.next(), 2));
     }
 
     #[test]
     fn who_departs_goes_whatever_the_role_and_by_a_service_alone() {
-        let mut room = room();
-        assert_eq!(room.change(&MemberChange::Depart(user(1)), by(1)), Err(MemberRefusal::RoleTooLow));
-        assert_eq!(room.change(&MemberChange::Depart(user(1)), service()), Ok(vec![user(1)]));
-        assert_eq!((room.roster().owner, room.roster().count), (None, 4));
-        assert_eq!(room.change(&MemberChange::Depart(user(1)), service()), Ok(Vec::new()));
-        assert_eq!(room.change(&MemberChange::Depart(user(2)), service()), Ok(vec![user(2)]));
+        let mut transition = transition();
+        assert_eq!(
+            transition.change(&MemberChange::AccountDeleted(user(1)), by(1)),
+            Err(MemberRefusal::RoleTooLow)
+        );
+        assert_eq!(transition.change(&MemberChange::AccountDeleted(user(1)), service()), Ok(vec![user(1)]));
+        assert_eq!((transition.roster().owner, transition.roster().count), (None, 4));
+        assert_eq!(transition.change(&MemberChange::AccountDeleted(user(1)), service()), Ok(Vec::new()));
+        assert_eq!(transition.change(&MemberChange::AccountDeleted(user(2)), service()), Ok(vec![user(2)]));
     }
 
     #[test]
     fn a_refused_change_changes_nothing() {
-        let mut room = room();
-        let before = (*room.roster(), roles(&room));
+        let mut transition = transition();
+        let before = (*transition.roster(), roles(&transition));
         let some = MemberChange::Remove(vec![user(3), user(1)]);
-        assert!(room.change(&some, service()).is_err());
-        assert_eq!((*room.roster(), roles(&room)), before);
+        assert!(transition.change(&some, service()).is_err());
+        assert_eq!((*transition.roster(), roles(&transition)), before);
     }
 
     #[test]
     fn what_changes_nothing_raises_no_version() {
-        let mut room = room();
-        let version = room.roster().version;
+        let mut transition = transition();
+        let version = transition.roster().version;
         for (change, terms) in [
             (MemberChange::Found(user(1)), service()),
             (MemberChange::Join(user(3)), by(3)),
@@ -461,18 +479,18 @@ mod tests {
             (MemberChange::Remark(user(3), Text::default()), by(3)),
             (MemberChange::Remove(vec![user(77)]), by(2)),
         ] {
-            assert_eq!(room.change(&change, terms), Ok(Vec::new()), "{change:?}");
+            assert_eq!(transition.change(&change, terms), Ok(Vec::new()), "{change:?}");
         }
-        assert_eq!(room.roster().version, version);
+        assert_eq!(transition.roster().version, version);
     }
 
     #[test]
     fn each_change_raises_the_version_by_one_and_is_that_of_whom_it_changed() {
-        let mut room = room();
-        let before = room.roster().version;
-        room.change(&MemberChange::Remove(vec![user(3), user(4)]), by(1)).unwrap();
-        assert_eq!(room.roster().version, before.next());
-        let of = |id| room.row(user(id)).unwrap().member.version;
+        let mut transition = transition();
+        let before = transition.roster().version;
+        transition.change(&MemberChange::Remove(vec![user(3), user(4)]), by(1)).unwrap();
+        assert_eq!(transition.roster().version, before.next());
+        let of = |id| transition.row(user(id)).unwrap().member.version;
         assert_eq!([of(3), of(4)], [before.next(); 2]);
         assert!(of(5) < before.next());
     }
