@@ -7,12 +7,13 @@ use kith_store::{Edge, GroupId, MemberKey, StoreError, UserId, Version};
 use super::{
     client::{
         error::malformed,
-        session::{Bound, Cql, Statement, values},
+        session::{Bound, Statement, values},
     },
     follow::{
         count::ListPart,
         row::{FollowRow, ListSlot},
     },
+    stores::Cql,
 };
 
 const NOTE: Statement = Statement::plain(
@@ -126,8 +127,15 @@ impl ChangeLogEntry {
 
     /// A note that this is about to change.
     pub(super) fn about(cql: &Cql, subject: Subject) -> Self {
-        let stamp = cql.clock.version(0);
-        Self { minute: cql.clock.minute(), stamp, subject, version: None, buckets: None, brought: None }
+        let stamp = cql.client.clock.version(0);
+        Self {
+            minute: cql.client.clock.minute(),
+            stamp,
+            subject,
+            version: None,
+            buckets: None,
+            brought: None,
+        }
     }
 
     /// For tests.
@@ -183,7 +191,7 @@ impl ChangeLogEntry {
 
     /// The statements that write notes of many follows of one moment, of which those of a shard are in few rows.
     pub(super) fn parts_of_brought(cql: &Cql, rows: &[FollowRow]) -> Vec<Bound> {
-        let (minute, stamp) = (cql.clock.minute(), cql.clock.version(0));
+        let (minute, stamp) = (cql.client.clock.minute(), cql.client.clock.version(0));
         let mut shards: BTreeMap<i32, Vec<[i64; 6]>> = BTreeMap::new();
         for FollowRow { edge, seat, state, .. } in rows {
             let (version, following, fans) =
@@ -244,7 +252,7 @@ impl Cql {
         let (from, to) = subject.sharded_by();
         let mixed = (from ^ to.rotate_left(32)).cast_unsigned();
         let mixed = mixed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
-        i32::try_from(mixed % u64::from(self.options.feed_shards)).unwrap_or_default()
+        i32::try_from(mixed % u64::from(self.client.options.feed_shards)).unwrap_or_default()
     }
 
     /// The notes of a minute after this stamp, by rising stamp.
@@ -257,7 +265,7 @@ impl Cql {
         let (mut notes, mut last) = (Vec::new(), (after, i32::MAX, i64::MAX, i64::MAX));
         loop {
             let (stamp, kind, from, to) = last;
-            let rows = self.read(&READ, values![shard, minute, stamp, kind, from, to, PAGE]).await?;
+            let rows = self.client.read(&READ, values![shard, minute, stamp, kind, from, to, PAGE]).await?;
             let mut read = 0;
             for row in rows.rows::<Row>().map_err(|_| malformed("note"))? {
                 let row: Row = row.map_err(|_| malformed("note"))?;

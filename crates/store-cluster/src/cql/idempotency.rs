@@ -6,10 +6,13 @@ use std::future::Future;
 use kith_store::{Outcome, REQUEST_KEPT, Request, StoreError, Timestamp};
 use serde::{Serialize, de::DeserializeOwned};
 
-use super::client::{
-    error::{as_outcome, malformed},
-    row::NamedRow,
-    session::{Bound, Cql, Statement, values},
+use super::{
+    client::{
+        error::{as_outcome, malformed},
+        row::NamedRow,
+        session::{Bound, Statement, values},
+    },
+    stores::Cql,
 };
 
 const READ: Statement =
@@ -91,7 +94,7 @@ impl Cql {
             Some(asked) => Bound(&REPLACE, values![fingerprint, now.0, text, id, asked]),
             None => Bound(&KEEP, values![id, fingerprint, now.0, text]),
         };
-        match self.decide(vec![keep]).await {
+        match self.client.decide(vec![keep]).await {
             Ok(None) => Ok(RequestState::New(plan)),
             Ok(Some(_)) => self.others(request, now).await,
             // Whichever call stored it, it is done.
@@ -140,7 +143,7 @@ impl Cql {
         request: &Request,
         now: Timestamp,
     ) -> Result<Option<StoredRequest<P>>, StoreError> {
-        let rows = self.records(&READ, values![request.id.as_str().to_owned()]).await?;
+        let rows = self.client.records(&READ, values![request.id.as_str().to_owned()]).await?;
         let Some(row) = rows.first() else { return Ok(None) };
         let asked = row.some_number("asked")?;
         let is_same = row.bytes("fingerprint")? == Some(&request.fingerprint[..]);
@@ -165,7 +168,7 @@ impl Cql {
         };
         let row = values![request.id.as_str().to_owned(), &request.fingerprint[..]];
         // Without this note a retry does the same once more.
-        self.decide(vec![Bound(statement, row)]).await.map(drop).or(Ok(()))
+        self.client.decide(vec![Bound(statement, row)]).await.map(drop).or(Ok(()))
     }
 }
 

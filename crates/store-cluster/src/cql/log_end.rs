@@ -9,11 +9,9 @@ use async_trait::async_trait;
 use kith_store::{ConversationId, GroupId, MessageStore, Outcome, Seq, StoreError};
 
 use super::{
-    client::{
-        error::{as_outcome, unavailable},
-        session::Cql,
-    },
+    client::error::{as_outcome, unavailable},
     member::queue::PendingChange,
+    stores::Cql,
 };
 
 /// Reads the ends of the logs of groups.
@@ -43,7 +41,7 @@ impl Cql {
     /// The end of the log of a group, for a change of its members. Must be read after the roster on which the write is
     /// conditional, so that ends never decrease in the order of the changes.
     pub(super) async fn log_end(&self, group: GroupId) -> Result<Seq, StoreError> {
-        let ends = match &self.options.log_ends {
+        let ends = match &self.client.options.log_ends {
             Some(ends) => Arc::clone(ends),
             None => self.log_ends.get().and_then(Weak::upgrade).ok_or_else(not_read)?,
         };

@@ -12,12 +12,13 @@ mod maintenance;
 mod member;
 mod open_minutes;
 mod relation_log;
+mod stores;
 mod unconfigured;
 
-pub(crate) use client::session::Cql;
 pub use client::{
     options::CqlOptions,
     probe::{CqlProbe, CqlUnfit},
 };
 pub use log_end::LogEnds;
+pub(crate) use stores::Cql;
 pub(crate) use unconfigured::NoRelations;

@@ -8,7 +8,7 @@ use std::{
 
 use kith_store::StoreError;
 
-use super::{change_log::ChangeLogEntry, client::session::Cql};
+use super::{change_log::ChangeLogEntry, stores::Cql};
 
 /// How often all open minutes are read from their beginnings.
 const WHOLE_EVERY: Duration = Duration::from_secs(5);
@@ -87,8 +87,8 @@ impl OpenMinutes {
 
     /// The first minute that is open now by the clock of this node.
     pub(super) fn first_open(cql: &Cql) -> i64 {
-        let apart = i64::try_from(cql.options.clocks_apart.as_millis()).unwrap_or(i64::MAX);
-        (cql.clock.millis() - apart - LATE) / 60_000
+        let apart = i64::try_from(cql.client.options.clocks_apart.as_millis()).unwrap_or(i64::MAX);
+        (cql.client.clock.millis() - apart - LATE) / 60_000
     }
 
     /// The first minute of this window.
@@ -103,7 +103,7 @@ impl OpenMinutes {
 
     /// Unread notes, by rising stamp. If it fails, none of them counts as read.
     pub(super) async fn read(&mut self, cql: &Cql) -> Result<Vec<ChangeLogEntry>, StoreError> {
-        let now = cql.clock.minute();
+        let now = cql.client.clock.minute();
         let whole = self.read_whole.is_none_or(|whole| whole.begun.elapsed() > whole.pause);
         let (mut fresh, mut read) = (Vec::new(), 0);
         let (begun, first_open) = (Instant::now(), Self::first_open(cql));

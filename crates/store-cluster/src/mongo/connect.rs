@@ -181,7 +181,7 @@ impl ClusterHandle {
     /// Reports why the store of relations does not serve, if there is one.
     #[must_use]
     pub fn cql_probe(&self) -> Option<CqlProbe> {
-        self.cql.as_ref().map(CqlProbe::new)
+        self.cql.as_ref().map(|cql| CqlProbe::new(&cql.client))
     }
 
     /// Reports why MongoDB does not serve, if it is known.

@@ -6,9 +6,10 @@ use kith_store::{Application, Receiver, StoreError};
 use crate::cql::{
     client::{
         error::malformed,
-        session::{Bound, Cql, Statement, values},
+        session::{Bound, Statement, values},
     },
     idempotency::RequestKey,
+    stores::Cql,
 };
 
 /// It has no condition of its own: a retry that answers the same request has read that there is no answer, and the
@@ -30,7 +31,7 @@ impl Cql {
         key: RequestKey<'_>,
     ) -> Result<Option<Application>, StoreError> {
         let ((side, id), (begun, sum)) = (receiver.numbers(), key.place());
-        let rows = self.records(&ANSWER, values![side, id, sum, begun]).await?;
+        let rows = self.client.records(&ANSWER, values![side, id, sum, begun]).await?;
         rows.iter().find(|row| key.is_of(row)).map(|row| row.json("reply")).transpose()
     }
 }

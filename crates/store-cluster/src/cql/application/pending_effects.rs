@@ -14,9 +14,10 @@ use crate::cql::{
     client::{
         error::malformed,
         row::NamedRow,
-        session::{Bound, Cql, Statement, values},
+        session::{Bound, Statement, values},
     },
     follow::store::AT_A_TIME,
+    stores::Cql,
 };
 
 const NOTE: Statement = Statement::plain(
@@ -51,7 +52,7 @@ pub(super) struct Job {
 impl Job {
     /// A note for a change that begins now.
     pub(super) fn now(cql: &Cql) -> Self {
-        Self { minute: cql.clock.minute(), stamp: cql.clock.version(0) }
+        Self { minute: cql.client.clock.minute(), stamp: cql.client.clock.version(0) }
     }
 
     /// A note for the expiry of an application.
@@ -63,20 +64,20 @@ impl Job {
 impl Cql {
     /// Notes the begin of a change.
     pub(super) async fn note_job(&self, key: ApplicationKey, job: Job) -> Result<(), StoreError> {
-        self.write(part(key, job, false, KEPT), Some(job.stamp)).await
+        self.client.write(part(key, job, false, KEPT), Some(job.stamp)).await
     }
 
     /// Notes the expiry of an application.
     pub(super) async fn note_expiry(&self, application: &Application) -> Result<(), StoreError> {
-        let ttl = self.ttl(application.expires).saturating_add(KEPT);
+        let ttl = self.client.ttl(application.expires).saturating_add(KEPT);
         let part = part(application.key(), Job::expiry(application), false, ttl);
-        self.write(part, Some(self.clock.version(0))).await
+        self.client.write(part, Some(self.client.clock.version(0))).await
     }
 
     /// Notes that nothing remains to be done.
     pub(super) async fn end_job(&self, key: ApplicationKey, job: Job) -> Result<(), StoreError> {
-        let after = if job.stamp == RUNS_OUT { self.clock.version(0) } else { job.stamp + 1 };
-        self.write(part(key, job, true, KEPT), Some(after)).await
+        let after = if job.stamp == RUNS_OUT { self.client.clock.version(0) } else { job.stamp + 1 };
+        self.client.write(part(key, job, true, KEPT), Some(after)).await
     }
 
     /// Applications that may be incomplete, from the minute on up to which notes were read before.
@@ -87,7 +88,7 @@ impl Cql {
         limit: usize,
     ) -> Result<DueApplications, StoreError> {
         let last = now.0.div_euclid(MINUTE);
-        let apart = i64::try_from(self.options.clocks_apart.as_millis()).unwrap_or(i64::MAX);
+        let apart = i64::try_from(self.client.options.clocks_apart.as_millis()).unwrap_or(i64::MAX);
         // Later minutes may still get notes.
         let closed = (now.0.saturating_sub(apart)).div_euclid(MINUTE);
         let mut known = from.and_then(minutes_of).unwrap_or_default().into_iter();
@@ -140,7 +141,7 @@ impl Cql {
 
     async fn undone(&self, shard: i32, minute: i64, limit: usize) -> Result<Vec<DueApplication>, StoreError> {
         let limit = i32::try_from(limit).unwrap_or(i32::MAX);
-        let rows = self.records(&UNDONE, values![shard, minute, limit]).await?;
+        let rows = self.client.records(&UNDONE, values![shard, minute, limit]).await?;
         rows.iter().map(|row| due(minute, row)).collect()
     }
 }

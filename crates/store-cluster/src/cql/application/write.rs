@@ -10,11 +10,7 @@ use super::{
     pending_effects::Job,
     row::{PENDING, PENDING_SERIAL, SeenRequests, pending_part},
 };
-use crate::cql::{
-    client::{error::as_outcome, session::Cql},
-    idempotency::RequestKey,
-    member::write::TRIES_MAX,
-};
+use crate::cql::{client::error::as_outcome, idempotency::RequestKey, member::write::TRIES_MAX, stores::Cql};
 
 /// A change to be made.
 struct Hearing<'a> {
@@ -63,16 +59,16 @@ impl Cql {
     /// Decides a change and makes it, whatever is changed meanwhile.
     async fn hear(&self, mut hearing: Hearing<'_>) -> Result<Applied<Application>, StoreError> {
         let partition = partition(hearing.receiver);
-        let _turn = match self.locks.at_once(partition) {
+        let _turn = match self.client.locks.at_once(partition) {
             Some(turn) => turn,
             None => {
-                drop(self.locks.of(partition).await);
+                drop(self.client.locks.of(partition).await);
                 // Of many waiters one was decided, and the others get its decision: for that they need not wait for
                 // each other.
                 if let Heard::Told(applied) = self.listen(&hearing).await? {
                     return Ok(applied);
                 }
-                self.locks.of(partition).await
+                self.client.locks.of(partition).await
             }
         };
         for tries in 0..TRIES_MAX {
@@ -170,7 +166,7 @@ impl Cql {
         if let Some(key) = hearing.key {
             parts.push(super::idempotency::part(hearing.receiver, key, &verdict.application)?);
         }
-        match self.decide(parts).await {
+        match self.client.decide(parts).await {
             Ok(refused) => Ok(refused.is_none()),
             // The answer to the request is read before the next attempt.
             Err(error) if error.outcome() == Outcome::Unknown && !verdict.changed => Ok(false),

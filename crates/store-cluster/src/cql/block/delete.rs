@@ -6,8 +6,9 @@ use crate::cql::{
     change_log::{ChangeLogEntry, Subject},
     client::{
         error::as_outcome,
-        session::{Bound, Cql, Statement, values},
+        session::{Bound, Statement, values},
     },
+    stores::Cql,
 };
 
 /// Partitions of the users who have set something about a user, so that it is not one large partition.
@@ -23,9 +24,9 @@ const TRIES_MAX: u32 = 8;
 impl Cql {
     /// Notes that something may have been set.
     pub(super) async fn note_about(&self, edge: Edge) -> Result<(), StoreError> {
-        let noted = self.clock.micros();
+        let noted = self.client.clock.micros();
         let row = values![edge.to.get(), slice(edge.from), edge.from.get(), noted];
-        self.write(Bound(&NOTE, row), Some(noted)).await
+        self.client.write(Bound(&NOTE, row), Some(noted)).await
     }
 
     /// Some of the users who may have set something about a user, with the time of the note.
@@ -40,7 +41,7 @@ impl Cql {
             if room == 0 {
                 break;
             }
-            for row in self.records(&ABOUT, values![user.get(), slice, room]).await? {
+            for row in self.client.records(&ABOUT, values![user.get(), slice, room]).await? {
                 found.push((Edge { from: row.user("owner")?, to: user }, row.some_number("noted")?));
             }
         }
@@ -50,22 +51,23 @@ impl Cql {
     /// Forgets that note, and no later one.
     pub(in crate::cql) async fn forget_about(&self, edge: Edge, noted: i64) -> Result<(), StoreError> {
         let row = values![edge.to.get(), slice(edge.from), edge.from.get()];
-        self.write(Bound(&FORGET, row), Some(noted)).await
+        self.client.write(Bound(&FORGET, row), Some(noted)).await
     }
 
     /// Ends a record; returns whether there was one.
     pub(in crate::cql) async fn end_block(&self, edge: Edge) -> Result<bool, StoreError> {
-        let _queued = self.locks.of(edge.from.get()).await;
+        let _queued = self.client.locks.of(edge.from.get()).await;
         let note = ChangeLogEntry::about(self, Subject::Block(edge));
-        let noted = self.write(note.part(self), None).await;
+        let noted = self.client.write(note.part(self), None).await;
         noted.map_err(|error| as_outcome(error, Outcome::NotApplied))?;
         for _ in 0..TRIES_MAX {
             let Some(row) = self.decided_block(edge).await?.filter(|row| row.live) else { return Ok(false) };
             let before = row.before();
-            let updated = Timestamp(self.clock.millis());
+            let updated = Timestamp(self.client.clock.millis());
             let after = Block { version: before.version.next(), updated, ..Block::unset(edge) };
             if self.put_block(&before, &after, false, None, None).await? {
                 let told = self
+                    .client
                     .write(ChangeLogEntry { version: Some(after.version), ..note }.part(self), None)
                     .await;
                 told.map_err(|error| as_outcome(error, Outcome::Unknown))?;

@@ -4,8 +4,9 @@
 use kith_store::{Block, Edge, RelationDeed, RelationEvent, RelationEventId, StoreError, Timestamp, Version};
 
 use crate::cql::{
-    client::session::{Bound, Cql, Statement, Values, values},
+    client::session::{Bound, Statement, Values, values},
     relation_log::event_body,
+    stores::Cql,
 };
 
 /// It is written under the condition of the record.
@@ -45,7 +46,7 @@ impl Cql {
     }
 
     async fn write_kept(&self, kept: &'static Statement, values: Values) -> Result<(), StoreError> {
-        for row in self.records(kept, values).await? {
+        for row in self.client.records(kept, values).await? {
             let event: RelationEvent = row.json("reply")?;
             self.write_event(&event).await?;
         }

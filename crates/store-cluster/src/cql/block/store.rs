@@ -14,9 +14,10 @@ use crate::cql::{
     client::{
         error::malformed,
         row::NamedRow,
-        session::{Cql, Statement, values},
+        session::{Statement, values},
     },
     follow::store::AT_A_TIME,
+    stores::Cql,
 };
 
 const RECORDS: Statement = Statement::read(
@@ -68,7 +69,7 @@ impl BlockStore for Cql {
         if edges.len() > BATCH_MAX {
             return Err(StoreError::Overloaded);
         }
-        let _entered = self.enter()?;
+        let _entered = self.client.enter()?;
         self.block_records(edges).await
     }
 
@@ -78,7 +79,7 @@ impl BlockStore for Cql {
         patch: BlockPatch,
         write: Write,
     ) -> Result<Applied<BlockChange>, StoreError> {
-        let _entered = self.enter()?;
+        let _entered = self.client.enter()?;
         self.change_block(edge, patch, write).await
     }
 
@@ -89,15 +90,15 @@ impl BlockStore for Cql {
         after: Option<ListPosition>,
         limit: usize,
     ) -> Result<Vec<Block>, StoreError> {
-        let _entered = self.enter()?;
+        let _entered = self.client.enter()?;
         if limit == 0 {
             return Ok(Vec::new());
         }
         let limit = i32::try_from(limit).unwrap_or(i32::MAX);
         let rows = match after {
-            None => self.records(&FIRST, values![user.get(), kind(list), limit]).await?,
+            None => self.client.records(&FIRST, values![user.get(), kind(list), limit]).await?,
             Some(ListPosition { at, user: other }) => {
-                self.records(&AFTER, values![user.get(), kind(list), at.0, other.get(), limit]).await?
+                self.client.records(&AFTER, values![user.get(), kind(list), at.0, other.get(), limit]).await?
             }
         };
         rows.iter().map(|row| block(user, row)).collect()
@@ -127,7 +128,7 @@ impl Cql {
     ) -> Result<Vec<BlockRow>, StoreError> {
         let Some(owner) = edges.first().map(|edge| edge.from) else { return Ok(Vec::new()) };
         let others: Vec<i64> = edges.iter().map(|edge| edge.to.get()).collect();
-        let rows = self.records(statement, values![owner.get(), others]).await?;
+        let rows = self.client.records(statement, values![owner.get(), others]).await?;
         let read = |row: &NamedRow| {
             let (block, writer) = (block(owner, row)?, row.some_number("writer")?);
             Ok(BlockRow { block, writer, live: row.some_number("live")? != 0 })

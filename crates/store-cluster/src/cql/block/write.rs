@@ -18,9 +18,10 @@ use crate::cql::{
     change_log::{ChangeLogEntry, Subject},
     client::{
         error::{as_outcome, malformed},
-        session::{Bound, Cql, Statement, values},
+        session::{Bound, Statement, values},
     },
     idempotency::RequestKey,
+    stores::Cql,
 };
 
 const DECIDED: Statement = Statement::serial(
@@ -114,7 +115,7 @@ impl Cql {
         write: &Write,
         key: Option<RequestKey<'_>>,
     ) -> Result<BlockOutcome<BlockChange>, StoreError> {
-        let queued = self.locks.of(edge.from.get()).await;
+        let queued = self.client.locks.of(edge.from.get()).await;
         let note = ChangeLogEntry::about(self, Subject::Block(edge));
         let (block, event) = match self.decide_block(edge, patch, write, note, key).await? {
             BlockOutcome::Now(decided) => decided,
@@ -129,7 +130,7 @@ impl Cql {
                 self.write_event(event).await?;
             }
             // Only now: the note says that both logs have it.
-            self.write(ChangeLogEntry { version, ..note }.part(self), None).await
+            self.client.write(ChangeLogEntry { version, ..note }.part(self), None).await
         };
         let cut = async {
             let blocks = patch.blocked == Some(true);
@@ -167,8 +168,9 @@ impl Cql {
                 return Err(StoreError::Conflict { current: version });
             }
             if tries == 0 {
-                let noted =
-                    async { tokio::try_join!(self.write(note.part(self), None), self.note_about(edge)) };
+                let noted = async {
+                    tokio::try_join!(self.client.write(note.part(self), None), self.note_about(edge))
+                };
                 noted.await.map_err(|error| as_outcome(error, Outcome::NotApplied))?;
             }
             let after = before.patched(patch, write.now);
@@ -199,7 +201,7 @@ impl Cql {
         if let Some(event) = event {
             parts.push(log::kept_part(after.version, event)?);
         }
-        match self.decide(parts).await {
+        match self.client.decide(parts).await {
             Ok(refused) => Ok(refused.is_none()),
             Err(error) if error.outcome() == Outcome::Unknown => {
                 // The serial read ends writes in progress, so that this write has now taken effect or never will.
@@ -223,7 +225,7 @@ impl Cql {
     /// The answer to a request, if its write took effect.
     async fn answered(&self, edge: Edge, key: RequestKey<'_>) -> Result<Option<BlockChange>, StoreError> {
         let (placed, other) = key.place();
-        let rows = self.records(&ANSWERED, values![edge.from.get(), placed, other]).await?;
+        let rows = self.client.records(&ANSWERED, values![edge.from.get(), placed, other]).await?;
         rows.iter().find(|row| key.is_of(row)).map(|row| row.json("reply")).transpose()
     }
 
@@ -262,14 +264,14 @@ impl Cql {
         let reply = serde_json::to_string(change).map_err(|_| malformed("reply"))?;
         let owner = change.block.edge.from.get();
         let row = values![reply, owner, placed, other, key.request.id.as_str().to_owned()];
-        let amended = self.decide(vec![Bound(&AMEND, row)]).await.map(drop);
+        let amended = self.client.decide(vec![Bound(&AMEND, row)]).await.map(drop);
         amended.map_err(|error| as_outcome(error, Outcome::Unknown))
     }
 
     /// Ends the follow that a block forbids, for a block of any user; part of the sweep.
     pub(in crate::cql) async fn enforce_block(&self, edge: Edge) -> Result<Option<Version>, StoreError> {
         let block = self.decided_block(edge).await?;
-        let now = Timestamp(self.clock.millis());
+        let now = Timestamp(self.client.clock.millis());
         if block.is_some_and(|row| row.before().blocked.is_some()) {
             return self.cut(edge.reversed(), Some(edge), now).await;
         }

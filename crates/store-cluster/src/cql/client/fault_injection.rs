@@ -5,7 +5,7 @@
 use kith_store::StoreError;
 use scylla::statement::batch::BatchType;
 
-use super::session::{Bound, Cql};
+use super::session::{Bound, Client};
 
 /// Whether this rule was removed: `one_batch`, a follow and its entries in both lists are written in one batch;
 /// `changed_if_same`, a record of settings is changed only if it is the one that was read; `group_if_same`, the same
@@ -50,7 +50,7 @@ pub(in crate::cql) fn reach(place: &str) {
     }
 }
 
-impl Cql {
+impl Client {
     /// Writes one part after the other; the node may die in between.
     pub(in crate::cql) async fn write_apart(
         &self,

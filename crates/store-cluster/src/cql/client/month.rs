@@ -4,7 +4,7 @@ use kith_store::{StoreError, Timestamp};
 
 use super::{
     row::NamedRow,
-    session::{Cql, Statement, Values, values},
+    session::{Client, Statement, Values, values},
 };
 
 /// Milliseconds of a month in this sense.
@@ -12,7 +12,7 @@ const MONTH: i64 = 30 * 24 * 60 * 60 * 1000;
 /// The maximum time to live of Cassandra.
 const TTL_MAX: i64 = 20 * 365 * 24 * 60 * 60;
 
-impl Cql {
+impl Client {
     /// The first rows after an id, which has this moment, of data by months. A month may be empty. The parameters of
     /// `statement` are the owner, the month, the id, and the limit.
     pub(in crate::cql) async fn by_month(

@@ -1,5 +1,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
+use tokio::sync::Semaphore;
+
 use crate::cql::log_end::LogEnds;
 
 /// Addresses, timeouts and limits for Cassandra or ScyllaDB.
@@ -47,6 +49,11 @@ impl CqlOptions {
     ) -> Self {
         let contact_points = contact_points.into_iter().map(Into::into).collect();
         Self { contact_points, keyspace: keyspace.into(), ..Self::default() }
+    }
+
+    /// The largest number of calls at a time, as semaphores take it.
+    pub(in crate::cql) fn calls(&self) -> usize {
+        usize::try_from(self.calls_max).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS)
     }
 
     /// Whether the keyspace, the replication and the bounds can be used.

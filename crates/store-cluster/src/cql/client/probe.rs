@@ -4,7 +4,7 @@ use std::{
     time::Duration,
 };
 
-use super::{error::names_what_is_not_there, session::Cql};
+use super::{error::names_what_is_not_there, session::Client};
 
 /// Why the store of relations does not serve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,36 +20,36 @@ pub enum CqlUnfit {
 /// Asks the store of relations whether it serves. Cheap to clone.
 #[derive(Clone)]
 pub struct CqlProbe {
-    cql: Weak<Cql>,
+    client: Weak<Client>,
 }
 
 impl CqlProbe {
-    pub(crate) fn new(cql: &Arc<Cql>) -> Self {
-        Self { cql: Arc::downgrade(cql) }
+    pub(crate) fn new(client: &Arc<Client>) -> Self {
+        Self { client: Arc::downgrade(client) }
     }
 
     /// Why it does not serve, found within twice the `limit`; `None`: it serves. Two small reads. While no server
     /// answers them, calls are refused at once.
     pub async fn unfit(&self, limit: Duration) -> Option<CqlUnfit> {
-        let Some(cql) = self.cql.upgrade() else { return Some(CqlUnfit::Away) };
-        let unfit = unfit(&cql, limit).await;
+        let Some(client) = self.client.upgrade() else { return Some(CqlUnfit::Away) };
+        let unfit = unfit(&client, limit).await;
         // Before the first connection calls are refused anyway; after it they must not be refused because of this.
-        cql.reach.pinged(unfit != Some(CqlUnfit::Away) || cql.session().is_err());
+        client.reach.pinged(unfit != Some(CqlUnfit::Away) || client.session().is_err());
         unfit
     }
 }
 
-async fn unfit(cql: &Cql, limit: Duration) -> Option<CqlUnfit> {
-    if cql.is_refused() {
+async fn unfit(client: &Client, limit: Duration) -> Option<CqlUnfit> {
+    if client.is_refused() {
         return Some(CqlUnfit::Credentials);
     }
-    let Ok(session) = cql.session() else { return Some(CqlUnfit::Away) };
+    let Ok(session) = client.session() else { return Some(CqlUnfit::Away) };
     let server = session.query_unpaged("SELECT key FROM system.local", ());
     match tokio::time::timeout(limit, server).await {
         Ok(Ok(_)) => {}
         Ok(Err(_)) | Err(_) => return Some(CqlUnfit::Away),
     }
-    let table = cql.text("SELECT bucket FROM %k.follow_buckets WHERE owner = 1 LIMIT 1");
+    let table = client.text("SELECT bucket FROM %k.follow_buckets WHERE owner = 1 LIMIT 1");
     match tokio::time::timeout(limit, session.query_unpaged(table, ())).await {
         Ok(Ok(_)) => None,
         Ok(Err(error)) if names_what_is_not_there(&error) => Some(CqlUnfit::NotMigrated),

@@ -7,7 +7,7 @@ use scylla::{client::session::Session, statement::Statement as Text};
 
 use super::{
     error::{out_of_time, unavailable, write_failed},
-    session::Cql,
+    session::Client,
 };
 
 const TABLES: [(u32, &str); 5] = [
@@ -21,7 +21,7 @@ const TABLES: [(u32, &str); 5] = [
 const LIMIT: Duration = Duration::from_secs(60);
 const CONNECTED_WITHIN: Duration = Duration::from_secs(10);
 
-impl Cql {
+impl Client {
     /// Applies the part of a migration for these tables, if there is one.
     pub(crate) async fn apply(&self, number: u32) -> Result<(), StoreError> {
         let Some((_, text)) = TABLES.iter().find(|(known, _)| *known == number) else { return Ok(()) };

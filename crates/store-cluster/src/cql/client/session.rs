@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use kith_store::{Coordination, NamedFeed, Outcome, StoreError};
+use kith_store::{Outcome, StoreError};
 use parking_lot::RwLock;
 use scylla::{
     client::{execution_profile::ExecutionProfile, session::Session, session_builder::SessionBuilder},
@@ -32,13 +32,7 @@ use super::{
     row::NamedRow,
     version_clock::VersionClock,
 };
-use crate::{
-    cql::{
-        feed::reader::RelationFeed, follow::bucket_cache::BucketCache, log_end::LogEnds,
-        maintenance::sweeper, member::queue::ChangeQueue,
-    },
-    reach::Reach,
-};
+use crate::reach::Reach;
 
 const RECONNECT: Duration = Duration::from_millis(500);
 
@@ -151,49 +145,39 @@ macro_rules! values {
 }
 pub(in crate::cql) use values;
 
-/// Implements every relation store; each has its own file in this folder.
-pub(crate) struct Cql {
+/// The connection to the servers, and what every statement needs. Knows no domain.
+pub(crate) struct Client {
     pub(in crate::cql) options: CqlOptions,
     pub(in crate::cql) clock: VersionClock,
-    pub(in crate::cql) heads: BucketCache,
     pub(in crate::cql) locks: PartitionLocks,
-    pub(in crate::cql) wishes: ChangeQueue,
-    pub(in crate::cql) log_ends: OnceLock<Weak<dyn LogEnds>>,
-    /// For work that continues after its call has ended.
-    pub(in crate::cql) this: Weak<Self>,
     session: OnceLock<Session>,
     refused: AtomicBool,
     closing: AtomicBool,
     /// By kind and text: a read and a serial read of one text differ in their consistency.
     prepared: RwLock<HashMap<(Kind, &'static str), PreparedStatement>>,
-    pub(in crate::cql) reach: Reach,
+    pub(super) reach: Reach,
     gate: Semaphore,
 }
 
-impl Cql {
+impl Client {
     /// Begins to connect, without a time limit; `None` if the options cannot be used.
-    pub(crate) fn open(options: CqlOptions) -> Option<Arc<Self>> {
+    pub(in crate::cql) fn open(options: CqlOptions) -> Option<Arc<Self>> {
         if !options.are_usable() {
             return None;
         }
-        let calls = usize::try_from(options.calls_max).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS);
-        let cql = Arc::new_cyclic(|this| Self {
+        let client = Arc::new(Self {
             clock: VersionClock::new(options.clock_ahead),
-            heads: BucketCache::new(options.bucket_entries),
             locks: PartitionLocks::default(),
-            wishes: ChangeQueue::new(calls),
-            log_ends: OnceLock::new(),
-            this: Weak::clone(this),
             session: OnceLock::new(),
             refused: AtomicBool::new(false),
             closing: AtomicBool::new(false),
             prepared: RwLock::default(),
             reach: Reach::default(),
-            gate: Semaphore::new(calls),
+            gate: Semaphore::new(options.calls()),
             options,
         });
-        tokio::spawn(connect(Arc::downgrade(&cql)));
-        Some(cql)
+        tokio::spawn(connect(Arc::downgrade(&client)));
+        Some(client)
     }
 
     /// Lets a call in, or refuses it at once: if too many run, or if the servers are known not to answer.
@@ -225,23 +209,8 @@ impl Cql {
         self.refused.load(Ordering::Relaxed)
     }
 
-    /// Starts the sweep, which counts lists and completes changes of dead nodes, while the stores are in use.
-    pub(crate) fn sweep(self: &Arc<Self>, coordination: &Weak<dyn Coordination>) {
-        sweeper::start(self, coordination);
-    }
-
-    /// The change feeds.
-    pub(crate) fn feeds(self: &Arc<Self>) -> Vec<NamedFeed> {
-        let shards = 0..i32::try_from(self.options.feed_shards).unwrap_or(i32::MAX);
-        let feed = |shard| NamedFeed {
-            name: format!("relation_feed_{shard}"),
-            feed: Arc::new(RelationFeed::new(Arc::clone(self), shard)),
-        };
-        shards.map(feed).collect()
-    }
-
     /// Ends the background work.
-    pub(crate) fn close(&self) {
+    pub(in crate::cql) fn close(&self) {
         self.closing.store(true, Ordering::Relaxed);
     }
 
@@ -361,28 +330,28 @@ impl Cql {
     }
 }
 
-impl fmt::Debug for Cql {
+impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Cql").field("keyspace", &self.options.keyspace).finish_non_exhaustive()
+        f.debug_struct("Client").field("keyspace", &self.options.keyspace).finish_non_exhaustive()
     }
 }
 
 /// Connects, however many attempts it takes, as long as the store is in use. From then on the driver reconnects by
 /// itself.
-async fn connect(to: Weak<Cql>) {
+async fn connect(to: Weak<Client>) {
     loop {
-        let Some(options) = to.upgrade().map(|cql| cql.options.clone()) else { return };
+        let Some(options) = to.upgrade().map(|client| client.options.clone()) else { return };
         let session = build(&options).await;
-        let Some(cql) = to.upgrade() else { return };
+        let Some(client) = to.upgrade() else { return };
         match session {
             Ok(session) => {
-                cql.refused.store(false, Ordering::Relaxed);
-                cql.session.set(session).ok();
+                client.refused.store(false, Ordering::Relaxed);
+                client.session.set(session).ok();
                 return;
             }
-            Err(refused) => cql.refused.store(refused, Ordering::Relaxed),
+            Err(refused) => client.refused.store(refused, Ordering::Relaxed),
         }
-        drop(cql);
+        drop(client);
         tokio::time::sleep(RECONNECT).await;
     }
 }

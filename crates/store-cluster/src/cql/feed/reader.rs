@@ -19,8 +19,8 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::cql::{
     change_log::{ChangeLogEntry, Subject},
-    client::session::Cql,
     open_minutes::{OpenMinutes, Pace},
+    stores::Cql,
 };
 
 const POLL: Duration = Duration::from_millis(200);
@@ -50,7 +50,7 @@ impl RelationFeed {
 #[async_trait]
 impl ChangeFeed for RelationFeed {
     async fn open(&self, after: Option<&[u8]>) -> Result<Box<dyn Changes>, FeedError> {
-        let now = self.cql.clock.minute();
+        let now = self.cql.client.clock.minute();
         let from = match after {
             None => OpenMinutes::first_open(&self.cql),
             Some(mark) => minute_of(mark)
@@ -62,7 +62,7 @@ impl ChangeFeed for RelationFeed {
             // The notes that exist were written before this returned.
             window.read(&self.cql).await.map_err(FeedError::Away)?;
         } else {
-            self.cql.session().map_err(FeedError::Away)?;
+            self.cql.client.session().map_err(FeedError::Away)?;
         }
         Ok(Box::new(OpenRelationFeed {
             cql: Arc::clone(&self.cql),

@@ -13,7 +13,10 @@ use super::{
     count::ListPart,
     store::AT_A_TIME,
 };
-use crate::cql::client::session::{Bound, Cql, Statement, values};
+use crate::cql::{
+    client::session::{Bound, Statement, values},
+    stores::Cql,
+};
 
 const HEAD: Statement =
     Statement::read("SELECT bucket, total FROM %k.follow_buckets WHERE owner = ? AND list = ? LIMIT 1");
@@ -98,7 +101,7 @@ impl Cql {
     async fn read_heads(&self, asked: Vec<i64>) -> Result<(), StoreError> {
         let lists = |owner| LISTS.map(|list| ((owner, number(list)), (0, 0)));
         let mut heads: HashMap<ListKey, (i32, i64)> = asked.iter().copied().flat_map(lists).collect();
-        for row in self.records(&HEADS, values![asked]).await? {
+        for row in self.client.records(&HEADS, values![asked]).await? {
             let head = (row.small("bucket")?, row.number("total")?.unwrap_or_default());
             let known = heads.entry((row.some_number("owner")?, row.small("list")?)).or_default();
             *known = (*known).max(head);
@@ -115,7 +118,7 @@ impl Cql {
         owner: UserId,
         list: FollowList,
     ) -> Result<(i32, i64), StoreError> {
-        let rows = self.records(&HEAD, values![owner.get(), number(list)]).await?;
+        let rows = self.client.records(&HEAD, values![owner.get(), number(list)]).await?;
         let Some(row) = rows.first() else { return Ok((0, 0)) };
         Ok((row.small("bucket")?, row.number("total")?.unwrap_or_default()))
     }
@@ -127,7 +130,7 @@ impl Cql {
         list: FollowList,
         bucket: i32,
     ) -> Result<(), StoreError> {
-        let row = values![owner.get(), number(list), bucket, self.clock.millis()];
-        self.write(Bound(&OPEN, row), None).await
+        let row = values![owner.get(), number(list), bucket, self.client.clock.millis()];
+        self.client.write(Bound(&OPEN, row), None).await
     }
 }

@@ -3,9 +3,12 @@
 use kith_store::{FollowList, StoreError, UserId};
 
 use super::bucket::list_of;
-use crate::cql::client::{
-    error::malformed,
-    session::{Bound, Cql, Statement, values},
+use crate::cql::{
+    client::{
+        error::malformed,
+        session::{Bound, Statement, values},
+    },
+    stores::Cql,
 };
 
 const COUNT: Statement = Statement::read(
@@ -42,7 +45,7 @@ impl Cql {
     /// Counts a part again and notes the result; returns whether the note was different.
     pub(in crate::cql) async fn recount(&self, part: ListPart) -> Result<Counted, StoreError> {
         let ListPart { owner, list, bucket } = part;
-        let before = self.records(&COUNTED, values![owner, list, bucket]).await?;
+        let before = self.client.records(&COUNTED, values![owner, list, bucket]).await?;
         let (mut stands, mut noted) = (0, 0);
         if let Some(row) = before.first() {
             stands = row.number("written")?.unwrap_or_default();
@@ -56,21 +59,21 @@ impl Cql {
     /// the one that began later wins.
     pub(in crate::cql) async fn count(&self, part: ListPart, least: i64) -> Result<Counted, StoreError> {
         let ListPart { owner, list, bucket } = part;
-        let begun = self.clock.micros();
-        let found = self.records(&COUNT, values![owner, list, bucket]).await?;
+        let begun = self.client.clock.micros();
+        let found = self.client.records(&COUNT, values![owner, list, bucket]).await?;
         let row = found.first().ok_or_else(|| malformed("total"))?;
         let entries = row.some_number("total")?;
         let living = row.number("living")?.unwrap_or_default();
         let mut values = values![owner, list, bucket, entries, living];
         values.extend(values![row.number("oldest")?, row.number("newest")?, begun / 1000]);
-        self.write(Bound(&KEEP, values), Some(begun.max(least))).await?;
+        self.client.write(Bound(&KEEP, values), Some(begun.max(least))).await?;
         Ok(Counted { entries, living, corrected: false })
     }
 
     /// Counts a part again; if it is the newest one and full, new entries go to the next one.
     pub(in crate::cql) async fn count_and_open(&self, part: ListPart) -> Result<Counted, StoreError> {
         let counted = self.count(part, 0).await?;
-        if counted.entries >= i64::from(self.options.bucket_entries) {
+        if counted.entries >= i64::from(self.client.options.bucket_entries) {
             let (owner, list) = (part.owner()?, part.list());
             let (head, _) = self.head(owner, list).await?;
             if head == part.bucket {

@@ -22,9 +22,10 @@ use crate::cql::{
     change_log::ChangeLogEntry,
     client::{
         error::malformed,
-        session::{Bound, Cql, Statement, values},
+        session::{Bound, Statement, values},
         version_clock::is_imported,
     },
+    stores::Cql,
 };
 
 const BRING: Statement = Statement::plain(
@@ -72,7 +73,7 @@ impl Cql {
             seated.push((*edge, ListSlot { at: now.0, in_following, in_fans }, *since));
         }
         // As late as possible: of concurrent imports the first should be the one that writes first.
-        let version = self.clock.imported_version();
+        let version = self.client.clock.imported_version();
         let row = |(edge, seat, since): (Edge, ListSlot, Timestamp)| {
             let state = State { live: true, version, since: since.0, changed: now.0 };
             FollowRow { edge, seat, is_decided: false, brought: Some(seat), state: Some(state) }
@@ -102,7 +103,7 @@ impl Cql {
     /// Those of some rows that are as written here.
     async fn standing(&self, rows: Vec<FollowRow>) -> Result<Vec<FollowRow>, StoreError> {
         let keys: Vec<[u8; 16]> = rows.iter().map(|row| key(row.edge)).collect();
-        let found = self.read(&ROWS, values![keys]).await?;
+        let found = self.client.read(&ROWS, values![keys]).await?;
         let found = found.rows::<Written>().map_err(|_| malformed("row"))?;
         let found: BTreeSet<Written> = found.collect::<Result<_, _>>().map_err(|_| malformed("row"))?;
         Ok(rows.into_iter().filter(|row| found.contains(&written(row))).collect())
@@ -127,9 +128,9 @@ impl Cql {
 
     /// Notes that the rows are new, after their entries are written.
     async fn note(&self, rows: &[FollowRow]) -> Result<(), StoreError> {
-        let now = Some(self.clock.micros());
+        let now = Some(self.client.clock.micros());
         stream::iter(ChangeLogEntry::parts_of_brought(self, rows))
-            .map(|part| self.write(part, now))
+            .map(|part| self.client.write(part, now))
             .buffer_unordered(AT_A_TIME)
             .try_collect()
             .await
@@ -139,7 +140,7 @@ impl Cql {
     async fn in_batches(&self, batches: impl Iterator<Item = &[Bound]>) -> Result<(), StoreError> {
         let batches: Vec<Vec<Bound>> = batches.map(<[Bound]>::to_vec).collect();
         stream::iter(batches)
-            .map(|parts| self.batch(BatchType::Unlogged, parts, None))
+            .map(|parts| self.client.batch(BatchType::Unlogged, parts, None))
             .buffer_unordered(AT_A_TIME)
             .try_collect()
             .await

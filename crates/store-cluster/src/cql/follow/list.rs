@@ -8,9 +8,12 @@ use kith_store::{Follow, FollowList, ListPosition, StoreError, Timestamp, UserId
 use scylla::deserialize::row::DeserializeRow;
 
 use super::bucket::number;
-use crate::cql::client::{
-    error::malformed,
-    session::{Cql, Statement, values},
+use crate::cql::{
+    client::{
+        error::malformed,
+        session::{Statement, values},
+    },
+    stores::Cql,
 };
 
 const BUCKETS: Statement = Statement::read(
@@ -207,8 +210,8 @@ impl Cql {
 
     /// The buckets of a list, the newest first.
     async fn buckets(&self, owner: UserId, list: FollowList) -> Result<Vec<Bucket>, StoreError> {
-        let rows = self.records(&BUCKETS, values![owner.get(), number(list)]).await?;
-        let apart = i64::try_from(self.options.clocks_apart.as_millis()).unwrap_or(i64::MAX);
+        let rows = self.client.records(&BUCKETS, values![owner.get(), number(list)]).await?;
+        let apart = i64::try_from(self.client.options.clocks_apart.as_millis()).unwrap_or(i64::MAX);
         let mut buckets = Vec::with_capacity(rows.len() + 1);
         let mut closed = i64::MAX;
         for row in &rows {
@@ -253,7 +256,7 @@ impl Cql {
         // No entry is before the first position that is left.
         let (at, user) = after.map_or((i64::MAX, i64::MAX), |after| (after.at.0, after.user.get()));
         let asked = values![of.owner.get(), number(of.list), bucket, at, user, rows_max];
-        let rows = self.read(statement, asked).await?;
+        let rows = self.client.read(statement, asked).await?;
         // Thousands at a time: decoded without names.
         let rows = rows.rows::<E::Columns>().map_err(|_| malformed("entry"))?;
         let mut read = Read { entries: Vec::with_capacity(rows.rows_remaining()), count: 0, last: None };

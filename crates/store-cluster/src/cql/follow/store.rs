@@ -8,10 +8,13 @@ use kith_store::{
 };
 
 use super::row::{FollowRow, edge_of, key};
-use crate::cql::client::{
-    error::malformed,
-    row::NamedRow,
-    session::{Cql, Statement, values},
+use crate::cql::{
+    client::{
+        error::malformed,
+        row::NamedRow,
+        session::{Statement, values},
+    },
+    stores::Cql,
 };
 
 const ROW: Statement = Statement::read(
@@ -36,18 +39,18 @@ impl FollowStore for Cql {
         if edges.len() > BATCH_MAX {
             return Err(StoreError::Overloaded);
         }
-        let _entered = self.enter()?;
+        let _entered = self.client.enter()?;
         let rows = self.follow_rows(edges).await?;
         rows.iter().map(|row| Ok((row.edge, row.stored()?))).collect()
     }
 
     async fn follow(&self, edge: Edge, kept: Duration, write: Write) -> Result<Applied<Follow>, StoreError> {
-        let _entered = self.enter()?;
+        let _entered = self.client.enter()?;
         Box::pin(self.begin_follow(edge, kept, write)).await
     }
 
     async fn unfollow(&self, edge: Edge, write: Write) -> Result<Applied<Version>, StoreError> {
-        let _entered = self.enter()?;
+        let _entered = self.client.enter()?;
         Box::pin(self.end_follow(edge, write)).await
     }
 
@@ -58,7 +61,7 @@ impl FollowStore for Cql {
         after: Option<ListPosition>,
         limit: usize,
     ) -> Result<Vec<Follow>, StoreError> {
-        let _entered = self.enter()?;
+        let _entered = self.client.enter()?;
         self.list_page(user, list, after, limit).await
     }
 
@@ -69,7 +72,7 @@ impl FollowStore for Cql {
         after: Option<ListPosition>,
         limit: usize,
     ) -> Result<Vec<ListPosition>, StoreError> {
-        let _entered = self.enter()?;
+        let _entered = self.client.enter()?;
         self.list_page(user, list, after, limit).await
     }
 
@@ -77,7 +80,7 @@ impl FollowStore for Cql {
         if users.len() > BATCH_MAX {
             return Err(StoreError::Overloaded);
         }
-        let _entered = self.enter()?;
+        let _entered = self.client.enter()?;
         stream::iter(users.to_vec()).map(|user| self.counts_of(user)).buffered(AT_A_TIME).try_collect().await
     }
 
@@ -85,7 +88,7 @@ impl FollowStore for Cql {
         if follows.len() > IMPORT_FOLLOWS_MAX {
             return Err(StoreError::Overloaded);
         }
-        let _entered = self.enter()?;
+        let _entered = self.client.enter()?;
         self.import(follows, now).await
     }
 }
@@ -93,7 +96,7 @@ impl FollowStore for Cql {
 impl Cql {
     /// The row of an edge, as a quorum has it.
     pub(in crate::cql) async fn follow_row(&self, edge: Edge) -> Result<Option<FollowRow>, StoreError> {
-        let rows = self.records(&ROW, values![key(edge)]).await?;
+        let rows = self.client.records(&ROW, values![key(edge)]).await?;
         rows.first().map_or(Ok(None), |row| FollowRow::of(edge, row))
     }
 
@@ -110,14 +113,14 @@ impl Cql {
 
     async fn rows_of(&self, edges: Vec<Edge>) -> Result<Vec<FollowRow>, StoreError> {
         let keys: Vec<[u8; 16]> = edges.into_iter().map(key).collect();
-        let rows = self.records(&ROWS, values![keys]).await?;
+        let rows = self.client.records(&ROWS, values![keys]).await?;
         let read = |row: &NamedRow| FollowRow::of(edge_of(row)?, row);
         rows.iter().filter_map(|row| read(row).transpose()).collect()
     }
 
     async fn counts_of(&self, user: UserId) -> Result<FollowCounts, StoreError> {
         let mut counts = FollowCounts::default();
-        for row in self.records(&COUNTS, values![user.get()]).await? {
+        for row in self.client.records(&COUNTS, values![user.get()]).await? {
             let living = row.number("living")?.unwrap_or_default();
             let living = u64::try_from(living).map_err(|_| malformed("living"))?;
             let of_list = if row.small("list")? == 0 { &mut counts.following } else { &mut counts.fans };

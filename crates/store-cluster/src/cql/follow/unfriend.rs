@@ -9,9 +9,10 @@ use super::row::FollowRow;
 use crate::cql::{
     client::{
         error::as_outcome,
-        session::{Bound, Cql, Statement, values},
+        session::{Bound, Statement, values},
     },
     relation_log::{event, event_body},
+    stores::Cql,
 };
 
 const SAY: Statement = Statement::conditional(
@@ -36,12 +37,12 @@ impl Cql {
         let since = one.max(other);
         let id = RelationEventId::at(now, rand::random());
         let told = RelationEvent { id, edge: by, deed: RelationDeed::Unfriended };
-        match self.decide(vec![Bound(&SAY, values![lower, upper, since, event_body(&told)?])]).await {
+        match self.client.decide(vec![Bound(&SAY, values![lower, upper, since, event_body(&told)?])]).await {
             Ok(None) => Ok(Some(told)),
             Ok(Some(said)) => event(&said).map(Some),
             Err(error) if error.outcome() == Outcome::Unknown => {
                 // It is this call's own event, or that of another: either is correct.
-                let said = self.records(&SAID, values![lower, upper, since]).await?;
+                let said = self.client.records(&SAID, values![lower, upper, since]).await?;
                 let said = said.first().ok_or_else(|| as_outcome(error, Outcome::NotApplied))?;
                 event(said).map(Some)
             }

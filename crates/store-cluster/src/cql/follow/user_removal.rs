@@ -4,7 +4,10 @@ use std::collections::BTreeSet;
 
 use kith_store::{StoreError, Timestamp, UserId};
 
-use crate::cql::client::session::{Bound, Cql, Statement, values};
+use crate::cql::{
+    client::session::{Bound, Statement, values},
+    stores::Cql,
+};
 
 /// Partitions of the notes, so that they are not all in one.
 const SLOTS: i32 = 16;
@@ -20,7 +23,7 @@ impl Cql {
         user: UserId,
         at: Timestamp,
     ) -> Result<(), StoreError> {
-        self.write(Bound(&NOTE, values![slot(user), user.get(), at.0]), Some(stamp(at))).await
+        self.client.write(Bound(&NOTE, values![slot(user), user.get(), at.0]), Some(stamp(at))).await
     }
 
     /// The earliest of those that a slot returns first: if one slot has more than that, the order is different.
@@ -31,7 +34,7 @@ impl Cql {
         let most = i32::try_from(limit).unwrap_or(i32::MAX);
         let mut noted = BTreeSet::new();
         for slot in 0..SLOTS {
-            for row in self.records(&NOTED, values![slot, most]).await? {
+            for row in self.client.records(&NOTED, values![slot, most]).await? {
                 noted.insert((row.some_number("noted")?, row.user("owner")?));
             }
         }
@@ -44,7 +47,7 @@ impl Cql {
         user: UserId,
         noted: Timestamp,
     ) -> Result<(), StoreError> {
-        self.write(Bound(&END, values![slot(user), user.get()]), Some(stamp(noted))).await
+        self.client.write(Bound(&END, values![slot(user), user.get()]), Some(stamp(noted))).await
     }
 }
 

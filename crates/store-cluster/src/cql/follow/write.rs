@@ -20,9 +20,10 @@ use crate::cql::{
     change_log::ChangeLogEntry,
     client::{
         error::{as_outcome, malformed},
-        session::{Bound, Cql, Statement, values},
+        session::{Bound, Statement, values},
     },
     idempotency::RequestState,
+    stores::Cql,
 };
 
 const TAKE_SEAT: Statement = Statement::conditional(
@@ -151,7 +152,7 @@ impl Cql {
             return Err(StoreError::Blocked);
         }
         let wanted = ListSlot { at: now.0, in_following, in_fans };
-        let apart = self.options.clocks_apart;
+        let apart = self.client.options.clocks_apart;
         let mut before = self.take_seat(edge, wanted).await?;
         for _ in 0..TRIES_MAX {
             let Some(row) = before else {
@@ -193,7 +194,7 @@ impl Cql {
         now: Timestamp,
         looks: PostWriteCheck,
     ) -> Beginning {
-        let version = self.clock.version(above);
+        let version = self.client.clock.version(above);
         let state = State { live: true, version, since: now.0, changed: now.0 };
         Beginning { edge, seat, state, stands: false, looks }
     }
@@ -202,7 +203,7 @@ impl Cql {
     async fn take_seat(&self, edge: Edge, seat: ListSlot) -> Result<Option<FollowRow>, StoreError> {
         let ListSlot { at, in_following, in_fans } = seat;
         let row = values![key(edge), at, in_following, in_fans];
-        match self.decide(vec![Bound(&TAKE_SEAT, row)]).await {
+        match self.client.decide(vec![Bound(&TAKE_SEAT, row)]).await {
             Ok(None) => Ok(None),
             Ok(Some(refused)) => FollowRow::of(edge, &refused)?.map(Some).ok_or_else(|| malformed("placed")),
             Err(error) if error.outcome() == Outcome::Unknown => {
@@ -222,7 +223,7 @@ impl Cql {
         let from = row.is_decided.then_some(row.seat);
         change.extend(values![from.map(|seat| seat.at), from.map(|seat| seat.in_following)]);
         change.extend(values![from.map(|seat| seat.in_fans), version]);
-        match self.decide(vec![Bound(&MOVE_SEAT, change)]).await {
+        match self.client.decide(vec![Bound(&MOVE_SEAT, change)]).await {
             Ok(refused) => Ok(refused.is_none()),
             Err(error) if error.outcome() == Outcome::Unknown => {
                 Ok(self.decided_row(edge).await?.is_some_and(|now| now.seat == to && now.state == row.state))
@@ -247,7 +248,7 @@ impl Cql {
 
     /// The row, after the conditional writes in progress have ended.
     async fn decided_row(&self, edge: Edge) -> Result<Option<FollowRow>, StoreError> {
-        let rows = self.records(&DECIDED, values![key(edge)]).await?;
+        let rows = self.client.records(&DECIDED, values![key(edge)]).await?;
         rows.first().map_or(Ok(None), |row| FollowRow::of(edge, row))
     }
 
@@ -303,7 +304,7 @@ impl Cql {
         let (row, back) = tokio::try_join!(self.follow_row(edge), back)?;
         let row = row.ok_or(StoreError::NotFound)?;
         let state = row.state.filter(|state| state.live).ok_or(StoreError::NotFound)?;
-        let version = self.clock.version(state.version);
+        let version = self.client.clock.version(state.version);
         let state = State { live: false, version, changed: now.0, ..state };
         let parting = match (by, &back) {
             (Some(by), Some(back)) => self.parting(by, [&row, back], now).await?,
@@ -339,9 +340,9 @@ impl Cql {
         parts.extend(told);
         parts.push(ChangeLogEntry::of_follow(self, edge, seat, state.version).part(self));
         if crate::cql::client::fault_injection::lacks("one_batch") {
-            return self.write_apart(parts, state.version).await;
+            return self.client.write_apart(parts, state.version).await;
         }
-        self.batch(BatchType::Logged, parts, state.version).await
+        self.client.batch(BatchType::Logged, parts, state.version).await
     }
 
     /// Makes both lists agree with the row, after a write at a seat that is not its own.
@@ -362,16 +363,16 @@ impl Cql {
             .map(|list| entry_part(row.edge, list, stray, above))
             .collect();
         parts.push(ChangeLogEntry::of_count(self, row.edge, stray).part(self));
-        self.batch(BatchType::Logged, parts, above.version).await?;
+        self.client.batch(BatchType::Logged, parts, above.version).await?;
         let mut parts = entry_parts(row.edge, row.seat, state).to_vec();
         parts.push(ChangeLogEntry::of_count(self, row.edge, row.seat).part(self));
-        self.batch(BatchType::Logged, parts, state.version).await
+        self.client.batch(BatchType::Logged, parts, state.version).await
     }
 
     /// Fails like a node that dies, if a test requests it.
     pub(in crate::cql) fn dies_at(&self, step: &'static str) -> Result<(), StoreError> {
         crate::cql::client::fault_injection::reach(step);
-        match self.options.dies_at {
+        match self.client.options.dies_at {
             Some(at) if at == step => {
                 Err(crate::cql::client::error::unavailable("ended by a test", Outcome::Unknown))
             }

@@ -13,12 +13,13 @@ use crate::cql::{
     client::{
         error::malformed,
         row::NamedRow,
-        session::{Cql, Statement, values},
+        session::{Statement, values},
     },
     follow::{
         bucket::LISTS,
         count::{Counted, ListPart},
     },
+    stores::Cql,
 };
 
 const PARTS: Statement = Statement::read(
@@ -45,7 +46,7 @@ impl EdgeUpkeep for Cql {
         limit: usize,
         repair: bool,
     ) -> Result<EdgesVerified, StoreError> {
-        let _entered = self.enter()?;
+        let _entered = self.client.enter()?;
         match ScanCursor::read(after)? {
             ScanCursor::Beginning => self.verify_follows(None, limit, repair).await,
             ScanCursor::Follow(key) => self.verify_follows(Some(key), limit, repair).await,
@@ -56,7 +57,7 @@ impl EdgeUpkeep for Cql {
     }
 
     async fn rebuild_counts(&self, after: Option<&[u8]>, limit: usize) -> Result<CountsRebuilt, StoreError> {
-        let _entered = self.enter()?;
+        let _entered = self.client.enter()?;
         let rows = self.parts_after(ScanCursor::read(after)?).await?;
         let mut recount = Recount::default();
         for row in &rows {
@@ -78,7 +79,7 @@ impl EdgeUpkeep for Cql {
     }
 
     async fn remove_edges(&self, user: UserId, limit: usize) -> Result<RemovedEdges, StoreError> {
-        let _entered = self.enter()?;
+        let _entered = self.client.enter()?;
         let mut removed = RemovedEdges::default();
         for list in LISTS {
             self.remove_follows(user, list, limit, &mut removed).await?;
@@ -91,17 +92,17 @@ impl EdgeUpkeep for Cql {
     }
 
     async fn note_removal(&self, user: UserId, at: Timestamp) -> Result<(), StoreError> {
-        let _entered = self.enter()?;
+        let _entered = self.client.enter()?;
         self.note_removal_of(user, at).await
     }
 
     async fn removals(&self, limit: usize) -> Result<Vec<(UserId, Timestamp)>, StoreError> {
-        let _entered = self.enter()?;
+        let _entered = self.client.enter()?;
         self.noted_removals(limit).await
     }
 
     async fn end_removal(&self, user: UserId, noted: Timestamp) -> Result<(), StoreError> {
-        let _entered = self.enter()?;
+        let _entered = self.client.enter()?;
         self.end_removal_of(user, noted).await
     }
 }
@@ -139,10 +140,10 @@ impl Cql {
     /// Some parts of lists, in token order.
     async fn parts_after(&self, mark: ScanCursor) -> Result<Vec<NamedRow>, StoreError> {
         match mark {
-            ScanCursor::Beginning => self.records(&PARTS, values![]).await,
+            ScanCursor::Beginning => self.client.records(&PARTS, values![]).await,
             ScanCursor::Part([owner, list, bucket]) => {
                 let (list, bucket) = (ScanCursor::small(list)?, ScanCursor::small(bucket)?);
-                self.records(&PARTS_AFTER, values![owner, list, bucket]).await
+                self.client.records(&PARTS_AFTER, values![owner, list, bucket]).await
             }
             ScanCursor::Follow(_) | ScanCursor::Entries | ScanCursor::Entry(_) => Err(ScanCursor::wrong()),
         }
@@ -164,7 +165,7 @@ impl Cql {
                 return Ok(());
             }
             for follow in page {
-                let now = Timestamp(self.clock.millis());
+                let now = Timestamp(self.client.clock.millis());
                 if self.cut(follow.edge, None, now).await?.is_some() {
                     removed.follows.push(follow.edge);
                 } else {
@@ -183,7 +184,7 @@ impl Cql {
         removed: &mut RemovedEdges,
     ) -> Result<(), StoreError> {
         let most = i32::try_from(limit).unwrap_or(i32::MAX);
-        for row in self.records(&OWNED, values![user.get(), most]).await? {
+        for row in self.client.records(&OWNED, values![user.get(), most]).await? {
             let edge = Edge { from: user, to: row.user("other")? };
             if self.end_block(edge).await? {
                 removed.blocks.push(edge);

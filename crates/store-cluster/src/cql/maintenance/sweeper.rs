@@ -14,9 +14,9 @@ use kith_store::{Coordination, Edge, MemberKey, StoreError};
 use super::{import_conflicts::ImportConflicts, recount_schedule::RecountSchedule};
 use crate::cql::{
     change_log::{ChangeLogEntry, Subject},
-    client::session::Cql,
     follow::count::ListPart,
     open_minutes::{OpenMinutes, Pace},
+    stores::Cql,
 };
 
 const TICK: Duration = Duration::from_millis(250);
@@ -33,7 +33,7 @@ const WRITTEN_WITHIN: Duration = Duration::from_secs(30);
 /// Begins to sweep, while the stores are in use.
 pub(in crate::cql) fn start(cql: &Arc<Cql>, coordination: &Weak<dyn Coordination>) {
     let holder = format!("{:016x}", rand::random::<u64>());
-    for shard in 0..i32::try_from(cql.options.feed_shards).unwrap_or(i32::MAX) {
+    for shard in 0..i32::try_from(cql.client.options.feed_shards).unwrap_or(i32::MAX) {
         let sweep = Sweep {
             shard,
             name: format!("relation_sweep_{shard}"),
@@ -41,7 +41,7 @@ pub(in crate::cql) fn start(cql: &Arc<Cql>, coordination: &Weak<dyn Coordination
             leased: None,
             window: None,
             due: RecountSchedule::default(),
-            crossings: ImportConflicts::new(cql.options.clocks_apart + WRITTEN_WITHIN),
+            crossings: ImportConflicts::new(cql.client.options.clocks_apart + WRITTEN_WITHIN),
             blocks: BTreeMap::new(),
             members: BTreeSet::new(),
         };
@@ -68,7 +68,7 @@ impl Sweep {
     async fn run(mut self, cql: Weak<Cql>, coordination: Weak<dyn Coordination>) {
         loop {
             let (Some(cql), Some(coordination)) = (cql.upgrade(), coordination.upgrade()) else { return };
-            if cql.is_closing() {
+            if cql.client.is_closing() {
                 coordination.release(&self.name, &self.holder).await.ok();
                 return;
             }
@@ -85,7 +85,7 @@ impl Sweep {
     }
 
     async fn tick(&mut self, cql: &Cql, coordination: &dyn Coordination) -> Result<(), StoreError> {
-        cql.session()?;
+        cql.client.session()?;
         if !self.has_lease(coordination).await? {
             (self.window, self.leased) = (None, None);
             self.due.clear();
@@ -165,7 +165,7 @@ impl Sweep {
 
     /// Checks the blocks whose writes have certainly ended.
     async fn enforce(&mut self, cql: &Cql) -> Result<(), StoreError> {
-        let ended = cql.clock.micros() - WRITE_ENDED;
+        let ended = cql.client.clock.micros() - WRITE_ENDED;
         while let Some((stamp, (edge, is_told))) =
             self.blocks.first_key_value().map(|(stamp, block)| (*stamp, *block))
         {
@@ -180,7 +180,7 @@ impl Sweep {
 
     /// Completes the changes of members whose writes have certainly ended, and which have no final note.
     async fn mend(&mut self, cql: &Cql) -> Result<(), StoreError> {
-        let ended = cql.clock.micros() - WRITE_ENDED;
+        let ended = cql.client.clock.micros() - WRITE_ENDED;
         let due: Vec<_> = self.members.iter().take_while(|(stamp, _)| *stamp <= ended).copied().collect();
         cql.mend_memberships(due.iter().map(|(_, key)| *key).collect()).await?;
         for mended in due {

@@ -9,7 +9,7 @@ use crate::cql::{
     change_log::ChangeLogEntry,
     client::{
         row::NamedRow,
-        session::{Cql, Statement, values},
+        session::{Statement, values},
         version_clock::written,
     },
     follow::{
@@ -17,6 +17,7 @@ use crate::cql::{
         row::{FollowRow, ListSlot, State, edge_of, entry_part, key, stands},
         store::AT_A_TIME,
     },
+    stores::Cql,
 };
 
 const FOLLOWS: Statement = Statement::read(
@@ -65,8 +66,8 @@ impl Cql {
     ) -> Result<EdgesVerified, StoreError> {
         let most = i32::try_from(limit.max(1)).unwrap_or(i32::MAX);
         let rows = match after {
-            None => self.records(&FOLLOWS, values![most]).await?,
-            Some(edge) => self.records(&FOLLOWS_AFTER, values![key(edge), most]).await?,
+            None => self.client.records(&FOLLOWS, values![most]).await?,
+            Some(edge) => self.client.records(&FOLLOWS_AFTER, values![key(edge), most]).await?,
         };
         let mut found = Vec::new();
         for row in &rows {
@@ -127,13 +128,14 @@ impl Cql {
 
     async fn entries_after(&self, after: Option<[i64; 5]>, most: i32) -> Result<Vec<NamedRow>, StoreError> {
         let Some([owner, list, bucket, placed, other]) = after else {
-            return self.records(&ENTRIES, values![most]).await;
+            return self.client.records(&ENTRIES, values![most]).await;
         };
         let (list, bucket) = (ScanCursor::small(list)?, ScanCursor::small(bucket)?);
-        let mut rows = self.records(&ENTRIES_IN, values![owner, list, bucket, placed, other, most]).await?;
+        let mut rows =
+            self.client.records(&ENTRIES_IN, values![owner, list, bucket, placed, other, most]).await?;
         let room = most - i32::try_from(rows.len()).unwrap_or(most);
         if room > 0 {
-            rows.extend(self.records(&ENTRIES_AFTER, values![owner, list, bucket, room]).await?);
+            rows.extend(self.client.records(&ENTRIES_AFTER, values![owner, list, bucket, room]).await?);
         }
         Ok(rows)
     }
@@ -159,7 +161,7 @@ impl Cql {
             self.restore_entry(&row, list, state, state.version).await?;
             if !self.is_shown(&row, list).await? {
                 // Another program has deleted it, with a later timestamp.
-                self.restore_entry(&row, list, state, self.clock.version(state.version)).await?;
+                self.restore_entry(&row, list, state, self.client.clock.version(state.version)).await?;
             }
         }
         let kind = match list {
@@ -178,14 +180,14 @@ impl Cql {
     ) -> Result<(), StoreError> {
         let note = ChangeLogEntry::of_count(self, row.edge, row.seat).part(self);
         let parts = vec![entry_part(row.edge, list, row.seat, state), note];
-        self.batch(BatchType::Logged, parts, timestamp).await
+        self.client.batch(BatchType::Logged, parts, timestamp).await
     }
 
     /// Whether the list shows the present state of the follow.
     async fn is_shown(&self, row: &FollowRow, list: FollowList) -> Result<bool, StoreError> {
         let (owner, bucket, other) = stands(row.edge, list, row.seat);
         let asked = values![owner.get(), number(list), bucket, row.seat.at, other.get()];
-        let found = self.records(&ENTRY, asked).await?;
+        let found = self.client.records(&ENTRY, asked).await?;
         let Some(entry) = found.first() else { return Ok(false) };
         Ok(entry.number("live")? == Some(1) && entry.number("version")? == Some(row.version()))
     }
@@ -222,7 +224,7 @@ impl Cql {
         for bucket in 0..=head {
             let asked = values![owner.get(), number(list), bucket, at, other.get()];
             let entry = StoredEntry { edge: follow.edge, list, bucket, state, at };
-            if !self.records(&ENTRY, asked).await?.is_empty() && !entry.is_of(row) {
+            if !self.client.records(&ENTRY, asked).await?.is_empty() && !entry.is_of(row) {
                 self.strike_entry(entry, row).await?;
             }
         }
@@ -233,14 +235,14 @@ impl Cql {
         let version = entry.state.version.max(row.map_or(0, |row| row.version())) + 1;
         let dead = State { live: false, version, ..entry.state };
         let seat = ListSlot { at: entry.at, in_following: entry.bucket, in_fans: entry.bucket };
-        for timestamp in [version, self.clock.version(version)] {
+        for timestamp in [version, self.client.clock.version(version)] {
             // The note names the same bucket for both lists: a superfluous count does no harm.
             let note = ChangeLogEntry::of_count(self, entry.edge, seat).part(self);
             let parts = vec![entry_part(entry.edge, entry.list, seat, dead), note];
-            self.batch(BatchType::Logged, parts, timestamp).await?;
+            self.client.batch(BatchType::Logged, parts, timestamp).await?;
             let (owner, bucket, other) = stands(entry.edge, entry.list, seat);
             let asked = values![owner.get(), number(entry.list), bucket, entry.at, other.get()];
-            let left = self.records(&ENTRY, asked).await?;
+            let left = self.client.records(&ENTRY, asked).await?;
             if left.first().is_none_or(|left| !matches!(left.number("live"), Ok(Some(1)))) {
                 return Ok(());
             }
@@ -250,7 +252,7 @@ impl Cql {
     }
 
     fn is_young(&self, version: i64) -> bool {
-        written(version) > self.clock.micros() - YOUNG
+        written(version) > self.client.clock.micros() - YOUNG
     }
 }
 

@@ -13,9 +13,10 @@ use crate::cql::{
     client::{
         error::malformed,
         row::NamedRow,
-        session::{Bound, Cql, Statement, values},
+        session::{Bound, Statement, values},
     },
     follow::store::AT_A_TIME,
+    stores::Cql,
 };
 
 const ROWS: Statement = Statement::read(
@@ -59,7 +60,7 @@ impl Cql {
             return Ok(Vec::new());
         }
         let users: Vec<i64> = users.iter().map(|user| user.get()).collect();
-        let rows = self.records(&ROWS, values![group.get(), users]).await?;
+        let rows = self.client.records(&ROWS, values![group.get(), users]).await?;
         rows.iter().map(|row| ban(group, row)).collect()
     }
 
@@ -76,13 +77,13 @@ impl Cql {
         }
         let limit = i32::try_from(limit).unwrap_or(i32::MAX);
         let after = after.map_or(0, UserId::get);
-        let rows = self.records(&LIST, values![group.get(), after, now.0, limit]).await?;
+        let rows = self.client.records(&LIST, values![group.get(), after, now.0, limit]).await?;
         rows.iter().map(|row| ban(group, row)).collect()
     }
 
     /// How many bans of a group end after this time. Costs a scan of them; only called when users are banned.
     pub(super) async fn count_bans(&self, group: GroupId, now: Timestamp) -> Result<u32, StoreError> {
-        let rows = self.records(&COUNT, values![group.get(), now.0]).await?;
+        let rows = self.client.records(&COUNT, values![group.get(), now.0]).await?;
         let count = rows.first().map_or(Ok(0), |row| row.some_number("bans"))?;
         u32::try_from(count).map_err(|_| malformed("bans"))
     }
@@ -98,7 +99,8 @@ impl Cql {
             return Ok(Vec::new());
         }
         let limit = i32::try_from(limit).unwrap_or(i32::MAX);
-        let rows = self.records(&GROUPS, values![user.get(), after.map_or(0, GroupId::get), limit]).await?;
+        let rows =
+            self.client.records(&GROUPS, values![user.get(), after.map_or(0, GroupId::get), limit]).await?;
         rows.iter().map(|row| GroupId::new(row.some_number("grp")?).map_err(|_| malformed("grp"))).collect()
     }
 
@@ -123,7 +125,7 @@ impl Cql {
     }
 
     async fn write_notes(&self, parts: Vec<Bound>) -> Result<(), StoreError> {
-        let put = |parts: &[Bound]| self.batch(BatchType::Unlogged, parts.to_vec(), None);
+        let put = |parts: &[Bound]| self.client.batch(BatchType::Unlogged, parts.to_vec(), None);
         stream::iter(parts.chunks(TOGETHER)).map(put).buffer_unordered(AT_A_TIME).try_collect().await
     }
 }

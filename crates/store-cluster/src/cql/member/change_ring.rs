@@ -4,10 +4,13 @@
 
 use kith_store::{GroupId, MEMBER_CHANGES_KEPT, MemberChangeEvent, StoreError, UserId, Version};
 
-use crate::cql::client::{
-    error::malformed,
-    row::NamedRow,
-    session::{Bound, Cql, Statement, values},
+use crate::cql::{
+    client::{
+        error::malformed,
+        row::NamedRow,
+        session::{Bound, Statement, values},
+    },
+    stores::Cql,
 };
 
 /// More than are returned: a row that was overwritten since the roster was read is recognised by its version.
@@ -42,7 +45,7 @@ impl Cql {
                 break;
             }
             let slice = values![group.get(), from, to, after.version.get(), room];
-            let rows = self.records(&SLICE, slice).await?;
+            let rows = self.client.records(&SLICE, slice).await?;
             found.extend(rows.iter().map(|row| Ok((row.version("changed")?, told(row)?))));
         }
         let found = found.into_iter().collect::<Result<Vec<_>, StoreError>>()?;

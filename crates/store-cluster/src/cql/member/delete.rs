@@ -5,8 +5,8 @@ use kith_store::{Bans, GroupId, MEMBERS_AT_ONCE, Role, StoreError, Timestamp};
 use super::{batch::Draft, write::TRIES_MAX};
 use crate::cql::{
     change_log::{ChangeLogEntry, Subject},
-    client::session::Cql,
     log_end::not_read,
+    stores::Cql,
 };
 
 impl Cql {

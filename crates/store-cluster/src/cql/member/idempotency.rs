@@ -8,9 +8,10 @@ use crate::cql::{
     client::{
         error::{as_outcome, malformed},
         row::NamedRow,
-        session::{Bound, Cql, Statement, values},
+        session::{Bound, Statement, values},
     },
     idempotency::RequestKey,
+    stores::Cql,
 };
 
 /// It has no condition of its own: a retry that answers the same request has read that there is no answer, and the
@@ -34,7 +35,7 @@ impl Cql {
         if places.is_empty() {
             return Ok(());
         }
-        let answers = self.records(&ANSWERS, values![group.get(), places]).await?;
+        let answers = self.client.records(&ANSWERS, values![group.get(), places]).await?;
         for wish in std::mem::take(wishes) {
             match wish.key().and_then(|key| answers.iter().find(|row| is_of(row, key))) {
                 None => wishes.push(wish),

@@ -8,9 +8,10 @@ use scylla::statement::batch::BatchType;
 use crate::cql::{
     client::{
         error::malformed,
-        session::{Bound, Cql, Statement, values},
+        session::{Bound, Statement, values},
     },
     follow::store::AT_A_TIME,
+    stores::Cql,
 };
 
 /// The versions of one group rise, and a row belongs to one group: so each is written with its version as timestamp.
@@ -35,7 +36,7 @@ impl Cql {
         }
         let limit = i32::try_from(limit).unwrap_or(i32::MAX);
         let after = after.map_or(0, GroupId::get);
-        let rows = self.records(&LIST, values![user.get(), after, limit]).await?;
+        let rows = self.client.records(&LIST, values![user.get(), after, limit]).await?;
         rows.iter().map(|row| GroupId::new(row.some_number("grp")?).map_err(|_| malformed("grp"))).collect()
     }
 
@@ -43,7 +44,7 @@ impl Cql {
     pub(super) async fn write_memberships(&self, rows: &[MemberRow]) -> Result<(), StoreError> {
         let put = |rows: &[MemberRow]| {
             let parts = rows.iter().map(part).collect();
-            self.batch(BatchType::Unlogged, parts, None)
+            self.client.batch(BatchType::Unlogged, parts, None)
         };
         stream::iter(rows.chunks(TOGETHER)).map(put).buffer_unordered(AT_A_TIME).try_collect().await
     }

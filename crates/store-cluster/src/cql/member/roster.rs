@@ -8,9 +8,10 @@ use crate::cql::{
     client::{
         error::malformed,
         row::NamedRow,
-        session::{Bound, Cql, Statement, values},
+        session::{Bound, Statement, values},
     },
     follow::store::AT_A_TIME,
+    stores::Cql,
 };
 
 const ROSTER: Statement = Statement::read(
@@ -77,7 +78,7 @@ impl Cql {
         statement: &'static Statement,
         group: GroupId,
     ) -> Result<SeenRoster, StoreError> {
-        let rows = self.records(statement, values![group.get()]).await?;
+        let rows = self.client.records(statement, values![group.get()]).await?;
         rows.first().map_or_else(|| Ok(SeenRoster::default()), SeenRoster::of)
     }
 }

@@ -4,10 +4,13 @@
 use kith_store::{GroupId, Member, MemberKey, MemberRow, Role, Seq, Stays, StoreError, UserId};
 
 use super::roster::{count, until, until_number};
-use crate::cql::client::{
-    error::malformed,
-    row::NamedRow,
-    session::{Bound, Cql, Statement, values},
+use crate::cql::{
+    client::{
+        error::malformed,
+        row::NamedRow,
+        session::{Bound, Statement, values},
+    },
+    stores::Cql,
 };
 
 const ROWS: Statement = Statement::read(
@@ -76,9 +79,9 @@ impl Cql {
         let limit = i32::try_from(limit).unwrap_or(i32::MAX);
         let after = after.map_or(0, UserId::get);
         let rows = if least == Role::Member {
-            self.records(&LIST, values![group.get(), after, limit]).await?
+            self.client.records(&LIST, values![group.get(), after, limit]).await?
         } else {
-            self.records(&ABOVE, values![group.get(), after, number(least), limit]).await?
+            self.client.records(&ABOVE, values![group.get(), after, number(least), limit]).await?
         };
         rows.iter().map(|row| member_row(group, row)).collect()
     }
@@ -94,7 +97,8 @@ impl Cql {
             return Ok(Vec::new());
         }
         let limit = i32::try_from(limit).unwrap_or(i32::MAX);
-        let rows = self.records(&ALL, values![group.get(), after.map_or(0, UserId::get), limit]).await?;
+        let rows =
+            self.client.records(&ALL, values![group.get(), after.map_or(0, UserId::get), limit]).await?;
         rows.iter().map(|row| member_row(group, row)).collect()
     }
 
@@ -105,7 +109,7 @@ impl Cql {
         limit: usize,
     ) -> Result<Vec<MemberRow>, StoreError> {
         let limit = i32::try_from(limit.max(1)).unwrap_or(i32::MAX);
-        let rows = self.records(&MUTED, values![group.get(), until_number(None), limit]).await?;
+        let rows = self.client.records(&MUTED, values![group.get(), until_number(None), limit]).await?;
         rows.iter().map(|row| member_row(group, row)).collect()
     }
 
@@ -118,7 +122,7 @@ impl Cql {
         let mut found = Vec::with_capacity(users.len());
         for named in users.chunks(NAMED_MAX) {
             let named: Vec<i64> = named.iter().map(|user| user.get()).collect();
-            for row in self.records(statement, values![group.get(), named]).await? {
+            for row in self.client.records(statement, values![group.get(), named]).await? {
                 found.push(member_row(group, &row)?);
             }
         }

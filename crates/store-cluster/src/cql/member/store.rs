@@ -11,7 +11,7 @@ use kith_store::{
     Timestamp, UserId, Write,
 };
 
-use crate::cql::{client::session::Cql, follow::store::AT_A_TIME};
+use crate::cql::{follow::store::AT_A_TIME, stores::Cql};
 
 #[async_trait]
 impl MemberStore for Cql {
@@ -19,7 +19,7 @@ impl MemberStore for Cql {
         if keys.len() > BATCH_MAX {
             return Err(StoreError::Overloaded);
         }
-        let _entered = self.enter()?;
+        let _entered = self.client.enter()?;
         let found = self.member_rows(keys).await?;
         Ok(found.into_iter().map(|row| (row.member.key, stored(row))).collect())
     }
@@ -28,7 +28,7 @@ impl MemberStore for Cql {
         if keys.len() > BATCH_MAX {
             return Err(StoreError::Overloaded);
         }
-        let _entered = self.enter()?;
+        let _entered = self.client.enter()?;
         Ok(FormerMember::of(keys, &self.member_rows(keys).await?))
     }
 
@@ -36,7 +36,7 @@ impl MemberStore for Cql {
         if keys.len() > BATCH_MAX {
             return Err(StoreError::Overloaded);
         }
-        let _entered = self.enter()?;
+        let _entered = self.client.enter()?;
         let found = self.member_rows(keys).await?;
         let found: HashMap<MemberKey, MemberRow> =
             found.into_iter().map(|row| (row.member.key, row)).collect();
@@ -47,7 +47,7 @@ impl MemberStore for Cql {
         if groups.len() > BATCH_MAX {
             return Err(StoreError::Overloaded);
         }
-        let _entered = self.enter()?;
+        let _entered = self.client.enter()?;
         self.rosters_of(groups).await
     }
 
@@ -61,7 +61,7 @@ impl MemberStore for Cql {
         if change.users().len() > MEMBERS_AT_ONCE {
             return Err(StoreError::Overloaded);
         }
-        let _entered = self.enter()?;
+        let _entered = self.client.enter()?;
         Box::pin(self.change_for_request(group, change, terms, write)).await
     }
 
@@ -72,7 +72,7 @@ impl MemberStore for Cql {
         after: Option<UserId>,
         limit: usize,
     ) -> Result<Vec<Member>, StoreError> {
-        let _entered = self.enter()?;
+        let _entered = self.client.enter()?;
         let rows = self.list_members(group, least, after, limit).await?;
         Ok(rows.into_iter().map(|row| row.member).collect())
     }
@@ -83,7 +83,7 @@ impl MemberStore for Cql {
         after: Option<UserId>,
         limit: usize,
     ) -> Result<Vec<MemberRow>, StoreError> {
-        let _entered = self.enter()?;
+        let _entered = self.client.enter()?;
         self.list_rows(group, after, limit).await
     }
 
@@ -93,7 +93,7 @@ impl MemberStore for Cql {
         after: Option<GroupId>,
         limit: usize,
     ) -> Result<Vec<GroupId>, StoreError> {
-        let _entered = self.enter()?;
+        let _entered = self.client.enter()?;
         self.groups_of(user, after, limit).await
     }
 
@@ -103,7 +103,7 @@ impl MemberStore for Cql {
         after: MemberChangeEvent,
         limit: usize,
     ) -> Result<Option<Vec<MemberChangeEvent>>, StoreError> {
-        let _entered = self.enter()?;
+        let _entered = self.client.enter()?;
         self.changes_after(group, after, limit).await
     }
 
@@ -114,12 +114,12 @@ impl MemberStore for Cql {
         limit: usize,
         now: Timestamp,
     ) -> Result<Vec<Ban>, StoreError> {
-        let _entered = self.enter()?;
+        let _entered = self.client.enter()?;
         self.list_bans(group, after, limit, now).await
     }
 
     async fn ban(&self, key: MemberKey, now: Timestamp) -> Result<Option<Ban>, StoreError> {
-        let _entered = self.enter()?;
+        let _entered = self.client.enter()?;
         let found = self.bans_of(key.group, &[key.user]).await?;
         Ok(found.into_iter().find(|ban| ban.holds(now)))
     }
@@ -130,12 +130,12 @@ impl MemberStore for Cql {
         after: Option<GroupId>,
         limit: usize,
     ) -> Result<Vec<GroupId>, StoreError> {
-        let _entered = self.enter()?;
+        let _entered = self.client.enter()?;
         self.groups_that_banned(user, after, limit).await
     }
 
     async fn end_members(&self, group: GroupId, limit: usize, now: Timestamp) -> Result<u32, StoreError> {
-        let _entered = self.enter()?;
+        let _entered = self.client.enter()?;
         Box::pin(self.end_some(group, limit, now)).await
     }
 }

@@ -19,10 +19,8 @@ use super::{
 };
 use crate::cql::{
     change_log::{ChangeLogEntry, Subject},
-    client::{
-        error::{as_outcome, away},
-        session::Cql,
-    },
+    client::error::{as_outcome, away},
+    stores::Cql,
 };
 
 pub(in crate::cql) const TRIES_MAX: u32 = 16;
@@ -135,7 +133,7 @@ impl Cql {
 
     /// The note of an attempt.
     pub(in crate::cql) fn fresh(&self, about: ChangeLogEntry) -> ChangeLogEntry {
-        let is_old = self.clock.micros() - about.stamp > NOTED_AT_ONCE;
+        let is_old = self.client.clock.micros() - about.stamp > NOTED_AT_ONCE;
         if is_old { ChangeLogEntry::about(self, about.subject) } else { about }
     }
 
@@ -230,12 +228,12 @@ impl Cql {
     /// the last one wins.
     async fn note_members(&self, notes: Vec<ChangeLogEntry>) -> Result<(), StoreError> {
         let Some(first) = notes.first() else { return Ok(()) };
-        let timestamp = self.clock.micros().max(first.stamp + i64::from(first.version.is_some()));
-        self.batch(BatchType::Unlogged, ChangeLogEntry::parts_of_group(self, &notes), timestamp).await
+        let timestamp = self.client.clock.micros().max(first.stamp + i64::from(first.version.is_some()));
+        self.client.batch(BatchType::Unlogged, ChangeLogEntry::parts_of_group(self, &notes), timestamp).await
     }
 
     async fn put(&self, draft: &Draft, after: SeenRoster) -> Result<bool, StoreError> {
-        match self.decide(draft.parts(after)).await {
+        match self.client.decide(draft.parts(after)).await {
             Ok(refused) => Ok(refused.is_none()),
             // The answer to the request is read before the next attempt.
             Err(error) if error.outcome() == Outcome::Unknown && !draft.changes_something() => Ok(false),
