@@ -21,7 +21,7 @@ pub(crate) struct Shard<K, V> {
     recall: VersionFloors<K>,
 }
 
-/// What is in progress for one key. Floors and poisons need not outlive it, except for the versions that readers
+/// What is in progress for one key. Floors and counts of unversioned invalidations need not outlive it, except for the versions that readers
 /// received: a load that begins later reads what the store has acknowledged, or a copy that was published since.
 pub(crate) struct KeyState<V> {
     /// The flight that readers join.
@@ -29,23 +29,30 @@ pub(crate) struct KeyState<V> {
     /// Loads that have not ended, joined or detached.
     pub(crate) loads: usize,
     /// Writes that have no verdict.
-    pub(crate) marks: usize,
+    pub(crate) active_writers: usize,
     /// The record is known to have reached this version.
     pub(crate) floor: Version,
     /// How often the key was invalidated without a version.
-    pub(crate) poisons: u64,
+    pub(crate) unversioned_invalidations: u64,
     /// Whether memory may have a copy: one was seen, or put in since.
     pub(crate) maybe_kept: bool,
 }
 
 impl<V> Default for KeyState<V> {
     fn default() -> Self {
-        Self { current: None, loads: 0, marks: 0, floor: Version::UNVERSIONED, poisons: 0, maybe_kept: true }
+        Self {
+            current: None,
+            loads: 0,
+            active_writers: 0,
+            floor: Version::UNVERSIONED,
+            unversioned_invalidations: 0,
+            maybe_kept: true,
+        }
     }
 }
 
 impl<V> KeyState<V> {
-    /// The record changed: raises the floor, or poisons, and gives up the flight to join. The flight is
+    /// The record changed: raises the floor, or counts an unversioned invalidation, and gives up the flight to join. The flight is
     /// returned to be dropped when the lock is not held.
     fn invalidate(&mut self, version: Option<Version>) -> Option<Arc<Flight<V>>> {
         match version {
@@ -53,7 +60,7 @@ impl<V> KeyState<V> {
             Some(version) => self.floor = version,
             // The version may have been set back by hand: a floor above it would keep every load out of memory.
             None => {
-                self.poisons += 1;
+                self.unversioned_invalidations += 1;
                 self.floor = Version::UNVERSIONED;
             }
         }
@@ -61,7 +68,7 @@ impl<V> KeyState<V> {
     }
 
     pub(crate) fn is_idle(&self) -> bool {
-        self.loads == 0 && self.marks == 0
+        self.loads == 0 && self.active_writers == 0
     }
 }
 

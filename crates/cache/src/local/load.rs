@@ -69,7 +69,7 @@ struct PendingLoad<K> {
     id: u64,
     flush: u32,
     floor: Version,
-    poisons: u64,
+    unversioned_invalidations: u64,
     /// Its reader takes no copy.
     strong: bool,
 }
@@ -101,7 +101,7 @@ impl<K: Key, V: Send + Sync + 'static> LoadBatchBuilder<K, V> {
             id,
             flush,
             floor,
-            poisons: progress.poisons,
+            unversioned_invalidations: progress.unversioned_invalidations,
             strong,
         });
         Arc::new(Flight {
@@ -327,7 +327,9 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
     ) -> Result<(), Rejection> {
         let flush = self.memory.flushes();
         let current = progress.current.as_ref().is_some_and(|flight| flight.id == load.id);
-        let rejected = if rules::poison_flight() && load.poisons != progress.poisons {
+        let rejected = if rules::poison_flight()
+            && load.unversioned_invalidations != progress.unversioned_invalidations
+        {
             Rejection::Poisoned
         } else if rules::fill_floor() && loaded.version() < progress.floor {
             Rejection::Floor
@@ -335,7 +337,7 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
             Rejection::Epoch
         } else if rules::fill_accepted() && !outcome.keep {
             Rejection::Shared
-        } else if rules::fill_mark() && progress.marks > 0 {
+        } else if rules::fill_mark() && progress.active_writers > 0 {
             Rejection::Mark
         } else if rules::fill_newer_only() && !loaded.version().is_versioned() && !current {
             // Two values without versions have an order only while one flight at a time may fill.

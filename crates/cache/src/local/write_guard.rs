@@ -92,8 +92,8 @@ impl<K: Key, V: Send + Sync + 'static> WriteGuard<K, V> {
         let mut shard = self.inner.key_table.lock(key);
         let now = self.inner.node.now();
         let progress = shard.enter(key, now);
-        progress.marks += 1;
-        self.marked.insert(key.clone(), progress.poisons);
+        progress.active_writers += 1;
+        self.marked.insert(key.clone(), progress.unversioned_invalidations);
         let mut detached = [if rules::mark_detaches() { progress.current.take() } else { None }, None];
         if rules::drop_before_commit() {
             progress.maybe_kept = false;
@@ -124,9 +124,9 @@ impl<K: Key, V: Send + Sync + 'static> WriteGuard<K, V> {
     }
 
     fn may_install(&self, key: &K, version: Version, progress: &super::key_state::KeyState<V>) -> bool {
-        let alone = progress.marks == 1 || !rules::put_single_writer();
+        let alone = progress.active_writers == 1 || !rules::put_single_writer();
         let newest = version >= progress.floor || !rules::put_floor();
-        let clean = self.marked.get(key) == Some(&progress.poisons);
+        let clean = self.marked.get(key) == Some(&progress.unversioned_invalidations);
         version.is_versioned() && alone && newest && clean && self.flush == self.inner.memory.flushes()
     }
 
@@ -145,7 +145,7 @@ impl<K: Key, V: Send + Sync + 'static> WriteGuard<K, V> {
         for key in &keys {
             let mut shard = self.inner.key_table.lock(key);
             if let Some(progress) = shard.get_mut(key) {
-                progress.marks -= 1;
+                progress.active_writers -= 1;
                 shard.leave(key);
             }
         }

@@ -39,7 +39,7 @@ impl Cql {
         for wish in std::mem::take(wishes) {
             match wish.key().and_then(|key| answers.iter().find(|row| is_of(row, key))) {
                 None => wishes.push(wish),
-                Some(row) => wish.tell(row.json("reply").map(|record| Applied { record, replayed: true })),
+                Some(row) => wish.respond(row.json("reply").map(|record| Applied { record, replayed: true })),
             }
         }
         Ok(())

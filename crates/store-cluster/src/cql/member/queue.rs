@@ -55,7 +55,7 @@ impl PendingChange {
     }
 
     /// Sends the answer. A caller that is gone does not receive it.
-    pub(in crate::cql) fn tell(self, answer: ChangeResult) {
+    pub(in crate::cql) fn respond(self, answer: ChangeResult) {
         self.answer.send(answer).ok();
     }
 

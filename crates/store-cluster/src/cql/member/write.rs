@@ -107,12 +107,12 @@ impl Cql {
                 Ok(Some(made)) => return Some(made),
                 Ok(None) => self.back_off(tries).await,
                 Err(error) => {
-                    tell_all(wishes, &error);
+                    respond_all(wishes, &error);
                     return None;
                 }
             }
         }
-        tell_all(wishes, &StoreError::Overloaded);
+        respond_all(wishes, &StoreError::Overloaded);
         None
     }
 
@@ -122,7 +122,7 @@ impl Cql {
         for (wish, decided) in made.answers {
             // A refusal does not depend on the follow-up of the others.
             let answer = decided.and_then(|record| followed.clone().map(|()| record));
-            wish.tell(answer.map(|record| Applied { record, replayed: false }));
+            wish.respond(answer.map(|record| Applied { record, replayed: false }));
         }
     }
 
@@ -252,8 +252,8 @@ impl Cql {
     }
 }
 
-fn tell_all(wishes: Vec<PendingChange>, error: &StoreError) {
+fn respond_all(wishes: Vec<PendingChange>, error: &StoreError) {
     for wish in wishes {
-        wish.tell(Err(error.clone()));
+        wish.respond(Err(error.clone()));
     }
 }
