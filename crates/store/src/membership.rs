@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_taken_in_gets_the_next_ordinal_and_keeps_it() {
+    fn new_member_gets_the_next_ordinal_for_good() {
         let mut transition = transition();
         let ordinal =
             |transition: &MembershipTransition, id| transition.row(user(id)).unwrap().member.ordinal;
@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_in_a_group_without_an_owner_may_become_its_owner() {
+    fn member_may_own_a_group_without_owner() {
         let mut transition =
             MembershipTransition::new(GroupId::new(9).unwrap(), Roster::default(), [], Timestamp(7));
         transition.change(&MemberChange::Add(vec![user(1), user(2)]), service()).unwrap();
@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn who_departs_goes_whatever_the_role_and_by_a_service_alone() {
+    fn account_deletion_removes_any_role() {
         let mut transition = transition();
         assert_eq!(
             transition.change(&MemberChange::AccountDeleted(user(1)), by(1)),
@@ -485,7 +485,7 @@ mod tests {
     }
 
     #[test]
-    fn each_change_raises_the_version_by_one_and_is_that_of_whom_it_changed() {
+    fn change_sets_the_next_version_on_its_members() {
         let mut transition = transition();
         let before = transition.roster().version;
         transition.change(&MemberChange::Remove(vec![user(3), user(4)]), by(1)).unwrap();

@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn rejoin_with_an_older_end_begins_above_the_last_stay() {
+    fn rejoin_begins_above_the_last_stay() {
         let mut group = TestGroup::founded();
         group.change(&join(3), 7);
         group.change(&leave(3), 12);
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn row_from_before_messages_opens_nothing_until_a_leave() {
+    fn row_without_ranges_opens_nothing() {
         let mut group = TestGroup::founded();
         group.change(&join(3), 0);
         group.change(&join(4), 0);

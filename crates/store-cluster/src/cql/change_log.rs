@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_that_names_follows_tells_of_each_as_a_row_of_its_own_would() {
+    fn row_of_many_follows_reads_as_single_rows() {
         let told = ChangeLogEntry::read(1, row(BROUGHT, vec![1, 2, 9, 0, 3, 70, 4, 5, 8, 1, 0, 71])).unwrap();
         let seats: Vec<ListSlot> = told.iter().filter_map(|note| Some(note.brought_to()?.1)).collect();
         assert_eq!(
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_later_program_has_noted_is_passed_over_and_what_is_damaged_is_not() {
+    fn unknown_entry_is_skipped_damaged_one_refused() {
         assert_eq!(ChangeLogEntry::read(1, row(99, vec![1, 2, 3])).unwrap(), []);
         assert_eq!(ChangeLogEntry::read(1, (77, 99, 1, 2, None, None, None, None)).unwrap(), []);
         for (kind, named) in

@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_may_have_been_done_before_is_forgotten_by_a_decision_alone() {
+    fn repeated_request_is_forgotten_by_condition() {
         let decided = [
             StoreError::Member(MemberRefusal::Full),
             StoreError::Conflict { current: Version::FIRST },

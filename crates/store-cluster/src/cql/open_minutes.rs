@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_more_there_is_to_read_the_less_often_it_is_read_but_it_is() {
+    fn busy_shards_are_read_less_often_but_are_read() {
         let pace = Pace::TELLING;
         assert_eq!([0, 50_000].map(|notes| pace.whole(notes)), [WHOLE_EVERY; 2]);
         assert_eq!(pace.whole(200_000), Duration::from_secs(20));
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn who_counts_reads_no_later_than_who_tells_where_little_changes() {
+    fn quiet_sweep_reads_as_early_as_the_feed() {
         for notes in [0, 1, 1_000, 10_000] {
             assert_eq!(Pace::COUNTING.fresh(notes), Pace::TELLING.fresh(notes));
             assert_eq!(Pace::COUNTING.whole(notes), Pace::TELLING.whole(notes));

@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_connection_string_that_cannot_be_read_is_refused_without_repeating_it() {
+    async fn invalid_connection_string_is_not_repeated() {
         let error = connect(MongoOptions::new("mongodb://ann:sesame@host:port/", "kith")).await.unwrap_err();
         assert!(matches!(error, OpenError::Address));
         assert!(!format!("{error} {error:?}").contains("sesame"));

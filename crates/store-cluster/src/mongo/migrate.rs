@@ -198,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn migrations_are_numbered_without_gaps_and_can_be_read() {
+    fn migrations_are_readable_and_without_gaps() {
         for ((number, ..), expected) in KNOWN.iter().zip(1..) {
             assert_eq!(*number, expected);
             let is_of_relations = OF_RELATIONS.contains(&i64::from(*number));

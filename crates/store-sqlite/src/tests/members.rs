@@ -6,7 +6,7 @@ use super::{messages::message, *};
 use crate::{ban, member};
 
 #[tokio::test]
-async fn each_query_of_members_is_read_from_its_index_at_the_place_where_it_goes_on() {
+async fn member_queries_seek_in_their_index() {
     let handle = open_in_memory().await.unwrap();
     for (sql, expected) in [
         (member::BY_KEYS.sql(500), "members USING PRIMARY KEY (group_id=? AND user_id=?)"),
@@ -33,7 +33,7 @@ async fn each_query_of_members_is_read_from_its_index_at_the_place_where_it_goes
 }
 
 #[tokio::test]
-async fn row_from_before_messages_opens_nothing_until_a_leave() {
+async fn row_without_ranges_opens_nothing() {
     let handle = open_in_memory().await.unwrap();
     // As migration 10 leaves the rows that it meets. User 2 has left, 3 is a member.
     let rows = |connection: &Connection| {

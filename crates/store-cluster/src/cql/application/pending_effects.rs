@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mark_names_the_minutes_in_which_something_is_left() {
+    fn mark_names_minutes_with_open_jobs() {
         assert_eq!(minutes_of(&mark(9, &BTreeSet::new())), Some(vec![9]));
         assert_eq!(minutes_of(&mark(9, &BTreeSet::from([7, 2]))), Some(vec![9, 2, 7]));
         assert_eq!(minutes_of(&7_i64.to_be_bytes()), Some(vec![7]), "as it was written before");

@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_that_was_cut_may_have_landed_and_one_that_was_refused_has_not() {
+    fn cut_write_is_unknown_refused_write_is_not() {
         let late = DbError::WriteTimeout {
             consistency: Consistency::LocalQuorum,
             received: 0,
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_write_no_error_says_that_nothing_was_applied() {
+    fn error_after_a_write_is_never_not_applied() {
         for error in [StoreError::Overloaded, malformed("body"), away(), internal("", Outcome::NotApplied)] {
             assert_eq!(as_outcome(error.clone(), Outcome::Unknown).outcome(), Outcome::Unknown, "{error:?}");
             let before = as_outcome(error, Outcome::NotApplied);
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_is_not_there_where_the_server_says_so_and_not_where_its_words_do() {
+    fn missing_table_is_recognised_by_code() {
         let unprepared = PrepareError::AllAttemptsFailed { first_attempt: attempt(DbError::Invalid) };
         for error in [said(DbError::Invalid), ExecutionError::PrepareError(unprepared)] {
             assert!(names_what_is_not_there(&error), "{error:?}");

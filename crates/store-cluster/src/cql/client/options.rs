@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_a_keyspace_or_its_replication_is_not_usable() {
+    fn invalid_keyspace_or_replication_is_refused() {
         assert!(CqlOptions::default().are_usable());
         let of_names = |name: &str| CqlOptions::new(["h"], name).are_usable();
         assert!(of_names("kith_2") && !of_names("") && !of_names("a.b") && !of_names("A") && !of_names("_a"));

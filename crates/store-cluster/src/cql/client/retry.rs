@@ -84,7 +84,7 @@ mod tests {
     /// Regression: a follow whose answer was lost with the connection was reported as not applied, because no other
     /// node could be reached.
     #[test]
-    fn a_write_that_may_have_run_is_not_undone_by_a_second_try_that_reached_nobody() {
+    fn failed_retry_keeps_outcome_unknown() {
         let attempts = Attempts::default();
         let nobody = ExecutionError::EmptyPlan;
         assert_eq!(attempts.failed(&nobody).outcome(), Outcome::NotApplied);
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_node_refused_as_it_is_not_ready_is_tried_elsewhere_and_what_it_cannot_bear_is_not() {
+    fn only_unready_node_is_retried_elsewhere() {
         for idempotent in [true, false] {
             let not_ready = RequestAttemptError::DbError(unavailable(), String::new());
             let too_much = RequestAttemptError::DbError(DbError::Overloaded, String::new());

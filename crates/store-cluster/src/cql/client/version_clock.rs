@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_are_above_what_was_read_however_far_ahead_that_is() {
+    fn versions_exceed_any_read_version() {
         let (slow, fast) = (VersionClock::new(-60_000), VersionClock::new(60_000));
         let first = fast.version(0);
         let second = slow.version(first);
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_stay_near_the_clock_however_many_are_given() {
+    fn many_versions_stay_near_the_clock() {
         let clock = VersionClock::new(0);
         let last = (0..100_000).map(|_| clock.version(0)).max().unwrap();
         assert!(last <= clock.micros() + LOW);

@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_who_come_one_counts_and_a_few_are_let_in_meanwhile() {
+    fn one_caller_counts_and_few_enter_meanwhile() {
         let heads = heads(0);
         assert_eq!(heads.take((2, 0)), BucketChoice::Unknown);
         assert_eq!(take_all(&heads), (70, BucketChoice::Count(3)));
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_taken_while_it_was_counted_is_room_no_more() {
+    fn entries_taken_during_count_reduce_room() {
         let heads = heads(70);
         assert_eq!(heads.take(KEY), BucketChoice::Count(3));
         let counting = heads.counting(KEY, 3);
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn who_counts_too_long_gives_no_room_to_a_bucket_that_others_fill() {
+    fn slow_count_adds_no_room_to_a_full_bucket() {
         let heads = heads(70);
         assert_eq!(heads.take(KEY), BucketChoice::Count(3));
         let late = heads.counting(KEY, 3);
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_anew_gives_back_no_room_that_was_taken() {
+    fn second_read_returns_no_taken_room() {
         let heads = heads(0);
         for _ in 0..40 {
             assert_eq!(heads.take(KEY), BucketChoice::In(3));

@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn batches_touch_few_partitions_and_have_few_rows_and_no_row_is_left_out() {
+    fn import_batches_are_small_and_complete() {
         let rows: Vec<FollowRow> =
             (1..=30).map(|from| row(from, 99)).chain((100..350).map(|to| row(50, to))).collect();
         let rows: Vec<(&FollowRow, ())> = rows.iter().map(|row| (row, ())).collect();

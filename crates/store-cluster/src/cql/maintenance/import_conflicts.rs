@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_follow_that_imports_put_in_several_places_is_due_with_all_of_them_until_it_was_looked_at() {
+    fn conflicting_import_is_due_until_checked() {
         let (mut crossings, now) = (ImportConflicts::new(KEPT), Instant::now());
         for at in [5, 5, 7, 9, 7] {
             crossings.add(edge(1), seat(at), now);
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_follow_is_remembered_for_a_time_and_one_that_is_due_until_it_was_looked_at() {
+    fn follow_expires_unless_it_is_due() {
         let (mut crossings, now) = (ImportConflicts::new(KEPT), Instant::now());
         crossings.add(edge(1), seat(5), now);
         crossings.add(edge(1), seat(7), now + KEPT / 2);

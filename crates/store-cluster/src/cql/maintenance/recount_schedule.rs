@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_changed_is_due_at_once_until_it_was_counted_and_again_after_a_while() {
+    fn change_is_due_until_counted_and_again_later() {
         let (mut due, begun) = (RecountSchedule::default(), Instant::now());
         due.add(&note(1, IMPORTED_MAX + 1), begun);
         assert_eq!(due.parts(begun).len(), 2);

@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_turn_that_is_cut_short_tells_those_who_wait_and_is_followed_by_another() {
+    async fn cut_turn_answers_waiters_and_next_one_runs() {
         let wishes = ChangeQueue::new(LARGE);
         let (waits, later) = (wish(1), wish(1));
         wishes.push(group(1), waits.0).unwrap();

@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_member_of_the_set_and_a_router_are_fit_and_a_lone_server_is_not() {
+    fn lone_server_is_unfit_set_and_router_are_fit() {
         let of = |hello: Document, set: Option<&str>| of_hello(&hello, "h:1", set);
         assert_eq!(of(doc! { "setName": "rs0" }, Some("rs0")), None);
         assert_eq!(of(doc! { "setName": "rs0" }, None), None);

@@ -180,7 +180,7 @@ async fn change_without_joins_and_leaves_reads_no_end() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Cassandra: run cargo xtask test"]
-async fn end_that_cannot_be_read_refuses_only_joins_and_leaves() {
+async fn unknown_end_refuses_only_joins_and_leaves() {
     let stage = Stage::open().await;
     let ends = Arc::new(Ends::at(10));
     let (stores, _node) = node(&stage, &ends).await;
@@ -217,7 +217,7 @@ async fn end_that_cannot_be_read_refuses_only_joins_and_leaves() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Cassandra: run cargo xtask test"]
-async fn row_from_before_messages_opens_nothing_until_a_leave() {
+async fn row_without_ranges_opens_nothing() {
     let stage = Stage::open().await;
     let (stores, _node) = node(&stage, &Arc::new(Ends::at(10))).await;
     change(&stores, MemberChange::Add(vec![user(2), user(3)])).await.unwrap();

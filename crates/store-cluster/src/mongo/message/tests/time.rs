@@ -55,7 +55,7 @@ async fn append_gives_up_by_time_and_not_by_tries() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn append_that_gives_up_with_a_part_in_the_log_is_unknown() {
+async fn append_given_up_halfway_is_unknown() {
     let part = Scripted::new([at_once(ScriptedAnswer::Pushed(Pushed::After(99)))]);
     let error = appended(&part, Some(0), &messages(["a", "b"]), WITHIN).await.unwrap_err();
     assert!(matches!(error, StoreError::Unavailable { outcome: Outcome::Unknown, .. }), "{error:?}");
