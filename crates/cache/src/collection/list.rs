@@ -171,7 +171,7 @@ impl<L: Key, P: Key, T: Send + Sync + 'static> PagedList<L, P, T> {
     }
 
     fn is_written(&self, list: &L) -> bool {
-        self.epochs.0.ledger.lock(list).get(list).is_some_and(|progress| progress.marks > 0)
+        self.epochs.0.key_table.lock(list).get(list).is_some_and(|progress| progress.active_writers > 0)
     }
 
     /// The page as the store has it now.

@@ -34,7 +34,7 @@ impl Invalidation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Acknowledge {
     /// When it is published, or will be as soon as possible.
-    PublishedChange,
+    Told,
     /// When no node can decide by the old value any more.
     Confirmed,
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use kith_cache::remote::{SharedError, redis::Reply};
+use kith_cache::remote::redis::Reply;
 use kith_store::Seq;
 
 use super::values::{ReplyResult, WRONG, list, number, text};

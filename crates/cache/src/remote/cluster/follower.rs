@@ -37,7 +37,7 @@ struct Sent {
 }
 
 /// A member that is subscribed and has a baseline.
-pub(super) struct Follower<'a> {
+pub(in crate::remote) struct Follower<'a> {
     member: &'a ClusterNode,
     pub(in crate::remote) epoch: u64,
     pub(in crate::remote) server: String,

@@ -97,7 +97,7 @@ pub struct ClusterNode {
 
 /// Why following ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
+pub(in crate::remote) enum End {
     /// The server or the store did not answer.
     Away,
     /// There is a higher epoch.

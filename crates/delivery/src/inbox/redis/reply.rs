@@ -1,7 +1,7 @@
 //! What scripts return. An answer that is not in its form is not believed.
 
 use bytes::Bytes;
-use kith_cache::remote::{SharedError, redis::Reply};
+use kith_cache::remote::redis::Reply;
 use kith_store::{NodeName, Seq};
 
 use crate::{

@@ -23,7 +23,7 @@ const TRIES_MAX: u32 = 8;
 
 impl Cql {
     /// Notes that something may have been set.
-    pub(super) async fn note_about(&self, edge: Edge) -> Result<(), StoreError> {
+    pub(in crate::cql) async fn note_about(&self, edge: Edge) -> Result<(), StoreError> {
         let noted = self.client.clock.micros();
         let row = values![edge.to.get(), slice(edge.from), edge.from.get(), noted];
         self.client.write(Bound(&NOTE, row), Some(noted)).await

@@ -28,7 +28,7 @@ pub(in crate::cql) fn told(before: &Block, after: &Block, now: Timestamp) -> Opt
 }
 
 /// Keeps the event of the change that made this version.
-pub(super) fn kept_part(version: Version, event: &RelationEvent) -> Result<Bound, StoreError> {
+pub(in crate::cql) fn kept_part(version: Version, event: &RelationEvent) -> Result<Bound, StoreError> {
     let Edge { from, to } = event.edge;
     Ok(Bound(&KEEP, values![from.get(), to.get(), version.get(), event_body(event)?]))
 }
@@ -40,7 +40,7 @@ impl Cql {
     }
 
     /// Writes the kept event of the change that made this record into the logs once more, if there is one.
-    pub(super) async fn resume_event(&self, block: &Block) -> Result<(), StoreError> {
+    pub(in crate::cql) async fn resume_event(&self, block: &Block) -> Result<(), StoreError> {
         let Edge { from, to } = block.edge;
         self.write_kept(&KEPT_OF, values![from.get(), to.get(), block.version.get()]).await
     }

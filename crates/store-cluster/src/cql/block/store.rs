@@ -43,7 +43,7 @@ pub(in crate::cql) const fn kind(list: BlockList) -> i32 {
 
 /// A stored record.
 #[derive(Clone, Debug)]
-pub(super) struct BlockRow {
+pub(in crate::cql) struct BlockRow {
     /// For an ended record, only the version is meaningful.
     pub(in crate::cql) block: Block,
     /// Chosen by the write.
@@ -121,7 +121,7 @@ impl Cql {
     }
 
     /// Records of one user.
-    pub(super) async fn blocks_of(
+    pub(in crate::cql) async fn blocks_of(
         &self,
         statement: &'static Statement,
         edges: Vec<Edge>,

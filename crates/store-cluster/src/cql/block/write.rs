@@ -68,7 +68,7 @@ enum BlockOutcome<Now, Before = Now> {
 }
 
 impl Cql {
-    pub(super) async fn change_block(
+    pub(in crate::cql) async fn change_block(
         &self,
         edge: Edge,
         patch: BlockPatch,
@@ -184,7 +184,7 @@ impl Cql {
     }
 
     /// Replaces a record, together with its entries and its event; `false`: another write came first.
-    pub(super) async fn put_block(
+    pub(in crate::cql) async fn put_block(
         &self,
         before: &Block,
         after: &Block,

@@ -61,7 +61,7 @@ pub(in crate::cql) fn write_failed(error: &ExecutionError) -> StoreError {
 }
 
 /// An error of preparing a statement: it has not run.
-pub(super) fn prepare_failed(error: &PrepareError) -> StoreError {
+pub(in crate::cql) fn prepare_failed(error: &PrepareError) -> StoreError {
     match error {
         PrepareError::AllAttemptsFailed { first_attempt } => of_attempt(first_attempt, Outcome::NotApplied),
         _ => unavailable("a statement could not be prepared", Outcome::NotApplied),
@@ -69,7 +69,7 @@ pub(super) fn prepare_failed(error: &PrepareError) -> StoreError {
 }
 
 /// Whether a well-formed statement was refused because a table or keyspace does not exist.
-pub(super) fn names_what_is_not_there(error: &ExecutionError) -> bool {
+pub(in crate::cql) fn names_what_is_not_there(error: &ExecutionError) -> bool {
     let attempt = match error {
         ExecutionError::LastAttemptError(attempt)
         | ExecutionError::PrepareError(PrepareError::AllAttemptsFailed { first_attempt: attempt }) => attempt,
@@ -92,7 +92,7 @@ fn outcome(error: &ExecutionError) -> Outcome {
 }
 
 /// Whether a sent statement with this failure may have been applied.
-pub(super) fn may_have_run(attempt: &RequestAttemptError) -> bool {
+pub(in crate::cql) fn may_have_run(attempt: &RequestAttemptError) -> bool {
     let RequestAttemptError::DbError(error, _) = attempt else { return true };
     !matches!(
         error,
@@ -151,7 +151,7 @@ fn internal(said: &'static str, outcome: Outcome) -> StoreError {
 
 /// Whether the driver could not connect because the user or the password was refused. The nesting of connection errors
 /// changes with each version of the driver; this one name does not.
-pub(super) fn is_refused(error: &impl Debug) -> bool {
+pub(in crate::cql) fn is_refused(error: &impl Debug) -> bool {
     let said = format!("{error:?}");
     said.contains("AuthenticationError") || said.contains("AuthenticationRequired")
 }

@@ -57,7 +57,7 @@ impl CqlOptions {
     }
 
     /// Whether the keyspace, the replication and the bounds can be used.
-    pub(super) fn are_usable(&self) -> bool {
+    pub(in crate::cql) fn are_usable(&self) -> bool {
         let in_name = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'_';
         let name = self.keyspace.as_bytes();
         let is_name = (1..=48).contains(&name.len()) && name.iter().all(|c| in_name(*c));

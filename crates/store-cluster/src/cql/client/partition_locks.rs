@@ -10,7 +10,7 @@ const QUEUES: usize = 1024;
 /// Serialises conditional writes of one partition: concurrent ones of one node would only refuse each other. Partitions
 /// that share a queue wait for each other, too.
 #[derive(Debug)]
-pub(super) struct PartitionLocks {
+pub(in crate::cql) struct PartitionLocks {
     queues: Vec<Arc<Mutex<()>>>,
     hasher: RandomState,
 }

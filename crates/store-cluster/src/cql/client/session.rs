@@ -38,7 +38,7 @@ const RECONNECT: Duration = Duration::from_millis(500);
 
 /// The effect of a statement, which decides how it is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Kind {
+pub(in crate::cql) enum Kind {
     /// Reads what a quorum has.
     Read,
     /// Reads, and first ends the conditional writes in progress.
@@ -78,10 +78,10 @@ impl Statement {
 pub(in crate::cql) type Values = Vec<Option<CqlValue>>;
 /// A statement with its values.
 #[derive(Clone, Debug)]
-pub(in crate::cql) struct Bound(pub(super) &'static Statement, pub(super) Values);
+pub(in crate::cql) struct Bound(pub(in crate::cql) &'static Statement, pub(in crate::cql) Values);
 
 /// Values of the types of the columns.
-pub(super) trait IntoValue {
+pub(in crate::cql) trait IntoValue {
     fn into_value(self) -> Option<CqlValue>;
 }
 
@@ -155,7 +155,7 @@ pub(crate) struct Client {
     closing: AtomicBool,
     /// By kind and text: a read and a serial read of one text differ in their consistency.
     prepared: RwLock<HashMap<(Kind, &'static str), PreparedStatement>>,
-    pub(super) reach: Reach,
+    pub(in crate::cql) reach: Reach,
     gate: Semaphore,
 }
 
@@ -205,7 +205,7 @@ impl Client {
     }
 
     /// Whether the servers refuse the user or the password.
-    pub(super) fn is_refused(&self) -> bool {
+    pub(in crate::cql) fn is_refused(&self) -> bool {
         self.refused.load(Ordering::Relaxed)
     }
 

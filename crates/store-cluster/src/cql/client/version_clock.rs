@@ -12,7 +12,7 @@ pub(in crate::cql) const IMPORTED_MAX: i64 = 1 << 47;
 /// this node, but above the previous version. Of two concurrent writes, on any nodes, the higher version wins in every
 /// row.
 #[derive(Debug)]
-pub(super) struct VersionClock {
+pub(in crate::cql) struct VersionClock {
     ahead: i64,
     sequence: AtomicI64,
 }

@@ -46,7 +46,11 @@ pub(in crate::cql) const fn list_of(number: i32) -> FollowList {
 impl Cql {
     /// The bucket that a new entry of the list goes to. While a nearly full bucket is being counted, only a few new
     /// entries are let in, and the others wait: so it cannot grow without bound meanwhile.
-    pub(super) async fn bucket_for(&self, owner: UserId, list: FollowList) -> Result<i32, StoreError> {
+    pub(in crate::cql) async fn bucket_for(
+        &self,
+        owner: UserId,
+        list: FollowList,
+    ) -> Result<i32, StoreError> {
         let key = (owner.get(), number(list));
         loop {
             let counted = self.heads.counted();
@@ -80,7 +84,10 @@ impl Cql {
     }
 
     /// Reads the head buckets of the lists of these users, with few requests, if they are not known.
-    pub(super) async fn learn_heads(&self, owners: impl Iterator<Item = UserId>) -> Result<(), StoreError> {
+    pub(in crate::cql) async fn learn_heads(
+        &self,
+        owners: impl Iterator<Item = UserId>,
+    ) -> Result<(), StoreError> {
         let mut owners: Vec<i64> = owners.map(UserId::get).collect();
         owners.sort_unstable();
         owners.dedup();
@@ -124,7 +131,7 @@ impl Cql {
     }
 
     /// Opens this bucket for new entries.
-    pub(super) async fn open_bucket(
+    pub(in crate::cql) async fn open_bucket(
         &self,
         owner: UserId,
         list: FollowList,

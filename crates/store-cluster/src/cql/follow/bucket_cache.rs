@@ -148,7 +148,7 @@ impl Head {
 
 /// A count in progress.
 #[derive(Debug)]
-pub(super) struct Counting<'a> {
+pub(in crate::cql) struct Counting<'a> {
     heads: &'a BucketCache,
     key: ListKey,
     bucket: i32,

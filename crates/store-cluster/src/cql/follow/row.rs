@@ -12,7 +12,7 @@ use crate::cql::client::{
     session::{Bound, Statement, Values, values},
 };
 
-pub(super) const STATE: Statement =
+pub(in crate::cql) const STATE: Statement =
     Statement::plain("UPDATE %k.follows SET live = ?, version = ?, since = ?, changed = ? WHERE edge = ?");
 pub(in crate::cql) const ENTRY: Statement = Statement::plain(
     "UPDATE %k.follow_lists SET live = ?, version = ?, since = ? \
@@ -122,7 +122,7 @@ pub(in crate::cql) fn follow(edge: Edge, seat: ListSlot, state: State) -> Result
 }
 
 /// The state of the follow.
-pub(super) fn state_part(edge: Edge, state: State) -> Bound {
+pub(in crate::cql) fn state_part(edge: Edge, state: State) -> Bound {
     let State { live, version, since, changed } = state;
     let row = values![live, version, since, changed, key(edge)];
     Bound(&STATE, row)
@@ -140,7 +140,12 @@ pub(in crate::cql) fn entry_part(edge: Edge, list: FollowList, seat: ListSlot, s
 }
 
 /// The same for an imported follow.
-pub(super) fn imported_entry_part(edge: Edge, list: FollowList, seat: ListSlot, state: State) -> Bound {
+pub(in crate::cql) fn imported_entry_part(
+    edge: Edge,
+    list: FollowList,
+    seat: ListSlot,
+    state: State,
+) -> Bound {
     let (owner, bucket, other) = stands(edge, list, seat);
     let mut row = values![state.version];
     row.extend(entry(state, owner, number(list), bucket, seat.at, other));

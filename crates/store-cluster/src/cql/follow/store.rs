@@ -29,7 +29,7 @@ const ROWS: Statement = Statement::read(
 );
 const COUNTS: Statement = Statement::read("SELECT list, living FROM %k.follow_buckets WHERE owner = ?");
 /// Rows of one request.
-pub(super) const ROWS_AT_ONCE: usize = 16;
+pub(in crate::cql) const ROWS_AT_ONCE: usize = 16;
 /// Reads of one call that run at a time.
 pub(in crate::cql) const AT_A_TIME: usize = 64;
 

@@ -68,7 +68,7 @@ enum PostWriteCheck {
 
 /// The writes for the end of a follow.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(super) struct Ending {
+pub(in crate::cql) struct Ending {
     edge: Edge,
     seat: ListSlot,
     state: State,
@@ -78,7 +78,7 @@ pub(super) struct Ending {
 }
 
 impl Cql {
-    pub(super) async fn begin_follow(
+    pub(in crate::cql) async fn begin_follow(
         &self,
         edge: Edge,
         kept: Duration,
@@ -101,7 +101,11 @@ impl Cql {
         Ok(Applied { record: begun?, replayed })
     }
 
-    pub(super) async fn end_follow(&self, edge: Edge, write: Write) -> Result<Applied<Version>, StoreError> {
+    pub(in crate::cql) async fn end_follow(
+        &self,
+        edge: Edge,
+        write: Write,
+    ) -> Result<Applied<Version>, StoreError> {
         let Some(request) = &write.request else {
             let plan = self.plan_ending(edge, Some(edge), write.now).await?;
             return Ok(Applied { record: self.carry_out_ending(plan).await?, replayed: false });

@@ -24,7 +24,7 @@ const AT_A_TIME: usize = 8;
 
 /// The positions at which imports have recently put follows.
 #[derive(Debug)]
-pub(super) struct ImportConflicts {
+pub(in crate::cql) struct ImportConflicts {
     kept: Duration,
     seats: HashMap<Edge, Vec<ListSlot>>,
     /// When each was first noted.

@@ -18,7 +18,7 @@ const BROUGHT_MAX: u32 = 1_000;
 const PARTS_MAX: usize = 65_536;
 
 #[derive(Debug, Default)]
-pub(super) struct RecountSchedule {
+pub(in crate::cql) struct RecountSchedule {
     soon: HashSet<ListPart>,
     /// How many entries imports have added to these since they were counted.
     brought: HashMap<ListPart, u32>,
@@ -53,7 +53,7 @@ impl RecountSchedule {
     }
 
     /// Notes that a part was counted by a count that began then.
-    pub(super) fn was_counted(&mut self, part: ListPart, begun: Instant) {
+    pub(in crate::cql) fn was_counted(&mut self, part: ListPart, begun: Instant) {
         self.soon.remove(&part);
         self.counted.insert(part, begun);
     }

@@ -6,7 +6,7 @@ const BEGINNING: &[u8] = b"kith-edges-1";
 
 /// The position of a table scan: after a row, by its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ScanCursor {
+pub(in crate::cql) enum ScanCursor {
     /// At the beginning of the follows, or of another scan.
     Beginning,
     /// After this follow.

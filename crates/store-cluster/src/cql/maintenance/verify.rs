@@ -58,7 +58,7 @@ struct StoredEntry {
 
 impl Cql {
     /// Compares some follows with their entries.
-    pub(super) async fn verify_follows(
+    pub(in crate::cql) async fn verify_follows(
         &self,
         after: Option<Edge>,
         limit: usize,
@@ -88,7 +88,7 @@ impl Cql {
     }
 
     /// Compares some entries with their follows.
-    pub(super) async fn verify_entries(
+    pub(in crate::cql) async fn verify_entries(
         &self,
         after: Option<[i64; 5]>,
         limit: usize,
@@ -212,7 +212,7 @@ impl Cql {
     }
 
     /// Removes an entry from a list, if the follow has no position there.
-    pub(super) async fn strike(&self, follow: &Follow, list: FollowList) -> Result<(), StoreError> {
+    pub(in crate::cql) async fn strike(&self, follow: &Follow, list: FollowList) -> Result<(), StoreError> {
         let (at, version) = (follow.placed.0, follow.version.get());
         let state = State { live: true, version, since: follow.since.0, changed: 0 };
         let (owner, other) = match list {

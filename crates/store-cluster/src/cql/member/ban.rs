@@ -55,7 +55,11 @@ const TOGETHER: usize = 10;
 
 impl Cql {
     /// The bans of these users, as a quorum has them, including expired ones.
-    pub(super) async fn bans_of(&self, group: GroupId, users: &[UserId]) -> Result<Vec<Ban>, StoreError> {
+    pub(in crate::cql) async fn bans_of(
+        &self,
+        group: GroupId,
+        users: &[UserId],
+    ) -> Result<Vec<Ban>, StoreError> {
         if users.is_empty() {
             return Ok(Vec::new());
         }
@@ -65,7 +69,7 @@ impl Cql {
     }
 
     /// Some of the bans of a group that end after this time, by rising user id.
-    pub(super) async fn list_bans(
+    pub(in crate::cql) async fn list_bans(
         &self,
         group: GroupId,
         after: Option<UserId>,
@@ -82,14 +86,14 @@ impl Cql {
     }
 
     /// How many bans of a group end after this time. Costs a scan of them; only called when users are banned.
-    pub(super) async fn count_bans(&self, group: GroupId, now: Timestamp) -> Result<u32, StoreError> {
+    pub(in crate::cql) async fn count_bans(&self, group: GroupId, now: Timestamp) -> Result<u32, StoreError> {
         let rows = self.client.records(&COUNT, values![group.get(), now.0]).await?;
         let count = rows.first().map_or(Ok(0), |row| row.some_number("bans"))?;
         u32::try_from(count).map_err(|_| malformed("bans"))
     }
 
     /// The groups that may have banned a user, by rising id.
-    pub(super) async fn groups_that_banned(
+    pub(in crate::cql) async fn groups_that_banned(
         &self,
         user: UserId,
         after: Option<GroupId>,
@@ -105,7 +109,7 @@ impl Cql {
     }
 
     /// Notes bans that are about to be made, each with the version that makes it.
-    pub(super) async fn note_bans(&self, changes: &[(Version, BanRow)]) -> Result<(), StoreError> {
+    pub(in crate::cql) async fn note_bans(&self, changes: &[(Version, BanRow)]) -> Result<(), StoreError> {
         let made = changes.iter().filter(|(_, row)| row.live);
         let parts = made.map(|(version, BanRow { ban, .. })| {
             let MemberKey { group, user } = ban.key;
@@ -115,7 +119,7 @@ impl Cql {
     }
 
     /// Removes the notes of bans that have ended.
-    pub(super) async fn forget_bans(&self, changes: &[(Version, BanRow)]) -> Result<(), StoreError> {
+    pub(in crate::cql) async fn forget_bans(&self, changes: &[(Version, BanRow)]) -> Result<(), StoreError> {
         let ended = changes.iter().filter(|(_, row)| !row.live);
         let parts = ended.map(|(version, BanRow { ban, .. })| {
             let MemberKey { group, user } = ban.key;
@@ -131,7 +135,7 @@ impl Cql {
 }
 
 /// The row of a ban that was made or ended.
-pub(super) fn ban_part(BanRow { ban, live }: &BanRow) -> Bound {
+pub(in crate::cql) fn ban_part(BanRow { ban, live }: &BanRow) -> Bound {
     let Ban { key: MemberKey { group, user }, by, since, until } = *ban;
     if !live {
         return Bound(&REMOVE, values![group.get(), user.get()]);

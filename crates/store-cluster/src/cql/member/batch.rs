@@ -22,7 +22,7 @@ use crate::cql::{
 
 /// A group as it was read, and its new state.
 #[derive(Debug)]
-pub(super) struct Draft {
+pub(in crate::cql) struct Draft {
     pub(in crate::cql) group: GroupId,
     before: SeenRoster,
     was: BTreeMap<UserId, MemberRow>,
@@ -68,14 +68,14 @@ impl Draft {
     }
 
     /// The same with the bans, which were also read after the roster.
-    pub(super) fn with_bans(self, Bans { named, count }: Bans) -> Self {
+    pub(in crate::cql) fn with_bans(self, Bans { named, count }: Bans) -> Self {
         let bans = named.into_iter().map(|ban| (ban.key.user, ban)).collect();
         Self { bans, ban_count: count, ..self }
     }
 
     /// The same with the end of the log of the group, which was also read after the roster. If it could not be read,
     /// joins and leaves fail.
-    pub(super) fn with_log_end(self, log_end: Result<Seq, StoreError>) -> Self {
+    pub(in crate::cql) fn with_log_end(self, log_end: Result<Seq, StoreError>) -> Self {
         Self { log_end, ..self }
     }
 
@@ -113,7 +113,7 @@ impl Draft {
     }
 
     /// Whether the group is changed, and not only a request answered.
-    pub(super) fn changes_something(&self) -> bool {
+    pub(in crate::cql) fn changes_something(&self) -> bool {
         self.roster != self.before.roster
     }
 
@@ -150,13 +150,13 @@ impl Draft {
     }
 
     /// The members who joined or left.
-    pub(super) fn crossed(&self) -> Vec<MemberRow> {
+    pub(in crate::cql) fn crossed(&self) -> Vec<MemberRow> {
         let lived = |row: &MemberRow| self.was.get(&row.member.key.user).is_some_and(|was| was.live);
         self.changed().into_iter().filter(|row| row.live != lived(row)).cloned().collect()
     }
 
     /// The bans that are made and ended, each with its version.
-    pub(super) fn ban_changes(&self) -> &[(Version, BanRow)] {
+    pub(in crate::cql) fn ban_changes(&self) -> &[(Version, BanRow)] {
         &self.ban_changes
     }
 

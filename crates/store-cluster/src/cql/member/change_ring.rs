@@ -26,7 +26,7 @@ const SLICE: Statement = Statement::read(
 );
 
 impl Cql {
-    pub(super) async fn changes_after(
+    pub(in crate::cql) async fn changes_after(
         &self,
         group: GroupId,
         after: MemberChangeEvent,
@@ -62,7 +62,7 @@ impl Cql {
 }
 
 /// The ring row with the users of the versions of one write, at the index of the last version.
-pub(super) fn ring_part(group: GroupId, changes: &[(Version, Vec<UserId>)]) -> Option<Bound> {
+pub(in crate::cql) fn ring_part(group: GroupId, changes: &[(Version, Vec<UserId>)]) -> Option<Bound> {
     let (last, _) = changes.last()?;
     let pairs = |(version, users): &(Version, Vec<UserId>)| {
         let version = version.get();

@@ -11,7 +11,7 @@ use crate::cql::{
 
 impl Cql {
     /// Ends some members; returns how many are left.
-    pub(super) async fn end_some(
+    pub(in crate::cql) async fn end_some(
         &self,
         group: GroupId,
         limit: usize,

@@ -26,7 +26,7 @@ const ANSWERS: Statement = Statement::serial(
 impl Cql {
     /// Answers those of the wishes that were answered before, and keeps the others. A serial read, which first ends
     /// what an earlier call left in progress.
-    pub(super) async fn answer_again(
+    pub(in crate::cql) async fn answer_again(
         &self,
         group: GroupId,
         wishes: &mut Vec<PendingChange>,
@@ -46,7 +46,7 @@ impl Cql {
     }
 
     /// Completes what may be incomplete after the write of a repeated request.
-    pub(super) async fn end_memberships(&self, done: &MembersUpdated) -> Result<(), StoreError> {
+    pub(in crate::cql) async fn end_memberships(&self, done: &MembersUpdated) -> Result<(), StoreError> {
         let keys: Vec<MemberKey> = done.rows.iter().map(|row| row.member.key).collect();
         self.mend_memberships(keys).await.map_err(|error| as_outcome(error, Outcome::Unknown))
     }

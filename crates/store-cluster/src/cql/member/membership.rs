@@ -25,7 +25,7 @@ const LIST: Statement = Statement::read(
 const TOGETHER: usize = 10;
 
 impl Cql {
-    pub(super) async fn groups_of(
+    pub(in crate::cql) async fn groups_of(
         &self,
         user: UserId,
         after: Option<GroupId>,
@@ -41,7 +41,7 @@ impl Cql {
     }
 
     /// Writes the memberships of these members, in their present state.
-    pub(super) async fn write_memberships(&self, rows: &[MemberRow]) -> Result<(), StoreError> {
+    pub(in crate::cql) async fn write_memberships(&self, rows: &[MemberRow]) -> Result<(), StoreError> {
         let put = |rows: &[MemberRow]| {
             let parts = rows.iter().map(part).collect();
             self.client.batch(BatchType::Unlogged, parts, None)

@@ -110,7 +110,7 @@ impl ChangeQueue {
 
 /// The right to decide for a group.
 #[derive(Debug)]
-pub(super) struct Turn<'a> {
+pub(in crate::cql) struct Turn<'a> {
     wishes: &'a ChangeQueue,
     group: GroupId,
     ended: bool,

@@ -35,7 +35,7 @@ const NOBODY: i64 = 0;
 
 /// A stored roster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct SeenRoster {
+pub(in crate::cql) struct SeenRoster {
     pub(in crate::cql) roster: Roster,
     /// Chosen by the write that raised the version last.
     pub(in crate::cql) writer: i64,
@@ -58,7 +58,7 @@ impl SeenRoster {
 
 impl Cql {
     /// The rosters of these groups, in their order.
-    pub(super) async fn rosters_of(&self, groups: &[GroupId]) -> Result<Vec<Roster>, StoreError> {
+    pub(in crate::cql) async fn rosters_of(&self, groups: &[GroupId]) -> Result<Vec<Roster>, StoreError> {
         let read = |group| async move { self.roster(group).await.map(|seen| seen.roster) };
         stream::iter(groups.to_vec()).map(read).buffered(AT_A_TIME).try_collect().await
     }
@@ -84,7 +84,7 @@ impl Cql {
 }
 
 /// Replaces the roster of this version.
-pub(super) fn roster_part(group: GroupId, before: Version, after: SeenRoster) -> Bound {
+pub(in crate::cql) fn roster_part(group: GroupId, before: Version, after: SeenRoster) -> Bound {
     let SeenRoster { roster, writer } = after;
     let (living, ordinals) = (i64::from(roster.count), i64::from(roster.ordinals));
     let owner = roster.owner.map_or(NOBODY, UserId::get);
@@ -95,7 +95,7 @@ pub(super) fn roster_part(group: GroupId, before: Version, after: SeenRoster) ->
 }
 
 /// The stored form of the moment until which a user is muted.
-pub(super) fn until_number(until: Option<Timestamp>) -> i64 {
+pub(in crate::cql) fn until_number(until: Option<Timestamp>) -> i64 {
     until.map_or(NEVER, |at| at.0)
 }
 

@@ -48,7 +48,7 @@ const NAMED_MAX: usize = 100;
 
 impl Cql {
     /// The rows of these users, as a quorum has them; users who were never members are left out.
-    pub(super) async fn members_of(
+    pub(in crate::cql) async fn members_of(
         &self,
         group: GroupId,
         users: &[UserId],
@@ -66,7 +66,7 @@ impl Cql {
     }
 
     /// Some of the members of a group, by rising id.
-    pub(super) async fn list_members(
+    pub(in crate::cql) async fn list_members(
         &self,
         group: GroupId,
         least: Role,
@@ -87,7 +87,7 @@ impl Cql {
     }
 
     /// Some of the present and former members of a group, by rising id.
-    pub(super) async fn list_rows(
+    pub(in crate::cql) async fn list_rows(
         &self,
         group: GroupId,
         after: Option<UserId>,
@@ -103,7 +103,7 @@ impl Cql {
     }
 
     /// Some of the former members of a group whose mutes are kept. Costs a scan of all present and former members.
-    pub(super) async fn muted_former_members(
+    pub(in crate::cql) async fn muted_former_members(
         &self,
         group: GroupId,
         limit: usize,
@@ -131,7 +131,7 @@ impl Cql {
 }
 
 /// The rows of a member that was changed.
-pub(super) fn member_parts(before: Option<&MemberRow>, after: &MemberRow) -> Vec<Bound> {
+pub(in crate::cql) fn member_parts(before: Option<&MemberRow>, after: &MemberRow) -> Vec<Bound> {
     let mut parts = vec![part(after, after.live, 0)];
     // In the kind above member it is marked and not deleted: tombstones make pages slow.
     if is_above(after) || before.is_some_and(is_above) {

@@ -41,7 +41,7 @@ struct MadeChanges {
 
 impl Cql {
     /// Makes a change, for a request at most once.
-    pub(super) async fn change_for_request(
+    pub(in crate::cql) async fn change_for_request(
         &self,
         group: GroupId,
         change: MemberChange,
@@ -210,7 +210,7 @@ impl Cql {
     }
 
     /// Writes the follow-up of a draft.
-    pub(super) async fn follow_up(
+    pub(in crate::cql) async fn follow_up(
         &self,
         draft: &Draft,
         notes: Vec<ChangeLogEntry>,
