@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_stands_until_it_is_taken_or_another_key_takes_its_place() {
+    fn copy_stays_until_taken_or_replaced() {
         let recent = HotEntries::new(1 << 20);
         (0..10_000).for_each(|key| recent.put(&key, &slot(key, 100)));
         let standing: Vec<u64> = (0..10_000).filter(|key| value(&recent, *key).is_some()).collect();
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn few_of_as_many_keys_as_a_third_of_the_places_stand_in_each_others_way() {
+    fn few_keys_collide_at_a_third_of_the_slots() {
         let recent = HotEntries::new(1 << 24);
         (0..2_720).for_each(|key| recent.put(&key, &slot(key, 100)));
         let standing = (0..2_720).filter(|key| value(&recent, *key).is_some()).count();
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_newer_copy_takes_the_place_of_the_older_one_whatever_came_between() {
+    fn newer_copy_replaces_the_older_one() {
         let recent = HotEntries::new(1 << 20);
         for round in 0..3 {
             (0..2_000).for_each(|key| recent.put(&key, &slot(key + round, 100)));
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_that_is_too_large_leaves_none_behind_that_is_older() {
+    fn too_large_copy_removes_the_older_one() {
         let recent = HotEntries::new(1 << 20);
         recent.put(&7, &slot(1, 100));
         recent.put(&7, &slot(2, SIZE_MAX + 1));
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_decides_about_a_copy_waits_for_its_place_and_whoever_reads_does_not() {
+    fn writer_waits_for_a_slot_reader_does_not() {
         let recent = HotEntries::new(1 << 20);
         recent.put(&7, &slot(1, 100));
         let mut changing = recent.pair(recent.spot(&7)).unwrap().1.write();
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_read_more_than_the_two_that_stand_there_takes_the_place_of_the_one_read_less() {
+    fn hotter_key_replaces_the_colder_one() {
         let recent = HotEntries::new(1 << 20);
         let [one, two, rival] = three_of_a_pair(&recent);
         let vote = |key: u64| recent.vote(recent.spot(&key));
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_heard_of_a_key_that_has_no_place_four_times_as_often() {
+    fn key_without_slot_is_sampled_more_often() {
         let recent: HotEntries<u64, u64> = HotEntries::new(1 << 20);
         for key in 0..100 {
             let spot = recent.spot(&key);

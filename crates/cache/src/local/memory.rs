@@ -51,7 +51,7 @@ impl<K, V> Lifecycle<K, Slot<V>> for Evictions {
     }
 }
 
-/// Storage and eviction. A change of a key holds the lock of its shard in the ledger; a read holds none.
+/// Storage and eviction. A change of a key holds the lock of its shard in the table of keys; a read holds none.
 pub(crate) struct Memory<K, V> {
     cache: Arc<Storage<K, V>>,
     /// Some of the same once more, see [`HotEntries`].

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_comes_too_late_to_expect_a_turn_is_turned_away_at_once() {
+    async fn hopeless_waiter_is_refused_at_once() {
         let turns = taking(Duration::from_millis(100));
         let _held = (turns.take().await.unwrap(), turns.take().await.unwrap());
         let mut queue: Vec<_> = (0..10).map(|_| Box::pin(turns.take())).collect();

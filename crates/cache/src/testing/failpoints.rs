@@ -86,7 +86,7 @@ mod asked {
         use super::*;
 
         #[test]
-        fn what_is_asked_for_is_understood_whole_or_not_at_all() {
+        fn failpoint_is_parsed_whole_or_refused() {
             let asked = parse("before_told=die@50").unwrap();
             assert_eq!((asked.place, asked.wait, asked.every), (Place::BeforeTold, None, 50));
             let asked = parse("after_load=wait:300@10").unwrap();

@@ -225,7 +225,7 @@ impl Stage {
 
 #[tokio::test]
 #[ignore = "needs Redis: run cargo xtask test"]
-async fn scripts_that_redis_has_forgotten_are_given_to_it_again() {
+async fn forgotten_scripts_are_loaded_again() {
     let server = crate::server::Server::start(&[]);
     let shared = accepted(options(&server.url())).await;
     let operator = server.operator().await;

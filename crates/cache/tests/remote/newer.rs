@@ -43,7 +43,7 @@ async fn warm() -> (Stage, Peer, Peer) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_newer_node_tells_empties_memory_and_the_node_stays_with_the_others() {
+async fn newer_format_flushes_memory() {
     let (stage, one, other) = warm().await;
     let epoch = other.node.epoch();
     newer_write(&stage, &other, 1, 2).await;
@@ -59,7 +59,7 @@ async fn what_a_newer_node_tells_empties_memory_and_the_node_stays_with_the_othe
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_newer_node_told_during_a_cut_empties_memory_when_it_is_read_again() {
+async fn newer_format_in_a_replay_flushes_memory() {
     let (stage, _one, other) = warm().await;
     stage.server.cut();
     newer_write(&stage, &other, 1, 2).await;

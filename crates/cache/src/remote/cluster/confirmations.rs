@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_silent_node_is_waited_for_until_it_cannot_trust_its_memory() {
+    async fn silent_node_is_awaited_until_trust_ends() {
         let standing = settled().await;
         let waited = takes(&standing, vec![peer(2, 9, 500)]).await;
         assert!(waited >= Duration::from_secs(1) && waited < TRUST, "{waited:?}");

@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_is_behind_by_what_the_last_probe_told_of_and_it_has_not_applied() {
+    fn lag_is_the_probed_end_minus_applied() {
         let tally = FollowerStats::default();
         assert_eq!(tally.behind(0), 0);
         tally.has_seen(7);

@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_told_in_this_epoch_is_known_up_to_its_version() {
+    fn published_version_is_known_in_its_epoch() {
         let recent = RecentChanges::default();
         recent.heard(1, &told("7", 5));
         assert!(!recent.knows(1, "user", "7", Version::new(5)), "nobody asked it to remember");

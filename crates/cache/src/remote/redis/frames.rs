@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_confirmation_holds_for_whom_it_was_meant_and_not_from_outsiders() {
+    fn confirmation_holds_for_its_receiver_only() {
         let (seal, other) = (MessageMac::new(&[1; 32]), MessageMac::new(&[2; 32]));
         let told = Confirmed { node: 7, number: 9 };
         for seal in [None, Some(&seal)] {

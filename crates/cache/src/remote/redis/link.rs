@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_connection_leads_to_no_server_until_it_is_asked() {
+    fn new_connection_has_no_server_until_asked() {
         let options = RedisOptions::default();
         let link = Link::new(&options, options.config().unwrap());
         link.begun.next();

@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_replaced_server_says_another_name_and_has_an_earlier_past() {
+    async fn replaced_server_has_another_name() {
         let server = server();
         append(&server, 11).await;
         let (earlier, before) = (server.snapshot(), server.enter(1, &Alive::default()).await.unwrap());

@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wake_reaches_who_waits_at_the_address_and_nobody_else() {
+    fn wake_reaches_waiters_of_its_address_only() {
         let (wakes, here, there) = (LeaseWaiters::default(), ["a".to_owned()], ["b".to_owned()]);
         let (first, second) = (wakes.watch(here.iter()), wakes.watch(here.iter()));
         let other = wakes.watch(there.iter());

@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_changed_renamed_or_sealed_by_another_is_not_believed() {
+    fn changed_or_foreign_message_is_rejected() {
         let (seal, other) = (MessageMac::new(&[1; 32]), MessageMac::new(&[2; 32]));
         let sealed = seal.close(7, b"message");
         assert_eq!(seal.open(7, &sealed), Some(&b"message"[..]));

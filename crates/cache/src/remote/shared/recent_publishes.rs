@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_was_told_a_moment_ago_in_earlier_logs_is_taken_once() {
+    async fn recent_publish_of_earlier_log_is_taken_once() {
         let lately = RecentPublishes::default();
         lately.told(1, &[change("long ago")]);
         tokio::time::advance(KEPT * 2).await;
