@@ -26,7 +26,7 @@ impl ManualClock {
 
     /// Advances it, by whole milliseconds.
     pub fn advance(&self, time: Duration) {
-        self.0.fetch_add(crate::clock::milliseconds(time), Ordering::AcqRel);
+        self.0.fetch_add(crate::api::clock::milliseconds(time), Ordering::AcqRel);
     }
 }
 

@@ -9,66 +9,44 @@
 //! key was not invalidated since it began; a value older than the floor of its key never fills; nothing fills while a
 //! write of its key is in progress.
 
-mod bus;
-mod bus_metrics;
-mod clock;
+mod api;
 mod collection;
-mod counters;
-mod delayed_invalidation;
-mod entry;
-mod error;
-mod failpoints;
 pub mod fake;
-mod flight;
-mod guards;
-mod inner;
-mod ledger;
-mod load;
-mod loader;
-mod memory;
-mod metric;
+mod local;
 mod metrics;
-mod namespace;
 mod node;
-mod pending_repeats;
-mod policy;
-mod random;
-mod read;
-mod recall;
-mod recent;
 pub mod remote;
-mod resync;
-mod resync_rounds;
-mod shares;
-mod slot;
 mod source;
-mod tiered;
-mod token;
-mod turns;
-mod until;
-mod version;
-mod write;
+mod testing;
 
-pub use bus::{Acknowledge, Bus, BusError, Invalidation, LocalBus};
-pub use clock::{Clock, Moment, SystemClock};
+pub use api::{
+    clock::{Clock, Moment, SystemClock},
+    entry::{Change, Consistency, Entry, Key, Tier},
+    error::CacheError,
+    loader::{LoadError, LoadOptions, Loaded, Loader},
+    policy::Policy,
+    random::{Random, ThreadRandom},
+    token::{Position, Token, TokenError},
+    version::Version,
+};
 pub use collection::{
     ItemsCodec, ListEpoch, ListPolicies, ListWrite, NotAKey, Page, PageKey, PageLoader, Paged, PagedList,
     Pair, SmallSet,
 };
-pub use delayed_invalidation::LATE_WRITES_FOR;
-pub use entry::{Change, Consistency, Entry, Key, Tier};
-pub use error::CacheError;
-pub use loader::{LoadError, LoadOptions, Loaded, Loader};
-pub use metric::{Metric, MetricKind};
-pub use metrics::METRICS;
-pub use namespace::{Depth, Namespace, Presence, Stats, TierCopy};
-pub use node::{Node, NodeConfig};
-pub use policy::Policy;
-pub use random::{Random, ThreadRandom};
-pub use resync::{Resynced, Resyncing};
-pub use shares::MemoryUse;
-pub use tiered::TieredCache;
-pub use token::{Position, Token, TokenError};
-pub use turns::{OwnedTurn, Turn, Turns};
-pub use version::Version;
-pub use write::WriteGuard;
+pub use local::{
+    delayed_invalidation::LATE_WRITES_FOR,
+    namespace::{Depth, Namespace, Presence, Stats, TierCopy},
+    resync::{Resynced, Resyncing},
+    tiered_cache::TieredCache,
+    write_guard::WriteGuard,
+};
+pub use metrics::{
+    exposition::METRICS,
+    metric::{Metric, MetricKind},
+};
+pub use node::{
+    bus::{Acknowledge, Bus, BusError, Invalidation, LocalBus},
+    shared_node::{Node, NodeConfig},
+    shares::MemoryUse,
+};
+pub use source::admission::{OwnedTurn, Turn, Turns};

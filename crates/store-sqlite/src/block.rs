@@ -4,8 +4,8 @@ use std::sync::{Arc, LazyLock};
 
 use async_trait::async_trait;
 use kith_store::{
-    Applied, Block, BlockChange, BlockList, BlockPatch, BlockStore, Edge, Place, RelationDeed, StoreError,
-    Stored, Timestamp, UserId, Version, Write,
+    Applied, Block, BlockChange, BlockList, BlockPatch, BlockStore, Edge, ListPosition, RelationDeed,
+    StoreError, Stored, Timestamp, UserId, Version, Write,
 };
 use rusqlite::{Connection, params};
 
@@ -76,7 +76,7 @@ impl BlockStore for Sqlite {
         &self,
         user: UserId,
         list: BlockList,
-        after: Option<Place>,
+        after: Option<ListPosition>,
         limit: usize,
     ) -> Result<Vec<Block>, StoreError> {
         let sql = match list {

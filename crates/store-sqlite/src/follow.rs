@@ -5,7 +5,7 @@ use std::{sync::LazyLock, time::Duration};
 use async_trait::async_trait;
 use kith_store::{
     Applied, BATCH_MAX, Edge, Follow, FollowCounts, FollowList, FollowStore, IMPORT_FOLLOWS_MAX,
-    ImportedFollow, Place, RelationDeed, StoreError, Stored, Timestamp, UserId, Version, Write,
+    ImportedFollow, ListPosition, RelationDeed, StoreError, Stored, Timestamp, UserId, Version, Write,
 };
 use rusqlite::{Connection, params, params_from_iter};
 
@@ -91,7 +91,7 @@ impl FollowStore for Sqlite {
         &self,
         user: UserId,
         list: FollowList,
-        after: Option<Place>,
+        after: Option<ListPosition>,
         limit: usize,
     ) -> Result<Vec<Follow>, StoreError> {
         let sql = match list {

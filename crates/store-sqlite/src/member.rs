@@ -4,9 +4,10 @@ use std::{collections::HashMap, sync::LazyLock};
 
 use async_trait::async_trait;
 use kith_store::{
-    Applied, BATCH_MAX, Ban, Bans, ConversationId, FormerMember, GroupId, MEMBER_CHANGES_KEPT,
-    MEMBERS_AT_ONCE, Member, MemberChange, MemberChanged, MemberKey, MemberRow, MemberStore, MemberTerms,
-    MembersChanged, Role, Room, Roster, Seq, StoreError, Stored, Timestamp, UserId, Version, Write,
+    Applied, BATCH_MAX, Ban, Bans, ChangeContext, ConversationId, FormerMember, GroupId, MEMBER_CHANGES_KEPT,
+    MEMBERS_AT_ONCE, Member, MemberChange, MemberChangeEvent, MemberKey, MemberRow, MemberStore,
+    MembersUpdated, MembershipTransition, Role, Roster, Seq, StoreError, Stored, Timestamp, UserId, Version,
+    Write,
 };
 use rusqlite::{Connection, Params, params};
 
@@ -105,9 +106,9 @@ impl MemberStore for Sqlite {
         &self,
         group: GroupId,
         change: MemberChange,
-        terms: MemberTerms,
+        terms: ChangeContext,
         write: Write,
-    ) -> Result<Applied<MembersChanged>, StoreError> {
+    ) -> Result<Applied<MembersUpdated>, StoreError> {
         if change.users().len() > MEMBERS_AT_ONCE {
             return Err(StoreError::Overloaded);
         }
@@ -167,9 +168,9 @@ impl MemberStore for Sqlite {
     async fn member_changes(
         &self,
         group: GroupId,
-        after: MemberChanged,
+        after: MemberChangeEvent,
         limit: usize,
-    ) -> Result<Option<Vec<MemberChanged>>, StoreError> {
+    ) -> Result<Option<Vec<MemberChangeEvent>>, StoreError> {
         self.readers.read(move |connection| changes(connection, group, after, limit)).await
     }
 
@@ -205,9 +206,9 @@ fn decide(
     connection: &Connection,
     group: GroupId,
     change: &MemberChange,
-    terms: MemberTerms,
+    terms: ChangeContext,
     write: &Write,
-) -> Result<MembersChanged, Failure> {
+) -> Result<MembersUpdated, Failure> {
     let before = roster(connection, group)?;
     expect(write, before.version)?;
     let mut users = change.users();
@@ -218,9 +219,10 @@ fn decide(
     let rows = rows_of(connection, &keys)?;
     let bans = bans(connection, group, change, write.now)?;
     let log_end = if change.reads_end() { Some(log_end(connection, group)?) } else { None };
-    let mut room = Room::new(group, before, rows, write.now).with_bans(bans).with_log_end(log_end);
-    room.change(change, terms).map_err(StoreError::from)?;
-    let changed = decided(&room)?;
+    let mut transition =
+        MembershipTransition::new(group, before, rows, write.now).with_bans(bans).with_log_end(log_end);
+    transition.change(change, terms).map_err(StoreError::from)?;
+    let changed = decided(&transition)?;
     if changed.roster != before {
         put_all(connection, group, &changed)?;
     }
@@ -228,11 +230,11 @@ fn decide(
 }
 
 /// The decision of a room.
-fn decided(room: &Room) -> Result<MembersChanged, Failure> {
-    if room.lacks_log_end() {
+fn decided(transition: &MembershipTransition) -> Result<MembersUpdated, Failure> {
+    if transition.lacks_log_end() {
         return Err(internal("a change that needs the end of the log was decided without it").into());
     }
-    Ok(room.outcome())
+    Ok(transition.outcome())
 }
 
 /// The end of the log of a group. Read in the transaction of the change, so that no message comes between.
@@ -260,7 +262,7 @@ fn bans(
 fn put_all(
     connection: &Connection,
     group: GroupId,
-    MembersChanged { roster, rows, bans }: &MembersChanged,
+    MembersUpdated { roster, rows, bans }: &MembersUpdated,
 ) -> Result<(), Failure> {
     ban::put(connection, bans)?;
     let owner = roster.owner.map(UserId::get);
@@ -308,9 +310,9 @@ fn rosters(connection: &Connection, groups: &[GroupId]) -> Result<Vec<Roster>, F
 fn changes(
     connection: &Connection,
     group: GroupId,
-    after: MemberChanged,
+    after: MemberChangeEvent,
     limit: usize,
-) -> Result<Option<Vec<MemberChanged>>, Failure> {
+) -> Result<Option<Vec<MemberChangeEvent>>, Failure> {
     // Read first: a change in between is returned, too, which does no harm.
     let behind = roster(connection, group)?.version.get() - after.version.get();
     if !(0..=MEMBER_CHANGES_KEPT).contains(&behind) {
@@ -322,7 +324,7 @@ fn changes(
     while let Some(row) = rows.next()? {
         let version = Version::new(row.get(0)?).ok_or_else(|| corrupt("members.version"))?;
         let user = UserId::new(row.get(1)?).map_err(|_| corrupt("members.user_id"))?;
-        found.push(MemberChanged { version, user });
+        found.push(MemberChangeEvent { version, user });
     }
     Ok(Some(found))
 }
@@ -340,10 +342,11 @@ fn end(connection: &Connection, group: GroupId, limit: usize, now: Timestamp) ->
     }
     let before = roster(connection, group)?;
     let log_end = Some(log_end(connection, group)?);
-    let mut room =
-        Room::new(group, before, rows, now).with_bans(Bans { named, count: 0 }).with_log_end(log_end);
-    room.end();
-    let ended = decided(&room)?;
+    let mut transition = MembershipTransition::new(group, before, rows, now)
+        .with_bans(Bans { named, count: 0 })
+        .with_log_end(log_end);
+    transition.end();
+    let ended = decided(&transition)?;
     if ended.roster != before {
         put_all(connection, group, &ended)?;
     }

@@ -1,6 +1,6 @@
 //! Reads of one form for records of every kind: by their keys, and by pages of a list of a user.
 
-use kith_store::{BATCH_MAX, Place, StoreError, UserId};
+use kith_store::{BATCH_MAX, ListPosition, StoreError, UserId};
 use rusqlite::{Row, Rows, params};
 
 use crate::{
@@ -45,7 +45,7 @@ impl Readers {
         &self,
         sql: &'static str,
         user: UserId,
-        after: Option<Place>,
+        after: Option<ListPosition>,
         limit: usize,
         of: fn(Rows<'_>) -> Result<Vec<T>, Failure>,
     ) -> Result<Vec<T>, StoreError> {

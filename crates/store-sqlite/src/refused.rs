@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_is_told_by_the_system_and_by_sqlite_alike() {
+    fn full_disk_is_recognised_from_both_errors() {
         let path = Path::new("/srv/kith/kith.db");
         let full = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_FULL);
         for error in [

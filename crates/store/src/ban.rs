@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{MemberKey, MemberRefusal, MemberTerms, Role, Room, Timestamp, UserId};
+use crate::{ChangeContext, MemberKey, MemberRefusal, MembershipTransition, Role, Timestamp, UserId};
 
 /// A user who may not become a member of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,15 +45,15 @@ pub struct Bans {
     pub count: u32,
 }
 
-/// The bans of a [`Room`], with the changed ones marked.
+/// The bans of a [`MembershipTransition`], with the changed ones marked.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct RoomBans {
+pub(crate) struct TransitionBans {
     rows: BTreeMap<UserId, BanRow>,
     changed: BTreeSet<UserId>,
     count: u32,
 }
 
-impl RoomBans {
+impl TransitionBans {
     /// The bans that were made or ended, by rising user id.
     pub(crate) fn changed(&self) -> impl Iterator<Item = &BanRow> {
         self.changed.iter().filter_map(|user| self.rows.get(user))
@@ -83,20 +83,20 @@ impl RoomBans {
     }
 }
 
-impl From<Bans> for RoomBans {
+impl From<Bans> for TransitionBans {
     fn from(Bans { named, count }: Bans) -> Self {
         let rows = named.into_iter().map(|ban| (ban.key.user, BanRow { ban, live: true }));
         Self { rows: rows.collect(), changed: BTreeSet::new(), count }
     }
 }
 
-impl Room {
+impl MembershipTransition {
     /// Removes the users who are members, and bans all users. Returns the removed ones.
     pub(crate) fn ban(
         &mut self,
         users: &[UserId],
         until: Option<Timestamp>,
-        terms: MemberTerms,
+        terms: ChangeContext,
     ) -> Result<Vec<UserId>, MemberRefusal> {
         if until.is_some_and(|until| until <= self.now) {
             return Err(MemberRefusal::BanIsOver);
@@ -126,7 +126,7 @@ impl Room {
     pub(crate) fn unban(
         &mut self,
         users: &[UserId],
-        terms: MemberTerms,
+        terms: ChangeContext,
     ) -> Result<Vec<UserId>, MemberRefusal> {
         self.at_least(Role::Admin, terms)?;
         let banned = users.iter().filter(|user| self.bans.of(**user, self.now).is_some());
@@ -166,21 +166,21 @@ mod tests {
         UserId::new(id).unwrap()
     }
 
-    fn by(user: i64) -> MemberTerms {
-        MemberTerms { by: UserId::new(user).ok(), ..service() }
+    fn by(user: i64) -> ChangeContext {
+        ChangeContext { by: UserId::new(user).ok(), ..service() }
     }
 
-    const fn service() -> MemberTerms {
-        MemberTerms { by: None, members_max: 100, bans_max: 3, history: false }
+    const fn service() -> ChangeContext {
+        ChangeContext { by: None, members_max: 100, bans_max: 3, history: false }
     }
 
     /// User 1 owns it, 2 is an admin, 3 to 5 are members.
-    fn room() -> Room {
-        let mut room = Room::new(GroupId::new(9).unwrap(), Roster::default(), [], NOW);
-        room.change(&MemberChange::Found(user(1)), service()).unwrap();
-        room.change(&MemberChange::Add((2..=5).map(user).collect()), by(1)).unwrap();
-        room.change(&MemberChange::SetRole(user(2), Role::Admin), by(1)).unwrap();
-        room
+    fn transition() -> MembershipTransition {
+        let mut transition = MembershipTransition::new(GroupId::new(9).unwrap(), Roster::default(), [], NOW);
+        transition.change(&MemberChange::Found(user(1)), service()).unwrap();
+        transition.change(&MemberChange::Add((2..=5).map(user).collect()), by(1)).unwrap();
+        transition.change(&MemberChange::SetRole(user(2), Role::Admin), by(1)).unwrap();
+        transition
     }
 
     fn ban(ids: &[i64], until: Option<Timestamp>) -> MemberChange {
@@ -189,104 +189,106 @@ mod tests {
 
     #[test]
     fn ban_removes_and_keeps_out() {
-        let mut room = room();
-        assert_eq!(room.change(&ban(&[3, 8], None), by(2)), Ok(vec![user(3)]));
+        let mut transition = transition();
+        assert_eq!(transition.change(&ban(&[3, 8], None), by(2)), Ok(vec![user(3)]));
         for id in [3, 8] {
             let join = MemberChange::Join(user(id));
-            assert_eq!(room.change(&join, by(id)), Err(MemberRefusal::Banned));
+            assert_eq!(transition.change(&join, by(id)), Err(MemberRefusal::Banned));
             let add = MemberChange::Add(vec![user(6), user(id)]);
-            assert_eq!(room.change(&add, service()), Err(MemberRefusal::Banned));
+            assert_eq!(transition.change(&add, service()), Err(MemberRefusal::Banned));
         }
-        room.change(&MemberChange::Unban(vec![user(3)]), by(2)).unwrap();
-        assert_eq!(room.change(&MemberChange::Join(user(3)), by(3)), Ok(vec![user(3)]));
+        transition.change(&MemberChange::Unban(vec![user(3)]), by(2)).unwrap();
+        assert_eq!(transition.change(&MemberChange::Join(user(3)), by(3)), Ok(vec![user(3)]));
     }
 
     #[test]
     fn ban_needs_a_higher_role() {
-        let mut room = room();
+        let mut transition = transition();
         for (by_user, target) in [(2, 1), (2, 2), (3, 4), (3, 8), (8, 9)] {
-            let refused = room.change(&ban(&[target], None), by(by_user));
+            let refused = transition.change(&ban(&[target], None), by(by_user));
             assert_eq!(refused, Err(MemberRefusal::RoleTooLow), "{by_user} {target}");
         }
-        assert_eq!(room.change(&ban(&[1], None), service()), Err(MemberRefusal::OwnerStays));
+        assert_eq!(transition.change(&ban(&[1], None), service()), Err(MemberRefusal::OwnerStays));
         let unban = MemberChange::Unban(vec![user(8)]);
-        assert_eq!(room.change(&unban, by(3)), Err(MemberRefusal::RoleTooLow));
+        assert_eq!(transition.change(&unban, by(3)), Err(MemberRefusal::RoleTooLow));
     }
 
     #[test]
     fn ban_ends_at_its_time() {
-        let mut room = room();
-        assert_eq!(room.change(&ban(&[3], Some(NOW)), by(2)), Err(MemberRefusal::BanIsOver));
-        room.change(&ban(&[3], Some(Timestamp(9))), by(2)).unwrap();
-        let bans: Vec<Ban> = room.bans.changed().map(|row| row.ban).collect();
+        let mut transition = transition();
+        assert_eq!(transition.change(&ban(&[3], Some(NOW)), by(2)), Err(MemberRefusal::BanIsOver));
+        transition.change(&ban(&[3], Some(Timestamp(9))), by(2)).unwrap();
+        let bans: Vec<Ban> = transition.bans.changed().map(|row| row.ban).collect();
         assert_eq!((bans[0].by, bans[0].since), (Some(user(2)), NOW));
         for (now, expected) in [(8, Err(MemberRefusal::Banned)), (9, Ok(vec![user(3)]))] {
             let bans = Bans { named: bans.clone(), count: 1 };
-            let mut read = Room::new(room.group, room.roster, [], Timestamp(now)).with_bans(bans);
+            let mut read = MembershipTransition::new(transition.group, transition.roster, [], Timestamp(now))
+                .with_bans(bans);
             assert_eq!(read.change(&MemberChange::Join(user(3)), by(3)), expected);
         }
     }
 
     #[test]
     fn bans_are_limited() {
-        let mut room = room();
-        room.change(&ban(&[3, 8], None), by(1)).unwrap();
-        let before = room.roster;
-        assert_eq!(room.change(&ban(&[10, 11], None), by(1)), Err(MemberRefusal::TooManyBans(3)));
-        assert_eq!(room.roster, before);
-        room.change(&ban(&[3, 8, 10], Some(Timestamp(99))), by(1)).unwrap();
-        room.change(&MemberChange::Unban(vec![user(8), user(8)]), by(1)).unwrap();
-        room.change(&ban(&[11], None), by(1)).unwrap();
-        assert_eq!(room.change(&ban(&[12], None), by(1)), Err(MemberRefusal::TooManyBans(3)));
+        let mut transition = transition();
+        transition.change(&ban(&[3, 8], None), by(1)).unwrap();
+        let before = transition.roster;
+        assert_eq!(transition.change(&ban(&[10, 11], None), by(1)), Err(MemberRefusal::TooManyBans(3)));
+        assert_eq!(transition.roster, before);
+        transition.change(&ban(&[3, 8, 10], Some(Timestamp(99))), by(1)).unwrap();
+        transition.change(&MemberChange::Unban(vec![user(8), user(8)]), by(1)).unwrap();
+        transition.change(&ban(&[11], None), by(1)).unwrap();
+        assert_eq!(transition.change(&ban(&[12], None), by(1)), Err(MemberRefusal::TooManyBans(3)));
     }
 
     #[test]
     fn each_change_of_bans_raises_the_version() {
-        let mut room = room();
-        let mut expected: Version = room.roster.version;
+        let mut transition = transition();
+        let mut expected: Version = transition.roster.version;
         let unban = MemberChange::Unban(vec![user(8)]);
         for (change, is_change) in
             [(&ban(&[8], None), true), (&ban(&[8], None), false), (&unban, true), (&unban, false)]
         {
-            assert_eq!(room.change(change, by(1)), Ok(Vec::new()));
+            assert_eq!(transition.change(change, by(1)), Ok(Vec::new()));
             expected = if is_change { expected.next() } else { expected };
-            assert_eq!(room.roster.version, expected, "{change:?}");
+            assert_eq!(transition.roster.version, expected, "{change:?}");
         }
-        room.change(&ban(&[3, 4], None), by(1)).unwrap();
-        assert_eq!(room.roster.version, expected.next());
+        transition.change(&ban(&[3, 4], None), by(1)).unwrap();
+        assert_eq!(transition.roster.version, expected.next());
     }
 
     #[test]
     fn founder_is_never_banned() {
-        let mut room = room();
-        room.change(&MemberChange::Transfer(user(2)), by(1)).unwrap();
-        room.change(&ban(&[1], None), by(2)).unwrap();
-        room.change(&MemberChange::Depart(user(2)), service()).unwrap();
-        room.change(&MemberChange::Found(user(1)), service()).unwrap();
-        assert!(room.bans.of(user(1), NOW).is_none());
+        let mut transition = transition();
+        transition.change(&MemberChange::Transfer(user(2)), by(1)).unwrap();
+        transition.change(&ban(&[1], None), by(2)).unwrap();
+        transition.change(&MemberChange::AccountDeleted(user(2)), service()).unwrap();
+        transition.change(&MemberChange::Found(user(1)), service()).unwrap();
+        assert!(transition.bans.of(user(1), NOW).is_none());
     }
 
     #[test]
     fn mute_outlives_the_membership() {
         for (until, kept) in [(Timestamp(9), Some(Timestamp(9))), (Timestamp(7), None)] {
-            let mut room = room();
-            room.change(&MemberChange::Mute(user(3), Some(until)), by(2)).unwrap();
-            room.change(&MemberChange::Remark(user(3), "Bo".into()), by(3)).unwrap();
-            room.change(&MemberChange::Leave(user(3)), by(3)).unwrap();
-            room.change(&MemberChange::Join(user(3)), by(3)).unwrap();
-            let member = &room.row(user(3)).unwrap().member;
+            let mut transition = transition();
+            transition.change(&MemberChange::Mute(user(3), Some(until)), by(2)).unwrap();
+            transition.change(&MemberChange::Remark(user(3), "Bo".into()), by(3)).unwrap();
+            transition.change(&MemberChange::Leave(user(3)), by(3)).unwrap();
+            transition.change(&MemberChange::Join(user(3)), by(3)).unwrap();
+            let member = &transition.row(user(3)).unwrap().member;
             assert_eq!((member.muted_until, &*member.remark), (kept, ""));
         }
     }
 
     #[test]
     fn dismissal_ends_mutes_of_former_members() {
-        let mut room = room();
-        room.change(&MemberChange::Mute(user(3), Some(Timestamp(9))), by(2)).unwrap();
-        room.change(&MemberChange::Leave(user(3)), by(3)).unwrap();
-        room.end();
-        let left = |id| room.row(user(id)).is_none_or(|row| row.live || row.member.muted_until.is_some());
+        let mut transition = transition();
+        transition.change(&MemberChange::Mute(user(3), Some(Timestamp(9))), by(2)).unwrap();
+        transition.change(&MemberChange::Leave(user(3)), by(3)).unwrap();
+        transition.end();
+        let left =
+            |id| transition.row(user(id)).is_none_or(|row| row.live || row.member.muted_until.is_some());
         assert!(!(1..=5).any(left));
-        assert_eq!((room.roster().count, room.roster().owner), (0, None));
+        assert_eq!((transition.roster().count, transition.roster().owner), (0, None));
     }
 }

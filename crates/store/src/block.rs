@@ -4,8 +4,8 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Applied, Edge, Invalid, Place, StoreError, Stored, Text, Timestamp, UserId, Version, Write, heap_bytes,
-    single_line,
+    Applied, Edge, Invalid, ListPosition, StoreError, Stored, Text, Timestamp, UserId, Version, Write,
+    heap_bytes, single_line,
 };
 
 const REMARK_CHARS_MAX: usize = 64;
@@ -122,12 +122,12 @@ impl Block {
 
     /// The position of the record in a list; `None`: not in it.
     #[must_use]
-    pub fn place_in(&self, list: BlockList) -> Option<Place> {
+    pub fn place_in(&self, list: BlockList) -> Option<ListPosition> {
         let at = match list {
             BlockList::Blocked => self.blocked,
             BlockList::DoNotDisturb => self.do_not_disturb,
         };
-        at.map(|at| Place { at, user: self.edge.to })
+        at.map(|at| ListPosition { at, user: self.edge.to })
     }
 
     /// Approximate size of the record in memory, in bytes.
@@ -208,7 +208,7 @@ pub trait BlockStore: Send + Sync + fmt::Debug + 'static {
         &self,
         user: UserId,
         list: BlockList,
-        after: Option<Place>,
+        after: Option<ListPosition>,
         limit: usize,
     ) -> Result<Vec<Block>, StoreError>;
 }

@@ -69,12 +69,12 @@ pub struct Follow {
 impl Follow {
     /// The position in a list: that of the users whom `edge.from` follows, or that of the fans of `edge.to`.
     #[must_use]
-    pub const fn place_in(&self, list: FollowList) -> Place {
+    pub const fn place_in(&self, list: FollowList) -> ListPosition {
         let user = match list {
             FollowList::Following => self.edge.to,
             FollowList::Fans => self.edge.from,
         };
-        Place { at: self.placed, user }
+        ListPosition { at: self.placed, user }
     }
 
     /// Bytes that the record takes in memory.
@@ -87,7 +87,7 @@ impl Follow {
 /// The position of an entry in a list that begins with the newest: by falling time, for equal times by falling id.
 /// Valid for one list only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Place {
+pub struct ListPosition {
     /// The time that decides the place.
     pub at: Timestamp,
     /// The user that it names, besides the owner of the list.
@@ -171,7 +171,7 @@ pub trait FollowStore: Send + Sync + fmt::Debug + 'static {
         &self,
         user: UserId,
         list: FollowList,
-        after: Option<Place>,
+        after: Option<ListPosition>,
         limit: usize,
     ) -> Result<Vec<Follow>, StoreError>;
 
@@ -183,9 +183,9 @@ pub trait FollowStore: Send + Sync + fmt::Debug + 'static {
         &self,
         user: UserId,
         list: FollowList,
-        after: Option<Place>,
+        after: Option<ListPosition>,
         limit: usize,
-    ) -> Result<Vec<Place>, StoreError> {
+    ) -> Result<Vec<ListPosition>, StoreError> {
         let follows = self.follow_list(user, list, after, limit).await?;
         Ok(follows.iter().map(|follow| follow.place_in(list)).collect())
     }
@@ -237,7 +237,7 @@ mod tests {
         let at = Timestamp(5);
         let follow = Follow { edge, version: Version::FIRST, since: at, placed: at };
         for (list, owner, other) in [(FollowList::Following, 7, 8), (FollowList::Fans, 8, 7)] {
-            assert_eq!(follow.place_in(list), Place { at, user: user(other) });
+            assert_eq!(follow.place_in(list), ListPosition { at, user: user(other) });
             assert_eq!(list.edge(user(owner), user(other)), edge);
         }
     }

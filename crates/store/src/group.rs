@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn tags_that_repeat_another_form_are_dropped_and_the_first_is_kept() {
+    fn first_form_of_a_repeated_tag_is_kept() {
         let tags = GroupWords::tags(&words(&["Chess", "go", "CHESS", "\u{FF43}hess", "Go"])).unwrap();
         assert_eq!(tags, ["Chess", "go"]);
     }
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn search_keys_are_the_whole_words_and_their_beginnings() {
+    fn search_keys_are_words_and_prefixes() {
         let keys = group_search_keys("Ab", &words(&["aBc"]), Visibility::Public);
         assert_eq!(keys.into_iter().collect::<Vec<_>>(), ["=ab", "=abc", "^a", "^ab", "^abc"]);
     }
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_a_keyword_are_those_that_a_group_is_listed_under() {
+    fn keyword_keys_match_group_keys() {
         let keys = group_search_keys("Straße 東京", &words(&["o\u{FB03}ce"]), Visibility::Public);
         for keyword in ["STRASSE 東京", "Office"] {
             assert!(keys.contains(&GroupWords::exact_key(keyword)), "{keyword}");
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_keyword_is_looked_up_by_its_beginning_and_compared_by_the_rest() {
+    fn long_keyword_is_found_by_its_prefix() {
         let keyword = "A".repeat(20);
         let (key, folded) = GroupWords::prefix_key(&keyword);
         assert_eq!((key, folded), (format!("^{}", "a".repeat(16)), "a".repeat(20)));

@@ -26,6 +26,7 @@ mod id;
 mod invalid;
 mod keyword;
 mod member;
+mod membership;
 mod message;
 mod migration;
 mod name;
@@ -35,7 +36,6 @@ mod notice;
 mod params;
 mod receipt;
 mod relation_log;
-mod room;
 mod secret;
 mod sequence;
 mod stays;
@@ -73,7 +73,7 @@ pub use error::{Outcome, StoreError};
 pub use fan_out_note::{DueNote, FanOutNote, FanOutNoteStore};
 pub use feed::{Batch, ChangeFeed, Changes, FEED_BATCH_MAX, FeedChange, FeedError, FeedRecord, NamedFeed};
 pub use follow::{
-    Edge, Follow, FollowCounts, FollowList, FollowStore, IMPORT_FOLLOWS_MAX, ImportedFollow, Place,
+    Edge, Follow, FollowCounts, FollowList, FollowStore, IMPORT_FOLLOWS_MAX, ImportedFollow, ListPosition,
 };
 pub use group::{
     Group, GroupPatch, GroupStore, GroupType, GroupWords, JoinPolicy, NewGroup, ReceiptVisibility,
@@ -83,9 +83,10 @@ pub use id::{GroupId, IdBlock, IdKind, RelationEventId, UserId};
 pub use invalid::Invalid;
 pub use keyword::Keyword;
 pub use member::{
-    MEMBER_CHANGES_KEPT, MEMBERS_AT_ONCE, Member, MemberChange, MemberChanged, MemberKey, MemberRefusal,
-    MemberRow, MemberStore, MemberTerms, MembersChanged, Role, Roster,
+    ChangeContext, MEMBER_CHANGES_KEPT, MEMBERS_AT_ONCE, Member, MemberChange, MemberChangeEvent, MemberKey,
+    MemberRefusal, MemberRow, MemberStore, MembersUpdated, Role, Roster,
 };
+pub use membership::MembershipTransition;
 pub use message::{
     AgedDocument, Appended, BODY_BYTES_MAX, CLIENT_MESSAGE_ID_CHARS_MAX, CONTENT_TYPE_CHARS_MAX, Changed,
     ContentChange, ContentHash, ConversationId, DOCUMENT, DOCUMENTS_READ, DocumentKey, Edited, HEADS_AT_ONCE,
@@ -110,7 +111,6 @@ pub use receipt::{
     OrdinalLists, Presence, Receipt, ReceiptCounts, ReceiptState, Seat, SentMessage, SmallestReceipt,
 };
 pub use relation_log::{RelationDeed, RelationEvent, RelationLog};
-pub use room::Room;
 pub use secret::{SecretChange, SecretOwner, SecretStore, StoredSecret};
 pub use sequence::{ABOVE_MAX, SEQUENCE_NAME_CHARS_MAX, SEQUENCES_READ, SequenceName, SequenceStore};
 pub use stays::{EARLIER_STAYS_MAX, FormerMember, Stays};

@@ -165,7 +165,7 @@ pub enum MemberChange {
     Leave(UserId),
     /// Removes a user whose account has ended, whatever its role; by a service. If it was the owner, the group has no
     /// owner then.
-    Depart(UserId),
+    AccountDeleted(UserId),
     /// Assigns a role below that of the owner; by the owner or a service.
     SetRole(UserId, Role),
     /// Makes a user the owner, and the owner an admin; by the owner or a service. The row of the owner is also
@@ -190,7 +190,7 @@ impl MemberChange {
             Self::Found(user)
             | Self::Join(user)
             | Self::Leave(user)
-            | Self::Depart(user)
+            | Self::AccountDeleted(user)
             | Self::SetRole(user, _)
             | Self::Transfer(user)
             | Self::Mute(user, _)
@@ -209,7 +209,7 @@ impl MemberChange {
             | Self::Remove(_)
             | Self::Ban(..)
             | Self::Leave(_)
-            | Self::Depart(_) => true,
+            | Self::AccountDeleted(_) => true,
             Self::Unban(_)
             | Self::SetRole(..)
             | Self::Transfer(_)
@@ -257,7 +257,7 @@ pub enum MemberRefusal {
 
 /// The acting user of a change, and the limits of the group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MemberTerms {
+pub struct ChangeContext {
     /// The acting user; `None`: a service, which has all rights.
     pub by: Option<UserId>,
     /// Most members of the group.
@@ -270,7 +270,7 @@ pub struct MemberTerms {
 
 /// The result of a change of members.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MembersChanged {
+pub struct MembersUpdated {
     /// The roster as the change left it.
     pub roster: Roster,
     /// The changed members after the change, by rising id; empty if the change had no effect.
@@ -285,7 +285,7 @@ pub const MEMBER_CHANGES_KEPT: i64 = 1_000;
 
 /// One of the changes of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct MemberChanged {
+pub struct MemberChangeEvent {
     /// The version of the roster.
     pub version: Version,
     /// The changed user.
@@ -333,7 +333,7 @@ pub trait MemberStore: Send + Sync + fmt::Debug + 'static {
     /// If the store cannot answer; [`StoreError::Overloaded`] for more groups.
     async fn rosters(&self, groups: &[GroupId]) -> Result<Vec<Roster>, StoreError>;
 
-    /// Makes a change of members in one atomic step, as [`Room::change`](crate::Room::change) decides it by what is stored then.
+    /// Makes a change of members in one atomic step, as [`MembershipTransition::change`](crate::MembershipTransition::change) decides it by what is stored then.
     /// `write.expected` is compared with the version of the roster.
     ///
     /// The end of the log of the group is read in the step, after the roster that the write depends on, so that ends
@@ -350,9 +350,9 @@ pub trait MemberStore: Send + Sync + fmt::Debug + 'static {
         &self,
         group: GroupId,
         change: MemberChange,
-        terms: MemberTerms,
+        terms: ChangeContext,
         write: Write,
-    ) -> Result<Applied<MembersChanged>, StoreError>;
+    ) -> Result<Applied<MembersUpdated>, StoreError>;
 
     /// Reads the members of a group, by rising id above `after`, at most `limit`: fewer only at the end. With `least`,
     /// only members with that role or above. Costs the same at any depth.
@@ -399,9 +399,9 @@ pub trait MemberStore: Send + Sync + fmt::Debug + 'static {
     async fn member_changes(
         &self,
         group: GroupId,
-        after: MemberChanged,
+        after: MemberChangeEvent,
         limit: usize,
-    ) -> Result<Option<Vec<MemberChanged>>, StoreError>;
+    ) -> Result<Option<Vec<MemberChangeEvent>>, StoreError>;
 
     /// Reads the bans of a group that are in force at `now`, by rising user id above `after`, at most `limit`: fewer only at
     /// the end. Sees every change that was acknowledged before it began.

@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn names_with_hidden_or_controlling_characters_are_refused() {
+    fn names_with_control_characters_are_refused() {
         for name in ["", " ", "a\u{200B}b", "a\u{FEFF}", "a\0b", "a\u{202E}b", "a\nb", " a", "a\u{00AD}b"] {
             assert!(UserName::new(name).is_err(), "{name:?}");
         }

@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn stored_pairs_are_kept_by_key_and_of_equal_keys_the_last() {
+    fn last_of_equal_keys_is_kept() {
         let stored: Params =
             [("b", "1"), ("a", "2"), ("c", "3"), ("a", "4"), ("b", "5")].into_iter().collect();
         assert!(stored.iter().eq([("a", "4"), ("b", "5"), ("c", "3")]));

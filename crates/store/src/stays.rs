@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Member, MemberKey, MemberRow, Role, Room, Seq, Text, UserId, Version};
+use crate::{Member, MemberKey, MemberRow, MembershipTransition, Role, Seq, Text, UserId, Version};
 
 /// Most stays that are stored besides the last one.
 pub const EARLIER_STAYS_MAX: usize = 16;
@@ -65,14 +65,14 @@ impl FormerMember {
     }
 }
 
-/// The end of the log, by which a [`Room`] decides the ranges of its members.
+/// The end of the log, by which a [`MembershipTransition`] decides the ranges of its members.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct RoomLogEnd {
+pub(crate) struct TransitionLogEnd {
     read: Option<Seq>,
     is_lacking: bool,
 }
 
-impl RoomLogEnd {
+impl TransitionLogEnd {
     /// The end. If it was not read, the use is recorded.
     fn needed(&mut self) -> Seq {
         self.is_lacking |= self.read.is_none();
@@ -80,12 +80,12 @@ impl RoomLogEnd {
     }
 }
 
-impl Room {
+impl MembershipTransition {
     /// The same with the end of the log of the group, read after the roster; `None`: it was not read, and no user may
     /// join or leave.
     #[must_use]
     pub fn with_log_end(mut self, read: Option<Seq>) -> Self {
-        self.log_end = RoomLogEnd { read, is_lacking: false };
+        self.log_end = TransitionLogEnd { read, is_lacking: false };
         self
     }
 
@@ -134,7 +134,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{GroupId, MemberChange, MemberTerms, Roster, Timestamp, UserId};
+    use crate::{ChangeContext, GroupId, MemberChange, Roster, Timestamp, UserId};
 
     const OWNER: i64 = 100;
 
@@ -142,18 +142,18 @@ mod tests {
         UserId::new(id).unwrap()
     }
 
-    const fn service(history: bool) -> MemberTerms {
-        MemberTerms { by: None, members_max: 100, bans_max: 100, history }
+    const fn service(history: bool) -> ChangeContext {
+        ChangeContext { by: None, members_max: 100, bans_max: 100, history }
     }
 
     /// A group as it is stored between changes.
     #[derive(Debug)]
-    struct Group {
+    struct TestGroup {
         roster: Roster,
         rows: BTreeMap<UserId, MemberRow>,
     }
 
-    impl Group {
+    impl TestGroup {
         /// Owned by a user whom no case changes.
         fn founded() -> Self {
             let mut group = Self { roster: Roster::default(), rows: BTreeMap::new() };
@@ -165,26 +165,27 @@ mod tests {
             self.change_with(change, service(false), end);
         }
 
-        fn change_with(&mut self, change: &MemberChange, terms: MemberTerms, end: Seq) {
-            let mut room = self.room(Some(end));
-            room.change(change, terms).unwrap();
-            self.take(&room);
+        fn change_with(&mut self, change: &MemberChange, terms: ChangeContext, end: Seq) {
+            let mut transition = self.transition(Some(end));
+            transition.change(change, terms).unwrap();
+            self.take(&transition);
         }
 
         fn dismiss(&mut self, end: Seq) {
-            let mut room = self.room(Some(end));
-            room.end();
-            self.take(&room);
+            let mut transition = self.transition(Some(end));
+            transition.end();
+            self.take(&transition);
         }
 
-        fn room(&self, end: Option<Seq>) -> Room {
+        fn transition(&self, end: Option<Seq>) -> MembershipTransition {
             let rows = self.rows.values().cloned();
-            Room::new(GroupId::new(9).unwrap(), self.roster, rows, Timestamp(7)).with_log_end(end)
+            MembershipTransition::new(GroupId::new(9).unwrap(), self.roster, rows, Timestamp(7))
+                .with_log_end(end)
         }
 
-        fn take(&mut self, room: &Room) {
-            assert!(!room.lacks_log_end());
-            let changed = room.outcome();
+        fn take(&mut self, transition: &MembershipTransition) {
+            assert!(!transition.lacks_log_end());
+            let changed = transition.outcome();
             self.roster = changed.roster;
             self.rows.extend(changed.rows.into_iter().map(|row| (row.member.key.user, row)));
         }
@@ -210,7 +211,7 @@ mod tests {
 
     #[test]
     fn join_begins_above_the_end() {
-        let mut group = Group::founded();
+        let mut group = TestGroup::founded();
         assert_eq!(group.numbers(OWNER), [1, 1, 0]);
         group.change(&join(3), 7);
         assert_eq!(group.numbers(3), [8, 8, 0]);
@@ -219,7 +220,7 @@ mod tests {
 
     #[test]
     fn history_opens_earlier_messages() {
-        let mut group = Group::founded();
+        let mut group = TestGroup::founded();
         group.change_with(&join(3), service(true), 7);
         assert_eq!(group.numbers(3), [0, 8, 0]);
     }
@@ -230,16 +231,16 @@ mod tests {
             leave(3),
             MemberChange::Remove(vec![user(3)]),
             MemberChange::Ban(vec![user(3)], None),
-            MemberChange::Depart(user(3)),
+            MemberChange::AccountDeleted(user(3)),
         ];
         for change in out {
-            let mut group = Group::founded();
+            let mut group = TestGroup::founded();
             group.change(&join(3), 7);
             group.change(&change, 12);
             assert_eq!(group.numbers(3), [8, 8, 12], "{change:?}");
             assert_eq!(group.row(3).former(), Some(FormerMember { from_seq: 8, left_seq: 12 }), "{change:?}");
         }
-        let mut group = Group::founded();
+        let mut group = TestGroup::founded();
         group.change(&join(3), 7);
         group.dismiss(12);
         assert_eq!((group.numbers(3), group.numbers(OWNER)), ([8, 8, 12], [1, 1, 12]));
@@ -247,7 +248,7 @@ mod tests {
 
     #[test]
     fn dismissal_keeps_stays_of_former_members() {
-        let mut group = Group::founded();
+        let mut group = TestGroup::founded();
         group.change(&join(3), 7);
         group.change(&MemberChange::Mute(user(3), Some(Timestamp(9))), 7);
         group.change(&leave(3), 12);
@@ -258,7 +259,7 @@ mod tests {
 
     #[test]
     fn kick_with_an_older_end_ends_an_empty_stay() {
-        let mut group = Group::founded();
+        let mut group = TestGroup::founded();
         group.change(&join(3), 7);
         group.change(&leave(3), 4);
         assert_eq!(group.numbers(3), [8, 8, 7]);
@@ -266,8 +267,8 @@ mod tests {
     }
 
     #[test]
-    fn rejoin_with_an_older_end_begins_above_the_last_stay() {
-        let mut group = Group::founded();
+    fn rejoin_begins_above_the_last_stay() {
+        let mut group = TestGroup::founded();
         group.change(&join(3), 7);
         group.change(&leave(3), 12);
         group.change(&join(3), 9);
@@ -277,7 +278,7 @@ mod tests {
 
     #[test]
     fn other_changes_keep_the_numbers_and_need_no_end() {
-        let mut group = Group::founded();
+        let mut group = TestGroup::founded();
         group.change(&join(3), 7);
         group.change(&leave(3), 9);
         group.change(&join(3), 12);
@@ -290,17 +291,17 @@ mod tests {
             MemberChange::MuteAll(Some(Timestamp(9))),
             MemberChange::Unban(vec![user(3)]),
         ] {
-            let mut room = group.room(None);
-            room.change(&change, service(true)).unwrap();
-            assert!(!room.lacks_log_end() && !change.reads_end(), "{change:?}");
-            group.take(&room);
+            let mut transition = group.transition(None);
+            transition.change(&change, service(true)).unwrap();
+            assert!(!transition.lacks_log_end() && !change.reads_end(), "{change:?}");
+            group.take(&transition);
             assert_eq!((group.numbers(3), group.row(3).stays.clone()), before, "{change:?}");
         }
     }
 
     #[test]
     fn no_user_comes_or_goes_without_the_end() {
-        let mut group = Group::founded();
+        let mut group = TestGroup::founded();
         group.change(&join(3), 7);
         for (change, crosses) in [
             (join(4), true),
@@ -312,19 +313,19 @@ mod tests {
             (MemberChange::Ban(vec![user(4)], None), false),
             (MemberChange::Found(user(OWNER)), false),
         ] {
-            let mut room = group.room(None);
-            room.change(&change, service(false)).unwrap();
-            assert_eq!(room.lacks_log_end(), crosses, "{change:?}");
+            let mut transition = group.transition(None);
+            transition.change(&change, service(false)).unwrap();
+            assert_eq!(transition.lacks_log_end(), crosses, "{change:?}");
             assert!(change.reads_end(), "{change:?}");
         }
-        let mut room = group.room(None);
-        room.end();
-        assert!(room.lacks_log_end());
+        let mut transition = group.transition(None);
+        transition.end();
+        assert!(transition.lacks_log_end());
     }
 
     #[test]
-    fn row_from_before_messages_opens_nothing_until_a_leave() {
-        let mut group = Group::founded();
+    fn row_without_ranges_opens_nothing() {
+        let mut group = TestGroup::founded();
         group.change(&join(3), 0);
         group.change(&join(4), 0);
         group.change(&leave(4), 0);
@@ -343,7 +344,7 @@ mod tests {
 
     #[test]
     fn replies_from_before_messages_are_read() {
-        let mut row = serde_json::to_value(Group::founded().row(OWNER)).unwrap();
+        let mut row = serde_json::to_value(TestGroup::founded().row(OWNER)).unwrap();
         row.as_object_mut().unwrap().remove("stays");
         for field in ["from_seq", "joined_seq"] {
             row["member"].as_object_mut().unwrap().remove(field).unwrap();
@@ -430,11 +431,11 @@ mod tests {
             0 => leave(id),
             1 => MemberChange::Remove(vec![user(id)]),
             2 => MemberChange::Ban(vec![user(id)], Some(Timestamp(8))),
-            _ => MemberChange::Depart(user(id)),
+            _ => MemberChange::AccountDeleted(user(id)),
         }
     }
 
-    fn agree(group: &Group, plain: &Plain, id: i64) {
+    fn agree(group: &TestGroup, plain: &Plain, id: i64) {
         let row = group.row(id);
         let range = if row.live {
             Some((row.member.from_seq, plain.end))
@@ -449,7 +450,7 @@ mod tests {
     proptest! {
         #[test]
         fn stays_agree_with_a_plain_model(deeds in prop::collection::vec(deed(), 0..200)) {
-            let (mut group, mut plain) = (Group::founded(), Plain::default());
+            let (mut group, mut plain) = (TestGroup::founded(), Plain::default());
             let mut firsts = BTreeMap::new();
             for deed in deeds {
                 match deed {
@@ -474,7 +475,7 @@ mod tests {
 
         #[test]
         fn stays_never_overlap_whatever_end_is_read(ends in prop::collection::vec(0..50_i64, 0..80)) {
-            let mut group = Group::founded();
+            let mut group = TestGroup::founded();
             for (at, end) in ends.into_iter().enumerate() {
                 let change = if at % 2 == 0 { join(3) } else { leave(3) };
                 group.change(&change, end);

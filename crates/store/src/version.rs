@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_later_moment_is_counted_in_milliseconds_and_has_an_end() {
+    fn later_moment_saturates() {
         assert_eq!(Timestamp(5).after(Duration::from_micros(2_999)), Timestamp(7));
         assert_eq!(Timestamp(5).after(Duration::MAX), Timestamp(i64::MAX));
         assert_eq!(Timestamp(i64::MAX).after(Duration::from_secs(1)), Timestamp(i64::MAX));

@@ -45,7 +45,7 @@ pub(crate) fn run(only: &[String]) -> Result<()> {
 
 /// All rules, or those asked for.
 fn mutants(only: &[String]) -> Result<VecDeque<String>> {
-    let source = root().join("crates/cache/src/guards.rs");
+    let source = root().join("crates/cache/src/testing/rules.rs");
     let source = std::fs::read_to_string(&source).context("could not read the rules of the cache")?;
     let names = names::of(&source);
     if let Some(unknown) = only.iter().find(|only| !names.contains(only)) {

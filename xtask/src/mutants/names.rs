@@ -21,7 +21,7 @@ mod tests {
 
     #[test]
     fn the_rules_of_the_cache_are_found() {
-        let source = crate::process::root().join("crates/cache/src/guards.rs");
+        let source = crate::process::root().join("crates/cache/src/testing/rules.rs");
         let names = of(&std::fs::read_to_string(source).unwrap());
         assert!(names.len() >= 20 && names.contains(&"trust_deadline".to_owned()), "{names:?}");
     }

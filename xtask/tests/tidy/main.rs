@@ -12,6 +12,7 @@ mod files;
 mod links;
 mod migrations;
 mod modules;
+mod names;
 mod statements;
 mod tree;
 mod words;

@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_and_sets_are_read_back_in_the_form_of_their_items() {
+    fn pages_and_sets_round_trip() {
         for page in pages() {
             assert_eq!(codec().decode(&codec().encode(&page)), Some(page));
         }
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_set_out_of_order_or_too_large_with_members_is_refused() {
+    fn unordered_or_too_large_set_is_refused() {
         let two = |first: u8, second: u8| {
             [FORM, YES, 0, 0, 0, 2, 0, 0, 0, 2, 0, 0, 0, 1, first, 0, 0, 0, 1, second].to_vec()
         };

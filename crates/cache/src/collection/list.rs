@@ -11,9 +11,9 @@ use super::{
 };
 use crate::{
     CacheError, Change, Consistency, Entry, Key, Loaded, Node, Policy, Tier, TieredCache, Token, WriteGuard,
-    guards,
     remote::{Codec, Sharing},
-    source::Demand,
+    source::read::LoadRequest,
+    testing::rules,
 };
 
 /// Number of retries of a read because the list changed during the lookup of its page.
@@ -117,7 +117,7 @@ impl<L: Key, P: Key, T: Send + Sync + 'static> PagedList<L, P, T> {
                 let entry = self.pages.get(&key).await?;
                 // The list may have changed between the two: then the page may have a later state than others under the
                 // epoch.
-                let still = !guards::list_confirmed() || self.epoch_now(list).await == Some(epoch);
+                let still = !rules::list_confirmed() || self.epoch_now(list).await == Some(epoch);
                 if let Some(entry) = entry.filter(|_| still) {
                     return Ok(Paged { entry, epoch: Some(epoch) });
                 }
@@ -152,7 +152,7 @@ impl<L: Key, P: Key, T: Send + Sync + 'static> PagedList<L, P, T> {
             // Between commit and publication, other nodes read pages of the new state under the old epoch.
             Tier::Redis => !self.is_written(list),
             // It was created for this read, and stored unless a change came in between.
-            Tier::Store => self.kept(list) == Some(epoch) || !guards::list_epoch_kept(),
+            Tier::Store => self.kept(list) == Some(epoch) || !rules::list_epoch_kept(),
         };
         lasts.then_some(epoch)
     }
@@ -170,7 +170,7 @@ impl<L: Key, P: Key, T: Send + Sync + 'static> PagedList<L, P, T> {
     }
 
     fn is_written(&self, list: &L) -> bool {
-        self.epochs.0.ledger.lock(list).get(list).is_some_and(|progress| progress.marks > 0)
+        self.epochs.0.key_table.lock(list).get(list).is_some_and(|progress| progress.active_writers > 0)
     }
 
     /// The present page in the store.
@@ -179,7 +179,7 @@ impl<L: Key, P: Key, T: Send + Sync + 'static> PagedList<L, P, T> {
         inner.counters.misses.add(1);
         let key = PageKey { epoch: ListEpoch::NONE, place: place.clone(), list: list.clone() };
         let keys = [&key];
-        let load = inner.fetch(&keys, Demand::STRONG);
+        let load = inner.fetch(&keys, LoadRequest::STRONG);
         let outcomes = timeout(inner.policy.hard_timeout, load).await.map_err(|_| CacheError::Timeout)?;
         // One outcome for each key, and a page is never absent.
         let outcome = outcomes.into_iter().next().ok_or(CacheError::Panicked)?;

@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_is_read_back_from_its_text_whatever_its_parts_are() {
+    fn pair_key_round_trips() {
         for (list, place) in [("", ""), ("a:b", "1:2"), ("東", "{x}"), ("0", "")] {
             let epoch = ListEpoch::new(u64::MAX - 1);
             let key = PageKey { epoch, place: place.to_owned(), list: list.to_owned() };

@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_as_may_be_are_kept_and_one_more_is_too_many() {
+    fn set_is_kept_up_to_its_limit() {
         let most = u64::try_from(SmallSet::<u64>::MEMBERS_MAX).unwrap();
         assert_eq!(set(0..most).members().map(<[_]>::len), Some(SmallSet::<u64>::MEMBERS_MAX));
         let more = set(0..=most);

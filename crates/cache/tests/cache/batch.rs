@@ -15,7 +15,7 @@ impl Stage {
 }
 
 #[tokio::test]
-async fn answers_have_the_order_of_the_keys_and_repeats_are_loaded_once() {
+async fn batch_keeps_key_order_and_loads_repeats_once() {
     let stage = Stage::new().filled(0..5);
     assert_eq!(stage.read_many(&[3, 9, 1, 3, 3]).await, [Some(4), None, Some(2), Some(4), Some(4)]);
     assert_eq!(*stage.store.chunks.lock(), [3]);
@@ -25,7 +25,7 @@ async fn answers_have_the_order_of_the_keys_and_repeats_are_loaded_once() {
 }
 
 #[tokio::test]
-async fn memory_answers_what_it_has_and_the_store_the_rest_in_chunks() {
+async fn batch_loads_only_missing_keys_in_chunks() {
     let stage = Stage::new().filled(0..1_203);
     stage.read(0).await;
     stage.read(1).await;
@@ -38,7 +38,7 @@ async fn memory_answers_what_it_has_and_the_store_the_rest_in_chunks() {
 }
 
 #[tokio::test]
-async fn a_large_batch_is_answered_first_and_others_work_while_memory_is_filled() {
+async fn large_batch_is_answered_before_fill() {
     let stage = Stage::new().filled(0..100);
     let keys: Vec<u64> = (0..100).collect();
     let filled = || keys.iter().filter(|key| stage.cache.peek(key).is_some()).count();
@@ -67,7 +67,7 @@ async fn a_chunk_that_fails_fails_its_keys_alone() {
 }
 
 #[tokio::test]
-async fn overlapping_batches_join_each_other_and_load_every_key_once() {
+async fn overlapping_batches_load_each_key_once() {
     let stage = Stage::new().filled(0..6);
     let (left, right) = (stage.store.gate(), stage.store.gate());
     let spawn = |keys: [u64; 4]| {
@@ -100,7 +100,7 @@ async fn a_batch_that_left_still_fills() {
 }
 
 #[tokio::test]
-async fn an_invalidation_during_a_batch_keeps_that_value_out_and_the_others_in() {
+async fn invalidation_during_batch_affects_its_key_only() {
     let stage = Stage::new().filled(0..3);
     let mut gate = stage.store.gate();
     let cache = stage.cache.clone();
@@ -123,7 +123,7 @@ async fn a_strong_batch_asks_the_store_for_every_key() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slow_batch_is_answered_stale_when_all_that_is_missing_has_a_copy() {
+async fn slow_batch_is_answered_from_stale_copies() {
     let stage = Stage::new().filled(0..2);
     stage.read_many(&[0, 1]).await;
     stage.clock.advance(61 * SECOND);
@@ -168,7 +168,7 @@ async fn a_batch_asks_a_lagging_store_again() {
 }
 
 #[tokio::test]
-async fn a_large_batch_is_answered_before_memory_is_filled_and_an_invalidation_between_is_kept() {
+async fn invalidation_before_late_fill_is_kept() {
     let stage = Stage::new().filled(0..100);
     let keys: Vec<u64> = (0..100).collect();
     stage.read_many(&keys).await;

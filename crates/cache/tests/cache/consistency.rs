@@ -39,7 +39,7 @@ async fn a_token_that_stays_ahead_is_answered_by_the_store() {
 }
 
 #[tokio::test]
-async fn a_token_of_another_epoch_or_partition_is_answered_by_the_store() {
+async fn token_of_another_epoch_reads_the_store() {
     let foreign = Token::new(Position { partition: 3, epoch: 7, number: 0 });
     for asked in [at(6, 0), at(8, 0), Consistency::AtLeast(vec![foreign])] {
         let stage = Stage::new().warm().await;
@@ -67,7 +67,7 @@ async fn a_strong_read_asks_the_store_and_fills() {
 }
 
 #[tokio::test]
-async fn a_strong_read_joins_no_flight_and_later_readers_join_it() {
+async fn strong_read_starts_a_flight_others_join() {
     let stage = Stage::new();
     stage.store.put(1, 1);
     let (mut older, mut newer) = (stage.store.gate(), stage.store.gate());

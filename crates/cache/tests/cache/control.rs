@@ -4,7 +4,7 @@ use parking_lot::Mutex;
 
 /// What these tests are for: with moka's own single flight the old value comes back for good.
 #[test]
-fn moka_alone_brings_back_a_value_that_was_invalidated_during_its_load() {
+fn moka_alone_restores_an_invalidated_value() {
     let cache: moka::sync::Cache<u64, u64> = moka::sync::Cache::new(10);
     let store = Arc::new(Mutex::new(1));
     let (entered, has_entered) = std::sync::mpsc::channel();

@@ -40,7 +40,7 @@ async fn callers_on_many_threads_make_one_load_a_key() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn readers_that_come_and_go_on_many_threads_all_get_their_answer() {
+async fn readers_on_many_threads_all_get_answers() {
     let stage = Stage::new();
     stage.store.hop();
     for key in 0..2_000 {
@@ -69,7 +69,7 @@ async fn a_load_whose_caller_left_still_fills() {
 }
 
 #[tokio::test]
-async fn those_who_joined_get_the_load_of_a_caller_that_left() {
+async fn load_survives_the_caller_that_began_it() {
     let stage = Stage::new();
     stage.store.put(1, 1);
     let mut gate = stage.store.gate();
@@ -100,7 +100,7 @@ async fn those_who_joined_need_no_leader_that_is_polled() {
 }
 
 #[tokio::test]
-async fn a_panicking_loader_fails_all_its_readers_and_the_next_read_loads_again() {
+async fn loader_panic_fails_its_readers_only() {
     let stage = Stage::new();
     stage.store.put(1, 1);
     stage.store.panic_next();
@@ -131,7 +131,7 @@ async fn an_error_reaches_every_reader_and_is_not_kept() {
 }
 
 #[tokio::test]
-async fn an_unversioned_invalidation_during_a_load_keeps_its_value_out() {
+async fn unversioned_invalidation_blocks_the_fill() {
     let stage = Stage::new();
     stage.store.put(1, 1);
     let mut gate = stage.store.gate();
@@ -163,7 +163,7 @@ async fn after_an_invalidation_nobody_joins_an_older_flight() {
 }
 
 #[tokio::test]
-async fn a_value_below_the_floor_does_not_fill_and_one_at_it_does() {
+async fn only_values_at_the_floor_fill() {
     let stage = Stage::new();
     for (loaded, kept) in [(4, None), (5, Some(5))] {
         stage.store.put(1, loaded);
@@ -178,7 +178,7 @@ async fn a_value_below_the_floor_does_not_fill_and_one_at_it_does() {
 }
 
 #[tokio::test]
-async fn a_second_invalidation_reaches_a_flight_that_the_first_detached() {
+async fn second_invalidation_reaches_detached_flight() {
     let stage = Stage::new();
     stage.store.put(1, 5);
     let mut gate = stage.store.gate();
@@ -192,7 +192,7 @@ async fn a_second_invalidation_reaches_a_flight_that_the_first_detached() {
 }
 
 #[tokio::test]
-async fn a_late_invalidation_of_an_older_version_lowers_no_floor() {
+async fn older_invalidation_lowers_no_floor() {
     let stage = Stage::new();
     stage.store.put(1, 4);
     let mut gate = stage.store.gate();
@@ -218,7 +218,7 @@ async fn a_copy_stays_when_an_older_version_is_invalidated() {
 }
 
 #[tokio::test]
-async fn a_read_that_began_after_an_invalidation_asks_a_lagging_store_again() {
+async fn lagging_store_is_read_again_below_the_floor() {
     let stage = Stage::new();
     stage.store.put(1, 4);
     let mut first = stage.store.gate();
@@ -238,7 +238,7 @@ async fn a_read_that_began_after_an_invalidation_asks_a_lagging_store_again() {
 }
 
 #[tokio::test]
-async fn a_floor_that_the_store_never_reaches_does_not_keep_a_read_for_ever() {
+async fn unreachable_floor_does_not_block_a_read() {
     let stage = Stage::new();
     stage.store.put(1, 4);
     let mut gate = stage.store.gate();
@@ -253,7 +253,7 @@ async fn a_floor_that_the_store_never_reaches_does_not_keep_a_read_for_ever() {
 }
 
 #[tokio::test]
-async fn a_value_loaded_before_a_flush_does_not_fill_after_it() {
+async fn value_loaded_before_flush_does_not_fill() {
     let stage = Stage::new();
     stage.store.put(1, 1);
     let mut gate = stage.store.gate();
@@ -292,7 +292,7 @@ async fn a_flush_hides_every_copy_at_once() {
 }
 
 #[tokio::test]
-async fn a_slow_load_does_not_replace_what_a_later_one_brought() {
+async fn slow_load_does_not_replace_a_newer_value() {
     for versioned in [true, false] {
         let stage = Stage::new();
         if !versioned {

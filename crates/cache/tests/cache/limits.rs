@@ -4,7 +4,7 @@ use kith_cache::{CacheError, Consistency};
 use crate::stage::{SECOND, Stage, until};
 
 #[tokio::test(start_paused = true)]
-async fn no_more_loads_than_allowed_are_with_the_store_and_the_rest_are_shed() {
+async fn excess_loads_are_shed() {
     let stage = Stage::with(|policy| policy.loads_in_flight = 3);
     let gates: Vec<_> = (0..3).map(|_| stage.store.gate()).collect();
     let reads: Vec<_> = (0..10)
@@ -60,7 +60,7 @@ async fn memory_stays_below_its_weight() {
 }
 
 #[tokio::test]
-async fn nothing_of_a_load_or_write_remains_when_it_has_ended() {
+async fn ended_load_or_write_leaves_no_state() {
     let stage = Stage::new();
     let weak = std::sync::Arc::downgrade(&stage.store);
     stage.read(1).await;
@@ -72,7 +72,7 @@ async fn nothing_of_a_load_or_write_remains_when_it_has_ended() {
 }
 
 #[tokio::test]
-async fn keys_that_are_asked_for_in_batches_win_room_from_keys_that_are_not_asked_for() {
+async fn hot_batch_keys_displace_cold_keys() {
     const BATCH: std::ops::Range<u64> = 1_000..1_012;
     let stage = Stage::with(|policy| policy.memory_bytes = 20_000);
     (0..200).chain(BATCH).for_each(|key| stage.store.put(key, 1));

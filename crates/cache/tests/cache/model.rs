@@ -198,7 +198,7 @@ proptest! {
     })]
 
     #[test]
-    fn no_history_makes_a_read_older_than_what_was_acknowledged(steps in prop::collection::vec(step(), 1..80)) {
+    fn no_history_reads_older_than_acknowledged(steps in prop::collection::vec(step(), 1..80)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
         runtime.block_on(async {
             let mut world = World::new();

@@ -46,7 +46,7 @@ async fn an_operator_can_drop_one_record_or_all() {
 }
 
 #[tokio::test]
-async fn changes_of_other_nodes_are_applied_in_their_namespace() {
+async fn remote_changes_apply_to_their_namespace() {
     let stage = Stage::new().warm().await;
     let change = |namespace, key: &str, version: u64| {
         [Invalidation { namespace, key: key.into(), version: Some(Version::new(version)), copy: None }]

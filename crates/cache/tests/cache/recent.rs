@@ -22,7 +22,7 @@ async fn read_all(stage: &Stage, expected: u64) {
 }
 
 #[tokio::test]
-async fn what_was_given_up_is_found_nowhere_whether_memory_has_it_still_or_not() {
+async fn invalidated_entry_is_found_nowhere() {
     let stage = Stage::with(|policy| policy.memory_bytes = MEMORY_BYTES);
     for version in 1..4 {
         (0..KEYS).for_each(|key| stage.store.put(key, version));

@@ -72,7 +72,7 @@ async fn age_counts_from_the_start_of_the_load() {
 }
 
 #[tokio::test]
-async fn the_first_hit_late_in_a_ttl_refreshes_once_in_the_background() {
+async fn late_hit_refreshes_once_in_background() {
     let stage = Stage::new().warm().await;
     stage.store.put(1, 2);
     stage.clock.advance(52 * SECOND);
@@ -86,7 +86,7 @@ async fn the_first_hit_late_in_a_ttl_refreshes_once_in_the_background() {
 }
 
 #[tokio::test]
-async fn a_refresh_that_fails_is_not_tried_again_and_the_copy_serves_out_its_ttl() {
+async fn failed_refresh_keeps_the_copy_for_its_ttl() {
     let stage = Stage::new().warm().await;
     stage.store.break_down(true);
     stage.clock.advance(52 * SECOND);
@@ -100,7 +100,7 @@ async fn a_refresh_that_fails_is_not_tried_again_and_the_copy_serves_out_its_ttl
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slow_store_gives_way_to_a_stale_copy_and_fills_later() {
+async fn slow_store_serves_stale_and_fills_later() {
     let stage = Stage::new().warm().await;
     stage.store.put(1, 2);
     stage.clock.advance(61 * SECOND);
@@ -115,7 +115,7 @@ async fn a_slow_store_gives_way_to_a_stale_copy_and_fills_later() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stale_copy_that_was_invalidated_meanwhile_is_not_served() {
+async fn invalidated_stale_copy_is_not_served() {
     let stage = Stage::new().warm().await;
     stage.clock.advance(61 * SECOND);
     let mut gate = stage.store.gate();
@@ -130,7 +130,7 @@ async fn a_stale_copy_that_was_invalidated_meanwhile_is_not_served() {
 }
 
 #[tokio::test]
-async fn a_failing_store_gives_way_to_a_stale_copy_up_to_its_bound() {
+async fn failing_store_serves_stale_up_to_the_bound() {
     let stage = Stage::new().warm().await;
     stage.store.break_down(true);
     stage.clock.advance(659 * SECOND);
@@ -148,7 +148,7 @@ async fn a_strict_namespace_serves_nothing_stale() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_read_fails_at_the_hard_timeout_and_its_load_still_fills() {
+async fn load_fills_after_its_read_timed_out() {
     let stage = Stage::new();
     stage.store.put(1, 1);
     let gate = stage.store.gate();
@@ -172,7 +172,7 @@ async fn a_load_that_never_ends_is_dropped_at_its_bound() {
 }
 
 #[tokio::test]
-async fn past_the_trust_deadline_a_strict_namespace_is_not_served_from_memory() {
+async fn strict_read_needs_trust() {
     let stage = Stage::of(|policy| policy.strict = true, trusted_until(1_500)).warm().await;
     stage.store.put(1, 2);
     stage.clock.advance(Duration::from_millis(1_499));
@@ -184,7 +184,7 @@ async fn past_the_trust_deadline_a_strict_namespace_is_not_served_from_memory() 
 }
 
 #[tokio::test]
-async fn past_the_trust_deadline_no_batch_of_a_strict_namespace_is_served_from_memory() {
+async fn strict_batch_needs_trust() {
     let stage = Stage::of(|policy| policy.strict = true, trusted_until(1_500)).warm().await;
     stage.store.put(1, 2);
     let batch = async || {
@@ -197,7 +197,7 @@ async fn past_the_trust_deadline_no_batch_of_a_strict_namespace_is_served_from_m
 }
 
 #[tokio::test]
-async fn past_the_trust_deadline_others_are_served_for_the_grace_and_no_longer() {
+async fn untrusted_memory_serves_for_the_grace() {
     let stage = Stage::of(|_| {}, trusted_until(1_500)).warm().await;
     stage.store.put(1, 2);
     stage.clock.advance(Duration::from_millis(2_999));

@@ -16,7 +16,7 @@ fn a_token_is_read_as_it_was_written() {
 }
 
 #[test]
-fn what_is_no_token_is_refused_in_words_that_do_not_repeat_it() {
+fn invalid_token_is_refused_without_repeating_it() {
     let cases = [
         ("", TokenError::Format),
         ("not base64!", TokenError::Encoding),

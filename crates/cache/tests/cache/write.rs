@@ -27,7 +27,7 @@ async fn copies_are_dropped_before_the_commit() {
 }
 
 #[tokio::test]
-async fn reads_during_a_write_ask_the_store_and_fill_nothing() {
+async fn reads_during_a_write_fill_nothing() {
     let stage = Stage::new().warm().await;
     let guard = stage.write().await;
     assert_eq!(stage.read(1).await, Some(1));
@@ -40,7 +40,7 @@ async fn reads_during_a_write_ask_the_store_and_fill_nothing() {
 }
 
 #[tokio::test]
-async fn a_load_that_began_before_a_write_does_not_fill_during_it() {
+async fn earlier_load_does_not_fill_during_a_write() {
     let stage = Stage::new();
     stage.store.put(1, 1);
     let mut gate = stage.store.gate();
@@ -54,7 +54,7 @@ async fn a_load_that_began_before_a_write_does_not_fill_during_it() {
 }
 
 #[tokio::test]
-async fn a_read_during_a_write_joins_no_flight_that_began_before_it() {
+async fn read_during_write_joins_no_earlier_flight() {
     let stage = Stage::new();
     stage.store.put(1, 1);
     let mut gate = stage.store.gate();
@@ -101,7 +101,7 @@ async fn an_insert_replaces_the_knowledge_of_absence() {
 }
 
 #[tokio::test]
-async fn a_load_that_missed_a_committed_write_does_not_fill_after_it() {
+async fn load_that_missed_a_write_does_not_fill() {
     let stage = Stage::new();
     stage.store.put(1, 1);
     let guard = stage.write().await;
@@ -129,7 +129,7 @@ async fn a_writer_leaves_its_value_out_while_another_writes() {
 }
 
 #[tokio::test]
-async fn the_older_of_two_writes_leaves_its_value_out_though_it_ends_last() {
+async fn older_write_that_ends_last_does_not_install() {
     let stage = Stage::new().warm().await;
     let (older, newer) = (stage.write().await, stage.write().await);
     stage.store.put(1, 3);
@@ -140,7 +140,7 @@ async fn the_older_of_two_writes_leaves_its_value_out_though_it_ends_last() {
 }
 
 #[tokio::test]
-async fn a_value_is_left_out_when_its_key_was_invalidated_or_flushed_during_the_write() {
+async fn invalidation_during_write_blocks_install() {
     let stage = Stage::new().warm().await;
     let guard = stage.write().await;
     stage.invalidate(1, 0).await;
@@ -162,7 +162,7 @@ async fn an_aborted_write_tells_nobody_and_reads_fill_again() {
 }
 
 #[tokio::test]
-async fn a_committed_write_is_published_with_its_version_and_gives_its_position() {
+async fn commit_publishes_version_and_position() {
     let stage = Stage::new();
     let guard = stage.cache.begin_write(&[1, 1, 2]).await;
     let token = guard.committed(vec![put(1, 2), deleted(2, 9)]).await.unwrap();
@@ -190,7 +190,7 @@ async fn an_unknown_outcome_drops_what_was_loaded_meanwhile() {
 }
 
 #[tokio::test]
-async fn a_guard_dropped_without_a_verdict_is_an_unknown_outcome() {
+async fn guard_without_verdict_is_unknown() {
     let stage = Stage::new();
     stage.store.put(1, 1);
     let guard = stage.write().await;
@@ -207,7 +207,7 @@ async fn a_guard_dropped_without_a_verdict_is_an_unknown_outcome() {
 }
 
 #[test]
-fn a_guard_dropped_outside_a_runtime_still_unmarks_its_keys() {
+fn guard_dropped_without_runtime_unmarks_keys() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let stage = Stage::new();
     stage.store.put(1, 1);
@@ -217,7 +217,7 @@ fn a_guard_dropped_outside_a_runtime_still_unmarks_its_keys() {
 }
 
 #[tokio::test]
-async fn a_verdict_that_the_bus_refuses_is_an_unknown_outcome() {
+async fn verdict_refused_by_the_bus_is_unknown() {
     let stage = Stage::new().warm().await;
     let guard = stage.write().await;
     stage.bus.fail(true);
@@ -229,7 +229,7 @@ async fn a_verdict_that_the_bus_refuses_is_an_unknown_outcome() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_of_unknown_outcome_that_lands_late_is_seen_at_5_30_and_90_seconds() {
+async fn late_write_is_seen_at_5_30_and_90_seconds() {
     let stage = Stage::new().warm().await;
     stage.write().await.unknown().await.unwrap();
     let mut version = 1;
@@ -247,7 +247,7 @@ async fn a_write_of_unknown_outcome_that_lands_late_is_seen_at_5_30_and_90_secon
 }
 
 #[tokio::test(start_paused = true)]
-async fn unknown_outcomes_beyond_the_bound_flush_the_namespace_instead() {
+async fn too_many_unknown_outcomes_flush() {
     let stage = Stage::with(|policy| policy.late_writes = 1).warm().await;
     stage.write().await.unknown().await.unwrap();
     stage.cache.begin_write(&[2]).await.unknown().await.unwrap();
@@ -263,7 +263,7 @@ async fn unknown_outcomes_beyond_the_bound_flush_the_namespace_instead() {
 }
 
 #[tokio::test]
-async fn a_strong_read_during_a_write_sees_what_is_committed() {
+async fn strong_read_during_write_sees_commits() {
     let stage = Stage::new().warm().await;
     let guard = stage.write().await;
     stage.store.put(1, 2);

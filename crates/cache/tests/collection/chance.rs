@@ -172,7 +172,7 @@ fn assert_shown(epochs: u64, seeds: u64) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_page_is_older_than_an_acknowledged_change_and_those_of_one_epoch_are_of_one_state() {
+async fn pages_are_current_and_of_one_state() {
     let mut epochs = 0;
     for seed in 0..SEEDS {
         let past = Past::new(seed);
@@ -184,7 +184,7 @@ async fn no_page_is_older_than_an_acknowledged_change_and_those_of_one_epoch_are
 }
 
 #[tokio::test(start_paused = true)]
-async fn among_nodes_no_page_is_older_than_a_change_of_its_own_node_or_one_that_it_was_told_of() {
+async fn pages_are_current_on_each_node() {
     let mut epochs = 0;
     for seed in 0..SEEDS_OF_NODES {
         let past = Past::new(seed);

@@ -58,7 +58,7 @@ async fn pages_of_other_sizes_and_lists_are_other_pages() {
 }
 
 #[tokio::test]
-async fn an_epoch_that_was_evicted_or_flushed_comes_back_under_another_name() {
+async fn evicted_epoch_returns_under_a_new_name() {
     let stage = Stage::new().warm().await;
     let before = stage.read(&CACHED).await.epoch.unwrap();
     stage.store.add(1, 0x0fff);
@@ -81,7 +81,7 @@ async fn a_page_expires_and_so_does_an_epoch() {
 }
 
 #[tokio::test]
-async fn a_strong_read_sees_what_nobody_was_told_of_and_keeps_nothing() {
+async fn strong_read_sees_unpublished_and_keeps_nothing() {
     let stage = Stage::new().warm().await;
     stage.store.remove(1, 1);
     let kept = stage.stats("things_page").entries;
@@ -93,7 +93,7 @@ async fn a_strong_read_sees_what_nobody_was_told_of_and_keeps_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_token_of_a_change_that_this_node_has_not_applied_is_answered_by_the_store() {
+async fn unapplied_token_reads_the_store() {
     let stage = Stage::new().warm().await;
     stage.store.remove(1, 1);
     let token = |epoch, number| Token::new(Position { partition: 0, epoch, number });
@@ -105,7 +105,7 @@ async fn a_token_of_a_change_that_this_node_has_not_applied_is_answered_by_the_s
 }
 
 #[tokio::test]
-async fn when_the_store_fails_a_stale_page_of_the_same_epoch_is_all_there_may_be() {
+async fn failing_store_serves_pages_of_same_epoch() {
     let stage = Stage::new().warm().await;
     stage.store.break_down();
     let strong = stage.list.page(&1, &Span { after: 0, size: 3 }, &Consistency::Strong).await;
@@ -117,7 +117,7 @@ async fn when_the_store_fails_a_stale_page_of_the_same_epoch_is_all_there_may_be
 }
 
 #[tokio::test]
-async fn keys_of_both_namespaces_are_read_back_from_their_texts() {
+async fn list_keys_round_trip() {
     let stage = Stage::new().warm().await;
     let pages = stage.node.namespace("things_page").unwrap();
     let copies = pages.inspect("00000000000000013:0+31", Depth::Store).await.unwrap();

@@ -51,7 +51,7 @@ fn stage() -> (Node, Arc<Blocks>, TieredCache<Edge, u64>) {
 }
 
 #[tokio::test]
-async fn that_two_do_not_belong_together_is_remembered_until_they_do() {
+async fn absent_pair_is_cached_until_created() {
     let (_node, blocks, cache) = stage();
     for _ in 0..3 {
         assert!(cache.get(&Pair(1, 2)).await.unwrap().is_none());

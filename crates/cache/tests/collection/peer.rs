@@ -5,7 +5,8 @@ use std::{sync::Arc, time::Duration};
 use kith_cache::{
     Node, NodeConfig, PageLoader,
     remote::{
-        Codec, Epochs, Following, Member, Queue, Seal, SharedBus, SharedError, Sharing, Standing, Wakes,
+        ClusterNode, Codec, Epochs, Following, LeaseWaiters, MessageMac, PeerConfirmations, Queue, SharedBus,
+        SharedError, Sharing,
     },
 };
 use tokio::task::JoinHandle;
@@ -53,7 +54,7 @@ pub(crate) struct Peer {
     pub(crate) wire: Wire,
     pub(crate) queue: Arc<Queue>,
     bus: Arc<SharedBus>,
-    wakes: Arc<Wakes>,
+    wakes: Arc<LeaseWaiters>,
     tasks: Vec<JoinHandle<()>>,
 }
 
@@ -66,12 +67,12 @@ impl Peer {
             shared: Arc::<Wire>::clone(&shared),
             queue: Arc::clone(&queue),
             epochs: Arc::new(Still),
-            seal: Seal::new(&[7; 32]),
-            standing: Arc::new(Standing::new(Duration::from_millis(1_500))),
+            seal: MessageMac::new(&[7; 32]),
+            standing: Arc::new(PeerConfirmations::new(Duration::from_millis(1_500))),
             bound: Duration::from_secs(60),
         });
         let node = Node::new(NodeConfig { bus: Arc::<SharedBus>::clone(&bus), ..NodeConfig::local(1) });
-        let wakes = Arc::<Wakes>::default();
+        let wakes = Arc::<LeaseWaiters>::default();
         let sharing = Sharing {
             shared,
             queue: Arc::clone(&queue),
@@ -85,7 +86,7 @@ impl Peer {
     /// The same, with a node that follows the log and publishes queued changes.
     pub(crate) fn following(id: u64, wire: Wire, loader: Arc<dyn PageLoader<u64, Span, u64>>) -> Self {
         let mut peer = Self::new(id, wire, loader);
-        let member = Member {
+        let member = ClusterNode {
             node: peer.node.clone(),
             id,
             shared: Arc::new(peer.wire.clone()),
@@ -94,7 +95,7 @@ impl Peer {
             queue: Arc::clone(&peer.queue),
             wakes: Arc::clone(&peer.wakes),
             standing: Arc::clone(&peer.bus.standing),
-            seal: Seal::new(&[7; 32]),
+            seal: MessageMac::new(&[7; 32]),
             recent: Arc::default(),
             tally: Arc::default(),
             following: Following::default(),

@@ -52,7 +52,7 @@ fn stage() -> (Arc<Groups>, TieredCache<u64, Members>) {
 }
 
 #[tokio::test]
-async fn a_set_is_read_whole_and_written_through_with_its_version() {
+async fn set_is_written_through_with_its_version() {
     let (groups, cache) = stage();
     *groups.members.lock() = (vec![3, 1, 2], 4);
     let read = cache.get(&1).await.unwrap().unwrap();

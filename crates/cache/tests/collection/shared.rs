@@ -53,7 +53,7 @@ fn following(id: u64, server: &FakeServer, store: &Arc<Store>) -> Peer {
 const HEARD: Duration = Duration::from_secs(1);
 
 #[tokio::test]
-async fn all_nodes_have_one_epoch_and_one_load_is_enough_for_them() {
+async fn nodes_share_one_epoch_and_one_load() {
     let (server, store) = server_and_store();
     let peers: Vec<Peer> = (0..4).map(|_| peer(&server, &store)).collect();
     let (_, tier, epoch) = peers[0].first().await;
@@ -66,7 +66,7 @@ async fn all_nodes_have_one_epoch_and_one_load_is_enough_for_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_on_one_node_is_seen_on_it_at_once_and_on_others_when_they_are_told() {
+async fn list_change_reaches_other_nodes() {
     let (server, store) = server_and_store();
     let (a, b) = (following(1, &server, &store), following(2, &server, &store));
     tokio::time::sleep(HEARD).await;
@@ -81,7 +81,7 @@ async fn a_change_on_one_node_is_seen_on_it_at_once_and_on_others_when_they_are_
 }
 
 #[tokio::test]
-async fn an_epoch_that_was_read_before_the_telling_does_not_come_back_after_it() {
+async fn epoch_read_before_publish_is_not_kept() {
     let (server, store) = server_and_store();
     let a = peer(&server, &store);
     assert_eq!(a.items().await, [1, 2, 3]);
@@ -104,7 +104,7 @@ async fn an_epoch_that_was_read_before_the_telling_does_not_come_back_after_it()
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_epoch_on_its_way_from_the_server_is_not_kept_once_another_node_told_of_a_change() {
+async fn delayed_epoch_is_dropped_after_a_change() {
     let (server, store) = server_and_store();
     let (a, b) = (following(1, &server, &store), following(2, &server, &store));
     tokio::time::sleep(HEARD).await;
@@ -121,7 +121,7 @@ async fn an_epoch_on_its_way_from_the_server_is_not_kept_once_another_node_told_
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_evicted_epoch_makes_nodes_disagree_and_a_change_makes_all_of_them_right() {
+async fn change_repairs_an_evicted_epoch() {
     let (server, store) = server_and_store();
     let (a, b) = (following(1, &server, &store), following(2, &server, &store));
     tokio::time::sleep(HEARD).await;
@@ -136,7 +136,7 @@ async fn an_evicted_epoch_makes_nodes_disagree_and_a_change_makes_all_of_them_ri
 }
 
 #[tokio::test(start_paused = true)]
-async fn while_the_server_takes_no_writes_changes_are_seen_where_they_were_made_and_later_everywhere() {
+async fn read_only_server_delays_other_nodes_only() {
     let (server, store) = server_and_store();
     let (a, b) = (following(1, &server, &store), following(2, &server, &store));
     tokio::time::sleep(HEARD).await;

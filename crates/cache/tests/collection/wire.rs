@@ -3,8 +3,8 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use kith_cache::remote::{
-    Acquired, Alive, Cell, Cells, Changed, Confirmed, Entry, FakeServer, Filled, Frame, Frames, Header, Log,
-    Order, Peer, Probed, Registry, SharedError,
+    Acquired, Alive, Cell, Cells, Changed, Confirmed, FakeServer, Filled, Frame, Frames, Header, Log,
+    LogEntry, Order, Peer, Probed, Registry, SharedError,
 };
 use parking_lot::Mutex;
 use rand::{Rng as _, rngs::SmallRng};
@@ -98,7 +98,7 @@ impl Log for Wire {
         &self,
         epoch: u64,
         orders: &[(String, Order)],
-        entry: Entry<'_>,
+        entry: LogEntry<'_>,
     ) -> Result<Changed, SharedError> {
         self.changes.pass().await;
         self.way().await;

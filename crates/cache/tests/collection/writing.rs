@@ -29,7 +29,7 @@ async fn a_committed_change_is_in_the_next_read() {
 }
 
 #[tokio::test]
-async fn one_publication_tells_of_all_lists_and_other_lists_stay() {
+async fn one_publish_covers_all_its_lists() {
     let stage = Stage::new().warm().await;
     let write = stage.list.begin_write(&[8, 9]).await;
     write.committed().await.unwrap();
@@ -46,7 +46,7 @@ async fn one_publication_tells_of_all_lists_and_other_lists_stay() {
 }
 
 #[tokio::test]
-async fn reads_during_a_write_ask_the_store_once_and_keep_nothing() {
+async fn list_reads_during_write_keep_nothing() {
     let stage = Stage::new().warm().await;
     let write = stage.write().await;
     let (kept, epochs) = (stage.stats("things_page").entries, stage.stats("things_epoch").entries);
@@ -61,7 +61,7 @@ async fn reads_during_a_write_ask_the_store_once_and_keep_nothing() {
 }
 
 #[tokio::test]
-async fn a_page_that_was_loaded_while_its_list_was_written_is_not_found_afterwards() {
+async fn page_loaded_during_write_is_not_kept() {
     let stage = Stage::new();
     let mut gate = stage.store.gate();
     let reader = stage.spawn_first();
@@ -76,7 +76,7 @@ async fn a_page_that_was_loaded_while_its_list_was_written_is_not_found_afterwar
 }
 
 #[tokio::test]
-async fn a_page_that_was_loaded_while_another_node_told_of_a_change_is_not_found_afterwards() {
+async fn page_loaded_during_change_is_not_kept() {
     let stage = Stage::new();
     let mut gate = stage.store.gate();
     let reader = stage.spawn_first();
@@ -89,7 +89,7 @@ async fn a_page_that_was_loaded_while_another_node_told_of_a_change_is_not_found
 }
 
 #[tokio::test]
-async fn a_reader_whose_list_changes_all_the_time_is_answered_by_the_store() {
+async fn busy_list_is_read_from_the_store() {
     let stage = Stage::new();
     let mut gate = stage.store.gate();
     let reader = stage.spawn_first();
@@ -106,7 +106,7 @@ async fn a_reader_whose_list_changes_all_the_time_is_answered_by_the_store() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_of_unknown_outcome_that_lands_late_is_seen_by_the_repeated_invalidation() {
+async fn repeat_shows_a_late_list_write() {
     let stage = Stage::new().warm().await;
     stage.write().await.unknown().await.unwrap();
     assert_eq!(stage.first().await, [1, 2, 3]);
@@ -117,7 +117,7 @@ async fn a_write_of_unknown_outcome_that_lands_late_is_seen_by_the_repeated_inva
 }
 
 #[tokio::test]
-async fn a_write_that_landed_with_an_unknown_outcome_is_in_the_next_read() {
+async fn unknown_list_write_is_in_the_next_read() {
     let stage = Stage::new().warm().await;
     let write = stage.write().await;
     stage.store.remove(1, 2);
@@ -136,7 +136,7 @@ async fn a_write_that_was_dropped_counts_as_unknown() {
 }
 
 #[tokio::test]
-async fn when_the_others_cannot_be_told_this_node_is_right_still() {
+async fn unpublished_list_change_is_seen_locally() {
     let stage = Stage::new().warm().await;
     let write = stage.write().await;
     stage.store.remove(1, 2);

@@ -20,7 +20,7 @@ fn loads(peers: &[Arc<Peer>]) -> u64 {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cold_record_that_all_nodes_ask_for_is_loaded_once() {
+async fn cold_record_is_loaded_once_for_all_nodes() {
     let (_world, peers) = World::script::<4>().await;
     peers[0].way.store.land(ONE, true);
     for turn in 1..4 {
@@ -65,7 +65,7 @@ async fn a_batch_is_one_round_trip_of_each_kind() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_store_is_asked_by_few_loads_at_once_also_without_a_server() {
+async fn loads_are_limited_without_a_server() {
     let (world, [a]) = World::script().await;
     a.wire.set(Link::Closed);
     let readers: Vec<_> = (0..50).map(|key| a.reads((Kind::Thing, key))).collect();
@@ -78,7 +78,7 @@ async fn the_store_is_asked_by_few_loads_at_once_also_without_a_server() {
 
 /// Interleaving 10, the second half: the reader of the feed cannot publish, and the writer is dead.
 #[tokio::test(start_paused = true)]
-async fn what_a_dead_writer_did_not_tell_is_told_though_the_reader_of_the_feed_is_cut_off() {
+async fn feed_moves_from_a_cut_reader() {
     let (world, peers) = World::scripted::<3>(&[]).await;
     pass(1_000).await;
     let leader = world.store.stream.leader().unwrap();
@@ -100,7 +100,7 @@ async fn what_a_dead_writer_did_not_tell_is_told_though_the_reader_of_the_feed_i
 
 /// The same with a reader of the feed that dies with the writer.
 #[tokio::test(start_paused = true)]
-async fn what_a_dead_writer_did_not_tell_is_told_though_it_read_the_feed_itself() {
+async fn feed_moves_from_a_dead_reader() {
     let (world, peers) = World::scripted::<2>(&[]).await;
     pass(1_000).await;
     let leader = world.store.stream.leader().unwrap();

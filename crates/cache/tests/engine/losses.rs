@@ -21,7 +21,7 @@ const BOUND: u64 = 3_000;
 
 /// Interleaving 1.
 #[tokio::test(start_paused = true)]
-async fn a_promoted_replica_that_hides_in_right_numbers_is_a_fork() {
+async fn promoted_replica_with_right_numbers_is_a_fork() {
     let (world, [a, b]) = World::script().await;
     a.put(ONE).await.unwrap();
     b.read(ONE).await;
@@ -48,7 +48,7 @@ async fn a_promoted_replica_that_hides_in_right_numbers_is_a_fork() {
 
 /// Interleaving 2.
 #[tokio::test(start_paused = true)]
-async fn a_dump_restored_under_running_nodes_brings_no_old_copy_back() {
+async fn restored_dump_brings_back_no_old_copy() {
     let (world, [a, b]) = World::script().await;
     a.put(ONE).await.unwrap();
     b.read(ONE).await;
@@ -62,7 +62,7 @@ async fn a_dump_restored_under_running_nodes_brings_no_old_copy_back() {
 
 /// The question was for the server of before, and the one that its node accepts by now answers it from the dump.
 #[tokio::test(start_paused = true)]
-async fn what_a_reader_asked_before_its_node_moved_on_is_no_answer() {
+async fn answer_of_a_left_epoch_is_dropped() {
     let (world, [a, b, c]) = World::script().await;
     a.put(ONE).await.unwrap();
     c.read(ONE).await;
@@ -81,7 +81,7 @@ async fn what_a_reader_asked_before_its_node_moved_on_is_no_answer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_falls_back_under_its_readers_is_a_fork() {
+async fn server_fallback_is_a_fork() {
     let (world, [a, b]) = World::script().await;
     a.put(ONE).await.unwrap();
     b.read(ONE).await;
@@ -96,7 +96,7 @@ async fn a_server_that_falls_back_under_its_readers_is_a_fork() {
 
 /// The writer is dead, no node received its change, and the replica lacks it.
 #[tokio::test(start_paused = true)]
-async fn another_server_is_not_trusted_though_it_tells_what_nodes_know() {
+async fn other_server_with_known_data_is_not_trusted() {
     let (world, [a, b]) = World::script().await;
     a.put(ONE).await.unwrap();
     b.read(ONE).await;
@@ -134,7 +134,7 @@ async fn what_nobody_can_know_ends_with_the_copies() {
 
 /// Interleaving 7.
 #[tokio::test(start_paused = true)]
-async fn a_full_server_that_answers_reads_is_not_trusted_for_long() {
+async fn full_server_loses_trust_soon() {
     let (world, [a, b]) = World::script().await;
     a.put(ONE).await.unwrap();
     b.read(ONE).await;
@@ -148,7 +148,7 @@ async fn a_full_server_that_answers_reads_is_not_trusted_for_long() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_entry_that_was_not_heard_is_read_when_the_next_comes() {
+async fn missed_entry_is_replayed_with_the_next() {
     let (_world, [a, b]) = World::script().await;
     a.put(ONE).await.unwrap();
     b.read(ONE).await;
@@ -160,7 +160,7 @@ async fn an_entry_that_was_not_heard_is_read_when_the_next_comes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_entry_that_was_not_heard_and_has_no_next_is_read_after_a_probe() {
+async fn missed_last_entry_is_replayed_by_probe() {
     let (_world, [a, b]) = World::script().await;
     a.put(ONE).await.unwrap();
     b.read(ONE).await;
@@ -183,7 +183,7 @@ async fn what_others_write_to_the_channel_moves_nobody() {
 
 /// Interleaving 10, the first half.
 #[tokio::test(start_paused = true)]
-async fn a_thousand_writes_of_a_cut_node_are_told_when_it_is_back() {
+async fn queued_writes_are_published_after_a_cut() {
     let (_world, [a, b]) = World::script().await;
     let ids = || (0..200).map(|key| (Kind::Thing, key));
     for id in ids() {
@@ -206,7 +206,7 @@ async fn a_thousand_writes_of_a_cut_node_are_told_when_it_is_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_finds_no_room_to_wait_is_made_up_for_by_an_epoch() {
+async fn full_queue_raises_the_epoch() {
     let (world, [a, b]) = World::scripted(&[Fault::NoFeed, Fault::Overflow]).await;
     let ids = [ONE, TWO, (Kind::Thing, 0), LIST];
     for id in ids {
@@ -227,7 +227,7 @@ async fn what_finds_no_room_to_wait_is_made_up_for_by_an_epoch() {
 
 /// Interleaving 12.
 #[tokio::test(start_paused = true)]
-async fn a_node_reads_its_own_write_while_that_waits_to_be_told() {
+async fn own_queued_write_is_read() {
     let (world, [a, b]) = World::script().await;
     a.put(LIST).await.unwrap();
     b.read(LIST).await;
@@ -237,7 +237,7 @@ async fn a_node_reads_its_own_write_while_that_waits_to_be_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_record_that_changes_again_while_it_is_told_waits_on() {
+async fn record_changed_during_publish_stays_queued() {
     let (world, [a, b]) = World::script().await;
     a.put(ONE).await.unwrap();
     world.server.fill_up(true);
@@ -274,7 +274,7 @@ async fn a_change_is_told_again_where_nodes_have_moved() {
 
 /// The server fell back to before the epochs that its nodes follow: it cannot show the node that is behind a later one.
 #[tokio::test(start_paused = true)]
-async fn a_server_that_knows_no_epoch_of_the_writer_tells_nobody() {
+async fn unknown_epoch_publishes_nothing() {
     let (world, [a, b]) = World::script().await;
     a.put(ONE).await.unwrap();
     let fallen = world.server.snapshot();
@@ -287,7 +287,7 @@ async fn a_server_that_knows_no_epoch_of_the_writer_tells_nobody() {
 
 /// The same of a server that knows the epoch of the writer, whose log it has lost the end of.
 #[tokio::test(start_paused = true)]
-async fn a_server_whose_log_ends_before_what_the_writer_applied_tells_nobody() {
+async fn shorter_log_publishes_nothing() {
     let (world, [a, b]) = World::script().await;
     a.put(ONE).await.unwrap();
     let fallen = world.server.snapshot();
@@ -323,7 +323,7 @@ async fn told_by_one_who_is_behind((world, fallen): (&World, &Snapshot), a: &Pee
 }
 
 #[tokio::test(start_paused = true)]
-async fn nodes_whose_server_forgot_their_epoch_are_told_again_in_a_new_one() {
+async fn forgotten_epoch_is_published_again() {
     let (world, [a, b]) = World::script().await;
     let fallen = world.server.snapshot();
     world.store.raise();
@@ -337,7 +337,7 @@ async fn nodes_whose_server_forgot_their_epoch_are_told_again_in_a_new_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_raised_epoch_is_followed_as_soon_as_the_server_tells_of_it() {
+async fn raised_epoch_is_followed_at_once() {
     let (world, [a, b]) = World::script().await;
     // It looks at the epoch in the store, and gets no answer.
     let mut look = b.holds.hold(Call::Epoch, Way::There);
@@ -376,7 +376,7 @@ async fn a_token_of_another_epoch_goes_to_the_store() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_read_on_its_way_to_a_server_that_was_replaced_takes_nothing_from_the_new_one() {
+async fn read_in_flight_ignores_a_replaced_server() {
     let (world, [a, b]) = World::script().await;
     a.put(RIGHT).await.unwrap();
     b.read(RIGHT).await;

@@ -15,7 +15,7 @@ const LIST: Id = (Kind::List, 1);
 
 /// Interleaving 3: what a read of the primary alone would do, and what reads of the majority do.
 #[tokio::test(start_paused = true)]
-async fn a_version_that_is_used_again_hides_no_state_that_the_majority_has() {
+async fn reused_version_hides_no_majority_state() {
     assert_eq!(rolled_back(false).await, Some(99), "without the rule a lost state stays");
     assert_eq!(rolled_back(true).await, Some(2));
 }
@@ -35,7 +35,7 @@ async fn rolled_back(majority: bool) -> Option<u64> {
 
 /// Interleaving 4.
 #[tokio::test(start_paused = true)]
-async fn a_delayed_value_of_a_writer_finds_nothing_and_leaves_nothing() {
+async fn delayed_writer_value_leaves_nothing() {
     let (world, [a, c]) = World::script().await;
     a.put(ONE).await.unwrap();
     let mut told = c.holds.hold(Call::Change, Way::There);
@@ -52,7 +52,7 @@ async fn a_delayed_value_of_a_writer_finds_nothing_and_leaves_nothing() {
 
 /// Interleaving 4.
 #[tokio::test(start_paused = true)]
-async fn a_paused_fill_finds_the_tomb_of_a_late_invalidation_and_leaves_it() {
+async fn paused_fill_respects_a_tomb() {
     assert_eq!(paused_fill(false).await, Some(3));
 }
 
@@ -166,7 +166,7 @@ async fn a_write_that_lands_when_it_was_given_up_is_seen() {
 
 /// Interleaving 13: what a store that forgets versions would do, and what one that keeps stubs does.
 #[tokio::test(start_paused = true)]
-async fn a_record_deleted_and_made_again_is_seen_by_a_node_that_is_behind() {
+async fn recreated_record_is_seen_by_a_late_node() {
     assert_eq!(
         made_again(Versions::Forgotten).await,
         None,
@@ -194,7 +194,7 @@ async fn made_again(versions: Versions) -> Option<u64> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_fill_that_was_taken_before_the_change_and_comes_back_after_it_does_not_stay() {
+async fn fill_from_before_a_change_does_not_stay() {
     let (_world, [a, b]) = World::script().await;
     a.put(LIST).await.unwrap();
     let mut fill = b.holds.hold(Call::Fill, Way::Back);
@@ -208,7 +208,7 @@ async fn a_fill_that_was_taken_before_the_change_and_comes_back_after_it_does_no
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_fill_that_was_taken_before_a_write_of_unknown_outcome_does_not_stay() {
+async fn fill_from_before_unknown_write_does_not_stay() {
     let (world, [a, b]) = World::script().await;
     a.put(ONE).await.unwrap();
     world.evict(ONE);
@@ -240,7 +240,7 @@ async fn memory_keeps_nothing_that_the_shared_tier_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_read_after_the_acknowledgement_joins_no_load_that_asked_before_the_telling() {
+async fn read_after_ack_joins_no_older_load() {
     let (_world, [a, b]) = World::script().await;
     a.put(LIST).await.unwrap();
     b.read(LIST).await;

@@ -6,8 +6,8 @@ use kith_cache::{
     CacheError, Change, Clock, Consistency, Entry, Moment, Node, NodeConfig, Policy, TieredCache, Token,
     Version,
     remote::{
-        Codec, FeedReader, Following, Member, Queue, Reading, Recent, Seal, SharedBus, Sharing, Standing,
-        Tally, Wakes,
+        ClusterNode, Codec, FeedReader, FollowerStats, Following, LeaseWaiters, MessageMac,
+        PeerConfirmations, Queue, Reading, RecentChanges, SharedBus, Sharing,
     },
 };
 use parking_lot::Mutex;
@@ -78,7 +78,7 @@ impl fmt::Debug for Peer {
 /// What a node shares with the others, and by what it follows them.
 struct Ties {
     bus: Arc<SharedBus>,
-    standing: Arc<Standing>,
+    standing: Arc<PeerConfirmations>,
     sharing: Sharing,
 }
 
@@ -251,19 +251,19 @@ fn policy(kind: Kind, short: bool) -> Policy<u64> {
 fn ties(world: &World, wire: &Wire, way: &StoreWay) -> Ties {
     let most = if world.weather.has(Fault::Overflow) { 2 } else { 1_000 };
     let queue = Arc::new(Queue::new(most));
-    let standing = Arc::new(Standing::new(Following::default().trust));
+    let standing = Arc::new(PeerConfirmations::new(Following::default().trust));
     let bus = Arc::new(SharedBus {
         id: way.node,
         shared: Arc::new(wire.clone()),
         queue: Arc::clone(&queue),
         epochs: Arc::new(way.clone()),
-        seal: Seal::new(&[7; 32]),
+        seal: MessageMac::new(&[7; 32]),
         standing: Arc::clone(&standing),
         bound: Duration::from_millis(100),
     });
     let patience = Duration::from_millis(1_500);
     let sharing =
-        Sharing { shared: Arc::new(wire.clone()), queue, wakes: Arc::new(Wakes::default()), patience };
+        Sharing { shared: Arc::new(wire.clone()), queue, wakes: Arc::new(LeaseWaiters::default()), patience };
     Ties { bus, standing, sharing }
 }
 
@@ -278,8 +278,9 @@ fn node(world: &World, bus: &Arc<SharedBus>) -> Node {
 
 /// Starts the tasks of a node.
 fn follow(world: &World, ties: &Ties, (node, way): (&Node, &StoreWay), (wire, phases): (&Wire, &Phases)) {
-    let (recent, tally, bus) = (Arc::<Recent>::default(), Arc::new(Tally::default()), Arc::clone(&ties.bus));
-    let member = Member {
+    let (recent, tally, bus) =
+        (Arc::<RecentChanges>::default(), Arc::new(FollowerStats::default()), Arc::clone(&ties.bus));
+    let member = ClusterNode {
         node: node.clone(),
         id: way.node,
         shared: Arc::new(wire.clone()),
@@ -288,7 +289,7 @@ fn follow(world: &World, ties: &Ties, (node, way): (&Node, &StoreWay), (wire, ph
         queue: Arc::clone(&ties.sharing.queue),
         wakes: Arc::clone(&ties.sharing.wakes),
         standing: Arc::clone(&ties.standing),
-        seal: Seal::new(&[7; 32]),
+        seal: MessageMac::new(&[7; 32]),
         recent: Arc::clone(&recent),
         tally: Arc::clone(&tally),
         // Every bound holds without the pause after an outage, which would hide what else keeps old copies out.

@@ -18,7 +18,7 @@ const RIGHT: Id = (Kind::Right, 1);
 
 /// Interleaving 6.
 #[tokio::test(start_paused = true)]
-async fn the_first_answers_of_a_node_that_was_stopped_are_right() {
+async fn first_answers_after_a_stop_are_right() {
     let (_world, [a, b]) = World::script().await;
     for id in [ONE, RIGHT] {
         a.put(id).await.unwrap();
@@ -37,7 +37,7 @@ async fn the_first_answers_of_a_node_that_was_stopped_are_right() {
 
 /// Interleaving 6: the answer to a probe lay there while the node stood still.
 #[tokio::test(start_paused = true)]
-async fn an_old_answer_gives_a_node_that_was_stopped_no_trust() {
+async fn old_answer_gives_no_trust_after_a_stop() {
     let (_world, [a, b]) = World::script().await;
     a.put(RIGHT).await.unwrap();
     b.read(RIGHT).await;
@@ -72,7 +72,7 @@ async fn nobody_joins_a_load_of_a_node_that_is_not_trusted() {
 
 /// Interleaving 8.
 #[tokio::test(start_paused = true)]
-async fn a_strict_write_of_a_node_that_is_cut_off_is_not_acknowledged() {
+async fn strict_write_of_a_cut_node_is_not_acknowledged() {
     let (_world, [a, b]) = World::script().await;
     a.put(RIGHT).await.unwrap();
     b.read(RIGHT).await;
@@ -83,7 +83,7 @@ async fn a_strict_write_of_a_node_that_is_cut_off_is_not_acknowledged() {
 
 /// Interleaving 8: the registry of the new epoch is empty.
 #[tokio::test(start_paused = true)]
-async fn after_a_new_epoch_a_strict_write_waits_for_nodes_of_the_one_before() {
+async fn strict_write_awaits_nodes_of_last_epoch() {
     let (world, [a, b]) = World::script().await;
     a.put(RIGHT).await.unwrap();
     b.read(RIGHT).await;
@@ -98,7 +98,7 @@ async fn after_a_new_epoch_a_strict_write_waits_for_nodes_of_the_one_before() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_strict_write_waits_until_every_node_has_heard_of_it() {
+async fn strict_write_awaits_every_node() {
     let (_world, [a, b]) = World::script().await;
     a.put(RIGHT).await.unwrap();
     b.read(RIGHT).await;
@@ -108,7 +108,7 @@ async fn a_strict_write_waits_until_every_node_has_heard_of_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_strict_write_with_a_dead_node_takes_no_longer_than_its_trust() {
+async fn strict_write_awaits_a_dead_node_for_its_trust() {
     let (_world, [a, b]) = World::script().await;
     b.kill();
     let began = Instant::now();
@@ -131,7 +131,7 @@ async fn a_token_holds_on_a_node_that_hears_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_strong_read_is_of_the_store_also_on_a_node_that_hears_nothing() {
+async fn strong_read_on_a_cut_node_is_of_the_store() {
     let (_world, [a, b]) = World::script().await;
     a.put(ONE).await.unwrap();
     b.read(ONE).await;
@@ -142,7 +142,7 @@ async fn a_strong_read_is_of_the_store_also_on_a_node_that_hears_nothing() {
 
 /// The bound of a node that is cut off: just before it the old may be read, at it no more.
 #[tokio::test(start_paused = true)]
-async fn a_node_that_is_cut_off_serves_its_memory_for_the_bound_and_no_longer() {
+async fn cut_node_serves_memory_for_the_bound() {
     for link in [Link::Closed, Link::Frozen, Link::Stalled] {
         let (_world, [a, b]) = World::script().await;
         a.put(ONE).await.unwrap();

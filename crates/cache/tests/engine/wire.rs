@@ -13,8 +13,8 @@ use std::{
 
 use async_trait::async_trait;
 use kith_cache::remote::{
-    Acquired, Alive, Cell, Cells, Changed, Confirmed, Entry, FakeServer, Filled, Frame, Frames, Header, Log,
-    Order, Peer, Probed, Registry, SharedError,
+    Acquired, Alive, Cell, Cells, Changed, Confirmed, FakeServer, Filled, Frame, Frames, Header, Log,
+    LogEntry, Order, Peer, Probed, Registry, SharedError,
 };
 use parking_lot::Mutex;
 use tokio::{sync::watch, time::sleep};
@@ -232,7 +232,7 @@ impl Log for Wire {
         &self,
         epoch: u64,
         orders: &[(String, Order)],
-        entry: Entry<'_>,
+        entry: LogEntry<'_>,
     ) -> Result<Changed, SharedError> {
         self.checked(Call::Change, |server| async move {
             let changed = server.change(epoch, orders, entry).await?;

@@ -6,8 +6,8 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use kith_cache::{
     Version,
     remote::{
-        Acquired, Alive, Cell, Chain, Confirmed, Entry, Filled, Frame, Frames, Header, Heard, Kept, Kind,
-        News, Order, Shared,
+        Acquired, Alive, Cell, Confirmed, Filled, Frame, FrameOrder, Frames, Header, Kept, Kind, LogEntry,
+        LogPosition, News, Order, Shared,
     },
 };
 use tokio::time::timeout;
@@ -77,8 +77,8 @@ fn value(version: u64, token: u64, text: &str) -> Cell {
     cell
 }
 
-fn entry(nonce: u64) -> Entry<'static> {
-    Entry { nonce, message: b"told", strict: false }
+fn entry(nonce: u64) -> LogEntry<'static> {
+    LogEntry { nonce, message: b"told", strict: false }
 }
 
 async fn told(frames: &mut Box<dyn Frames>) -> News {
@@ -221,12 +221,12 @@ async fn numbers(shared: &dyn Shared) {
 /// Every entry names the one before, and the log contains what was published.
 async fn chain(shared: &dyn Shared) {
     let mut frames = shared.subscribe(1, 1).await.unwrap();
-    let mut chain = Chain::at(0, 0);
+    let mut chain = LogPosition::at(0, 0);
     for nonce in 100..150 {
         shared.change(1, &[], entry(nonce)).await.unwrap();
         let News::Entry(bytes) = told(&mut frames).await else { panic!("an entry is told") };
         let frame = Frame::heard(&bytes).unwrap();
-        assert_eq!((chain.hear(&frame), frame.nonce), (Heard::Next, nonce));
+        assert_eq!((chain.hear(&frame), frame.nonce), (FrameOrder::Next, nonce));
         assert_eq!(frame.message, b"told");
         chain.applied(&frame);
         assert_eq!(shared.replay(1, frame.number, 1).await.unwrap(), [frame]);
@@ -275,7 +275,7 @@ async fn registry(shared: &dyn Shared) {
     assert_eq!(seen(&peers), BTreeSet::from(expected));
     assert!(peers.iter().all(|peer| peer.silent < PATIENCE));
     assert!(peers.is_sorted_by_key(|peer| peer.node));
-    let strict = Entry { strict: true, ..entry(1) };
+    let strict = LogEntry { strict: true, ..entry(1) };
     assert_eq!(seen(&shared.change(1, &[], strict).await.unwrap().peers), seen(&peers));
     assert_eq!(shared.change(1, &[], entry(2)).await.unwrap().peers, []);
     let (mut two, mut three) = (shared.subscribe(1, 2).await.unwrap(), shared.subscribe(1, 3).await.unwrap());
@@ -296,7 +296,7 @@ async fn registry(shared: &dyn Shared) {
 async fn silence(shared: &dyn Shared) {
     shared.enter(1, &Alive { node: 5, ..Alive::default() }).await.unwrap();
     eventually("it is forgotten", async || shared.peers(1).await.unwrap().is_empty()).await;
-    let strict = Entry { strict: true, ..entry(1) };
+    let strict = LogEntry { strict: true, ..entry(1) };
     assert_eq!(shared.change(1, &[], strict).await.unwrap().peers, []);
 }
 

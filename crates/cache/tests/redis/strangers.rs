@@ -6,8 +6,8 @@ use fred::{interfaces::PubsubInterface as _, prelude::*};
 use kith_cache::{
     Version,
     remote::{
-        Acquired, Alive, Cell, Cells as _, Confirmed, Entry, Filled, Frame, Header, Kind, Log as _, News,
-        Order, Registry as _, Seal,
+        Acquired, Alive, Cell, Cells as _, Confirmed, Filled, Frame, Header, Kind, Log as _, LogEntry,
+        MessageMac, News, Order, Registry as _,
         redis::{RedisOptions, RedisShared},
     },
 };
@@ -44,13 +44,13 @@ async fn stage() -> (Arc<RedisShared>, Client, String) {
     (accepted(options).await, operator(&address()).await, prefix)
 }
 
-fn entry(nonce: u64, message: &[u8]) -> Entry<'_> {
-    Entry { nonce, message, strict: true }
+fn entry(nonce: u64, message: &[u8]) -> LogEntry<'_> {
+    LogEntry { nonce, message, strict: true }
 }
 
 #[tokio::test]
 #[ignore = "needs Redis: run cargo xtask test"]
-async fn what_others_put_under_a_key_is_as_if_nothing_were_there() {
+async fn foreign_value_counts_as_absent() {
     let (shared, operator, prefix) = stage().await;
     let good = Cell::value(1, Version::new(9), b"x".to_vec()).to_bytes();
     let older = [&good[..1], &[0], &good[2..]].concat();
@@ -72,7 +72,7 @@ async fn what_others_put_under_a_key_is_as_if_nothing_were_there() {
 
 #[tokio::test]
 #[ignore = "needs Redis: run cargo xtask test"]
-async fn a_change_leaves_nothing_of_a_copy_that_a_newer_version_wrote() {
+async fn change_removes_a_copy_of_a_newer_format() {
     let (shared, operator, prefix) = stage().await;
     let cell = |version| Cell::value(1, Version::new(version), b"x".to_vec());
     let tomb = |version| Some(Cell::bare(Kind::Tomb, Version::new(version), 0));
@@ -145,15 +145,15 @@ fn leased_again() -> Acquired {
 
 #[tokio::test]
 #[ignore = "needs Redis: run cargo xtask test"]
-async fn forged_and_garbled_messages_are_passed_by_and_counted() {
-    let seal = Seal::new(&[7; 32]);
+async fn forged_messages_are_skipped_and_counted() {
+    let seal = MessageMac::new(&[7; 32]);
     let options = RedisOptions { seal: Some(seal.clone()), ..options(&address()) };
     let (prefix, outsider) = (options.tag(), operator(&address()).await);
     let shared = accepted(options).await;
     let mut frames = shared.subscribe(1, 2).await.unwrap();
     let (wakes, mine) = (format!("{{{prefix}}}:0:wakes"), format!("{{{prefix}}}:0:node:1:2"));
     let forged: Vec<u8> = [1_u64, 2, 3, 9].into_iter().flat_map(u64::to_be_bytes).collect();
-    let sealed_by_another = Seal::new(&[8; 32]).close(9, &forged);
+    let sealed_by_another = MessageMac::new(&[8; 32]).close(9, &forged);
     for message in [Vec::new(), vec![0xff; 70_000], b"1:a:k".to_vec(), forged, sealed_by_another] {
         for channel in [&wakes, &mine] {
             let told: i64 = outsider.publish(channel, bytes::Bytes::from(message.clone())).await.unwrap();
@@ -172,7 +172,7 @@ async fn forged_and_garbled_messages_are_passed_by_and_counted() {
 
 #[tokio::test]
 #[ignore = "needs Redis: run cargo xtask test"]
-async fn a_log_and_a_registry_that_others_wrote_into_stop_no_node() {
+async fn foreign_entries_in_log_and_registry_are_skipped() {
     let (shared, operator, prefix) = stage().await;
     let (log, nodes) = (format!("{{{prefix}}}:log:1"), format!("{{{prefix}}}:nodes:1"));
     shared.change(1, &[], entry(1, b"first")).await.unwrap();
@@ -220,7 +220,7 @@ async fn two_prefixes_on_one_server_never_meet() {
 
 #[tokio::test]
 #[ignore = "needs Redis: run cargo xtask test"]
-async fn what_belongs_to_an_epoch_that_was_left_goes_by_itself() {
+async fn keys_of_a_left_epoch_expire() {
     let (shared, operator, prefix) = stage().await;
     let keys = |epoch: u64| [format!("{{{prefix}}}:log:{epoch}"), format!("{{{prefix}}}:nodes:{epoch}")];
     let lasts = async |key: &str| operator.ttl::<i64, _>(key).await.unwrap();
@@ -243,7 +243,7 @@ async fn what_belongs_to_an_epoch_that_was_left_goes_by_itself() {
 
 #[tokio::test]
 #[ignore = "needs Redis: run cargo xtask test"]
-async fn copies_that_were_written_together_do_not_run_out_together() {
+async fn expiry_of_copies_is_spread() {
     let (shared, operator, prefix) = stage().await;
     let keys: Vec<String> = (0..50).map(|key| format!("1:a:{key}")).collect();
     shared.acquire(&keys, 0).await.unwrap();
@@ -270,7 +270,7 @@ async fn a_slow_listener_knows_that_it_has_lost_some() {
             tokio::spawn(async move {
                 for number in 0..1_500_u64 {
                     shared
-                        .change(1, &[], Entry { strict: false, ..entry(writer << 32 | number, b"x") })
+                        .change(1, &[], LogEntry { strict: false, ..entry(writer << 32 | number, b"x") })
                         .await
                         .unwrap();
                 }

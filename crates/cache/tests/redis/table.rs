@@ -7,7 +7,7 @@ use fred::{prelude::*, types::Expiration};
 use kith_cache::{
     Version,
     remote::{
-        Acquired, Cell, Cells as _, Entry, Filled, Header, Kept, Kind, Log as _, Next, Order,
+        Acquired, Cell, Cells as _, Filled, Header, Kept, Kind, Log as _, LogEntry, Next, Order,
         redis::RedisShared,
     },
 };
@@ -108,7 +108,7 @@ impl Stage {
     }
 
     async fn change(&self, orders: &[(String, Order)], nonce: u64) {
-        let entry = Entry { nonce, message: b"told", strict: false };
+        let entry = LogEntry { nonce, message: b"told", strict: false };
         self.shared.change(1, orders, entry).await.unwrap();
     }
 }
@@ -225,7 +225,7 @@ impl Stage {
 
 #[tokio::test]
 #[ignore = "needs Redis: run cargo xtask test"]
-async fn scripts_that_redis_has_forgotten_are_given_to_it_again() {
+async fn forgotten_scripts_are_loaded_again() {
     let server = crate::server::Server::start(&[]);
     let shared = accepted(options(&server.url())).await;
     let operator = server.operator().await;
@@ -234,7 +234,7 @@ async fn scripts_that_redis_has_forgotten_are_given_to_it_again() {
         command(&operator, "SCRIPT", &["FLUSH"]).await;
         assert_eq!(shared.acquire(&keys, round).await.unwrap().len(), 20);
         command(&operator, "SCRIPT", &["FLUSH"]).await;
-        let entry = Entry { nonce: round, message: b"", strict: true };
+        let entry = LogEntry { nonce: round, message: b"", strict: true };
         assert_eq!(shared.change(1, &[], entry).await.unwrap().number, round);
         command(&operator, "SCRIPT", &["FLUSH"]).await;
         shared.release(&keys, round).await.unwrap();

@@ -9,7 +9,7 @@ use futures::future::join_all;
 use kith_cache::{
     Version,
     remote::{
-        Acquired, Alive, Cell, Cells as _, Entry, Filled, Log as _, Order, Registry as _, SharedError,
+        Acquired, Alive, Cell, Cells as _, Filled, Log as _, LogEntry, Order, Registry as _, SharedError,
         redis::{BreakerState, Broadcast, RedisError, RedisOptions, RedisShared},
     },
 };
@@ -37,7 +37,7 @@ fn quick(server: &Server) -> RedisOptions {
 
 async fn change(shared: &RedisShared) -> Result<u64, SharedError> {
     let orders = [(key()[0].clone(), Order::Invalidate(Some(Version::new(9))))];
-    let changed = shared.change(1, &orders, Entry { nonce: 1, message: b"told", strict: false }).await?;
+    let changed = shared.change(1, &orders, LogEntry { nonce: 1, message: b"told", strict: false }).await?;
     Ok(changed.number)
 }
 
@@ -53,7 +53,7 @@ fn value() -> Cell {
 
 #[tokio::test]
 #[ignore = "needs redis-server: run cargo xtask test"]
-async fn nothing_is_read_or_changed_before_the_server_is_accepted() {
+async fn unaccepted_server_is_not_used() {
     let server = Server::start(&[]);
     let shared = RedisShared::connect(options(&server.url())).await.unwrap();
     let probed = shared.enter(1, &Alive::default()).await.unwrap();
@@ -71,7 +71,7 @@ async fn nothing_is_read_or_changed_before_the_server_is_accepted() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 #[ignore = "needs redis-server: run cargo xtask test"]
-async fn a_server_started_anew_is_not_believed_until_it_is_accepted() {
+async fn restarted_server_must_be_accepted() {
     let mut server = Server::start(&[]);
     let shared = accepted(options(&server.url())).await;
     let before = shared.enter(1, &Alive::default()).await.unwrap().server;
@@ -109,7 +109,7 @@ async fn a_server_started_anew_is_not_believed_until_it_is_accepted() {
 
 #[tokio::test]
 #[ignore = "needs redis-server: run cargo xtask test"]
-async fn a_connection_cut_from_afar_is_made_again_and_believed_again() {
+async fn cut_connection_is_restored_and_trusted() {
     let server = Server::start(&[]);
     let shared = accepted(options(&server.url())).await;
     fill(&shared).await;
@@ -130,7 +130,7 @@ async fn a_connection_cut_from_afar_is_made_again_and_believed_again() {
 
 #[tokio::test]
 #[ignore = "needs redis-server: run cargo xtask test"]
-async fn a_node_starts_while_redis_is_away_and_finds_it_later() {
+async fn node_starts_without_redis_and_finds_it_later() {
     let mut server = Server::start(&[]);
     server.kill();
     let shared = RedisShared::connect(quick(&server)).await.unwrap();
@@ -149,7 +149,7 @@ async fn a_node_starts_while_redis_is_away_and_finds_it_later() {
 
 #[tokio::test]
 #[ignore = "needs redis-server: run cargo xtask test"]
-async fn a_frozen_server_holds_nobody_up_and_is_used_again_once_it_goes_on() {
+async fn frozen_server_blocks_no_caller() {
     let server = Server::start(&[]);
     let options = quick(&server);
     let bound = options.command_timeout + LATE;
@@ -182,7 +182,7 @@ async fn a_frozen_server_holds_nobody_up_and_is_used_again_once_it_goes_on() {
 
 #[tokio::test]
 #[ignore = "needs redis-server: run cargo xtask test"]
-async fn a_full_server_refuses_what_writes_and_trust_with_it() {
+async fn full_server_refuses_writes_and_trust() {
     let server = Server::start(&[]);
     let shared = accepted(options(&server.url())).await;
     fill(&shared).await;
@@ -202,7 +202,7 @@ async fn a_full_server_refuses_what_writes_and_trust_with_it() {
 
 #[tokio::test]
 #[ignore = "needs redis-server: run cargo xtask test"]
-async fn a_server_that_becomes_a_replica_is_neither_written_nor_read() {
+async fn demoted_server_is_not_used() {
     let (server, other) = (Server::start(&[]), Server::start(&[]));
     let shared = accepted(options(&server.url())).await;
     let operator = server.operator().await;
@@ -231,7 +231,7 @@ async fn a_probe_counts_only_once_enough_replicas_have_it() {
 }
 
 #[tokio::test]
-async fn what_can_never_be_reached_is_said_by_its_field_and_without_the_password() {
+async fn invalid_address_names_its_field_only() {
     let url = |url: &str| RedisOptions { url: url.to_owned(), ..RedisOptions::default() };
     for bad in ["", "127.0.0.1:6379", "http://u:secret@h:1", "redis://u:secret@:x", "redis://h/no-number"] {
         let error = RedisShared::connect(url(bad)).await.unwrap_err();

@@ -210,7 +210,7 @@ async fn another_node_takes_over_from_a_reader_that_is_gone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reader_that_cannot_tell_gives_the_lead_up_and_reads_again() {
+async fn feed_reader_that_cannot_publish_yields() {
     let (stage, peer, feed, _reader) = begun().await;
     stage.store.put(7, 1);
     peer.read(7).await;
@@ -223,7 +223,7 @@ async fn a_reader_that_cannot_tell_gives_the_lead_up_and_reads_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_feed_that_does_not_go_back_so_far_costs_every_copy() {
+async fn lost_feed_position_flushes_every_copy() {
     let (stage, peer, feed, reader) = begun().await;
     stage.store.put(7, 1);
     peer.read(7).await;

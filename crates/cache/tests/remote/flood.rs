@@ -9,7 +9,7 @@ use crate::stage::Stage;
 const FLOOD: Duration = Duration::from_millis(2_500);
 
 #[tokio::test]
-async fn strangers_who_never_stop_do_not_keep_a_node_from_proving_that_it_missed_nothing() {
+async fn foreign_messages_do_not_stop_probes() {
     let stage = Stage::new();
     let peer = stage.peer(1, false).await;
     stage.store.put(7, 1);

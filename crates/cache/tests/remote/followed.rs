@@ -8,7 +8,7 @@ use tokio::time::sleep;
 use crate::stage::Stage;
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_follows_has_proved_it_a_moment_ago_and_one_that_does_not_says_how_long_ago() {
+async fn age_of_the_last_proof_is_reported() {
     let (stage, trust) = (Stage::new(), Following::default().trust);
     let (one, other) = (stage.peer(1, false).await, stage.peer(2, false).await);
     sleep(Duration::from_secs(5)).await;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kith_cache::{
     Tier, Version,
-    remote::{Entry, Log as _, Message, Order, Seal, Told, address},
+    remote::{Log as _, LogEntry, Message, MessageMac, Order, PublishedChange, address},
 };
 use tokio::time::sleep;
 
@@ -19,13 +19,13 @@ async fn newer_write(stage: &Stage, node: &Peer, key: u64, version: u64) {
     stage.store.put(key, version);
     let (epoch, name) = (node.node.epoch(), 1_000_000 * key + version);
     let text = key.to_string();
-    let told = Told { namespace: "thing", key: &text, version: Some(Version::new(version)) };
+    let told = PublishedChange { namespace: "thing", key: &text, version: Some(Version::new(version)) };
     let mut message = Message { changes: vec![told], ..Message::default() }.encode().unwrap();
     message[0] += 1;
     assert_eq!(Message::decode(&message), None);
-    let message = Seal::new(&[7; 32]).close(name, &message);
+    let message = MessageMac::new(&[7; 32]).close(name, &message);
     let order = (address(epoch, "thing", &text), Order::Invalidate(Some(Version::new(version))));
-    let entry = Entry { nonce: name, message: &message, strict: false };
+    let entry = LogEntry { nonce: name, message: &message, strict: false };
     stage.server.change(epoch, std::slice::from_ref(&order), entry).await.unwrap();
     stage.server.evict(&order.0);
 }
@@ -43,7 +43,7 @@ async fn warm() -> (Stage, Peer, Peer) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_newer_node_tells_empties_memory_and_the_node_stays_with_the_others() {
+async fn newer_format_flushes_memory() {
     let (stage, one, other) = warm().await;
     let epoch = other.node.epoch();
     newer_write(&stage, &other, 1, 2).await;
@@ -59,7 +59,7 @@ async fn what_a_newer_node_tells_empties_memory_and_the_node_stays_with_the_othe
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_newer_node_told_during_a_cut_empties_memory_when_it_is_read_again() {
+async fn newer_format_in_a_replay_flushes_memory() {
     let (stage, _one, other) = warm().await;
     stage.server.cut();
     newer_write(&stage, &other, 1, 2).await;

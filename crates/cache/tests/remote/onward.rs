@@ -19,7 +19,7 @@ async fn read_once(stage: &Stage) -> (Peer, Peer) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_reader_was_given_while_a_write_ran_is_not_replaced_by_what_it_wrote() {
+async fn read_during_write_is_not_undone() {
     let stage = Stage::new();
     let (one, other) = read_once(&stage).await;
     let third = stage.peer(3, false).await;
@@ -47,7 +47,7 @@ async fn ahead(stage: &Stage) -> Peer {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_memory_had_before_a_write_is_known_while_it_runs() {
+async fn version_before_a_write_is_known_during_it() {
     let stage = Stage::new();
     let one = ahead(&stage).await;
     let guard = one.cache.begin_write(&[7]).await;
@@ -57,7 +57,7 @@ async fn what_memory_had_before_a_write_is_known_while_it_runs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_memory_had_before_a_write_is_known_when_nobody_knows_what_came_of_it() {
+async fn version_before_an_unknown_write_is_known() {
     let stage = Stage::new();
     let one = ahead(&stage).await;
     drop(one.cache.begin_write(&[7]).await);
@@ -66,7 +66,7 @@ async fn what_memory_had_before_a_write_is_known_when_nobody_knows_what_came_of_
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_store_said_to_a_node_without_a_server_is_known_when_it_has_one() {
+async fn store_version_is_known_after_an_outage() {
     let stage = Stage::new();
     let (one, _other) = read_once(&stage).await;
     one.die();
@@ -94,7 +94,7 @@ async fn a_load_does_not_go_back_behind_a_copy_that_ran_out() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_told_a_moment_before_is_told_again_in_the_next_epoch() {
+async fn recent_publish_repeats_in_the_next_epoch() {
     let stage = Stage::new();
     let (one, other) = read_once(&stage).await;
     let (bus, node) = (Arc::clone(&one.bus), one.node.clone());
@@ -112,7 +112,7 @@ async fn tells(stage: &Stage, one: &Peer, version: u64) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_server_was_told_that_forgot_the_epoch_counts_as_untold() {
+async fn publish_to_forgotten_epoch_counts_as_failed() {
     let stage = Stage::new();
     let (one, _other) = read_once(&stage).await;
     let earlier = stage.server.snapshot();
@@ -125,7 +125,7 @@ async fn what_a_server_was_told_that_forgot_the_epoch_counts_as_untold() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_log_was_told_that_lacks_what_the_writer_has_applied_counts_as_untold() {
+async fn publish_to_shorter_log_counts_as_failed() {
     let stage = Stage::new();
     let (one, _other) = read_once(&stage).await;
     assert!(tells(&stage, &one, 2).await);

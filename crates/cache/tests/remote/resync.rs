@@ -93,7 +93,7 @@ async fn copy_within_its_age_is_not_counted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn copy_of_a_record_without_broadcasts_may_be_wrong_within_its_age() {
+async fn copy_without_broadcasts_is_wrong_within_age() {
     let (stage, peer) = limited().await;
     stage.store.put(7, 1);
     peer.read(7).await;

@@ -6,7 +6,7 @@ use tokio::time::{Instant, sleep};
 use crate::stage::Stage;
 
 #[tokio::test(start_paused = true)]
-async fn a_record_that_one_node_loaded_is_no_load_for_another() {
+async fn record_loaded_by_one_node_is_shared() {
     let stage = Stage::new();
     let (one, other) = (stage.peer(1, false).await, stage.peer(2, false).await);
     stage.store.put(7, 1);
@@ -17,7 +17,7 @@ async fn a_record_that_one_node_loaded_is_no_load_for_another() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_writer_brings_along_spares_the_other_nodes_a_load() {
+async fn written_value_spares_other_nodes_a_load() {
     let stage = Stage::new();
     let (one, other) = (stage.peer(1, false).await, stage.peer(2, false).await);
     stage.store.put(7, 1);
@@ -71,7 +71,7 @@ async fn a_failing_store_is_asked_once_by_each_read() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_epoch_that_was_raised_in_the_store_alone_is_followed_by_all() {
+async fn epoch_raised_in_the_store_is_followed() {
     let stage = Stage::new();
     let (one, other) = (stage.peer(1, false).await, stage.peer(2, false).await);
     stage.store.put(7, 1);
@@ -83,7 +83,7 @@ async fn an_epoch_that_was_raised_in_the_store_alone_is_followed_by_all() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_was_cut_reads_what_it_missed_and_keeps_the_rest() {
+async fn cut_node_replays_and_keeps_the_rest() {
     let stage = Stage::new();
     let (one, other) = (stage.peer(1, false).await, stage.peer(2, false).await);
     for key in 0..10 {
@@ -100,7 +100,7 @@ async fn a_node_that_was_cut_reads_what_it_missed_and_keeps_the_rest() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_takes_no_changes_is_not_believed_for_long() {
+async fn read_only_server_loses_trust() {
     let stage = Stage::new();
     let (one, other) = (stage.peer(1, false).await, stage.peer(2, false).await);
     stage.store.put(7, 1);
@@ -115,7 +115,7 @@ async fn a_server_that_takes_no_changes_is_not_believed_for_long() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_an_outage_writers_may_tell_what_they_could_not_before_memory_is_believed() {
+async fn outage_ends_after_queued_publishes() {
     let stage = Stage::new();
     let (one, other) = (stage.peer(1, false).await, stage.peer(2, false).await);
     stage.store.put(7, 1);

@@ -14,8 +14,8 @@ use kith_cache::{
     CacheError, Change, Clock, Consistency, LoadError, LoadOptions, Loaded, Loader, Moment, Node, NodeConfig,
     Policy, Tier, TieredCache, Token, Version,
     remote::{
-        Codec, Epochs, FakeServer, Following, Kept, Member, Queue, Recent, Seal, SharedBus, SharedError,
-        Sharing, Standing, Tally, Wakes,
+        ClusterNode, Codec, Epochs, FakeServer, FollowerStats, Following, Kept, LeaseWaiters, MessageMac,
+        PeerConfirmations, Queue, RecentChanges, SharedBus, SharedError, Sharing,
     },
 };
 use parking_lot::Mutex;
@@ -131,7 +131,7 @@ pub(crate) struct Peer {
     pub(crate) node: Node,
     pub(crate) cache: TieredCache<u64, u64>,
     pub(crate) bus: Arc<SharedBus>,
-    pub(crate) member: Member,
+    pub(crate) member: ClusterNode,
     follows: JoinHandle<()>,
 }
 
@@ -147,9 +147,10 @@ impl Stage {
 
     /// The same of this policy.
     pub(crate) async fn peer_of(&self, id: u64, policy: Policy<u64>) -> Peer {
-        let (queue, wakes, recent) = (Arc::new(Queue::new(100)), Arc::<Wakes>::default(), Arc::default());
-        let (seal, following) = (Seal::new(&[7; 32]), Following::default());
-        let standing = Arc::new(Standing::new(following.trust));
+        let (queue, wakes, recent) =
+            (Arc::new(Queue::new(100)), Arc::<LeaseWaiters>::default(), Arc::default());
+        let (seal, following) = (MessageMac::new(&[7; 32]), Following::default());
+        let standing = Arc::new(PeerConfirmations::new(following.trust));
         let epochs: Arc<dyn Epochs> = Arc::<Store>::clone(&self.store);
         let bus = Arc::new(SharedBus {
             id,
@@ -173,7 +174,7 @@ impl Stage {
         };
         let loader = Arc::<Store>::clone(&self.store);
         let cache = TieredCache::shared(&node, policy, loader, &sharing, Arc::new(Plain));
-        let member = Member {
+        let member = ClusterNode {
             node: node.clone(),
             id,
             about: Arc::new(format!("node {id}")),
@@ -184,7 +185,7 @@ impl Stage {
             standing,
             seal,
             recent,
-            tally: Arc::<Tally>::default(),
+            tally: Arc::<FollowerStats>::default(),
             following,
             random: Arc::new(kith_cache::ThreadRandom),
         };
@@ -194,7 +195,7 @@ impl Stage {
 }
 
 /// Follows in a task, and does so by now.
-async fn follow(member: &Member) -> JoinHandle<()> {
+async fn follow(member: &ClusterNode) -> JoinHandle<()> {
     let follows = tokio::spawn({
         let member = member.clone();
         async move { member.follow().await }
@@ -219,7 +220,7 @@ impl Peer {
         guard.committed(vec![(key, change)]).await
     }
 
-    pub(crate) fn recent(&self) -> Arc<Recent> {
+    pub(crate) fn recent(&self) -> Arc<RecentChanges> {
         Arc::clone(&self.member.recent)
     }
 

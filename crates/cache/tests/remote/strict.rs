@@ -8,7 +8,7 @@ use crate::stage::Stage;
 const SETTLED: Duration = Duration::from_secs(2);
 
 #[tokio::test(start_paused = true)]
-async fn a_strict_write_is_done_when_every_node_has_confirmed_it() {
+async fn strict_write_ends_with_all_confirmations() {
     let stage = Stage::new();
     let (one, other) = (stage.peer(1, true).await, stage.peer(2, true).await);
     sleep(SETTLED).await;
@@ -22,7 +22,7 @@ async fn a_strict_write_is_done_when_every_node_has_confirmed_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_strict_write_waits_for_a_node_that_is_silent_until_it_serves_nothing_more() {
+async fn strict_write_awaits_a_silent_node() {
     let stage = Stage::new();
     let (one, other) = (stage.peer(1, true).await, stage.peer(2, true).await);
     sleep(SETTLED).await;
@@ -37,7 +37,7 @@ async fn a_strict_write_waits_for_a_node_that_is_silent_until_it_serves_nothing_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_strict_write_that_cannot_be_told_is_not_acknowledged() {
+async fn unpublished_strict_write_is_not_acknowledged() {
     let stage = Stage::new();
     let one = stage.peer(1, true).await;
     sleep(SETTLED).await;
@@ -47,7 +47,7 @@ async fn a_strict_write_that_cannot_be_told_is_not_acknowledged() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_a_new_epoch_a_strict_write_waits_for_nodes_of_the_old_one() {
+async fn strict_write_awaits_nodes_of_old_epoch() {
     let stage = Stage::new();
     let one = stage.peer(1, true).await;
     let began = Instant::now();

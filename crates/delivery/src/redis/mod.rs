@@ -25,8 +25,8 @@ use kith_store::{ConversationId, Epoch, Seq};
 use self::{
     arguments::{milliseconds, number},
     fenced::{FencedRunner, away},
-    names::Names,
-    scripts::Scripts,
+    names::WindowNames,
+    scripts::WindowScripts,
     times::ServerTimes,
 };
 use crate::{
@@ -38,8 +38,8 @@ use crate::{
 /// command timeout of its runner.
 pub struct RedisWindows {
     runner: FencedRunner,
-    names: Names,
-    scripts: Scripts,
+    names: WindowNames,
+    scripts: WindowScripts,
     clock: Arc<dyn Clock>,
     times: ServerTimes,
     limits: WindowLimits,
@@ -55,7 +55,7 @@ impl RedisWindows {
         clock: Arc<dyn Clock>,
         limits: WindowLimits,
     ) -> Self {
-        let (names, scripts) = (Names::new(runner.tag()), Scripts::new());
+        let (names, scripts) = (WindowNames::new(runner.tag()), WindowScripts::new());
         let (runner, times) = (FencedRunner::over(runner, epochs), ServerTimes::default());
         Self { runner, names, scripts, clock, times, limits }
     }
@@ -64,7 +64,7 @@ impl RedisWindows {
     #[cfg(feature = "mutants")]
     #[must_use]
     pub fn with_scripts(self, edit: impl Fn(&'static str) -> &'static str) -> Self {
-        Self { scripts: Scripts::of(edit), ..self }
+        Self { scripts: WindowScripts::of(edit), ..self }
     }
 
     /// The epoch that is followed, if it is that of a time: a time means nothing to another server.
@@ -89,15 +89,15 @@ impl RedisWindows {
         &self,
         epoch: &Epoch,
         call: ScriptCall<'_>,
-        read: impl FnOnce(Reply, u64) -> Result<(T, ServerTime), SharedError>,
+        read: impl FnOnce(Reply, u64) -> Result<reply::Timed<T>, SharedError>,
     ) -> Result<T, SharedError> {
         let answer = self.runner.one(epoch, call).await?;
         self.learned(read(answer, epoch.number)?)
     }
 
-    fn learned<T>(&self, (answer, time): (T, ServerTime)) -> Result<T, SharedError> {
-        self.times.learn(time, self.clock.now());
-        Ok(answer)
+    fn learned<T>(&self, timed: reply::Timed<T>) -> Result<T, SharedError> {
+        self.times.learn(timed.at, self.clock.now());
+        Ok(timed.answer)
     }
 
     async fn hold_in(

@@ -2,12 +2,12 @@ use kith_store::ConversationId;
 
 /// Names of keys. All keys of a conversation are in one slot of a cluster; keys of different epochs are different keys.
 #[derive(Debug)]
-pub(super) struct Names {
+pub(super) struct WindowNames {
     /// Prefix and id of the database, without braces.
     tag: String,
 }
 
-impl Names {
+impl WindowNames {
     pub(super) const fn new(tag: String) -> Self {
         Self { tag }
     }
@@ -25,7 +25,7 @@ mod tests {
 
     #[test]
     fn keys_of_a_window_are_in_one_slot() {
-        let names = Names::new("kith:1".to_owned());
+        let names = WindowNames::new("kith:1".to_owned());
         let window = |text: &str, epoch| names.window(text.parse().unwrap(), epoch);
         assert_eq!(window("g9", 5), ["{kith:1:log:g9}:5:h", "{kith:1:log:g9}:5:l"]);
         assert_eq!(window("d7-8", 5)[0], "{kith:1:log:d7-8}:5:h");

@@ -3,15 +3,20 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use kith_cache::remote::{SharedError, redis::Reply};
+use kith_cache::remote::redis::Reply;
 use kith_store::Seq;
 
-use super::values::{WRONG, list, number, text};
+use super::values::{ReplyResult, WRONG, list, number, text};
 use crate::{Dropped, Filled, HeadSeen, Looked, ServerTime, Span, WindowSeen, metrics};
 
-type Result<T> = std::result::Result<T, SharedError>;
+/// An answer, and the time of the server at which it was given.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Timed<T> {
+    pub(super) answer: T,
+    pub(super) at: ServerTime,
+}
 
-pub(super) fn looked(reply: Reply, epoch: u64, asked: Span) -> Result<(Looked, ServerTime)> {
+pub(super) fn looked(reply: Reply, epoch: u64, asked: Span) -> ReplyResult<Timed<Looked>> {
     let mut values = list(reply)?.into_iter();
     let mut next = || values.next().ok_or(WRONG);
     let (code, at) = (number(&next()?)?, time(&next()?, epoch)?);
@@ -27,10 +32,10 @@ pub(super) fn looked(reply: Reply, epoch: u64, asked: Span) -> Result<(Looked, S
         3 => Looked::Held,
         _ => return Err(WRONG),
     };
-    Ok((looked, at))
+    Ok(Timed { answer: looked, at })
 }
 
-pub(super) fn filled(reply: Reply, epoch: u64) -> Result<(Filled, ServerTime)> {
+pub(super) fn filled(reply: Reply, epoch: u64) -> ReplyResult<Timed<Filled>> {
     let values = list(reply)?;
     let [code, now] = &values[..] else { return Err(WRONG) };
     let filled = match number(code)? {
@@ -39,18 +44,18 @@ pub(super) fn filled(reply: Reply, epoch: u64) -> Result<(Filled, ServerTime)> {
         2 => Filled::Below,
         _ => return Err(WRONG),
     };
-    Ok((filled, time(now, epoch)?))
+    Ok(Timed { answer: filled, at: time(now, epoch)? })
 }
 
 /// The answer of a script that only changes: its time, and maybe why it dropped the window.
-pub(super) fn changed(reply: Reply, epoch: u64) -> Result<((), ServerTime)> {
+pub(super) fn changed(reply: Reply, epoch: u64) -> ReplyResult<Timed<()>> {
     let values = list(reply)?;
     let [now, dropped @ ..] = &values[..] else { return Err(WRONG) };
     dropped.iter().try_for_each(count_dropped)?;
-    Ok(((), time(now, epoch)?))
+    Ok(Timed { answer: (), at: time(now, epoch)? })
 }
 
-pub(super) fn head(reply: Reply, epoch: u64, after: Seq) -> Result<(HeadSeen, ServerTime)> {
+pub(super) fn head(reply: Reply, epoch: u64, after: Seq) -> ReplyResult<Timed<HeadSeen>> {
     let mut values = list(reply)?.into_iter();
     let mut next = || values.next().ok_or(WRONG);
     let (code, at) = (number(&next()?)?, time(&next()?, epoch)?);
@@ -67,31 +72,31 @@ pub(super) fn head(reply: Reply, epoch: u64, after: Seq) -> Result<(HeadSeen, Se
         3 => HeadSeen::Held,
         _ => return Err(WRONG),
     };
-    Ok((head, at))
+    Ok(Timed { answer: head, at })
 }
 
-fn time(reply: &Reply, epoch: u64) -> Result<ServerTime> {
+fn time(reply: &Reply, epoch: u64) -> ReplyResult<ServerTime> {
     let ms = number(reply)?;
     if ms > 0 { Ok(ServerTime { epoch, ms }) } else { Err(WRONG) }
 }
 
-fn span(first: &Reply, last: &Reply) -> Result<Span> {
+fn span(first: &Reply, last: &Reply) -> ReplyResult<Span> {
     let span = Span { first: number(first)?, last: number(last)? };
     let is_span = span.last >= 0 && (1..=span.last + 1).contains(&span.first);
     if is_span { Ok(span) } else { Err(WRONG) }
 }
 
 /// Below 0: not known.
-fn age(reply: &Reply) -> Result<Option<Duration>> {
+fn age(reply: &Reply) -> ReplyResult<Option<Duration>> {
     Ok(u64::try_from(number(reply)?).ok().map(Duration::from_millis))
 }
 
-fn entries(reply: Reply, count: usize) -> Result<Vec<Bytes>> {
-    let entries = list(reply)?.into_iter().map(text).collect::<Result<Vec<_>>>()?;
+fn entries(reply: Reply, count: usize) -> ReplyResult<Vec<Bytes>> {
+    let entries = list(reply)?.into_iter().map(text).collect::<ReplyResult<Vec<_>>>()?;
     if entries.len() == count { Ok(entries) } else { Err(WRONG) }
 }
 
-fn count_dropped(why: &Reply) -> Result<()> {
+fn count_dropped(why: &Reply) -> ReplyResult<()> {
     let why = match number(why)? {
         0 => return Ok(()),
         1 => Dropped::Gap,
@@ -119,7 +124,7 @@ mod tests {
         Reply::List((0..count).map(|_| Reply::Text(Bytes::from_static(b"x"))).collect())
     }
 
-    fn hit(values: &[i64], entries: Reply) -> Result<(Looked, ServerTime)> {
+    fn hit(values: &[i64], entries: Reply) -> ReplyResult<Timed<Looked>> {
         let mut values = numbers(values);
         values.push(entries);
         looked(Reply::List(values), 5, ASKED)
@@ -128,18 +133,18 @@ mod tests {
     #[test]
     fn window_is_read() {
         let at = ServerTime { epoch: 5, ms: 1_000 };
-        let (looked, _) = hit(&[0, 1_000, 0, 1, 3, 40], texts(2)).unwrap();
+        let looked = hit(&[0, 1_000, 0, 1, 3, 40], texts(2)).unwrap().answer;
         let (span, age) = (Span { first: 1, last: 3 }, Some(Duration::from_millis(40)));
         let entries = vec![Bytes::from_static(b"x"); 2];
         assert_eq!(looked, Looked::Hit(WindowSeen { at, span, age, entries }));
-        let (empty, _) = hit(&[0, 1_000, 5, 1, 0, -1], texts(0)).unwrap();
+        let empty = hit(&[0, 1_000, 5, 1, 0, -1], texts(0)).unwrap().answer;
         let span = Span { first: 1, last: 0 };
         assert_eq!(empty, Looked::Hit(WindowSeen { at, span, age: None, entries: Vec::new() }));
     }
 
     #[test]
     fn answer_in_another_form_is_not_believed() {
-        let refused = |answer: Result<(Looked, ServerTime)>| assert_eq!(answer.unwrap_err(), WRONG);
+        let refused = |answer: ReplyResult<Timed<Looked>>| assert_eq!(answer.unwrap_err(), WRONG);
         for entries in [1, 3] {
             refused(hit(&[0, 1_000, 0, 1, 3, 40], texts(entries)));
         }

@@ -8,7 +8,7 @@ macro_rules! text {
 
 /// The scripts. Each begins with the shared part.
 #[derive(Debug)]
-pub(super) struct Scripts {
+pub(super) struct WindowScripts {
     pub(super) look: RedisScript,
     pub(super) fill: RedisScript,
     pub(super) append: RedisScript,
@@ -18,7 +18,7 @@ pub(super) struct Scripts {
     pub(super) doubt: RedisScript,
 }
 
-impl Scripts {
+impl WindowScripts {
     pub(super) fn new() -> Self {
         Self::of(|text| text)
     }

@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn moment_of_the_node_becomes_an_earlier_time_of_the_server() {
+    fn node_moment_becomes_earlier_server_time() {
         let times = learned();
         assert_eq!(times.not_after(at(500), 5, at(600)), 999_999);
         assert_eq!(times.not_after(at(700), 5, at(700)), 1_000_199);

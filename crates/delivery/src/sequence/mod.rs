@@ -31,7 +31,7 @@ pub use redis::RedisSequences;
 
 use self::{
     blocks::Source,
-    name::{Name, Need, Place},
+    name::{JoinedBatch, Name, Need},
     used::Used,
 };
 use crate::metrics::BlockCounts;
@@ -42,9 +42,9 @@ use crate::metrics::BlockCounts;
 /// knows the sequence ([`SequenceLimits::names`]); those of all nodes rise as long as they reach the keeper and it
 /// keeps the sequence.
 #[derive(Clone)]
-pub struct Sequences(Arc<Parts>);
+pub struct Sequences(Arc<SequenceParts>);
 
-struct Parts {
+struct SequenceParts {
     source: Arc<Source>,
     names: Mutex<Used<Arc<Name>>>,
     /// Calls that wait.
@@ -66,7 +66,7 @@ impl Sequences {
     ) -> Self {
         let source = Source { store, keeper, clock, background, limits, counts: BlockCounts::new() };
         let names = Mutex::new(Used::new(limits.names));
-        Self(Arc::new(Parts { source: Arc::new(source), names, waiting: AtomicUsize::new(0) }))
+        Self(Arc::new(SequenceParts { source: Arc::new(source), names, waiting: AtomicUsize::new(0) }))
     }
 
     /// Reserves `count` numbers of a sequence (above 0), all above `above`. Returns them as ranges by rising number.
@@ -84,7 +84,7 @@ impl Sequences {
         above: Seq,
     ) -> Result<Vec<SeqRange>, StoreError> {
         let (began, waiting) = (Instant::now(), self.0.enter()?);
-        let Place { batch, before } = self.0.join(name, Need { count, above })?;
+        let JoinedBatch { batch, before } = self.0.join(name, Need { count, above })?;
         let ranges = batch.await?;
         drop(waiting);
         self.0.source.counts.waited(began.elapsed());
@@ -101,14 +101,14 @@ impl Sequences {
     }
 }
 
-impl Parts {
+impl SequenceParts {
     fn enter(&self) -> Result<Waiting<'_>, StoreError> {
         let waiting = Waiting(&self.waiting);
         let before = self.waiting.fetch_add(1, Ordering::AcqRel);
         if before < self.source.limits.waiting { Ok(waiting) } else { Err(StoreError::Overloaded) }
     }
 
-    fn join(&self, name: &SequenceName, need: Need) -> Result<Place, StoreError> {
+    fn join(&self, name: &SequenceName, need: Need) -> Result<JoinedBatch, StoreError> {
         let name = self.name(name)?;
         let most = self.source.limits.waiting_of_one;
         name.join(need, most, |before| self.source.batch(&name, before)).ok_or(StoreError::Overloaded)

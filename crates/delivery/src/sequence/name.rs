@@ -21,11 +21,11 @@ const LASTS_LONG: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(super) struct Name {
     pub(super) name: SequenceName,
-    state: Mutex<State>,
+    state: Mutex<NameState>,
 }
 
 #[derive(Debug)]
-struct State {
+struct NameState {
     /// The highest number that this node was given. Invariant: no later take returns one that is not above it.
     seen: Seq,
     /// Numbers of the last block.
@@ -55,7 +55,7 @@ pub(super) struct Need {
 }
 
 /// The numbers of one caller within a batch.
-pub(super) struct Place {
+pub(super) struct JoinedBatch {
     pub(super) batch: Batch,
     /// The count of numbers of earlier callers.
     pub(super) before: u32,
@@ -63,7 +63,8 @@ pub(super) struct Place {
 
 impl Name {
     pub(super) fn new(name: SequenceName, limits: &SequenceLimits) -> Self {
-        let state = State { seen: 0, size: limits.block, fetched: None, open: None, last: None, fetch: None };
+        let state =
+            NameState { seen: 0, size: limits.block, fetched: None, open: None, last: None, fetch: None };
         Self { name, state: Mutex::new(state) }
     }
 
@@ -74,19 +75,19 @@ impl Name {
         need: Need,
         most: u32,
         make: impl FnOnce(Option<Batch>) -> Batch,
-    ) -> Option<Place> {
+    ) -> Option<JoinedBatch> {
         let mut state = self.state.lock();
         let open = state.open.as_mut().and_then(|open| Some((open.batch.as_ref()?.upgrade()?, open)));
         if let Some((batch, open)) = open {
             let before = open.need.count;
             let count = before.checked_add(need.count).filter(|count| *count <= most)?;
             open.need = Need { count, above: need.above.max(open.need.above) };
-            return Some(Place { batch, before });
+            return Some(JoinedBatch { batch, before });
         }
         let batch = make(state.last.as_ref().and_then(WeakShared::upgrade));
         state.last = batch.downgrade();
         state.open = Some(Open { need, batch: batch.downgrade() });
-        Some(Place { batch, before: 0 })
+        Some(JoinedBatch { batch, before: 0 })
     }
 
     /// The batch begins: no caller can join it any more.

@@ -22,11 +22,11 @@ pub(super) struct Flights<K, T>(Arc<Mutex<Running<K, T>>>);
 
 struct Running<K, T> {
     last_id: u64,
-    flights: HashMap<K, Entry<T>>,
+    flights: HashMap<K, RunningFlight<T>>,
 }
 
 /// The last flight of a key.
-struct Entry<T> {
+struct RunningFlight<T> {
     id: u64,
     began: Arc<AtomicBool>,
     flight: WeakShared<BoxFuture<'static, T>>,
@@ -52,7 +52,7 @@ where
     /// that has begun may have read what is old now, so a new one is made, which begins when that one has ended.
     pub(super) fn join(&self, key: K, work: impl Future<Output = T> + Send + 'static) -> Flight<T> {
         let mut running = self.0.lock();
-        let before = running.flights.get(&key).and_then(Entry::upgrade);
+        let before = running.flights.get(&key).and_then(RunningFlight::upgrade);
         match before {
             Some((flight, false)) => flight,
             before => self.begin(&mut running, key, before.map(|(flight, _)| flight), work),
@@ -66,7 +66,7 @@ where
 
     /// The last flight of the key, if it has not ended.
     pub(super) fn running(&self, key: K) -> Option<Flight<T>> {
-        self.0.lock().flights.get(&key).and_then(Entry::upgrade).map(|(flight, _)| flight)
+        self.0.lock().flights.get(&key).and_then(RunningFlight::upgrade).map(|(flight, _)| flight)
     }
 
     fn begin(
@@ -90,13 +90,13 @@ where
         };
         let flight = flight.boxed().shared();
         if let Some(weak) = flight.downgrade() {
-            running.flights.insert(key, Entry { id, began, flight: weak });
+            running.flights.insert(key, RunningFlight { id, began, flight: weak });
         }
         flight
     }
 }
 
-impl<T: Clone> Entry<T> {
+impl<T: Clone> RunningFlight<T> {
     /// The flight, and whether it has begun; `None`: it has ended, or no caller waits for it.
     fn upgrade(&self) -> Option<(Flight<T>, bool)> {
         Some((self.flight.upgrade()?, self.began.load(Ordering::Acquire)))

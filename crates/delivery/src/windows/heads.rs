@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc};
 
 use kith_store::{BATCH_MAX, ConversationId, Message, Seq, StoreError};
 
-use super::{Loaded, Parts, Windows};
+use super::{Loaded, WindowParts, Windows};
 use crate::{Confirm, EntryHeader, HeadSeen, WindowKeeper, WindowSeen, entry, metrics::Read};
 
 /// The request for one conversation.
@@ -61,7 +61,7 @@ impl Windows {
     }
 }
 
-impl Parts {
+impl WindowParts {
     async fn heads_by_window(
         self: &Arc<Self>,
         keeper: &Arc<dyn WindowKeeper>,

@@ -24,10 +24,10 @@ use crate::{
 /// sees an append whose writer died, or was cut from Redis, after [`WindowLimits::checked`] at the latest. It never
 /// shows the previous state of a message after a change whose [`Windows::release`] had returned before the read began.
 #[derive(Clone, Debug)]
-pub struct Windows(Arc<Parts>);
+pub struct Windows(Arc<WindowParts>);
 
 #[derive(Debug)]
-struct Parts {
+struct WindowParts {
     store: Arc<dyn MessageStore>,
     /// `None`: there are no windows.
     keeper: Option<Arc<dyn WindowKeeper>>,
@@ -219,7 +219,7 @@ impl Windows {
         clock: Arc<dyn Clock>,
         limits: WindowLimits,
     ) -> Self {
-        Self(Arc::new(Parts {
+        Self(Arc::new(WindowParts {
             store,
             keeper,
             clock,
@@ -233,7 +233,7 @@ impl Windows {
     }
 }
 
-impl Parts {
+impl WindowParts {
     /// Reads the store within the limit of concurrent reads.
     async fn load<T>(&self, read: impl Future<Output = Loaded<T>>) -> Loaded<T> {
         let turn = self.turns.take().await.ok_or(StoreError::Overloaded)?;

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use kith_cache::remote::SharedError;
 use kith_store::{ConversationId, Message, Seq, StoreError, document_parts};
 
-use super::{Loaded, Parts, Recent, Wanted, number};
+use super::{Loaded, Recent, Wanted, WindowParts, number};
 use crate::{
     Confirm, Fill, Filled, LeaseToken, Looked, ServerTime, Span, WindowKeeper, WindowSeen, entry,
     metrics::Read,
@@ -24,7 +24,7 @@ enum Next {
     ReadStore,
 }
 
-impl Parts {
+impl WindowParts {
     /// The answer of the window, after it was filled or compared with the store if necessary. `None`: the store must be
     /// read, without a fill.
     pub(super) async fn by_window(

@@ -204,7 +204,7 @@ async fn epoch_ends_every_inbox() {
 
 #[tokio::test]
 #[ignore = "needs Redis: run cargo xtask test"]
-async fn inbox_opens_when_no_node_writes_to_an_earlier_epoch() {
+async fn inbox_opens_after_writes_to_earlier_epochs() {
     let stage = stage().await;
     for settled in [None, Some(6)] {
         *stage.epochs.settled.lock() = settled;

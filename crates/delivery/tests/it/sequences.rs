@@ -157,7 +157,7 @@ async fn numbers_come_from_the_store_while_redis_is_away() {
 }
 
 #[tokio::test]
-async fn block_whose_offer_was_not_answered_is_not_used_again() {
+async fn block_of_unanswered_offer_is_not_reused() {
     let site = site();
     site.server.loses_answers.store(true, Ordering::Release);
     let mut given = BTreeSet::new();
@@ -170,7 +170,7 @@ async fn block_whose_offer_was_not_answered_is_not_used_again() {
 }
 
 #[tokio::test]
-async fn numbers_that_redis_has_are_given_out_while_the_store_is_away() {
+async fn redis_numbers_are_issued_without_the_store() {
     let site = site();
     site.reserve(1, 0).await;
     site.store.is_away.store(true, Ordering::Release);

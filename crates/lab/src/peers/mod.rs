@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use kith_cache::remote::{
-    Seal, Shared,
+    MessageMac, Shared,
     redis::{RedisOptions, RedisShared},
 };
 
@@ -33,6 +33,6 @@ const SEAL: [u8; 32] = [7; 32];
 /// # Errors
 /// If the address or the prefix cannot be used; not if no server answers there.
 pub async fn shared_by(url: &str, prefix: &str) -> Result<Arc<dyn Shared>> {
-    let (url, prefix, seal) = (url.to_owned(), prefix.to_owned(), Some(Seal::new(&SEAL)));
+    let (url, prefix, seal) = (url.to_owned(), prefix.to_owned(), Some(MessageMac::new(&SEAL)));
     Ok(RedisShared::connect(RedisOptions { url, prefix, seal, ..RedisOptions::default() }).await?)
 }

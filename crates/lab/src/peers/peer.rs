@@ -3,8 +3,8 @@ use std::{fmt, sync::Arc, time::Duration};
 use kith_cache::{
     CacheError, Moment, Node, NodeConfig, Policy, ThreadRandom,
     remote::{
-        Feed, FeedReader, Following, Member, Queue, Reading, Recent, Seal, Shared, SharedBus, Sharing,
-        Standing, Tally, Wakes,
+        ClusterNode, Feed, FeedReader, FollowerStats, Following, LeaseWaiters, MessageMac, PeerConfirmations,
+        Queue, Reading, RecentChanges, Shared, SharedBus, Sharing,
     },
 };
 use kith_store::Epoch;
@@ -53,9 +53,9 @@ pub struct Peer {
     node: Node,
     queue: Arc<Queue>,
     bus: Arc<SharedBus>,
-    recent: Arc<Recent>,
-    tally: Arc<Tally>,
-    standing: Arc<Standing>,
+    recent: Arc<RecentChanges>,
+    tally: Arc<FollowerStats>,
+    standing: Arc<PeerConfirmations>,
     tasks: Vec<JoinHandle<()>>,
 }
 
@@ -64,11 +64,11 @@ impl Peer {
     #[must_use]
     pub fn start(id: u64, shared: &Arc<dyn Shared>, store: &Store, shape: &Shape) -> Self {
         let queue = Arc::new(Queue::new(shape.waiting_max));
-        let wakes = Arc::new(Wakes::default());
-        let standing = Arc::new(Standing::new(shape.following.trust));
+        let wakes = Arc::new(LeaseWaiters::default());
+        let standing = Arc::new(PeerConfirmations::new(shape.following.trust));
         let bus = Arc::new(SharedBus {
             id,
-            seal: Seal::new(&SEAL),
+            seal: MessageMac::new(&SEAL),
             standing: Arc::clone(&standing),
             shared: Arc::clone(shared),
             queue: Arc::clone(&queue),
@@ -87,8 +87,8 @@ impl Peer {
         let records = Records::new(&node, shape.policy.clone(), store, &sharing, 0);
         let strict = Policy { name: "strict", strict: true, ..shape.policy.clone() };
         let strict = Records::new(&node, strict, store, &sharing, STRICT);
-        let (recent, tally) = (Arc::<Recent>::default(), Arc::<Tally>::default());
-        let member = Member {
+        let (recent, tally) = (Arc::<RecentChanges>::default(), Arc::<FollowerStats>::default());
+        let member = ClusterNode {
             node: node.clone(),
             id,
             about: Arc::new(String::new()),
@@ -97,7 +97,7 @@ impl Peer {
             queue: Arc::clone(&queue),
             wakes,
             standing: Arc::clone(&standing),
-            seal: Seal::new(&SEAL),
+            seal: MessageMac::new(&SEAL),
             recent: Arc::clone(&recent),
             tally: Arc::clone(&tally),
             following: shape.following,

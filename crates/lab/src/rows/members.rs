@@ -5,8 +5,8 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result, ensure};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kith_store::{
-    GroupId, MEMBERS_AT_ONCE, MemberChange, MemberChanged, MemberStore, MemberTerms, Role, Timestamp, UserId,
-    Version, Write,
+    ChangeContext, GroupId, MEMBERS_AT_ONCE, MemberChange, MemberChangeEvent, MemberStore, Role, Timestamp,
+    UserId, Version, Write,
 };
 use tokio::time::Instant;
 
@@ -128,7 +128,7 @@ async fn follow_changes(store: &Arc<dyn MemberStore>, group: GroupId) -> Result<
         let user = UserId::new(OWNER + 1 + user)?;
         change(store, group, MemberChange::SetRole(user, Role::Admin)).await?;
     }
-    let known = MemberChanged { version: before, user: UserId::new(i64::MAX)? };
+    let known = MemberChangeEvent { version: before, user: UserId::new(i64::MAX)? };
     let told = store.member_changes(group, known, PAGE).await?.context("the changes are not kept")?;
     ensure!(told.len() == usize::try_from(CHANGES)?, "{} changes are told of {CHANGES}", told.len());
     ensure!(
@@ -139,7 +139,7 @@ async fn follow_changes(store: &Arc<dyn MemberStore>, group: GroupId) -> Result<
 }
 
 async fn change(store: &Arc<dyn MemberStore>, group: GroupId, change: MemberChange) -> Result<()> {
-    let terms = MemberTerms { by: None, members_max: MEMBERS_MAX, bans_max: 0, history: false };
+    let terms = ChangeContext { by: None, members_max: MEMBERS_MAX, bans_max: 0, history: false };
     store.change_members(group, change, terms, Write::at(Timestamp::now())).await?;
     Ok(())
 }

@@ -2,7 +2,7 @@ use std::{future::Future, pin::Pin, time::Duration};
 
 use kith_cache::{
     Version,
-    remote::{Frame, Message, Seal, Told},
+    remote::{Frame, Message, MessageMac, PublishedChange},
 };
 use kith_lab::{
     peers::{PREFIX, Peers},
@@ -72,10 +72,10 @@ async fn forged(peers: &Peers, epoch: u64) -> Vec<u8> {
     let last = peers.redis.ask(&["XREVRANGE", log.as_str(), "+", "-", "COUNT", "1"]).await.unwrap();
     let entry = texts(&last).pop().unwrap();
     let last = Frame::logged(peers.peer(0).node().applied(), &entry).unwrap();
-    let change = Told { namespace: "thing", key: "5", version: Some(Version::new(1_000_000)) };
+    let change = PublishedChange { namespace: "thing", key: "5", version: Some(Version::new(1_000_000)) };
     let message = Message { origin: 1, strict: false, sent_ms: 0, changes: vec![change] };
     // A seal of another key.
-    let message = Seal::new(&[8; 32]).close(77, &message.encode().unwrap());
+    let message = MessageMac::new(&[8; 32]).close(77, &message.encode().unwrap());
     Frame { number: last.number + 1, nonce: 77, before: last.nonce, message }.to_bytes()
 }
 

@@ -185,15 +185,15 @@ impl ActiveStore for MemoryPresence {
 #[async_trait]
 impl PresenceFeed for MemoryPresence {
     async fn hear(&self) -> Result<Box<dyn Heard>, PresenceError> {
-        Ok(Box::new(Hearing(self.events.subscribe())))
+        Ok(Box::new(MemoryHeard(self.events.subscribe())))
     }
 }
 
 #[derive(Debug)]
-struct Hearing(Receiver<Event>);
+struct MemoryHeard(Receiver<Event>);
 
 #[async_trait]
-impl Heard for Hearing {
+impl Heard for MemoryHeard {
     async fn next(&mut self) -> Option<Event> {
         // A lagging subscriber has lost some.
         self.0.recv().await.ok()

@@ -100,15 +100,15 @@ impl Scripts {
 impl PresenceFeed for RedisPresence {
     async fn hear(&self) -> Result<Box<dyn Heard>, PresenceError> {
         let heard = self.runner.hear(vec![self.names.channel()]).await.map_err(meaning)?;
-        Ok(Box::new(Hearing(heard)))
+        Ok(Box::new(RedisHeard(heard)))
     }
 }
 
 #[derive(Debug)]
-struct Hearing(Published);
+struct RedisHeard(Published);
 
 #[async_trait]
-impl Heard for Hearing {
+impl Heard for RedisHeard {
     /// Messages that no script can have published are ignored.
     async fn next(&mut self) -> Option<Event> {
         loop {

@@ -53,7 +53,7 @@ mod tests {
     use crate::Incarnation;
 
     #[test]
-    fn keys_of_one_thing_have_one_tag_and_those_of_others_another() {
+    fn keys_of_one_owner_share_a_tag() {
         let names = Names::new("kith:1".to_owned(), 0);
         let tag = |key: &str| key.split_once('}').unwrap().0.to_owned();
         let (seven, eight) = (GroupId::new(7).unwrap(), GroupId::new(8).unwrap());

@@ -1,5 +1,5 @@
 use hmac::{Hmac, Mac as _};
-use kith_cache::remote::Seal;
+use kith_cache::remote::MessageMac;
 use kith_store::{StoreError, Stores};
 use sha2::Sha256;
 
@@ -27,8 +27,8 @@ impl Keys {
     }
 
     /// Authenticates messages between nodes through Redis.
-    pub(crate) fn seal(&self) -> Seal {
-        Seal::new(&self.derived("messages"))
+    pub(crate) fn seal(&self) -> MessageMac {
+        MessageMac::new(&self.derived("messages"))
     }
 
     /// Verifies calls of other nodes.

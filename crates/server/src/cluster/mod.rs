@@ -24,8 +24,8 @@ use futures::future::join_all;
 use kith_cache::{
     Moment, Node, NodeConfig, Resyncing, ThreadRandom,
     remote::{
-        Feed, FeedReader, Followed, Following, Member, Peer, Queue, Reading, SharedBus, SharedError, Sharing,
-        Standing, Tally, Wakes,
+        ClusterNode, Feed, FeedReader, Followed, FollowerStats, Following, LeaseWaiters, Peer,
+        PeerConfirmations, Queue, Reading, SharedBus, SharedError, Sharing,
     },
 };
 use kith_delivery::{FanOutNotes, InboxKeeper, InboxLimits, ReaderBitmaps, SequenceKeeper, Windows};
@@ -72,7 +72,7 @@ pub(crate) struct Cluster {
     server: Server,
     tiers: Tiers,
     sharing: Sharing,
-    member: Member,
+    member: ClusterNode,
     bus: Arc<SharedBus>,
     window_epochs: WindowEpochs,
     windows: Windows,
@@ -100,7 +100,8 @@ impl Cluster {
         let (cluster, id) = (&config.cluster, card.number());
         let proofs = Proofs::new(keys);
         let following = following(cluster);
-        let (standing, queue) = (Arc::new(Standing::new(following.trust)), Queue::new(cluster.queue_max));
+        let (standing, queue) =
+            (Arc::new(PeerConfirmations::new(following.trust)), Queue::new(cluster.queue_max));
         let sharing = Sharing {
             shared: Arc::clone(server.shared()),
             queue: Arc::new(queue),
@@ -122,18 +123,18 @@ impl Cluster {
             WindowEpochs { node: node.clone(), standing: Arc::clone(&standing), epochs: Arc::clone(&epochs) };
         let limits = config.messages.windows();
         let windows = server.windows(Arc::new(window_epochs.clone()), Arc::clone(&stores.messages), limits);
-        let member = Member {
+        let member = ClusterNode {
             node: node.clone(),
             id,
             about: Arc::new(ProvenCard { card: card.clone(), callers, proofs: proofs.clone() }),
             shared: Arc::clone(&sharing.shared),
             epochs,
             queue: Arc::clone(&sharing.queue),
-            wakes: Arc::<Wakes>::clone(&sharing.wakes),
+            wakes: Arc::<LeaseWaiters>::clone(&sharing.wakes),
             standing,
             seal,
             recent: Arc::default(),
-            tally: Arc::new(Tally::default()),
+            tally: Arc::new(FollowerStats::default()),
             following,
             random: Arc::new(ThreadRandom),
         };

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use kith_cache::{
     Node,
-    remote::{Epochs as _, Standing},
+    remote::{Epochs as _, PeerConfirmations},
 };
 use kith_delivery::EpochSource;
 use kith_store::Epoch;
@@ -14,7 +14,7 @@ use super::StoreEpochs;
 #[derive(Clone, Debug)]
 pub(super) struct WindowEpochs {
     pub(super) node: Node,
-    pub(super) standing: Arc<Standing>,
+    pub(super) standing: Arc<PeerConfirmations>,
     pub(super) epochs: Arc<StoreEpochs>,
 }
 

@@ -12,7 +12,7 @@ use kith_proto::{
     group::v1 as groups,
 };
 use kith_store::{
-    Gender, GroupId, GroupType, JoinPolicy, MemberChange, MemberTerms, NewGroup, NewUser, Params, Role,
+    ChangeContext, Gender, GroupId, GroupType, JoinPolicy, MemberChange, NewGroup, NewUser, Params, Role,
     SecretChange, Stores, Text, Timestamp, UserId, UserName, Visibility, Write,
 };
 use kith_store_sqlite::SqliteOptions;
@@ -69,7 +69,7 @@ async fn over(folder: &TempDir) -> TestNode {
 }
 
 async fn change(stores: &Stores, group: i64, change: MemberChange) {
-    let terms = MemberTerms { by: None, members_max: 100, bans_max: 100, history: false };
+    let terms = ChangeContext { by: None, members_max: 100, bans_max: 100, history: false };
     stores.members.change_members(group_id(group), change, terms, now()).await.unwrap();
 }
 

@@ -141,7 +141,7 @@ async fn request_of_who_came_in_meanwhile_is_closed() {
     let members = Arc::clone(&stores.members);
     *between.happens.lock() = Some(Box::pin(async move {
         let add = MemberChange::Add(vec![UserId::new(2).unwrap()]);
-        let terms = MemberTerms { by: None, members_max: 100, bans_max: 100, history: false };
+        let terms = ChangeContext { by: None, members_max: 100, bans_max: 100, history: false };
         let now = Write::at(Timestamp::now());
         members.change_members(GroupId::new(9).unwrap(), add, terms, now).await.unwrap();
     }));

@@ -66,9 +66,9 @@ impl MemberStore for Counted {
         &self,
         group: GroupId,
         change: MemberChange,
-        terms: MemberTerms,
+        terms: ChangeContext,
         write: Write,
-    ) -> Result<Applied<MembersChanged>, StoreError> {
+    ) -> Result<Applied<MembersUpdated>, StoreError> {
         self.store.change_members(group, change, terms, write).await
     }
 
@@ -106,9 +106,9 @@ impl MemberStore for Counted {
     async fn member_changes(
         &self,
         group: GroupId,
-        after: MemberChanged,
+        after: MemberChangeEvent,
         limit: usize,
-    ) -> Result<Option<Vec<MemberChanged>>, StoreError> {
+    ) -> Result<Option<Vec<MemberChangeEvent>>, StoreError> {
         self.store.member_changes(group, after, limit).await
     }
 
@@ -192,7 +192,7 @@ impl Stage {
 
     /// In the store: no node knows of it.
     async fn change(&self, change: MemberChange) {
-        let terms = MemberTerms { by: None, members_max: u32::MAX, bans_max: 0, history: false };
+        let terms = ChangeContext { by: None, members_max: u32::MAX, bans_max: 0, history: false };
         let (group, write) = (GroupId::new(GROUP).unwrap(), Write::at(Timestamp::now()));
         self.stores.members.change_members(group, change, terms, write).await.unwrap();
     }

@@ -21,8 +21,8 @@ use kith_proto::{
     user::v1::*,
 };
 use kith_store::{
-    ApplicationBasis, ApplicationChange, ApplicationId, Asks, ContentHash, ConversationId, Decision,
-    DialogKey, Edge, GroupId, GroupType, JoinPolicy, MemberChange, MemberTerms, MessageKey, MessageKind,
+    ApplicationBasis, ApplicationChange, ApplicationId, Asks, ChangeContext, ContentHash, ConversationId,
+    Decision, DialogKey, Edge, GroupId, GroupType, JoinPolicy, MemberChange, MessageKey, MessageKind,
     NewApplication, NewGroup, NewMessage, Params, Receiver, SecretChange, Stores, Timestamp, UserId,
     Visibility, Write,
 };
@@ -94,7 +94,7 @@ async fn joined_long_ago(folder: &TempDir, group: i64) {
     let (handle, stores) = open(folder.path()).await;
     let (group, user) = (GroupId::new(group).unwrap(), UserId::new(CHOSEN).unwrap());
     let at = Timestamp(Timestamp::now().0 - 86_400_000);
-    let terms = MemberTerms { by: None, members_max: 100, bans_max: 100, history: false };
+    let terms = ChangeContext { by: None, members_max: 100, bans_max: 100, history: false };
     stores.members.change_members(group, MemberChange::Join(user), terms, Write::at(at)).await.unwrap();
     let read = [old_message("old")];
     stores.messages.append(ConversationId::Group(group), &read).await.unwrap();
@@ -290,7 +290,7 @@ async fn founded(stores: &Stores) -> i64 {
     };
     let id = new.id;
     stores.groups.create_group(new, Write::at(at)).await.unwrap();
-    let terms = MemberTerms { by: None, members_max: 100, bans_max: 100, history: false };
+    let terms = ChangeContext { by: None, members_max: 100, bans_max: 100, history: false };
     stores.members.change_members(id, MemberChange::Found(creator), terms, Write::at(at)).await.unwrap();
     id.get()
 }

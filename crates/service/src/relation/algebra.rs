@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use kith_cache::Consistency;
-use kith_store::{BATCH_MAX, Edge, FollowList, FollowStore, Place, Stored, UserId};
+use kith_store::{BATCH_MAX, Edge, FollowList, FollowStore, ListPosition, Stored, UserId};
 
 use super::{
     Follows,
@@ -32,8 +32,8 @@ pub(super) struct Cursor {
     pub(super) second: bool,
     /// The entry after which the page of the list with this position begins, so that the same page is read again, from
     /// memory. `None`: it is the first page.
-    pub(super) page: Option<Place>,
-    pub(super) after: Place,
+    pub(super) page: Option<ListPosition>,
+    pub(super) after: ListPosition,
 }
 
 /// Some of the users in both lists.
@@ -75,8 +75,8 @@ pub(super) async fn common(
 struct Page {
     of: ListOf<FollowList>,
     /// The entry after which it begins.
-    begins: Option<Place>,
-    part: Part<Place>,
+    begins: Option<ListPosition>,
+    part: Part<ListPosition>,
 }
 
 impl Page {
@@ -85,14 +85,14 @@ impl Page {
     }
 
     /// The positions of its users, from the first one after this position on.
-    fn places_after(&self, after: Option<Place>) -> Vec<Place> {
+    fn places_after(&self, after: Option<ListPosition>) -> Vec<ListPosition> {
         // The newest are first.
         let places = self.part.entries.iter().copied();
         places.filter(|place| after.is_none_or(|after| *place < after)).collect()
     }
 
     /// The position of the last one.
-    fn end(&self) -> Option<Place> {
+    fn end(&self) -> Option<ListPosition> {
         self.part.entries.last().copied()
     }
 }
@@ -122,7 +122,7 @@ impl Reads<'_> {
         Ok([first, second])
     }
 
-    async fn page(&self, of: ListOf<FollowList>, begins: Option<Place>) -> Result<Page, Error> {
+    async fn page(&self, of: ListOf<FollowList>, begins: Option<ListPosition>) -> Result<Page, Error> {
         let asked = ListPage { after: begins, size: self.page };
         let part = self.follows.places(of, asked, self.consistency).await?;
         Ok(Page { of, begins, part })
@@ -230,7 +230,7 @@ impl Walk<'_> {
         }
     }
 
-    fn cursor(&self, page: Option<Place>, after: Option<Place>) -> Option<Cursor> {
+    fn cursor(&self, page: Option<ListPosition>, after: Option<ListPosition>) -> Option<Cursor> {
         after.map(|after| Cursor { second: self.second, page, after })
     }
 }

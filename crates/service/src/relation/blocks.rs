@@ -4,7 +4,8 @@ use std::{future::Future, sync::Arc};
 
 use kith_cache::{Change, Consistency, Entry, ListPolicies, Policy, TieredCache};
 use kith_store::{
-    Block, BlockChange, BlockList, BlockPatch, BlockStore, Edge, Permissions, Place, StoreError, UserId,
+    Block, BlockChange, BlockList, BlockPatch, BlockStore, Edge, ListPosition, Permissions, StoreError,
+    UserId,
 };
 
 use super::{
@@ -42,7 +43,7 @@ pub struct Blocks {
 pub(super) struct BlockPage {
     pub(super) blocks: Vec<Arc<Block>>,
     /// The position after which the list continues; `None` at its end.
-    pub(super) next: Option<Place>,
+    pub(super) next: Option<ListPosition>,
 }
 
 impl Blocks {
@@ -52,7 +53,7 @@ impl Blocks {
     pub fn new(
         context: DomainContext<'_>,
         records: Policy<Block>,
-        lists: ListPolicies<Place>,
+        lists: ListPolicies<ListPosition>,
         default: Permissions,
         listener: Arc<dyn DoNotDisturbListener>,
     ) -> Self {
@@ -169,12 +170,12 @@ impl Blocks {
     pub(super) async fn list(
         &self,
         of: ListOf<BlockList>,
-        page: ListPage<Place>,
+        page: ListPage<ListPosition>,
         consistency: &Consistency,
     ) -> Result<BlockPage, Error> {
         let part = self.lists.part(of, page, consistency).await;
         let part = part.map_err(|error| Error::cache("list", &error))?;
-        let edge = |place: &Place| Edge { from: of.user, to: place.user };
+        let edge = |place: &ListPosition| Edge { from: of.user, to: place.user };
         let edges: Vec<Edge> = part.entries.iter().map(edge).collect();
         let mut blocks = Vec::with_capacity(edges.len());
         for record in self.get_many(&edges, consistency).await {

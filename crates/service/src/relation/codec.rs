@@ -1,5 +1,5 @@
 use kith_cache::remote::Codec;
-use kith_store::{Block, Edge, Follow, Permissions, Place, Timestamp, UserId, Version};
+use kith_store::{Block, Edge, Follow, ListPosition, Permissions, Timestamp, UserId, Version};
 use prost::Message;
 
 use super::Listed;
@@ -155,19 +155,19 @@ impl Codec<Listed> for ListedCodec {
     }
 }
 
-impl Codec<Place> for PlaceCodec {
+impl Codec<ListPosition> for PlaceCodec {
     fn schema(&self) -> u16 {
         SCHEMA
     }
 
-    fn encode(&self, place: &Place) -> Vec<u8> {
+    fn encode(&self, place: &ListPosition) -> Vec<u8> {
         [place.at.0.to_be_bytes(), place.user.get().to_be_bytes()].concat()
     }
 
-    fn decode(&self, bytes: &[u8]) -> Option<Place> {
+    fn decode(&self, bytes: &[u8]) -> Option<ListPosition> {
         let (at, user) = bytes.split_first_chunk::<8>()?;
         let user = i64::from_be_bytes(user.try_into().ok()?);
-        Some(Place { at: Timestamp(i64::from_be_bytes(*at)), user: UserId::new(user).ok()? })
+        Some(ListPosition { at: Timestamp(i64::from_be_bytes(*at)), user: UserId::new(user).ok()? })
     }
 }
 
@@ -232,7 +232,7 @@ mod tests {
 
         #[test]
         fn a_count_and_a_place_come_back_as_they_were(count: u64, at: i64, user in 1..=i64::MAX) {
-            let place = Place { at: Timestamp(at), user: UserId::new(user).unwrap() };
+            let place = ListPosition { at: Timestamp(at), user: UserId::new(user).unwrap() };
             prop_assert_eq!(PlaceCodec.decode(&PlaceCodec.encode(&place)), Some(place));
             let listed = Listed::Place(place);
             prop_assert_eq!(ListedCodec.decode(&ListedCodec.encode(&listed)), Some(listed));

@@ -1,7 +1,7 @@
 //! Conversion of relations between wire and domain types. Raw numbers and strings end here.
 
 use kith_proto::relation::v1 as wire;
-use kith_store::{Block, Edge, Follow, Permissions, Place, Timestamp, UserId};
+use kith_store::{Block, Edge, Follow, ListPosition, Permissions, Timestamp, UserId};
 
 use super::{Blocks, algebra::Cursor, compared::Between};
 use crate::{
@@ -66,12 +66,12 @@ pub(super) fn relation(between: Between<'_>, blocks: &Blocks, principal: Princip
 }
 
 /// A position, as in page tokens.
-pub(super) fn place_numbers(place: Place) -> [i64; 2] {
+pub(super) fn place_numbers(place: ListPosition) -> [i64; 2] {
     [place.at.0, place.user.get()]
 }
 
-pub(super) fn place_of([at, user]: [i64; 2]) -> Option<Place> {
-    Some(Place { at: Timestamp(at), user: UserId::new(user).ok()? })
+pub(super) fn place_of([at, user]: [i64; 2]) -> Option<ListPosition> {
+    Some(ListPosition { at: Timestamp(at), user: UserId::new(user).ok()? })
 }
 
 /// The same for the cursor of two lists.
@@ -92,9 +92,9 @@ mod tests {
 
     #[test]
     fn cursors_come_back_as_they_were() {
-        let after = Place { at: Timestamp(-5), user: UserId::new(7).unwrap() };
+        let after = ListPosition { at: Timestamp(-5), user: UserId::new(7).unwrap() };
         assert_eq!(place_of(place_numbers(after)), Some(after));
-        let before = Place { at: Timestamp(9), user: UserId::new(8).unwrap() };
+        let before = ListPosition { at: Timestamp(9), user: UserId::new(8).unwrap() };
         for (second, page) in [(false, None), (true, Some(before))] {
             let cursor = Cursor { second, page, after };
             assert_eq!(cursor_of(cursor_numbers(cursor)), Some(cursor));

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use kith_cache::{Change, Consistency, ListPolicies, Policy, TieredCache, Token};
-use kith_store::{Edge, Follow, FollowList, FollowStore, Permissions, Place, StoreError, Version};
+use kith_store::{Edge, Follow, FollowList, FollowStore, ListPosition, Permissions, StoreError, Version};
 use tokio::time::Instant;
 
 use super::{
@@ -93,7 +93,7 @@ impl Follows {
     pub(super) async fn list(
         &self,
         of: ListOf<FollowList>,
-        page: ListPage<Place>,
+        page: ListPage<ListPosition>,
         consistency: &Consistency,
     ) -> Result<Part<Follow>, Error> {
         self.lists.part(of, page, consistency).await.map_err(|error| Error::cache("list", &error))
@@ -106,9 +106,9 @@ impl Follows {
     pub(super) async fn places(
         &self,
         of: ListOf<FollowList>,
-        page: ListPage<Place>,
+        page: ListPage<ListPosition>,
         consistency: &Consistency,
-    ) -> Result<Part<Place>, Error> {
+    ) -> Result<Part<ListPosition>, Error> {
         self.lists.places(of, page, consistency).await.map_err(|error| Error::cache("list", &error))
     }
 

@@ -6,7 +6,9 @@ use kith_cache::{
     CacheError, Consistency, Invalidation, ListPolicies, ListWrite, LoadError, LoadOptions, Page, PageLoader,
     PagedList,
 };
-use kith_store::{BlockList, BlockStore, Edge, Follow, FollowList, FollowStore, Place, Timestamp, UserId};
+use kith_store::{
+    BlockList, BlockStore, Edge, Follow, FollowList, FollowStore, ListPosition, Timestamp, UserId,
+};
 
 use super::{
     BLOCK_EPOCHS, FOLLOW_EPOCHS,
@@ -20,7 +22,7 @@ pub enum Listed {
     /// An entry of the list.
     Follow(Follow),
     /// The position of an entry, for comparisons of lists.
-    Place(Place),
+    Place(ListPosition),
     /// The length of the list: the only item of a page for [`Asked::Count`].
     Count(u64),
 }
@@ -74,9 +76,9 @@ impl<L: Listing> FromStr for ListOf<L> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Asked {
     /// A number of entries after a position.
-    Entries { after: Option<Place>, size: usize },
+    Entries { after: Option<ListPosition>, size: usize },
     /// Only their positions.
-    Places { after: Option<Place>, size: usize },
+    Places { after: Option<ListPosition>, size: usize },
     /// Its length.
     Count,
 }
@@ -96,7 +98,7 @@ impl fmt::Display for Asked {
         };
         match after {
             None => write!(f, "{size}"),
-            Some(Place { at, user }) => write!(f, "{size}:{}:{user}", at.0),
+            Some(ListPosition { at, user }) => write!(f, "{size}:{}:{user}", at.0),
         }
     }
 }
@@ -115,14 +117,14 @@ impl FromStr for Asked {
     }
 }
 
-fn begin_and_size(text: &str) -> Result<(Option<Place>, usize), NotAList> {
+fn begin_and_size(text: &str) -> Result<(Option<ListPosition>, usize), NotAList> {
     let mut parts = text.splitn(3, ':');
     let size = parts.next().and_then(|size| size.parse().ok()).ok_or(NotAList)?;
     let after = match (parts.next(), parts.next()) {
         (None, None) => None,
         (Some(at), Some(user)) => {
             let at = Timestamp(at.parse().map_err(|_| NotAList)?);
-            Some(Place { at, user: user.parse().map_err(|_| NotAList)? })
+            Some(ListPosition { at, user: user.parse().map_err(|_| NotAList)? })
         }
         _ => return Err(NotAList),
     };
@@ -165,7 +167,7 @@ impl FollowLists {
     pub(super) async fn part(
         &self,
         of: ListOf<FollowList>,
-        page: ListPage<Place>,
+        page: ListPage<ListPosition>,
         consistency: &Consistency,
     ) -> Result<Part<Follow>, CacheError> {
         let paged =
@@ -185,9 +187,9 @@ impl FollowLists {
     pub(super) async fn places(
         &self,
         of: ListOf<FollowList>,
-        page: ListPage<Place>,
+        page: ListPage<ListPosition>,
         consistency: &Consistency,
-    ) -> Result<Part<Place>, CacheError> {
+    ) -> Result<Part<ListPosition>, CacheError> {
         let paged =
             self.pages.page(&of, &Asked::Places { after: page.after, size: page.size }, consistency).await?;
         let place = |listed: &Listed| match listed {
@@ -231,11 +233,15 @@ impl FollowLists {
 /// Lists of blocks, through the tiers of this node: they say who may be in them, the records say who is.
 #[derive(Clone, Debug)]
 pub struct BlockLists {
-    pages: PagedList<ListOf<BlockList>, Asked, Place>,
+    pages: PagedList<ListOf<BlockList>, Asked, ListPosition>,
 }
 
 impl BlockLists {
-    pub(super) fn new(store: Arc<dyn BlockStore>, tiers: &Tiers, policies: ListPolicies<Place>) -> Self {
+    pub(super) fn new(
+        store: Arc<dyn BlockStore>,
+        tiers: &Tiers,
+        policies: ListPolicies<ListPosition>,
+    ) -> Self {
         Self { pages: tiers.list(policies, Arc::new(BlockPages(store)), PlaceCodec) }
     }
 
@@ -246,9 +252,9 @@ impl BlockLists {
     pub(super) async fn part(
         &self,
         of: ListOf<BlockList>,
-        page: ListPage<Place>,
+        page: ListPage<ListPosition>,
         consistency: &Consistency,
-    ) -> Result<Part<Place>, CacheError> {
+    ) -> Result<Part<ListPosition>, CacheError> {
         let paged =
             self.pages.page(&of, &Asked::Entries { after: page.after, size: page.size }, consistency).await?;
         let found = &paged.entry.value;
@@ -279,8 +285,8 @@ pub fn follow_page_weight(page: &Page<Listed>) -> usize {
 
 /// Bytes of a page of a list of blocks, roughly.
 #[must_use]
-pub fn block_page_weight(page: &Page<Place>) -> usize {
-    size_of::<Page<Place>>() + page.items.len() * size_of::<Place>()
+pub fn block_page_weight(page: &Page<ListPosition>) -> usize {
+    size_of::<Page<ListPosition>>() + page.items.len() * size_of::<ListPosition>()
 }
 
 /// What has to be invalidated for lists when another program changed a follow; the record itself is invalidated first.
@@ -360,13 +366,13 @@ impl FollowPages {
 struct BlockPages(Arc<dyn BlockStore>);
 
 #[async_trait::async_trait]
-impl PageLoader<ListOf<BlockList>, Asked, Place> for BlockPages {
+impl PageLoader<ListOf<BlockList>, Asked, ListPosition> for BlockPages {
     async fn page(
         &self,
         of: &ListOf<BlockList>,
         asked: &Asked,
         _options: LoadOptions,
-    ) -> Result<Page<Place>, LoadError> {
+    ) -> Result<Page<ListPosition>, LoadError> {
         let Asked::Entries { after, size } = *asked else {
             return Ok(Page { items: Vec::new(), more: false });
         };
@@ -396,7 +402,7 @@ mod tests {
             let of = ListOf { list, user: user(i64::MAX) };
             assert_eq!(of.to_string().parse(), Ok(of));
         }
-        let after = Some(Place { at: Timestamp(-5), user: user(8) });
+        let after = Some(ListPosition { at: Timestamp(-5), user: user(8) });
         for asked in [
             Asked::Count,
             Asked::Entries { after: None, size: 50 },

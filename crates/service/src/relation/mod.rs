@@ -52,7 +52,7 @@ pub const BLOCK_EPOCHS: &str = "block_list_epoch";
 pub const BLOCK_PAGES: &str = "block_list_page";
 
 use kith_cache::{ListPolicies, Policy};
-use kith_store::{Block, Follow, Place};
+use kith_store::{Block, Follow, ListPosition};
 
 /// How the namespaces of relations behave.
 #[derive(Clone, Debug)]
@@ -64,5 +64,5 @@ pub struct RelationPolicies {
     /// Of lists of follows.
     pub follow_lists: ListPolicies<Listed>,
     /// Of lists of blocks.
-    pub block_lists: ListPolicies<Place>,
+    pub block_lists: ListPolicies<ListPosition>,
 }

@@ -9,9 +9,9 @@ use async_trait::async_trait;
 use kith_store::{ConversationId, GroupId, MessageStore, Outcome, Seq, StoreError};
 
 use super::{
-    error::{as_outcome, unavailable},
-    member_queue::Wish,
-    session::Cql,
+    client::error::{as_outcome, unavailable},
+    member::queue::PendingChange,
+    stores::Cql,
 };
 
 /// Reads the ends of the logs of groups.
@@ -41,7 +41,7 @@ impl Cql {
     /// The end of the log of a group, for a change of its members. Must be read after the roster on which the write is
     /// conditional, so that ends never decrease in the order of the changes.
     pub(super) async fn log_end(&self, group: GroupId) -> Result<Seq, StoreError> {
-        let ends = match &self.options.log_ends {
+        let ends = match &self.client.options.log_ends {
             Some(ends) => Arc::clone(ends),
             None => self.log_ends.get().and_then(Weak::upgrade).ok_or_else(not_read)?,
         };
@@ -49,7 +49,11 @@ impl Cql {
     }
 
     /// The same once for all of these changes, if one of them needs it.
-    pub(super) async fn log_end_for(&self, group: GroupId, wishes: &[Wish]) -> Result<Seq, StoreError> {
+    pub(super) async fn log_end_for(
+        &self,
+        group: GroupId,
+        wishes: &[PendingChange],
+    ) -> Result<Seq, StoreError> {
         if wishes.iter().any(|wish| wish.change.reads_end()) {
             self.log_end(group).await
         } else {

@@ -1,58 +1,24 @@
 //! Follows, blocks, members, applications and logs, in Cassandra or ScyllaDB.
 
-mod absent;
 mod application;
-mod attempts;
 mod block;
-mod block_end;
-mod block_log;
-mod block_write;
-mod broken;
-mod bucket;
-mod clock;
-mod count;
-mod crossing;
-mod due;
-mod edges;
-mod error;
+mod change_log;
+mod client;
 mod feed;
 mod follow;
-mod heads;
-mod import;
-mod journal;
-mod list;
-mod lock;
+mod idempotency;
 mod log_end;
-mod mark;
+mod maintenance;
 mod member;
-mod member_answer;
-mod member_ban;
-mod member_draft;
-mod member_end;
-mod member_queue;
-mod member_ring;
-mod member_row;
-mod member_write;
-mod membership;
-mod month;
-mod options;
-mod parting;
-mod probe;
-mod record;
+mod open_minutes;
 mod relation_log;
-mod removal;
-mod request;
-mod roster;
-mod row;
-mod schema;
-mod session;
-mod sweep;
-mod verify;
-mod window;
-mod write;
+mod stores;
+mod unconfigured;
 
-pub(crate) use absent::NoRelations;
+pub use client::{
+    options::CqlOptions,
+    probe::{CqlProbe, CqlUnfit},
+};
 pub use log_end::LogEnds;
-pub use options::CqlOptions;
-pub use probe::{CqlProbe, CqlUnfit};
-pub(crate) use session::Cql;
+pub(crate) use stores::Cql;
+pub(crate) use unconfigured::NoRelations;

@@ -5,10 +5,13 @@ use kith_store::{RelationEvent, RelationEventId, RelationLog, StoreError, Timest
 use scylla::statement::batch::BatchType;
 
 use super::{
-    error::malformed,
-    month::month,
-    record::Record,
-    session::{Bound, Cql, Statement, values},
+    client::{
+        error::malformed,
+        month::month,
+        row::NamedRow,
+        session::{Bound, Statement, values},
+    },
+    stores::Cql,
 };
 
 const PUT: Statement =
@@ -24,9 +27,10 @@ impl RelationLog for Cql {
         after: RelationEventId,
         limit: usize,
     ) -> Result<Vec<RelationEvent>, StoreError> {
-        let _entered = self.enter()?;
-        let after = (after.moment(), after.get());
-        self.by_month(&LIST, values![user.get()], after, limit).await?.iter().map(event).collect()
+        let _entered = self.client.enter()?;
+        let rows =
+            self.client.by_month(&LIST, values![user.get()], after.moment(), after.get(), limit).await?;
+        rows.iter().map(event).collect()
     }
 
     /// Each entry has a time to live.
@@ -38,7 +42,7 @@ impl RelationLog for Cql {
 impl Cql {
     /// The entries of an event in both logs.
     pub(super) fn event_parts(&self, event: &RelationEvent) -> Result<[Bound; 2], StoreError> {
-        let (id, ttl) = (event.id, self.ttl(event.forgotten(self.options.log_kept)));
+        let (id, ttl) = (event.id, self.client.ttl(event.forgotten(self.client.options.log_kept)));
         let body = event_body(event)?;
         let part = |owner: UserId| {
             Bound(&PUT, values![owner.get(), month(id.moment()), id.get(), body.clone(), ttl])
@@ -49,7 +53,7 @@ impl Cql {
     /// Writes an event into both logs.
     pub(super) async fn write_event(&self, event: &RelationEvent) -> Result<(), StoreError> {
         let parts = self.event_parts(event)?.to_vec();
-        self.batch(BatchType::Logged, parts, self.clock.version(0)).await
+        self.client.batch(BatchType::Logged, parts, self.client.clock.version(0)).await
     }
 }
 
@@ -59,6 +63,6 @@ pub(super) fn event_body(event: &RelationEvent) -> Result<String, StoreError> {
 }
 
 /// The event in the body of a row.
-pub(super) fn event(row: &Record) -> Result<RelationEvent, StoreError> {
+pub(super) fn event(row: &NamedRow) -> Result<RelationEvent, StoreError> {
     row.json("body")
 }

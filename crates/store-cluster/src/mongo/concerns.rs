@@ -111,7 +111,7 @@ fn write() -> Write {
 
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn every_read_of_users_and_groups_asks_the_primary_for_what_a_majority_has() {
+async fn reads_ask_the_primary_for_majority_data() {
     let seen = commands(&["find"], async |stores| {
         let (id, group) = (UserId::new(1).unwrap(), GroupId::new(1).unwrap());
         stores.users.user(id).await.unwrap();
@@ -151,7 +151,7 @@ async fn reads_of_dialogs_ask_for_what_a_majority_has() {
 
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn a_strong_read_asks_a_primary_that_a_majority_confirms() {
+async fn strong_read_asks_a_confirmed_primary() {
     let seen = commands(&["find"], async |stores| {
         stores.strong.strong_users(&[UserId::new(1).unwrap()]).await.unwrap();
         stores.strong.strong_groups(&[GroupId::new(1).unwrap(), GroupId::new(2).unwrap()]).await.unwrap();
@@ -175,7 +175,7 @@ async fn the_feed_tells_of_what_a_majority_has() {
 
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn every_write_of_one_command_is_acknowledged_by_a_journaled_majority() {
+async fn writes_need_a_journaled_majority() {
     let seen = commands(&["insert", "update", "findAndModify"], async |stores| {
         let (id, of_group) = (UserId::new(1).unwrap(), GroupId::new(1).unwrap());
         stores.users.create_user(user(1, "ann", SecretChange::new()), write()).await.unwrap();
@@ -204,7 +204,7 @@ async fn every_write_of_one_command_is_acknowledged_by_a_journaled_majority() {
 
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn every_transaction_is_committed_by_a_journaled_majority() {
+async fn transactions_need_a_journaled_majority() {
     let kinds = ["commitTransaction", "insert", "find", "findAndModify", "update", "delete"];
     let seen = commands(&kinds, async |stores| {
         let secrets = SecretChange::from([("pwd".to_owned(), Some(StoredSecret::new("sealed".to_owned())))]);
@@ -226,7 +226,7 @@ async fn every_transaction_is_committed_by_a_journaled_majority() {
 
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn a_repeated_request_is_answered_when_a_majority_has_what_the_first_one_wrote() {
+async fn replay_waits_for_majority_of_first_write() {
     let seen = commands(&["commitTransaction", "abortTransaction"], async |stores| {
         let request = Request { id: "r1".parse().unwrap(), fingerprint: [7; 32] };
         let requested = Write { request: Some(request), ..write() };

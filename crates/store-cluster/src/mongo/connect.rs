@@ -15,7 +15,7 @@ use tokio::sync::{Mutex, Semaphore, SemaphorePermit};
 
 use super::{
     error::lost,
-    feed::Feed,
+    feed::DocumentFeed,
     message::{Hints, MESSAGES},
     notice_reader::Ordinals,
     probe::Probe,
@@ -182,7 +182,7 @@ impl ClusterHandle {
     /// Reports why the store of relations does not serve, if there is one.
     #[must_use]
     pub fn cql_probe(&self) -> Option<CqlProbe> {
-        self.cql.as_ref().map(CqlProbe::new)
+        self.cql.as_ref().map(|cql| CqlProbe::new(&cql.client))
     }
 
     /// Reports why MongoDB does not serve, if it is known.
@@ -206,7 +206,7 @@ impl ClusterHandle {
     {
         let mut feeds = vec![NamedFeed {
             name: "change_feed".to_owned(),
-            feed: Arc::new(Feed::new(Arc::clone(&self.mongo))),
+            feed: Arc::new(DocumentFeed::new(Arc::clone(&self.mongo))),
         }];
         feeds.extend(self.cql.iter().flat_map(Cql::feeds));
         Stores {
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_connection_string_that_cannot_be_read_is_refused_without_repeating_it() {
+    async fn invalid_connection_string_is_not_repeated() {
         let error = connect(MongoOptions::new("mongodb://ann:sesame@host:port/", "kith")).await.unwrap_err();
         assert!(matches!(error, OpenError::Address));
         assert!(!format!("{error} {error:?}").contains("sesame"));

@@ -13,7 +13,7 @@ const INTERRUPTED: [i32; 13] = [50, 64, 89, 91, 189, 262, 9001, 10107, 11600, 11
 /// The part of a driver's error that is kept. Its own text may repeat keys and values of documents, and addresses.
 #[derive(Debug, thiserror::Error)]
 #[error("mongodb: {what}, code {code}")]
-struct Said {
+struct MongoFailure {
     what: &'static str,
     code: i32,
 }
@@ -21,11 +21,11 @@ struct Said {
 /// The stored data has an invalid form.
 #[derive(Debug, thiserror::Error)]
 #[error("the field {0} is missing or malformed")]
-struct Malformed(&'static str);
+struct MalformedField(&'static str);
 
 /// An error for a field that cannot be read.
 pub(super) fn malformed(field: &'static str) -> StoreError {
-    StoreError::Corrupt { source: Arc::new(Malformed(field)) }
+    StoreError::Corrupt { source: Arc::new(MalformedField(field)) }
 }
 
 /// Whether a unique index refused the write. Which index is determined by a read: for an insert the driver returns only
@@ -58,7 +58,7 @@ pub(super) fn out_of_time(outcome: Outcome) -> StoreError {
 
 /// The server has not answered the last pings: nothing is sent.
 pub(super) fn lost() -> StoreError {
-    let source = Arc::new(Said { what: "no answer to pings", code: 0 });
+    let source = Arc::new(MongoFailure { what: "no answer to pings", code: 0 });
     StoreError::Unavailable { outcome: Outcome::NotApplied, source }
 }
 
@@ -100,7 +100,7 @@ fn outcome(error: &Error) -> Outcome {
 }
 
 fn store_error(error: &Error, outcome: Outcome) -> StoreError {
-    let said = Said { what: what(error), code: code(error).unwrap_or_default() };
+    let said = MongoFailure { what: what(error), code: code(error).unwrap_or_default() };
     if said.code == OUT_OF_DISK_SPACE {
         return StoreError::Full { source: Arc::new(said) };
     }

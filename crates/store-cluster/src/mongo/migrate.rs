@@ -89,7 +89,7 @@ impl Mongo {
                 self.run(command).await?;
             }
             if let Some(relations) = self.relations.get() {
-                relations.apply(migration.number).await?;
+                relations.client.apply(migration.number).await?;
             }
             done.push(self.note(migration).await?);
         }
@@ -110,7 +110,7 @@ impl Mongo {
         let id = doc! { "_id": i64::from(migration.number) };
         let mut note = doc! { "name": &*migration.name, "at": at.0 };
         if let Some(relations) = self.relations.get() {
-            note.insert("keyspace", relations.keyspace_name());
+            note.insert("keyspace", relations.client.keyspace_name());
         }
         match self.migrations.update_one(id, doc! { "$set": note }).upsert(true).await {
             Ok(_) => Ok(Migration { applied: Some(at), ..migration }),
@@ -122,7 +122,7 @@ impl Mongo {
     /// Whether the tables of relations were created, too, in the configured keyspace, if there is one.
     fn has_relations(&self, note: &RawDocument) -> bool {
         self.relations.get().is_none_or(|relations| {
-            note.get_str("keyspace").is_ok_and(|name| name == relations.keyspace_name())
+            note.get_str("keyspace").is_ok_and(|name| name == relations.client.keyspace_name())
         })
     }
 
@@ -198,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn migrations_are_numbered_without_gaps_and_can_be_read() {
+    fn migrations_are_readable_and_without_gaps() {
         for ((number, ..), expected) in KNOWN.iter().zip(1..) {
             assert_eq!(*number, expected);
             let is_of_relations = OF_RELATIONS.contains(&i64::from(*number));

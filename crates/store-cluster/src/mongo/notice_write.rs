@@ -71,7 +71,7 @@ impl Mongo {
                 self.register_in(audience, *most, write, session).await?
             }
             NoticeSteps::Change { id, change, live_max } => {
-                self.change_in((*id, change, *live_max), write, session).await?
+                self.change_in(*id, change, *live_max, write, session).await?
             }
         };
         if let Some(request) = &write.request {
@@ -129,7 +129,9 @@ impl Mongo {
 
     async fn change_in(
         &self,
-        (id, change, live_max): (NoticeId, &NoticeChange, usize),
+        id: NoticeId,
+        change: &NoticeChange,
+        live_max: usize,
         write: &Write,
         session: &mut ClientSession,
     ) -> Result<RawDocumentBuf, Failure> {

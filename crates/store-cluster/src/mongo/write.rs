@@ -99,7 +99,7 @@ pub(super) enum Failure {
 }
 
 /// The next attempt.
-enum Next {
+enum NextTry {
     Return(Done),
     Try(Way, StoreError),
 }
@@ -124,9 +124,9 @@ impl Mongo {
                 Ok(done) => return Ok(done),
                 Err(failure) => failure,
             };
-            let (next, error) = match self.consider::<R>(order, failure, (way, nonce)).await? {
-                Next::Return(done) => return Ok(done),
-                Next::Try(next, error) => (next, error),
+            let (next, error) = match self.consider::<R>(order, failure, way, nonce).await? {
+                NextTry::Return(done) => return Ok(done),
+                NextTry::Try(next, error) => (next, error),
             };
             if !retries.again().await {
                 return Err(error);
@@ -243,11 +243,12 @@ impl Mongo {
         &self,
         order: &Order,
         failure: Failure,
-        (way, nonce): (Way, i64),
-    ) -> Result<Next, StoreError> {
+        way: Way,
+        nonce: i64,
+    ) -> Result<NextTry, StoreError> {
         let verdict = match failure {
             Failure::Final(error) => Err(error),
-            Failure::Collision(error) => Ok(Next::Try(Way::Fresh, error)),
+            Failure::Collision(error) => Ok(NextTry::Try(Way::Fresh, error)),
             Failure::Unmatched => self.unmatched::<R>(order).await,
             Failure::Duplicate if way == Way::Fresh => self.insert_refused::<R>(order, nonce).await,
             Failure::Duplicate => self.name_refused::<R>(order).await,
@@ -258,7 +259,7 @@ impl Mongo {
             (Err(error @ StoreError::Unavailable { .. }), _) => Err(error),
             (Err(error), Some(request)) if error.outcome() == Outcome::NotApplied => {
                 match self.replay(request, order.write.now).await? {
-                    Some(document) => Ok(Next::Return(Done { document, replayed: true })),
+                    Some(document) => Ok(NextTry::Return(Done { document, replayed: true })),
                     None => Err(error),
                 }
             }
@@ -266,9 +267,9 @@ impl Mongo {
         }
     }
 
-    async fn unmatched<R: Record>(&self, order: &Order) -> Result<Next, StoreError> {
+    async fn unmatched<R: Record>(&self, order: &Order) -> Result<NextTry, StoreError> {
         let params = match &order.change {
-            Change::Create(_) => return Ok(Next::Try(Way::Fresh, StoreError::Overloaded)),
+            Change::Create(_) => return Ok(NextTry::Try(Way::Fresh, StoreError::Overloaded)),
             Change::Update { params, .. } => Some(params),
             Change::Delete { .. } => None,
         };
@@ -286,11 +287,11 @@ impl Mongo {
                 return Err(StoreError::ParamsTooLarge);
             }
         }
-        Ok(Next::Try(Way::Fresh, StoreError::Overloaded))
+        Ok(NextTry::Try(Way::Fresh, StoreError::Overloaded))
     }
 
     /// The id may be taken, or the name; of an update it is the name.
-    async fn insert_refused<R: Record>(&self, order: &Order, nonce: i64) -> Result<Next, StoreError> {
+    async fn insert_refused<R: Record>(&self, order: &Order, nonce: i64) -> Result<NextTry, StoreError> {
         let Change::Create(_) = &order.change else {
             return self.name_refused::<R>(order).await;
         };
@@ -298,7 +299,7 @@ impl Mongo {
             return self.name_refused::<R>(order).await;
         };
         if let Some(done) = own_insert(order, &holder, nonce)? {
-            return Ok(Next::Return(done));
+            return Ok(NextTry::Return(done));
         }
         if !is_stub(&holder)? {
             return Err(StoreError::IdTaken);
@@ -307,24 +308,24 @@ impl Mongo {
             return Err(StoreError::IdHeld);
         }
         // A kept name is kept for the id that had it: made again, the user may have it back.
-        Ok(Next::Try(Way::OverStub, StoreError::IdTaken))
+        Ok(NextTry::Try(Way::OverStub, StoreError::IdTaken))
     }
 
     /// A name is held by a living record, by a stub until some moment, or not any more.
-    async fn name_refused<R: Record>(&self, order: &Order) -> Result<Next, StoreError> {
+    async fn name_refused<R: Record>(&self, order: &Order) -> Result<NextTry, StoreError> {
         let Some(name_key) = name_key(&order.change) else {
-            return Ok(Next::Try(Way::Fresh, StoreError::IdTaken));
+            return Ok(NextTry::Try(Way::Fresh, StoreError::IdTaken));
         };
         let holder = self.find_one(R::collection(self), doc! { "name_key": name_key }).await?;
         let Some(holder) = holder else {
-            return Ok(Next::Try(Way::Fresh, StoreError::NameTaken));
+            return Ok(NextTry::Try(Way::Fresh, StoreError::NameTaken));
         };
         if !is_stub(&holder)? || kept_until(&holder)? > order.write.now.0 {
             return Err(StoreError::NameTaken);
         }
         let holder_id = number_in(&holder, "_id")?.ok_or_else(|| malformed("_id"))?;
         self.release_name::<R>(holder_id, name_key, order.write.now).await?;
-        Ok(Next::Try(Way::Fresh, StoreError::NameTaken))
+        Ok(NextTry::Try(Way::Fresh, StoreError::NameTaken))
     }
 
     async fn release_name<R: Record>(

@@ -150,7 +150,7 @@ async fn an_insert_that_meets_itself_is_no_conflict() {
 
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn a_majority_that_does_not_answer_leaves_the_outcome_unknown() {
+async fn silent_majority_leaves_outcome_unknown() {
     let faulty = Faulty::open().await;
     faulty.fail(&["insert"], 1, majority_unknown(64)).await;
     let made = faulty.stores.users.create_user(ann(SecretChange::new()), Write::at(Timestamp::now())).await;
@@ -167,7 +167,7 @@ async fn a_majority_that_does_not_answer_leaves_the_outcome_unknown() {
 
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn a_commit_that_stays_unknown_is_replayed_by_its_request_id() {
+async fn unknown_commit_is_replayed_by_request_id() {
     let faulty = Faulty::open().await;
     let users = Arc::clone(&faulty.stores.users);
     faulty.fail(&["commitTransaction"], 100, majority_unknown(64)).await;
@@ -195,7 +195,7 @@ async fn a_commit_whose_first_answers_are_lost_happens_once() {
 
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn a_transaction_that_dies_before_its_commit_leaves_nothing() {
+async fn dead_transaction_leaves_nothing() {
     let faulty = Faulty::open().await;
     let users = Arc::clone(&faulty.stores.users);
     // The record and the secret are written; the memory of the request is refused for good.
@@ -277,7 +277,7 @@ async fn settings_whose_answer_was_lost_change_once() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_away_is_told_in_time_and_nothing_is_applied() {
+async fn away_server_fails_in_time_and_applies_nothing() {
     let uri = "mongodb://127.0.0.1:1/?replicaSet=rs0";
     let limit = Duration::from_millis(200);
     let options = MongoOptions { server_selection: limit, ..MongoOptions::new(uri, "kith") };

@@ -51,13 +51,13 @@ async fn search(stores: &Stores, keyword: &str) {
 
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn a_search_by_email_walks_the_indexes_of_names_and_emails() {
+async fn search_by_email_uses_two_indexes() {
     assert_walks(("users", &[EMAIL, NAME]), async |stores| search(stores, "ann@example.org").await).await;
 }
 
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn a_search_by_phone_walks_the_indexes_of_names_and_phones() {
+async fn search_by_phone_uses_two_indexes() {
     assert_walks(("users", &[NAME, PHONE]), async |stores| search(stores, "+8613800138000").await).await;
 }
 
@@ -81,7 +81,7 @@ async fn scans_walk_the_index_of_ids() {
 
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn a_search_of_groups_walks_the_indexes_of_names_and_tags() {
+async fn search_of_groups_uses_two_indexes() {
     let indexes =
         ["IXSCAN { name_keys: 1, visibility: 1, _id: 1 }", "IXSCAN { tag_keys: 1, visibility: 1, _id: 1 }"];
     let work = async |stores: &Stores| {

@@ -4,7 +4,7 @@ use super::*;
 use crate::application;
 
 #[tokio::test]
-async fn each_query_of_applications_is_read_from_its_index_at_the_place_where_it_goes_on() {
+async fn application_queries_seek_in_their_index() {
     let handle = open_in_memory().await.unwrap();
     let by_key = "USING PRIMARY KEY (side=? AND receiver=? AND id=?)";
     for (sql, expected) in [

@@ -112,7 +112,7 @@ async fn a_file_of_a_newer_version_is_refused() {
 }
 
 #[tokio::test]
-async fn opening_does_not_migrate_and_migrating_twice_does_nothing() {
+async fn migration_is_explicit_and_idempotent() {
     let folder = tempfile::tempdir().unwrap();
     let handle = open(options(&folder)).await.unwrap();
     let migrations = handle.stores().migrations;
@@ -125,7 +125,7 @@ async fn opening_does_not_migrate_and_migrating_twice_does_nothing() {
 }
 
 #[tokio::test]
-async fn a_failed_migration_changes_nothing_and_can_be_tried_again() {
+async fn failed_migration_changes_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let handle = open(options(&folder)).await.unwrap();
     let migrations = handle.stores().migrations;
@@ -141,7 +141,7 @@ async fn a_failed_migration_changes_nothing_and_can_be_tried_again() {
 }
 
 #[tokio::test]
-async fn reopening_without_a_close_finds_every_acknowledged_write() {
+async fn acknowledged_writes_survive_without_close() {
     let folder = tempfile::tempdir().unwrap();
     let handle = open_migrated(&folder).await;
     for number in 1..=50 {
@@ -155,7 +155,7 @@ async fn reopening_without_a_close_finds_every_acknowledged_write() {
 }
 
 #[tokio::test]
-async fn a_copy_of_the_files_of_a_running_store_holds_every_acknowledged_write() {
+async fn copied_files_have_acknowledged_writes() {
     let (folder, copy) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let handle = open_migrated(&folder).await;
     for number in 1..=50 {
@@ -171,7 +171,7 @@ async fn a_copy_of_the_files_of_a_running_store_holds_every_acknowledged_write()
 }
 
 #[tokio::test]
-async fn close_finishes_what_is_queued_and_leaves_one_whole_file() {
+async fn close_flushes_the_queue_into_one_file() {
     let folder = tempfile::tempdir().unwrap();
     let handle = open_migrated(&folder).await;
     let stores = handle.stores();
@@ -191,7 +191,7 @@ async fn close_finishes_what_is_queued_and_leaves_one_whole_file() {
 }
 
 #[tokio::test]
-async fn a_copy_in_memory_holds_what_its_source_held_and_goes_its_own_way() {
+async fn memory_copy_is_independent() {
     async fn held(handle: &SqliteHandle) -> Vec<i64> {
         let users = handle.stores().users.scan_users(None, 10).await.unwrap();
         users.iter().map(|user| user.id.get()).collect()

@@ -1,12 +1,12 @@
 //! Members: plans, rows of older versions.
 
-use kith_store::{ConversationId, FormerMember, GroupId, MemberChange, MemberKey, MemberTerms};
+use kith_store::{ChangeContext, ConversationId, FormerMember, GroupId, MemberChange, MemberKey};
 
 use super::{messages::message, *};
 use crate::{ban, member};
 
 #[tokio::test]
-async fn each_query_of_members_is_read_from_its_index_at_the_place_where_it_goes_on() {
+async fn member_queries_seek_in_their_index() {
     let handle = open_in_memory().await.unwrap();
     for (sql, expected) in [
         (member::BY_KEYS.sql(500), "members USING PRIMARY KEY (group_id=? AND user_id=?)"),
@@ -33,7 +33,7 @@ async fn each_query_of_members_is_read_from_its_index_at_the_place_where_it_goes
 }
 
 #[tokio::test]
-async fn row_from_before_messages_opens_nothing_until_a_leave() {
+async fn row_without_ranges_opens_nothing() {
     let handle = open_in_memory().await.unwrap();
     // As migration 10 leaves the rows that it meets. User 2 has left, 3 is a member.
     let rows = |connection: &Connection| {
@@ -50,7 +50,7 @@ async fn row_from_before_messages_opens_nothing_until_a_leave() {
     assert_eq!(stores.members.former(&[left, stays]).await.unwrap(), [None, None]);
     let found = stores.members.members(&[stays]).await.unwrap()[0].1.clone().live().unwrap();
     assert_eq!((found.from_seq, found.joined_seq), (0, 0));
-    let terms = MemberTerms { by: None, members_max: 9, bans_max: 9, history: false };
+    let terms = ChangeContext { by: None, members_max: 9, bans_max: 9, history: false };
     let leave = MemberChange::Leave(stays.user);
     stores.members.change_members(group, leave, terms, write()).await.unwrap();
     let open = FormerMember { from_seq: 0, left_seq: 1 };

@@ -144,7 +144,7 @@ fn recall(seq: Seq, event: NewMessage) -> MessageChange {
 }
 
 #[tokio::test]
-async fn recalled_text_is_in_no_column_and_the_version_rises() {
+async fn recall_leaves_no_text_and_a_new_version() {
     let handle = open_in_memory().await.unwrap();
     append_to(&handle, 9, &[message("private")]).await;
     let changed = handle.stores().messages.change(log_of(9), &recall(1, message("event"))).await.unwrap();

@@ -152,7 +152,7 @@ async fn writes_that_wait_together_share_one_commit() {
 }
 
 #[tokio::test]
-async fn writes_that_wait_for_one_lock_of_somebody_else_wait_for_it_once() {
+async fn queued_writes_wait_for_a_lock_once() {
     let folder = tempfile::tempdir().unwrap();
     let open = || Connection::open(folder.path().join("kith.db")).unwrap();
     let (mut connection, other, asked) = (open(), open(), Arc::new(AtomicUsize::new(0)));
@@ -184,7 +184,7 @@ async fn writes_that_wait_for_one_lock_of_somebody_else_wait_for_it_once() {
 }
 
 #[tokio::test]
-async fn a_change_that_fails_leaves_the_others_of_its_commit() {
+async fn failed_change_keeps_others_of_its_commit() {
     let folder = tempfile::tempdir().unwrap();
     let handle = open_migrated(&folder).await;
     let (release, released) = hold_writer(&handle).await;
@@ -260,7 +260,7 @@ async fn a_panic_in_a_write_or_a_read_ends_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_full_disk_refuses_writes_keeps_reads_and_recovers() {
+async fn full_disk_refuses_writes_and_recovers() {
     let folder = tempfile::tempdir().unwrap();
     let handle = open_migrated(&folder).await;
     create(&handle, new_user(1)).await.unwrap();
@@ -277,7 +277,7 @@ async fn a_full_disk_refuses_writes_keeps_reads_and_recovers() {
 }
 
 #[tokio::test]
-async fn on_a_full_disk_every_answer_of_a_shared_commit_is_true() {
+async fn full_disk_answers_of_one_commit_are_true() {
     let folder = tempfile::tempdir().unwrap();
     let handle = open_migrated(&folder).await;
     limit_growth(&handle, 3).await;
@@ -299,7 +299,7 @@ async fn on_a_full_disk_every_answer_of_a_shared_commit_is_true() {
 }
 
 #[tokio::test]
-async fn a_stub_keeps_nothing_of_a_person_once_the_name_is_free() {
+async fn stub_keeps_no_personal_data() {
     let handle = open_in_memory().await.unwrap();
     let stores = handle.stores();
     create(&handle, new_user(1)).await.unwrap();

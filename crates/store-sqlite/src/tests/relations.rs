@@ -64,7 +64,7 @@ async fn verify(handle: &SqliteHandle, repair: bool) -> Vec<EdgeDifference> {
 }
 
 #[tokio::test]
-async fn a_list_that_lost_a_follow_is_told_and_made_anew() {
+async fn list_without_a_follow_is_rebuilt() {
     for (index, columns, kind) in [
         ("follows_following", FOLLOWING_COLUMNS, EdgeDifferenceKind::NotInFollowing),
         ("follows_fans", FANS_COLUMNS, EdgeDifferenceKind::NotAmongFans),
@@ -82,7 +82,7 @@ async fn a_list_that_lost_a_follow_is_told_and_made_anew() {
 }
 
 #[tokio::test]
-async fn a_list_that_shows_what_has_ended_is_told_and_made_anew() {
+async fn list_with_ended_entries_is_rebuilt() {
     for (index, columns, kind) in [
         ("follows_following", FOLLOWING_COLUMNS, EdgeDifferenceKind::StrayInFollowing),
         ("follows_fans", FANS_COLUMNS, EdgeDifferenceKind::StrayAmongFans),
@@ -112,7 +112,7 @@ async fn shown(handle: &SqliteHandle) -> Vec<Follow> {
 }
 
 #[tokio::test]
-async fn counts_that_are_noted_wrongly_are_corrected_and_others_are_left() {
+async fn only_wrong_counts_are_corrected() {
     let handle = some_follows().await;
     let stores = handle.stores();
     let users = [1, 2, 3, 4, 9].map(id);
@@ -226,7 +226,7 @@ async fn no_query_of_relations_scans_or_sorts() {
 }
 
 #[tokio::test]
-async fn each_list_is_read_from_its_index_at_the_place_where_it_goes_on() {
+async fn list_queries_seek_in_their_index() {
     let handle = open_in_memory().await.unwrap();
     for (sql, expected) in [
         (follow::FOLLOWING, "COVERING INDEX follows_following (from_id=? AND (placed_ms,to_id)<(?,?))"),
@@ -247,7 +247,7 @@ async fn each_list_is_read_from_its_index_at_the_place_where_it_goes_on() {
 }
 
 #[tokio::test]
-async fn each_walk_of_a_comparison_reads_the_one_side_and_looks_up_the_other() {
+async fn comparison_walks_one_side_and_looks_up() {
     let handle = open_in_memory().await.unwrap();
     let row = "follows USING PRIMARY KEY (from_id=? AND to_id=?)";
     for (sql, expected) in [

@@ -53,7 +53,7 @@ async fn allocate(stores: &Stores, count: u32) -> i64 {
 }
 
 #[tokio::test]
-async fn what_is_written_while_it_is_taken_neither_enters_a_backup_nor_makes_it_begin_anew() {
+async fn backup_ignores_writes_during_it() {
     let folder = tempfile::tempdir().unwrap();
     let path = filled(&folder).await;
     let writer = Connection::open(&path).unwrap();
@@ -76,7 +76,7 @@ async fn what_is_written_while_it_is_taken_neither_enters_a_backup_nor_makes_it_
 }
 
 #[tokio::test]
-async fn a_backup_is_two_files_for_their_owner_alone_and_nothing_else_is_left() {
+async fn backup_is_two_private_files() {
     use std::os::unix::fs::PermissionsExt as _;
     let folder = tempfile::tempdir().unwrap();
     let (path, target) = (filled(&folder).await, folder.path().join("backups"));
@@ -148,7 +148,7 @@ async fn damaged_data_are_not_backed_up() {
 }
 
 #[tokio::test]
-async fn no_epoch_and_no_id_is_given_a_second_time_however_often_a_backup_is_restored() {
+async fn restore_repeats_no_epoch_and_no_id() {
     let folder = tempfile::tempdir().unwrap();
     let path = filled(&folder).await;
     life(&path, async |stores| {
@@ -199,7 +199,7 @@ async fn restored_sequences_go_on_above_what_was_given_out() {
 }
 
 #[tokio::test]
-async fn what_is_replaced_is_kept_aside_whole_with_what_its_log_held() {
+async fn restore_keeps_the_replaced_file_and_log() {
     let folder = tempfile::tempdir().unwrap();
     let path = filled(&folder).await;
     let to = folder.path().join("backup.db");
@@ -238,7 +238,7 @@ async fn data_that_cannot_be_read_are_kept_aside_too() {
 }
 
 #[tokio::test]
-async fn a_backup_of_an_earlier_schema_is_restored_and_migrated_by_the_next_start() {
+async fn backup_of_older_schema_is_migrated() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("old.db");
     let old = Connection::open(&path).unwrap();

@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_pending_stands_when_another_one_is_made() {
+    fn pending_application_survives_another() {
         let first = applied();
         let again = ApplicationChange::Apply(new(2));
         let second = first.pending.change(Some(first.application.clone()), &again, NOW).unwrap();
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_decision_stands_and_whoever_comes_later_is_told_it() {
+    fn first_decision_stands_and_is_returned() {
         let accepted = decide(&applied(), Decision::Accept, 2, NOW.0).unwrap();
         assert_eq!((accepted.pending.requests, accepted.pending.version.get()), (0, 2));
         assert_eq!(accepted.application.effect, ApplicationEffect::Outstanding);
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_has_run_out_is_not_decided_and_gives_its_slot_up() {
+    fn expired_application_frees_its_slot() {
         let first = applied();
         let late = NOW.0 + 1_000;
         let why = ApplicationRefusal::Decided(ApplicationState::Expired, None);
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crossed_one_is_closed_but_not_one_that_was_made_since() {
+    fn crossed_application_is_closed_newer_is_not() {
         let first = applied();
         let close = |then| ApplicationChange::Close(first.application.slot(), Timestamp(then));
         let found = || Some(first.application.clone());

@@ -17,7 +17,7 @@ macro_rules! application_conformance {
     ($open:ident, $attributes:tt) => {
         $crate::conformance_cases! { application, $open, $attributes:
             an_application_is_read_as_it_was_made
-            one_that_is_pending_stands_when_another_one_is_made
+            pending_application_survives_another
             after_a_decision_another_one_is_made_under_another_id
             the_first_decision_stands
             one_that_was_taken_back_is_not_decided
@@ -26,7 +26,7 @@ macro_rules! application_conformance {
             what_is_pending_is_counted_by_kind
             no_more_are_pending_than_may_be
             a_group_invites_a_user_once
-            a_crossed_one_is_closed_but_not_one_that_was_made_since
+            crossed_application_is_closed_newer_is_not
             one_that_has_run_out_is_due_and_ended
             an_effect_is_due_until_it_is_settled
             an_effect_is_settled_once
@@ -53,7 +53,7 @@ pub async fn an_application_is_read_as_it_was_made(stores: Stores) {
     assert_eq!(read(&stores, made.key()).await, made);
 }
 
-pub async fn one_that_is_pending_stands_when_another_one_is_made(stores: Stores) {
+pub async fn pending_application_survives_another(stores: Stores) {
     let first = made(&stores, 1, friend(2)).await;
     assert_eq!(made(&stores, 1, friend(2)).await, first);
     assert_eq!(pending(&stores, to_user(2)).await, (1, 0));
@@ -143,7 +143,7 @@ pub async fn a_group_invites_a_user_once(stores: Stores) {
     assert_eq!(pending(&stores, to_user(5)).await, (0, 2));
 }
 
-pub async fn a_crossed_one_is_closed_but_not_one_that_was_made_since(stores: Stores) {
+pub async fn crossed_application_is_closed_newer_is_not(stores: Stores) {
     let made = made(&stores, 1, friend(2)).await;
     let close =
         |at| change(&stores, to_user(2), ApplicationChange::Close(made.slot(), Timestamp(at)), write());

@@ -6,7 +6,7 @@ use super::{
     },
     sample::{expecting, user_id},
 };
-use crate::{Block, BlockList, BlockPatch, Place, Stores};
+use crate::{Block, BlockList, BlockPatch, ListPosition, Stores};
 
 #[macro_export]
 macro_rules! block_lists_conformance {
@@ -76,7 +76,7 @@ pub async fn lists_of_users_who_set_nothing_are_empty(stores: Stores) {
     set_at(&stores, 2, 1, BlockPatch { do_not_disturb: Some(true), ..blocking(true) }, 0).await;
     for list in LISTS {
         assert_eq!(listed(&stores, list).await, [0_i64; 0]);
-        let after = Some(Place { at: moment(9), user: user_id(3) });
+        let after = Some(ListPosition { at: moment(9), user: user_id(3) });
         assert_eq!(block_page(&stores, 1, list, after, 10).await, []);
         assert_eq!(users(&block_page(&stores, 2, list, None, 10).await), [1]);
     }
@@ -137,7 +137,7 @@ pub async fn a_page_goes_on_after_a_place_that_nobody_holds(stores: Stores) {
             put(&stores, list, other, seconds).await;
         }
         let after = async |seconds, other| {
-            let place = Place { at: moment(seconds), user: user_id(other) };
+            let place = ListPosition { at: moment(seconds), user: user_id(other) };
             users(&block_page(&stores, 1, list, Some(place), 10).await)
         };
         assert_eq!(after(40, 1).await, [8, 6, 4, 2]);

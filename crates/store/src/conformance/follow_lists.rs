@@ -8,7 +8,7 @@ use super::{
     },
     sample::{applied, user_id},
 };
-use crate::{Follow, FollowList, Place, Stores};
+use crate::{Follow, FollowList, ListPosition, Stores};
 
 #[macro_export]
 macro_rules! follow_lists_conformance {
@@ -35,7 +35,7 @@ macro_rules! follow_lists_conformance {
     };
 }
 
-async fn page(stores: &Stores, list: FollowList, after: Option<Place>, limit: usize) -> Vec<Follow> {
+async fn page(stores: &Stores, list: FollowList, after: Option<ListPosition>, limit: usize) -> Vec<Follow> {
     let page = stores.follows.follow_list(user_id(1), list, after, limit).await.unwrap();
     let places = stores.follows.follow_places(user_id(1), list, after, limit).await.unwrap();
     assert_eq!(places, page.iter().map(|follow| follow.place_in(list)).collect::<Vec<_>>());
@@ -96,7 +96,7 @@ pub async fn lists_of_strangers_are_empty(stores: Stores) {
     follow_at(&stores, 2, 3, 0).await;
     for list in LISTS {
         assert_eq!(page(&stores, list, None, 10).await, []);
-        let after = Some(Place { at: moment(9), user: user_id(3) });
+        let after = Some(ListPosition { at: moment(9), user: user_id(3) });
         assert_eq!(page(&stores, list, after, 10).await, []);
     }
     assert_eq!((fans(&stores, 2).await, following(&stores, 3).await), (vec![], vec![]));
@@ -177,7 +177,7 @@ pub async fn a_page_goes_on_after_a_place_that_nobody_holds(stores: Stores) {
             put(&stores, list, user, seconds).await;
         }
         let after = async |seconds, user| {
-            let place = Place { at: moment(seconds), user: user_id(user) };
+            let place = ListPosition { at: moment(seconds), user: user_id(user) };
             let page = page(&stores, list, Some(place), 10).await;
             page.iter().map(|follow| other(follow, list)).collect::<Vec<_>>()
         };

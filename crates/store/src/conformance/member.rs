@@ -9,7 +9,7 @@ use super::{
     sample::{applied, expecting, group_id, user_id, version},
 };
 use crate::{
-    BATCH_MAX, MEMBERS_AT_ONCE, Member, MemberChange, MemberRefusal, MemberTerms, Role, Roster, StoreError,
+    BATCH_MAX, ChangeContext, MEMBERS_AT_ONCE, Member, MemberChange, MemberRefusal, Role, Roster, StoreError,
     Stored, Stores, Version, Write,
 };
 
@@ -138,12 +138,15 @@ pub async fn the_owner_stays_until_another_one_is(stores: Stores) {
 
 pub async fn an_owner_whose_account_has_ended_goes_and_leaves_a_group_without_one(stores: Stores) {
     founded(&stores, 3).await;
-    refused_as(changing(&stores, MemberChange::Depart(user_id(1)), by(1)).await, MemberRefusal::RoleTooLow);
-    let gone = change(&stores, MemberChange::Depart(user_id(1))).await;
+    refused_as(
+        changing(&stores, MemberChange::AccountDeleted(user_id(1)), by(1)).await,
+        MemberRefusal::RoleTooLow,
+    );
+    let gone = change(&stores, MemberChange::AccountDeleted(user_id(1))).await;
     assert_eq!(told(&gone), [(1, false, gone.roster.version)]);
     assert_eq!((gone.roster.owner, gone.roster.count), (None, 2));
     assert_eq!((roster(&stores, GROUP).await, groups(&stores, 1).await), (gone.roster, vec![]));
-    assert_eq!(told(&change(&stores, MemberChange::Depart(user_id(1))).await), []);
+    assert_eq!(told(&change(&stores, MemberChange::AccountDeleted(user_id(1))).await), []);
     change(&stores, MemberChange::Found(user_id(2))).await;
     assert_eq!(roles(&stores).await, [(2, Role::Owner), (3, Role::Member)]);
 }
@@ -183,7 +186,7 @@ pub async fn roles_decide_who_may_change_whom(stores: Stores) {
 pub async fn a_refused_change_changes_nothing(stores: Stores) {
     founded(&stores, 4).await;
     let before = (roster(&stores, GROUP).await, roles(&stores).await);
-    let some_in = MemberTerms { members_max: 5, ..service() };
+    let some_in = ChangeContext { members_max: 5, ..service() };
     let add = MemberChange::Add(users([5, 6]));
     refused_as(changing(&stores, add, some_in).await, MemberRefusal::Full);
     let remove = MemberChange::Remove(users([3, 2]));
@@ -193,7 +196,7 @@ pub async fn a_refused_change_changes_nothing(stores: Stores) {
 }
 
 pub async fn the_limit_is_met_and_not_passed(stores: Stores) {
-    let terms = MemberTerms { members_max: 5, ..service() };
+    let terms = ChangeContext { members_max: 5, ..service() };
     founded(&stores, 3).await;
     changing(&stores, MemberChange::Add(users([3, 4, 5])), terms).await.unwrap();
     refused_as(changing(&stores, MemberChange::Join(user_id(6)), terms).await, MemberRefusal::Full);

@@ -8,7 +8,7 @@ use super::{
     sample::{at_once, group_id, user_id, write},
 };
 use crate::{
-    Member, MemberChange, MemberRefusal, MemberTerms, MembersChanged, Role, StoreError, Stored, Stores,
+    ChangeContext, Member, MemberChange, MemberRefusal, MembersUpdated, Role, StoreError, Stored, Stores,
 };
 
 #[macro_export]
@@ -29,8 +29,8 @@ macro_rules! member_at_once_conformance {
 /// Sends changes of the group at once.
 async fn sent(
     stores: &Stores,
-    changes: impl IntoIterator<Item = (MemberChange, MemberTerms)>,
-) -> Vec<Result<MembersChanged, StoreError>> {
+    changes: impl IntoIterator<Item = (MemberChange, ChangeContext)>,
+) -> Vec<Result<MembersUpdated, StoreError>> {
     let calls = changes.into_iter().map(|(change, terms)| {
         let store = Arc::clone(&stores.members);
         async move {
@@ -58,7 +58,7 @@ async fn all_agree(stores: &Stores, users: impl IntoIterator<Item = i64>) {
 
 pub async fn joins_at_once_at_the_limit_let_in_exactly_as_many(stores: Stores) {
     founded(&stores, 6).await;
-    let terms = MemberTerms { members_max: 20, ..service() };
+    let terms = ChangeContext { members_max: 20, ..service() };
     let results = sent(&stores, (100..164).map(|user| (MemberChange::Join(user_id(user)), terms))).await;
     let joined = results.iter().filter(|result| result.is_ok()).count();
     assert_eq!(joined, 14);
@@ -126,7 +126,7 @@ pub async fn every_change_is_told_with_the_version_that_it_made(stores: Stores) 
     let mutes = (3..=40).map(|user| (MemberChange::Mute(user_id(user), Some(moment(user))), by(1)));
     let mut told = Vec::new();
     for result in sent(&stores, mutes).await {
-        let MembersChanged { roster, rows, .. } = result.unwrap();
+        let MembersUpdated { roster, rows, .. } = result.unwrap();
         assert_eq!(rows.len(), 1);
         let member = &rows[0].member;
         assert_eq!(

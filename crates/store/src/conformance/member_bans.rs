@@ -11,7 +11,7 @@ use super::{
     sample::{applied, at_once, group_id, replay, requested, user_id, write},
 };
 use crate::{
-    Ban, GroupId, MEMBERS_AT_ONCE, MemberChange, MemberRefusal, MemberTerms, MembersChanged, StoreError,
+    Ban, ChangeContext, GroupId, MEMBERS_AT_ONCE, MemberChange, MemberRefusal, MembersUpdated, StoreError,
     Stored, Stores, Timestamp, Write,
 };
 
@@ -44,7 +44,7 @@ fn unban(ids: impl IntoIterator<Item = i64>) -> MemberChange {
     MemberChange::Unban(users(ids))
 }
 
-async fn written(stores: &Stores, change: MemberChange, write: Write) -> Result<MembersChanged, StoreError> {
+async fn written(stores: &Stores, change: MemberChange, write: Write) -> Result<MembersUpdated, StoreError> {
     stores.members.change_members(group_id(GROUP), change, service(), write).await.map(applied)
 }
 
@@ -138,7 +138,7 @@ pub async fn bans_are_listed_in_pages(stores: Stores) {
 pub async fn bans_are_limited_without_those_that_ended(stores: Stores) {
     founded(&stores, 2).await;
     let write = |change, seconds| {
-        let terms = MemberTerms { bans_max: 3, ..service() };
+        let terms = ChangeContext { bans_max: 3, ..service() };
         stores.members.change_members(group_id(GROUP), change, terms, at(seconds))
     };
     write(ban([10], Some(moment(60))), 1).await.unwrap();

@@ -8,7 +8,8 @@ use super::{
     sample::{group_id, user_id, version},
 };
 use crate::{
-    GroupId, MEMBER_CHANGES_KEPT, Member, MemberChange, MemberChanged, Role, Stored, Stores, UserId, Version,
+    GroupId, MEMBER_CHANGES_KEPT, Member, MemberChange, MemberChangeEvent, Role, Stored, Stores, UserId,
+    Version,
 };
 
 #[macro_export]
@@ -39,8 +40,8 @@ fn ids(members: &[Member]) -> Vec<i64> {
 }
 
 /// Who was changed after this.
-async fn since(stores: &Stores, after: (Version, i64), limit: usize) -> Option<Vec<MemberChanged>> {
-    let after = MemberChanged { version: after.0, user: user_id(after.1) };
+async fn since(stores: &Stores, after: (Version, i64), limit: usize) -> Option<Vec<MemberChangeEvent>> {
+    let after = MemberChangeEvent { version: after.0, user: user_id(after.1) };
     stores.members.member_changes(group_id(GROUP), after, limit).await.unwrap()
 }
 
@@ -176,7 +177,7 @@ pub async fn what_is_too_long_ago_is_not_told(stores: Stores) {
         change(&stores, remark).await;
     }
     let told = since(&stores, (known, ALL), 2_000).await.unwrap();
-    let last = MemberChanged { version: member(&stores, 3).await.version, user: user_id(3) };
+    let last = MemberChangeEvent { version: member(&stores, 3).await.version, user: user_id(3) };
     assert_eq!(told.last(), Some(&last));
     change(&stores, MemberChange::Join(user_id(4))).await;
     assert_eq!(since(&stores, (known, ALL), 2_000).await, None);

@@ -7,7 +7,7 @@ use super::{
     sample::{applied, at_once, group_id, replay, requested, user_id},
 };
 use crate::{
-    BATCH_MAX, EARLIER_STAYS_MAX, FormerMember, MemberChange, MemberRow, MemberTerms, MembersChanged, Role,
+    BATCH_MAX, ChangeContext, EARLIER_STAYS_MAX, FormerMember, MemberChange, MemberRow, MembersUpdated, Role,
     Seq, Stored, Stores,
 };
 
@@ -60,7 +60,7 @@ fn leave(user: i64) -> MemberChange {
 }
 
 /// The only row that a change wrote.
-fn only(changed: &MembersChanged) -> &MemberRow {
+fn only(changed: &MembersUpdated) -> &MemberRow {
     assert_eq!(changed.rows.len(), 1, "{changed:?}");
     &changed.rows[0]
 }
@@ -109,7 +109,7 @@ pub async fn leave_ban_and_removal_end_the_range(stores: Stores) {
         (5, leave(5)),
         (6, MemberChange::Remove(users([6]))),
         (7, MemberChange::Ban(users([7]), None)),
-        (8, MemberChange::Depart(user_id(8))),
+        (8, MemberChange::AccountDeleted(user_id(8))),
     ];
     let joined = send(&stores, "a", 4).await + 1;
     change(&stores, MemberChange::Add(users(5..=8))).await;
@@ -160,7 +160,7 @@ pub async fn earlier_stays_are_bounded(stores: Stores) {
 pub async fn history_opens_earlier_messages(stores: Stores) {
     founded(&stores, 3).await;
     send(&stores, "a", 4).await;
-    let history = MemberTerms { history: true, ..service() };
+    let history = ChangeContext { history: true, ..service() };
     let joined = changing(&stores, join(5), history).await.unwrap();
     let row = only(&joined);
     assert_eq!((row.member.from_seq, row.member.joined_seq, row.stays.first_seq), (0, 5, 5));

@@ -7,7 +7,7 @@ use super::{
     },
 };
 use crate::{
-    Applied, MemberChange, MemberRefusal, MemberTerms, MembersChanged, StoreError, Stored, Stores, Write,
+    Applied, ChangeContext, MemberChange, MemberRefusal, MembersUpdated, StoreError, Stored, Stores, Write,
 };
 
 #[macro_export]
@@ -32,7 +32,7 @@ async fn asked(
     stores: &Stores,
     change: MemberChange,
     request: (&str, u8),
-) -> Result<Applied<MembersChanged>, StoreError> {
+) -> Result<Applied<MembersUpdated>, StoreError> {
     let write = requested(request.0, request.1);
     stores.members.change_members(group_id(GROUP), change, service(), write).await
 }
@@ -80,7 +80,7 @@ pub async fn another_body_is_refused_and_has_no_effect(stores: Stores) {
 
 pub async fn a_refusal_keeps_no_request(stores: Stores) {
     founded(&stores, 3).await;
-    let full = MemberTerms { members_max: 3, ..service() };
+    let full = ChangeContext { members_max: 3, ..service() };
     let refused = stores.members.change_members(group_id(GROUP), join(5), full, requested("r", 1)).await;
     refused_as(refused, MemberRefusal::Full);
     let made = applied(asked(&stores, join(5), ("r", 1)).await.unwrap());

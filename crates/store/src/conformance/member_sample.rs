@@ -2,7 +2,7 @@
 
 use super::sample::{applied, group_id, user_id, write};
 use crate::{
-    GroupId, Member, MemberChange, MemberKey, MemberRefusal, MemberTerms, MembersChanged, Role, Roster,
+    ChangeContext, GroupId, Member, MemberChange, MemberKey, MemberRefusal, MembersUpdated, Role, Roster,
     StoreError, Stored, Stores, UserId, Version, Write,
 };
 
@@ -20,30 +20,30 @@ pub(super) fn users(ids: impl IntoIterator<Item = i64>) -> Vec<UserId> {
 }
 
 /// On behalf of a service.
-pub(super) const fn service() -> MemberTerms {
-    MemberTerms { by: None, members_max: ROOM, bans_max: ROOM, history: false }
+pub(super) const fn service() -> ChangeContext {
+    ChangeContext { by: None, members_max: ROOM, bans_max: ROOM, history: false }
 }
 
 /// On behalf of this user.
-pub(super) fn by(user: i64) -> MemberTerms {
-    MemberTerms { by: Some(user_id(user)), ..service() }
+pub(super) fn by(user: i64) -> ChangeContext {
+    ChangeContext { by: Some(user_id(user)), ..service() }
 }
 
 pub(super) async fn changing(
     stores: &Stores,
     change: MemberChange,
-    terms: MemberTerms,
-) -> Result<MembersChanged, StoreError> {
+    terms: ChangeContext,
+) -> Result<MembersUpdated, StoreError> {
     stores.members.change_members(group_id(GROUP), change, terms, write()).await.map(applied)
 }
 
 /// A change on behalf of a service.
-pub(super) async fn change(stores: &Stores, change: MemberChange) -> MembersChanged {
+pub(super) async fn change(stores: &Stores, change: MemberChange) -> MembersUpdated {
     changing(stores, change, service()).await.unwrap()
 }
 
 /// A change of another group on behalf of a service.
-pub(super) async fn change_of(stores: &Stores, group: i64, change: MemberChange) -> MembersChanged {
+pub(super) async fn change_of(stores: &Stores, group: i64, change: MemberChange) -> MembersUpdated {
     let write: Write = write();
     applied(stores.members.change_members(group_id(group), change, service(), write).await.unwrap())
 }
@@ -104,7 +104,7 @@ pub(super) fn refused_as<T: std::fmt::Debug>(result: Result<T, StoreError>, why:
 }
 
 /// The versions of those whom a change changed, with whether they are in the group.
-pub(super) fn told(changed: &MembersChanged) -> Vec<(i64, bool, Version)> {
+pub(super) fn told(changed: &MembersUpdated) -> Vec<(i64, bool, Version)> {
     let told = changed.rows.iter();
     told.map(|row| (row.member.key.user.get(), row.live, row.member.version)).collect()
 }

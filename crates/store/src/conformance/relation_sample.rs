@@ -8,7 +8,7 @@ use std::{
 use super::sample::{applied, user_id, write};
 use crate::{
     Block, BlockChange, BlockList, BlockPatch, Edge, Follow, FollowCounts, FollowList, ImportedFollow,
-    Permissions, Place, StoreError, Stored, Stores, Timestamp, Version, Write,
+    ListPosition, Permissions, StoreError, Stored, Stores, Timestamp, Version, Write,
 };
 
 /// How long a follow that was taken back keeps its place, where a case does not say otherwise.
@@ -190,7 +190,7 @@ pub(super) async fn block_page(
     stores: &Stores,
     user: i64,
     list: BlockList,
-    after: Option<Place>,
+    after: Option<ListPosition>,
     limit: usize,
 ) -> Vec<Block> {
     stores.blocks.block_list(user_id(user), list, after, limit).await.unwrap()

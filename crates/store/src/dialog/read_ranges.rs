@@ -33,7 +33,8 @@ impl SeqRange {
 
 /// The first and the last number, as [`Stays`](crate::Stays) have them.
 impl From<(Seq, Seq)> for SeqRange {
-    fn from((first, last): (Seq, Seq)) -> Self {
+    fn from(ends: (Seq, Seq)) -> Self {
+        let (first, last) = ends;
         Self { first, last }
     }
 }

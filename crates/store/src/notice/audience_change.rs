@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn entry_above_the_limit_is_refused_and_an_update_at_it_is_not() {
+    fn limit_refuses_new_entries_not_updates() {
         let full = apply(&audience(), has(1, terms(), false));
         assert_eq!(has(2, terms(), false).apply(&full, 1, NOW), Err(NoticeRefusal::TooManyNotices));
         let pinned = NoticeTerms { pinned: true, ..terms() };

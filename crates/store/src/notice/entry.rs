@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn pinned_entries_are_listed_first_and_then_the_newest() {
+    fn pinned_entries_come_first_then_newest() {
         let pinned = AudienceEntry { pinned: true, ..entry(9, 1) };
         let mut listed = [entry(1, 5), entry(3, 7), pinned, entry(2, 7)];
         listed.sort_by(AudienceEntry::listed_before);

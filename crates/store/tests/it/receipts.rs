@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use kith_store::{
-    GroupId, MarkKind, MemberChange, MemberRow, MemberTerms, OrdinalLists, ReadMark, ReadRanges, Receipt,
-    ReceiptCounts, ReceiptState, Room, Roster, Seat, SentMessage, Seq, SeqRange, SmallestReceipt, Timestamp,
-    UserId,
+    ChangeContext, GroupId, MarkKind, MemberChange, MemberRow, MembershipTransition, OrdinalLists, ReadMark,
+    ReadRanges, Receipt, ReceiptCounts, ReceiptState, Roster, Seat, SentMessage, Seq, SeqRange,
+    SmallestReceipt, Timestamp, UserId,
 };
 use proptest::prelude::*;
 
@@ -31,11 +31,12 @@ impl Group {
     }
 
     fn change(&mut self, change: &MemberChange) {
-        let terms = MemberTerms { by: None, members_max: u32::MAX, bans_max: 0, history: false };
+        let terms = ChangeContext { by: None, members_max: u32::MAX, bans_max: 0, history: false };
         let (id, rows) = (GroupId::new(9).unwrap(), self.rows.values().cloned());
-        let mut room = Room::new(id, self.roster, rows, Timestamp(7)).with_log_end(Some(self.end));
-        room.change(change, terms).unwrap();
-        let changed = room.outcome();
+        let mut transition =
+            MembershipTransition::new(id, self.roster, rows, Timestamp(7)).with_log_end(Some(self.end));
+        transition.change(change, terms).unwrap();
+        let changed = transition.outcome();
         self.roster = changed.roster;
         self.rows.extend(changed.rows.into_iter().map(|row| (row.member.key.user, row)));
     }

@@ -8,7 +8,7 @@ use std::{
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::counters::Counter;
+use crate::metrics::counters::Counter;
 
 /// After this many failures in a row no command is let through.
 const FAILURES: u32 = 3;
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn it_opens_after_three_failures_in_a_row_and_lets_one_try_after_a_pause() {
+    async fn breaker_opens_after_three_failures() {
         let breaker = Breaker::default();
         fail(&breaker, 2);
         breaker.enter().unwrap().end(true);

@@ -10,8 +10,8 @@ use fred::{
 use super::{RedisShared, failures::is_wrong_type, scripts::run_each, values};
 use crate::{
     Version,
-    clock::milliseconds,
-    remote::{Acquired, Cell, Cells, Filled, HEADER_BYTES, Header, Kind, SharedError},
+    api::clock::milliseconds,
+    remote::shared::{Acquired, Cell, Cells, Filled, HEADER_BYTES, Header, Kind, SharedError},
 };
 
 /// Last place of the header.

@@ -18,7 +18,7 @@ use tokio::{
 };
 
 use super::{RedisShared, link::Connection, refusal::Refusal, scripts::run_text};
-use crate::clock::milliseconds;
+use crate::api::clock::milliseconds;
 
 /// Every server without TLS answers it, even before authentication.
 const PING: &[u8] = b"PING\r\n";

@@ -2,7 +2,7 @@
 
 use fred::error::{Error, ErrorKind};
 
-use crate::remote::SharedError;
+use crate::remote::shared::SharedError;
 
 /// First words of errors with which Redis refuses a command for now.
 pub(super) const REFUSALS: [&str; 9] =
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_that_takes_no_writes_is_told_from_one_that_is_away() {
+    fn read_only_server_is_not_away() {
         let said = |kind, text: &'static str| meaning(&Error::new(kind, text));
         assert_eq!(said(ErrorKind::Unknown, "OOM command not allowed"), SharedError::Refused);
         assert_eq!(said(ErrorKind::Unknown, "READONLY You can't write"), SharedError::Refused);

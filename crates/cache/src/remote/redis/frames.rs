@@ -19,8 +19,8 @@ use tokio::{
 
 use super::{RedisShared, failures::meaning, link::Connection, names::Names};
 use crate::{
-    counters::Counter,
-    remote::{Confirmed, Frames, News, Seal, SharedError},
+    metrics::counters::Counter,
+    remote::shared::{Confirmed, Frames, MessageMac, News, SharedError},
 };
 
 /// Pause between two checks whether the other end still answers: nothing else would show that a silent connection is
@@ -47,7 +47,7 @@ pub(super) struct Hearing {
     entries: String,
     /// Epoch and number of this node.
     to: (u64, u64),
-    seal: Option<Seal>,
+    seal: Option<MessageMac>,
     garbled: Arc<Counter>,
 }
 
@@ -184,7 +184,7 @@ impl Frames for Hearing {
 }
 
 /// A confirmation for the node `to` of an epoch. It is valid only for that node in that epoch, authenticated or not.
-pub(super) fn confirmation(seal: Option<&Seal>, to: (u64, u64), confirmed: Confirmed) -> Vec<u8> {
+pub(super) fn confirmation(seal: Option<&MessageMac>, to: (u64, u64), confirmed: Confirmed) -> Vec<u8> {
     let numbers = [to.0, to.1, confirmed.node, confirmed.number];
     let message: Vec<u8> = numbers.into_iter().flat_map(u64::to_be_bytes).collect();
     match seal {
@@ -193,7 +193,7 @@ pub(super) fn confirmation(seal: Option<&Seal>, to: (u64, u64), confirmed: Confi
     }
 }
 
-fn confirmed(seal: Option<&Seal>, to: (u64, u64), bytes: &[u8]) -> Option<Confirmed> {
+fn confirmed(seal: Option<&MessageMac>, to: (u64, u64), bytes: &[u8]) -> Option<Confirmed> {
     let number = u64::from_be_bytes(*bytes.last_chunk::<8>()?);
     let message = match seal {
         Some(seal) => seal.open(number, bytes)?,
@@ -211,8 +211,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_confirmation_holds_for_whom_it_was_meant_and_not_from_outsiders() {
-        let (seal, other) = (Seal::new(&[1; 32]), Seal::new(&[2; 32]));
+    fn confirmation_holds_for_its_receiver_only() {
+        let (seal, other) = (MessageMac::new(&[1; 32]), MessageMac::new(&[2; 32]));
         let told = Confirmed { node: 7, number: 9 };
         for seal in [None, Some(&seal)] {
             let message = confirmation(seal, (3, 1), told);

@@ -45,13 +45,13 @@ pub(super) struct Link {
     begun: Arc<Begun>,
     /// The count at which the server was the accepted one; 0: never.
     good: AtomicU64,
-    known: Mutex<Known>,
+    known: Mutex<KnownServer>,
     /// Raised whenever a server has returned its name.
     asked: watch::Sender<u64>,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct KnownServer {
     /// Which server answered, and at which count.
     server: Option<(u64, String)>,
     accepted: Option<String>,
@@ -116,7 +116,7 @@ impl Link {
         drop(self.asked.subscribe().wait_for(|asked| *asked > 0).await);
     }
 
-    /// See [`Registry::accept`](crate::remote::Registry::accept). Returns whether that makes the link good.
+    /// See [`Registry::accept`](crate::remote::shared::Registry::accept). Returns whether that makes the link good.
     pub(super) fn accept(&self, server: &str) -> bool {
         let mut known = self.known.lock();
         known.accepted = Some(server.to_owned());
@@ -142,7 +142,7 @@ impl Link {
         self.settle(&known)
     }
 
-    fn settle(&self, known: &Known) -> bool {
+    fn settle(&self, known: &KnownServer) -> bool {
         let (count, server) = known.server.as_ref().map_or((0, None), |(count, name)| (*count, Some(name)));
         let good = if server.is_some() && server == known.accepted.as_ref() { count } else { 0 };
         self.good.store(good, Ordering::Release);
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_connection_leads_to_no_server_until_it_is_asked() {
+    fn new_connection_has_no_server_until_asked() {
         let options = RedisOptions::default();
         let link = Link::new(&options, options.config().unwrap());
         link.begun.next();

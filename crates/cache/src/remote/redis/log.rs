@@ -11,7 +11,7 @@ use super::{
     scripts::run,
     values,
 };
-use crate::remote::{Changed, Confirmed, Entry, Frame, Frames, Log, Order, SharedError};
+use crate::remote::shared::{Changed, Confirmed, Frame, Frames, Log, LogEntry, Order, SharedError};
 
 /// An entry of a stream, as Redis returns it: its id, then names and values of its fields in turn.
 type Logged = (String, Vec<Bytes>);
@@ -22,7 +22,7 @@ impl Log for RedisShared {
         &self,
         epoch: u64,
         orders: &[(String, Order)],
-        entry: Entry<'_>,
+        entry: LogEntry<'_>,
     ) -> Result<Changed, SharedError> {
         let kept = &self.options.kept;
         let cells = orders.iter().map(|(key, _)| self.names.cell(key));
@@ -51,7 +51,7 @@ impl Log for RedisShared {
         let entries = self.control.client.xrange(log, from, "+", Some(most)).await;
         let entries: Vec<Logged> = entries.map_err(|error| meaning(&error))?;
         // Entries of other programs are left out: they show as a gap.
-        Ok(entries.iter().filter_map(frame).collect())
+        Ok(entries.iter().filter_map(|(id, fields)| frame(id, fields)).collect())
     }
 
     async fn subscribe(&self, epoch: u64, node: u64) -> Result<Box<dyn Frames>, SharedError> {
@@ -84,8 +84,8 @@ fn changed(value: Value) -> Result<Changed, SharedError> {
     })
 }
 
-fn frame((id, fields): &Logged) -> Option<Frame> {
+fn frame(id: &str, fields: &[Bytes]) -> Option<Frame> {
     let at: u64 = id.strip_prefix("1-")?.parse().ok()?;
-    let [_, entry] = fields.as_slice() else { return None };
+    let [_, entry] = fields else { return None };
     Frame::logged(at + 1, entry)
 }

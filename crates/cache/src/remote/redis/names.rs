@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whatever_a_key_holds_it_stays_in_the_slot_of_its_prefix_and_is_read_back() {
+    fn any_key_stays_in_the_slot_of_its_prefix() {
         let names = Names::new("kith", 7, None).unwrap();
         for address in ["1:user:7", "1:user:{x}", "1:user:}{", "1:user: \r\nDEL *?[a] :", "1:user:\0é"] {
             let key = names.cell(address);

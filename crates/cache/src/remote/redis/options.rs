@@ -15,7 +15,7 @@ use rustls::{
 use super::names;
 use crate::{
     Random, ThreadRandom,
-    remote::{Kept, Seal},
+    remote::shared::{Kept, MessageMac},
 };
 
 /// Schemes of addresses: one server, a cluster, or a server behind sentinels; with `s` over TLS.
@@ -57,7 +57,7 @@ pub struct RedisOptions {
     /// How long each kind of cell is kept, and how much of the log.
     pub kept: Kept,
     /// Authenticates confirmations, so that an outsider cannot confirm in the name of a node. The same on all nodes.
-    pub seal: Option<Seal>,
+    pub seal: Option<MessageMac>,
     /// Spreads the expiry of copies.
     pub random: Arc<dyn Random>,
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use fred::{error::Error, interfaces::KeysInterface, types::Value};
 
 use super::{RedisShared, failures::meaning, names::Names, scripts::run, values};
-use crate::remote::SharedError;
+use crate::remote::shared::SharedError;
 
 /// How long the remaining data of a database are kept, in milliseconds.
 const LEFT_MS: i64 = 600_000;

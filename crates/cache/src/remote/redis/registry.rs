@@ -7,8 +7,8 @@ use futures::future::try_join;
 
 use super::{RedisShared, failures::meaning, link::server_name, scripts::run, values};
 use crate::{
-    clock::milliseconds,
-    remote::{Alive, Peer, Probed, Registry, SharedError},
+    api::clock::milliseconds,
+    remote::shared::{Alive, Peer, Probed, Registry, SharedError},
 };
 
 /// One probe in so many removes silent nodes, which costs a read of each node.

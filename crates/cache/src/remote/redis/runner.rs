@@ -27,7 +27,7 @@ use super::{
     scripts::{self, RedisScript},
     server::hold,
 };
-use crate::remote::SharedError;
+use crate::remote::shared::SharedError;
 
 /// Calls in one round trip; further ones wait for its answers, so that no call waits for long.
 const AT_ONCE: usize = 250;
@@ -138,7 +138,7 @@ impl ScriptRunner {
 
     /// As [`Self::run`], but only the answers of a server that `accept` accepts count; others are
     /// [`SharedError::Away`]. `accept` gets the name of the server, as
-    /// [`Registry::accept`](crate::remote::Registry::accept) does. Nothing is sent over a connection that leads to
+    /// [`Registry::accept`](crate::remote::shared::Registry::accept) does. Nothing is sent over a connection that leads to
     /// another server. If the connection broke meanwhile, the calls may have been run on any server.
     pub async fn run_accepted(
         &self,

@@ -8,7 +8,7 @@ use fred::{
 };
 
 use super::{failures::is_unknown_script, runner::ScriptCall};
-use crate::remote::Header;
+use crate::remote::shared::Header;
 
 /// A script of another crate.
 #[derive(Clone, Debug)]

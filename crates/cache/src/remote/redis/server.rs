@@ -28,7 +28,7 @@ use super::{
     scripts::Scripts,
     values,
 };
-use crate::{counters::Counter, remote::SharedError};
+use crate::{metrics::counters::Counter, remote::shared::SharedError};
 
 /// By how much copies may expire earlier, so that copies written together do not expire together.
 const JITTER: f64 = 0.1;

@@ -7,8 +7,8 @@ use fred::types::Value;
 
 use crate::{
     Version,
-    clock::milliseconds,
-    remote::{Acquired, Cell, Filled, HEADER_BYTES, Header, Order, Peer, SharedError},
+    api::clock::milliseconds,
+    remote::shared::{Acquired, Cell, Filled, HEADER_BYTES, Header, Order, Peer, SharedError},
 };
 
 impl Cell {

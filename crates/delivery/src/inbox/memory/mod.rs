@@ -31,7 +31,7 @@ use crate::{
 /// All inboxes together have at most [`InboxLimits::memory_bytes`], as estimated: the one that was opened or renewed least recently
 /// goes first.
 pub struct MemoryInboxes {
-    state: Mutex<State>,
+    state: Mutex<InboxesState>,
     channels: Arc<Channels>,
     clock: Arc<dyn Clock>,
     limits: InboxLimits,
@@ -40,7 +40,7 @@ pub struct MemoryInboxes {
     counts: InboxCounts,
 }
 
-struct State {
+struct InboxesState {
     shelf: Shelf,
     readers: HashMap<ConversationId, Nodes>,
     last_generation: u64,
@@ -52,7 +52,7 @@ impl MemoryInboxes {
     pub fn new(clock: Arc<dyn Clock>, limits: InboxLimits) -> Self {
         let shelf = Shelf::new(limits);
         Self {
-            state: Mutex::new(State { shelf, readers: HashMap::new(), last_generation: 0 }),
+            state: Mutex::new(InboxesState { shelf, readers: HashMap::new(), last_generation: 0 }),
             channels: Arc::default(),
             clock,
             limits,
@@ -72,22 +72,22 @@ impl MemoryInboxes {
     }
 
     /// This moment. Removes expired inboxes.
-    fn enter(&self, state: &mut State) -> Moment {
+    fn enter(&self, state: &mut InboxesState) -> Moment {
         let now = self.clock.now();
         state.shelf.expire(now);
         now
     }
 
     /// Ends inboxes until all fit.
-    fn fit(&self, state: &mut State) {
+    fn fit(&self, state: &mut InboxesState) {
         for _ in 0..state.shelf.fit() {
             self.counts.generation(Why::Room);
         }
     }
 
-    fn open_one(&self, state: &mut State, now: Moment, node: &NodeName, user: UserId) -> Opened {
+    fn open_one(&self, state: &mut InboxesState, now: Moment, node: &NodeName, user: UserId) -> Opened {
         let until = now.after(self.limits.receiver_kept);
-        let State { shelf, last_generation, .. } = state;
+        let InboxesState { shelf, last_generation, .. } = state;
         let new_generation = || {
             self.counts.generation(Why::New);
             *last_generation += 1;
@@ -101,7 +101,7 @@ impl MemoryInboxes {
     }
 
     /// The wakes for the nodes of a user to read up to the last entry.
-    fn entered(&self, state: &State, now: Moment, user: UserId) -> Vec<NodeWake> {
+    fn entered(&self, state: &InboxesState, now: Moment, user: UserId) -> Vec<NodeWake> {
         let Some(inbox) = state.shelf.get(user) else { return Vec::new() };
         let (generation, position) = (self.generation(inbox.generation), inbox.position());
         NodeWake::for_each(inbox.nodes.live(now), &Wake::Entries { user, generation, position })

@@ -22,7 +22,7 @@ use kith_cache::remote::{
 };
 use kith_store::{ConversationId, Epoch, NodeName, UserId};
 
-use self::{names::Names, reply::Fanned, scripts::Scripts, wakes::RedisWakes};
+use self::{names::InboxNames, reply::Fanned, scripts::InboxScripts, wakes::RedisWakes};
 use super::{
     FanOut, FannedOut, Generation, InboxKeeper, Mark, Marked, Marks, NodeWake, Note, Opened, Position,
     ReadFrom, Reading, Wake, Wakes, Woken, entry_text, gathered::Gathered, wake_form,
@@ -40,8 +40,8 @@ use crate::{
 /// timeout of its runner.
 pub struct RedisInboxes {
     runner: FencedRunner,
-    names: Names,
-    scripts: Scripts,
+    names: InboxNames,
+    scripts: InboxScripts,
     limits: InboxLimits,
     /// The highest epoch in which inboxes may be opened: no node writes to those of an earlier one.
     settled: AtomicU64,
@@ -53,8 +53,8 @@ impl RedisInboxes {
     /// has one of its own.
     #[must_use]
     pub fn over(runner: Arc<ScriptRunner>, epochs: Arc<dyn EpochSource>, limits: InboxLimits) -> Self {
-        let names = Names::new(runner.tag(), runner.database());
-        let (scripts, settled, counts) = (Scripts::new(), AtomicU64::new(0), InboxCounts::new());
+        let names = InboxNames::new(runner.tag(), runner.database());
+        let (scripts, settled, counts) = (InboxScripts::new(), AtomicU64::new(0), InboxCounts::new());
         Self { runner: FencedRunner::over(runner, epochs), names, scripts, limits, settled, counts }
     }
 
@@ -62,7 +62,7 @@ impl RedisInboxes {
     #[cfg(feature = "mutants")]
     #[must_use]
     pub fn with_scripts(self, edit: impl Fn(&'static str) -> &'static str) -> Self {
-        Self { scripts: Scripts::of(edit), ..self }
+        Self { scripts: InboxScripts::of(edit), ..self }
     }
 
     /// The keys of an inbox in an epoch: its hash and its stream.
@@ -153,7 +153,7 @@ impl InboxKeeper for RedisInboxes {
         let mut gathered = Gathered::default();
         match self.runner.followed() {
             Ok(epoch) => {
-                let runs = Names::runs(fan_out.users);
+                let runs = InboxNames::runs(fan_out.users);
                 let calls: Vec<_> = runs.iter().map(|run| self.fan_call(&epoch, fan_out, run)).collect();
                 for (run, answer) in runs.iter().zip(self.runner.run(&epoch, &calls).await) {
                     match answer.and_then(|answer| reply::fanned(answer, run.len())) {

@@ -13,7 +13,7 @@ const USERS_A_RUN: usize = 32;
 /// Names of keys and channels. All keys of a bucket are in one slot of a cluster; the slots of the buckets are spread evenly over it.
 /// Keys of different epochs are different keys.
 #[derive(Debug)]
-pub(super) struct Names {
+pub(super) struct InboxNames {
     /// Prefix and id of the database, without braces.
     tag: String,
     database: u8,
@@ -21,7 +21,7 @@ pub(super) struct Names {
     buckets: [String; BUCKETS],
 }
 
-impl Names {
+impl InboxNames {
     pub(super) fn new(tag: String, database: u8) -> Self {
         let buckets = std::array::from_fn(|bucket| bucket_tag(&tag, bucket));
         Self { tag, database, buckets }
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn buckets_are_spread_over_every_cluster() {
-        let names = Names::new("kith:1".to_owned(), 0);
+        let names = InboxNames::new("kith:1".to_owned(), 0);
         let slots: Vec<usize> = (1..=16).map(|id| slot(tag_of(&names.inbox(user(id), 5)[0]))).collect();
         for masters in [2, 3, 4, 6, 8, 12, 16] {
             let owners: HashSet<usize> = slots.iter().map(|slot| slot * masters / 16_384).collect();
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn keys_of_an_inbox_are_in_one_slot() {
-        let names = Names::new("kith:1".to_owned(), 0);
+        let names = InboxNames::new("kith:1".to_owned(), 0);
         let [hash, stream] = &names.inbox(user(7), 5)[..] else { panic!() };
         assert_eq!(tag_of(hash), tag_of(stream));
         assert_ne!(hash, stream);
@@ -113,7 +113,7 @@ mod tests {
     #[test]
     fn run_has_users_of_one_slot() {
         let users: Vec<UserId> = (1..=1_000).map(user).collect();
-        let runs = Names::runs(&users);
+        let runs = InboxNames::runs(&users);
         assert!(runs.iter().all(|run| run.len() <= USERS_A_RUN));
         assert_eq!(runs.len(), 32, "63 users of a bucket are two runs");
         for run in &runs {

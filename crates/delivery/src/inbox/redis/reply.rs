@@ -1,46 +1,44 @@
 //! The replies of scripts. A reply with an invalid form is refused.
 
 use bytes::Bytes;
-use kith_cache::remote::{SharedError, redis::Reply};
+use kith_cache::remote::redis::Reply;
 use kith_store::{NodeName, Seq};
 
 use crate::{
     inbox::{Position, Reading, entry_text},
     metrics::Why,
-    redis::values::{WRONG, list, number, text},
+    redis::values::{ReplyResult, WRONG, list, number, text},
 };
 
-type Result<T> = std::result::Result<T, SharedError>;
-
-/// The answer of the inbox of one recipient to a fan-out, with the nodes that have receivers now.
+/// What the inbox of one recipient said to a fan-out, with the nodes that have receivers now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Fanned {
     NoInbox,
     Unchanged(Vec<NodeName>),
-    Entered { nodes: Vec<NodeName>, place: Place, first: Option<Seq> },
+    Entered { nodes: Vec<NodeName>, place: InboxPlace, first: Option<Seq> },
     Lost(Vec<NodeName>),
 }
 
 /// The place of an entry: the number of its generation, and its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct InboxPlace {
     pub(super) generation: u64,
     pub(super) position: Position,
 }
 
 /// An opened inbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Opened {
+pub(super) struct OpenedReply {
     /// Why there is a new one.
     pub(super) made: Option<Why>,
     /// The place of the last entry.
-    pub(super) last: Place,
+    pub(super) last: InboxPlace,
     pub(super) complete: bool,
 }
 
 /// Marks after a call, in its order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Marked {
+pub(super) struct MarkedReply {
     pub(super) nodes: Vec<NodeName>,
     pub(super) position: Position,
     /// Entries that were written.
@@ -55,18 +53,18 @@ pub(super) struct Marked {
 pub(super) struct Noted {
     pub(super) nodes: Vec<NodeName>,
     /// `None`: the inbox has ended.
-    pub(super) place: Option<Place>,
+    pub(super) place: Option<InboxPlace>,
 }
 
 /// The answers of this many recipients.
-pub(super) fn fanned(reply: Reply, count: usize) -> Result<Vec<Fanned>> {
+pub(super) fn fanned(reply: Reply, count: usize) -> ReplyResult<Vec<Fanned>> {
     let mut values = list(reply)?.into_iter();
     let now = number(&values.next().ok_or(WRONG)?)?;
-    let fanned = values.map(|value| fanned_one(value, now)).collect::<Result<Vec<_>>>()?;
+    let fanned = values.map(|value| fanned_one(value, now)).collect::<ReplyResult<Vec<_>>>()?;
     if fanned.len() == count { Ok(fanned) } else { Err(WRONG) }
 }
 
-pub(super) fn opened(reply: Reply) -> Result<Opened> {
+pub(super) fn opened(reply: Reply) -> ReplyResult<OpenedReply> {
     let values: [Reply; 4] = list(reply)?.try_into().map_err(|_| WRONG)?;
     let [made, generation, position, complete] = values;
     let made = match number(&made)? {
@@ -80,34 +78,34 @@ pub(super) fn opened(reply: Reply) -> Result<Opened> {
         Reply::Number(position) => unsigned(position)?,
         other => parsed(other)?,
     };
-    let last = Place { generation: parsed(generation)?, position };
-    Ok(Opened { made, last, complete: number(&complete)? == 1 })
+    let last = InboxPlace { generation: parsed(generation)?, position };
+    Ok(OpenedReply { made, last, complete: number(&complete)? == 1 })
 }
 
 /// `None`: the generation has ended.
-pub(super) fn marked(reply: Reply, count: usize) -> Result<Option<Marked>> {
+pub(super) fn marked(reply: Reply, count: usize) -> ReplyResult<Option<MarkedReply>> {
     let values = match reply {
         Reply::Number(0) => return Ok(None),
         other => list(other)?,
     };
     let [now, nodes, position, written, conversations, marks @ ..] = &values[..] else { return Err(WRONG) };
     let nodes = nodes_at(nodes, number(now)?)?;
-    let marks = marks.iter().map(number).collect::<Result<Vec<_>>>()?;
+    let marks = marks.iter().map(number).collect::<ReplyResult<Vec<_>>>()?;
     if marks.len() != count || marks.iter().any(|mark| *mark < 0) {
         return Err(WRONG);
     }
     let (position, written) = (unsigned(number(position)?)?, unsigned(number(written)?)?);
     let conversations = unsigned(number(conversations)?)?;
-    Ok(Some(Marked { nodes, position, written, conversations, marks }))
+    Ok(Some(MarkedReply { nodes, position, written, conversations, marks }))
 }
 
 /// The entries after a position.
-pub(super) fn reading(reply: Reply, after: Position) -> Result<Reading> {
+pub(super) fn reading(reply: Reply, after: Position) -> ReplyResult<Reading> {
     let texts = match reply {
         Reply::Number(0) => return Ok(Reading::Reset),
         other => list(other)?,
     };
-    let texts = texts.into_iter().map(text).collect::<Result<Vec<_>>>()?;
+    let texts = texts.into_iter().map(text).collect::<ReplyResult<Vec<_>>>()?;
     let entries = (after.saturating_add(1)..).zip(texts);
     let entries = entries.map(|(position, text)| Some((position, entry_text::decode(&text)?)));
     // Where it is not clear which messages there are, a receiver begins again.
@@ -115,7 +113,7 @@ pub(super) fn reading(reply: Reply, after: Position) -> Result<Reading> {
 }
 
 /// `None`: the user has no inbox.
-pub(super) fn noted(reply: Reply) -> Result<Option<Noted>> {
+pub(super) fn noted(reply: Reply) -> ReplyResult<Option<Noted>> {
     let values = match reply {
         Reply::Number(0) => return Ok(None),
         other => list(other)?,
@@ -124,7 +122,7 @@ pub(super) fn noted(reply: Reply) -> Result<Option<Noted>> {
         [now, nodes] => (now, nodes, None),
         [now, nodes, generation, position] => {
             let generation = parsed(generation.clone())?;
-            (now, nodes, Some(Place { generation, position: unsigned(number(position)?)? }))
+            (now, nodes, Some(InboxPlace { generation, position: unsigned(number(position)?)? }))
         }
         _ => return Err(WRONG),
     };
@@ -132,7 +130,7 @@ pub(super) fn noted(reply: Reply) -> Result<Option<Noted>> {
 }
 
 /// The nodes that an answer names.
-pub(super) fn nodes(reply: Reply) -> Result<Vec<NodeName>> {
+pub(super) fn nodes(reply: Reply) -> ReplyResult<Vec<NodeName>> {
     match &list(reply)?[..] {
         [now, nodes] => nodes_at(nodes, number(now)?),
         _ => Err(WRONG),
@@ -140,11 +138,11 @@ pub(super) fn nodes(reply: Reply) -> Result<Vec<NodeName>> {
 }
 
 /// The answer of a script without a result.
-pub(super) fn done(reply: &Reply) -> Result<()> {
+pub(super) fn done(reply: &Reply) -> ReplyResult<()> {
     if number(reply)? == 0 { Ok(()) } else { Err(WRONG) }
 }
 
-fn fanned_one(reply: Reply, now: i64) -> Result<Fanned> {
+fn fanned_one(reply: Reply, now: i64) -> ReplyResult<Fanned> {
     let values = match reply {
         Reply::Number(0) => return Ok(Fanned::NoInbox),
         Reply::Text(_) => return Ok(Fanned::Unchanged(nodes_at(&reply, now)?)),
@@ -155,7 +153,7 @@ fn fanned_one(reply: Reply, now: i64) -> Result<Fanned> {
         [nodes, generation, position, first] => {
             let (nodes, first) = (nodes_at(nodes, now)?, number(first)?);
             let position = unsigned(number(position)?)?;
-            let place = Place { generation: parsed(generation.clone())?, position };
+            let place = InboxPlace { generation: parsed(generation.clone())?, position };
             Ok(Fanned::Entered { nodes, place, first: (first > 0).then_some(first) })
         }
         _ => Err(WRONG),
@@ -163,7 +161,7 @@ fn fanned_one(reply: Reply, now: i64) -> Result<Fanned> {
 }
 
 /// Those of the nodes whose time is not over.
-fn nodes_at(nodes: &Reply, now: i64) -> Result<Vec<NodeName>> {
+fn nodes_at(nodes: &Reply, now: i64) -> ReplyResult<Vec<NodeName>> {
     let Reply::Text(nodes) = nodes else { return Err(WRONG) };
     let nodes = std::str::from_utf8(nodes).map_err(|_| WRONG)?;
     let mut words = nodes.split_terminator(' ');
@@ -178,12 +176,12 @@ fn nodes_at(nodes: &Reply, now: i64) -> Result<Vec<NodeName>> {
     Ok(live)
 }
 
-fn parsed(reply: Reply) -> Result<u64> {
+fn parsed(reply: Reply) -> ReplyResult<u64> {
     let bytes: Bytes = text(reply)?;
     std::str::from_utf8(&bytes).ok().and_then(|text| text.parse().ok()).ok_or(WRONG)
 }
 
-fn unsigned(number: i64) -> Result<u64> {
+fn unsigned(number: i64) -> ReplyResult<u64> {
     u64::try_from(number).map_err(|_| WRONG)
 }
 
@@ -211,7 +209,7 @@ mod tests {
         let entered = of(&[word("1001 a 999 b 2000 c"), word("77"), Reply::Number(3), Reply::Number(57)]);
         let new = of(&[word(""), word("77"), Reply::Number(1), Reply::Number(0)]);
         let answers = [NOW, Reply::Number(0), word("1001 a"), entered, new, of(&[word("1001 a")])];
-        let place = |position| Place { generation: 77, position };
+        let place = |position| InboxPlace { generation: 77, position };
         let expected = vec![
             Fanned::NoInbox,
             Fanned::Unchanged(vec![node("a")]),
@@ -229,11 +227,11 @@ mod tests {
     #[test]
     fn opening_is_read() {
         let new = of(&[Reply::Number(1), word("77"), Reply::Number(0), Reply::Number(0)]);
-        let last = Place { generation: 77, position: 0 };
-        assert_eq!(opened(new), Ok(Opened { made: Some(Why::New), last, complete: false }));
+        let last = InboxPlace { generation: 77, position: 0 };
+        assert_eq!(opened(new), Ok(OpenedReply { made: Some(Why::New), last, complete: false }));
         let found = of(&[Reply::Number(0), word("77"), word("12"), Reply::Number(1)]);
-        let last = Place { generation: 77, position: 12 };
-        assert_eq!(opened(found), Ok(Opened { made: None, last, complete: true }));
+        let last = InboxPlace { generation: 77, position: 12 };
+        assert_eq!(opened(found), Ok(OpenedReply { made: None, last, complete: true }));
         let wrong = of(&[Reply::Number(3), word("77"), word("12"), Reply::Number(1)]);
         assert_eq!(opened(wrong), Err(WRONG));
     }
@@ -243,7 +241,7 @@ mod tests {
         let numbers = [4, 1, 6, 9].map(Reply::Number);
         let values = [&[NOW, word("1001 a")], &numbers[..]].concat();
         let expected =
-            Marked { nodes: vec![node("a")], position: 4, written: 1, conversations: 6, marks: vec![9] };
+            MarkedReply { nodes: vec![node("a")], position: 4, written: 1, conversations: 6, marks: vec![9] };
         assert_eq!(marked(of(&values), 1), Ok(Some(expected)));
         assert_eq!(marked(of(&values), 2), Err(WRONG));
         assert_eq!(marked(Reply::Number(0), 1), Ok(None));
@@ -262,7 +260,7 @@ mod tests {
 
     #[test]
     fn note_is_read() {
-        let place = Some(Place { generation: 77, position: 3 });
+        let place = Some(InboxPlace { generation: 77, position: 3 });
         let noted_at = noted(of(&[NOW, word("1001 a"), word("77"), Reply::Number(3)]));
         assert_eq!(noted_at, Ok(Some(Noted { nodes: vec![node("a")], place })));
         let ended = noted(of(&[NOW, word("1001 a")]));

@@ -8,7 +8,7 @@ macro_rules! text {
 
 /// The scripts. Each begins with the shared part.
 #[derive(Debug)]
-pub(super) struct Scripts {
+pub(super) struct InboxScripts {
     pub(super) fan: RedisScript,
     pub(super) open: RedisScript,
     pub(super) close: RedisScript,
@@ -21,7 +21,7 @@ pub(super) struct Scripts {
     pub(super) publish: RedisScript,
 }
 
-impl Scripts {
+impl InboxScripts {
     pub(super) fn new() -> Self {
         Self::of(|text| text)
     }

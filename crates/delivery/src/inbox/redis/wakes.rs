@@ -15,10 +15,10 @@ const PAUSE_MAX: Duration = Duration::from_secs(2);
 pub(super) struct RedisWakes {
     runner: Arc<ScriptRunner>,
     channel: String,
-    state: State,
+    state: SubscriptionState,
 }
 
-enum State {
+enum SubscriptionState {
     /// Continues after [`Wakes::next`] was cancelled.
     Subscribing(BoxFuture<'static, Published>),
     Subscribed(Published),
@@ -26,7 +26,7 @@ enum State {
 
 impl RedisWakes {
     pub(super) fn new(runner: Arc<ScriptRunner>, channel: String) -> Self {
-        let state = State::Subscribing(subscribed(Arc::clone(&runner), channel.clone()).boxed());
+        let state = SubscriptionState::Subscribing(subscribed(Arc::clone(&runner), channel.clone()).boxed());
         Self { runner, channel, state }
     }
 }
@@ -36,11 +36,11 @@ impl Wakes for RedisWakes {
     async fn next(&mut self) -> Heard {
         loop {
             match &mut self.state {
-                State::Subscribing(subscribed) => {
-                    self.state = State::Subscribed(subscribed.await);
+                SubscriptionState::Subscribing(subscribed) => {
+                    self.state = SubscriptionState::Subscribed(subscribed.await);
                     return Heard::Interrupted;
                 }
-                State::Subscribed(published) => match published.next().await {
+                SubscriptionState::Subscribed(published) => match published.next().await {
                     Some(bytes) => {
                         // A wake of a newer program is dropped: receivers also read from time to time.
                         if let Some(wake) = wake_form::decode(bytes) {
@@ -49,7 +49,7 @@ impl Wakes for RedisWakes {
                     }
                     None => {
                         let again = subscribed(Arc::clone(&self.runner), self.channel.clone());
-                        self.state = State::Subscribing(again.boxed());
+                        self.state = SubscriptionState::Subscribing(again.boxed());
                     }
                 },
             }

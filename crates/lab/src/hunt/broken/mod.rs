@@ -17,10 +17,10 @@ use super::{
     site::Plan,
 };
 
-/// The variable for test builds that lack rules, see `crates/cache/src/guards.rs`, and for relations
-/// `crates/store-cluster/src/cql/broken.rs`.
+/// The variable for test builds that lack rules, see `crates/cache/src/testing/rules.rs`, and for relations
+/// `crates/store-cluster/src/cql/client/fault_injection.rs`.
 const TOLD: &str = "KITH_MUTANT";
-/// The variable for test builds that wait, see `crates/cache/src/failpoints.rs`.
+/// The variable for test builds that wait, see `crates/cache/src/testing/failpoints.rs`.
 const WAITS: &str = "KITH_FAILPOINT";
 /// Every second load waits this long between its answer and the fill of memory.
 const LATE_LOADS: &str = "after_load=wait:150@2";

@@ -24,7 +24,7 @@ use kith_server::{
     node::services,
 };
 use kith_store::{
-    DialogKey, DialogMark, GroupId, MARKS_AT_ONCE, MEMBERS_AT_ONCE, MarkKind, MemberChange, MemberTerms,
+    ChangeContext, DialogKey, DialogMark, GroupId, MARKS_AT_ONCE, MEMBERS_AT_ONCE, MarkKind, MemberChange,
     ReadMark, Stores, Timestamp, UserId, Write,
 };
 use kith_store_sqlite::SqliteHandle;
@@ -177,7 +177,7 @@ async fn edge(stores: &Stores) -> Result<Edge> {
 }
 
 async fn add_members(stores: &Stores, users: &[UserId]) -> Result<()> {
-    let terms = MemberTerms { by: None, members_max: u32::MAX, bans_max: 0, history: false };
+    let terms = ChangeContext { by: None, members_max: u32::MAX, bans_max: 0, history: false };
     for some in users.chunks(MEMBERS_AT_ONCE) {
         let (group, write) = (GroupId::new(GROUP)?, Write::at(Timestamp::now()));
         stores.members.change_members(group, MemberChange::Add(some.to_vec()), terms, write).await?;

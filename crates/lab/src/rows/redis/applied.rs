@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use kith_cache::remote::{
-    Acquired, Alive, Cell, Cells, Changed, Confirmed, Entry, Filled, Frame, Frames, Header, Log, News, Order,
-    Peer, Probed, Registry, Shared, SharedError,
+    Acquired, Alive, Cell, Cells, Changed, Confirmed, Filled, Frame, Frames, Header, Log, LogEntry, News,
+    Order, Peer, Probed, Registry, Shared, SharedError,
 };
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -55,7 +55,7 @@ impl Log for Followed {
         &self,
         epoch: u64,
         orders: &[(String, Order)],
-        entry: Entry<'_>,
+        entry: LogEntry<'_>,
     ) -> Result<Changed, SharedError> {
         self.shared.change(epoch, orders, entry).await
     }

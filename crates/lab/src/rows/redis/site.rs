@@ -12,7 +12,8 @@ use anyhow::{Result, ensure};
 use kith_cache::{
     Bus, Moment, Node, NodeConfig, ThreadRandom,
     remote::{
-        Following, Member, Queue, Recent, Seal, Shared, SharedBus, Sharing, Standing, Tally, Wakes,
+        ClusterNode, FollowerStats, Following, LeaseWaiters, MessageMac, PeerConfirmations, Queue,
+        RecentChanges, Shared, SharedBus, Sharing,
         redis::{RedisOptions, RedisShared},
     },
 };
@@ -38,7 +39,7 @@ pub(crate) struct Site {
     pub(crate) node: Node,
     pub(crate) sharing: Sharing,
     followed: Arc<Followed>,
-    standing: Arc<Standing>,
+    standing: Arc<PeerConfirmations>,
     _tasks: JoinSet<()>,
 }
 
@@ -99,9 +100,9 @@ impl Place {
     }
 
     fn begin(&self, id: u64, shared: &Arc<dyn Shared>) -> Site {
-        let (queue, wakes) = (Arc::new(Queue::new(WAITING_MAX)), Arc::new(Wakes::default()));
-        let (following, seal) = (Following::default(), Seal::new(&[7; 32]));
-        let standing = Arc::new(Standing::new(following.trust));
+        let (queue, wakes) = (Arc::new(Queue::new(WAITING_MAX)), Arc::new(LeaseWaiters::default()));
+        let (following, seal) = (Following::default(), MessageMac::new(&[7; 32]));
+        let standing = Arc::new(PeerConfirmations::new(following.trust));
         let bus = Arc::new(SharedBus {
             id,
             shared: Arc::clone(shared),
@@ -115,7 +116,7 @@ impl Place {
         let node =
             Node::new(NodeConfig { trusted_until: Moment::new(0), bus: of_node, ..NodeConfig::local(0) });
         let followed = Arc::new(Followed::new(shared));
-        let member = Member {
+        let member = ClusterNode {
             node: node.clone(),
             id,
             about: Arc::new(String::new()),
@@ -125,8 +126,8 @@ impl Place {
             wakes: Arc::clone(&wakes),
             standing: Arc::clone(&standing),
             seal,
-            recent: Arc::new(Recent::default()),
-            tally: Arc::new(Tally::default()),
+            recent: Arc::new(RecentChanges::default()),
+            tally: Arc::new(FollowerStats::default()),
             following,
             random: Arc::new(ThreadRandom),
         };

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use anyhow::{Context as _, Result, ensure};
-use kith_store::{FollowList, FollowStore, ImportedFollow, Place, Timestamp, UserId};
+use kith_store::{FollowList, FollowStore, ImportedFollow, ListPosition, Timestamp, UserId};
 use tokio::time::sleep;
 
 use super::{
@@ -96,7 +96,7 @@ async fn friends(plan: &Plan, keyspace: &Keyspace) -> Result<Vec<Pair<f64>>> {
 }
 
 /// Fills a list of fans; returns the place after which the last page begins.
-async fn fill(plan: &Plan, store: &Arc<dyn FollowStore>) -> Result<Place> {
+async fn fill(plan: &Plan, store: &Arc<dyn FollowStore>) -> Result<ListPosition> {
     let fans = star(CELEBRITY, 2..2 + plan.size(1_000_000, 2_000))?;
     let (first, others) = fans.split_at(CHUNK);
     // Before the others, so that its first users stand last.
@@ -105,11 +105,11 @@ async fn fill(plan: &Plan, store: &Arc<dyn FollowStore>) -> Result<Place> {
     sleep(APART).await;
     import(store, others).await?;
     let last = first.get(PAGE).context("there are too few")?;
-    Ok(Place { at, user: last.edge.from })
+    Ok(ListPosition { at, user: last.edge.from })
 }
 
 /// Times pages of a list of fans: the first ones, and the last ones.
-async fn deep(plan: &Plan, store: &Arc<dyn FollowStore>, bottom: Place) -> Result<Vec<Pair<f64>>> {
+async fn deep(plan: &Plan, store: &Arc<dyn FollowStore>, bottom: ListPosition) -> Result<Vec<Pair<f64>>> {
     let (pieces, reads) = plan.size((20, 20), (1, 5));
     interleave(plan.rounds, async |side| {
         let after = match side {

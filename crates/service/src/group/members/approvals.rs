@@ -3,7 +3,7 @@
 
 use kith_cache::Consistency;
 use kith_store::{
-    Group, GroupBasis, GroupId, JoinPolicy, MemberChange, MemberKey, MembersChanged, Role, Stored, Timestamp,
+    Group, GroupBasis, GroupId, JoinPolicy, MemberChange, MemberKey, MembersUpdated, Role, Stored, Timestamp,
     UserId, Version, Visibility,
 };
 
@@ -158,7 +158,7 @@ impl Members {
         &self,
         key: MemberKey,
         context: WriteContext,
-    ) -> Result<Committed<MembersChanged>, Error> {
+    ) -> Result<Committed<MembersUpdated>, Error> {
         self.apply_change(key.group, MemberChange::Add(vec![key.user]), context).await
     }
 

@@ -5,7 +5,7 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use kith_cache::Consistency;
 use kith_store::{
-    ConversationId, DOCUMENT, GroupId, MemberChange, MemberKey, MembersChanged, Role, Roster, Timestamp,
+    ConversationId, DOCUMENT, GroupId, MemberChange, MemberKey, MembersUpdated, Role, Roster, Timestamp,
     UserId, Version, Write,
 };
 use parking_lot::Mutex;
@@ -147,7 +147,7 @@ impl Members {
                 changed => drop(changed?),
             }
         }
-        let departed = self.change(group, MemberChange::Depart(user), terms, write()).await;
+        let departed = self.change(group, MemberChange::AccountDeleted(user), terms, write()).await;
         departed.map(|done| !done.record.rows.is_empty())
     }
 
@@ -229,9 +229,9 @@ impl Members {
             let store = Arc::clone(&self.store);
             let write = Box::pin(async move {
                 let count = store.end_members(group, ENDED_AT_ONCE, Timestamp::now()).await?;
-                Ok(MembersChanged {
+                Ok(MembersUpdated {
                     roster: Roster { count, ..Roster::default() },
-                    ..MembersChanged::default()
+                    ..MembersUpdated::default()
                 })
             });
             let ended = self.write_invalidating(invalidations, keys, write).await?;

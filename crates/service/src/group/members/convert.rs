@@ -3,7 +3,7 @@
 use kith_cache::Entry;
 use kith_proto::member::v1::{self as wire, member_result::Result as Answer};
 use kith_store::{
-    Ban, GroupId, Invalid, MEMBERS_AT_ONCE, Member, MemberChange, MemberChanged, MemberKey, Role, Roster,
+    Ban, GroupId, Invalid, MEMBERS_AT_ONCE, Member, MemberChange, MemberChangeEvent, MemberKey, Role, Roster,
     Timestamp, UserId, Version,
 };
 
@@ -19,7 +19,7 @@ const AFTER_ALL: i64 = i64::MAX;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SyncPosition {
     /// After this change.
-    pub(super) after: MemberChanged,
+    pub(super) after: MemberChangeEvent,
     /// The version that the caller knows after the last page.
     pub(super) until: i64,
 }
@@ -127,7 +127,7 @@ pub(super) fn sync_position(
     current: Version,
 ) -> Result<SyncPosition, Error> {
     let [version, user_id, until] = token.unwrap_or([known.get(), AFTER_ALL, current.get()]);
-    let after = MemberChanged { version: known_version(version)?, user: user("page_token", user_id)? };
+    let after = MemberChangeEvent { version: known_version(version)?, user: user("page_token", user_id)? };
     Ok(SyncPosition { after, until })
 }
 

@@ -116,7 +116,7 @@ impl EventKind {
         match change {
             MemberChange::Found(_) | MemberChange::Join(_) | MemberChange::Add(_) => Self::Joined,
             MemberChange::Remove(_) | MemberChange::Ban(..) => Self::Left(Leaving::Removed),
-            MemberChange::Leave(_) | MemberChange::Depart(_) => Self::Left(Leaving::Left),
+            MemberChange::Leave(_) | MemberChange::AccountDeleted(_) => Self::Left(Leaving::Left),
             MemberChange::SetRole(_, Role::Member) => Self::Demoted,
             MemberChange::Transfer(_) => Self::OwnerChanged,
             MemberChange::SetRole(..)
@@ -214,7 +214,7 @@ mod tests {
         let user = UserId::new(2).unwrap();
         for (change, how) in [
             (MemberChange::Leave(user), Leaving::Left),
-            (MemberChange::Depart(user), Leaving::Left),
+            (MemberChange::AccountDeleted(user), Leaving::Left),
             (MemberChange::Remove(vec![user]), Leaving::Removed),
             (MemberChange::Ban(vec![user], None), Leaving::Removed),
         ] {

@@ -4,7 +4,7 @@
 //! value. Lists contain candidates, and are as fresh as lists of follows. Answers show the records, so a removed user
 //! is never shown.
 //!
-//! **Rights.** Roles decide, in the store, by the state at the time of the change ([`kith_store::Room`]). A service has
+//! **Rights.** Roles decide, in the store, by the state at the time of the change ([`kith_store::MembershipTransition`]). A service has
 //! all rights. A group without members and owner belongs to its creator: the first access makes the creator its owner.
 
 mod approvals;

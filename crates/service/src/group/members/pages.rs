@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kith_cache::Consistency;
-use kith_store::{Ban, GroupId, Member, MemberChanged, MemberKey, Timestamp, UserId};
+use kith_store::{Ban, GroupId, Member, MemberChangeEvent, MemberKey, Timestamp, UserId};
 
 use super::{
     Members,
@@ -29,7 +29,7 @@ pub(super) struct MemberChanges {
     /// Changed users who are not members.
     pub(super) left: Vec<UserId>,
     /// The change after which the next page begins; `None`: the last page.
-    pub(super) next: Option<MemberChanged>,
+    pub(super) next: Option<MemberChangeEvent>,
 }
 
 impl Members {
@@ -121,7 +121,7 @@ impl Members {
     pub(super) async fn sync_members(
         &self,
         group: GroupId,
-        after: MemberChanged,
+        after: MemberChangeEvent,
         size: usize,
     ) -> Result<Option<MemberChanges>, Error> {
         // One more, to find out whether others follow.
@@ -156,7 +156,7 @@ impl Members {
 }
 
 /// The members that changed, each once.
-fn keys_of(group: GroupId, changed: &[MemberChanged]) -> Vec<MemberKey> {
+fn keys_of(group: GroupId, changed: &[MemberChangeEvent]) -> Vec<MemberKey> {
     let mut keys: Vec<MemberKey> = changed.iter().map(|one| MemberKey { group, user: one.user }).collect();
     keys.sort_unstable();
     keys.dedup();

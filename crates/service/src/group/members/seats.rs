@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kith_cache::Consistency;
-use kith_store::{BATCH_MAX, GroupId, MemberChanged, MemberKey, MemberRow, Seat, UserId, Version};
+use kith_store::{BATCH_MAX, GroupId, MemberChangeEvent, MemberKey, MemberRow, Seat, UserId, Version};
 
 use super::{Members, service::store_error};
 use crate::{error::Error, metric::RECEIPT_LOADS};
@@ -66,7 +66,7 @@ impl Members {
     /// The users who were changed after this version; `None`: too many, or the changes are no longer stored.
     async fn changed_since(&self, group: GroupId, version: Version) -> Result<Option<Vec<UserId>>, Error> {
         let user = UserId::new(LAST_USER).map_err(|_| Error::internal())?;
-        let after = MemberChanged { version, user };
+        let after = MemberChangeEvent { version, user };
         let changes = self.store.member_changes(group, after, CHANGES_MAX).await.map_err(store_error)?;
         let Some(changes) = changes.filter(|changes| changes.len() < CHANGES_MAX) else { return Ok(None) };
         let mut users: Vec<UserId> = changes.into_iter().map(|changed| changed.user).collect();

@@ -4,7 +4,7 @@ use std::{num::NonZeroU32, sync::Arc, time::Duration};
 
 use kith_cache::{Consistency, Entry};
 use kith_store::{
-    Group, GroupId, Member, MemberChange, MemberKey, MemberStore, MemberTerms, MessageStore, Role, Roster,
+    ChangeContext, Group, GroupId, Member, MemberChange, MemberKey, MemberStore, MessageStore, Role, Roster,
     StoreError, Timestamp, UserId, Visibility, Write,
 };
 use tokio::time::{Instant, timeout};
@@ -271,13 +271,13 @@ impl Members {
 
     /// The terms of a change of this group: the acting user, the limits, and whether new members may read earlier
     /// messages.
-    pub(super) fn terms_of(&self, group: &Group, principal: Principal) -> MemberTerms {
-        MemberTerms { history: group.history_for_new_members, ..self.terms(principal) }
+    pub(super) fn terms_of(&self, group: &Group, principal: Principal) -> ChangeContext {
+        ChangeContext { history: group.history_for_new_members, ..self.terms(principal) }
     }
 
     /// The same for a change by which no user joins.
-    pub(super) const fn terms(&self, principal: Principal) -> MemberTerms {
-        MemberTerms {
+    pub(super) const fn terms(&self, principal: Principal) -> ChangeContext {
+        ChangeContext {
             by: principal.user(),
             members_max: self.rules.members_max,
             bans_max: self.rules.bans_max,

@@ -5,7 +5,7 @@ use std::{future::ready, sync::Arc};
 use futures::future::BoxFuture;
 use kith_cache::{Consistency, ListWrite};
 use kith_store::{
-    Applied, Group, GroupId, JoinPolicy, Member, MemberChange, MemberKey, MemberTerms, MembersChanged,
+    Applied, ChangeContext, Group, GroupId, JoinPolicy, Member, MemberChange, MemberKey, MembersUpdated,
     Roster, StoreError, UserId, Visibility, Write,
 };
 
@@ -41,7 +41,7 @@ impl Members {
         id: GroupId,
         change: MemberChange,
         context: WriteContext,
-    ) -> Result<Committed<MembersChanged>, Error> {
+    ) -> Result<Committed<MembersUpdated>, Error> {
         let write = context.write(&self.hasher).await?;
         let this = self.clone();
         let work = async move {
@@ -80,7 +80,7 @@ impl Members {
         id: GroupId,
         owner: UserId,
         context: WriteContext,
-    ) -> Result<Committed<MembersChanged>, Error> {
+    ) -> Result<Committed<MembersUpdated>, Error> {
         self.apply_change(id, MemberChange::Transfer(owner), context).await
     }
 
@@ -113,7 +113,7 @@ impl Members {
         &self,
         key: MemberKey,
         context: WriteContext,
-    ) -> Result<Committed<MembersChanged>, Error> {
+    ) -> Result<Committed<MembersUpdated>, Error> {
         if let Principal::User(user) = context.principal
             && user != key.user
         {
@@ -128,15 +128,15 @@ impl Members {
         &self,
         group: GroupId,
         change: MemberChange,
-        terms: MemberTerms,
+        terms: ChangeContext,
         write: Write,
-    ) -> Result<Committed<MembersChanged>, Error> {
+    ) -> Result<Committed<MembersUpdated>, Error> {
         let keys: Vec<MemberKey> = self.keys(group, &change).await?;
         let (kind, users) = (EventKind::of(&change), change.users());
         let invalidations = self.invalidations_for(group, &change).await;
         let store = Arc::clone(&self.store);
         let write = Box::pin(async move {
-            let applied: Applied<MembersChanged> = store.change_members(group, change, terms, write).await?;
+            let applied: Applied<MembersUpdated> = store.change_members(group, change, terms, write).await?;
             Ok(applied.record)
         });
         let done = self.write_invalidating(invalidations, keys.clone(), write).await?;
@@ -150,8 +150,8 @@ impl Members {
     async fn invalidate_rest(
         &self,
         keys: &[MemberKey],
-        done: Committed<MembersChanged>,
-    ) -> Result<Committed<MembersChanged>, Error> {
+        done: Committed<MembersUpdated>,
+    ) -> Result<Committed<MembersUpdated>, Error> {
         let changed = done.record.rows.iter().map(|row| row.member.key);
         let rest: Vec<MemberKey> = changed.filter(|key| !keys.contains(key)).collect();
         if rest.is_empty() {
@@ -176,8 +176,8 @@ impl Members {
         &self,
         MemberInvalidations { group, members, groups, roster }: MemberInvalidations,
         keys: Vec<MemberKey>,
-        write: BoxFuture<'static, Result<MembersChanged, StoreError>>,
-    ) -> Result<Committed<MembersChanged>, Error> {
+        write: BoxFuture<'static, Result<MembersUpdated, StoreError>>,
+    ) -> Result<Committed<MembersUpdated>, Error> {
         let write = Box::pin(self.mutations.write_members(&self.roles.members, group, keys, write));
         let write = Box::pin(write_with_invalidations(roster, write));
         let write = Box::pin(write_with_some_invalidations(groups, write));
@@ -261,8 +261,8 @@ impl Members {
 /// As [`write_with_invalidations`], if there is something to invalidate.
 async fn write_with_some_invalidations<L: kith_cache::Key>(
     invalidations: Option<ListWrite<L>>,
-    write: impl Future<Output = Result<Committed<MembersChanged>, StoreError>> + Send,
-) -> Result<Committed<MembersChanged>, StoreError> {
+    write: impl Future<Output = Result<Committed<MembersUpdated>, StoreError>> + Send,
+) -> Result<Committed<MembersUpdated>, StoreError> {
     match invalidations {
         Some(invalidations) => write_with_invalidations(invalidations, write).await,
         None => write.await,

@@ -4,9 +4,12 @@
 use kith_store::{Application, Receiver, StoreError};
 
 use crate::cql::{
-    error::malformed,
-    request::Key,
-    session::{Bound, Cql, Statement, values},
+    client::{
+        error::malformed,
+        session::{Bound, Statement, values},
+    },
+    idempotency::RequestKey,
+    stores::Cql,
 };
 
 /// It has no condition of its own: a retry that answers the same request has read that there is no answer, and the
@@ -25,16 +28,20 @@ impl Cql {
     pub(super) async fn answer_before(
         &self,
         receiver: Receiver,
-        key: Key<'_>,
+        key: RequestKey<'_>,
     ) -> Result<Option<Application>, StoreError> {
         let ((side, id), (begun, sum)) = (receiver.numbers(), key.place());
-        let rows = self.records(&ANSWER, values![side, id, sum, begun]).await?;
+        let rows = self.client.records(&ANSWER, values![side, id, sum, begun]).await?;
         rows.iter().find(|row| key.is_of(row)).map(|row| row.json("reply")).transpose()
     }
 }
 
 /// The stored part of an answer.
-pub(super) fn part(receiver: Receiver, key: Key<'_>, answered: &Application) -> Result<Bound, StoreError> {
+pub(super) fn part(
+    receiver: Receiver,
+    key: RequestKey<'_>,
+    answered: &Application,
+) -> Result<Bound, StoreError> {
     let ((side, id), (begun, sum)) = (receiver.numbers(), key.place());
     let reply = serde_json::to_string(answered).map_err(|_| malformed("reply"))?;
     Ok(Bound(&PUT, values![side, id, sum, begun, key.request.id.as_str().to_owned(), reply]))

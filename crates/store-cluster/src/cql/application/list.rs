@@ -9,10 +9,13 @@ use kith_store::{
 
 use super::row::{BY_ID_SERIAL, body};
 use crate::cql::{
-    follow::AT_A_TIME,
-    month::month,
-    record::Record,
-    session::{Bound, Cql, Statement, values},
+    client::{
+        month::month,
+        row::NamedRow,
+        session::{Bound, Statement, values},
+    },
+    follow::store::AT_A_TIME,
+    stores::Cql,
 };
 
 const PUT: Statement = Statement::plain(
@@ -41,11 +44,11 @@ impl Cql {
     /// Writes an application into its lists, in its present state.
     pub(super) async fn write_lists(&self, application: &Application) -> Result<(), StoreError> {
         let (id, version) = (application.id, application.version.get());
-        let (body, ttl) = (body(application)?, self.ttl(application.forgotten()));
+        let (body, ttl) = (body(application)?, self.client.ttl(application.forgotten()));
         let put = |list: ApplicationList| {
             let (list, owner) = list.numbers();
             let row = values![list, owner, month(id.moment()), id.get(), version, body.clone(), ttl];
-            self.write(Bound(&PUT, row), Some(version))
+            self.client.write(Bound(&PUT, row), Some(version))
         };
         let puts: Vec<_> = application.lists().map(put).collect();
         stream::iter(puts).buffer_unordered(AT_A_TIME).try_collect().await
@@ -66,8 +69,10 @@ impl Cql {
         after: ApplicationId,
         limit: usize,
     ) -> Result<Vec<ListedApplication>, StoreError> {
-        let ((list, owner), after) = (list.numbers(), (after.moment(), after.get()));
-        self.by_month(&LIST, values![list, owner], after, limit).await?.iter().map(listed).collect()
+        let (list, owner) = list.numbers();
+        let rows =
+            self.client.by_month(&LIST, values![list, owner], after.moment(), after.get(), limit).await?;
+        rows.iter().map(listed).collect()
     }
 
     /// Marks entries of a list.
@@ -83,7 +88,7 @@ impl Cql {
         for of_month in ids.chunk_by(|a, b| month(a.moment()) == month(b.moment())) {
             let named: Vec<i64> = of_month.iter().map(|id| id.get()).collect();
             let month = month(of_month[0].moment());
-            for row in self.records(&LISTED, values![kind, owner, month, named]).await? {
+            for row in self.client.records(&LISTED, values![kind, owner, month, named]).await? {
                 // Only the mark is left of a deleted application.
                 if row.text("body")?.is_some() {
                     found.push(listed(&row)?);
@@ -94,7 +99,7 @@ impl Cql {
         let changed = after.iter().zip(&found).filter(|(after, before)| after != before);
         let parts = changed.map(|(after, _)| self.mark_part(list, &after.application, mark, now));
         let writes: Vec<_> =
-            parts.map(|part| self.write(part, Some(EARLIEST_STANDS.saturating_sub(now.0)))).collect();
+            parts.map(|part| self.client.write(part, Some(EARLIEST_STANDS.saturating_sub(now.0)))).collect();
         stream::iter(writes).buffer_unordered(AT_A_TIME).try_collect::<()>().await?;
         Ok(after)
     }
@@ -107,7 +112,7 @@ impl Cql {
         now: Timestamp,
     ) -> Bound {
         let (list, owner) = list.numbers();
-        let (id, ttl) = (application.id, self.ttl(application.forgotten()));
+        let (id, ttl) = (application.id, self.client.ttl(application.forgotten()));
         let (statement, mut row) = match mark {
             ApplicationMark::Received => (&RECEIVED, values![ttl, now.0]),
             ApplicationMark::Read => (&READ, values![ttl, now.0, now.0]),
@@ -127,7 +132,7 @@ fn marked(mut listed: ListedApplication, mark: ApplicationMark, now: Timestamp) 
     listed
 }
 
-fn listed(row: &Record) -> Result<ListedApplication, StoreError> {
+fn listed(row: &NamedRow) -> Result<ListedApplication, StoreError> {
     Ok(ListedApplication {
         application: row.json("body")?,
         received: row.time("received")?,

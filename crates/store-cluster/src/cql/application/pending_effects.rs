@@ -11,10 +11,13 @@ use kith_store::{
 
 use super::row::BY_ID_SERIAL;
 use crate::cql::{
-    error::malformed,
-    follow::AT_A_TIME,
-    record::Record,
-    session::{Bound, Cql, Statement, values},
+    client::{
+        error::malformed,
+        row::NamedRow,
+        session::{Bound, Statement, values},
+    },
+    follow::store::AT_A_TIME,
+    stores::Cql,
 };
 
 const NOTE: Statement = Statement::plain(
@@ -49,7 +52,7 @@ pub(super) struct Job {
 impl Job {
     /// A note for a change that begins now.
     pub(super) fn now(cql: &Cql) -> Self {
-        Self { minute: cql.clock.minute(), stamp: cql.clock.version(0) }
+        Self { minute: cql.client.clock.minute(), stamp: cql.client.clock.version(0) }
     }
 
     /// A note for the expiry of an application.
@@ -61,20 +64,20 @@ impl Job {
 impl Cql {
     /// Notes the begin of a change.
     pub(super) async fn note_job(&self, key: ApplicationKey, job: Job) -> Result<(), StoreError> {
-        self.write(part(key, job, false, KEPT), Some(job.stamp)).await
+        self.client.write(part(key, job, false, KEPT), Some(job.stamp)).await
     }
 
     /// Notes the expiry of an application.
     pub(super) async fn note_expiry(&self, application: &Application) -> Result<(), StoreError> {
-        let ttl = self.ttl(application.expires).saturating_add(KEPT);
+        let ttl = self.client.ttl(application.expires).saturating_add(KEPT);
         let part = part(application.key(), Job::expiry(application), false, ttl);
-        self.write(part, Some(self.clock.version(0))).await
+        self.client.write(part, Some(self.client.clock.version(0))).await
     }
 
     /// Notes that nothing remains to be done.
     pub(super) async fn end_job(&self, key: ApplicationKey, job: Job) -> Result<(), StoreError> {
-        let after = if job.stamp == RUNS_OUT { self.clock.version(0) } else { job.stamp + 1 };
-        self.write(part(key, job, true, KEPT), Some(after)).await
+        let after = if job.stamp == RUNS_OUT { self.client.clock.version(0) } else { job.stamp + 1 };
+        self.client.write(part(key, job, true, KEPT), Some(after)).await
     }
 
     /// Applications that may be incomplete, from the minute on up to which notes were read before.
@@ -85,7 +88,7 @@ impl Cql {
         limit: usize,
     ) -> Result<DueApplications, StoreError> {
         let last = now.0.div_euclid(MINUTE);
-        let apart = i64::try_from(self.options.clocks_apart.as_millis()).unwrap_or(i64::MAX);
+        let apart = i64::try_from(self.client.options.clocks_apart.as_millis()).unwrap_or(i64::MAX);
         // Later minutes may still get notes.
         let closed = (now.0.saturating_sub(apart)).div_euclid(MINUTE);
         let mut known = from.and_then(minutes_of).unwrap_or_default().into_iter();
@@ -138,7 +141,7 @@ impl Cql {
 
     async fn undone(&self, shard: i32, minute: i64, limit: usize) -> Result<Vec<DueApplication>, StoreError> {
         let limit = i32::try_from(limit).unwrap_or(i32::MAX);
-        let rows = self.records(&UNDONE, values![shard, minute, limit]).await?;
+        let rows = self.client.records(&UNDONE, values![shard, minute, limit]).await?;
         rows.iter().map(|row| due(minute, row)).collect()
     }
 }
@@ -149,7 +152,7 @@ fn part(key: ApplicationKey, job: Job, done: bool, ttl: i32) -> Bound {
     Bound(&NOTE, values![shard(receiver), minute, stamp, side, receiver, key.id.get(), done, ttl])
 }
 
-fn due(minute: i64, row: &Record) -> Result<DueApplication, StoreError> {
+fn due(minute: i64, row: &NamedRow) -> Result<DueApplication, StoreError> {
     let receiver = Receiver::of(row.some_number("side")?, row.some_number("receiver")?);
     let receiver = receiver.ok_or_else(|| malformed("receiver"))?;
     let id = ApplicationId::new(row.some_number("id")?).map_err(|_| malformed("id"))?;
@@ -186,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mark_names_the_minutes_in_which_something_is_left() {
+    fn mark_names_minutes_with_open_jobs() {
         assert_eq!(minutes_of(&mark(9, &BTreeSet::new())), Some(vec![9]));
         assert_eq!(minutes_of(&mark(9, &BTreeSet::from([7, 2]))), Some(vec![9, 2, 7]));
         assert_eq!(minutes_of(&7_i64.to_be_bytes()), Some(vec![7]), "as it was written before");

@@ -9,9 +9,12 @@ use kith_store::{
 
 use super::pending_effects::Job;
 use crate::cql::{
-    error::malformed,
-    roster::count,
-    session::{Bound, Cql, Statement, values},
+    client::{
+        error::malformed,
+        session::{Bound, Statement, values},
+    },
+    member::roster::count,
+    stores::Cql,
 };
 
 const PENDING_TEXT: &str =
@@ -71,7 +74,7 @@ impl Cql {
         receiver: Receiver,
     ) -> Result<SeenRequests, StoreError> {
         let (side, id) = receiver.numbers();
-        let rows = self.records(statement, values![side, id]).await?;
+        let rows = self.client.records(statement, values![side, id]).await?;
         let Some(row) = rows.first() else { return Ok(SeenRequests::default()) };
         let pending = PendingRequests {
             version: row.version("version")?,
@@ -88,7 +91,7 @@ impl Cql {
         key: ApplicationKey,
     ) -> Result<Option<SeenApplication>, StoreError> {
         let (side, id) = key.receiver.numbers();
-        let rows = self.records(statement, values![side, id, key.id.get()]).await?;
+        let rows = self.client.records(statement, values![side, id, key.id.get()]).await?;
         let Some(row) = rows.first() else { return Ok(None) };
         let noted = Job { minute: row.some_number("noted_minute")?, stamp: row.some_number("noted_stamp")? };
         Ok(Some(SeenApplication { application: row.json("body")?, noted }))
@@ -105,7 +108,8 @@ impl Cql {
             Some(ChangeTarget::Id(id)) => id,
             Some(ChangeTarget::Slot(slot)) => {
                 let (side, id) = receiver.numbers();
-                let rows = self.records(&BY_SLOT, values![side, id, slot.kind as i64, slot.origin]).await?;
+                let rows =
+                    self.client.records(&BY_SLOT, values![side, id, slot.kind as i64, slot.origin]).await?;
                 let Some(row) = rows.first() else { return Ok(None) };
                 ApplicationId::new(row.some_number("id")?).map_err(|_| malformed("id"))?
             }
@@ -120,7 +124,7 @@ impl Cql {
         noted: Job,
     ) -> Result<Bound, StoreError> {
         let (side, receiver) = application.asks.receiver().numbers();
-        let ttl = application.decided.map_or(0, |_| self.ttl(application.forgotten()));
+        let ttl = application.decided.map_or(0, |_| self.client.ttl(application.forgotten()));
         let (id, body) = (application.id.get(), body(application)?);
         Ok(Bound(&PUT, values![side, receiver, id, body, noted.minute, noted.stamp, ttl]))
     }
@@ -129,7 +133,7 @@ impl Cql {
     pub(super) fn slot_part(&self, application: &Application) -> Bound {
         let (side, receiver) = application.asks.receiver().numbers();
         let slot = application.slot();
-        let (id, ttl) = (application.id.get(), self.ttl(application.forgotten()));
+        let (id, ttl) = (application.id.get(), self.client.ttl(application.forgotten()));
         Bound(&PUT_SLOT, values![side, receiver, slot.kind as i64, slot.origin, id, ttl])
     }
 }
@@ -142,7 +146,7 @@ pub(super) fn pending_part(receiver: Receiver, before: Version, after: SeenReque
     let before_or_null = (before > Version::NONE).then(|| before.get());
     let (requests, invites) = (i64::from(requests), i64::from(invites));
     let row = values![version.get(), requests, invites, writer, side, id, before_or_null];
-    let is_anyhow = before > Version::NONE && crate::cql::broken::lacks("docket_if_same");
+    let is_anyhow = before > Version::NONE && crate::cql::client::fault_injection::lacks("docket_if_same");
     Bound(if is_anyhow { &CHANGE_ANYHOW } else { &CHANGE }, row)
 }
 

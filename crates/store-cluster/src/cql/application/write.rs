@@ -10,7 +10,7 @@ use super::{
     pending_effects::Job,
     row::{PENDING, PENDING_SERIAL, SeenRequests, pending_part},
 };
-use crate::cql::{error::as_outcome, member_write::TRIES_MAX, request::Key, session::Cql};
+use crate::cql::{client::error::as_outcome, idempotency::RequestKey, member::write::TRIES_MAX, stores::Cql};
 
 /// A change to be made.
 struct Hearing<'a> {
@@ -18,7 +18,7 @@ struct Hearing<'a> {
     change: &'a ApplicationChange,
     write: &'a Write,
     /// The key of its request, if it has one.
-    key: Option<Key<'a>>,
+    key: Option<RequestKey<'a>>,
     /// The note, and its application; all attempts use one note.
     noted: Option<(ApplicationKey, Job)>,
 }
@@ -29,11 +29,11 @@ enum Heard {
     /// Nothing is to be written.
     Told(Applied<Application>),
     /// This is to be written, on condition that the pending counts are unchanged.
-    Decided(Box<Decided>),
+    Decided(Box<DecidedApplication>),
 }
 
 /// What is to be written.
-struct Decided {
+struct DecidedApplication {
     before: SeenRequests,
     verdict: Verdict,
     /// The note of the application's last change.
@@ -51,7 +51,7 @@ impl Cql {
         let hearing = Hearing { receiver, change: &change, write: &write, key: None, noted: None };
         let Some(request) = &write.request else { return self.hear(hearing).await };
         let (begun, is_new) = self.begun(request, write.now).await?;
-        let heard = self.hear(Hearing { key: Some(Key { request, begun }), ..hearing }).await;
+        let heard = self.hear(Hearing { key: Some(RequestKey { request, begun }), ..hearing }).await;
         self.close_request(request, is_new, heard.as_ref().err()).await?;
         heard
     }
@@ -59,16 +59,16 @@ impl Cql {
     /// Decides a change and makes it, whatever is changed meanwhile.
     async fn hear(&self, mut hearing: Hearing<'_>) -> Result<Applied<Application>, StoreError> {
         let partition = partition(hearing.receiver);
-        let _turn = match self.locks.at_once(partition) {
+        let _turn = match self.client.locks.at_once(partition) {
             Some(turn) => turn,
             None => {
-                drop(self.locks.of(partition).await);
+                drop(self.client.locks.of(partition).await);
                 // Of many waiters one was decided, and the others get its decision: for that they need not wait for
                 // each other.
                 if let Heard::Told(applied) = self.listen(&hearing).await? {
                     return Ok(applied);
                 }
-                self.locks.of(partition).await
+                self.client.locks.of(partition).await
             }
         };
         for tries in 0..TRIES_MAX {
@@ -82,7 +82,7 @@ impl Cql {
 
     /// Decides from what is stored, and writes the decision; `None`: another write changed it meanwhile.
     async fn try_hear(&self, hearing: &mut Hearing<'_>) -> Result<Option<Applied<Application>>, StoreError> {
-        let Decided { before, verdict, stood } = match self.listen(hearing).await? {
+        let DecidedApplication { before, verdict, stood } = match self.listen(hearing).await? {
             Heard::Told(applied) => return Ok(Some(applied)),
             Heard::Decided(decided) => *decided,
         };
@@ -118,7 +118,7 @@ impl Cql {
         if !verdict.changed && hearing.key.is_none() {
             return Ok(Heard::Told(Applied { record: verdict.application, replayed: false }));
         }
-        Ok(Heard::Decided(Box::new(Decided { before, verdict, stood })))
+        Ok(Heard::Decided(Box::new(DecidedApplication { before, verdict, stood })))
     }
 
     /// Notes a change before it is made. A change that completes an effect uses the note of the acceptance.
@@ -166,7 +166,7 @@ impl Cql {
         if let Some(key) = hearing.key {
             parts.push(super::idempotency::part(hearing.receiver, key, &verdict.application)?);
         }
-        match self.decide(parts).await {
+        match self.client.decide(parts).await {
             Ok(refused) => Ok(refused.is_none()),
             // The answer to the request is read before the next attempt.
             Err(error) if error.outcome() == Outcome::Unknown && !verdict.changed => Ok(false),

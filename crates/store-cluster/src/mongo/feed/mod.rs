@@ -29,22 +29,22 @@ use stamp::ByHand;
 
 /// Opens change streams.
 #[derive(Debug)]
-pub(super) struct Feed {
+pub(super) struct DocumentFeed {
     mongo: Arc<Mongo>,
 }
 
-impl Feed {
+impl DocumentFeed {
     pub(super) fn new(mongo: Arc<Mongo>) -> Self {
         Self { mongo }
     }
 }
 
 #[async_trait]
-impl ChangeFeed for Feed {
+impl ChangeFeed for DocumentFeed {
     async fn open(&self, after: Option<&[u8]>) -> Result<Box<dyn Changes>, FeedError> {
         let (mark, items) = reader::start(&self.mongo, after).await?;
         let mongo = Arc::clone(&self.mongo);
-        Ok(Box::new(Open { mongo, items, held: Vec::new(), stamping: None, ended: None, mark }))
+        Ok(Box::new(OpenDocumentFeed { mongo, items, held: Vec::new(), stamping: None, ended: None, mark }))
     }
 }
 
@@ -55,7 +55,7 @@ struct Stamping {
 }
 
 /// An open change stream.
-struct Open {
+struct OpenDocumentFeed {
     mongo: Arc<Mongo>,
     items: Receiver<Result<Item, FeedError>>,
     /// Read and not yet returned.
@@ -67,7 +67,7 @@ struct Open {
     mark: Vec<u8>,
 }
 
-impl fmt::Debug for Open {
+impl fmt::Debug for OpenDocumentFeed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Open")
             .field("held", &self.held.len())
@@ -77,7 +77,7 @@ impl fmt::Debug for Open {
 }
 
 #[async_trait]
-impl Changes for Open {
+impl Changes for OpenDocumentFeed {
     async fn next(&mut self, patience: Duration) -> Result<Batch, FeedError> {
         if self.stamping.is_none() {
             self.gather(patience).await;
@@ -108,7 +108,7 @@ impl Changes for Open {
     }
 }
 
-impl Open {
+impl OpenDocumentFeed {
     /// Waits for an event, and takes all available ones.
     async fn gather(&mut self, patience: Duration) {
         if self.held.is_empty() && self.ended.is_none() {

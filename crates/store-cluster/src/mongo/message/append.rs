@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::{
     super::{document::count, error::out_of_time},
-    documents::{Documents, Made, Pushed, Sent},
+    documents::{DocumentInsert, Documents, Pushed, Sent},
     hints::Hints,
 };
 
@@ -65,7 +65,7 @@ struct Append<'a, D> {
 
 /// The next step.
 #[derive(Clone, Copy, Debug)]
-enum Next {
+enum AppendStep {
     /// Find the last document.
     Tail,
     /// Push into this document, or into the next one if nothing matches.
@@ -100,7 +100,7 @@ impl<'a, D: Documents> Append<'a, D> {
 
     async fn run(&mut self, give_up: Instant) -> Result<(), StoreError> {
         let hint = self.log.hints.get(self.log.conversation);
-        let mut next = hint.map_or(Next::Tail, Next::Push);
+        let mut next = hint.map_or(AppendStep::Tail, AppendStep::Push);
         while !self.rest.is_empty() {
             if Instant::now() >= give_up {
                 return Err(out_of_time(Outcome::NotApplied));
@@ -110,52 +110,52 @@ impl<'a, D: Documents> Append<'a, D> {
         Ok(())
     }
 
-    async fn step(&mut self, next: Next) -> Result<Next, StoreError> {
+    async fn step(&mut self, next: AppendStep) -> Result<AppendStep, StoreError> {
         match next {
-            Next::Tail => self.find_tail().await,
-            Next::Push(document) => self.push(document, Next::PushAfter(document + 1)).await,
-            Next::PushAfter(document) => self.push(document, Next::Resolve).await,
-            Next::Make(permission) => self.make(permission).await,
-            Next::Resolve => self.resolve().await,
+            AppendStep::Tail => self.find_tail().await,
+            AppendStep::Push(document) => self.push(document, AppendStep::PushAfter(document + 1)).await,
+            AppendStep::PushAfter(document) => self.push(document, AppendStep::Resolve).await,
+            AppendStep::Make(permission) => self.make(permission).await,
+            AppendStep::Resolve => self.resolve().await,
         }
     }
 
-    async fn find_tail(&mut self) -> Result<Next, StoreError> {
+    async fn find_tail(&mut self) -> Result<AppendStep, StoreError> {
         let asked = Instant::now();
         Ok(match self.log.documents.tail(self.log.conversation).await? {
-            None => Next::Make(Permission::new(0, asked)),
-            Some(tail) if tail.is_full() => Next::Make(Permission::new(tail.document + 1, asked)),
-            Some(tail) => Next::Push(tail.document),
+            None => AppendStep::Make(Permission::new(0, asked)),
+            Some(tail) if tail.is_full() => AppendStep::Make(Permission::new(tail.document + 1, asked)),
+            Some(tail) => AppendStep::Push(tail.document),
         })
     }
 
-    async fn push(&mut self, document: i64, unmatched: Next) -> Result<Next, StoreError> {
+    async fn push(&mut self, document: i64, unmatched: AppendStep) -> Result<AppendStep, StoreError> {
         let asked = Instant::now();
         let pushed = self.log.documents.push(self.log.conversation, document, &self.messages()).await?;
         Ok(match pushed {
             Pushed::After(before) => self.placed(document, before, asked),
             Pushed::Unmatched => unmatched,
-            Pushed::Duplicate => Next::Resolve,
+            Pushed::Duplicate => AppendStep::Resolve,
         })
     }
 
-    async fn make(&mut self, permission: Permission) -> Result<Next, StoreError> {
+    async fn make(&mut self, permission: Permission) -> Result<AppendStep, StoreError> {
         let asked = Instant::now();
         if asked >= permission.until {
-            return Ok(Next::Tail);
+            return Ok(AppendStep::Tail);
         }
         let document = permission.document;
         let made = self.log.documents.make(self.log.conversation, document, &self.messages()).await?;
         Ok(match made {
-            Made::Whole => self.placed(document, 0, asked),
+            DocumentInsert::Whole => self.placed(document, 0, asked),
             // Another node made it, or a key is in an earlier document: then this one does not exist, and the keys are
             // looked up.
-            Made::Duplicate => Next::Push(document),
+            DocumentInsert::Duplicate => AppendStep::Push(document),
         })
     }
 
     /// Numbers the messages that a document took, which had `before` messages.
-    fn placed(&mut self, document: i64, before: i64, asked: Instant) -> Next {
+    fn placed(&mut self, document: i64, before: i64, asked: Instant) -> AppendStep {
         let after = before + count(self.rest.len());
         let first = document * DOCUMENT + before + 1;
         let taken = self.rest.len().min(usize::try_from(DOCUMENT - before).unwrap_or(0));
@@ -165,14 +165,14 @@ impl<'a, D: Documents> Append<'a, D> {
         if after >= DOCUMENT {
             // The next append would match nothing there.
             self.log.hints.forget(self.log.conversation);
-            return Next::Make(Permission::new(document + 1, asked));
+            return AppendStep::Make(Permission::new(document + 1, asked));
         }
         self.log.hints.set(self.log.conversation, document);
-        Next::Push(document)
+        AppendStep::Push(document)
     }
 
     /// Settles the messages that are in the log already. The others are retried, from its tail.
-    async fn resolve(&mut self) -> Result<Next, StoreError> {
+    async fn resolve(&mut self) -> Result<AppendStep, StoreError> {
         self.log.hints.forget(self.log.conversation);
         let keys: Vec<MessageKey> = self.messages().iter().map(|new| new.key).collect();
         let sent = self.log.documents.find_sent(self.log.conversation, &keys).await?;
@@ -183,7 +183,7 @@ impl<'a, D: Documents> Append<'a, D> {
                 None => self.rest.push(at),
             }
         }
-        Ok(Next::Tail)
+        Ok(AppendStep::Tail)
     }
 
     fn messages(&self) -> Vec<&'a NewMessage> {

@@ -37,7 +37,7 @@ struct Spot {
 }
 
 /// The result of a transaction.
-struct Made {
+struct MessageEvent {
     message: Message,
     event_seq: Seq,
 }
@@ -99,8 +99,8 @@ impl Mongo {
         }
     }
 
-    fn done(&self, conversation: ConversationId, change: &MessageChange, made: Made) -> Changed {
-        let Made { message, event_seq } = made;
+    fn done(&self, conversation: ConversationId, change: &MessageChange, made: MessageEvent) -> Changed {
+        let MessageEvent { message, event_seq } = made;
         // If the event is the last one of its document, the next append would match nothing there.
         if event_seq % DOCUMENT == 0 {
             self.hints.forget(conversation);
@@ -114,7 +114,7 @@ impl Mongo {
         &self,
         conversation: ConversationId,
         change: &MessageChange,
-    ) -> Result<Made, Failure> {
+    ) -> Result<MessageEvent, Failure> {
         let mut session = self.begin_transaction().await?;
         let made = Box::pin(self.change_steps(conversation, change, &mut session)).await;
         self.end_transaction(session, made).await
@@ -127,7 +127,7 @@ impl Mongo {
         conversation: ConversationId,
         change: &MessageChange,
         session: &mut ClientSession,
-    ) -> Result<Made, Failure> {
+    ) -> Result<MessageEvent, Failure> {
         let event_seq = self.append_event(conversation, &change.event, session).await?;
         let spot = Spot::of(conversation, change.seq);
         let mut filter = state_needed(spot.place, &change.content);
@@ -137,7 +137,7 @@ impl Mongo {
         let update = update.return_document(ReturnDocument::After).max_time(self.options.command);
         let found = update.session(session).await.map_err(before_commit)?.ok_or(Failure::Unmatched)?;
         let message = spot.read(&found).map_err(Failure::Final)?.ok_or(Failure::Unmatched)?;
-        Ok(Made { message, event_seq })
+        Ok(MessageEvent { message, event_seq })
     }
 
     /// Appends the event, and returns its number.

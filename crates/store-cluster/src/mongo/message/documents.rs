@@ -48,7 +48,7 @@ pub(super) trait Documents: fmt::Debug + Sync {
         conversation: ConversationId,
         document: i64,
         messages: &[&NewMessage],
-    ) -> Result<Made, StoreError>;
+    ) -> Result<DocumentInsert, StoreError>;
 
     /// Looks keys up, linearizable: found messages are on a majority, and others are not in the log.
     async fn find_sent(
@@ -81,7 +81,7 @@ pub(super) enum Pushed {
 
 /// The result of the creation of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Made {
+pub(super) enum DocumentInsert {
     /// It has all of the messages.
     Whole,
     /// It exists, or another document has one of the keys.
@@ -144,10 +144,10 @@ impl Documents for Mongo {
         conversation: ConversationId,
         document: i64,
         messages: &[&NewMessage],
-    ) -> Result<Made, StoreError> {
+    ) -> Result<DocumentInsert, StoreError> {
         match self.messages.insert_one(new_document(conversation, document, messages)?).await {
-            Ok(_) => Ok(Made::Whole),
-            Err(error) if is_duplicate(&error) => Ok(Made::Duplicate),
+            Ok(_) => Ok(DocumentInsert::Whole),
+            Err(error) if is_duplicate(&error) => Ok(DocumentInsert::Duplicate),
             Err(error) => Err(write_failed(error)),
         }
     }

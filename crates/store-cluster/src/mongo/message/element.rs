@@ -21,7 +21,7 @@ pub(super) const MENTIONS_ALL: i32 = 2;
 
 /// The stored data that is compared with a repeated send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Kept {
+pub(super) struct SentBefore {
     pub(super) key: MessageKey,
     /// `None`: the message was erased.
     pub(super) hash: Option<ContentHash>,
@@ -102,9 +102,9 @@ pub(super) fn header(element: &RawDocument, seq: Seq) -> Result<StoredHeader, St
 }
 
 /// Reads the data that is compared with a repeated send.
-pub(super) fn kept(element: &RawDocument) -> Result<Kept, StoreError> {
+pub(super) fn kept(element: &RawDocument) -> Result<SentBefore, StoreError> {
     let field = |name: &'static str| element.get(name).ok().flatten().ok_or_else(|| malformed(name));
-    Ok(Kept {
+    Ok(SentBefore {
         key: MessageKey(array(field("k")?, "k")?),
         hash: hash(element)?,
         sent: moment(field("t")?, "t")?,
@@ -264,7 +264,7 @@ mod tests {
     fn key_and_hash_are_read_back() {
         let kept = kept(&raw(&element(&bare()))).unwrap();
         let NewMessage { key, hash, sent, .. } = bare();
-        assert_eq!(kept, Kept { key, hash: Some(hash), sent });
+        assert_eq!(kept, SentBefore { key, hash: Some(hash), sent });
     }
 
     #[test]

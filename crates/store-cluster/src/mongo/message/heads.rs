@@ -19,7 +19,7 @@ use super::{
 };
 
 /// A document of a log.
-type Key = (ConversationId, i64);
+type DocumentKey = (ConversationId, i64);
 
 /// The headers to be read of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ enum Headers {
 
 /// The part of a document for a head.
 #[derive(Debug)]
-struct Part {
+struct HeadPart {
     document: i64,
     /// Headers of its last messages.
     headers: Vec<StoredHeader>,
@@ -39,7 +39,7 @@ struct Part {
     last: Option<Message>,
 }
 
-impl Part {
+impl HeadPart {
     fn is_full(&self) -> bool {
         self.end() == (self.document + 1) * DOCUMENT
     }
@@ -114,11 +114,11 @@ impl Mongo {
         log: ConversationId,
         above: Seq,
         document: i64,
-        parts: &HashMap<Key, Part>,
+        parts: &HashMap<DocumentKey, HeadPart>,
     ) -> Result<LogHead, StoreError> {
         let [before, here, next] = [document - 1, document, document + 1].map(|at| parts.get(&(log, at)));
         // A document that was read before it was full is the end of that moment, whatever was read of the next one.
-        let next = next.filter(|_| here.is_none_or(Part::is_full));
+        let next = next.filter(|_| here.is_none_or(HeadPart::is_full));
         let Some(end) = next.or(here) else { return Ok(LogHead::default()) };
         let last = match &end.last {
             Some(last) => Some(last.clone()),
@@ -147,7 +147,11 @@ impl Mongo {
         Ok(headers)
     }
 
-    async fn parts(&self, wanted: &HashSet<Key>, headers: Headers) -> Result<HashMap<Key, Part>, StoreError> {
+    async fn parts(
+        &self,
+        wanted: &HashSet<DocumentKey>,
+        headers: Headers,
+    ) -> Result<HashMap<DocumentKey, HeadPart>, StoreError> {
         if wanted.is_empty() {
             return Ok(HashMap::new());
         }
@@ -183,7 +187,7 @@ fn headers_of(messages: impl Into<Bson>) -> Document {
     doc! { "$map": { "input": messages.into(), "as": "e", "in": fields } }
 }
 
-fn part(found: &RawDocument) -> Result<Part, StoreError> {
+fn part(found: &RawDocument) -> Result<HeadPart, StoreError> {
     let document = document_in(found)?;
     let end = document * DOCUMENT + i64::from(found.get_i32("n").map_err(|_| malformed("m"))?);
     let mut headers = headers_in(found, 1)?;
@@ -191,7 +195,7 @@ fn part(found: &RawDocument) -> Result<Part, StoreError> {
     headers.iter_mut().for_each(|header| header.seq += skipped);
     let last = found.get("l").map_err(|_| malformed("m"))?.and_then(|last| last.as_document());
     let last = last.map(|last| message(last, end)).transpose()?;
-    Ok(Part { document, headers, last })
+    Ok(HeadPart { document, headers, last })
 }
 
 /// The headers of a document that was read from the message with this number on.

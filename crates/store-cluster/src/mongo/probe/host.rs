@@ -23,7 +23,7 @@ const UNAUTHORIZED: i32 = 13;
 
 /// The result of the probe of a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Asked {
+pub(super) enum HostAnswer {
     /// It serves, as far as that is known without a write.
     Fit,
     /// It does not answer.
@@ -31,7 +31,7 @@ pub(super) enum Asked {
     Unfit(Unfit),
 }
 
-impl Asked {
+impl HostAnswer {
     pub(super) fn unfit(self) -> Option<Unfit> {
         match self {
             Self::Unfit(unfit) => Some(unfit),
@@ -66,12 +66,12 @@ impl Host {
     }
 
     /// Takes at most four times the limit.
-    pub(super) async fn ask(self) -> Asked {
-        let Ok(client) = Client::with_options(self.driver.clone()) else { return Asked::Silent };
+    pub(super) async fn ask(self) -> HostAnswer {
+        let Ok(client) = Client::with_options(self.driver.clone()) else { return HostAnswer::Silent };
         let asked = match run_read(&client.database("admin"), doc! { "hello": 1 }).await {
             Ok(hello) => self.judge(&hello, &client.database(&self.database)).await,
             Err(error) => match of_error(&error, &self.name()) {
-                Some(unfit) => Asked::Unfit(unfit),
+                Some(unfit) => HostAnswer::Unfit(unfit),
                 None => self.look().await,
             },
         };
@@ -84,7 +84,7 @@ impl Host {
     }
 
     /// It answers.
-    async fn judge(&self, hello: &Document, database: &Database) -> Asked {
+    async fn judge(&self, hello: &Document, database: &Database) -> HostAnswer {
         let unfit = match of_hello(hello, &self.name(), self.set.as_deref()) {
             Some(unfit) => Some(unfit),
             None => match self.rights(database).await {
@@ -92,7 +92,7 @@ impl Host {
                 unfit => unfit,
             },
         };
-        unfit.map_or(Asked::Fit, Asked::Unfit)
+        unfit.map_or(HostAnswer::Fit, HostAnswer::Unfit)
     }
 
     /// A read and a write of the database; the write matches nothing, so that it changes nothing.
@@ -109,17 +109,17 @@ impl Host {
     }
 
     /// It does not answer the driver: checks its name and its protocol.
-    async fn look(&self) -> Asked {
-        let ServerAddress::Tcp { host: name, port } = &self.address else { return Asked::Silent };
+    async fn look(&self) -> HostAnswer {
+        let ServerAddress::Tcp { host: name, port } = &self.address else { return HostAnswer::Silent };
         let host = self.name();
         let unfit = match wire::look(name, port.unwrap_or(wire::PORT), self.limit).await {
             Wire::UnknownName => Unfit::UnknownHost { host },
             Wire::Tls if self.wants_tls() => Unfit::TlsFailed { host },
             Wire::Tls => Unfit::TlsWanted { host },
             Wire::Other if self.wants_tls() && self.speaks_plainly().await => Unfit::NoTls { host },
-            Wire::Away | Wire::Other => return Asked::Silent,
+            Wire::Away | Wire::Other => return HostAnswer::Silent,
         };
-        Asked::Unfit(unfit)
+        HostAnswer::Unfit(unfit)
     }
 
     fn wants_tls(&self) -> bool {
@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_member_of_the_set_and_a_router_are_fit_and_a_lone_server_is_not() {
+    fn lone_server_is_unfit_set_and_router_are_fit() {
         let of = |hello: Document, set: Option<&str>| of_hello(&hello, "h:1", set);
         assert_eq!(of(doc! { "setName": "rs0" }, Some("rs0")), None);
         assert_eq!(of(doc! { "setName": "rs0" }, None), None);

@@ -9,7 +9,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use mongodb::options::ClientOptions;
 use tokio::time::{Instant, timeout_at};
 
-use self::host::{Asked, Host};
+use self::host::{Host, HostAnswer};
 
 /// Most hosts that are probed.
 const HOSTS_MAX: usize = 3;
@@ -148,10 +148,10 @@ impl Probe {
 }
 
 /// A host without a problem serves, regardless of the others.
-fn blamed(asked: Vec<Asked>) -> Option<Unfit> {
-    let is_fit = asked.contains(&Asked::Fit);
+fn blamed(asked: Vec<HostAnswer>) -> Option<Unfit> {
+    let is_fit = asked.contains(&HostAnswer::Fit);
     let (passing, lasting): (Vec<Unfit>, Vec<Unfit>) =
-        asked.into_iter().filter_map(Asked::unfit).partition(Unfit::may_pass);
+        asked.into_iter().filter_map(HostAnswer::unfit).partition(Unfit::may_pass);
     let passing = passing.into_iter().next().filter(|_| !is_fit);
     lasting.into_iter().next().or(passing)
 }
@@ -169,11 +169,11 @@ mod tests {
     #[test]
     fn blames_what_does_not_pass_first() {
         let host = || "h:1".to_owned();
-        let unknown = || Asked::Unfit(Unfit::UnknownHost { host: host() });
-        let rights = || Asked::Unfit(Unfit::Rights { host: host() });
+        let unknown = || HostAnswer::Unfit(Unfit::UnknownHost { host: host() });
+        let rights = || HostAnswer::Unfit(Unfit::Rights { host: host() });
         assert_eq!(blamed(vec![unknown(), rights()]), rights().unfit());
-        assert_eq!(blamed(vec![Asked::Silent, unknown()]), unknown().unfit());
-        assert_eq!(blamed(vec![unknown(), Asked::Fit]), None);
-        assert_eq!(blamed(vec![Asked::Silent]), None);
+        assert_eq!(blamed(vec![HostAnswer::Silent, unknown()]), unknown().unfit());
+        assert_eq!(blamed(vec![unknown(), HostAnswer::Fit]), None);
+        assert_eq!(blamed(vec![HostAnswer::Silent]), None);
     }
 }

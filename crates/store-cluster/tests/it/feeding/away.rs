@@ -51,19 +51,19 @@ async fn reopened(feed: &std::sync::Arc<dyn kith_store::ChangeFeed>, mark: &[u8]
 
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn a_frozen_server_is_told_as_away_and_nothing_is_lost() {
+async fn feed_over_frozen_server_loses_nothing() {
     is_away(Mode::Freeze).await;
 }
 
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn a_server_that_is_gone_is_told_as_away_and_nothing_is_lost() {
+async fn feed_over_lost_server_loses_nothing() {
     is_away(Mode::Cut).await;
 }
 
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn connections_that_break_again_and_again_lose_nothing() {
+async fn feed_over_broken_connections_loses_nothing() {
     let stage = Stage::open().await;
     let proxy = Proxy::start(&stage.options).await;
     let (_stores, feed) = proxy.stores(&stage.options).await;

@@ -14,7 +14,7 @@ fn by_hand(id: i64, version: Option<Version>) -> FeedChange {
 
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn an_edit_that_left_the_version_is_given_one_and_told() {
+async fn edit_without_new_version_gets_one() {
     let stage = Stage::open().await;
     stage.create(1).await;
     let mut reader = Reader::open(&stage.feed, None).await;
@@ -100,7 +100,7 @@ async fn an_edit_of_a_group_is_told() {
 
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn edits_of_more_records_than_fit_a_batch_are_each_given_a_version() {
+async fn each_of_many_edits_gets_a_version() {
     let stage = Stage::open().await;
     let documents = (1..=300_i64).map(|id| doc! { "_id": id, "v": id, "name": format!("u{id}") });
     stage.documents("users").insert_many(documents).await.unwrap();
@@ -118,7 +118,7 @@ async fn edits_of_more_records_than_fit_a_batch_are_each_given_a_version() {
 
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn several_edits_of_one_record_are_told_with_versions_above_all_before() {
+async fn repeated_edits_get_rising_versions() {
     let stage = Stage::open().await;
     stage.create(1).await;
     let mut reader = Reader::open(&stage.feed, None).await;
@@ -138,7 +138,7 @@ async fn several_edits_of_one_record_are_told_with_versions_above_all_before() {
 
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn a_removed_document_is_told_without_a_version_and_may_be_made_again() {
+async fn removed_document_is_fed_without_version() {
     let stage = Stage::open().await;
     stage.create(1).await;
     let mut reader = Reader::open(&stage.feed, None).await;
@@ -149,7 +149,7 @@ async fn a_removed_document_is_told_without_a_version_and_may_be_made_again() {
 
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn a_document_that_is_removed_after_its_edit_is_told_without_a_version() {
+async fn edited_then_removed_has_no_version() {
     let stage = Stage::open().await;
     stage.create(1).await;
     let mut reader = Reader::open(&stage.feed, None).await;
@@ -161,7 +161,7 @@ async fn a_document_that_is_removed_after_its_edit_is_told_without_a_version() {
 
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn a_replaced_document_is_given_a_version_above_any_that_it_had() {
+async fn replaced_document_gets_a_higher_version() {
     let stage = Stage::open().await;
     stage.create(1).await;
     for age in 1..=5 {
@@ -196,7 +196,7 @@ async fn document_added_by_hand_is_given_a_version() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn edits_among_writes_leave_no_two_states_with_one_version() {
+async fn edits_among_writes_keep_versions_unique() {
     let stage = Stage::open().await;
     stage.create(1).await;
     let mut reader = Reader::open(&stage.feed, None).await;

@@ -23,7 +23,7 @@ async fn told_with(stage: &Stage, edit: Document) -> i64 {
 
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn a_version_that_is_none_any_more_is_replaced_by_one_above_any_before() {
+async fn invalid_version_is_replaced_by_a_higher_one() {
     let broken = [
         Bson::from("3"),
         Bson::Null,
@@ -54,7 +54,7 @@ async fn a_version_that_is_none_any_more_is_replaced_by_one_above_any_before() {
 
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn a_version_that_was_removed_is_given_anew_above_any_before() {
+async fn removed_version_is_replaced_by_a_higher_one() {
     let stage = Stage::open().await;
     assert!(told_with(&stage, doc! { "$unset": { "v": "" } }).await > 2);
     assert!(stage.user(1).await.version > version(2));
@@ -62,7 +62,7 @@ async fn a_version_that_was_removed_is_given_anew_above_any_before() {
 
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn a_version_that_was_raised_to_the_end_of_numbers_is_taken_back() {
+async fn maximal_version_is_lowered() {
     let stage = Stage::open().await;
     stage.create(1).await;
     let mut reader = Reader::open(&stage.feed, None).await;
@@ -76,7 +76,7 @@ async fn a_version_that_was_raised_to_the_end_of_numbers_is_taken_back() {
 
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn a_field_that_cannot_be_read_any_more_is_told_of_all_the_same() {
+async fn unreadable_field_is_published_all_the_same() {
     let edits = [
         doc! { "$set": { "nick": 7 } },
         doc! { "$set": { "params": "none" } },

@@ -21,7 +21,7 @@ impl Stage {
 
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn who_takes_the_lease_over_goes_on_at_the_mark_of_whoever_had_it() {
+async fn next_lease_holder_resumes_at_the_mark() {
     let stage = Stage::open().await;
     assert!(stage.takes("a").await && !stage.takes("b").await);
     let mut first = Reader::open(&stage.feed, None).await;

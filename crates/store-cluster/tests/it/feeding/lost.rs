@@ -51,7 +51,7 @@ async fn a_collection_that_was_renamed_is_told_as_lost() {
 
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn a_collection_that_took_the_place_of_another_is_told_as_lost() {
+async fn replaced_collection_is_reported_as_lost() {
     let stage = Stage::open().await;
     let (reader, mark) = reading(&stage).await;
     stage.documents("restored").insert_one(doc! { "_id": 1_i64, "v": 1_i64 }).await.unwrap();

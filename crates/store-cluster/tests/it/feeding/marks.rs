@@ -8,7 +8,7 @@ use super::{BOUND, QUIET, Reader, Stage, of_user, version};
 
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn a_feed_opened_without_a_mark_tells_what_comes_after() {
+async fn feed_without_mark_begins_with_new_changes() {
     let stage = Stage::open().await;
     stage.create(1).await;
     let mut reader = Reader::open(&stage.feed, None).await;
@@ -37,7 +37,7 @@ async fn after_each_mark_exactly_what_came_later_is_told() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn the_mark_of_a_feed_that_has_only_begun_can_be_gone_on_from() {
+async fn first_mark_of_a_feed_can_be_resumed() {
     let stage = Stage::open().await;
     let other = stage.documents("other");
     let writing = tokio::spawn(async move {
@@ -58,7 +58,7 @@ async fn the_mark_of_a_feed_that_has_only_begun_can_be_gone_on_from() {
 
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn a_mark_in_the_middle_of_a_transaction_loses_nothing_of_it() {
+async fn mark_inside_a_transaction_loses_nothing() {
     let stage = Stage::open().await;
     let mut reader = Reader::open(&stage.feed, None).await;
     let mut session = stage.database.client().start_session().await.unwrap();
@@ -161,7 +161,7 @@ async fn a_mark_that_cannot_be_read_is_lost() {
 
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn a_mark_of_a_time_that_the_log_does_not_reach_back_to_is_lost() {
+async fn mark_older_than_the_log_is_lost() {
     let stage = Stage::open().await;
     let mut reader = Reader::open(&stage.feed, None).await;
     stage.create(1).await;

@@ -27,7 +27,7 @@ fn theme() -> ParamsPatch {
 
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn every_kind_of_write_of_a_user_is_told_with_its_version_in_order() {
+async fn user_writes_are_fed_in_order_with_versions() {
     let stage = Stage::open().await;
     let mut reader = Reader::open(&stage.feed, None).await;
     let users = Arc::clone(&stage.stores.users);
@@ -62,7 +62,7 @@ async fn every_kind_of_write_of_a_user_is_told_with_its_version_in_order() {
 
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn every_kind_of_write_of_a_group_is_told_with_its_version_in_order() {
+async fn group_writes_are_fed_in_order_with_versions() {
     let stage = Stage::open().await;
     let mut reader = Reader::open(&stage.feed, None).await;
     let (groups, id) = (Arc::clone(&stage.stores.groups), GroupId::new(9).unwrap());
@@ -85,7 +85,7 @@ async fn every_kind_of_write_of_a_group_is_told_with_its_version_in_order() {
 
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn the_release_of_a_name_is_no_change_of_the_user_that_had_it() {
+async fn released_name_is_no_change_of_its_user() {
     let stage = Stage::open().await;
     let mut reader = Reader::open(&stage.feed, None).await;
     stage.create(1).await;
@@ -122,7 +122,7 @@ async fn what_is_no_record_is_not_told() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn writes_at_once_are_told_without_a_gap_and_more_than_fit_a_batch() {
+async fn concurrent_writes_are_fed_without_gaps() {
     let stage = Stage::open().await;
     let mut reader = Reader::open(&stage.feed, None).await;
     stage.create(1).await;
@@ -144,7 +144,7 @@ async fn writes_at_once_are_told_without_a_gap_and_more_than_fit_a_batch() {
 
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn a_stub_keeps_nothing_of_the_record_whoever_put_it_there() {
+async fn stub_keeps_nothing_of_the_record() {
     let stage = Stage::open().await;
     stage.create(1).await;
     let hand = doc! { "$set": { "address": "Main Street", "params": { "a": "b" }, "v": 5_i64 } };

@@ -59,7 +59,7 @@ async fn steps_of_three_nodes_are_all_at_their_numbers() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn ids_sent_through_two_nodes_at_once_are_one_message_each() {
+async fn id_sent_through_two_nodes_is_one_message() {
     let options = server::options();
     let (stores, _guard) = server::open_with(options.clone()).await;
     let all = batch("m", 450);

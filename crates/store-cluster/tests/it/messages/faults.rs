@@ -26,7 +26,7 @@ const BOTH: [(&str, usize); 2] = [("insert", 0), ("findAndModify", 3)];
 
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn append_without_majority_is_unknown_and_then_a_replay() {
+async fn append_without_majority_is_later_a_replay() {
     for (command, before) in BOTH {
         let faulty = Faulty::open().await;
         fill(&faulty.stores, &batch("before", before)).await;
@@ -95,7 +95,7 @@ async fn refuse(database: &Database, validator: Document) {
 
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn append_to_a_server_that_is_no_primary_is_done_by_the_retry() {
+async fn append_to_a_secondary_is_done_by_the_retry() {
     let faulty = Faulty::open().await;
     fill(&faulty.stores, &batch("before", 3)).await;
     faulty.fail(&["findAndModify"], 1, doc! { "errorCode": NOT_WRITABLE_PRIMARY }).await;
@@ -134,7 +134,7 @@ async fn checks(database: &Database) -> u64 {
 
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn push_of_a_deposed_primary_makes_the_node_look_for_the_new_one() {
+async fn deposed_primary_makes_the_node_look_again() {
     let faulty = Faulty::open().await;
     fill(&faulty.stores, &batch("before", 3)).await;
     let database = faulty.database();

@@ -169,7 +169,7 @@ async fn looks_of_heads(
 
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn head_looks_at_the_documents_that_have_what_is_asked() {
+async fn head_examines_only_needed_documents() {
     let fill_log = async |stores: &Stores| fill(stores, &batch("m", 350)).await;
     // The last one, found by its id or the one after; then it again, and the one before where something of it is asked.
     for (above, headers, documents) in [(0, 100, 2), (299, 51, 2), (300, 50, 1), (349, 1, 1), (350, 0, 1)] {

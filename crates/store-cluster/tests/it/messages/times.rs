@@ -13,7 +13,7 @@ async fn fill_at(stores: &Stores, ids: &str, sent: i64) {
 
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn number_of_a_time_is_behind_documents_of_a_slow_clock() {
+async fn time_lookup_allows_for_a_slow_clock() {
     let (stores, _guard) = server::open_with(server::options()).await;
     for (ids, sent) in [("first", 1000), ("slow", 900), ("last", 2000)] {
         fill_at(&stores, ids, sent).await;

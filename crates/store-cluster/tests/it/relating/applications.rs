@@ -89,7 +89,7 @@ fn soon() -> Timestamp {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Cassandra: run cargo xtask test"]
-async fn of_three_who_decide_on_three_nodes_one_decision_stands_of_each_application() {
+async fn one_of_three_concurrent_decisions_wins() {
     let stage = Stage::open().await;
     let (second, third) = (stage.node(|_| ()).await, stage.node(|cql| cql.clock_ahead = 60_000).await);
     let nodes = [stage.stores.clone(), second.0, third.0];
@@ -129,7 +129,7 @@ async fn of_three_who_decide_on_three_nodes_one_decision_stands_of_each_applicat
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Cassandra: run cargo xtask test"]
-async fn what_a_node_that_died_after_a_decision_left_is_found_and_resumed_until_it_is_settled() {
+async fn dead_node_decision_is_resumed_until_settled() {
     let stage = Stage::open().await;
     let made = made(&stage.stores, 100).await;
     let (dying, node) = stage.node(|cql| cql.dies_at = Some("heard")).await;
@@ -153,7 +153,7 @@ async fn what_a_node_that_died_after_a_decision_left_is_found_and_resumed_until_
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Cassandra: run cargo xtask test"]
-async fn an_application_whose_node_died_before_the_lists_comes_into_them() {
+async fn dead_node_application_reaches_the_lists() {
     let stage = Stage::open().await;
     let (dying, node) = stage.node(|cql| cql.dies_at = Some("heard")).await;
     let new = new(100);
@@ -169,7 +169,7 @@ async fn an_application_whose_node_died_before_the_lists_comes_into_them() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Cassandra: run cargo xtask test"]
-async fn the_search_goes_on_from_its_mark_and_misses_nothing_that_is_left() {
+async fn search_resumes_at_its_mark_without_gaps() {
     let stage = Stage::open().await;
     let stores = &stage.stores;
     let made = made(stores, 100).await;

@@ -1,7 +1,7 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use futures::{StreamExt as _, stream};
-use kith_store::{FollowList, Place, Timestamp, Write};
+use kith_store::{FollowList, ListPosition, Timestamp, Write};
 use kith_store_cluster::CqlOptions;
 
 use super::{KEPT, Stage, agrees, counts_become, edge, user};
@@ -50,7 +50,7 @@ async fn pages_join_over_buckets_that_are_closed() {
 /// Reads 60 fans by pages of many sizes.
 async fn pages_join(stage: &Stage) {
     for limit in [1, 5, 7, 8, 60, 100, WHOLE] {
-        let (mut read, mut after) = (Vec::new(), None::<Place>);
+        let (mut read, mut after) = (Vec::new(), None::<ListPosition>);
         loop {
             let page =
                 stage.stores.follows.follow_list(user(1), FollowList::Fans, after, limit).await.unwrap();
@@ -64,7 +64,7 @@ async fn pages_join(stage: &Stage) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Cassandra: run cargo xtask test"]
-async fn follows_that_stand_already_fill_no_bucket_and_whoever_comes_then_is_in_the_list() {
+async fn existing_follows_fill_no_bucket() {
     let stage = crowded(1, 1).await;
     let follows = &stage.stores.follows;
     for at in 0..20 {
@@ -83,7 +83,7 @@ async fn follows_that_stand_already_fill_no_bucket_and_whoever_comes_then_is_in_
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Cassandra: run cargo xtask test"]
-async fn a_follow_in_an_old_bucket_is_ended_and_made_anew_there() {
+async fn follow_in_old_bucket_ends_and_returns_there() {
     let stage = crowded(30, 1).await;
     let write = Write::at(Timestamp(1_700_000_001_000));
     stage.stores.follows.unfollow(edge(2, 1), write.clone()).await.unwrap();

@@ -10,7 +10,7 @@ const ROUNDS: i64 = 50;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Cassandra: run cargo xtask test"]
-async fn an_acknowledged_unfollow_is_not_lost_to_a_clock_that_is_ahead() {
+async fn unfollow_survives_a_fast_clock() {
     let stage = Stage::open().await;
     let (fast, _fast) = stage.node(|cql| cql.clock_ahead = 60_000).await;
     let (slow, _slow) = stage.node(|cql| cql.clock_ahead = -60_000).await;
@@ -27,7 +27,7 @@ async fn an_acknowledged_unfollow_is_not_lost_to_a_clock_that_is_ahead() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Cassandra: run cargo xtask test"]
-async fn writes_that_cross_on_clocks_that_are_apart_agree_in_the_end() {
+async fn crossing_writes_agree_despite_clock_skew() {
     let stage = Stage::open().await;
     let (fast, _fast) = stage.node(|cql| cql.clock_ahead = 60_000).await;
     let (slow, _slow) = stage.node(|_| ()).await;
@@ -74,7 +74,7 @@ async fn moves_at_once(stores: &Stores, other: &Stores, edge: Edge) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Cassandra: run cargo xtask test"]
-async fn of_a_block_and_a_follow_that_cross_the_block_stands() {
+async fn block_wins_over_a_crossing_follow() {
     let stage = Stage::open().await;
     let (other, _other) = stage.node(|cql| cql.clock_ahead = 60_000).await;
     for from in 2..102 {

@@ -7,7 +7,7 @@ use super::{BOUND, KEPT, Stage, agrees, blocking, counts_become, edge, list, now
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Cassandra: run cargo xtask test"]
-async fn a_node_that_dies_between_a_block_and_its_cut_leaves_it_to_the_sweep() {
+async fn sweep_completes_the_block_of_a_dead_node() {
     let stage = Stage::open().await;
     stage.stores.follows.follow(edge(2, 1), KEPT, now()).await.unwrap();
     let (dying, node) = stage.node(|cql| cql.dies_at = Some("blocked")).await;
@@ -25,7 +25,7 @@ async fn a_node_that_dies_between_a_block_and_its_cut_leaves_it_to_the_sweep() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Cassandra: run cargo xtask test"]
-async fn a_seat_without_a_state_is_no_follow_and_is_taken_by_the_next() {
+async fn slot_without_state_is_free() {
     let stage = Stage::open().await;
     let (dying, _node) = stage.node(|cql| cql.dies_at = Some("seated")).await;
     dying.follows.follow(edge(1, 2), KEPT, now()).await.unwrap_err();
@@ -38,7 +38,7 @@ async fn a_seat_without_a_state_is_no_follow_and_is_taken_by_the_next() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Cassandra: run cargo xtask test"]
-async fn a_request_that_was_cut_short_is_ended_by_its_repetition_with_the_same_version() {
+async fn repeated_request_keeps_its_version() {
     let stage = Stage::open().await;
     let id: RequestId = "again".parse().unwrap();
     let request = Some(kith_store::Request { id, fingerprint: [7; 32] });
@@ -54,7 +54,7 @@ async fn a_request_that_was_cut_short_is_ended_by_its_repetition_with_the_same_v
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Cassandra: run cargo xtask test"]
-async fn what_is_lost_in_a_list_and_what_strays_there_is_found_and_mended() {
+async fn missing_and_stray_entries_are_repaired() {
     let stage = Stage::open().await;
     let stores = &stage.stores;
     for to in 2..6 {

@@ -12,7 +12,7 @@ fn follows(to: std::ops::Range<i64>) -> Vec<ImportedFollow> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Cassandra: run cargo xtask test"]
-async fn an_import_that_crosses_living_follows_leaves_no_ghost() {
+async fn import_over_live_follows_leaves_no_ghost() {
     let stage = Stage::open().await;
     let (other, _other) = stage.node(|cql| cql.clock_ahead = 60_000).await;
     let all = follows(2..52);
@@ -36,7 +36,7 @@ async fn an_import_that_crosses_living_follows_leaves_no_ghost() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Cassandra: run cargo xtask test"]
-async fn an_import_that_was_cut_short_is_made_whole_by_the_same_call() {
+async fn repeated_import_completes_a_cut_one() {
     let stage = Stage::open().await;
     let (dying, _node) = stage.node(|cql| cql.dies_at = Some("brought")).await;
     let all = follows(2..30);
@@ -50,7 +50,7 @@ async fn an_import_that_was_cut_short_is_made_whole_by_the_same_call() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Cassandra: run cargo xtask test"]
-async fn a_follow_that_two_imports_put_in_two_places_comes_to_stand_in_one() {
+async fn two_imports_leave_one_list_entry() {
     let stage = Stage::open().await;
     let (slow, _slow) = stage.node(|cql| cql.clock_ahead = -60_000).await;
     let all = follows(2..30);

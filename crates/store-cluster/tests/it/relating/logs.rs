@@ -47,7 +47,7 @@ async fn befriend(stores: &Stores) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Cassandra: run cargo xtask test"]
-async fn a_node_that_dies_before_the_logs_leaves_them_to_the_sweep() {
+async fn sweep_writes_the_logs_of_a_dead_node() {
     let stage = Stage::open().await;
     let (dying, node) = stage.node(|cql| cql.dies_at = Some("blocked")).await;
     for bits in [1, 2] {
@@ -60,7 +60,7 @@ async fn a_node_that_dies_before_the_logs_leaves_them_to_the_sweep() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Cassandra: run cargo xtask test"]
-async fn a_change_of_permissions_that_was_cut_short_is_told_once_by_its_repetition() {
+async fn repeated_permission_change_is_logged_once() {
     let stage = Stage::open().await;
     let (dying, _node) = stage.node(|cql| cql.dies_at = Some("blocked")).await;
     let asking =
@@ -76,7 +76,7 @@ async fn a_change_of_permissions_that_was_cut_short_is_told_once_by_its_repetiti
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Cassandra: run cargo xtask test"]
-async fn a_block_that_parts_friends_is_told_though_the_node_dies_before_the_cut() {
+async fn block_of_dead_node_is_logged() {
     let stage = Stage::open().await;
     befriend(&stage.stores).await;
     let (dying, node) = stage.node(|cql| cql.dies_at = Some("blocked")).await;
@@ -87,7 +87,7 @@ async fn a_block_that_parts_friends_is_told_though_the_node_dies_before_the_cut(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Cassandra: run cargo xtask test"]
-async fn friends_who_part_on_three_nodes_at_once_are_told_so_once() {
+async fn concurrent_unfriending_is_logged_once() {
     let stage = Stage::open().await;
     let (second, third) = (stage.node(|_| ()).await, stage.node(|cql| cql.clock_ahead = 60_000).await);
     let nodes = [&stage.stores, &second.0, &third.0];

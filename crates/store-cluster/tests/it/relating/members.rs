@@ -2,8 +2,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures::future::join_all;
 use kith_store::{
-    Applied, FeedRecord, GroupId, MEMBERS_AT_ONCE, Member, MemberChange, MemberKey, MemberRefusal,
-    MemberTerms, MembersChanged, Request, Role, Roster, StoreError, Stores, Timestamp, UserId, Version,
+    Applied, ChangeContext, FeedRecord, GroupId, MEMBERS_AT_ONCE, Member, MemberChange, MemberKey,
+    MemberRefusal, MembersUpdated, Request, Role, Roster, StoreError, Stores, Timestamp, UserId, Version,
     Write,
 };
 use tokio::time::Instant;
@@ -29,8 +29,8 @@ fn key(of: i64, id: i64) -> MemberKey {
     MemberKey { group: group(of), user: user(id) }
 }
 
-fn service() -> MemberTerms {
-    MemberTerms { by: None, members_max: LARGE, bans_max: LARGE, history: false }
+fn service() -> ChangeContext {
+    ChangeContext { by: None, members_max: LARGE, bans_max: LARGE, history: false }
 }
 
 fn asking(id: &str) -> Write {
@@ -41,7 +41,7 @@ async fn change(
     stores: &Stores,
     of: i64,
     change: MemberChange,
-) -> Result<Applied<MembersChanged>, StoreError> {
+) -> Result<Applied<MembersUpdated>, StoreError> {
     stores.members.change_members(group(of), change, service(), now()).await
 }
 
@@ -86,10 +86,10 @@ async fn agree(stores: &Stores, of: i64, users: impl Iterator<Item = i64>) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Cassandra: run cargo xtask test"]
-async fn of_many_who_join_at_once_on_three_nodes_as_many_come_in_as_may() {
+async fn concurrent_joins_respect_the_limit() {
     let stage = Stage::open().await;
     let nodes = over_three(&stage, 7).await;
-    let terms = MemberTerms { members_max: 41, ..service() };
+    let terms = ChangeContext { members_max: 41, ..service() };
     let joins = (0..64).map(|at| {
         let join = MemberChange::Join(user(100 + at));
         nodes[usize::try_from(at).unwrap() % 3].members.change_members(group(7), join, terms, now())
@@ -107,7 +107,7 @@ async fn of_many_who_join_at_once_on_three_nodes_as_many_come_in_as_may() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Cassandra: run cargo xtask test"]
-async fn who_comes_and_goes_on_three_nodes_at_once_is_in_everywhere_or_nowhere() {
+async fn concurrent_join_and_leave_are_consistent() {
     let stage = Stage::open().await;
     let nodes = over_three(&stage, 7).await;
     let users = 100..116;
@@ -140,11 +140,11 @@ async fn who_comes_and_goes_on_three_nodes_at_once_is_in_everywhere_or_nowhere()
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Cassandra: run cargo xtask test"]
-async fn what_each_change_is_told_is_what_it_did_also_of_many_at_once() {
+async fn each_concurrent_change_gets_its_own_result() {
     let stage = Stage::open().await;
     change(&stage.stores, 7, MemberChange::Found(user(OWNER))).await.unwrap();
     let joins = (100..164).map(|id| change(&stage.stores, 7, MemberChange::Join(user(id))));
-    let mut told: Vec<MembersChanged> =
+    let mut told: Vec<MembersUpdated> =
         join_all(joins).await.into_iter().map(|made| made.unwrap().record).collect();
     told.sort_unstable_by_key(|told| told.roster.version);
     for (told, at) in told.iter().zip(2..) {
@@ -157,7 +157,7 @@ async fn what_each_change_is_told_is_what_it_did_also_of_many_at_once() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Cassandra: run cargo xtask test"]
-async fn the_largest_change_of_the_longest_remarks_is_made_and_answered_again() {
+async fn largest_change_is_made_and_replayed() {
     let stage = Stage::open().await;
     let users: Vec<UserId> = (0..).map(|at| user(i64::MAX - 1_000 + at)).take(MEMBERS_AT_ONCE).collect();
     change(&stage.stores, 7, MemberChange::Found(user(OWNER))).await.unwrap();
@@ -181,7 +181,7 @@ async fn the_largest_change_of_the_longest_remarks_is_made_and_answered_again() 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Cassandra: run cargo xtask test"]
-async fn a_request_that_comes_many_times_at_once_on_three_nodes_has_one_effect() {
+async fn concurrent_request_id_has_one_effect() {
     let stage = Stage::open().await;
     let nodes = over_three(&stage, 7).await;
     let asked = (0..12).map(|at| {
@@ -197,10 +197,10 @@ async fn a_request_that_comes_many_times_at_once_on_three_nodes_has_one_effect()
 /// The first join fills the group, and the first leaving leaves nothing to be left: the repetition would be refused by either.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Cassandra: run cargo xtask test"]
-async fn a_request_that_comes_at_once_on_three_nodes_is_not_refused_by_its_own_effect() {
+async fn own_effect_does_not_refuse_a_request() {
     let stage = Stage::open().await;
     let nodes = over_three(&stage, 7).await;
-    let terms = MemberTerms { members_max: 2, ..service() };
+    let terms = ChangeContext { members_max: 2, ..service() };
     for round in 0..REPEATED {
         let changes = [("join", MemberChange::Join(user(100))), ("leave", MemberChange::Leave(user(100)))];
         for (id, one) in changes {
@@ -239,7 +239,7 @@ async fn a_caller_who_goes_away_takes_nobody_with_it() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Cassandra: run cargo xtask test"]
-async fn a_node_that_dies_before_the_groups_of_its_members_leaves_them_to_the_sweep() {
+async fn sweep_writes_group_lists_of_a_dead_node() {
     let stage = Stage::open().await;
     change(&stage.stores, 7, MemberChange::Add(vec![user(3)])).await.unwrap();
     let (dying, node) = stage.node(|cql| cql.dies_at = Some("changed")).await;
@@ -259,7 +259,7 @@ async fn a_node_that_dies_before_the_groups_of_its_members_leaves_them_to_the_sw
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Cassandra: run cargo xtask test"]
-async fn a_request_that_was_cut_short_is_ended_by_its_repetition() {
+async fn cut_request_is_ended_by_its_repetition() {
     let stage = Stage::open().await;
     let (dying, _node) = stage.node(|cql| cql.dies_at = Some("changed")).await;
     let add = || MemberChange::Add(vec![user(2)]);
@@ -273,7 +273,7 @@ async fn a_request_that_was_cut_short_is_ended_by_its_repetition() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Cassandra: run cargo xtask test"]
-async fn changes_of_members_are_told_and_what_is_true_of_all() {
+async fn member_and_roster_changes_are_fed() {
     let stage = Stage::open().await;
     let mut feeds = open(&stage.stores).await;
     let found = change(&stage.stores, 7, MemberChange::Found(user(OWNER))).await.unwrap().record;
@@ -301,7 +301,7 @@ async fn what_a_node_that_died_changed_of_a_group_is_told() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Cassandra: run cargo xtask test"]
-async fn who_takes_over_from_a_node_that_died_tells_at_once_what_it_changed_of_a_group() {
+async fn successor_feeds_the_change_of_a_dead_node() {
     let stage = Stage::open().await;
     let mut feeds = open(&stage.stores).await;
     let marks = marks(&mut feeds).await;
@@ -337,8 +337,10 @@ async fn the_ring_of_changes_goes_round() {
     }
     let last = roster(stores, 7).await.version;
     assert_eq!(last.get(), 1_101);
-    let after =
-        |version, id| kith_store::MemberChanged { version: Version::new(version).unwrap(), user: user(id) };
+    let after = |version, id| kith_store::MemberChangeEvent {
+        version: Version::new(version).unwrap(),
+        user: user(id),
+    };
     let told = async |after, limit| stores.members.member_changes(group(7), after, limit).await.unwrap();
     assert_eq!(told(after(100, OWNER), 5_000).await, None, "too many since");
     let found = told(after(101, OWNER), 5_000).await.unwrap();
@@ -350,7 +352,7 @@ async fn the_ring_of_changes_goes_round() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Cassandra: run cargo xtask test"]
-async fn a_group_ends_in_steps_and_with_it_the_groups_of_its_members() {
+async fn group_ends_in_steps_with_its_lists() {
     let stage = Stage::open().await;
     let stores = &stage.stores;
     change(stores, 7, MemberChange::Found(user(OWNER))).await.unwrap();

@@ -8,7 +8,7 @@ use crate::server;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Cassandra: run cargo xtask test"]
-async fn relations_are_pending_until_both_stores_have_their_part() {
+async fn relations_wait_for_both_stores() {
     let (mongo, cql) = (server::options(), server::cql_options());
     let (without, _cleaning) = server::open_with(mongo.clone()).await;
     let pending = |all: Vec<kith_store::Migration>| -> Vec<u32> {
@@ -26,7 +26,7 @@ async fn relations_are_pending_until_both_stores_have_their_part() {
 
 #[tokio::test]
 #[ignore = "needs Cassandra: run cargo xtask test"]
-async fn a_cassandra_that_is_away_is_unavailable_and_says_so() {
+async fn absent_cassandra_is_unavailable() {
     let stage = Stage::open().await;
     let (node, away) = {
         let cql = CqlOptions { contact_points: vec!["127.0.0.1:1".to_owned()], ..stage.cql.clone() };

@@ -14,7 +14,7 @@ use futures::{
     poll,
 };
 use kith_store::{
-    FormerMember, GroupId, MemberChange, MemberKey, MemberRow, MemberTerms, MembersChanged, Outcome, Seq,
+    ChangeContext, FormerMember, GroupId, MemberChange, MemberKey, MemberRow, MembersUpdated, Outcome, Seq,
     StoreError, Stores, Timestamp,
 };
 use kith_store_cluster::LogEnds;
@@ -32,13 +32,13 @@ fn join(id: i64) -> MemberChange {
     MemberChange::Join(user(id))
 }
 
-async fn change(stores: &Stores, change: MemberChange) -> Result<MembersChanged, StoreError> {
-    let terms = MemberTerms { by: None, members_max: 1_000, bans_max: 1_000, history: false };
+async fn change(stores: &Stores, change: MemberChange) -> Result<MembersUpdated, StoreError> {
+    let terms = ChangeContext { by: None, members_max: 1_000, bans_max: 1_000, history: false };
     stores.members.change_members(group(), change, terms, now()).await.map(|applied| applied.record)
 }
 
 /// The only row that a change wrote.
-fn only(changed: &MembersChanged) -> &MemberRow {
+fn only(changed: &MembersUpdated) -> &MemberRow {
     assert_eq!(changed.rows.len(), 1, "{changed:?}");
     &changed.rows[0]
 }
@@ -180,7 +180,7 @@ async fn change_without_joins_and_leaves_reads_no_end() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Cassandra: run cargo xtask test"]
-async fn end_that_cannot_be_read_refuses_only_joins_and_leaves() {
+async fn unknown_end_refuses_only_joins_and_leaves() {
     let stage = Stage::open().await;
     let ends = Arc::new(Ends::at(10));
     let (stores, _node) = node(&stage, &ends).await;
@@ -191,7 +191,7 @@ async fn end_that_cannot_be_read_refuses_only_joins_and_leaves() {
         MemberChange::Leave(user(2)),
         MemberChange::Remove(vec![user(3)]),
         MemberChange::Ban(vec![user(4)], None),
-        MemberChange::Depart(user(5)),
+        MemberChange::AccountDeleted(user(5)),
     ];
     let others = [
         MemberChange::Remark(user(2), "Bo".into()),
@@ -217,7 +217,7 @@ async fn end_that_cannot_be_read_refuses_only_joins_and_leaves() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Cassandra: run cargo xtask test"]
-async fn row_from_before_messages_opens_nothing_until_a_leave() {
+async fn row_without_ranges_opens_nothing() {
     let stage = Stage::open().await;
     let (stores, _node) = node(&stage, &Arc::new(Ends::at(10))).await;
     change(&stores, MemberChange::Add(vec![user(2), user(3)])).await.unwrap();

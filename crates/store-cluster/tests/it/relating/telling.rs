@@ -96,7 +96,7 @@ async fn the_block_of_a_node_that_died_is_told() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Cassandra: run cargo xtask test"]
-async fn who_takes_over_from_a_node_that_died_tells_its_block_at_once() {
+async fn successor_feeds_the_block_of_a_dead_node() {
     let stage = Stage::open().await;
     let mut feeds = open(&stage.stores).await;
     let marks = marks(&mut feeds).await;
@@ -110,7 +110,7 @@ async fn who_takes_over_from_a_node_that_died_tells_its_block_at_once() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Cassandra: run cargo xtask test"]
-async fn a_feed_goes_on_after_its_mark_and_refuses_what_is_none() {
+async fn feed_resumes_at_mark_and_refuses_others() {
     let stage = Stage::open().await;
     let mut feeds = open(&stage.stores).await;
     let marks = marks(&mut feeds).await;

@@ -60,7 +60,7 @@ async fn recalled_text_is_in_no_field_and_the_version_rises() {
 
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn erased_text_is_in_no_field_and_the_version_rises_once() {
+async fn erasure_leaves_no_text_and_one_new_version() {
     Stage::<1>::run(async |stage| {
         let [node] = &stage.nodes;
         let sender = message("secret").sender.unwrap();

@@ -57,7 +57,7 @@ async fn size_at_the_push_decides_the_numbers() {
 
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn batch_sent_again_over_a_border_is_in_the_log_once() {
+async fn batch_repeated_over_a_border_is_kept_once() {
     Stage::<2>::run(async |stage| {
         let [one, other] = &stage.nodes;
         fill(one, &batch("before", 97)).await;
@@ -74,7 +74,7 @@ async fn batch_sent_again_over_a_border_is_in_the_log_once() {
 
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn batch_sent_again_in_one_document_is_in_the_log_once() {
+async fn batch_repeated_in_one_document_is_kept_once() {
     Stage::<2>::run(async |stage| {
         let [one, other] = &stage.nodes;
         let three = batch("three", 3);
@@ -138,7 +138,7 @@ async fn id_in_an_earlier_document_is_a_replay() {
 
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn other_content_under_an_id_is_refused_in_every_document() {
+async fn other_content_under_an_id_is_refused() {
     Stage::<1>::run(async |stage| {
         let [node] = &stage.nodes;
         fill(node, &[messages(["first"]), batch("m", 99), messages(["last"])].concat()).await;
@@ -185,7 +185,7 @@ async fn hint_below_the_trimmed_part_makes_no_document() {
 
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn late_maker_makes_no_document_where_others_were_removed() {
+async fn late_insert_makes_no_removed_document() {
     Stage::<2>::run(async |stage| {
         let [one, other] = &stage.nodes;
         fill(one, &batch("before", 99)).await;

@@ -9,7 +9,7 @@ use super::{
 
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn push_that_was_rolled_back_is_the_first_append_again() {
+async fn push_after_rollback_is_the_first_append() {
     Stage::<1>::run(async |stage| {
         let [node] = &stage.nodes;
         fill(node, &batch("before", 7)).await;
@@ -25,7 +25,7 @@ async fn push_that_was_rolled_back_is_the_first_append_again() {
 
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn document_whose_making_was_rolled_back_is_made_again() {
+async fn document_is_made_again_after_rollback() {
     Stage::<1>::run(async |stage| {
         let [node] = &stage.nodes;
         fill(node, &batch("before", 97)).await;

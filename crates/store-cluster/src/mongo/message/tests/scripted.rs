@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use kith_store::{ConversationId, MessageKey, NewMessage, StoreError};
 use parking_lot::Mutex;
 
-use super::super::documents::{Documents, Made, Pushed, Sent, Tail};
+use super::super::documents::{DocumentInsert, Documents, Pushed, Sent, Tail};
 
 /// A command, with the number of its document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,10 +21,10 @@ pub(super) enum Command {
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum Answer {
+pub(super) enum ScriptedAnswer {
     Tail(Option<Tail>),
     Pushed(Pushed),
-    Made(Made),
+    Made(DocumentInsert),
     Found(HashMap<MessageKey, Sent>),
     Failed(StoreError),
 }
@@ -32,13 +32,13 @@ pub(super) enum Answer {
 /// Gives its answers in turn, each after a time of its own. What it is asked after that finds nothing, in the time of the last one.
 #[derive(Debug, Default)]
 pub(super) struct Scripted {
-    answers: Mutex<VecDeque<(Duration, Answer)>>,
+    answers: Mutex<VecDeque<(Duration, ScriptedAnswer)>>,
     last: Mutex<Duration>,
     commands: Mutex<Vec<Command>>,
 }
 
 impl Scripted {
-    pub(super) fn new(answers: impl IntoIterator<Item = (Duration, Answer)>) -> Self {
+    pub(super) fn new(answers: impl IntoIterator<Item = (Duration, ScriptedAnswer)>) -> Self {
         Self { answers: Mutex::new(answers.into_iter().collect()), ..Self::default() }
     }
 
@@ -46,7 +46,7 @@ impl Scripted {
         self.commands.lock().clone()
     }
 
-    async fn answer(&self, command: Command) -> Option<Answer> {
+    async fn answer(&self, command: Command) -> Option<ScriptedAnswer> {
         self.commands.lock().push(command);
         let next = self.answers.lock().pop_front();
         if let Some((time, _)) = &next {
@@ -62,8 +62,8 @@ impl Scripted {
 impl Documents for Scripted {
     async fn tail(&self, _log: ConversationId) -> Result<Option<Tail>, StoreError> {
         match self.answer(Command::Tail).await {
-            Some(Answer::Tail(tail)) => Ok(tail),
-            Some(Answer::Failed(error)) => Err(error),
+            Some(ScriptedAnswer::Tail(tail)) => Ok(tail),
+            Some(ScriptedAnswer::Failed(error)) => Err(error),
             None => Ok(Some(Tail { document: 0, size: 7, sent: None })),
             other => panic!("{other:?} is no answer"),
         }
@@ -76,8 +76,8 @@ impl Documents for Scripted {
         _messages: &[&NewMessage],
     ) -> Result<Pushed, StoreError> {
         match self.answer(Command::Push(document)).await {
-            Some(Answer::Pushed(pushed)) => Ok(pushed),
-            Some(Answer::Failed(error)) => Err(error),
+            Some(ScriptedAnswer::Pushed(pushed)) => Ok(pushed),
+            Some(ScriptedAnswer::Failed(error)) => Err(error),
             None => Ok(Pushed::Unmatched),
             other => panic!("{other:?} is no answer"),
         }
@@ -88,11 +88,11 @@ impl Documents for Scripted {
         _log: ConversationId,
         document: i64,
         _messages: &[&NewMessage],
-    ) -> Result<Made, StoreError> {
+    ) -> Result<DocumentInsert, StoreError> {
         match self.answer(Command::Make(document)).await {
-            Some(Answer::Made(made)) => Ok(made),
-            Some(Answer::Failed(error)) => Err(error),
-            None => Ok(Made::Duplicate),
+            Some(ScriptedAnswer::Made(made)) => Ok(made),
+            Some(ScriptedAnswer::Failed(error)) => Err(error),
+            None => Ok(DocumentInsert::Duplicate),
             other => panic!("{other:?} is no answer"),
         }
     }
@@ -103,8 +103,8 @@ impl Documents for Scripted {
         _keys: &[MessageKey],
     ) -> Result<HashMap<MessageKey, Sent>, StoreError> {
         match self.answer(Command::Find).await {
-            Some(Answer::Found(found)) => Ok(found),
-            Some(Answer::Failed(error)) => Err(error),
+            Some(ScriptedAnswer::Found(found)) => Ok(found),
+            Some(ScriptedAnswer::Failed(error)) => Err(error),
             None => Ok(HashMap::new()),
             other => panic!("{other:?} is no answer"),
         }

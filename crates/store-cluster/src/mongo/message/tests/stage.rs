@@ -19,7 +19,7 @@ use tokio::sync::Mutex;
 use super::{
     super::{
         append::{Log, append},
-        documents::{Documents, Made, Pushed, Sent, Tail, documents_of, id},
+        documents::{DocumentInsert, Documents, Pushed, Sent, Tail, documents_of, id},
     },
     log, message,
 };
@@ -156,7 +156,7 @@ impl Documents for Interrupted<'_> {
         log: ConversationId,
         document: i64,
         messages: &[&NewMessage],
-    ) -> Result<Made, StoreError> {
+    ) -> Result<DocumentInsert, StoreError> {
         self.happens(Before::Make).await;
         self.node.make(log, document, messages).await
     }

@@ -8,11 +8,11 @@ use tokio::time::Instant;
 use super::{
     super::{
         append::{Log, append},
-        documents::{Made, Pushed, Sent, Tail},
+        documents::{DocumentInsert, Pushed, Sent, Tail},
         hints::Hints,
     },
     batch, log, message, messages, new,
-    scripted::{Answer, Command, Scripted},
+    scripted::{Command, Scripted, ScriptedAnswer},
 };
 use crate::mongo::error::out_of_time;
 
@@ -21,16 +21,16 @@ const WITHIN: Duration = Duration::from_secs(10);
 /// Of a test that is about another time.
 const LONG: Duration = Duration::from_secs(3600);
 
-fn seconds(seconds: u64, answer: Answer) -> (Duration, Answer) {
+fn seconds(seconds: u64, answer: ScriptedAnswer) -> (Duration, ScriptedAnswer) {
     (Duration::from_secs(seconds), answer)
 }
 
-fn at_once(answer: Answer) -> (Duration, Answer) {
+fn at_once(answer: ScriptedAnswer) -> (Duration, ScriptedAnswer) {
     (Duration::from_millis(1), answer)
 }
 
-fn tail(document: i64, size: i64) -> Answer {
-    Answer::Tail(Some(Tail { document, size, sent: None }))
+fn tail(document: i64, size: i64) -> ScriptedAnswer {
+    ScriptedAnswer::Tail(Some(Tail { document, size, sent: None }))
 }
 
 async fn appended(
@@ -46,7 +46,7 @@ async fn appended(
 
 #[tokio::test(start_paused = true)]
 async fn append_gives_up_by_time_and_not_by_tries() {
-    let quick = Scripted::new([(Duration::from_millis(10), Answer::Pushed(Pushed::Unmatched))]);
+    let quick = Scripted::new([(Duration::from_millis(10), ScriptedAnswer::Pushed(Pushed::Unmatched))]);
     let begun = Instant::now();
     let error = appended(&quick, Some(0), &messages(["a"]), WITHIN).await.unwrap_err();
     assert!(matches!(error, StoreError::Unavailable { outcome: Outcome::NotApplied, .. }), "{error:?}");
@@ -55,8 +55,8 @@ async fn append_gives_up_by_time_and_not_by_tries() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn append_that_gives_up_with_a_part_in_the_log_is_unknown() {
-    let part = Scripted::new([at_once(Answer::Pushed(Pushed::After(99)))]);
+async fn append_given_up_halfway_is_unknown() {
+    let part = Scripted::new([at_once(ScriptedAnswer::Pushed(Pushed::After(99)))]);
     let error = appended(&part, Some(0), &messages(["a", "b"]), WITHIN).await.unwrap_err();
     assert!(matches!(error, StoreError::Unavailable { outcome: Outcome::Unknown, .. }), "{error:?}");
 }
@@ -65,11 +65,11 @@ async fn append_that_gives_up_with_a_part_in_the_log_is_unknown() {
 async fn refusal_after_a_part_is_unknown() {
     let full = || StoreError::Full { source: std::sync::Arc::new(std::io::Error::other("full")) };
     for refusal in [full(), StoreError::Overloaded, out_of_time(Outcome::NotApplied)] {
-        let part = [Answer::Pushed(Pushed::After(99)), Answer::Failed(refusal)].map(at_once);
+        let part = [ScriptedAnswer::Pushed(Pushed::After(99)), ScriptedAnswer::Failed(refusal)].map(at_once);
         let error = appended(&Scripted::new(part), Some(0), &messages(["a", "b"]), WITHIN).await.unwrap_err();
         assert_eq!(error.outcome(), Outcome::Unknown, "{error:?}");
     }
-    let alone = Scripted::new([at_once(Answer::Failed(full()))]);
+    let alone = Scripted::new([at_once(ScriptedAnswer::Failed(full()))]);
     let error = appended(&alone, Some(0), &messages(["a"]), WITHIN).await.unwrap_err();
     assert!(matches!(error, StoreError::Full { .. }), "{error:?}");
 }
@@ -79,9 +79,9 @@ async fn refusal_after_a_replay_is_unknown() {
     let sent = Sent { seq: 3, hash: Some(message("a").hash), sent: Timestamp(0) };
     let found = HashMap::from([(message("a").key, sent)]);
     let answers = [
-        Answer::Pushed(Pushed::Duplicate),
-        Answer::Found(found),
-        Answer::Failed(out_of_time(Outcome::NotApplied)),
+        ScriptedAnswer::Pushed(Pushed::Duplicate),
+        ScriptedAnswer::Found(found),
+        ScriptedAnswer::Failed(out_of_time(Outcome::NotApplied)),
     ];
     let replay = Scripted::new(answers.map(at_once));
     let error = appended(&replay, Some(0), &messages(["a", "b"]), WITHIN).await.unwrap_err();
@@ -91,7 +91,7 @@ async fn refusal_after_a_replay_is_unknown() {
 #[tokio::test(start_paused = true)]
 async fn full_document_permits_the_next_one_for_a_minute() {
     for (took, next) in [(59, Command::Make(1)), (60, Command::Tail), (4000, Command::Tail)] {
-        let slow = Scripted::new([seconds(took, Answer::Pushed(Pushed::After(99)))]);
+        let slow = Scripted::new([seconds(took, ScriptedAnswer::Pushed(Pushed::After(99)))]);
         appended(&slow, Some(0), &messages(["a", "b"]), 2 * LONG).await.unwrap_err();
         assert_eq!(slow.commands()[..2], [Command::Push(0), next], "the answer took {took} s");
     }
@@ -108,7 +108,8 @@ async fn full_tail_permits_the_next_document_for_a_minute() {
 
 #[tokio::test(start_paused = true)]
 async fn permission_that_ended_is_asked_for_again() {
-    let answers = [(MINUTE, tail(0, 100)), at_once(tail(6, 100)), at_once(Answer::Made(Made::Whole))];
+    let answers =
+        [(MINUTE, tail(0, 100)), at_once(tail(6, 100)), at_once(ScriptedAnswer::Made(DocumentInsert::Whole))];
     let slow = Scripted::new(answers);
     assert_eq!(appended(&slow, None, &batch("m", 2), LONG).await.unwrap(), new([701, 702]));
     assert_eq!(slow.commands(), [Command::Tail, Command::Tail, Command::Make(7)]);
@@ -116,25 +117,30 @@ async fn permission_that_ended_is_asked_for_again() {
 
 #[tokio::test(start_paused = true)]
 async fn hint_permits_no_document() {
-    let old = Scripted::new([at_once(Answer::Pushed(Pushed::Unmatched))]);
+    let old = Scripted::new([at_once(ScriptedAnswer::Pushed(Pushed::Unmatched))]);
     appended(&old, Some(4), &messages(["a"]), Duration::from_millis(5)).await.unwrap_err();
     assert_eq!(old.commands()[..4], [Command::Push(4), Command::Push(5), Command::Find, Command::Tail]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn permission_ends_with_the_append() {
-    let (hints, full) = (Hints::default(), Scripted::new([at_once(Answer::Pushed(Pushed::After(99)))]));
+    let (hints, full) =
+        (Hints::default(), Scripted::new([at_once(ScriptedAnswer::Pushed(Pushed::After(99)))]));
     hints.set(log(), 0);
     let of = |documents| Log { documents, hints: &hints, conversation: log() };
     assert_eq!(append(of(&full), &messages(["a"]), WITHIN).await.unwrap(), new([100]));
-    let later = Scripted::new([tail(6, 5), Answer::Pushed(Pushed::After(5))].map(at_once));
+    let later = Scripted::new([tail(6, 5), ScriptedAnswer::Pushed(Pushed::After(5))].map(at_once));
     assert_eq!(append(of(&later), &messages(["b"]), WITHIN).await.unwrap(), new([606]));
     assert_eq!(later.commands(), [Command::Tail, Command::Push(6)]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn document_that_another_node_made_is_pushed_into() {
-    let answers = [tail(2, 100), Answer::Made(Made::Duplicate), Answer::Pushed(Pushed::After(40))];
+    let answers = [
+        tail(2, 100),
+        ScriptedAnswer::Made(DocumentInsert::Duplicate),
+        ScriptedAnswer::Pushed(Pushed::After(40)),
+    ];
     let lost = Scripted::new(answers.map(at_once));
     assert_eq!(appended(&lost, None, &batch("m", 2), WITHIN).await.unwrap(), new([341, 342]));
     assert_eq!(lost.commands(), [Command::Tail, Command::Make(3), Command::Push(3)]);

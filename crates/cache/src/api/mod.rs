@@ -1,0 +1,11 @@
+//! What callers, nodes and tiers have in common: records, versions, tokens, policies, loaders, time and randomness.
+
+pub(super) mod clock;
+pub(super) mod entry;
+pub(super) mod error;
+pub(super) mod loader;
+pub(super) mod policy;
+pub(super) mod random;
+pub(super) mod token;
+pub(super) mod version;
+pub(super) mod wait_until;

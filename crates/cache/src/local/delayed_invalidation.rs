@@ -1,0 +1,77 @@
+//! Writes of unknown outcome may be applied late: their records are invalidated repeatedly.
+
+use std::{
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use parking_lot::Mutex;
+use tokio::{runtime::Handle, sync::OwnedSemaphorePermit, time::Instant};
+
+use super::inner::CacheState;
+use crate::{CacheError, Key, testing::rules};
+
+/// How long after a write of unknown outcome its keys are invalidated again. A write that is applied later needs a
+/// flush of the node.
+pub const LATE_WRITES_FOR: Duration = Duration::from_secs(90);
+
+/// Times after the write at which its keys are invalidated again.
+const AFTER: [Duration; 3] = [Duration::from_secs(5), Duration::from_secs(30), LATE_WRITES_FOR];
+/// Period of the flushes that stand in for writes beyond the bound.
+const FLUSH_PERIOD: Duration = Duration::from_secs(5);
+
+/// Invalidates these keys after 5, 30 and 90 s, or, with too many such writes waiting, the whole namespace.
+/// Does nothing without a runtime, nor after the cache is gone.
+pub(crate) fn repeat<K: Key, V: Send + Sync + 'static>(inner: &Arc<CacheState<K, V>>, keys: Vec<K>) {
+    let Ok(runtime) = Handle::try_current() else { return };
+    if !rules::late_landing() {
+        return;
+    }
+    let weak = Arc::downgrade(inner);
+    if let Ok(place) = Arc::clone(&inner.pending_repeats.places).try_acquire_owned() {
+        runtime.spawn(invalidate_late(weak, keys, place));
+    } else if inner.pending_repeats.flushing.lock().replace(Instant::now() + AFTER[2]).is_none() {
+        runtime.spawn(flush_late(weak, Arc::clone(&inner.pending_repeats.flushing)));
+    }
+}
+
+/// Logs that a change was not published to other nodes.
+pub(crate) fn warn<K, V>(inner: &CacheState<K, V>, error: &CacheError) {
+    tracing::warn!(
+        namespace = inner.policy.name,
+        error = error as &dyn std::error::Error,
+        "a change could not be published to the other nodes"
+    );
+}
+
+async fn invalidate_late<K: Key, V: Send + Sync + 'static>(
+    inner: Weak<CacheState<K, V>>,
+    keys: Vec<K>,
+    _place: OwnedSemaphorePermit,
+) {
+    let began = Instant::now();
+    for after in AFTER {
+        tokio::time::sleep_until(began + after).await;
+        let Some(inner) = inner.upgrade() else { return };
+        let notices = inner.suspect_here(keys.iter());
+        if let Err(error) = inner.publish(&notices).await {
+            warn(&inner, &error);
+        }
+    }
+}
+
+async fn flush_late<K: Key, V: Send + Sync + 'static>(
+    inner: Weak<CacheState<K, V>>,
+    until: Arc<Mutex<Option<Instant>>>,
+) {
+    loop {
+        tokio::time::sleep(FLUSH_PERIOD).await;
+        let Some(inner) = inner.upgrade() else { return };
+        inner.memory.flush();
+        let mut until = until.lock();
+        if until.is_none_or(|until| Instant::now() >= until) {
+            *until = None;
+            return;
+        }
+    }
+}

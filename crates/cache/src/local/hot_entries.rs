@@ -1,0 +1,411 @@
+//! A small table of hot entries in front of the storage of memory.
+//!
+//! A hit in the storage costs the lock of a part of it, a bucket of a hash table, and a cache line for the entry. Here
+//! it costs one of two slots that the hash of the key selects. A key's slots change only under the shard lock of the
+//! key, so that one invalidation removes a copy from both tables. A copy that the storage has evicted may be served
+//! from here until another replaces it.
+//!
+//! There are two slots for a key and not one: with one, of as many keys as a third of the slots, one in seven would
+//! collide with another. A mark of sixteen bits says which key is in a slot, so that a read of any other key costs
+//! almost nothing here.
+//!
+//! One read in sixteen of a key without a slot is a vote for it. If a slot is empty one vote is enough; if both are
+//! occupied it needs three, and more than other keys without a slot: the majority vote of Boyer and Moore (1981). One
+//! read in 64 of a key with a slot resets the votes against it, and also reads the storage, so that its eviction counts
+//! the key. So a scan over many keys takes no slot from those that are read often.
+
+use std::sync::{
+    OnceLock,
+    atomic::{AtomicU8, AtomicU16, Ordering::Relaxed},
+};
+
+use parking_lot::{RwLock, RwLockReadGuard};
+
+use super::slot::Slot;
+use crate::Moment;
+
+/// Memory for each slot: the entries here cost some 4 % of the limit of the storage.
+const BYTES_A_PLACE: u64 = 2048;
+const PLACES_MAX: u64 = 1 << 15;
+/// Pairs of slots that are created at a time.
+const CHUNK: usize = 128;
+/// A larger copy gets no slot: copies that the storage has evicted and that are here take a quarter of the bound at
+/// most.
+const SIZE_MAX: u32 = 512;
+/// The sampling rates of reads of keys with a slot, and of keys without.
+const KEPT_SAMPLE: u64 = 64;
+const SAMPLE: u64 = 16;
+/// Votes, less those of other keys without a slot, that take a slot from a key without sampled reads in between.
+const VOTES: u8 = 3;
+
+type Copies<K, V> = [Option<(K, Slot<V>)>; 2];
+type CopiesGuard<'a, K, V> = RwLockReadGuard<'a, Copies<K, V>>;
+/// Created when one of them is first needed.
+type Chunk<K, V> = OnceLock<Pairs<K, V>>;
+
+/// Each key has the two slots of one pair, which it shares with others; it is in one of them at most.
+pub(crate) struct HotEntries<K, V> {
+    chunks: Box<[Chunk<K, V>]>,
+    hasher: ahash::RandomState,
+}
+
+/// The pair of a key, and its mark there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PairMark(u64);
+
+/// Stored separately, so that the marks of all slots are in few cache lines.
+struct Pairs<K, V> {
+    marks: Box<[Marks]>,
+    copies: Box<[RwLock<Copies<K, V>>]>,
+}
+
+/// The metadata of the keys of a pair. Hints: each is read and written alone, and a lost vote is one vote.
+#[derive(Default)]
+struct Marks {
+    /// The marks of the keys in the slots, zero for an empty slot; changed with the copies.
+    here: [AtomicU16; 2],
+    /// The candidate for a slot, and its votes.
+    rival: AtomicU16,
+    votes: AtomicU8,
+    /// The slot with the last sampled read.
+    kept: AtomicU8,
+}
+
+impl PairMark {
+    /// Whether a read of a key with a slot at this moment is sampled.
+    #[inline]
+    pub(crate) const fn keeps(self, now: Moment) -> bool {
+        self.is_sampled(now, KEPT_SAMPLE)
+    }
+
+    /// Whether a read of a key without a slot at this moment is a vote.
+    #[inline]
+    pub(crate) const fn votes(self, now: Moment) -> bool {
+        self.is_sampled(now, SAMPLE)
+    }
+
+    #[inline]
+    const fn is_sampled(self, now: Moment, sample: u64) -> bool {
+        (self.0 >> 48).wrapping_add(now.get()).is_multiple_of(sample)
+    }
+
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "sixteen of its bits are meant")]
+    const fn mark(self) -> u16 {
+        (self.0 >> 32) as u16 | 1
+    }
+}
+
+impl<K: std::hash::Hash + Eq + Clone, V> HotEntries<K, V> {
+    /// Creates it for a memory of this many bytes; a small one has no slots.
+    pub(crate) fn new(memory_bytes: u64) -> Self {
+        let pairs = (memory_bytes / BYTES_A_PLACE).min(PLACES_MAX) / 2;
+        let chunks = usize::try_from(pairs).unwrap_or(0) / CHUNK;
+        let chunks = if chunks == 0 { 0 } else { 1 << chunks.ilog2() };
+        Self { chunks: (0..chunks).map(|_| OnceLock::new()).collect(), hasher: ahash::RandomState::new() }
+    }
+
+    #[inline]
+    pub(crate) fn spot(&self, key: &K) -> PairMark {
+        PairMark(self.hasher.hash_one(key))
+    }
+
+    /// The copy of the key, if it is here and its slots are not being changed.
+    #[inline]
+    pub(crate) fn get(&self, spot: PairMark, key: &K) -> Option<Slot<V>> {
+        self.find(spot, key, RwLock::try_read)
+    }
+
+    /// The copy of the key, if it is here. Waits for a change of its slots.
+    pub(crate) fn standing(&self, key: &K) -> Option<Slot<V>> {
+        self.find(self.spot(key), key, |copies| Some(copies.read()))
+    }
+
+    /// Whether the key may be here, also while its slots are being changed. False is exact if the shard lock is held.
+    pub(crate) fn may_stand(&self, key: &K) -> bool {
+        self.pair(self.spot(key)).is_some()
+    }
+
+    /// Whether such a copy may have a slot.
+    pub(crate) fn takes(&self, slot: &Slot<V>) -> bool {
+        slot.size <= SIZE_MAX && !self.chunks.is_empty()
+    }
+
+    /// Counts a read of a key without a slot. True: it has earned one.
+    pub(crate) fn vote(&self, spot: PairMark) -> bool {
+        let Some(chunk) = self.chunk(spot) else { return false };
+        chunk.get().is_none_or(|pairs| pairs.marks[pair(spot)].vote(spot.mark()))
+    }
+
+    /// Records a read of a key with a slot.
+    pub(crate) fn keep(&self, spot: PairMark) {
+        if let Some((marks, _)) = self.pair(spot) {
+            marks.keep(spot.mark());
+        }
+    }
+
+    /// Puts a copy into its slot. Shard lock held.
+    pub(crate) fn put(&self, key: &K, slot: &Slot<V>) {
+        let spot = self.spot(key);
+        let Some(chunk) = self.chunk(spot) else { return };
+        if !self.takes(slot) {
+            drop(self.take(key));
+            return;
+        }
+        let pairs = chunk.get_or_init(Pairs::default);
+        // Made before the lock is taken: where that panics, mark and copy are still of one key.
+        let copy = (key.clone(), slot.clone());
+        let (marks, mut copies) = (&pairs.marks[pair(spot)], pairs.copies[pair(spot)].write());
+        let own = place_of(&copies, key).or_else(|| copies.iter().position(Option::is_none));
+        let place = own.unwrap_or_else(|| marks.least());
+        marks.here[place].store(spot.mark(), Relaxed);
+        let before = copies[place].replace(copy);
+        drop(copies);
+        drop(before);
+    }
+
+    /// Takes out the copy of the key. Shard lock held.
+    pub(crate) fn take(&self, key: &K) -> Option<Slot<V>> {
+        let spot = self.spot(key);
+        let (marks, copies) = self.pair(spot)?;
+        let mut copies = copies.write();
+        let place = place_of(&copies, key)?;
+        marks.here[place].store(0, Relaxed);
+        copies[place].take().map(|(_, slot)| slot)
+    }
+
+    #[inline]
+    fn find<'a>(
+        &'a self,
+        spot: PairMark,
+        key: &K,
+        look: impl FnOnce(&'a RwLock<Copies<K, V>>) -> Option<CopiesGuard<'a, K, V>>,
+    ) -> Option<Slot<V>> {
+        let (_, copies) = self.pair(spot)?;
+        let copies = look(copies)?;
+        copies.iter().flatten().find(|(here, _)| here == key).map(|(_, slot)| slot.clone())
+    }
+
+    /// The slots of a key, if it may be there. Exact for a holder of its shard lock: the key was inserted under the
+    /// same lock, and its mark is removed only with its copy.
+    #[inline]
+    fn pair(&self, spot: PairMark) -> Option<(&Marks, &RwLock<Copies<K, V>>)> {
+        let pairs = self.chunk(spot)?.get()?;
+        let marks = &pairs.marks[pair(spot)];
+        marks.place(spot.mark()).is_some().then(|| (marks, &pairs.copies[pair(spot)]))
+    }
+
+    #[inline]
+    fn chunk(&self, spot: PairMark) -> Option<&Chunk<K, V>> {
+        let mask = u64::try_from(self.chunks.len().checked_sub(1)?).unwrap_or(0);
+        self.chunks.get(usize::try_from((spot.0 >> 8) & mask).unwrap_or(0))
+    }
+}
+
+impl<K, V> Default for Pairs<K, V> {
+    fn default() -> Self {
+        Self {
+            marks: (0..CHUNK).map(|_| Marks::default()).collect(),
+            copies: (0..CHUNK).map(|_| RwLock::new([None, None])).collect(),
+        }
+    }
+}
+
+impl Marks {
+    #[inline]
+    fn place(&self, mark: u16) -> Option<usize> {
+        self.here.iter().position(|here| here.load(Relaxed) == mark)
+    }
+
+    fn keep(&self, mark: u16) {
+        // Stored where it differs alone: these lines of the processor's cache are read by all.
+        let kept = u8::from(self.place(mark) == Some(1));
+        if self.kept.load(Relaxed) != kept {
+            self.kept.store(kept, Relaxed);
+        }
+        if self.votes.load(Relaxed) != 0 {
+            self.votes.store(0, Relaxed);
+        }
+    }
+
+    fn vote(&self, mark: u16) -> bool {
+        let votes = self.votes.load(Relaxed);
+        let is_rival = self.rival.load(Relaxed) == mark;
+        if self.place(0).is_some() || (is_rival && votes + 1 >= VOTES) {
+            self.votes.store(0, Relaxed);
+            return true;
+        }
+        match (is_rival, votes) {
+            (true, _) => self.votes.store(votes + 1, Relaxed),
+            (false, 0) => {
+                self.rival.store(mark, Relaxed);
+                self.votes.store(1, Relaxed);
+            }
+            (false, _) => self.votes.store(votes - 1, Relaxed),
+        }
+        false
+    }
+
+    /// The slot to be replaced.
+    fn least(&self) -> usize {
+        usize::from(self.kept.load(Relaxed) == 0)
+    }
+}
+
+/// The index of a key, if it is here.
+fn place_of<K: Eq, V>(copies: &Copies<K, V>, key: &K) -> Option<usize> {
+    copies.iter().position(|copy| copy.as_ref().is_some_and(|(here, _)| here == key))
+}
+
+/// The pair within its chunk.
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "it is less than the number of pairs of a chunk")]
+const fn pair(spot: PairMark) -> usize {
+    (spot.0 % CHUNK as u64) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use parking_lot::RwLockWriteGuard;
+
+    use super::*;
+    use crate::Version;
+
+    fn slot(value: u64, size: u32) -> Slot<u64> {
+        let (value, version) = (Some(Arc::new(value)), Version::UNVERSIONED);
+        Slot { value, version, read_at: Moment::new(0), ttl: 0, refresh: 0, size, flush: 0 }
+    }
+
+    fn value(recent: &HotEntries<u64, u64>, key: u64) -> Option<u64> {
+        recent.get(recent.spot(&key), &key).and_then(|slot| slot.value).map(|value| *value)
+    }
+
+    #[test]
+    fn copy_stays_until_taken_or_replaced() {
+        let recent = HotEntries::new(1 << 20);
+        (0..10_000).for_each(|key| recent.put(&key, &slot(key, 100)));
+        let standing: Vec<u64> = (0..10_000).filter(|key| value(&recent, *key).is_some()).collect();
+        assert!((100..=512).contains(&standing.len()), "{}", standing.len());
+        for key in standing {
+            assert_eq!(value(&recent, key), Some(key));
+            assert!(recent.take(&key).is_some() && recent.take(&key).is_none());
+            assert_eq!(value(&recent, key), None);
+        }
+    }
+
+    #[test]
+    fn few_keys_collide_at_a_third_of_the_slots() {
+        let recent = HotEntries::new(1 << 24);
+        (0..2_720).for_each(|key| recent.put(&key, &slot(key, 100)));
+        let standing = (0..2_720).filter(|key| value(&recent, *key).is_some()).count();
+        assert!(standing >= 2_450, "{standing} of 2,720: with one place each some 2,310 would");
+    }
+
+    #[test]
+    fn newer_copy_replaces_the_older_one() {
+        let recent = HotEntries::new(1 << 20);
+        for round in 0..3 {
+            (0..2_000).for_each(|key| recent.put(&key, &slot(key + round, 100)));
+        }
+        for key in 0..2_000 {
+            assert!(value(&recent, key).is_none_or(|value| value == key + 2));
+            recent.take(&key);
+            assert_eq!(value(&recent, key), None, "it stood twice");
+        }
+    }
+
+    #[test]
+    fn too_large_copy_removes_the_older_one() {
+        let recent = HotEntries::new(1 << 20);
+        recent.put(&7, &slot(1, 100));
+        recent.put(&7, &slot(2, SIZE_MAX + 1));
+        assert_eq!(value(&recent, 7), None);
+    }
+
+    #[test]
+    fn writer_waits_for_a_slot_reader_does_not() {
+        let recent = HotEntries::new(1 << 20);
+        recent.put(&7, &slot(1, 100));
+        let mut changing = recent.pair(recent.spot(&7)).unwrap().1.write();
+        assert_eq!(value(&recent, 7), None, "it is not waited for");
+        std::thread::scope(|scope| {
+            let standing = scope.spawn(|| recent.standing(&7).is_some());
+            while !standing.is_finished() {
+                // Passes the lock to a waiting task, and to no other.
+                RwLockWriteGuard::bump(&mut changing);
+                std::thread::yield_now();
+            }
+            assert!(standing.join().unwrap());
+        });
+    }
+
+    /// Two keys in one pair, and a candidate.
+    fn three_of_a_pair(recent: &HotEntries<u64, u64>) -> [u64; 3] {
+        let of_pair = |key: &u64| (recent.spot(key).0 & 0xffff) == (recent.spot(&0).0 & 0xffff);
+        let mut keys = (0..).filter(of_pair);
+        let keys = [(); 3].map(|()| keys.next().unwrap());
+        keys[..2].iter().for_each(|key| recent.put(key, &slot(*key, 100)));
+        keys
+    }
+
+    #[test]
+    fn hotter_key_replaces_the_colder_one() {
+        let recent = HotEntries::new(1 << 20);
+        let [one, two, rival] = three_of_a_pair(&recent);
+        let vote = |key: u64| recent.vote(recent.spot(&key));
+        assert_eq!([rival, rival].map(vote), [false; 2]);
+        recent.keep(recent.spot(&one));
+        assert_eq!([rival, rival, rival].map(vote), [false, false, true]);
+        recent.put(&rival, &slot(rival, 100));
+        assert_eq!([one, two, rival].map(|key| value(&recent, key)), [Some(one), None, Some(rival)]);
+    }
+
+    #[test]
+    fn a_walk_over_many_keys_takes_no_place() {
+        let recent = HotEntries::new(1 << 20);
+        let [one, two, _] = three_of_a_pair(&recent);
+        let earned = (100_000..200_000).filter(|key| recent.vote(recent.spot(key)));
+        earned.for_each(|key| recent.put(&key, &slot(key, 100)));
+        assert_eq!([one, two].map(|key| value(&recent, key)), [Some(one), Some(two)]);
+    }
+
+    #[test]
+    fn an_empty_place_takes_one_vote() {
+        let recent: HotEntries<u64, u64> = HotEntries::new(1 << 20);
+        assert!(recent.vote(recent.spot(&7)));
+        let [one, _, rival] = three_of_a_pair(&recent);
+        assert!(!recent.vote(recent.spot(&rival)));
+        recent.take(&one);
+        assert!(recent.vote(recent.spot(&rival)));
+    }
+
+    #[test]
+    fn a_key_may_stand_while_its_places_are_being_changed() {
+        let recent = HotEntries::new(1 << 20);
+        recent.put(&7, &slot(1, 100));
+        let changing = recent.pair(recent.spot(&7)).unwrap().1.write();
+        assert_eq!((value(&recent, 7), recent.may_stand(&7), recent.may_stand(&8)), (None, true, false));
+        drop(changing);
+    }
+
+    #[test]
+    fn a_small_memory_has_none_of_it() {
+        let recent = HotEntries::new(64 * 256);
+        recent.put(&7, &slot(1, 100));
+        assert_eq!(value(&recent, 7), None);
+        assert!(recent.take(&7).is_none());
+    }
+
+    #[test]
+    fn key_without_slot_is_sampled_more_often() {
+        let recent: HotEntries<u64, u64> = HotEntries::new(1 << 20);
+        for key in 0..100 {
+            let spot = recent.spot(&key);
+            let moments = || (0..640).map(Moment::new);
+            assert_eq!(moments().filter(|now| spot.votes(*now)).count(), 40);
+            assert_eq!(moments().filter(|now| spot.keeps(*now)).count(), 10);
+        }
+    }
+}

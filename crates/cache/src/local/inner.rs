@@ -1,0 +1,200 @@
+//! What the clones of a cache share: what memory answers, and what a change does here and on other nodes.
+
+use std::sync::{Arc, atomic::AtomicU64};
+
+use super::{
+    key_state::KeyTable, memory::Memory, pending_repeats::PendingRepeats, resync_rounds::Rounds, slot::Slot,
+};
+use crate::{
+    CacheError, Change, Entry, Key, Moment, Node, Policy, Token, Version,
+    metrics::counters::Counters,
+    node::bus::{Acknowledge, Invalidation},
+    remote::{Cell, Kind, SharedSide},
+    source::read::Source,
+    testing::rules,
+};
+
+/// What memory says to a read.
+pub(crate) enum LookupResult<V> {
+    Served(Option<Entry<V>>),
+    Missed(MissReason),
+}
+
+/// What a read that missed knows of memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum MissReason {
+    /// There was no copy when memory had been filled so often.
+    At(u64),
+    /// There may be one, which may not be served.
+    Unsure,
+}
+
+/// What a read demands of the flight it takes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ReadMode {
+    /// One that may be under way already, and in place of which a stale copy may be served.
+    Cached(MissReason),
+    /// One that begins now.
+    Strong,
+}
+
+impl ReadMode {
+    pub(crate) const fn is_cached(self) -> bool {
+        matches!(self, Self::Cached(_))
+    }
+}
+
+/// What the clones of a cache share.
+pub(crate) struct CacheState<K, V> {
+    pub(crate) memory: Memory<K, V>,
+    pub(crate) key_table: KeyTable<K, V>,
+    pub(crate) node: Node,
+    pub(crate) source: Box<dyn Source<K, V>>,
+    /// The tier that nodes share, where there is one.
+    pub(crate) shared: Option<SharedSide<V>>,
+    /// Flights begun so far.
+    pub(crate) flights: AtomicU64,
+    /// Writes of unknown outcome.
+    pub(crate) pending_repeats: PendingRepeats,
+    /// Where the comparison of copies is.
+    pub(crate) rounds: Rounds<K>,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) policy: Policy<V>,
+}
+
+impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
+    /// Reads memory: a hit with its metadata, or the state of memory at the miss.
+    #[inline]
+    pub(crate) fn look(self: &Arc<Self>, key: &K) -> LookupResult<V> {
+        let found = self.look_at(key, None);
+        if matches!(found, LookupResult::Served(_)) {
+            self.counters.hits.add(1);
+        }
+        found
+    }
+
+    /// As [`Self::look`], by what may be served at a moment of this request, and counted by the caller.
+    #[inline]
+    pub(crate) fn look_at(self: &Arc<Self>, key: &K, now: Option<Moment>) -> LookupResult<V> {
+        let fills = self.memory.fills();
+        let now = now.unwrap_or_else(|| self.node.now());
+        let Some((slot, earned)) = self.memory.read(key, now) else {
+            return LookupResult::Missed(MissReason::At(fills));
+        };
+        if earned {
+            self.promote(key);
+        }
+        if !self.is_fresh(&slot, now) {
+            return LookupResult::Missed(MissReason::Unsure);
+        }
+        if slot.wants_refresh(now) {
+            self.refresh(key);
+        }
+        LookupResult::Served(slot.into_entry(now, false))
+    }
+
+    /// Puts the key into the table of hot entries, unless its shard is locked.
+    #[cold]
+    fn promote(&self, key: &K) {
+        if let Some(shard) = self.key_table.try_lock(key) {
+            self.memory.promote(key);
+            drop(shard);
+        }
+    }
+
+    /// Whether the copy may be served at this moment.
+    #[inline]
+    pub(crate) fn is_fresh(&self, slot: &Slot<V>, now: Moment) -> bool {
+        let expired = now >= slot.expires_at() && rules::expiry_on_read();
+        !expired && self.memory.is_reachable(slot) && self.node.serves(now, self.policy.strict)
+    }
+
+    /// The expired copy that may be served because the store is slow or fails.
+    pub(crate) fn stale(&self, key: &K) -> Option<Slot<V>> {
+        if self.policy.strict && rules::strict_never_stale() {
+            return None;
+        }
+        let now = self.node.now();
+        let slot = self.memory.slot(key)?;
+        let allowed = now < slot.expires_at().after(self.policy.max_stale);
+        (allowed && self.node.serves(now, self.policy.strict)).then_some(slot)
+    }
+
+    /// Applies changes to flights and memory, and words them for the bus.
+    pub(crate) fn invalidate_here<'a>(
+        &self,
+        changes: impl Iterator<Item = (&'a K, Option<Version>)>,
+    ) -> Vec<Invalidation> {
+        let word = |(key, version): (&K, Option<Version>)| {
+            self.invalidate_one(key, version);
+            Invalidation { namespace: self.policy.name, key: key.to_string(), version, copy: None }
+        };
+        changes.map(word).collect()
+    }
+
+    /// The same of writes of this node that may have landed, or may land yet. What readers were given of these records
+    /// is kept in mind: they only go on from there.
+    pub(crate) fn suspect_here<'a>(&self, keys: impl Iterator<Item = &'a K>) -> Vec<Invalidation> {
+        let word = |key: &K| {
+            self.suspect_one(key);
+            Invalidation { namespace: self.policy.name, key: key.to_string(), version: None, copy: None }
+        };
+        keys.map(word).collect()
+    }
+
+    fn suspect_one(&self, key: &K) {
+        let now = self.node.now();
+        let mut shard = self.key_table.lock(key);
+        let known = shard.known(key, now);
+        let mut detached = [shard.invalidate(key, None), None];
+        let dropped = self.memory.drop_older(key, None).map_or(known, |slot| known.max(slot.version));
+        if dropped.is_versioned() && rules::suspect_noted() {
+            detached[1] = shard.note(key, dropped, now);
+        }
+        drop(shard);
+        drop(detached);
+    }
+
+    pub(crate) fn invalidate_one(&self, key: &K, version: Option<Version>) {
+        let mut shard = self.key_table.lock(key);
+        let detached = shard.invalidate(key, version);
+        self.memory.drop_older(key, version);
+        drop(shard);
+        drop(detached);
+    }
+
+    /// What the tier that nodes share may hold after the change.
+    pub(crate) fn shared_copy(&self, change: &Change<V>) -> Option<Cell> {
+        let codec = &self.shared.as_ref()?.codec;
+        let version = change.version()?;
+        let mut cell = match change {
+            Change::Put { value, .. } => Cell::value(codec.schema(), version, codec.encode(value)),
+            Change::Deleted { .. } => Cell::bare(Kind::Null, version, 0).written_now(),
+            Change::Invalidate { .. } => return None,
+        };
+        cell.lasts = self.policy.shared_age_max();
+        (cell.payload.len() <= self.policy.value_bytes_max).then_some(cell)
+    }
+
+    pub(crate) async fn publish(&self, changes: &[Invalidation]) -> Result<Token, CacheError> {
+        self.counters.invalidations_sent.add(u64::try_from(changes.len()).unwrap_or(u64::MAX));
+        let acknowledge = if self.policy.strict { Acknowledge::Confirmed } else { Acknowledge::Told };
+        let said = if rules::told() { changes } else { &[] };
+        let told = self.node.publish(said, acknowledge).await;
+        self.drop_again(changes);
+        told
+    }
+
+    /// A load that began between the change here and its publication may have read the shared copy before that was
+    /// deleted. The floor of a versioned change keeps it out; a change without a version is applied again.
+    fn drop_again(&self, changes: &[Invalidation]) {
+        if self.shared.is_none() || !rules::dropped_again() {
+            return;
+        }
+        for change in changes.iter().filter(|change| change.version.is_none()) {
+            if let Ok(key) = change.key.parse() {
+                self.invalidate_one(&key, None);
+            }
+        }
+    }
+}

@@ -1,0 +1,151 @@
+use std::{collections::HashMap, sync::Arc};
+
+use parking_lot::{Mutex, MutexGuard};
+
+use super::{single_flight::Flight, version_floor::VersionFloors};
+use crate::{Key, Moment, Version, testing::rules};
+
+/// Shards; more than threads that miss at once.
+const SHARDS: usize = 64;
+
+/// Loads and writes in progress by key: as large as the number of keys that are being loaded or written.
+pub(crate) struct KeyTable<K, V> {
+    shards: Box<[Mutex<Shard<K, V>>]>,
+    hasher: ahash::RandomState,
+}
+
+/// The keys of one shard with loads or writes in progress, and known versions of some others. Its lock is held briefly,
+/// never across an await.
+pub(crate) struct Shard<K, V> {
+    under_way: HashMap<K, KeyState<V>, ahash::RandomState>,
+    recall: VersionFloors<K>,
+}
+
+/// The state of one key with loads or writes in progress. Floors and poisons need not outlive it, except for the
+/// versions that readers received: a load that begins later reads what the store has acknowledged, or a copy that was
+/// published since.
+pub(crate) struct KeyState<V> {
+    /// The flight that readers join.
+    pub(crate) current: Option<Arc<Flight<V>>>,
+    /// Loads that have not ended, joined or detached.
+    pub(crate) loads: usize,
+    /// Writes that have no verdict.
+    pub(crate) active_writers: usize,
+    /// The record is known to have reached this version.
+    pub(crate) floor: Version,
+    /// Number of invalidations of the key without a version.
+    pub(crate) unversioned_invalidations: u64,
+    /// Whether memory may have a copy: one was seen, or put in since.
+    pub(crate) maybe_kept: bool,
+}
+
+impl<V> Default for KeyState<V> {
+    fn default() -> Self {
+        Self {
+            current: None,
+            loads: 0,
+            active_writers: 0,
+            floor: Version::UNVERSIONED,
+            unversioned_invalidations: 0,
+            maybe_kept: true,
+        }
+    }
+}
+
+impl<V> KeyState<V> {
+    /// Handles a change of the record: raises the floor, or poisons, and detaches the flight. The flight is returned,
+    /// to be dropped after the lock is released.
+    fn invalidate(&mut self, version: Option<Version>) -> Option<Arc<Flight<V>>> {
+        match version {
+            Some(version) if rules::invalidate_floor_monotonic() => self.floor = self.floor.max(version),
+            Some(version) => self.floor = version,
+            // The version may have been lowered by hand: a floor above it would prevent every fill.
+            None => {
+                self.unversioned_invalidations += 1;
+                self.floor = Version::UNVERSIONED;
+            }
+        }
+        if rules::detach_flight() { self.current.take() } else { None }
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        self.loads == 0 && self.active_writers == 0
+    }
+}
+
+impl<K: Key, V> Shard<K, V> {
+    pub(crate) fn get(&self, key: &K) -> Option<&KeyState<V>> {
+        self.under_way.get(key)
+    }
+
+    pub(crate) fn get_mut(&mut self, key: &K) -> Option<&mut KeyState<V>> {
+        self.under_way.get_mut(key)
+    }
+
+    /// The state of the key, created if necessary.
+    pub(crate) fn enter(&mut self, key: &K, now: Moment) -> &mut KeyState<V> {
+        let Self { under_way, recall } = self;
+        under_way.entry(key.clone()).or_insert_with(|| {
+            let floor = recall.version(key, now);
+            KeyState { floor, ..KeyState::default() }
+        })
+    }
+
+    /// Removes the state of the key if nothing is in progress.
+    pub(crate) fn leave(&mut self, key: &K) {
+        if self.under_way.get(key).is_some_and(KeyState::is_idle) {
+            self.under_way.remove(key);
+        }
+    }
+
+    /// The lowest version that the record may have, by [`Recall::version`] and by its state.
+    pub(crate) fn known(&self, key: &K, now: Moment) -> Version {
+        let floor = self.under_way.get(key).map_or(Version::UNVERSIONED, |progress| progress.floor);
+        floor.max(self.recall.version(key, now))
+    }
+
+    /// Records that readers got this version. Detaches the flight if it began without this version: it may return an
+    /// older one. It is returned, to be dropped after the lock is released.
+    pub(crate) fn note(&mut self, key: &K, version: Version, now: Moment) -> Option<Arc<Flight<V>>> {
+        self.recall.note(key, version, now);
+        let progress = self.under_way.get_mut(key)?;
+        progress.floor = progress.floor.max(version);
+        progress.current.take_if(|flight| flight.floor < version && rules::detach_flight())
+    }
+
+    /// The record changed: see [`Progress::invalidate`]. Without a version its state is unknown.
+    pub(crate) fn invalidate(&mut self, key: &K, version: Option<Version>) -> Option<Arc<Flight<V>>> {
+        if version.is_none() {
+            self.recall.forget(key);
+        }
+        self.under_way.get_mut(key).and_then(|progress| progress.invalidate(version))
+    }
+}
+
+impl<K: Key, V> KeyTable<K, V> {
+    pub(crate) fn new() -> Self {
+        let hasher = ahash::RandomState::new();
+        let shard = || {
+            let (under_way, recall) =
+                (HashMap::with_hasher(hasher.clone()), VersionFloors::new(hasher.clone()));
+            Mutex::new(Shard { under_way, recall })
+        };
+        Self { shards: std::iter::repeat_with(shard).take(SHARDS).collect(), hasher: hasher.clone() }
+    }
+
+    /// Locks the shard of the key.
+    pub(crate) fn lock(&self, key: &K) -> MutexGuard<'_, Shard<K, V>> {
+        self.shard(key).lock()
+    }
+
+    /// The same, unless another thread holds the lock.
+    pub(crate) fn try_lock(&self, key: &K) -> Option<MutexGuard<'_, Shard<K, V>>> {
+        self.shard(key).try_lock()
+    }
+
+    fn shard(&self, key: &K) -> &Mutex<Shard<K, V>> {
+        let hash = self.hasher.hash_one(key).to_le_bytes();
+        // The map inside uses the low bits; the top byte is independent of them.
+        &self.shards[usize::from(hash[7]) % SHARDS]
+    }
+}

@@ -1,0 +1,444 @@
+//! The begin, the run and the end of a load.
+
+use std::{
+    panic::AssertUnwindSafe,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+
+use futures::FutureExt;
+use tokio::{runtime::Handle, sync::oneshot, task::yield_now};
+
+use super::{
+    inner::{CacheState, MissReason, ReadMode},
+    key_state::{KeyState, Shard},
+    single_flight::{Flight, LoadBatch, Outcome, Outcomes, Waiter},
+    slot::{Slot, jittered, refresh_after},
+};
+use crate::{
+    CacheError, Key, Loaded, Moment, Tier, Version,
+    metrics::counters::Rejection,
+    source::read::{Fetched, LoadRequest},
+    testing::{
+        failpoints::{Place, reach},
+        rules,
+    },
+};
+
+/// Number of keys from which on a load answers its readers before it fills memory, which takes as long as some of the
+/// reads.
+const SETTLED_APART: usize = 16;
+
+/// Loads that are settled before other tasks of the thread have their turn.
+const SETTLED_AT_ONCE: usize = 8;
+
+/// How long a load may be joined without trust. If it could not be joined at all, a key with many readers would cause
+/// as many loads.
+const JOINED_UNTRUSTED: Duration = Duration::from_millis(500);
+
+/// The options of a reader after a miss.
+pub(crate) enum Joined<V> {
+    /// A load of the key, its own or another's.
+    Flight(Arc<Flight<V>>),
+    /// A copy that came since it looked.
+    Here(Slot<V>),
+}
+
+/// The state of memory for a key to be loaded.
+#[derive(Clone, Copy)]
+enum KnownCopy {
+    /// No copy.
+    Nothing,
+    /// Perhaps one, of which nothing is known.
+    Perhaps,
+    /// One with this version, which is expired or about to expire.
+    Expired(Version),
+}
+
+/// A batch that still takes keys.
+pub(crate) struct LoadBatchBuilder<K: Key, V: Send + Sync + 'static> {
+    inner: Arc<CacheState<K, V>>,
+    batch: Arc<LoadBatch<V>>,
+    waiter: Waiter<V>,
+    pending: Vec<PendingLoad<K>>,
+    sender: oneshot::Sender<PendingLoads<K, V>>,
+}
+
+/// The values that the loads of a ride compare when they end.
+struct PendingLoad<K> {
+    key: K,
+    id: u64,
+    flush: u32,
+    floor: Version,
+    unversioned_invalidations: u64,
+    /// Its reader accepts no copy.
+    strong: bool,
+}
+
+/// Tickets of loads in progress. Dropped unsettled, they end without an outcome.
+struct PendingLoads<K: Key, V: Send + Sync + 'static> {
+    inner: Arc<CacheState<K, V>>,
+    list: Vec<PendingLoad<K>>,
+}
+
+impl<K: Key, V: Send + Sync + 'static> LoadBatchBuilder<K, V> {
+    fn new(inner: &Arc<CacheState<K, V>>) -> Self {
+        let (sender, sealed) = oneshot::channel();
+        let batch = LoadBatch::new(run_batch(sealed).boxed(), inner.policy.load_bound);
+        let waiter = Waiter::lead(&batch);
+        Self { inner: Arc::clone(inner), batch, waiter, pending: Vec::new(), sender }
+    }
+
+    pub(crate) const fn len(&self) -> usize {
+        self.pending.len()
+    }
+
+    fn add(&mut self, key: &K, progress: &KeyState<V>, flush: u32, strong: bool) -> Arc<Flight<V>> {
+        let id = self.inner.flights.fetch_add(1, Ordering::Relaxed);
+        let index = self.pending.len();
+        let floor = progress.floor;
+        self.pending.push(PendingLoad {
+            key: key.clone(),
+            id,
+            flush,
+            floor,
+            unversioned_invalidations: progress.unversioned_invalidations,
+            strong,
+        });
+        Arc::new(Flight {
+            id,
+            began: self.inner.node.now(),
+            flush,
+            floor,
+            batch: Arc::clone(&self.batch),
+            index,
+        })
+    }
+
+    /// Releases the load, which begins when the passenger waits or leaves.
+    pub(crate) fn seal(self) -> Waiter<V> {
+        let pending = PendingLoads { inner: self.inner, list: self.pending };
+        // The ride holds the receiver; were it gone, the tickets would settle as they drop.
+        self.sender.send(pending).ok();
+        self.waiter
+    }
+}
+
+/// The parameters of a new flight.
+#[derive(Clone, Copy)]
+struct NewFlight {
+    /// The number of the last flush of memory.
+    flush: u32,
+    /// Whether it reads the store itself.
+    strong: bool,
+}
+
+impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
+    /// Joins the flight of the key, if there is one and this is allowed, or begins one on the open ride.
+    pub(crate) fn start_or_join(
+        self: &Arc<Self>,
+        key: &K,
+        seek: ReadMode,
+        open: &mut Option<LoadBatchBuilder<K, V>>,
+    ) -> Joined<V> {
+        let flush = self.memory.flushes();
+        let mut shard = self.key_table.lock(key);
+        let mut kept = KnownCopy::Perhaps;
+        if let ReadMode::Cached(absence) = seek {
+            match self.joined(key, shard.get(key), flush, absence) {
+                Ok(found) => return found,
+                Err(found) => kept = found,
+            }
+        }
+        let strong = matches!(seek, ReadMode::Strong);
+        let (flight, replaced) = self.begin(key, &mut shard, kept, NewFlight { flush, strong }, open);
+        drop(shard);
+        drop(replaced);
+        Joined::Flight(flight)
+    }
+
+    /// Begins a flight of the key; the one it replaces is to be dropped when the lock is not held.
+    fn begin(
+        self: &Arc<Self>,
+        key: &K,
+        shard: &mut Shard<K, V>,
+        kept: KnownCopy,
+        new: NewFlight,
+        open: &mut Option<LoadBatchBuilder<K, V>>,
+    ) -> (Arc<Flight<V>>, Option<Arc<Flight<V>>>) {
+        let progress = shard.enter(key, self.node.now());
+        match kept {
+            KnownCopy::Expired(version) if rules::expired_is_floor() => {
+                progress.floor = progress.floor.max(version);
+            }
+            KnownCopy::Expired(_) | KnownCopy::Perhaps => {}
+            KnownCopy::Nothing => progress.maybe_kept = false,
+        }
+        let flight =
+            open.get_or_insert_with(|| LoadBatchBuilder::new(self)).add(key, progress, new.flush, new.strong);
+        let replaced = progress.current.replace(Arc::clone(&flight));
+        progress.loads += 1;
+        (flight, replaced)
+    }
+
+    /// A flight to join, or a copy that may be served; otherwise the state of memory.
+    fn joined(
+        &self,
+        key: &K,
+        progress: Option<&KeyState<V>>,
+        flush: u32,
+        absence: MissReason,
+    ) -> Result<Joined<V>, KnownCopy> {
+        if let Some(flight) = progress.and_then(|progress| progress.current.as_ref())
+            && (flight.flush == flush || !rules::detach_flight())
+            && self.may_join(flight)
+        {
+            self.counters.joined.add(1);
+            return Ok(Joined::Flight(Arc::clone(flight)));
+        }
+        // Its flight may have ended between the lookup in memory and the lock, if anything was filled.
+        match absence {
+            // A copy that was evicted may be the only one, and was missed by who found its place being changed.
+            MissReason::At(fills) if fills == self.memory.fills() && !self.memory.may_stand(key) => {
+                return Err(KnownCopy::Nothing);
+            }
+            MissReason::At(_) | MissReason::Unsure => {}
+        }
+        let slot = self.memory.raw(key).ok_or(KnownCopy::Nothing)?;
+        if self.is_fresh(&slot, self.node.now()) {
+            return Ok(Joined::Here(slot));
+        }
+        Err(if self.memory.is_reachable(&slot) {
+            KnownCopy::Expired(slot.version)
+        } else {
+            KnownCopy::Perhaps
+        })
+    }
+
+    /// Past the trust deadline an invalidation that this node missed may have been to detach the flight: then
+    /// only one that began a moment ago is joined, and none where not even that may be old.
+    fn may_join(&self, flight: &Flight<V>) -> bool {
+        let now = self.node.now();
+        let age = now.since(flight.began);
+        // The result of a load is as old as the load.
+        if self.policy.age_max.is_some() && age >= self.policy.ttl {
+            return false;
+        }
+        let young = !self.policy.strict && age <= JOINED_UNTRUSTED;
+        self.node.serves(now, self.policy.strict) || young || !rules::join_trusted()
+    }
+
+    /// Begins a load of the key in the background unless one is under way.
+    #[cold]
+    pub(crate) fn refresh(self: &Arc<Self>, key: &K) {
+        let flush = self.memory.flushes();
+        let mut open = None;
+        let mut shard = self.key_table.lock(key);
+        if shard.get(key).is_none_or(KeyState::is_idle) {
+            let kept =
+                self.memory.slot(key).map_or(KnownCopy::Perhaps, |slot| KnownCopy::Expired(slot.version));
+            self.begin(key, &mut shard, kept, NewFlight { flush, strong: false }, &mut open);
+        }
+        drop(shard);
+        drop(open.map(LoadBatchBuilder::seal));
+    }
+
+    /// Reads records from below memory; fills nothing. Outcomes in the order of the keys.
+    pub(crate) async fn fetch(&self, keys: &[&K], demand: LoadRequest<'_>) -> Vec<Outcome<V>> {
+        let began = self.node.now();
+        let load = AssertUnwindSafe(self.fetch_from_source(keys, demand)).catch_unwind();
+        let error = match load.await {
+            Ok(Ok(outcomes)) => return outcomes,
+            Ok(Err(error)) => error,
+            Err(_panic) => CacheError::Panicked,
+        };
+        self.counters.load_errors.add(1);
+        keys.iter().map(|_| Outcome::failed(error.clone(), began)).collect()
+    }
+
+    async fn fetch_from_source(
+        &self,
+        keys: &[&K],
+        demand: LoadRequest<'_>,
+    ) -> Result<Vec<Outcome<V>>, CacheError> {
+        let read_at = self.node.now();
+        let asked: Vec<K> = keys.iter().copied().cloned().collect();
+        let fetched = self.source.fetch(&asked, demand).await?;
+        reach(Place::AfterLoad).await;
+        Ok(fetched
+            .into_iter()
+            .map(|Fetched { loaded, tier, keep }| Outcome { result: Ok(loaded), read_at, tier, keep })
+            .collect())
+    }
+
+    /// The weight of the record: computed when memory keeps it, not while its reader waits.
+    pub(crate) fn size(&self, loaded: &Loaded<V>) -> usize {
+        match loaded {
+            Loaded::Found { value, .. } => (self.policy.weigh)(value),
+            Loaded::Absent { .. } => 0,
+        }
+    }
+
+    /// Ends the load of one key: fills memory if every rule allows it.
+    fn settle(&self, load: &PendingLoad<K>, outcome: Option<&Outcome<V>>) {
+        let mut shard = self.key_table.lock(&load.key);
+        let Some(progress) = shard.get_mut(&load.key) else { return };
+        let mut shown = None;
+        match outcome.map(|outcome| (outcome, &outcome.result)) {
+            Some((outcome, Ok(loaded))) => {
+                let rejection = self.fill(load, progress, outcome, loaded).err();
+                rejection.inspect(|rejection| self.counters.reject(*rejection));
+                shown = self.shown(load, outcome, loaded.version(), rejection);
+            }
+            Some((_, Err(_))) | None => self.memory.cease_refresh(&load.key),
+        }
+        progress.loads -= 1;
+        let ended = progress.current.take_if(|current| current.id == load.id);
+        // From now on no reader gets an older version.
+        let detached = shown.and_then(|version| shard.note(&load.key, version, self.node.now()));
+        shard.leave(&load.key);
+        drop(shard);
+        drop((ended, detached));
+    }
+
+    /// The version that readers were given and neither memory nor the tier that nodes share need know of. An older copy
+    /// in memory is dropped. Shard lock held.
+    fn shown(
+        &self,
+        load: &PendingLoad<K>,
+        outcome: &Outcome<V>,
+        version: Version,
+        rejection: Option<Rejection>,
+    ) -> Option<Version> {
+        let refused = rejection.is_some() && rules::shown_noted();
+        if refused && version.is_versioned() {
+            self.memory.drop_older(&load.key, Some(version));
+        }
+        // What a lease was for, Redis may not have taken, or an older copy may have come after it.
+        let ahead = outcome.tier == Tier::Store && self.shared.is_some() && rules::ahead_noted();
+        Some(version).filter(|version| version.is_versioned() && (refused || ahead))
+    }
+
+    fn fill(
+        &self,
+        load: &PendingLoad<K>,
+        progress: &mut KeyState<V>,
+        outcome: &Outcome<V>,
+        loaded: &Loaded<V>,
+    ) -> Result<(), Rejection> {
+        let flush = self.memory.flushes();
+        let current = progress.current.as_ref().is_some_and(|flight| flight.id == load.id);
+        let rejected = if rules::poison_flight()
+            && load.unversioned_invalidations != progress.unversioned_invalidations
+        {
+            Rejection::Poisoned
+        } else if rules::fill_floor() && loaded.version() < progress.floor {
+            Rejection::Floor
+        } else if rules::fill_epoch() && load.flush != flush {
+            Rejection::Epoch
+        } else if rules::fill_accepted() && !outcome.keep {
+            Rejection::Shared
+        } else if rules::fill_mark() && progress.active_writers > 0 {
+            Rejection::Mark
+        } else if rules::fill_newer_only() && !loaded.version().is_versioned() && !current {
+            // Two values without versions have an order only if one flight at a time may fill.
+            Rejection::Newer
+        } else {
+            return self.keep(&load.key, progress, self.slot(outcome, loaded, flush));
+        };
+        Err(rejected)
+    }
+
+    /// Puts a copy into memory. Shard lock held.
+    pub(crate) fn keep(&self, key: &K, progress: &mut KeyState<V>, slot: Slot<V>) -> Result<(), Rejection> {
+        if usize::try_from(slot.size).unwrap_or(usize::MAX) > self.policy.value_bytes_max {
+            self.memory.drop_older(key, slot.version.is_versioned().then_some(slot.version));
+            return Err(Rejection::TooLarge);
+        }
+        let absent = !std::mem::replace(&mut progress.maybe_kept, true);
+        if self.memory.fill(key, slot, absent) { Ok(()) } else { Err(Rejection::Newer) }
+    }
+
+    fn slot(&self, outcome: &Outcome<V>, loaded: &Loaded<V>, flush: u32) -> Slot<V> {
+        let value = match loaded {
+            Loaded::Found { value, .. } => Some(Arc::clone(value)),
+            Loaded::Absent { .. } => None,
+        };
+        self.new_slot(value, loaded.version(), self.size(loaded), outcome.read_at, flush)
+    }
+
+    /// A copy with the TTL that its kind and chance give it.
+    pub(crate) fn new_slot(
+        &self,
+        value: Option<Arc<V>>,
+        version: Version,
+        size: usize,
+        read_at: Moment,
+        flush: u32,
+    ) -> Slot<V> {
+        let ttl = if value.is_some() { self.policy.ttl } else { self.policy.negative_ttl };
+        let ttl = jittered(ttl, self.policy.jitter, self.node.chance());
+        let refresh = refresh_after(ttl, self.policy.early_refresh);
+        let size = u32::try_from(size).unwrap_or(u32::MAX);
+        Slot { value, version, read_at, ttl, refresh, size, flush }
+    }
+}
+
+impl<K: Key, V: Send + Sync + 'static> PendingLoads<K, V> {
+    /// Runs the load and settles every ticket, on the task that drives it.
+    async fn run(mut self) -> Outcomes<V> {
+        let keys: Vec<&K> = self.list.iter().map(|load| &load.key).collect();
+        let floors: Vec<Version> = self.list.iter().map(|load| load.floor).collect();
+        let strong = self.list.iter().any(|load| load.strong);
+        let outcomes: Outcomes<V> =
+            self.inner.fetch(&keys, LoadRequest { floors: &floors, strong }).await.into();
+        match Handle::try_current() {
+            Ok(runtime) if self.list.len() >= SETTLED_APART => {
+                let outcomes = Arc::clone(&outcomes);
+                runtime.spawn(async move { self.settle_apart(&outcomes).await });
+            }
+            Ok(_) | Err(_) => self.settle(&outcomes),
+        }
+        outcomes
+    }
+
+    /// As [`Self::settle`], and yields to other tasks in between.
+    async fn settle_apart(mut self, outcomes: &[Outcome<V>]) {
+        let mut outcomes = outcomes.iter();
+        // Pending loads are taken from the end.
+        self.list.reverse();
+        while !self.list.is_empty() {
+            for _ in 0..SETTLED_AT_ONCE {
+                let (Some(load), outcome) = (self.list.pop(), outcomes.next()) else { return };
+                self.inner.settle(&load, outcome);
+            }
+            yield_now().await;
+        }
+    }
+
+    /// Until this has come to a key, readers of it join its flight, which has ended, and an invalidation
+    /// keeps memory from being filled as it does while a load runs.
+    fn settle(&mut self, outcomes: &[Outcome<V>]) {
+        for (load, outcome) in std::mem::take(&mut self.list).iter().zip(outcomes) {
+            self.inner.settle(load, Some(outcome));
+        }
+    }
+}
+
+impl<K: Key, V: Send + Sync + 'static> Drop for PendingLoads<K, V> {
+    fn drop(&mut self) {
+        self.inner.counters.load_errors.add(u64::from(!self.list.is_empty()));
+        for load in &self.list {
+            self.inner.settle(load, None);
+        }
+    }
+}
+
+async fn run_batch<K: Key, V: Send + Sync + 'static>(
+    sealed: oneshot::Receiver<PendingLoads<K, V>>,
+) -> Outcomes<V> {
+    match sealed.await {
+        Ok(pending) => pending.run().await,
+        Err(_) => Arc::new([]),
+    }
+}

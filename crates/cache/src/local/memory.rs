@@ -1,0 +1,248 @@
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, AtomicU64, Ordering},
+    },
+};
+
+use quick_cache::{Lifecycle, OptionsBuilder, Weighter, sync::Cache};
+use tokio::runtime::Handle;
+
+use super::{
+    hot_entries::{HotEntries, PairMark},
+    slot::{NEVER, Slot},
+};
+use crate::{Key, Moment, Policy, Version, testing::rules};
+
+/// Bytes of an entry besides its key, its [`Slot`] and its value: links, the hash table, and the reserve of both, which
+/// is up to the same size. By the row `memory_entry_bytes`: 70 to 150 with key and slot.
+const ENTRY_BYTES: usize = 64;
+/// Parts of a memory that are locked by themselves: each of at least so many bytes, so that a large value fits into one.
+const SHARD_BYTES: u64 = 1 << 20;
+const SHARDS_MAX: u64 = 64;
+/// Of how many bytes a memory remembers one key that it has evicted. A key that is remembered is kept when it comes again.
+const BYTES_AN_EVICTED_KEY: u64 = 1024;
+/// More copies than this are dropped on a separate thread: it takes a while.
+const DROPPED_AT_ONCE: usize = 10_000;
+
+/// Where copies are kept: it evicts by S3-FIFO when its bound is reached.
+pub(crate) type Storage<K, V> = Cache<K, Slot<V>, Weight, ahash::RandomState, Evictions>;
+
+/// Bytes of an entry.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Weight;
+
+impl<K, V> Weighter<K, Slot<V>> for Weight {
+    fn weight(&self, _key: &K, slot: &Slot<V>) -> u64 {
+        u64::from(slot.size) + overhead::<K, V>()
+    }
+}
+
+/// Counts evictions.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Evictions(Arc<AtomicU64>);
+
+impl<K, V> Lifecycle<K, Slot<V>> for Evictions {
+    type RequestState = ();
+
+    fn on_evict(&self, (): &mut (), _key: K, _slot: Slot<V>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Storage and eviction. A change of a key holds the lock of its shard in the table of keys; a read holds none.
+pub(crate) struct Memory<K, V> {
+    cache: Arc<Storage<K, V>>,
+    /// Copies of hot entries, see [`Recent`].
+    recent: HotEntries<K, V>,
+    flushes: AtomicU32,
+    evicted: Evictions,
+    fills: AtomicU64,
+    limit: AtomicU64,
+}
+
+impl<K: Key, V: Send + Sync + 'static> Memory<K, V> {
+    pub(crate) fn new(policy: &Policy<V>) -> Self {
+        let (bytes, evicted) = (policy.memory_bytes, Evictions::default());
+        Self {
+            cache: Arc::new(storage(bytes, evicted.clone())),
+            recent: HotEntries::new(bytes),
+            flushes: AtomicU32::new(0),
+            evicted,
+            fills: AtomicU64::new(0),
+            limit: AtomicU64::new(bytes),
+        }
+    }
+
+    /// The copy, whether expired or not, from before a flush or not. For decisions about it, since a copy that was
+    /// evicted may still be read.
+    pub(crate) fn raw(&self, key: &K) -> Option<Slot<V>> {
+        self.recent.standing(key).or_else(|| self.cache.get(key))
+    }
+
+    /// The same for a read at this moment, and whether the key has earned a slot, which [`Self::promote`] assigns.
+    #[inline]
+    pub(crate) fn read(&self, key: &K, now: Moment) -> Option<(Slot<V>, bool)> {
+        let spot = self.recent.spot(key);
+        if let Some(slot) = self.recent.get(spot, key) {
+            if spot.keeps(now) {
+                self.keep(key, spot);
+            }
+            return Some((slot, false));
+        }
+        let slot = self.cache.get(key)?;
+        let earned = spot.votes(now) && self.recent.takes(&slot) && self.recent.vote(spot);
+        Some((slot, earned))
+    }
+
+    /// Reads of keys with a slot are reported to eviction, too.
+    #[cold]
+    fn keep(&self, key: &K, spot: PairMark) {
+        drop(self.cache.get(key));
+        self.recent.keep(spot);
+    }
+
+    /// Copies the entry of the key into the table of hot entries. Shard lock held.
+    #[cold]
+    pub(crate) fn promote(&self, key: &K) {
+        if let Some(slot) = self.cache.get(key) {
+            self.recent.put(key, &slot);
+        }
+    }
+
+    /// Whether there may be a copy where reads look first, though one that looked there found it being changed. Surely none is
+    /// if it says so while the shard lock is held.
+    #[inline]
+    pub(crate) fn may_stand(&self, key: &K) -> bool {
+        self.recent.may_stand(key)
+    }
+
+    /// The copy, expired or not.
+    #[inline]
+    pub(crate) fn slot(&self, key: &K) -> Option<Slot<V>> {
+        self.raw(key).filter(|slot| self.is_reachable(slot))
+    }
+
+    /// Whether memory was not flushed since the copy was loaded.
+    #[inline]
+    pub(crate) fn is_reachable(&self, slot: &Slot<V>) -> bool {
+        slot.flush == self.flushes() || !rules::flush_on_read()
+    }
+
+    /// Number of flushes.
+    #[inline]
+    pub(crate) fn flushes(&self) -> u32 {
+        self.flushes.load(Ordering::Acquire)
+    }
+
+    /// Number of copies that were inserted so far. While it is unchanged, absent keys stay absent.
+    #[inline]
+    pub(crate) fn fills(&self) -> u64 {
+        self.fills.load(Ordering::Acquire)
+    }
+
+    /// Keeps a copy unless a newer one is here. `absent`: surely none is. Shard lock held.
+    pub(crate) fn fill(&self, key: &K, slot: Slot<V>, absent: bool) -> bool {
+        let here = if absent { None } else { self.raw(key) };
+        let reachable = here.as_ref().filter(|here| self.is_reachable(here));
+        if rules::fill_newer_only() && reachable.is_some_and(|here| here.beats(slot.version, slot.read_at)) {
+            return false;
+        }
+        self.insert(key, slot);
+        self.fills.fetch_add(1, Ordering::Release);
+        true
+    }
+
+    /// Drops the copy if it is older than the version, or in any case without one. Returns what could have been read
+    /// until now. Shard lock held.
+    pub(crate) fn drop_older(&self, key: &K, version: Option<Version>) -> Option<Slot<V>> {
+        let older = |version| self.raw(key).is_some_and(|slot| slot.version < version);
+        if !version.is_none_or(older) {
+            return None;
+        }
+        let recent = self.recent.take(key);
+        let dropped = self.cache.remove(key).map(|(_, slot)| slot).filter(|slot| self.is_reachable(slot));
+        dropped.or_else(|| recent.filter(|slot| self.is_reachable(slot)))
+    }
+
+    /// No hit refreshes the copy any more. Shard lock held.
+    pub(crate) fn cease_refresh(&self, key: &K) {
+        if let Some(slot) = self.slot(key).filter(|slot| slot.refresh != NEVER) {
+            self.insert(key, Slot { refresh: NEVER, ..slot });
+        }
+    }
+
+    /// A key that had a place keeps it; one that had none has to earn it. Shard lock held.
+    fn insert(&self, key: &K, slot: Slot<V>) {
+        // In between only the storage has one: else who read the new one here could read the old one there after it.
+        let again = self.recent.take(key).map(|_| slot.clone());
+        self.cache.insert(key.clone(), slot);
+        if let Some(again) = again {
+            self.recent.put(key, &again);
+        }
+    }
+
+    /// Makes all copies unreachable at once; the memory of many is freed later.
+    pub(crate) fn flush(&self) {
+        let flush = self.flushes.fetch_add(1, Ordering::AcqRel).wrapping_add(1);
+        if !rules::flush_on_read() {
+            return;
+        }
+        let cache = Arc::clone(&self.cache);
+        let drop_older = move || cache.retain(|_, slot| slot.flush == flush);
+        match Handle::try_current() {
+            Ok(runtime) if self.cache.len() > DROPPED_AT_ONCE => drop(runtime.spawn_blocking(drop_older)),
+            Ok(_) | Err(_) => drop_older(),
+        }
+    }
+
+    /// Number of evicted copies.
+    pub(crate) fn evictions(&self) -> u64 {
+        self.evicted.0.load(Ordering::Relaxed)
+    }
+
+    /// The storage itself, to walk over it.
+    pub(crate) fn storage(&self) -> Arc<Storage<K, V>> {
+        Arc::clone(&self.cache)
+    }
+
+    /// Entries and weight in bytes.
+    pub(crate) fn size(&self) -> (u64, u64) {
+        (u64::try_from(self.cache.len()).unwrap_or(u64::MAX), self.cache.weight())
+    }
+
+    /// Largest weight, in bytes.
+    pub(crate) fn limit(&self) -> u64 {
+        self.limit.load(Ordering::Relaxed)
+    }
+
+    /// Sets the largest weight. Evicts what exceeds it.
+    pub(crate) fn set_limit(&self, bytes: u64) {
+        if self.limit.swap(bytes, Ordering::Relaxed) != bytes {
+            self.cache.set_capacity(bytes);
+        }
+    }
+}
+
+impl<K, V> fmt::Debug for Memory<K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Memory").finish_non_exhaustive()
+    }
+}
+
+fn storage<K: Key, V>(bytes: u64, evicted: Evictions) -> Storage<K, V> {
+    let number = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+    let options = OptionsBuilder::new()
+        .shards(1 << (bytes / SHARD_BYTES).clamp(1, SHARDS_MAX).ilog2())
+        .estimated_items_capacity(number(bytes / BYTES_AN_EVICTED_KEY))
+        .ghost_allocation(1.0)
+        .weight_capacity(bytes)
+        .build();
+    let options = options.unwrap_or_else(|_| unreachable!("both capacities are set"));
+    Cache::with_options(options, Weight, ahash::RandomState::new(), evicted)
+}
+
+fn overhead<K, V>() -> u64 {
+    u64::try_from(ENTRY_BYTES + size_of::<K>() + size_of::<Slot<V>>()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,260 @@
+//! Reads after a miss of memory.
+
+use std::{collections::HashMap, sync::Arc};
+
+use futures::future::join_all;
+use tokio::time::{Instant, timeout_at};
+
+use super::{
+    inner::{CacheState, LookupResult, ReadMode},
+    load::{Joined, LoadBatchBuilder},
+    single_flight::{Flight, Outcome, Waiter},
+};
+use crate::{CacheError, Entry, Key, Loaded, Moment, testing::rules};
+
+/// Number of retries if the store returns an older version than the known one.
+const REREADS: usize = 2;
+
+type JoinedLoad<V> = (Waiter<V>, Arc<Flight<V>>);
+type Answer<V> = Result<Option<Entry<V>>, CacheError>;
+
+/// How a wait ended.
+enum Waited<V> {
+    Ended(Outcome<V>),
+    Stale(Option<Entry<V>>),
+    TooLong,
+}
+
+impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
+    /// Reads one key through a load.
+    pub(crate) async fn read(self: &Arc<Self>, key: &K, seek: ReadMode) -> Answer<V> {
+        self.counters.misses.add(1);
+        self.read_until(key, seek, Instant::now() + self.policy.hard_timeout).await
+    }
+
+    async fn read_until(self: &Arc<Self>, key: &K, seek: ReadMode, deadline: Instant) -> Answer<V> {
+        let cached = seek.is_cached();
+        let mut seek = seek;
+        let mut rereads = 0;
+        loop {
+            let (waiter, flight) = match self.join_alone(key, seek) {
+                Ok(joined) => joined,
+                Err(entry) => return Ok(entry),
+            };
+            match self.wait(key, &waiter, &flight, cached, deadline).await {
+                Waited::Ended(outcome) if rereads < REREADS && is_lagging(&outcome, &flight) => {
+                    rereads += 1;
+                    seek = ReadMode::Strong;
+                }
+                Waited::Ended(outcome) => return self.answer(key, &outcome, self.node.now(), cached),
+                Waited::Stale(entry) => return Ok(entry),
+                Waited::TooLong => return self.too_long(key, cached),
+            }
+        }
+    }
+
+    /// The copies of these keys in memory, up to the first miss, as of one moment or newer.
+    pub(crate) fn hits(self: &Arc<Self>, keys: &[K]) -> Vec<Answer<V>> {
+        let (now, mut hits) = (self.node.now(), Vec::with_capacity(keys.len()));
+        for key in keys {
+            let LookupResult::Served(found) = self.look_at(key, Some(now)) else { break };
+            hits.push(Ok(found));
+        }
+        self.counters.hits.add(hits.len() as u64);
+        hits
+    }
+
+    /// As [`Self::read`] for many keys, the first of which memory has answered.
+    pub(crate) async fn read_many(
+        self: &Arc<Self>,
+        keys: &[K],
+        cached: bool,
+        hits: Vec<Answer<V>>,
+    ) -> Vec<Answer<V>> {
+        let mut batch = Batch::new(self, keys, cached, hits);
+        batch.start_or_join();
+        batch.wait().await;
+        batch.finish().await
+    }
+
+    /// A flight to wait for, or the present copy in memory.
+    fn join_alone(self: &Arc<Self>, key: &K, seek: ReadMode) -> Result<JoinedLoad<V>, Option<Entry<V>>> {
+        let mut open = None;
+        match self.start_or_join(key, seek, &mut open) {
+            Joined::Here(slot) => Err(slot.into_entry(self.node.now(), false)),
+            Joined::Flight(flight) => {
+                let led = open.map(LoadBatchBuilder::seal);
+                Ok((led.unwrap_or_else(|| Waiter::join(&flight.batch)), flight))
+            }
+        }
+    }
+
+    async fn wait(
+        &self,
+        key: &K,
+        waiter: &Waiter<V>,
+        flight: &Flight<V>,
+        cached: bool,
+        deadline: Instant,
+    ) -> Waited<V> {
+        if cached && self.stale(key).is_some() {
+            let soft = (Instant::now() + self.policy.soft_timeout).min(deadline);
+            // The copy is looked up again: an invalidation may have dropped it meanwhile.
+            if timeout_at(soft, waiter.end()).await.is_err()
+                && let Some(slot) = self.stale(key)
+            {
+                self.counters.stale_slow.add(1);
+                return Waited::Stale(slot.into_entry(self.node.now(), true));
+            }
+        }
+        match timeout_at(deadline, waiter.end()).await {
+            Ok(outcomes) => outcomes.get(flight.index).cloned().map_or(Waited::TooLong, Waited::Ended),
+            Err(_elapsed) => Waited::TooLong,
+        }
+    }
+
+    fn answer(&self, key: &K, outcome: &Outcome<V>, now: Moment, cached: bool) -> Answer<V> {
+        match &outcome.result {
+            Ok(Loaded::Found { value, version }) => {
+                self.counters.store_found.add(1);
+                let age = now.since(outcome.read_at);
+                let value = Arc::clone(value);
+                Ok(Some(Entry { value, version: *version, tier: outcome.tier, age, stale: false }))
+            }
+            Ok(Loaded::Absent { .. }) => {
+                self.counters.store_absent.add(1);
+                Ok(None)
+            }
+            Err(error) => self.instead_of(error, key, cached),
+        }
+    }
+
+    fn too_long(&self, key: &K, cached: bool) -> Answer<V> {
+        self.instead_of(&CacheError::Timeout, key, cached)
+    }
+
+    /// A stale copy if one may be served, otherwise the error.
+    fn instead_of(&self, error: &CacheError, key: &K, cached: bool) -> Answer<V> {
+        let Some(slot) = cached.then(|| self.stale(key)).flatten() else {
+            self.counters.store_errors.add(1);
+            return Err(error.clone());
+        };
+        self.counters.stale_error.add(1);
+        Ok(slot.into_entry(self.node.now(), true))
+    }
+}
+
+/// Whether the store returned an older version than the known one at the begin of the load.
+fn is_lagging<V>(outcome: &Outcome<V>, flight: &Flight<V>) -> bool {
+    let lags = |loaded: &Loaded<V>| loaded.version() < flight.floor;
+    rules::reread_below_floor() && outcome.result.as_ref().is_ok_and(lags)
+}
+
+/// A read of many keys.
+struct Batch<'a, K: Key, V: Send + Sync + 'static> {
+    inner: &'a Arc<CacheState<K, V>>,
+    keys: &'a [K],
+    cached: bool,
+    deadline: Instant,
+    /// One result for each key that was processed; `None` while it waits for its flight, or for the first equal key.
+    answers: Vec<Option<Answer<V>>>,
+    /// Places of keys and the flights they wait for.
+    waiting: Vec<(usize, Arc<Flight<V>>)>,
+    /// Places of repeated keys and of the first of their equals.
+    repeats: Vec<(usize, usize)>,
+    waiters: Vec<Waiter<V>>,
+}
+
+impl<'a, K: Key, V: Send + Sync + 'static> Batch<'a, K, V> {
+    fn new(inner: &'a Arc<CacheState<K, V>>, keys: &'a [K], cached: bool, hits: Vec<Answer<V>>) -> Self {
+        let deadline = Instant::now() + inner.policy.hard_timeout;
+        let (waiting, repeats, waiters) =
+            (Vec::with_capacity(keys.len() - hits.len()), Vec::new(), Vec::new());
+        let answers = hits.into_iter().map(Some).collect();
+        Self { inner, keys, cached, deadline, answers, waiting, repeats, waiters }
+    }
+
+    /// Takes copies from memory, and begins all own loads before any flight is awaited.
+    fn start_or_join(&mut self) {
+        let answered = self.answers.len();
+        let mut firsts: HashMap<&K, usize, ahash::RandomState> =
+            HashMap::with_capacity_and_hasher(self.keys.len() - answered, ahash::RandomState::default());
+        self.answers.resize_with(self.keys.len(), || None);
+        let mut open = None;
+        for (place, key) in self.keys.iter().enumerate().skip(answered) {
+            let first = *firsts.entry(key).or_insert(place);
+            if first == place {
+                self.join_key(place, key, &mut open);
+            } else {
+                self.repeats.push((place, first));
+            }
+            if open.as_ref().is_some_and(|open| open.len() >= self.inner.policy.batch_chunk.max(1)) {
+                self.waiters.extend(open.take().map(LoadBatchBuilder::seal));
+            }
+        }
+        self.waiters.extend(open.map(LoadBatchBuilder::seal));
+    }
+
+    fn join_key(&mut self, place: usize, key: &K, open: &mut Option<LoadBatchBuilder<K, V>>) {
+        let seek = match self.cached.then(|| self.inner.look(key)) {
+            Some(LookupResult::Served(found)) => {
+                self.answers[place] = Some(Ok(found));
+                return;
+            }
+            Some(LookupResult::Missed(absence)) => ReadMode::Cached(absence),
+            None => ReadMode::Strong,
+        };
+        self.inner.counters.misses.add(1);
+        let before = open.as_ref().map_or(0, LoadBatchBuilder::len);
+        match self.inner.start_or_join(key, seek, open) {
+            Joined::Here(slot) => {
+                self.answers[place] = Some(Ok(slot.into_entry(self.inner.node.now(), false)));
+            }
+            Joined::Flight(flight) => {
+                let joined = open.as_ref().map_or(0, LoadBatchBuilder::len) == before;
+                if joined && !self.waiters.iter().any(|waiter| waiter.is_on(&flight.batch)) {
+                    self.waiters.push(Waiter::join(&flight.batch));
+                }
+                self.waiting.push((place, flight));
+            }
+        }
+    }
+
+    /// Until all batches have ended, or stale copies answer what is missing, or the deadline.
+    async fn wait(&mut self) {
+        let soft = (Instant::now() + self.inner.policy.soft_timeout).min(self.deadline);
+        let ends = join_all(self.waiters.iter().map(Waiter::end));
+        tokio::pin!(ends);
+        if timeout_at(soft, &mut ends).await.is_ok() || self.all_stale() {
+            return;
+        }
+        // What has not ended by then is answered by a stale copy or an error.
+        drop(timeout_at(self.deadline, ends).await);
+    }
+
+    fn all_stale(&self) -> bool {
+        let stale = |(place, flight): &(usize, Arc<Flight<V>>)| {
+            flight.outcome().is_some() || self.inner.stale(&self.keys[*place]).is_some()
+        };
+        self.cached && self.waiting.iter().all(stale)
+    }
+
+    async fn finish(mut self) -> Vec<Answer<V>> {
+        let now = self.inner.node.now();
+        for (place, flight) in std::mem::take(&mut self.waiting) {
+            let key = &self.keys[place];
+            let answer = match flight.outcome() {
+                Some(outcome) if is_lagging(outcome, &flight) => {
+                    self.inner.read_until(key, ReadMode::Strong, self.deadline).await
+                }
+                Some(outcome) => self.inner.answer(key, outcome, now, self.cached),
+                None => self.inner.too_long(key, self.cached),
+            };
+            self.answers[place] = Some(answer);
+        }
+        for (place, first) in std::mem::take(&mut self.repeats) {
+            self.answers[place] = self.answers[first].clone();
+        }
+        self.answers.into_iter().map(|answer| answer.unwrap_or(Err(CacheError::Timeout))).collect()
+    }
+}

@@ -1,0 +1,274 @@
+//! Re-sync: comparison of copies with their originals, to measure staleness. No bound depends on it.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::time::Instant;
+
+use super::{
+    inner::CacheState,
+    memory::Memory,
+    resync_rounds::{Aging, SUSPECTS_MAX, Suspect},
+};
+use crate::{
+    CacheError, Key, Node, Tier, Version,
+    remote::{Header, Kind, address},
+    source::read::LoadRequest,
+};
+
+/// Of so many copies that are compared with the shared tier, one is compared with the store.
+const STORE_EVERY: usize = 25;
+/// Copies of memory that one round takes; those of a larger memory are taken in several.
+const ROUND_MAX: usize = 50_000;
+
+/// The configuration of [`Resyncing::run`].
+#[derive(Clone, Copy, Debug)]
+pub struct Resyncing {
+    /// Copies compared in one step.
+    pub step: usize,
+    /// Largest part of one core, including waits for answers.
+    pub share: f64,
+    /// Shortest and longest pause between two steps.
+    pub pause: (Duration, Duration),
+}
+
+impl Default for Resyncing {
+    /// 500; a fiftieth; 100 ms and 10 s.
+    fn default() -> Self {
+        Self { step: 500, share: 0.02, pause: (Duration::from_millis(100), Duration::from_secs(10)) }
+    }
+}
+
+impl Resyncing {
+    /// Compares the memories of all namespaces of the node, round after round, until it is dropped.
+    pub async fn run(&self, node: &Node) {
+        loop {
+            let mut pause = self.pause.0;
+            for namespace in node.namespaces() {
+                let began = Instant::now();
+                // Copies that cannot be compared now are compared in a later round.
+                drop(namespace.resync(self.step).await);
+                pause = pause.max(began.elapsed().div_f64(self.share.max(0.001)).min(self.pause.1));
+            }
+            tokio::time::sleep(pause).await;
+        }
+    }
+}
+
+/// The result of a step of a re-sync.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Resynced {
+    /// Pairs of copies that were compared.
+    pub checked: u64,
+    /// Copies that were wrong, or kept, for longer than their bound; they were dropped.
+    pub stale: u64,
+    /// Copies that are older than possible ones, and are compared again after their bound.
+    pub suspects: u64,
+    /// All copies that were in memory when the round began have been compared.
+    pub round_ended: bool,
+}
+
+impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
+    /// Compares so many copies of memory with the copies that nodes share, some of them with the store, and
+    /// those that were found older before.
+    pub(crate) async fn resync_step(&self, most: usize) -> Result<Resynced, CacheError> {
+        let stale = self.judge().await? + self.judge_aging().await?;
+        let chunk = self.chunk(most.max(1)).await;
+        let checked = self.compare(&chunk).await?;
+        let state = self.rounds.0.lock();
+        let suspects = u64::try_from(state.suspects.len()).unwrap_or(u64::MAX);
+        self.counters.resync_checked.add(checked);
+        Ok(Resynced { checked, stale, suspects, round_ended: state.left.is_empty() })
+    }
+
+    /// The next copies of the round; a new one begins when the last has ended.
+    async fn chunk(&self, most: usize) -> Vec<(Arc<K>, Version)> {
+        if self.rounds.0.lock().left.is_empty() {
+            let copies = self.memory.versions(ROUND_MAX, self.node.chance());
+            self.rounds.0.lock().left = copies.await;
+        }
+        let mut state = self.rounds.0.lock();
+        let from = state.left.len().saturating_sub(most);
+        state.left.split_off(from)
+    }
+
+    /// Finds copies with a known newer version. Returns the number of compared pairs.
+    async fn compare(&self, chunk: &[(Arc<K>, Version)]) -> Result<u64, CacheError> {
+        let heads = self.heads(chunk.iter().map(|(key, _)| &**key)).await?;
+        self.watch_ages(chunk, &heads);
+        let mut suspects = Vec::new();
+        for ((key, version), head) in chunk.iter().zip(&heads) {
+            let Some(head) = head else { continue };
+            if *version < head.version {
+                suspects.push((key, Tier::Memory, *version));
+            } else if is_copy(head) && head.version < *version {
+                suspects.push((key, Tier::Redis, head.version));
+            }
+        }
+        let pairs = heads.iter().flatten().count();
+        let sampled: Vec<usize> = (0..chunk.len()).step_by(STORE_EVERY).collect();
+        let keys: Vec<&K> = sampled.iter().map(|at| &*chunk[*at].0).collect();
+        for (at, truth) in sampled.iter().zip(self.store_versions(&keys).await?) {
+            let (key, version) = &chunk[*at];
+            if *version < truth {
+                suspects.push((key, Tier::Memory, *version));
+            }
+            if let Some(Some(head)) = heads.get(*at)
+                && is_copy(head)
+                && head.version < truth
+            {
+                suspects.push((key, Tier::Redis, head.version));
+            }
+        }
+        self.suspect(suspects);
+        Ok(u64::try_from(pairs + sampled.len()).unwrap_or(u64::MAX))
+    }
+
+    /// Remembers copies that have an age limit, to look at them again when it has passed.
+    fn watch_ages(&self, chunk: &[(Arc<K>, Version)], heads: &[Option<Header>]) {
+        if self.policy.age_max.is_none() {
+            return;
+        }
+        let mut state = self.rounds.0.lock();
+        for ((key, _), head) in chunk.iter().zip(heads) {
+            let Some(head) = head.filter(is_copy) else { continue };
+            let is_known = state.aging.iter().any(|one| one.key == **key);
+            if !is_known && state.aging.len() < SUSPECTS_MAX {
+                state.aging.push(Aging { key: (**key).clone(), head, since: Instant::now() });
+            }
+        }
+    }
+
+    /// Counts and drops the copies that are still there after the longest age of a copy. Returns their number.
+    async fn judge_aging(&self) -> Result<u64, CacheError> {
+        let Some(age_max) = self.policy.age_max else { return Ok(0) };
+        let ripe: Vec<Aging<K>> = {
+            let mut state = self.rounds.0.lock();
+            state.aging.extract_if(.., |aging| aging.since.elapsed() >= age_max).collect()
+        };
+        let heads = self.heads(ripe.iter().map(|aging| &aging.key)).await?;
+        let is_same = |(aging, head): &(&Aging<K>, &Option<Header>)| **head == Some(aging.head);
+        let stale: Vec<&K> = ripe.iter().zip(&heads).filter(is_same).map(|(aging, _)| &aging.key).collect();
+        if stale.is_empty() {
+            return Ok(0);
+        }
+        let count = u64::try_from(stale.len()).unwrap_or(u64::MAX);
+        tracing::error!(
+            namespace = self.policy.name,
+            tier = Tier::Redis.as_str(),
+            count,
+            "copies were kept for longer than their bound; dropped"
+        );
+        self.counters.resync_stale_redis.add(count);
+        let changes = self.invalidate_here(stale.into_iter().map(|key| (key, None)));
+        self.publish(&changes).await?;
+        Ok(count)
+    }
+
+    fn suspect(&self, found: Vec<(&Arc<K>, Tier, Version)>) {
+        let mut state = self.rounds.0.lock();
+        for (key, tier, version) in found {
+            let known = state.suspects.iter().any(|one| one.key == **key && one.tier == tier);
+            if !known && version.is_versioned() && state.suspects.len() < SUSPECTS_MAX {
+                state.suspects.push(Suspect { key: (**key).clone(), tier, version, since: Instant::now() });
+            }
+        }
+    }
+
+    /// Compares those again whose bound has passed. Copies that are still older than the store are wrong: they are
+    /// counted and dropped. Returns their number.
+    async fn judge(&self) -> Result<u64, CacheError> {
+        let ripe: Vec<Suspect<K>> = {
+            let mut state = self.rounds.0.lock();
+            state.suspects.extract_if(.., |suspect| suspect.is_ripe(self.policy.age_max)).collect()
+        };
+        if ripe.is_empty() {
+            return Ok(0);
+        }
+        let keys: Vec<&K> = ripe.iter().map(|suspect| &suspect.key).collect();
+        let truths = self.store_versions(&keys).await?;
+        let heads = self.heads(keys.iter().copied()).await?;
+        let mut stale = 0;
+        for (at, suspect) in ripe.iter().enumerate() {
+            let head = heads.get(at).copied().flatten();
+            stale += u64::from(self.judge_one(suspect, truths[at], head).await?);
+        }
+        Ok(stale)
+    }
+
+    async fn judge_one(
+        &self,
+        suspect: &Suspect<K>,
+        truth: Version,
+        head: Option<Header>,
+    ) -> Result<bool, CacheError> {
+        if suspect.version >= truth {
+            return Ok(false);
+        }
+        let is_still = match suspect.tier {
+            Tier::Memory => self.memory.slot(&suspect.key).map(|slot| slot.version),
+            Tier::Redis | Tier::Store => head.filter(is_copy).map(|head| head.version),
+        } == Some(suspect.version);
+        if !is_still {
+            return Ok(false);
+        }
+        tracing::error!(
+            namespace = self.policy.name,
+            tier = suspect.tier.as_str(),
+            "a copy was wrong for longer than its bound; dropped"
+        );
+        if suspect.tier == Tier::Memory {
+            self.counters.resync_stale_memory.add(1);
+            self.invalidate_one(&suspect.key, Some(truth));
+        } else {
+            self.counters.resync_stale_redis.add(1);
+            let changes = self.invalidate_here(std::iter::once((&suspect.key, Some(truth))));
+            self.publish(&changes).await?;
+        }
+        Ok(true)
+    }
+
+    /// The copies of these keys in the shared tier, if there is one.
+    async fn heads(&self, keys: impl Iterator<Item = &K>) -> Result<Vec<Option<Header>>, CacheError> {
+        let Some(side) = &self.shared else { return Ok(Vec::new()) };
+        let epoch = self.node.epoch();
+        let addresses: Vec<String> = keys.map(|key| address(epoch, self.policy.name, key)).collect();
+        if addresses.is_empty() {
+            return Ok(Vec::new());
+        }
+        let heads = side.sharing.shared.heads(&addresses).await;
+        heads.map_err(|error| CacheError::Bus(crate::BusError::new(error)))
+    }
+
+    async fn store_versions(&self, keys: &[&K]) -> Result<Vec<Version>, CacheError> {
+        if keys.is_empty() {
+            return Ok(Vec::new());
+        }
+        let outcomes = self.fetch(keys, LoadRequest::STRONG).await;
+        outcomes.into_iter().map(|outcome| outcome.result.map(|loaded| loaded.version())).collect()
+    }
+}
+
+const fn is_copy(head: &Header) -> bool {
+    matches!(head.kind, Kind::Value | Kind::Null)
+}
+
+impl<K: Key, V: Send + Sync + 'static> Memory<K, V> {
+    /// Keys and versions of at most so many reachable copies, beginning at a random part of memory. Does not change
+    /// their popularity. Runs on a thread of its own: it takes a while.
+    async fn versions(&self, most: usize, chance: f64) -> Vec<(Arc<K>, Version)> {
+        let (cache, flush) = (self.storage(), self.flushes());
+        let walk = move || {
+            let surplus = cache.len().saturating_sub(most);
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                clippy::cast_precision_loss,
+                reason = "a place by chance"
+            )]
+            let skip = (surplus as f64 * chance) as usize;
+            let reachable = cache.iter().skip(skip).filter(|(_, slot)| slot.flush == flush);
+            reachable.map(|(key, slot)| (Arc::new(key), slot.version)).take(most).collect()
+        };
+        tokio::task::spawn_blocking(walk).await.unwrap_or_default()
+    }
+}

@@ -1,0 +1,183 @@
+use std::{collections::HashMap, fmt, sync::Arc};
+
+use tokio::runtime::Handle;
+
+use super::{delayed_invalidation, inner::CacheState};
+use crate::{
+    CacheError, Change, Key, Token, Version,
+    testing::{
+        failpoints::{Place, reach},
+        rules,
+    },
+};
+
+/// A write under way, between [`TieredCache::begin_write`](crate::TieredCache::begin_write) and its verdict.
+///
+/// Dropped without a verdict, or while one is being given, it acts as [`unknown`](Self::unknown): a write
+/// whose task is cancelled leaves no stale copy. Owned, so that it can live in a task of its own.
+#[must_use = "dropped, it counts as a write of unknown outcome"]
+pub struct WriteGuard<K: Key, V: Send + Sync + 'static> {
+    inner: Arc<CacheState<K, V>>,
+    /// The keys and how often each had been invalidated without a version when the write began.
+    marked: HashMap<K, u64, ahash::RandomState>,
+    /// Count of flushes when the write began.
+    flush: u32,
+}
+
+impl<K: Key, V: Send + Sync + 'static> WriteGuard<K, V> {
+    pub(crate) fn begin(inner: &Arc<CacheState<K, V>>, keys: &[K]) -> Self {
+        let (inner, flush) = (Arc::clone(inner), inner.memory.flushes());
+        let mut guard = Self { inner, marked: HashMap::default(), flush };
+        for key in keys {
+            guard.mark(key);
+        }
+        if !rules::told_after_commit() {
+            guard.tell_too_early();
+        }
+        guard
+    }
+
+    /// Whether the namespace is strict.
+    #[must_use]
+    pub fn is_strict(&self) -> bool {
+        self.inner.policy.strict
+    }
+
+    /// The write was committed and made these changes, and none to marked keys that are not named. Memory takes the
+    /// values at once, unless something newer is known or another write of the key is in progress.
+    ///
+    /// # Errors
+    /// [`CacheError::Bus`] if the change could not be published to the other nodes. The write is committed; it is
+    /// invalidated as if its outcome were unknown.
+    pub async fn committed(mut self, changes: Vec<(K, Change<V>)>) -> Result<Token, CacheError> {
+        reach(Place::AfterCommit).await;
+        let versions = changes.iter().map(|(key, change)| (key, change.version()));
+        let mut notices = self.inner.invalidate_here(versions);
+        for (notice, (_, change)) in notices.iter_mut().zip(&changes) {
+            notice.copy = self.inner.shared_copy(change);
+        }
+        if !rules::told_after_commit() {
+            notices.clear();
+        }
+        let token = self.inner.publish(&notices).await?;
+        for (key, change) in changes {
+            self.install(&key, change);
+        }
+        self.unmark();
+        Ok(token)
+    }
+
+    /// The write was not applied, and never will be. Publishes nothing.
+    pub async fn aborted(mut self) {
+        self.unmark();
+    }
+
+    /// The write may have been applied, or may be later: its records are invalidated as if it were, and again after 5,
+    /// 30 and 90 s.
+    ///
+    /// # Errors
+    /// [`CacheError::Bus`] if the change could not be published to the other nodes now.
+    pub async fn unknown(mut self) -> Result<Token, CacheError> {
+        let notices = self.inner.suspect_here(self.marked.keys());
+        let token = self.inner.publish(&notices).await?;
+        let keys = self.unmark();
+        delayed_invalidation::repeat(&self.inner, keys);
+        Ok(token)
+    }
+
+    fn mark(&mut self, key: &K) {
+        if self.marked.contains_key(key) {
+            return;
+        }
+        let mut shard = self.inner.key_table.lock(key);
+        let now = self.inner.node.now();
+        let progress = shard.enter(key, now);
+        progress.active_writers += 1;
+        self.marked.insert(key.clone(), progress.unversioned_invalidations);
+        let mut detached = [if rules::mark_detaches() { progress.current.take() } else { None }, None];
+        if rules::drop_before_commit() {
+            progress.maybe_kept = false;
+            let dropped = self.inner.memory.drop_older(key, None);
+            if let Some(slot) = dropped.filter(|slot| slot.version.is_versioned() && rules::dropped_noted()) {
+                detached[1] = shard.note(key, slot.version, now);
+            }
+        }
+        drop(shard);
+        drop(detached);
+    }
+
+    fn install(&self, key: &K, change: Change<V>) {
+        let (value, version) = match change {
+            Change::Put { value, version } => (Some(value), version),
+            Change::Deleted { version } => (None, version),
+            Change::Invalidate { .. } => return,
+        };
+        let size = value.as_ref().map_or(0, |value| (self.inner.policy.weigh)(value));
+        let slot = self.inner.new_slot(value, version, size, self.inner.node.now(), self.flush);
+        let mut shard = self.inner.key_table.lock(key);
+        if let Some(progress) = shard.get_mut(key)
+            && self.may_install(key, version, progress)
+            && let Err(rejection) = self.inner.keep(key, progress, slot)
+        {
+            self.inner.counters.reject(rejection);
+        }
+    }
+
+    fn may_install(&self, key: &K, version: Version, progress: &super::key_state::KeyState<V>) -> bool {
+        let alone = progress.active_writers == 1 || !rules::put_single_writer();
+        let newest = version >= progress.floor || !rules::put_floor();
+        let clean = self.marked.get(key) == Some(&progress.unversioned_invalidations);
+        version.is_versioned() && alone && newest && clean && self.flush == self.inner.memory.flushes()
+    }
+
+    /// What a test build does that lacks the rule.
+    fn tell_too_early(&self) {
+        let notices = self.inner.suspect_here(self.marked.keys());
+        let inner = Arc::clone(&self.inner);
+        if let Ok(runtime) = Handle::try_current() {
+            runtime.spawn(async move { drop(inner.publish(&notices).await) });
+        }
+    }
+
+    /// Takes the marks away and returns their keys; afterwards the drop of the guard does nothing.
+    fn unmark(&mut self) -> Vec<K> {
+        let keys: Vec<K> = self.marked.drain().map(|(key, _)| key).collect();
+        for key in &keys {
+            let mut shard = self.inner.key_table.lock(key);
+            if let Some(progress) = shard.get_mut(key) {
+                progress.active_writers -= 1;
+                shard.leave(key);
+            }
+        }
+        keys
+    }
+}
+
+impl<K: Key, V: Send + Sync + 'static> Drop for WriteGuard<K, V> {
+    fn drop(&mut self) {
+        if self.marked.is_empty() {
+            return;
+        }
+        if !rules::drop_is_unknown() {
+            self.unmark();
+            return;
+        }
+        let notices = self.inner.suspect_here(self.marked.keys());
+        let keys = self.unmark();
+        let inner = Arc::clone(&self.inner);
+        if let Ok(runtime) = Handle::try_current() {
+            runtime.spawn(async move {
+                if let Err(error) = inner.publish(&notices).await {
+                    delayed_invalidation::warn(&inner, &error);
+                }
+                delayed_invalidation::repeat(&inner, keys);
+            });
+        }
+    }
+}
+
+impl<K: Key, V: Send + Sync + 'static> fmt::Debug for WriteGuard<K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WriteGuard").field("keys", &self.marked.len()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,5 @@
+//! What all namespaces of a node share: clock, bus, trust and the bound on memory.
+
+pub(super) mod bus;
+pub(super) mod shared_node;
+pub(super) mod shares;

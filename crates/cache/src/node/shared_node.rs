@@ -1,0 +1,304 @@
+use std::{
+    fmt,
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use parking_lot::RwLock;
+use tokio::sync::Notify;
+
+use super::shares;
+use crate::{
+    Acknowledge, Bus, CacheError, Clock, Consistency, Invalidation, LocalBus, MemoryUse, Moment, Namespace,
+    Position, Random, SystemClock, ThreadRandom, Token,
+    api::wait_until::until,
+    remote::PublishedChange,
+    testing::{
+        failpoints::{Place, reach},
+        rules,
+    },
+};
+
+/// The only partition so far.
+const PARTITION: u16 = 0;
+
+/// The state that all namespaces of a node share: bus, clock, trust, and the position in the changes.
+///
+/// Cheap to clone; the clones are one node. Namespaces keep their node alive, not the other way round.
+#[derive(Clone)]
+pub struct Node(Arc<NodeState>);
+
+/// The dependencies of a [`Node`].
+#[derive(Clone, Debug)]
+pub struct NodeConfig {
+    /// Epoch of the numbers of the bus, from the store.
+    pub epoch: u64,
+    /// The clock for expiry and trust.
+    pub clock: Arc<dyn Clock>,
+    /// The source of jitter.
+    pub random: Arc<dyn Random>,
+    /// The bus that orders and carries the changes.
+    pub bus: Arc<dyn Bus>,
+    /// How long a read may wait for a change that this node has yet to apply.
+    pub token_wait: Duration,
+    /// Until when memory may be served at first: [`Moment::NEVER`] for a node without peers; the default
+    /// moment, which is past, for one that has yet to hear from its bus.
+    pub trusted_until: Moment,
+    /// How long namespaces that are not strict are still served after the deadline.
+    pub trust_grace: Duration,
+}
+
+impl NodeConfig {
+    /// A node without peers: clock of the machine, generator of the thread, bus within the process, trusted
+    /// for ever. Waits 20 ms for a token; 1.5 s of grace.
+    #[must_use]
+    pub fn local(epoch: u64) -> Self {
+        Self {
+            epoch,
+            clock: Arc::new(SystemClock::new()),
+            random: Arc::new(ThreadRandom),
+            bus: Arc::new(LocalBus::new()),
+            token_wait: Duration::from_millis(20),
+            trusted_until: Moment::NEVER,
+            trust_grace: Duration::from_millis(1_500),
+        }
+    }
+}
+
+struct NodeState {
+    epoch: AtomicU64,
+    trusted_until: AtomicU64,
+    applied: AtomicU64,
+    /// Wakes readers that wait for `applied`, in their order.
+    reached: Notify,
+    namespaces: RwLock<Vec<Weak<dyn Namespace>>>,
+    config: NodeConfig,
+}
+
+impl Node {
+    /// A node without namespaces; each [`TieredCache::new`](crate::TieredCache::new) adds one.
+    #[must_use]
+    pub fn new(config: NodeConfig) -> Self {
+        Self(Arc::new(NodeState {
+            epoch: AtomicU64::new(config.epoch),
+            trusted_until: AtomicU64::new(config.trusted_until.get()),
+            applied: AtomicU64::new(config.bus.baseline()),
+            reached: Notify::new(),
+            namespaces: RwLock::default(),
+            config,
+        }))
+    }
+
+    /// A node without peers, see [`NodeConfig::local`].
+    #[must_use]
+    pub fn local(epoch: u64) -> Self {
+        Self::new(NodeConfig::local(epoch))
+    }
+
+    /// Epoch of the numbers of the bus.
+    #[must_use]
+    pub fn epoch(&self) -> u64 {
+        self.0.epoch.load(Ordering::Acquire)
+    }
+
+    /// Number of the last change applied here; all before it are applied too.
+    #[must_use]
+    pub fn applied(&self) -> u64 {
+        self.0.applied.load(Ordering::Acquire)
+    }
+
+    /// Whether the trust deadline lies ahead.
+    #[must_use]
+    pub fn trusted(&self) -> bool {
+        self.now() < self.trusted_until()
+    }
+
+    /// The position of this node now.
+    #[must_use]
+    pub fn token(&self) -> Token {
+        Token::new(Position { partition: PARTITION, epoch: self.epoch(), number: self.applied() })
+    }
+
+    /// The namespaces with live caches, in the order of their creation.
+    #[must_use]
+    pub fn namespaces(&self) -> Vec<Arc<dyn Namespace>> {
+        self.0.namespaces.read().iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// The namespace with this name.
+    #[must_use]
+    pub fn namespace(&self, name: &str) -> Option<Arc<dyn Namespace>> {
+        let namespaces = self.0.namespaces.read();
+        namespaces.iter().filter_map(Weak::upgrade).find(|namespace| namespace.name() == name)
+    }
+
+    /// Empties the memory of all namespaces: nothing loaded before is served or filled afterwards.
+    pub fn flush(&self) {
+        self.namespaces().iter().for_each(|namespace| namespace.flush());
+    }
+
+    /// Lends unused parts of the shares of namespaces to those that have filled theirs. Must be called about every
+    /// second: a namespace that grows gets half of what is left of its share between two calls. The limits of all
+    /// namespaces together never exceed their shares.
+    pub fn lend_memory(&self) {
+        let namespaces = self.namespaces();
+        let uses: Vec<MemoryUse> = namespaces.iter().map(|namespace| namespace.memory_use()).collect();
+        let limits = shares::limits(&uses);
+        // First the ones whose limits fall.
+        let mut changes: Vec<_> = namespaces.iter().zip(uses).zip(limits).collect();
+        changes.sort_by_key(|((_, used), limit)| *limit > used.share);
+        changes.into_iter().for_each(|((namespace, _), limit)| namespace.limit_memory(limit));
+    }
+
+    /// Brings the metrics up to date. Call it before metrics are rendered.
+    pub fn export_metrics(&self) {
+        self.namespaces().iter().for_each(|namespace| namespace.export_metrics());
+    }
+}
+
+/// For implementations of buses.
+impl Node {
+    /// Applies the changes of another node, then [`reach`](Self::reach)es their number. Must be called in the order of
+    /// the numbers, without gaps. A namespace that this node does not have is skipped.
+    pub fn apply(&self, number: u64, changes: &[Invalidation]) {
+        changes.iter().for_each(|change| self.hear(&PublishedChange::of(change)));
+        self.reach(number);
+    }
+
+    /// Applies one received change. A namespace that this node does not have is skipped.
+    pub(crate) fn hear(&self, told: &PublishedChange<'_>) {
+        if let Some(namespace) = self.namespace(told.namespace) {
+            namespace.apply(told.key, told.version);
+        }
+    }
+
+    /// Every change up to this number is applied. A number below the present one changes nothing.
+    pub fn reach(&self, number: u64) {
+        if self.0.applied.fetch_max(number, Ordering::AcqRel) < number {
+            self.0.reached.notify_waiters();
+        }
+    }
+
+    /// Continues from this number of this epoch, after possible gaps. Always flushes.
+    pub fn adopt(&self, epoch: u64, number: u64) {
+        self.0.epoch.store(epoch, Ordering::Release);
+        if rules::adopt_flushes() {
+            self.flush();
+        }
+        self.0.applied.store(number, Ordering::Release);
+        self.0.reached.notify_waiters();
+    }
+
+    /// Memory may be served until then. Only an answer to a probe of this node renews trust, counted from the
+    /// moment the probe was sent.
+    pub fn trust_until(&self, deadline: Moment) {
+        self.0.trusted_until.store(deadline.get(), Ordering::Release);
+    }
+}
+
+impl Node {
+    pub(crate) fn now(&self) -> Moment {
+        self.0.config.clock.now()
+    }
+
+    /// A random number, never 0: identifies loads and entries.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "chance, not a quantity")]
+    pub(crate) fn token_number(&self) -> u64 {
+        let half = || (self.chance() * 4_294_967_296.0) as u64;
+        (half() << 32 | half()).max(1)
+    }
+
+    /// A random number from 0 to below 1.
+    pub(crate) fn chance(&self) -> f64 {
+        self.0.config.random.unit()
+    }
+
+    /// Whether memory may be served at this moment.
+    #[inline]
+    pub(crate) fn serves(&self, now: Moment, strict: bool) -> bool {
+        let until = self.trusted_until();
+        let lenient = || !strict && now < until.after(self.0.config.trust_grace);
+        now < until || lenient() || !rules::trust_deadline()
+    }
+
+    /// Time since the proof by which memory is, or was, trusted for so long; `None` before the first.
+    pub(crate) fn since_proof(&self, trust: Duration) -> Option<Duration> {
+        let (until, now) = (self.trusted_until(), self.now());
+        let passed = || trust.saturating_sub(until.since(now)) + now.since(until);
+        (until > Moment::default()).then(passed)
+    }
+
+    /// Whether memory was served before, but not for so long that nothing of it may be served now.
+    pub(crate) fn has_lapsed(&self, now: Moment) -> bool {
+        let until = self.trusted_until();
+        until > Moment::default() && now >= until.after(self.0.config.trust_grace)
+    }
+
+    /// # Panics
+    /// When a live namespace has the name.
+    pub(crate) fn register(&self, namespace: &Arc<dyn Namespace>) {
+        let mut namespaces = self.0.namespaces.write();
+        namespaces.retain(|known| known.strong_count() > 0);
+        let taken = namespaces.iter().filter_map(Weak::upgrade).any(|known| known.name() == namespace.name());
+        assert!(!taken, "the node has a namespace {} already", namespace.name());
+        namespaces.push(Arc::downgrade(namespace));
+    }
+
+    /// Publishes. Without changes, returns the present position.
+    pub(crate) async fn publish(
+        &self,
+        changes: &[Invalidation],
+        acknowledge: Acknowledge,
+    ) -> Result<Token, CacheError> {
+        if changes.is_empty() {
+            return Ok(self.token());
+        }
+        reach(Place::BeforeTold).await;
+        let told = self.0.config.bus.publish(self, changes, acknowledge).await;
+        reach(Place::AfterTold).await;
+        told.map(Token::new).map_err(CacheError::Bus)
+    }
+
+    /// Whether a read of this consistency may use memory, waiting a little for changes on their way.
+    pub(crate) async fn may_use_memory(&self, consistency: &Consistency) -> bool {
+        match consistency {
+            Consistency::Cached => true,
+            Consistency::Strong => !rules::strong_leads(),
+            Consistency::AtLeast(tokens) => {
+                let positions = || tokens.iter().flat_map(Token::positions);
+                let here = positions().all(|position| self.is_of_now(position));
+                let number = positions().map(|position| position.number).max().unwrap_or(0);
+                here && self.reached(number).await
+            }
+        }
+    }
+
+    fn is_of_now(&self, position: &Position) -> bool {
+        let same = position.partition == PARTITION && position.epoch == self.epoch();
+        same || !rules::token_epoch()
+    }
+
+    async fn reached(&self, number: u64) -> bool {
+        if self.applied() >= number || !rules::token_ahead() {
+            return true;
+        }
+        let wait = until(&self.0.reached, || self.applied() >= number);
+        tokio::time::timeout(self.0.config.token_wait, wait).await.is_ok()
+    }
+
+    fn trusted_until(&self) -> Moment {
+        Moment::new(self.0.trusted_until.load(Ordering::Acquire))
+    }
+}
+
+impl fmt::Debug for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Node")
+            .field("epoch", &self.epoch())
+            .field("applied", &self.applied())
+            .finish_non_exhaustive()
+    }
+}

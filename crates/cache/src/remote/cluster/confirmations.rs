@@ -1,0 +1,168 @@
+//! What a strict writer must know of the other nodes before it may acknowledge a write (coherence, "Strict
+//! namespaces").
+
+use std::{collections::HashMap, time::Duration};
+
+use parking_lot::Mutex;
+use tokio::{
+    sync::Notify,
+    time::{Instant, sleep_until, timeout_at},
+};
+
+use crate::{
+    Node,
+    api::wait_until::until,
+    remote::shared::{Changed, Confirmed, Peer},
+    testing::rules,
+};
+
+/// The state of this node among the others: since when it follows its epoch, and what they have confirmed to it.
+#[derive(Debug)]
+pub struct PeerConfirmations {
+    /// Maximum time for which a silent node may still serve its memory, counted from its last probe.
+    deaf: Duration,
+    state: Mutex<ConfirmationState>,
+    /// Wakes tasks that wait for a confirmation, in the order of waiting.
+    heard: Notify,
+}
+
+#[derive(Debug, Default)]
+struct ConfirmationState {
+    followed: Option<FollowedEpoch>,
+    confirmed: HashMap<u64, u64>,
+}
+
+/// An epoch that a node follows.
+#[derive(Clone, Debug)]
+struct FollowedEpoch {
+    number: u64,
+    server: String,
+    since: Instant,
+}
+
+impl PeerConfirmations {
+    /// For nodes that trust their memory for this long after a probe. The speeds of clocks may differ by a fiftieth.
+    #[must_use]
+    pub fn new(trust: Duration) -> Self {
+        let deaf = trust + trust / 50 + Duration::from_millis(20);
+        Self { deaf, state: Mutex::default(), heard: Notify::new() }
+    }
+
+    /// This node follows the epoch of this server from now on. Confirmations in an earlier one no longer count.
+    pub fn adopted(&self, epoch: u64, server: &str) {
+        let followed = FollowedEpoch { number: epoch, server: server.to_owned(), since: Instant::now() };
+        let mut state = self.state.lock();
+        state.confirmed.clear();
+        state.followed = Some(followed);
+    }
+
+    /// The epoch in which this node trusts its memory, and its server; `None`: it does not trust it.
+    #[must_use]
+    pub fn trusted(&self, node: &Node) -> Option<(u64, String)> {
+        let state = self.state.lock();
+        let followed = state.followed.as_ref().filter(|followed| node.epoch() == followed.number)?;
+        node.trusted().then(|| (followed.number, followed.server.clone()))
+    }
+
+    /// Returns when no node trusts its memory because of an earlier epoch than this one, which is the present one.
+    /// Takes at most as long as nodes trust their memory without a probe.
+    pub async fn earlier_epochs_ended(&self, epoch: u64) {
+        sleep_until(self.alone_from(epoch, Instant::now())).await;
+    }
+
+    /// A node has confirmed.
+    pub fn heard(&self, confirmed: Confirmed) {
+        let mut state = self.state.lock();
+        let number = state.confirmed.entry(confirmed.node).or_default();
+        *number = confirmed.number.max(*number);
+        drop(state);
+        self.heard.notify_waiters();
+    }
+
+    /// Returns when no node but `me` can still serve the replaced value from memory: each has confirmed it, or has been
+    /// silent for longer than it may trust its memory. Takes at most that long.
+    pub(crate) async fn settled(&self, me: u64, epoch: u64, changed: &Changed) {
+        if !rules::strict_confirmed() {
+            return;
+        }
+        let answered = Instant::now();
+        for peer in changed.peers.iter().filter(|peer| peer.node != me) {
+            self.confirmed(peer, changed.number, answered).await;
+        }
+        // Nodes of the epoch before are not in the registry of this one.
+        if rules::strict_after_epoch() {
+            sleep_until(self.alone_from(epoch, answered)).await;
+        }
+    }
+
+    async fn confirmed(&self, peer: &Peer, number: u64, answered: Instant) {
+        if peer.applied >= number {
+            return;
+        }
+        let deaf = answered + self.deaf.saturating_sub(peer.silent);
+        let confirms = || self.state.lock().confirmed.get(&peer.node).is_some_and(|known| *known >= number);
+        // The deadline covers a node that never confirms.
+        drop(timeout_at(deaf, until(&self.heard, confirms)).await);
+    }
+
+    /// When no node of an earlier epoch trusts its memory any more.
+    fn alone_from(&self, epoch: u64, now: Instant) -> Instant {
+        match &self.state.lock().followed {
+            Some(followed) if followed.number == epoch => followed.since + self.deaf,
+            Some(_) | None => now + self.deaf,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TRUST: Duration = Duration::from_millis(1_500);
+
+    fn peer(node: u64, applied: u64, silent: u64) -> Peer {
+        Peer { node, applied, silent: Duration::from_millis(silent), about: String::new() }
+    }
+
+    async fn takes(standing: &PeerConfirmations, peers: Vec<Peer>) -> Duration {
+        let began = Instant::now();
+        standing.settled(1, 5, &Changed { number: 10, epoch: 5, peers }).await;
+        began.elapsed()
+    }
+
+    async fn settled() -> PeerConfirmations {
+        let standing = PeerConfirmations::new(TRUST);
+        standing.adopted(5, "one");
+        tokio::time::sleep(TRUST * 2).await;
+        standing
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_has_it_or_confirms_it_is_not_waited_for() {
+        let standing = settled().await;
+        standing.heard(Confirmed { node: 2, number: 10 });
+        assert_eq!(
+            takes(&standing, vec![peer(1, 0, 0), peer(2, 3, 0), peer(3, 10, 0)]).await,
+            Duration::ZERO
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn silent_node_is_awaited_until_trust_ends() {
+        let standing = settled().await;
+        let waited = takes(&standing, vec![peer(2, 9, 500)]).await;
+        assert!(waited >= Duration::from_secs(1) && waited < TRUST, "{waited:?}");
+        assert_eq!(takes(&standing, vec![peer(2, 9, 1_600)]).await, Duration::ZERO);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn after_a_new_epoch_a_whole_deadline_is_waited_for() {
+        let standing = settled().await;
+        standing.adopted(5, "one");
+        assert!(takes(&standing, Vec::new()).await >= TRUST);
+        let other = PeerConfirmations::new(TRUST);
+        other.adopted(4, "one");
+        tokio::time::sleep(TRUST * 2).await;
+        assert!(takes(&other, Vec::new()).await >= TRUST, "the epoch of the change is newer than its own");
+    }
+}

@@ -1,0 +1,21 @@
+//! How a node publishes its changes, follows those of other nodes, and proves that it missed none.
+
+mod change_feed;
+mod confirmations;
+mod epochs;
+mod follower;
+mod follower_stats;
+mod log_position;
+mod metrics;
+mod node_membership;
+mod publisher;
+mod recent_changes;
+
+pub use change_feed::{Changes, Feed, FeedError, FeedReader, Reading};
+pub use confirmations::PeerConfirmations;
+pub use epochs::Epochs;
+pub use follower_stats::{Followed, FollowerStats};
+pub use log_position::{FrameOrder, LogPosition};
+pub use node_membership::{About, ClusterNode, Following};
+pub use publisher::{SharedBus, UNTOLD};
+pub use recent_changes::RecentChanges;

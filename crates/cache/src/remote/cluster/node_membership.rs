@@ -1,0 +1,199 @@
+//! A node among others: how it joins them, and joins again when it cannot continue (coherence, "Epoch").
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::time::sleep;
+
+use super::{
+    Epochs, Followed, FollowerStats, LogPosition, PeerConfirmations, RecentChanges, follower::Follower,
+};
+use crate::{
+    Node, Random,
+    remote::shared::{Alive, LeaseWaiters, MessageMac, Queue, Shared, SharedError},
+};
+
+/// First pause between two attempts to continue after a disconnection.
+const RETRY_FIRST: Duration = Duration::from_millis(20);
+
+/// Parameters of following.
+#[derive(Clone, Copy, Debug)]
+pub struct Following {
+    /// Time between two probes.
+    pub probe_every: Duration,
+    /// Time between two reads of the epoch in the store.
+    pub look_every: Duration,
+    /// How long memory is trusted, counted from the sending of a probe that was answered and whose end of the log is
+    /// applied.
+    pub trust: Duration,
+    /// How long memory is still not trusted when the server answers again after trust was lost: others may have changes
+    /// that they could not publish.
+    pub settle: Duration,
+    /// Entries that one step of a repair reads.
+    pub replay_page: usize,
+    /// Entries that a repair reads at most before it takes a new baseline.
+    pub replay_max: u64,
+    /// Maximum pause between two attempts to join.
+    pub retry_max: Duration,
+}
+
+impl Default for Following {
+    /// 250 ms, 1 s, 1.5 s, 1.5 s, 1,000, 50,000, 500 ms.
+    fn default() -> Self {
+        Self {
+            probe_every: Duration::from_millis(250),
+            look_every: Duration::from_secs(1),
+            trust: Duration::from_millis(1_500),
+            settle: Duration::from_millis(1_500),
+            replay_page: 1_000,
+            replay_max: 50_000,
+            retry_max: Duration::from_millis(500),
+        }
+    }
+}
+
+/// What a node publishes about itself, see [`Alive::about`].
+pub trait About: std::fmt::Debug + Send + Sync {
+    /// The text for the nodes of this epoch.
+    fn text(&self, epoch: u64) -> String;
+}
+
+/// The same in every epoch.
+impl About for String {
+    fn text(&self, _epoch: u64) -> String {
+        self.clone()
+    }
+}
+
+/// A node among others.
+#[derive(Clone, Debug)]
+pub struct ClusterNode {
+    /// The node whose memory follows.
+    pub node: Node,
+    /// Its number among the nodes.
+    pub id: u64,
+    /// What it publishes about itself.
+    pub about: Arc<dyn About>,
+    /// The server that they share.
+    pub shared: Arc<dyn Shared>,
+    /// The storage of the epoch.
+    pub epochs: Arc<dyn Epochs>,
+    /// Changes that the node could not publish.
+    pub queue: Arc<Queue>,
+    /// Its loads that wait for those of others.
+    pub wakes: Arc<LeaseWaiters>,
+    /// What others have confirmed to it.
+    pub standing: Arc<PeerConfirmations>,
+    /// Authenticates messages of nodes.
+    pub seal: MessageMac,
+    /// Changes that it has received recently.
+    pub recent: Arc<RecentChanges>,
+    /// Counters.
+    pub tally: Arc<FollowerStats>,
+    /// Times and bounds.
+    pub following: Following,
+    /// Spreads retries at random.
+    pub random: Arc<dyn Random>,
+}
+
+/// Why following ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::remote) enum End {
+    /// The server or the store did not answer.
+    Away,
+    /// There is a higher epoch.
+    Moved,
+    /// The log is not the one that was followed, or the server not the one of the epoch.
+    Fork,
+}
+
+impl From<SharedError> for End {
+    fn from(_: SharedError) -> Self {
+        Self::Away
+    }
+}
+
+impl ClusterNode {
+    /// Follows until it is dropped. Trust ends by itself when it is.
+    pub async fn follow(&self) {
+        loop {
+            let Err(end) = self.try_follow().await;
+            tracing::debug!(?end, "follows no longer; joining again");
+            sleep(self.following.retry_max.mul_f64(0.1 + 0.9 * self.random.unit())).await;
+        }
+    }
+
+    /// The position of the node in the log.
+    #[must_use]
+    pub fn followed(&self) -> Followed {
+        Followed {
+            behind: self.tally.behind(self.node.applied()),
+            since_proof: self.node.since_proof(self.following.trust),
+            repairs: self.tally.repairs(),
+        }
+    }
+
+    /// What the node publishes about itself now, to the nodes of this epoch.
+    pub(in crate::remote) fn alive(&self, epoch: u64) -> Alive {
+        Alive { node: self.id, applied: self.node.applied(), about: self.about.text(epoch) }
+    }
+
+    async fn try_follow(&self) -> Result<std::convert::Infallible, End> {
+        let mut follower = self.join().await?;
+        let mut end = follower.run().await;
+        loop {
+            end = match end {
+                End::Away => {
+                    self.tally.cuts.add(1);
+                    self.rejoin(&mut follower).await
+                }
+                End::Fork => {
+                    self.tally.forks.add(1);
+                    self.give_up(follower.epoch, &follower.server).await;
+                    return Err(End::Fork);
+                }
+                End::Moved => return Err(End::Moved),
+            };
+        }
+    }
+
+    /// Raises the epoch, with any number of attempts: until then this log must not be followed.
+    async fn give_up(&self, epoch: u64, server: &str) {
+        while self.epochs.raise(epoch, server).await.is_err() {
+            sleep(self.following.retry_max).await;
+        }
+    }
+
+    /// Subscribes first and then reads the baseline: what is published in between is received.
+    async fn join(&self) -> Result<Follower<'_>, End> {
+        let (epoch, server) = self.epochs.current().await?;
+        let frames = self.shared.subscribe(epoch, self.id).await?;
+        // Positions in another log mean nothing here.
+        let probed = self.shared.enter(epoch, &Alive { applied: 0, ..self.alive(epoch) }).await?;
+        // Another server, or a store that was restored to an epoch before the one that nodes have seen.
+        if probed.server != server || probed.epoch > epoch {
+            self.epochs.raise(epoch, &probed.server).await?;
+            return Err(End::Moved);
+        }
+        let chain = LogPosition::at(probed.number, probed.nonce);
+        let mut follower = Follower::new(self, epoch, server, chain, frames);
+        follower.adopt(&probed);
+        self.shared.accept(&follower.server);
+        self.standing.adopted(epoch, &follower.server);
+        self.queue.moved_to(epoch);
+        Ok(follower)
+    }
+
+    /// The connection was lost, and the position is known: replays what was missed as soon as possible, and continues.
+    async fn rejoin(&self, follower: &mut Follower<'_>) -> End {
+        let mut pause = RETRY_FIRST;
+        loop {
+            match follower.resume().await {
+                Ok(()) => return follower.run().await,
+                Err(End::Away) => {}
+                Err(end) => return end,
+            }
+            sleep(pause.mul_f64(0.5 + 0.5 * self.random.unit())).await;
+            pause = (pause * 2).min(self.following.retry_max);
+        }
+    }
+}

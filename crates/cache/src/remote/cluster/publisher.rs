@@ -1,0 +1,181 @@
+//! The bus of a cluster: a change of cells, an entry of the log and a broadcast in one step.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use tokio::time::{sleep, timeout};
+
+use super::{Epochs, PeerConfirmations};
+use crate::{
+    Acknowledge, Bus, BusError, Invalidation, Node, Position,
+    api::clock::wall_clock_ms,
+    remote::shared::{
+        Changed, LogEntry, Message, MessageMac, Order, PublishedChange, Queue, Shared, SharedError, address,
+    },
+    testing::rules,
+};
+
+/// A number that no log reaches: of a change that could not be published yet.
+pub const UNTOLD: u64 = u64::MAX;
+
+/// Maximum changes that one step publishes.
+const STEP: usize = 500;
+/// Pauses between two attempts to publish what waits.
+const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(200));
+
+/// Publishes changes through the shared server; queues what it cannot publish until it can.
+pub struct SharedBus {
+    /// Number of this node.
+    pub id: u64,
+    /// The server that nodes share.
+    pub shared: Arc<dyn Shared>,
+    /// Changes that wait to be published.
+    pub queue: Arc<Queue>,
+    /// The epoch in the store, which is raised when the queue overflows.
+    pub epochs: Arc<dyn Epochs>,
+    /// Authenticates its messages to the other nodes.
+    pub seal: MessageMac,
+    /// What the other nodes have confirmed.
+    pub standing: Arc<PeerConfirmations>,
+    /// How long the publication of a change may take before the change is queued.
+    pub bound: Duration,
+}
+
+impl SharedBus {
+    /// Publishes changes in the log that nodes follow now. If it was one that they have left, publishes them again.
+    async fn tell(
+        &self,
+        node: &Node,
+        changes: &[Invalidation],
+        acknowledge: Acknowledge,
+    ) -> Result<Position, SharedError> {
+        let strict = acknowledge == Acknowledge::Confirmed;
+        let (mut epoch, mut applied) = (node.epoch(), node.applied());
+        loop {
+            let changed = self.tell_in(node, epoch, changes, strict).await?;
+            if changed.epoch > epoch && rules::told_in_epoch() {
+                (epoch, applied) = (changed.epoch, 0);
+                continue;
+            }
+            if fell_back(&changed, epoch, applied) {
+                return Err(SharedError::Fallen);
+            }
+            if strict {
+                self.standing.settled(self.id, epoch, &changed).await;
+            }
+            self.queue.was_told(epoch, changes);
+            return Ok(Position { partition: 0, epoch, number: changed.number });
+        }
+    }
+
+    async fn tell_in(
+        &self,
+        node: &Node,
+        epoch: u64,
+        changes: &[Invalidation],
+        strict: bool,
+    ) -> Result<Changed, SharedError> {
+        let nonce = node.token_number();
+        let told = changes.iter().map(PublishedChange::of).collect();
+        let message = Message { origin: self.id, strict, sent_ms: wall_clock_ms(), changes: told };
+        let message = message.encode().ok_or(SharedError::Unexpected)?;
+        let message = self.seal.close(nonce, &message);
+        let orders = orders(changes, epoch, nonce);
+        let change = self.shared.change(epoch, &orders, LogEntry { nonce, message: &message, strict });
+        timeout(self.bound, change).await.unwrap_or(Err(SharedError::Timeout))
+    }
+
+    /// Publishes these changes, or fails; nothing is queued.
+    ///
+    /// # Errors
+    /// If the server does not answer; some may be published.
+    pub async fn tell_now(&self, node: &Node, changes: &[Invalidation]) -> Result<(), SharedError> {
+        for step in changes.chunks(STEP) {
+            self.tell(node, step, Acknowledge::Told).await?;
+        }
+        Ok(())
+    }
+
+    /// Publishes queued changes, whenever there are some, until it is dropped.
+    pub async fn drain(&self, node: &Node) {
+        let mut pause = RETRY.0;
+        loop {
+            self.queue.filled().await;
+            let (some, turns) = self.queue.some(STEP);
+            match self.tell(node, &some, Acknowledge::Told).await {
+                Ok(_) => {
+                    self.queue.told(&some, &turns);
+                    pause = RETRY.0;
+                }
+                Err(_) => {
+                    sleep(pause).await;
+                    pause = (pause * 2).min(RETRY.1);
+                }
+            }
+        }
+    }
+
+    /// Queues changes. If the queue is full, the epoch is raised: instead of single keys, all copies are invalidated.
+    async fn wait(&self, changes: &[Invalidation]) -> Result<(), BusError> {
+        let fit = !rules::untold_waits() || changes.iter().all(|change| self.queue.add(change));
+        if fit { Ok(()) } else { self.give_up_copies().await.map_err(BusError::new) }
+    }
+
+    /// Raises the epoch, so that no earlier copy is used: this node moves at once, and others with it.
+    pub(super) async fn give_up_copies(&self) -> Result<(), SharedError> {
+        let epoch = self.epochs.raise_present().await?;
+        self.queue.overflowed(epoch);
+        Ok(())
+    }
+}
+
+/// Whether the server lost the epoch, or entries of its log that the node has applied. Others may follow a later epoch
+/// than this one, and such a server does not know it.
+fn fell_back(changed: &Changed, epoch: u64, applied: u64) -> bool {
+    changed.epoch < epoch && rules::told_where_known() || changed.number <= applied && rules::told_beyond()
+}
+
+fn orders(changes: &[Invalidation], epoch: u64, token: u64) -> Vec<(String, Order)> {
+    let order = |change: &Invalidation| {
+        let copy = change.copy.clone().filter(|_| rules::written_through());
+        let order = match copy {
+            Some(mut cell) => {
+                cell.header.token = token;
+                Order::Put(cell)
+            }
+            None => Order::Invalidate(change.version),
+        };
+        (address(epoch, change.namespace, &change.key), order)
+    };
+    changes.iter().map(order).collect()
+}
+
+#[async_trait::async_trait]
+impl Bus for SharedBus {
+    async fn publish(
+        &self,
+        node: &Node,
+        changes: &[Invalidation],
+        acknowledge: Acknowledge,
+    ) -> Result<Position, BusError> {
+        let mut last = Position { partition: 0, epoch: node.epoch(), number: 0 };
+        for step in changes.chunks(STEP) {
+            match self.tell(node, step, acknowledge).await {
+                Ok(position) => last = last.max(position),
+                Err(error) => {
+                    self.wait(step).await?;
+                    last.number = UNTOLD;
+                    if acknowledge == Acknowledge::Confirmed && rules::strict_told() {
+                        return Err(BusError::new(error));
+                    }
+                }
+            }
+        }
+        Ok(last)
+    }
+}
+
+impl fmt::Debug for SharedBus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SharedBus").field("waiting", &self.queue.len()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,187 @@
+//! The rules for the states of a cell: which state may replace which (coherence, "Redis states of a key"). Every rule
+//! is idempotent, because drivers repeat commands without an answer.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::{Version, api::clock::wall_clock_ms, testing::rules};
+
+use super::{Header, Kind};
+
+/// A key of the shared tier in its present state. Absent keys, expired ones and foreign values are `None`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cell {
+    /// Its kind and metadata.
+    pub header: Header,
+    /// The packed record; empty unless it is a value.
+    pub payload: Bytes,
+    /// Maximum time that the server keeps it; `None`: as long as its kind. For a fill it counts from the moment at
+    /// which the lease was taken, which is before the load began. Set by the writer, and no part of the stored bytes.
+    pub lasts: Option<Duration>,
+}
+
+/// The new state of the key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Unchanged, including its expiry.
+    Keep,
+    /// It stays, with its expiry, and is marked: a reader waits for its end.
+    Await,
+    /// It is replaced by this cell, and kept for the time of its kind.
+    Set(Cell),
+    /// It is deleted.
+    Delete,
+}
+
+/// The result for a load that missed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Acquired {
+    /// Another load has filled it meanwhile.
+    Hit(Cell),
+    /// The load has the lease and may fill.
+    Leased {
+        /// The record is known to have reached this version: the load must return at least that.
+        floor: Version,
+    },
+    /// Another load has the lease; it cannot be taken over for this long.
+    Wait(Duration),
+}
+
+/// The result of a fill.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Filled {
+    /// The value is stored.
+    Stored,
+    /// The lease has expired, or was evicted or invalidated.
+    Gone,
+    /// Another load has the lease.
+    Lost,
+    /// The record has reached a higher version: the store server that was read lags.
+    Old,
+    /// A value at least as new is stored.
+    Newer,
+}
+
+impl Cell {
+    /// A cell without payload.
+    #[must_use]
+    pub const fn bare(kind: Kind, version: Version, token: u64) -> Self {
+        Self { header: Header::bare(kind, version, token), payload: Bytes::new(), lasts: None }
+    }
+
+    /// A record in this schema, written now.
+    #[must_use]
+    pub fn value(schema: u16, version: Version, payload: impl Into<Bytes>) -> Self {
+        let bare = Header::bare(Kind::Value, version, 0);
+        Self { header: Header { schema, ..bare }, payload: payload.into(), lasts: None }.written_now()
+    }
+
+    /// The same, with this moment as the time of writing.
+    #[must_use]
+    pub fn written_now(mut self) -> Self {
+        self.header.written_ms = wall_clock_ms();
+        self
+    }
+
+    /// How long the server keeps it, if its kind is kept for `usual`.
+    #[must_use]
+    pub fn kept(&self, usual: Duration) -> Duration {
+        self.lasts.map_or(usual, |most| most.min(usual))
+    }
+
+    /// The same for a fill of a lease that was taken this long ago; `None`: it is too old to be kept.
+    #[must_use]
+    pub(super) fn aged(self, leased: Duration) -> Option<Self> {
+        let Some(most) = self.lasts else { return Some(self) };
+        let lasts = Some(most.saturating_sub(leased)).filter(|lasts| !lasts.is_zero());
+        lasts.is_some().then_some(Self { lasts, ..self })
+    }
+
+    fn is_copy(&self) -> bool {
+        matches!(self.header.kind, Kind::Value | Kind::Null)
+    }
+
+    /// A load misses and requests the lease. The version of the previous cell becomes the floor of the lease. A lease
+    /// of another load is waited for, and taken over after `left`.
+    #[must_use]
+    pub fn acquire(cell: Option<&Self>, token: u64, left: Duration) -> (Next, Acquired) {
+        let floor = cell.filter(|_| rules::lease_floor());
+        let floor = floor.map_or(Version::UNVERSIONED, |cell| cell.header.version);
+        match cell.map(|cell| (cell, cell.header.kind)) {
+            Some((cell, Kind::Value | Kind::Null)) => (Next::Keep, Acquired::Hit(cell.clone())),
+            Some((cell, Kind::Lease)) if cell.header.token == token => {
+                (Next::Keep, Acquired::Leased { floor })
+            }
+            Some((_, Kind::Lease)) if !left.is_zero() => (Next::Await, Acquired::Wait(left)),
+            Some((_, Kind::Lease | Kind::Tomb)) | None => {
+                (Next::Set(Self::bare(Kind::Lease, floor, token)), Acquired::Leased { floor })
+            }
+        }
+    }
+
+    /// A load fills what it read: its own lease, or a copy of a lower version; never a tomb or an absent key, because a
+    /// newer value may have been there and been evicted.
+    #[must_use]
+    pub fn fill(cell: Option<&Self>, filling: Self) -> (Next, Filled) {
+        let Some(here) = cell else {
+            let gap = (Next::Set(filling), Filled::Stored);
+            return if rules::fill_no_gap() { (Next::Keep, Filled::Gone) } else { gap };
+        };
+        let (token, version) = (filling.header.token, filling.header.version);
+        match here.header.kind {
+            Kind::Lease if here.header.token != token && rules::fill_own_lease() => {
+                (Next::Keep, Filled::Lost)
+            }
+            Kind::Lease if version < here.header.version => (Next::Keep, Filled::Old),
+            Kind::Lease => (Next::Set(filling), Filled::Stored),
+            Kind::Tomb if rules::fill_no_tomb() || version < here.header.version => {
+                (Next::Keep, Filled::Gone)
+            }
+            Kind::Tomb => (Next::Set(filling), Filled::Stored),
+            Kind::Value | Kind::Null if here.header.token == token => (Next::Keep, Filled::Stored),
+            Kind::Value | Kind::Null if version > here.header.version => (Next::Set(filling), Filled::Stored),
+            Kind::Value | Kind::Null => (Next::Keep, Filled::Newer),
+        }
+    }
+
+    /// A load failed: its lease is released, and the known version of the record is kept.
+    #[must_use]
+    pub fn release(cell: Option<&Self>, token: u64) -> Next {
+        match cell.map(|cell| cell.header) {
+            Some(Header { kind: Kind::Lease, token: own, version, .. }) if own == token => {
+                if version.is_versioned() {
+                    Next::Set(Self::bare(Kind::Tomb, version, 0))
+                } else {
+                    Next::Delete
+                }
+            }
+            Some(_) | None => Next::Keep,
+        }
+    }
+
+    /// The record changed. With a version: a cell at least as new stays, any other one, also a lease, becomes a tomb.
+    /// Without a version, or if it is not known whether the record changed, the key is deleted.
+    #[must_use]
+    pub fn invalidate(cell: Option<&Self>, version: Option<Version>) -> Next {
+        let Some(version) = version.filter(|version| version.is_versioned()) else { return Next::Delete };
+        match cell {
+            Some(cell) if cell.header.version >= version => Next::Keep,
+            Some(_) | None => Next::Set(Self::bare(Kind::Tomb, version, 0)),
+        }
+    }
+
+    /// A writer stores the value that it committed if the cell has the version just before, so that no version in
+    /// between is skipped; otherwise it only invalidates.
+    #[must_use]
+    pub fn put(cell: Option<&Self>, putting: Self) -> Next {
+        let version = putting.header.version;
+        let before = cell.filter(|cell| cell.is_copy()).map(|cell| cell.header.version);
+        let next = before.is_some_and(|before| before.is_versioned() && before.get() + 1 == version.get());
+        let newer = cell.is_none_or(|cell| cell.header.version < version);
+        if next || newer && !rules::put_next_only() {
+            return Next::Set(putting);
+        }
+        Self::invalidate(cell, Some(version))
+    }
+}

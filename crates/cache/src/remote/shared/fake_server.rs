@@ -1,0 +1,436 @@
+//! A shared server within the process, for tests and simulations.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use parking_lot::Mutex;
+use tokio::{
+    sync::broadcast::{self, error::RecvError},
+    time::Instant,
+};
+
+use crate::testing::rules;
+
+use super::{
+    Acquired, Alive, Cell, Cells, Changed, Confirmed, Filled, Frame, Frames, Header, Kept, Kind, Log,
+    LogEntry, News, Next, Order, Peer, Probed, Registry, SharedError,
+};
+
+/// Frames that a slow subscriber may be behind before it loses some.
+const BEHIND_MAX: usize = 256;
+/// A message that no node has sent.
+const STRANGE: [u8; 40] = [0; 40];
+
+/// A shared server in memory, by the rules of [`Cell`]. Its clones are one server. Its time is that of tokio, so that
+/// it can be paused. It can be emptied, restored to an earlier state, and set to refuse writes.
+#[derive(Clone, Debug)]
+pub struct FakeServer {
+    state: Arc<Mutex<ServerState>>,
+    kept: Kept,
+}
+
+/// The contents of the server at one moment, see [`FakeServer::snapshot`].
+#[derive(Clone, Debug)]
+pub struct Snapshot(ServerState);
+
+#[derive(Clone, Debug, Default)]
+struct ServerState {
+    cells: HashMap<String, (Cell, Instant)>,
+    logs: HashMap<u64, BTreeMap<u64, Frame>>,
+    channels: HashMap<u64, Channel>,
+    nodes: HashMap<u64, BTreeMap<u64, (Alive, Instant)>>,
+    epoch: u64,
+    starts: u64,
+    full: bool,
+    flooded: Arc<AtomicBool>,
+}
+
+#[derive(Clone, Debug)]
+struct Channel(broadcast::Sender<(Option<u64>, News)>);
+
+impl FakeServer {
+    /// Empty.
+    #[must_use]
+    pub fn new(kept: Kept) -> Self {
+        Self { state: Arc::default(), kept }
+    }
+
+    /// From now on it refuses writes, or accepts them again.
+    pub fn fill_up(&self, full: bool) {
+        self.state.lock().full = full;
+    }
+
+    /// From now on outsiders publish more than any node can read, or stop: there is always something to read. Needs
+    /// real time, since virtual time does not advance meanwhile.
+    pub fn flood(&self, flooded: bool) {
+        self.state.lock().flooded.store(flooded, Ordering::Relaxed);
+    }
+
+    /// Drops a cell, as a server short of memory does.
+    pub fn evict(&self, key: &str) {
+        self.state.lock().cells.remove(key);
+    }
+
+    /// Its present contents.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot(self.state.lock().clone())
+    }
+
+    /// Another server takes its place, with earlier contents: an old dump, or a replica that lacks the last writes.
+    /// Subscriptions end. `hidden`: it reports the name of the previous one.
+    pub fn replace(&self, snapshot: &Snapshot, hidden: bool) {
+        let mut state = self.state.lock();
+        let starts = state.starts + u64::from(!hidden);
+        *state = ServerState { starts, channels: HashMap::new(), ..snapshot.0.clone() };
+    }
+
+    /// Falls back to an earlier state without closing connections: a replica that is filled again.
+    pub fn fall_back(&self, snapshot: &Snapshot) {
+        let mut state = self.state.lock();
+        let (channels, starts) = (std::mem::take(&mut state.channels), state.starts);
+        *state = ServerState { starts, channels, ..snapshot.0.clone() };
+    }
+
+    /// The name of the present server; see [`Probed::server`].
+    #[must_use]
+    pub fn name(&self) -> String {
+        self.state.lock().starts.to_string()
+    }
+
+    /// Ends all subscriptions, as a cut connection does.
+    pub fn cut(&self) {
+        self.state.lock().channels.clear();
+    }
+
+    fn keep(&self, state: &mut ServerState, key: &str, next: Next) {
+        let waited = state.cell(key).is_some_and(|cell| cell.header.waited);
+        match next {
+            Next::Keep => return,
+            Next::Await => {
+                if let Some((cell, _)) = state.cells.get_mut(key) {
+                    cell.header.waited = true;
+                }
+                return;
+            }
+            Next::Delete => drop(state.cells.remove(key)),
+            Next::Set(cell) => {
+                let until = Instant::now() + cell.kept(self.lasting(cell.header.kind));
+                state.cells.insert(key.to_owned(), (Cell { lasts: None, ..cell }, until));
+            }
+        }
+        if waited {
+            state.channels.keys().for_each(|epoch| state.tell(*epoch, None, News::Filled(key.to_owned())));
+        }
+    }
+
+    /// Remaining time for which a lease belongs to its load alone.
+    fn left(&self, state: &ServerState, key: &str) -> Duration {
+        let until = state.cells.get(key).map_or_else(Instant::now, |(_, until)| *until);
+        let rest = until.saturating_duration_since(Instant::now());
+        (rest + self.kept.takeover).saturating_sub(self.kept.leases)
+    }
+
+    /// How long ago the lease of this key was taken; zero without one.
+    fn leased(&self, state: &ServerState, key: &str) -> Duration {
+        let until = state.cells.get(key).filter(|(cell, _)| cell.header.kind == Kind::Lease);
+        let Some((_, until)) = until else { return Duration::ZERO };
+        self.kept.leases.saturating_sub(until.saturating_duration_since(Instant::now()))
+    }
+
+    const fn lasting(&self, kind: Kind) -> Duration {
+        match kind {
+            Kind::Value => self.kept.copies,
+            Kind::Null => self.kept.absences,
+            Kind::Tomb => self.kept.tombs,
+            Kind::Lease => self.kept.leases,
+        }
+    }
+
+    fn writable(&self) -> Result<parking_lot::MutexGuard<'_, ServerState>, SharedError> {
+        let state = self.state.lock();
+        if state.full { Err(SharedError::Refused) } else { Ok(state) }
+    }
+}
+
+impl ServerState {
+    fn cell(&self, key: &str) -> Option<&Cell> {
+        self.cells.get(key).filter(|(_, until)| Instant::now() < *until).map(|(cell, _)| cell)
+    }
+
+    /// Appends and publishes the entry, unless it is the last one already. Returns its number.
+    fn append(&mut self, epoch: u64, entry: LogEntry<'_>, most: u32) -> u64 {
+        let log = self.logs.entry(epoch).or_default();
+        let (number, before) = log.last_key_value().map_or((0, 0), |(number, last)| (*number, last.nonce));
+        if number > 0 && before == entry.nonce {
+            return number;
+        }
+        let frame = Frame { number: number + 1, nonce: entry.nonce, before, message: entry.message.to_vec() };
+        log.insert(frame.number, frame.clone());
+        while log.len() > most as usize {
+            log.pop_first();
+        }
+        self.tell(epoch, None, News::Entry(frame.to_bytes()));
+        frame.number
+    }
+
+    /// Publishes to one node, or to all.
+    fn tell(&self, epoch: u64, to: Option<u64>, news: News) {
+        if let Some(Channel(sender)) = self.channels.get(&epoch) {
+            // No listener is no error.
+            drop(sender.send((to, news)));
+        }
+    }
+
+    fn peers(&self, epoch: u64, silent: Duration) -> Vec<Peer> {
+        let peer = |(alive, at): &(Alive, Instant)| Peer {
+            node: alive.node,
+            applied: alive.applied,
+            silent: at.elapsed(),
+            about: alive.about.clone(),
+        };
+        let nodes = self.nodes.get(&epoch).into_iter().flat_map(BTreeMap::values);
+        nodes.map(peer).filter(|peer| peer.silent < silent).collect()
+    }
+}
+
+#[async_trait::async_trait]
+impl Cells for FakeServer {
+    async fn read(&self, keys: &[String]) -> Result<Vec<Option<Cell>>, SharedError> {
+        let state = self.state.lock();
+        Ok(keys.iter().map(|key| state.cell(key).cloned()).collect())
+    }
+
+    async fn heads(&self, keys: &[String]) -> Result<Vec<Option<Header>>, SharedError> {
+        let state = self.state.lock();
+        Ok(keys.iter().map(|key| state.cell(key).map(|cell| cell.header)).collect())
+    }
+
+    async fn acquire(&self, keys: &[String], token: u64) -> Result<Vec<Acquired>, SharedError> {
+        let mut state = self.writable()?;
+        let mut answers = Vec::with_capacity(keys.len());
+        for key in keys {
+            let (next, answer) = Cell::acquire(state.cell(key), token, self.left(&state, key));
+            self.keep(&mut state, key, next);
+            answers.push(answer);
+        }
+        Ok(answers)
+    }
+
+    async fn fill(&self, cells: &[(String, Cell)]) -> Result<Vec<Filled>, SharedError> {
+        let mut state = self.writable()?;
+        let mut answers = Vec::with_capacity(cells.len());
+        for (key, filling) in cells {
+            let leased = self.leased(&state, key);
+            let (next, answer) = match Cell::fill(state.cell(key), filling.clone()) {
+                (Next::Set(filling), Filled::Stored) => match filling.aged(leased) {
+                    Some(filling) => (Next::Set(filling), Filled::Stored),
+                    None => (Next::Delete, Filled::Gone),
+                },
+                other => other,
+            };
+            self.keep(&mut state, key, next);
+            answers.push(answer);
+        }
+        Ok(answers)
+    }
+
+    async fn release(&self, keys: &[String], token: u64) -> Result<(), SharedError> {
+        let mut state = self.writable()?;
+        for key in keys {
+            let next = Cell::release(state.cell(key), token);
+            self.keep(&mut state, key, next);
+        }
+        Ok(())
+    }
+}
+
+#[async_trait::async_trait]
+impl Log for FakeServer {
+    async fn change(
+        &self,
+        epoch: u64,
+        orders: &[(String, Order)],
+        entry: LogEntry<'_>,
+    ) -> Result<Changed, SharedError> {
+        let mut state = self.writable()?;
+        for (key, order) in orders {
+            let next = match order {
+                Order::Invalidate(version) => Cell::invalidate(state.cell(key), *version),
+                Order::Put(cell) => Cell::put(state.cell(key), cell.clone()),
+            };
+            self.keep(&mut state, key, next);
+        }
+        let number = state.append(epoch, entry, self.kept.log_max);
+        let peers = if entry.strict { state.peers(epoch, self.kept.silent) } else { Vec::new() };
+        Ok(Changed { number, epoch: state.epoch, peers })
+    }
+
+    async fn replay(&self, epoch: u64, from: u64, most: usize) -> Result<Vec<Frame>, SharedError> {
+        let state = self.state.lock();
+        let log = state.logs.get(&epoch);
+        Ok(log
+            .into_iter()
+            .flat_map(|log| log.range(from..))
+            .map(|(_, frame)| frame.clone())
+            .take(most)
+            .collect())
+    }
+
+    async fn subscribe(&self, epoch: u64, node: u64) -> Result<Box<dyn Frames>, SharedError> {
+        let mut state = self.state.lock();
+        let new = || Channel(broadcast::Sender::new(BEHIND_MAX));
+        let receiver = state.channels.entry(epoch).or_insert_with(new).0.subscribe();
+        let flooded = Arc::clone(&state.flooded);
+        Ok(Box::new(Listening { node, receiver, flooded }))
+    }
+
+    async fn confirm(&self, epoch: u64, to: u64, confirmed: Confirmed) -> Result<(), SharedError> {
+        let mut state = self.writable()?;
+        let node = state.nodes.get_mut(&epoch).and_then(|nodes| nodes.get_mut(&confirmed.node));
+        if let Some((alive, _)) = node {
+            alive.applied = confirmed.number.max(alive.applied);
+        }
+        state.tell(epoch, Some(to), News::Confirmed(confirmed));
+        Ok(())
+    }
+}
+
+#[async_trait::async_trait]
+impl Registry for FakeServer {
+    async fn enter(&self, epoch: u64, alive: &Alive) -> Result<Probed, SharedError> {
+        {
+            let mut state = self.writable()?;
+            state.epoch = state.epoch.max(epoch);
+        }
+        self.probe(epoch, alive).await
+    }
+
+    async fn probe(&self, epoch: u64, alive: &Alive) -> Result<Probed, SharedError> {
+        let mut state = if rules::probe_writes() { self.writable()? } else { self.state.lock() };
+        let now = Instant::now();
+        state.nodes.entry(epoch).or_default().insert(alive.node, (alive.clone(), now));
+        let last = state.logs.get(&epoch).and_then(|log| log.last_key_value());
+        let (number, nonce) = last.map_or((0, 0), |(number, frame)| (*number, frame.nonce));
+        Ok(Probed { number, nonce, epoch: state.epoch, server: state.starts.to_string() })
+    }
+
+    async fn peers(&self, epoch: u64) -> Result<Vec<Peer>, SharedError> {
+        Ok(self.state.lock().peers(epoch, self.kept.silent))
+    }
+
+    async fn leave(&self, epoch: u64, node: u64) -> Result<(), SharedError> {
+        let mut state = self.writable()?;
+        state.nodes.get_mut(&epoch).map(|nodes| nodes.remove(&node));
+        Ok(())
+    }
+
+    /// Not needed for a server within the process: no other can answer in its place unnoticed. A proxy between a node
+    /// and this server may check [`Self::name`].
+    fn accept(&self, _server: &str) {}
+}
+
+#[derive(Debug)]
+struct Listening {
+    node: u64,
+    receiver: broadcast::Receiver<(Option<u64>, News)>,
+    flooded: Arc<AtomicBool>,
+}
+
+#[async_trait::async_trait]
+impl Frames for Listening {
+    async fn next(&mut self) -> Option<News> {
+        if self.flooded.load(Ordering::Relaxed) {
+            // As a read from a socket does.
+            tokio::task::coop::consume_budget().await;
+            return Some(News::Entry(STRANGE.to_vec()));
+        }
+        loop {
+            match self.receiver.recv().await {
+                Ok((to, news)) if to.is_none_or(|to| to == self.node) => return Some(news),
+                Ok(_) => {}
+                Err(RecvError::Lagged(_) | RecvError::Closed) => return None,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Version;
+
+    fn server() -> FakeServer {
+        FakeServer::new(Kept { log_max: 3, ..Kept::default() })
+    }
+
+    fn value(version: u64, token: u64) -> Cell {
+        Cell::bare(Kind::Value, Version::new(version), token)
+    }
+
+    async fn append(server: &FakeServer, nonce: u64) -> u64 {
+        server.change(1, &[], LogEntry { nonce, message: b"m", strict: false }).await.unwrap().number
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lease_runs_out_and_a_copy_stays_longer() {
+        let (server, key) = (server(), ["k".to_owned()]);
+        assert_eq!(
+            server.acquire(&key, 1).await.unwrap(),
+            [Acquired::Leased { floor: Version::UNVERSIONED }]
+        );
+        tokio::time::advance(Duration::from_secs(3)).await;
+        assert_eq!(server.fill(&[("k".to_owned(), value(4, 1))]).await.unwrap(), [Filled::Gone]);
+        server.acquire(&key, 2).await.unwrap();
+        assert_eq!(server.fill(&[("k".to_owned(), value(4, 2))]).await.unwrap(), [Filled::Stored]);
+        tokio::time::advance(Duration::from_secs(599)).await;
+        assert_eq!(server.read(&key).await.unwrap(), [Some(value(4, 2))]);
+    }
+
+    #[tokio::test]
+    async fn the_log_is_chained_trimmed_and_heard() {
+        let server = server();
+        let mut heard = server.subscribe(1, 9).await.unwrap();
+        for nonce in 11..=15 {
+            append(&server, nonce).await;
+        }
+        let log = server.replay(1, 1, 10).await.unwrap();
+        assert_eq!(
+            log.iter().map(|frame| (frame.number, frame.before)).collect::<Vec<_>>(),
+            [(3, 12), (4, 13), (5, 14)]
+        );
+        let Some(News::Entry(bytes)) = heard.next().await else { panic!("an entry was told") };
+        assert_eq!(Frame::heard(&bytes).unwrap().nonce, 11);
+        server.cut();
+        for _ in 0..4 {
+            heard.next().await.unwrap();
+        }
+        assert_eq!(heard.next().await, None);
+    }
+
+    #[tokio::test]
+    async fn replaced_server_has_another_name() {
+        let server = server();
+        append(&server, 11).await;
+        let (earlier, before) = (server.snapshot(), server.enter(1, &Alive::default()).await.unwrap());
+        append(&server, 12).await;
+        server.replace(&earlier, false);
+        let after = server.enter(1, &Alive::default()).await.unwrap();
+        assert_eq!((after.number, after.nonce), (1, 11));
+        assert_ne!(after.server, before.server);
+    }
+
+    #[tokio::test]
+    async fn a_full_server_answers_reads_and_refuses_probes() {
+        let server = server();
+        server.fill_up(true);
+        assert!(server.read(&["k".to_owned()]).await.is_ok());
+        assert_eq!(server.probe(1, &Alive::default()).await, Err(SharedError::Refused));
+    }
+}

@@ -1,0 +1,99 @@
+use std::fmt;
+
+use crate::Version;
+
+use super::{Cell, Frame, Peer, SharedError};
+
+/// The log of changes, and the channel on which its entries are published as they are appended.
+#[async_trait::async_trait]
+pub trait Log: fmt::Debug + Send + Sync + 'static {
+    /// Changes cells, appends the entry, and publishes it on the channel of the epoch: one step. If it is sent again
+    /// while its entry is the last one, there is still one entry; later it is appended once more under the same name.
+    ///
+    /// # Errors
+    /// If the server does not answer, does not accept writes, or is not the accepted one.
+    async fn change(
+        &self,
+        epoch: u64,
+        orders: &[(String, Order)],
+        entry: LogEntry<'_>,
+    ) -> Result<Changed, SharedError>;
+
+    /// The entries of the log from this number on, including it, at most so many.
+    ///
+    /// # Errors
+    /// When the server does not answer.
+    async fn replay(&self, epoch: u64, from: u64, most: usize) -> Result<Vec<Frame>, SharedError>;
+
+    /// Subscribes to what is published to this node in the epoch. When it returns, everything published afterwards is
+    /// received or known to be lost.
+    ///
+    /// # Errors
+    /// If the server does not answer.
+    async fn subscribe(&self, epoch: u64, node: u64) -> Result<Box<dyn Frames>, SharedError>;
+
+    /// Confirms to the node `to` that this one has applied all entries up to a number, and writes it into the registry.
+    ///
+    /// # Errors
+    /// If the server does not answer or does not accept writes.
+    async fn confirm(&self, epoch: u64, to: u64, confirmed: Confirmed) -> Result<(), SharedError>;
+}
+
+/// A subscription.
+#[async_trait::async_trait]
+pub trait Frames: fmt::Debug + Send {
+    /// The next news. `None`: some may have been lost; a new subscription is needed.
+    async fn next(&mut self) -> Option<News>;
+}
+
+/// What a subscriber receives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum News {
+    /// An entry of the log, as bytes: see [`Frame::heard`]. Any program may have sent it.
+    Entry(Vec<u8>),
+    /// The lease under this address, for which a reader waits, has ended.
+    Filled(String),
+    /// A node has applied what it was asked to confirm.
+    Confirmed(Confirmed),
+}
+
+/// The position of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Confirmed {
+    /// Which node.
+    pub node: u64,
+    /// All entries up to this one are applied there.
+    pub number: u64,
+}
+
+/// What a write does to a cell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// See [`Cell::invalidate`].
+    Invalidate(Option<Version>),
+    /// See [`Cell::put`].
+    Put(Cell),
+}
+
+/// The entry that a change adds to the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogEntry<'a> {
+    /// Random; the name of the entry, which its successor contains.
+    pub nonce: u64,
+    /// What the nodes receive, authenticated; see [`Message`](super::Message).
+    pub message: &'a [u8],
+    /// The answer must list the registered nodes.
+    pub strict: bool,
+}
+
+/// The answer to a change.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changed {
+    /// Number of the entry in the log of its epoch.
+    pub number: u64,
+    /// The highest epoch known to the server. If it is higher than that of the change, nodes already follow another
+    /// log, and the change has to be published there.
+    pub epoch: u64,
+    /// The nodes registered in the epoch of the change when it was made; empty unless asked for.
+    pub peers: Vec<Peer>,
+}

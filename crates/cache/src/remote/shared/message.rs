@@ -1,0 +1,188 @@
+//! What nodes publish to each other: entries of the log, and the same bytes on the channel.
+
+use super::wire_version::form;
+use crate::{Invalidation, Version};
+
+/// Format of a message.
+const FORMAT: u8 = 1;
+/// Maximum changes in one message; a reader refuses more.
+pub const CHANGES_MAX: usize = 4_096;
+
+/// One entry of the log, as read from it or received.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Frame {
+    /// Its number: 1, 2, 3, ...
+    pub number: u64,
+    /// Its name, at random.
+    pub nonce: u64,
+    /// The name of the entry before; 0 of the first.
+    pub before: u64,
+    /// The changes, authenticated: see [`Message`] and [`MessageMac`](super::MessageMac).
+    pub message: Vec<u8>,
+}
+
+/// A change of one record in a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PublishedChange<'a> {
+    /// Namespace of the record.
+    pub namespace: &'a str,
+    /// Text of its key.
+    pub key: &'a str,
+    /// Its new version; `None`: not known.
+    pub version: Option<Version>,
+}
+
+impl<'a> PublishedChange<'a> {
+    /// The published part of a change: all but its copy.
+    #[must_use]
+    pub fn of(change: &'a Invalidation) -> Self {
+        Self { namespace: change.namespace, key: &change.key, version: change.version }
+    }
+}
+
+impl Frame {
+    /// Reads a message of the channel; `None` for bytes of other programs.
+    #[must_use]
+    pub fn heard(bytes: &[u8]) -> Option<Self> {
+        let (number, entry) = number(bytes)?;
+        Self::logged(number, entry)
+    }
+
+    /// The bytes on the channel.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        [&self.number.to_be_bytes()[..], &self.nonce.to_be_bytes(), &self.before.to_be_bytes(), &self.message]
+            .concat()
+    }
+
+    /// Reads an entry of the log; `None` for bytes of other programs.
+    #[must_use]
+    pub fn logged(at: u64, entry: &[u8]) -> Option<Self> {
+        let (nonce, rest) = number(entry)?;
+        let (before, message) = number(rest)?;
+        Some(Self { number: at, nonce, before, message: message.to_vec() })
+    }
+}
+
+/// The content of a log entry.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Message<'a> {
+    /// The node that published it.
+    pub origin: u64,
+    /// The origin waits until every node has confirmed it.
+    pub strict: bool,
+    /// Time of publication, in milliseconds since 1970 by the clock of the origin. For measurement, never for order.
+    pub sent_ms: u64,
+    /// What changed, in the order of the changes.
+    pub changes: Vec<PublishedChange<'a>>,
+}
+
+impl<'a> Message<'a> {
+    /// The bytes. `None`: it contains more than [`CHANGES_MAX`] changes, or a name or key of more than 65,535 bytes, so
+    /// that it cannot be published.
+    #[must_use]
+    pub fn encode(&self) -> Option<Vec<u8>> {
+        if self.changes.len() > CHANGES_MAX {
+            return None;
+        }
+        let mut bytes = vec![form(FORMAT), u8::from(self.strict)];
+        bytes.extend(self.origin.to_be_bytes());
+        bytes.extend(self.sent_ms.to_be_bytes());
+        for change in &self.changes {
+            bytes.extend(u16::try_from(change.namespace.len()).ok()?.to_be_bytes());
+            bytes.extend(change.namespace.as_bytes());
+            bytes.extend(u16::try_from(change.key.len()).ok()?.to_be_bytes());
+            bytes.extend(change.key.as_bytes());
+            bytes.extend(change.version.unwrap_or_default().get().to_be_bytes());
+        }
+        Some(bytes)
+    }
+
+    /// Reads the bytes; `None` if they are no message, or one in a newer format.
+    #[must_use]
+    pub fn decode(bytes: &'a [u8]) -> Option<Self> {
+        let ([told, strict], rest) = bytes.split_first_chunk::<2>()?;
+        if *told != form(FORMAT) {
+            return None;
+        }
+        let (origin, rest) = number(rest)?;
+        let (sent_ms, rest) = number(rest)?;
+        Some(Self { origin, strict: *strict == 1, sent_ms, changes: changes(rest)? })
+    }
+}
+
+fn changes(mut rest: &[u8]) -> Option<Vec<PublishedChange<'_>>> {
+    let mut changes = Vec::new();
+    while !rest.is_empty() {
+        let (namespace, after) = text(rest)?;
+        let (key, after) = text(after)?;
+        let (version, after) = number(after)?;
+        let version = Some(Version::new(version)).filter(|version| version.is_versioned());
+        changes.push(PublishedChange { namespace, key, version });
+        if changes.len() > CHANGES_MAX {
+            return None;
+        }
+        rest = after;
+    }
+    Some(changes)
+}
+
+fn number(bytes: &[u8]) -> Option<(u64, &[u8])> {
+    let (head, rest) = bytes.split_first_chunk::<8>()?;
+    Some((u64::from_be_bytes(*head), rest))
+}
+
+fn text(bytes: &[u8]) -> Option<(&str, &[u8])> {
+    let (length, rest) = bytes.split_first_chunk::<2>()?;
+    let (text, rest) = rest.split_at_checked(usize::from(u16::from_be_bytes(*length)))?;
+    Some((std::str::from_utf8(text).ok()?, rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn changes_are_read_back_as_they_were_told(
+            told in proptest::collection::vec((".{0,20}", ".{0,40}", any::<u64>()), 0..20),
+        ) {
+            let told: Vec<PublishedChange<'_>> = told
+                .iter()
+                .map(|(namespace, key, version)| PublishedChange {
+                    namespace,
+                    key,
+                    version: Some(Version::new(*version)).filter(|version| version.is_versioned()),
+                })
+                .collect();
+            let message = Message { origin: 7, strict: told.len().is_multiple_of(2), sent_ms: 9, changes: told };
+            let bytes = message.encode().unwrap();
+            prop_assert_eq!(Message::decode(&bytes), Some(message));
+        }
+
+        #[test]
+        fn bytes_of_others_are_refused_and_never_a_panic(bytes in any::<Vec<u8>>()) {
+            let _read = (Message::decode(&bytes), Frame::heard(&bytes));
+        }
+
+        #[test]
+        fn a_message_cut_short_is_refused(cut in 1..40_usize) {
+            let told = PublishedChange { namespace: "user", key: "7", version: Some(Version::new(9)) };
+            let bytes = Message { changes: vec![told; 2], ..Message::default() }.encode().unwrap();
+            let cut = bytes.len() - cut.min(bytes.len() - 2);
+            let read = Message::decode(&bytes[..cut]);
+            prop_assert!(read.is_none_or(|read| read.changes.len() < 2));
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_told_is_said() {
+        let long = "x".repeat(70_000);
+        let told = PublishedChange { namespace: "user", key: &long, version: None };
+        assert_eq!(Message { changes: vec![told], ..Message::default() }.encode(), None);
+        let many = vec![PublishedChange { key: "7", ..told }; CHANGES_MAX + 1];
+        assert_eq!(Message { changes: many, ..Message::default() }.encode(), None);
+    }
+}

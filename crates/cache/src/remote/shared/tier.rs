@@ -1,0 +1,355 @@
+//! The shared tier between memory and the store.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use tokio::{
+    sync::Notify,
+    time::{Instant, timeout},
+};
+
+use super::{Acquired, Cell, Filled, Kind, Shared, SharedError, Sharing};
+use crate::{
+    CacheError, Key, Loaded, Node, Presence, Tier, TierCopy, Version,
+    api::clock::wall_clock_ms,
+    metrics::counters::Counters,
+    source::read::{Fetched, LoadRequest, Source},
+    testing::rules,
+};
+
+/// The encoding of records of a namespace in the shared tier.
+pub trait Codec<V>: fmt::Debug + Send + Sync + 'static {
+    /// Schema of what [`encode`](Self::encode) writes; another schema is a miss.
+    fn schema(&self) -> u16;
+
+    /// The record as bytes.
+    fn encode(&self, value: &V) -> Vec<u8>;
+
+    /// Decodes arbitrary bytes. `None`: they are no record, which is a miss.
+    fn decode(&self, bytes: &[u8]) -> Option<V>;
+}
+
+/// The keys of a namespace in the shared tier: the epoch is part of each, so that a new epoch makes all copies, leases
+/// and tombs of the old one unreachable.
+#[must_use]
+pub fn address(epoch: u64, namespace: &str, key: &dyn fmt::Display) -> String {
+    let epoch = if rules::epoch_in_keys() { epoch } else { 0 };
+    format!("{epoch}:{namespace}:{key}")
+}
+
+/// Pauses between two reads of a key that another load fills, in case the message of its end was lost.
+const LOOK: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(50));
+
+/// Reads the shared tier first, and loads the rest from the store under a lease.
+pub(crate) struct SharedTier<K, V> {
+    pub(crate) node: Node,
+    pub(crate) namespace: &'static str,
+    pub(crate) side: SharedSide<V>,
+    pub(crate) below: Box<dyn Source<K, V>>,
+    /// See [`Policy::strict`](crate::Policy).
+    pub(crate) strict: bool,
+    /// Larger records are not stored there.
+    pub(crate) value_bytes_max: usize,
+    /// Maximum age of a copy here.
+    pub(crate) age_max: Option<Duration>,
+    pub(crate) counters: Arc<Counters>,
+}
+
+/// The shared tier of a namespace.
+pub(crate) struct SharedSide<V> {
+    pub(crate) sharing: Sharing,
+    /// The encoding of records.
+    pub(crate) codec: Arc<dyn Codec<V>>,
+}
+
+impl<V> Clone for SharedSide<V> {
+    fn clone(&self) -> Self {
+        Self { sharing: self.sharing.clone(), codec: Arc::clone(&self.codec) }
+    }
+}
+
+/// The state of one fetch: keys without an answer, and their addresses.
+struct Climb<'a, K, V> {
+    keys: &'a [K],
+    demand: LoadRequest<'a>,
+    /// The epoch of the addresses.
+    epoch: u64,
+    addresses: Vec<String>,
+    answers: Vec<Option<Fetched<V>>>,
+    /// Whether the keys without answers were absent at the last read.
+    absent: bool,
+    /// The token of the leases that this fetch takes; 0 while it needs none.
+    token: u64,
+}
+
+/// Why a fetch ends before all keys are answered.
+enum Stop {
+    /// The shared tier does not answer, or another load takes too long.
+    Away,
+    /// The store failed.
+    Store(CacheError),
+}
+
+impl From<SharedError> for Stop {
+    fn from(_: SharedError) -> Self {
+        Self::Away
+    }
+}
+
+#[async_trait::async_trait]
+impl<K: Key, V: Send + Sync + 'static> Source<K, V> for SharedTier<K, V> {
+    async fn fetch(&self, keys: &[K], demand: LoadRequest<'_>) -> Result<Vec<Fetched<V>>, CacheError> {
+        let mut climb = self.begin(keys, demand);
+        match self.climb(&mut climb).await {
+            Ok(()) | Err(Stop::Away) => {}
+            Err(Stop::Store(error)) => return Err(error),
+        }
+        if self.node.epoch() != climb.epoch && rules::climb_in_epoch() {
+            // The node has accepted another server meanwhile, which may have answered with the copies of a dump.
+            climb.answers.fill_with(|| None);
+        }
+        // The store answers what the shared tier did not, within its own limit.
+        if !climb.is_whole() {
+            let left = climb.places();
+            let asked: Vec<K> = left.iter().map(|place| keys[*place].clone()).collect();
+            let floors: Vec<Version> = left.iter().map(|place| demand.floor(*place)).collect();
+            let below = self.below.fetch(&asked, LoadRequest { floors: &floors, ..demand }).await?;
+            for (place, fetched) in left.into_iter().zip(below) {
+                climb.answers[place] = Some(fetched);
+            }
+        }
+        climb.answers.into_iter().map(|answer| answer.ok_or(CacheError::Timeout)).collect()
+    }
+
+    async fn held(&self, key: &K) -> Option<TierCopy> {
+        let address = address(self.node.epoch(), self.namespace, key);
+        let cell = self.side.sharing.shared.read(&[address]).await.ok()?.pop()?;
+        Some(shown(cell.as_ref()))
+    }
+}
+
+/// A tomb or a lease is no copy, but has a version.
+fn shown(cell: Option<&Cell>) -> TierCopy {
+    let presence = match cell.map(|cell| cell.header.kind) {
+        Some(Kind::Value) => Presence::Value,
+        Some(Kind::Null) => Presence::Null,
+        Some(Kind::Tomb | Kind::Lease) | None => Presence::None,
+    };
+    let version = cell.map_or(Version::UNVERSIONED, |cell| cell.header.version);
+    let size_bytes = cell.map_or(0, |cell| u64::try_from(cell.payload.len()).unwrap_or(u64::MAX));
+    let written = cell.map(|cell| cell.header.written_ms).filter(|written| *written > 0);
+    let age = written.map(|written| Duration::from_millis(wall_clock_ms().saturating_sub(written)));
+    TierCopy { tier: Tier::Redis, presence, version, age, ttl: None, size_bytes }
+}
+
+impl<K: Key, V: Send + Sync + 'static> SharedTier<K, V> {
+    fn begin<'a>(&self, keys: &'a [K], demand: LoadRequest<'a>) -> Climb<'a, K, V> {
+        let epoch = self.node.epoch();
+        let stem = address(epoch, self.namespace, &"");
+        let addresses = keys.iter().map(|key| format!("{stem}{key}")).collect();
+        let answers = keys.iter().map(|_| None).collect();
+        Climb { keys, demand, epoch, addresses, answers, absent: false, token: 0 }
+    }
+
+    async fn climb(&self, climb: &mut Climb<'_, K, V>) -> Result<(), Stop> {
+        if !self.may_ask(climb) {
+            return Err(Stop::Away);
+        }
+        self.look(climb).await?;
+        if climb.is_whole() {
+            return Ok(());
+        }
+        climb.token = self.node.token_number();
+        let until = Instant::now() + self.side.sharing.patience;
+        let (mut pause, mut woken) = (LOOK.0, None);
+        loop {
+            let (leased, wait) = self.lease(climb).await?;
+            self.load(climb, &leased).await?;
+            let left = climb.places();
+            if left.is_empty() {
+                return Ok(());
+            }
+            // A fill that came before the watch is found by one more read.
+            let Some(woken) = &woken else {
+                woken =
+                    Some(self.side.sharing.wakes.watch(left.iter().map(|place| &climb.addresses[*place])));
+                continue;
+            };
+            if Instant::now() >= until {
+                return Err(Stop::Away);
+            }
+            let pause_now = pause.min(wait);
+            // A timeout of the wait is no error.
+            drop(timeout(pause_now, Notify::notified(woken)).await);
+            pause = (pause * 2).min(LOOK.1);
+        }
+    }
+
+    /// Whether shared copies of these keys may be used here.
+    fn may_ask(&self, climb: &Climb<'_, K, V>) -> bool {
+        let queue = &self.side.sharing.queue;
+        let overflowed = self.node.epoch() < queue.barrier() && rules::overflow_raises();
+        // A node that cannot prove that changes are accepted cannot know whether copies are invalidated: a full server
+        // answers reads and refuses changes, and a partitioned node may read copies of an epoch that others have left.
+        let sure = self.node.serves(self.node.now(), self.strict) || !rules::shared_needs_trust();
+        // Copies of keys that wait to be published are stale.
+        let untold = || climb.addresses.iter().any(|address| queue.holds(address));
+        sure && !(climb.demand.strong || overflowed || rules::queue_reads_store() && untold())
+    }
+
+    /// Reads all keys in one request.
+    async fn look(&self, climb: &mut Climb<'_, K, V>) -> Result<(), Stop> {
+        let cells = self.side.sharing.shared.read(&climb.addresses).await;
+        let cells = cells.inspect_err(|_| self.counters.shared_errors.add(1))?;
+        climb.absent = true;
+        for (place, (answer, cell)) in climb.answers.iter_mut().zip(cells).enumerate() {
+            *answer = cell.as_ref().and_then(|cell| self.copy(cell, climb.demand.floor(place)));
+            climb.absent &= cell.is_none() || answer.is_some();
+        }
+        self.counters.answered_by_shared(
+            climb.answers.iter().map(|answer| answer.as_ref().map(|fetched| &fetched.loaded)),
+        );
+        Ok(())
+    }
+
+    /// Requests leases for missing keys. Returns the keys that it may load, with their floors, and how long to wait for
+    /// the others.
+    async fn lease(&self, climb: &mut Climb<'_, K, V>) -> Result<(Vec<(usize, Version)>, Duration), Stop> {
+        let (places, mut leased, mut wait) = (climb.places(), Vec::new(), Duration::MAX);
+        if places.is_empty() {
+            return Ok((leased, wait));
+        }
+        let addresses: Vec<String> = places.iter().map(|place| climb.addresses[*place].clone()).collect();
+        let shared = &self.side.sharing.shared;
+        let answers = if std::mem::take(&mut climb.absent) {
+            shared.acquire_absent(&addresses, climb.token).await?
+        } else {
+            shared.acquire(&addresses, climb.token).await?
+        };
+        for (place, acquired) in places.into_iter().zip(answers) {
+            match acquired {
+                Acquired::Leased { floor } => leased.push((place, floor)),
+                Acquired::Wait(left) => wait = wait.min(left),
+                // A copy that may not be served (too old for the reader, or not readable) is ignored.
+                Acquired::Hit(cell) => match self.copy(&cell, climb.demand.floor(place)) {
+                    Some(found) => climb.answers[place] = Some(found),
+                    None => leased.push((place, cell.header.version)),
+                },
+            }
+        }
+        self.counters.leases_won.add(u64::try_from(leased.len()).unwrap_or(u64::MAX));
+        self.counters.leases_waited.add(u64::from(wait != Duration::MAX));
+        Ok((leased, wait))
+    }
+
+    /// Loads the leased keys, and fills them.
+    async fn load(&self, climb: &mut Climb<'_, K, V>, leased: &[(usize, Version)]) -> Result<(), Stop> {
+        if leased.is_empty() {
+            return Ok(());
+        }
+        let asked: Vec<K> = leased.iter().map(|(place, _)| climb.keys[*place].clone()).collect();
+        let floor = |(place, floor): &(usize, Version)| climb.demand.floor(*place).max(*floor);
+        let floors: Vec<Version> = leased.iter().map(floor).collect();
+        match self.below.fetch(&asked, LoadRequest { floors: &floors, ..climb.demand }).await {
+            Ok(loaded) => self.fill(climb, leased, loaded).await,
+            Err(error) => {
+                let places = leased.iter().map(|(place, _)| *place);
+                self.release(climb, places).await;
+                return Err(Stop::Store(error));
+            }
+        }
+        Ok(())
+    }
+
+    /// Stores what was loaded in the shared tier. A reader waits for that only if its own memory depends on the answer:
+    /// floors and received changes keep an old value with a version out of it.
+    async fn fill(&self, climb: &mut Climb<'_, K, V>, leased: &[(usize, Version)], loaded: Vec<Fetched<V>>) {
+        let (mut cells, mut too_large, mut unversioned) = (Vec::new(), Vec::new(), Vec::new());
+        for ((place, floor), mut fetched) in leased.iter().zip(loaded) {
+            let version = fetched.loaded.version();
+            fetched.keep = version >= *floor;
+            let cell = Cell { lasts: self.age_max, ..self.cell(&fetched.loaded, climb.token) };
+            climb.answers[*place] = Some(fetched);
+            if cell.payload.len() > self.value_bytes_max {
+                too_large.push(*place);
+                continue;
+            }
+            if !version.is_versioned() {
+                unversioned.push((cells.len(), *place));
+            }
+            cells.push((climb.addresses[*place].clone(), cell));
+        }
+        let filling = filled(Arc::clone(&self.side.sharing.shared), Arc::clone(&self.counters), cells);
+        if unversioned.is_empty() {
+            tokio::spawn(filling);
+        } else {
+            let stored = filling.await;
+            for (at, place) in unversioned {
+                // Not filled: the value may have changed since.
+                if let Some(answer) = &mut climb.answers[place] {
+                    answer.keep &= stored[at];
+                }
+            }
+        }
+        self.release(climb, too_large.into_iter()).await;
+    }
+
+    /// Releases leases; they expire by themselves if this fails.
+    async fn release(&self, climb: &Climb<'_, K, V>, places: impl Iterator<Item = usize>) {
+        let addresses: Vec<String> = places.map(|place| climb.addresses[place].clone()).collect();
+        if !addresses.is_empty() {
+            let _gone = self.side.sharing.shared.release(&addresses, climb.token).await;
+        }
+    }
+
+    /// `None`: it is no copy, or older than requested.
+    fn copy(&self, cell: &Cell, floor: Version) -> Option<Fetched<V>> {
+        let version = cell.header.version;
+        if version < floor {
+            return None;
+        }
+        let loaded = match cell.header.kind {
+            Kind::Value if cell.header.schema == self.side.codec.schema() => {
+                Loaded::Found { value: Arc::new(self.side.codec.decode(&cell.payload)?), version }
+            }
+            Kind::Null => Loaded::Absent { version },
+            Kind::Value | Kind::Tomb | Kind::Lease => return None,
+        };
+        Some(Fetched { loaded, tier: Tier::Redis, keep: true })
+    }
+
+    fn cell(&self, loaded: &Loaded<V>, token: u64) -> Cell {
+        match loaded {
+            Loaded::Found { value, version } => {
+                let mut cell = Cell::value(self.side.codec.schema(), *version, self.side.codec.encode(value));
+                cell.header.token = token;
+                cell
+            }
+            Loaded::Absent { version } => Cell::bare(Kind::Null, *version, token).written_now(),
+        }
+    }
+}
+
+/// Fills these cells. Returns whether each is stored now.
+async fn filled(shared: Arc<dyn Shared>, counters: Arc<Counters>, cells: Vec<(String, Cell)>) -> Vec<bool> {
+    if cells.is_empty() {
+        return Vec::new();
+    }
+    let filled = shared.fill(&cells).await.unwrap_or_default();
+    let stored: Vec<bool> =
+        (0..cells.len()).map(|at| filled.get(at).is_some_and(|filled| *filled == Filled::Stored)).collect();
+    let refused = stored.iter().filter(|stored| !**stored).count();
+    counters.fills_refused.add(u64::try_from(refused).unwrap_or(u64::MAX));
+    stored
+}
+
+impl<K, V> Climb<'_, K, V> {
+    fn is_whole(&self) -> bool {
+        self.answers.iter().all(Option::is_some)
+    }
+
+    /// Keys that have no answer yet.
+    fn places(&self) -> Vec<usize> {
+        let missing = |(place, answer): (usize, &Option<_>)| answer.is_none().then_some(place);
+        self.answers.iter().enumerate().filter_map(missing).collect()
+    }
+}

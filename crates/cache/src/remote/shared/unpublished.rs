@@ -1,0 +1,148 @@
+//! Changes that could not be sent to the shared server yet.
+
+use std::{
+    collections::HashMap,
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+};
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use super::recent_publishes::RecentPublishes;
+use crate::{Invalidation, testing::rules};
+
+/// The newest change of each key that waits to be published.
+#[derive(Debug)]
+pub struct Queue {
+    waiting: Mutex<HashMap<String, UnpublishedChange>>,
+    most: usize,
+    /// Whether something waits, without the lock.
+    any: AtomicBool,
+    filled: Notify,
+    /// The epoch that replaces the changes that did not fit; below it this node must not use shared copies.
+    barrier: AtomicU64,
+    lately: RecentPublishes,
+}
+
+/// A change that waits.
+#[derive(Debug)]
+struct UnpublishedChange {
+    change: Invalidation,
+    /// Raised whenever the key changes again while it waits.
+    turn: u64,
+}
+
+impl Queue {
+    /// An empty queue for at most `most` keys.
+    #[must_use]
+    pub fn new(most: usize) -> Self {
+        Self {
+            waiting: Mutex::default(),
+            most,
+            any: AtomicBool::new(false),
+            filled: Notify::new(),
+            barrier: AtomicU64::new(0),
+            lately: RecentPublishes::default(),
+        }
+    }
+
+    /// Whether a change of this address waits.
+    #[must_use]
+    pub fn holds(&self, address: &str) -> bool {
+        // The epoch is not part of what is looked up: a change outlives it.
+        let key = || address.split_once(':').map_or(address, |(_, rest)| rest);
+        self.any.load(Ordering::Acquire) && self.waiting.lock().contains_key(key())
+    }
+
+    /// How many keys wait.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.waiting.lock().len()
+    }
+
+    /// Whether none waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns when something waits; for one caller.
+    pub async fn filled(&self) {
+        while self.is_empty() {
+            self.filled.notified().await;
+        }
+    }
+
+    /// Queues a change, without its copy. Of two changes of one key the newer version stays, and an unknown one
+    /// replaces all. False: there is no room, or the key is too long to be published, and only a new epoch can replace
+    /// it.
+    #[must_use]
+    pub fn add(&self, change: &Invalidation) -> bool {
+        let mut waiting = self.waiting.lock();
+        let name = name(change);
+        let full = waiting.len() >= self.most && !waiting.contains_key(&name);
+        if full || change.key.len() > usize::from(u16::MAX) {
+            return false;
+        }
+        self.any.store(true, Ordering::Release);
+        self.filled.notify_one();
+        let entry = waiting
+            .entry(name)
+            .or_insert_with(|| UnpublishedChange { change: change.without_copy(), turn: 0 });
+        entry.turn += 1;
+        entry.change.version = match (entry.change.version, change.version) {
+            (Some(one), Some(other)) => Some(one.max(other)),
+            _ => None,
+        };
+        true
+    }
+
+    /// These were published in the log of that epoch.
+    pub(crate) fn was_told(&self, epoch: u64, changes: &[Invalidation]) {
+        self.lately.told(epoch, changes);
+    }
+
+    /// The node follows this epoch from now on: what it published recently in an earlier log is queued again, as far as
+    /// there is room.
+    pub(crate) fn moved_to(&self, epoch: u64) {
+        if rules::told_again() {
+            let _fits = self.lately.take_before(epoch).iter().all(|change| self.add(change));
+        }
+    }
+
+    /// From which epoch on shared copies may be used: some change did not fit before.
+    #[must_use]
+    pub fn barrier(&self) -> u64 {
+        self.barrier.load(Ordering::Acquire)
+    }
+
+    /// This epoch replaces the changes that did not fit.
+    pub fn overflowed(&self, epoch: u64) {
+        self.barrier.fetch_max(epoch, Ordering::AcqRel);
+    }
+
+    /// Up to this many changes, unordered, and how often each key has changed while it waited; they stay until they are
+    /// [`told`](Self::told).
+    #[must_use]
+    pub fn some(&self, most: usize) -> (Vec<Invalidation>, Vec<u64>) {
+        let waiting = self.waiting.lock();
+        waiting.values().take(most).map(|waiting| (waiting.change.clone(), waiting.turn)).unzip()
+    }
+
+    /// These were published, as they were at these turns: they are removed, unless their keys have changed again since.
+    pub fn told(&self, told: &[Invalidation], turns: &[u64]) {
+        let mut waiting = self.waiting.lock();
+        for (change, turn) in told.iter().zip(turns) {
+            let name = name(change);
+            if waiting.get(&name).is_some_and(|now| now.turn == *turn || !rules::queue_newest()) {
+                waiting.remove(&name);
+            }
+        }
+        self.any.store(!waiting.is_empty(), Ordering::Release);
+    }
+}
+
+/// As in an address, without the epoch.
+fn name(change: &Invalidation) -> String {
+    format!("{}:{}", change.namespace, change.key)
+}

@@ -1,0 +1,201 @@
+//! Turns at the store: so many at once, and no more that wait than can expect a turn in time.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit},
+    time::{Instant, timeout},
+};
+
+/// How much of the mean one turn is.
+const WEIGHT: u64 = 16;
+/// By how much less than the longest wait one may expect to wait: what is expected is a mean, and who waits in
+/// vain has lost all of it.
+const MARGIN: u128 = 2;
+
+/// A number of concurrent turns. Work that cannot expect one within the wait is refused when it arrives, not when its
+/// wait is over: the caller can go elsewhere at once, and those who wait do not wait long. Turns are given in the order
+/// of arrival.
+#[derive(Debug)]
+pub struct Turns {
+    permits: Arc<Semaphore>,
+    most: usize,
+    wait: Duration,
+    waiting: AtomicUsize,
+    /// Mean time of a turn in nanoseconds; 0 before the first has ended.
+    mean: AtomicU64,
+}
+
+/// A turn, until dropped.
+#[derive(Debug)]
+pub struct Turn<'a> {
+    turns: &'a Turns,
+    began: Instant,
+    _permit: SemaphorePermit<'a>,
+}
+
+/// A turn that borrows nothing, until dropped.
+#[derive(Debug)]
+pub struct OwnedTurn(
+    #[expect(dead_code, reason = "it is held, and given back when dropped")] OwnedSemaphorePermit,
+);
+
+impl Turns {
+    /// `most` at once; who waits, does for `wait` at most.
+    #[must_use]
+    pub fn new(most: usize, wait: Duration) -> Self {
+        let most = most.min(Semaphore::MAX_PERMITS);
+        let (waiting, mean) = (AtomicUsize::new(0), AtomicU64::new(0));
+        Self { permits: Arc::new(Semaphore::new(most)), most, wait, waiting, mean }
+    }
+
+    /// A turn, now or within the wait; `None`: there is none, or none can be expected. Dropped, the future leaves the
+    /// queue.
+    pub async fn take(&self) -> Option<Turn<'_>> {
+        if let Ok(permit) = self.permits.try_acquire() {
+            return Some(self.begin(permit));
+        }
+        self.in_line(self.permits.acquire()).await.map(|permit| self.begin(permit))
+    }
+
+    /// As [`Self::take`], for work that borrows nothing and whose time says nothing of how long a turn takes: its end is not
+    /// counted.
+    pub async fn take_owned(&self) -> Option<OwnedTurn> {
+        if let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() {
+            return Some(OwnedTurn(permit));
+        }
+        self.in_line(Arc::clone(&self.permits).acquire_owned()).await.map(OwnedTurn)
+    }
+
+    /// Waits for a permit, where one can be expected within the wait.
+    async fn in_line<P, E>(&self, permit: impl Future<Output = Result<P, E>>) -> Option<P> {
+        let place = QueuePosition::take(&self.waiting);
+        if self.expected(place.before) > self.wait.as_nanos() / MARGIN {
+            return None;
+        }
+        match timeout(self.wait, permit).await {
+            Ok(permit) => permit.ok(),
+            Err(_) => {
+                self.waited_in_vain(place.before);
+                None
+            }
+        }
+    }
+
+    fn begin<'a>(&'a self, permit: SemaphorePermit<'a>) -> Turn<'a> {
+        Turn { turns: self, began: Instant::now(), _permit: permit }
+    }
+
+    /// How long one waits behind so many others, in nanoseconds.
+    fn expected(&self, before: usize) -> u128 {
+        let turns = u128::try_from(before).unwrap_or(u128::MAX).saturating_add(1);
+        let mean = u128::from(self.mean.load(Ordering::Relaxed));
+        turns.saturating_mul(mean) / u128::try_from(self.most.max(1)).unwrap_or(1)
+    }
+
+    /// The turns before it took longer than all that have ended: a store that hangs ends none.
+    fn waited_in_vain(&self, before: usize) {
+        let most = u128::try_from(self.most).unwrap_or(u128::MAX);
+        let behind = u128::try_from(before).unwrap_or(u128::MAX).saturating_add(1);
+        let least = self.wait.as_nanos().saturating_mul(most) / behind;
+        self.mean.fetch_max(u64::try_from(least).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    fn ended(&self, took: Duration) {
+        let took = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        let mean = self.mean.load(Ordering::Relaxed);
+        let next = if mean == 0 { took } else { mean - mean / WEIGHT + took / WEIGHT };
+        // Of two that end at once one may be lost: it is a mean.
+        self.mean.store(next, Ordering::Relaxed);
+    }
+}
+
+impl Turn<'_> {
+    /// The store has answered, or was given up; returns the duration. A turn that is dropped without this, because no
+    /// caller waits for the answer any more, does not count for the mean.
+    pub fn ended(self) -> Duration {
+        let took = self.began.elapsed();
+        self.turns.ended(took);
+        took
+    }
+}
+
+/// A place in the queue, until dropped.
+struct QueuePosition<'a> {
+    count: &'a AtomicUsize,
+    before: usize,
+}
+
+impl<'a> QueuePosition<'a> {
+    fn take(count: &'a AtomicUsize) -> Self {
+        Self { count, before: count.fetch_add(1, Ordering::Relaxed) }
+    }
+}
+
+impl Drop for QueuePosition<'_> {
+    fn drop(&mut self) {
+        self.count.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::{FutureExt as _, future::join_all};
+
+    use super::*;
+
+    const WAIT: Duration = Duration::from_millis(500);
+
+    /// Two at once, each of which takes so long.
+    fn taking(time: Duration) -> Turns {
+        let turns = Turns::new(2, WAIT);
+        turns.ended(time);
+        turns
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn hopeless_waiter_is_refused_at_once() {
+        let turns = taking(Duration::from_millis(100));
+        let _held = (turns.take().await.unwrap(), turns.take().await.unwrap());
+        let mut queue: Vec<_> = (0..10).map(|_| Box::pin(turns.take())).collect();
+        let refused = queue.iter_mut().filter_map(|take| take.as_mut().now_or_never()).count();
+        // Five would wait 250 ms, half of what they may.
+        assert_eq!(refused, 5);
+        drop(queue);
+        assert!(turns.take().now_or_never().is_none(), "who left makes room");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_burst_over_a_quick_store_waits_and_is_served() {
+        let turns = &taking(Duration::from_micros(100));
+        let loads = (0..1_000).map(|_| async move {
+            let turn = turns.take().await?;
+            tokio::task::yield_now().await;
+            Some(turn.ended())
+        });
+        assert!(join_all(loads).await.iter().all(Option::is_some));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_store_that_hangs_is_not_waited_for_by_ever_more() {
+        let turns = taking(Duration::from_micros(100));
+        let _held = (turns.take().await.unwrap(), turns.take().await.unwrap());
+        let waited = join_all((0..100).map(|_| turns.take())).await;
+        assert!(waited.iter().all(Option::is_none));
+        let mut queue: Vec<_> = (0..100).map(|_| Box::pin(turns.take())).collect();
+        let refused = queue.iter_mut().filter_map(|take| take.as_mut().now_or_never()).count();
+        assert_eq!(refused, 100, "the one that waited first has shown that even it waited in vain");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_free_turn_is_given_whatever_turns_took() {
+        let turns = taking(Duration::from_secs(3_600));
+        assert!(turns.take().now_or_never().flatten().is_some());
+    }
+}

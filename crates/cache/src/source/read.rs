@@ -1,0 +1,126 @@
+//! The source below memory: the store, or the shared tier with the store behind it.
+
+use std::{collections::HashMap, sync::Arc};
+
+use super::admission::{Turn, Turns};
+use crate::{
+    CacheError, Key, LoadError, LoadOptions, Loaded, Loader, Tier, TierCopy, Version,
+    metrics::{counters::Counters, exposition::LoadSeconds},
+};
+
+/// A record from the tier below memory.
+#[derive(Debug)]
+pub(crate) struct Fetched<V> {
+    pub(crate) loaded: Loaded<V>,
+    /// The tier that gave it.
+    pub(crate) tier: Tier,
+    /// Whether memory may keep it: false if it may have changed since it was read.
+    pub(crate) keep: bool,
+}
+
+/// The requirements of the answers.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct LoadRequest<'a> {
+    /// The known versions of the records, in the order of the keys; empty if none is known.
+    pub(crate) floors: &'a [Version],
+    /// See [`LoadOptions::strong`].
+    pub(crate) strong: bool,
+}
+
+impl LoadRequest<'_> {
+    /// A read of the store, without known versions.
+    pub(crate) const STRONG: Self = Self { floors: &[], strong: true };
+
+    /// The known version of the record at this index.
+    pub(crate) fn floor(&self, place: usize) -> Version {
+        self.floors.get(place).copied().unwrap_or_default()
+    }
+
+    fn options(&self) -> LoadOptions {
+        let min_version = self.floors.iter().copied().max().unwrap_or_default();
+        LoadOptions { min_version, strong: self.strong }
+    }
+}
+
+/// The source that memory reads after a miss.
+#[async_trait::async_trait]
+pub(crate) trait Source<K, V>: Send + Sync + 'static {
+    /// One answer for each key, in their order; the keys are distinct.
+    async fn fetch(&self, keys: &[K], demand: LoadRequest<'_>) -> Result<Vec<Fetched<V>>, CacheError>;
+
+    /// Its own copy of a record, for operators, without side effects. `None`: it has no copies, or does not answer.
+    async fn held(&self, _key: &K) -> Option<TierCopy> {
+        None
+    }
+}
+
+/// Only the store, with a limit of concurrent loads.
+pub(crate) struct Store<K, V> {
+    loader: Arc<dyn Loader<K, V>>,
+    /// The counter of running loads.
+    turns: Turns,
+    counters: Arc<Counters>,
+    load_seconds: LoadSeconds,
+}
+
+impl<K: Key, V: Send + Sync + 'static> Store<K, V> {
+    pub(crate) fn new(
+        loader: Arc<dyn Loader<K, V>>,
+        policy: &crate::Policy<V>,
+        counters: Arc<Counters>,
+    ) -> Self {
+        Self {
+            loader,
+            turns: Turns::new(policy.loads_in_flight, policy.load_queue_wait),
+            counters,
+            load_seconds: LoadSeconds::new(policy.name),
+        }
+    }
+
+    async fn load(&self, keys: &[K], options: LoadOptions) -> Result<Vec<Loaded<V>>, LoadError> {
+        if let [key] = keys {
+            return self.loader.load(key, options).await.map(|loaded| vec![loaded]);
+        }
+        let answer = self.loader.load_many(keys, options).await?;
+        let mut found: HashMap<K, Loaded<V>, ahash::RandomState> = answer.into_iter().collect();
+        let never = || Loaded::Absent { version: Version::UNVERSIONED };
+        Ok(keys.iter().map(|key| found.remove(key).unwrap_or_else(never)).collect())
+    }
+
+    async fn turn(&self) -> Result<Turn<'_>, CacheError> {
+        let turn = self.turns.take().await;
+        turn.ok_or_else(|| {
+            self.counters.shed.add(1);
+            CacheError::Overloaded
+        })
+    }
+}
+
+#[async_trait::async_trait]
+impl<K: Key, V: Send + Sync + 'static> Source<K, V> for Store<K, V> {
+    async fn fetch(&self, keys: &[K], demand: LoadRequest<'_>) -> Result<Vec<Fetched<V>>, CacheError> {
+        let turn = self.turn().await?;
+        let _loading = Loading::begin(&self.counters);
+        let loaded = self.load(keys, demand.options()).await;
+        self.load_seconds.record(turn.ended());
+        let fetched = |loaded| Fetched { loaded, tier: Tier::Store, keep: true };
+        Ok(loaded.map_err(CacheError::Load)?.into_iter().map(fetched).collect())
+    }
+}
+
+/// Counts a load while it is running.
+struct Loading<'a>(&'a Counters);
+
+impl<'a> Loading<'a> {
+    fn begin(counters: &'a Counters) -> Self {
+        counters.loads.add(1);
+        counters.loads_in_flight.add(1);
+        Self(counters)
+    }
+}
+
+impl Drop for Loading<'_> {
+    fn drop(&mut self) {
+        self.0.loads_in_flight.sub(1);
+    }
+}

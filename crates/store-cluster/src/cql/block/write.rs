@@ -1,0 +1,320 @@
+//! Changes of what users have set about others.
+//!
+//! A change is noted before its conditional write, so that the sweep completes what a dead node leaves: the follow of
+//! the blocked user is ended after the write, and checked once more when the note is some seconds old.
+
+use std::time::Duration;
+
+use kith_store::{
+    Applied, Block, BlockChange, BlockList, BlockPatch, Edge, Outcome, RelationEvent, StoreError, Timestamp,
+    Version, Write,
+};
+
+use super::{
+    log,
+    store::{BlockRow, kind},
+};
+use crate::cql::{
+    change_log::{ChangeLogEntry, Subject},
+    client::{
+        error::{as_outcome, malformed},
+        session::{Bound, Statement, values},
+    },
+    idempotency::RequestKey,
+    stores::Cql,
+};
+
+const DECIDED: Statement = Statement::serial(
+    "SELECT other, live, version, writer, blocked, permissions, do_not_disturb, remark, updated FROM %k.blocks \
+     WHERE owner = ? AND kind = 0 AND placed = 0 AND other IN ?",
+);
+const CREATE: Statement = Statement::conditional(
+    "INSERT INTO %k.blocks (live, version, writer, blocked, permissions, do_not_disturb, remark, updated, \
+     owner, kind, placed, other) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, ?) IF NOT EXISTS",
+);
+const CHANGE: Statement = Statement::conditional(
+    "UPDATE %k.blocks SET live = ?, version = ?, writer = ?, blocked = ?, permissions = ?, do_not_disturb = ?, remark = ?, \
+     updated = ? WHERE owner = ? AND kind = 0 AND placed = 0 AND other = ? IF version = ?",
+);
+/// For test builds without the condition: it is always true.
+const CHANGE_ANYHOW: Statement = Statement::conditional(
+    "UPDATE %k.blocks SET live = ?, version = ?, writer = ?, blocked = ?, permissions = ?, do_not_disturb = ?, remark = ?, \
+     updated = ? WHERE owner = ? AND kind = 0 AND placed = 0 AND other = ? IF version >= ?",
+);
+const ENTRY: Statement = Statement::conditional(
+    "UPDATE %k.blocks SET live = ?, version = ?, blocked = ?, permissions = ?, do_not_disturb = ?, remark = ?, \
+     updated = ? WHERE owner = ? AND kind = ? AND placed = ? AND other = ?",
+);
+const ANSWER: Statement = Statement::conditional(
+    "INSERT INTO %k.blocks (owner, kind, placed, other, request, reply) VALUES (?, 3, ?, ?, ?, ?) IF NOT EXISTS USING TTL 86400",
+);
+const AMEND: Statement = Statement::conditional(
+    "UPDATE %k.blocks USING TTL 86400 SET reply = ? WHERE owner = ? AND kind = 3 AND placed = ? AND other = ? \
+     IF request = ?",
+);
+const ANSWERED: Statement = Statement::serial(
+    "SELECT request, reply FROM %k.blocks WHERE owner = ? AND kind = 3 AND placed = ? AND other = ?",
+);
+const TRIES_MAX: u32 = 16;
+const BACKOFF: Duration = Duration::from_millis(5);
+
+/// The result of a change.
+#[derive(Debug)]
+enum BlockOutcome<Now, Before = Now> {
+    /// It took effect by this call.
+    Now(Now),
+    /// An earlier call with the same request did it; this is its answer.
+    Before(Before),
+}
+
+impl Cql {
+    pub(in crate::cql) async fn change_block(
+        &self,
+        edge: Edge,
+        patch: BlockPatch,
+        write: Write,
+    ) -> Result<Applied<BlockChange>, StoreError> {
+        let Some(request) = write.request.clone() else {
+            let (BlockOutcome::Now(record) | BlockOutcome::Before(record)) =
+                self.change_and_cut(edge, &patch, &write, None).await?;
+            return Ok(Applied { record, replayed: false });
+        };
+        let (begun, is_new) = self.begun(&request, write.now).await?;
+        let changed = self.change_once(edge, &patch, &write, RequestKey { request: &request, begun }).await;
+        self.close_request(&request, is_new, changed.as_ref().err()).await?;
+        changed
+    }
+
+    /// Changes the record for a request, unless that was done before.
+    async fn change_once(
+        &self,
+        edge: Edge,
+        patch: &BlockPatch,
+        write: &Write,
+        key: RequestKey<'_>,
+    ) -> Result<Applied<BlockChange>, StoreError> {
+        match self.change_and_cut(edge, patch, write, Some(key)).await? {
+            BlockOutcome::Now(record) => Ok(Applied { record, replayed: false }),
+            BlockOutcome::Before(change) => {
+                let ended = async {
+                    if patch.permissions.is_some() {
+                        self.resume_event(&change.block).await?;
+                    }
+                    self.end_answered(key, change, write).await
+                };
+                let record = ended.await.map_err(|error| as_outcome(error, Outcome::Unknown))?;
+                Ok(Applied { record, replayed: true })
+            }
+        }
+    }
+
+    async fn change_and_cut(
+        &self,
+        edge: Edge,
+        patch: &BlockPatch,
+        write: &Write,
+        key: Option<RequestKey<'_>>,
+    ) -> Result<BlockOutcome<BlockChange>, StoreError> {
+        let queued = self.client.locks.of(edge.from.get()).await;
+        let note = ChangeLogEntry::about(self, Subject::Block(edge));
+        let (block, event) = match self.decide_block(edge, patch, write, note, key).await? {
+            BlockOutcome::Now(decided) => decided,
+            BlockOutcome::Before(change) => return Ok(BlockOutcome::Before(change)),
+        };
+        // A retry of the same request waits until the answer is complete.
+        let _queued = key.map(|_| queued);
+        self.dies_at("blocked")?;
+        let version = Some(block.version);
+        let told = async {
+            if let Some(event) = &event {
+                self.write_event(event).await?;
+            }
+            // Only now: the note says that both logs have it.
+            self.client.write(ChangeLogEntry { version, ..note }.part(self), None).await
+        };
+        let cut = async {
+            let blocks = patch.blocked == Some(true);
+            if blocks { self.cut(edge.reversed(), Some(edge), write.now).await } else { Ok(None) }
+        };
+        let ended = tokio::try_join!(told, cut).map_err(|error| as_outcome(error, Outcome::Unknown));
+        let change = BlockChange { block, cut: ended?.1 };
+        if let (Some(key), Some(_)) = (key, change.cut) {
+            self.amend(key, &change).await?;
+        }
+        Ok(BlockOutcome::Now(change))
+    }
+
+    /// Writes the record if no other write has, and returns its new state and its event.
+    async fn decide_block(
+        &self,
+        edge: Edge,
+        patch: &BlockPatch,
+        write: &Write,
+        note: ChangeLogEntry,
+        key: Option<RequestKey<'_>>,
+    ) -> Result<BlockOutcome<(Block, Option<RelationEvent>), BlockChange>, StoreError> {
+        for tries in 0..TRIES_MAX {
+            let before = self.decided_block(edge).await?;
+            // Read after the record: if the record shows the effect of this request, its answer is stored by now, so
+            // the request is not refused because of its own effect.
+            if let Some(key) = key
+                && let Some(change) = self.answered(edge, key).await?
+            {
+                return Ok(BlockOutcome::Before(change));
+            }
+            let before = before.map_or_else(|| Block::unset(edge), BlockRow::before);
+            let version = before.version;
+            if write.expected.is_some_and(|expected| expected != version) {
+                return Err(StoreError::Conflict { current: version });
+            }
+            if tries == 0 {
+                let noted = async {
+                    tokio::try_join!(self.client.write(note.part(self), None), self.note_about(edge))
+                };
+                noted.await.map_err(|error| as_outcome(error, Outcome::NotApplied))?;
+            }
+            let after = before.patched(patch, write.now);
+            let event = log::told(&before, &after, write.now);
+            if self.put_block(&before, &after, true, key, event.as_ref()).await? {
+                return Ok(BlockOutcome::Now((after, event)));
+            }
+            tokio::time::sleep(BACKOFF.mul_f64(rand::random_range(0.0..f64::from(tries + 1)))).await;
+        }
+        Err(StoreError::Overloaded)
+    }
+
+    /// Replaces a record, together with its entries and its event; `false`: another write came first.
+    pub(in crate::cql) async fn put_block(
+        &self,
+        before: &Block,
+        after: &Block,
+        live: bool,
+        key: Option<RequestKey<'_>>,
+        event: Option<&RelationEvent>,
+    ) -> Result<bool, StoreError> {
+        let writer: i64 = rand::random();
+        let mut parts = vec![record_part(before.version, after, live, writer)];
+        parts.extend(entry_parts(before, after));
+        if let Some(key) = key {
+            parts.push(answer_part(key, after)?);
+        }
+        if let Some(event) = event {
+            parts.push(log::kept_part(after.version, event)?);
+        }
+        match self.client.decide(parts).await {
+            Ok(refused) => Ok(refused.is_none()),
+            Err(error) if error.outcome() == Outcome::Unknown => {
+                // The serial read ends writes in progress, so that this write has now taken effect or never will.
+                let found = self.decided_block(after.edge).await;
+                let found = found.map_err(|error| as_outcome(error, Outcome::Unknown))?;
+                match found {
+                    Some(row) if row.writer == writer && row.block.version == after.version => Ok(true),
+                    // Other writes may have followed this one.
+                    Some(row) if row.block.version > after.version => Err(error),
+                    _ => Ok(false),
+                }
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(in crate::cql) async fn decided_block(&self, edge: Edge) -> Result<Option<BlockRow>, StoreError> {
+        Ok(self.blocks_of(&DECIDED, vec![edge]).await?.pop())
+    }
+
+    /// The answer to a request, if its write took effect.
+    async fn answered(&self, edge: Edge, key: RequestKey<'_>) -> Result<Option<BlockChange>, StoreError> {
+        let (placed, other) = key.place();
+        let rows = self.client.records(&ANSWERED, values![edge.from.get(), placed, other]).await?;
+        rows.iter().find(|row| key.is_of(row)).map(|row| row.json("reply")).transpose()
+    }
+
+    /// Completes what may be incomplete after the write of a repeated request.
+    async fn end_answered(
+        &self,
+        key: RequestKey<'_>,
+        mut change: BlockChange,
+        write: &Write,
+    ) -> Result<BlockChange, StoreError> {
+        let follow = change.block.edge.reversed();
+        if change.cut.is_some() || change.block.blocked.is_none() || !self.still_blocks(&change.block).await?
+        {
+            return Ok(change);
+        }
+        change.cut = self.cut(follow, Some(change.block.edge), write.now).await?;
+        if change.cut.is_none() {
+            // If the follow ended since, the block has ended it.
+            let state = self.follow_row(follow).await?.and_then(|row| row.state);
+            let ended = state.filter(|state| !state.live && state.changed >= change.block.updated.0);
+            change.cut = ended.and_then(|state| Version::new(state.version));
+        }
+        if change.cut.is_some() {
+            self.amend(key, &change).await?;
+        }
+        Ok(change)
+    }
+
+    async fn still_blocks(&self, block: &Block) -> Result<bool, StoreError> {
+        let now = self.decided_block(block.edge).await?;
+        Ok(now.is_some_and(|now| now.before().blocked.is_some()))
+    }
+
+    async fn amend(&self, key: RequestKey<'_>, change: &BlockChange) -> Result<(), StoreError> {
+        let (placed, other) = key.place();
+        let reply = serde_json::to_string(change).map_err(|_| malformed("reply"))?;
+        let owner = change.block.edge.from.get();
+        let row = values![reply, owner, placed, other, key.request.id.as_str().to_owned()];
+        let amended = self.client.decide(vec![Bound(&AMEND, row)]).await.map(drop);
+        amended.map_err(|error| as_outcome(error, Outcome::Unknown))
+    }
+
+    /// Ends the follow that a block forbids, for a block of any user; part of the sweep.
+    pub(in crate::cql) async fn enforce_block(&self, edge: Edge) -> Result<Option<Version>, StoreError> {
+        let block = self.decided_block(edge).await?;
+        let now = Timestamp(self.client.clock.millis());
+        if block.is_some_and(|row| row.before().blocked.is_some()) {
+            return self.cut(edge.reversed(), Some(edge), now).await;
+        }
+        Ok(None)
+    }
+}
+
+fn record_part(before: Version, after: &Block, live: bool, writer: i64) -> Bound {
+    let permissions = after.permissions.map(|set| i32::from(set.bits()));
+    let (blocked, silent) = (after.blocked.map(|at| at.0), after.do_not_disturb.map(|at| at.0));
+    let remark = after.remark.to_string();
+    let mut row = values![live, after.version.get(), writer, blocked, permissions, silent, remark];
+    row.extend(values![after.updated.0, after.edge.from.get(), after.edge.to.get()]);
+    if before == Version::NONE {
+        return Bound(&CREATE, row);
+    }
+    row.extend(values![before.get()]);
+    Bound(
+        if crate::cql::client::fault_injection::lacks("changed_if_same") { &CHANGE_ANYHOW } else { &CHANGE },
+        row,
+    )
+}
+
+/// The entries in both lists. An ended entry is marked and not deleted: tombstones make pages slow.
+fn entry_parts(before: &Block, after: &Block) -> Vec<Bound> {
+    let mut parts = Vec::new();
+    for list in [BlockList::Blocked, BlockList::DoNotDisturb] {
+        let (was, is) = (before.place_in(list), after.place_in(list));
+        let Some(place) = is.or(was) else { continue };
+        let permissions = after.permissions.map(|set| i32::from(set.bits()));
+        let (blocked, silent) = (after.blocked.map(|at| at.0), after.do_not_disturb.map(|at| at.0));
+        let remark = after.remark.to_string();
+        let mut row = values![is.is_some(), after.version.get(), blocked, permissions, silent, remark];
+        row.extend(values![after.updated.0, after.edge.from.get(), kind(list), place.at.0, place.user.get()]);
+        parts.push(Bound(&ENTRY, row));
+    }
+    parts
+}
+
+fn answer_part(key: RequestKey<'_>, after: &Block) -> Result<Bound, StoreError> {
+    let (placed, other) = key.place();
+    let change = BlockChange { block: after.clone(), cut: None };
+    let reply = serde_json::to_string(&change).map_err(|_| malformed("reply"))?;
+    let id = key.request.id.as_str().to_owned();
+    Ok(Bound(&ANSWER, values![after.edge.from.get(), placed, other, id, reply]))
+}

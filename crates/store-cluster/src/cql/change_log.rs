@@ -1,0 +1,323 @@
+//! The journal of changes, by minutes: written in the batch of a change, read by the feeds and the sweep.
+
+use std::collections::BTreeMap;
+
+use kith_store::{Edge, GroupId, MemberKey, StoreError, UserId, Version};
+
+use super::{
+    client::{
+        error::malformed,
+        session::{Bound, Statement, values},
+    },
+    follow::{
+        count::ListPart,
+        row::{FollowRow, ListSlot},
+    },
+    stores::Cql,
+};
+
+const NOTE: Statement = Statement::plain(
+    "INSERT INTO %k.changes (shard, minute, stamp, kind, from_user, to_user, version, in_following, in_fans) \
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+);
+/// For several subjects at once: members of one group, each with the version, 0 if there is none yet; or follows of an
+/// import, with all that is noted of each.
+const NOTE_SEVERAL: Statement = Statement::plain(
+    "INSERT INTO %k.changes (shard, minute, stamp, kind, from_user, to_user, named) VALUES (?, ?, ?, ?, ?, ?, ?)",
+);
+const READ: Statement = Statement::read(
+    "SELECT stamp, kind, from_user, to_user, version, in_following, in_fans, named FROM %k.changes \
+     WHERE shard = ? AND minute = ? AND (stamp, kind, from_user, to_user) > (?, ?, ?, ?) LIMIT ?",
+);
+/// Rows of one answer: some megabytes, if each names the maximum.
+const PAGE: i32 = 1_000;
+/// The kind of a row for several follows, all changed at one moment.
+const BROUGHT: i32 = 5;
+/// Maximum follows in one such row: 72 bytes each.
+const BROUGHT_MAX: usize = 250;
+type Row = (i64, i32, i64, i64, Option<i64>, Option<i32>, Option<i32>, Option<Vec<i64>>);
+
+/// The subject of a note.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Subject {
+    /// A follow that has changed.
+    Follow(Edge),
+    /// A record of what a user has set about another one.
+    Block(Edge),
+    /// Lists that have to be counted, without another change.
+    Count(Edge),
+    /// A present or former member.
+    Member(MemberKey),
+    /// The roster of a group.
+    Roster(GroupId),
+}
+
+impl Subject {
+    const FOLLOW: i32 = 0;
+    const MEMBER: i32 = 3;
+
+    const fn number(self) -> i32 {
+        match self {
+            Self::Follow(_) => Self::FOLLOW,
+            Self::Block(_) => 1,
+            Self::Count(_) => 2,
+            Self::Member(_) => Self::MEMBER,
+            Self::Roster(_) => 4,
+        }
+    }
+
+    /// The users that it names, as stored; 0: none.
+    const fn named(self) -> (i64, i64) {
+        match self {
+            Self::Follow(edge) | Self::Block(edge) | Self::Count(edge) => (edge.from.get(), edge.to.get()),
+            Self::Member(key) => (key.group.get(), key.user.get()),
+            Self::Roster(group) => (group.get(), 0),
+        }
+    }
+
+    /// The key that selects the shard: all notes of an edge are in one shard, and all of a group, so that they are
+    /// delivered in order.
+    const fn sharded_by(self) -> (i64, i64) {
+        match self {
+            Self::Follow(_) | Self::Block(_) | Self::Count(_) => self.named(),
+            Self::Member(MemberKey { group, .. }) | Self::Roster(group) => (group.get(), 0),
+        }
+    }
+
+    /// `None`: a kind of a newer version.
+    fn of(number: i32, from: i64, to: i64) -> Result<Option<Self>, StoreError> {
+        let user = |id, name| UserId::new(id).map_err(|_| malformed(name));
+        let group = || GroupId::new(from).map_err(|_| malformed("from_user"));
+        let edge = || Ok::<_, StoreError>(Edge { from: user(from, "from_user")?, to: user(to, "to_user")? });
+        Ok(Some(match number {
+            Self::FOLLOW => Self::Follow(edge()?),
+            1 => Self::Block(edge()?),
+            2 => Self::Count(edge()?),
+            Self::MEMBER => Self::Member(MemberKey { group: group()?, user: user(to, "to_user")? }),
+            4 => Self::Roster(group()?),
+            _ => return Ok(None),
+        }))
+    }
+}
+
+/// One change. For a block and for members there is no version until its write is known to have taken effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct ChangeLogEntry {
+    pub(super) minute: i64,
+    pub(super) stamp: i64,
+    pub(super) subject: Subject,
+    pub(super) version: Option<Version>,
+    /// The buckets of the follow in both lists.
+    pub(super) buckets: Option<(i32, i32)>,
+    /// The seat of an imported follow in these lists.
+    pub(super) brought: Option<i64>,
+}
+
+impl ChangeLogEntry {
+    /// A note that a follow, with this seat, has this version.
+    pub(super) fn of_follow(cql: &Cql, edge: Edge, seat: ListSlot, version: i64) -> Self {
+        let buckets = Some((seat.in_following, seat.in_fans));
+        Self { version: Version::new(version), buckets, ..Self::about(cql, Subject::Follow(edge)) }
+    }
+
+    /// A note that the buckets of a follow have to be counted.
+    pub(super) fn of_count(cql: &Cql, edge: Edge, seat: ListSlot) -> Self {
+        Self { subject: Subject::Count(edge), version: None, ..Self::of_follow(cql, edge, seat, 0) }
+    }
+
+    /// A note that this is about to change.
+    pub(super) fn about(cql: &Cql, subject: Subject) -> Self {
+        let stamp = cql.client.clock.version(0);
+        Self {
+            minute: cql.client.clock.minute(),
+            stamp,
+            subject,
+            version: None,
+            buckets: None,
+            brought: None,
+        }
+    }
+
+    /// For tests.
+    #[cfg(test)]
+    pub(super) const fn made_up(subject: Subject, version: Option<Version>, buckets: (i32, i32)) -> Self {
+        Self { minute: 1, stamp: 1, subject, version, buckets: Some(buckets), brought: None }
+    }
+
+    /// The parts of lists that it affects.
+    pub(super) fn parts(&self) -> Vec<ListPart> {
+        let Some((following, fans)) = self.buckets else { return Vec::new() };
+        let (from, to) = self.subject.named();
+        vec![
+            ListPart { owner: from, list: 0, bucket: following },
+            ListPart { owner: to, list: 1, bucket: fans },
+        ]
+    }
+
+    /// The follow of an import, with its seat.
+    pub(super) fn brought_to(&self) -> Option<(Edge, ListSlot)> {
+        let (Subject::Follow(edge), Some(at)) = (self.subject, self.brought) else { return None };
+        let (in_following, in_fans) = self.buckets?;
+        Some((edge, ListSlot { at, in_following, in_fans }))
+    }
+
+    /// The statement that writes it. It may be written again, with what is known later.
+    pub(super) fn part(self, cql: &Cql) -> Bound {
+        let (from, to) = self.subject.named();
+        let (following, fans) = self.buckets.unzip();
+        let version = self.version.map(Version::get);
+        let kind = self.subject.number();
+        let shard = cql.shard(self.subject);
+        Bound(&NOTE, values![shard, self.minute, self.stamp, kind, from, to, version, following, fans])
+    }
+
+    /// The statements that write notes of one group and moment, of which those of members are in one row. They
+    /// overwrite earlier notes of the same moment.
+    pub(super) fn parts_of_group(cql: &Cql, notes: &[Self]) -> Vec<Bound> {
+        let (mut parts, mut named) = (Vec::new(), Vec::new());
+        for note in notes {
+            match note.subject {
+                Subject::Member(key) => named.extend([key.user.get(), note.version.map_or(0, Version::get)]),
+                _ => parts.push(note.part(cql)),
+            }
+        }
+        let of_member = notes.iter().find(|note| matches!(note.subject, Subject::Member(_)));
+        parts.extend(of_member.map(|Self { minute, stamp, subject, .. }| {
+            let (shard, group) = (cql.shard(*subject), subject.named().0);
+            Bound(&NOTE_SEVERAL, values![shard, *minute, *stamp, subject.number(), group, 0_i64, named])
+        }));
+        parts
+    }
+
+    /// The statements that write notes of many follows of one moment, of which those of a shard are in few rows.
+    pub(super) fn parts_of_brought(cql: &Cql, rows: &[FollowRow]) -> Vec<Bound> {
+        let (minute, stamp) = (cql.client.clock.minute(), cql.client.clock.version(0));
+        let mut shards: BTreeMap<i32, Vec<[i64; 6]>> = BTreeMap::new();
+        for FollowRow { edge, seat, state, .. } in rows {
+            let (version, following, fans) =
+                (state.map_or(0, |state| state.version), seat.in_following.into(), seat.in_fans.into());
+            let named = [edge.from.get(), edge.to.get(), version, following, fans, seat.at];
+            shards.entry(cql.shard(Subject::Follow(*edge))).or_default().push(named);
+        }
+        let of_shard = |(shard, named): (i32, Vec<[i64; 6]>)| {
+            let part = |named: &[[i64; 6]]| {
+                // What distinguishes it from a note of another node at the same moment.
+                let row =
+                    values![shard, minute, stamp, BROUGHT, 0_i64, rand::random::<i64>(), named.concat()];
+                Bound(&NOTE_SEVERAL, row)
+            };
+            named.chunks(BROUGHT_MAX).map(part).collect::<Vec<_>>()
+        };
+        shards.into_iter().flat_map(of_shard).collect()
+    }
+
+    fn read(minute: i64, row: Row) -> Result<Vec<Self>, StoreError> {
+        let (stamp, kind, from, to, version, following, fans, named) = row;
+        let note = |subject: Subject, version: Option<i64>, buckets: Option<(i32, i32)>| {
+            let version = version.filter(|version| *version > 0).and_then(Version::new);
+            Self { minute, stamp, subject, version, buckets, brought: None }
+        };
+        let read = |(kind, from, to): (i32, i64, i64), version, buckets| {
+            let subject = Subject::of(kind, from, to).transpose()?;
+            Some(subject.map(|subject| note(subject, version, buckets)))
+        };
+        let Some(named) = named else {
+            return read((kind, from, to), version, following.zip(fans)).into_iter().collect();
+        };
+        let bucket = |number: i64| i32::try_from(number).ok();
+        let follow = |&[from, to, version, following, fans, at]: &[i64; 6]| {
+            let buckets = bucket(following).zip(bucket(fans));
+            let note = read((Subject::FOLLOW, from, to), Some(version), buckets)?;
+            Some(note.map(|note| Self { brought: Some(at), ..note }))
+        };
+        let member = |&[user, version]: &[i64; 2]| read((kind, from, user), Some(version), None);
+        match kind {
+            BROUGHT => several(&named)?.iter().filter_map(follow).collect(),
+            Subject::MEMBER => several(&named)?.iter().filter_map(member).collect(),
+            // Like a single subject of a newer version.
+            _ => Ok(Vec::new()),
+        }
+    }
+}
+
+/// The subjects in one row, each of `N` numbers.
+fn several<const N: usize>(named: &[i64]) -> Result<&[[i64; N]], StoreError> {
+    let (each, rest) = named.as_chunks();
+    if rest.is_empty() { Ok(each) } else { Err(malformed("named")) }
+}
+
+impl Cql {
+    /// The shard of notes about this.
+    pub(super) fn shard(&self, subject: Subject) -> i32 {
+        let (from, to) = subject.sharded_by();
+        let mixed = (from ^ to.rotate_left(32)).cast_unsigned();
+        let mixed = mixed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+        i32::try_from(mixed % u64::from(self.client.options.feed_shards)).unwrap_or_default()
+    }
+
+    /// The notes of a minute after this stamp, by rising stamp.
+    pub(super) async fn notes(
+        &self,
+        shard: i32,
+        minute: i64,
+        after: i64,
+    ) -> Result<Vec<ChangeLogEntry>, StoreError> {
+        let (mut notes, mut last) = (Vec::new(), (after, i32::MAX, i64::MAX, i64::MAX));
+        loop {
+            let (stamp, kind, from, to) = last;
+            let rows = self.client.read(&READ, values![shard, minute, stamp, kind, from, to, PAGE]).await?;
+            let mut read = 0;
+            for row in rows.rows::<Row>().map_err(|_| malformed("note"))? {
+                let row: Row = row.map_err(|_| malformed("note"))?;
+                last = (row.0, row.1, row.2, row.3);
+                notes.extend(ChangeLogEntry::read(minute, row)?);
+                read += 1;
+            }
+            if read < PAGE {
+                return Ok(notes);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(kind: i32, named: Vec<i64>) -> Row {
+        (77, kind, 0, -5, None, None, None, Some(named))
+    }
+
+    #[test]
+    fn row_of_many_follows_reads_as_single_rows() {
+        let told = ChangeLogEntry::read(1, row(BROUGHT, vec![1, 2, 9, 0, 3, 70, 4, 5, 8, 1, 0, 71])).unwrap();
+        let seats: Vec<ListSlot> = told.iter().filter_map(|note| Some(note.brought_to()?.1)).collect();
+        assert_eq!(
+            seats,
+            [(70, 0, 3), (71, 1, 0)].map(|(at, in_following, in_fans)| ListSlot {
+                at,
+                in_following,
+                in_fans
+            })
+        );
+        let alone = |from, to, version, following, fans| {
+            (77, 0, from, to, Some(version), Some(following), Some(fans), None)
+        };
+        let apart =
+            [alone(1, 2, 9, 0, 3), alone(4, 5, 8, 1, 0)].map(|row| ChangeLogEntry::read(1, row).unwrap());
+        let told: Vec<ChangeLogEntry> =
+            told.into_iter().map(|note| ChangeLogEntry { brought: None, ..note }).collect();
+        assert_eq!(told, apart.concat());
+    }
+
+    #[test]
+    fn unknown_entry_is_skipped_damaged_one_refused() {
+        assert_eq!(ChangeLogEntry::read(1, row(99, vec![1, 2, 3])).unwrap(), []);
+        assert_eq!(ChangeLogEntry::read(1, (77, 99, 1, 2, None, None, None, None)).unwrap(), []);
+        for (kind, named) in
+            [(BROUGHT, vec![1, 2, 3, 4]), (Subject::MEMBER, vec![1]), (BROUGHT, vec![0, 2, 9, 0, 0, 70])]
+        {
+            assert!(ChangeLogEntry::read(1, row(kind, named)).is_err());
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! Data that are stored by months: an owner, the month, and ids that rise with time.
+
+use kith_store::{StoreError, Timestamp};
+
+use super::{
+    row::NamedRow,
+    session::{Client, Statement, Values, values},
+};
+
+/// Milliseconds of a month in this sense.
+const MONTH: i64 = 30 * 24 * 60 * 60 * 1000;
+/// The maximum time to live of Cassandra.
+const TTL_MAX: i64 = 20 * 365 * 24 * 60 * 60;
+
+impl Client {
+    /// The first rows after an id, which has this moment, of data by months. A month may be empty. The parameters of
+    /// `statement` are the owner, the month, the id, and the limit.
+    pub(in crate::cql) async fn by_month(
+        &self,
+        statement: &'static Statement,
+        owner: Values,
+        moment: Timestamp,
+        after: i64,
+        limit: usize,
+    ) -> Result<Vec<NamedRow>, StoreError> {
+        // The clock of another node may be ahead.
+        let until = Timestamp(self.clock.millis()).after(self.options.clocks_apart);
+        let mut found = Vec::new();
+        for month in month(moment)..=month(until) {
+            let left = i32::try_from(limit - found.len()).unwrap_or(i32::MAX);
+            if left == 0 {
+                break;
+            }
+            let mut row = owner.clone();
+            row.extend(values![month, after, left]);
+            found.extend(self.records(statement, row).await?);
+        }
+        Ok(found)
+    }
+
+    /// The time to live in seconds of a row that expires then.
+    pub(in crate::cql) fn ttl(&self, forgotten: Timestamp) -> i32 {
+        let seconds = forgotten.0.saturating_sub(self.clock.millis()) / 1000;
+        i32::try_from(seconds.clamp(1, TTL_MAX)).unwrap_or(i32::MAX)
+    }
+}
+
+/// The month of this moment.
+pub(in crate::cql) const fn month(moment: Timestamp) -> i64 {
+    moment.0.div_euclid(MONTH)
+}

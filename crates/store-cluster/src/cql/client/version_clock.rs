@@ -1,0 +1,105 @@
+use std::{
+    sync::atomic::{AtomicI64, Ordering},
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+/// The low bits of a version distinguish writes of one moment.
+const LOW: i64 = (1 << 10) - 1;
+/// Above all versions of imports until the year 2112, and far below those of other writes.
+pub(in crate::cql) const IMPORTED_MAX: i64 = 1 << 47;
+
+/// Assigns versions of follows, which are also the timestamps of their rows: microseconds since 1970 by the clock of
+/// this node, but above the previous version. Of two concurrent writes, on any nodes, the higher version wins in every
+/// row.
+#[derive(Debug)]
+pub(in crate::cql) struct VersionClock {
+    ahead: i64,
+    sequence: AtomicI64,
+}
+
+impl VersionClock {
+    /// A clock that is ahead of that of the machine by this many milliseconds.
+    pub(in crate::cql) fn new(ahead: i64) -> Self {
+        Self { ahead, sequence: AtomicI64::new(rand::random_range(0..=LOW)) }
+    }
+
+    /// A version above `after`, which no other write at this moment gets.
+    pub(in crate::cql) fn version(&self, after: i64) -> i64 {
+        let after = if super::fault_injection::lacks("version_above") { 0 } else { after };
+        let low = self.sequence.fetch_add(1, Ordering::Relaxed) & LOW;
+        self.micros().saturating_sub(LOW).max((after | LOW).saturating_add(1)) & !LOW | low
+    }
+
+    /// A version for an import: below that of every other write, and the earlier the higher, so that of two concurrent
+    /// imports the later one changes nothing.
+    pub(in crate::cql) fn imported_version(&self) -> i64 {
+        IMPORTED_MAX - (self.version(0) >> 5)
+    }
+
+    /// Microseconds since 1970.
+    pub(in crate::cql) fn micros(&self) -> i64 {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        i64::try_from(since.as_micros())
+            .unwrap_or(i64::MAX)
+            .saturating_add(self.ahead.saturating_mul(1000) + super::fault_injection::ahead())
+    }
+
+    /// Milliseconds since 1970.
+    pub(in crate::cql) fn millis(&self) -> i64 {
+        self.micros() / 1000
+    }
+
+    /// Minutes since 1970.
+    pub(in crate::cql) fn minute(&self) -> i64 {
+        self.millis() / 60_000
+    }
+}
+
+/// Whether this is the version of an imported follow that was not changed since.
+pub(in crate::cql) const fn is_imported(version: i64) -> bool {
+    version < IMPORTED_MAX
+}
+
+/// When a follow of this version was written, in microseconds since 1970, about.
+pub(in crate::cql) const fn written(version: i64) -> i64 {
+    if is_imported(version) { (IMPORTED_MAX - version) << 5 } else { version }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn versions_exceed_any_read_version() {
+        let (slow, fast) = (VersionClock::new(-60_000), VersionClock::new(60_000));
+        let first = fast.version(0);
+        let second = slow.version(first);
+        assert!(slow.version(0) < first && first < second && second < fast.version(second));
+    }
+
+    #[test]
+    fn versions_of_one_moment_differ() {
+        let clock = VersionClock::new(0);
+        let versions: BTreeSet<i64> = (0..1000).map(|_| clock.version(i64::MAX / 2)).collect();
+        assert_eq!(versions.len(), 1000);
+    }
+
+    #[test]
+    fn many_versions_stay_near_the_clock() {
+        let clock = VersionClock::new(0);
+        let last = (0..100_000).map(|_| clock.version(0)).max().unwrap();
+        assert!(last <= clock.micros() + LOW);
+    }
+
+    #[test]
+    fn imports_are_told_from_other_writes() {
+        for ahead in [-60_000, 0, 60_000] {
+            let clock = VersionClock::new(ahead);
+            let (earlier, later) = (clock.imported_version(), clock.imported_version());
+            assert!(0 < later && later <= earlier && is_imported(earlier) && !is_imported(clock.version(0)));
+            assert!((written(earlier) - clock.micros()).abs() < 1_000_000);
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! The change feed of relations, members and applications.
+
+pub(super) mod reader;

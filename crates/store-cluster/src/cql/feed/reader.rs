@@ -1,0 +1,245 @@
+//! The change feeds of relations, one for each shard: the journal entries of follows, blocks and members.
+//!
+//! A mark is the first minute that is still open. A feed that is opened with one delivers that minute and all later
+//! ones again.
+
+use std::{
+    collections::{HashMap, HashSet, VecDeque},
+    fmt,
+    sync::Arc,
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use kith_store::{
+    Batch, ChangeFeed, Changes, FEED_BATCH_MAX, FeedChange, FeedError, FeedRecord, MemberKey, StoreError,
+    Version,
+};
+use tokio::time::{Instant, sleep, timeout_at};
+
+use crate::cql::{
+    change_log::{ChangeLogEntry, Subject},
+    open_minutes::{OpenMinutes, Pace},
+    stores::Cql,
+};
+
+const POLL: Duration = Duration::from_millis(200);
+/// After this time the write of a note has certainly ended, with or without effect.
+const WRITE_ENDED: Duration = Duration::from_secs(6);
+/// Older notes may have expired: a day, less the time to read them all.
+const KEPT_MINUTES: i64 = 23 * 60;
+/// How far the clock of another node's mark may be ahead.
+const AHEAD_MINUTES: i64 = 10;
+const MARK: u8 = 1;
+/// Versions that are remembered, so that none is delivered after a higher one.
+const TOLD_MAX: usize = 262_144;
+
+/// Opens the feed of a shard.
+#[derive(Debug)]
+pub(in crate::cql) struct RelationFeed {
+    cql: Arc<Cql>,
+    shard: i32,
+}
+
+impl RelationFeed {
+    pub(in crate::cql) fn new(cql: Arc<Cql>, shard: i32) -> Self {
+        Self { cql, shard }
+    }
+}
+
+#[async_trait]
+impl ChangeFeed for RelationFeed {
+    async fn open(&self, after: Option<&[u8]>) -> Result<Box<dyn Changes>, FeedError> {
+        let now = self.cql.client.clock.minute();
+        let from = match after {
+            None => OpenMinutes::first_open(&self.cql),
+            Some(mark) => minute_of(mark)
+                .filter(|from| (now - KEPT_MINUTES..=now + AHEAD_MINUTES).contains(from))
+                .ok_or(FeedError::Lost)?,
+        };
+        let mut window = OpenMinutes::new(self.shard, from, Pace::TELLING);
+        if after.is_none() {
+            // The notes that exist were written before this returned.
+            window.read(&self.cql).await.map_err(FeedError::Away)?;
+        } else {
+            self.cql.client.session().map_err(FeedError::Away)?;
+        }
+        Ok(Box::new(OpenRelationFeed {
+            cql: Arc::clone(&self.cql),
+            window,
+            held: VecDeque::new(),
+            left: VecDeque::new(),
+            waiting: VecDeque::new(),
+            unended: HashSet::new(),
+            told: HashMap::new(),
+            ended: None,
+        }))
+    }
+}
+
+/// An open feed.
+struct OpenRelationFeed {
+    cql: Arc<Cql>,
+    window: OpenMinutes,
+    /// Read and not yet delivered.
+    held: VecDeque<ChangeLogEntry>,
+    /// Changes without an end that existed when the feed was taken over: the node that died may have left them long
+    /// ago.
+    left: VecDeque<ChangeLogEntry>,
+    /// Changes without an end, and since when.
+    waiting: VecDeque<(Instant, ChangeLogEntry)>,
+    /// Those of them that were not delivered since.
+    unended: HashSet<ChangeLogEntry>,
+    told: HashMap<FeedRecord, Version>,
+    ended: Option<StoreError>,
+}
+
+impl fmt::Debug for OpenRelationFeed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Open")
+            .field("held", &self.held.len())
+            .field("ended", &self.ended)
+            .finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl Changes for OpenRelationFeed {
+    async fn next(&mut self, patience: Duration) -> Result<Batch, FeedError> {
+        if let Some(error) = &self.ended {
+            return Err(FeedError::Away(error.clone()));
+        }
+        let until = Instant::now() + patience;
+        loop {
+            let changes = self.tell();
+            if !changes.is_empty() {
+                return Ok(Batch { changes, mark: self.mark() });
+            }
+            match timeout_at(until, self.gather()).await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => {
+                    self.ended = Some(error.clone());
+                    return Err(FeedError::Away(error));
+                }
+                Err(_) => return Ok(Batch { changes: Vec::new(), mark: self.mark() }),
+            }
+        }
+    }
+}
+
+impl OpenRelationFeed {
+    /// Reads until there are changes to deliver. May be dropped at any moment.
+    async fn gather(&mut self) -> Result<(), StoreError> {
+        loop {
+            let first = !self.window.has_been_read();
+            let fresh = self.window.read(&self.cql).await?;
+            self.hold(fresh, first);
+            self.window.close();
+            while let Some(note) = self.left.front().copied() {
+                let decided = self.decided(note).await?;
+                self.left.pop_front();
+                self.held.extend(decided);
+            }
+            while let Some((since, note)) = self.waiting.front().copied() {
+                if since.elapsed() < WRITE_ENDED {
+                    break;
+                }
+                let is_unended = self.unended.contains(&note);
+                let decided = if is_unended { self.decided(note).await? } else { None };
+                self.waiting.pop_front();
+                self.unended.remove(&note);
+                self.held.extend(decided);
+            }
+            if !self.held.is_empty() {
+                return Ok(());
+            }
+            sleep(POLL).await;
+        }
+    }
+
+    /// The present result of a change; `None`: it had no effect.
+    async fn decided(&self, note: ChangeLogEntry) -> Result<Option<ChangeLogEntry>, StoreError> {
+        let version = match note.subject {
+            Subject::Block(edge) => self.cql.decided_block(edge).await?.map(|row| row.block.version),
+            Subject::Member(MemberKey { group, user }) => {
+                self.cql.decided_members(group, &[user]).await?.pop().map(|row| row.member.version)
+            }
+            Subject::Roster(group) => Some(self.cql.decided_roster(group).await?.roster.version),
+            Subject::Follow(_) | Subject::Count(_) => note.version,
+        };
+        let version = version.filter(|version| *version > Version::NONE);
+        Ok(version.map(|version| ChangeLogEntry { version: Some(version), ..note }))
+    }
+
+    /// The first notes after a takeover are also checked now.
+    fn hold(&mut self, fresh: Vec<ChangeLogEntry>, first: bool) {
+        for note in fresh {
+            match (note.subject, note.version) {
+                (Subject::Count(_), _) => {}
+                (Subject::Block(_) | Subject::Member(_) | Subject::Roster(_), None) => {
+                    self.left.extend(first.then_some(note));
+                    self.waiting.push_back((Instant::now(), note));
+                    self.unended.insert(note);
+                }
+                _ => {
+                    self.unended.remove(&ChangeLogEntry { version: None, ..note });
+                    self.held.push_back(note);
+                }
+            }
+        }
+    }
+
+    /// Some of what is held, except changes that were delivered with this version or a higher one.
+    fn tell(&mut self) -> Vec<FeedChange> {
+        let mut changes = Vec::new();
+        while changes.len() < FEED_BATCH_MAX
+            && let Some(note) = self.held.pop_front()
+        {
+            let (Some(record), Some(version)) = (record(&note), note.version) else { continue };
+            if self.told.get(&record).is_some_and(|told| *told >= version) {
+                continue;
+            }
+            if self.told.len() >= TOLD_MAX {
+                self.told.clear();
+            }
+            self.told.insert(record, version);
+            changes.push(FeedChange { record, version: Some(version), by_hand: false });
+        }
+        changes
+    }
+
+    /// The first minute that was not delivered completely.
+    fn mark(&self) -> Vec<u8> {
+        let held = self.held.iter().chain(self.waiting.iter().map(|(_, note)| note));
+        let from = held.map(|note| note.minute).fold(self.window.from(), i64::min);
+        [&[MARK], &from.to_be_bytes()[..]].concat()
+    }
+}
+
+fn record(note: &ChangeLogEntry) -> Option<FeedRecord> {
+    match note.subject {
+        Subject::Follow(edge) => Some(FeedRecord::Follow(edge)),
+        Subject::Block(edge) => Some(FeedRecord::Block(edge)),
+        Subject::Member(key) => Some(FeedRecord::Member(key)),
+        Subject::Roster(group) => Some(FeedRecord::Roster(group)),
+        Subject::Count(_) => None,
+    }
+}
+
+fn minute_of(mark: &[u8]) -> Option<i64> {
+    let (MARK, minute) = mark.split_first().map(|(kind, minute)| (*kind, minute))? else { return None };
+    minute.try_into().ok().map(i64::from_be_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_that_is_none_is_not_read() {
+        assert_eq!(minute_of(&[&[MARK], &7_i64.to_be_bytes()[..]].concat()), Some(7));
+        for garbage in [&[][..], &[MARK], &[0; 9], &[MARK; 10], b"garbage"] {
+            assert_eq!(minute_of(garbage), None);
+        }
+    }
+}

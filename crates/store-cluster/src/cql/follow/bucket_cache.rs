@@ -1,0 +1,278 @@
+//! What this node knows of the head buckets of lists. It may be some seconds behind: an entry in an older bucket is
+//! found, too.
+
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant},
+};
+
+use parking_lot::Mutex;
+use tokio::sync::{Notify, futures::Notified};
+
+/// Together with a slow write, and clocks that differ by a minute, below the two minutes (`clocks_apart`) after which a
+/// bucket that is not the newest one counts as closed. It is counted from the read of the head, and never extended.
+const KEPT: Duration = Duration::from_secs(45);
+/// About 50 bytes each.
+const LISTS_MAX: usize = 262_144;
+/// A scan of all of them takes milliseconds.
+const THINNED_EVERY: Duration = Duration::from_secs(1);
+/// This fraction of a bucket is reserved for entries that arrive while it is being counted.
+const RESERVE: i64 = 8;
+/// A bucket with fewer than this many reserves left counts as full. With two, one of which may be taken meanwhile, it
+/// would be counted again at once.
+const LACKS: i64 = 3;
+
+/// A list: its owner, and its number.
+pub(in crate::cql) type ListKey = (i64, i32);
+
+/// The answer to an entry that asks for a bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::cql) enum BucketChoice {
+    In(i32),
+    /// None yet: the caller has to count this bucket first.
+    Count(i32),
+    /// None yet: another caller is counting.
+    Counting,
+    /// The head of the list is not known, or was read too long ago.
+    Unknown,
+}
+
+#[derive(Debug)]
+pub(in crate::cql) struct BucketCache {
+    entries_max: i64,
+    known: Mutex<Known>,
+    counted: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    heads: HashMap<ListKey, Head>,
+    /// When expired heads were last removed to make room.
+    thinned: Option<Instant>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Head {
+    bucket: i32,
+    /// Not all places that were taken were used: a follow that exists already uses none.
+    room: i64,
+    until: Instant,
+    is_counted: bool,
+}
+
+impl BucketCache {
+    pub(in crate::cql) fn new(entries_max: u32) -> Self {
+        Self { entries_max: i64::from(entries_max), known: Mutex::default(), counted: Notify::new() }
+    }
+
+    /// How many entries a bucket has before the next one may be opened.
+    pub(in crate::cql) const fn full(&self) -> i64 {
+        self.entries_max - self.reserve() * LACKS
+    }
+
+    /// Reserves a place for one entry. If few are left, one caller has to count and the others use the reserve.
+    pub(in crate::cql) fn take(&self, key: ListKey) -> BucketChoice {
+        let mut known = self.known.lock();
+        let Some(head) = known.heads.get_mut(&key).filter(|head| head.until > Instant::now()) else {
+            return BucketChoice::Unknown;
+        };
+        if head.room <= self.reserve() && !head.is_counted {
+            head.is_counted = true;
+            return BucketChoice::Count(head.bucket);
+        }
+        if head.room <= 0 {
+            return BucketChoice::Counting;
+        }
+        head.room -= 1;
+        BucketChoice::In(head.bucket)
+    }
+
+    /// Completes when some bucket was counted, also if that happens before it is awaited.
+    pub(in crate::cql) fn counted(&self) -> Notified<'_> {
+        self.counted.notified()
+    }
+
+    /// Remembers the highest bucket, and how many entries were counted in it. `false`: there is no room for it.
+    pub(in crate::cql) fn learn(&self, key: ListKey, bucket: i32, counted: i64) -> bool {
+        let (now, room) = (Instant::now(), self.entries_max - counted);
+        let mut known = self.known.lock();
+        if let Some(head) = known.heads.get_mut(&key) {
+            head.learn(bucket, room, now);
+            return true;
+        }
+        known.thin(now);
+        let has_room = known.heads.len() < LISTS_MAX;
+        if has_room {
+            known.heads.insert(key, Head { bucket, room, until: now + KEPT, is_counted: false });
+        }
+        has_room
+    }
+
+    /// Whether the head of the list is known.
+    pub(in crate::cql) fn knows(&self, key: ListKey) -> bool {
+        self.known.lock().heads.get(&key).is_some_and(|head| head.until > Instant::now())
+    }
+
+    /// The holder of [`BucketChoice::Count`]: when it drops this, another one counts.
+    pub(in crate::cql) fn counting(&self, key: ListKey, bucket: i32) -> Counting<'_> {
+        let room = self.known.lock().heads.get(&key).map_or(0, |head| head.room);
+        Counting { heads: self, key, bucket, room }
+    }
+
+    const fn reserve(&self) -> i64 {
+        self.entries_max / RESERVE
+    }
+}
+
+impl Known {
+    fn thin(&mut self, now: Instant) {
+        let is_due = self.thinned.is_none_or(|at| now.duration_since(at) > THINNED_EVERY);
+        if self.heads.len() >= LISTS_MAX && is_due {
+            self.heads.retain(|_, head| head.until > now);
+            self.thinned = Some(now);
+        }
+    }
+}
+
+impl Head {
+    /// The count may lack entries of this node, and a bucket that this node opened is open.
+    fn learn(&mut self, bucket: i32, room: i64, now: Instant) {
+        if bucket > self.bucket {
+            (self.bucket, self.room, self.is_counted) = (bucket, room, false);
+        } else if bucket == self.bucket {
+            self.room = self.room.min(room);
+        }
+        self.until = now + KEPT;
+    }
+}
+
+/// A count in progress.
+#[derive(Debug)]
+pub(in crate::cql) struct Counting<'a> {
+    heads: &'a BucketCache,
+    key: ListKey,
+    bucket: i32,
+    /// When it began.
+    room: i64,
+}
+
+impl Counting<'_> {
+    /// The next bucket is open.
+    pub(in crate::cql) fn opened(self) {
+        let room = self.heads.entries_max;
+        self.at_head(|head, counting| (head.bucket, head.room) = (counting.bucket + 1, room));
+    }
+
+    /// There is room left. Places that were taken meanwhile may not have been counted.
+    pub(in crate::cql) fn has(self, entries: i64) {
+        let room = self.heads.entries_max - entries;
+        self.at_head(|head, counting| head.room = room - (counting.room - head.room));
+    }
+
+    /// Unless this node has newer information.
+    fn at_head(&self, change: impl FnOnce(&mut Head, &Self)) {
+        let mut known = self.heads.known.lock();
+        if let Some(head) = known.heads.get_mut(&self.key).filter(|head| head.bucket == self.bucket) {
+            change(head, self);
+            head.is_counted = false;
+        }
+    }
+}
+
+impl Drop for Counting<'_> {
+    fn drop(&mut self) {
+        self.at_head(|_, _| ());
+        self.heads.counted.notify_waiters();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt as _;
+
+    use super::*;
+
+    const KEY: ListKey = (1, 0);
+    const MAX: u32 = 80;
+
+    /// Heads with a list in whose bucket 3 this many entries were counted.
+    fn heads(counted: i64) -> BucketCache {
+        let heads = BucketCache::new(MAX);
+        assert!(heads.learn(KEY, 3, counted));
+        heads
+    }
+
+    /// Takes until the answer is another: returns how many got a place, and the other answer.
+    fn take_all(heads: &BucketCache) -> (usize, BucketChoice) {
+        let told = std::iter::repeat_with(|| heads.take(KEY));
+        let mut in_place = 0;
+        for place in told.take(1_000) {
+            if !matches!(place, BucketChoice::In(_)) {
+                return (in_place, place);
+            }
+            in_place += 1;
+        }
+        (in_place, heads.take(KEY))
+    }
+
+    #[test]
+    fn one_caller_counts_and_few_enter_meanwhile() {
+        let heads = heads(0);
+        assert_eq!(heads.take((2, 0)), BucketChoice::Unknown);
+        assert_eq!(take_all(&heads), (70, BucketChoice::Count(3)));
+        assert_eq!(take_all(&heads), (10, BucketChoice::Counting));
+    }
+
+    #[test]
+    fn who_waits_hears_that_the_next_bucket_is_open() {
+        let heads = heads(70);
+        assert_eq!(heads.take(KEY), BucketChoice::Count(3));
+        let counting = heads.counting(KEY, 3);
+        let counted = heads.counted();
+        assert_eq!(take_all(&heads), (10, BucketChoice::Counting));
+        counting.opened();
+        assert_eq!(counted.now_or_never(), Some(()));
+        assert_eq!(heads.take(KEY), BucketChoice::In(4));
+    }
+
+    #[test]
+    fn entries_taken_during_count_reduce_room() {
+        let heads = heads(70);
+        assert_eq!(heads.take(KEY), BucketChoice::Count(3));
+        let counting = heads.counting(KEY, 3);
+        assert_eq!(take_all(&heads), (10, BucketChoice::Counting));
+        counting.has(heads.full() - 1);
+        assert_eq!(take_all(&heads), (11, BucketChoice::Count(3)), "31 are left, 10 were taken, 10 are kept");
+    }
+
+    #[test]
+    fn who_counts_in_vain_lets_another_one_count() {
+        let heads = heads(70);
+        assert_eq!(heads.take(KEY), BucketChoice::Count(3));
+        drop(heads.counting(KEY, 3));
+        assert_eq!(heads.take(KEY), BucketChoice::Count(3));
+    }
+
+    #[test]
+    fn slow_count_adds_no_room_to_a_full_bucket() {
+        let heads = heads(70);
+        assert_eq!(heads.take(KEY), BucketChoice::Count(3));
+        let late = heads.counting(KEY, 3);
+        assert!(heads.learn(KEY, 4, 60));
+        assert_eq!(heads.take(KEY), BucketChoice::In(4));
+        late.opened();
+        assert_eq!(take_all(&heads), (9, BucketChoice::Count(4)), "20 were left, and 10 are kept");
+    }
+
+    #[test]
+    fn second_read_returns_no_taken_room() {
+        let heads = heads(0);
+        for _ in 0..40 {
+            assert_eq!(heads.take(KEY), BucketChoice::In(3));
+        }
+        assert!(heads.learn(KEY, 3, 0));
+        assert_eq!(take_all(&heads), (30, BucketChoice::Count(3)));
+        assert!(heads.learn(KEY, 2, 0));
+        assert_eq!(heads.take(KEY), BucketChoice::In(3), "what this node has opened is open");
+    }
+}

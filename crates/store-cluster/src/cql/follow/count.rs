@@ -1,0 +1,95 @@
+//! Counting the parts of lists.
+
+use kith_store::{FollowList, StoreError, UserId};
+
+use super::bucket::list_of;
+use crate::cql::{
+    client::{
+        error::malformed,
+        session::{Bound, Statement, values},
+    },
+    stores::Cql,
+};
+
+const COUNT: Statement = Statement::read(
+    "SELECT count(*) AS total, sum(live) AS living, min(placed) AS oldest, max(placed) AS newest \
+     FROM %k.follow_lists WHERE owner = ? AND list = ? AND bucket = ?",
+);
+const COUNTED: Statement = Statement::read(
+    "SELECT living, WRITETIME(counted) AS written FROM %k.follow_buckets \
+     WHERE owner = ? AND list = ? AND bucket = ?",
+);
+const KEEP: Statement = Statement::plain(
+    "INSERT INTO %k.follow_buckets (owner, list, bucket, total, living, oldest, newest, counted) \
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+);
+
+/// A part of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(in crate::cql) struct ListPart {
+    pub(in crate::cql) owner: i64,
+    pub(in crate::cql) list: i32,
+    pub(in crate::cql) bucket: i32,
+}
+
+/// The count of a part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::cql) struct Counted {
+    pub(in crate::cql) entries: i64,
+    living: i64,
+    /// Whether a different count was noted before.
+    pub(in crate::cql) corrected: bool,
+}
+
+impl Cql {
+    /// Counts a part again and notes the result; returns whether the note was different.
+    pub(in crate::cql) async fn recount(&self, part: ListPart) -> Result<Counted, StoreError> {
+        let ListPart { owner, list, bucket } = part;
+        let before = self.client.records(&COUNTED, values![owner, list, bucket]).await?;
+        let (mut stands, mut noted) = (0, 0);
+        if let Some(row) = before.first() {
+            stands = row.number("written")?.unwrap_or_default();
+            noted = row.number("living")?.unwrap_or_default();
+        }
+        let found = self.count(part, stands + 1).await?;
+        Ok(Counted { corrected: noted != found.living, ..found })
+    }
+
+    /// Counts a part again and notes the result, with the moment before as timestamp, or with `least`: of two counts
+    /// the one that began later wins.
+    pub(in crate::cql) async fn count(&self, part: ListPart, least: i64) -> Result<Counted, StoreError> {
+        let ListPart { owner, list, bucket } = part;
+        let begun = self.client.clock.micros();
+        let found = self.client.records(&COUNT, values![owner, list, bucket]).await?;
+        let row = found.first().ok_or_else(|| malformed("total"))?;
+        let entries = row.some_number("total")?;
+        let living = row.number("living")?.unwrap_or_default();
+        let mut values = values![owner, list, bucket, entries, living];
+        values.extend(values![row.number("oldest")?, row.number("newest")?, begun / 1000]);
+        self.client.write(Bound(&KEEP, values), Some(begun.max(least))).await?;
+        Ok(Counted { entries, living, corrected: false })
+    }
+
+    /// Counts a part again; if it is the newest one and full, new entries go to the next one.
+    pub(in crate::cql) async fn count_and_open(&self, part: ListPart) -> Result<Counted, StoreError> {
+        let counted = self.count(part, 0).await?;
+        if counted.entries >= i64::from(self.client.options.bucket_entries) {
+            let (owner, list) = (part.owner()?, part.list());
+            let (head, _) = self.head(owner, list).await?;
+            if head == part.bucket {
+                self.open_bucket(owner, list, head + 1).await?;
+            }
+        }
+        Ok(counted)
+    }
+}
+
+impl ListPart {
+    pub(in crate::cql) fn owner(self) -> Result<UserId, StoreError> {
+        UserId::new(self.owner).map_err(|_| malformed("owner"))
+    }
+
+    pub(in crate::cql) const fn list(self) -> FollowList {
+        list_of(self.list)
+    }
+}

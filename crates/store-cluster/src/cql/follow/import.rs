@@ -1,0 +1,211 @@
+//! Import of follows.
+//!
+//! Rows and entries are written without conditions, with timestamps far in the past, so that any other write wins, and
+//! the earlier the higher, so that of concurrent imports the first wins. The seat of an imported follow is in columns
+//! of its own, separate from the decided ones. The rows are written first and then read, each once: the read shows the
+//! seat of the follow, and whether it is that of the import. There the entries are written. A follow that begins
+//! meanwhile reads its row after its own write: either its seat is seen here, or it sees the seat of the import, and
+//! removes those entries.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use kith_store::{Edge, FollowList, ImportedFollow, StoreError, Timestamp};
+use scylla::statement::batch::BatchType;
+
+use super::{
+    bucket::LISTS,
+    row::{FollowRow, ListSlot, State, imported_entry_part, key, stands},
+    store::{AT_A_TIME, ROWS_AT_ONCE},
+};
+use crate::cql::{
+    change_log::ChangeLogEntry,
+    client::{
+        error::malformed,
+        session::{Bound, Statement, values},
+        version_clock::is_imported,
+    },
+    stores::Cql,
+};
+
+const BRING: Statement = Statement::plain(
+    "INSERT INTO %k.follows (edge, brought, brought_following, brought_fans, \
+     live, version, since, changed) VALUES (?, ?, ?, ?, 1, ?, ?, ?) USING TIMESTAMP ?",
+);
+/// Only the columns that show whether the row is as the import wrote it.
+const ROWS: Statement = Statement::read(
+    "SELECT edge, placed, brought, brought_following, brought_fans, version FROM %k.follows WHERE edge IN ?",
+);
+/// Its columns.
+type Written = (Vec<u8>, Option<i64>, Option<i64>, Option<i32>, Option<i32>, Option<i64>);
+/// Partitions of one batch: as many as Cassandra accepts without a warning.
+const BATCH_PARTITIONS: usize = 10;
+/// Rows of one batch: far below 40 KiB.
+const BATCH_ROWS: usize = 100;
+
+impl Cql {
+    pub(in crate::cql) async fn import(
+        &self,
+        follows: &[ImportedFollow],
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        // Of several follows of one edge the first counts.
+        let since: BTreeMap<Edge, Timestamp> =
+            follows.iter().rev().map(|follow| (follow.edge, follow.since)).collect();
+        self.learn_heads(since.keys().flat_map(|edge| [edge.from, edge.to])).await?;
+        let brought = self.bring(&since, now).await?;
+        self.dies_at("brought")?;
+        let ours = self.ours(brought).await?;
+        self.enter_in_lists(&ours).await?;
+        self.note(&ours).await
+    }
+
+    /// Writes the rows, which change nothing if there is another state; returns what was written, by rising edge.
+    async fn bring(
+        &self,
+        since: &BTreeMap<Edge, Timestamp>,
+        now: Timestamp,
+    ) -> Result<Vec<FollowRow>, StoreError> {
+        let mut seated = Vec::with_capacity(since.len());
+        for (edge, since) in since {
+            let in_following = self.bucket_for(edge.from, FollowList::Following).await?;
+            let in_fans = self.bucket_for(edge.to, FollowList::Fans).await?;
+            seated.push((*edge, ListSlot { at: now.0, in_following, in_fans }, *since));
+        }
+        // As late as possible: of concurrent imports the first should be the one that writes first.
+        let version = self.client.clock.imported_version();
+        let row = |(edge, seat, since): (Edge, ListSlot, Timestamp)| {
+            let state = State { live: true, version, since: since.0, changed: now.0 };
+            FollowRow { edge, seat, is_decided: false, brought: Some(seat), state: Some(state) }
+        };
+        let rows: Vec<FollowRow> = seated.into_iter().map(row).collect();
+        let parts: Vec<Bound> = rows.iter().filter_map(|row| Some(bring_part(row, row.state?))).collect();
+        // Each in a partition of its own.
+        self.in_batches(parts.chunks(BATCH_PARTITIONS)).await?;
+        Ok(rows)
+    }
+
+    /// Those of the rows that are as written here, and those of an interrupted import, which are completed at their
+    /// positions.
+    async fn ours(&self, brought: Vec<FollowRow>) -> Result<Vec<FollowRow>, StoreError> {
+        let groups: Vec<Vec<FollowRow>> = brought.chunks(ROWS_AT_ONCE).map(<[FollowRow]>::to_vec).collect();
+        let reads = stream::iter(groups).map(|rows| self.standing(rows)).buffer_unordered(AT_A_TIME);
+        let mut ours: Vec<FollowRow> = reads.try_concat().await?;
+        let stands: BTreeSet<Edge> = ours.iter().map(|row| row.edge).collect();
+        let others: Vec<Edge> =
+            brought.iter().map(|row| row.edge).filter(|edge| !stands.contains(edge)).collect();
+        let mut others = self.follow_rows(&others).await?;
+        others.retain(|row| row.state.is_some_and(|state| state.live && is_imported(state.version)));
+        ours.append(&mut others);
+        Ok(ours)
+    }
+
+    /// Those of some rows that are as written here.
+    async fn standing(&self, rows: Vec<FollowRow>) -> Result<Vec<FollowRow>, StoreError> {
+        let keys: Vec<[u8; 16]> = rows.iter().map(|row| key(row.edge)).collect();
+        let found = self.client.read(&ROWS, values![keys]).await?;
+        let found = found.rows::<Written>().map_err(|_| malformed("row"))?;
+        let found: BTreeSet<Written> = found.collect::<Result<_, _>>().map_err(|_| malformed("row"))?;
+        Ok(rows.into_iter().filter(|row| found.contains(&written(row))).collect())
+    }
+
+    /// Writes the entries of rows in both lists, those of one list together.
+    async fn enter_in_lists(&self, rows: &[FollowRow]) -> Result<(), StoreError> {
+        let mut batches: Vec<Vec<Bound>> = Vec::new();
+        for list in LISTS {
+            let mut rows: Vec<(&FollowRow, State)> =
+                rows.iter().filter_map(|row| Some((row, row.state?))).collect();
+            rows.sort_unstable_by_key(|(row, _)| stands(row.edge, list, row.seat));
+            let parts = |rows: &[(&FollowRow, State)]| {
+                rows.iter()
+                    .map(|(row, state)| imported_entry_part(row.edge, list, row.seat, *state))
+                    .collect()
+            };
+            batches.extend(by_partitions(&rows, list).into_iter().map(parts));
+        }
+        self.in_batches(batches.iter().map(Vec::as_slice)).await
+    }
+
+    /// Notes that the rows are new, after their entries are written.
+    async fn note(&self, rows: &[FollowRow]) -> Result<(), StoreError> {
+        let now = Some(self.client.clock.micros());
+        stream::iter(ChangeLogEntry::parts_of_brought(self, rows))
+            .map(|part| self.client.write(part, now))
+            .buffer_unordered(AT_A_TIME)
+            .try_collect()
+            .await
+    }
+
+    /// Writes batches of independent parts, each with its timestamp.
+    async fn in_batches(&self, batches: impl Iterator<Item = &[Bound]>) -> Result<(), StoreError> {
+        let batches: Vec<Vec<Bound>> = batches.map(<[Bound]>::to_vec).collect();
+        stream::iter(batches)
+            .map(|parts| self.client.batch(BatchType::Unlogged, parts, None))
+            .buffer_unordered(AT_A_TIME)
+            .try_collect()
+            .await
+    }
+}
+
+/// Rows sorted by their position in a list, divided so that each part touches few partitions.
+fn by_partitions<'a, T>(rows: &'a [(&'a FollowRow, T)], list: FollowList) -> Vec<&'a [(&'a FollowRow, T)]> {
+    let partition = |at: usize| {
+        let (owner, bucket, _) = stands(rows[at].0.edge, list, rows[at].0.seat);
+        (owner, bucket)
+    };
+    let (mut cut, mut begin, mut partitions) = (Vec::new(), 0, 1);
+    for at in 1..rows.len() {
+        let is_new = partition(at) != partition(at - 1);
+        partitions += usize::from(is_new);
+        if at - begin == BATCH_ROWS || partitions > BATCH_PARTITIONS {
+            cut.push(&rows[begin..at]);
+            (begin, partitions) = (at, 1);
+        }
+    }
+    cut.extend((begin < rows.len()).then(|| &rows[begin..]));
+    cut
+}
+
+fn bring_part(row: &FollowRow, state: State) -> Bound {
+    let (edge, ListSlot { at, in_following, in_fans }) = (row.edge, row.seat);
+    let mut row = values![key(edge), at, in_following, in_fans];
+    row.extend(values![state.version, state.since, state.changed, state.version]);
+    Bound(&BRING, row)
+}
+
+/// What a read of a row returns if the row is as it was written.
+fn written(row: &FollowRow) -> Written {
+    let (edge, ListSlot { at, in_following, in_fans }) = (row.edge, row.seat);
+    let version = row.state.map(|state| state.version);
+    (key(edge).to_vec(), None, Some(at), Some(in_following), Some(in_fans), version)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use kith_store::UserId;
+
+    use super::*;
+
+    fn row(from: i64, to: i64) -> FollowRow {
+        let edge = Edge { from: UserId::new(from).unwrap(), to: UserId::new(to).unwrap() };
+        let seat = ListSlot { at: 1, in_following: 0, in_fans: 0 };
+        FollowRow { edge, seat, is_decided: false, brought: Some(seat), state: None }
+    }
+
+    #[test]
+    fn import_batches_are_small_and_complete() {
+        let rows: Vec<FollowRow> =
+            (1..=30).map(|from| row(from, 99)).chain((100..350).map(|to| row(50, to))).collect();
+        let rows: Vec<(&FollowRow, ())> = rows.iter().map(|row| (row, ())).collect();
+        let cut = by_partitions(&rows, FollowList::Following);
+        for part in &cut {
+            let partitions: BTreeSet<UserId> = part.iter().map(|(row, ())| row.edge.from).collect();
+            assert!(partitions.len() <= BATCH_PARTITIONS && part.len() <= BATCH_ROWS, "{}", part.len());
+        }
+        assert_eq!(cut.concat(), rows);
+        assert_eq!(cut.len(), 6, "three of ten users, and three of one user");
+        assert!(by_partitions(&rows[..0], FollowList::Following).is_empty());
+    }
+}

@@ -1,0 +1,52 @@
+//! The ends of friendships. Each has one event even if both users, or several nodes, end it at the same time.
+//!
+//! Before a write ends a follow whose opposite exists, it stores its event by a conditional write, under the two users
+//! and the version by which they became friends. All of them write the event of the first one into the logs.
+
+use kith_store::{Edge, Outcome, RelationDeed, RelationEvent, RelationEventId, StoreError, Timestamp};
+
+use super::row::FollowRow;
+use crate::cql::{
+    client::{
+        error::as_outcome,
+        session::{Bound, Statement, values},
+    },
+    relation_log::{event, event_body},
+    stores::Cql,
+};
+
+const SAY: Statement = Statement::conditional(
+    "INSERT INTO %k.partings (lower, upper, since, body) VALUES (?, ?, ?, ?) IF NOT EXISTS",
+);
+const SAID: Statement =
+    Statement::serial("SELECT body FROM %k.partings WHERE lower = ? AND upper = ? AND since = ?");
+
+impl Cql {
+    /// The event if `by.from` parts from `by.to` by ending one of these follows; `None`: they are not friends.
+    pub(in crate::cql) async fn parting(
+        &self,
+        by: Edge,
+        follows: [&FollowRow; 2],
+        now: Timestamp,
+    ) -> Result<Option<RelationEvent>, StoreError> {
+        if !follows.iter().all(|row| row.is_live()) {
+            return Ok(None);
+        }
+        let [one, other] = follows.map(FollowRow::version);
+        let (lower, upper) = (by.from.min(by.to).get(), by.from.max(by.to).get());
+        let since = one.max(other);
+        let id = RelationEventId::at(now, rand::random());
+        let told = RelationEvent { id, edge: by, deed: RelationDeed::Unfriended };
+        match self.client.decide(vec![Bound(&SAY, values![lower, upper, since, event_body(&told)?])]).await {
+            Ok(None) => Ok(Some(told)),
+            Ok(Some(said)) => event(&said).map(Some),
+            Err(error) if error.outcome() == Outcome::Unknown => {
+                // It is this call's own event, or that of another: either is correct.
+                let said = self.client.records(&SAID, values![lower, upper, since]).await?;
+                let said = said.first().ok_or_else(|| as_outcome(error, Outcome::NotApplied))?;
+                event(said).map(Some)
+            }
+            Err(error) => Err(error),
+        }
+    }
+}

@@ -1,0 +1,409 @@
+//! Follow and unfollow.
+//!
+//! A follow takes its seat, its position in both lists, by a conditional write; a refusal returns the existing row. Its
+//! state is then written without a condition to the row and to both lists in one logged batch, all with the version as
+//! timestamp. So of concurrent writes the highest version wins in all three, whatever the clocks say.
+
+use std::time::{Duration, Instant};
+
+use kith_store::{
+    Applied, Edge, Follow, FollowList, Outcome, RelationEvent, StoreError, Stored, Timestamp, Version, Write,
+};
+use scylla::statement::batch::BatchType;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    bucket::LISTS,
+    row::{FollowRow, ListSlot, State, entry_part, entry_parts, follow, key, stands, state_part},
+};
+use crate::cql::{
+    change_log::ChangeLogEntry,
+    client::{
+        error::{as_outcome, malformed},
+        session::{Bound, Statement, values},
+    },
+    idempotency::RequestState,
+    stores::Cql,
+};
+
+const TAKE_SEAT: Statement = Statement::conditional(
+    "INSERT INTO %k.follows (edge, placed, in_following, in_fans) VALUES (?, ?, ?, ?) \
+     IF NOT EXISTS",
+);
+const MOVE_SEAT: Statement = Statement::conditional(
+    "UPDATE %k.follows SET placed = ?, in_following = ?, in_fans = ? WHERE edge = ? \
+     IF placed = ? AND in_following = ? AND in_fans = ? AND version = ?",
+);
+const DECIDED: Statement = Statement::serial(
+    "SELECT placed, in_following, in_fans, brought, \
+     brought_following, brought_fans, live, version, since, changed FROM %k.follows \
+     WHERE edge = ?",
+);
+const TRIES_MAX: u32 = 8;
+/// A call that takes longer checks whether its seat is still its own.
+const QUICK: Duration = Duration::from_secs(10);
+
+/// The writes for the begin of a follow, decided before they are made.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(in crate::cql) struct Beginning {
+    edge: Edge,
+    seat: ListSlot,
+    state: State,
+    /// The follow is active already, and nothing is to be written.
+    stands: bool,
+    /// How to check afterwards that the seat is still its own.
+    looks: PostWriteCheck,
+}
+
+/// What may have happened to a seat while the state was written.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+enum PostWriteCheck {
+    /// No other write can have moved it.
+    Never,
+    /// It is new: an import may have put the follow elsewhere at the same time.
+    ForImport,
+    /// Another write might move it meanwhile.
+    ForMove,
+}
+
+/// The writes for the end of a follow.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(in crate::cql) struct Ending {
+    edge: Edge,
+    seat: ListSlot,
+    state: State,
+    /// The event for both users, if they were friends.
+    #[serde(default)]
+    parting: Option<RelationEvent>,
+}
+
+impl Cql {
+    pub(in crate::cql) async fn begin_follow(
+        &self,
+        edge: Edge,
+        kept: Duration,
+        write: Write,
+    ) -> Result<Applied<Follow>, StoreError> {
+        let Some(request) = &write.request else {
+            let plan = Box::pin(self.plan_beginning(edge, kept, write.now)).await?;
+            return Ok(Applied { record: self.carry_out_beginning(plan).await?, replayed: false });
+        };
+        let plan = Box::pin(self.plan_beginning(edge, kept, write.now));
+        let (plan, replayed) = match self.once(request, write.now, plan).await? {
+            RequestState::Done(plan) => {
+                return Ok(Applied { record: follow(edge, plan.seat, plan.state)?, replayed: true });
+            }
+            RequestState::Planned(plan) => (Beginning { looks: PostWriteCheck::ForMove, ..plan }, true),
+            RequestState::New(plan) => (plan, false),
+        };
+        let begun = self.carry_out_beginning(plan).await;
+        self.close_request(request, !replayed, begun.as_ref().err()).await?;
+        Ok(Applied { record: begun?, replayed })
+    }
+
+    pub(in crate::cql) async fn end_follow(
+        &self,
+        edge: Edge,
+        write: Write,
+    ) -> Result<Applied<Version>, StoreError> {
+        let Some(request) = &write.request else {
+            let plan = self.plan_ending(edge, Some(edge), write.now).await?;
+            return Ok(Applied { record: self.carry_out_ending(plan).await?, replayed: false });
+        };
+        let plan = Box::pin(self.plan_ending(edge, Some(edge), write.now));
+        let (plan, replayed) = match self.once(request, write.now, plan).await? {
+            RequestState::Done(plan) => return Ok(Applied { record: plan.version()?, replayed: true }),
+            RequestState::Planned(plan) => (plan, true),
+            RequestState::New(plan) => (plan, false),
+        };
+        let ended = self.carry_out_ending(plan).await;
+        self.close_request(request, !replayed, ended.as_ref().err()).await?;
+        Ok(Applied { record: ended?, replayed })
+    }
+
+    /// Ends the follow if it is active. If friends part by it, both get the event that `by.from` has parted from
+    /// `by.to`; `None`: they are not friends.
+    pub(in crate::cql) async fn cut(
+        &self,
+        edge: Edge,
+        by: Option<Edge>,
+        now: Timestamp,
+    ) -> Result<Option<Version>, StoreError> {
+        match self.plan_ending(edge, by, now).await {
+            Ok(plan) => self.carry_out_ending(plan).await.map(Some),
+            Err(StoreError::NotFound) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn plan_beginning(
+        &self,
+        edge: Edge,
+        kept: Duration,
+        now: Timestamp,
+    ) -> Result<Beginning, StoreError> {
+        // For users without known head buckets, both lists are read in one request.
+        let seats = async {
+            self.learn_heads([edge.from, edge.to].into_iter()).await?;
+            tokio::try_join!(
+                self.bucket_for(edge.from, FollowList::Following),
+                self.bucket_for(edge.to, FollowList::Fans),
+            )
+        };
+        let (is_blocked, (in_following, in_fans)) =
+            tokio::try_join!(self.is_blocked(edge.reversed()), seats)?;
+        if is_blocked {
+            return Err(StoreError::Blocked);
+        }
+        let wanted = ListSlot { at: now.0, in_following, in_fans };
+        let apart = self.client.options.clocks_apart;
+        let mut before = self.take_seat(edge, wanted).await?;
+        for _ in 0..TRIES_MAX {
+            let Some(row) = before else {
+                return Ok(self.beginning(edge, wanted, 0, now, PostWriteCheck::ForImport));
+            };
+            if let Some(state) = row.state.filter(|state| state.live) {
+                return Ok(Beginning {
+                    edge,
+                    seat: row.seat,
+                    state,
+                    stands: true,
+                    looks: PostWriteCheck::Never,
+                });
+            }
+            let until = kept_until(&row, kept, apart);
+            if now < until {
+                let looks =
+                    if now.after(apart) >= until { PostWriteCheck::ForMove } else { PostWriteCheck::Never };
+                return Ok(self.beginning(edge, row.seat, row.version(), now, looks));
+            }
+            if !self.move_seat(&row, wanted).await? {
+                before = self.take_seat(edge, wanted).await?;
+                continue;
+            }
+            before = self.written_meanwhile(&row).await?;
+            if before.is_none() {
+                let looks = if kept < apart { PostWriteCheck::ForMove } else { PostWriteCheck::Never };
+                return Ok(self.beginning(edge, wanted, row.version(), now, looks));
+            }
+        }
+        Err(StoreError::Overloaded)
+    }
+
+    fn beginning(
+        &self,
+        edge: Edge,
+        seat: ListSlot,
+        above: i64,
+        now: Timestamp,
+        looks: PostWriteCheck,
+    ) -> Beginning {
+        let version = self.client.clock.version(above);
+        let state = State { live: true, version, since: now.0, changed: now.0 };
+        Beginning { edge, seat, state, stands: false, looks }
+    }
+
+    /// Takes the seat if the edge has none; else returns the row.
+    async fn take_seat(&self, edge: Edge, seat: ListSlot) -> Result<Option<FollowRow>, StoreError> {
+        let ListSlot { at, in_following, in_fans } = seat;
+        let row = values![key(edge), at, in_following, in_fans];
+        match self.client.decide(vec![Bound(&TAKE_SEAT, row)]).await {
+            Ok(None) => Ok(None),
+            Ok(Some(refused)) => FollowRow::of(edge, &refused)?.map(Some).ok_or_else(|| malformed("placed")),
+            Err(error) if error.outcome() == Outcome::Unknown => {
+                // It is this call's own seat, or that of another: either is correct.
+                let row = self.decided_row(edge).await?;
+                row.map(Some).ok_or_else(|| as_outcome(error, Outcome::NotApplied))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Moves the seat of an inactive follow, if no other write changed it; returns whether that was so.
+    async fn move_seat(&self, row: &FollowRow, to: ListSlot) -> Result<bool, StoreError> {
+        let edge = row.edge;
+        let version = row.state.map(|state| state.version);
+        let mut change = values![to.at, to.in_following, to.in_fans, key(edge)];
+        let from = row.is_decided.then_some(row.seat);
+        change.extend(values![from.map(|seat| seat.at), from.map(|seat| seat.in_following)]);
+        change.extend(values![from.map(|seat| seat.in_fans), version]);
+        match self.client.decide(vec![Bound(&MOVE_SEAT, change)]).await {
+            Ok(refused) => Ok(refused.is_none()),
+            Err(error) if error.outcome() == Outcome::Unknown => {
+                Ok(self.decided_row(edge).await?.is_some_and(|now| now.seat == to && now.state == row.state))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// A state that another write put at the old seat during the move: it is written to the new seat, and returned.
+    ///
+    /// A write at a seat checks afterwards whether the seat was moved, and a move checks here whether there was a
+    /// write: if the two race, at least one observes the other. This holds although a move may be decided from the row
+    /// before a write, and become visible only after the check of that write, even with a serial read.
+    async fn written_meanwhile(&self, old: &FollowRow) -> Result<Option<FollowRow>, StoreError> {
+        let row = self.follow_row(old.edge).await?.filter(|row| row.state != old.state);
+        if let Some(row) = &row {
+            let settled = self.settle(row, old.seat, row.version()).await;
+            settled.map_err(|error| as_outcome(error, Outcome::NotApplied))?;
+        }
+        Ok(row)
+    }
+
+    /// The row, after the conditional writes in progress have ended.
+    async fn decided_row(&self, edge: Edge) -> Result<Option<FollowRow>, StoreError> {
+        let rows = self.client.records(&DECIDED, values![key(edge)]).await?;
+        rows.first().map_or(Ok(None), |row| FollowRow::of(edge, row))
+    }
+
+    async fn carry_out_beginning(&self, plan: Beginning) -> Result<Follow, StoreError> {
+        let Beginning { edge, seat, state, stands, looks } = plan;
+        if stands {
+            return follow(edge, seat, state);
+        }
+        let begun = Instant::now();
+        self.dies_at("seated")?;
+        self.write_state(edge, seat, state, Vec::new()).await?;
+        self.dies_at("begun")?;
+        let looks = if begun.elapsed() > QUICK { PostWriteCheck::ForMove } else { looks };
+        // The state is written: a failure from here on does not undo it.
+        let looked = self.look_after(edge, seat, state, looks).await;
+        let seat = looked.map_err(|error| as_outcome(error, Outcome::Unknown))?;
+        follow(edge, seat, state)
+    }
+
+    /// Checks for concurrent changes after the state was written: where the seat is now, and whether the follow is
+    /// forbidden.
+    async fn look_after(
+        &self,
+        edge: Edge,
+        seat: ListSlot,
+        state: State,
+        looks: PostWriteCheck,
+    ) -> Result<ListSlot, StoreError> {
+        let row = async {
+            match looks {
+                PostWriteCheck::Never => Ok(None),
+                PostWriteCheck::ForImport => self.follow_row(edge).await,
+                // A concurrent move of the seat is visible now, or finds the state that was written here.
+                PostWriteCheck::ForMove => self.decided_row(edge).await,
+            }
+        };
+        // A block looks for a follow after its write: if the two race, at least one observes the other.
+        let (is_blocked, row) = tokio::try_join!(self.is_blocked(edge.reversed()), row)?;
+        if let Some(row) = &row {
+            for stray in [Some(seat), row.brought].into_iter().flatten().filter(|stray| *stray != row.seat) {
+                self.settle(row, stray, state.version).await?;
+            }
+        }
+        if is_blocked {
+            self.cut(edge, None, Timestamp(state.changed)).await?;
+            return Err(StoreError::Blocked);
+        }
+        Ok(row.map_or(seat, |row| row.seat))
+    }
+
+    async fn plan_ending(&self, edge: Edge, by: Option<Edge>, now: Timestamp) -> Result<Ending, StoreError> {
+        let back = async { if by.is_some() { self.follow_row(edge.reversed()).await } else { Ok(None) } };
+        let (row, back) = tokio::try_join!(self.follow_row(edge), back)?;
+        let row = row.ok_or(StoreError::NotFound)?;
+        let state = row.state.filter(|state| state.live).ok_or(StoreError::NotFound)?;
+        let version = self.client.clock.version(state.version);
+        let state = State { live: false, version, changed: now.0, ..state };
+        let parting = match (by, &back) {
+            (Some(by), Some(back)) => self.parting(by, [&row, back], now).await?,
+            _ => None,
+        };
+        Ok(Ending { edge, seat: row.seat, state, parting })
+    }
+
+    async fn carry_out_ending(&self, plan: Ending) -> Result<Version, StoreError> {
+        let Ending { edge, seat, state, parting } = plan;
+        let told = parting.map(|event| self.event_parts(&event)).transpose()?;
+        self.write_state(edge, seat, state, told.into_iter().flatten().collect()).await?;
+        let settled = async {
+            match self.follow_row(edge).await?.filter(|row| row.seat != seat) {
+                Some(row) => self.settle(&row, seat, state.version).await,
+                None => Ok(()),
+            }
+        };
+        settled.await.map_err(|error| as_outcome(error, Outcome::Unknown))?;
+        plan.version()
+    }
+
+    /// Writes the state to the row and to both lists, with its event, and notes it.
+    async fn write_state(
+        &self,
+        edge: Edge,
+        seat: ListSlot,
+        state: State,
+        told: Vec<Bound>,
+    ) -> Result<(), StoreError> {
+        let mut parts = vec![state_part(edge, state)];
+        parts.extend(entry_parts(edge, seat, state));
+        parts.extend(told);
+        parts.push(ChangeLogEntry::of_follow(self, edge, seat, state.version).part(self));
+        if crate::cql::client::fault_injection::lacks("one_batch") {
+            return self.client.write_apart(parts, state.version).await;
+        }
+        self.client.batch(BatchType::Logged, parts, state.version).await
+    }
+
+    /// Makes both lists agree with the row, after a write at a seat that is not its own.
+    pub(in crate::cql) async fn settle(
+        &self,
+        row: &FollowRow,
+        stray: ListSlot,
+        written: i64,
+    ) -> Result<(), StoreError> {
+        let Some(state) = row.state else { return Ok(()) };
+        let above = State { live: false, version: state.version.max(written) + 1, ..state };
+        let mut parts: Vec<Bound> = LISTS
+            .into_iter()
+            .filter(|list| {
+                let (has, is) = (stands(row.edge, *list, stray), stands(row.edge, *list, row.seat));
+                (has, stray.at) != (is, row.seat.at)
+            })
+            .map(|list| entry_part(row.edge, list, stray, above))
+            .collect();
+        parts.push(ChangeLogEntry::of_count(self, row.edge, stray).part(self));
+        self.client.batch(BatchType::Logged, parts, above.version).await?;
+        let mut parts = entry_parts(row.edge, row.seat, state).to_vec();
+        parts.push(ChangeLogEntry::of_count(self, row.edge, row.seat).part(self));
+        self.client.batch(BatchType::Logged, parts, state.version).await
+    }
+
+    /// Fails like a node that dies, if a test requests it.
+    pub(in crate::cql) fn dies_at(&self, step: &'static str) -> Result<(), StoreError> {
+        crate::cql::client::fault_injection::reach(step);
+        match self.client.options.dies_at {
+            Some(at) if at == step => {
+                Err(crate::cql::client::error::unavailable("ended by a test", Outcome::Unknown))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    async fn is_blocked(&self, edge: Edge) -> Result<bool, StoreError> {
+        let found = self.block_records(&[edge]).await?;
+        Ok(found.into_iter().any(|(_, block)| match block {
+            Stored::Live(block) => block.blocked.is_some(),
+            Stored::Deleted(_) | Stored::Never => false,
+        }))
+    }
+}
+
+impl Ending {
+    fn version(&self) -> Result<Version, StoreError> {
+        Version::new(self.state.version).ok_or_else(|| malformed("version"))
+    }
+}
+
+/// Until when an inactive follow keeps its seat. A follow that was never active keeps it for as long as its write may
+/// be in progress.
+fn kept_until(row: &FollowRow, kept: Duration, apart: Duration) -> Timestamp {
+    match row.state {
+        Some(state) => Timestamp(state.changed.max(row.seat.at)).after(kept),
+        None => Timestamp(row.seat.at).after(apart),
+    }
+}

@@ -1,0 +1,221 @@
+//! Idempotent requests. What a request will do, with its version, is stored before it is done: a retry does the same
+//! with the same timestamps, so that it has one effect.
+
+use std::future::Future;
+
+use kith_store::{Outcome, REQUEST_KEPT, Request, StoreError, Timestamp};
+use serde::{Serialize, de::DeserializeOwned};
+
+use super::{
+    client::{
+        error::{as_outcome, malformed},
+        row::NamedRow,
+        session::{Bound, Statement, values},
+    },
+    stores::Cql,
+};
+
+const READ: Statement =
+    Statement::serial("SELECT fingerprint, asked, plan, done FROM %k.requests WHERE id = ?");
+const KEEP: Statement = Statement::conditional(
+    "INSERT INTO %k.requests (id, fingerprint, asked, plan, done) VALUES (?, ?, ?, ?, 0) IF NOT EXISTS",
+);
+const REPLACE: Statement = Statement::conditional(
+    "UPDATE %k.requests SET fingerprint = ?, asked = ?, plan = ?, done = 0 WHERE id = ? IF asked = ?",
+);
+const DONE: Statement =
+    Statement::conditional("UPDATE %k.requests SET done = 1 WHERE id = ? IF fingerprint = ? AND done = 0");
+const FORGET: Statement =
+    Statement::conditional("DELETE FROM %k.requests WHERE id = ? IF fingerprint = ? AND done = 0");
+
+/// The state of a request.
+#[derive(Debug)]
+pub(super) enum RequestState<P> {
+    /// It is new; this has to be done.
+    New(P),
+    /// Another call has begun it and may have completed it.
+    Planned(P),
+    /// It is done.
+    Done(P),
+}
+
+/// A request, and when it was first made.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RequestKey<'a> {
+    pub(super) request: &'a Request,
+    pub(super) begun: i64,
+}
+
+impl RequestKey<'_> {
+    /// Where the answer is in the partition that is changed.
+    pub(super) fn place(self) -> (i64, i64) {
+        // FNV-1a, which must not change; the stored row names its request.
+        let step = |sum: u64, byte: u8| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3);
+        let sum = self.request.id.as_str().bytes().fold(0xCBF2_9CE4_8422_2325, step);
+        (self.begun, sum.cast_signed())
+    }
+
+    /// Whether a row belongs to this request: another one may have the same position.
+    pub(super) fn is_of(&self, row: &NamedRow) -> bool {
+        matches!(row.text("request"), Ok(Some(id)) if id == self.request.id.as_str())
+    }
+}
+
+/// A stored request.
+struct StoredRequest<P> {
+    asked: i64,
+    plan: P,
+    done: bool,
+}
+
+impl Cql {
+    /// What has to be done for a request: the stored plan, else the result of `plan`, which is stored first. If `plan`
+    /// fails, nothing is stored.
+    pub(super) async fn once<P: Serialize + DeserializeOwned>(
+        &self,
+        request: &Request,
+        now: Timestamp,
+        plan: impl Future<Output = Result<P, StoreError>>,
+    ) -> Result<RequestState<P>, StoreError> {
+        let before: Option<StoredRequest<P>> = self.kept_request(request, now).await?;
+        let expired = before.as_ref().filter(|kept| is_expired(kept.asked, now)).map(|kept| kept.asked);
+        if let Some(kept) = before
+            && expired.is_none()
+        {
+            return Ok(kept.into());
+        }
+        let plan = match plan.await {
+            Ok(plan) => plan,
+            Err(error) => return self.unless_done(request, now, error).await,
+        };
+        let text = serde_json::to_string(&plan).map_err(|_| malformed("plan"))?;
+        let (id, fingerprint) = (request.id.as_str().to_owned(), &request.fingerprint[..]);
+        let keep = match expired {
+            Some(asked) => Bound(&REPLACE, values![fingerprint, now.0, text, id, asked]),
+            None => Bound(&KEEP, values![id, fingerprint, now.0, text]),
+        };
+        match self.client.decide(vec![keep]).await {
+            Ok(None) => Ok(RequestState::New(plan)),
+            Ok(Some(_)) => self.others(request, now).await,
+            // Whichever call stored it, it is done.
+            Err(error) if error.outcome() == Outcome::Unknown => match self.others(request, now).await {
+                Err(StoreError::Overloaded) => Err(as_outcome(error, Outcome::NotApplied)),
+                others => others,
+            },
+            Err(error) => Err(error),
+        }
+    }
+
+    /// When a request whose answer is stored elsewhere was first made, and whether that is now.
+    pub(super) async fn begun(&self, request: &Request, now: Timestamp) -> Result<(i64, bool), StoreError> {
+        Ok(match self.once(request, now, async { Ok(now.0) }).await? {
+            RequestState::New(begun) => (begun, true),
+            RequestState::Planned(begun) | RequestState::Done(begun) => (begun, false),
+        })
+    }
+
+    /// The plan that a concurrent call stored for the same request, and may have executed, so that `plan` failed; else
+    /// that error.
+    async fn unless_done<P: DeserializeOwned>(
+        &self,
+        request: &Request,
+        now: Timestamp,
+        error: StoreError,
+    ) -> Result<RequestState<P>, StoreError> {
+        match self.kept_request(request, now).await {
+            Ok(Some(kept)) if !is_expired(kept.asked, now) => Ok(StoredRequest::into(kept)),
+            Err(StoreError::RequestMismatch) => Err(StoreError::RequestMismatch),
+            _ => Err(error),
+        }
+    }
+
+    /// The plan that a concurrent call stored.
+    async fn others<P: DeserializeOwned>(
+        &self,
+        request: &Request,
+        now: Timestamp,
+    ) -> Result<RequestState<P>, StoreError> {
+        self.kept_request(request, now).await?.map(StoredRequest::into).ok_or(StoreError::Overloaded)
+    }
+
+    async fn kept_request<P: DeserializeOwned>(
+        &self,
+        request: &Request,
+        now: Timestamp,
+    ) -> Result<Option<StoredRequest<P>>, StoreError> {
+        let rows = self.client.records(&READ, values![request.id.as_str().to_owned()]).await?;
+        let Some(row) = rows.first() else { return Ok(None) };
+        let asked = row.some_number("asked")?;
+        let is_same = row.bytes("fingerprint")? == Some(&request.fingerprint[..]);
+        if !is_same && !is_expired(asked, now) {
+            return Err(StoreError::RequestMismatch);
+        }
+        Ok(Some(StoredRequest { asked, plan: row.json("plan")?, done: row.some_number("done")? != 0 }))
+    }
+
+    /// Notes how a request ended: done; refused, and so forgotten; or unknown, and so unchanged. `is_new`: there was no
+    /// earlier attempt.
+    pub(super) async fn close_request(
+        &self,
+        request: &Request,
+        is_new: bool,
+        error: Option<&StoreError>,
+    ) -> Result<(), StoreError> {
+        let statement = match error {
+            None => &DONE,
+            Some(error) if is_forgotten(is_new, error) => &FORGET,
+            Some(_) => return Ok(()),
+        };
+        let row = values![request.id.as_str().to_owned(), &request.fingerprint[..]];
+        // Without this note a retry does the same once more.
+        self.client.decide(vec![Bound(statement, row)]).await.map(drop).or(Ok(()))
+    }
+}
+
+impl<P> From<StoredRequest<P>> for RequestState<P> {
+    fn from(kept: StoredRequest<P>) -> Self {
+        if kept.done { Self::Done(kept.plan) } else { Self::Planned(kept.plan) }
+    }
+}
+
+/// Whether a request that failed in this way is as if it had never been made. If an earlier call may have done it, its
+/// effect remains although this call failed: only a decision from what is stored proves that there is none.
+fn is_forgotten(is_new: bool, error: &StoreError) -> bool {
+    error.outcome() == Outcome::NotApplied && (is_new || error.is_decided())
+}
+
+fn is_expired(asked: i64, now: Timestamp) -> bool {
+    Timestamp(asked).after(REQUEST_KEPT) <= now
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use kith_store::{MemberRefusal, Version};
+
+    use super::*;
+
+    fn away(outcome: Outcome) -> StoreError {
+        StoreError::Unavailable { outcome, source: Arc::new(std::io::Error::other("away")) }
+    }
+
+    #[test]
+    fn repeated_request_is_forgotten_by_condition() {
+        let decided = [
+            StoreError::Member(MemberRefusal::Full),
+            StoreError::Conflict { current: Version::FIRST },
+            StoreError::NotFound,
+            StoreError::Blocked,
+        ];
+        for error in decided {
+            assert!(is_forgotten(true, &error) && is_forgotten(false, &error), "{error:?}");
+        }
+        for error in [StoreError::Overloaded, away(Outcome::NotApplied)] {
+            assert!(is_forgotten(true, &error) && !is_forgotten(false, &error), "{error:?}");
+        }
+        assert!(
+            !is_forgotten(true, &away(Outcome::Unknown)) && !is_forgotten(false, &away(Outcome::Unknown))
+        );
+    }
+}

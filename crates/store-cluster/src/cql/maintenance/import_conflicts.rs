@@ -1,0 +1,164 @@
+//! Concurrent imports that put the same follow at two positions.
+//!
+//! Of concurrent imports the first wins, by its timestamp. A later but faster import may have read its row, and put the
+//! follow into both lists, before the row of the first one arrives and replaces it: neither observes the other. With a
+//! clock that is behind, this can happen for as long as clocks differ. But each import notes where it put the follow,
+//! so a reader of the notes sees both, and removes the entries that the row does not confirm.
+
+use std::{
+    collections::{BTreeSet, HashMap, VecDeque},
+    time::{Duration, Instant},
+};
+
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use kith_store::{Edge, StoreError};
+
+use crate::cql::{follow::row::ListSlot, stores::Cql};
+
+/// Follows with known positions from imports, in each shard: some 100 bytes each. If one is forgotten before another
+/// import brings it again, `verify_edges` finds the wrong entries.
+const FOLLOWS_MAX: usize = 65_536;
+/// Follows at several positions that are handled in one step.
+const PARTED_TOGETHER: usize = 256;
+const AT_A_TIME: usize = 8;
+
+/// The positions at which imports have recently put follows.
+#[derive(Debug)]
+pub(in crate::cql) struct ImportConflicts {
+    kept: Duration,
+    seats: HashMap<Edge, Vec<ListSlot>>,
+    /// When each was first noted.
+    heard: VecDeque<(Instant, Edge)>,
+    /// Follows at more than one position that were not checked since.
+    due: BTreeSet<Edge>,
+}
+
+impl ImportConflicts {
+    /// Remembers each follow for this long.
+    pub(in crate::cql) fn new(kept: Duration) -> Self {
+        Self { kept, seats: HashMap::new(), heard: VecDeque::new(), due: BTreeSet::new() }
+    }
+
+    /// Remembers that an import has put a follow there.
+    pub(in crate::cql) fn add(&mut self, edge: Edge, seat: ListSlot, now: Instant) {
+        self.forget(now);
+        let seats = self.seats.entry(edge).or_default();
+        if seats.contains(&seat) {
+            return;
+        }
+        if seats.is_empty() {
+            self.heard.push_back((now, edge));
+        } else {
+            self.due.insert(edge);
+        }
+        seats.push(seat);
+    }
+
+    /// Removes list entries of follows that are in several places, except where their rows put them. Only some at a
+    /// time, so that the caller gets to its other work, too.
+    pub(in crate::cql) async fn part(&mut self, cql: &Cql) -> Result<(), StoreError> {
+        let due = self.due.iter().take(PARTED_TOGETHER).map(|edge| (*edge, self.seats(*edge).to_vec()));
+        let parting: Vec<(Edge, Vec<ListSlot>)> = due.collect();
+        let parted = stream::iter(parting).map(|(edge, seats)| part(cql, edge, seats));
+        for edge in parted.buffer_unordered(AT_A_TIME).try_collect::<Vec<_>>().await? {
+            self.due.remove(&edge);
+        }
+        Ok(())
+    }
+
+    /// Forgets all of it.
+    pub(in crate::cql) fn clear(&mut self) {
+        *self = Self::new(self.kept);
+    }
+
+    fn seats(&self, edge: Edge) -> &[ListSlot] {
+        self.seats.get(&edge).map_or(&[], Vec::as_slice)
+    }
+
+    /// A due follow is kept while there is room.
+    fn forget(&mut self, now: Instant) {
+        while let Some((at, edge)) = self.heard.front().copied() {
+            let is_old = now.duration_since(at) >= self.kept && !self.due.contains(&edge);
+            if !is_old && self.heard.len() < FOLLOWS_MAX {
+                return;
+            }
+            self.heard.pop_front();
+            self.seats.remove(&edge);
+            self.due.remove(&edge);
+        }
+    }
+}
+
+async fn part(cql: &Cql, edge: Edge, seats: Vec<ListSlot>) -> Result<Edge, StoreError> {
+    if let Some(row) = cql.follow_row(edge).await? {
+        for stray in seats.into_iter().filter(|seat| *seat != row.seat) {
+            cql.settle(&row, stray, row.version()).await?;
+        }
+    }
+    Ok(edge)
+}
+
+#[cfg(test)]
+mod tests {
+    use kith_store::UserId;
+
+    use super::*;
+
+    const KEPT: Duration = Duration::from_secs(60);
+
+    fn due(crossings: &ImportConflicts) -> Vec<Edge> {
+        crossings.due.iter().copied().collect()
+    }
+
+    fn edge(from: i64) -> Edge {
+        Edge { from: UserId::new(from).unwrap(), to: UserId::new(1_000_000).unwrap() }
+    }
+
+    fn seat(at: i64) -> ListSlot {
+        ListSlot { at, in_following: 0, in_fans: 3 }
+    }
+
+    #[test]
+    fn conflicting_import_is_due_until_checked() {
+        let (mut crossings, now) = (ImportConflicts::new(KEPT), Instant::now());
+        for at in [5, 5, 7, 9, 7] {
+            crossings.add(edge(1), seat(at), now);
+            crossings.add(edge(2), seat(5), now);
+        }
+        assert_eq!((due(&crossings), crossings.seats(edge(1))), (vec![edge(1)], &[5, 7, 9].map(seat)[..]));
+        crossings.due.clear();
+        crossings.add(edge(1), seat(9), now);
+        assert_eq!(due(&crossings), []);
+        crossings.add(edge(1), seat(10), now);
+        assert_eq!((due(&crossings), crossings.seats(edge(1)).len()), (vec![edge(1)], 4));
+    }
+
+    #[test]
+    fn follow_expires_unless_it_is_due() {
+        let (mut crossings, now) = (ImportConflicts::new(KEPT), Instant::now());
+        crossings.add(edge(1), seat(5), now);
+        crossings.add(edge(1), seat(7), now + KEPT / 2);
+        crossings.add(edge(1), seat(9), now + KEPT * 2);
+        assert_eq!((due(&crossings), crossings.seats(edge(1)).len()), (vec![edge(1)], 3));
+        crossings.due.clear();
+        crossings.add(edge(1), seat(7), now + KEPT * 2);
+        assert_eq!((due(&crossings), crossings.seats(edge(1)).len()), (vec![], 1));
+    }
+
+    #[test]
+    fn no_more_is_remembered_than_there_is_room_for() {
+        let (mut crossings, now) = (ImportConflicts::new(KEPT), Instant::now());
+        for from in 1..=i64::try_from(FOLLOWS_MAX).unwrap() + 10 {
+            crossings.add(edge(from), seat(5), now);
+            crossings.add(edge(from), seat(7), now);
+        }
+        let room = 1..=FOLLOWS_MAX;
+        assert!(
+            [crossings.seats.len(), crossings.heard.len(), crossings.due.len()]
+                .iter()
+                .all(|len| room.contains(len))
+        );
+        crossings.clear();
+        assert!(crossings.seats.is_empty());
+    }
+}

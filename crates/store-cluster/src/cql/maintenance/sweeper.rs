@@ -1,0 +1,233 @@
+//! The sweep: counts changed lists, once soon and once when their minute is closed, removes wrong entries of concurrent
+//! imports, and completes changes of dead nodes: follows that blocks forbid, and memberships that were not written. One
+//! node at a time sweeps a shard.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashSet},
+    sync::{Arc, Weak},
+    time::{Duration, Instant},
+};
+
+use futures::{StreamExt as _, stream};
+use kith_store::{Coordination, Edge, MemberKey, StoreError};
+
+use super::{import_conflicts::ImportConflicts, recount_schedule::RecountSchedule};
+use crate::cql::{
+    change_log::{ChangeLogEntry, Subject},
+    follow::count::ListPart,
+    open_minutes::{OpenMinutes, Pace},
+    stores::Cql,
+};
+
+const TICK: Duration = Duration::from_millis(250);
+/// After a failure.
+const PAUSE: Duration = Duration::from_secs(1);
+const LEASE: Duration = Duration::from_secs(10);
+const RENEW: Duration = Duration::from_secs(3);
+/// The age of a note at which its write has certainly ended, with or without effect, in microseconds.
+const WRITE_ENDED: i64 = 6_000_000;
+const AT_A_TIME: usize = 8;
+/// An import has written everything this long after it got its version, apart from differences of clocks.
+const WRITTEN_WITHIN: Duration = Duration::from_secs(30);
+
+/// Begins to sweep, while the stores are in use.
+pub(in crate::cql) fn start(cql: &Arc<Cql>, coordination: &Weak<dyn Coordination>) {
+    let holder = format!("{:016x}", rand::random::<u64>());
+    for shard in 0..i32::try_from(cql.client.options.feed_shards).unwrap_or(i32::MAX) {
+        let sweep = Sweep {
+            shard,
+            name: format!("relation_sweep_{shard}"),
+            holder: holder.clone(),
+            leased: None,
+            window: None,
+            due: RecountSchedule::default(),
+            crossings: ImportConflicts::new(cql.client.options.clocks_apart + WRITTEN_WITHIN),
+            blocks: BTreeMap::new(),
+            members: BTreeSet::new(),
+        };
+        tokio::spawn(sweep.run(Arc::downgrade(cql), Weak::clone(coordination)));
+    }
+}
+
+struct Sweep {
+    shard: i32,
+    name: String,
+    holder: String,
+    /// When the lease was last confirmed.
+    leased: Option<Instant>,
+    window: Option<OpenMinutes>,
+    due: RecountSchedule,
+    crossings: ImportConflicts,
+    /// Blocks to check, by the stamps of their notes, and whether it was noted that both logs have the event.
+    blocks: BTreeMap<i64, (Edge, bool)>,
+    /// Members with a note of a change, and no note yet that it was completed, by the stamps of their notes.
+    members: BTreeSet<(i64, MemberKey)>,
+}
+
+impl Sweep {
+    async fn run(mut self, cql: Weak<Cql>, coordination: Weak<dyn Coordination>) {
+        loop {
+            let (Some(cql), Some(coordination)) = (cql.upgrade(), coordination.upgrade()) else { return };
+            if cql.client.is_closing() {
+                coordination.release(&self.name, &self.holder).await.ok();
+                return;
+            }
+            let pause = match self.tick(&cql, &*coordination).await {
+                Ok(()) => TICK,
+                Err(error) => {
+                    tracing::debug!(shard = self.shard, %error, "the sweep of relations waits");
+                    PAUSE
+                }
+            };
+            drop((cql, coordination));
+            tokio::time::sleep(pause).await;
+        }
+    }
+
+    async fn tick(&mut self, cql: &Cql, coordination: &dyn Coordination) -> Result<(), StoreError> {
+        cql.client.session()?;
+        if !self.has_lease(coordination).await? {
+            (self.window, self.leased) = (None, None);
+            self.due.clear();
+            self.crossings.clear();
+            self.blocks.clear();
+            self.members.clear();
+            return Ok(());
+        }
+        if self.window.is_none() {
+            let from = coordination.mark(&self.name).await?.and_then(|mark| minute_of(&mark));
+            self.window = Some(OpenMinutes::new(
+                self.shard,
+                from.unwrap_or_else(|| OpenMinutes::first_open(cql)),
+                Pace::COUNTING,
+            ));
+        }
+        let Some(window) = &mut self.window else { return Ok(()) };
+        let fresh = window.read(cql).await?;
+        let closed = window.close();
+        let from = window.from();
+        for note in fresh {
+            self.take(note);
+        }
+        self.count(cql).await?;
+        self.crossings.part(cql).await?;
+        self.enforce(cql).await?;
+        self.mend(cql).await?;
+        if !closed.is_empty() {
+            finish(cql, closed).await?;
+            coordination.set_mark(&self.name, &self.holder, &from.to_be_bytes()).await?;
+        }
+        Ok(())
+    }
+
+    async fn has_lease(&mut self, coordination: &dyn Coordination) -> Result<bool, StoreError> {
+        if self.leased.is_some_and(|since| since.elapsed() < RENEW) {
+            return Ok(true);
+        }
+        let asked = Instant::now();
+        let held = coordination.lease(&self.name, &self.holder, LEASE).await?;
+        self.leased = held.then_some(asked);
+        Ok(held)
+    }
+
+    fn take(&mut self, note: ChangeLogEntry) {
+        match (note.subject, note.version) {
+            (Subject::Block(edge), version) => {
+                self.blocks.insert(note.stamp, (edge, version.is_some()));
+            }
+            (Subject::Member(key), None) => {
+                self.members.insert((note.stamp, key));
+            }
+            (Subject::Member(key), Some(_)) => {
+                self.members.remove(&(note.stamp, key));
+            }
+            (Subject::Follow(_) | Subject::Count(_) | Subject::Roster(_), _) => {}
+        }
+        if let Some((edge, seat)) = note.brought_to() {
+            self.crossings.add(edge, seat, Instant::now());
+        }
+        self.due.add(&note, Instant::now());
+    }
+
+    /// Counts the due parts.
+    async fn count(&mut self, cql: &Cql) -> Result<(), StoreError> {
+        let begun = Instant::now();
+        let due = self.due.parts(begun);
+        let mut counting =
+            stream::iter(due).map(|part| async move { (part, cql.count_and_open(part).await) });
+        let mut counting = std::pin::pin!(counting.by_ref().buffer_unordered(AT_A_TIME));
+        while let Some((part, counted)) = counting.next().await {
+            counted?;
+            self.due.was_counted(part, begun);
+        }
+        Ok(())
+    }
+
+    /// Checks the blocks whose writes have certainly ended.
+    async fn enforce(&mut self, cql: &Cql) -> Result<(), StoreError> {
+        let ended = cql.client.clock.micros() - WRITE_ENDED;
+        while let Some((stamp, (edge, is_told))) =
+            self.blocks.first_key_value().map(|(stamp, block)| (*stamp, *block))
+        {
+            if stamp > ended {
+                return Ok(());
+            }
+            end(cql, edge, is_told).await?;
+            self.blocks.remove(&stamp);
+        }
+        Ok(())
+    }
+
+    /// Completes the changes of members whose writes have certainly ended, and which have no final note.
+    async fn mend(&mut self, cql: &Cql) -> Result<(), StoreError> {
+        let ended = cql.client.clock.micros() - WRITE_ENDED;
+        let due: Vec<_> = self.members.iter().take_while(|(stamp, _)| *stamp <= ended).copied().collect();
+        cql.mend_memberships(due.iter().map(|(_, key)| *key).collect()).await?;
+        for mended in due {
+            self.members.remove(&mended);
+        }
+        Ok(())
+    }
+}
+
+/// Does all of it once more for the notes of closed minutes.
+async fn finish(cql: &Cql, closed: Vec<ChangeLogEntry>) -> Result<(), StoreError> {
+    let parts: HashSet<ListPart> = closed.iter().flat_map(ChangeLogEntry::parts).collect();
+    let mut counting =
+        std::pin::pin!(stream::iter(parts).map(|part| cql.count_and_open(part)).buffer_unordered(AT_A_TIME));
+    while let Some(counted) = counting.next().await {
+        counted?;
+    }
+    let (blocks, members) = unended(&closed);
+    for (edge, is_told) in blocks {
+        end(cql, edge, is_told).await?;
+    }
+    cql.mend_memberships(members).await
+}
+
+/// Completes the change of a block; `is_told`: both logs have its event.
+async fn end(cql: &Cql, edge: Edge, is_told: bool) -> Result<(), StoreError> {
+    cql.enforce_block(edge).await?;
+    if is_told { Ok(()) } else { cql.resume_log(edge).await }
+}
+
+/// The noted blocks, with whether it was noted that both logs have the event, and the members without a final note.
+fn unended(closed: &[ChangeLogEntry]) -> (BTreeMap<Edge, bool>, Vec<MemberKey>) {
+    let (mut blocks, mut begun, mut ended) = (BTreeMap::new(), HashSet::new(), HashSet::new());
+    for note in closed {
+        match (note.subject, note.version) {
+            (Subject::Block(edge), version) => {
+                *blocks.entry(edge).or_insert(true) &= version.is_some();
+                continue;
+            }
+            (Subject::Member(key), None) => begun.insert((note.stamp, key)),
+            (Subject::Member(key), Some(_)) => ended.insert((note.stamp, key)),
+            (Subject::Follow(_) | Subject::Count(_) | Subject::Roster(_), _) => continue,
+        };
+    }
+    (blocks, begun.difference(&ended).map(|(_, key)| *key).collect())
+}
+
+fn minute_of(mark: &[u8]) -> Option<i64> {
+    mark.try_into().ok().map(i64::from_be_bytes)
+}

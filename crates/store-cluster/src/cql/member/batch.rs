@@ -1,0 +1,214 @@
+//! The state of a group after changes, before it is written.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kith_store::{
+    Ban, BanRow, Bans, GroupId, MemberRow, MembersUpdated, MembershipTransition, Roster, Seq, StoreError,
+    Timestamp, UserId, Version,
+};
+
+use super::{
+    ban::ban_part,
+    change_ring::ring_part,
+    queue::PendingChange,
+    roster::{SeenRoster, roster_part},
+    row::member_parts,
+};
+use crate::cql::{
+    change_log::{ChangeLogEntry, Subject},
+    client::session::Bound,
+    log_end::not_read,
+};
+
+/// A group as it was read, and its new state.
+#[derive(Debug)]
+pub(in crate::cql) struct Draft {
+    pub(in crate::cql) group: GroupId,
+    before: SeenRoster,
+    was: BTreeMap<UserId, MemberRow>,
+    roster: Roster,
+    rows: BTreeMap<UserId, MemberRow>,
+    bans: BTreeMap<UserId, Ban>,
+    /// Bans of the group in total.
+    ban_count: u32,
+    /// The bans that each version made and ended.
+    ban_changes: Vec<(Version, BanRow)>,
+    /// Whom each version changed.
+    changes: Vec<(Version, Vec<UserId>)>,
+    /// The last version that changed no user.
+    of_all: Option<Version>,
+    answers: Vec<Bound>,
+    /// Of the log of the group.
+    log_end: Result<Seq, StoreError>,
+}
+
+impl Draft {
+    /// From what was read: the roster first, so that the rows are not older.
+    pub(in crate::cql) fn new(
+        group: GroupId,
+        before: SeenRoster,
+        rows: impl IntoIterator<Item = MemberRow>,
+    ) -> Self {
+        let was: BTreeMap<_, _> = rows.into_iter().map(|row| (row.member.key.user, row)).collect();
+        let (roster, rows) = (before.roster, was.clone());
+        Self {
+            group,
+            before,
+            was,
+            roster,
+            rows,
+            bans: BTreeMap::new(),
+            ban_count: 0,
+            ban_changes: Vec::new(),
+            changes: Vec::new(),
+            of_all: None,
+            answers: Vec::new(),
+            log_end: Err(not_read()),
+        }
+    }
+
+    /// The same with the bans, which were also read after the roster.
+    pub(in crate::cql) fn with_bans(self, Bans { named, count }: Bans) -> Self {
+        let bans = named.into_iter().map(|ban| (ban.key.user, ban)).collect();
+        Self { bans, ban_count: count, ..self }
+    }
+
+    /// The same with the end of the log of the group, which was also read after the roster. If it could not be read,
+    /// joins and leaves fail.
+    pub(in crate::cql) fn with_log_end(self, log_end: Result<Seq, StoreError>) -> Self {
+        Self { log_end, ..self }
+    }
+
+    /// Decides a change on the state that the changes before it have left, each with its own moment.
+    pub(in crate::cql) fn decide(&mut self, wish: &PendingChange) -> Result<MembersUpdated, StoreError> {
+        let current = self.roster.version;
+        if wish.write.expected.is_some_and(|expected| expected != current) {
+            return Err(StoreError::Conflict { current });
+        }
+        let named: BTreeSet<UserId> = wish.users().chain(self.roster.owner).collect();
+        let rows = named.iter().filter_map(|user| self.rows.get(user)).cloned();
+        let bans = named.iter().filter_map(|user| self.bans.get(user)).copied().collect();
+        let bans = Bans { named: bans, count: self.ban_count };
+        let mut transition = self.transition(rows, bans, wish.write.now);
+        transition.change(&wish.change, wish.terms)?;
+        let changed = self.decided(&transition)?;
+        self.answers.extend(wish.answer_part(self.group, &changed)?);
+        self.take(&changed);
+        Ok(changed)
+    }
+
+    /// Ends all whose rows were read.
+    pub(in crate::cql) fn end(&mut self, now: Timestamp) -> Result<Roster, StoreError> {
+        let bans = Bans { named: self.bans.values().copied().collect(), count: self.ban_count };
+        let mut transition = self.transition(self.rows.values().cloned(), bans, now);
+        transition.end();
+        let ended = self.decided(&transition)?;
+        self.take(&ended);
+        Ok(self.roster)
+    }
+
+    /// Whether nothing is to be written.
+    pub(in crate::cql) fn is_empty(&self) -> bool {
+        !self.changes_something() && self.answers.is_empty()
+    }
+
+    /// Whether the group is changed, and not only a request answered.
+    pub(in crate::cql) fn changes_something(&self) -> bool {
+        self.roster != self.before.roster
+    }
+
+    /// The notes of the changed users, like this one of the roster.
+    pub(in crate::cql) fn notes(&self, of_all: ChangeLogEntry) -> Vec<ChangeLogEntry> {
+        let of_member = |row: &MemberRow| ChangeLogEntry {
+            subject: Subject::Member(row.member.key),
+            version: Some(row.member.version),
+            ..of_all
+        };
+        let mut notes: Vec<ChangeLogEntry> = self.changed().into_iter().map(of_member).collect();
+        notes.extend(self.of_all.map(|version| ChangeLogEntry { version: Some(version), ..of_all }));
+        notes
+    }
+
+    /// The new roster. If no user is changed, it keeps the writer of the last change of a user.
+    pub(in crate::cql) fn after(&self, writer: i64) -> SeenRoster {
+        let writer = if self.changes_something() { writer } else { self.before.writer };
+        SeenRoster { roster: self.roster, writer }
+    }
+
+    /// All statements, with one condition.
+    pub(in crate::cql) fn parts(&self, after: SeenRoster) -> Vec<Bound> {
+        let mut parts = vec![roster_part(self.group, self.before.roster.version, after)];
+        for row in self.changed() {
+            parts.extend(member_parts(self.was.get(&row.member.key.user), row));
+        }
+        let last: BTreeMap<UserId, &BanRow> =
+            self.ban_changes.iter().map(|(_, row)| (row.ban.key.user, row)).collect();
+        parts.extend(last.into_values().map(ban_part));
+        parts.extend(ring_part(self.group, &self.changes));
+        parts.extend(self.answers.iter().cloned());
+        parts
+    }
+
+    /// The members who joined or left.
+    pub(in crate::cql) fn crossed(&self) -> Vec<MemberRow> {
+        let lived = |row: &MemberRow| self.was.get(&row.member.key.user).is_some_and(|was| was.live);
+        self.changed().into_iter().filter(|row| row.live != lived(row)).cloned().collect()
+    }
+
+    /// The bans that are made and ended, each with its version.
+    pub(in crate::cql) fn ban_changes(&self) -> &[(Version, BanRow)] {
+        &self.ban_changes
+    }
+
+    /// The snapshot for one change.
+    fn transition(
+        &self,
+        rows: impl IntoIterator<Item = MemberRow>,
+        bans: Bans,
+        now: Timestamp,
+    ) -> MembershipTransition {
+        let log_end = self.log_end.as_ref().ok().copied();
+        MembershipTransition::new(self.group, self.roster, rows, now).with_bans(bans).with_log_end(log_end)
+    }
+
+    /// The effect of a change, if it could be decided.
+    fn decided(&self, transition: &MembershipTransition) -> Result<MembersUpdated, StoreError> {
+        if transition.lacks_log_end() {
+            return Err(self.log_end.clone().err().unwrap_or_else(not_read));
+        }
+        Ok(transition.outcome())
+    }
+
+    fn take(&mut self, changed: &MembersUpdated) {
+        let MembersUpdated { roster, rows, bans } = changed;
+        self.take_bans(roster.version, bans);
+        if roster.version > self.roster.version {
+            if rows.is_empty() {
+                self.of_all = Some(roster.version);
+            } else {
+                self.changes.push((roster.version, rows.iter().map(|row| row.member.key.user).collect()));
+            }
+        }
+        self.roster = *roster;
+        self.rows.extend(rows.iter().map(|row| (row.member.key.user, row.clone())));
+    }
+
+    fn take_bans(&mut self, version: Version, changed: &[BanRow]) {
+        for row in changed {
+            let user = row.ban.key.user;
+            let before = if row.live { self.bans.insert(user, row.ban) } else { self.bans.remove(&user) };
+            match (before.is_some(), row.live) {
+                (false, true) => self.ban_count += 1,
+                (true, false) => self.ban_count = self.ban_count.saturating_sub(1),
+                (false, false) | (true, true) => {}
+            }
+            self.ban_changes.push((version, *row));
+        }
+    }
+
+    /// The changed members, in their final state.
+    fn changed(&self) -> Vec<&MemberRow> {
+        let users: BTreeSet<UserId> = self.changes.iter().flat_map(|(_, users)| users).copied().collect();
+        users.iter().filter_map(|user| self.rows.get(user)).collect()
+    }
+}

@@ -1,0 +1,60 @@
+//! The end of the members of a group that is dismissed.
+
+use kith_store::{Bans, GroupId, MEMBERS_AT_ONCE, Role, StoreError, Timestamp};
+
+use super::{batch::Draft, write::TRIES_MAX};
+use crate::cql::{
+    change_log::{ChangeLogEntry, Subject},
+    log_end::not_read,
+    stores::Cql,
+};
+
+impl Cql {
+    /// Ends some members; returns how many are left.
+    pub(in crate::cql) async fn end_some(
+        &self,
+        group: GroupId,
+        limit: usize,
+        now: Timestamp,
+    ) -> Result<u32, StoreError> {
+        let mut room = limit;
+        loop {
+            let at_once = room.min(MEMBERS_AT_ONCE);
+            let left = self.end_at_once(group, at_once, now).await?;
+            room -= at_once;
+            if left == 0 || room == 0 {
+                return Ok(left);
+            }
+        }
+    }
+
+    async fn end_at_once(&self, group: GroupId, limit: usize, now: Timestamp) -> Result<u32, StoreError> {
+        let mut about = ChangeLogEntry::about(self, Subject::Roster(group));
+        for tries in 0..TRIES_MAX {
+            about = self.fresh(about);
+            let before = self.roster(group).await?;
+            let mut rows = self.list_members(group, Role::Member, None, limit).await?;
+            // Mutes and bans end when no member is left.
+            let only_members = rows.len() >= limit;
+            let (mut named, mut is_more) = (Vec::new(), only_members);
+            if !only_members {
+                let muted = self.muted_former_members(group, limit).await?;
+                named = self.list_bans(group, None, limit, Timestamp(i64::MIN)).await?;
+                is_more = muted.len() >= limit || named.len() >= limit;
+                rows.extend(muted);
+            }
+            let log_end =
+                if rows.iter().any(|row| row.live) { self.log_end(group).await } else { Err(not_read()) };
+            let bans = Bans { named, count: 0 };
+            let mut draft = Draft::new(group, before, rows).with_bans(bans).with_log_end(log_end);
+            let left = draft.end(now)?.count.max(u32::from(is_more));
+            let after = draft.after(rand::random());
+            if let Some(notes) = self.make(&draft, after, about).await? {
+                self.follow_up(&draft, notes).await?;
+                return Ok(left);
+            }
+            self.back_off(tries).await;
+        }
+        Err(StoreError::Overloaded)
+    }
+}

@@ -1,0 +1,68 @@
+//! The groups of a user. They are written after the members of the groups: before a change is acknowledged, and by the
+//! sweep if its node has died. Of several writes the highest version wins, in any order of arrival.
+
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use kith_store::{GroupId, MemberKey, MemberRow, StoreError, UserId};
+use scylla::statement::batch::BatchType;
+
+use crate::cql::{
+    client::{
+        error::malformed,
+        session::{Bound, Statement, values},
+    },
+    follow::store::AT_A_TIME,
+    stores::Cql,
+};
+
+/// The versions of one group rise, and a row belongs to one group: so each is written with its version as timestamp.
+const PUT: Statement = Statement::plain(
+    "INSERT INTO %k.memberships (member, grp, live, version) VALUES (?, ?, ?, ?) USING TIMESTAMP ?",
+);
+const LIST: Statement = Statement::read(
+    "SELECT grp FROM %k.memberships WHERE member = ? AND grp > ? AND live = 1 LIMIT ? ALLOW FILTERING",
+);
+/// Memberships in one batch. Each is a partition: servers warn of batches with more.
+const TOGETHER: usize = 10;
+
+impl Cql {
+    pub(in crate::cql) async fn groups_of(
+        &self,
+        user: UserId,
+        after: Option<GroupId>,
+        limit: usize,
+    ) -> Result<Vec<GroupId>, StoreError> {
+        if limit == 0 {
+            return Ok(Vec::new());
+        }
+        let limit = i32::try_from(limit).unwrap_or(i32::MAX);
+        let after = after.map_or(0, GroupId::get);
+        let rows = self.client.records(&LIST, values![user.get(), after, limit]).await?;
+        rows.iter().map(|row| GroupId::new(row.some_number("grp")?).map_err(|_| malformed("grp"))).collect()
+    }
+
+    /// Writes the memberships of these members, in their present state.
+    pub(in crate::cql) async fn write_memberships(&self, rows: &[MemberRow]) -> Result<(), StoreError> {
+        let put = |rows: &[MemberRow]| {
+            let parts = rows.iter().map(part).collect();
+            self.client.batch(BatchType::Unlogged, parts, None)
+        };
+        stream::iter(rows.chunks(TOGETHER)).map(put).buffer_unordered(AT_A_TIME).try_collect().await
+    }
+
+    /// Writes the memberships of these members once more, after the writes in progress have ended.
+    pub(in crate::cql) async fn mend_memberships(&self, mut keys: Vec<MemberKey>) -> Result<(), StoreError> {
+        keys.sort_unstable();
+        keys.dedup();
+        for of_group in keys.chunk_by(|a, b| a.group == b.group) {
+            let users: Vec<UserId> = of_group.iter().map(|key| key.user).collect();
+            let rows = self.decided_members(of_group[0].group, &users).await?;
+            self.write_memberships(&rows).await?;
+        }
+        Ok(())
+    }
+}
+
+fn part(MemberRow { member, live, .. }: &MemberRow) -> Bound {
+    let (key, version) = (member.key, member.version.get());
+    Bound(&PUT, values![key.user.get(), key.group.get(), *live, version, version])
+}

@@ -1,0 +1,151 @@
+//! A type and a parameter say by their names what they are: no two modules of a crate define a type of the same name,
+//! and no signature destructures a tuple.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::tree::{text, tracked};
+
+/// The crates without a finding. A crate is added with its last one.
+const DONE: [&str; 7] = ["cache", "delivery", "presence", "proto", "store", "store-cluster", "store-sqlite"];
+
+#[test]
+fn done_crates_and_no_others_are_without_findings() {
+    let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (name, files) in crates() {
+        let texts: Vec<_> = files.iter().map(|file| (file.as_str(), text(file))).collect();
+        found.insert(name, [repeated_types(&texts), tuple_parameters(&texts)].concat());
+    }
+    for done in DONE {
+        assert_eq!(found[done], [""; 0], "crates/{done}");
+    }
+    let clean: Vec<_> = found.iter().filter(|(_, found)| found.is_empty()).map(|(name, _)| name).collect();
+    assert_eq!(clean, DONE, "left: the crates without a finding; right: those of the list");
+}
+
+#[test]
+fn a_name_of_two_types_is_found() {
+    let files = |second: &str| [("a.rs", "pub struct Row;".to_owned()), ("b.rs", second.to_owned())];
+    assert_eq!(repeated_types(&files("pub(crate) enum Row {}")), ["Row: a.rs, b.rs"]);
+    assert_eq!(repeated_types(&files("mod tests {\n    struct Row<T>(T);\n}")), ["Row: a.rs, b.rs"]);
+    for other in ["struct Rows;", "// struct Row;", "impl A for B {\n    type Row = u8;\n}", "use a::Row;"] {
+        assert_eq!(repeated_types(&files(other)), [""; 0], "{other}");
+    }
+}
+
+#[test]
+fn a_tuple_in_a_signature_is_found() {
+    let found = |text: &str| !tuple_parameters(&[("a.rs", text.to_owned())]).is_empty();
+    for tuple in [
+        "fn f((a, b): (u8, u8)) {}",
+        "fn f<T: Fn(u8) -> u8>(\n    &self,\n    first: T,\n    (a, _): &(u8, u8),\n) {}",
+        "fn f(mut a: Vec<(u8, u8)>, &(b, c): &(u8, u8)) {}",
+    ] {
+        assert!(found(tuple), "{tuple}");
+    }
+    for other in [
+        "fn f(a: (u8, u8), b: impl Fn((u8, u8)) -> u8) {}",
+        "fn f((): &mut ()) {}",
+        "fn f(Pair(a, b): Pair) {}",
+        "// fn f((a, b): (u8, u8)) {}",
+        "fn f() { g(|(a, b)| a) }",
+    ] {
+        assert!(!found(other), "{other}");
+    }
+}
+
+/// The source files of each crate.
+fn crates() -> BTreeMap<String, Vec<String>> {
+    let mut crates: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for file in tracked(".rs") {
+        let name = file.strip_prefix("crates/").and_then(|rest| rest.split_once("/src/"));
+        let name = name.map(|(name, _)| name.to_owned());
+        crates.entry(name.unwrap_or_default()).or_default().push(file);
+    }
+    crates.remove("");
+    crates
+}
+
+/// Types that more than one of the files define.
+fn repeated_types(files: &[(&str, String)]) -> Vec<String> {
+    let mut defined: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
+    for (file, text) in files {
+        for name in text.lines().filter_map(defined_type) {
+            defined.entry(name).or_default().insert(file);
+        }
+    }
+    let repeated = defined.into_iter().filter(|(_, files)| files.len() > 1);
+    repeated
+        .map(|(name, files)| format!("{name}: {}", files.into_iter().collect::<Vec<_>>().join(", ")))
+        .collect()
+}
+
+/// The type that a line defines. An indented `type` belongs to a trait.
+fn defined_type(line: &str) -> Option<String> {
+    let code = line.trim_start();
+    let code = match code.strip_prefix("pub") {
+        Some(rest) if rest.starts_with('(') => rest.split_once(')')?.1.trim_start(),
+        Some(rest) => rest.trim_start(),
+        None => code,
+    };
+    let (kind, rest) = code.split_once(' ')?;
+    let defines = match kind {
+        "struct" | "enum" | "trait" | "union" => true,
+        "type" => !line.starts_with(' '),
+        _ => false,
+    };
+    let name: String = rest.chars().take_while(|letter| letter.is_alphanumeric() || *letter == '_').collect();
+    (defines && !name.is_empty()).then_some(name)
+}
+
+/// Functions that destructure a tuple in their signature.
+fn tuple_parameters(files: &[(&str, String)]) -> Vec<String> {
+    let mut found = Vec::new();
+    for (file, text) in files {
+        let code: String =
+            text.lines().flat_map(|line| [line.split("//").next().unwrap_or(line), "\n"]).collect();
+        for (at, _) in code.match_indices("fn ") {
+            let begins_word = !code[..at].ends_with(|letter: char| letter.is_alphanumeric() || letter == '_');
+            let name: String = code[at + 3..]
+                .chars()
+                .take_while(|letter| letter.is_alphanumeric() || *letter == '_')
+                .collect();
+            if !begins_word || name.is_empty() {
+                continue;
+            }
+            if parameters(&code[at + 3 + name.len()..]).iter().any(|parameter| is_tuple(parameter)) {
+                found.push(format!("{file}: fn {name}"));
+            }
+        }
+    }
+    found
+}
+
+/// Whether the pattern of a parameter is a tuple of at least one part.
+fn is_tuple(parameter: &str) -> bool {
+    let pattern = parameter.trim_start_matches(['&', ' ', '\n']).trim_start_matches("mut ");
+    pattern.starts_with('(') && !pattern.starts_with("()")
+}
+
+/// The parameters of the signature whose generics, or parameters, a text begins with.
+fn parameters(text: &str) -> Vec<String> {
+    let (mut depth, mut angles, mut before) = (0_u32, 0_u32, ' ');
+    let mut parameters = vec![String::new()];
+    for letter in text.chars() {
+        match letter {
+            '<' => angles += 1,
+            '>' if before != '-' => angles = angles.saturating_sub(1),
+            // Parentheses between the angle brackets of the generics are not those of the parameters.
+            '(' if depth > 0 || angles == 0 => depth += 1,
+            ')' if depth > 0 => depth -= 1,
+            _ => {}
+        }
+        match (depth, letter) {
+            (0, ')' | '{' | ';') if angles == 0 => break,
+            (1, ',') if angles == 0 => parameters.push(String::new()),
+            (1, '(') | (0, _) => {}
+            _ => parameters.last_mut().unwrap().push(letter),
+        }
+        before = letter;
+    }
+    parameters.iter().map(|parameter| parameter.trim().to_owned()).collect()
+}
