@@ -32,7 +32,7 @@ use crate::{
 };
 
 /// As long as one that `kith keys generate` makes.
-const KEY: &str = "key-of-the-bench-0123456789abcdefghijklmnopqrstuvwxyz0123456789a";
+const KEY: &str = "correct-horse-battery-staple-of-the-bench-qwvzk-jmxpd-tgrhl-bnfcy";
 const NAME: &str = "https://id.example/";
 /// Longer than a run.
 const LIFETIME: Duration = Duration::from_hours(12);
