@@ -3,7 +3,12 @@
 
 use anyhow::{Context as _, Result, ensure};
 use kith_proto::user::v1::{GetUserRequest, GetUserResponse, user_service_client::UserServiceClient};
-use tonic::transport::Endpoint;
+use tonic::{
+    Request, Status,
+    metadata::AsciiMetadataValue,
+    service::{Interceptor, interceptor::InterceptedService},
+    transport::{Channel, Endpoint},
+};
 
 use super::{
     imported::fill,
@@ -11,7 +16,6 @@ use super::{
 };
 use crate::{
     bench::{GET_USER_KEY_CPU, KEY_COST_CPU, Plan},
-    compose::{Bearer, Channel},
     echo,
     load::Callers,
     people,
@@ -101,9 +105,10 @@ fn requests(ids: &[i64]) -> Vec<GetUserRequest> {
 }
 
 /// Sends the key; an open node does not look at it.
-fn client(served: &Served) -> Result<UserServiceClient<Channel>> {
+fn client(served: &Served) -> Result<UserServiceClient<InterceptedService<Channel, SendKey>>> {
     let channel = Endpoint::from_shared(format!("http://{}", served.address))?.connect_lazy();
-    Ok(UserServiceClient::new(Channel::new(channel, Bearer::of(KEY)?)))
+    let key = AsciiMetadataValue::try_from(format!("Bearer {KEY}")).context("the key cannot be sent")?;
+    Ok(UserServiceClient::with_interceptor(channel, SendKey(key)))
 }
 
 /// The callers with their key, without which the server must refuse them.
@@ -114,4 +119,14 @@ async fn callers_with(
     let Some(key) = key else { return Ok(callers) };
     ensure!(callers.call(0, 0).await.is_err(), "the server takes calls without its key");
     callers.with_key(key)
+}
+
+#[derive(Clone)]
+struct SendKey(AsciiMetadataValue);
+
+impl Interceptor for SendKey {
+    fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
+        request.metadata_mut().insert("authorization", self.0.clone());
+        Ok(request)
+    }
 }

@@ -178,7 +178,7 @@ mod tests {
 
     use super::*;
     use crate::edge::{
-        ending::CloseSignal,
+        ending::{CloseSignal, StreamEnd},
         methods::{Kind, Method},
     };
 
