@@ -45,6 +45,7 @@ fn a_tuple_in_a_signature_is_found() {
     for other in [
         "fn f(a: (u8, u8), b: impl Fn((u8, u8)) -> u8) {}",
         "fn f((): &mut ()) {}",
+        "fn f((a, b) in any::<(u8, u8)>()) {}",
         "fn f(Pair(a, b): Pair) {}",
         "// fn f((a, b): (u8, u8)) {}",
         "fn f() { g(|(a, b)| a) }",
@@ -120,9 +121,11 @@ fn tuple_parameters(files: &[(&str, String)]) -> Vec<String> {
     found
 }
 
-/// Whether the pattern of a parameter is a tuple of at least one part.
+/// Whether the pattern of a parameter is a tuple of at least one part. Parameters of property tests (`PATTERN in STRATEGY`) have no
+/// type.
 fn is_tuple(parameter: &str) -> bool {
-    let pattern = parameter.trim_start_matches(['&', ' ', '\n']).trim_start_matches("mut ");
+    let Some((pattern, _)) = parameter.split_once("):") else { return false };
+    let pattern = pattern.trim_start_matches(['&', ' ', '\n']).trim_start_matches("mut ");
     pattern.starts_with('(') && !pattern.starts_with("()")
 }
 

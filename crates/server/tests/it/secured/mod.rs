@@ -67,7 +67,8 @@ impl SecuredNode {
         let file = kith_store_sqlite::open_in_memory().await.unwrap();
         let stores = file.stores();
         let health = Reporter::new();
-        let edge = Edge::new(Routes::new(health.service()), &config.limits).with_credentials(Arc::clone(&callers), tokens);
+        let edge = Edge::new(Routes::new(health.service()), &config.limits)
+            .with_credentials(Arc::clone(&callers), tokens);
         let vitals = Vitals::new(health.clone(), edge.load(), &stores);
         let services = services::services(&stores, &config, vitals).await.unwrap();
         edge.trust_nodes(|proof, _| proof == NODE_PROOF);
