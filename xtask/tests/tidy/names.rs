@@ -126,7 +126,7 @@ fn tuple_parameters(files: &[(&str, String)]) -> Vec<String> {
 fn is_tuple(parameter: &str) -> bool {
     let Some((pattern, _)) = parameter.split_once("):") else { return false };
     let pattern = pattern.trim_start_matches(['&', ' ', '\n']).trim_start_matches("mut ");
-    pattern.starts_with('(') && !pattern.starts_with("()")
+    pattern.starts_with('(') && pattern.len() > 1
 }
 
 /// The parameters of the signature whose generics, or parameters, a text begins with.

@@ -23,7 +23,7 @@ pub struct AuthConfig {
     /// Above 0.
     #[serde(with = "humantime_serde")]
     pub read_again_every: Duration,
-    /// Who issues tokens of users, as tables `[[auth.issuers]]` of the file: see [security](security.md#users-tokens).
+    /// Who issues tokens of users, as tables `[[auth.issuers]]` of the file: see [security](security.md).
     pub issuers: Vec<IssuerConfig>,
 }
 

@@ -144,7 +144,7 @@ async fn compose_starts_a_secured_node_and_its_commands_run_as_printed() {
     let (ended, printed) = stage.shell(&outside.join("\n"));
     assert!(ended && printed.contains(&stage.address), "{outside:?}\n{printed}");
     let (ended, printed) = stage.shell("kith nodes");
-    assert!(!ended && printed.contains("a key is needed"), "{printed}");
+    assert!(!ended && printed.contains("a key or a token is needed"), "{printed}");
     assert!(!node.logged().contains(key.trim_end()));
     let (code, _, logged) = node.terminate();
     assert_eq!(code, Some(0), "{logged}");

@@ -20,6 +20,9 @@ pub(crate) struct Node {
     data: tempfile::TempDir,
 }
 
+/// A busy machine takes some seconds.
+const READY_WITHIN: Duration = Duration::from_secs(60);
+
 impl Node {
     /// Starts a node and waits until it serves.
     pub(crate) fn start() -> Self {
@@ -34,6 +37,21 @@ impl Node {
 
     /// The same with these settings, as `messages.events=false`.
     pub(crate) fn start_with(data: tempfile::TempDir, settings: &[&str]) -> Self {
+        let begun = Instant::now();
+        let mut node = Self::run(data, settings);
+        while !node.is_ready() {
+            assert!(begun.elapsed() < READY_WITHIN, "the node does not become ready");
+            // Another program may have taken one of its ports meanwhile.
+            if node.process.try_wait().unwrap().is_some() {
+                let data = std::mem::replace(&mut node.data, tempfile::tempdir().unwrap());
+                node = Self::run(data, settings);
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        node
+    }
+
+    fn run(data: tempfile::TempDir, settings: &[&str]) -> Self {
         let (grpc, operations) = (free_address(), free_address());
         let process = Command::new(env!("CARGO_BIN_EXE_kith"))
             .args(["--listen", &grpc, "--set", &format!("operations.listen={operations}"), "--data-dir"])
@@ -44,19 +62,12 @@ impl Node {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        let node = Self { grpc, operations, process, data };
-        let (begun, ready) = (Instant::now(), format!("http://{}/readyz", node.operations));
-        while !Command::new("curl")
-            .args(["-fsS", "-o", "/dev/null", &ready])
-            .output()
-            .unwrap()
-            .status
-            .success()
-        {
-            assert!(begun.elapsed() < Duration::from_secs(20), "the node does not become ready");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        node
+        Self { grpc, operations, process, data }
+    }
+
+    fn is_ready(&self) -> bool {
+        let ready = format!("http://{}/readyz", self.operations);
+        Command::new("curl").args(["-fsS", "-o", "/dev/null", &ready]).output().unwrap().status.success()
     }
 
     /// Where it keeps its data.
