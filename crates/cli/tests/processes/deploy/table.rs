@@ -57,6 +57,7 @@ fn is_written(value: &str) -> bool {
     let files = [
         "cache/src/metrics/exposition.rs",
         "cache/src/remote/cluster/metrics.rs",
+        "delivery/src/metrics.rs",
         "server/src/edge/methods.rs",
         "service/src/notice/counts/scan.rs",
     ];
