@@ -27,7 +27,7 @@ use crate::{
         call::{Call, Principal, Served},
         page_token::PageTokens,
         params::take_secrets,
-        request::{IdempotencyKey, WriteContext, consistency},
+        request::{IdempotencyKey, WriteContext},
         search_quota::SearchQuota,
         secret::{PlainSecrets, check_secret},
     },
@@ -58,14 +58,6 @@ impl GroupRpc {
     ) -> Self {
         let audience = Audience { members: members.clone(), pending };
         Self { groups, members, audience, pages, limits, searches }
-    }
-
-    fn consistency(
-        &self,
-        call: Call,
-        asked: Option<&kith_proto::r#type::v1::Consistency>,
-    ) -> Result<Consistency, Error> {
-        consistency(call, asked, self.limits.tokens)
     }
 
     /// Reads one group for a principal; NOT_FOUND if it is hidden from it.
@@ -175,7 +167,7 @@ impl GroupService for GroupRpc {
         let call = Call::of(&request);
         let request = request.get_ref();
         let id = convert::group_id(request.group_id)?;
-        let consistency = self.consistency(call, request.consistency.as_ref())?;
+        let consistency = self.limits.consistency(call, request.consistency.as_ref())?;
         let entry = self.group_for(id, call.principal, &consistency).await?;
         let mut response = Response::new(wire::GetGroupResponse { group: Some(self.shown(&entry.value)) });
         response.extensions_mut().insert(Served::of(&entry));
@@ -189,7 +181,7 @@ impl GroupService for GroupRpc {
         let call = Call::of(&request);
         let request = request.into_inner();
         batch::check_count("group_ids", request.group_ids.len(), self.limits.batch_ids_of(call))?;
-        let consistency = self.consistency(call, request.consistency.as_ref())?;
+        let consistency = self.limits.consistency(call, request.consistency.as_ref())?;
         let ids = convert::group_ids(&request.group_ids)?;
         let groups = self.groups_for(&ids, call.principal, &consistency).await?;
         let mut budget = ByteBudget::new(ANSWER_BYTES);
@@ -267,7 +259,7 @@ impl GroupService for GroupRpc {
         let request = request.into_inner();
         self.searches.count(call.principal)?;
         GroupWords::check_keyword(&request.keyword).map_err(|why| Error::invalid("keyword", &why))?;
-        let consistency = self.consistency(call, request.consistency.as_ref())?;
+        let consistency = self.limits.consistency(call, request.consistency.as_ref())?;
         let keyword = convert::keyword(&request.keyword, request.r#match)?;
         let size = self.limits.pages.of(request.page_size)?;
         let query: [&[u8]; 3] = [b"SearchGroups", keyword.key().as_bytes(), keyword.rest().as_bytes()];

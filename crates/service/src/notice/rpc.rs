@@ -13,7 +13,7 @@ use crate::{
         batch::{Limits, missing},
         call::Call,
         page_token::{PageSizes, PageTokens},
-        request::{WriteContext, consistency},
+        request::WriteContext,
     },
 };
 
@@ -37,14 +37,6 @@ impl NoticeRpc {
     #[must_use]
     pub const fn new(records: NoticeRecords, pages: PageTokens, limits: Limits) -> Self {
         Self { records, pages, limits }
-    }
-
-    fn consistency(
-        &self,
-        call: Call,
-        asked: Option<&kith_proto::r#type::v1::Consistency>,
-    ) -> Result<Consistency, Error> {
-        consistency(call, asked, self.limits.tokens)
     }
 
     async fn counted(
@@ -171,7 +163,7 @@ impl NoticeService for NoticeRpc {
         let call = Call::of(&request);
         let request = request.into_inner();
         let id = convert::notice_id(request.notice_id)?;
-        let consistency = self.consistency(call, request.consistency.as_ref())?;
+        let consistency = self.limits.consistency(call, request.consistency.as_ref())?;
         let notice = self.records.notice(id, call.principal, &consistency).await?;
         Ok(Response::new(wire::GetNoticeResponse { notice: Some(convert::notice_to_wire(&notice)) }))
     }
@@ -190,7 +182,7 @@ impl NoticeService for NoticeRpc {
             [b"notices".as_slice(), &request.audience_id.to_be_bytes(), &request.reader_id.to_be_bytes()];
         let after: Option<NoticePlace> = self.pages.open_all(&query, &request.page_token)?;
         let (size, consistency) =
-            (PAGES.of(request.page_size)?, self.consistency(call, request.consistency.as_ref())?);
+            (PAGES.of(request.page_size)?, self.limits.consistency(call, request.consistency.as_ref())?);
         let page = self.records.list(audience, reader, after, size, (call.principal, &consistency)).await?;
         let mut budget = ByteBudget::new(STREAM_MESSAGE_BYTES);
         let (mut notices, mut last) = (Vec::new(), page.more);
@@ -251,7 +243,7 @@ impl NoticeService for NoticeRpc {
         let request = request.into_inner();
         let key = convert::reader_key(request.audience_id, request.reader_id)?;
         let ids = convert::notice_ids(&request.notice_ids, None)?;
-        let consistency = self.consistency(call, request.consistency.as_ref())?;
+        let consistency = self.limits.consistency(call, request.consistency.as_ref())?;
         let states = self.records.states(key, &ids, call.principal, &consistency).await?;
         let states = states.into_iter().map(convert::state_to_wire).collect();
         Ok(Response::new(wire::GetReadStateResponse { states }))
@@ -264,7 +256,7 @@ impl NoticeService for NoticeRpc {
         let call = Call::of(&request);
         let request = request.into_inner();
         let key = convert::reader_key(request.audience_id, request.reader_id)?;
-        let consistency = self.consistency(call, request.consistency.as_ref())?;
+        let consistency = self.limits.consistency(call, request.consistency.as_ref())?;
         let totals = self.records.totals(key, call.principal, &consistency).await?;
         Ok(Response::new(wire::CountNoticesResponse { totals: Some(convert::totals_to_wire(totals)) }))
     }

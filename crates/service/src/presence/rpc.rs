@@ -2,11 +2,7 @@
 
 use std::sync::Arc;
 
-use kith_cache::Consistency;
-use kith_proto::{
-    presence::v1::{self as wire, presence_service_server::PresenceService},
-    r#type::v1 as types,
-};
+use kith_proto::presence::v1::{self as wire, presence_service_server::PresenceService};
 use kith_store::UserId;
 use tonic::{Request, Response, Status};
 
@@ -17,12 +13,8 @@ use super::{
     sessions::Sessions,
     watch::{PresenceStream, watch_presence},
 };
-use crate::{
-    error::Error,
-    rpc::{
-        answer_size::fitting, batch::Limits, call::Call, page_token::PageTokens, request::consistency,
-        versions::wire_duration,
-    },
+use crate::rpc::{
+    answer_size::fitting, batch::Limits, call::Call, page_token::PageTokens, versions::wire_duration,
 };
 
 /// The presence service on the wire.
@@ -36,11 +28,7 @@ pub struct PresenceRpc {
     pub(super) limits: Limits,
 }
 
-impl PresenceRpc {
-    fn consistency(&self, call: Call, asked: Option<&types::Consistency>) -> Result<Consistency, Error> {
-        consistency(call, asked, self.limits.tokens)
-    }
-}
+impl PresenceRpc {}
 
 #[tonic::async_trait]
 impl PresenceService for PresenceRpc {
@@ -151,7 +139,7 @@ impl PresenceService for PresenceRpc {
         let call = Call::of(&request);
         let request = request.into_inner();
         let group = convert::group(request.group_id)?;
-        let consistency = self.consistency(call, request.consistency.as_ref())?;
+        let consistency = self.limits.consistency(call, request.consistency.as_ref())?;
         let found = self.active_members.list_active_gateways(group, call.principal, &consistency).await?;
         let gateways = found
             .gateways
@@ -193,7 +181,7 @@ impl PresenceService for PresenceRpc {
         let call = Call::of(&request);
         let request = request.into_inner();
         let group = convert::group(request.group_id)?;
-        let consistency = self.consistency(call, request.consistency.as_ref())?;
+        let consistency = self.limits.consistency(call, request.consistency.as_ref())?;
         let found = self.active_members.count_active_members(group, call.principal, &consistency).await?;
         let (count, incomplete) = (found.count, found.incomplete);
         Ok(Response::new(wire::CountActiveMembersResponse { count, incomplete }))

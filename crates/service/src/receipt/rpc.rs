@@ -11,7 +11,7 @@ use tonic::{Request, Response, Status};
 use super::{Receipts, convert};
 use crate::{
     error::Error,
-    rpc::{batch::Limits, call::Call, page_token::PageTokens, request::consistency},
+    rpc::{batch::Limits, call::Call, page_token::PageTokens},
 };
 
 type Answer<T> = Result<Response<T>, Status>;
@@ -43,7 +43,7 @@ impl ReceiptRpc {
 
     /// Whether marks are read from the store now.
     fn is_fresh(&self, call: Call, asked: Option<&AskedConsistency>) -> Result<bool, Error> {
-        Ok(match consistency(call, asked, self.limits.tokens)? {
+        Ok(match self.limits.consistency(call, asked)? {
             Consistency::Cached => false,
             Consistency::AtLeast(tokens) => !tokens.is_empty(),
             Consistency::Strong => true,

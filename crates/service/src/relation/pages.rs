@@ -88,7 +88,7 @@ impl RelationRpc {
         page: &PageOf,
         of: fn([i64; N]) -> Option<P>,
     ) -> Result<(Consistency, ListPage<P>), Error> {
-        let consistency = self.consistency(page.call, page.consistency.as_ref())?;
+        let consistency = self.limits.consistency(page.call, page.consistency.as_ref())?;
         let size = self.limits.pages.of(page.size)?;
         let after = self.pages.open_all(&page.query(), &page.token)?.and_then(of);
         Ok((consistency, ListPage { after, size }))

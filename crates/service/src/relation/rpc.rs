@@ -2,11 +2,7 @@
 //! result is encoded. The common part of lists is in `pages.rs`.
 
 use futures::stream::BoxStream;
-use kith_cache::Consistency;
-use kith_proto::{
-    relation::v1::{self as wire, relation_service_server::RelationService},
-    r#type::v1::Consistency as Asked,
-};
+use kith_proto::relation::v1::{self as wire, relation_service_server::RelationService};
 use kith_store::{Block, BlockList, BlockPatch, Edge, FollowList, GroupId, UserId};
 use tonic::{Request, Response, Status, Streaming};
 
@@ -26,7 +22,7 @@ use crate::{
         batch::{self, Limits},
         call::{Call, Served, own},
         page_token::PageTokens,
-        request::{IdempotencyKey, WriteContext, consistency},
+        request::{IdempotencyKey, WriteContext},
     },
 };
 
@@ -51,10 +47,6 @@ impl RelationRpc {
         limits: Limits,
     ) -> Self {
         Self { follows, blocks, members, pages, limits }
-    }
-
-    pub(super) fn consistency(&self, call: Call, asked: Option<&Asked>) -> Result<Consistency, Error> {
-        consistency(call, asked, self.limits.tokens)
     }
 
     /// Changes what a user has set about another one.
@@ -228,7 +220,7 @@ impl RelationService for RelationRpc {
         let request = request.into_inner();
         let edge = convert::edge(request.user_id, request.target_id, "target_id")?;
         own(edge.from, call.principal)?;
-        let consistency = self.consistency(call, request.consistency.as_ref())?;
+        let consistency = self.limits.consistency(call, request.consistency.as_ref())?;
         let edges = [edge];
         let found = Compared::read(&self.follows, &self.blocks, &edges, &consistency).await;
         let (_, between) = found.pairs().next().ok_or_else(Error::internal)?;
@@ -246,7 +238,7 @@ impl RelationService for RelationRpc {
         let edge = |target: &i64| convert::edge(request.user_id, *target, "target_ids");
         let edges = request.target_ids.iter().map(edge).collect::<Result<Vec<Edge>, Error>>()?;
         own(convert::user("user_id", request.user_id)?, call.principal)?;
-        let consistency = self.consistency(call, request.consistency.as_ref())?;
+        let consistency = self.limits.consistency(call, request.consistency.as_ref())?;
         let told = (self.blocks.permissions(None), call.principal);
         let mut results = written::none(edges.len());
         for edges in edges.chunks(AT_ONCE) {
@@ -268,7 +260,7 @@ impl RelationService for RelationRpc {
         let edge = convert::edge(request.user_id, request.target_id, "target_id")?;
         own(edge.from, call.principal)?;
         let asked = convert::permissions(request.permissions)?;
-        let consistency = self.consistency(call, request.consistency.as_ref())?;
+        let consistency = self.limits.consistency(call, request.consistency.as_ref())?;
         let entry = self.blocks.get(edge.reversed(), &consistency).await?;
         let (denied, blocked) = self.blocks.denied(entry.as_ref().map(|entry| &*entry.value), asked);
         let allowed = denied == 0 && !blocked;
@@ -352,7 +344,7 @@ impl RelationService for RelationRpc {
         let (call, request) = (Call::of(&request), request.into_inner());
         let user = convert::user("user_id", request.user_id)?;
         self.may_list(&[user], call.principal).await?;
-        let consistency = self.consistency(call, request.consistency.as_ref())?;
+        let consistency = self.limits.consistency(call, request.consistency.as_ref())?;
         let count = |list| self.follows.count(ListOf { list, user }, &consistency);
         let (following, fans) = tokio::join!(count(FollowList::Following), count(FollowList::Fans));
         let number = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
@@ -399,7 +391,7 @@ impl RelationService for RelationRpc {
         own(user, call.principal)?;
         let group = GroupId::new(request.group_id).map_err(|why| Error::invalid("group_id", &why))?;
         let page = page!(call, "ListFriendsInGroup", request, [user]);
-        let consistency = self.consistency(page.call, page.consistency.as_ref())?;
+        let consistency = self.limits.consistency(page.call, page.consistency.as_ref())?;
         self.members.may_see(group, call.principal).await?;
         let (friends, next_page_token, partial) = self.common_page(friends_of(user), &page).await?;
         let users: Vec<UserId> = friends.iter().filter_map(|friend| UserId::new(*friend).ok()).collect();

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use crate::{
     error::Error,
     rpc::{
+        batch::Limits,
         call::{Call, Principal},
         rights::CallerId,
         secret::{PlainSecrets, SecretHasher},
@@ -158,12 +159,18 @@ fn expected_version(number: i64) -> Result<Option<Version>, Error> {
     Ok((version != Version::NONE).then_some(version))
 }
 
-/// The consistency of an answer. A strong read bypasses all copies and reads the store, so it is for services: users could load the
-/// store without a limit.
-///
-/// # Errors
-/// If a user itself asks for a strong read; if there are more than `tokens_max` tokens, or one is invalid.
-pub fn consistency(call: Call, asked: Option<&Asked>, tokens_max: usize) -> Result<Consistency, Error> {
+impl Limits {
+    /// The consistency of an answer. A strong read bypasses all copies and reads the store, so it is for services: users could load
+    /// the store without a limit.
+    ///
+    /// # Errors
+    /// If a user itself asks for a strong read; if there are more tokens than a read may have, or one is invalid.
+    pub fn consistency(&self, call: Call, asked: Option<&Asked>) -> Result<Consistency, Error> {
+        consistency(call, asked, self.tokens)
+    }
+}
+
+fn consistency(call: Call, asked: Option<&Asked>, tokens_max: usize) -> Result<Consistency, Error> {
     const FIELD: &str = "consistency.at_least.consistency_tokens";
     match asked.and_then(|asked| asked.level.as_ref()) {
         None | Some(Level::Strong(false)) => Ok(Consistency::Cached),

@@ -1,7 +1,7 @@
 //! The user service on the wire: each call is decoded, goes to its method of [`Users`], and its result is encoded.
 
 use futures::stream::BoxStream;
-use kith_cache::{Consistency, Entry};
+use kith_cache::Entry;
 use kith_proto::{
     r#type::v1::ImportResult,
     user::v1::{self as wire, user_service_server::UserService},
@@ -24,7 +24,7 @@ use crate::{
         call::{Call, Served, own},
         page_token::PageTokens,
         params::take_secrets,
-        request::{WriteContext, consistency},
+        request::WriteContext,
         search_quota::SearchQuota,
         secret::check_secret,
     },
@@ -44,14 +44,6 @@ impl UserRpc {
     #[must_use]
     pub const fn new(users: Users, pages: PageTokens, limits: Limits, searches: SearchQuota) -> Self {
         Self { users, pages, limits, searches }
-    }
-
-    fn consistency(
-        &self,
-        call: Call,
-        asked: Option<&kith_proto::r#type::v1::Consistency>,
-    ) -> Result<Consistency, Error> {
-        consistency(call, asked, self.limits.tokens)
     }
 
     /// The user as `viewer` may see it.
@@ -126,7 +118,7 @@ impl UserService for UserRpc {
         let call = Call::of(&request);
         let request = request.get_ref();
         let id = convert::user_id(request.user_id)?;
-        let entry = self.users.get(id, &self.consistency(call, request.consistency.as_ref())?).await?;
+        let entry = self.users.get(id, &self.limits.consistency(call, request.consistency.as_ref())?).await?;
         let user = written::answer(&entry.value, Viewer::of(call), &self.users.rules);
         Ok(with_trailers(user, Served::of(&entry)))
     }
@@ -138,7 +130,7 @@ impl UserService for UserRpc {
         let call = Call::of(&request);
         let request = request.into_inner();
         batch::check_count("user_ids", request.user_ids.len(), self.limits.batch_ids_of(call))?;
-        let consistency = self.consistency(call, request.consistency.as_ref())?;
+        let consistency = self.limits.consistency(call, request.consistency.as_ref())?;
         let ids = convert::user_ids(&request.user_ids)?;
         let users = self.users.get_many(&ids, &consistency).await;
         let mut budget = ByteBudget::new(ANSWER_BYTES);
@@ -196,7 +188,7 @@ impl UserService for UserRpc {
         let call = Call::of(&request);
         self.searches.count(call.principal)?;
         let request = request.get_ref();
-        self.consistency(call, request.consistency.as_ref())?;
+        self.limits.consistency(call, request.consistency.as_ref())?;
         let user = self.users.find_user_by_name(&convert::user_name(&request.user_name)?).await?;
         let served = Served::by_store(user.version.get());
         let user = Some(self.shown(&user, Viewer::of(call)));
@@ -211,7 +203,7 @@ impl UserService for UserRpc {
         let request = request.into_inner();
         self.searches.count_of_users(call)?;
         let keyword = Keyword::new(&request.keyword).map_err(|why| Error::invalid("keyword", &why))?;
-        self.consistency(call, request.consistency.as_ref())?;
+        self.limits.consistency(call, request.consistency.as_ref())?;
         let size = self.limits.pages.of(request.page_size)?;
         let query: [&[u8]; 2] = [b"SearchUsers", keyword.name().as_bytes()];
         let after = self.pages.open(&query, &request.page_token)?.and_then(|id| UserId::new(id).ok());

@@ -1,10 +1,7 @@
 //! The member service on the wire: each call is decoded here, made by one method of [`Members`], and encoded.
 
 use kith_cache::Consistency;
-use kith_proto::{
-    member::v1::{self as wire, member_service_server::MemberService},
-    r#type::v1 as types,
-};
+use kith_proto::member::v1::{self as wire, member_service_server::MemberService};
 use kith_store::{GroupId, Member, MemberChange, MemberKey, Role, UserId};
 use tonic::{Request, Response, Status};
 
@@ -20,7 +17,7 @@ use crate::{
         batch::{self, Limits},
         call::{Call, Served, own},
         page_token::PageTokens,
-        request::{WriteContext, consistency},
+        request::WriteContext,
     },
 };
 
@@ -37,10 +34,6 @@ impl MemberRpc {
     #[must_use]
     pub const fn new(members: Members, pages: PageTokens, limits: Limits) -> Self {
         Self { members, pages, limits }
-    }
-
-    fn consistency(&self, call: Call, asked: Option<&types::Consistency>) -> Result<Consistency, Error> {
-        consistency(call, asked, self.limits.tokens)
     }
 
     /// Where a page begins, and its size.
@@ -238,7 +231,7 @@ impl MemberService for MemberRpc {
         let call = Call::of(&request);
         let request = request.into_inner();
         let key = convert::key(request.group_id, request.user_id)?;
-        let consistency = self.consistency(call, request.consistency.as_ref())?;
+        let consistency = self.limits.consistency(call, request.consistency.as_ref())?;
         let entry = self.members.get_member(key, call.principal, &consistency).await?;
         let member = Some(convert::member_to_wire(&entry.value));
         let mut response = Response::new(wire::GetMemberResponse { member });
@@ -254,7 +247,7 @@ impl MemberService for MemberRpc {
         let request = request.into_inner();
         batch::check_count("user_ids", request.user_ids.len(), self.limits.batch_ids_of(call))?;
         let group = convert::group(request.group_id)?;
-        let consistency = self.consistency(call, request.consistency.as_ref())?;
+        let consistency = self.limits.consistency(call, request.consistency.as_ref())?;
         let key = |id: &i64| Ok(MemberKey { group, user: convert::user("user_ids", *id)? });
         let keys: Vec<MemberKey> = request.user_ids.iter().map(key).collect::<Result<_, Error>>()?;
         let found = self.members.batch_is_member(group, &keys, call.principal, &consistency).await?;
@@ -271,7 +264,7 @@ impl MemberService for MemberRpc {
         let group = convert::group(request.group_id)?;
         let least = convert::least_role(request.least_role)?;
         let query = [b"ListMembers", &[least as u8][..], &group.get().to_be_bytes()[..]];
-        let consistency = self.consistency(call, request.consistency.as_ref())?;
+        let consistency = self.limits.consistency(call, request.consistency.as_ref())?;
         let asked = self.asked(&query, least, request.page_size, &request.page_token)?;
         let listed = self.members.list_members(group, asked, call.principal, &consistency).await?;
         Ok(Response::new(wire::ListMembersResponse {
@@ -287,7 +280,7 @@ impl MemberService for MemberRpc {
         let call = Call::of(&request);
         let request = request.into_inner();
         let group = convert::group(request.group_id)?;
-        let consistency = self.consistency(call, request.consistency.as_ref())?;
+        let consistency = self.limits.consistency(call, request.consistency.as_ref())?;
         let roster = self.members.count_members(group, call.principal, &consistency).await?;
         let roster = Some(convert::roster_to_wire(group, &roster));
         Ok(Response::new(wire::CountMembersResponse { roster }))
@@ -302,7 +295,7 @@ impl MemberService for MemberRpc {
         let user = convert::user("user_id", request.user_id)?;
         own(user, call.principal)?;
         let query = [&b"ListMemberships"[..], &user.get().to_be_bytes()[..]];
-        let consistency = self.consistency(call, request.consistency.as_ref())?;
+        let consistency = self.limits.consistency(call, request.consistency.as_ref())?;
         let asked = self.asked(&query, Role::Member, request.page_size, &request.page_token)?;
         let listed = self.members.list_memberships(user, asked, &consistency).await?;
         Ok(Response::new(wire::ListMembershipsResponse {
@@ -319,7 +312,7 @@ impl MemberService for MemberRpc {
         let request = request.into_inner();
         let user = convert::user("user_id", request.user_id)?;
         own(user, call.principal)?;
-        let consistency = self.consistency(call, request.consistency.as_ref())?;
+        let consistency = self.limits.consistency(call, request.consistency.as_ref())?;
         let count = self.members.count_memberships(user, &consistency).await?;
         Ok(Response::new(wire::CountMembershipsResponse { count }))
     }
@@ -334,7 +327,7 @@ impl MemberService for MemberRpc {
         let other = convert::other_user(user, request.other_id)?;
         own(user, call.principal)?;
         let query = [&b"ListCommonGroups"[..], &user.get().to_be_bytes()[..], &other.get().to_be_bytes()[..]];
-        let consistency = self.consistency(call, request.consistency.as_ref())?;
+        let consistency = self.limits.consistency(call, request.consistency.as_ref())?;
         let asked = self.asked(&query, Role::Member, request.page_size, &request.page_token)?;
         let listed = self.members.list_common_groups(user, other, asked, &consistency).await?;
         Ok(Response::new(wire::ListCommonGroupsResponse {

@@ -17,7 +17,7 @@ use crate::{
         batch::Limits,
         call::{Call, Principal},
         page_token::PageTokens,
-        request::{WriteContext, consistency},
+        request::WriteContext,
     },
 };
 
@@ -60,7 +60,7 @@ impl DialogRpc {
     ) -> Answer<wire::GetConversationResponse> {
         let (call, request) = (Call::of(&request), request.into_inner());
         let key = convert::key(request.user_id, &request.conversation_id, call.principal)?;
-        let consistency = consistency(call, request.consistency.as_ref(), self.limits.tokens)?;
+        let consistency = self.limits.consistency(call, request.consistency.as_ref())?;
         let shown = self.dialogs.get(key, &consistency).await?;
         let conversation = Some(convert::conversation_to_wire(shown, call.principal));
         Ok(Response::new(wire::GetConversationResponse { conversation }))
@@ -116,7 +116,7 @@ impl DialogRpc {
         let user = convert::user(request.user_id, call.principal)?;
         let conversations =
             convert::conversations(&request.conversation_ids, self.limits.batch_ids_of(call))?;
-        let consistency = consistency(call, request.consistency.as_ref(), self.limits.tokens)?;
+        let consistency = self.limits.consistency(call, request.consistency.as_ref())?;
         let states = self.dialogs.read_states(user, &conversations, &consistency).await?;
         let mut budget = ByteBudget::new(ANSWER_BYTES);
         let result = |(conversation, state)| {
