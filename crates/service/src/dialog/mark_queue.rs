@@ -143,8 +143,8 @@ impl MarkQueue {
         }
     }
 
-    /// The heads of the logs that go on behind a mark that a caller waits for, which is told what is unread: one read for all. Empty if
-    /// they cannot be read; each caller reads that of its log then.
+    /// The heads of the logs with messages above a mark, from which each waiting caller counts what is unread. One read for all of the
+    /// step. Empty if they cannot be read; then each caller reads the head of its own log.
     async fn heads_after(&self, waiters: &[Waiter], known: &Known) -> HashMap<ConversationId, HeadAfter> {
         let mut asked: HashMap<ConversationId, Seq> = HashMap::new();
         for wish in waiters.iter().map(|waiter| &waiter.wish) {

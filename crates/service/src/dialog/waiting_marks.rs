@@ -43,7 +43,7 @@ pub(crate) struct Marked {
     pub(crate) token: Option<Token>,
     /// The end of the log, if it was read for the mark; otherwise 0.
     pub(crate) end: Seq,
-    /// Read after the mark, if the log goes on behind it. `None`: it does not, or the head could not be read.
+    /// Read after the mark, if the log has messages above it. `None`: it has none, or the head could not be read.
     pub(crate) head: Option<HeadAfter>,
 }
 
