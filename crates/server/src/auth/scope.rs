@@ -80,30 +80,13 @@ const SERVICE: Rights = READS_AND_WRITES.and(Rights::of(&[
 
 /// Of a user who calls by a token of its own: what the preset `backend` may do for it. No number of a sequence, and no right to
 /// act, to own, to import, to export or to administer. Email and phone are shown of the user itself.
-pub const USER_RIGHTS: Rights = Rights::of(&[
-    Scope::UserRead,
-    Scope::UserWrite,
-    Scope::GroupRead,
-    Scope::GroupWrite,
-    Scope::GroupSecret,
-    Scope::RelationRead,
-    Scope::RelationWrite,
-    Scope::MemberRead,
-    Scope::MemberWrite,
-    Scope::ApplicationRead,
-    Scope::ApplicationWrite,
-    Scope::PresenceRead,
-    Scope::PresenceWrite,
-    Scope::MessageRead,
-    Scope::MessageWrite,
-    Scope::NoticeRead,
-    Scope::NoticeWrite,
-    Scope::ReceiptRead,
-    Scope::ReceiptWrite,
-]);
+pub const USER_RIGHTS: Rights = DOMAINS.and(MESSAGES).and(Rights::of(&[Scope::GroupSecret]));
 
 /// Of every domain but messages.
-const READS_AND_WRITES: Rights = Rights::of(&[
+const READS_AND_WRITES: Rights = DOMAINS.and(Rights::of(&[Scope::SequenceRead, Scope::SequenceWrite]));
+
+/// Of every domain but messages and sequences.
+const DOMAINS: Rights = Rights::of(&[
     Scope::UserRead,
     Scope::UserWrite,
     Scope::GroupRead,
@@ -120,8 +103,6 @@ const READS_AND_WRITES: Rights = Rights::of(&[
     Scope::NoticeWrite,
     Scope::ReceiptRead,
     Scope::ReceiptWrite,
-    Scope::SequenceRead,
-    Scope::SequenceWrite,
 ]);
 
 const MESSAGES: Rights = Rights::of(&[Scope::MessageRead, Scope::MessageWrite]);
