@@ -157,9 +157,9 @@ impl Callers {
         keys.concat()
     }
 
-    /// The caller whose key this was until it expired. For the log alone.
-    pub(crate) fn expired(&self, credential: &[u8]) -> Option<Arc<Caller>> {
-        self.known.load().find(&Digest::of(credential), || SystemTime::UNIX_EPOCH)
+    /// The caller whose key had this digest until it expired. For the log alone.
+    pub(super) fn expired(&self, digest: &Digest) -> Option<Arc<Caller>> {
+        self.known.load().find(digest, || SystemTime::UNIX_EPOCH)
     }
 
     /// Ends the streams of the keys that have expired by `now`.

@@ -209,7 +209,9 @@ impl Authentication {
         match self.tokens.find(credential, digest, now) {
             Ok(tokens::Found::User(user)) => Ok(Found::Principal(Principal::User(user))),
             Ok(tokens::Found::Unverified(unverified)) => Ok(Found::Token(unverified)),
-            Err(tokens::Refusal::Form) => Err(Refused::of_key(credential, self.callers.expired(credential))),
+            Err(tokens::Refusal::Form) => {
+                Err(Refused::of_key(credential, &digest, self.callers.expired(&digest)))
+            }
             Err(_) => Err(Refused::of(Cause::Token)),
         }
     }

@@ -106,9 +106,9 @@ impl Refused {
         Self { error: super::principal::refused(), cause, ..Self::missing() }
     }
 
-    /// A credential that no valid key is; `expired` was valid before.
-    pub(crate) fn of_key(credential: &[u8], expired: Option<Arc<Caller>>) -> Self {
-        let key = (credential.len() >= KEY_LEAST).then(|| Digest::of(credential).key_id());
+    /// A credential that no valid key is, with its digest; `expired` was valid before.
+    pub(crate) fn of_key(credential: &[u8], digest: &Digest, expired: Option<Arc<Caller>>) -> Self {
+        let key = (credential.len() >= KEY_LEAST).then(|| digest.key_id());
         let cause = if expired.is_some() { Cause::Expired } else { Cause::Unknown };
         Self { caller: expired, key, ..Self::of(cause) }
     }
@@ -134,8 +134,9 @@ mod tests {
 
     #[test]
     fn what_is_too_short_for_a_key_is_not_named() {
-        assert_eq!(Refused::of_key(b"sesame", None).key, None);
+        let named = |credential: &[u8]| Refused::of_key(credential, &Digest::of(credential), None).key;
+        assert_eq!(named(b"sesame"), None);
         let key = [b'k'; KEY_LEAST];
-        assert_eq!(Refused::of_key(&key, None).key, Some(Digest::of(&key).key_id()));
+        assert_eq!(named(&key), Some(Digest::of(&key).key_id()));
     }
 }
