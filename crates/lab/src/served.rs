@@ -37,9 +37,7 @@ impl Served {
     /// The same with this configuration file, which takes calls with this key, and those of users.
     pub(crate) fn kith_with_users(program: &Path, config: &Path, key: &str) -> Result<Self> {
         Self::start(program, |command, address, data| {
-            let data = format!("--data-dir={}", data.display());
-            command.args(["serve", &format!("--listen={address}"), &data, "--log=warn"]);
-            command.args(["--set", "operations.listen=127.0.0.1:0", "--set", "cache.ttl=1h"]);
+            embedded(command, address, data);
             command.arg("--config").arg(config).env("KITH_API_KEY", key);
         })
     }

@@ -3,9 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use kith_proto::user::v1::{
-    BatchGetUsersRequest, BatchGetUsersResponse, GetUserRequest, user_service_client::UserServiceClient,
-};
+use kith_proto::user::v1::{BatchGetUsersRequest, BatchGetUsersResponse};
 use tonic::{
     Code, Request, Status, Streaming,
     client::Grpc,
@@ -15,14 +13,9 @@ use tonic::{
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse, health_client::HealthClient};
 use tonic_prost::ProstCodec;
 
-use super::{
-    imported::fill,
-    rpc::{CONNECTIONS, GET_USER, IN_FLIGHT, answers},
-    until_done::until_done,
-};
+use super::{loaded::Loaded, rpc::IN_FLIGHT, until_done::until_done};
 use crate::{
     bench::{Plan, UNREAD_HELD_P99, WATCHES_HELD_P99},
-    load::Callers,
     people,
     ratio::{Claim, Pair, Side, count, interleave},
     results::Results,
@@ -74,40 +67,33 @@ async fn row<T>(
     results.add(claim, &rounds)
 }
 
-/// A node with users in memory, callers that ask for them, and half of the calls a second that it can take.
+/// A node with users in memory, and half of the calls a second that it can take.
 #[derive(Debug)]
 struct Node {
-    served: Served,
-    callers: Callers<GetUserRequest>,
+    loaded: Loaded,
     ids: Vec<i64>,
     rate: f64,
 }
 
 impl Node {
     async fn start(plan: &Plan) -> Result<Self> {
-        let served = Served::kith(&plan.kith)?;
         let ids = people::shuffled(plan.size(10_000, 200), 1);
-        let asked = ids.iter().map(|id| GetUserRequest { user_id: *id, consistency: None }).collect();
-        let callers = Callers::connect(served.address, CONNECTIONS, GET_USER, asked).await?;
-        let mut client = UserServiceClient::connect(format!("http://{}", served.address)).await?;
-        fill(&mut client, &ids).await?;
-        // Into memory.
-        answers(&mut client, &ids).await?;
-        callers.closed(plan.size(100_000, 500), IN_FLIGHT).await?;
+        let loaded = Loaded::node(Served::kith(&plan.kith)?, None, &ids).await?;
+        loaded.warm_up(plan).await?;
         let calls = plan.size(200_000, 2_000);
-        let took = callers.closed(calls, IN_FLIGHT).await?;
+        let took = loaded.callers.closed(calls, IN_FLIGHT).await?;
         let rate = count(usize::try_from(calls)?) / took.as_secs_f64() / 2.0;
-        Ok(Self { served, callers, ids, rate })
+        Ok(Self { loaded, ids, rate })
     }
 
     async fn p99(&self, plan: &Plan) -> Result<f64> {
         let time = plan.size(Duration::from_secs(3), Duration::from_millis(200));
-        let taken = self.callers.open(self.rate, time).await?;
+        let taken = self.loaded.callers.open(self.rate, time).await?;
         Ok(count(usize::try_from(taken.value_at_quantile(0.99))?))
     }
 
     fn endpoint(&self) -> Result<Endpoint> {
-        Ok(Endpoint::from_shared(format!("http://{}", self.served.address))?)
+        Ok(Endpoint::from_shared(format!("http://{}", self.loaded.served.address))?)
     }
 
     /// All the health watches that there may be.

@@ -5,6 +5,7 @@ pub(crate) mod held;
 pub(crate) mod imported;
 pub(crate) mod keys;
 mod latency;
+mod loaded;
 pub(crate) mod members;
 pub(crate) mod memory;
 pub(crate) mod messages;

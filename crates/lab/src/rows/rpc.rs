@@ -2,19 +2,11 @@
 
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, ensure};
-use kith_proto::user::v1::{GetUserRequest, GetUserResponse, user_service_client::UserServiceClient};
-use tonic::{
-    body::Body,
-    client::GrpcService,
-    codegen::{Body as HttpBody, Bytes, StdError},
-};
+use anyhow::Result;
 
-use super::imported::fill;
+use super::loaded::Loaded;
 use crate::{
     bench::{GET_USER_CPU, GET_USER_P99, GET_USER_THROUGHPUT, Plan},
-    echo,
-    load::Callers,
     people,
     ratio::{Pair, Side, count, each, interleave, median},
     results::Results,
@@ -43,17 +35,14 @@ pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
         let p99 = servers.p99_at_half(plan, &throughput).await?;
         results.add(&GET_USER_P99, &p99)?;
     }
-    servers.check_tier().await?;
-    Ok(())
+    servers.kith.check_tier().await
 }
 
-/// Both servers, with callers connected.
+/// Both servers.
 #[derive(Debug)]
 struct Servers {
-    kith: Served,
-    echo: Served,
-    ask_kith: Callers<GetUserRequest>,
-    ask_echo: Callers<GetUserRequest>,
+    kith: Loaded,
+    echo: Loaded,
 }
 
 /// What one server did under all the load that it can take.
@@ -66,44 +55,23 @@ struct Saturated {
 impl Servers {
     /// Starts both, fills the node with users, and has it load them all into memory.
     async fn start(users: i64, plan: &Plan) -> Result<Self> {
-        let (kith, echo) = (Served::kith(&plan.kith)?, Served::echo()?);
         let ids = people::shuffled(users, 1);
-        let asked: Vec<_> = ids.iter().map(|id| GetUserRequest { user_id: *id, consistency: None }).collect();
-        let ask_kith = Callers::connect(kith.address, CONNECTIONS, GET_USER, asked.clone()).await?;
-        let mut client = UserServiceClient::connect(format!("http://{}", kith.address)).await?;
-        fill(&mut client, &ids).await?;
-        let answers = answers(&mut client, &ids).await?;
-        let puts = u64::try_from(answers.len())?;
-        let put: Callers<GetUserResponse> = Callers::connect(echo.address, 1, echo::PATH, answers).await?;
-        put.closed(puts, IN_FLIGHT).await?;
-        let ask_echo = Callers::connect(echo.address, CONNECTIONS, echo::GET_USER, asked).await?;
-        let servers = Self { kith, echo, ask_kith, ask_echo };
-        servers.check_tier().await?;
-        Ok(servers)
-    }
-
-    /// Makes sure that the node answers from memory.
-    async fn check_tier(&self) -> Result<()> {
-        let metadata = self.ask_kith.call(0, 0).await?;
-        let tier = metadata.get("kith-tier").context("the answer does not name its tier")?;
-        ensure!(tier == "memory", "the answer comes from another tier: {tier:?}");
-        Ok(())
+        let kith = Loaded::node(Served::kith(&plan.kith)?, None, &ids).await?;
+        let echo = Loaded::echo(Served::echo()?, &kith, &ids).await?;
+        kith.check_tier().await?;
+        Ok(Self { kith, echo })
     }
 
     /// Gives each server the same number of calls, as many at a time as it takes.
     async fn saturate(&self, plan: &Plan) -> Result<Vec<Pair<Saturated>>> {
-        let warm_up = plan.size(100_000, 500);
-        self.ask_echo.closed(warm_up, IN_FLIGHT).await?;
-        self.ask_kith.closed(warm_up, IN_FLIGHT).await?;
+        self.echo.warm_up(plan).await?;
+        self.kith.warm_up(plan).await?;
         let calls = plan.size(200_000_u32, 20_000);
         interleave(plan.rounds, async |side| {
-            let server = self.of(side);
-            let before = server.cpu_seconds()?;
-            let time = match side {
-                Side::Baseline => self.ask_echo.closed(calls.into(), IN_FLIGHT).await?,
-                Side::Kith => self.ask_kith.closed(calls.into(), IN_FLIGHT).await?,
-            };
-            let cpu_seconds = server.cpu_seconds()? - before;
+            let Loaded { served, callers, .. } = self.of(side);
+            let before = served.cpu_seconds()?;
+            let time = callers.closed(calls.into(), IN_FLIGHT).await?;
+            let cpu_seconds = served.cpu_seconds()? - before;
             Ok(Saturated {
                 cpu_micros: cpu_seconds * 1e6 / f64::from(calls),
                 calls_a_second: f64::from(calls) / time.as_secs_f64(),
@@ -118,35 +86,20 @@ impl Servers {
         let (echo_rate, kith_rate) = (half(|pair| pair.baseline), half(|pair| pair.kith));
         let time = plan.size(Duration::from_secs(3), Duration::from_millis(200));
         interleave(plan.rounds, async |side| {
-            let taken = match side {
-                Side::Baseline => self.ask_echo.open(echo_rate, time).await?,
-                Side::Kith => self.ask_kith.open(kith_rate, time).await?,
+            let rate = match side {
+                Side::Baseline => echo_rate,
+                Side::Kith => kith_rate,
             };
+            let taken = self.of(side).callers.open(rate, time).await?;
             Ok(count(usize::try_from(taken.value_at_quantile(0.99))?))
         })
         .await
     }
 
-    const fn of(&self, side: Side) -> &Served {
+    const fn of(&self, side: Side) -> &Loaded {
         match side {
             Side::Baseline => &self.echo,
             Side::Kith => &self.kith,
         }
     }
-}
-
-/// What the node answers for each id, which is also what the echo is sent.
-pub(super) async fn answers<T>(client: &mut UserServiceClient<T>, ids: &[i64]) -> Result<Vec<GetUserResponse>>
-where
-    T: GrpcService<Body>,
-    T::Error: Into<StdError>,
-    T::ResponseBody: HttpBody<Data = Bytes> + Send + 'static,
-    <T::ResponseBody as HttpBody>::Error: Into<StdError> + Send,
-{
-    let mut answers = Vec::with_capacity(ids.len());
-    for id in ids {
-        let request = GetUserRequest { user_id: *id, consistency: None };
-        answers.push(client.get_user(request).await?.into_inner());
-    }
-    Ok(answers)
 }

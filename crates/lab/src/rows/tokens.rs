@@ -8,7 +8,6 @@ use std::{
 
 use anyhow::{Context as _, Result, anyhow, ensure};
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
-use kith_proto::user::v1::{GetUserRequest, user_service_client::UserServiceClient};
 use kith_server::{
     auth::{Issuer, Tokens},
     config::IssuerConfig,
@@ -16,23 +15,16 @@ use kith_server::{
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey};
 use serde_json::json;
 use tempfile::TempDir;
-use tonic::{Request, metadata::AsciiMetadataValue, transport::Endpoint};
 
-use super::{
-    imported::fill,
-    rpc::{CONNECTIONS, GET_USER, IN_FLIGHT, answers},
-};
+use super::loaded::{KEY, Loaded, cpu_micros};
 use crate::{
     bench::{Plan, TOKEN_COST_CPU, TOKEN_FIRST},
-    load::Callers,
     people,
     ratio::{Pair, Side, count, interleave},
     results::Results,
     served::Served,
 };
 
-/// As long as one that `kith keys generate` makes.
-const KEY: &str = "correct-horse-battery-staple-of-the-bench-qwvzk-jmxpd-tgrhl-bnfcy";
 const NAME: &str = "https://id.example/";
 /// Longer than a run.
 const LIFETIME: Duration = Duration::from_hours(12);
@@ -86,33 +78,9 @@ async fn cost(plan: &Plan, signer: &Signer) -> Result<Vec<Pair<f64>>> {
     fs::write(&config, issuer)?;
     let served = Served::kith_with_users(&plan.kith, &config, KEY)?;
     let ids = people::shuffled(plan.size(10_000, 200), 1);
-    let asked: Vec<_> = ids.iter().map(|id| GetUserRequest { user_id: *id, consistency: None }).collect();
-    let connected: Callers<GetUserRequest> =
-        Callers::connect(served.address, CONNECTIONS, GET_USER, asked).await?;
-    let channel = Endpoint::from_shared(format!("http://{}", served.address))?.connect_lazy();
-    let bearer: AsciiMetadataValue = format!("Bearer {KEY}").parse()?;
-    let mut client = UserServiceClient::with_interceptor(channel, move |mut request: Request<()>| {
-        request.metadata_mut().insert("authorization", bearer.clone());
-        Ok(request)
-    });
-    fill(&mut client, &ids).await?;
-    // Into memory.
-    answers(&mut client, &ids).await?;
-    ensure!(connected.call(0, 0).await.is_err(), "the node takes calls without a credential");
-    let token = signer.token(*ids.first().context("there is a user")?)?;
-    let (by_key, by_token) = (connected.clone().with_key(KEY)?, connected.with_key(&token)?);
-    for callers in [&by_key, &by_token] {
-        callers.closed(plan.size(100_000, 500), IN_FLIGHT).await?;
-    }
-    let calls = plan.size(200_000_u32, 20_000);
-    interleave(plan.rounds, async |side| {
-        let callers = match side {
-            Side::Baseline => &by_key,
-            Side::Kith => &by_token,
-        };
-        callers.cpu_micros(&served, calls, IN_FLIGHT).await
-    })
-    .await
+    let by_key = Loaded::node(served, Some(KEY), &ids).await?;
+    let by_token = by_key.with_credential(&signer.token(*ids.first().context("there is a user")?)?)?;
+    cpu_micros(plan, &by_key, &by_token).await
 }
 
 /// Tokens that are seen for the first time, a second / signatures that ring verifies.
