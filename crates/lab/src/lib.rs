@@ -14,6 +14,7 @@ pub mod alerts;
 pub mod bench;
 pub mod checker;
 mod child;
+pub mod claims;
 mod compose;
 pub mod demo;
 pub mod echo;

@@ -5,7 +5,7 @@ use std::{fs, path::Path, time::Instant};
 use anyhow::{Context as _, Result};
 
 use crate::{
-    bench::{ALL, Plan},
+    claims::{ALL, Plan},
     ratio::{Claim, Pair, Row},
     table::line,
 };
@@ -69,7 +69,7 @@ fn write(file: &Path, rows: &[Row]) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::{MEMORY_HIT, REDIS_HIT, UPDATE_MONGODB};
+    use crate::claims::{MEMORY_HIT, REDIS_HIT, UPDATE_MONGODB};
 
     fn plan(out: &Path, quick: bool) -> Plan {
         Plan {

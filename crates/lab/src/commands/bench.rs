@@ -2,7 +2,10 @@ use std::{path::PathBuf, process::ExitCode};
 
 use anyhow::Result;
 use clap::Args;
-use kith_lab::bench::{self, Plan, Verdict};
+use kith_lab::{
+    bench::{self, Verdict},
+    claims::Plan,
+};
 
 use super::program;
 

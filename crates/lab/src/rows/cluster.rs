@@ -8,7 +8,7 @@ use super::{
     rpc::{CONNECTIONS, GET_USER, IN_FLIGHT},
 };
 use crate::{
-    bench::{CLUSTER_CPU, Plan},
+    claims::{CLUSTER_CPU, Plan},
     load::Callers,
     people,
     ratio::{Side, interleave},

@@ -15,7 +15,7 @@ use tonic_prost::ProstCodec;
 
 use super::{loaded::Loaded, rpc::IN_FLIGHT, until_done::until_done};
 use crate::{
-    bench::{Plan, UNREAD_HELD_P99, WATCHES_HELD_P99},
+    claims::{Plan, UNREAD_HELD_P99, WATCHES_HELD_P99},
     people,
     ratio::{Claim, Pair, Side, count, interleave},
     results::Results,

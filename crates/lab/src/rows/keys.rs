@@ -5,7 +5,7 @@ use anyhow::Result;
 
 use super::loaded::{KEY, Loaded, cpu_micros};
 use crate::{
-    bench::{GET_USER_KEY_CPU, KEY_COST_CPU, Plan},
+    claims::{GET_USER_KEY_CPU, KEY_COST_CPU, Plan},
     people,
     results::Results,
     served::Served,

@@ -16,7 +16,7 @@ use super::{
     rpc::{CONNECTIONS, GET_USER, IN_FLIGHT},
 };
 use crate::{
-    bench::Plan,
+    claims::Plan,
     echo,
     load::Callers,
     ratio::{Pair, Side, interleave},

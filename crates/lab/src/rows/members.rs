@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::relations::{DataFile, Keyspace};
 use crate::{
-    bench::{JOINS_CQL, MEMBERS_DEEP_CQL, MEMBERS_DEEP_SQLITE, Plan},
+    claims::{JOINS_CQL, MEMBERS_DEEP_CQL, MEMBERS_DEEP_SQLITE, Plan},
     ratio::{Pair, Pieces, Side, count, interleave},
     results::Results,
 };

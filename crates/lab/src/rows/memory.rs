@@ -11,7 +11,7 @@ use kith_store::User;
 use tokio::time::timeout;
 
 use crate::{
-    bench::{MEMORY_ENTRY_BYTES, MEMORY_HIT, Plan},
+    claims::{MEMORY_ENTRY_BYTES, MEMORY_HIT, Plan},
     people,
     ratio::{Pieces, Side, interleave},
     results::Results,

@@ -21,7 +21,7 @@ use serde::Deserialize;
 
 use super::store::{BATCH, Reads, Tiered, Updates, read_many, read_one, time_updates};
 use crate::{
-    bench::{Plan, STORE_100_MONGODB, STORE_ONE_MONGODB, UPDATE_MONGODB},
+    claims::{Plan, STORE_100_MONGODB, STORE_ONE_MONGODB, UPDATE_MONGODB},
     people,
     ratio::{Side, interleave},
     results::Results,

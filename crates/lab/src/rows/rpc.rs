@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use super::loaded::Loaded;
 use crate::{
-    bench::{GET_USER_CPU, GET_USER_P99, GET_USER_THROUGHPUT, Plan},
+    claims::{GET_USER_CPU, GET_USER_P99, GET_USER_THROUGHPUT, Plan},
     people,
     ratio::{Pair, Side, count, each, interleave, median},
     results::Results,

@@ -13,7 +13,7 @@ use tokio::{task::JoinSet, time::Instant};
 use self::raw::{RawReaders, RawWriter};
 use super::store::{Tiered, Updates, read_many, read_one};
 use crate::{
-    bench::{Plan, STORE_100_SQLITE, STORE_ONE_SQLITE, UPDATE_SQLITE},
+    claims::{Plan, STORE_100_SQLITE, STORE_ONE_SQLITE, UPDATE_SQLITE},
     people,
     ratio::{Side, count, interleave},
     results::Results,

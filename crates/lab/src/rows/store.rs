@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 use super::redis::{Site, UserCodec};
 use crate::{
-    bench::Plan,
+    claims::Plan,
     people,
     ratio::{Pair, Pieces, Side, interleave},
 };

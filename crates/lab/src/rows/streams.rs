@@ -6,7 +6,7 @@ use tonic::transport::{Channel, Endpoint};
 
 use super::until_done::until_done;
 use crate::{
-    bench::{Plan, STREAM_CHECK_CPU},
+    claims::{Plan, STREAM_CHECK_CPU},
     ratio::{Side, interleave},
     results::Results,
     served::Served,

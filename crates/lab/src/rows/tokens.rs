@@ -18,7 +18,7 @@ use tempfile::TempDir;
 
 use super::loaded::{KEY, Loaded, cpu_micros};
 use crate::{
-    bench::{Plan, TOKEN_COST_CPU, TOKEN_FIRST},
+    claims::{Plan, TOKEN_COST_CPU, TOKEN_FIRST},
     people,
     ratio::{Pair, Side, count, interleave},
     results::Results,

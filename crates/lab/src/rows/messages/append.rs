@@ -17,7 +17,7 @@ use super::{
     raw::{DOCUMENT, RawLogs},
 };
 use crate::{
-    bench::{APPEND_END_1K, APPEND_END_64K, APPEND_MONGODB, Plan},
+    claims::{APPEND_END_1K, APPEND_END_64K, APPEND_MONGODB, Plan},
     ratio::{Claim, Pair, Pieces, Side, count, interleave},
     results::Results,
 };

@@ -19,7 +19,7 @@ use tonic::transport::Endpoint;
 
 use super::stage::{GROUP, Stage, USER, fill_through, make_group, text};
 use crate::{
-    bench::{LIST_20_CPU, MAX_SEQS_CPU, PULL_20_CPU, Plan, SEND_CPU},
+    claims::{LIST_20_CPU, MAX_SEQS_CPU, PULL_20_CPU, Plan, SEND_CPU},
     echo,
     load::{Answer, Callers},
     ratio::{Claim, Side, interleave},

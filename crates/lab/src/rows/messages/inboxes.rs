@@ -6,7 +6,7 @@ use kith_delivery::{FanOut, InboxKeeper as _, InboxLimits, RedisInboxes, SentMes
 use kith_store::{ConversationId, GroupId, NodeName, Seq, Timestamp, UserId};
 
 use crate::{
-    bench::{FAN_OUT_500, FAN_OUT_COALESCED, Plan},
+    claims::{FAN_OUT_500, FAN_OUT_COALESCED, Plan},
     ratio::{Pair, Side, interleave},
     redis_server::RedisServer,
     results::Results,

@@ -13,7 +13,7 @@ use super::{
     stage::{Stage, USER},
 };
 use crate::{
-    bench::{Plan, RECENT_MIX},
+    claims::{Plan, RECENT_MIX},
     ratio::{Pair, count},
     results::Results,
 };

@@ -15,7 +15,7 @@ use anyhow::Result;
 use kith_store::{ContentHash, MessageKey, MessageKind, NewMessage, Timestamp, UserId};
 
 pub(in crate::rows) use self::stage::{fill_through, make_group, text};
-use crate::{bench::Plan, results::Results};
+use crate::{claims::Plan, results::Results};
 
 /// Bytes of a body.
 const BODY: usize = 200;

@@ -12,7 +12,7 @@ use mongodb::{
 
 use super::stage::{BATCH, GROUP, Stage, named, send_batch};
 use crate::{
-    bench::{APPEND_OPERATIONS, APPEND_OPERATIONS_OF_3, APPEND_OPERATIONS_STEPS, Plan},
+    claims::{APPEND_OPERATIONS, APPEND_OPERATIONS_OF_3, APPEND_OPERATIONS_STEPS, Plan},
     ratio::{Claim, Pair, count},
     results::Results,
 };

@@ -8,7 +8,7 @@ use super::{
     stage::{GROUP, Stage, USER},
 };
 use crate::{
-    bench::{LIST_200, PULL_1000, PULL_RECENT, Plan},
+    claims::{LIST_200, PULL_1000, PULL_RECENT, Plan},
     ratio::{Claim, Pair, Pieces, Side, interleave},
     results::Results,
 };

@@ -11,7 +11,7 @@ use super::{
     stage::{GROUP, Stage, named},
 };
 use crate::{
-    bench::{Plan, SEND_DIRECT, SEND_ONE_GROUP},
+    claims::{Plan, SEND_DIRECT, SEND_ONE_GROUP},
     ratio::{Pair, Pieces, Side, count, interleave, median},
     results::Results,
 };

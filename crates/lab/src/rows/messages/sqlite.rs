@@ -18,7 +18,7 @@ use tokio::{sync::oneshot, task::JoinSet, time::Instant};
 
 use super::message;
 use crate::{
-    bench::{APPEND_SQLITE, Plan},
+    claims::{APPEND_SQLITE, Plan},
     ratio::{Side, count, interleave},
     results::Results,
     rows::relations::DataFile,

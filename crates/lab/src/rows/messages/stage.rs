@@ -15,7 +15,7 @@ use tonic::{Code, Status, transport::Channel};
 
 use super::{CONTENT_TYPE, body, raw::RawLogs};
 use crate::{
-    bench::Plan,
+    claims::Plan,
     rows::{
         imported::fill,
         relations::{Keyspace, Node},

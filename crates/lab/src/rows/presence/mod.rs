@@ -9,7 +9,7 @@ mod stage;
 use anyhow::Result;
 
 use crate::{
-    bench::{
+    claims::{
         OPEN_SESSION, OPEN_SESSION_TIME, PRESENCE_RENEW, PRESENCE_RENEW_COMMANDS, PRESENCE_RENEW_CORE,
         PRESENCE_RENEW_NODE, Plan,
     },

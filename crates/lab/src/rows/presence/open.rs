@@ -14,7 +14,7 @@ use tonic::Code;
 
 use super::stage::Stage;
 use crate::{
-    bench::Plan,
+    claims::Plan,
     ratio::{Pair, Side, interleave, median},
     rows::until_done::until_done,
 };

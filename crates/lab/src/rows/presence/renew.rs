@@ -6,7 +6,7 @@ use kith_proto::presence::v1::{HeartbeatRequest, OpenSessionRequest, SessionName
 
 use super::stage::Stage;
 use crate::{
-    bench::Plan,
+    claims::Plan,
     ratio::{Pair, Side, interleave},
     rows::until_done::until_done,
     usage,

@@ -6,7 +6,7 @@ use tonic::transport::Channel;
 
 use super::raw::Raw;
 use crate::{
-    bench::Plan,
+    claims::Plan,
     redis_server::RedisServer,
     rows::{
         imported::fill_up_to,

@@ -12,7 +12,7 @@ use tonic::transport::{Channel, Endpoint};
 
 use super::notices::{self, publish};
 use crate::{
-    bench::{COUNT_NOTICES_CPU, NOTICE_TOTALS_FLAT, Plan, RECEIPT_CPU},
+    claims::{COUNT_NOTICES_CPU, NOTICE_TOTALS_FLAT, Plan, RECEIPT_CPU},
     echo,
     load::Callers,
     ratio::{Side, interleave},

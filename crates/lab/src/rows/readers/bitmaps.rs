@@ -8,7 +8,7 @@ use kith_delivery::{BitmapFill, ReaderBitmaps as _, ReaderSection, RedisBitmaps,
 use kith_store::{AudienceId, ReaderOrdinal, Slot};
 
 use crate::{
-    bench::{NOTICE_BYTES, NOTICE_READERS, Plan},
+    claims::{NOTICE_BYTES, NOTICE_READERS, Plan},
     ratio::{Pair, Side, interleave},
     redis_server::RedisServer,
     resp,

@@ -11,7 +11,7 @@ mod stage;
 
 use anyhow::Result;
 
-use crate::{bench::Plan, results::Results};
+use crate::{claims::Plan, results::Results};
 
 /// Runs what is asked for.
 pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {

@@ -15,7 +15,7 @@ use super::{
     stage::Stage,
 };
 use crate::{
-    bench::{NOTICE_MARK_MONGODB, NOTICE_MARK_SQLITE, Plan},
+    claims::{NOTICE_MARK_MONGODB, NOTICE_MARK_SQLITE, Plan},
     ratio::{Pair, Side, interleave},
     results::Results,
     rows::latency::Latency,

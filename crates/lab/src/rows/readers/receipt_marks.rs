@@ -12,7 +12,7 @@ use tonic::{Code, transport::Channel};
 
 use super::stage::Stage;
 use crate::{
-    bench::{Plan, RECEIPT_MARK_500, RECEIPT_MARK_500_BITS, RECEIPT_MARKS},
+    claims::{Plan, RECEIPT_MARK_500, RECEIPT_MARK_500_BITS, RECEIPT_MARKS},
     ratio::{Side, count, interleave},
     results::Results,
     rows::{

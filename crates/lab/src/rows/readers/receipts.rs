@@ -30,7 +30,7 @@ use kith_store::{
 use kith_store_sqlite::SqliteHandle;
 
 use crate::{
-    bench::{Plan, RECEIPT_100K, RECEIPTS_50},
+    claims::{Plan, RECEIPT_100K, RECEIPTS_50},
     ratio::{Pair, Side, interleave},
     results::Results,
     rows::{latency::Latency, redis::RawRedis},

@@ -6,7 +6,7 @@ use tonic::transport::Channel;
 
 use super::raw::RawMarks;
 use crate::{
-    bench::Plan,
+    claims::Plan,
     rows::relations::{Keyspace, Node},
 };
 

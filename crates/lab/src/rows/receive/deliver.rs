@@ -7,7 +7,7 @@ use tokio::{task::JoinSet, time::interval};
 
 use super::{crowd::Crowd, pubsub::PubSub, stage::Stage};
 use crate::{
-    bench::Plan,
+    claims::Plan,
     ratio::{Pair, Side, interleave, nanos},
     rows::latency::Latency,
 };

@@ -26,7 +26,7 @@ use super::{
     stream::{connections, deliver_bare, of_user, receive},
 };
 use crate::{
-    bench::{GROUP_100K, GROUP_100K_CPU, Plan},
+    claims::{GROUP_100K, GROUP_100K_CPU, Plan},
     ratio::{Side, count, each, interleave, median},
     results::Results,
     rows::{

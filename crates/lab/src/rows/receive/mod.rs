@@ -18,7 +18,7 @@ use self::{
     stage::{Bare, Stage},
 };
 use crate::{
-    bench::{
+    claims::{
         DELIVER_P99, GROUP_100K, GROUP_100K_CPU, Plan, RECEIVE_AGAIN, RECEIVE_AGAIN_P99, RECEIVE_MEMORY,
     },
     ratio::Pair,

@@ -13,7 +13,7 @@ use tonic::transport::Channel;
 
 use super::{crowd::Crowd, stage::Stage};
 use crate::{
-    bench::Plan,
+    claims::Plan,
     ratio::{Pair, nanos},
     rows::latency::Latency,
 };

@@ -6,7 +6,7 @@ use tonic::{Streaming, transport::Channel};
 
 use super::stream::{connections, of_user, receive_bare};
 use crate::{
-    bench::Plan,
+    claims::Plan,
     redis_server::RedisServer,
     rows::{
         imported::fill_up_to,

@@ -11,7 +11,7 @@ use super::{
     packed::UserCodec,
 };
 use crate::{
-    bench::{Plan, REDIS_100, REDIS_HIT, REDIS_HIT_P99},
+    claims::{Plan, REDIS_100, REDIS_HIT, REDIS_HIT_P99},
     people,
     ratio::{Side, each, interleave, nanos},
     results::Results,

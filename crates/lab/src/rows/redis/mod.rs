@@ -13,7 +13,7 @@ mod totals;
 
 use anyhow::Result;
 
-use crate::{bench::Plan, results::Results};
+use crate::{claims::Plan, results::Results};
 
 pub(super) use packed::UserCodec;
 pub(super) use raw::RawRedis;

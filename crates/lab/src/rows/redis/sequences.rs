@@ -16,7 +16,7 @@ use super::{
     site::{Place, Site},
 };
 use crate::{
-    bench::{Plan, TAKE, TAKE_32, TAKE_LONGEST_WAIT, TAKE_P99},
+    claims::{Plan, TAKE, TAKE_32, TAKE_LONGEST_WAIT, TAKE_P99},
     ratio::{Side, count, each, interleave, nanos},
     results::Results,
     rows::{latency::Latency, mongodb::Filled},

@@ -14,7 +14,7 @@ use super::{
     site::{Place, Site},
 };
 use crate::{
-    bench::{MISS, Plan, WRITE_TOLD},
+    claims::{MISS, Plan, WRITE_TOLD},
     people,
     ratio::{Pair, Side, interleave},
     results::Results,

@@ -27,7 +27,7 @@ use super::{
     site::{Place, Site},
 };
 use crate::{
-    bench::{DROPPED, DROPPED_P99, NEW_READ, Plan},
+    claims::{DROPPED, DROPPED_P99, NEW_READ, Plan},
     people,
     ratio::{Side, each, interleave, nanos},
     results::Results,

@@ -14,7 +14,7 @@ use kith_store::{
 
 use super::{filled::Filled, raw::RawRedis};
 use crate::{
-    bench::{
+    claims::{
         NOTICE_TOTALS_10, NOTICE_TOTALS_10_SCRIPT, NOTICE_TOTALS_100, NOTICE_TOTALS_100_SCRIPT,
         NOTICE_TOTALS_1000, NOTICE_TOTALS_1000_SCRIPT, Plan,
     },

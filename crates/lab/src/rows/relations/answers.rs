@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep};
 use tonic::transport::Channel;
 
 use crate::{
-    bench::{BATCH_RELATIONS_CPU, CHECK_PERMISSION_CPU, Plan},
+    claims::{BATCH_RELATIONS_CPU, CHECK_PERMISSION_CPU, Plan},
     echo,
     load::{Answer, Callers},
     people,

@@ -17,7 +17,7 @@ use super::{
     lists::CLOSES_WITHIN,
 };
 use crate::{
-    bench::{COMMON_MEMORY, COMMON_REDIS, Plan},
+    claims::{COMMON_MEMORY, COMMON_REDIS, Plan},
     ratio::{Pair, Side, interleave},
     results::Results,
 };

@@ -21,7 +21,7 @@ use scylla::{
 use tokio::time::{Instant, sleep};
 use tonic::transport::{Channel, Endpoint};
 
-use crate::{bench::Plan, served::Served};
+use crate::{claims::Plan, served::Served};
 
 /// Shards of what has changed.
 const SHARDS: usize = 4;

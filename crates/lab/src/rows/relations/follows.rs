@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep};
 
 use super::cql::Keyspace;
 use crate::{
-    bench::{CELEBRITY_CQL, FOLLOW_CQL, FOLLOW_TWO_ROWS_CQL, Plan},
+    claims::{CELEBRITY_CQL, FOLLOW_CQL, FOLLOW_TWO_ROWS_CQL, Plan},
     ratio::{Pair, Pieces, Side, count, interleave},
     results::Results,
 };

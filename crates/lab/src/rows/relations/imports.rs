@@ -12,7 +12,7 @@ use super::{
     sqlite::{DataFile, write_rows},
 };
 use crate::{
-    bench::{IMPORT_CQL, IMPORT_SQLITE, Plan},
+    claims::{IMPORT_CQL, IMPORT_SQLITE, Plan},
     ratio::{Side, count, interleave},
     results::Results,
 };

@@ -12,7 +12,7 @@ use super::{
     sqlite::DataFile,
 };
 use crate::{
-    bench::{FANS_DEEP_CQL, FANS_DEEP_SQLITE, FRIENDS_COLD_CQL, Plan},
+    claims::{FANS_DEEP_CQL, FANS_DEEP_SQLITE, FRIENDS_COLD_CQL, Plan},
     ratio::{Pair, Pieces, Side, interleave},
     results::Results,
 };

@@ -16,7 +16,7 @@ pub(super) use self::{
     cql::{Keyspace, Node},
     sqlite::DataFile,
 };
-use crate::{bench::Plan, results::Results};
+use crate::{claims::Plan, results::Results};
 
 /// Runs what is asked for.
 pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
