@@ -1,6 +1,6 @@
 //! What the laboratory does on real servers: the ratios, the hunt, the alerts, the demonstration.
 
-use std::process::Command;
+use std::{env, process::Command};
 
 use anyhow::Result;
 
@@ -15,7 +15,9 @@ use crate::{
 /// Builds the laboratory for release and runs its `bench` against a real MongoDB, Cassandra and Redis.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let mut command = laboratory("bench", arguments)?;
-    let (mongodb, redis, cassandra) = (Mongodb::start()?, Redis::start()?, Cassandra::start()?);
+    let folder = env::temp_dir();
+    let (mongodb, redis) = (Mongodb::start(&folder)?, Redis::start()?);
+    let cassandra = Cassandra::start(&folder)?;
     command.env("KITH_TEST_MONGODB", &mongodb.uri).env("KITH_TEST_CQL", &cassandra.uri);
     succeed(command.env("KITH_TEST_REDIS", &redis.uri))
 }
@@ -47,7 +49,8 @@ pub(crate) fn demo(arguments: &[String]) -> Result<()> {
 
 /// Runs what starts its servers itself, but for Cassandra, which takes long to start.
 fn over_its_own_servers(mut command: Command) -> Result<()> {
-    let (mongod, redis, cassandra) = (mongod_program()?, redis_program()?, Cassandra::start()?);
+    let (mongod, redis, cassandra) =
+        (mongod_program()?, redis_program()?, Cassandra::start(&env::temp_dir())?);
     command.env("KITH_TEST_MONGOD", mongod).env("KITH_TEST_REDIS_SERVER", redis);
     command.env("KITH_TEST_CASSANDRA", cassandra_program()?);
     succeed(command.env("KITH_TEST_CQL", &cassandra.uri))

@@ -6,7 +6,10 @@ use anyhow::{Result, bail};
 
 use crate::{
     process::{cargo, outlive_ctrl_c, watch},
-    servers::{Cassandra, Mongodb, Redis, Running, cassandra_program, mongod_program, redis_program},
+    servers::{
+        Cassandra, Mongodb, Redis, Running, cassandra_program, folder_for_tests, mongod_program,
+        redis_program,
+    },
     tools,
 };
 
@@ -29,7 +32,7 @@ const BUSY: [&str; 8] = ["engine", "tidy", "checker", "faults", "foreign_lock", 
 /// The test executable of `cargo xtask nightly`: a plain run of cargo leaves it out.
 const LONG: &str = "nightly";
 /// Threads for tests that wait.
-const MANY: &str = "2";
+const MANY: &str = "3";
 /// What callers meet, whatever the store: this module runs a second time, over MongoDB and CQL.
 const POLICY: &str = "policy::";
 
@@ -82,6 +85,7 @@ struct Servers {
     redis: Running,
     cassandra: Running,
     programs: Vec<(&'static str, PathBuf)>,
+    folder: PathBuf,
 }
 
 impl Servers {
@@ -95,8 +99,12 @@ impl Servers {
             ("KITH_TEST_REDIS_SERVER", redis_program()?),
             ("KITH_TEST_MONGOD", mongod_program()?),
         ];
-        let cassandra = thread::spawn(Cassandra::start);
-        let (mongodb, redis) = (Mongodb::start()?, Redis::start()?);
+        let folder = folder_for_tests();
+        let cassandra = thread::spawn({
+            let folder = folder.clone();
+            move || Cassandra::start(&folder)
+        });
+        let (mongodb, redis) = (Mongodb::start(&folder)?, Redis::start()?);
         let built = if long { vec![LONG] } else { [&WAITING[..], &BUSY].concat() };
         // The run itself reports what is wrong with the code.
         watch(
@@ -106,7 +114,7 @@ impl Servers {
             |_| {},
         )?;
         let Ok(cassandra) = cassandra.join() else { bail!("Cassandra was not started") };
-        Ok(Self { mongodb, redis, cassandra: cassandra?, programs })
+        Ok(Self { mongodb, redis, cassandra: cassandra?, programs, folder })
     }
 
     /// Every test but the long ones: unit tests and those that wait, those that need the processors, and a second pass over the
@@ -139,7 +147,7 @@ impl Servers {
             .args(["test", "--workspace", "--no-fail-fast"])
             .envs(self.programs.iter().map(|(name, path)| (name, path)));
         command.env("KITH_TEST_MONGODB", &self.mongodb.uri).env("KITH_TEST_REDIS", &self.redis.uri);
-        command.env("KITH_TEST_CQL", &self.cassandra.uri);
+        command.env("KITH_TEST_CQL", &self.cassandra.uri).env("TMPDIR", &self.folder);
         command
     }
 }

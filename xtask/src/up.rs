@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 
 use crate::{
     process::outlive_ctrl_c,
-    servers::{Cassandra, Mongodb, Redis, redis_program},
+    servers::{Cassandra, Mongodb, Redis, folder_for_tests, redis_program},
     tools,
 };
 
@@ -17,8 +17,12 @@ pub(crate) fn run() -> Result<()> {
         // The receiver is gone after the first signal.
         stop.send(()).ok();
     })?;
-    let cassandra = thread::spawn(Cassandra::start);
-    let (mongodb, redis) = (Mongodb::start()?, Redis::start()?);
+    let folder = folder_for_tests();
+    let cassandra = thread::spawn({
+        let folder = folder.clone();
+        move || Cassandra::start(&folder)
+    });
+    let (mongodb, redis) = (Mongodb::start(&folder)?, Redis::start()?);
     println!("export KITH_TEST_REDIS='{}'", redis.uri);
     println!("export KITH_TEST_REDIS_SERVER='{}'", redis_program()?.display());
     println!("export KITH_TEST_MONGODB='{}'", mongodb.uri);

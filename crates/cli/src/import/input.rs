@@ -76,9 +76,11 @@ impl Input {
     }
 }
 
-/// Whether a later run can read the same bytes. Files in `/dev` and `/proc` belong to this process.
+/// Whether a later run can read the same bytes. Files in `/dev` and `/proc` belong to this process, but for those in shared
+/// memory.
 fn is_kept(path: &Path) -> bool {
     let passing = path.starts_with("/dev") || path.starts_with("/proc");
+    let passing = passing && !path.starts_with("/dev/shm");
     !passing && fs::metadata(path).is_ok_and(|data| data.is_file())
 }
 

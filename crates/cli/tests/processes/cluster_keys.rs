@@ -69,8 +69,11 @@ impl Place {
 
     fn start(&self) -> Started {
         let operations = format!("operations.listen={}", self.operations);
-        let arguments =
-            ["--listen", &self.grpc, "--set", &operations, "--set", "observer.canary_every=500ms"];
+        let mut arguments = vec!["--listen", &self.grpc, "--set", &operations];
+        // A turn lasts 5 thirds of the bound at least, and each node waits for turns of its own.
+        for observer in ["observer.canary_every=500ms", "observer.bound=1s"] {
+            arguments.extend(["--set", observer]);
+        }
         let mut command = kith(self.folder.path(), &arguments);
         command.env("KITH_STORE__BACKEND", "cluster").env("KITH_STORE__MONGODB__DATABASE", &self.cluster);
         command.env("KITH_STORE__MONGODB__URI", needed("KITH_TEST_MONGODB"));

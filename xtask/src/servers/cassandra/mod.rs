@@ -43,17 +43,18 @@ pub(crate) struct Cassandra;
 impl Cassandra {
     /// Yields a Cassandra that answers, as `host:port`: the one that `KITH_TEST_CQL` names; else one in Docker, where an
     /// engine answers; else one out of Maven's jars, which are kept in the cache folder between runs, on Java 17.
+    /// A program has its data in a folder of its own under `folder`.
     ///
     /// # Errors
     /// When none of the three can be had, or it is not ready within three minutes.
-    pub(crate) fn start() -> Result<Running> {
+    pub(crate) fn start(folder: &Path) -> Result<Running> {
         if let Some(uri) = env::var_os(ADDRESS).filter(|uri| !uri.is_empty()) {
             let uri = uri.into_string().ok().with_context(|| format!("{ADDRESS} is not Unicode"))?;
             return Ok(Running { uri, started: Started::Nothing });
         }
         let ports: [u16; 3] = free_ports()?;
         let port = ports[0];
-        let started = if docker_answers() { in_docker(port)? } else { as_process(ports)? };
+        let started = if docker_answers() { in_docker(port)? } else { as_process(ports, folder)? };
         let mut running = Running { uri: format!("127.0.0.1:{port}"), started };
         await_answer(port, &mut running.started)?;
         Ok(running)
@@ -73,11 +74,11 @@ fn in_docker(port: u16) -> Result<Started> {
 }
 
 /// Its ports are those for clients, for other nodes and for its management.
-fn as_process(ports: [u16; 3]) -> Result<Started> {
+fn as_process(ports: [u16; 3], folder: &Path) -> Result<Started> {
     let jars = jars().with_context(|| {
         format!("the tests need Cassandra: name one in {ADDRESS}, start Docker, or install Maven and Java 17")
     })?;
-    let folder = env::temp_dir().join(format!("kith-cassandra-{}-{}", process::id(), ports[0]));
+    let folder = folder.join(format!("kith-cassandra-{}-{}", process::id(), ports[0]));
     let started = start_in(&folder, &jars, ports);
     if started.is_err() {
         fs::remove_dir_all(&folder).ok();

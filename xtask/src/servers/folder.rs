@@ -1,0 +1,36 @@
+//! Where servers and tests keep their files.
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+/// A file system in memory, on Linux.
+const IN_MEMORY: &str = "/dev/shm";
+/// The least free space, and the least free memory, that files of all tests need there.
+const NEEDED: u64 = 8 << 30;
+
+/// The folder for files of tests: in memory where there is enough of it, else the system's temporary folder. No test depends on
+/// what outlives a machine, and on a disk most of a test's time is spent on waiting for writes.
+pub(crate) fn for_tests() -> PathBuf {
+    let in_memory = Path::new(IN_MEMORY);
+    let enough =
+        [free_space(in_memory), free_memory()].iter().all(|free| free.is_some_and(|free| free >= NEEDED));
+    if enough { in_memory.to_owned() } else { env::temp_dir() }
+}
+
+/// Bytes that may still be written there; `None` where it cannot be found out.
+fn free_space(folder: &Path) -> Option<u64> {
+    let mut free = Command::new("df");
+    let output = free.args(["--output=avail", "--block-size=1"]).arg(folder).output().ok()?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    text.lines().nth(1)?.trim().parse().ok()
+}
+
+/// Bytes of memory that programs may still take.
+fn free_memory() -> Option<u64> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    line.trim().strip_suffix(" kB")?.parse::<u64>().ok().map(|kilobytes| kilobytes << 10)
+}
