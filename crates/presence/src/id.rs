@@ -1,6 +1,7 @@
 use std::{fmt, num::NonZeroI64, str::FromStr, sync::Arc};
 
 use kith_store::Invalid;
+use serde::{Deserialize, Serialize};
 
 /// Longest id that a caller chooses.
 const LENGTH_MAX: usize = 64;
@@ -8,7 +9,8 @@ const LENGTH_MAX: usize = 64;
 macro_rules! chosen {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
-        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(try_from = "String", into = "String")]
         pub struct $name(Arc<str>);
 
         impl $name {
@@ -16,6 +18,20 @@ macro_rules! chosen {
             #[must_use]
             pub fn as_str(&self) -> &str {
                 &self.0
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = Invalid;
+
+            fn try_from(text: String) -> Result<Self, Invalid> {
+                text.parse()
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(id: $name) -> Self {
+                id.as_str().to_owned()
             }
         }
 

@@ -2,6 +2,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use kith_store::{GroupId, UserId};
+use serde::{Deserialize, Serialize};
 
 use crate::{DeviceId, GatewayId, Incarnation, Instance, PresenceError};
 
@@ -283,7 +284,7 @@ pub struct Event {
 }
 
 /// The numbers of online members of a group.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Distribution {
     /// Rises with every change.
     pub version: i64,

@@ -12,7 +12,7 @@ const REMARK_CHARS_MAX: usize = 64;
 
 /// The permissions that a user gives another one: a set of bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
+#[serde(try_from = "u8", into = "u8")]
 pub struct Permissions(u8);
 
 impl Permissions {
@@ -54,6 +54,20 @@ impl Permissions {
     #[must_use]
     pub const fn allow(self, asked: Self) -> bool {
         self.0 & asked.0 == asked.0
+    }
+}
+
+impl TryFrom<u8> for Permissions {
+    type Error = Invalid;
+
+    fn try_from(bits: u8) -> Result<Self, Invalid> {
+        Self::new(bits.into())
+    }
+}
+
+impl From<Permissions> for u8 {
+    fn from(permissions: Permissions) -> Self {
+        permissions.bits()
     }
 }
 
@@ -216,6 +230,12 @@ pub trait BlockStore: Send + Sync + fmt::Debug + 'static {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn other_bits_are_not_deserialized() {
+        assert_eq!(serde_json::from_str::<Permissions>("63").unwrap(), Permissions::ALL);
+        assert!(serde_json::from_str::<Permissions>("64").is_err());
+    }
 
     #[test]
     fn permissions_are_sums_of_known_bits() {

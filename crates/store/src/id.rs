@@ -7,7 +7,7 @@ macro_rules! id {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
-        #[serde(transparent)]
+        #[serde(try_from = "i64", into = "i64")]
         pub struct $name(std::num::NonZeroI64);
 
         impl $name {
@@ -26,6 +26,20 @@ macro_rules! id {
             #[must_use]
             pub const fn get(self) -> i64 {
                 self.0.get()
+            }
+        }
+
+        impl TryFrom<i64> for $name {
+            type Error = $crate::Invalid;
+
+            fn try_from(number: i64) -> Result<Self, $crate::Invalid> {
+                Self::new(number)
+            }
+        }
+
+        impl From<$name> for i64 {
+            fn from(id: $name) -> Self {
+                id.get()
             }
         }
 
@@ -125,6 +139,13 @@ pub struct IdBlock {
 mod tests {
     use super::*;
     use crate::Timestamp;
+
+    #[test]
+    fn number_below_1_is_not_deserialized() {
+        assert_eq!(serde_json::to_string(&UserId::new(7).unwrap()).unwrap(), "7");
+        assert_eq!(serde_json::from_str::<UserId>("7").unwrap().get(), 7);
+        assert!(["0", "-1"].iter().all(|number| serde_json::from_str::<GroupId>(number).is_err()));
+    }
 
     #[test]
     fn ids_are_above_zero() {

@@ -5,10 +5,12 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
+use crate::Invalid;
+
 /// Version of a record: assigned by the store inside the write, one above its predecessor, never reset, also not by
 /// deletion and re-creation. `NONE` (0) means a record that has never existed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
+#[serde(try_from = "i64", into = "i64")]
 pub struct Version(i64);
 
 impl Version {
@@ -33,6 +35,20 @@ impl Version {
     #[must_use]
     pub const fn next(self) -> Self {
         Self(self.0 + 1)
+    }
+}
+
+impl TryFrom<i64> for Version {
+    type Error = Invalid;
+
+    fn try_from(number: i64) -> Result<Self, Invalid> {
+        Self::new(number).ok_or_else(|| Invalid::new("must be 0 or above"))
+    }
+}
+
+impl From<Version> for i64 {
+    fn from(version: Version) -> Self {
+        version.get()
     }
 }
 
@@ -72,6 +88,12 @@ mod tests {
         assert_eq!(Version::new(0), Some(Version::NONE));
         assert_eq!(Version::NONE.next(), Version::FIRST);
         assert!(Version::FIRST < Version::FIRST.next());
+    }
+
+    #[test]
+    fn version_below_0_is_not_deserialized() {
+        assert_eq!(serde_json::from_str::<Version>("0").unwrap(), Version::NONE);
+        assert!(serde_json::from_str::<Version>("-1").is_err());
     }
 
     #[test]

@@ -143,6 +143,15 @@ mod tests {
     }
 
     #[test]
+    #[cfg(target_os = "linux")]
+    fn a_file_in_shared_memory_is_kept() {
+        let dir = tempfile::tempdir_in("/dev/shm").unwrap();
+        let path = dir.path().join("users.json");
+        fs::write(&path, b"{}\n").unwrap();
+        assert!(is_kept(&path) && !is_kept(Path::new("/dev/null")) && !is_kept(Path::new("/proc/self/stat")));
+    }
+
+    #[test]
     fn a_pipe_is_read_whole() {
         let (reader, mut writer) = io::pipe().unwrap();
         let long = format!("# about\n1 2\n{}\n", "x".repeat(3 * BEGINNING));

@@ -4,7 +4,6 @@
 //! uses the previous value.
 
 pub mod cache;
-mod codec;
 mod feed;
 mod loader;
 mod records;

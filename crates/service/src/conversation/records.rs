@@ -8,12 +8,13 @@ use kith_store::{
 };
 use tokio::time::Instant;
 
-use super::{CONVERSATIONS, codec::ConversationCodec, loader::ConversationLoader};
+use super::{CONVERSATIONS, loader::ConversationLoader};
 use crate::{
     domain_context::DomainContext,
     error::Error,
     rpc::versions::cache_version,
     write::mutations::{Committed, Mutations, RecordWrite},
+    write::record_codec::RecordCodec,
 };
 
 /// The settings of conversations for all their users, through the tiers of this node. Cheap to clone.
@@ -31,7 +32,7 @@ impl ConversationRecords {
         let store = Arc::clone(&context.stores.conversations);
         let loader = Arc::new(ConversationLoader(Arc::clone(&store)));
         Self {
-            cache: context.tiers.namespace(policy, loader, ConversationCodec),
+            cache: context.tiers.namespace(policy, loader, RecordCodec::CONVERSATION),
             store,
             mutations: context.mutations.clone(),
         }

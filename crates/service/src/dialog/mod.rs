@@ -8,7 +8,6 @@
 
 pub mod cache;
 mod cleanup;
-mod codec;
 mod feed;
 mod head_reader;
 mod loader;

@@ -14,12 +14,13 @@ use kith_store::{
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::{DIALOGS, codec::DialogCodec, loader::DialogLoader};
+use super::{DIALOGS, loader::DialogLoader};
 use crate::{
     domain_context::DomainContext,
     error::Error,
     rpc::versions::cache_version,
     write::mutations::{Committed, Mutations, RecordWrite},
+    write::record_codec::RecordCodec,
 };
 
 /// Most dialogs that are remembered as made. Of some 6 MB.
@@ -46,7 +47,7 @@ impl DialogRecords {
         let store = Arc::clone(&context.stores.dialogs);
         let loader = Arc::new(DialogLoader(Arc::clone(&store)));
         Self {
-            cache: context.tiers.namespace(policy, loader, DialogCodec),
+            cache: context.tiers.namespace(policy, loader, RecordCodec::DIALOG),
             store,
             mutations: context.mutations.clone(),
             made: Arc::default(),

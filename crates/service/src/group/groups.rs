@@ -12,7 +12,6 @@ use zeroize::Zeroizing;
 
 use super::{
     GroupKeyword,
-    codec::GroupCodec,
     convert::{GroupDraft, RESERVED_PARAM as CODE},
     listing::{buckets, buckets_of_new},
     loader::GroupLoader,
@@ -32,6 +31,7 @@ use crate::{
     write::{
         ids::Ids,
         mutations::{Committed, Mutations, RecordWrite},
+        record_codec::RecordCodec,
     },
 };
 
@@ -102,7 +102,7 @@ impl Groups {
         let GroupRules { mut secret_params, tries_per_minute, id_block } = rules;
         secret_params.remove(CODE);
         Self {
-            cache: tiers.namespace(policies.records, Arc::new(GroupLoader::new(stores)), GroupCodec),
+            cache: tiers.namespace(policies.records, Arc::new(GroupLoader::new(stores)), RecordCodec::GROUP),
             searches: GroupSearch::new(&stores.groups, tiers, policies.searches),
             store: Arc::clone(&stores.groups),
             secrets: Arc::clone(&stores.secrets),

@@ -11,7 +11,6 @@
 
 mod audience;
 pub mod cache;
-mod codec;
 mod convert;
 mod feed;
 mod groups;

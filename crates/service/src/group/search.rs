@@ -12,12 +12,12 @@ use std::{convert::Infallible, fmt, str::FromStr, sync::Arc};
 
 use kith_cache::{
     CacheError, Consistency, Invalidation, ListPolicies, ListWrite, LoadError, LoadOptions, Page, PageLoader,
-    PagedList, remote::Codec,
+    PagedList,
 };
 use kith_store::{Group, GroupId, GroupStore, Text, Visibility, fold};
 
 use super::GroupKeyword;
-use crate::write::tiers::Tiers;
+use crate::write::{record_codec::RecordCodec, tiers::Tiers};
 
 /// Namespace of the epochs of buckets.
 pub const SEARCH_EPOCHS: &str = "group_search_epoch";
@@ -111,7 +111,7 @@ pub(super) struct GroupSearch {
 impl GroupSearch {
     /// Creates it with two namespaces of its own on `node`, and with the shared tier if there is one.
     pub(super) fn new(store: &Arc<dyn GroupStore>, tiers: &Tiers, policies: ListPolicies<GroupId>) -> Self {
-        Self { pages: tiers.list(policies, Arc::new(SearchLoader(Arc::clone(store))), IdCodec) }
+        Self { pages: tiers.list(policies, Arc::new(SearchLoader(Arc::clone(store))), RecordCodec::ID) }
     }
 
     /// Up to `size` ids above `after` of candidates, in ascending order; some may no longer be found.
@@ -165,24 +165,6 @@ impl PageLoader<Bucket, Place, GroupId> for SearchLoader {
         let found = found.map_err(LoadError::new)?;
         let more = found.len() > place.size;
         Ok(Page { items: found.iter().take(place.size).map(|group| group.id).collect(), more })
-    }
-}
-
-/// Eight bytes.
-#[derive(Debug)]
-struct IdCodec;
-
-impl Codec<GroupId> for IdCodec {
-    fn schema(&self) -> u16 {
-        1
-    }
-
-    fn encode(&self, id: &GroupId) -> Vec<u8> {
-        id.get().to_be_bytes().to_vec()
-    }
-
-    fn decode(&self, bytes: &[u8]) -> Option<GroupId> {
-        GroupId::new(i64::from_be_bytes(bytes.try_into().ok()?)).ok()
     }
 }
 
@@ -263,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn places_and_ids_are_read_back() {
+    fn places_are_read_back() {
         for (after, key) in [(None, "=a"), (Some(id(7)), "^a:b"), (Some(id(i64::MAX)), "=")] {
             let place = Place { after, size: 50, key: key.to_owned() };
             assert_eq!(place.to_string().parse(), Ok(place));
@@ -271,7 +253,5 @@ mod tests {
         for other in ["", "0", "0:1", "-1:1:=a", "x:1:=a", "1:x:=a"] {
             assert_eq!(other.parse::<Place>(), Err(NotAPlace), "{other:?}");
         }
-        assert_eq!(IdCodec.decode(&IdCodec.encode(&id(7))), Some(id(7)));
-        assert_eq!((IdCodec.decode(&[0; 8]), IdCodec.decode(&[1; 7])), (None, None));
     }
 }

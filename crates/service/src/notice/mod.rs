@@ -10,7 +10,6 @@
 
 pub mod cache;
 mod cleanup;
-mod codec;
 mod config;
 mod convert;
 mod counts;
@@ -27,7 +26,6 @@ mod rpc;
 mod upkeep;
 
 pub use cleanup::NoticeCleanup;
-pub use codec::ReaderCodec;
 pub use config::NoticesConfig;
 pub use counts::ReaderCounts;
 pub use feed::feed_mappings;

@@ -11,7 +11,6 @@ use kith_store::{
 use super::{
     AUDIENCES, NOTICES, NoticesConfig, READERS, ReaderCounts,
     cache::NoticePolicies,
-    codec::{AudienceCodec, NoticeCodec, ReaderCodec},
     loader::{AudienceLoader, NoticeLoader, ReaderLoader},
 };
 use crate::{
@@ -19,7 +18,7 @@ use crate::{
     error::Error,
     rpc::secret::SecretHasher,
     user::Users,
-    write::{ids::Ids, mutations::Mutations},
+    write::{ids::Ids, mutations::Mutations, record_codec::RecordCodec},
 };
 
 /// Ids of notices that are reserved at a time.
@@ -65,9 +64,9 @@ impl NoticeRecords {
         let notices = Arc::new(NoticeLoader(Arc::clone(&store)));
         let readers = Arc::new(ReaderLoader(Arc::clone(&reader_store)));
         Self {
-            audiences: tiers.namespace(policies.audiences, audiences, AudienceCodec),
-            notices: tiers.namespace(policies.notices, notices, NoticeCodec),
-            readers: tiers.namespace(policies.readers, readers, ReaderCodec),
+            audiences: tiers.namespace(policies.audiences, audiences, RecordCodec::AUDIENCE),
+            notices: tiers.namespace(policies.notices, notices, RecordCodec::NOTICE),
+            readers: tiers.namespace(policies.readers, readers, RecordCodec::READER),
             store,
             reader_store,
             mutations: mutations.clone(),

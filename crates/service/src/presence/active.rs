@@ -9,8 +9,10 @@ use kith_cache::{
 use kith_presence::{ActiveStore, Distribution, GatewayId, PresenceError};
 use kith_store::GroupId;
 
-use super::codec::DistributionCodec;
-use crate::{error::Error, write::tiers::Tiers};
+use crate::{
+    error::Error,
+    write::{record_codec::RecordCodec, tiers::Tiers},
+};
 
 /// Namespace of the distributions of online members.
 pub const ACTIVE: &str = "active";
@@ -29,7 +31,7 @@ pub(super) struct Telling(WriteGuard<GroupId, Distribution>);
 impl Active {
     pub(super) fn new(store: &Arc<dyn ActiveStore>, tiers: &Tiers, policy: Policy<Distribution>) -> Self {
         let loader = Arc::new(DistributionLoader(Arc::clone(store)));
-        Self { cache: tiers.namespace(policy, loader, DistributionCodec), store: Arc::clone(store) }
+        Self { cache: tiers.namespace(policy, loader, RecordCodec::DISTRIBUTION), store: Arc::clone(store) }
     }
 
     /// The distribution of a group.

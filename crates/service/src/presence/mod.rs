@@ -14,7 +14,6 @@ mod active_members;
 mod background;
 mod build;
 pub mod cache;
-mod codec;
 mod config;
 mod convert;
 mod fan_out;

@@ -10,7 +10,6 @@ use kith_store::{
 
 use super::{
     BlockLists, DoNotDisturbListener, Follows,
-    codec::BlockCodec,
     lists::{ListOf, ListPage},
     loader::BlockLoader,
 };
@@ -21,6 +20,7 @@ use crate::{
     write::{
         invalidation_scope::write_with_invalidations,
         mutations::{Committed, Mutations, RecordWrite},
+        record_codec::RecordCodec,
     },
 };
 
@@ -61,7 +61,7 @@ impl Blocks {
         let store = Arc::clone(&stores.blocks);
         let loader = Arc::new(BlockLoader(Arc::clone(&store)));
         Self {
-            cache: tiers.namespace(records, loader, BlockCodec),
+            cache: tiers.namespace(records, loader, RecordCodec::BLOCK),
             lists: BlockLists::new(Arc::clone(&store), tiers, lists),
             store,
             mutations: mutations.clone(),

@@ -8,7 +8,6 @@ use tokio::time::Instant;
 
 use super::{
     Blocks, FollowListener, FollowLists, FriendshipListener, ListReaders, Listed, RelationMode,
-    codec::FollowCodec,
     lists::{ListOf, ListPage, Part},
     loader::FollowLoader,
 };
@@ -25,6 +24,7 @@ use crate::{
     write::{
         invalidation_scope::{RecordInvalidations, write_with_invalidations},
         mutations::{Committed, Mutations, RecordWrite},
+        record_codec::RecordCodec,
     },
 };
 
@@ -74,7 +74,7 @@ impl Follows {
         let store = Arc::clone(&stores.follows);
         let loader = Arc::new(FollowLoader(Arc::clone(&store)));
         Self {
-            cache: tiers.namespace(records, loader, FollowCodec),
+            cache: tiers.namespace(records, loader, RecordCodec::FOLLOW),
             lists: FollowLists::new(Arc::clone(&store), tiers, lists),
             store,
             users,

@@ -9,15 +9,13 @@ use kith_cache::{
 use kith_store::{
     BlockList, BlockStore, Edge, Follow, FollowList, FollowStore, ListPosition, Timestamp, UserId,
 };
+use serde::{Deserialize, Serialize};
 
-use super::{
-    BLOCK_EPOCHS, FOLLOW_EPOCHS,
-    codec::{ListedCodec, PlaceCodec},
-};
-use crate::write::tiers::Tiers;
+use super::{BLOCK_EPOCHS, FOLLOW_EPOCHS};
+use crate::write::{record_codec::RecordCodec, tiers::Tiers};
 
 /// The items of pages of a list of follows.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Listed {
     /// An entry of the list.
     Follow(Follow),
@@ -157,7 +155,7 @@ pub struct FollowLists {
 
 impl FollowLists {
     pub(super) fn new(store: Arc<dyn FollowStore>, tiers: &Tiers, policies: ListPolicies<Listed>) -> Self {
-        Self { pages: tiers.list(policies, Arc::new(FollowPages(store)), ListedCodec) }
+        Self { pages: tiers.list(policies, Arc::new(FollowPages(store)), RecordCodec::LISTED) }
     }
 
     /// A page of the list, and whether there is more.
@@ -242,7 +240,7 @@ impl BlockLists {
         tiers: &Tiers,
         policies: ListPolicies<ListPosition>,
     ) -> Self {
-        Self { pages: tiers.list(policies, Arc::new(BlockPages(store)), PlaceCodec) }
+        Self { pages: tiers.list(policies, Arc::new(BlockPages(store)), RecordCodec::POSITION) }
     }
 
     /// A page of the list, and whether there is more.

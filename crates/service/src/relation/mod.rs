@@ -10,7 +10,6 @@
 mod algebra;
 mod blocks;
 pub mod cache;
-mod codec;
 mod compared;
 mod config;
 mod convert;

@@ -9,7 +9,6 @@
 
 pub mod cache;
 mod cleanup_job;
-mod codec;
 mod convert;
 mod deletion;
 mod feed;

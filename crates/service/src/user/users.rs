@@ -9,7 +9,7 @@ use kith_store::{
 };
 use zeroize::Zeroizing;
 
-use super::{codec::UserCodec, convert::UserDraft, deletion::Deletions, loader::UserLoader};
+use super::{convert::UserDraft, deletion::Deletions, loader::UserLoader};
 use crate::{
     domain_context::DomainContext,
     error::{Error, Reason},
@@ -21,6 +21,7 @@ use crate::{
     write::{
         ids::Ids,
         mutations::{Committed, Mutations, RecordWrite},
+        record_codec::RecordCodec,
     },
 };
 
@@ -75,7 +76,7 @@ impl Users {
         let DomainContext { stores, tiers, mutations, hasher } = context;
         let reserved = rules.reserved_names.iter().map(|name| kith_store::skeleton(name)).collect();
         Self {
-            cache: tiers.namespace(policy, Arc::new(UserLoader::new(stores)), UserCodec),
+            cache: tiers.namespace(policy, Arc::new(UserLoader::new(stores)), RecordCodec::USER),
             store: Arc::clone(&stores.users),
             secrets: Arc::clone(&stores.secrets),
             deletions,

@@ -1,7 +1,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{MarkKind, ReadMark};
-use crate::Seq;
+use crate::{Invalid, Seq};
 
 /// Most unread ranges that a range or a hidden mark may leave in a dialog.
 pub const UNREAD_RANGES_MAX: usize = 256;
@@ -48,10 +48,27 @@ pub struct TooManyRanges;
 ///
 /// A set that only grows: marks may come in any order and more than once, and give the same set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Stored")]
 pub struct ReadRanges {
     read_seq: Seq,
     /// Rising, with at least one read number between two, none above `read_seq`.
     unread: Vec<SeqRange>,
+}
+
+/// What was read, before its form is checked.
+#[derive(Deserialize)]
+struct Stored {
+    read_seq: Seq,
+    unread: Vec<SeqRange>,
+}
+
+impl TryFrom<Stored> for ReadRanges {
+    type Error = Invalid;
+
+    fn try_from(stored: Stored) -> Result<Self, Invalid> {
+        let ranges = Self::new(stored.read_seq, stored.unread);
+        ranges.ok_or_else(|| Invalid::new("must rise, without gaps that nothing was read in"))
+    }
 }
 
 impl ReadRanges {
@@ -146,5 +163,26 @@ impl ReadRanges {
             Some(last) if last.last + 1 == range.first => last.last = range.last,
             _ => self.unread.push(range),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_of_another_form_are_not_deserialized() {
+        let read = |unread: &str| {
+            serde_json::from_str::<ReadRanges>(&format!("{{\"read_seq\":9,\"unread\":{unread}}}"))
+        };
+        let range = |first: i64, last: i64| format!("{{\"first\":{first},\"last\":{last}}}");
+        assert!(read(&format!("[{},{}]", range(2, 3), range(5, 6))).is_ok());
+        let wrong = [
+            format!("[{},{}]", range(5, 6), range(2, 3)),
+            format!("[{}]", range(2, 10)),
+            format!("[{}]", range(3, 2)),
+            format!("[{}]", range(0, 1)),
+        ];
+        assert!(wrong.iter().all(|unread| read(unread).is_err()));
     }
 }

@@ -7,7 +7,7 @@ use crate::{Invalid, Text, Timestamp, Version, heap_bytes};
 
 /// The id of an audience: a platform, or a kind of account. 1 to `i32::MAX`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
+#[serde(try_from = "i64", into = "i64")]
 pub struct AudienceId(NonZeroI32);
 
 impl AudienceId {
@@ -27,6 +27,20 @@ impl AudienceId {
     }
 }
 
+impl TryFrom<i64> for AudienceId {
+    type Error = Invalid;
+
+    fn try_from(number: i64) -> Result<Self, Invalid> {
+        Self::new(number)
+    }
+}
+
+impl From<AudienceId> for i64 {
+    fn from(id: AudienceId) -> Self {
+        id.get().into()
+    }
+}
+
 impl fmt::Display for AudienceId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
@@ -42,7 +56,7 @@ impl FromStr for AudienceId {
 }
 
 /// An audience with the entries of its notices.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Audience {
     /// The key.
     pub id: AudienceId,

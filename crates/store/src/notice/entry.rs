@@ -1,3 +1,5 @@
+use serde::{Deserialize, Serialize};
+
 use std::cmp::{Ordering, Reverse};
 
 use super::NoticeId;
@@ -14,7 +16,7 @@ const EXPIRES: u8 = 4;
 const MUST_CONFIRM: u8 = 8;
 
 /// A notice in an audience: its visibility and its place in lists.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AudienceEntry {
     /// The notice.
     pub notice: NoticeId,

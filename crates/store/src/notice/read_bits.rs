@@ -1,11 +1,20 @@
+use serde::{Deserialize, Serialize};
+
 use super::Slot;
 
 /// Bits of a word.
 const WORD: u32 = 64;
 
 /// The bits of a reader: one for each slot of its audience, 64 in a word. Words without a bit are absent.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Vec<(u32, u64)>")]
 pub struct ReadBits(Vec<(u32, u64)>);
+
+impl From<Vec<(u32, u64)>> for ReadBits {
+    fn from(words: Vec<(u32, u64)>) -> Self {
+        Self::new(words)
+    }
+}
 
 impl ReadBits {
     /// Words by page, each page once, in any order. Those without a bit are left out.

@@ -1,5 +1,7 @@
 use std::{fmt, str::FromStr};
 
+use serde::{Deserialize, Serialize};
+
 use super::{Audience, AudienceEntry, AudienceId, ReadBits, Slot, read_bits::page_of};
 use crate::{Invalid, Timestamp, Version, id::id};
 
@@ -12,7 +14,7 @@ id! {
 }
 
 /// The key of a reader. The same id in two audiences is two readers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ReaderKey {
     /// The audience.
     pub audience: AudienceId,
@@ -36,7 +38,7 @@ impl FromStr for ReaderKey {
 }
 
 /// The record of a reader.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NoticeReader {
     /// The key.
     pub key: ReaderKey,

@@ -6,7 +6,7 @@ use std::{hint::black_box, sync::Arc};
 use anyhow::{Context as _, Result, ensure};
 use bytes::Bytes;
 use fred::interfaces::{KeysInterface as _, LuaInterface as _};
-use kith_service::notice::ReaderCodec;
+use kith_service::write::record_codec::RecordCodec;
 use kith_store::{
     Audience, AudienceEntry, AudienceId, NoticeId, NoticeReader, NoticeTotals, ReadBits, ReaderId, ReaderKey,
     Slot, Text, Timestamp, Version,
@@ -76,7 +76,7 @@ impl Stage {
         let records = 4 * i64::try_from(plan.rounds)? * reads;
         let url = redis.uri();
         let kind: (_, fn(&NoticeReader) -> usize) = ("notice_reader", NoticeReader::weight);
-        let readers = Filled::new(&url, records, kind, reader(notices)?, ReaderCodec).await?;
+        let readers = Filled::new(&url, records, kind, reader(notices)?, RecordCodec::READER).await?;
         let script = RawRedis::patient(&url, "raw").await?;
         let this = Self { audience: audience(notices)?, readers: Arc::new(readers), script, reads };
         for notice in 0..notices {

@@ -7,8 +7,11 @@ use kith_cache::{Consistency, Invalidation, LoadError, LoadOptions, Page, PageLo
 use kith_store::{GroupId, MemberKey, MemberStore, Role, UserId};
 
 use super::MemberListPolicies;
-use super::{MEMBER_EPOCHS, MEMBERSHIP_EPOCHS, codec::IdCodec};
-use crate::{error::Error, write::tiers::Tiers};
+use super::{MEMBER_EPOCHS, MEMBERSHIP_EPOCHS};
+use crate::{
+    error::Error,
+    write::{record_codec::RecordCodec, tiers::Tiers},
+};
 
 /// The text is no key of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -58,8 +61,8 @@ pub(super) struct MemberLists {
 impl MemberLists {
     pub(super) fn new(store: &Arc<dyn MemberStore>, tiers: &Tiers, policies: MemberListPolicies) -> Self {
         Self {
-            members: tiers.list(policies.members, Arc::new(MemberPages(Arc::clone(store))), IdCodec),
-            groups: tiers.list(policies.groups, Arc::new(GroupPages(Arc::clone(store))), IdCodec),
+            members: tiers.list(policies.members, Arc::new(MemberPages(Arc::clone(store))), RecordCodec::ID),
+            groups: tiers.list(policies.groups, Arc::new(GroupPages(Arc::clone(store))), RecordCodec::ID),
         }
     }
 

@@ -11,7 +11,6 @@ mod approvals;
 mod bans;
 pub mod cache;
 mod cleanup;
-mod codec;
 mod config;
 mod convert;
 mod lists;

@@ -3,15 +3,13 @@
 use kith_cache::{Consistency, Entry, Policy, TieredCache};
 use kith_store::{Group, GroupId, Member, MemberKey, Role, Roster, UserId};
 
-use super::{
-    codec::{MemberCodec, RosterCodec},
-    loader::{MemberLoader, RosterLoader},
-};
+use super::loader::{MemberLoader, RosterLoader};
 use crate::{
     domain_context::DomainContext,
     error::Error,
     rpc::call::Principal,
     user::{Users, account_begins},
+    write::record_codec::RecordCodec,
 };
 
 /// Members and rosters through the tiers of this node; both namespaces are strict. Cheap to clone.
@@ -34,8 +32,16 @@ impl Roles {
         let DomainContext { stores, tiers, .. } = context;
         let store = || std::sync::Arc::clone(&stores.members);
         Self {
-            members: tiers.namespace(members, std::sync::Arc::new(MemberLoader(store())), MemberCodec),
-            rosters: tiers.namespace(rosters, std::sync::Arc::new(RosterLoader(store())), RosterCodec),
+            members: tiers.namespace(
+                members,
+                std::sync::Arc::new(MemberLoader(store())),
+                RecordCodec::MEMBER,
+            ),
+            rosters: tiers.namespace(
+                rosters,
+                std::sync::Arc::new(RosterLoader(store())),
+                RecordCodec::ROSTER,
+            ),
             users: users.clone(),
         }
     }
