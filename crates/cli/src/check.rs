@@ -76,7 +76,7 @@ pub(super) async fn run(common: &Common, arguments: &Arguments) -> Result<u8> {
         Ok((facts, nodes)) => checks(&facts, &nodes, &overrides),
         Err(why) => {
             note(&format!("kith: {why:#}"));
-            vec![Check::state("node", "away", Level::from(arguments.node_away_is))]
+            vec![Check::state("node", "unreachable", Level::from(arguments.node_away_is))]
         }
     };
     let worst = checks.iter().map(|check| check.level).max().unwrap_or(Level::Ok);

@@ -97,7 +97,7 @@ pub(super) struct Reach {
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     timeout: Option<Duration>,
     /// How long to wait for a node that is starting: 500ms, 1m [default: 10s if it is on this machine, else 0s; 0s for
-    /// status, top, check, doctor and ping, which report it as away]
+    /// status, top, check, doctor and ping, which report it as unreachable]
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     wait: Option<Duration>,
 }

@@ -15,7 +15,7 @@ use super::{
 /// Which nodes to ask.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Exit codes: 0 every node serves, 1 one does not or is away, 2 the only node that was asked is away."
+    after_help = "Exit codes: 0 every node serves, 1 one does not or is unreachable, 2 the only node that was asked is unreachable."
 )]
 pub(super) struct Arguments {
     #[command(flatten)]
@@ -92,7 +92,12 @@ fn row(target: &Target, facts: &Result<Facts>) -> Row {
     let facts = match facts {
         Ok(facts) => facts,
         Err(why) => {
-            return Row { node, state: "away".to_owned(), error: Some(why.to_string()), ..Row::default() };
+            return Row {
+                node,
+                state: "unreachable".to_owned(),
+                error: Some(why.to_string()),
+                ..Row::default()
+            };
         }
     };
     let row = Row { node, state: facts.state().to_owned(), ..Row::default() };

@@ -58,7 +58,10 @@ fn status_has_a_row_for_each_node_also_for_one_that_is_away() {
     assert!(alone.out.starts_with("node\tstate\tversion\tstore\tanswers\tepoch\t"), "{alone:?}");
     let both = kith(["status", "--addr", &node.grpc, "--addr", &free, "-o", "json"]);
     let rows = both.json();
-    assert_eq!((both.code, &rows[0]["state"], &rows[1]["state"]), (1, &json!("serving"), &json!("away")));
+    assert_eq!(
+        (both.code, &rows[0]["state"], &rows[1]["state"]),
+        (1, &json!("serving"), &json!("unreachable"))
+    );
     assert_eq!((&rows[0]["store_answers"], &rows[0]["migrations_pending"]), (&json!(true), &json!(0)));
     assert!(rows[1]["error"].as_str().unwrap().contains("no node answers"), "{rows}");
     let away = kith(["status", "--addr", &free]);
@@ -169,7 +172,7 @@ fn check_prints_every_value_with_its_thresholds_and_ends_with_the_worst() {
     assert_eq!((critical.code, &critical.json()["level"]), (2, &json!("critical")));
     let free = free_address();
     let away = kith(["check", "--addr", &free]);
-    assert!(away.code == 2 && away.out.contains("node\tcritical\taway"), "{away:?}");
+    assert!(away.code == 2 && away.out.contains("node\tcritical\tunreachable"), "{away:?}");
     assert_eq!(kith(["check", "--addr", &free, "--node-away-is", "warning"]).code, 1);
     let unknown = at(&node, &["check", "--warn", "calls=1"]);
     assert!(unknown.code == 2 && unknown.err.contains("calls_used"), "{unknown:?}");

@@ -70,7 +70,7 @@ fn plain_samples_have_one_header_and_a_row_for_each_node_also_for_one_that_is_aw
     assert!(watched.code == 1 && lines.len() == 5, "{watched:?}");
     assert_eq!(lines[0][..4], ["time", "node", "state", "trusted"]);
     let rows: Vec<_> = lines[3..].iter().map(|row| (row[1], row[2])).collect();
-    assert_eq!(rows, [(node.grpc.as_str(), "serving"), (free.as_str(), "away")]);
+    assert_eq!(rows, [(node.grpc.as_str(), "serving"), (free.as_str(), "unreachable")]);
     let away = kith(["top", "--addr", &free, "--count", "1"]);
     assert!(away.code == 2 && away.why().contains(&free) && away.why().contains("--addr"), "{away:?}");
     let often = kith(["top", "--interval", "10ms"]);
@@ -100,7 +100,7 @@ fn a_node_that_goes_away_is_shown_as_away_and_is_back_by_itself() {
     };
     until("serving");
     drop(node);
-    until("away");
+    until("unreachable");
     let _node = serve(dir.path(), &grpc);
     until("serving");
 }
