@@ -40,7 +40,7 @@ use super::{
                             defect\n\n\
         Exit codes: 0 all well, 1 a warning, 2 critical."
 )]
-pub(super) struct Arguments {
+pub(super) struct CheckOptions {
     /// The level if the node does not answer
     #[arg(long, value_enum, value_name = "LEVEL", default_value = "critical")]
     node_away_is: Away,
@@ -65,7 +65,7 @@ enum Away {
 ///
 /// # Errors
 /// When the result cannot be written.
-pub(super) async fn run(common: &Common, arguments: &Arguments) -> Result<u8> {
+pub(super) async fn run(common: &Common, arguments: &CheckOptions) -> Result<u8> {
     let overrides = Overrides { warn: &arguments.warn, critical: &arguments.critical };
     let found = async {
         let facts = Facts::of(&arguments.target).await?;

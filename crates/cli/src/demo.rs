@@ -25,7 +25,7 @@ use super::{Common, FAILED, OK, output::Form, output::Unwritable, runtime, serve
 
 /// How to run it.
 #[derive(Args, Debug)]
-pub(super) struct Arguments {
+pub(super) struct DemoOptions {
     /// Serve on this port of the loopback device [default: 7600; 0: any free one]
     #[arg(long, value_name = "PORT")]
     port: Option<u16>,
@@ -46,7 +46,7 @@ struct Ready {
     data: String,
 }
 
-impl Arguments {
+impl DemoOptions {
     /// In memory, unless a folder is named; on the loopback device, with sockets whose user is not proved.
     fn load(&self, common: &Common) -> Result<Loaded, StartError> {
         if self.port.is_some() && common.listen.is_some() {
@@ -70,7 +70,7 @@ impl Arguments {
     }
 }
 
-pub(super) fn run(common: &Common, arguments: &Arguments) -> Result<u8, StartError> {
+pub(super) fn run(common: &Common, arguments: &DemoOptions) -> Result<u8, StartError> {
     let loaded = arguments.load(common)?;
     let complete = runtime()?.block_on(async {
         let _telemetry = telemetry::start(&loaded.config.telemetry)?;
@@ -94,7 +94,7 @@ pub(super) fn run(common: &Common, arguments: &Arguments) -> Result<u8, StartErr
 /// Makes the people, says where the page is, and returns what the people do from then on; that never ends.
 async fn begin(
     common: &Common,
-    arguments: &Arguments,
+    arguments: &DemoOptions,
     loaded: &Loaded,
     address: SocketAddr,
 ) -> Result<impl Future<Output = ()>, StartError> {

@@ -13,7 +13,7 @@ use tonic::Status;
 
 use super::{
     edge_list::{Columns, Edge},
-    kind::{Entry, Import, Messages},
+    kind::{Entry, Import, MessageStream},
 };
 
 const NO_FOLLOW: &str = "neither JSON nor two user ids in its columns";
@@ -48,7 +48,7 @@ impl Import for Follows {
     async fn import(
         channel: Channel,
         chunks: ReceiverStream<Vec<Entry<ImportFollow>>>,
-    ) -> Result<Messages<Vec<ImportResult>>, Status> {
+    ) -> Result<MessageStream<Vec<ImportResult>>, Status> {
         let requests = chunks.map(|chunk| ImportFollowsRequest { records: chunk.iter().map(wire).collect() });
         let answers = RelationServiceClient::new(channel).import_follows(requests).await?.into_inner();
         Ok(answers.map(|answer| answer.map(|answer| answer.results)).boxed())

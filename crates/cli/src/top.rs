@@ -34,7 +34,7 @@ use super::{Common, client::Targets, output::Form};
         Elsewhere, and with -o plain, -o json or --count, every interval is a row for each node, or a line of JSON.\n\
         A node that does not answer is unreachable until it answers again.\n\
         Exit codes: 0 ended, 1 a node was unreachable at the end, 2 the only node that was asked is unreachable.")]
-pub(super) struct Arguments {
+pub(super) struct TopOptions {
     /// How often figures are refreshed: 200ms to 60s
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
     interval: Duration,
@@ -55,7 +55,7 @@ fn interval(text: &str) -> Result<Duration, String> {
 ///
 /// # Errors
 /// If there is one node to watch and it does not answer, or the terminal cannot be used.
-pub(super) async fn run(common: &Common, arguments: &Arguments) -> Result<u8> {
+pub(super) async fn run(common: &Common, arguments: &TopOptions) -> Result<u8> {
     let feed = Feed::begin(&arguments.targets, arguments.interval).await?;
     let asked = common.output.asked();
     let screen = asked.is_none_or(|form| form == Form::Table) && arguments.count.is_none();

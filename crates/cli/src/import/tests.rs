@@ -18,7 +18,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status, transport::Endpoint};
 
 use super::{progress::beside, *};
-use crate::kind::{Entry, Kind, Messages, Standing};
+use crate::kind::{Entry, MessageStream, RecordKind, Standing};
 
 /// What goes wrong with the next chunk.
 #[derive(Clone, Copy, Debug)]
@@ -49,7 +49,7 @@ thread_local! {
 
 enum Fake {}
 
-impl Kind for Fake {
+impl RecordKind for Fake {
     type Record = User;
 
     fn parse(line: &[u8]) -> Result<User, String> {
@@ -71,7 +71,7 @@ impl Kind for Fake {
     async fn import(
         _channel: Channel,
         chunks: ReceiverStream<Vec<Entry<User>>>,
-    ) -> Result<Messages<Vec<ImportResult>>, Status> {
+    ) -> Result<MessageStream<Vec<ImportResult>>, Status> {
         let answers = chunks.scan(false, |lost, chunk| {
             let answer = (!*lost).then(|| NODE.with_borrow_mut(|node| node.take(chunk)));
             *lost = matches!(answer, Some(Err(_)));
@@ -95,7 +95,7 @@ impl Kind for Fake {
         Ok(standing)
     }
 
-    async fn export(_channel: Channel, _after: i64) -> Result<Messages<Vec<User>>, Status> {
+    async fn export(_channel: Channel, _after: i64) -> Result<MessageStream<Vec<User>>, Status> {
         Ok(stream::empty().boxed())
     }
 }
@@ -166,7 +166,7 @@ async fn run(file: &Path) -> Result<Tally> {
     let reader = Reader::new(source, progress.at, progress.run.clone(), bounds);
     let channel = Endpoint::from_static("http://127.0.0.1:1").connect_lazy();
     let channel = Channel::new(channel, Credential::default());
-    let report = Report::new("users.jsonl", &progress);
+    let report = ImportReport::new("users.jsonl", &progress);
     let mut flow = Flow::<Fake, _>::new(channel, (), reader, progress, Some(kept), report);
     flow.patience.tries = 3;
     flow.patience.first_wait = Duration::ZERO;
