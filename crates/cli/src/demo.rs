@@ -13,7 +13,7 @@ use std::{
 
 use clap::Args;
 use kith_server::{
-    config::{Flag, Loaded},
+    config::{self, Flag, Loaded},
     node::run::Node,
     start_error::StartError,
     telemetry,
@@ -21,7 +21,17 @@ use kith_server::{
 use serde::Serialize;
 use tonic::transport::{Channel, Endpoint};
 
-use super::{Common, FAILED, OK, output::Form, output::Unwritable, runtime, serve::End};
+use super::{
+    Common, FAILED, OK,
+    output::{Form, Unwritable, note},
+    runtime,
+    serve::End,
+};
+
+/// The variables that configure callers of a node; commands that call a node read them, too.
+const CALLERS: [&str; 2] = ["KITH_API_KEY", "KITH_API_KEY_FILE"];
+/// How the names of further ones begin.
+const CALLERS_SECTION: &str = "KITH_AUTH__";
 
 /// How to run it.
 #[derive(Args, Debug)]
@@ -47,7 +57,8 @@ struct Ready {
 }
 
 impl DemoOptions {
-    /// In memory, unless a folder is named; on the loopback device, with sockets whose user is not proved.
+    /// In memory, unless a folder is named; on the loopback device, with sockets whose user is not proved. Callers of the environment
+    /// are left out: the page of the demo has no key.
     fn load(&self, common: &Common) -> Result<Loaded, StartError> {
         if self.port.is_some() && common.listen.is_some() {
             return Err(StartError::new("--port and --listen are both given; give one"));
@@ -66,8 +77,19 @@ impl DemoOptions {
         let flag = |(key, value): (&str, Option<String>)| {
             Some(Flag { name: "--demo", key: key.to_owned(), value: value? })
         };
-        common.load_with(given.into_iter().filter_map(flag).collect())
+        let mut sources = common.sources(given.into_iter().filter_map(flag).collect())?;
+        let ignored = without_callers(&mut sources.environment);
+        if !ignored.is_empty() {
+            note(&format!("kith: the demo is open to this machine; not used: {}", ignored.join(", ")));
+        }
+        Ok(config::load(&sources)?)
     }
+}
+
+/// Removes the variables that configure callers, and returns their names.
+fn without_callers(environment: &mut Vec<(String, String)>) -> Vec<String> {
+    let is_caller = |name: &str| CALLERS.contains(&name) || name.starts_with(CALLERS_SECTION);
+    environment.extract_if(.., |(name, _)| is_caller(name)).map(|(name, _)| name).collect()
 }
 
 pub(super) fn run(common: &Common, arguments: &DemoOptions) -> Result<u8, StartError> {
