@@ -6,7 +6,6 @@ mod codec;
 mod failure;
 mod list;
 mod methods;
-mod reflection;
 
 use crate::client::Channel;
 use anyhow::{Context as _, Result, bail};
@@ -20,7 +19,7 @@ use tonic::{
 use self::{
     answer::{AnswerSink, Answers},
     codec::DynamicCodec,
-    methods::{Methods, Unknown},
+    methods::Methods,
 };
 use super::{Common, FAILED, OK, client::Target};
 
@@ -91,22 +90,11 @@ pub(super) async fn run(common: &Common, arguments: &CallOptions) -> Result<u8> 
     }
 }
 
-/// The methods of this program's contract, else those that the node publishes by reflection.
+/// The method that is meant, and a connection to the node.
 async fn find(arguments: &CallOptions) -> Result<(MethodDescriptor, Channel)> {
     let name = arguments.method.as_deref().context("which METHOD? kith call --list lists them")?;
-    let unknown = match Methods::built_in()?.find(name) {
-        Ok(method) => return Ok((method, arguments.target.connect().await?)),
-        Err(unknown @ Unknown::Ambiguous(_)) => bail!("{unknown}"),
-        Err(unknown @ Unknown::Absent(_)) => unknown,
-    };
-    let Ok(channel) = arguments.target.connect_now().await else { bail!("{unknown}") };
-    let told = arguments.target.answer(reflection::methods(channel.clone(), name)).await;
-    let Ok(told) = told else { bail!("{unknown}") };
-    match told.find(name) {
-        Ok(method) => Ok((method, channel)),
-        Err(Unknown::Absent(_)) => bail!("{unknown}"),
-        Err(ambiguous @ Unknown::Ambiguous(_)) => bail!("{ambiguous}"),
-    }
+    let method = Methods::built_in()?.find(name)?;
+    Ok((method, arguments.target.connect().await?))
 }
 
 impl Call<'_> {

@@ -109,18 +109,6 @@ fn streams_go_in_and_come_out_line_by_line() {
 }
 
 #[test]
-fn methods_that_only_the_node_knows_are_found_through_reflection() {
-    let node = Node::start();
-    let listed = at(&node, &["call", "ServerReflectionInfo", r#"{"listServices":""}"#]);
-    assert_eq!(listed.code, 0, "{listed:?}");
-    let services = &lines(&listed)[0]["listServicesResponse"]["service"];
-    assert!(
-        services.as_array().unwrap().contains(&json!({"name": "kith.user.v1.UserService"})),
-        "{services}"
-    );
-}
-
-#[test]
 fn the_methods_are_listed_without_a_node() {
     let listed = kith(["call", "--list", "-o", "json"]);
     let all = listed.json();
