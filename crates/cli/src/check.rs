@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn the_promise_is_checked_of_nodes_of_a_cluster_alone() {
+    fn promise_is_checked_of_cluster_nodes_alone() {
         let alone = GetNodeResponse { store_answers: true, trusted: true, ..Default::default() };
         let alone = levels(alone, 0);
         assert_eq!(alone.len(), 9, "{alone:?}");
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn each_part_of_the_promise_is_told_when_it_is_broken() {
+    fn each_broken_part_of_the_promise_is_reported() {
         let since_proof = |seconds| Some(prost_types::Duration { seconds, nanos: 0 });
         let open = "open".to_owned();
         for (node, stale, check, level) in [

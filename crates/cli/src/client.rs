@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_that_cannot_work_are_refused_in_words() {
+    fn addresses_that_cannot_work_are_refused() {
         for (addr, ca_file, words) in [
             ("127.0.0.1 7600", None, "is not an address like"),
             ("", None, "is not an address like"),
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_node_that_does_not_answer_is_named_with_the_flag_that_names_another() {
+    async fn silent_node_is_named_with_the_flag_to_change() {
         let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let error = target(&format!("http://{free}"), None).connect_now().await.unwrap_err().to_string();
         assert!(error.starts_with(&format!("no node answers at http://{free}")), "{error}");

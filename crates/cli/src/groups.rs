@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn defaults_of_the_node_do_not_make_a_group_another() {
+    fn defaults_of_the_node_do_not_differ_a_group() {
         let sent = parse(r#"{"groupId":"7","name":"a","tags":["x","X"]}"#).unwrap();
         let standing = Group { version: 1, tags: vec!["x".to_owned()], ..as_created(sent.clone()) };
         assert!(Groups::same(&sent, &standing));

@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_table_of_a_busy_cluster_is_readable_at_120_columns() {
+    fn table_of_a_busy_cluster_fits_120_columns() {
         let row = StatusRow {
             node: "http://10.10.10.10:7600".to_owned(),
             state: "store_away".to_owned(),
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_shows_a_store_that_is_away_and_pending_migrations_where_there_are_some() {
+    fn table_shows_absent_store_and_migrations() {
         let well =
             StatusRow { store_answers: Some(true), migrations_pending: Some(0), ..StatusRow::default() };
         let not =
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_shows_callers_where_nodes_know_different_ones() {
+    fn table_shows_callers_where_nodes_differ() {
         let row = |digest: Option<&str>| StatusRow {
             callers_digest: digest.map(str::to_owned),
             ..StatusRow::default()

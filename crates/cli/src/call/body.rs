@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_body_is_told_with_its_place_and_the_field_that_may_be_meant() {
+    fn wrong_body_is_refused_with_its_field() {
         for (text, words) in [
             (r#"{"usr":{}}"#, "usr is no field of CreateUserRequest; did you mean user?"),
             (r#"{"user":{"usrName":"a"}}"#, "user.usrName is no field of User; did you mean userName?"),

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_method_is_found_by_any_clear_part_of_its_name() {
+    fn method_is_found_by_a_part_of_its_name() {
         for name in [
             "kith.user.v1.UserService/GetUser",
             "/kith.user.v1.UserService/GetUser",
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_method_that_is_not_there_is_told_with_the_one_that_may_be_meant() {
+    fn unknown_method_is_refused_with_a_similar_one() {
         for (name, words) in [
             ("GetUsr", "did you mean kith.user.v1.UserService/GetUser?"),
             ("group.UserService/GetUser", "did you mean kith.user.v1.UserService/GetUser?"),

@@ -193,7 +193,7 @@ async fn bad_lines_are_counted_and_the_others_stand() {
 }
 
 #[tokio::test]
-async fn a_run_that_was_cut_off_is_gone_on_with_and_totals_count_both() {
+async fn resumed_run_counts_both_parts_in_its_totals() {
     let (_folder, file) = file(1..101);
     fail([Fault::None, Fault::None, Fault::LostBefore, Fault::LostBefore, Fault::LostBefore]);
     let error = run(&file).await.unwrap_err().to_string();
@@ -215,14 +215,14 @@ async fn what_happened_without_an_answer_counts_once() {
 }
 
 #[tokio::test]
-async fn records_that_the_node_has_no_time_for_are_sent_again() {
+async fn records_refused_by_overload_are_sent_again() {
     let (_folder, file) = file(1..101);
     fail([Fault::Overload; 8]);
     assert_eq!(run(&file).await.unwrap(), tally(100, 0, 10));
 }
 
 #[tokio::test]
-async fn a_record_that_stands_just_so_is_already_there_and_another_one_is_bad() {
+async fn equal_record_is_there_and_another_one_is_bad() {
     let (_folder, file) = file(1..6);
     NODE.with_borrow_mut(|node| {
         let user = |id: i64, name: &str| User {

@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_do_what_the_help_says_and_control_c_quits() {
+    fn keys_do_what_the_help_says() {
         let action = |code| action_of(KeyEvent::new(code, KeyModifiers::NONE));
         for (keys, does) in [
             (&[KeyCode::Char('k'), KeyCode::Up][..], Some(Action::Up)),

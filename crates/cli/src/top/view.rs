@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn help_is_closed_by_any_key_that_then_does_no_more() {
+    fn help_is_closed_by_any_key() {
         let (mut view, nodes) = (View::new(true), nodes(1));
         view.take(Action::Help, &nodes);
         assert!(view.help);

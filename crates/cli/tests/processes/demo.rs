@@ -68,7 +68,7 @@ fn text(curl: &[&str]) -> String {
 }
 
 #[test]
-fn people_groups_and_messages_are_there_when_it_says_so() {
+fn people_and_messages_are_there_when_ready() {
     let folder = tempfile::tempdir().unwrap();
     let demo = Demo::start(folder.path(), &["--silent"]);
     assert_eq!(demo.said["data"], "memory");
@@ -89,7 +89,7 @@ fn people_groups_and_messages_are_there_when_it_says_so() {
 }
 
 #[test]
-fn data_folder_keeps_what_was_made_and_nothing_is_made_twice() {
+fn data_folder_is_kept_and_nothing_made_twice() {
     let folder = tempfile::tempdir().unwrap();
     let flags = ["--silent", "--data-dir", "kept"];
     let first = Demo::start(folder.path(), &flags);

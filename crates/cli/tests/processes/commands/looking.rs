@@ -51,7 +51,7 @@ fn figures(node: &Node) -> Value {
 }
 
 #[test]
-fn status_has_a_row_for_each_node_also_for_one_that_is_away() {
+fn status_has_a_row_for_an_unreachable_node() {
     let (node, free) = (Node::start(), free_address());
     let alone = at(&node, &["status"]);
     assert_eq!(alone.code, 0, "{alone:?}");
@@ -69,7 +69,7 @@ fn status_has_a_row_for_each_node_also_for_one_that_is_away() {
 }
 
 #[test]
-fn inspecting_changes_no_figure_and_fills_nothing() {
+fn inspect_changes_no_figure_and_fills_nothing() {
     let node = Node::start();
     user(&node, 7, "ada");
     assert_eq!(at(&node, &["call", "FlushMemory"]).code, 0);
@@ -90,7 +90,7 @@ fn inspecting_changes_no_figure_and_fills_nothing() {
 }
 
 #[test]
-fn the_code_of_inspect_tells_same_absent_and_differing_across_nodes() {
+fn code_of_inspect_is_same_absent_or_differing() {
     let (one, other) = (Node::start(), Node::start());
     user(&one, 7, "ada");
     user(&other, 7, "ada");
@@ -162,7 +162,7 @@ fn dialog_is_inspected() {
 }
 
 #[test]
-fn check_prints_every_value_with_its_thresholds_and_ends_with_the_worst() {
+fn check_prints_values_and_exits_by_the_worst() {
     let node = Node::start();
     let well = at(&node, &["check"]);
     assert_eq!(well.code, 0, "{well:?}");
@@ -179,7 +179,7 @@ fn check_prints_every_value_with_its_thresholds_and_ends_with_the_worst() {
 }
 
 #[test]
-fn ping_tells_a_node_that_serves_from_one_that_says_nothing() {
+fn ping_distinguishes_serving_from_silent_nodes() {
     let node = Node::start();
     let pong = at(&node, &["ping", "-o", "json"]);
     assert_eq!((pong.code, &pong.json()["state"]), (0, &json!("serving")));
@@ -191,7 +191,7 @@ fn ping_tells_a_node_that_serves_from_one_that_says_nothing() {
 
 #[cfg(feature = "cluster")]
 #[test]
-fn a_node_that_waits_for_its_store_is_seen_to_start() {
+fn node_that_waits_for_its_store_is_starting() {
     let node = Starting::start();
     let pong = kith(["ping", "--addr", &node.grpc]);
     assert!(pong.code == 1 && pong.out.contains("not_serving"), "{pong:?}");
@@ -218,7 +218,7 @@ fn command_waits_for_a_node_that_starts() {
 }
 
 #[test]
-fn node_without_store_is_waited_for_as_long_as_asked() {
+fn node_without_store_is_waited_for_as_asked() {
     let node = Starting::start();
     let begun = Instant::now();
     let refused = kith(["nodes", "--addr", &node.grpc, "--wait", "200ms"]);

@@ -38,7 +38,7 @@ fn serve(dir: &Path, grpc: &str) -> Running {
 }
 
 #[test]
-fn two_samples_are_two_lines_of_json_with_what_the_node_did() {
+fn two_samples_are_two_lines_of_json() {
     let node = Node::start();
     user(&node, 7, "ada");
     let ended = thread::scope(|scope| {
@@ -64,7 +64,7 @@ fn two_samples_are_two_lines_of_json_with_what_the_node_did() {
 }
 
 #[test]
-fn plain_samples_have_one_header_and_a_row_for_each_node_also_for_one_that_is_away() {
+fn plain_samples_have_one_header_and_all_nodes() {
     let (node, free) = (Node::start(), free_address());
     let both = format!("{},{free}", node.grpc);
     let watched = kith(["top", "--addr", &both, "--count", "2", "--interval", "200ms"]);
@@ -80,7 +80,7 @@ fn plain_samples_have_one_header_and_a_row_for_each_node_also_for_one_that_is_aw
 }
 
 #[test]
-fn a_node_that_goes_away_is_shown_as_away_and_is_back_by_itself() {
+fn unreachable_node_comes_back_by_itself() {
     let (dir, grpc, other) = (tempfile::tempdir().unwrap(), free_address(), free_address());
     let node = serve(dir.path(), &grpc);
     let mut top = command(dir.path());
