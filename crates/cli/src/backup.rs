@@ -8,14 +8,14 @@ use kith_server::{config::Backend, start_error::StartError};
 use super::Common;
 
 #[derive(Args, Debug)]
-pub(super) struct Arguments {
+pub(super) struct BackupOptions {
     /// File to write, which must not exist; or a folder, where its name contains the time
     #[arg(long, value_name = "FILE|DIR")]
     to: PathBuf,
 }
 
 /// Backs up the data folder of an embedded node, also while the node serves.
-pub(super) fn run(common: &Common, arguments: &Arguments) -> Result<u8, StartError> {
+pub(super) fn run(common: &Common, arguments: &BackupOptions) -> Result<u8, StartError> {
     let config = common.load()?.config;
     if config.store.backend == Backend::Cluster {
         return Err(StartError::new(
@@ -45,7 +45,7 @@ mod sqlite {
     pub(super) fn run(
         common: &Common,
         config: &Config,
-        arguments: &super::Arguments,
+        arguments: &super::BackupOptions,
     ) -> Result<u8, StartError> {
         let to = file(&arguments.to);
         let bar = bar();
@@ -135,7 +135,7 @@ mod sqlite {
     use super::super::Common;
     use kith_server::{config::Config, start_error::StartError};
 
-    pub(super) fn run(_: &Common, _: &Config, arguments: &super::Arguments) -> Result<u8, StartError> {
+    pub(super) fn run(_: &Common, _: &Config, arguments: &super::BackupOptions) -> Result<u8, StartError> {
         Err(StartError::new(format!(
             "{} is not written: this build of kith has no SQLite store",
             arguments.to.display()

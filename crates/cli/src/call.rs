@@ -6,7 +6,6 @@ mod codec;
 mod failure;
 mod list;
 mod methods;
-mod reflection;
 
 use crate::client::Channel;
 use anyhow::{Context as _, Result, bail};
@@ -18,9 +17,9 @@ use tonic::{
 };
 
 use self::{
-    answer::{Answers, Sink},
+    answer::{AnswerSink, Answers},
     codec::DynamicCodec,
-    methods::{Methods, Unknown},
+    methods::Methods,
 };
 use super::{Common, FAILED, OK, client::Target};
 
@@ -37,7 +36,7 @@ const ACTING: &str = "kith-acting-user";
         Answers go to standard output: indented, or in one line with -o plain; one line each if the node answers with a stream. Numbers of 64 bits are strings in them, as proto3 JSON has it. The error of a failed call goes to standard error, with -o json as JSON.\n\n\
         Exit codes: 0 answered, 1 the call failed, 2 it could not begin."
 )]
-pub(super) struct Arguments {
+pub(super) struct CallOptions {
     /// Such as kith.user.v1.UserService/GetUser, user.UserService/GetUser, or GetUser if that is unique
     #[arg(required_unless_present = "list")]
     method: Option<String>,
@@ -66,21 +65,21 @@ type Header = (MetadataKey<Ascii>, MetadataValue<Ascii>);
 struct Call<'a> {
     method: MethodDescriptor,
     metadata: MetadataMap,
-    arguments: &'a Arguments,
-    sink: Sink,
+    arguments: &'a CallOptions,
+    sink: AnswerSink,
 }
 
 /// Calls the method.
 ///
 /// # Errors
 /// When it could not begin: no such method, a body that is none, no node.
-pub(super) async fn run(common: &Common, arguments: &Arguments) -> Result<u8> {
+pub(super) async fn run(common: &Common, arguments: &CallOptions) -> Result<u8> {
     if arguments.list {
-        common.output.print(&list::Listed::of(&Methods::built_in()?))?;
+        common.output.print(&list::MethodList::of(&Methods::built_in()?))?;
         return Ok(OK);
     }
     let (method, channel) = find(arguments).await?;
-    let sink = Sink::new(common.output.form(), arguments.verbose);
+    let sink = AnswerSink::new(common.output.form(), arguments.verbose);
     let call = Call { method, metadata: metadata(arguments)?, arguments, sink };
     match call.run(channel).await? {
         Ok(()) => Ok(OK),
@@ -91,22 +90,11 @@ pub(super) async fn run(common: &Common, arguments: &Arguments) -> Result<u8> {
     }
 }
 
-/// The methods of this program's contract, else those that the node publishes by reflection.
-async fn find(arguments: &Arguments) -> Result<(MethodDescriptor, Channel)> {
+/// The method that is meant, and a connection to the node.
+async fn find(arguments: &CallOptions) -> Result<(MethodDescriptor, Channel)> {
     let name = arguments.method.as_deref().context("which METHOD? kith call --list lists them")?;
-    let unknown = match Methods::built_in()?.find(name) {
-        Ok(method) => return Ok((method, arguments.target.connect().await?)),
-        Err(unknown @ Unknown::Ambiguous(_)) => bail!("{unknown}"),
-        Err(unknown @ Unknown::Absent(_)) => unknown,
-    };
-    let Ok(channel) = arguments.target.connect_now().await else { bail!("{unknown}") };
-    let told = arguments.target.answer(reflection::methods(channel.clone(), name)).await;
-    let Ok(told) = told else { bail!("{unknown}") };
-    match told.find(name) {
-        Ok(method) => Ok((method, channel)),
-        Err(Unknown::Absent(_)) => bail!("{unknown}"),
-        Err(ambiguous @ Unknown::Ambiguous(_)) => bail!("{ambiguous}"),
-    }
+    let method = Methods::built_in()?.find(name)?;
+    Ok((method, arguments.target.connect().await?))
 }
 
 impl Call<'_> {
@@ -178,7 +166,7 @@ impl Call<'_> {
     }
 }
 
-fn metadata(arguments: &Arguments) -> Result<MetadataMap> {
+fn metadata(arguments: &CallOptions) -> Result<MetadataMap> {
     let mut metadata = MetadataMap::new();
     for (name, value) in &arguments.headers {
         metadata.append(name.clone(), value.clone());

@@ -40,7 +40,7 @@ use super::{
                             defect\n\n\
         Exit codes: 0 all well, 1 a warning, 2 critical."
 )]
-pub(super) struct Arguments {
+pub(super) struct CheckOptions {
     /// The level if the node does not answer
     #[arg(long, value_enum, value_name = "LEVEL", default_value = "critical")]
     node_away_is: Away,
@@ -65,7 +65,7 @@ enum Away {
 ///
 /// # Errors
 /// When the result cannot be written.
-pub(super) async fn run(common: &Common, arguments: &Arguments) -> Result<u8> {
+pub(super) async fn run(common: &Common, arguments: &CheckOptions) -> Result<u8> {
     let overrides = Overrides { warn: &arguments.warn, critical: &arguments.critical };
     let found = async {
         let facts = Facts::of(&arguments.target).await?;
@@ -76,7 +76,7 @@ pub(super) async fn run(common: &Common, arguments: &Arguments) -> Result<u8> {
         Ok((facts, nodes)) => checks(&facts, &nodes, &overrides),
         Err(why) => {
             note(&format!("kith: {why:#}"));
-            vec![Check::state("node", "away", Level::from(arguments.node_away_is))]
+            vec![Check::state("node", "unreachable", Level::from(arguments.node_away_is))]
         }
     };
     let worst = checks.iter().map(|check| check.level).max().unwrap_or(Level::Ok);
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn the_promise_is_checked_of_nodes_of_a_cluster_alone() {
+    fn promise_is_checked_of_cluster_nodes_alone() {
         let alone = GetNodeResponse { store_answers: true, trusted: true, ..Default::default() };
         let alone = levels(alone, 0);
         assert_eq!(alone.len(), 9, "{alone:?}");
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn each_part_of_the_promise_is_told_when_it_is_broken() {
+    fn each_broken_part_of_the_promise_is_reported() {
         let since_proof = |seconds| Some(prost_types::Duration { seconds, nanos: 0 });
         let open = "open".to_owned();
         for (node, stale, check, level) in [

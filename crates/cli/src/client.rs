@@ -97,7 +97,7 @@ pub(super) struct Reach {
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     timeout: Option<Duration>,
     /// How long to wait for a node that is starting: 500ms, 1m [default: 10s if it is on this machine, else 0s; 0s for
-    /// status, top, check, doctor and ping, which report it as away]
+    /// status, top, check, doctor and ping, which report it as unreachable]
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     wait: Option<Duration>,
 }
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_that_cannot_work_are_refused_in_words() {
+    fn addresses_that_cannot_work_are_refused() {
         for (addr, ca_file, words) in [
             ("127.0.0.1 7600", None, "is not an address like"),
             ("", None, "is not an address like"),
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_node_that_does_not_answer_is_named_with_the_flag_that_names_another() {
+    async fn silent_node_is_named_with_the_flag_to_change() {
         let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let error = target(&format!("http://{free}"), None).connect_now().await.unwrap_err().to_string();
         assert!(error.starts_with(&format!("no node answers at http://{free}")), "{error}");

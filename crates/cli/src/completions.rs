@@ -17,13 +17,13 @@ use super::{
         kith completions zsh > \"${fpath[1]}/_kith\"\n  \
         kith completions fish > ~/.config/fish/completions/kith.fish\n\n\
         The script is written unchanged; with -o json as a JSON string.")]
-pub(super) struct Arguments {
+pub(super) struct CompletionsOptions {
     /// The shell
     #[arg(value_enum)]
     shell: Shell,
 }
 
-pub(super) fn run(common: &Common, arguments: &Arguments) -> Result<u8, StartError> {
+pub(super) fn run(common: &Common, arguments: &CompletionsOptions) -> Result<u8, StartError> {
     let mut script = Vec::new();
     clap_complete::generate(arguments.shell, &mut tree(), "kith", &mut script);
     match common.output.form() {

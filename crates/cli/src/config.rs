@@ -20,18 +20,18 @@ use super::{
                         in a pipe alike; with -o a row for each value. Secrets are redacted. With --check the \
                         result is a row."
 )]
-pub(super) struct Arguments {
+pub(super) struct ConfigOptions {
     /// Only say whether it is valid
     #[arg(long)]
     check: bool,
 }
 
-pub(super) fn run(common: &Common, arguments: &Arguments) -> Result<u8, StartError> {
+pub(super) fn run(common: &Common, arguments: &ConfigOptions) -> Result<u8, StartError> {
     let loaded = common.load()?;
     if arguments.check {
-        common.output.print(&Right { configuration: "right", file: common.config.clone() })?;
+        common.output.print(&Valid { configuration: "right", file: common.config.clone() })?;
     } else if common.output.asked().is_some() {
-        common.output.print(&Listed::of(&loaded)?)?;
+        common.output.print(&ConfigList::of(&loaded)?)?;
     } else {
         write(show(&loaded)?.as_bytes())?;
     }
@@ -40,12 +40,12 @@ pub(super) fn run(common: &Common, arguments: &Arguments) -> Result<u8, StartErr
 
 /// The result of `--check`; an invalid configuration is an error.
 #[derive(Serialize)]
-struct Right {
+struct Valid {
     configuration: &'static str,
     file: Option<PathBuf>,
 }
 
-impl Report for Right {
+impl Report for Valid {
     fn header(&self) -> Vec<&'static str> {
         vec!["configuration", "file"]
     }
@@ -58,15 +58,15 @@ impl Report for Right {
 
 #[derive(Serialize)]
 #[serde(transparent)]
-struct Listed(Vec<Value>);
+struct ConfigList(Vec<Value>);
 
-impl Listed {
+impl ConfigList {
     fn of(loaded: &Loaded) -> Result<Self, StartError> {
         Ok(Self(values(loaded)?))
     }
 }
 
-impl Report for Listed {
+impl Report for ConfigList {
     fn header(&self) -> Vec<&'static str> {
         vec!["key", "value", "origin"]
     }

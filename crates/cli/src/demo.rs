@@ -13,7 +13,7 @@ use std::{
 
 use clap::Args;
 use kith_server::{
-    config::{Flag, Loaded},
+    config::{self, Flag, Loaded},
     node::run::Node,
     start_error::StartError,
     telemetry,
@@ -21,11 +21,21 @@ use kith_server::{
 use serde::Serialize;
 use tonic::transport::{Channel, Endpoint};
 
-use super::{Common, FAILED, OK, output::Form, output::Unwritable, runtime, serve::End};
+use super::{
+    Common, FAILED, OK,
+    output::{Form, Unwritable, note},
+    runtime,
+    serve::End,
+};
+
+/// The variables that configure callers of a node; commands that call a node read them, too.
+const CALLERS: [&str; 2] = ["KITH_API_KEY", "KITH_API_KEY_FILE"];
+/// How the names of further ones begin.
+const CALLERS_SECTION: &str = "KITH_AUTH__";
 
 /// How to run it.
 #[derive(Args, Debug)]
-pub(super) struct Arguments {
+pub(super) struct DemoOptions {
     /// Serve on this port of the loopback device [default: 7600; 0: any free one]
     #[arg(long, value_name = "PORT")]
     port: Option<u16>,
@@ -46,8 +56,9 @@ struct Ready {
     data: String,
 }
 
-impl Arguments {
-    /// In memory, unless a folder is named; on the loopback device, with sockets whose user is not proved.
+impl DemoOptions {
+    /// In memory, unless a folder is named; on the loopback device, with sockets whose user is not proved. Callers of the environment
+    /// are left out: the page of the demo has no key.
     fn load(&self, common: &Common) -> Result<Loaded, StartError> {
         if self.port.is_some() && common.listen.is_some() {
             return Err(StartError::new("--port and --listen are both given; give one"));
@@ -66,11 +77,22 @@ impl Arguments {
         let flag = |(key, value): (&str, Option<String>)| {
             Some(Flag { name: "--demo", key: key.to_owned(), value: value? })
         };
-        common.load_with(given.into_iter().filter_map(flag).collect())
+        let mut sources = common.sources(given.into_iter().filter_map(flag).collect())?;
+        let ignored = without_callers(&mut sources.environment);
+        if !ignored.is_empty() {
+            note(&format!("kith: the demo is open to this machine; not used: {}", ignored.join(", ")));
+        }
+        Ok(config::load(&sources)?)
     }
 }
 
-pub(super) fn run(common: &Common, arguments: &Arguments) -> Result<u8, StartError> {
+/// Removes the variables that configure callers, and returns their names.
+fn without_callers(environment: &mut Vec<(String, String)>) -> Vec<String> {
+    let is_caller = |name: &str| CALLERS.contains(&name) || name.starts_with(CALLERS_SECTION);
+    environment.extract_if(.., |(name, _)| is_caller(name)).map(|(name, _)| name).collect()
+}
+
+pub(super) fn run(common: &Common, arguments: &DemoOptions) -> Result<u8, StartError> {
     let loaded = arguments.load(common)?;
     let complete = runtime()?.block_on(async {
         let _telemetry = telemetry::start(&loaded.config.telemetry)?;
@@ -94,7 +116,7 @@ pub(super) fn run(common: &Common, arguments: &Arguments) -> Result<u8, StartErr
 /// Makes the people, says where the page is, and returns what the people do from then on; that never ends.
 async fn begin(
     common: &Common,
-    arguments: &Arguments,
+    arguments: &DemoOptions,
     loaded: &Loaded,
     address: SocketAddr,
 ) -> Result<impl Future<Output = ()>, StartError> {

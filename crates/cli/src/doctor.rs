@@ -35,7 +35,7 @@ use super::{
     after_help = "Uses the configuration that kith serve would use here, and the rights of the current user: run it on the machine and as the user of the node. Every finding ends with the command to run.\n\
                   Exit codes: 0 nothing found, 1 something found."
 )]
-pub(super) struct Arguments {
+pub(super) struct DoctorOptions {
     /// How long each answer may take
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = humantime::parse_duration)]
     timeout: Duration,
@@ -60,7 +60,7 @@ impl Finding {
 ///
 /// # Errors
 /// If the result cannot be written.
-pub(super) async fn run(common: &Common, arguments: &Arguments) -> Result<u8> {
+pub(super) async fn run(common: &Common, arguments: &DoctorOptions) -> Result<u8> {
     let mut diagnosis = Diagnosis::default();
     let environment = Common::environment();
     diagnosis.took("environment", environment::findings(&environment));

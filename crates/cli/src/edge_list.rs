@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_two_columns_are_ids_without_a_header() {
+    fn first_two_columns_without_header_are_ids() {
         let columns = Columns::of(&["1 2", "3 4"]).unwrap();
         for line in [
             "1 2",
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_of_addresses_is_refused_with_its_columns() {
+    fn list_of_addresses_is_refused_with_columns() {
         let mastodon =
             ["Account address,Show boosts,Notify on new posts,Languages", "ann@example.social,true,false,"];
         assert_eq!(

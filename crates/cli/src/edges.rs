@@ -25,27 +25,27 @@ const PARTS: u64 = 1000;
 
 /// What to do with follows and their lists.
 #[derive(Debug, clap::Subcommand)]
-pub(super) enum Command {
+pub(super) enum EdgesCommand {
     /// Compare every follow with its entries in the lists of both users; changes nothing
     #[command(
         after_help = "Exit codes: 0 all agree, 1 some differ (kith edges repair repairs them), 2 it did not reach the end."
     )]
-    Verify(Compared),
+    Verify(CompareOptions),
     /// Compare them, and repair differences; the follow decides
     #[command(
         after_help = "Exit codes: 0 all agree now, 1 some still differ, 2 it did not reach the end: run it again."
     )]
-    Repair(Compared),
+    Repair(CompareOptions),
     /// Count the lists of every user again, and correct wrong counts
     #[command(
         after_help = "Exit codes: 0 all counts are correct now, 2 it did not reach the end: run it again."
     )]
-    Recount(Counted),
+    Recount(RecountOptions),
 }
 
 /// The shown result of a comparison.
 #[derive(Debug, clap::Args)]
-pub(super) struct Compared {
+pub(super) struct CompareOptions {
     /// How many differences are shown
     #[arg(
         long,
@@ -60,7 +60,7 @@ pub(super) struct Compared {
 
 /// The node that counts.
 #[derive(Debug, clap::Args)]
-pub(super) struct Counted {
+pub(super) struct RecountOptions {
     #[command(flatten)]
     target: Target,
 }
@@ -69,9 +69,9 @@ pub(super) struct Counted {
 ///
 /// # Errors
 /// If the node does not answer, runs the same already, or its store does not answer.
-pub(super) async fn run(common: &Common, what: &Command) -> Result<u8> {
+pub(super) async fn run(common: &Common, what: &EdgesCommand) -> Result<u8> {
     match what {
-        Command::Verify(Compared { examples, target }) => {
+        EdgesCommand::Verify(CompareOptions { examples, target }) => {
             let mut client = AdminServiceClient::new(target.connect().await?);
             let request = VerifyEdgesRequest { examples: *examples };
             let steps = target.said(client.verify_edges(request)).await?;
@@ -79,7 +79,7 @@ pub(super) async fn run(common: &Common, what: &Command) -> Result<u8> {
             common.output.print(&found)?;
             Ok(if found.differences > 0 { FAILED } else { OK })
         }
-        Command::Repair(Compared { examples, target }) => {
+        EdgesCommand::Repair(CompareOptions { examples, target }) => {
             let mut client = AdminServiceClient::new(target.connect().await?);
             let request = RepairEdgesRequest { examples: *examples };
             let steps = target.said(client.repair_edges(request)).await?;
@@ -87,7 +87,7 @@ pub(super) async fn run(common: &Common, what: &Command) -> Result<u8> {
             common.output.print(&found)?;
             Ok(if found.differences > found.repaired { FAILED } else { OK })
         }
-        Command::Recount(Counted { target }) => {
+        EdgesCommand::Recount(RecountOptions { target }) => {
             let mut client = AdminServiceClient::new(target.connect().await?);
             let steps = target.said(client.rebuild_counts(RebuildCountsRequest {})).await?;
             common.output.print(&recounted(target, steps).await?)?;
@@ -101,7 +101,7 @@ async fn compared<M>(
     mut steps: Streaming<M>,
     of: impl Fn(M) -> Option<EdgeComparison>,
 ) -> Result<Comparison> {
-    let mut progress = Progress::new();
+    let mut progress = EdgesProgress::new();
     let mut examples = Vec::new();
     loop {
         let Some(step) = of(next(target, &mut steps).await?) else {
@@ -121,7 +121,7 @@ async fn compared<M>(
 }
 
 async fn recounted(target: &Target, mut steps: Streaming<RebuildCountsResponse>) -> Result<Recount> {
-    let mut progress = Progress::new();
+    let mut progress = EdgesProgress::new();
     loop {
         let RebuildCountsResponse { done, counted, corrected, ended } = next(target, &mut steps).await?;
         if ended {
@@ -145,12 +145,12 @@ async fn next<M>(target: &Target, steps: &mut Streaming<M>) -> Result<M> {
 }
 
 /// Printed on standard error: a bar on a terminal, else a line every few seconds.
-struct Progress {
+struct EdgesProgress {
     bar: ProgressBar,
     told: Instant,
 }
 
-impl Progress {
+impl EdgesProgress {
     fn new() -> Self {
         let bar = ProgressBar::new(PARTS);
         if let Ok(style) = ProgressStyle::with_template("{bar:24} {percent:>3}% {eta:>4} left  {wide_msg}") {

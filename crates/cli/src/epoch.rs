@@ -8,16 +8,16 @@ use super::{Common, FAILED, OK, client::Target, output::Report};
 
 /// What to do with the epoch.
 #[derive(Debug, clap::Subcommand)]
-pub(super) enum Command {
+pub(super) enum EpochCommand {
     /// Begin a new one: memory and Redis are cold afterwards, and the store is asked
     #[command(after_help = "For use after the store was changed without Kith, or restored from a backup.\n\
                             Exit codes: 0 the node that was asked is in the new epoch and the others follow, 1 the epoch has begun and the node is not in it yet, 2 it could not begin.")]
-    Start(Arguments),
+    Start(EpochOptions),
 }
 
 /// Which node to ask.
 #[derive(Debug, clap::Args)]
-pub(super) struct Arguments {
+pub(super) struct EpochOptions {
     #[command(flatten)]
     target: Target,
 }
@@ -26,8 +26,8 @@ pub(super) struct Arguments {
 ///
 /// # Errors
 /// If the node or the store does not answer.
-pub(super) async fn run(common: &Common, what: &Command) -> Result<u8> {
-    let Command::Start(Arguments { target }) = what;
+pub(super) async fn run(common: &Common, what: &EpochCommand) -> Result<u8> {
+    let EpochCommand::Start(EpochOptions { target }) = what;
     let mut client = AdminServiceClient::new(target.connect().await?);
     let begun = target.said(client.start_epoch(target.request(StartEpochRequest {}))).await?;
     common.output.print(&Begun { epoch: begun.epoch, followed: begun.followed })?;

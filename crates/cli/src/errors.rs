@@ -8,14 +8,14 @@ use serde::Serialize;
 use super::{Common, OK, output::Report};
 
 #[derive(Args, Debug)]
-pub(super) struct Arguments {
+pub(super) struct ErrorsOptions {
     /// Only this one, in full: NAME_TAKEN
     reason: Option<String>,
 }
 
 /// One reason, in words.
 #[derive(Serialize)]
-struct Told {
+struct ReasonInfo {
     reason: &'static str,
     code: &'static str,
     cause: &'static str,
@@ -26,12 +26,12 @@ struct Told {
 
 #[derive(Serialize)]
 #[serde(transparent)]
-struct All(Vec<Told>);
+struct AllReasons(Vec<ReasonInfo>);
 
-pub(super) fn run(common: &Common, arguments: &Arguments) -> Result<u8, StartError> {
+pub(super) fn run(common: &Common, arguments: &ErrorsOptions) -> Result<u8, StartError> {
     match &arguments.reason {
-        None => common.output.print(&All(Reason::ALL.map(Told::of).into()))?,
-        Some(name) => common.output.print(&Told::of(find(name)?))?,
+        None => common.output.print(&AllReasons(Reason::ALL.map(ReasonInfo::of).into()))?,
+        Some(name) => common.output.print(&ReasonInfo::of(find(name)?))?,
     }
     Ok(OK)
 }
@@ -53,7 +53,7 @@ fn find(name: &str) -> Result<Reason, StartError> {
 /// From which likeness on, out of 1, a name was probably meant.
 const ALIKE: f64 = 0.8;
 
-impl Told {
+impl ReasonInfo {
     fn of(reason: Reason) -> Self {
         let Entry { name, code, cause, fix, retry, .. } = *reason.entry();
         let (code, retry) = (code_name(code), retry.to_string());
@@ -61,7 +61,7 @@ impl Told {
     }
 }
 
-impl Report for Told {
+impl Report for ReasonInfo {
     fn header(&self) -> Vec<&'static str> {
         vec!["field", "value"]
     }
@@ -79,13 +79,14 @@ impl Report for Told {
     }
 }
 
-impl Report for All {
+impl Report for AllReasons {
     fn header(&self) -> Vec<&'static str> {
         vec!["reason", "code", "retry", "cause"]
     }
 
     fn rows(&self) -> Vec<Vec<String>> {
-        let row = |told: &Told| [told.reason, told.code, &told.retry, told.cause].map(str::to_owned).to_vec();
+        let row =
+            |told: &ReasonInfo| [told.reason, told.code, &told.retry, told.cause].map(str::to_owned).to_vec();
         self.0.iter().map(row).collect()
     }
 }

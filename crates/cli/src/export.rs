@@ -45,9 +45,9 @@ pub(super) struct ExportOptions {
 #[derive(Debug, clap::Subcommand)]
 enum ExportKind {
     /// All users, without secrets
-    Users(Sink),
+    Users(ExportSink),
     /// All groups, without invite codes
-    Groups(Sink),
+    Groups(ExportSink),
     /// The messages of one conversation: all that any of its readers could read
     Messages(OfOne),
 }
@@ -57,11 +57,11 @@ struct OfOne {
     /// Id of the conversation: d7-8, g9
     conversation: String,
     #[command(flatten)]
-    sink: Sink,
+    sink: ExportSink,
 }
 
 #[derive(Debug, clap::Args)]
-struct Sink {
+struct ExportSink {
     /// Written when complete; `-`: the standard output
     #[arg(default_value = "-")]
     file: PathBuf,
@@ -101,7 +101,7 @@ impl Report for Exported {
     }
 }
 
-async fn export<E: Export>(source: &E, sink: &Sink) -> Result<u64> {
+async fn export<E: Export>(source: &E, sink: &ExportSink) -> Result<u64> {
     let (channel, limit) = (sink.target.connect().await?, sink.target.reach.streamed());
     if sink.file == Path::new("-") {
         return copy(source, channel, limit, io::stdout().lock()).await;
@@ -129,7 +129,7 @@ async fn export<E: Export>(source: &E, sink: &Sink) -> Result<u64> {
 
 /// Writes all records; after an interruption of the stream, continues after the last one.
 async fn copy<E: Export>(source: &E, channel: Channel, limit: Duration, sink: impl Write) -> Result<u64> {
-    let mut copy = Copy { sink: BufWriter::new(sink), limit, after: 0, count: 0, bar: bar() };
+    let mut copy = RecordWriter { sink: BufWriter::new(sink), limit, after: 0, count: 0, bar: bar() };
     let mut failures = 0;
     loop {
         let before = copy.count;
@@ -146,7 +146,7 @@ async fn copy<E: Export>(source: &E, channel: Channel, limit: Duration, sink: im
     Ok(copy.count)
 }
 
-struct Copy<W: Write> {
+struct RecordWriter<W: Write> {
     sink: BufWriter<W>,
     /// For each message.
     limit: Duration,
@@ -155,7 +155,7 @@ struct Copy<W: Write> {
     bar: ProgressBar,
 }
 
-impl<W: Write> Copy<W> {
+impl<W: Write> RecordWriter<W> {
     async fn stream<E: Export>(&mut self, source: &E, channel: Channel) -> Result<Result<(), Status>> {
         let mut messages = match source.export(channel, self.after).await {
             Ok(messages) => messages,

@@ -13,7 +13,7 @@ use tonic::Status;
 
 use super::{
     edge_list::{Columns, Edge},
-    kind::{Entry, Import, Messages},
+    kind::{Entry, Import, MessageStream},
 };
 
 const NO_FOLLOW: &str = "neither JSON nor two user ids in its columns";
@@ -48,7 +48,7 @@ impl Import for Follows {
     async fn import(
         channel: Channel,
         chunks: ReceiverStream<Vec<Entry<ImportFollow>>>,
-    ) -> Result<Messages<Vec<ImportResult>>, Status> {
+    ) -> Result<MessageStream<Vec<ImportResult>>, Status> {
         let requests = chunks.map(|chunk| ImportFollowsRequest { records: chunk.iter().map(wire).collect() });
         let answers = RelationServiceClient::new(channel).import_follows(requests).await?.into_inner();
         Ok(answers.map(|answer| answer.map(|answer| answer.results)).boxed())
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_follow_is_read_from_a_list_and_comments_are_ignored() {
+    fn follow_is_read_from_a_list_without_comments() {
         assert_eq!(read(" 1\t2\r"), Ok(Some((1, 2, None))));
         for line in ["# Nodes: 7 Edges: 8", "#", "  # FromNodeId\tToNodeId"] {
             assert_eq!(read(line), Ok(None), "{line:?}");
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_follow_is_refused_without_its_values() {
+    fn line_without_follow_is_refused_without_values() {
         for line in ["1", "a b", "1 99999999999999999999", ","] {
             assert_eq!(read(line).unwrap_err(), NO_FOLLOW, "{line:?}");
         }

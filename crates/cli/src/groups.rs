@@ -19,13 +19,13 @@ use serde::Serialize;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 
-use super::kind::{Entry, Kind, Messages, Standing, is_default, moment, patient, strong};
+use super::kind::{Entry, MessageStream, RecordKind, Standing, is_default, moment, patient, strong};
 
 /// Groups.
 #[derive(Debug)]
 pub(super) enum Groups {}
 
-impl Kind for Groups {
+impl RecordKind for Groups {
     type Record = Group;
 
     fn parse(line: &[u8]) -> Result<Group, String> {
@@ -33,7 +33,7 @@ impl Kind for Groups {
     }
 
     fn line(group: &Group) -> serde_json::Result<String> {
-        serde_json::to_string(&Line {
+        serde_json::to_string(&GroupLine {
             group_id: group.group_id.to_string(),
             name: &group.name,
             tags: &group.tags,
@@ -61,7 +61,7 @@ impl Kind for Groups {
     async fn import(
         channel: Channel,
         chunks: ReceiverStream<Vec<Entry<Group>>>,
-    ) -> Result<Messages<Vec<ImportResult>>, Status> {
+    ) -> Result<MessageStream<Vec<ImportResult>>, Status> {
         let requests =
             chunks.map(|chunk| ImportGroupsRequest { records: chunk.into_iter().map(wire).collect() });
         let answers = GroupServiceClient::new(channel).import_groups(requests).await?.into_inner();
@@ -82,7 +82,7 @@ impl Kind for Groups {
         Ok(standing)
     }
 
-    async fn export(channel: Channel, after_group_id: i64) -> Result<Messages<Vec<Group>>, Status> {
+    async fn export(channel: Channel, after_group_id: i64) -> Result<MessageStream<Vec<Group>>, Status> {
         let answers = GroupServiceClient::new(channel)
             .export_groups(ExportGroupsRequest { after_group_id })
             .await?
@@ -93,7 +93,7 @@ impl Kind for Groups {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Line<'a> {
+struct GroupLine<'a> {
     group_id: String,
     name: &'a str,
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn defaults_of_the_node_do_not_make_a_group_another() {
+    fn defaults_of_the_node_do_not_differ_a_group() {
         let sent = parse(r#"{"groupId":"7","name":"a","tags":["x","X"]}"#).unwrap();
         let standing = Group { version: 1, tags: vec!["x".to_owned()], ..as_created(sent.clone()) };
         assert!(Groups::same(&sent, &standing));

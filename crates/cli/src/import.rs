@@ -19,7 +19,7 @@ use self::{
     input::Input,
     progress::{Job, Progress, Tally},
     reader::{Bounds, Reader},
-    report::{Imported, Report},
+    report::{ImportReport, Imported},
 };
 use super::{
     Common, FAILED, OK, client::Target, follows::Follows, groups::Groups, kind::Import, messages::Messages,
@@ -41,9 +41,9 @@ pub(super) struct ImportOptions {
 #[derive(Debug, clap::Subcommand)]
 enum ImportKind {
     /// Creates users from a file of JSON Lines
-    Users(Source),
+    Users(ImportSource),
     /// Creates groups from a file of JSON Lines
-    Groups(Source),
+    Groups(ImportSource),
     /// Appends messages to conversations, with the numbers, senders and times of the file
     #[command(
         after_help = "A line is a message in JSON, as kith export messages writes it. The conversation must exist: the group, or \
@@ -54,7 +54,7 @@ enum ImportKind {
                       settings of users are not part of the file.\n\
                       Exit codes: as those of kith import."
     )]
-    Messages(Source),
+    Messages(ImportSource),
     /// Creates follows from a file of JSON Lines, or of pairs of user ids
     #[command(
         after_help = "A line is a follow in JSON, {\"userId\":\"1\",\"targetId\":\"2\",\"followTime\":\"2024-05-01T08:00:00Z\"} \
@@ -66,17 +66,17 @@ enum ImportKind {
                       Whether the users exist is not checked.\n\
                       Exit codes: as those of kith import."
     )]
-    Follows(Source),
+    Follows(ImportSource),
     /// Registers readers of audiences of notices from a file of JSON Lines
     #[command(after_help = "A line is a request of RegisterReaders in JSON: \
                       {\"audienceId\":1,\"readers\":[{\"readerId\":\"42\",\"since\":\"2024-05-01T08:00:00Z\"}]} with 1 to 1000 \
                       readers (default of since: now). The audience must be registered. A reader that is registered already is not changed and counts as imported.\n\
                       Exit codes: as those of kith import.")]
-    Readers(Source),
+    Readers(ImportSource),
 }
 
 #[derive(Debug, clap::Args)]
-struct Source {
+struct ImportSource {
     /// One record a line, in the JSON of its Protocol Buffers message; of follows, see below; `-`: standard input
     file: PathBuf,
     /// Starts again, whatever an earlier run noted in the progress file
@@ -105,7 +105,7 @@ pub(super) async fn run(common: &Common, options: &ImportOptions) -> Result<u8> 
     Ok(if tally.bad > 0 { FAILED } else { OK })
 }
 
-async fn import<K: Import>(kind: &str, source: &Source) -> Result<Tally> {
+async fn import<K: Import>(kind: &str, source: &ImportSource) -> Result<Tally> {
     let input = Input::open(kind, &source.file)?;
     let format = K::format(&input.beginning).map_err(|why| anyhow!("{}: {why}", input.name))?;
     let kept = source.progress_file(&input)?;
@@ -119,7 +119,7 @@ async fn import<K: Import>(kind: &str, source: &Source) -> Result<Tally> {
         Some(kept) => progress.save(kept)?,
         None => note(&format!("kith: {} is read once: an import that breaks off starts again", input.name)),
     }
-    let report = Report::new(&input.name, &progress);
+    let report = ImportReport::new(&input.name, &progress);
     let lines = input.lines(progress.at.offset)?;
     let reader = Reader::new(lines, progress.at, progress.run.clone(), Bounds::default());
     let mut flow = Flow::<K, _>::new(channel, format, reader, progress, kept.clone(), report);
@@ -133,7 +133,7 @@ async fn import<K: Import>(kind: &str, source: &Source) -> Result<Tally> {
     Ok(tally)
 }
 
-impl Source {
+impl ImportSource {
     /// The file of the progress; `None` for a pipe.
     fn progress_file(&self, input: &Input) -> Result<Option<PathBuf>> {
         match &self.progress_file {

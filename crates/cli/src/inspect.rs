@@ -33,7 +33,7 @@ const SELF: &str = "self";
                         For a conversation, the store is also asked where its messages begin and end, for its settings, and whether it exists; never for contents.\n\
                         Exit codes: 0 the tiers that have it agree, 3 no tier has it, 4 they differ, 1 a node of several did not answer, 2 it could not begin. During a write tiers differ for a moment."
 )]
-pub(super) struct Arguments {
+pub(super) struct InspectOptions {
     /// NAMESPACE/KEY: user/7, group/7, conversation/g9, dialog/7,g9
     key: String,
     /// Only inspect the node that is asked
@@ -47,7 +47,7 @@ pub(super) struct Arguments {
 ///
 /// # Errors
 /// If the key is invalid, or the only queried node does not answer.
-pub(super) async fn run(common: &Common, arguments: &Arguments) -> Result<u8> {
+pub(super) async fn run(common: &Common, arguments: &InspectOptions) -> Result<u8> {
     if !arguments.key.contains('/') {
         bail!("{:?} is no key; say NAMESPACE/KEY, for example user/7 or group/7", arguments.key);
     }
@@ -94,12 +94,12 @@ enum Refused {
 
 /// The results, and the nodes that did not answer.
 #[derive(Default)]
-struct Found {
-    copies: Vec<Copy>,
+struct Inspection {
+    copies: Vec<TierState>,
     missing: Vec<String>,
 }
 
-async fn look(target: Target, key: &str, everywhere: bool) -> Result<Found, Refused> {
+async fn look(target: Target, key: &str, everywhere: bool) -> Result<Inspection, Refused> {
     let channel = target.connect().await.map_err(Refused::Node)?;
     let mut client = AdminServiceClient::new(channel);
     let node_id = if everywhere { "" } else { SELF };
@@ -112,8 +112,8 @@ async fn look(target: Target, key: &str, everywhere: bool) -> Result<Found, Refu
     Ok(found(&target.addr, &answer.into_inner()))
 }
 
-fn found(addr: &str, answer: &InspectKeyResponse) -> Found {
-    let mut found = Found { copies: rows(addr, &answer.copies), missing: Vec::new() };
+fn found(addr: &str, answer: &InspectKeyResponse) -> Inspection {
+    let mut found = Inspection { copies: rows(addr, &answer.copies), missing: Vec::new() };
     for other in &answer.others {
         match other.unanswered.as_str() {
             "" => found.copies.extend(rows(&other.address, &other.copies)),
@@ -126,15 +126,15 @@ fn found(addr: &str, answer: &InspectKeyResponse) -> Found {
     found
 }
 
-fn rows(node: &str, copies: &[TierCopy]) -> Vec<Copy> {
-    copies.iter().map(|copy| Copy::of(node, copy)).collect()
+fn rows(node: &str, copies: &[TierCopy]) -> Vec<TierState> {
+    copies.iter().map(|copy| TierState::of(node, copy)).collect()
 }
 
 #[derive(Serialize)]
 struct Inspected {
     key: String,
     verdict: &'static str,
-    copies: Vec<Copy>,
+    copies: Vec<TierState>,
     /// Of a conversation.
     #[serde(skip_serializing_if = "Option::is_none")]
     log: Option<Log>,
@@ -142,7 +142,7 @@ struct Inspected {
 
 /// The content of one tier of one node.
 #[derive(Debug, Serialize)]
-struct Copy {
+struct TierState {
     node: String,
     tier: String,
     presence: &'static str,
@@ -152,7 +152,7 @@ struct Copy {
     size_bytes: Option<i64>,
 }
 
-impl Copy {
+impl TierState {
     fn of(node: &str, copy: &TierCopy) -> Self {
         let milliseconds = |time: prost_types::Duration| {
             std::time::Duration::try_from(time).ok().map(|time| time.as_millis())
@@ -183,7 +183,7 @@ impl Copy {
     }
 }
 
-fn verdict(copies: &[Copy]) -> (&'static str, u8) {
+fn verdict(copies: &[TierState]) -> (&'static str, u8) {
     let speaking: Vec<_> = copies.iter().filter(|copy| copy.speaks()).collect();
     let Some(first) = speaking.iter().find(|copy| copy.lives()) else { return ("absent", ABSENT) };
     match speaking.iter().all(|copy| copy.lives() && copy.version == first.version) {
@@ -200,7 +200,7 @@ impl Report for Inspected {
     fn rows(&self) -> Vec<Vec<String>> {
         let time = |ms: Option<u128>| ms.map_or_else(String::new, |ms| format!("{ms}ms"));
         let number = |number: Option<i64>| number.map_or_else(String::new, |number| number.to_string());
-        let row = |copy: &Copy| {
+        let row = |copy: &TierState| {
             vec![
                 copy.node.clone(),
                 copy.tier.clone(),
@@ -219,10 +219,10 @@ impl Report for Inspected {
 mod tests {
     use super::*;
 
-    fn copy(tier: &str, presence: Presence, version: i64) -> Copy {
+    fn copy(tier: &str, presence: Presence, version: i64) -> TierState {
         let copy =
             TierCopy { tier: tier.to_owned(), presence: presence.into(), version, ..TierCopy::default() };
-        Copy::of("node", &copy)
+        TierState::of("node", &copy)
     }
 
     #[test]

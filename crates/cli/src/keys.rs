@@ -32,7 +32,7 @@ const KEY_BYTES_MAX: u64 = 64 << 10;
 
 /// What to do with keys.
 #[derive(Debug, clap::Subcommand)]
-pub(super) enum Command {
+pub(super) enum KeysCommand {
     /// Make a key for `api_key_file`: its caller may do everything
     #[command(after_help = "Exit codes: 0 made, or there already with --if-missing; 2 it could not be made.")]
     Generate(Generate),
@@ -52,7 +52,7 @@ pub(super) enum Command {
     #[command(
         after_help = "Exit codes: 0 it is a key, of a caller of the file if one is given; 1 it is not."
     )]
-    Check(Check),
+    Check(KeyCheck),
 }
 
 /// Where to.
@@ -106,7 +106,7 @@ pub(super) struct Revoke {
 
 /// Whose the key may be.
 #[derive(Debug, clap::Args)]
-pub(super) struct Check {
+pub(super) struct KeyCheck {
     /// File with the key on its first line, instead of standard input
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
@@ -119,13 +119,13 @@ pub(super) struct Check {
 ///
 /// # Errors
 /// When a file cannot be read or written, or holds something else.
-pub(super) fn run(common: &Common, what: &Command) -> Result<u8, StartError> {
+pub(super) fn run(common: &Common, what: &KeysCommand) -> Result<u8, StartError> {
     let ran = match what {
-        Command::Generate(options) => generate(common, options),
-        Command::Create(options) => create(common, options),
-        Command::List(options) => list(common, options),
-        Command::Revoke(options) => revoke(common, options),
-        Command::Check(options) => check(common, options),
+        KeysCommand::Generate(options) => generate(common, options),
+        KeysCommand::Create(options) => create(common, options),
+        KeysCommand::List(options) => list(common, options),
+        KeysCommand::Revoke(options) => revoke(common, options),
+        KeysCommand::Check(options) => check(common, options),
     };
     ran.map_err(|why| StartError::new(format!("{why:#}")))
 }
@@ -178,7 +178,7 @@ fn create(common: &Common, options: &Create) -> Result<u8> {
 }
 
 fn list(common: &Common, options: &InFile) -> Result<u8> {
-    common.output.print(&Listed(set(&options.file)?.iter().map(Row::of).collect()))?;
+    common.output.print(&KeyList(set(&options.file)?.iter().map(KeyRow::of).collect()))?;
     Ok(OK)
 }
 
@@ -197,7 +197,7 @@ fn revoke(common: &Common, options: &Revoke) -> Result<u8> {
     Ok(OK)
 }
 
-fn check(common: &Common, options: &Check) -> Result<u8> {
+fn check(common: &Common, options: &KeyCheck) -> Result<u8> {
     let bytes = given(options.key_file.as_deref())?;
     let key = std::str::from_utf8(&bytes).ok().map(|text| text.lines().next().unwrap_or_default());
     let weak = key.map_or(Some(new_key::WeakKey::Characters), |key| new_key::check(key).err());
@@ -221,7 +221,7 @@ fn check(common: &Common, options: &Check) -> Result<u8> {
         return Ok(FAILED);
     }
     let caller = found.map(|key| key.name).unwrap_or_default();
-    common.output.print(&Right { caller, id: digest.key_id().to_string() })?;
+    common.output.print(&FoundKey { caller, id: digest.key_id().to_string() })?;
     Ok(OK)
 }
 
@@ -286,7 +286,7 @@ impl Report for Created {
 
 /// One key of a file.
 #[derive(Serialize)]
-struct Row {
+struct KeyRow {
     caller: String,
     id: String,
     scopes: Vec<&'static str>,
@@ -295,7 +295,7 @@ struct Row {
     expired: bool,
 }
 
-impl Row {
+impl KeyRow {
     fn of(key: &CallerKey) -> Self {
         let time = |time: SystemTime| humantime::format_rfc3339_seconds(time).to_string();
         Self {
@@ -311,16 +311,16 @@ impl Row {
 
 #[derive(Serialize)]
 #[serde(transparent)]
-struct Listed(Vec<Row>);
+struct KeyList(Vec<KeyRow>);
 
-impl Report for Listed {
+impl Report for KeyList {
     fn header(&self) -> Vec<&'static str> {
         vec!["caller", "id", "made", "expires", "scopes"]
     }
 
     fn rows(&self) -> Vec<Vec<String>> {
         let text = |time: &Option<String>| time.clone().unwrap_or_default();
-        let row = |row: &Row| {
+        let row = |row: &KeyRow| {
             let expires = text(&row.expires) + if row.expired { " (expired)" } else { "" };
             vec![row.caller.clone(), row.id.clone(), text(&row.made), expires, row.scopes.join(" ")]
         };
@@ -345,12 +345,12 @@ impl Report for Removed {
 }
 
 #[derive(Serialize)]
-struct Right {
+struct FoundKey {
     caller: String,
     id: String,
 }
 
-impl Report for Right {
+impl Report for FoundKey {
     fn header(&self) -> Vec<&'static str> {
         vec!["caller", "id"]
     }

@@ -11,7 +11,7 @@ use tonic::{Code, Request, Status};
 use kith_service::error::Reason;
 
 /// Messages of a stream, until its first error.
-pub(super) type Messages<T> = BoxStream<'static, Result<T, Status>>;
+pub(super) type MessageStream<T> = BoxStream<'static, Result<T, Status>>;
 
 /// A record of an import.
 #[derive(Clone, Debug, PartialEq)]
@@ -77,14 +77,14 @@ pub(super) trait Import {
     async fn import(
         channel: Channel,
         chunks: ReceiverStream<Vec<Entry<Self::Record>>>,
-    ) -> Result<Messages<Vec<ImportResult>>, Status>;
+    ) -> Result<MessageStream<Vec<ImportResult>>, Status>;
 
     /// For each of these records, whose ids exist, whether the stored one equals the sent one.
     async fn stand(channel: Channel, records: &[&Self::Record]) -> Result<Vec<bool>, Status>;
 }
 
 /// A kind of record that has an id, with the same form for imports and exports.
-pub(super) trait Kind {
+pub(super) trait RecordKind {
     /// The message type.
     type Record: prost::Message + Clone + Default + PartialEq + 'static;
 
@@ -107,13 +107,13 @@ pub(super) trait Kind {
     async fn import(
         channel: Channel,
         chunks: ReceiverStream<Vec<Entry<Self::Record>>>,
-    ) -> Result<Messages<Vec<ImportResult>>, Status>;
+    ) -> Result<MessageStream<Vec<ImportResult>>, Status>;
 
     /// Reads the records with these ids from the store, at least the first one that exists.
     async fn read(channel: Channel, ids: Vec<i64>) -> Result<Standing<Self::Record>, Status>;
 
     /// Reads all records by ascending id above `after`.
-    async fn export(channel: Channel, after: i64) -> Result<Messages<Vec<Self::Record>>, Status>;
+    async fn export(channel: Channel, after: i64) -> Result<MessageStream<Vec<Self::Record>>, Status>;
 }
 
 /// Records that can be exported, by rising numbers.
@@ -128,13 +128,13 @@ pub(super) trait Export {
     fn number(record: &Self::Record) -> i64;
 
     /// Reads all records by ascending number above `after`.
-    async fn export(&self, channel: Channel, after: i64) -> Result<Messages<Vec<Self::Record>>, Status>;
+    async fn export(&self, channel: Channel, after: i64) -> Result<MessageStream<Vec<Self::Record>>, Status>;
 }
 
 /// All records of a kind.
 pub(super) struct All<K>(pub(super) PhantomData<K>);
 
-impl<K: Kind> Export for All<K> {
+impl<K: RecordKind> Export for All<K> {
     type Record = K::Record;
 
     fn line(record: &K::Record) -> serde_json::Result<String> {
@@ -145,12 +145,12 @@ impl<K: Kind> Export for All<K> {
         K::id(record)
     }
 
-    async fn export(&self, channel: Channel, after: i64) -> Result<Messages<Vec<K::Record>>, Status> {
+    async fn export(&self, channel: Channel, after: i64) -> Result<MessageStream<Vec<K::Record>>, Status> {
         K::export(channel, after).await
     }
 }
 
-impl<K: Kind> Import for K {
+impl<K: RecordKind> Import for K {
     type Record = K::Record;
     type Format = ();
 
@@ -165,7 +165,7 @@ impl<K: Kind> Import for K {
     async fn import(
         channel: Channel,
         chunks: ReceiverStream<Vec<Entry<K::Record>>>,
-    ) -> Result<Messages<Vec<ImportResult>>, Status> {
+    ) -> Result<MessageStream<Vec<ImportResult>>, Status> {
         K::import(channel, chunks).await
     }
 

@@ -76,62 +76,62 @@ struct Command {
 #[derive(Debug, Subcommand)]
 enum What {
     /// Run a node (the default command)
-    Serve(serve::Arguments),
+    Serve(serve::ServeOptions),
     /// Run a node with 200 people, and open a page to talk to them
-    Demo(demo::Arguments),
+    Demo(demo::DemoOptions),
     /// Create users, groups, follows, messages or readers of notices from a file
     Import(import::ImportOptions),
     /// Write all users or groups as JSON Lines
     Export(export::ExportOptions),
     /// Apply the migrations of this version to stored data (serve does it, too)
-    Migrate(migrate::Arguments),
+    Migrate(migrate::MigrateOptions),
     /// Copy the data of an embedded node to a file, also while it serves
-    Backup(backup::Arguments),
+    Backup(backup::BackupOptions),
     /// Replace the data of a stopped embedded node by a backup
-    Restore(restore::Arguments),
+    Restore(restore::RestoreOptions),
     /// Show the configuration and where each value came from
-    Config(config::Arguments),
+    Config(config::ConfigOptions),
     /// Call any method of a node, in JSON
-    Call(call::Arguments),
+    Call(call::CallOptions),
     /// Show the state of nodes: a row for each
-    Status(status::Arguments),
+    Status(status::StatusOptions),
     /// Watch the state and activity of nodes, live
-    Top(top::Arguments),
+    Top(top::TopOptions),
     /// List the nodes of the cluster of a node
-    Nodes(nodes::Arguments),
+    Nodes(nodes::NodesOptions),
     /// Publish notices, list them, or count who has read them
     #[command(subcommand)]
-    Notice(notices::Command),
+    Notice(notices::NoticeCommand),
     /// Show one record in each tier of each node; changes nothing
-    Inspect(inspect::Arguments),
+    Inspect(inspect::InspectOptions),
     /// Compare the memory of a node with Redis and the store now, and drop stale copies
-    Resync(resync::Arguments),
+    Resync(resync::ResyncOptions),
     /// Discard all copies in memory and in Redis, at once and on every node
     #[command(subcommand)]
-    Epoch(epoch::Command),
+    Epoch(epoch::EpochCommand),
     /// Compare follows with their list entries, repair differences, or count lists again
     #[command(subcommand)]
-    Edges(edges::Command),
+    Edges(edges::EdgesCommand),
     /// Change which log lines a node writes, for a while
-    LogFilter(log_filter::Arguments),
+    LogFilter(log_filter::LogFilterOptions),
     /// Compare values of a node with thresholds, for monitoring
-    Check(check::Arguments),
+    Check(check::CheckOptions),
     /// Search this machine, the configuration and the node for problems, and say what to run
-    Doctor(doctor::Arguments),
+    Doctor(doctor::DoctorOptions),
     /// Make, list, revoke and check the keys of callers, in files
     #[command(subcommand)]
-    Keys(keys::Command),
+    Keys(keys::KeysCommand),
     /// Ask whether a node serves
-    Ping(ping::Arguments),
+    Ping(ping::PingOptions),
     /// Write the completion script of a shell
-    Completions(completions::Arguments),
+    Completions(completions::CompletionsOptions),
     /// Write the manual
-    Man(man::Arguments),
+    Man(man::ManOptions),
     /// Explain the reasons of errors: cause, fix, and whether to retry
-    Errors(errors::Arguments),
+    Errors(errors::ErrorsOptions),
     /// Write a reference document
     #[command(hide = true)]
-    Reference(reference_command::Arguments),
+    Reference(reference_command::ReferenceOptions),
 }
 
 /// Under which the help shows the flags of a node apart from those of a command.
@@ -173,7 +173,7 @@ pub fn main() -> ExitCode {
         Ok(command) => command,
         Err(explained) => return ended(explain(&explained)),
     };
-    ended(match command.what.unwrap_or_else(|| What::Serve(serve::Arguments::default())) {
+    ended(match command.what.unwrap_or_else(|| What::Serve(serve::ServeOptions::default())) {
         What::Serve(arguments) => serve::run(&command.common, &arguments),
         What::Demo(arguments) => demo::run(&command.common, &arguments),
         What::Import(options) => client::block_on(import::run(&command.common, &options)),

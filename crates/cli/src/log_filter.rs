@@ -12,7 +12,7 @@ use super::{Common, OK, client::Target, output::Report};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Without a filter the configured one applies again at once.\n\
                         Exit codes: 0 it applies, 2 it was refused, or the node does not answer.")]
-pub(super) struct Arguments {
+pub(super) struct LogFilterOptions {
     /// As telemetry.log_filter: debug, or info,kith_cache=trace
     #[arg(default_value = "", hide_default_value = true)]
     filter: String,
@@ -27,8 +27,8 @@ pub(super) struct Arguments {
 ///
 /// # Errors
 /// When the node does not answer, or refuses it.
-pub(super) async fn run(common: &Common, arguments: &Arguments) -> Result<u8> {
-    let Arguments { filter, lasts, target } = arguments;
+pub(super) async fn run(common: &Common, arguments: &LogFilterOptions) -> Result<u8> {
+    let LogFilterOptions { filter, lasts, target } = arguments;
     let mut client = AdminServiceClient::new(target.connect().await?);
     let lasts = (*lasts).try_into().context("--for is too long")?;
     let asked = SetLogFilterRequest { filter: filter.clone(), lasts: Some(lasts) };

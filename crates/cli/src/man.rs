@@ -19,20 +19,20 @@ use super::{
 /// Where to put the pages.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  kith man | man -l -\n  kith man --dir /usr/local/share/man/man1")]
-pub(super) struct Arguments {
+pub(super) struct ManOptions {
     /// Folder for a page of each command; created if it does not exist. Without it the page of kith itself is written
     /// to standard output, with -o json as a JSON string
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 }
 
-pub(super) fn run(common: &Common, arguments: &Arguments) -> Result<u8, StartError> {
+pub(super) fn run(common: &Common, arguments: &ManOptions) -> Result<u8, StartError> {
     let pages = pages().map_err(Unwritable::output)?;
     match (&arguments.dir, common.output.form()) {
-        (Some(dir), _) => common.output.print(&Written::into_folder(dir, &pages)?)?,
+        (Some(dir), _) => common.output.print(&WrittenPages::into_folder(dir, &pages)?)?,
         (None, Form::Json) => {
-            let texts = pages.iter().map(|page| Entry { page: page.name.clone(), text: page.text() });
-            common.output.print(&Written(texts.collect()))?;
+            let texts = pages.iter().map(|page| ManEntry { page: page.name.clone(), text: page.text() });
+            common.output.print(&WrittenPages(texts.collect()))?;
         }
         (None, Form::Table | Form::Plain) => {
             if let Some(first) = pages.first() {
@@ -43,19 +43,19 @@ pub(super) fn run(common: &Common, arguments: &Arguments) -> Result<u8, StartErr
     Ok(OK)
 }
 
-struct Page {
+struct ManPage {
     name: String,
     roff: Vec<u8>,
 }
 
-impl Page {
+impl ManPage {
     fn text(&self) -> Option<String> {
         Some(String::from_utf8_lossy(&self.roff).into_owned())
     }
 }
 
 /// That of `kith` first, then one for each command, however deep.
-fn pages() -> io::Result<Vec<Page>> {
+fn pages() -> io::Result<Vec<ManPage>> {
     // Flags of all commands stand in the page of each once the tree is built.
     let mut root = tree().disable_help_subcommand(true);
     root.build();
@@ -64,29 +64,29 @@ fn pages() -> io::Result<Vec<Page>> {
     Ok(pages)
 }
 
-fn add(command: Command, pages: &mut Vec<Page>) -> io::Result<()> {
+fn add(command: Command, pages: &mut Vec<ManPage>) -> io::Result<()> {
     let name = command.get_display_name().unwrap_or_else(|| command.get_name()).to_owned();
     let below: Vec<_> = command.get_subcommands().filter(|command| !command.is_hide_set()).cloned().collect();
     let mut roff = Vec::new();
     Man::new(command.name(name.clone())).render(&mut roff)?;
-    pages.push(Page { name: format!("{name}.1"), roff });
+    pages.push(ManPage { name: format!("{name}.1"), roff });
     below.into_iter().try_for_each(|command| add(command, pages))
 }
 
 /// The pages, or the files that they were written to.
 #[derive(Serialize)]
 #[serde(transparent)]
-struct Written(Vec<Entry>);
+struct WrittenPages(Vec<ManEntry>);
 
 #[derive(Serialize)]
-struct Entry {
+struct ManEntry {
     page: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<String>,
 }
 
-impl Written {
-    fn into_folder(dir: &Path, pages: &[Page]) -> Result<Self, StartError> {
+impl WrittenPages {
+    fn into_folder(dir: &Path, pages: &[ManPage]) -> Result<Self, StartError> {
         let unwritable =
             |error| StartError::new(format!("--dir {} cannot be written: {error}", dir.display()));
         if dir.to_string_lossy().starts_with('~') {
@@ -99,13 +99,13 @@ impl Written {
         for page in pages {
             let file = dir.join(&page.name);
             fs::write(&file, &page.roff).map_err(unwritable)?;
-            written.push(Entry { page: file.display().to_string(), text: None });
+            written.push(ManEntry { page: file.display().to_string(), text: None });
         }
         Ok(Self(written))
     }
 }
 
-impl Report for Written {
+impl Report for WrittenPages {
     fn header(&self) -> Vec<&'static str> {
         vec!["page"]
     }

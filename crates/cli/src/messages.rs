@@ -49,7 +49,7 @@ impl Import for Messages {
     async fn import(
         channel: Channel,
         chunks: ReceiverStream<Vec<Entry<Message>>>,
-    ) -> Result<kind::Messages<Vec<ImportResult>>, Status> {
+    ) -> Result<kind::MessageStream<Vec<ImportResult>>, Status> {
         let requests =
             chunks.map(|chunk| ImportMessagesRequest { records: chunk.into_iter().map(wire).collect() });
         let answers = MessageServiceClient::new(channel).import_messages(requests).await?.into_inner();
@@ -120,7 +120,11 @@ impl Export for OfConversation {
         message.seq
     }
 
-    async fn export(&self, channel: Channel, after: i64) -> Result<kind::Messages<Vec<Message>>, Status> {
+    async fn export(
+        &self,
+        channel: Channel,
+        after: i64,
+    ) -> Result<kind::MessageStream<Vec<Message>>, Status> {
         let conversation = self.0.clone();
         let pages = stream::try_unfold(Some(after), move |after| {
             let (channel, conversation_id) = (channel.clone(), conversation.clone());

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::{Common, OK, output::Report, runtime};
 
 #[derive(Args, Debug)]
-pub(super) struct Arguments {
+pub(super) struct MigrateOptions {
     /// Only list the migrations, applied and pending
     #[arg(long)]
     status: bool,
@@ -17,7 +17,7 @@ pub(super) struct Arguments {
     dry_run: bool,
 }
 
-pub(super) fn run(common: &Common, arguments: &Arguments) -> Result<u8, StartError> {
+pub(super) fn run(common: &Common, arguments: &MigrateOptions) -> Result<u8, StartError> {
     let config = common.load()?.config;
     runtime()?.block_on(async {
         let _telemetry = telemetry::start(&config.telemetry)?;
@@ -29,7 +29,11 @@ pub(super) fn run(common: &Common, arguments: &Arguments) -> Result<u8, StartErr
     })
 }
 
-async fn act(store: &Opened, config: &Config, arguments: &Arguments) -> Result<Listed, StartError> {
+async fn act(
+    store: &Opened,
+    config: &Config,
+    arguments: &MigrateOptions,
+) -> Result<MigrationList, StartError> {
     let about = store.about(config);
     if let Some(unfit) = about.unfit().await {
         return Err(unfit);
@@ -41,33 +45,33 @@ async fn act(store: &Opened, config: &Config, arguments: &Arguments) -> Result<L
         Ok(found) => found,
         Err(error) => return Err(about.why(&error).await.line()),
     };
-    Ok(Listed::new(found.iter().filter(|found| !arguments.dry_run || found.applied.is_none())))
+    Ok(MigrationList::new(found.iter().filter(|found| !arguments.dry_run || found.applied.is_none())))
 }
 
 /// Migrations, as `kith migrate` prints them.
 #[derive(Serialize)]
 #[serde(transparent)]
-struct Listed(Vec<Line>);
+struct MigrationList(Vec<MigrationLine>);
 
 #[derive(Serialize)]
-struct Line {
+struct MigrationLine {
     number: u32,
     name: String,
     state: &'static str,
 }
 
-impl Listed {
+impl MigrationList {
     fn new<'a>(migrations: impl Iterator<Item = &'a Migration>) -> Self {
         Self(migrations.map(line).collect())
     }
 }
 
-fn line(migration: &Migration) -> Line {
+fn line(migration: &Migration) -> MigrationLine {
     let state = if migration.applied.is_some() { "applied" } else { "pending" };
-    Line { number: migration.number, name: migration.name.clone(), state }
+    MigrationLine { number: migration.number, name: migration.name.clone(), state }
 }
 
-impl Report for Listed {
+impl Report for MigrationList {
     fn header(&self) -> Vec<&'static str> {
         vec!["number", "name", "state"]
     }

@@ -16,7 +16,7 @@ use super::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = "The node that was asked is the first one.\n\
                         Exit codes: 0 these are all, 1 there may be more: Redis does not answer, 2 the node does not answer.")]
-pub(super) struct Arguments {
+pub(super) struct NodesOptions {
     #[command(flatten)]
     target: Target,
 }
@@ -25,7 +25,7 @@ pub(super) struct Arguments {
 ///
 /// # Errors
 /// If it does not answer.
-pub(super) async fn run(common: &Common, arguments: &Arguments) -> Result<u8> {
+pub(super) async fn run(common: &Common, arguments: &NodesOptions) -> Result<u8> {
     let target = &arguments.target;
     let mut client = AdminServiceClient::new(target.connect().await?);
     let listed = target.said(client.list_nodes(target.request(ListNodesRequest {}))).await?;
@@ -40,10 +40,10 @@ pub(super) async fn run(common: &Common, arguments: &Arguments) -> Result<u8> {
 
 #[derive(Serialize)]
 #[serde(transparent)]
-struct Nodes(Vec<Row>);
+struct Nodes(Vec<NodeRow>);
 
 #[derive(Serialize)]
-struct Row {
+struct NodeRow {
     node_id: String,
     address: String,
     version: String,
@@ -56,10 +56,10 @@ struct Row {
     callers_digest: String,
 }
 
-fn row(node: &NodeInfo) -> Row {
+fn row(node: &NodeInfo) -> NodeRow {
     let heard = node.last_heard.and_then(|heard| Duration::try_from(heard).ok());
     let started = node.start_time.and_then(|time| SystemTime::try_from(time).ok());
-    Row {
+    NodeRow {
         node_id: node.node_id.clone(),
         address: node.address.clone(),
         version: node.version.clone(),
@@ -81,7 +81,7 @@ impl Report for Nodes {
         let uptime = |seconds: u64| {
             humantime::format_duration(Duration::from_secs(seconds)).to_string().replace(' ', "")
         };
-        let cells = |row: &Row| {
+        let cells = |row: &NodeRow| {
             vec![
                 row.node_id.clone(),
                 row.address.clone(),

@@ -14,7 +14,7 @@ use crate::client::Channel;
 
 /// What to do with notices.
 #[derive(Debug, clap::Subcommand)]
-pub(super) enum Command {
+pub(super) enum NoticeCommand {
     /// Publish a notice to audiences
     #[command(after_help = "Exit codes: 0 it is published, 2 it is not.")]
     Publish(Publish),
@@ -88,11 +88,11 @@ pub(super) struct Stats {
 ///
 /// # Errors
 /// When the node does not answer, or refuses.
-pub(super) async fn run(common: &Common, what: &Command) -> Result<u8> {
+pub(super) async fn run(common: &Common, what: &NoticeCommand) -> Result<u8> {
     match what {
-        Command::Publish(what) => publish(common, what).await,
-        Command::List(what) => list(common, what).await,
-        Command::Stats(what) => stats(common, what).await,
+        NoticeCommand::Publish(what) => publish(common, what).await,
+        NoticeCommand::List(what) => list(common, what).await,
+        NoticeCommand::Stats(what) => stats(common, what).await,
     }
 }
 
@@ -114,7 +114,7 @@ async fn publish(common: &Common, what: &Publish) -> Result<u8> {
     let mut client = NoticeServiceClient::new(target.connect().await?);
     let published = target.said(client.publish_notice(target.request(request))).await?;
     let notice = published.notice.context("the answer has no notice")?;
-    common.output.print(&Listed(vec![row(&notice, None)]))?;
+    common.output.print(&NoticeList(vec![row(&notice, None)]))?;
     Ok(OK)
 }
 
@@ -140,7 +140,7 @@ async fn list(common: &Common, what: &List) -> Result<u8> {
             break;
         }
     }
-    common.output.print(&Listed(rows))?;
+    common.output.print(&NoticeList(rows))?;
     Ok(OK)
 }
 
@@ -169,10 +169,10 @@ async fn stats(common: &Common, what: &Stats) -> Result<u8> {
 
 #[derive(Serialize)]
 #[serde(transparent)]
-struct Listed(Vec<Row>);
+struct NoticeList(Vec<NoticeRow>);
 
 #[derive(Serialize)]
-struct Row {
+struct NoticeRow {
     notice: i64,
     title: String,
     published: String,
@@ -184,8 +184,8 @@ struct Row {
     confirmed: Option<bool>,
 }
 
-fn row(notice: &Notice, of_reader: Option<(bool, bool)>) -> Row {
-    Row {
+fn row(notice: &Notice, of_reader: Option<(bool, bool)>) -> NoticeRow {
+    NoticeRow {
         notice: notice.notice_id,
         title: notice.title.clone(),
         published: notice.publish_time.map(|time| time.to_string()).unwrap_or_default(),
@@ -197,13 +197,13 @@ fn row(notice: &Notice, of_reader: Option<(bool, bool)>) -> Row {
     }
 }
 
-impl Report for Listed {
+impl Report for NoticeList {
     fn header(&self) -> Vec<&'static str> {
         vec!["notice", "published", "expires", "pinned", "confirm", "read", "confirmed", "title"]
     }
 
     fn rows(&self) -> Vec<Vec<String>> {
-        let cells = |row: &Row| {
+        let cells = |row: &NoticeRow| {
             vec![
                 row.notice.to_string(),
                 row.published.clone(),

@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_text_has_one_line_a_row_whatever_the_cells_hold() {
+    fn plain_text_has_one_line_for_each_row() {
         let text = rendered(&Found(vec![("a", "x\ny\t\u{1b}[1m"), ("b", "")]), Form::Plain).unwrap();
         assert_eq!(text, "name\tvalue\na\tx y  [1m\nb\t-\n");
     }

@@ -8,7 +8,7 @@ use super::{Common, FAILED, OK, client::KeylessTarget, facts, output::Report};
 /// Which node to ask.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Exit codes: 0 it serves, 1 it answers but does not serve, 2 it does not answer.")]
-pub(super) struct Arguments {
+pub(super) struct PingOptions {
     #[command(flatten)]
     target: KeylessTarget,
 }
@@ -17,7 +17,7 @@ pub(super) struct Arguments {
 ///
 /// # Errors
 /// If it does not answer.
-pub(super) async fn run(common: &Common, arguments: &Arguments) -> Result<u8> {
+pub(super) async fn run(common: &Common, arguments: &PingOptions) -> Result<u8> {
     let target = &arguments.target.target();
     let channel = target.connect_without_key().await?;
     let (serving, took) = facts::health(target, channel).await.map_err(|status| {

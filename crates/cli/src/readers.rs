@@ -11,7 +11,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
-use super::kind::{Entry, Import, Messages, patient};
+use super::kind::{Entry, Import, MessageStream, patient};
 
 /// Most readers that one call registers.
 const AT_ONCE: usize = 1_000;
@@ -20,7 +20,7 @@ const AT_ONCE: usize = 1_000;
 #[derive(Debug)]
 pub(super) enum Readers {}
 
-type Line = Entry<RegisterReadersRequest>;
+type ReaderEntry = Entry<RegisterReadersRequest>;
 
 impl Import for Readers {
     type Record = RegisterReadersRequest;
@@ -36,8 +36,8 @@ impl Import for Readers {
 
     async fn import(
         channel: Channel,
-        chunks: ReceiverStream<Vec<Line>>,
-    ) -> Result<Messages<Vec<ImportResult>>, Status> {
+        chunks: ReceiverStream<Vec<ReaderEntry>>,
+    ) -> Result<MessageStream<Vec<ImportResult>>, Status> {
         let answers = chunks.then(move |chunk| register(channel.clone(), chunk));
         Ok(answers.boxed())
     }
@@ -49,7 +49,7 @@ impl Import for Readers {
 }
 
 /// Registers the readers of a chunk, those of lines that follow each other together.
-async fn register(channel: Channel, chunk: Vec<Line>) -> Result<Vec<ImportResult>, Status> {
+async fn register(channel: Channel, chunk: Vec<ReaderEntry>) -> Result<Vec<ImportResult>, Status> {
     let mut results = Vec::with_capacity(chunk.len());
     for lines in together(&chunk) {
         let readers = lines.iter().flat_map(|line| line.record.readers.iter().cloned()).collect();
@@ -65,7 +65,7 @@ async fn register(channel: Channel, chunk: Vec<Line>) -> Result<Vec<ImportResult
     Ok(results)
 }
 
-async fn each(channel: &Channel, lines: &[Line]) -> Result<Vec<ImportResult>, Status> {
+async fn each(channel: &Channel, lines: &[ReaderEntry]) -> Result<Vec<ImportResult>, Status> {
     let mut results = Vec::with_capacity(lines.len());
     for line in lines {
         match call(channel, line.record.clone()).await {
@@ -81,7 +81,7 @@ async fn call(channel: &Channel, request: RegisterReadersRequest) -> Result<(), 
 }
 
 /// Runs of lines of one audience that one call can register.
-fn together(chunk: &[Line]) -> Vec<&[Line]> {
+fn together(chunk: &[ReaderEntry]) -> Vec<&[ReaderEntry]> {
     let (mut runs, mut first, mut readers) = (Vec::new(), 0, 0);
     for (at, line) in chunk.iter().enumerate() {
         let more = line.record.readers.len();
@@ -103,7 +103,7 @@ fn is_passing(failed: &Status) -> bool {
     matches!(failed.code(), Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled | Code::Unknown)
 }
 
-fn result(line: &Line, registered: Result<(), Status>) -> ImportResult {
+fn result(line: &ReaderEntry, registered: Result<(), Status>) -> ImportResult {
     let first = line.record.readers.first().map_or(0, |reader| reader.reader_id);
     let outcome = match registered {
         Ok(()) => Outcome::Id(first),
@@ -127,7 +127,7 @@ mod tests {
 
     use super::*;
 
-    fn line(number: u64, audience_id: i32, readers: usize) -> Line {
+    fn line(number: u64, audience_id: i32, readers: usize) -> ReaderEntry {
         let readers = vec![Reader { reader_id: 7, since: None }; readers];
         let record = RegisterReadersRequest { audience_id, readers };
         Entry { line: number, request_id: String::new(), record }
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn lines_of_one_audience_are_registered_together() {
-        let sizes = |lines: &[Line]| together(lines).iter().map(|run| run.len()).collect::<Vec<_>>();
+        let sizes = |lines: &[ReaderEntry]| together(lines).iter().map(|run| run.len()).collect::<Vec<_>>();
         assert_eq!(sizes(&[]), [0_usize; 0]);
         assert_eq!(sizes(&[line(1, 1, 1), line(2, 1, 1), line(3, 2, 1), line(4, 1, 1)]), [2, 1, 1]);
         assert_eq!(sizes(&[line(1, 1, 600), line(2, 1, 400), line(3, 1, 1)]), [2, 1]);

@@ -11,7 +11,7 @@ use super::{
 use crate::reference::Document;
 
 #[derive(Args, Debug)]
-pub(super) struct Arguments {
+pub(super) struct ReferenceOptions {
     /// Which document
     #[arg(value_enum)]
     document: Document,
@@ -34,7 +34,11 @@ impl Report for Written {
 }
 
 /// Prints the document as it is, and in quotes only where JSON was asked for.
-pub(super) fn run(common: &Common, arguments: &Arguments, command: clap::Command) -> Result<u8, StartError> {
+pub(super) fn run(
+    common: &Common,
+    arguments: &ReferenceOptions,
+    command: clap::Command,
+) -> Result<u8, StartError> {
     let written = Written { text: arguments.document.text(command)? };
     match common.output.form() {
         Form::Json => common.output.print(&written)?,

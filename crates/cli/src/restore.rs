@@ -8,7 +8,7 @@ use kith_server::{config::Backend, start_error::StartError};
 use super::Common;
 
 #[derive(Args, Debug)]
-pub(super) struct Arguments {
+pub(super) struct RestoreOptions {
     /// A file that `kith backup` has written; its manifest must be beside it
     file: PathBuf,
     /// Keep existing data under another name that contains the time
@@ -17,7 +17,7 @@ pub(super) struct Arguments {
 }
 
 /// Restores a backup into the data folder of an embedded node that does not run.
-pub(super) fn run(common: &Common, arguments: &Arguments) -> Result<u8, StartError> {
+pub(super) fn run(common: &Common, arguments: &RestoreOptions) -> Result<u8, StartError> {
     let config = common.load()?.config;
     if config.store.backend == Backend::Cluster {
         return Err(StartError::new(
@@ -44,14 +44,14 @@ mod sqlite {
     pub(super) fn run(
         common: &Common,
         config: &Config,
-        arguments: &super::Arguments,
+        arguments: &super::RestoreOptions,
     ) -> Result<u8, StartError> {
         let replace = if arguments.force { Replace::KeepAside } else { Replace::Never };
         let restored = backup::restore(&arguments.file, &store::data_file(config), replace);
         log(config, "restore", restored.as_ref().err());
         match restored {
             Ok(restored) => {
-                common.output.print(&Told::of(restored))?;
+                common.output.print(&RestoreResult::of(restored))?;
                 Ok(OK)
             }
             Err(error) => failed(&error),
@@ -60,7 +60,7 @@ mod sqlite {
 
     /// The restored data, as `kith restore` prints them.
     #[derive(Serialize)]
-    struct Told {
+    struct RestoreResult {
         path: PathBuf,
         /// Where the data are that were there before.
         kept: Option<PathBuf>,
@@ -72,7 +72,7 @@ mod sqlite {
         epoch: u64,
     }
 
-    impl Told {
+    impl RestoreResult {
         fn of(restored: Restored) -> Self {
             let Restored { path, kept, epoch, backup } = restored;
             Self {
@@ -87,7 +87,7 @@ mod sqlite {
         }
     }
 
-    impl Report for Told {
+    impl Report for RestoreResult {
         fn header(&self) -> Vec<&'static str> {
             vec!["field", "value"]
         }
@@ -113,8 +113,8 @@ mod sqlite {
     use super::super::Common;
     use kith_server::{config::Config, start_error::StartError};
 
-    pub(super) fn run(_: &Common, _: &Config, arguments: &super::Arguments) -> Result<u8, StartError> {
-        let super::Arguments { file, force: _ } = arguments;
+    pub(super) fn run(_: &Common, _: &Config, arguments: &super::RestoreOptions) -> Result<u8, StartError> {
+        let super::RestoreOptions { file, force: _ } = arguments;
         Err(StartError::new(format!(
             "{} is not restored: this build of kith has no SQLite store",
             file.display()

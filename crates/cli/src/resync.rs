@@ -15,7 +15,7 @@ const STALE: u8 = 4;
     after_help = "Stale copies are dropped. A suspect is a copy of which a newer version is known: the change may be on its way, so it is compared again.\n\
                         Exit codes: 0 no copy is stale, 4 some were, 1 Redis or the store did not answer, 2 the node did not."
 )]
-pub(super) struct Arguments {
+pub(super) struct ResyncOptions {
     /// Only this namespace, such as user or group [default: all]
     #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
     namespace: String,
@@ -30,12 +30,12 @@ pub(super) struct Arguments {
 ///
 /// # Errors
 /// When the node does not answer, or has no such namespace.
-pub(super) async fn run(common: &Common, arguments: &Arguments) -> Result<u8> {
+pub(super) async fn run(common: &Common, arguments: &ResyncOptions) -> Result<u8> {
     let target = &arguments.target;
     let request = ResyncRequest { namespace: arguments.namespace.clone(), full: arguments.full };
     let mut client = AdminServiceClient::new(target.connect().await?);
     let answer = target.said(client.resync(target.request(request))).await?;
-    let compared = Compared(answer.namespaces.iter().map(row).collect());
+    let compared = ResyncResult(answer.namespaces.iter().map(row).collect());
     common.output.print(&compared)?;
     Ok(match &compared.0 {
         rows if rows.iter().any(|row| row.stale > 0) => STALE,
@@ -46,10 +46,10 @@ pub(super) async fn run(common: &Common, arguments: &Arguments) -> Result<u8> {
 
 #[derive(Serialize)]
 #[serde(transparent)]
-struct Compared(Vec<Row>);
+struct ResyncResult(Vec<NamespaceRow>);
 
 #[derive(Serialize)]
-struct Row {
+struct NamespaceRow {
     namespace: String,
     checked: i64,
     stale: i64,
@@ -58,8 +58,8 @@ struct Row {
     unanswered: String,
 }
 
-fn row(found: &NamespaceResync) -> Row {
-    Row {
+fn row(found: &NamespaceResync) -> NamespaceRow {
+    NamespaceRow {
         namespace: found.namespace.clone(),
         checked: found.checked,
         stale: found.stale,
@@ -69,13 +69,13 @@ fn row(found: &NamespaceResync) -> Row {
     }
 }
 
-impl Report for Compared {
+impl Report for ResyncResult {
     fn header(&self) -> Vec<&'static str> {
         vec!["namespace", "checked", "stale", "suspects", "complete", "unanswered"]
     }
 
     fn rows(&self) -> Vec<Vec<String>> {
-        let cells = |row: &Row| {
+        let cells = |row: &NamespaceRow| {
             vec![
                 row.namespace.clone(),
                 row.checked.to_string(),

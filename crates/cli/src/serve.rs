@@ -22,7 +22,7 @@ const LEFT_BEHIND: &str =
 
 /// How to run it.
 #[derive(Args, Debug, Default)]
-pub(super) struct Arguments {
+pub(super) struct ServeOptions {
     /// Serve gRPC on this port of the loopback device; 0: any free one
     #[arg(long, value_name = "PORT")]
     port: Option<u16>,
@@ -43,7 +43,7 @@ pub(super) struct Arguments {
     exit_with_parent: bool,
 }
 
-impl Arguments {
+impl ServeOptions {
     /// The present configuration.
     fn load(&self, common: &Common) -> Result<Loaded, StartError> {
         common.load_with(self.flags(common)?)
@@ -67,7 +67,7 @@ impl Arguments {
     }
 }
 
-pub(super) fn run(common: &Common, arguments: &Arguments) -> Result<u8, StartError> {
+pub(super) fn run(common: &Common, arguments: &ServeOptions) -> Result<u8, StartError> {
     // First of all: it may end while this one starts.
     let parent = arguments.exit_with_parent.then(Parent::now);
     let loaded = arguments.load(common);
@@ -84,7 +84,7 @@ pub(super) fn run(common: &Common, arguments: &Arguments) -> Result<u8, StartErr
 
 fn serve(
     common: &Common,
-    arguments: &Arguments,
+    arguments: &ServeOptions,
     loaded: &Loaded,
     parent: Option<Parent>,
 ) -> Result<u8, StartError> {

@@ -15,9 +15,9 @@ use super::{
 /// Which nodes to ask.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Exit codes: 0 every node serves, 1 one does not or is away, 2 the only node that was asked is away."
+    after_help = "Exit codes: 0 every node serves, 1 one does not or is unreachable, 2 the only node that was asked is unreachable."
 )]
-pub(super) struct Arguments {
+pub(super) struct StatusOptions {
     #[command(flatten)]
     targets: Targets,
 }
@@ -26,7 +26,7 @@ pub(super) struct Arguments {
 ///
 /// # Errors
 /// When there is one node to ask and it does not answer.
-pub(super) async fn run(common: &Common, arguments: &Arguments) -> Result<u8> {
+pub(super) async fn run(common: &Common, arguments: &StatusOptions) -> Result<u8> {
     let asked = arguments.targets.each().map(|target| async move {
         let facts = Facts::of(&target).await;
         (target, facts)
@@ -47,11 +47,11 @@ pub(super) async fn run(common: &Common, arguments: &Arguments) -> Result<u8> {
 
 #[derive(Serialize)]
 #[serde(transparent)]
-struct Status(Vec<Row>);
+struct Status(Vec<StatusRow>);
 
 /// What is not known is absent.
 #[derive(Default, Serialize)]
-struct Row {
+struct StatusRow {
     node: String,
     state: String,
     version: Option<String>,
@@ -87,18 +87,23 @@ struct Row {
     error: Option<String>,
 }
 
-fn row(target: &Target, facts: &Result<Facts>) -> Row {
+fn row(target: &Target, facts: &Result<Facts>) -> StatusRow {
     let node = target.addr.clone();
     let facts = match facts {
         Ok(facts) => facts,
         Err(why) => {
-            return Row { node, state: "away".to_owned(), error: Some(why.to_string()), ..Row::default() };
+            return StatusRow {
+                node,
+                state: "unreachable".to_owned(),
+                error: Some(why.to_string()),
+                ..StatusRow::default()
+            };
         }
     };
-    let row = Row { node, state: facts.state().to_owned(), ..Row::default() };
+    let row = StatusRow { node, state: facts.state().to_owned(), ..StatusRow::default() };
     let Some(said) = &facts.node else { return row };
     let shares = !said.redis.is_empty();
-    Row {
+    StatusRow {
         version: Some(said.version.clone()),
         store: Some(said.store_backend.clone()),
         store_answers: Some(said.store_answers),
@@ -154,7 +159,7 @@ impl Report for Status {
     }
 }
 
-fn cells(row: &Row) -> Vec<String> {
+fn cells(row: &StatusRow) -> Vec<String> {
     fn text<T: ToString>(value: Option<&T>) -> String {
         value.map_or_else(String::new, ToString::to_string)
     }
@@ -188,8 +193,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_table_of_a_busy_cluster_is_readable_at_120_columns() {
-        let row = Row {
+    fn table_of_a_busy_cluster_fits_120_columns() {
+        let row = StatusRow {
             node: "http://10.10.10.10:7600".to_owned(),
             state: "store_away".to_owned(),
             version: Some("0.10.0".to_owned()),
@@ -204,7 +209,7 @@ mod tests {
             p99_ms: Some(12.3),
             calls_in_flight: Some(4_096),
             error: Some("a long story".repeat(20)),
-            ..Row::default()
+            ..StatusRow::default()
         };
         let table = super::super::output::rendered(&Status(vec![row]), Form::Table).unwrap();
         let width = table.lines().map(|line| line.chars().count()).max().unwrap();
@@ -212,18 +217,23 @@ mod tests {
     }
 
     #[test]
-    fn the_table_shows_a_store_that_is_away_and_pending_migrations_where_there_are_some() {
-        let well = Row { store_answers: Some(true), migrations_pending: Some(0), ..Row::default() };
-        let not = Row { store_answers: Some(false), migrations_pending: Some(1), ..Row::default() };
+    fn table_shows_absent_store_and_migrations() {
+        let well =
+            StatusRow { store_answers: Some(true), migrations_pending: Some(0), ..StatusRow::default() };
+        let not =
+            StatusRow { store_answers: Some(false), migrations_pending: Some(1), ..StatusRow::default() };
         let [well, not] = [well, not].map(|row| Status(vec![row]).left_out());
         assert!(["answers", "pending"].iter().all(|name| well.contains(name) && !not.contains(name)));
     }
 
     #[test]
-    fn the_table_shows_callers_where_nodes_know_different_ones() {
-        let row = |digest: Option<&str>| Row { callers_digest: digest.map(str::to_owned), ..Row::default() };
-        let away = Row { error: Some("away".to_owned()), ..Row::default() };
-        let shows = |rows: Vec<Row>| !Status(rows).left_out().contains(&"callers");
+    fn table_shows_callers_where_nodes_differ() {
+        let row = |digest: Option<&str>| StatusRow {
+            callers_digest: digest.map(str::to_owned),
+            ..StatusRow::default()
+        };
+        let away = StatusRow { error: Some("away".to_owned()), ..StatusRow::default() };
+        let shows = |rows: Vec<StatusRow>| !Status(rows).left_out().contains(&"callers");
         assert!(shows(vec![row(Some("a")), row(Some("b"))]) && shows(vec![row(Some("a")), row(None)]));
         assert!(!shows(vec![row(Some("a")), row(Some("a")), away]) && !shows(vec![row(None)]));
     }

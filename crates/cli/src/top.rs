@@ -1,14 +1,19 @@
 //! `kith top`: how nodes are and what they do, as it happens.
 
+mod activity;
 mod detail;
 mod draw;
-#[cfg(test)]
-mod drawn;
 mod feed;
+mod health;
+mod history;
 mod lines;
+mod list;
 mod sample;
 mod screen;
+#[cfg(test)]
+mod screen_tests;
 pub(super) mod shown;
+mod table;
 mod view;
 
 use std::{
@@ -24,11 +29,12 @@ use super::{Common, client::Targets, output::Form};
 /// Which nodes to watch, and how often.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "With one address, the other nodes of its cluster are watched, too.\n\
-        On a terminal it is a screen that ends when q is pressed; press ? for an explanation of its columns and keys.\n\
+        On a terminal it is a screen: q quits, p pauses, d shows the details of a node, ? explains columns and keys.\n\
+        NO_COLOR turns colors off.\n\
         Elsewhere, and with -o plain, -o json or --count, every interval is a row for each node, or a line of JSON.\n\
-        A node that does not answer is shown as away until it answers again.\n\
-        Exit codes: 0 ended, 1 a node was away at the end, 2 the only node that was asked is away.")]
-pub(super) struct Arguments {
+        A node that does not answer is unreachable until it answers again.\n\
+        Exit codes: 0 ended, 1 a node was unreachable at the end, 2 the only node that was asked is unreachable.")]
+pub(super) struct TopOptions {
     /// How often figures are refreshed: 200ms to 60s
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
     interval: Duration,
@@ -49,7 +55,7 @@ fn interval(text: &str) -> Result<Duration, String> {
 ///
 /// # Errors
 /// If there is one node to watch and it does not answer, or the terminal cannot be used.
-pub(super) async fn run(common: &Common, arguments: &Arguments) -> Result<u8> {
+pub(super) async fn run(common: &Common, arguments: &TopOptions) -> Result<u8> {
     let feed = Feed::begin(&arguments.targets, arguments.interval).await?;
     let asked = common.output.asked();
     let screen = asked.is_none_or(|form| form == Form::Table) && arguments.count.is_none();

@@ -17,7 +17,7 @@ use serde::Serialize;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 
-use super::kind::{Entry, Kind, Messages, Standing, is_default, moment, patient, strong};
+use super::kind::{Entry, MessageStream, RecordKind, Standing, is_default, moment, patient, strong};
 
 /// Parameters that no answer shows, so that they cannot be compared.
 const SECRET_PARAMS: [&str; 2] = ["pwd", "sid"];
@@ -26,7 +26,7 @@ const SECRET_PARAMS: [&str; 2] = ["pwd", "sid"];
 #[derive(Debug)]
 pub(super) enum Users {}
 
-impl Kind for Users {
+impl RecordKind for Users {
     type Record = User;
 
     fn parse(line: &[u8]) -> Result<User, String> {
@@ -34,7 +34,7 @@ impl Kind for Users {
     }
 
     fn line(user: &User) -> serde_json::Result<String> {
-        serde_json::to_string(&Line {
+        serde_json::to_string(&UserLine {
             user_id: user.user_id.to_string(),
             user_name: &user.user_name,
             nick_name: &user.nick_name,
@@ -66,7 +66,7 @@ impl Kind for Users {
     async fn import(
         channel: Channel,
         chunks: ReceiverStream<Vec<Entry<User>>>,
-    ) -> Result<Messages<Vec<ImportResult>>, Status> {
+    ) -> Result<MessageStream<Vec<ImportResult>>, Status> {
         let requests =
             chunks.map(|chunk| ImportUsersRequest { records: chunk.into_iter().map(wire).collect() });
         let answers = UserServiceClient::new(channel).import_users(requests).await?.into_inner();
@@ -87,7 +87,7 @@ impl Kind for Users {
         Ok(standing)
     }
 
-    async fn export(channel: Channel, after_user_id: i64) -> Result<Messages<Vec<User>>, Status> {
+    async fn export(channel: Channel, after_user_id: i64) -> Result<MessageStream<Vec<User>>, Status> {
         let answers = UserServiceClient::new(channel)
             .export_users(ExportUsersRequest { after_user_id })
             .await?
@@ -98,7 +98,7 @@ impl Kind for Users {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Line<'a> {
+struct UserLine<'a> {
     user_id: String,
     user_name: &'a str,
     #[serde(skip_serializing_if = "is_default")]
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_user_that_differs_is_not_the_same_but_for_its_secrets() {
+    fn users_are_compared_without_their_secrets() {
         let sent = parse(r#"{"userId":1,"userName":"a","params":{"pwd":"hush","lang":"en"}}"#).unwrap();
         let standing = parse(r#"{"userId":1,"userName":"a","params":{"lang":"en"}}"#).unwrap();
         assert!(Users::same(&sent, &User { version: 4, ..standing.clone() }));

@@ -46,7 +46,7 @@ fn one_reason_is_told_in_full() {
 }
 
 #[test]
-fn a_misspelt_reason_is_answered_by_the_one_that_was_meant() {
+fn misspelt_reason_is_answered_by_a_similar_one() {
     let (code, stdout, stderr) = errors(&["NAME_TAKN"]);
     assert_eq!((code, stdout.as_str()), (2, ""));
     assert_eq!(stderr, "kith: there is no such reason of an error; did you mean NAME_TAKEN?\n");
@@ -56,7 +56,7 @@ fn a_misspelt_reason_is_answered_by_the_one_that_was_meant() {
 }
 
 #[tokio::test]
-async fn links_lead_to_where_the_operator_keeps_the_documents() {
+async fn links_lead_to_the_documents_of_the_operator() {
     let node = TestNode::start_with(|config| config.docs_url = "https://docs.example/kith".to_owned()).await;
     let request = GetUserRequest { user_id: 5, consistency: None };
     let status = node.users().get_user(request).await.unwrap_err();

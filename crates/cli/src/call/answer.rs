@@ -18,12 +18,12 @@ const USUAL: [&str; 5] = ["content-type", "date", "grpc-status", "grpc-message",
 
 /// Standard output for messages, standard error for all else.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Sink {
+pub(super) struct AnswerSink {
     form: Form,
     verbose: bool,
 }
 
-impl Sink {
+impl AnswerSink {
     /// In this form; `verbose`: with metadata.
     pub(super) const fn new(form: Form, verbose: bool) -> Self {
         Self { form, verbose }
@@ -94,7 +94,7 @@ impl Answers {
     ///
     /// # Errors
     /// If standard output cannot be written.
-    pub(super) async fn print(mut self, sink: &Sink) -> Result<Result<(), Status>> {
+    pub(super) async fn print(mut self, sink: &AnswerSink) -> Result<Result<(), Status>> {
         loop {
             match tokio::time::timeout(self.limit, self.messages.message()).await {
                 Ok(Ok(Some(message))) => sink.line(&message)?,

@@ -42,7 +42,7 @@ pub(super) fn one(message: &MessageDescriptor, given: &str) -> Result<DynamicMes
 pub(super) fn lines(message: &MessageDescriptor, given: &str) -> Result<Lines> {
     let (source, name) = match source(given)? {
         Some(source) => source,
-        None => (Box::new(io::Cursor::new(given.to_owned())) as Source, "the body".to_owned()),
+        None => (Box::new(io::Cursor::new(given.to_owned())) as BodySource, "the body".to_owned()),
     };
     let (messages, receiver) = mpsc::channel(AHEAD);
     let (fail, failed) = oneshot::channel();
@@ -81,10 +81,10 @@ impl Lines {
     }
 }
 
-type Source = Box<dyn BufRead + Send>;
+type BodySource = Box<dyn BufRead + Send>;
 
 /// `None`: the text itself is the body.
-fn source(given: &str) -> Result<Option<(Source, String)>> {
+fn source(given: &str) -> Result<Option<(BodySource, String)>> {
     Ok(match given.strip_prefix('@') {
         Some(file) => {
             let opened = File::open(Path::new(file)).with_context(|| format!("could not read {file}"))?;
@@ -95,7 +95,11 @@ fn source(given: &str) -> Result<Option<(Source, String)>> {
     })
 }
 
-fn forward(mut source: Source, message: &MessageDescriptor, to: &mpsc::Sender<DynamicMessage>) -> Result<()> {
+fn forward(
+    mut source: BodySource,
+    message: &MessageDescriptor,
+    to: &mpsc::Sender<DynamicMessage>,
+) -> Result<()> {
     let mut number = 0_u64;
     loop {
         let mut line = Vec::new();
@@ -132,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_body_is_told_with_its_place_and_the_field_that_may_be_meant() {
+    fn wrong_body_is_refused_with_its_field() {
         for (text, words) in [
             (r#"{"usr":{}}"#, "usr is no field of CreateUserRequest; did you mean user?"),
             (r#"{"user":{"usrName":"a"}}"#, "user.usrName is no field of User; did you mean userName?"),

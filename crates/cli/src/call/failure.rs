@@ -71,7 +71,7 @@ mod tests {
     use kith_service::error::{Error, Reason};
 
     #[test]
-    fn a_failure_tells_code_reason_message_field_and_where_to_read_on() {
+    fn failure_has_code_reason_field_and_hint() {
         let status = Status::from(Error::new(Reason::InvalidField, "user_id must be above 0").at("user_id"));
         assert_eq!(
             Failure::of(&status).to_string(),
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_without_details_is_told_by_its_code() {
+    fn failure_without_details_has_its_code() {
         assert_eq!(Failure::of(&Status::new(Code::Unknown, "a\nb")).to_string(), "UNKNOWN: a b");
     }
 }

@@ -9,10 +9,10 @@ use crate::output::Report;
 /// The methods.
 #[derive(Serialize)]
 #[serde(transparent)]
-pub(super) struct Listed(Vec<Line>);
+pub(super) struct MethodList(Vec<MethodLine>);
 
 #[derive(Serialize)]
-struct Line {
+struct MethodLine {
     method: String,
     /// What goes there and comes back, one or many.
     kind: &'static str,
@@ -20,14 +20,14 @@ struct Line {
     answer: String,
 }
 
-impl Listed {
+impl MethodList {
     /// All of them.
     pub(super) fn of(methods: &Methods) -> Self {
         Self(methods.all().iter().map(line).collect())
     }
 }
 
-fn line(method: &MethodDescriptor) -> Line {
+fn line(method: &MethodDescriptor) -> MethodLine {
     let kind = match (method.is_client_streaming(), method.is_server_streaming()) {
         (false, false) => "unary",
         (false, true) => "answers-stream",
@@ -35,16 +35,16 @@ fn line(method: &MethodDescriptor) -> Line {
         (true, true) => "both-stream",
     };
     let name = |message: prost_reflect::MessageDescriptor| message.full_name().to_owned();
-    Line { method: full(method), kind, request: name(method.input()), answer: name(method.output()) }
+    MethodLine { method: full(method), kind, request: name(method.input()), answer: name(method.output()) }
 }
 
-impl Report for Listed {
+impl Report for MethodList {
     fn header(&self) -> Vec<&'static str> {
         vec!["method", "kind", "request", "answer"]
     }
 
     fn rows(&self) -> Vec<Vec<String>> {
-        let row = |line: &Line| {
+        let row = |line: &MethodLine| {
             vec![line.method.clone(), line.kind.to_owned(), line.request.clone(), line.answer.clone()]
         };
         self.0.iter().map(row).collect()

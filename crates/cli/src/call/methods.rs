@@ -1,8 +1,6 @@
 //! Methods by their names, whole or shortened.
 
-use std::fmt;
-
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use prost_reflect::{DescriptorPool, MethodDescriptor};
 
 use kith_server::descriptors;
@@ -18,23 +16,6 @@ pub(super) struct Methods {
     pool: DescriptorPool,
 }
 
-/// Why a name does not identify one method.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Unknown {
-    /// No method; the text has similar names.
-    Absent(String),
-    /// Several methods.
-    Ambiguous(String),
-}
-
-impl fmt::Display for Unknown {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Absent(text) | Self::Ambiguous(text) => f.write_str(text),
-        }
-    }
-}
-
 impl Methods {
     /// The methods of this version of Kith, and of the health service.
     ///
@@ -45,11 +26,6 @@ impl Methods {
         Ok(Self { pool })
     }
 
-    /// Those of a pool.
-    pub(super) const fn of(pool: DescriptorPool) -> Self {
-        Self { pool }
-    }
-
     /// All of them, service by service.
     pub(super) fn all(&self) -> Vec<MethodDescriptor> {
         self.pool.services().flat_map(|service| service.methods().collect::<Vec<_>>()).collect()
@@ -57,7 +33,10 @@ impl Methods {
 
     /// The method of a name: `GetUser`, `UserService/GetUser`, with any part of the package before it, with
     /// `.` or `/`, in any case.
-    pub(super) fn find(&self, name: &str) -> Result<MethodDescriptor, Unknown> {
+    ///
+    /// # Errors
+    /// If no method has this name, with the one that may be meant, or several have it.
+    pub(super) fn find(&self, name: &str) -> Result<MethodDescriptor> {
         let all = self.all();
         let mut found: Vec<_> =
             all.iter().filter(|method| names(name, method.full_name())).cloned().collect();
@@ -66,10 +45,10 @@ impl Methods {
         }
         match found.len() {
             1 => Ok(found.swap_remove(0)),
-            0 => Err(Unknown::Absent(absent(name, &all))),
+            0 => bail!(absent(name, &all)),
             _ => {
                 let names: Vec<_> = found.iter().take(TOLD).map(full).collect();
-                Err(Unknown::Ambiguous(format!("{name} may be {}; say which", names.join(" or "))))
+                bail!("{name} may be {}; say which", names.join(" or "))
             }
         }
     }
@@ -114,12 +93,12 @@ fn absent(name: &str, all: &[MethodDescriptor]) -> String {
 mod tests {
     use super::*;
 
-    fn found(name: &str) -> Result<String, Unknown> {
+    fn found(name: &str) -> Result<String> {
         Methods::built_in().unwrap().find(name).map(|method| full(&method))
     }
 
     #[test]
-    fn a_method_is_found_by_any_clear_part_of_its_name() {
+    fn method_is_found_by_a_part_of_its_name() {
         for name in [
             "kith.user.v1.UserService/GetUser",
             "/kith.user.v1.UserService/GetUser",
@@ -135,15 +114,15 @@ mod tests {
     }
 
     #[test]
-    fn a_method_that_is_not_there_is_told_with_the_one_that_may_be_meant() {
+    fn unknown_method_is_refused_with_a_similar_one() {
         for (name, words) in [
             ("GetUsr", "did you mean kith.user.v1.UserService/GetUser?"),
             ("group.UserService/GetUser", "did you mean kith.user.v1.UserService/GetUser?"),
             ("Xyzzy", "no method Xyzzy; kith call --list"),
             ("", "no method"),
         ] {
-            let told = found(name).unwrap_err();
-            assert!(matches!(&told, Unknown::Absent(text) if text.contains(words)), "{name}: {told}");
+            let error = found(name).unwrap_err().to_string();
+            assert!(error.contains(words), "{name}: {error}");
         }
     }
 }

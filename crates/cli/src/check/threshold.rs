@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_held_against_the_defaults_and_against_what_is_given() {
+    fn value_is_compared_with_its_thresholds() {
         assert_eq!(level("calls_used", 0.5, &[], &[]), Level::Ok);
         assert_eq!(level("calls_used", 0.7, &[], &[]), Level::Warning);
         assert_eq!(level("calls_used", 0.95, &[], &[]), Level::Critical);
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_that_is_none_is_refused_with_the_names_that_there_are() {
+    fn unknown_limit_is_refused_with_all_names() {
         assert!(Limit::parse("calls=1").unwrap_err().contains("calls_used"));
         for text in ["calls_used", "calls_used=", "calls_used=x", "calls_used=NaN"] {
             assert!(Limit::parse(text).is_err(), "{text}");

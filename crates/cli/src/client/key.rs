@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_line_of_the_file_is_sent_to_this_machine_or_by_tls() {
+    fn first_line_is_sent_to_this_machine_or_by_tls() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("kith.key");
         fs::write(&file, format!("\n{KEY}\r\nanother\n")).unwrap();

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn friends_are_friends_of_each_other_and_never_oneself() {
+    fn friends_are_mutual_and_never_oneself() {
         for id in 1..=PEOPLE {
             for friend in friends(id) {
                 assert!(friend != id && (1..=PEOPLE).contains(&friend), "{id} and {friend}");

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn issuers_without_a_caller_or_with_long_tokens_are_found() {
+    fn issuers_without_caller_or_with_long_tokens() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("jwks.json");
         let key = r#"{"keys": [{"kty": "OKP", "crv": "Ed25519", "kid": "a", "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}"#;
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn insecure_callers_and_files_that_no_node_takes_are_found() {
+    fn insecure_callers_and_unfit_files_are_found() {
         assert_eq!(findings(&Config::default()), []);
         let insecure = Config { insecure_callers: true, ..Config::default() };
         assert!(findings(&insecure)[0].finding.contains("insecure_callers"));

@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_certificate_is_not_read_and_does_not_panic() {
+    fn bytes_of_no_certificate_are_refused() {
         for der in [
             &b""[..],
             b"0",

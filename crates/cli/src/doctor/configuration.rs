@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_loader_refuses_ends_with_the_line_that_mends_it() {
+    fn refused_configuration_has_a_line_to_run() {
         for (told, run) in [
             (
                 "KITH_LISTEN: the value has quote characters around it; write it without quotes",

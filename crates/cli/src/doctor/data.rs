@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_will_be_made_is_well_and_left_unmade() {
+    fn absent_folder_is_no_finding_and_stays_absent() {
         let dir = tempfile::tempdir().unwrap();
         let folder = dir.path().join("data/deeper");
         assert_eq!(of(&folder).iter().filter(|finding| !finding.finding.contains("MiB")).count(), 0);
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_others_may_read_and_a_file_in_the_place_of_the_folder_are_found() {
+    fn readable_file_and_file_as_folder_are_found() {
         let dir = tempfile::tempdir().unwrap();
         let file = data_file(&Config { data_dir: dir.path().to_owned(), ..Config::default() });
         fs::write(&file, "").unwrap();

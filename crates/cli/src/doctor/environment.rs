@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn blanks_around_our_values_are_found_and_never_repeated() {
+    fn blanks_around_values_are_found_not_repeated() {
         let found = found(&[("KITH_A", "sesame\n"), ("KITH_B", " sesame"), ("OTHER", " sesame")]);
         assert_eq!(found.len(), 2, "{found:?}");
         assert!(found[0].contains("KITH_A") && found[1].contains("KITH_B"), "{found:?}");
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn a_proxy_is_found_unless_the_loopback_is_spared() {
+    fn proxy_is_found_unless_loopback_is_spared() {
         assert!(found(&[("HTTP_PROXY", "http://p:1")])[0].contains("NO_PROXY=127.0.0.1"));
         assert!(found(&[("http_proxy", "http://p:1"), ("no_proxy", "example.org")]).len() == 1);
         assert!(found(&[("http_proxy", "http://p:1"), ("NO_PROXY", "a, 127.0.0.0/8")]).is_empty());

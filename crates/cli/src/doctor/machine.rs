@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_limit_of_open_files_below_the_connections_is_found() {
+    fn too_low_limit_of_open_files_is_found() {
         let line =
             |most: &str| format!("Max open files            {most}                 524288     files\n");
         let finding = descriptors(&line("1024"), 10_000).unwrap();

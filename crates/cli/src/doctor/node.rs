@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn each_fault_of_a_node_is_found_with_the_line_to_run() {
+    fn each_fault_of_a_node_has_a_line_to_run() {
         let words = |found: Vec<String>, words: &str| {
             assert!(found.len() == 1 && found[0].contains(words), "{words}: {found:?}");
         };

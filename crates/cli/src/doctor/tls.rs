@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_is_spoken_of_before_after_and_shortly_before_the_end_of_its_time() {
+    fn certificate_is_reported_before_and_at_its_end() {
         let dir = tempfile::tempdir().unwrap();
         let file = pair(dir.path()).cert_file.unwrap();
         let der = CertificateDer::from_pem_file(&file).unwrap();
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_all_may_read_and_a_file_that_is_no_certificate_are_found() {
+    fn readable_key_and_no_certificate_are_found() {
         let dir = tempfile::tempdir().unwrap();
         let config = pair(dir.path());
         fs::set_permissions(config.key_file.as_ref().unwrap(), fs::Permissions::from_mode(0o644)).unwrap();

@@ -18,9 +18,9 @@ use super::super::output::one_line;
 use super::{
     progress::{Progress, Tally},
     reader::{BadLine, Chunk, Reader},
-    report::Report,
+    report::ImportReport,
 };
-use crate::kind::{Entry, Import, Messages};
+use crate::kind::{Entry, Import, MessageStream};
 
 /// Limits of unanswered chunks, and of retries.
 #[derive(Clone, Copy, Debug)]
@@ -63,7 +63,7 @@ pub(super) struct Flow<K: Import, B> {
     pub(super) progress: Progress,
     /// The file of the progress; `None` for a pipe.
     pub(super) kept: Option<PathBuf>,
-    pub(super) report: Report,
+    pub(super) report: ImportReport,
     pub(super) patience: Patience,
     pending: VecDeque<Pending<K::Record>>,
     failures: u32,
@@ -72,7 +72,7 @@ pub(super) struct Flow<K: Import, B> {
 /// A stream on which chunks go out and answers come in.
 struct Stream<R> {
     chunks: mpsc::Sender<Vec<Entry<R>>>,
-    answers: Messages<Vec<ImportResult>>,
+    answers: MessageStream<Vec<ImportResult>>,
     /// Number of pending chunks that were sent on it.
     sent: usize,
 }
@@ -85,7 +85,7 @@ impl<K: Import, B: BufRead> Flow<K, B> {
         reader: Reader<B>,
         progress: Progress,
         kept: Option<PathBuf>,
-        report: Report,
+        report: ImportReport,
     ) -> Self {
         let (pending, patience) = (VecDeque::new(), Patience::default());
         Self { channel, format, reader, progress, kept, report, patience, pending, failures: 0 }

@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn the_list_of_bad_lines_is_bounded_and_their_count_is_not() {
+    fn list_of_bad_lines_is_bounded_not_their_count() {
         let (_folder, _file, job) = job("users", "");
         let mut progress = Progress::new(job);
         let bad = vec![BadLine { line: 1, why: String::new() }; 700];

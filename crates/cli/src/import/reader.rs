@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_tell_where_they_end_so_that_reading_can_go_on_there() {
+    fn chunks_say_where_reading_continues() {
         let text = "{\"userName\":\"a\"}\n\n{\"userName\":\"b\"}\r\n{\"userName\":\"c\"}";
         let mut whole = reader(text);
         let first = whole.chunk::<Users>(&()).unwrap().unwrap();
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_lines_stand_beside_the_records_of_their_chunk() {
+    fn bad_lines_come_with_records_of_their_chunk() {
         let long = format!("{{\"userName\":\"{}\"}}\n{{}}", "n".repeat(100_000));
         let mut reader = reader(&format!("{{\n{long}"));
         let chunk = reader.chunk::<Users>(&()).unwrap().unwrap();

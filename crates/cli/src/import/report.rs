@@ -35,13 +35,13 @@ impl output::Report for Imported {
 
 /// Writes to the standard error.
 #[derive(Debug)]
-pub(super) struct Report {
+pub(super) struct ImportReport {
     name: String,
     bar: ProgressBar,
     told: Instant,
 }
 
-impl Report {
+impl ImportReport {
     /// For an import with this name, which is at `progress`.
     pub(super) fn new(name: &str, progress: &Progress) -> Self {
         // The size of a pipe is unknown.

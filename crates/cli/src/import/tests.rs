@@ -18,7 +18,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status, transport::Endpoint};
 
 use super::{progress::beside, *};
-use crate::kind::{Entry, Kind, Messages, Standing};
+use crate::kind::{Entry, MessageStream, RecordKind, Standing};
 
 /// What goes wrong with the next chunk.
 #[derive(Clone, Copy, Debug)]
@@ -49,7 +49,7 @@ thread_local! {
 
 enum Fake {}
 
-impl Kind for Fake {
+impl RecordKind for Fake {
     type Record = User;
 
     fn parse(line: &[u8]) -> Result<User, String> {
@@ -71,7 +71,7 @@ impl Kind for Fake {
     async fn import(
         _channel: Channel,
         chunks: ReceiverStream<Vec<Entry<User>>>,
-    ) -> Result<Messages<Vec<ImportResult>>, Status> {
+    ) -> Result<MessageStream<Vec<ImportResult>>, Status> {
         let answers = chunks.scan(false, |lost, chunk| {
             let answer = (!*lost).then(|| NODE.with_borrow_mut(|node| node.take(chunk)));
             *lost = matches!(answer, Some(Err(_)));
@@ -95,7 +95,7 @@ impl Kind for Fake {
         Ok(standing)
     }
 
-    async fn export(_channel: Channel, _after: i64) -> Result<Messages<Vec<User>>, Status> {
+    async fn export(_channel: Channel, _after: i64) -> Result<MessageStream<Vec<User>>, Status> {
         Ok(stream::empty().boxed())
     }
 }
@@ -166,7 +166,7 @@ async fn run(file: &Path) -> Result<Tally> {
     let reader = Reader::new(source, progress.at, progress.run.clone(), bounds);
     let channel = Endpoint::from_static("http://127.0.0.1:1").connect_lazy();
     let channel = Channel::new(channel, Credential::default());
-    let report = Report::new("users.jsonl", &progress);
+    let report = ImportReport::new("users.jsonl", &progress);
     let mut flow = Flow::<Fake, _>::new(channel, (), reader, progress, Some(kept), report);
     flow.patience.tries = 3;
     flow.patience.first_wait = Duration::ZERO;
@@ -193,7 +193,7 @@ async fn bad_lines_are_counted_and_the_others_stand() {
 }
 
 #[tokio::test]
-async fn a_run_that_was_cut_off_is_gone_on_with_and_totals_count_both() {
+async fn resumed_run_counts_both_parts_in_its_totals() {
     let (_folder, file) = file(1..101);
     fail([Fault::None, Fault::None, Fault::LostBefore, Fault::LostBefore, Fault::LostBefore]);
     let error = run(&file).await.unwrap_err().to_string();
@@ -215,14 +215,14 @@ async fn what_happened_without_an_answer_counts_once() {
 }
 
 #[tokio::test]
-async fn records_that_the_node_has_no_time_for_are_sent_again() {
+async fn records_refused_by_overload_are_sent_again() {
     let (_folder, file) = file(1..101);
     fail([Fault::Overload; 8]);
     assert_eq!(run(&file).await.unwrap(), tally(100, 0, 10));
 }
 
 #[tokio::test]
-async fn a_record_that_stands_just_so_is_already_there_and_another_one_is_bad() {
+async fn equal_record_is_there_and_another_one_is_bad() {
     let (_folder, file) = file(1..6);
     NODE.with_borrow_mut(|node| {
         let user = |id: i64, name: &str| User {

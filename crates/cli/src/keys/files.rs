@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_written_for_its_owner_alone_and_never_over_another_file() {
+    fn key_file_is_new_and_of_its_owner_alone() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("kith.key");
         assert!(create(&path, "sesame").unwrap());
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_callers_is_replaced_whole_and_keeps_its_rights() {
+    fn callers_file_is_replaced_and_keeps_its_rights() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("callers.toml");
         edit(&path, |text| Ok(format!("{text}one"))).unwrap();

@@ -1,4 +1,4 @@
-//! The page of one node: how it is, its methods, its namespaces.
+//! The page of one node: how it is, its last samples, its methods, its namespaces.
 
 use ratatui::{
     Frame,
@@ -8,50 +8,71 @@ use ratatui::{
 };
 
 use super::{
-    draw::{Column, Look, state, table},
-    feed::{Node, Now},
+    activity,
+    feed::{Now, WatchedNode},
+    health::{problems, state},
     sample::{Method, Namespace, Sample},
     shown,
+    table::{Column, Look, Shown, table},
     view::View,
 };
 
 /// Lines of how it is.
-const FACTS: u16 = 4;
+const FACTS: u16 = 5;
+/// Height of the page from which on the last samples are drawn.
+const TALL: u16 = 30;
 
 /// Draws what is known of a node.
-pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, view: &View, node: &Node) {
+pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, view: &View, node: &WatchedNode) {
     let sample = match &node.now {
         Now::Here(sample) => sample,
         Now::Asked => return frame.render_widget(Paragraph::new(node.addr.clone()), area),
         Now::Away(why) => {
-            let text = format!("{}\naway: {why}", node.addr);
-            let away = Paragraph::new(text).wrap(Wrap { trim: true }).style(Look::Wrong.style(view));
+            let text = format!("{}\nunreachable: {why}", node.addr);
+            let away = Paragraph::new(text).wrap(Wrap { trim: true }).style(Look::Failure.style(view));
             return frame.render_widget(away, area);
         }
     };
-    let namespaces = u16::try_from(sample.namespaces.len()).unwrap_or(u16::MAX).saturating_add(1);
-    let [top, of_methods, _gap, of_namespaces] = Layout::vertical([
+    let samples = if area.height >= TALL { activity::HEIGHT + 1 } else { 0 };
+    let lists = area.height.saturating_sub(FACTS + samples);
+    // The methods have at least half of the room.
+    let namespaces = rows(sample.namespaces.len()).min(lists / 2);
+    let [top, of_samples, of_methods, _gap, of_namespaces] = Layout::vertical([
         Constraint::Length(FACTS),
-        Constraint::Fill(1),
+        Constraint::Length(samples),
+        Constraint::Length(rows(sample.methods.len()).min(lists.saturating_sub(namespaces + 1))),
         Constraint::Length(1),
         Constraint::Length(namespaces),
     ])
     .areas(area);
     frame.render_widget(Paragraph::new(facts(view, node, sample)), top);
-    let room = usize::from(of_methods.height.saturating_sub(1));
-    let first = view.scrolled.min(sample.methods.len().saturating_sub(room));
-    frame.render_widget(table(&METHODS, &sample.methods[first..], view), of_methods);
-    frame.render_widget(table(&NAMESPACES, &sample.namespaces, view), of_namespaces);
+    if samples > 0 {
+        activity::draw(frame, of_samples, node);
+    }
+    scrolled(frame, of_methods, view, &METHODS, &sample.methods);
+    scrolled(frame, of_namespaces, view, &NAMESPACES, &sample.namespaces);
+}
+
+/// The height of so many rows and their header.
+fn rows(count: usize) -> u16 {
+    u16::try_from(count).unwrap_or(u16::MAX).saturating_add(1)
+}
+
+/// Draws the rows from the first one that is shown, as many as there is room for.
+fn scrolled<T>(frame: &mut Frame<'_>, area: Rect, view: &View, columns: &[Column<T>], rows: &[T]) {
+    let room = usize::from(area.height.saturating_sub(1));
+    let first = view.scrolled.min(rows.len().saturating_sub(room));
+    frame.render_widget(table(columns, &rows[first..], area.width, view), area);
 }
 
 /// Pairs of a name and a value, in lines.
-struct Facts<'a> {
+struct FactLines<'a> {
     view: &'a View,
     lines: Vec<Line<'static>>,
 }
 
-impl Facts<'_> {
-    fn line(&mut self, pairs: Vec<(&str, (String, Look))>) {
+impl FactLines<'_> {
+    fn line(&mut self, pairs: Vec<(&str, Shown)>) {
         let spans = pairs.into_iter().flat_map(|(name, (text, look))| {
             [Span::raw(format!("{name} ")), Span::styled(text, look.style(self.view)), Span::raw("   ")]
         });
@@ -59,21 +80,21 @@ impl Facts<'_> {
     }
 }
 
-fn facts(view: &View, node: &Node, sample: &Sample) -> Vec<Line<'static>> {
-    let yes = |good: bool| (if good { "yes" } else { "no" }.to_owned(), Look::wrong_if(!good));
+fn facts(view: &View, node: &WatchedNode, sample: &Sample) -> Vec<Line<'static>> {
+    let yes = |good: bool| (if good { "yes" } else { "no" }.to_owned(), Look::warning_if(!good));
     let some = |text: &Option<String>, good: &str| {
         let wrong = text.as_deref().is_some_and(|text| text != good);
-        (text.clone().unwrap_or_else(|| "-".to_owned()), Look::wrong_if(wrong))
+        (text.clone().unwrap_or_else(|| "-".to_owned()), Look::warning_if(wrong))
     };
-    let more_than_none = |value: i64| (shown::count(value), Look::wrong_if(value > 0));
+    let more_than_none = |value: i64| (shown::count(value), Look::warning_if(value > 0));
     let proof = sample.since_proof_seconds.map_or_else(|| "-".to_owned(), |since| format!("{since:.1}s"));
-    let mut facts = Facts { view, lines: Vec::new() };
+    let mut facts = FactLines { view, lines: Vec::new() };
     facts.line(vec![
         ("node", plain(node.addr.clone())),
-        ("state", state(node)),
         ("version", plain(sample.version.clone())),
         ("up", plain(sample.uptime_seconds.map_or_else(|| "-".to_owned(), shown::long))),
     ]);
+    facts.line(vec![("state", state(node)), ("", (problems(sample).join(", "), Look::Warning))]);
     facts.line(vec![
         ("trusted", yes(sample.trusted)),
         ("epoch", plain(sample.epoch.to_string())),
@@ -98,47 +119,33 @@ fn facts(view: &View, node: &Node, sample: &Sample) -> Vec<Line<'static>> {
 }
 
 const METHODS: [Column<Method>; 6] = [
-    Column {
-        name: "method",
-        width: 0,
-        cell: |one| {
-            let service = one.service.rsplit('.').next().unwrap_or_default();
-            (format!("{service}/{}", one.method), Look::Plain)
-        },
-    },
-    Column { name: "calls/s", width: 8, cell: |one| plain(shown::number(one.calls.calls_per_second)) },
-    Column { name: "errors/s", width: 8, cell: |one| plain(shown::number(one.calls.errors_per_second)) },
-    Column {
-        name: "faults/s",
-        width: 8,
-        cell: |one| {
-            let faults = one.calls.faults_per_second;
-            (shown::number(faults), Look::wrong_if(faults > 0.0))
-        },
-    },
-    Column { name: "p50", width: 7, cell: |one| plain(shown::time(one.calls.p50_ms)) },
-    Column { name: "p99", width: 7, cell: |one| plain(shown::time(one.calls.p99_ms)) },
+    Column::words("method", 30, 0, |one| {
+        let service = one.service.rsplit('.').next().unwrap_or_default();
+        plain(format!("{service}/{}", one.method))
+    }),
+    Column::numbers("calls/s", 8, 1, |one| plain(shown::number(one.calls.calls_per_second))),
+    Column::numbers("errors/s", 8, 3, |one| plain(shown::number(one.calls.errors_per_second))),
+    Column::numbers("faults/s", 8, 4, |one| failures(one.calls.faults_per_second)),
+    Column::numbers("p50", 7, 5, |one| plain(shown::time(one.calls.p50_ms))),
+    Column::numbers("p99", 7, 2, |one| plain(shown::time(one.calls.p99_ms))),
 ];
 
 const NAMESPACES: [Column<Namespace>; 9] = [
-    Column { name: "namespace", width: 0, cell: |one| plain(one.namespace.clone()) },
-    Column { name: "entries", width: 7, cell: |one| plain(shown::count(one.entries)) },
-    Column { name: "bytes", width: 7, cell: |one| plain(shown::bytes(one.weight_bytes)) },
-    Column { name: "mem%", width: 5, cell: |one| plain(shown::percent(one.memory_hit_rate)) },
-    Column { name: "red%", width: 5, cell: |one| plain(shown::percent(one.redis_hit_rate)) },
-    Column { name: "store/s", width: 7, cell: |one| plain(shown::number(one.store_reads_per_second)) },
-    Column { name: "load/s", width: 6, cell: |one| plain(shown::number(one.loads_per_second)) },
-    Column {
-        name: "failed/s",
-        width: 8,
-        cell: |one| {
-            let failed = one.load_errors_per_second;
-            (shown::number(failed), Look::wrong_if(failed > 0.0))
-        },
-    },
-    Column { name: "inv/s", width: 5, cell: |one| plain(shown::number(one.invalidations_per_second)) },
+    Column::words("namespace", 18, 0, |one| plain(one.namespace.clone())),
+    Column::numbers("entries", 7, 2, |one| plain(shown::count(one.entries))),
+    Column::numbers("bytes", 7, 5, |one| plain(shown::bytes(one.weight_bytes))),
+    Column::numbers("mem%", 5, 1, |one| plain(shown::percent(one.memory_hit_rate))),
+    Column::numbers("redis%", 6, 3, |one| plain(shown::percent(one.redis_hit_rate))),
+    Column::numbers("store/s", 7, 8, |one| plain(shown::number(one.store_reads_per_second))),
+    Column::numbers("loads/s", 7, 4, |one| plain(shown::number(one.loads_per_second))),
+    Column::numbers("failed/s", 8, 6, |one| failures(one.load_errors_per_second)),
+    Column::numbers("inval/s", 7, 7, |one| plain(shown::number(one.invalidations_per_second))),
 ];
 
-fn plain(text: String) -> (String, Look) {
+fn failures(rate: f64) -> Shown {
+    (shown::number(rate), if rate > 0.0 { Look::Failure } else { Look::Plain })
+}
+
+fn plain(text: String) -> Shown {
     (text, Look::Plain)
 }

@@ -12,6 +12,7 @@ use tokio::{
 
 use super::{
     super::client::{Target, Targets, told},
+    history::History,
     sample::Sample,
 };
 
@@ -26,13 +27,39 @@ const NODES_MAX: usize = 128;
 
 /// A node that is watched.
 #[derive(Clone, Debug)]
-pub(super) struct Node {
+pub(super) struct WatchedNode {
     /// Where it is reached.
     pub(super) addr: String,
     /// Its last message.
     pub(super) now: Now,
-    /// Whether that came after [`Feed::taken`].
+    /// Its last samples.
+    pub(super) history: History,
+    /// Whether the last message came after [`Feed::taken`].
     pub(super) fresh: bool,
+}
+
+impl WatchedNode {
+    /// A node that has been asked and has not answered.
+    pub(super) fn new(addr: String) -> Self {
+        Self { addr, now: Now::Asked, history: History::default(), fresh: false }
+    }
+
+    /// Rows of its longest list.
+    pub(super) fn rows(&self) -> usize {
+        match &self.now {
+            Now::Here(sample) => sample.methods.len().max(sample.namespaces.len()),
+            Now::Asked | Now::Away(_) => 0,
+        }
+    }
+
+    /// Keeps the news of it.
+    pub(super) fn take(&mut self, now: Now) {
+        self.history.add(match &now {
+            Now::Here(sample) => Some(sample),
+            Now::Asked | Now::Away(_) => None,
+        });
+        (self.now, self.fresh) = (now, true);
+    }
 }
 
 /// What is known of a node.
@@ -57,7 +84,7 @@ enum News {
 #[derive(Debug)]
 pub(super) struct Feed {
     /// In the order in which they were given or found.
-    pub(super) nodes: Vec<Node>,
+    pub(super) nodes: Vec<WatchedNode>,
     interval: Duration,
     like: Target,
     told: mpsc::Receiver<News>,
@@ -94,7 +121,7 @@ impl Feed {
         match news {
             News::Of(addr, now) => {
                 if let Some(node) = self.nodes.iter_mut().find(|node| node.addr == addr) {
-                    (node.now, node.fresh) = (now, true);
+                    node.take(now);
                 }
             }
             News::Listed(addresses) => {
@@ -126,7 +153,7 @@ impl Feed {
         if known || self.nodes.len() >= NODES_MAX {
             return;
         }
-        self.nodes.push(Node { addr: target.addr.clone(), now: Now::Asked, fresh: false });
+        self.nodes.push(WatchedNode::new(target.addr.clone()));
         self.tasks.spawn(follow(target, self.interval, self.tell.clone()));
     }
 }

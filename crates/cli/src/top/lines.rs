@@ -11,7 +11,7 @@ use super::{
         FAILED, OK,
         output::{Form, Report, print_next},
     },
-    feed::{Feed, Node, Now},
+    feed::{Feed, Now, WatchedNode},
     sample::Sample,
     shown,
 };
@@ -55,11 +55,11 @@ async fn gather(feed: &mut Feed) {
 struct Printed<'a> {
     /// In UTC.
     time: String,
-    nodes: Vec<Row<'a>>,
+    nodes: Vec<SampleRow<'a>>,
 }
 
 #[derive(Serialize)]
-struct Row<'a> {
+struct SampleRow<'a> {
     node: &'a str,
     /// Of a node that says nothing.
     #[serde(rename = "state", skip_serializing_if = "Option::is_none")]
@@ -71,19 +71,19 @@ struct Row<'a> {
 }
 
 impl<'a> Printed<'a> {
-    fn of(nodes: &'a [Node]) -> Self {
+    fn of(nodes: &'a [WatchedNode]) -> Self {
         let time = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
-        Self { time, nodes: nodes.iter().map(Row::of).collect() }
+        Self { time, nodes: nodes.iter().map(SampleRow::of).collect() }
     }
 }
 
-impl<'a> Row<'a> {
-    fn of(node: &'a Node) -> Self {
+impl<'a> SampleRow<'a> {
+    fn of(node: &'a WatchedNode) -> Self {
         let row = Self { node: &node.addr, silent: None, error: None, sample: None };
         match &node.now {
             Now::Here(sample) => Self { sample: Some(sample), ..row },
-            Now::Asked => Self { silent: Some("asked"), ..row },
-            Now::Away(why) => Self { silent: Some("away"), error: Some(why), ..row },
+            Now::Asked => Self { silent: Some("connecting"), ..row },
+            Now::Away(why) => Self { silent: Some("unreachable"), error: Some(why), ..row },
         }
     }
 }
@@ -106,7 +106,7 @@ impl Report for Printed<'_> {
     }
 }
 
-fn cells(time: &str, row: &Row<'_>) -> Vec<String> {
+fn cells(time: &str, row: &SampleRow<'_>) -> Vec<String> {
     let figures = match row.sample {
         Some(sample) => figures(sample),
         None => {
@@ -146,12 +146,12 @@ fn figures(sample: &Sample) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn node(now: Now) -> Node {
-        Node { addr: "127.0.0.1:7600".to_owned(), now, fresh: true }
+    fn node(now: Now) -> WatchedNode {
+        WatchedNode { now, ..WatchedNode::new("127.0.0.1:7600".to_owned()) }
     }
 
     #[test]
-    fn every_row_has_as_many_cells_as_the_header_whatever_is_known_of_its_node() {
+    fn every_row_has_as_many_cells_as_the_header() {
         let sample = Sample { state: "serving".to_owned(), trusted: true, ..Sample::default() };
         let nodes =
             [Now::Asked, Now::Away("no node answers".to_owned()), Now::Here(Box::new(sample))].map(node);
@@ -159,9 +159,9 @@ mod tests {
         let rows = printed.rows();
         assert!(rows.iter().all(|row| row.len() == printed.header().len()), "{rows:?}");
         let states: Vec<_> = rows.iter().map(|row| (row[2].as_str(), row[16].as_str())).collect();
-        assert_eq!(states, [("asked", ""), ("away", "no node answers"), ("serving", "")]);
+        assert_eq!(states, [("connecting", ""), ("unreachable", "no node answers"), ("serving", "")]);
         let json = serde_json::to_value(&printed).unwrap();
         let states: Vec<_> = (0..3).map(|at| json["nodes"][at]["state"].as_str().unwrap()).collect();
-        assert_eq!(states, ["asked", "away", "serving"]);
+        assert_eq!(states, ["connecting", "unreachable", "serving"]);
     }
 }

@@ -13,15 +13,15 @@ use super::{
     super::OK,
     draw,
     feed::Feed,
-    view::{Key, View},
+    view::{Action, View},
 };
 
-/// How often it is looked whether keys are still wanted.
+/// How often the thread that reads keys checks whether the screen has ended.
 const LOOK: Duration = Duration::from_millis(100);
 /// Keys that have not been taken.
 const KEYS_MAX: usize = 64;
 
-/// The terminal is as it was before when this is dropped; on a panic the hook of ratatui sees to it.
+/// Restores the terminal when it is dropped; on a panic the hook of ratatui does it.
 struct Restored;
 
 impl Drop for Restored {
@@ -32,8 +32,8 @@ impl Drop for Restored {
 
 /// What comes from the terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Input {
-    Key(Key),
+enum TerminalInput {
+    Act(Action),
     /// It has another size.
     Resized,
 }
@@ -49,16 +49,16 @@ pub(super) async fn run(mut feed: Feed) -> Result<u8> {
     // Also where only a part of it could be done.
     let _restored = Restored;
     let mut terminal = ratatui::try_init().context("the terminal cannot be made a screen; try -o plain")?;
-    let mut view = View::new(colour(std::env::var_os("NO_COLOR").as_deref()));
+    let mut view = View::new(color(std::env::var_os("NO_COLOR").as_deref()));
     let mut inputs = inputs();
     loop {
         terminal.draw(|frame| draw::draw(frame, &view, &feed.nodes))?;
         tokio::select! {
             () = feed.changed() => {}
             input = inputs.recv() => match input {
-                Some(Input::Key(key)) if view.take(key, &feed.nodes) => {}
-                Some(Input::Resized) => {}
-                Some(Input::Key(_)) | None => return Ok(OK),
+                Some(TerminalInput::Act(action)) if view.take(action, &feed.nodes) => {}
+                Some(TerminalInput::Resized) => {}
+                Some(TerminalInput::Act(_)) | None => return Ok(OK),
             },
             _signal = ended.recv() => return Ok(OK),
             _signal = interrupted.recv() => return Ok(OK),
@@ -67,13 +67,13 @@ pub(super) async fn run(mut feed: Feed) -> Result<u8> {
     }
 }
 
-/// Whether colours are wanted (`NO_COLOR`, <https://no-color.org>).
-fn colour(no_colour: Option<&std::ffi::OsStr>) -> bool {
-    no_colour.is_none_or(std::ffi::OsStr::is_empty)
+/// Whether colors are wanted (`NO_COLOR`, <https://no-color.org>).
+fn color(no_color: Option<&std::ffi::OsStr>) -> bool {
+    no_color.is_none_or(std::ffi::OsStr::is_empty)
 }
 
 /// Input from the terminal, until the receiver is gone. Reading blocks: it has a thread of its own.
-fn inputs() -> mpsc::Receiver<Input> {
+fn inputs() -> mpsc::Receiver<TerminalInput> {
     let (tell, inputs) = mpsc::channel(KEYS_MAX);
     thread::spawn(move || {
         while !tell.is_closed() {
@@ -88,28 +88,28 @@ fn inputs() -> mpsc::Receiver<Input> {
     inputs
 }
 
-fn next() -> io::Result<Option<Input>> {
+fn next() -> io::Result<Option<TerminalInput>> {
     if !event::poll(LOOK)? {
         return Ok(None);
     }
     Ok(match event::read()? {
-        Event::Key(key) if key.kind != KeyEventKind::Release => key_of(key).map(Input::Key),
-        Event::Resize(..) => Some(Input::Resized),
+        Event::Key(key) if key.kind != KeyEventKind::Release => action_of(key).map(TerminalInput::Act),
+        Event::Resize(..) => Some(TerminalInput::Resized),
         _ => None,
     })
 }
 
 /// In raw mode Ctrl-C is a key.
-fn key_of(key: KeyEvent) -> Option<Key> {
+fn action_of(key: KeyEvent) -> Option<Action> {
     match key.code {
-        KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => Some(Key::Quit),
-        KeyCode::Char('q') => Some(Key::Quit),
-        KeyCode::Char('p') => Some(Key::Pause),
-        KeyCode::Char('?') => Some(Key::Help),
-        KeyCode::Char('k') | KeyCode::Up => Some(Key::Up),
-        KeyCode::Char('j') | KeyCode::Down => Some(Key::Down),
-        KeyCode::Enter => Some(Key::Enter),
-        KeyCode::Esc => Some(Key::Back),
+        KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => Some(Action::Quit),
+        KeyCode::Char('q') => Some(Action::Quit),
+        KeyCode::Char('p' | ' ') => Some(Action::Pause),
+        KeyCode::Char('?' | 'h') => Some(Action::Help),
+        KeyCode::Char('k') | KeyCode::Up => Some(Action::Up),
+        KeyCode::Char('j') | KeyCode::Down => Some(Action::Down),
+        KeyCode::Char('d') | KeyCode::Enter => Some(Action::Details),
+        KeyCode::Esc => Some(Action::Back),
         _ => None,
     }
 }
@@ -119,19 +119,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_mean_what_the_help_says_and_control_c_ends() {
-        let key = |code| key_of(KeyEvent::new(code, KeyModifiers::NONE));
-        let chars = ['k', 'j', 'q', 'p', '?', 'x', 'c'].map(|c| key(KeyCode::Char(c)));
-        let meant = [Key::Up, Key::Down, Key::Quit, Key::Pause, Key::Help].map(Some);
-        assert_eq!((&chars[..5], &chars[5..]), (&meant[..], &[None, None][..]));
-        let rest = [KeyCode::Up, KeyCode::Down, KeyCode::Enter, KeyCode::Esc].map(key);
-        assert_eq!(rest, [Key::Up, Key::Down, Key::Enter, Key::Back].map(Some));
+    fn keys_do_what_the_help_says() {
+        let action = |code| action_of(KeyEvent::new(code, KeyModifiers::NONE));
+        for (keys, does) in [
+            (&[KeyCode::Char('k'), KeyCode::Up][..], Some(Action::Up)),
+            (&[KeyCode::Char('j'), KeyCode::Down], Some(Action::Down)),
+            (&[KeyCode::Char('d'), KeyCode::Enter], Some(Action::Details)),
+            (&[KeyCode::Char('p'), KeyCode::Char(' ')], Some(Action::Pause)),
+            (&[KeyCode::Char('?'), KeyCode::Char('h')], Some(Action::Help)),
+            (&[KeyCode::Char('q')], Some(Action::Quit)),
+            (&[KeyCode::Esc], Some(Action::Back)),
+            (&[KeyCode::Char('x'), KeyCode::Char('c')], None),
+        ] {
+            assert!(keys.iter().all(|key| action(*key) == does), "{keys:?}");
+        }
         let control_c = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
-        assert_eq!(key_of(control_c), Some(Key::Quit));
+        assert_eq!(action_of(control_c), Some(Action::Quit));
     }
 
     #[test]
-    fn colours_are_left_out_where_they_are_not_wanted() {
-        assert!(colour(None) && colour(Some("".as_ref())) && !colour(Some("1".as_ref())));
+    fn no_color_leaves_out_colors() {
+        assert!(color(None) && color(Some("".as_ref())) && !color(Some("1".as_ref())));
     }
 }

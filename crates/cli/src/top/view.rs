@@ -1,15 +1,15 @@
 //! What is shown, and what keys do to it.
 
-use super::feed::Node;
+use super::feed::WatchedNode;
 
-/// A key that means something.
+/// What a key does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Key {
+pub(super) enum Action {
     Up,
     Down,
-    /// Looks closer.
-    Enter,
-    /// Goes back; on the list of nodes it ends.
+    /// Shows the details of the selected node.
+    Details,
+    /// Goes back; quits on the list of nodes.
     Back,
     Quit,
     Pause,
@@ -22,7 +22,7 @@ pub(super) enum Page {
     /// All nodes.
     Nodes,
     /// The selected one.
-    Node,
+    Details,
 }
 
 /// What is shown.
@@ -31,91 +31,94 @@ pub(super) struct View {
     pub(super) page: Page,
     /// Which node is selected, by its place.
     pub(super) selected: usize,
-    /// The first method of a node that is shown.
+    /// The first method, and the first namespace, of a node that is shown.
     pub(super) scrolled: usize,
     pub(super) help: bool,
-    /// The nodes as they were when it was halted.
-    pub(super) halted: Option<Vec<Node>>,
-    /// Whether what is wrong is red; else it is bold.
-    pub(super) colour: bool,
+    /// The nodes as they were when it was paused.
+    pub(super) paused: Option<Vec<WatchedNode>>,
+    /// Whether states have colors; else what is wrong is bold.
+    pub(super) color: bool,
 }
 
 impl View {
     /// Of all nodes.
-    pub(super) const fn new(colour: bool) -> Self {
-        Self { page: Page::Nodes, selected: 0, scrolled: 0, help: false, halted: None, colour }
+    pub(super) const fn new(color: bool) -> Self {
+        Self { page: Page::Nodes, selected: 0, scrolled: 0, help: false, paused: None, color }
     }
 
     /// The nodes to show.
-    pub(super) fn nodes<'a>(&'a self, now: &'a [Node]) -> &'a [Node] {
-        self.halted.as_deref().unwrap_or(now)
+    pub(super) fn nodes<'a>(&'a self, now: &'a [WatchedNode]) -> &'a [WatchedNode] {
+        self.paused.as_deref().unwrap_or(now)
     }
 
-    /// Takes a key. Whether it goes on.
-    pub(super) fn take(&mut self, key: Key, now: &[Node]) -> bool {
-        match key {
-            Key::Quit => return false,
-            // Any other key takes the help away.
+    /// Takes an action. Returns whether the screen remains.
+    pub(super) fn take(&mut self, action: Action, now: &[WatchedNode]) -> bool {
+        match action {
+            Action::Quit => return false,
+            // Any other key closes the help.
             _ if self.help => self.help = false,
-            Key::Help => self.help = true,
-            Key::Pause => self.halted = if self.halted.is_some() { None } else { Some(now.to_vec()) },
-            Key::Enter => self.page = Page::Node,
-            Key::Back => match self.page {
+            Action::Help => self.help = true,
+            Action::Pause => self.paused = if self.paused.is_some() { None } else { Some(now.to_vec()) },
+            Action::Details => self.page = Page::Details,
+            Action::Back => match self.page {
                 Page::Nodes => return false,
-                Page::Node => (self.page, self.scrolled) = (Page::Nodes, 0),
+                Page::Details => (self.page, self.scrolled) = (Page::Nodes, 0),
             },
-            Key::Up => self.step(|at| at.saturating_sub(1), now),
-            Key::Down => self.step(|at| at.saturating_add(1), now),
+            Action::Up => self.step(|at| at.saturating_sub(1), now),
+            Action::Down => self.step(|at| at.saturating_add(1), now),
         }
         true
     }
 
-    fn step(&mut self, step: impl Fn(usize) -> usize, now: &[Node]) {
-        let last = self.nodes(now).len().saturating_sub(1);
-        match self.page {
-            Page::Nodes => self.selected = step(self.selected).min(last),
-            // What is drawn bounds it.
-            Page::Node => self.scrolled = step(self.scrolled),
-        }
+    fn step(&mut self, step: impl Fn(usize) -> usize, now: &[WatchedNode]) {
+        let nodes = self.nodes(now);
+        let rows = match self.page {
+            Page::Nodes => nodes.len(),
+            Page::Details => nodes.get(self.selected).map_or(0, WatchedNode::rows),
+        };
+        let at = match self.page {
+            Page::Nodes => &mut self.selected,
+            Page::Details => &mut self.scrolled,
+        };
+        *at = step(*at).min(rows.saturating_sub(1));
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{super::feed::Now, *};
+    use super::*;
 
-    fn nodes(count: usize) -> Vec<Node> {
-        let node = |at| Node { addr: format!("127.0.0.1:{at}"), now: Now::Asked, fresh: true };
-        (0..count).map(node).collect()
+    fn nodes(count: usize) -> Vec<WatchedNode> {
+        (0..count).map(|at| WatchedNode::new(format!("127.0.0.1:{at}"))).collect()
     }
 
     #[test]
-    fn keys_select_a_node_look_closer_and_go_back() {
+    fn keys_select_a_node_show_it_and_go_back() {
         let (mut view, nodes) = (View::new(true), nodes(2));
-        for key in [Key::Up, Key::Down, Key::Down, Key::Enter] {
+        for key in [Action::Up, Action::Down, Action::Down, Action::Details] {
             assert!(view.take(key, &nodes));
         }
-        assert_eq!((view.selected, view.page), (1, Page::Node));
-        assert!(view.take(Key::Back, &nodes) && view.page == Page::Nodes);
-        assert!(!view.take(Key::Back, &nodes), "there is nothing to go back to");
-        assert!(!view.take(Key::Quit, &nodes));
+        assert_eq!((view.selected, view.page), (1, Page::Details));
+        assert!(view.take(Action::Back, &nodes) && view.page == Page::Nodes);
+        assert!(!view.take(Action::Back, &nodes), "there is nothing to go back to");
+        assert!(!view.take(Action::Quit, &nodes));
     }
 
     #[test]
-    fn a_halted_view_shows_what_was_and_then_what_is() {
+    fn paused_view_shows_the_nodes_of_that_moment() {
         let (mut view, before, now) = (View::new(true), nodes(1), nodes(3));
-        view.take(Key::Pause, &before);
+        view.take(Action::Pause, &before);
         assert_eq!(view.nodes(&now).len(), 1);
-        view.take(Key::Pause, &now);
+        view.take(Action::Pause, &now);
         assert_eq!(view.nodes(&now).len(), 3);
     }
 
     #[test]
-    fn help_goes_with_any_key_which_does_nothing_else() {
+    fn help_is_closed_by_any_key() {
         let (mut view, nodes) = (View::new(true), nodes(1));
-        view.take(Key::Help, &nodes);
+        view.take(Action::Help, &nodes);
         assert!(view.help);
-        assert!(view.take(Key::Back, &nodes), "it does not end");
+        assert!(view.take(Action::Back, &nodes), "it does not end");
         assert!(!view.help);
     }
 }

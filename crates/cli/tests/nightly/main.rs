@@ -32,7 +32,7 @@ const IMAGES: &str = "KITH_TEST_IMAGES";
 const DIRECT: &str = "d1-2";
 
 #[tokio::test]
-async fn two_windows_talk_also_while_the_node_is_killed() {
+async fn two_windows_talk_while_the_node_is_killed() {
     let mut demo = Demo::start();
     let mut browser = Browser::start().await;
     shot(&mut browser, &demo.url, "demo-choose").await;
@@ -89,7 +89,7 @@ async fn two_windows_talk_also_while_the_node_is_killed() {
 const GROUP: &str = "g12";
 
 #[tokio::test]
-async fn receipt_is_shown_2_s_after_the_message_is_seen() {
+async fn receipt_is_shown_2_s_after_message_is_seen() {
     let demo = Demo::start();
     let mut browser = Browser::start().await;
     let ann = browser.open(&format!("{}?user=1", demo.url)).await;
@@ -122,7 +122,7 @@ const LABEL: &str = "document.getElementById('bell').getAttribute('aria-label')"
 const FOCUSED: &str = "document.activeElement";
 
 #[tokio::test]
-async fn bell_of_one_window_changes_when_another_one_reads() {
+async fn bell_changes_when_another_window_reads() {
     let demo = Demo::start();
     let mut browser = Browser::start().await;
     let phone = browser.open(&format!("{}?user=1", demo.url)).await;
@@ -181,7 +181,7 @@ async fn bell_of_one_window_changes_when_another_one_reads() {
 
 /// As a node is configured by default: it looks every 10 s.
 #[tokio::test(flavor = "multi_thread")]
-async fn keys_swapped_for_a_minute_refuse_no_valid_call_and_take_no_revoked_key() {
+async fn keys_swapped_for_a_minute_hold_under_load() {
     keys_are_swapped_under_load(Pace {
         read_again_every: "10s",
         swaps: 60,

@@ -38,7 +38,7 @@ async fn every_address_that_it_names_answers() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_data_lie_where_it_says_and_are_kept_as_it_says() {
+async fn data_are_where_the_banner_says() {
     let dir = tempfile::tempdir().unwrap();
     let node = Started::new(dir.path(), &[]);
     assert_eq!(node.banner["data"]["kept"], true);
@@ -59,7 +59,7 @@ async fn the_data_lie_where_it_says_and_are_kept_as_it_says() {
 }
 
 #[test]
-fn the_lines_to_try_call_this_node_with_a_request_that_the_contract_takes() {
+fn lines_to_try_are_calls_that_succeed() {
     let dir = tempfile::tempdir().unwrap();
     let node = Started::new(dir.path(), &[]);
     let [call, curl] = [0, 1].map(|line| node.banner["try"][line].as_str().unwrap().to_owned());
@@ -78,7 +78,7 @@ fn the_lines_to_try_call_this_node_with_a_request_that_the_contract_takes() {
 }
 
 #[test]
-fn it_names_the_sources_of_the_configuration_and_no_secret() {
+fn banner_names_sources_and_no_secret() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("kith.toml"), "[limits]\ntokens = 3\n").unwrap();
     let key = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=";

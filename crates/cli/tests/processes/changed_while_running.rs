@@ -49,7 +49,7 @@ async fn until<F: Future<Output = bool>>(what: &str, holds: impl Fn() -> F) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_certificate_that_is_replaced_under_load_serves_new_connections_and_fails_no_call() {
+async fn replaced_certificate_fails_no_call() {
     drop(rustls::crypto::ring::default_provider().install_default());
     let dir = tempfile::tempdir().unwrap();
     let before = certify(dir.path());
@@ -81,7 +81,7 @@ async fn a_certificate_that_is_replaced_under_load_serves_new_connections_and_fa
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn files_that_do_not_serve_change_nothing_and_are_told_of() {
+async fn unfit_files_change_nothing_and_are_reported() {
     drop(rustls::crypto::ring::default_provider().install_default());
     let dir = tempfile::tempdir().unwrap();
     let trusted = certify(dir.path());
@@ -93,7 +93,7 @@ async fn files_that_do_not_serve_change_nothing_and_are_told_of() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sighup_takes_on_what_can_be_and_says_what_cannot() {
+async fn sighup_applies_what_can_change_and_reports() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("kith.toml");
     let write = |filter: &str, in_flight: u32| {
@@ -118,7 +118,7 @@ async fn sighup_takes_on_what_can_be_and_says_what_cannot() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_log_filter_that_is_asked_for_holds_for_a_while() {
+async fn log_filter_holds_for_the_requested_time() {
     let dir = tempfile::tempdir().unwrap();
     let node = Started::new(dir.path(), &["--log=error"]);
     let addr = format!("http://{}", node.grpc());

@@ -144,7 +144,7 @@ async fn write(mut writer: UserServiceClient<Channel>, mut reader: UserServiceCl
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Redis and MongoDB: run cargo xtask test"]
-async fn two_nodes_time_each_other_and_find_nothing_stale() {
+async fn two_nodes_observe_each_other_without_stale() {
     let (one, other) = pair(&needed("KITH_TEST_REDIS"));
     let (mut at_one, mut at_other) = (one.users().await, other.users().await);
     for name in ["ann", "bob"] {
@@ -166,7 +166,7 @@ async fn two_nodes_time_each_other_and_find_nothing_stale() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Redis and MongoDB: run cargo xtask test"]
-async fn a_node_that_stands_still_is_not_taken_for_stale() {
+async fn paused_node_is_not_taken_for_stale() {
     let (one, other) = pair(&needed("KITH_TEST_REDIS"));
     let (mut at_one, at_other) = (one.users().await, other.users().await);
     let user_id = create(&mut at_one, "ann").await;

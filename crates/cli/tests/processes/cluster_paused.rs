@@ -86,7 +86,7 @@ fn signal(node: &Started, name: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Redis and MongoDB: run cargo xtask test"]
-async fn a_node_that_was_stopped_answers_right_from_its_first_answer_on() {
+async fn paused_node_is_right_from_its_first_answer() {
     let pause = if std::env::var_os("KITH_FULL").is_some() { 30 } else { 5 };
     let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let (writer, stopped) = (serve(one.path()), serve(other.path()));

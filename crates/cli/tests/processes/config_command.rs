@@ -101,7 +101,7 @@ fn the_file_beside_it_is_read_and_checked() {
 
 #[cfg(feature = "embedded")]
 #[test]
-fn a_node_serves_out_of_an_empty_folder_and_ends_well_on_sigterm() {
+fn node_serves_in_empty_folder_until_sigterm() {
     let dir = tempfile::tempdir().unwrap();
     assert_eq!(Serving::start(dir.path()).terminate(), Some(0));
     assert!(dir.path().join("data/kith.db").exists());
@@ -110,7 +110,7 @@ fn a_node_serves_out_of_an_empty_folder_and_ends_well_on_sigterm() {
 
 #[cfg(feature = "embedded")]
 #[test]
-fn a_second_node_on_the_same_data_is_refused_in_words() {
+fn second_node_on_the_same_data_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let first = Serving::start(dir.path());
     let arguments = ["--listen", "127.0.0.1:0", "--set", "operations.enabled=false"];
@@ -120,7 +120,7 @@ fn a_second_node_on_the_same_data_is_refused_in_words() {
 
 #[cfg(feature = "embedded")]
 #[test]
-fn migrate_lists_applies_and_then_finds_nothing_to_do() {
+fn migrate_lists_and_applies_once() {
     let dir = tempfile::tempdir().unwrap();
     let (code, pending, _) = ended(dir.path(), &["migrate", "--dry-run"]);
     assert_eq!(code, 0);
@@ -135,7 +135,7 @@ fn migrate_lists_applies_and_then_finds_nothing_to_do() {
 
 #[cfg(feature = "cluster")]
 #[test]
-fn migrate_says_when_the_store_of_a_cluster_is_away() {
+fn migrate_reports_an_absent_store() {
     let dir = tempfile::tempdir().unwrap();
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let uri = format!("store.mongodb.uri=mongodb://user:hunter2@127.0.0.1:{free}/");

@@ -85,7 +85,7 @@ fn every_value_of_a_choice_fits_the_schema() {
 }
 
 #[test]
-fn what_a_node_refuses_for_its_form_does_not_fit_the_schema() {
+fn refused_forms_do_not_fit_the_schema() {
     let schema = Schema::read();
     for wrong in [
         "listn = \"127.0.0.1:7600\"",
@@ -114,7 +114,7 @@ fn what_a_node_refuses_for_its_form_does_not_fit_the_schema() {
 }
 
 #[test]
-fn every_form_of_a_value_that_a_node_reads_fits_the_schema() {
+fn accepted_forms_fit_the_schema() {
     let schema = Schema::read();
     for right in [
         "",

@@ -23,8 +23,11 @@ fn command(folder: &Path, flags: &[&str]) -> Command {
 
 impl Demo {
     fn start(folder: &Path, flags: &[&str]) -> Self {
-        let mut process =
-            command(folder, &[&["--port", "0"], flags].concat()).stdout(Stdio::piped()).spawn().unwrap();
+        Self::run(command(folder, flags))
+    }
+
+    fn run(mut command: Command) -> Self {
+        let mut process = command.args(["--port", "0"]).stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
         Self {
@@ -65,7 +68,7 @@ fn text(curl: &[&str]) -> String {
 }
 
 #[test]
-fn people_groups_and_messages_are_there_when_it_says_so() {
+fn people_and_messages_are_there_when_ready() {
     let folder = tempfile::tempdir().unwrap();
     let demo = Demo::start(folder.path(), &["--silent"]);
     assert_eq!(demo.said["data"], "memory");
@@ -86,7 +89,7 @@ fn people_groups_and_messages_are_there_when_it_says_so() {
 }
 
 #[test]
-fn data_folder_keeps_what_was_made_and_nothing_is_made_twice() {
+fn data_folder_is_kept_and_nothing_made_twice() {
     let folder = tempfile::tempdir().unwrap();
     let flags = ["--silent", "--data-dir", "kept"];
     let first = Demo::start(folder.path(), &flags);
@@ -99,6 +102,23 @@ fn data_folder_keeps_what_was_made_and_nothing_is_made_twice() {
     let notices = json!({"audienceId": 1, "readerId": 7});
     let notices = again.call("/kith.notice.v1.NoticeService/CountNotices", &notices);
     assert_eq!(notices["totals"], json!({"read": 2, "unconfirmed": 1}), "notices keep their marks");
+}
+
+#[test]
+fn keys_for_other_nodes_are_not_used() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("kith.key"), "correct-horse-battery-staple-one-key").unwrap();
+    for (name, file) in [("KITH_API_KEY_FILE", "kith.key"), ("KITH_AUTH__CALLERS_FILE", "absent.toml")] {
+        let mut with_key = command(folder.path(), &["--silent"]);
+        with_key.env(name, file).stderr(Stdio::piped());
+        let mut demo = Demo::run(with_key);
+        assert!(text(&["-fsS", demo.url()]).starts_with("<!doctype html>"), "{name}");
+        demo.call("/kith.user.v1.UserService/GetUser", &json!({"userId": 1}));
+        demo.process.kill().unwrap();
+        let said = std::io::read_to_string(demo.process.stderr.take().unwrap()).unwrap();
+        assert!(said.contains(&format!("not used: {name}")), "{said}");
+        assert!(!said.contains("horse"), "{said}");
+    }
 }
 
 #[test]

@@ -76,7 +76,7 @@ async fn assert_read(users: &mut UserServiceClient<Channel>, user_id: i64, there
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_on_a_full_disk_refuses_writes_and_goes_on_by_itself_when_there_is_room() {
+async fn full_disk_refuses_writes_until_there_is_room() {
     let dir = tempfile::tempdir().unwrap();
     let Some(node) = start(dir.path(), "6m") else {
         eprintln!("left out: users may have no file systems of their own here");

@@ -55,7 +55,7 @@ fn counts(node: &Node, user: usize) -> Value {
 }
 
 #[test]
-fn a_list_of_edges_killed_midway_and_run_again_brings_every_follow_once_and_tells_every_bad_line() {
+fn killed_import_of_follows_resumes_without_loss() {
     let folder = tempfile::tempdir().unwrap();
     let (file, node) = (graph(folder.path()), Node::start());
     killed_midway(import(&node, &file), &file, 4_000);
@@ -90,7 +90,7 @@ fn a_list_of_edges_killed_midway_and_run_again_brings_every_follow_once_and_tell
 }
 
 #[test]
-fn follows_in_json_keep_their_moment_and_may_be_imported_again() {
+fn follows_in_json_keep_their_time() {
     let folder = tempfile::tempdir().unwrap();
     let (file, node) = (folder.path().join("follows.jsonl"), Node::start());
     let lines = [
@@ -113,7 +113,7 @@ fn follows_in_json_keep_their_moment_and_may_be_imported_again() {
 
 /// The columns of an export of Mastodon, `following_accounts.csv`, with ids of users before them.
 #[test]
-fn a_table_with_header_quotes_and_further_columns_is_read() {
+fn table_with_header_and_quotes_is_read() {
     let folder = tempfile::tempdir().unwrap();
     let (file, node) = (folder.path().join("following.csv"), Node::start());
     let rows = [

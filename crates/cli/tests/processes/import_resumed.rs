@@ -69,7 +69,7 @@ fn exported(node: &Node, kind: &str, id: &str, name: &str) -> BTreeMap<String, S
 }
 
 #[test]
-fn an_import_killed_midway_and_run_again_brings_every_good_record_once_and_tells_every_bad_line() {
+fn killed_import_resumes_without_loss() {
     let folder = tempfile::tempdir().unwrap();
     sample(folder.path());
     let (users, groups) = (folder.path().join("users.jsonl"), folder.path().join("groups.jsonl"));
@@ -98,7 +98,7 @@ fn an_import_killed_midway_and_run_again_brings_every_good_record_once_and_tells
 }
 
 #[test]
-fn what_cannot_be_imported_at_all_is_told_in_one_line_with_code_2() {
+fn import_that_cannot_begin_has_code_2() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("users.jsonl");
     fs::write(&file, "{}\n").unwrap();

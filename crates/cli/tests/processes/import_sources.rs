@@ -110,7 +110,7 @@ fn a_file_of_another_form_is_refused_in_one_line() {
 }
 
 #[test]
-fn a_folder_that_cannot_be_written_names_the_flag() {
+fn unwritable_folder_names_the_flag() {
     let (node, folder) = (Node::start(), tempfile::tempdir().unwrap());
     let (closed, progress) = (folder.path().join("closed"), folder.path().join("progress"));
     let file = closed.join("users.jsonl");

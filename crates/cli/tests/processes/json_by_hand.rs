@@ -188,7 +188,7 @@ async fn metadata_is_that_of_every_call() {
 }
 
 #[tokio::test]
-async fn ten_megabytes_are_refused_with_the_limit_by_its_name() {
+async fn ten_megabytes_are_refused_with_the_limit() {
     let node = TestNode::start().await;
     let large = format!(r#"{{"userName":"{}"}}"#, "x".repeat(10 << 20));
     let announced = post(node.address, FIND_USER, &large).await;
@@ -205,7 +205,7 @@ async fn ten_megabytes_are_refused_with_the_limit_by_its_name() {
 }
 
 #[tokio::test]
-async fn a_body_that_is_announced_too_large_is_not_asked_for() {
+async fn announced_too_large_body_is_not_read() {
     let node = TestNode::start().await;
     let mut polite = Connection::open(node.address).await;
     let head = format!("POST {FIND_USER} HTTP/1.1\r\nhost: kith\r\ncontent-type: application/json\r\n");
@@ -251,7 +251,7 @@ async fn a_batch_may_be_larger() {
 }
 
 #[tokio::test]
-async fn a_body_that_does_not_come_is_not_waited_for_past_the_deadline() {
+async fn absent_body_is_waited_for_until_the_deadline() {
     let node =
         TestNode::start_with(|config| config.limits.deadline_default = Duration::from_millis(200)).await;
     let mut slow = Connection::open(node.address).await;
@@ -262,7 +262,7 @@ async fn a_body_that_does_not_come_is_not_waited_for_past_the_deadline() {
 }
 
 #[tokio::test]
-async fn headers_that_do_not_come_or_are_too_large_end_the_connection() {
+async fn absent_or_large_headers_end_the_connection() {
     let node = TestNode::start_with(|config| config.limits.handshake = Duration::from_millis(200)).await;
     let mut slow = Connection::open(node.address).await;
     slow.write("POST / HTTP/1.1\r\nhost:").await;
@@ -275,7 +275,7 @@ async fn headers_that_do_not_come_or_are_too_large_end_the_connection() {
 }
 
 #[tokio::test]
-async fn requests_that_do_not_wait_for_answers_are_answered_in_their_order() {
+async fn pipelined_requests_are_answered_in_order() {
     let node = TestNode::start().await;
     let mut hasty = Connection::open(node.address).await;
     let create = request("POST", CREATE_USER, &[JSON], br#"{"user":{"userId":"7","userName":"ann"}}"#);
@@ -287,7 +287,7 @@ async fn requests_that_do_not_wait_for_answers_are_answered_in_their_order() {
 }
 
 #[tokio::test]
-async fn a_caller_who_leaves_early_leaves_nothing_behind() {
+async fn caller_that_leaves_early_leaves_nothing() {
     let node = TestNode::start().await;
     let whole = request("POST", CREATE_USER, &[JSON], br#"{"user":{"userName":"ann"}}"#);
     for end in [10, whole.len() - 1] {

@@ -53,7 +53,7 @@ impl Drop for KilledOnDrop {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_killed_a_hundred_times_loses_no_acknowledged_write() {
+async fn node_killed_100_times_loses_no_write() {
     let full = std::env::vars().any(|(name, value)| name == "KITH_FULL" && value == "1");
     let kills = KILLS[usize::from(full)];
     let mut torn = 0;

@@ -47,6 +47,7 @@ mod spawned;
 mod start_logs;
 mod start_refused;
 mod start_waits;
+mod terminal;
 mod torn;
 mod tour;
 #[cfg(feature = "embedded")]

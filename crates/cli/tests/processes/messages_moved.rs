@@ -68,7 +68,7 @@ fn import(node: &Node, file: &Path) -> Command {
 }
 
 #[test]
-fn import_killed_midway_and_run_again_leaves_the_same_log() {
+fn killed_import_resumes_to_the_same_log() {
     let folder = tempfile::tempdir().unwrap();
     let (file, from, to) = (folder.path().join("g9.jsonl"), started(), started());
     fill(&from, 6_000);
@@ -128,7 +128,7 @@ fn line_that_leaves_a_gap_ends_the_import() {
 }
 
 #[test]
-fn conversation_that_is_none_or_missing_is_refused() {
+fn absent_or_wrong_conversation_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let (file, from, empty) = (folder.path().join("g9.jsonl"), started(), Node::start());
     fill(&from, 2);

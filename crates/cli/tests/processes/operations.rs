@@ -33,7 +33,7 @@ fn every_path_answers_in_words() {
 }
 
 #[test]
-fn a_stop_is_a_reason_and_keeps_the_one_before_it() {
+fn stop_is_a_reason_and_keeps_the_last_one() {
     let health = Reporter::new();
     assert_eq!(health.causes()[0].reason, "starting");
     health.set(State::Serving);
@@ -84,7 +84,7 @@ impl std::fmt::Display for Driver {
 impl std::error::Error for Driver {}
 
 #[test]
-fn a_store_that_fails_tells_callers_nothing_of_its_driver() {
+fn failing_store_hides_its_driver_from_callers() {
     let source = || std::sync::Arc::new(Driver);
     let failures = [
         StoreError::Unavailable { outcome: Outcome::Unknown, source: source() },

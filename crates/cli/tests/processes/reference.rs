@@ -35,7 +35,7 @@ fn every_key_is_explained() {
 }
 
 #[test]
-fn every_default_can_be_given_by_the_variable_that_is_named() {
+fn every_default_can_be_set_by_its_variable() {
     for Key { path, default, variable, .. } in keys() {
         if default.is_empty() {
             continue;
@@ -48,7 +48,7 @@ fn every_default_can_be_given_by_the_variable_that_is_named() {
 }
 
 #[test]
-fn a_number_that_must_be_above_0_is_said_to_be_and_no_other() {
+fn numbers_above_0_are_documented_exactly() {
     for Key { path, kind, doc, .. } in keys() {
         if !matches!(kind, Some(Kind::WholeNumber | Kind::Size)) {
             continue;

@@ -80,7 +80,7 @@ async fn use_groups(mut of: GroupServiceClient<Channel>, owner: i64) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_log_at_trace_holds_nothing_of_people_and_no_line_that_was_forged() {
+async fn trace_log_has_no_personal_data_or_forged_line() {
     for format in ["text", "json"] {
         let dir = tempfile::tempdir().unwrap();
         let set = format!("telemetry.log_format={format}");

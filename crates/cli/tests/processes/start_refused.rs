@@ -47,7 +47,7 @@ fn assert_free_refused(dir: &Path, arguments: &[&str], expected: &str) {
 }
 
 #[test]
-fn values_that_cannot_be_taken_are_named_with_their_place_and_what_they_must_be() {
+fn wrong_values_are_named_with_place_and_form() {
     let dir = tempfile::tempdir().unwrap();
     for (set, expected) in [
         (
@@ -110,7 +110,7 @@ fn values_that_cannot_be_taken_are_named_with_their_place_and_what_they_must_be(
 }
 
 #[test]
-fn the_environment_and_the_file_are_named_with_the_variable_and_the_line() {
+fn wrong_values_name_their_variable_or_line() {
     let dir = tempfile::tempdir().unwrap();
     let with = |name: &str, value: &str| {
         let mut command = kith(dir.path(), &[]);
@@ -150,7 +150,7 @@ fn the_environment_and_the_file_are_named_with_the_variable_and_the_line() {
 }
 
 #[test]
-fn a_taken_port_is_named_with_its_holder_and_the_flag() {
+fn taken_port_is_named_with_holder_and_flag() {
     let dir = tempfile::tempdir().unwrap();
     let holder = TcpListener::bind("127.0.0.1:0").unwrap();
     let held = holder.local_addr().unwrap();
@@ -200,7 +200,7 @@ fn what_stands_in_the_place_of_the_data_is_named() {
 }
 
 #[test]
-fn a_second_node_on_the_same_file_names_the_first() {
+fn a_second_node_names_the_first() {
     let dir = tempfile::tempdir().unwrap();
     let first = Started::new(dir.path(), &[]);
     let pid = &first.banner["pid"];
@@ -228,7 +228,7 @@ fn a_newer_file_is_refused_with_both_versions() {
 }
 
 #[test]
-fn a_database_of_another_program_is_left_as_it_is() {
+fn foreign_database_is_left_as_it_is() {
     let dir = tempfile::tempdir().unwrap();
     assert_eq!(ended(kith(dir.path(), &["migrate"])).0, Some(0));
     let file = dir.path().join("data/kith.db");
@@ -287,7 +287,7 @@ impl Somebody {
 }
 
 #[test]
-fn a_folder_and_a_file_that_may_not_be_written_are_named_with_owner_and_the_line_to_run() {
+fn unwritable_paths_are_named_with_line_to_run() {
     let somebody = Somebody::new();
     let (dir, uid) = (somebody.dir.path(), somebody.uid);
     let mode = |path: &str, mode| {
@@ -349,7 +349,7 @@ fn a_working_folder_of_another_user_has_no_file() {
 }
 
 #[test]
-fn a_file_that_may_not_be_read_is_not_taken_for_none() {
+fn unreadable_file_is_not_taken_for_absent() {
     let somebody = Somebody::new();
     let file = somebody.dir.path().join("kith.toml");
     fs::write(&file, "").unwrap();
@@ -389,7 +389,7 @@ fn a_full_disk_is_called_full() {
 }
 
 #[test]
-fn a_key_that_everybody_may_read_and_an_empty_secret_file_are_refused() {
+fn readable_key_and_empty_secret_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     for name in ["cert.pem", "key.pem", "empty"] {
         fs::write(dir.path().join(name), "\n").unwrap();
@@ -410,7 +410,7 @@ fn a_key_that_everybody_may_read_and_an_empty_secret_file_are_refused() {
 }
 
 #[test]
-fn the_line_is_also_written_to_the_termination_log() {
+fn line_is_written_to_the_termination_log() {
     let dir = tempfile::tempdir().unwrap();
     let log = dir.path().join("why");
     for arguments in [["--set", "limits.in_fligt=1"], ["--listen", "203.0.113.7:1"]] {

@@ -38,7 +38,7 @@ fn only_reason(body: &Value) -> (&str, &str) {
 
 #[cfg(feature = "embedded")]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_migration_that_is_left_to_a_person_is_waited_for_and_then_served() {
+async fn manual_migration_is_waited_for() {
     let dir = tempfile::tempdir().unwrap();
     let manual = ["--set", "store.migrate=manual"];
     let node = Started::new(dir.path(), &manual);
@@ -79,7 +79,7 @@ fn words_of(arguments: &[String]) -> Vec<&str> {
 
 #[cfg(feature = "cluster")]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_mongodb_that_is_away_is_named_without_its_password_everywhere() {
+async fn absent_mongodb_is_named_without_password() {
     let dir = tempfile::tempdir().unwrap();
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let arguments = cluster(&format!("mongodb://ann:hunter2@{free}/?replicaSet=rs0"));
@@ -108,7 +108,7 @@ async fn a_mongodb_that_is_away_is_named_without_its_password_everywhere() {
 
 #[cfg(feature = "cluster")]
 #[test]
-fn migrate_against_a_mongodb_that_is_away_fails_in_one_line_within_its_bound() {
+fn migrate_without_mongodb_fails_in_time() {
     let dir = tempfile::tempdir().unwrap();
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let arguments = cluster(&format!("mongodb://ann:hunter2@{free}/"));

@@ -141,13 +141,13 @@ impl Stage {
 
 #[test]
 #[ignore = "needs grpcurl: run cargo xtask test"]
-fn every_line_of_the_tour_prints_what_the_readme_says() {
+fn readme_lines_print_what_it_says() {
     follow(README);
 }
 
 #[test]
 #[ignore = "needs grpcurl: run cargo xtask test"]
-fn two_users_become_friends_and_have_a_group_as_their_tour_says() {
+fn tour_of_friends_prints_what_it_says() {
     follow(FRIENDS_AND_GROUPS);
 }
 
@@ -213,7 +213,7 @@ fn nodes_start_as_the_readme_says() {
 
 /// The lines of "With a key", the node in the background.
 #[test]
-fn node_is_secured_by_two_commands_as_the_readme_says() {
+fn node_is_secured_as_the_readme_says() {
     let [grpc, operations] = [(); 2].map(|()| process::free_address());
     let lines = lines_of("With a key");
     assert!(lines[0].contains("keys generate") && lines[1].ends_with("kith serve"), "{lines:?}");
@@ -258,7 +258,7 @@ fn follow(tour: &str) {
 }
 
 #[test]
-fn steps_are_found_with_their_continuations_and_what_they_print() {
+fn steps_have_continuations_and_output() {
     let text = "```sh\n$ no\n```\n```console\n$ a \\\n  b\none\n\n$ c\n```\nnot this\n";
     let found: Vec<_> = steps(text).into_iter().map(|step| (step.command, step.printed)).collect();
     let expected = [("a \\\n  b", "one\n\n"), ("c", "")];
@@ -266,7 +266,7 @@ fn steps_are_found_with_their_continuations_and_what_they_print() {
 }
 
 #[test]
-fn dots_stand_for_lines_and_words_in_angles_for_text() {
+fn dots_match_lines_and_angles_match_text() {
     assert!(matches(&["a", "...", "d"], &["a", "b", "c", "d"]));
     assert!(matches(&["a", "..."], &["a"]));
     assert!(!matches(&["a"], &["a", "b"]));

@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_and_variants_are_read_with_their_docstrings() {
+    fn fields_and_variants_have_their_docstrings() {
         let source = "/// One.\n/// Two.\n#[derive(Debug)]\npub struct A {\n    /// Three.\n    \
                       #[serde(with = \"size\")]\n    pub b: u64,\n    pub c: Vec<String>,\n}\n\n/// E.\n\
                       pub enum E {\n    /// F.\n    #[default]\n    FooBar,\n}\n";

@@ -25,7 +25,7 @@ fn edit(manifest: &Path, change: impl FnOnce(&mut Value)) {
 }
 
 #[tokio::test]
-async fn what_is_no_whole_backup_of_this_or_an_earlier_version_is_not_restored() {
+async fn broken_or_newer_backup_is_not_restored() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
     filled(&data, 3).await;
@@ -63,7 +63,7 @@ async fn what_is_no_whole_backup_of_this_or_an_earlier_version_is_not_restored()
 }
 
 #[tokio::test]
-async fn a_file_that_is_no_database_is_not_restored_though_its_manifest_fits() {
+async fn no_database_is_not_restored_by_its_manifest() {
     let folder = tempfile::tempdir().unwrap();
     let (data, file, place) =
         (folder.path().join("data"), folder.path().join("backup.db"), folder.path().join("place"));
@@ -78,7 +78,7 @@ async fn a_file_that_is_no_database_is_not_restored_though_its_manifest_fits() {
 }
 
 #[tokio::test]
-async fn data_in_place_are_replaced_only_when_forced_and_never_under_a_running_node() {
+async fn data_are_replaced_only_by_force() {
     let folder = tempfile::tempdir().unwrap();
     let (data, file) = (folder.path().join("data"), folder.path().join("backup.db"));
     filled(&data, 3).await;
@@ -99,7 +99,7 @@ async fn data_in_place_are_replaced_only_when_forced_and_never_under_a_running_n
 }
 
 #[tokio::test]
-async fn a_backup_without_data_or_without_a_place_is_refused() {
+async fn backup_without_data_or_place_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let (data, file) = (folder.path().join("data"), folder.path().join("backup.db"));
     let to = file.to_str().unwrap();
@@ -116,7 +116,7 @@ async fn a_backup_without_data_or_without_a_place_is_refused() {
 }
 
 #[tokio::test]
-async fn a_backup_into_a_folder_is_named_by_its_time_and_told_in_every_form() {
+async fn backup_into_a_folder_is_named_by_its_time() {
     let folder = tempfile::tempdir().unwrap();
     let (data, backups) = (folder.path().join("data"), folder.path().join("backups"));
     filled(&data, 2).await;

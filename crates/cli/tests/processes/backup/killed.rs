@@ -9,7 +9,7 @@ use std::{
 use crate::backup::node::{backup, command, filled, restore};
 
 #[tokio::test]
-async fn a_backup_killed_in_the_midst_leaves_no_file_and_the_next_one_is_whole() {
+async fn killed_backup_leaves_no_file_for_the_next() {
     let folder = tempfile::tempdir().unwrap();
     let (data, to) = (folder.path().join("data"), folder.path().join("backup.db"));
     filled(&data, 600).await;

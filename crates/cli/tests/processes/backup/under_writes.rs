@@ -30,7 +30,7 @@ struct Held {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_backup_taken_under_writes_is_one_moment_between_its_start_and_its_end() {
+async fn backup_under_writes_is_one_moment() {
     let folder = tempfile::tempdir().unwrap();
     let (data, restored, to) =
         (folder.path().join("data"), folder.path().join("restored"), folder.path().join("backup.db"));
@@ -149,7 +149,7 @@ async fn assert_sound(data: &std::path::Path) {
 }
 
 #[tokio::test]
-async fn a_token_of_the_lost_time_asks_the_store_and_the_epoch_has_risen() {
+async fn token_after_restored_backup_asks_the_store() {
     let folder = tempfile::tempdir().unwrap();
     let (data, restored, to) =
         (folder.path().join("data"), folder.path().join("restored"), folder.path().join("backup.db"));

@@ -13,7 +13,7 @@ fn says_away(peer: &Peer) -> bool {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn a_node_starts_without_its_redis_serves_from_the_store_and_says_so() {
+async fn node_without_redis_serves_from_the_store() {
     let mut redis = Redis::absent(&[]);
     let node = Site::new(Some(redis.url())).node().await;
     let id = node.create("ann").await.user_id;
@@ -37,7 +37,7 @@ async fn a_node_starts_without_its_redis_serves_from_the_store_and_says_so() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn reads_and_writes_go_on_while_redis_is_gone_and_all_is_told_when_it_is_back() {
+async fn calls_continue_while_redis_is_killed() {
     let mut redis = Redis::start(&[]).await;
     let (a, b) = Site::new(Some(redis.url())).pair().await;
     let mut ids = Vec::new();
@@ -79,7 +79,7 @@ async fn reads_and_writes_go_on_while_redis_is_gone_and_all_is_told_when_it_is_b
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn a_redis_that_would_drop_the_log_is_said_to_be_unfit() {
+async fn redis_that_evicts_the_log_is_unfit() {
     let redis = Redis::start(&["--maxmemory-policy", "allkeys-lru"]).await;
     let node = Site::new(Some(redis.url())).node().await;
     let unfit = || node.node.remarks().into_iter().find(|remark| remark.reason == "redis_unfit");

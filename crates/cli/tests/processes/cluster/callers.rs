@@ -38,7 +38,7 @@ fn checked(dir: &Path, peer: &Peer) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Redis and MongoDB: run cargo xtask test"]
-async fn nodes_with_different_callers_are_found_by_asking_one() {
+async fn different_callers_are_found_by_asking_one() {
     let (dir, site) = (tempfile::tempdir().unwrap(), Site::in_redis_of_tests());
     let node = async |name: &str| {
         let file = dir.path().join(name);

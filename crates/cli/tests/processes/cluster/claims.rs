@@ -30,7 +30,7 @@ pub(crate) async fn refused(node: Node) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn a_second_node_without_redis_is_refused_until_the_first_has_stopped() {
+async fn second_node_without_redis_waits_for_the_first() {
     let site = Site::new(None);
     let first = site.node().await;
     let line = refused(Node::start(site.config()).await.unwrap()).await;
@@ -45,7 +45,7 @@ async fn a_second_node_without_redis_is_refused_until_the_first_has_stopped() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Redis and MongoDB: run cargo xtask test"]
-async fn who_shares_nothing_or_another_prefix_is_refused_beside_a_cluster() {
+async fn node_with_another_prefix_is_refused() {
     let site = Site::in_redis_of_tests();
     let (a, b) = site.pair().await;
     let alone = Site { redis: None, ..site.clone() };
@@ -63,7 +63,7 @@ async fn who_shares_nothing_or_another_prefix_is_refused_beside_a_cluster() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Redis and MongoDB: run cargo xtask test"]
-async fn two_clusters_with_two_databases_share_a_redis_and_hear_nothing_of_each_other() {
+async fn two_clusters_share_a_redis_without_mixing() {
     let (one, other) = (Site::in_redis_of_tests(), Site::in_redis_of_tests());
     let (a, b) = (one.node().await, other.node().await);
     a.until_following().await;

@@ -12,7 +12,7 @@ async fn epoch(peer: &Peer) -> i64 {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Redis and MongoDB: run cargo xtask test"]
-async fn a_new_epoch_is_followed_by_every_node_and_tokens_of_the_old_one_ask_the_store() {
+async fn every_node_follows_a_new_epoch() {
     let (a, b) = Site::in_redis_of_tests().pair().await;
     let id = a.create("ann").await.user_id;
     let (version, token) = a.rename(id, "old").await;

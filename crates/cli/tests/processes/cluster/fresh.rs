@@ -29,7 +29,7 @@ async fn a_write_on_one_node_is_seen_on_the_other() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Redis and MongoDB: run cargo xtask test"]
-async fn a_read_with_the_token_of_a_write_on_another_node_is_never_older() {
+async fn read_with_a_token_is_never_older() {
     let (a, b) = Site::in_redis_of_tests().pair().await;
     let id = a.create("ann").await.user_id;
     b.get(id).await;
@@ -45,7 +45,7 @@ async fn a_read_with_the_token_of_a_write_on_another_node_is_never_older() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Redis and MongoDB: run cargo xtask test"]
-async fn a_strong_read_on_another_node_sees_every_acknowledged_write() {
+async fn strong_read_sees_every_acknowledged_write() {
     let (a, b) = Site::in_redis_of_tests().pair().await;
     let id = a.create("ann").await.user_id;
     for round in 0..50 {
@@ -58,7 +58,7 @@ async fn a_strong_read_on_another_node_sees_every_acknowledged_write() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Redis and MongoDB: run cargo xtask test"]
-async fn what_is_no_token_is_refused_and_that_of_another_cluster_asks_the_store() {
+async fn foreign_token_is_refused_or_asks_the_store() {
     let (here, elsewhere) = (Site::in_redis_of_tests(), Site::in_redis_of_tests());
     let (a, other) = (here.node().await, elsewhere.node().await);
     let id = a.create("ann").await.user_id;
@@ -74,7 +74,7 @@ async fn what_is_no_token_is_refused_and_that_of_another_cluster_asks_the_store(
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Redis and MongoDB: run cargo xtask test"]
-async fn a_request_that_is_repeated_on_another_node_brings_nothing_old_back() {
+async fn repeated_request_brings_nothing_old_back() {
     let (a, b) = Site::in_redis_of_tests().pair().await;
     let id = a.create("ann").await.user_id;
     let once = |nick_name: &str| UpdateUserRequest {

@@ -81,7 +81,7 @@ fn message(talk: Talk, id: &str) -> tonic::Request<SendMessageRequest> {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Redis and MongoDB: run cargo xtask test"]
-async fn message_of_a_killed_node_is_delivered_by_another() {
+async fn killed_sender_message_is_delivered() {
     let mut nodes = Nodes::start().await;
     let mut stream = Stream::live(&nodes.other, nodes.talk).await;
     nodes.send("first").await;
@@ -100,7 +100,7 @@ async fn message_of_a_killed_node_is_delivered_by_another() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Redis and MongoDB: run cargo xtask test"]
-async fn message_of_a_node_that_was_cut_from_redis_is_delivered_when_it_is_killed() {
+async fn message_without_redis_is_delivered_after_kill() {
     let mut nodes = Nodes::start().await;
     let mut stream = Stream::live(&nodes.other, nodes.talk).await;
     nodes.send("first").await;

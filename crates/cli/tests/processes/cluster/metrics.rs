@@ -30,7 +30,7 @@ fn samples(text: &str) -> Exported {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Redis and MongoDB: run cargo xtask test"]
-async fn a_node_of_a_cluster_exports_what_the_table_says_of_following() {
+async fn node_exports_the_metrics_of_following() {
     let (a, b) = Site::in_redis_of_tests().pair().await;
     let id = a.create("ann").await.user_id;
     b.get(id).await;

@@ -28,6 +28,7 @@ mod refused;
 mod sequences;
 mod site;
 mod told;
+mod top;
 mod unconfigured;
 mod watched;
 mod way;

@@ -28,7 +28,7 @@ async fn id(peer: &Peer) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Redis and MongoDB: run cargo xtask test"]
-async fn every_node_lists_all_of_them_with_itself_first() {
+async fn every_node_lists_all_with_itself_first() {
     let (a, b) = Site::in_redis_of_tests().pair().await;
     for (asked, other) in [(&a, &b), (&b, &a)] {
         let listed = asked.admin().list_nodes(ListNodesRequest {}).await.unwrap().into_inner();
@@ -91,7 +91,7 @@ async fn a_key_is_inspected_on_every_node_or_on_one() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Redis and MongoDB: run cargo xtask test"]
-async fn a_node_that_cannot_be_called_is_named_within_the_time_for_a_call() {
+async fn node_that_cannot_be_called_is_named_in_time() {
     let site = Site::in_redis_of_tests();
     let a = site.node_with(|config| config.cluster.call_timeout = Duration::from_millis(300)).await;
     // It advertises an address at which no program listens.
@@ -127,7 +127,7 @@ async fn a_call_that_pretends_to_be_a_node_is_refused() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Redis and MongoDB: run cargo xtask test"]
-async fn three_nodes_are_inspected_and_emptied_through_each_of_them() {
+async fn three_nodes_are_inspected_through_each() {
     let site = Site::in_redis_of_tests();
     let (a, b) = site.pair().await;
     let c = site.node().await;
@@ -164,7 +164,7 @@ async fn forge(redis: &str, address: std::net::SocketAddr) {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Redis and MongoDB: run cargo xtask test"]
-async fn a81_forged_record_of_a_node_is_not_called_and_counted() {
+async fn a81_forged_node_record_is_not_called() {
     let redis = Redis::start(&[]).await;
     let (a, b) = Site::new(Some(redis.url())).pair().await;
     let user = a.create("ann").await.user_id;

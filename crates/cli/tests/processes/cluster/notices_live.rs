@@ -118,7 +118,7 @@ async fn totals_change_on_the_stream_of_another_node() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Redis and MongoDB: run cargo xtask test"]
-async fn bitmaps_of_new_slots_are_there_before_the_first_count() {
+async fn bitmaps_of_new_slots_exist_before_a_count() {
     let redis = Redis::start(&[]).await;
     let (a, b) = Site::new(Some(redis.url())).pair().await;
     let bitmaps = async || bitmap_keys(&redis).await.len();
@@ -208,7 +208,7 @@ async fn repeated_publication_fills_no_bitmap() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Redis, MongoDB and Cassandra: run cargo xtask test"]
-async fn notice_of_a_killed_publisher_is_visible_on_other_nodes() {
+async fn notice_of_killed_publisher_is_visible() {
     let (site, way) = (Site::in_redis_of_tests(), Way::default());
     let other = site
         .node_with(|config| {

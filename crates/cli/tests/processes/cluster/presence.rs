@@ -111,7 +111,7 @@ async fn told(watch: &mut Streaming<WatchPresenceResponse>) -> (PresenceState, i
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs MongoDB, Redis and Cassandra"]
-async fn a_user_with_devices_at_two_nodes_counts_once_on_both_and_changes_come_in_their_order() {
+async fn devices_at_two_nodes_count_once_and_in_order() {
     let (_site, a, b) = pair_in_redis_of_tests().await;
     let (ann, bob) = (a.create("ann").await.user_id, a.create("bob").await.user_id);
     let group = a.group(&[ann, bob]).await;
@@ -134,7 +134,7 @@ async fn a_user_with_devices_at_two_nodes_counts_once_on_both_and_changes_come_i
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs MongoDB, Redis and Cassandra"]
-async fn a_killed_gateway_is_gone_on_all_nodes_with_one_offline_event() {
+async fn killed_gateway_sends_one_offline_event() {
     let (_site, a, b) = pair(Some(variable("KITH_TEST_REDIS")), SILENT).await;
     let ann = a.create("ann").await.user_id;
     let group = a.group(&[ann]).await;
@@ -175,7 +175,7 @@ async fn a_killed_gateway_is_gone_on_all_nodes_with_one_offline_event() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs MongoDB, Redis and Cassandra"]
-async fn when_redis_was_emptied_who_is_not_seen_is_unknown_until_all_is_right_again() {
+async fn emptied_redis_makes_unseen_users_unknown() {
     let redis = Redis::start(&[]).await;
     let (_site, a, b) = pair(Some(redis.url()), ALIVE).await;
     let (ann, bob) = (a.create("ann").await.user_id, a.create("bob").await.user_id);
@@ -207,7 +207,7 @@ async fn when_redis_was_emptied_who_is_not_seen_is_unknown_until_all_is_right_ag
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs MongoDB, Redis and Cassandra"]
-async fn groups_that_a_node_died_before_telling_are_told_by_others() {
+async fn others_publish_groups_of_a_dead_node() {
     let (site, a, b) = pair_in_redis_of_tests().await;
     let ann = a.create("ann").await.user_id;
     let group = a.group(&[ann]).await;
@@ -237,7 +237,7 @@ async fn groups_that_a_node_died_before_telling_are_told_by_others() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs MongoDB, Redis and Cassandra"]
-async fn while_redis_is_away_calls_fail_at_once_and_users_are_unknown() {
+async fn without_redis_users_are_unknown() {
     let mut redis = Redis::start(&[]).await;
     let (_site, a, b) = pair(Some(redis.url()), ALIVE).await;
     let ann = a.create("ann").await.user_id;

@@ -29,7 +29,7 @@ async fn edit(talk: Talk, node: &Peer, seq: i64, body: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn changed_text_is_read_on_no_node_once_it_is_acknowledged() {
+async fn replaced_text_is_read_on_no_node() {
     let (a, b) = pair(Site::in_redis_of_tests()).await;
     let talk = Talk::begin(&a).await;
     for number in 1..=250_i64 {

@@ -151,7 +151,7 @@ async fn receipt_is_as_fresh_as_the_call_asks() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Redis, MongoDB and Cassandra: run cargo xtask test"]
-async fn removal_on_another_node_is_in_the_next_receipt() {
+async fn removal_elsewhere_is_in_the_next_receipt() {
     let site = Site::in_redis_of_tests();
     let [a, b] = nodes(&site, |_| {}).await;
     group(&a, 4).await;
@@ -178,7 +178,7 @@ async fn removal_on_another_node_is_in_the_next_receipt() {
 /// publication, and a note to the other devices of the user.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Redis, MongoDB and Cassandra: run cargo xtask test"]
-async fn opening_500_unread_takes_3_round_trips_and_2_operations() {
+async fn opening_500_unread_takes_3_round_trips() {
     const MEMBERS: i64 = 200;
     let redis = Redis::start(&[]).await;
     let site = Site::new(Some(redis.url()));

@@ -109,7 +109,7 @@ async fn stream_moves_to_another_node_with_its_cursor() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn new_epoch_resets_streams_and_positions_complete() {
+async fn new_epoch_resets_streams_at_positions() {
     let (a, b) = pair(Site::in_redis_of_tests()).await;
     let talk = Talk::begin(&a).await;
     let mut stream = Stream::live(&b, talk).await;

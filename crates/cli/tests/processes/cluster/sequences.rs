@@ -116,7 +116,7 @@ async fn later_call_gets_higher_numbers_on_every_node() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Redis and MongoDB: run cargo xtask test"]
-async fn no_number_is_given_out_twice_while_redis_is_killed() {
+async fn no_number_is_repeated_while_redis_is_killed() {
     let mut redis = Redis::start(&[]).await;
     let site = Site::new(Some(redis.url()));
     let (a, b) = site.pair().await;
@@ -137,7 +137,7 @@ async fn no_number_is_given_out_twice_while_redis_is_killed() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Redis and MongoDB: run cargo xtask test"]
-async fn no_number_is_given_out_twice_while_redis_is_emptied() {
+async fn no_number_is_repeated_while_redis_is_emptied() {
     let redis = Redis::start(&[]).await;
     let (a, b) = Site::new(Some(redis.url())).pair().await;
     let crowd = Crowd::begin(&[&a, &b]);
@@ -153,7 +153,7 @@ async fn no_number_is_given_out_twice_while_redis_is_emptied() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn node_without_redis_gives_out_numbers_of_its_memory() {
+async fn node_without_redis_assigns_from_its_memory() {
     let site = Site::new(None);
     let alone = site.node().await;
     let before = reserve(&alone.channel(), NAME, 40, 0).await;

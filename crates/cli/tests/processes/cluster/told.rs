@@ -20,7 +20,7 @@ const BY_HAND: Duration = Duration::from_secs(11);
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Redis and MongoDB: run cargo xtask test"]
-async fn a_document_changed_by_hand_is_seen_on_every_node() {
+async fn document_changed_by_hand_is_seen_everywhere() {
     let site = Site::in_redis_of_tests();
     let (a, b) = site.pair().await;
     let id = a.create("ann").await.user_id;
@@ -41,7 +41,7 @@ async fn a_document_changed_by_hand_is_seen_on_every_node() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Redis and MongoDB: run cargo xtask test"]
-async fn version_set_back_by_hand_is_seen_on_every_node() {
+async fn version_set_back_by_hand_is_seen_everywhere() {
     let site = Site::in_redis_of_tests();
     let (a, b) = site.pair().await;
     let edits: [(&str, &dyn Fn(i64)); 4] = [
@@ -91,7 +91,7 @@ async fn document_inserted_again_is_seen_on_every_node() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Redis and MongoDB: run cargo xtask test"]
-async fn the_feed_is_read_on_when_the_node_that_read_it_goes() {
+async fn feed_is_read_on_when_its_reader_stops() {
     let site = Site::in_redis_of_tests();
     let (a, b) = site.pair().await;
     let id = a.create("ann").await.user_id;
@@ -110,7 +110,7 @@ async fn epoch(peer: &Peer) -> i64 {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Redis and MongoDB: run cargo xtask test"]
-async fn a_group_that_one_node_makes_is_found_on_the_other() {
+async fn new_group_is_found_on_the_other_node() {
     let (a, b) = Site::in_redis_of_tests().pair().await;
     assert!(found(&b, "chess").await.is_empty(), "that there is none is in its memory now");
     let group = Group {
@@ -143,7 +143,7 @@ async fn found(peer: &Peer, keyword: &str) -> Vec<i64> {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Redis and MongoDB: run cargo xtask test"]
-async fn nodes_that_are_well_find_nothing_wrong_when_they_compare() {
+async fn healthy_nodes_find_nothing_stale_in_a_resync() {
     let (a, b) = Site::in_redis_of_tests().pair().await;
     for number in 0..30 {
         let id = a.create(&format!("user{number}")).await.user_id;
@@ -166,7 +166,7 @@ async fn nodes_that_are_well_find_nothing_wrong_when_they_compare() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Redis and MongoDB: run cargo xtask test"]
-async fn a_key_that_is_invalidated_is_gone_from_every_tier() {
+async fn invalidated_key_is_gone_from_every_tier() {
     let (a, b) = Site::in_redis_of_tests().pair().await;
     let id = a.create("ann").await.user_id;
     b.get(id).await;

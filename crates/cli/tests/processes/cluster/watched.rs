@@ -15,7 +15,7 @@ fn of_users(told: &WatchNodeResponse) -> NamespaceStats {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Redis and MongoDB: run cargo xtask test"]
-async fn a_watcher_sees_the_proof_of_a_node_and_what_redis_and_others_told_it() {
+async fn watcher_sees_proof_of_a_node_and_its_cluster() {
     let (a, b) = Site::in_redis_of_tests().pair().await;
     let id = a.create("ann").await.user_id;
     let interval = Some(prost_types::Duration { seconds: 0, nanos: 200_000_000 });

@@ -119,7 +119,7 @@ async fn counted(node: &Peer, series: &str) -> u64 {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn message_is_read_on_another_node_once_it_is_acknowledged() {
+async fn acknowledged_message_is_read_on_other_nodes() {
     let (a, b) = pair(Site::in_redis_of_tests()).await;
     let talk = Talk::begin(&a).await;
     talk.say(&a, "1").await;
@@ -160,7 +160,7 @@ async fn message_is_read_on_another_node_once_it_is_acknowledged() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn messages_are_sent_and_read_while_redis_is_gone_and_after_it_is_back() {
+async fn messages_continue_while_redis_is_gone() {
     let mut redis = Redis::start(&[]).await;
     let (a, b) = pair(Site::new(Some(redis.url()))).await;
     let talk = Talk::begin(&a).await;
@@ -194,7 +194,7 @@ const SEEN_WITHIN: Duration = Duration::from_secs(11);
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn message_that_is_changed_by_hand_is_read_on_every_node() {
+async fn message_changed_by_hand_is_read_everywhere() {
     let site = Site::in_redis_of_tests();
     let (a, b) = pair(site.clone()).await;
     let talk = Talk::begin(&a).await;

@@ -10,7 +10,7 @@ fn lines(ended: &Ended) -> Vec<Value> {
 }
 
 #[test]
-fn a_user_is_created_and_read_again_by_short_names_and_the_tier_is_told_when_asked() {
+fn user_is_created_and_read_by_short_names() {
     let node = Node::start();
     let created =
         at(&node, &["call", "UserService/CreateUser", r#"{"user":{"userName":"Ada"}}"#, "-o", "json"]);
@@ -24,7 +24,7 @@ fn a_user_is_created_and_read_again_by_short_names_and_the_tier_is_told_when_ask
 }
 
 #[test]
-fn a_refused_call_ends_with_1_and_tells_code_reason_field_and_where_to_read_on() {
+fn refused_call_has_code_1_reason_and_hint() {
     let node = Node::start();
     let absent = at(&node, &["call", "GetUser", r#"{"userId":1}"#]);
     assert_eq!(
@@ -41,7 +41,7 @@ fn a_refused_call_ends_with_1_and_tells_code_reason_field_and_where_to_read_on()
 }
 
 #[test]
-fn what_cannot_begin_ends_with_2_and_one_line_with_cause_and_fix() {
+fn call_that_cannot_begin_has_code_2_and_a_fix() {
     let node = Node::start();
     for (arguments, words) in [
         (&["GetUsr"][..], "did you mean kith.user.v1.UserService/GetUser? kith call --list"),
@@ -109,18 +109,6 @@ fn streams_go_in_and_come_out_line_by_line() {
 }
 
 #[test]
-fn methods_that_only_the_node_knows_are_found_through_reflection() {
-    let node = Node::start();
-    let listed = at(&node, &["call", "ServerReflectionInfo", r#"{"listServices":""}"#]);
-    assert_eq!(listed.code, 0, "{listed:?}");
-    let services = &lines(&listed)[0]["listServicesResponse"]["service"];
-    assert!(
-        services.as_array().unwrap().contains(&json!({"name": "kith.user.v1.UserService"})),
-        "{services}"
-    );
-}
-
-#[test]
 fn the_methods_are_listed_without_a_node() {
     let listed = kith(["call", "--list", "-o", "json"]);
     let all = listed.json();
@@ -130,7 +118,7 @@ fn the_methods_are_listed_without_a_node() {
 }
 
 #[test]
-fn a_node_that_is_silent_is_waited_for_no_longer_than_asked() {
+fn silent_node_is_waited_for_as_long_as_asked() {
     let (_listener, address) = silent();
     let late = kith(["call", "GetUser", "--addr", &address, "--timeout", "200ms"]);
     assert_eq!(late.code, 1);

@@ -35,7 +35,7 @@ fn finding(ended: &Ended) -> (String, String, String) {
 }
 
 #[test]
-fn a_machine_that_is_well_gives_nothing_to_find_and_nothing_is_made() {
+fn healthy_machine_has_no_findings() {
     let dir = tempfile::tempdir().unwrap();
     let well = doctor(dir.path(), &[], &[]);
     assert_eq!((well.code, &well.json()["findings"]), (0, &Value::Array(Vec::new())), "{well:?}");
@@ -73,7 +73,7 @@ fn each_fault_is_found_with_the_line_to_run() {
 
 #[cfg(feature = "cluster")]
 #[test]
-fn a_redis_that_is_away_is_found_and_its_password_is_not_told() {
+fn absent_redis_is_found_without_its_password() {
     let dir = tempfile::tempdir().unwrap();
     let (mongodb, redis) = (free_address(), free_address());
     let mongodb = format!("store.mongodb.uri=mongodb://{mongodb}/");
@@ -90,7 +90,7 @@ fn a_redis_that_is_away_is_found_and_its_password_is_not_told() {
 }
 
 #[test]
-fn a_data_file_that_is_open_to_all_not_migrated_or_no_data_file_is_found() {
+fn unfit_data_files_are_found() {
     let dir = tempfile::tempdir().unwrap();
     let (folder, file) = (dir.path().join("data"), dir.path().join("data/kith.db"));
     fs::create_dir(&folder).unwrap();
@@ -148,7 +148,7 @@ fn refused_connections_are_found() {
 }
 
 #[test]
-fn a_node_that_runs_here_and_is_well_is_looked_at_and_not_spoken_of() {
+fn healthy_node_on_this_machine_is_no_finding() {
     let dir = tempfile::tempdir().unwrap();
     let (listen, operations) = (free_address(), format!("operations.listen={}", free_address()));
     let flags = ["--listen", &listen, "--set", &operations];

@@ -51,14 +51,17 @@ fn figures(node: &Node) -> Value {
 }
 
 #[test]
-fn status_has_a_row_for_each_node_also_for_one_that_is_away() {
+fn status_has_a_row_for_an_unreachable_node() {
     let (node, free) = (Node::start(), free_address());
     let alone = at(&node, &["status"]);
     assert_eq!(alone.code, 0, "{alone:?}");
     assert!(alone.out.starts_with("node\tstate\tversion\tstore\tanswers\tepoch\t"), "{alone:?}");
     let both = kith(["status", "--addr", &node.grpc, "--addr", &free, "-o", "json"]);
     let rows = both.json();
-    assert_eq!((both.code, &rows[0]["state"], &rows[1]["state"]), (1, &json!("serving"), &json!("away")));
+    assert_eq!(
+        (both.code, &rows[0]["state"], &rows[1]["state"]),
+        (1, &json!("serving"), &json!("unreachable"))
+    );
     assert_eq!((&rows[0]["store_answers"], &rows[0]["migrations_pending"]), (&json!(true), &json!(0)));
     assert!(rows[1]["error"].as_str().unwrap().contains("no node answers"), "{rows}");
     let away = kith(["status", "--addr", &free]);
@@ -66,7 +69,7 @@ fn status_has_a_row_for_each_node_also_for_one_that_is_away() {
 }
 
 #[test]
-fn inspecting_changes_no_figure_and_fills_nothing() {
+fn inspect_changes_no_figure_and_fills_nothing() {
     let node = Node::start();
     user(&node, 7, "ada");
     assert_eq!(at(&node, &["call", "FlushMemory"]).code, 0);
@@ -87,7 +90,7 @@ fn inspecting_changes_no_figure_and_fills_nothing() {
 }
 
 #[test]
-fn the_code_of_inspect_tells_same_absent_and_differing_across_nodes() {
+fn code_of_inspect_is_same_absent_or_differing() {
     let (one, other) = (Node::start(), Node::start());
     user(&one, 7, "ada");
     user(&other, 7, "ada");
@@ -159,7 +162,7 @@ fn dialog_is_inspected() {
 }
 
 #[test]
-fn check_prints_every_value_with_its_thresholds_and_ends_with_the_worst() {
+fn check_prints_values_and_exits_by_the_worst() {
     let node = Node::start();
     let well = at(&node, &["check"]);
     assert_eq!(well.code, 0, "{well:?}");
@@ -169,14 +172,14 @@ fn check_prints_every_value_with_its_thresholds_and_ends_with_the_worst() {
     assert_eq!((critical.code, &critical.json()["level"]), (2, &json!("critical")));
     let free = free_address();
     let away = kith(["check", "--addr", &free]);
-    assert!(away.code == 2 && away.out.contains("node\tcritical\taway"), "{away:?}");
+    assert!(away.code == 2 && away.out.contains("node\tcritical\tunreachable"), "{away:?}");
     assert_eq!(kith(["check", "--addr", &free, "--node-away-is", "warning"]).code, 1);
     let unknown = at(&node, &["check", "--warn", "calls=1"]);
     assert!(unknown.code == 2 && unknown.err.contains("calls_used"), "{unknown:?}");
 }
 
 #[test]
-fn ping_tells_a_node_that_serves_from_one_that_says_nothing() {
+fn ping_distinguishes_serving_from_silent_nodes() {
     let node = Node::start();
     let pong = at(&node, &["ping", "-o", "json"]);
     assert_eq!((pong.code, &pong.json()["state"]), (0, &json!("serving")));
@@ -188,7 +191,7 @@ fn ping_tells_a_node_that_serves_from_one_that_says_nothing() {
 
 #[cfg(feature = "cluster")]
 #[test]
-fn a_node_that_waits_for_its_store_is_seen_to_start() {
+fn node_that_waits_for_its_store_is_starting() {
     let node = Starting::start();
     let pong = kith(["ping", "--addr", &node.grpc]);
     assert!(pong.code == 1 && pong.out.contains("not_serving"), "{pong:?}");
@@ -215,7 +218,7 @@ fn command_waits_for_a_node_that_starts() {
 }
 
 #[test]
-fn node_without_store_is_waited_for_as_long_as_asked() {
+fn node_without_store_is_waited_for_as_asked() {
     let node = Starting::start();
     let begun = Instant::now();
     let refused = kith(["nodes", "--addr", &node.grpc, "--wait", "200ms"]);

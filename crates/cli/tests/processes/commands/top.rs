@@ -1,8 +1,7 @@
 //! `kith top`.
 
 use std::{
-    fs,
-    io::{BufRead as _, BufReader, Read as _},
+    io::{BufRead as _, BufReader},
     path::Path,
     process::{Child, Command, Stdio},
     sync::mpsc,
@@ -13,7 +12,10 @@ use std::{
 use serde_json::Value;
 
 use super::{at, command, kith, user};
-use crate::process::{Node, free_address};
+use crate::{
+    process::{Node, free_address},
+    terminal::Terminal,
+};
 
 /// In vain after it.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -36,7 +38,7 @@ fn serve(dir: &Path, grpc: &str) -> Running {
 }
 
 #[test]
-fn two_samples_are_two_lines_of_json_with_what_the_node_did() {
+fn two_samples_are_two_lines_of_json() {
     let node = Node::start();
     user(&node, 7, "ada");
     let ended = thread::scope(|scope| {
@@ -62,7 +64,7 @@ fn two_samples_are_two_lines_of_json_with_what_the_node_did() {
 }
 
 #[test]
-fn plain_samples_have_one_header_and_a_row_for_each_node_also_for_one_that_is_away() {
+fn plain_samples_have_one_header_and_all_nodes() {
     let (node, free) = (Node::start(), free_address());
     let both = format!("{},{free}", node.grpc);
     let watched = kith(["top", "--addr", &both, "--count", "2", "--interval", "200ms"]);
@@ -70,7 +72,7 @@ fn plain_samples_have_one_header_and_a_row_for_each_node_also_for_one_that_is_aw
     assert!(watched.code == 1 && lines.len() == 5, "{watched:?}");
     assert_eq!(lines[0][..4], ["time", "node", "state", "trusted"]);
     let rows: Vec<_> = lines[3..].iter().map(|row| (row[1], row[2])).collect();
-    assert_eq!(rows, [(node.grpc.as_str(), "serving"), (free.as_str(), "away")]);
+    assert_eq!(rows, [(node.grpc.as_str(), "serving"), (free.as_str(), "unreachable")]);
     let away = kith(["top", "--addr", &free, "--count", "1"]);
     assert!(away.code == 2 && away.why().contains(&free) && away.why().contains("--addr"), "{away:?}");
     let often = kith(["top", "--interval", "10ms"]);
@@ -78,7 +80,7 @@ fn plain_samples_have_one_header_and_a_row_for_each_node_also_for_one_that_is_aw
 }
 
 #[test]
-fn a_node_that_goes_away_is_shown_as_away_and_is_back_by_itself() {
+fn unreachable_node_comes_back_by_itself() {
     let (dir, grpc, other) = (tempfile::tempdir().unwrap(), free_address(), free_address());
     let node = serve(dir.path(), &grpc);
     let mut top = command(dir.path());
@@ -100,60 +102,53 @@ fn a_node_that_goes_away_is_shown_as_away_and_is_back_by_itself() {
     };
     until("serving");
     drop(node);
-    until("away");
+    until("unreachable");
     let _node = serve(dir.path(), &grpc);
     until("serving");
 }
 
-/// Runs `kith top` on a terminal of its own and does something once it is drawn. What it wrote, and its code.
-fn on_a_terminal(node: &Node, act: impl FnOnce(&mut dyn std::io::Write, u32)) -> (String, Option<i32>) {
-    let dir = tempfile::tempdir().unwrap();
-    let pid = dir.path().join("pid");
-    let program = env!("CARGO_BIN_EXE_kith");
-    let line = format!(
-        "stty rows 24 cols 80; echo $$ > {}; exec {program} top --addr {} --interval 200ms",
-        pid.display(),
-        node.grpc
-    );
-    let script = Command::new("script")
-        .args(["-qfec", &line, "/dev/null"])
-        .env("TERM", "xterm")
-        .env("SHELL", "/bin/sh")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn();
-    let mut script = Running(script.unwrap());
-    let (mut keys, mut out) = (script.0.stdin.take().unwrap(), script.0.stdout.take().unwrap());
-    let (tell, pieces) = mpsc::channel();
-    thread::spawn(move || {
-        let mut piece = [0; 4096];
-        while let Ok(length @ 1..) = out.read(&mut piece) {
-            tell.send(String::from_utf8_lossy(&piece[..length]).into_owned()).ok();
-        }
-    });
-    let mut written = String::new();
-    while !written.contains("serving") {
-        written +=
-            &pieces.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("it is never drawn: {written:?}"));
-    }
-    act(&mut keys, fs::read_to_string(&pid).unwrap().trim().parse().unwrap());
-    while let Ok(piece) = pieces.recv_timeout(PATIENCE) {
-        written += &piece;
-    }
-    (written, script.0.wait().unwrap().code())
+/// `kith top` of a node, once it is drawn.
+fn on_a_terminal(node: &Node) -> Terminal {
+    let mut terminal = Terminal::start(24, 80, &format!("top --addr {} --interval 200ms", node.grpc));
+    terminal.until_text("healthy");
+    terminal
 }
 
 #[test]
-fn the_terminal_is_as_it_was_after_a_key_control_c_and_a_signal() {
+fn terminal_is_restored_by_q_control_c_and_sigterm() {
     let node = Node::start();
-    let ends: [fn(&mut dyn std::io::Write, u32); 3] = [
-        |keys, _| keys.write_all(b"q").unwrap(),
-        |keys, _| keys.write_all(b"\x03").unwrap(),
-        |_, pid| assert!(Command::new("kill").arg(pid.to_string()).status().unwrap().success()),
+    let ends: [fn(&mut Terminal); 3] = [
+        |terminal| terminal.press("q"),
+        |terminal| terminal.press("\x03"),
+        |terminal| assert!(Command::new("kill").arg(terminal.pid()).status().unwrap().success()),
     ];
     for end in ends {
-        let (written, code) = on_a_terminal(&node, end);
+        let mut terminal = on_a_terminal(&node);
+        end(&mut terminal);
+        let code = terminal.ended();
+        let written = &terminal.written;
         let (entered, left) = (written.find("\x1b[?1049h"), written.rfind("\x1b[?1049l"));
         assert!(code == Some(0) && entered.is_some() && left > entered, "{code:?} {written:?}");
     }
+}
+
+#[test]
+fn keys_pause_show_details_and_help_and_go_back() {
+    let node = Node::start();
+    let mut terminal = on_a_terminal(&node);
+    for (key, text) in [
+        ("p", "paused"),
+        ("?", "pause, resume"),
+        ("x", "d details"),
+        ("d", "store answers yes"),
+        ("\x1b", "d details"),
+        ("\r", "store answers yes"),
+    ] {
+        terminal.press(key);
+        terminal.until_text(text);
+    }
+    terminal.press(" ");
+    terminal.until(|screen| !screen.contents().contains("paused"));
+    terminal.press("q");
+    assert_eq!(terminal.ended(), Some(0));
 }

@@ -119,7 +119,7 @@ pub(super) fn all() -> Vec<(String, Command)> {
 }
 
 #[test]
-fn every_command_takes_a_form_for_its_result_and_in_json_it_parses() {
+fn every_command_has_a_result_in_json() {
     let scene = Scene::set();
     for (path, leaf) in all() {
         let output = leaf.get_arguments().find(|argument| argument.get_short() == Some('o'));
@@ -145,7 +145,7 @@ fn every_command_takes_a_form_for_its_result_and_in_json_it_parses() {
 }
 
 #[test]
-fn the_summary_of_an_export_stands_beside_the_records() {
+fn summary_of_an_export_is_apart_from_records() {
     let scene = Scene::set();
     let exported = scene.run(&["export", "users"]);
     let record: Value = serde_json::from_str(&exported.out).unwrap();
@@ -154,7 +154,7 @@ fn the_summary_of_an_export_stands_beside_the_records() {
 }
 
 #[test]
-fn there_is_a_page_of_the_manual_for_every_command() {
+fn every_command_has_a_page_of_the_manual() {
     let dir = tempfile::tempdir().unwrap();
     let mut command = command(dir.path());
     command.args(["man", "--dir", "pages"]);

@@ -112,7 +112,7 @@ fn lines(file: &str, with: &str) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs servers: run cargo xtask test"]
-async fn compose_starts_a_secured_node_and_its_commands_run_as_printed() {
+async fn compose_starts_a_secured_node_as_printed() {
     let keyspace = LentKeyspace::of(Path::new("compose"), &needed("KITH_TEST_CQL")).await;
     let stage = Stage::new(&keyspace.name);
     let make = "\n  key:\n    image: kith:local\n    pull_policy: never\n    command: ";

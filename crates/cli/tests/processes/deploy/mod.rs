@@ -18,7 +18,7 @@ use promql::named;
 use table::wrong;
 
 #[test]
-fn alerts_name_metrics_and_labels_that_are_in_the_table() {
+fn alerts_name_metrics_of_the_table() {
     let alerts = alerts();
     assert!(alerts.len() >= 10, "found only {alerts:?}");
     for alert in alerts {
@@ -29,7 +29,7 @@ fn alerts_name_metrics_and_labels_that_are_in_the_table() {
 }
 
 #[test]
-fn boards_name_metrics_and_labels_that_are_in_the_table() {
+fn boards_name_metrics_of_the_table() {
     let queries = queries();
     assert!(queries.len() >= 40, "found only {}", queries.len());
     let mut seen = BTreeSet::new();
@@ -65,7 +65,7 @@ fn what_is_in_no_table_is_noticed() {
 
 /// As `#kithnodenotserving` leads to `### KithNodeNotServing`.
 #[test]
-fn every_alert_is_grave_or_not_and_leads_to_its_part_of_the_runbook() {
+fn every_alert_has_severity_and_runbook() {
     for alert in alerts() {
         assert!(
             ["{ severity: critical }", "{ severity: warning }"].contains(&alert.severity.as_str()),
@@ -89,7 +89,7 @@ fn every_part_of_the_runbook_is_of_an_alert() {
 }
 
 #[test]
-fn every_alert_has_a_case_in_which_it_fires_and_one_in_which_it_is_silent() {
+fn every_alert_has_a_firing_and_a_silent_case() {
     let cases = text("deploy/prometheus/alerts_test.yml");
     // Within the hour in which all are.
     let (hour, others) =

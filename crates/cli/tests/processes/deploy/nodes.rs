@@ -64,14 +64,14 @@ fn number(text: &str, before: &str) -> Duration {
 }
 
 #[test]
-fn nodes_in_compose_take_what_they_are_told_and_have_time_to_stop() {
+fn compose_settings_are_valid_with_time_to_stop() {
     let config = of_compose();
     assert_fit(&config);
     assert!(number(&text(COMPOSE), "stop_grace_period: ") > config.drain_wait + config.drain);
 }
 
 #[test]
-fn nodes_in_kubernetes_take_what_they_are_told_and_have_time_to_stop() {
+fn kubernetes_settings_are_valid_with_stop_time() {
     let (config, nodes) = (of_kubernetes(), text(NODES));
     assert_fit(&config);
     let stops = number(&nodes, "[\"sleep\", \"") + config.drain_wait + config.drain;
@@ -80,7 +80,7 @@ fn nodes_in_kubernetes_take_what_they_are_told_and_have_time_to_stop() {
 }
 
 #[test]
-fn nodes_in_compose_read_the_key_that_is_made_at_the_first_start() {
+fn compose_nodes_read_the_generated_key() {
     let compose = text(COMPOSE);
     let key = of_compose().api_key_file.unwrap();
     let made = format!("[\"keys\", \"generate\", \"--file\", \"{}\", \"--if-missing\"]", key.display());
@@ -98,7 +98,7 @@ fn commands_in_a_pod_send_the_key_of_its_node() {
 }
 
 #[test]
-fn the_placeholder_of_kubernetes_is_no_key_that_a_node_takes() {
+fn placeholder_of_kubernetes_is_no_valid_key() {
     let (place, secrets) = (tempfile::tempdir().unwrap(), text("deploy/kubernetes/secrets.yaml"));
     let file = place.path().join("api-key");
     fs::write(&file, block(&secrets, "api-key:").unwrap()).unwrap();
@@ -148,7 +148,7 @@ fn services_beside_a_node_do_not_stop_it() {
 }
 
 #[test]
-fn every_node_of_the_compose_file_is_watched_and_says_where_it_is() {
+fn every_compose_node_is_scraped_and_advertised() {
     let (compose, prometheus) = (text(COMPOSE), text("deploy/prometheus/prometheus.yml"));
     for node in ["kith-1", "kith-2", "kith-3"] {
         assert!(compose.contains(&format!("\n  {node}:\n")), "{node}");
@@ -158,7 +158,7 @@ fn every_node_of_the_compose_file_is_watched_and_says_where_it_is() {
 }
 
 #[test]
-fn the_image_is_built_by_the_compiler_of_the_project() {
+fn image_has_the_compiler_of_the_project() {
     let toolchain = text("rust-toolchain.toml");
     let channel = toolchain.lines().find_map(|line| line.strip_prefix("channel = ")).unwrap();
     let built = text("Dockerfile");
@@ -167,7 +167,7 @@ fn the_image_is_built_by_the_compiler_of_the_project() {
 }
 
 #[test]
-fn images_and_manifests_are_of_the_version_of_the_project() {
+fn images_and_manifests_have_our_version() {
     let version = env!("CARGO_PKG_VERSION");
     assert!(text("Dockerfile").contains(&format!("ARG VERSION={version}\n")));
     for file in [NODES, "deploy/kubernetes/migrate.yaml"] {

@@ -122,7 +122,7 @@ fn tokens(text: &str) -> Vec<Token> {
 }
 
 #[test]
-fn metrics_labels_and_values_of_an_expression_are_found() {
+fn metrics_and_labels_of_an_expression_are_found() {
     let found = named(
         r#"sum by (job, le) (rate(a_total{x="1,}", y=~"b|c"}[$__rate_interval] offset 1d)) > 0.05 * b
            and on (instance) histogram_quantile(0.99, sum(rate(c_bucket[5m])) by (le)) unless d{} == 1e3"#,

@@ -22,7 +22,7 @@ fn assert_content(arguments: &[&str], path: &str) {
 
 #[test]
 #[ignore = "needs promtool: run cargo xtask test"]
-fn promtool_takes_the_configuration_and_the_rules() {
+fn promtool_accepts_configuration_and_rules() {
     assert_content(&["check", "config"], "deploy/prometheus/prometheus.yml");
     assert_content(&["check", "rules"], "deploy/prometheus/alerts.yml");
 }

@@ -27,7 +27,7 @@ const NODES: usize = 100;
 const AT_ONCE: usize = 4;
 
 #[test]
-fn a_hundred_nodes_come_up_and_leave_no_port_file_or_process() {
+fn hundred_nodes_leave_no_port_file_or_process() {
     let (next, ready) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     thread::scope(|scope| {
         for _ in 0..AT_ONCE {
@@ -102,7 +102,7 @@ fn a_node_does_not_end_with_its_parent_unasked() {
 }
 
 #[test]
-fn what_an_earlier_node_left_is_not_taken_for_this_one() {
+fn ports_file_of_an_earlier_node_is_ignored() {
     let folder = tempfile::tempdir().unwrap();
     let stale = r#"{"grpc":"127.0.0.1:1","operations":"127.0.0.1:2","pid":3}"#;
     fs::write(folder.path().join("ports.json"), stale).unwrap();
@@ -147,7 +147,7 @@ async fn a_seed_holds_users_and_groups_in_one_file() {
 
 /// Two threads: the client has to see that the node closes its connection while the test waits for the end.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_that_keeps_its_data_has_a_file_of_its_ports_too() {
+async fn node_that_keeps_data_has_a_ports_file() {
     let node = Node::start(&[]);
     let mut users = UserServiceClient::connect(format!("http://{}", node.ports.grpc)).await.unwrap();
     let user = User { user_name: "ann".to_owned(), ..Default::default() };

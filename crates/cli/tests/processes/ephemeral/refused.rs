@@ -54,7 +54,7 @@ fn what_contradicts_data_in_memory_is_refused() {
 }
 
 #[test]
-fn a_file_of_the_ports_that_cannot_be_written_ends_the_node() {
+fn unwritable_ports_file_ends_the_node() {
     let folder = tempfile::tempdir().unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_kith"))
         .args(["serve", "--ephemeral", "--port", "0", "--operations-port", "0"])

@@ -30,7 +30,7 @@ fn run(program: &str, text: &str) -> Output {
 }
 
 #[test]
-fn the_example_for_a_shell_creates_a_user_in_a_sandbox() {
+fn shell_example_creates_a_user_in_a_sandbox() {
     let output = run("bash", &format!("set -em\n{}", example("Shell", "sh")));
     let (out, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(out.contains(r#""userName": "ann""#), "{out}{errors}");
@@ -38,7 +38,7 @@ fn the_example_for_a_shell_creates_a_user_in_a_sandbox() {
 }
 
 #[test]
-fn the_example_for_python_starts_and_stops_a_node() {
+fn python_example_starts_and_stops_a_node() {
     let output = run("python3", example("Python", "python"));
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }

@@ -1,0 +1,116 @@
+//! The page of all nodes: a row for each, and the last samples of the selected one.
+
+use ratatui::{
+    Frame,
+    layout::{Constraint, Layout, Rect},
+    style::{Modifier, Style},
+    widgets::TableState,
+};
+
+use super::{
+    activity,
+    feed::{Now, WatchedNode},
+    health::state,
+    sample::Sample,
+    shown,
+    table::{Column, Look, Shown, table},
+    view::View,
+};
+
+/// Longest address that is shown whole; of a longer one the middle is left out.
+const ADDRESS_MAX: usize = 32;
+
+const COLUMNS: [Column<WatchedNode>; 15] = [
+    Column::words("node", 16, 0, |node| (address(&node.addr), Look::Plain)),
+    Column::words("state", 11, 1, state),
+    Column::words("trusted", 7, 13, |node| {
+        of(node, |one| (if one.trusted { "yes" } else { "no" }.to_owned(), Look::warning_if(!one.trusted)))
+    }),
+    Column::numbers("epoch", 5, 14, |node| of(node, |one| plain(one.epoch.to_string()))),
+    Column::numbers("lag", 4, 2, |node| of(node, |one| plain(shown::some(one.entries_behind)))),
+    Column::numbers("calls/s", 7, 3, |node| {
+        of(node, |one| (shown::number(one.calls.calls_per_second), Look::warning_if(one.calls_shed > 0)))
+    }),
+    Column::numbers("err/s", 5, 6, |node| {
+        of(node, |one| {
+            let failed = if one.calls.faults_per_second > 0.0 { Look::Failure } else { Look::Plain };
+            (shown::number(one.calls.errors_per_second), failed)
+        })
+    }),
+    Column::numbers("p99", 6, 5, |node| of(node, |one| plain(shown::time(one.calls.p99_ms)))),
+    Column::numbers("mem%", 4, 7, |node| of(node, |one| plain(shown::percent(one.memory_hit_rate)))),
+    Column::numbers("redis%", 6, 8, |node| of(node, |one| plain(shown::percent(one.redis_hit_rate)))),
+    Column::numbers("loads/s", 7, 9, |node| of(node, |one| plain(shown::number(one.loads_per_second)))),
+    Column::numbers("inval/s", 7, 11, |node| {
+        of(node, |one| plain(shown::number(one.invalidations_per_second)))
+    }),
+    Column::numbers("wait", 4, 4, |node| {
+        of(node, |one| {
+            let waiting = one.changes_waiting.is_some_and(|all| all > 0);
+            (shown::some(one.changes_waiting), Look::warning_if(waiting))
+        })
+    }),
+    Column::numbers("busy", 4, 10, |node| of(node, |one| plain(shown::count(one.calls_in_flight)))),
+    Column::words("breaker", 9, 12, |node| {
+        of(node, |one| {
+            let closed = one.redis_breaker.as_deref().is_none_or(|state| state == "closed");
+            (one.redis_breaker.clone().unwrap_or_else(|| "-".to_owned()), Look::warning_if(!closed))
+        })
+    }),
+];
+
+/// Draws the rows of the nodes. Below them, where there is room, what the selected one did.
+pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, view: &View, nodes: &[WatchedNode]) {
+    let rows = u16::try_from(nodes.len()).unwrap_or(u16::MAX).saturating_add(1);
+    let below = activity::HEIGHT + 1;
+    let shows = area.height >= below + 3;
+    let rows = if shows { rows.min(area.height - below) } else { area.height };
+    let [top, _gap, bottom] =
+        Layout::vertical([Constraint::Length(rows), Constraint::Length(1), Constraint::Fill(1)]).areas(area);
+    let selected = Style::new().add_modifier(Modifier::REVERSED);
+    let table = table(&COLUMNS, nodes, top.width, view).row_highlight_style(selected);
+    let mut state = TableState::default().with_selected(Some(view.selected));
+    frame.render_stateful_widget(table, top, &mut state);
+    if let Some(node) = nodes.get(view.selected).filter(|_| shows) {
+        activity::draw(frame, bottom, node);
+    }
+}
+
+/// Of a node that has sent a sample.
+fn of(node: &WatchedNode, cell: fn(&Sample) -> Shown) -> Shown {
+    match &node.now {
+        Now::Here(sample) => cell(sample),
+        Now::Asked | Now::Away(_) => plain(String::new()),
+    }
+}
+
+fn plain(text: String) -> Shown {
+    (text, Look::Plain)
+}
+
+/// An address without its scheme. Of a long one both ends remain: nodes of one cluster have the same domain and port, or the same
+/// network.
+pub(super) fn address(addr: &str) -> String {
+    let addr = addr.split_once("://").map_or(addr, |(_, rest)| rest).trim_end_matches('/');
+    let letters: Vec<char> = addr.chars().collect();
+    if letters.len() <= ADDRESS_MAX {
+        return addr.to_owned();
+    }
+    let half = (ADDRESS_MAX - 1) / 2;
+    let (begin, end) = (&letters[..ADDRESS_MAX - 1 - half], &letters[letters.len() - half..]);
+    begin.iter().chain(&['…']).chain(end).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_address_keeps_both_ends() {
+        assert_eq!(address("http://10.0.0.1:7600/"), "10.0.0.1:7600");
+        assert_eq!(
+            address("https://kith-0.kith.default.svc.cluster.local:7600"),
+            "kith-0.kith.defa…ster.local:7600"
+        );
+    }
+}

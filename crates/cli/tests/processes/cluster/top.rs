@@ -1,0 +1,68 @@
+//! `kith top` on a terminal, over three nodes.
+
+use std::time::Duration;
+
+use kith_proto::user::v1::{GetUserRequest, user_service_client::UserServiceClient};
+use tokio::{task::block_in_place, time::interval};
+use tonic::transport::Channel;
+
+use crate::{
+    cluster::{redis::Redis, site::Site},
+    terminal::Terminal,
+};
+
+/// Colors of the palette of a terminal.
+const RED: u8 = 1;
+const GREEN: u8 = 2;
+const YELLOW: u8 = 3;
+
+/// Calls each of the nodes until it is aborted. Some calls fail while Redis is away.
+async fn call(mut nodes: Vec<UserServiceClient<Channel>>, user_id: i64) {
+    let mut pace = interval(Duration::from_millis(5));
+    loop {
+        for node in &mut nodes {
+            pace.tick().await;
+            node.get_user(GetUserRequest { user_id, consistency: None }).await.ok();
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs MongoDB: run cargo xtask test"]
+async fn top_shows_three_nodes_with_and_without_redis() {
+    let mut redis = Redis::start(&[]).await;
+    let site = Site::new(Some(redis.url()));
+    let (a, b) = site.pair().await;
+    let c = site.node().await;
+    c.until_following().await;
+    let user = a.create("ann").await.user_id;
+    let calls = tokio::spawn(call([&a, &b, &c].map(|peer| peer.users()).into(), user));
+    let mut top = Terminal::start(14, 120, &format!("top --addr {} --interval 500ms", a.address()));
+    block_in_place(|| {
+        top.until(|screen| screen.contents().matches("healthy").count() == 3);
+        for name in ["trusted", "epoch", "calls/s", "inval/s", "busy", "breaker"] {
+            assert!(top.text().contains(name), "{}", top.text());
+        }
+        assert_eq!(top.words_in(GREEN), ["healthy"; 3]);
+        let bars = if Terminal::makes_pictures() { 150 } else { 4 };
+        top.until(|screen| screen.contents().matches(['█', '▇', '▆', '▅']).count() >= bars);
+        top.picture("kith-top");
+        redis.kill();
+        top.until(|screen| screen.contents().matches("degraded").count() == 3);
+        assert_eq!(top.words_in(YELLOW).iter().filter(|word| *word == "degraded").count(), 3);
+        top.picture("kith-top-without-redis");
+        top.press("d");
+        top.until_text("memory not trusted");
+    });
+    b.stop().await;
+    block_in_place(|| {
+        top.press("\x1b");
+        top.until_text("unreachable");
+        assert!(top.words_in(RED).contains(&"unreachable".to_owned()), "{}", top.text());
+        top.press("q");
+        assert_eq!(top.ended(), Some(0));
+    });
+    calls.abort();
+    c.stop().await;
+    a.stop().await;
+}

@@ -1,0 +1,131 @@
+//! A program on a terminal of its own, which is read as a person sees it.
+
+mod svg;
+
+use std::{
+    env,
+    io::{Read as _, Write as _},
+    num::NonZeroU16,
+    path::PathBuf,
+    process::{Child, ChildStdin, Command, Stdio},
+    sync::mpsc::{self, Receiver},
+    thread,
+    time::Duration,
+};
+
+use vt100::{Parser, Screen};
+
+/// Where the pictures of the documents are, for those who make them again.
+const IMAGES: &str = "KITH_TEST_IMAGES";
+/// In vain after it.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// `kith` on a terminal; killed when dropped.
+pub(crate) struct Terminal {
+    script: Child,
+    keys: ChildStdin,
+    pieces: Receiver<Vec<u8>>,
+    parser: Parser,
+    /// All that was written to the terminal.
+    pub(crate) written: String,
+    folder: tempfile::TempDir,
+}
+
+impl Terminal {
+    /// Runs `kith` with these arguments on so many rows and columns.
+    pub(crate) fn start(rows: u16, columns: u16, arguments: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let program = env!("CARGO_BIN_EXE_kith");
+        let pid = folder.path().join("pid");
+        let line = format!(
+            "stty rows {rows} cols {columns}; echo $$ > {}; exec {program} {arguments}",
+            pid.display()
+        );
+        let mut command = Command::new("script");
+        command.args(["-qfec", &line, "/dev/null"]).env("TERM", "xterm-256color").env("SHELL", "/bin/sh");
+        command.env_remove("NO_COLOR").env_remove("KITH_API_KEY_FILE").env_remove("KITH_API_KEY");
+        let mut script = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let (keys, mut out) = (script.stdin.take().unwrap(), script.stdout.take().unwrap());
+        let (send, pieces) = mpsc::channel();
+        thread::spawn(move || {
+            let mut piece = [0; 4096];
+            while let Ok(length @ 1..) = out.read(&mut piece) {
+                send.send(piece[..length].to_vec()).ok();
+            }
+        });
+        let size = |cells| NonZeroU16::new(cells).unwrap();
+        let parser = Parser::new(size(rows), size(columns), 0);
+        Self { script, keys, pieces, parser, written: String::new(), folder }
+    }
+
+    /// Waits until the screen is so.
+    pub(crate) fn until(&mut self, is: impl Fn(&Screen) -> bool) {
+        while !is(self.parser.screen()) {
+            let piece = self.pieces.recv_timeout(PATIENCE);
+            let piece = piece.unwrap_or_else(|_| panic!("the screen stays so:\n{}", self.text()));
+            self.take(&piece);
+        }
+    }
+
+    /// Waits until the screen has this text.
+    pub(crate) fn until_text(&mut self, text: &str) {
+        self.until(|screen| screen.contents().contains(text));
+    }
+
+    fn take(&mut self, piece: &[u8]) {
+        self.parser.process(piece);
+        self.written += &String::from_utf8_lossy(piece);
+    }
+
+    /// The lines of the screen.
+    pub(crate) fn text(&self) -> String {
+        self.parser.screen().contents()
+    }
+
+    /// The words whose letters have one of the colors of the palette, in their order.
+    pub(crate) fn words_in(&self, color: u8) -> Vec<String> {
+        let screen = self.parser.screen();
+        let cells = svg::cells(screen).map(|(_, _, cell)| cell);
+        let letters =
+            cells.map(|cell| if cell.fgcolor() == vt100::Color::Idx(color) { cell.contents() } else { " " });
+        letters.collect::<String>().split_whitespace().map(str::to_owned).collect()
+    }
+
+    pub(crate) fn press(&mut self, keys: &str) {
+        self.keys.write_all(keys.as_bytes()).unwrap();
+    }
+
+    /// The id of the process of `kith`.
+    pub(crate) fn pid(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join("pid")).unwrap().trim().to_owned()
+    }
+
+    /// Waits until `kith` has ended. Returns its code.
+    pub(crate) fn ended(&mut self) -> Option<i32> {
+        while let Ok(piece) = self.pieces.recv_timeout(PATIENCE) {
+            self.take(&piece);
+        }
+        self.script.wait().unwrap().code()
+    }
+
+    /// Whether pictures are made.
+    pub(crate) fn makes_pictures() -> bool {
+        env::var_os(IMAGES).is_some()
+    }
+
+    /// Writes the screen as a picture where [`IMAGES`] says.
+    pub(crate) fn picture(&self, name: &str) {
+        let picture = svg::picture(self.parser.screen());
+        assert!(picture.starts_with("<svg") && picture.contains("kith"), "{name}");
+        if let Some(folder) = env::var_os(IMAGES).map(PathBuf::from) {
+            std::fs::write(folder.join(format!("{name}.svg")), picture).unwrap();
+        }
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        self.script.kill().ok();
+        self.script.wait().ok();
+    }
+}
