@@ -138,7 +138,7 @@ pub const CALLER_CALLS: Metric = Metric::counter(
     "kith_caller_calls_total",
     &["caller", "code"],
     "Calls by their caller, a configured name, and their code. `(user)`: users by their tokens; `(node)`: other nodes; `(socket)`: this node, \
-     for its sockets; `(other)`: callers after the first 200. Not counted: calls without a valid credential, and those of a node without callers.",
+     for its sockets; `(other)`: callers after the first 200. Not counted: calls that prove no caller, as those to a node without callers.",
 );
 pub const USER_QUOTA_REFUSED: Metric = Metric::counter(
     "kith_user_quota_refused_total",
