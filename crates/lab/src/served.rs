@@ -34,11 +34,15 @@ impl Served {
         })
     }
 
-    /// The same with this configuration file, which takes calls with this key, and those of users.
+    /// The same with this configuration file, which takes calls with this key, and those of users. Their quotas are counted, and so
+    /// large that none is used up.
     pub(crate) fn kith_with_users(program: &Path, config: &Path, key: &str) -> Result<Self> {
         Self::start(program, |command, address, data| {
             embedded(command, address, data);
             command.arg("--config").arg(config).env("KITH_API_KEY", key);
+            for quota in ["user_calls_per_second", "user_writes_per_second", "user_records_per_minute"] {
+                command.args(["--set", &format!("limits.{quota}=1000000000")]);
+            }
         })
     }
 

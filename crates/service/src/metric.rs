@@ -5,7 +5,7 @@
 pub use kith_cache::{Metric, MetricKind};
 
 /// All of them; each is described and documented by being in here.
-pub const METRICS: [Metric; 68] = [
+pub const METRICS: [Metric; 70] = [
     SERVING,
     RPC_REQUESTS,
     RPC_SECONDS,
@@ -19,6 +19,8 @@ pub const METRICS: [Metric; 68] = [
     WS_CONNECTIONS,
     ACCEPTS_FAILED,
     AUTH_REFUSED,
+    CALLER_CALLS,
+    USER_QUOTA_REFUSED,
     INSECURE_CALLERS,
     CALLERS_NOT_RELOADED,
     CREDENTIALS_EXPIRE_SECONDS,
@@ -131,6 +133,17 @@ pub const AUTH_REFUSED: Metric = Metric::counter(
     &["cause"],
     "Calls refused because of their credential (`missing`, `malformed`, `several`, `unknown`, `expired`, `token`, `node_proof`) or of what the \
      caller may do (`scope`, `acting_user_refused`, `acting_user_needed`, `not_allowed`).",
+);
+pub const CALLER_CALLS: Metric = Metric::counter(
+    "kith_caller_calls_total",
+    &["caller", "code"],
+    "Calls by their caller, a configured name, and their code. `(user)`: users by their tokens; `(node)`: other nodes; `(socket)`: this node, \
+     for its sockets; `(other)`: callers after the first 200. Not counted: calls that prove no caller, as those to a node without callers.",
+);
+pub const USER_QUOTA_REFUSED: Metric = Metric::counter(
+    "kith_user_quota_refused_total",
+    &["quota"],
+    "Calls refused because a user had used up its quota of `calls`, `writes`, `records` or `searches`.",
 );
 pub const INSECURE_CALLERS: Metric = Metric::gauge(
     "kith_insecure_callers",

@@ -29,6 +29,8 @@ const NODE: HeaderName = HeaderName::from_static(NODE_PROOF);
 /// Longest key that is looked up: keys of Kith have 63 characters.
 const KEY_BYTES_MAX: usize = 1024;
 const SCHEME: &[u8] = b"bearer ";
+/// Header, claims and signature, with a dot between them.
+const TOKEN_PARTS: usize = 3;
 
 /// Who makes a call.
 #[derive(Clone, Debug)]
@@ -209,11 +211,20 @@ impl Authentication {
         match self.tokens.find(credential, digest, now) {
             Ok(tokens::Found::User(user)) => Ok(Found::Principal(Principal::User(user))),
             Ok(tokens::Found::Unverified(unverified)) => Ok(Found::Token(unverified)),
-            Err(tokens::Refusal::Form) => {
-                Err(Refused::of_key(credential, &digest, self.callers.expired(&digest)))
-            }
+            Err(tokens::Refusal::Form) => Err(self.refused_by_form(credential, &digest)),
             Err(_) => Err(Refused::of(Cause::Token)),
         }
+    }
+
+    /// Of what is no valid key and no token that can be read. What has the three parts of a token, and never was a key, is counted
+    /// with tokens, as on a socket.
+    fn refused_by_form(&self, credential: &[u8], digest: &Digest) -> Refused {
+        let expired = self.callers.expired(digest);
+        let parts = credential.split(|byte| *byte == b'.').count();
+        if expired.is_none() && parts == TOKEN_PARTS {
+            return Refused::of(Cause::Token);
+        }
+        Refused::of_key(credential, digest, expired)
     }
 
     fn is_node(&self, proof: &Given, called: impl Fn() -> String) -> Result<bool, Refused> {
@@ -358,6 +369,10 @@ mod tests {
         assert_eq!(why(&closed(), &bearer_of(&other)), (Cause::Unknown, id(&other), None));
         assert_eq!(why(&closed(), "Basic YW5uOg=="), (Cause::Malformed, None, None));
         assert_eq!(why(&closed(), &bearer_of("hunter2")), (Cause::Unknown, None, None));
+        for (value, cause) in [("a.b.c", Cause::Token), ("a.b", Cause::Unknown), ("a.b.c.d", Cause::Unknown)]
+        {
+            assert_eq!(why(&closed(), &bearer_of(value)), (cause, None, None));
+        }
     }
 
     #[test]

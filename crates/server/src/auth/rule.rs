@@ -35,6 +35,8 @@ pub struct AccessRule {
     pub own: Option<Scope>,
     /// For which users.
     pub users: Users,
+    /// Whether it changes something, or concerns secrets: users do this less often than they read.
+    pub writes: bool,
     /// Whether other nodes call it.
     pub by_nodes: bool,
 }
@@ -58,7 +60,14 @@ impl Rule {
         let scope = Scope::named(&format!("{domain}:{what}"))?;
         let users = Some(access.users()).filter(|users| *users != Users::Unspecified)?;
         let by_nodes = service == ADMIN && OF_NODES.contains(&method);
-        Some(Self::Contract(AccessRule { scope, own, users, by_nodes }))
+        let writes = matches!(access.action(), Action::Write | Action::Secret);
+        Some(Self::Contract(AccessRule { scope, own, users, writes, by_nodes }))
+    }
+
+    /// Whether a call changes something, or concerns secrets.
+    #[must_use]
+    pub const fn writes(self) -> bool {
+        matches!(self, Self::Contract(AccessRule { writes: true, .. }))
     }
 
     /// Whether a client without a credential may call.

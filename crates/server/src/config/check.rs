@@ -4,10 +4,10 @@ use std::{fs, path::Path};
 
 use kith_service::{
     invalid_value::{InvalidValue, above_zero, wrong},
-    rpc::answer_size::MESSAGE_BYTES_MAX,
+    rpc::{answer_size::MESSAGE_BYTES_MAX, batch::USER_BATCH_IDS},
 };
 
-use super::{Backend, Config, Secret, said};
+use super::{Backend, Config, LimitsConfig, Secret, said};
 
 /// Reads secrets out of their files and looks at what belongs together.
 pub(super) fn complete(config: &mut Config) -> Result<(), InvalidValue> {
@@ -140,11 +140,22 @@ fn none_is_zero(config: &Config) -> Result<(), InvalidValue> {
     ])
 }
 
+fn records_of_user(limits: &LimitsConfig) -> usize {
+    usize::try_from(limits.user_records_per_minute).unwrap_or(usize::MAX)
+}
+
 fn bounds(config: &Config) -> Result<(), InvalidValue> {
     let (limits, cache) = (&config.limits, &config.cache);
     if limits.import_records > kith_proto::RECORDS_MAX {
         let text = format!("is {}; it must not be above {}", limits.import_records, kith_proto::RECORDS_MAX);
         return wrong("limits.import_records", &text);
+    }
+    if (1..USER_BATCH_IDS).contains(&records_of_user(limits)) {
+        let text = format!(
+            "is {}; it must be 0, or at least {USER_BATCH_IDS}: a user may name as many records in one batch",
+            limits.user_records_per_minute
+        );
+        return wrong("limits.user_records_per_minute", &text);
     }
     if limits.page_default > limits.page_max {
         let text =

@@ -85,6 +85,14 @@ pub struct LimitsConfig {
     pub tokens: usize,
     /// Searches by keyword that an acting user may make in a minute, on this node. Above 0.
     pub searches_per_minute: u32,
+    /// Calls that a user may make in a second by a token of its own, on this node; a stream is one. 0: any number.
+    pub user_calls_per_second: u32,
+    /// Of them, those that write or concern secrets. 0: as many as calls.
+    pub user_writes_per_second: u32,
+    /// Records that a user may read in a minute by a token of its own, on this node: users, groups and relations that it names, and
+    /// entries of lists. Ids are consecutive, so that it could read all of them otherwise. 0, any number, or at least 100: as
+    /// many as a user may name in one batch.
+    pub user_records_per_minute: u32,
     /// Callers that watch this node at one time (`kith top`). Above 0.
     pub watchers: usize,
 }
@@ -119,6 +127,9 @@ impl Default for LimitsConfig {
             import_records: 500,
             tokens: 16,
             searches_per_minute: 30,
+            user_calls_per_second: 50,
+            user_writes_per_second: 10,
+            user_records_per_minute: 3_000,
             watchers: 8,
         }
     }

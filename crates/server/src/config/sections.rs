@@ -336,6 +336,8 @@ pub struct UsersConfig {
     pub secret_params: Vec<String>,
     /// Parameters that users who call by a token may set for themselves, and see. All others are for services.
     pub user_params: Vec<String>,
+    /// The same for parameters of groups: users may set them where they may change the group, and see them where they see it.
+    pub group_params: Vec<String>,
     /// How often a secret of one user may be checked in a minute. Above 0.
     pub verify_tries_per_minute: u32,
 }
@@ -349,6 +351,7 @@ impl Default for UsersConfig {
             name_kept: Duration::from_secs(30 * 24 * 60 * 60),
             secret_params: ["pwd", "sid"].map(str::to_owned).to_vec(),
             user_params: Vec::new(),
+            group_params: Vec::new(),
             verify_tries_per_minute: 5,
         }
     }

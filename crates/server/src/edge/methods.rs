@@ -17,13 +17,14 @@ use tokio::time::Instant;
 use tonic::{Code, Status};
 
 use super::{
+    caller_calls::CallerAnswers,
     events::{Event, EventCall},
     times::{Taken, Times},
 };
 use crate::{auth::Rule, descriptors};
 
 /// Name of every code, by its number.
-const CODES: [&str; 17] = [
+pub(super) const CODES: [&str; 17] = [
     "OK",
     "CANCELLED",
     "UNKNOWN",
@@ -284,15 +285,22 @@ pub(super) struct Record {
     counted: bool,
     /// Of few methods; boxed because of that.
     event: Option<Box<EventCall>>,
+    /// Counts it for its caller.
+    caller: Option<Arc<CallerAnswers>>,
 }
 
 impl Record {
     pub(super) const fn begin(method: Arc<Method>, started: Instant) -> Self {
-        Self { method, started, counted: false, event: None }
+        Self { method, started, counted: false, event: None, caller: None }
     }
 
     pub(super) fn method(&self) -> &Method {
         &self.method
+    }
+
+    /// Counts it for this caller too.
+    pub(super) fn by(&mut self, caller: Option<Arc<CallerAnswers>>) {
+        self.caller = caller;
     }
 
     /// It is a security event: its end is logged, and its beginning if that may be long before.
@@ -312,6 +320,9 @@ impl Record {
             return;
         }
         self.method.count(code, self.started.elapsed());
+        if let Some(caller) = &self.caller {
+            caller.count(code);
+        }
         if let Some(event) = self.event.take() {
             event.end(&self.method, code);
         }

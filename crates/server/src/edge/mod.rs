@@ -9,6 +9,7 @@ mod admission;
 mod answer;
 mod body;
 mod bounded;
+mod caller_calls;
 mod connection;
 mod deadline;
 mod ending;
@@ -21,6 +22,7 @@ mod sandbox;
 mod times;
 mod trace;
 mod unread;
+mod user_quotas;
 
 use std::sync::{Arc, OnceLock};
 
@@ -44,6 +46,7 @@ pub(crate) use unread::{Full, Unread};
 
 use self::{
     admission::{Admission, Admitted, Denied, Waiting},
+    caller_calls::CallerCalls,
     connection::{Connection, WatchLimits},
     deadline::Deadlines,
     ending::{CloseSignal, Ending, StreamEnd},
@@ -51,6 +54,7 @@ use self::{
     gate::{Entry, Gate},
     methods::{Kind, Method, Methods, Record},
     unread::NodeUnread,
+    user_quotas::UserQuotas,
 };
 use crate::{
     auth::{
@@ -112,6 +116,8 @@ impl Load {
 struct Shared {
     methods: Methods,
     gate: Gate,
+    users: UserQuotas,
+    callers: CallerCalls,
     unary: Deadlines,
     streams: Deadlines,
     message_bytes: u64,
@@ -129,6 +135,8 @@ impl Edge {
         let shared = Shared {
             methods: Methods::new(),
             gate: Gate::new(limits.in_flight, limits.queue_wait),
+            users: UserQuotas::new(limits),
+            callers: CallerCalls::new(),
             unary: Deadlines { default: limits.deadline_default, most: limits.deadline_max },
             streams: Deadlines { default: limits.stream_max, most: limits.stream_max },
             message_bytes: limits.message_bytes.try_into().unwrap_or(u64::MAX),
@@ -251,10 +259,11 @@ impl Edge {
     }
 
     /// Refuses a call, and counts it if its credential or its rights are the cause.
-    fn deny<B>(&self, request: &Request<B>, record: Record, denied: Denied) -> EdgeFuture<B> {
+    fn deny<B>(&self, request: &Request<B>, mut record: Record, denied: Denied) -> EdgeFuture<B> {
         if let Some(refused) = denied.refused {
             let (method, trace_id) = (record.method(), events::trace_id(request.headers()));
             self.shared.refusals.add(&refused, (&method.service, &method.name), trace_id.as_deref());
+            record.by(refused.caller.map(|caller| self.shared.callers.of_caller(&caller)));
         }
         EdgeFuture::refused(record, *denied.status)
     }
@@ -283,6 +292,7 @@ impl Edge {
         B: http_body::Body<Data = Bytes> + Unpin + Send + 'static,
         B::Error: Into<tonic::codegen::StdError>,
     {
+        record.by(self.shared.callers.of(&admitted.by));
         if !record.method().known {
             return EdgeFuture::refused(record, answer::method_unknown());
         }
@@ -295,6 +305,9 @@ impl Edge {
             }
             Some(_) | None => &self.base,
         };
+        if !exempt && let Err(error) = self.shared.users.count(admitted.call, record.method().rule) {
+            return EdgeFuture::refused(record, error.into());
+        }
         if let Some(event) = record.method().event {
             let by = admitted.by.clone();
             let event = EventCall::new(event, by, admitted.call.principal.user(), request.headers());

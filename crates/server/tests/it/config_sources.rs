@@ -203,9 +203,10 @@ fn what_cannot_be_read_is_named_with_its_place() {
 
 #[test]
 fn values_that_contradict_each_other_are_refused() {
-    let contradictions: [&[(&str, &str)]; 11] = [
+    let contradictions: [&[(&str, &str)]; 12] = [
         &[("limits.import_records", "5001")],
         &[("limits.searches_per_minute", "0")],
+        &[("limits.user_records_per_minute", "99")],
         &[("limits.page_default", "2000")],
         &[("limits.deadline_default", "11s")],
         &[("limits.in_flight", "0")],
@@ -219,6 +220,14 @@ fn values_that_contradict_each_other_are_refused() {
     for set in contradictions {
         let line = refused(&sources(None, &[], set));
         assert!(line.contains(set[0].0.rsplit('.').next().unwrap()), "{set:?}: {line}");
+    }
+}
+
+#[test]
+fn quotas_of_users_may_be_off() {
+    for key in ["user_calls_per_second", "user_writes_per_second", "user_records_per_minute"] {
+        let off = [(&*format!("limits.{key}"), "0")];
+        assert!(load(&sources(None, &[], &off)).is_ok(), "{key}");
     }
 }
 

@@ -59,6 +59,7 @@ mod signing;
 mod sockets;
 mod streams_of_keys;
 mod talking;
+mod user_quotas;
 mod user_tokens;
 mod watching;
 mod web_calls;

@@ -10,6 +10,7 @@ use crate::{
     node::{TestNode, params, principal},
     noticing, receiving,
     secured::{self, SecuredNode},
+    signing::Signer,
     talking,
 };
 use std::{collections::BTreeSet, fs, path::Path, time::Duration};
@@ -279,7 +280,9 @@ async fn of_the_caller() -> Vec<Got> {
         ("for-users".to_owned(), Rights::of(&[Scope::UserRead, Scope::Act])),
         ("for-itself".to_owned(), Rights::of(&[Scope::UserRead, Scope::UserOwn])),
     ];
-    let node = SecuredNode::start(callers).await;
+    let signer = Signer::new(1);
+    let one_call = |config: &mut Config| config.limits.user_calls_per_second = 1;
+    let node = SecuredNode::start_with(callers, signer.tokens(), one_call).await;
     let mut users = user_service_client::UserServiceClient::new(node.channel.clone());
     let delete = DeleteUserRequest { user_id: 7, ..Default::default() };
     vec![
@@ -287,8 +290,22 @@ async fn of_the_caller() -> Vec<Got> {
         ("an unknown key", users.get_user(secured::by("unknown", get(7))).await.unwrap_err()),
         ("a key that reads", users.delete_user(secured::by("for-itself", delete)).await.unwrap_err()),
         ("a key for users", users.get_user(secured::by("for-users", get(7))).await.unwrap_err()),
+        ("too many calls of a user", too_many_calls(&mut users, &signer.token(7)).await),
         ("a key for no user", users.get_user(secured::acting("for-itself", 7, get(7))).await.unwrap_err()),
     ]
+}
+
+async fn too_many_calls(
+    users: &mut user_service_client::UserServiceClient<tonic::transport::Channel>,
+    token: &str,
+) -> Status {
+    for _ in 0..100 {
+        match users.get_user(secured::by_token(token, get(7))).await {
+            Err(status) if status.code() == tonic::Code::ResourceExhausted => return status,
+            Ok(_) | Err(_) => {}
+        }
+    }
+    panic!("a hundred calls within a second are refused")
 }
 
 async fn of_the_stop(node: TestNode) -> Vec<Got> {

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use kith_proto::{
-    group::v1::{ExportGroupsRequest, group_service_client::GroupServiceClient},
+    group::v1::{self as groups, ExportGroupsRequest, group_service_client::GroupServiceClient},
     message::v1::{ReceiveRequest, message_service_client::MessageServiceClient},
     relation::v1::{BatchGetRelationsRequest, relation_service_client::RelationServiceClient},
     r#type::v1::{Consistency, consistency::Level},
@@ -29,6 +29,7 @@ const BOUND: Duration = Duration::from_secs(20);
 async fn node_with(tokens: Arc<Tokens>) -> SecuredNode {
     let node = SecuredNode::start_with([], tokens, |config| {
         config.users.user_params = vec!["lang".to_owned()];
+        config.users.group_params = vec!["topic".to_owned()];
     })
     .await;
     for (user_id, name) in [(ANN, "ann"), (BOB, "bob")] {
@@ -130,6 +131,84 @@ async fn a_user_sets_and_sees_the_parameters_that_are_for_users() {
     assert_eq!(names(own.user), ["lang"]);
     let all = users(&node).get_user(by(ALL, get(ANN))).await.unwrap().into_inner();
     assert_eq!(names(all.user), ["lang", "perm"], "services see and set them all");
+}
+
+/// A group of Ann with a parameter for users and one for services.
+async fn group_of_ann(node: &SecuredNode) -> groups::Group {
+    let params = [("topic", "chess"), ("verified", "yes")].map(|(name, value)| (name.into(), value.into()));
+    let visibility = groups::Visibility::Public.into();
+    let group = groups::Group {
+        creator_id: ANN,
+        name: "chess".into(),
+        visibility,
+        params: params.into(),
+        ..Default::default()
+    };
+    let request = groups::CreateGroupRequest { group: Some(group), ..Default::default() };
+    let created = GroupServiceClient::new(node.channel.clone()).create_group(by(ALL, request)).await.unwrap();
+    created.into_inner().group.unwrap()
+}
+
+fn param_names(group: Option<groups::Group>) -> Vec<String> {
+    group.unwrap().params.into_keys().collect()
+}
+
+#[tokio::test]
+async fn a_user_sees_the_parameters_of_groups_that_are_for_users() {
+    let (node, signer) = node().await;
+    let created = group_of_ann(&node).await;
+    let mut client = GroupServiceClient::new(node.channel.clone());
+    let get = || groups::GetGroupRequest { group_id: created.group_id, consistency: None };
+    let batch = groups::BatchGetGroupsRequest { group_ids: vec![created.group_id], consistency: None };
+    let search = groups::SearchGroupsRequest { keyword: "chess".into(), ..Default::default() };
+    for token in [ANN, BOB].map(|user| signer.token(user)) {
+        let one = client.get_group(by_token(&token, get())).await.unwrap().into_inner().group;
+        let many = client.batch_get_groups(by_token(&token, batch.clone())).await.unwrap().into_inner();
+        let found = client.search_groups(by_token(&token, search.clone())).await.unwrap().into_inner();
+        let many = many.results.into_iter().map(|result| match result.result {
+            Some(groups::group_result::Result::Group(group)) => group,
+            other => panic!("{other:?}"),
+        });
+        let groups: Vec<_> = one.into_iter().chain(many).chain(found.groups).collect();
+        assert_eq!(groups.len(), 3);
+        for group in groups {
+            assert_eq!(param_names(Some(group)), ["topic"]);
+        }
+    }
+    let all = client.get_group(by(ALL, get())).await.unwrap().into_inner().group;
+    assert_eq!(param_names(all), ["topic", "verified"], "services see them all");
+    let for_user = client.get_group(crate::secured::acting(ALL, BOB, get())).await.unwrap();
+    assert_eq!(param_names(for_user.into_inner().group), ["topic", "verified"], "also for a user");
+}
+
+#[tokio::test]
+async fn a_user_sets_the_parameters_of_groups_that_are_for_users() {
+    let (node, signer) = node().await;
+    let (token, created) = (signer.token(ANN), group_of_ann(&node).await);
+    let mut client = GroupServiceClient::new(node.channel.clone());
+    let params = [("topic", "go"), ("verified", "by ann")].map(|(name, value)| (name.into(), value.into()));
+    let group = groups::Group { params: params.into(), ..created };
+    let change = |paths: &[&str]| groups::UpdateGroupRequest {
+        group: Some(group.clone()),
+        update_mask: Some(prost_types::FieldMask {
+            paths: paths.iter().map(|path| (*path).into()).collect(),
+        }),
+        ..Default::default()
+    };
+    for paths in [&["params.verified"][..], &["params"], &["*"], &["params.topic", "params.verified"]] {
+        let refused = client.update_group(by_token(&token, change(paths))).await.unwrap_err();
+        assert_refused(&refused, Code::PermissionDenied, "NOT_ALLOWED", None);
+    }
+    let updated = client.update_group(by_token(&token, change(&["params.topic"]))).await.unwrap();
+    let shown = updated.into_inner().group.unwrap();
+    assert_eq!(shown.params, [("topic".to_owned(), "go".to_owned())].into());
+    let create = |group| groups::CreateGroupRequest { group: Some(group), ..Default::default() };
+    let named = groups::Group { group_id: 0, version: 0, ..group.clone() };
+    let refused = client.create_group(by_token(&token, create(named.clone()))).await.unwrap_err();
+    assert_refused(&refused, Code::PermissionDenied, "NOT_ALLOWED", None);
+    let fine = groups::Group { params: shown.params, ..named };
+    let own = client.create_group(by_token(&token, create(fine))).await.unwrap().into_inner();
+    assert_eq!(param_names(own.group), ["topic"]);
 }
 
 #[tokio::test]

@@ -101,13 +101,15 @@ impl ApplicationService for ApplicationRpc {
         let (call, request) = (Call::of(&request), request.into_inner());
         let list = convert::list(request.list)?;
         let after = convert::after(request.after_id, ApplicationId::new)?;
-        let size = self.limits.pages.of(request.page_size)?;
+        let mut quota = self.limits.page(call, request.page_size)?;
         let (kind, owner) = list.numbers();
         let from = request.after_id.to_be_bytes();
         let query = [&b"ListApplications"[..], &kind.to_be_bytes(), &owner.to_be_bytes(), &from];
         let next = self.pages.open(&query, &request.page_token)?.and_then(|id| ApplicationId::new(id).ok());
-        let page = self.applications.list_applications(list, next.or(after), size, call.principal).await?;
+        let page =
+            self.applications.list_applications(list, next.or(after), quota.size, call.principal).await?;
         let applications = fitting(page.found.iter().map(convert::listed_to_wire));
+        quota.answered(applications.len());
         let cut = page.found[..applications.len()].last().filter(|_| applications.len() < page.found.len());
         let last = cut.map(|listed| listed.application.id).or(page.last);
         let next_page_token = last.map(|last| self.pages.seal(&query, last.get())).unwrap_or_default();
@@ -121,11 +123,13 @@ impl ApplicationService for ApplicationRpc {
         let (call, request) = (Call::of(&request), request.into_inner());
         let user = convert::valid("user_id", UserId::new(request.user_id))?;
         let after = convert::after(request.after_id, RelationEventId::new)?;
-        let size = self.limits.pages.of(request.page_size)?;
+        let mut quota = self.limits.page(call, request.page_size)?;
         let from = request.after_id.to_be_bytes();
         let query = [&b"ListRelationLog"[..], &user.get().to_be_bytes(), &from];
         let next = self.pages.open(&query, &request.page_token)?.and_then(|id| RelationEventId::new(id).ok());
-        let page = self.applications.list_relation_log(user, next.or(after), size, call.principal).await?;
+        let page =
+            self.applications.list_relation_log(user, next.or(after), quota.size, call.principal).await?;
+        quota.answered(page.found.len());
         Ok(Response::new(wire::ListRelationLogResponse {
             events: page.found.iter().map(convert::event_to_wire).collect(),
             next_page_token: page.last.map(|last| self.pages.seal(&query, last.get())).unwrap_or_default(),

@@ -4,7 +4,7 @@ mod link;
 mod reason;
 mod table;
 
-use std::borrow::Cow;
+use std::{borrow::Cow, time::Duration};
 
 use kith_cache::CacheError;
 use kith_presence::PresenceError;
@@ -29,12 +29,21 @@ pub struct Error {
     /// Further `google.rpc.ErrorInfo.metadata`.
     facts: Vec<(&'static str, String)>,
     outcome: Outcome,
+    /// When to retry, if that is later than the table says.
+    wait: Option<Duration>,
 }
 
 impl Error {
     /// An error that changed nothing.
     pub fn new(reason: Reason, message: impl Into<Cow<'static, str>>) -> Self {
-        Self { reason, message: message.into(), field: None, facts: Vec::new(), outcome: Outcome::NotApplied }
+        Self {
+            reason,
+            message: message.into(),
+            field: None,
+            facts: Vec::new(),
+            outcome: Outcome::NotApplied,
+            wait: None,
+        }
     }
 
     /// An invalid field. `why` follows its name: "must be above 0".
@@ -71,6 +80,7 @@ impl Error {
             field: None,
             facts: Vec::new(),
             outcome: Outcome::NotApplied,
+            wait: None,
         }
     }
 
@@ -180,6 +190,14 @@ impl Error {
         self
     }
 
+    /// May be retried after this time, rounded up to seconds, and no earlier than the reason says.
+    #[must_use]
+    pub fn after(mut self, wait: Duration) -> Self {
+        let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+        self.wait = self.reason.retry_after().map(|least| least.max(Duration::from_secs(seconds)));
+        self
+    }
+
     /// The reason, for callers to branch on.
     #[must_use]
     pub const fn reason(&self) -> Reason {
@@ -215,7 +233,7 @@ impl Error {
         if let (Some(field), Code::InvalidArgument) = (&self.field, self.reason.code()) {
             details.add_bad_request_violation(field.as_ref(), self.message.as_ref());
         }
-        if let Some(after) = self.reason.retry_after() {
+        if let Some(after) = self.wait.or(self.reason.retry_after()) {
             details.set_retry_info(Some(after));
         }
         details.add_help_link(format!("kith errors {}", self.reason.name()), self.reason.link());

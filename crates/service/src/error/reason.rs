@@ -59,6 +59,8 @@ pub enum Reason {
     OriginRefused,
     /// Too many attempts within a minute.
     TooManyTries,
+    /// The user has used up what it may do in a period.
+    QuotaExceeded,
     /// The limit of sessions, or of gateways, is reached.
     TooManySessions,
     /// The limit of pending applications is reached.

@@ -8,11 +8,13 @@ use super::reason::{Entry, Reason, Retry};
 
 /// Long enough for a burst to pass, short enough for a caller who waits within its own deadline.
 const SOON: Retry = Retry::After(Duration::from_millis(200));
+/// What a user may do in a second is available again after this time.
+const NEXT_SECOND: Retry = Retry::After(Duration::from_secs(1));
 /// One of five attempts a minute is available again after this time.
 const NEXT_TRY: Retry = Retry::After(Duration::from_secs(12));
 
 /// In the order of the enum.
-pub(super) const TABLE: [Entry; 40] = [
+pub(super) const TABLE: [Entry; 41] = [
     Entry {
         reason: Reason::InvalidField,
         name: "INVALID_FIELD",
@@ -224,6 +226,15 @@ pub(super) const TABLE: [Entry; 40] = [
         fix: "Wait as long as `RetryInfo` says. Operators set `users.verify_tries_per_minute`, for codes of groups \
               `members.code_tries_per_minute`, for searches `limits.searches_per_minute`.",
         retry: NEXT_TRY,
+    },
+    Entry {
+        reason: Reason::QuotaExceeded,
+        name: "QUOTA_EXCEEDED",
+        code: Code::ResourceExhausted,
+        cause: "A user who calls by a token has used up its `quota` on this node: `calls`, `writes` or `records`.",
+        fix: "Wait as long as `RetryInfo` says: for records up to a minute. Operators set `limits.user_calls_per_second`, \
+              `limits.user_writes_per_second` and `limits.user_records_per_minute`. Services have none of these quotas.",
+        retry: NEXT_SECOND,
     },
     Entry {
         reason: Reason::TooManySessions,

@@ -92,7 +92,8 @@ pub(super) fn group_id(number: i64) -> Result<GroupId, Error> {
     GroupId::new(number).map_err(|why| Error::invalid("group_id", &why))
 }
 
-pub(super) fn to_wire(group: &Group, secret_names: &BTreeSet<String>) -> wire::Group {
+/// The group, with the parameters whose names are shown.
+pub(super) fn to_wire(group: &Group, shows: impl Fn(&str) -> bool) -> wire::Group {
     wire::Group {
         group_id: group.id.get(),
         name: group.name.to_string(),
@@ -101,7 +102,7 @@ pub(super) fn to_wire(group: &Group, secret_names: &BTreeSet<String>) -> wire::G
         visibility: i32::from(group.visibility as u8),
         join_policy: i32::from(group.join_policy as u8),
         history_for_new_members: group.history_for_new_members,
-        params: shown_params(&group.params, |name| !secret_names.contains(name)),
+        params: shown_params(&group.params, shows),
         creator_id: group.creator.map(UserId::get).unwrap_or_default(),
         version: group.version.get(),
         create_time: Some(wire_time(group.created)),

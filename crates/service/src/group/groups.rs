@@ -56,6 +56,7 @@ pub struct Groups {
     ids: Arc<Ids>,
     tries: Arc<Tries<(GroupId, String)>>,
     pub(super) secret_params: Arc<BTreeSet<String>>,
+    pub(super) user_params: Arc<BTreeSet<String>>,
 }
 
 /// The configuration of groups.
@@ -63,6 +64,8 @@ pub struct Groups {
 pub struct GroupRules {
     /// Parameters that are secrets: those of users.
     pub secret_params: BTreeSet<String>,
+    /// Parameters that users who call by a token may set, and see. All others are for services.
+    pub user_params: BTreeSet<String>,
     /// Attempts to guess a secret, within a minute and on one node.
     pub tries_per_minute: NonZeroU32,
     /// Ids reserved at a time.
@@ -99,7 +102,7 @@ impl Groups {
         renames: Option<Arc<dyn RenameListener>>,
     ) -> Self {
         let DomainContext { stores, tiers, mutations, hasher } = context;
-        let GroupRules { mut secret_params, tries_per_minute, id_block } = rules;
+        let GroupRules { mut secret_params, user_params, tries_per_minute, id_block } = rules;
         secret_params.remove(CODE);
         Self {
             cache: tiers.namespace(policies.records, Arc::new(GroupLoader::new(stores)), RecordCodec::GROUP),
@@ -114,6 +117,7 @@ impl Groups {
             ids: Arc::new(Ids::new(Arc::clone(&stores.node), IdKind::Group, id_block)),
             tries: Arc::new(Tries::per_minute(tries_per_minute)),
             secret_params: Arc::new(secret_params),
+            user_params: Arc::new(user_params),
         }
     }
 

@@ -26,7 +26,7 @@ use crate::{
         batch::{self, Limits},
         call::{Call, Principal, Served},
         page_token::PageTokens,
-        params::take_secrets,
+        params::{check_user_params, check_user_paths, take_secrets},
         request::{IdempotencyKey, WriteContext},
         search_quota::SearchQuota,
         secret::{PlainSecrets, check_secret},
@@ -88,22 +88,26 @@ impl GroupRpc {
         Ok(found.into_iter().map(|group| group.map(shown)).collect())
     }
 
-    /// The group as answers show it.
-    fn shown(&self, group: &Group) -> wire::Group {
-        convert::to_wire(group, &self.groups.secret_params)
+    /// The group as answers show it to the caller: none sees secrets, users who themselves call see the parameters that are for
+    /// them.
+    fn shown(&self, group: &Group, call: Call) -> wire::Group {
+        let Groups { secret_params, user_params, .. } = &self.groups;
+        let for_caller = |name: &str| !call.is_user() || user_params.contains(name);
+        convert::to_wire(group, |name| !secret_params.contains(name) && for_caller(name))
     }
 
     fn result(
         &self,
         id: GroupId,
         group: Result<Option<Entry<Group>>, Error>,
+        call: Call,
         budget: &mut ByteBudget,
     ) -> wire::GroupResult {
         use wire::group_result::Result::{Error, Group, NotFound};
         let result = match group {
             Ok(Some(_)) if budget.is_spent() => Error(left_out().to_result()),
             Ok(Some(entry)) => {
-                let group = self.shown(&entry.value);
+                let group = self.shown(&entry.value, call);
                 if budget.takes(&group) { Group(group) } else { Error(left_out().to_result()) }
             }
             Ok(None) => NotFound(true),
@@ -115,6 +119,7 @@ impl GroupRpc {
     fn decode_create(&self, mut request: wire::CreateGroupRequest, call: Call) -> Result<Creation, Error> {
         let request_id = std::mem::take(&mut request.request_id);
         let group = request.group.as_mut().ok_or_else(|| batch::missing("group"))?;
+        check_user_params(call, &group.params, &self.groups.user_params)?;
         let secrets = take_secrets(&mut group.params, &self.groups.secret_params)?;
         let draft = GroupDraft::new(group, call.principal)?;
         let context = WriteContext::of_request("CreateGroup", &request_id, call, 0, &request)?;
@@ -155,7 +160,7 @@ impl GroupService for GroupRpc {
         let Creation { draft, secrets, context } = self.decode_create(request.into_inner(), call)?;
         let written = self.members.create_group(draft, secrets, context).await?;
         Ok(Response::new(wire::CreateGroupResponse {
-            group: Some(self.shown(&written.record)),
+            group: Some(self.shown(&written.record, call)),
             consistency_token: written.token.to_string(),
         }))
     }
@@ -168,8 +173,10 @@ impl GroupService for GroupRpc {
         let request = request.get_ref();
         let id = convert::group_id(request.group_id)?;
         let consistency = self.limits.consistency(call, request.consistency.as_ref())?;
+        self.limits.records.count(call, 1)?;
         let entry = self.group_for(id, call.principal, &consistency).await?;
-        let mut response = Response::new(wire::GetGroupResponse { group: Some(self.shown(&entry.value)) });
+        let mut response =
+            Response::new(wire::GetGroupResponse { group: Some(self.shown(&entry.value, call)) });
         response.extensions_mut().insert(Served::of(&entry));
         Ok(response)
     }
@@ -183,9 +190,10 @@ impl GroupService for GroupRpc {
         batch::check_count("group_ids", request.group_ids.len(), self.limits.batch_ids_of(call))?;
         let consistency = self.limits.consistency(call, request.consistency.as_ref())?;
         let ids = convert::group_ids(&request.group_ids)?;
+        self.limits.records.count(call, ids.len())?;
         let groups = self.groups_for(&ids, call.principal, &consistency).await?;
         let mut budget = ByteBudget::new(ANSWER_BYTES);
-        let results = ids.iter().zip(groups).map(|(id, group)| self.result(*id, group, &mut budget));
+        let results = ids.iter().zip(groups).map(|(id, group)| self.result(*id, group, call, &mut budget));
         Ok(Response::new(wire::BatchGetGroupsResponse { results: results.collect() }))
     }
 
@@ -200,13 +208,14 @@ impl GroupService for GroupRpc {
         let group = request.group.as_mut().ok_or_else(|| batch::missing("group"))?;
         let id = convert::group_id(group.group_id)?;
         let paths = request.update_mask.clone().unwrap_or_default().paths;
+        check_user_paths(call, &paths, &self.groups.user_params)?;
         let (patch, secrets) = convert::patch(group.clone(), &paths, names)?;
         group.params.retain(|name, _| !names.contains(name));
         let seed = IdempotencyKey::of("UpdateGroup", &request_id, call, &request)?;
         let context = WriteContext::of(call, request.expected_version, seed)?;
         let written = self.groups.update_group(id, patch, secrets, context).await?;
         Ok(Response::new(wire::UpdateGroupResponse {
-            group: Some(self.shown(&written.record)),
+            group: Some(self.shown(&written.record, call)),
             consistency_token: written.token.to_string(),
         }))
     }
@@ -261,11 +270,12 @@ impl GroupService for GroupRpc {
         GroupWords::check_keyword(&request.keyword).map_err(|why| Error::invalid("keyword", &why))?;
         let consistency = self.limits.consistency(call, request.consistency.as_ref())?;
         let keyword = convert::keyword(&request.keyword, request.r#match)?;
-        let size = self.limits.pages.of(request.page_size)?;
+        let mut page = self.limits.page(call, request.page_size)?;
         let query: [&[u8]; 3] = [b"SearchGroups", keyword.key().as_bytes(), keyword.rest().as_bytes()];
         let after = self.pages.open(&query, &request.page_token)?.and_then(|id| GroupId::new(id).ok());
-        let found = self.groups.search_groups(&keyword, after, size, &consistency).await?;
-        let groups = fitting(found.groups.iter().map(|group| self.shown(group)));
+        let found = self.groups.search_groups(&keyword, after, page.size, &consistency).await?;
+        let groups = fitting(found.groups.iter().map(|group| self.shown(group, call)));
+        page.answered(groups.len());
         let cut = groups.last().filter(|_| groups.len() < found.groups.len()).map(|group| group.group_id);
         let next = cut.or(found.next.map(GroupId::get));
         let next_page_token = next.map(|id| self.pages.seal(&query, id)).unwrap_or_default();
@@ -325,14 +335,14 @@ impl GroupService for GroupRpc {
             async move { this.import_group(record, call).await }
         };
         let answer = |results| wire::ImportGroupsResponse { results };
-        Ok(Response::new(batch::import(request, self.limits, one, answer)))
+        Ok(Response::new(batch::import(request, self.limits.clone(), one, answer)))
     }
 
     async fn export_groups(
         &self,
         request: Request<wire::ExportGroupsRequest>,
     ) -> Result<Response<Self::ExportGroupsStream>, Status> {
-        let notes = AuditNotes::of(&request);
+        let (call, notes) = (Call::of(&request), AuditNotes::of(&request));
         let after = match request.get_ref().after_group_id {
             0 => None,
             id => Some(convert::group_id(id)?),
@@ -343,7 +353,7 @@ impl GroupService for GroupRpc {
             async move { groups.scan(after, batch::EXPORT_PAGE).await }
         };
         let this = self.clone();
-        let to_wire = move |group: &Group| this.shown(group);
+        let to_wire = move |group: &Group| this.shown(group, call);
         let answer = |groups| wire::ExportGroupsResponse { groups };
         Ok(Response::new(batch::export(notes, after, page, |group: &Group| group.id, to_wire, answer)))
     }

@@ -14,6 +14,7 @@ use crate::{
     rpc::{
         batch::{Limits, check_count, import_together},
         call::Call,
+        record_quota::PageQuota,
     },
     schema_agreement::SchemaAgreement,
 };
@@ -47,10 +48,11 @@ impl MessageRpc {
         Self { messages, dialogs, receivers, offline, limits, agreement }
     }
 
-    /// The number of messages of a page.
-    fn page_limit(&self, asked: i32) -> Result<usize, Error> {
-        let limit = self.limits.pages.of(asked).map_err(|_| convert::invalid("limit", "must not be below 0"));
-        limit.map(|limit| limit.min(PAGE_MAX))
+    /// A page of messages.
+    fn page(&self, call: Call, asked: i32) -> Result<PageQuota, Error> {
+        let limit =
+            self.limits.pages.of(asked).map_err(|_| convert::invalid("limit", "must not be below 0"))?;
+        self.limits.records.page(call, limit.min(PAGE_MAX))
     }
 
     fn conversations(&self, call: Call, texts: &[String]) -> Result<Vec<ConversationId>, Error> {
@@ -94,8 +96,10 @@ impl MessageService for MessageRpc {
         self.agreement.check()?;
         let (call, request) = (Call::of(&request), request.into_inner());
         let reader = convert::reader(request.user_id, call.principal)?;
-        let asked = convert::pull(&request, self.page_limit(request.limit)?)?;
+        let mut quota = self.page(call, request.limit)?;
+        let asked = convert::pull(&request, quota.size)?;
         let page = self.messages.pull(reader, asked).await?;
+        quota.answered(page.messages.len());
         Ok(Response::new(wire::PullMessagesResponse {
             min_seq: page.range.min,
             max_seq: page.range.max,
@@ -113,7 +117,9 @@ impl MessageService for MessageRpc {
         let reader = convert::reader(request.user_id, call.principal)?;
         let conversation = convert::conversation(&request.conversation_id)?;
         let seqs = convert::seqs(request.seqs)?;
+        let mut quota = self.limits.records.page(call, seqs.len())?;
         let page = self.messages.pull_by_seqs(reader, conversation, seqs).await?;
+        quota.answered(page.messages.len());
         Ok(Response::new(wire::PullBySeqsResponse {
             more: page.more,
             messages: convert::page_to_wire(page, conversation, call.principal),
@@ -124,8 +130,10 @@ impl MessageService for MessageRpc {
         self.agreement.check()?;
         let (call, request) = (Call::of(&request), request.into_inner());
         let reader = convert::reader(request.user_id, call.principal)?;
-        let asked = convert::back(&request, self.page_limit(request.limit)?)?;
+        let mut quota = self.page(call, request.limit)?;
+        let asked = convert::back(&request, quota.size)?;
         let page = self.messages.history(reader, asked).await?;
+        quota.answered(page.messages.len());
         Ok(Response::new(wire::HistoryResponse {
             min_seq: page.range.min,
             max_seq: page.range.max,
@@ -306,9 +314,9 @@ impl MessageService for MessageRpc {
         request: Request<Streaming<wire::ImportMessagesRequest>>,
     ) -> Answer<Self::ImportMessagesStream> {
         self.agreement.check()?;
-        let (messages, limits) = (self.messages.clone(), self.limits);
-        let all = move |records| import::import(messages.clone(), limits, records);
+        let (messages, limits) = (self.messages.clone(), self.limits.clone());
+        let all = move |records| import::import(messages.clone(), limits.clone(), records);
         let answer = |results| wire::ImportMessagesResponse { results };
-        Ok(Response::new(import_together(request, self.limits, all, answer)))
+        Ok(Response::new(import_together(request, self.limits.clone(), all, answer)))
     }
 }

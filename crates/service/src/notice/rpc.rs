@@ -181,9 +181,10 @@ impl NoticeService for NoticeRpc {
         let query =
             [b"notices".as_slice(), &request.audience_id.to_be_bytes(), &request.reader_id.to_be_bytes()];
         let after: Option<NoticePlace> = self.pages.open_all(&query, &request.page_token)?;
-        let (size, consistency) =
-            (PAGES.of(request.page_size)?, self.limits.consistency(call, request.consistency.as_ref())?);
-        let page = self.records.list(audience, reader, after, size, (call.principal, &consistency)).await?;
+        let consistency = self.limits.consistency(call, request.consistency.as_ref())?;
+        let mut quota = self.limits.records.page(call, PAGES.of(request.page_size)?)?;
+        let seen_by = (call.principal, &consistency);
+        let page = self.records.list(audience, reader, after, quota.size, seen_by).await?;
         let mut budget = ByteBudget::new(STREAM_MESSAGE_BYTES);
         let (mut notices, mut last) = (Vec::new(), page.more);
         for listed in &page.notices {
@@ -194,6 +195,7 @@ impl NoticeService for NoticeRpc {
             }
             notices.push(notice);
         }
+        quota.answered(notices.len());
         let next_page_token = last.map(|place| self.pages.seal_all(&query, place)).unwrap_or_default();
         Ok(Response::new(wire::ListNoticesResponse { notices, next_page_token }))
     }

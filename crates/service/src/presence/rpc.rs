@@ -96,6 +96,7 @@ impl PresenceService for PresenceRpc {
     ) -> Result<Response<wire::BatchGetPresenceResponse>, Status> {
         let call = Call::of(&request);
         let users = convert::users(&request.into_inner().user_ids, self.limits.batch_ids_of(call))?;
+        self.limits.records.count(call, users.len())?;
         let shown = self.sessions.batch_get_presence(&users, call.principal).await?;
         let presences = shown.iter().map(|shown| convert::presence(shown, call.principal)).collect();
         Ok(Response::new(wire::BatchGetPresenceResponse { presences }))
@@ -109,6 +110,7 @@ impl PresenceService for PresenceRpc {
     ) -> Result<Response<PresenceStream>, Status> {
         let call = Call::of(&request);
         let users = convert::watched(&request.into_inner().user_ids, self.limits.batch_ids_of(call))?;
+        self.limits.records.count(call, users.len())?;
         let (sessions, hub) = (self.sessions.clone(), Arc::clone(&self.hub));
         Ok(Response::new(watch_presence(sessions, hub, users, call.principal).await?))
     }
@@ -159,12 +161,13 @@ impl PresenceService for PresenceRpc {
         let request = request.into_inner();
         let group = convert::group(request.group_id)?;
         let query = [&b"ListActiveMembers"[..], &group.get().to_be_bytes()[..]];
-        let size = self.limits.pages.of(request.page_size)?;
+        let mut quota = self.limits.page(call, request.page_size)?;
         let after = self.pages.open(&query, &request.page_token)?;
         let after = after.map(|id| convert::user("page_token", id)).transpose()?;
-        let page = self.active_members.list_active_members(group, after, size, call.principal).await?;
+        let page = self.active_members.list_active_members(group, after, quota.size, call.principal).await?;
         let members = page.members.iter().map(|member| convert::active_member(member, call.principal));
         let members = fitting(members);
+        quota.answered(members.len());
         let cut = members.last().filter(|_| members.len() < page.members.len()).map(|member| member.user_id);
         let next = cut.or(page.next.map(UserId::get));
         Ok(Response::new(wire::ListActiveMembersResponse {

@@ -11,7 +11,7 @@ use tonic::{Request, Response, Status};
 use super::{Receipts, convert};
 use crate::{
     error::Error,
-    rpc::{batch::Limits, call::Call, page_token::PageTokens},
+    rpc::{batch::Limits, call::Call, page_token::PageTokens, record_quota::PageQuota},
 };
 
 type Answer<T> = Result<Response<T>, Status>;
@@ -55,19 +55,25 @@ impl ReceiptRpc {
         let conversation = convert::conversation(list.conversation_id)?;
         let seq = convert::seq("seq", list.seq)?;
         let query = [list.query, &bytes_of(conversation), &seq.to_be_bytes()];
-        let page = self.page(&query, list.page)?;
+        let (page, mut quota) = self.page(call, &query, list.page)?;
         let is_fresh = self.is_fresh(call, list.consistency)?;
         let message: (ConversationId, Seq) = (conversation, seq);
         let found = self.receipts.list(call.principal.user(), message, list.state, page, is_fresh).await?;
+        quota.answered(found.0.len());
         let users = found.0.into_iter().map(UserId::get).collect();
         Ok((users, self.token(&query, found.1)))
     }
 
-    /// Where a page begins, and its size.
-    fn page(&self, query: &[&[u8]], (size, token): (i32, &str)) -> Result<(u32, usize), Error> {
-        let size = self.limits.pages.of(size)?;
+    /// Where a page begins and its size, and its quota.
+    fn page(
+        &self,
+        call: Call,
+        query: &[&[u8]],
+        (size, token): (i32, &str),
+    ) -> Result<((u32, usize), PageQuota), Error> {
+        let quota = self.limits.page(call, size)?;
         let from = self.pages.open(query, token)?.unwrap_or_default();
-        Ok((u32::try_from(from).map_err(|_| Error::internal())?, size))
+        Ok(((u32::try_from(from).map_err(|_| Error::internal())?, quota.size), quota))
     }
 
     fn token(&self, query: &[&[u8]], next: Option<u32>) -> String {
@@ -163,8 +169,9 @@ impl ReceiptService for ReceiptRpc {
         let (call, request) = (Call::of(&request), request.into_inner());
         let conversation = convert::conversation(&request.conversation_id)?;
         let query = [&b"ListOrdinals"[..], &bytes_of(conversation)];
-        let page = self.page(&query, (request.page_size, &request.page_token))?;
+        let (page, mut quota) = self.page(call, &query, (request.page_size, &request.page_token))?;
         let found = self.receipts.ordinals(call.principal.user(), conversation, page).await?;
+        quota.answered(found.0.len());
         let users = found.0.into_iter().map(convert::ordinal_to_wire).collect();
         let next_page_token = self.token(&query, found.1);
         Ok(Response::new(wire::ListOrdinalsResponse { users, next_page_token }))

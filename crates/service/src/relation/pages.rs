@@ -10,7 +10,10 @@ use super::{
     convert::{self, cursor_numbers, cursor_of, place_numbers, place_of},
     lists::{ListOf, ListPage},
 };
-use crate::{error::Error, rpc::call::Call};
+use crate::{
+    error::Error,
+    rpc::{call::Call, record_quota::PageQuota},
+};
 
 /// A requested page.
 pub(super) struct PageOf {
@@ -53,8 +56,9 @@ impl RelationRpc {
         of: ListOf<FollowList>,
         page: &PageOf,
     ) -> Result<Entries<wire::Follow>, Error> {
-        let (consistency, at) = self.begin(page, place_of)?;
+        let (consistency, at, mut quota) = self.begin(page, place_of)?;
         let part = self.follows.list(of, at, &consistency).await?;
+        quota.answered(part.entries.len());
         let last = part.entries.last().filter(|_| part.more).map(|follow| follow.place_in(of.list));
         let next = self.next(page, last.map(place_numbers));
         Ok((part.entries.iter().map(convert::follow_to_wire).collect(), next))
@@ -65,8 +69,9 @@ impl RelationRpc {
         of: ListOf<BlockList>,
         page: &PageOf,
     ) -> Result<Entries<wire::UserSettings>, Error> {
-        let (consistency, at) = self.begin(page, place_of)?;
+        let (consistency, at, mut quota) = self.begin(page, place_of)?;
         let found = self.blocks.list(of, at, &consistency).await?;
+        quota.answered(found.blocks.len());
         let settings = found.blocks.iter().map(|block| convert::user_settings(block, &self.blocks)).collect();
         Ok((settings, self.next(page, found.next.map(place_numbers))))
     }
@@ -76,22 +81,23 @@ impl RelationRpc {
         lists: [ListOf<FollowList>; 2],
         page: &PageOf,
     ) -> Result<(Vec<i64>, String, bool), Error> {
-        let (consistency, at) = self.begin(page, cursor_of)?;
+        let (consistency, at, mut quota) = self.begin(page, cursor_of)?;
         let Common { users, next, partial } = common(&self.follows, lists, at, &consistency).await?;
+        quota.answered(users.len());
         let next = self.next(page, next.map(cursor_numbers));
         Ok((users.into_iter().map(UserId::get).collect(), next, partial))
     }
 
-    /// The freshness, the beginning and the size of the page.
+    /// The freshness, the beginning and the size of the page, and its quota.
     fn begin<P, const N: usize>(
         &self,
         page: &PageOf,
         of: fn([i64; N]) -> Option<P>,
-    ) -> Result<(Consistency, ListPage<P>), Error> {
+    ) -> Result<(Consistency, ListPage<P>, PageQuota), Error> {
         let consistency = self.limits.consistency(page.call, page.consistency.as_ref())?;
-        let size = self.limits.pages.of(page.size)?;
+        let quota = self.limits.page(page.call, page.size)?;
         let after = self.pages.open_all(&page.query(), &page.token)?.and_then(of);
-        Ok((consistency, ListPage { after, size }))
+        Ok((consistency, ListPage { after, size: quota.size }, quota))
     }
 
     /// The token of the page after this position; empty: there is none.

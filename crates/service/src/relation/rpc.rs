@@ -239,6 +239,7 @@ impl RelationService for RelationRpc {
         let edges = request.target_ids.iter().map(edge).collect::<Result<Vec<Edge>, Error>>()?;
         own(convert::user("user_id", request.user_id)?, call.principal)?;
         let consistency = self.limits.consistency(call, request.consistency.as_ref())?;
+        self.limits.records.count(call, edges.len())?;
         let told = (self.blocks.permissions(None), call.principal);
         let mut results = written::none(edges.len());
         for edges in edges.chunks(AT_ONCE) {
@@ -405,10 +406,10 @@ impl RelationService for RelationRpc {
         &self,
         request: Request<Streaming<wire::ImportFollowsRequest>>,
     ) -> Result<Response<Self::ImportFollowsStream>, Status> {
-        let (follows, limits) = (self.follows.clone(), self.limits);
-        let all = move |records| import(follows.clone(), limits, records);
+        let (follows, limits) = (self.follows.clone(), self.limits.clone());
+        let all = move |records| import(follows.clone(), limits.clone(), records);
         let answer = |results| wire::ImportFollowsResponse { results };
-        Ok(Response::new(batch::import_together(request, self.limits, all, answer)))
+        Ok(Response::new(batch::import_together(request, self.limits.clone(), all, answer)))
     }
 }
 

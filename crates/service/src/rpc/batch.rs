@@ -14,14 +14,20 @@ use tonic::{Request, Status, Streaming};
 
 use crate::{
     error::Error,
-    rpc::{answer_size::split, audit_notes::AuditNotes, call::Call, page_token::PageSizes},
+    rpc::{
+        answer_size::split,
+        audit_notes::AuditNotes,
+        call::Call,
+        page_token::PageSizes,
+        record_quota::{PageQuota, RecordQuota},
+    },
 };
 
 /// Records that an export reads from the store at a time.
 pub const EXPORT_PAGE: usize = 200;
 
 /// The limits of a request.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Limits {
     /// Ids of a batch.
     pub batch_ids: usize,
@@ -35,6 +41,8 @@ pub struct Limits {
     pub tokens: usize,
     /// Sizes of a page.
     pub pages: PageSizes,
+    /// Records that a user who itself calls may read.
+    pub records: RecordQuota,
 }
 
 /// Ids of a batch of a user who itself calls: enough for a page of a device.
@@ -45,6 +53,14 @@ impl Limits {
     #[must_use]
     pub fn batch_ids_of(&self, call: Call) -> usize {
         if call.is_user() { self.batch_ids.min(USER_BATCH_IDS) } else { self.batch_ids }
+    }
+
+    /// The page of a list that this call asks for.
+    ///
+    /// # Errors
+    /// If the size is below 0; QUOTA_EXCEEDED if the caller is a user who may not read as many now.
+    pub fn page(&self, call: Call, asked: i32) -> Result<PageQuota, Error> {
+        self.records.page(call, self.pages.of(asked)?)
     }
 
     /// The deadline of a record of an import that begins now.

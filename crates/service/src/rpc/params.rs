@@ -7,7 +7,10 @@ use zeroize::Zeroizing;
 
 use crate::{
     error::Error,
-    rpc::secret::{PlainSecrets, check_secret},
+    rpc::{
+        call::Call,
+        secret::{PlainSecrets, check_secret},
+    },
 };
 
 /// Checks parameters after secrets were removed.
@@ -24,6 +27,38 @@ pub fn params(map: BTreeMap<String, String>) -> Result<Params, Error> {
 pub fn shown_params(params: &Params, sees: impl Fn(&str) -> bool) -> BTreeMap<String, String> {
     let shown = params.iter().filter(|(key, _)| sees(key));
     shown.map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+}
+
+/// Checks that a user who itself calls changes only parameters that are for users: in others services keep what users must not
+/// set, as a role.
+///
+/// # Errors
+/// PERMISSION_DENIED. A path of all parameters is refused too: it would remove those that the user does not see.
+pub fn check_user_paths(call: Call, paths: &[String], for_users: &BTreeSet<String>) -> Result<(), Error> {
+    let refused = |path: &String| match field_path(path).as_str() {
+        "*" | "params" => true,
+        path => path.strip_prefix("params.").is_some_and(|name| !for_users.contains(name)),
+    };
+    if call.is_user() && paths.iter().any(refused) {
+        let text = "only services may set this parameter, or all at once: users name params.KEY of one that is for users";
+        return Err(Error::not_allowed(text));
+    }
+    Ok(())
+}
+
+/// The same of the parameters of a record that the call creates.
+///
+/// # Errors
+/// PERMISSION_DENIED.
+pub fn check_user_params(
+    call: Call,
+    params: &BTreeMap<String, String>,
+    for_users: &BTreeSet<String>,
+) -> Result<(), Error> {
+    if call.is_user() && params.keys().any(|name| !for_users.contains(name)) {
+        return Err(Error::not_allowed("only services may set this parameter: it is not for users"));
+    }
+    Ok(())
 }
 
 /// Takes the secrets that an update with these paths sets out of `map`. A secret that a path names and `map` lacks is

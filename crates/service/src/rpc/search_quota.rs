@@ -1,65 +1,26 @@
 //! The quota of searches of a user: enough for a person, too few to try a list of addresses.
 
-use std::{
-    num::NonZeroU32,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-};
-
-use governor::{
-    DefaultKeyedRateLimiter, Quota, RateLimiter,
-    clock::{Clock as _, DefaultClock, Reference as _},
-};
-use kith_store::UserId;
-
 use crate::{
     error::{Error, Reason},
     rpc::{
         call::{Call, Principal},
         rights::Scope,
+        user_quota::{QuotaKind, Subject, UserQuota},
     },
 };
 
-/// Users who are counted at the same time: some 10 MB.
-const USERS_MAX: usize = 100_000;
-/// Users who share a count if there are more than [`USERS_MAX`]: few enough to stay within memory, and enough that a
-/// user who searches too much affects few.
-const SHARED: i64 = 4096;
-/// Period, in nanoseconds, of forgetting users who have stopped; it walks over all users.
-const SWEEP_NANOS: u64 = 1_000_000_000;
-
-/// Counts searches by acting users, on this node: one quota for each user, whatever is searched. Cheap to clone.
+/// Counts searches by acting users, also of those for whom a service calls, on this node: one quota for each user, whatever is
+/// searched. Cheap to clone. Memory and a full table: as [`UserQuota`].
 ///
 /// A search is counted before the store is asked, so that a refusal reveals nothing about results.
 #[derive(Clone, Debug)]
-pub struct SearchQuota {
-    counted: Arc<Counted>,
-}
-
-#[derive(Debug)]
-struct Counted {
-    limiter: DefaultKeyedRateLimiter<i64>,
-    clock: DefaultClock,
-    start: <DefaultClock as governor::clock::Clock>::Instant,
-    /// Since `start`.
-    swept: AtomicU64,
-    users_max: usize,
-}
+pub struct SearchQuota(UserQuota);
 
 impl SearchQuota {
     /// This many at once, and the same number in a minute.
     #[must_use]
-    pub fn per_minute(searches: NonZeroU32) -> Self {
-        Self::with_room_for(USERS_MAX, searches)
-    }
-
-    fn with_room_for(users_max: usize, searches: NonZeroU32) -> Self {
-        let limiter = RateLimiter::keyed(Quota::per_minute(searches));
-        let clock = DefaultClock::default();
-        let start = clock.now();
-        Self { counted: Arc::new(Counted { limiter, clock, start, swept: AtomicU64::new(0), users_max }) }
+    pub fn per_minute(searches: u32) -> Self {
+        Self(UserQuota::new(QuotaKind::Searches, searches))
     }
 
     /// Counts one search of users, which finds them by their addresses too: as [`Self::count`], and each caller that is not shown
@@ -69,14 +30,10 @@ impl SearchQuota {
     /// RESOURCE_EXHAUSTED when the user, or the caller, made too many.
     pub fn count_of_users(&self, call: Call) -> Result<(), Error> {
         match call.principal {
-            Principal::Service if !call.rights.has(Scope::UserContact) => {
-                // Ids of users are above 0, and the keys that they share are above this.
-                let key = -SHARED - 1 - i64::from(call.caller.get());
-                let within = self.counted.limiter.check_key(&key);
-                within.map_err(|_| {
-                    too_many("too many searches within a minute by a caller without the scope user:contact")
-                })
-            }
+            Principal::Service if !call.rights.has(Scope::UserContact) => self.take(
+                Subject::Caller(call.caller),
+                "too many searches within a minute by a caller without the scope user:contact",
+            ),
             principal => self.count(principal),
         }
     }
@@ -87,51 +44,30 @@ impl SearchQuota {
     /// RESOURCE_EXHAUSTED if the user made too many.
     pub fn count(&self, principal: Principal) -> Result<(), Error> {
         let Principal::User(user) = principal else { return Ok(()) };
-        let within = self.counted.limiter.check_key(&self.counted.key(user));
-        within.map_err(|_| too_many("too many searches by this user within a minute"))
-    }
-}
-
-fn too_many(text: &'static str) -> Error {
-    Error::new(Reason::TooManyTries, text)
-}
-
-impl Counted {
-    /// The key of the user alone while there is room, else a shared one: every user is counted.
-    fn key(&self, user: UserId) -> i64 {
-        if self.limiter.len() < self.users_max {
-            return user.get();
-        }
-        self.sweep();
-        // Ids are above 0.
-        if self.limiter.len() < self.users_max { user.get() } else { -(user.get() % SHARED) }
+        self.take(Subject::User(user), "too many searches by this user within a minute")
     }
 
-    fn sweep(&self) {
-        let now = self.clock.now().duration_since(self.start).as_u64();
-        let swept = self.swept.load(Ordering::Relaxed);
-        let due = now.saturating_sub(swept) >= SWEEP_NANOS;
-        if due && self.swept.compare_exchange(swept, now, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
-            self.limiter.retain_recent();
-        }
+    fn take(&self, subject: Subject, text: &'static str) -> Result<(), Error> {
+        let within = self.0.take(subject, 1);
+        within.map(drop).map_err(|_| Error::new(Reason::TooManyTries, text))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use kith_store::UserId;
+    use tokio::time::Instant;
 
-    fn quota(users_max: usize) -> SearchQuota {
-        SearchQuota::with_room_for(users_max, NonZeroU32::new(3).unwrap())
-    }
+    use super::*;
+    use crate::rpc::rights::Rights;
 
     fn user(number: i64) -> Principal {
         Principal::User(UserId::new(number).unwrap())
     }
 
-    #[test]
-    fn each_user_has_a_quota_and_services_have_none() {
-        let quota = quota(10);
+    #[tokio::test(start_paused = true)]
+    async fn each_user_has_a_quota_and_services_have_none() {
+        let quota = SearchQuota::per_minute(3);
         for _ in 0..3 {
             quota.count(user(1)).unwrap();
         }
@@ -142,12 +78,18 @@ mod tests {
         }
     }
 
-    #[test]
-    fn memory_is_bounded_however_many_search_and_all_are_still_counted() {
-        let quota = quota(10);
-        let counted = (1..=100_000).filter(|number| quota.count(user(*number)).is_ok()).count();
-        let most = 10 + usize::try_from(SHARED).unwrap();
-        assert!(quota.counted.limiter.len() <= most, "{} keys", quota.counted.limiter.len());
-        assert!(counted <= 3 * most, "{counted} were let through");
+    #[tokio::test(start_paused = true)]
+    async fn caller_without_contacts_is_counted_as_one_user() {
+        let quota = SearchQuota::per_minute(3);
+        let with = Call::internal(Instant::now());
+        let without = Call { rights: Rights::NONE, ..with };
+        for _ in 0..3 {
+            quota.count_of_users(without).unwrap();
+        }
+        assert_eq!(quota.count_of_users(without).unwrap_err().reason(), Reason::TooManyTries);
+        for _ in 0..100 {
+            quota.count_of_users(with).unwrap();
+            quota.count(Principal::Service).unwrap();
+        }
     }
 }

@@ -131,22 +131,6 @@ impl Viewer {
     }
 }
 
-/// Makes sure that a user who itself calls sets no parameter that is not for users, as a role that services keep there.
-///
-/// # Errors
-/// PERMISSION_DENIED. A path of all parameters is refused too: it would remove those that the user does not see.
-pub(super) fn check_own_params(call: Call, paths: &[String], rules: &UserRules) -> Result<(), Error> {
-    let refused = |path: &String| match field_path(path).as_str() {
-        "*" | "params" => true,
-        path => path.strip_prefix("params.").is_some_and(|name| !rules.user_params.contains(name)),
-    };
-    if call.is_user() && paths.iter().any(refused) {
-        let text = "only services may set this parameter, or all at once: users name params.KEY out of users.user_params";
-        return Err(Error::not_allowed(text));
-    }
-    Ok(())
-}
-
 /// A checked change: the fields of `user` that `paths` name. Secrets are separate: an empty one is removed.
 pub(super) fn patch(
     mut user: wire::User,

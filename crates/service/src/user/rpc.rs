@@ -23,7 +23,7 @@ use crate::{
         batch::{self, Limits},
         call::{Call, Served, own},
         page_token::PageTokens,
-        params::take_secrets,
+        params::{check_user_paths, take_secrets},
         request::WriteContext,
         search_quota::SearchQuota,
         secret::check_secret,
@@ -118,6 +118,7 @@ impl UserService for UserRpc {
         let call = Call::of(&request);
         let request = request.get_ref();
         let id = convert::user_id(request.user_id)?;
+        self.limits.records.count(call, 1)?;
         let entry = self.users.get(id, &self.limits.consistency(call, request.consistency.as_ref())?).await?;
         let user = written::answer(&entry.value, Viewer::of(call), &self.users.rules);
         Ok(with_trailers(user, Served::of(&entry)))
@@ -132,6 +133,7 @@ impl UserService for UserRpc {
         batch::check_count("user_ids", request.user_ids.len(), self.limits.batch_ids_of(call))?;
         let consistency = self.limits.consistency(call, request.consistency.as_ref())?;
         let ids = convert::user_ids(&request.user_ids)?;
+        self.limits.records.count(call, ids.len())?;
         let users = self.users.get_many(&ids, &consistency).await;
         let mut budget = ByteBudget::new(ANSWER_BYTES);
         let result = |(id, user): (&UserId, _)| self.result(*id, user, Viewer::of(call), &mut budget);
@@ -151,7 +153,7 @@ impl UserService for UserRpc {
         own(id, call.principal)?;
         let secret_params = &self.users.rules.secret_params;
         let paths = request.update_mask.clone().unwrap_or_default().paths;
-        convert::check_own_params(call, &paths, &self.users.rules)?;
+        check_user_paths(call, &paths, &self.users.rules.user_params)?;
         let (patch, secrets) = convert::patch(user.clone(), &paths, secret_params)?;
         user.params.retain(|name, _| !secret_params.contains(name));
         let expected = request.expected_version;
@@ -187,6 +189,7 @@ impl UserService for UserRpc {
     ) -> Result<Response<wire::FindUserByNameResponse>, Status> {
         let call = Call::of(&request);
         self.searches.count(call.principal)?;
+        self.limits.records.count(call, 1)?;
         let request = request.get_ref();
         self.limits.consistency(call, request.consistency.as_ref())?;
         let user = self.users.find_user_by_name(&convert::user_name(&request.user_name)?).await?;
@@ -204,11 +207,12 @@ impl UserService for UserRpc {
         self.searches.count_of_users(call)?;
         let keyword = Keyword::new(&request.keyword).map_err(|why| Error::invalid("keyword", &why))?;
         self.limits.consistency(call, request.consistency.as_ref())?;
-        let size = self.limits.pages.of(request.page_size)?;
+        let mut page = self.limits.page(call, request.page_size)?;
         let query: [&[u8]; 2] = [b"SearchUsers", keyword.name().as_bytes()];
         let after = self.pages.open(&query, &request.page_token)?.and_then(|id| UserId::new(id).ok());
-        let found = self.users.search_users(&keyword, after, size + 1).await?;
-        let users = fitting(found.iter().take(size).map(|user| self.shown(user, Viewer::of(call))));
+        let found = self.users.search_users(&keyword, after, page.size + 1).await?;
+        let users = fitting(found.iter().take(page.size).map(|user| self.shown(user, Viewer::of(call))));
+        page.answered(users.len());
         let last = users.last().filter(|_| users.len() < found.len());
         let next_page_token = last.map(|user| self.pages.seal(&query, user.user_id)).unwrap_or_default();
         Ok(Response::new(wire::SearchUsersResponse { users, next_page_token }))
@@ -237,7 +241,7 @@ impl UserService for UserRpc {
             async move { this.import_one(record, call).await }
         };
         let answer = |results| wire::ImportUsersResponse { results };
-        Ok(Response::new(batch::import(request, self.limits, one, answer)))
+        Ok(Response::new(batch::import(request, self.limits.clone(), one, answer)))
     }
 
     async fn export_users(

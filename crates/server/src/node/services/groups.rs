@@ -65,7 +65,8 @@ pub(super) async fn invite_codes(stores: &Stores, config: &Config) -> Result<Inv
 /// Secrets of groups are bounded as those of users.
 fn group_rules(config: &Config) -> GroupRules {
     let UserRules { secret_params, tries_per_minute, id_block, .. } = super::users::rules(config);
-    GroupRules { secret_params, tries_per_minute, id_block }
+    let user_params = config.users.group_params.iter().cloned().collect();
+    GroupRules { secret_params, user_params, tries_per_minute, id_block }
 }
 
 fn member_rules(config: &Config) -> MemberRules {

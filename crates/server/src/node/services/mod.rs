@@ -214,8 +214,10 @@ async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> 
     let Lower { domains, closing, sending, upkeep } =
         lower(context, config, cluster.as_deref(), &facts.node_id, users, moves).await?;
     let offline = OfflineRpc::new(sending.offline.clone(), page_tokens.clone());
-    let tokens = presence::Tokens { pages: page_tokens.clone(), gateways: gateway_tokens };
-    let (online, background) = presence::presence(context, config, cluster.as_ref(), &domains, tokens, moved);
+    let limits = routes::limits(config);
+    let rules =
+        presence::CallRules { pages: page_tokens.clone(), gateways: gateway_tokens, limits: limits.clone() };
+    let (online, background) = presence::presence(context, config, cluster.as_ref(), &domains, rules, moved);
     let deciders = domains.deciders();
     let log_kept = config.relations.log_kept;
     let applications = Applications::new(context, deciders, &closing, config.applications, log_kept);
@@ -250,7 +252,7 @@ async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> 
         agreement,
     };
     let upper = Upper { applications, online, talk: talk_calls, notices, sequences };
-    let routes = routes::routes(domains, upper, admin, page_tokens, config);
+    let routes = routes::routes(domains, upper, admin, (page_tokens, limits), config);
     Ok(Services {
         routes,
         mutations,

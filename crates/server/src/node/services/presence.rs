@@ -5,19 +5,21 @@ use std::sync::Arc;
 use kith_service::{
     domain_context::DomainContext,
     presence::{self, Background, Moved, Online, PresenceRpc},
-    rpc::page_token::PageTokens,
+    rpc::{batch::Limits, page_token::PageTokens},
 };
 use tokio::sync::mpsc;
 
-use super::{Domains, caches::cache_defaults, routes::limits};
+use super::{Domains, caches::cache_defaults};
 use crate::{cluster::Cluster, config::Config};
 
-/// The keys that seal tokens.
-pub(super) struct Tokens {
-    /// Of pages.
+/// What seals the tokens of calls, and bounds calls.
+pub(super) struct CallRules {
+    /// Tokens of pages.
     pub(super) pages: PageTokens,
-    /// Of gateways.
+    /// Tokens of gateways.
     pub(super) gateways: PageTokens,
+    /// Shared with the other domains: all of them count the records of a user together.
+    pub(super) limits: Limits,
 }
 
 pub(super) fn presence(
@@ -25,7 +27,7 @@ pub(super) fn presence(
     config: &Config,
     cluster: Option<&Arc<Cluster>>,
     domains: &Domains,
-    tokens: Tokens,
+    rules: CallRules,
     moved: mpsc::Receiver<Moved>,
 ) -> (PresenceRpc, Background) {
     let presences = match cluster {
@@ -40,9 +42,9 @@ pub(super) fn presence(
         members: domains.members.clone(),
         follows: domains.follows.clone(),
         blocks: domains.blocks.clone(),
-        page_tokens: tokens.pages,
-        gateway_tokens: tokens.gateways,
-        limits: limits(config),
+        page_tokens: rules.pages,
+        gateway_tokens: rules.gateways,
+        limits: rules.limits,
         coordination: Arc::clone(&context.stores.coordination),
         among: cluster.map(|cluster| cluster.card().id.as_str()),
         moved,

@@ -1,6 +1,6 @@
 //! The services as routes of the port.
 
-use std::{num::NonZeroU32, sync::Arc};
+use std::sync::Arc;
 
 use kith_proto::{
     admin::v1::admin_service_server::AdminServiceServer,
@@ -27,6 +27,7 @@ use kith_service::{
         answer_size::MESSAGE_BYTES_MAX,
         batch::Limits,
         page_token::{PageSizes, PageTokens},
+        record_quota::RecordQuota,
         search_quota::SearchQuota,
     },
     schema_agreement::SchemaAgreement,
@@ -77,24 +78,22 @@ pub(super) fn routes(
     domains: Domains,
     upper: Upper,
     admin: AdminRpc,
-    pages: PageTokens,
+    (pages, limits): (PageTokens, Limits),
     config: &Config,
 ) -> Routes {
     let Domains { users, groups, members, follows, blocks } = domains;
     let Upper { applications, online, talk, notices, sequences } = upper;
     let TalkCalls { messages, dialogs, receiving, receipts, offline, agreement } = talk;
-    let limits = limits(config);
-    let searches = NonZeroU32::new(config.limits.searches_per_minute).unwrap_or(NonZeroU32::MIN);
-    let searches = SearchQuota::per_minute(searches);
-    let users = UserRpc::new(users, pages.clone(), limits, searches.clone());
+    let searches = SearchQuota::per_minute(config.limits.searches_per_minute);
+    let users = UserRpc::new(users, pages.clone(), limits.clone(), searches.clone());
     let pending = Arc::new(applications.clone());
-    let groups = GroupRpc::new(groups, members.clone(), pending, pages.clone(), limits, searches);
-    let relations = RelationRpc::new(follows, blocks, members.clone(), pages.clone(), limits);
-    let members = MemberRpc::new(members, pages.clone(), limits);
-    let dialogs = DialogRpc::new(dialogs, pages.clone(), limits);
-    let notices = NoticeRpc::new(notices, pages.clone(), limits);
-    let receipts = ReceiptRpc::new(receipts, pages.clone(), limits);
-    let applications = ApplicationRpc::new(applications, pages, limits);
+    let groups = GroupRpc::new(groups, members.clone(), pending, pages.clone(), limits.clone(), searches);
+    let relations = RelationRpc::new(follows, blocks, members.clone(), pages.clone(), limits.clone());
+    let members = MemberRpc::new(members, pages.clone(), limits.clone());
+    let dialogs = DialogRpc::new(dialogs, pages.clone(), limits.clone());
+    let notices = NoticeRpc::new(notices, pages.clone(), limits.clone());
+    let receipts = ReceiptRpc::new(receipts, pages.clone(), limits.clone());
+    let applications = ApplicationRpc::new(applications, pages, limits.clone());
     let receivers = ReceiveRpc::new(receiving);
     let messages = MessageRpc::new(messages, dialogs, receivers, offline, limits, agreement);
     let bytes = config.limits.batch_message_bytes;
@@ -112,6 +111,7 @@ pub(super) fn routes(
         .add_service(compressed!(AdminServiceServer::new(admin), config.limits.message_bytes))
 }
 
+/// The limits of calls. Each result counts the records of users apart: a node makes one.
 pub(super) fn limits(config: &Config) -> Limits {
     Limits {
         batch_ids: config.limits.batch_ids,
@@ -120,5 +120,6 @@ pub(super) fn limits(config: &Config) -> Limits {
         import_patience: config.limits.deadline_max,
         tokens: config.limits.tokens,
         pages: PageSizes { default: config.limits.page_default, max: config.limits.page_max },
+        records: RecordQuota::per_minute(config.limits.user_records_per_minute),
     }
 }

@@ -27,6 +27,7 @@ const BOUND: Duration = Duration::from_secs(20);
 pub fn on(config: &mut Config) {
     config.ws.enabled = true;
     config.ws.trusted = true;
+    crate::secured::without_user_quotas(config);
 }
 
 /// One socket.

@@ -17,6 +17,7 @@ use crate::{
         batch::{self, Limits},
         call::{Call, Served, own},
         page_token::PageTokens,
+        record_quota::PageQuota,
         request::WriteContext,
     },
 };
@@ -36,11 +37,17 @@ impl MemberRpc {
         Self { members, pages, limits }
     }
 
-    /// Where a page begins, and its size.
-    fn asked(&self, query: &[&[u8]], least: Role, size: i32, token: &str) -> Result<Asked, Error> {
-        let size = self.limits.pages.of(size)?;
+    /// Where a page of this size, with this token, begins, and its quota.
+    fn asked(
+        &self,
+        call: Call,
+        query: &[&[u8]],
+        least: Role,
+        (size, token): (i32, &str),
+    ) -> Result<(Asked, PageQuota), Error> {
+        let page = self.limits.page(call, size)?;
         let after = self.pages.open(query, token)?.unwrap_or_default();
-        Ok(Asked { least, after, size })
+        Ok((Asked { least, after, size: page.size }, page))
     }
 
     /// The token of the page after this id; empty: the last page.
@@ -113,9 +120,10 @@ impl MemberService for MemberRpc {
         let request = request.into_inner();
         let group = convert::group(request.group_id)?;
         let query = [&b"ListBans"[..], &group.get().to_be_bytes()[..]];
-        let size = self.limits.pages.of(request.page_size)?;
+        let mut page = self.limits.page(call, request.page_size)?;
         let after = self.pages.open(&query, &request.page_token)?.and_then(|id| UserId::new(id).ok());
-        let listed = self.members.list_bans(group, call.principal, after, size).await?;
+        let listed = self.members.list_bans(group, call.principal, after, page.size).await?;
+        page.answered(listed.items.len());
         Ok(Response::new(wire::ListBansResponse {
             next_page_token: self.next_page_token(&query, listed.next),
             bans: listed.items.iter().map(convert::ban_to_wire).collect(),
@@ -250,6 +258,7 @@ impl MemberService for MemberRpc {
         let consistency = self.limits.consistency(call, request.consistency.as_ref())?;
         let key = |id: &i64| Ok(MemberKey { group, user: convert::user("user_ids", *id)? });
         let keys: Vec<MemberKey> = request.user_ids.iter().map(key).collect::<Result<_, Error>>()?;
+        self.limits.records.count(call, keys.len())?;
         let found = self.members.batch_is_member(group, &keys, call.principal, &consistency).await?;
         let results = keys.iter().zip(found).map(|(key, found)| convert::is_member(key.user, found));
         Ok(Response::new(wire::BatchIsMemberResponse { results: results.collect() }))
@@ -265,8 +274,10 @@ impl MemberService for MemberRpc {
         let least = convert::least_role(request.least_role)?;
         let query = [b"ListMembers", &[least as u8][..], &group.get().to_be_bytes()[..]];
         let consistency = self.limits.consistency(call, request.consistency.as_ref())?;
-        let asked = self.asked(&query, least, request.page_size, &request.page_token)?;
+        let of_page = (request.page_size, request.page_token.as_str());
+        let (asked, mut page) = self.asked(call, &query, least, of_page)?;
         let listed = self.members.list_members(group, asked, call.principal, &consistency).await?;
+        page.answered(listed.items.len());
         Ok(Response::new(wire::ListMembersResponse {
             members: listed.items.iter().map(|member| convert::member_to_wire(member)).collect(),
             next_page_token: self.next_page_token(&query, listed.next),
@@ -296,8 +307,10 @@ impl MemberService for MemberRpc {
         own(user, call.principal)?;
         let query = [&b"ListMemberships"[..], &user.get().to_be_bytes()[..]];
         let consistency = self.limits.consistency(call, request.consistency.as_ref())?;
-        let asked = self.asked(&query, Role::Member, request.page_size, &request.page_token)?;
+        let of_page = (request.page_size, request.page_token.as_str());
+        let (asked, mut page) = self.asked(call, &query, Role::Member, of_page)?;
         let listed = self.members.list_memberships(user, asked, &consistency).await?;
+        page.answered(listed.items.len());
         Ok(Response::new(wire::ListMembershipsResponse {
             group_ids: listed.items.into_iter().map(GroupId::get).collect(),
             next_page_token: self.next_page_token(&query, listed.next),
@@ -328,8 +341,10 @@ impl MemberService for MemberRpc {
         own(user, call.principal)?;
         let query = [&b"ListCommonGroups"[..], &user.get().to_be_bytes()[..], &other.get().to_be_bytes()[..]];
         let consistency = self.limits.consistency(call, request.consistency.as_ref())?;
-        let asked = self.asked(&query, Role::Member, request.page_size, &request.page_token)?;
+        let of_page = (request.page_size, request.page_token.as_str());
+        let (asked, mut page) = self.asked(call, &query, Role::Member, of_page)?;
         let listed = self.members.list_common_groups(user, other, asked, &consistency).await?;
+        page.answered(listed.items.len());
         Ok(Response::new(wire::ListCommonGroupsResponse {
             group_ids: listed.items.into_iter().map(GroupId::get).collect(),
             next_page_token: self.next_page_token(&query, listed.next),
@@ -349,12 +364,13 @@ impl MemberService for MemberRpc {
         self.members.may_see(group, call.principal).await?;
         let roster = self.members.roster(group, &Consistency::Strong).await?;
         let query = [&b"SyncMembers"[..], &group.get().to_be_bytes()[..], &known.get().to_be_bytes()[..]];
-        let size = self.limits.pages.of(request.page_size)?;
+        let mut page = self.limits.page(call, request.page_size)?;
         let position = self.pages.open_all(&query, &request.page_token)?;
         let SyncPosition { after, until } = convert::sync_position(position, known, roster.version)?;
-        let Some(changes) = self.members.sync_members(group, after, size).await? else {
+        let Some(changes) = self.members.sync_members(group, after, page.size).await? else {
             return Ok(Response::new(convert::full_list_needed(&roster)));
         };
+        page.answered(changes.members.len() + changes.left.len());
         let next = changes.next.map(|last| [last.version.get(), last.user.get(), until]);
         Ok(Response::new(wire::SyncMembersResponse {
             members: changes.members.iter().map(|member| convert::member_to_wire(member)).collect(),

@@ -73,10 +73,13 @@ impl DialogRpc {
         let (call, request) = (Call::of(&request), request.into_inner());
         let user = convert::user(request.user_id, call.principal)?;
         let size = self.limits.pages.of(request.page_size)?.min(PAGE_MAX);
+        let mut quota = self.limits.records.page(call, size)?;
         let after = self.place(user, &request.page_token)?;
-        let page = self.dialogs.list(user, after, size, &AtLeast::of_request(&request.at_least)?).await?;
+        let page =
+            self.dialogs.list(user, after, quota.size, &AtLeast::of_request(&request.at_least)?).await?;
         let left_out = convert::count(u64::try_from(page.left_out).unwrap_or(u64::MAX));
         let (conversations, next) = fitting(page, call.principal);
+        quota.answered(conversations.len());
         let next_page_token = next
             .and_then(|place| self.pages.seal_bytes(&[QUERY, &user.get().to_be_bytes()], &place.to_bytes()));
         Ok(Response::new(wire::ListConversationsResponse {

@@ -1,0 +1,279 @@
+//! Quotas of users who call by their tokens: on each surface, and for which calls.
+
+use std::time::Duration;
+
+use kith_proto::{
+    group::v1::{self as groups, group_service_client::GroupServiceClient},
+    user::v1::{user_service_client::UserServiceClient, *},
+};
+use kith_server::config::Config;
+use metrics_exporter_prometheus::PrometheusBuilder;
+use serde_json::{Value, json};
+use tonic::{Code, Status, transport::Channel};
+use tonic_types::StatusExt as _;
+
+use crate::{
+    http,
+    node::assert_refused,
+    secured::{ALL, SecuredNode, acting, by, by_token},
+    signing::Signer,
+    sockets::Socket,
+};
+
+const ANN: i64 = 7;
+const GROUP: i64 = 5;
+/// More calls than any quota of these tests, and too few to last as long as one takes to come back.
+const MANY: usize = 200;
+
+/// A node with one user and one public group, whose users have these quotas.
+async fn node_with(quotas: impl FnOnce(&mut Config)) -> (SecuredNode, Signer) {
+    let signer = Signer::new(1);
+    let node = SecuredNode::start_with([], signer.tokens(), |config| {
+        config.ws.enabled = true;
+        quotas(config);
+    })
+    .await;
+    let user = User { user_id: ANN, user_name: "ann".into(), ..Default::default() };
+    let request = CreateUserRequest { user: Some(user), ..Default::default() };
+    users(&node).create_user(by(ALL, request)).await.unwrap();
+    let visibility = groups::Visibility::Public.into();
+    let group = groups::Group { group_id: GROUP, name: "chess".into(), visibility, ..Default::default() };
+    let request = groups::CreateGroupRequest { group: Some(group), ..Default::default() };
+    GroupServiceClient::new(node.channel.clone()).create_group(by(ALL, request)).await.unwrap();
+    (node, signer)
+}
+
+fn users(node: &SecuredNode) -> UserServiceClient<Channel> {
+    UserServiceClient::new(node.channel.clone())
+}
+
+fn get(user_id: i64) -> GetUserRequest {
+    GetUserRequest { user_id, consistency: None }
+}
+
+fn batch(count: i64) -> BatchGetUsersRequest {
+    BatchGetUsersRequest { user_ids: (1..=count).collect(), consistency: None }
+}
+
+/// The refusal of one of many calls, which says which quota is used up; and when to call again.
+fn exceeded(status: &Status, quota: &str) -> Duration {
+    assert_refused(status, Code::ResourceExhausted, "QUOTA_EXCEEDED", None);
+    let details = status.get_error_details();
+    assert_eq!(details.error_info().unwrap().metadata.get("quota").map(String::as_str), Some(quota));
+    details.retry_info().unwrap().retry_delay.unwrap()
+}
+
+/// The first of many calls that is refused.
+async fn first_refused<T>(mut call: impl AsyncFnMut() -> Result<T, Status>) -> Status {
+    for _ in 0..MANY {
+        if let Err(status) = call().await {
+            return status;
+        }
+    }
+    panic!("{MANY} calls were answered")
+}
+
+#[tokio::test]
+async fn calls_past_the_quota_are_refused_over_grpc() {
+    let (node, signer) = node_with(|config| config.limits.user_calls_per_second = 5).await;
+    let token = signer.token(ANN);
+    let refused = first_refused(async || users(&node).get_user(by_token(&token, get(ANN))).await).await;
+    assert_eq!(exceeded(&refused, "calls"), Duration::from_secs(1));
+    let other = users(&node).get_user(by_token(&signer.token(8), get(ANN))).await;
+    assert!(other.is_ok(), "others are not hindered: {other:?}");
+}
+
+#[tokio::test]
+async fn calls_past_the_quota_are_refused_over_json() {
+    let (node, signer) = node_with(|config| config.limits.user_calls_per_second = 5).await;
+    let bearer = format!("Bearer {}", signer.token(ANN));
+    let headers = [http::JSON, ("authorization", bearer.as_str())];
+    for _ in 0..MANY {
+        let answer = http::send(node.address, "POST", http::GET_USER, &headers, r#"{"userId": 7}"#).await;
+        if answer.code != 200 {
+            answer.assert_refused(429, "resource_exhausted", "QUOTA_EXCEEDED");
+            let retry = answer.json()["details"].as_array().unwrap().iter().any(|detail| {
+                detail["type"] == "google.rpc.RetryInfo" && detail["debug"]["retryDelay"] == "1s"
+            });
+            assert!(retry, "{}", answer.json());
+            return;
+        }
+    }
+    panic!("{MANY} calls were answered");
+}
+
+#[tokio::test]
+async fn calls_past_the_quota_are_refused_over_grpc_web() {
+    let (node, signer) = node_with(|config| config.limits.user_calls_per_second = 5).await;
+    let bearer = format!("Bearer {}", signer.token(ANN));
+    let kind = "application/grpc-web+proto";
+    let headers = [("content-type", kind), ("accept", kind), ("authorization", bearer.as_str())];
+    let body = [0, 0, 0, 0, 2, 8, 7];
+    for _ in 0..MANY {
+        let answer = http::send(node.address, "POST", http::GET_USER, &headers, body).await;
+        let text = String::from_utf8_lossy(&answer.body).into_owned();
+        if !text.contains("grpc-status:0") {
+            assert!(
+                answer.header("grpc-status") == Some("8") || text.contains("grpc-status:8"),
+                "{answer:?}"
+            );
+            return;
+        }
+    }
+    panic!("{MANY} calls were answered");
+}
+
+#[tokio::test]
+async fn calls_past_the_quota_are_refused_on_a_socket_which_stays_open() {
+    let (node, signer) = node_with(|config| config.limits.user_calls_per_second = 5).await;
+    let mut socket = Socket::open(node.address).await;
+    socket.send(&json!({"hello": {"credential": signer.token(ANN)}})).await;
+    socket.until("live").await;
+    for _ in 0..MANY {
+        let answer = socket.call("GetUser", &json!({"userId": 7})).await;
+        if let Some(error) = answer.get("error") {
+            assert_eq!(error["reason"], "QUOTA_EXCEEDED", "{answer}");
+            let again = socket.call("GetUser", &json!({"userId": 7})).await;
+            assert_eq!(again["id"], 1, "it is still answered: {again}");
+            return;
+        }
+    }
+    panic!("{MANY} calls were answered");
+}
+
+#[tokio::test]
+async fn writes_have_a_quota_of_their_own() {
+    let (node, signer) = node_with(|config| config.limits.user_writes_per_second = 2).await;
+    let token = signer.token(ANN);
+    let rename = || {
+        let user = User { user_id: ANN, nick_name: "Ann".into(), ..Default::default() };
+        let update_mask = Some(prost_types::FieldMask { paths: vec!["nick_name".into()] });
+        UpdateUserRequest { user: Some(user), update_mask, ..Default::default() }
+    };
+    let refused = first_refused(async || users(&node).update_user(by_token(&token, rename())).await).await;
+    assert_eq!(exceeded(&refused, "writes"), Duration::from_secs(1));
+    let read = users(&node).get_user(by_token(&token, get(ANN))).await;
+    assert!(read.is_ok(), "reads go on: {read:?}");
+}
+
+#[tokio::test]
+async fn records_past_the_quota_are_refused_until_they_come_back() {
+    let (node, signer) = node_with(|config| config.limits.user_records_per_minute = 100).await;
+    let token = signer.token(ANN);
+    users(&node).batch_get_users(by_token(&token, batch(100))).await.unwrap();
+    let refused = users(&node).batch_get_users(by_token(&token, batch(50))).await.unwrap_err();
+    let wait = exceeded(&refused, "records");
+    assert!(wait > Duration::from_secs(10) && wait <= Duration::from_secs(30), "{wait:?}");
+    let refused = first_refused(async || users(&node).get_user(by_token(&token, get(ANN))).await).await;
+    assert_eq!(exceeded(&refused, "records"), Duration::from_secs(1));
+}
+
+#[tokio::test]
+async fn services_have_no_quota_also_for_a_user() {
+    let (node, _signer) = node_with(|config| {
+        config.limits.user_calls_per_second = 5;
+        config.limits.user_writes_per_second = 5;
+        config.limits.user_records_per_minute = 100;
+    })
+    .await;
+    for _ in 0..MANY {
+        users(&node).get_user(by(ALL, get(ANN))).await.unwrap();
+        users(&node).batch_get_users(acting(ALL, ANN, batch(50))).await.unwrap();
+    }
+}
+
+/// Method and message of calls that read many records, as a user who may.
+fn reads(user: i64) -> Vec<(&'static str, Value)> {
+    let ids: Vec<i64> = (1..=60).collect();
+    let page = |mut message: Value| {
+        message["pageSize"] = json!(60);
+        message
+    };
+    let conversation = format!("d{user}-100000");
+    vec![
+        ("user.v1.UserService/BatchGetUsers", json!({"userIds": ids})),
+        ("user.v1.UserService/SearchUsers", page(json!({"keyword": "ann"}))),
+        ("group.v1.GroupService/BatchGetGroups", json!({"groupIds": ids})),
+        ("group.v1.GroupService/SearchGroups", page(json!({"keyword": "chess"}))),
+        ("member.v1.MemberService/ListMembers", page(json!({"groupId": GROUP}))),
+        ("member.v1.MemberService/SyncMembers", page(json!({"groupId": GROUP}))),
+        ("member.v1.MemberService/BatchIsMember", json!({"groupId": GROUP, "userIds": ids})),
+        ("member.v1.MemberService/ListMemberships", page(json!({"userId": user}))),
+        ("member.v1.MemberService/ListCommonGroups", page(json!({"userId": user, "otherId": ANN}))),
+        ("relation.v1.RelationService/BatchGetRelations", json!({"userId": user, "targetIds": ids})),
+        ("relation.v1.RelationService/ListFollowing", page(json!({"userId": ANN}))),
+        ("relation.v1.RelationService/ListFans", page(json!({"userId": ANN}))),
+        ("relation.v1.RelationService/ListFriends", page(json!({"userId": ANN}))),
+        ("relation.v1.RelationService/ListBlocks", page(json!({"userId": user}))),
+        ("relation.v1.RelationService/ListCommonFollowing", page(json!({"userId": user, "otherId": ANN}))),
+        ("presence.v1.PresenceService/BatchGetPresence", json!({"userIds": ids})),
+        ("application.v1.ApplicationService/ListRelationLog", page(json!({"userId": user}))),
+        ("message.v1.MessageService/ListConversations", page(json!({"userId": user}))),
+        (
+            "message.v1.MessageService/PullMessages",
+            json!({"userId": user, "conversationId": conversation, "limit": 60}),
+        ),
+        (
+            "message.v1.MessageService/History",
+            json!({"userId": user, "conversationId": conversation, "limit": 60}),
+        ),
+        ("notice.v1.NoticeService/ListNotices", page(json!({"audienceId": 1, "readerId": user}))),
+        (
+            "receipt.v1.ReceiptService/ListReaders",
+            page(json!({"conversationId": format!("g{GROUP}"), "seq": 1})),
+        ),
+    ]
+}
+
+async fn call(node: &SecuredNode, token: &str, method: &str, message: &Value) -> http::Answer {
+    let bearer = format!("Bearer {token}");
+    let headers = [http::JSON, ("authorization", bearer.as_str())];
+    http::send(node.address, "POST", &format!("/kith.{method}"), &headers, message.to_string()).await
+}
+
+#[tokio::test]
+async fn lists_and_batches_of_each_domain_are_refused_past_the_quota_of_records() {
+    let (node, signer) = node_with(|config| config.limits.user_records_per_minute = 100).await;
+    for (number, user) in (0..reads(1).len()).zip(1_000..) {
+        let token = signer.token(user);
+        users(&node).batch_get_users(by_token(&token, batch(100))).await.unwrap();
+        let (method, message) = &reads(user)[number];
+        let answer = call(&node, &token, method, message).await;
+        assert_eq!((answer.code, answer.reason().as_str()), (429, "QUOTA_EXCEEDED"), "{method}: {answer:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_list_counts_what_it_answers_and_not_what_it_asks_for() {
+    let (node, signer) = node_with(|config| config.limits.user_records_per_minute = 100).await;
+    let token = signer.token(ANN);
+    // As often that what they ask for is many times the quota, and what they answer less than is left beside one page.
+    for _ in 0..2 {
+        for (method, message) in reads(ANN).iter().filter(|(_, message)| message.get("pageSize").is_some()) {
+            let answer = call(&node, &token, method, message).await;
+            assert_ne!(answer.code, 429, "{method}: {answer:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn refusals_and_calls_of_callers_are_counted_by_metrics() {
+    let recorder = PrometheusBuilder::new().build_recorder();
+    // The node of a test runs on its thread.
+    let _here = metrics::set_default_local_recorder(&recorder);
+    let (node, signer) = node_with(|config| config.limits.user_calls_per_second = 5).await;
+    let token = signer.token(ANN);
+    first_refused(async || users(&node).get_user(by_token(&token, get(ANN))).await).await;
+    users(&node).get_user(by(ALL, get(404))).await.unwrap_err();
+    users(&node).get_user(by("unknown", get(ANN))).await.unwrap_err();
+    let text = recorder.handle().render();
+    for line in [
+        r#"kith_user_quota_refused_total{quota="calls"} 1"#,
+        r#"kith_caller_calls_total{caller="default",code="OK"} 2"#,
+        r#"kith_caller_calls_total{caller="default",code="NOT_FOUND"} 1"#,
+        r#"kith_caller_calls_total{caller="(user)",code="RESOURCE_EXHAUSTED"} 1"#,
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line}: {text}");
+    }
+    assert!(!text.contains("unknown\",code=\"UNAUTH"), "who proves nothing is no caller: {text}");
+}
