@@ -33,7 +33,7 @@ use kith_presence::Presences;
 use kith_service::{
     metric,
     schema_agreement::SchemaAgreement,
-    write::{feed_mapping::FeedMapping, tasks::Tasks, tiers::Tiers},
+    write::{caches::CacheFactory, feed_mapping::FeedMapping, tasks::Tasks},
 };
 use kith_store::Stores;
 use tokio::time::{Instant, sleep, timeout};
@@ -70,7 +70,7 @@ const LEAVE: Duration = Duration::from_millis(500);
 /// This node as a member of its cluster.
 pub(crate) struct Cluster {
     server: Server,
-    tiers: Tiers,
+    caches: CacheFactory,
     sharing: Sharing,
     member: ClusterNode,
     bus: Arc<SharedBus>,
@@ -148,10 +148,10 @@ impl Cluster {
         let calls = Calls::new(proofs.clone(), config, &card.id);
         let feeds = StoreFeed::all(stores, &mappings(&windows), &card.id);
         let feeds = feeds.into_iter().map(|feed| -> Arc<dyn Feed> { Arc::new(feed) }).collect();
-        let tiers = Tiers::shared(node, sharing.clone());
+        let caches = CacheFactory::shared(node, sharing.clone());
         Self {
             server,
-            tiers,
+            caches,
             sharing,
             member,
             bus,
@@ -234,12 +234,12 @@ impl Cluster {
         drop(timeout(LEAVE, left).await);
     }
 
-    pub(crate) const fn tiers(&self) -> &Tiers {
-        &self.tiers
+    pub(crate) const fn caches(&self) -> &CacheFactory {
+        &self.caches
     }
 
     pub(crate) const fn node(&self) -> &Node {
-        self.tiers.node()
+        self.caches.node()
     }
 
     /// The card of this node.

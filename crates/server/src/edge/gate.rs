@@ -15,7 +15,7 @@ use tokio::{
     time::timeout,
 };
 
-use kith_service::{metric, write::shed::Shed};
+use kith_service::{metric, write::shed_counter::ShedCounter};
 
 /// A place among the calls in flight, until dropped.
 pub(super) type Slot = OwnedSemaphorePermit;
@@ -29,7 +29,7 @@ pub(super) struct Gate {
     most: usize,
     waiting: Arc<AtomicUsize>,
     wait: Duration,
-    shed: Shed,
+    shed: ShedCounter,
 }
 
 /// How a call comes in.
@@ -45,7 +45,7 @@ pub(super) enum Entry {
 impl Gate {
     pub(super) fn new(most: usize, wait: Duration) -> Self {
         let most = most.min(Semaphore::MAX_PERMITS);
-        let shed = Shed::of(&metric::RPC_SHED);
+        let shed = ShedCounter::of(&metric::RPC_SHED);
         Self { slots: Arc::new(Semaphore::new(most)), most, waiting: Arc::default(), wait, shed }
     }
 

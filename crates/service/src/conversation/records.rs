@@ -31,7 +31,7 @@ impl ConversationRecords {
         let store = Arc::clone(&context.stores.conversations);
         let loader = Arc::new(ConversationLoader(Arc::clone(&store)));
         Self {
-            cache: context.tiers.namespace(policy, loader, ConversationCodec),
+            cache: context.caches.namespace(policy, loader, ConversationCodec),
             store,
             mutations: context.mutations.clone(),
         }

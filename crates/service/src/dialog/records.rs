@@ -46,7 +46,7 @@ impl DialogRecords {
         let store = Arc::clone(&context.stores.dialogs);
         let loader = Arc::new(DialogLoader(Arc::clone(&store)));
         Self {
-            cache: context.tiers.namespace(policy, loader, DialogCodec),
+            cache: context.caches.namespace(policy, loader, DialogCodec),
             store,
             mutations: context.mutations.clone(),
             made: Arc::default(),

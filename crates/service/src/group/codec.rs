@@ -10,6 +10,13 @@ use crate::write::record_codec::{Param, packed_params};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct GroupCodec;
 
+/// The codec of an id in a list: eight bytes.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::group) struct IdCodec;
+
+/// Form of the bytes of ids; nodes of another one miss.
+const ID_SCHEMA: u16 = 1;
+
 /// A group as bytes. Numbers of fields are never reused; a change of meaning raises [`SCHEMA`].
 #[derive(Clone, PartialEq, Message)]
 struct PackedGroup {
@@ -104,6 +111,34 @@ const VISIBILITIES: [Visibility; 2] = [Visibility::Public, Visibility::Private];
 const JOIN_POLICIES: [JoinPolicy; 4] =
     [JoinPolicy::Open, JoinPolicy::Approval, JoinPolicy::Code, JoinPolicy::Invite];
 
+impl Codec<UserId> for IdCodec {
+    fn schema(&self) -> u16 {
+        ID_SCHEMA
+    }
+
+    fn encode(&self, id: &UserId) -> Vec<u8> {
+        id.get().to_be_bytes().to_vec()
+    }
+
+    fn decode(&self, bytes: &[u8]) -> Option<UserId> {
+        UserId::new(i64::from_be_bytes(bytes.try_into().ok()?)).ok()
+    }
+}
+
+impl Codec<GroupId> for IdCodec {
+    fn schema(&self) -> u16 {
+        ID_SCHEMA
+    }
+
+    fn encode(&self, id: &GroupId) -> Vec<u8> {
+        id.get().to_be_bytes().to_vec()
+    }
+
+    fn decode(&self, bytes: &[u8]) -> Option<GroupId> {
+        GroupId::new(i64::from_be_bytes(bytes.try_into().ok()?)).ok()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::{prelude::*, sample::select};
@@ -175,6 +210,18 @@ mod tests {
             PackedGroup { creator: -1, ..fine },
         ] {
             assert_eq!(GroupCodec.decode(&wrong.encode_to_vec()), None, "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn ids_are_read_back() {
+        let (user, group) = (UserId::new(7).unwrap(), GroupId::new(7).unwrap());
+        assert_eq!(IdCodec.decode(&IdCodec.encode(&user)), Some(user));
+        assert_eq!(IdCodec.decode(&IdCodec.encode(&group)), Some(group));
+        for other in [&[0; 8][..], &[1; 7]] {
+            let (user, group): (Option<UserId>, Option<GroupId>) =
+                (IdCodec.decode(other), IdCodec.decode(other));
+            assert_eq!((user, group), (None, None), "{other:?}");
         }
     }
 }

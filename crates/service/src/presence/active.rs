@@ -10,7 +10,7 @@ use kith_presence::{ActiveStore, Distribution, GatewayId, PresenceError};
 use kith_store::GroupId;
 
 use super::codec::DistributionCodec;
-use crate::{error::Error, write::tiers::Tiers};
+use crate::{error::Error, write::caches::CacheFactory};
 
 /// Namespace of the distributions of online members.
 pub const ACTIVE: &str = "active";
@@ -27,9 +27,13 @@ pub(super) struct Active {
 pub(super) struct Telling(WriteGuard<GroupId, Distribution>);
 
 impl Active {
-    pub(super) fn new(store: &Arc<dyn ActiveStore>, tiers: &Tiers, policy: Policy<Distribution>) -> Self {
+    pub(super) fn new(
+        store: &Arc<dyn ActiveStore>,
+        caches: &CacheFactory,
+        policy: Policy<Distribution>,
+    ) -> Self {
         let loader = Arc::new(DistributionLoader(Arc::clone(store)));
-        Self { cache: tiers.namespace(policy, loader, DistributionCodec), store: Arc::clone(store) }
+        Self { cache: caches.namespace(policy, loader, DistributionCodec), store: Arc::clone(store) }
     }
 
     /// The distribution of a group.

@@ -12,10 +12,10 @@ use tokio::time::Instant;
 
 /// As of the last check.
 #[derive(Debug, Default)]
-pub(super) struct KnownGateways(RwLock<Known>);
+pub(super) struct KnownGateways(RwLock<CheckedGateways>);
 
 #[derive(Debug, Default)]
-struct Known {
+struct CheckedGateways {
     /// The epoch, the time of the check, and its age at that time.
     epoch: Option<(u64, Instant, Duration)>,
     /// A new epoch was seen, and not reported yet.
@@ -48,7 +48,7 @@ impl KnownGateways {
         }
         let mut known = self.0.write();
         let lost = known.lost || known.epoch.is_some_and(|(epoch, ..)| epoch != seen.epoch);
-        *known = Known { epoch: Some((seen.epoch, now, seen.age)), lost, dead, living };
+        *known = CheckedGateways { epoch: Some((seen.epoch, now, seen.age)), lost, dead, living };
     }
 
     /// Whether presence was lost since the last call.

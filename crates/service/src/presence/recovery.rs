@@ -26,11 +26,11 @@ struct Session {
 #[derive(Debug)]
 pub(super) struct SessionRecovery {
     most: usize,
-    users: Mutex<Users>,
+    users: Mutex<RecoverableSessions>,
 }
 
 #[derive(Debug, Default)]
-struct Users {
+struct RecoverableSessions {
     count: usize,
     of: HashMap<UserId, Vec<Session>>,
     /// Users with ended sessions, and perhaps others.
@@ -126,7 +126,7 @@ impl SessionRecovery {
     }
 }
 
-impl Users {
+impl RecoverableSessions {
     fn retain(&mut self, user: UserId, keep: impl Fn(&Session) -> bool) {
         let Some(sessions) = self.of.get_mut(&user) else { return };
         let before = sessions.len();

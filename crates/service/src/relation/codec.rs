@@ -2,7 +2,7 @@ use kith_cache::remote::Codec;
 use kith_store::{Block, Edge, Follow, ListPosition, Permissions, Timestamp, UserId, Version};
 use prost::Message;
 
-use super::Listed;
+use super::RelationListItem;
 
 /// Schema of these encodings; a node with another schema treats them as a miss.
 const SCHEMA: u16 = 1;
@@ -130,26 +130,26 @@ impl Codec<Block> for BlockCodec {
     }
 }
 
-impl Codec<Listed> for ListedCodec {
+impl Codec<RelationListItem> for ListedCodec {
     fn schema(&self) -> u16 {
         SCHEMA
     }
 
     /// The first byte is the kind.
-    fn encode(&self, listed: &Listed) -> Vec<u8> {
+    fn encode(&self, listed: &RelationListItem) -> Vec<u8> {
         let (kind, bytes) = match listed {
-            Listed::Count(count) => (COUNT, count.to_be_bytes().to_vec()),
-            Listed::Follow(follow) => (FOLLOW, FollowCodec.encode(follow)),
-            Listed::Place(place) => (PLACE, PlaceCodec.encode(place)),
+            RelationListItem::Count(count) => (COUNT, count.to_be_bytes().to_vec()),
+            RelationListItem::Follow(follow) => (FOLLOW, FollowCodec.encode(follow)),
+            RelationListItem::Place(place) => (PLACE, PlaceCodec.encode(place)),
         };
         [&[kind], &bytes[..]].concat()
     }
 
-    fn decode(&self, bytes: &[u8]) -> Option<Listed> {
+    fn decode(&self, bytes: &[u8]) -> Option<RelationListItem> {
         match bytes.split_first()? {
-            (&COUNT, count) => Some(Listed::Count(u64::from_be_bytes(count.try_into().ok()?))),
-            (&FOLLOW, follow) => FollowCodec.decode(follow).map(Listed::Follow),
-            (&PLACE, place) => PlaceCodec.decode(place).map(Listed::Place),
+            (&COUNT, count) => Some(RelationListItem::Count(u64::from_be_bytes(count.try_into().ok()?))),
+            (&FOLLOW, follow) => FollowCodec.decode(follow).map(RelationListItem::Follow),
+            (&PLACE, place) => PlaceCodec.decode(place).map(RelationListItem::Place),
             _ => None,
         }
     }
@@ -218,7 +218,7 @@ mod tests {
         fn a_follow_comes_back_as_it_was(follow in follows()) {
             let bytes = FollowCodec.encode(&follow);
             assert_none_when_cut(&bytes, |bytes| FollowCodec.decode(bytes));
-            let listed = Listed::Follow(follow.clone());
+            let listed = RelationListItem::Follow(follow.clone());
             prop_assert_eq!(ListedCodec.decode(&ListedCodec.encode(&listed)), Some(listed));
             prop_assert_eq!(FollowCodec.decode(&bytes), Some(follow));
         }
@@ -234,9 +234,9 @@ mod tests {
         fn a_count_and_a_place_come_back_as_they_were(count: u64, at: i64, user in 1..=i64::MAX) {
             let place = ListPosition { at: Timestamp(at), user: UserId::new(user).unwrap() };
             prop_assert_eq!(PlaceCodec.decode(&PlaceCodec.encode(&place)), Some(place));
-            let listed = Listed::Place(place);
+            let listed = RelationListItem::Place(place);
             prop_assert_eq!(ListedCodec.decode(&ListedCodec.encode(&listed)), Some(listed));
-            prop_assert_eq!(ListedCodec.decode(&ListedCodec.encode(&Listed::Count(count))), Some(Listed::Count(count)));
+            prop_assert_eq!(ListedCodec.decode(&ListedCodec.encode(&RelationListItem::Count(count))), Some(RelationListItem::Count(count)));
         }
 
         #[test]

@@ -14,10 +14,10 @@ const NAMESPACE_MAX: usize = 32;
 /// Put by the edge into the extensions of the requests whose calls are security events, and filled by their handlers. Ids alone:
 /// no names, texts or keys. Clones share what is noted.
 #[derive(Clone, Debug, Default)]
-pub struct AuditNotes(Arc<Noted>);
+pub struct AuditNotes(Arc<AuditFields>);
 
 #[derive(Debug, Default)]
-struct Noted {
+struct AuditFields {
     object: OnceLock<String>,
     user: OnceLock<i64>,
     request_id: OnceLock<String>,

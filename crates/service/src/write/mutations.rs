@@ -16,7 +16,7 @@ use crate::{
     write::{
         invalidation_scope::{RecordInvalidations, write_with_invalidations},
         queue_turns::QueueTurns,
-        shed::Shed,
+        shed_counter::ShedCounter,
     },
 };
 
@@ -35,7 +35,7 @@ pub struct Mutations {
     turns: Arc<Turns>,
     queue_turns: Arc<QueueTurns>,
     /// Refused writes.
-    shed: Shed,
+    shed: ShedCounter,
     /// See [`WriteLimits::takes`].
     limit: Duration,
     /// See [`patience`].
@@ -95,7 +95,7 @@ impl Mutations {
     pub fn new(node: Node, limits: &WriteLimits) -> Self {
         let turns = Arc::new(Turns::new(limits.at_once, limits.wait));
         let queue_turns = Arc::new(QueueTurns::new(Arc::clone(&turns)));
-        let (tasks, shed) = (TaskTracker::new(), Shed::of(&MUTATIONS_SHED));
+        let (tasks, shed) = (TaskTracker::new(), ShedCounter::of(&MUTATIONS_SHED));
         Self {
             tasks,
             node,

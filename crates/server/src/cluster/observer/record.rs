@@ -11,8 +11,8 @@ use kith_cache::{
 use kith_service::{
     error::Error,
     write::{
+        caches::CacheFactory,
         mutations::{Mutations, RecordWrite, is_told},
-        tiers::Tiers,
     },
 };
 use kith_store::{Applied, Coordination, StoreError, Stores};
@@ -51,15 +51,15 @@ pub(crate) struct CanaryRecord {
 
 impl CanaryRecord {
     /// Creates it in its own namespace in the tiers.
-    pub(super) fn new(stores: &Stores, tiers: &Tiers, mutations: Mutations, lasts: Duration) -> Self {
+    pub(super) fn new(stores: &Stores, caches: &CacheFactory, mutations: Mutations, lasts: Duration) -> Self {
         let coordination = Arc::clone(&stores.coordination);
         let policy =
             |name| Policy { memory_bytes: MEMORY_BYTES, ..Policy::new(name, |_: &u64| size_of::<u64>()) };
         let limited = Policy { age_max: Some(AGE_MAX), max_stale: Duration::ZERO, ..policy(AGED) };
         let loader = || Arc::new(CanaryLoader(Arc::clone(&coordination)));
         Self {
-            cache: tiers.namespace(policy(CANARIES), loader(), CanaryCodec),
-            aged: tiers.namespace(limited, loader(), CanaryCodec),
+            cache: caches.namespace(policy(CANARIES), loader(), CanaryCodec),
+            aged: caches.namespace(limited, loader(), CanaryCodec),
             coordination,
             mutations,
             lasts,
@@ -203,7 +203,7 @@ mod tests {
     fn record(stores: &Stores, lasts: Duration) -> CanaryRecord {
         let node = Node::local(1);
         let mutations = Mutations::new(node.clone(), &LIMITS);
-        CanaryRecord::new(stores, &Tiers::alone(node), mutations, lasts)
+        CanaryRecord::new(stores, &CacheFactory::alone(node), mutations, lasts)
     }
 
     #[tokio::test]

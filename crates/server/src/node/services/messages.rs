@@ -10,9 +10,9 @@ use kith_service::{
     domain_context::DomainContext,
     group::members::Roles,
     message::{
-        AppendQueue, Correspondents, Delivery, Dialogs, ErasureCleanup, GroupEvents, Inboxes, Logs,
-        MessageUpkeep, Messages, Notes, OfflineLogs, Receivers, Receiving, Recipients, Records, Repeats,
-        Resumption, StepNotes, documents,
+        AppendQueue, ConversationData, Correspondents, Delivery, Dialogs, ErasureCleanup, GroupEvents,
+        Inboxes, Logs, MessageUpkeep, Messages, Notes, OfflineLogs, Receivers, Receiving, Recipients,
+        Repeats, Resumption, StepNotes, documents,
     },
     notice::LiveTotals,
     receipt::{ChangedReceipts, ReadMarks, ReceiptNotifier, Receipts},
@@ -30,7 +30,7 @@ pub(super) struct Sending {
     pub(super) queue: AppendQueue,
     pub(super) notes: Notes,
     pub(super) roles: Roles,
-    pub(super) records: Records,
+    pub(super) records: ConversationData,
     pub(super) blocks: Blocks,
     /// `None`: users without a receiver are not recorded by the configuration.
     pub(super) offline: Option<OfflineLogs>,
@@ -114,9 +114,9 @@ pub(super) fn talk(
 }
 
 /// The records of conversations besides their messages.
-fn records(context: DomainContext<'_>, config: &Config) -> Records {
+fn records(context: DomainContext<'_>, config: &Config) -> ConversationData {
     let defaults = cache_defaults(config);
-    Records {
+    ConversationData {
         conversations: ConversationRecords::new(context, conversation::cache::policy(&defaults)),
         dialogs: DialogRecords::new(context, dialog::cache::policy(&defaults)),
     }
@@ -127,7 +127,7 @@ fn logs(context: DomainContext<'_>, config: &Config, cluster: Option<&Cluster>) 
     let (store, limits) = (&context.stores.messages, config.messages.windows());
     let none = || Windows::none(Arc::clone(store), Arc::new(SystemClock::new()), limits);
     let windows = cluster.map_or_else(none, |cluster| cluster.windows().clone());
-    Logs::new(Arc::clone(store), context.tiers, documents::cache::policy(&cache_defaults(config)), windows)
+    Logs::new(Arc::clone(store), context.caches, documents::cache::policy(&cache_defaults(config)), windows)
 }
 
 /// The inboxes of all users: in Redis, or without one in the memory of this node. `node_id` is new for each start.

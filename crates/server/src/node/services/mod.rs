@@ -29,10 +29,10 @@ use kith_service::{
     sequence::SequenceRpc,
     user::{self, AccountCleanup, CleanupJob, Deletions, Users},
     write::{
+        caches::CacheFactory,
         feed_mapping::FeedMapping,
         mutations::{Mutations, WriteLimits},
         tasks::Tasks,
-        tiers::Tiers,
     },
 };
 use kith_store::{StoreError, Stores, Timestamp};
@@ -157,10 +157,10 @@ enum Site {
 }
 
 impl Site {
-    fn tiers(&self) -> Tiers {
+    fn caches(&self) -> CacheFactory {
         match self {
-            Self::Alone(node) => Tiers::alone(node.clone()),
-            Self::Among(cluster) => cluster.tiers().clone(),
+            Self::Alone(node) => CacheFactory::alone(node.clone()),
+            Self::Among(cluster) => cluster.caches().clone(),
         }
     }
 
@@ -199,12 +199,12 @@ pub(crate) fn feed_mappings(stores: &Stores, windows: &Windows) -> Arc<[Arc<dyn 
 
 /// Builds the domains, from those that know no other to those that know all.
 async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> Result<Services, StoreError> {
-    let tiers = site.tiers();
+    let caches = site.caches();
     let (facts, cluster) = (site.facts(stores), site.cluster());
     let among = cluster.as_ref().map(|cluster| cluster.card().id.as_str());
-    let (mutations, observer) = writes(stores, config, &tiers, cluster.as_ref());
+    let (mutations, observer) = writes(stores, config, &caches, cluster.as_ref());
     let hasher = SecretHasher::new(std::thread::available_parallelism().map_or(1, usize::from));
-    let context = DomainContext { stores, tiers: &tiers, mutations: &mutations, hasher: &hasher };
+    let context = DomainContext { stores, caches: &caches, mutations: &mutations, hasher: &hasher };
     let page_tokens = PageTokens::new(shared_key(stores, "page_tokens").await?);
     let gateway_tokens = PageTokens::new(shared_key(stores, "gateway_tokens").await?);
 
@@ -238,7 +238,7 @@ async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> 
     cleaned.extend(messages::erasure_cleanup(context, config));
     let cleanup = CleanupJob::new(stores, cleaned, deleted, among);
 
-    let place = place(stores, &tiers, cluster.as_ref(), observer.as_ref());
+    let place = place(stores, &caches, cluster.as_ref(), observer.as_ref());
     let admin = AdminRpc::new(place, facts, mutations.clone(), vitals, config.limits.watchers, upkeep);
     let sequences = SequenceRpc::new(sequences::sequences(stores, config, cluster.as_deref()));
     let talk_calls = TalkCalls {
@@ -254,7 +254,7 @@ async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> 
     Ok(Services {
         routes,
         mutations,
-        node: tiers.node().clone(),
+        node: caches.node().clone(),
         cluster,
         observer,
         cleanup,
@@ -266,7 +266,7 @@ async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> 
         message_upkeep: talk.upkeep,
         notice_upkeep,
         presence: background,
-        lending: lending(tiers.node().clone()),
+        lending: lending(caches.node().clone()),
     })
 }
 
@@ -302,18 +302,18 @@ async fn lower(
         groups::groups_and_members(context, config, below, conversations, codes, listeners);
     let follows = relations::follows(context, config, &users, &closing, &sending.notes);
     let blocks = sending.blocks.clone();
-    let upkeep = Upkeep::new(stores, context.tiers, &follows, &blocks);
+    let upkeep = Upkeep::new(stores, context.caches, &follows, &blocks);
     Ok(Lower { domains: Domains { users, groups, members, follows, blocks }, closing, sending, upkeep })
 }
 
 fn place(
     stores: &Stores,
-    tiers: &Tiers,
+    caches: &CacheFactory,
     cluster: Option<&Arc<Cluster>>,
     observer: Option<&Observer>,
 ) -> Place {
     Place {
-        node: tiers.node().clone(),
+        node: caches.node().clone(),
         epochs: StoreEpochs(Arc::clone(&stores.node)),
         logs: ConversationLogs::new(stores),
         cluster: cluster.cloned(),
@@ -346,11 +346,11 @@ impl Domains {
 fn writes(
     stores: &Stores,
     config: &Config,
-    tiers: &Tiers,
+    caches: &CacheFactory,
     cluster: Option<&Arc<Cluster>>,
 ) -> (Mutations, Option<Observer>) {
-    let mutations = Mutations::new(tiers.node().clone(), &write_limits(config));
-    let observer = cluster.map(|cluster| Observer::new(stores, config, tiers, cluster, mutations.clone()));
+    let mutations = Mutations::new(caches.node().clone(), &write_limits(config));
+    let observer = cluster.map(|cluster| Observer::new(stores, config, caches, cluster, mutations.clone()));
     let mutations = match observer.as_ref().and_then(Observer::samples) {
         Some(samples) => mutations.with_listener(samples),
         None => mutations,

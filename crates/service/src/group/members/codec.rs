@@ -2,7 +2,7 @@ use kith_cache::remote::Codec;
 use kith_store::{GroupId, Member, MemberKey, Role, Roster, Timestamp, UserId, Version};
 use prost::Message;
 
-/// Form of the bytes of rosters and ids; nodes of another one miss.
+/// Form of the bytes of rosters; nodes of another one miss.
 const SCHEMA: u16 = 1;
 /// Form of the bytes of members. 2: with the lowest number of a message that the member may read. A node that does not
 /// know it must not answer from such bytes, and a node that does must not read bytes without it as "from the first".
@@ -15,10 +15,6 @@ pub(super) struct MemberCodec;
 /// The codec of rosters.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RosterCodec;
-
-/// The codec of an id in a list: eight bytes.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct IdCodec;
 
 /// A member as bytes. Numbers of fields are never reused; a change of meaning raises [`MEMBER_SCHEMA`].
 #[derive(Clone, PartialEq, Message)]
@@ -133,34 +129,6 @@ impl Codec<Roster> for RosterCodec {
     }
 }
 
-impl Codec<UserId> for IdCodec {
-    fn schema(&self) -> u16 {
-        SCHEMA
-    }
-
-    fn encode(&self, id: &UserId) -> Vec<u8> {
-        id.get().to_be_bytes().to_vec()
-    }
-
-    fn decode(&self, bytes: &[u8]) -> Option<UserId> {
-        UserId::new(i64::from_be_bytes(bytes.try_into().ok()?)).ok()
-    }
-}
-
-impl Codec<GroupId> for IdCodec {
-    fn schema(&self) -> u16 {
-        SCHEMA
-    }
-
-    fn encode(&self, id: &GroupId) -> Vec<u8> {
-        id.get().to_be_bytes().to_vec()
-    }
-
-    fn decode(&self, bytes: &[u8]) -> Option<GroupId> {
-        GroupId::new(i64::from_be_bytes(bytes.try_into().ok()?)).ok()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -203,7 +171,5 @@ mod tests {
         for cut in 0..bytes.len() {
             assert_eq!(MemberCodec.decode(&bytes[..cut]), None, "{cut}");
         }
-        let id: Option<UserId> = IdCodec.decode(&[0; 8]);
-        assert_eq!(id, None);
     }
 }

@@ -31,11 +31,11 @@ impl Roles {
         rosters: Policy<Roster>,
         users: &Users,
     ) -> Self {
-        let DomainContext { stores, tiers, .. } = context;
+        let DomainContext { stores, caches, .. } = context;
         let store = || std::sync::Arc::clone(&stores.members);
         Self {
-            members: tiers.namespace(members, std::sync::Arc::new(MemberLoader(store())), MemberCodec),
-            rosters: tiers.namespace(rosters, std::sync::Arc::new(RosterLoader(store())), RosterCodec),
+            members: caches.namespace(members, std::sync::Arc::new(MemberLoader(store())), MemberCodec),
+            rosters: caches.namespace(rosters, std::sync::Arc::new(RosterLoader(store())), RosterCodec),
             users: users.clone(),
         }
     }

@@ -3,19 +3,19 @@
 use kith_cache::Consistency;
 use kith_proto::member::v1::{self as wire, member_service_server::MemberService};
 use kith_store::{GroupId, Member, MemberChange, MemberKey, Role, UserId};
-use tonic::{Request, Response, Status};
+use tonic::{Request, Response};
 
 use super::{
     Members,
     convert::{self, SyncPosition},
-    lists::Asked,
+    lists::MemberPageKey,
 };
 use crate::{
     error::Error,
     rpc::{
         audit_notes::AuditNotes,
         batch::{self, Limits},
-        call::{Call, Served, own},
+        call::{Call, RpcResult, Served, own},
         page_token::PageTokens,
         request::WriteContext,
     },
@@ -37,10 +37,10 @@ impl MemberRpc {
     }
 
     /// Where a page begins, and its size.
-    fn asked(&self, query: &[&[u8]], least: Role, size: i32, token: &str) -> Result<Asked, Error> {
+    fn asked(&self, query: &[&[u8]], least: Role, size: i32, token: &str) -> Result<MemberPageKey, Error> {
         let size = self.limits.pages.of(size)?;
         let after = self.pages.open(query, token)?.unwrap_or_default();
-        Ok(Asked { least, after, size })
+        Ok(MemberPageKey { least, after, size })
     }
 
     /// The token of the page after this id; empty: the last page.
@@ -54,7 +54,7 @@ impl MemberService for MemberRpc {
     async fn add_members(
         &self,
         request: Request<wire::AddMembersRequest>,
-    ) -> Result<Response<wire::AddMembersResponse>, Status> {
+    ) -> RpcResult<wire::AddMembersResponse> {
         let call = Call::of(&request);
         let mut request = request.into_inner();
         let id = std::mem::take(&mut request.request_id);
@@ -72,7 +72,7 @@ impl MemberService for MemberRpc {
     async fn remove_members(
         &self,
         request: Request<wire::RemoveMembersRequest>,
-    ) -> Result<Response<wire::RemoveMembersResponse>, Status> {
+    ) -> RpcResult<wire::RemoveMembersResponse> {
         let call = Call::of(&request);
         let mut request = request.into_inner();
         let id = std::mem::take(&mut request.request_id);
@@ -90,7 +90,7 @@ impl MemberService for MemberRpc {
     async fn unban_members(
         &self,
         request: Request<wire::UnbanMembersRequest>,
-    ) -> Result<Response<wire::UnbanMembersResponse>, Status> {
+    ) -> RpcResult<wire::UnbanMembersResponse> {
         let call = Call::of(&request);
         let mut request = request.into_inner();
         let id = std::mem::take(&mut request.request_id);
@@ -105,10 +105,7 @@ impl MemberService for MemberRpc {
         }))
     }
 
-    async fn list_bans(
-        &self,
-        request: Request<wire::ListBansRequest>,
-    ) -> Result<Response<wire::ListBansResponse>, Status> {
+    async fn list_bans(&self, request: Request<wire::ListBansRequest>) -> RpcResult<wire::ListBansResponse> {
         let call = Call::of(&request);
         let request = request.into_inner();
         let group = convert::group(request.group_id)?;
@@ -122,10 +119,7 @@ impl MemberService for MemberRpc {
         }))
     }
 
-    async fn join(
-        &self,
-        request: Request<wire::JoinRequest>,
-    ) -> Result<Response<wire::JoinResponse>, Status> {
+    async fn join(&self, request: Request<wire::JoinRequest>) -> RpcResult<wire::JoinResponse> {
         let call = Call::of(&request);
         let mut request = request.into_inner();
         let id = std::mem::take(&mut request.request_id);
@@ -138,10 +132,7 @@ impl MemberService for MemberRpc {
         }))
     }
 
-    async fn leave(
-        &self,
-        request: Request<wire::LeaveRequest>,
-    ) -> Result<Response<wire::LeaveResponse>, Status> {
+    async fn leave(&self, request: Request<wire::LeaveRequest>) -> RpcResult<wire::LeaveResponse> {
         let call = Call::of(&request);
         let mut request = request.into_inner();
         let id = std::mem::take(&mut request.request_id);
@@ -152,10 +143,7 @@ impl MemberService for MemberRpc {
         Ok(Response::new(wire::LeaveResponse { version, consistency_token: written.token.to_string() }))
     }
 
-    async fn set_role(
-        &self,
-        request: Request<wire::SetRoleRequest>,
-    ) -> Result<Response<wire::SetRoleResponse>, Status> {
+    async fn set_role(&self, request: Request<wire::SetRoleRequest>) -> RpcResult<wire::SetRoleResponse> {
         let (call, notes) = (Call::of(&request), AuditNotes::of(&request));
         let mut request = request.into_inner();
         notes.note_id("group", request.group_id);
@@ -175,7 +163,7 @@ impl MemberService for MemberRpc {
     async fn mute_member(
         &self,
         request: Request<wire::MuteMemberRequest>,
-    ) -> Result<Response<wire::MuteMemberResponse>, Status> {
+    ) -> RpcResult<wire::MuteMemberResponse> {
         let call = Call::of(&request);
         let mut request = request.into_inner();
         let id = std::mem::take(&mut request.request_id);
@@ -192,7 +180,7 @@ impl MemberService for MemberRpc {
     async fn mute_group(
         &self,
         request: Request<wire::MuteGroupRequest>,
-    ) -> Result<Response<wire::MuteGroupResponse>, Status> {
+    ) -> RpcResult<wire::MuteGroupResponse> {
         let call = Call::of(&request);
         let mut request = request.into_inner();
         let id = std::mem::take(&mut request.request_id);
@@ -209,7 +197,7 @@ impl MemberService for MemberRpc {
     async fn set_member_remark(
         &self,
         request: Request<wire::SetMemberRemarkRequest>,
-    ) -> Result<Response<wire::SetMemberRemarkResponse>, Status> {
+    ) -> RpcResult<wire::SetMemberRemarkResponse> {
         let call = Call::of(&request);
         let mut request = request.into_inner();
         let id = std::mem::take(&mut request.request_id);
@@ -227,7 +215,7 @@ impl MemberService for MemberRpc {
     async fn get_member(
         &self,
         request: Request<wire::GetMemberRequest>,
-    ) -> Result<Response<wire::GetMemberResponse>, Status> {
+    ) -> RpcResult<wire::GetMemberResponse> {
         let call = Call::of(&request);
         let request = request.into_inner();
         let key = convert::key(request.group_id, request.user_id)?;
@@ -242,7 +230,7 @@ impl MemberService for MemberRpc {
     async fn batch_is_member(
         &self,
         request: Request<wire::BatchIsMemberRequest>,
-    ) -> Result<Response<wire::BatchIsMemberResponse>, Status> {
+    ) -> RpcResult<wire::BatchIsMemberResponse> {
         let call = Call::of(&request);
         let request = request.into_inner();
         batch::check_count("user_ids", request.user_ids.len(), self.limits.batch_ids_of(call))?;
@@ -258,7 +246,7 @@ impl MemberService for MemberRpc {
     async fn list_members(
         &self,
         request: Request<wire::ListMembersRequest>,
-    ) -> Result<Response<wire::ListMembersResponse>, Status> {
+    ) -> RpcResult<wire::ListMembersResponse> {
         let call = Call::of(&request);
         let request = request.into_inner();
         let group = convert::group(request.group_id)?;
@@ -276,7 +264,7 @@ impl MemberService for MemberRpc {
     async fn count_members(
         &self,
         request: Request<wire::CountMembersRequest>,
-    ) -> Result<Response<wire::CountMembersResponse>, Status> {
+    ) -> RpcResult<wire::CountMembersResponse> {
         let call = Call::of(&request);
         let request = request.into_inner();
         let group = convert::group(request.group_id)?;
@@ -289,7 +277,7 @@ impl MemberService for MemberRpc {
     async fn list_memberships(
         &self,
         request: Request<wire::ListMembershipsRequest>,
-    ) -> Result<Response<wire::ListMembershipsResponse>, Status> {
+    ) -> RpcResult<wire::ListMembershipsResponse> {
         let call = Call::of(&request);
         let request = request.into_inner();
         let user = convert::user("user_id", request.user_id)?;
@@ -307,7 +295,7 @@ impl MemberService for MemberRpc {
     async fn count_memberships(
         &self,
         request: Request<wire::CountMembershipsRequest>,
-    ) -> Result<Response<wire::CountMembershipsResponse>, Status> {
+    ) -> RpcResult<wire::CountMembershipsResponse> {
         let call = Call::of(&request);
         let request = request.into_inner();
         let user = convert::user("user_id", request.user_id)?;
@@ -320,7 +308,7 @@ impl MemberService for MemberRpc {
     async fn list_common_groups(
         &self,
         request: Request<wire::ListCommonGroupsRequest>,
-    ) -> Result<Response<wire::ListCommonGroupsResponse>, Status> {
+    ) -> RpcResult<wire::ListCommonGroupsResponse> {
         let call = Call::of(&request);
         let request = request.into_inner();
         let user = convert::user("user_id", request.user_id)?;
@@ -341,7 +329,7 @@ impl MemberService for MemberRpc {
     async fn sync_members(
         &self,
         request: Request<wire::SyncMembersRequest>,
-    ) -> Result<Response<wire::SyncMembersResponse>, Status> {
+    ) -> RpcResult<wire::SyncMembersResponse> {
         let call = Call::of(&request);
         let request = request.into_inner();
         let group = convert::group(request.group_id)?;

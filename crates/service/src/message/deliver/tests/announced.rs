@@ -10,14 +10,14 @@ use super::{
 
 /// A group of users 1, 2 and 4. Only 4 has no receiver.
 struct Announcing {
-    stage: Stage,
+    stage: DeliveryFixture,
     logs: Arc<FakeLogs>,
 }
 
 impl Announcing {
     async fn new() -> Self {
         let logs = Arc::<FakeLogs>::default();
-        let stage = Stage::with(Some(over(&logs))).await;
+        let stage = DeliveryFixture::with(Some(over(&logs))).await;
         stage.members.change(2, 3, &[1, 2, 4]);
         Self { stage, logs }
     }
@@ -51,7 +51,7 @@ async fn absent_users_are_entered_before_the_answer() {
 
 #[tokio::test(start_paused = true)]
 async fn all_recipients_are_entered_while_inboxes_are_away() {
-    for fault in [Fault::Away, Fault::Hangs] {
+    for fault in [InboxFault::Away, InboxFault::Hangs] {
         let announcing = Announcing::new().await;
         *announcing.stage.keeper.fault.lock() = fault;
         announcing.append(1).await;
@@ -128,7 +128,7 @@ async fn large_group_enters_mentioned_members_without_a_receiver() {
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_entered_unless_it_is_configured() {
-    let stage = Stage::with(None).await;
+    let stage = DeliveryFixture::with(None).await;
     stage.members.change(2, 3, &[1, 2, 4]);
     stage.append(1).await;
     assert_eq!((stage.pending(), stage.noted()), (vec![], 0));

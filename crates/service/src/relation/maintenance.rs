@@ -16,9 +16,9 @@ use crate::{
     metric::{EDGE_COUNTS_CORRECTED, EDGE_DIFFERENCES, EDGES_CHECKED, EDGES_REMOVED},
     user::{AccountCleanup, CLEANED_WITHIN, Cleaned},
     write::{
+        caches::CacheFactory,
         invalidation_scope::{InvalidationScope as _, RecordInvalidations},
         mutations::Mutations,
-        tiers::Tiers,
     },
 };
 
@@ -43,13 +43,13 @@ pub struct Upkeep {
 impl Upkeep {
     /// Over `stores` and the caches of this node.
     #[must_use]
-    pub fn new(stores: &Stores, tiers: &Tiers, follows: &Follows, blocks: &Blocks) -> Self {
+    pub fn new(stores: &Stores, caches: &CacheFactory, follows: &Follows, blocks: &Blocks) -> Self {
         Self {
             store: Arc::clone(&stores.edges),
             follows: follows.clone(),
             blocks: blocks.clone(),
             mutations: follows.mutations.clone(),
-            node: tiers.node().clone(),
+            node: caches.node().clone(),
             figures: Arc::new(Figures::new()),
         }
     }
