@@ -152,7 +152,7 @@ fn with_caller(text: &str, key: &AddedKey<'_>, entry: &str) -> String {
 }
 
 /// At the start of the list, where neither a comment nor a last comma is in the way.
-fn with_entry(text: &str, keys: &Keys, entry: &str) -> String {
+fn with_entry(text: &str, keys: &KeySpans, entry: &str) -> String {
     let at = keys.list.start + 1;
     let comma = if keys.entries.is_empty() { "" } else { "," };
     let space = if text[at..].starts_with('\n') { "\n  " } else { " " };
@@ -161,18 +161,18 @@ fn with_entry(text: &str, keys: &Keys, entry: &str) -> String {
 
 /// Where the keys of a caller are in the text.
 #[derive(Debug)]
-struct Keys {
+struct KeySpans {
     /// The brackets and all between.
     list: Range<usize>,
     entries: Vec<(KeyId, Range<usize>)>,
 }
 
-fn keys_of(text: &str, name: &str) -> Option<Keys> {
+fn keys_of(text: &str, name: &str) -> Option<KeySpans> {
     callers(text).into_iter().find(|(known, _)| known == name).map(|(_, keys)| keys)
 }
 
 /// Nothing of a text that is wrong.
-fn callers(text: &str) -> Vec<(String, Keys)> {
+fn callers(text: &str) -> Vec<(String, KeySpans)> {
     let Ok(table) = DeTable::parse(text) else { return Vec::new() };
     let callers = table.get_ref().get("caller").and_then(|callers| callers.get_ref().as_array());
     let read = |caller: &DeValue<'_>| {
@@ -182,7 +182,7 @@ fn callers(text: &str) -> Vec<(String, Keys)> {
             Some((digest.key_id(), key.span()))
         };
         let entries = keys.get_ref().as_array()?.iter().filter_map(entry).collect();
-        Some((name, Keys { list: keys.span(), entries }))
+        Some((name, KeySpans { list: keys.span(), entries }))
     };
     callers
         .into_iter()

@@ -7,7 +7,7 @@ use hmac::Mac as _;
 use kith_service::error::Error;
 use kith_store::Timestamp;
 
-use super::{Keys, keys::mac};
+use super::{NodeKeys, keys::mac};
 
 const VERSION: &str = "v1";
 /// How long a proof is valid, before and after its time: the clocks of nodes differ.
@@ -23,7 +23,7 @@ pub(crate) struct Proofs {
 }
 
 impl Proofs {
-    pub(super) fn new(keys: &Keys) -> Self {
+    pub(super) fn new(keys: &NodeKeys) -> Self {
         Self { calls: keys.calls(), records: keys.records() }
     }
 

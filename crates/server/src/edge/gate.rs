@@ -65,7 +65,7 @@ impl Gate {
         if let Ok(slot) = Arc::clone(&self.slots).try_acquire_owned() {
             return Entry::Now(slot);
         }
-        let place = Waiting::take(&self.waiting);
+        let place = QueuePlace::take(&self.waiting);
         if place.before >= self.most || self.wait.is_zero() {
             self.shed.one_more();
             return Entry::Full;
@@ -83,19 +83,19 @@ impl Gate {
 }
 
 /// A place in the queue, until dropped: also by a caller that goes away.
-struct Waiting {
+struct QueuePlace {
     count: Arc<AtomicUsize>,
     before: usize,
 }
 
-impl Waiting {
+impl QueuePlace {
     fn take(count: &Arc<AtomicUsize>) -> Self {
         let before = count.fetch_add(1, Ordering::Relaxed);
         Self { count: Arc::clone(count), before }
     }
 }
 
-impl Drop for Waiting {
+impl Drop for QueuePlace {
     fn drop(&mut self) {
         self.count.fetch_sub(1, Ordering::Relaxed);
     }

@@ -278,7 +278,7 @@ pub(crate) fn services() -> Vec<String> {
 
 /// Counts one call: when its answer is known, or as cancelled when it is dropped before.
 #[derive(Debug)]
-pub(super) struct Record {
+pub(super) struct CallRecord {
     method: Arc<Method>,
     started: Instant,
     counted: bool,
@@ -286,7 +286,7 @@ pub(super) struct Record {
     event: Option<Box<EventCall>>,
 }
 
-impl Record {
+impl CallRecord {
     pub(super) const fn begin(method: Arc<Method>, started: Instant) -> Self {
         Self { method, started, counted: false, event: None }
     }
@@ -326,7 +326,7 @@ impl Record {
     }
 }
 
-impl Drop for Record {
+impl Drop for CallRecord {
     fn drop(&mut self) {
         self.answered(Code::Cancelled);
     }

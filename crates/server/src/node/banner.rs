@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::{
     config::Config,
-    health::{Cause, State},
+    health::{HealthCause, State},
     node::{run::Node, store::Data},
     transport::callable,
 };
@@ -24,9 +24,9 @@ pub struct Banner {
     /// As in `/readyz`.
     state: &'static str,
     /// The reasons for which it does not serve yet.
-    reasons: Vec<Cause>,
+    reasons: Vec<HealthCause>,
     /// Problems while it serves.
-    remarks: Vec<Cause>,
+    remarks: Vec<HealthCause>,
     /// Host and port of gRPC.
     grpc: SocketAddr,
     /// Host and port for operators.

@@ -9,7 +9,7 @@ use tonic::Status;
 
 use super::frame::{self, Id};
 use crate::{
-    auth::principal::{InProcess, User},
+    auth::identity::{InProcess, User},
     edge::Edge,
     json::{self, BodyLimits},
 };
@@ -97,12 +97,12 @@ const CALLS: [(&str, &[&str]); 8] = [
 
 /// Makes calls of one user, as JSON over HTTP makes them: deadline, bounds, rights, metrics and errors are the same.
 #[derive(Clone, Debug)]
-pub(super) struct Calls {
+pub(super) struct SocketCalls {
     edge: Edge,
     limits: BodyLimits,
 }
 
-impl Calls {
+impl SocketCalls {
     pub(super) const fn new(edge: Edge, limits: BodyLimits) -> Self {
         Self { edge, limits }
     }

@@ -3,10 +3,10 @@
 #![cfg(feature = "embedded")]
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-use crate::damaged;
+use crate::corrupt_lists;
 use std::time::Duration;
 
-use crate::damaged::{FOLLOWS, MISCOUNTED, SINCE, WRONG};
+use crate::corrupt_lists::{FOLLOWS, MISCOUNTED, SINCE, WRONG};
 use crate::node::{TestNode, assert_refused, principal};
 use kith_proto::{admin::v1::*, relation::v1::*};
 use tempfile::TempDir;
@@ -16,7 +16,7 @@ use tonic::{Code, Status, Streaming, transport::Endpoint};
 async fn damaged_node() -> (TestNode, TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let data_dir = folder.path().join("data");
-    damaged::prepare(&data_dir).await;
+    corrupt_lists::prepare(&data_dir).await;
     let node = TestNode::start_with(|config| config.data_dir = data_dir);
     (node.await, folder)
 }

@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-use crate::listed;
+use crate::counting_store;
 use crate::node::{TestNode, params};
 use kith_proto::{
     admin::v1::GetCacheStatsRequest,
@@ -190,7 +190,7 @@ async fn searches_are_in_the_figures_of_the_tiers() {
 
 #[tokio::test]
 async fn the_store_is_asked_once_for_a_page_and_always_by_a_strong_search() {
-    let (groups, store, _file) = listed::node().await;
+    let (groups, store, _file) = counting_store::node().await;
     let mut writer = groups.clone();
     writer.create_group(create(public("Chess", &[]))).await.unwrap();
     for _ in 0..3 {
@@ -210,7 +210,7 @@ async fn the_store_is_asked_once_for_a_page_and_always_by_a_strong_search() {
 
 #[tokio::test]
 async fn a_page_shows_the_records_as_they_are_without_being_loaded_again() {
-    let (groups, store, _file) = listed::node().await;
+    let (groups, store, _file) = counting_store::node().await;
     let mut writer = groups.clone();
     let group = writer.create_group(create(public("Chess", &[]))).await.unwrap().into_inner().group.unwrap();
     assert_eq!(groups.found(exact("chess")).await.groups, std::slice::from_ref(&group));
@@ -223,7 +223,7 @@ async fn a_page_shows_the_records_as_they_are_without_being_loaded_again() {
 
 #[tokio::test]
 async fn a_write_whose_answer_was_lost_is_in_the_next_search() {
-    let (groups, store, _file) = listed::node().await;
+    let (groups, store, _file) = counting_store::node().await;
     let mut writer = groups.clone();
     assert!(groups.ids(exact("chess")).await.is_empty());
     store.lose_answer();
@@ -237,7 +237,7 @@ async fn a_write_whose_answer_was_lost_is_in_the_next_search() {
 
 #[tokio::test]
 async fn a_search_that_was_under_way_during_a_write_leaves_no_page_of_before_it() {
-    let (groups, store, _file) = listed::node().await;
+    let (groups, store, _file) = counting_store::node().await;
     let mut writer = groups.clone();
     let held = store.hold_search();
     let searcher = groups.clone();

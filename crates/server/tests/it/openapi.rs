@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 
 use crate::{
     auth_matrix::requests::REQUESTS,
-    equal::{generate, rpcs},
     http::{Connection, JSON},
+    json_grpc_parity::{generate, rpcs},
     node::TestNode,
 };
 

@@ -4,7 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use crate::node::{TestNode, principal};
-use crate::relating::users;
+use crate::relation_calls::users;
 use kith_proto::{group::v1::*, member::v1::*};
 use kith_store::{GroupId, MemberKey, UserId};
 use kith_store_sqlite::SqliteOptions;

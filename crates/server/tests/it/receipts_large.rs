@@ -24,7 +24,7 @@ use kith_proto::{
     },
 };
 use kith_server::{
-    admin::Vitals,
+    admin::NodeStatus,
     config::Config,
     edge::{Edge, Routes},
     health::Reporter,
@@ -161,8 +161,8 @@ async fn opened(stores: &Stores) -> Edge {
     // A machine may be busy.
     (config.limits.deadline_default, config.limits.deadline_max) = (PATIENCE, PATIENCE);
     let edge = Edge::new(Routes::default(), &config.limits);
-    let vitals = Vitals::new(Reporter::new(), edge.load(), stores);
-    edge.open(services::services(stores, &config, vitals).await.unwrap().routes);
+    let node_status = NodeStatus::new(Reporter::new(), edge.load(), stores);
+    edge.open(services::services(stores, &config, node_status).await.unwrap().routes);
     edge
 }
 

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::{
     node::{TestNode, until},
     noticing::{audience, new_notice, publish},
-    relating::{follow, users},
+    relation_calls::{follow, users},
     sockets::{Socket, on},
 };
 

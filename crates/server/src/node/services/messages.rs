@@ -37,6 +37,14 @@ pub(super) struct Sending {
     delivery: Delivery,
 }
 
+/// What streams of received messages need besides messages.
+pub(super) struct StreamParts {
+    /// Seals their cursors.
+    pub(super) pages: PageTokens,
+    /// The totals of notices that they report.
+    pub(super) totals: LiveTotals,
+}
+
 /// Messages and dialogs, and their background tasks.
 pub(super) struct Talk {
     pub(super) messages: Messages,
@@ -64,7 +72,7 @@ pub(super) fn sending(
     let notes = Notes::new(inboxes.clone(), records.dialogs.clone());
     let blocks = relations::blocks(context, config, &notes);
     let offline = OfflineLogs::new(context, records.dialogs.clone(), blocks.clone(), &config.messages);
-    let delivery = delivery(context, config, cluster, inboxes, (roles.clone(), offline.clone()));
+    let delivery = delivery(context, config, cluster, inboxes, roles.clone(), offline.clone());
     let queue = AppendQueue::new(logs(context, config, cluster), context.mutations.clone(), &config.messages)
         .delivering(delivery.clone());
     Sending { queue, notes, roles, records, blocks, offline, delivery }
@@ -77,8 +85,9 @@ pub(super) fn talk(
     sending: Sending,
     domains: &Domains,
     among: Option<&str>,
-    (pages, totals): (&PageTokens, LiveTotals),
+    streams: StreamParts,
 ) -> Talk {
+    let StreamParts { pages, totals } = streams;
     let Sending { queue, notes, records, delivery, .. } = sending;
     let upkeep = MessageUpkeep::new(context, &records.conversations, queue.clone(), &config.messages, among);
     let dialog_cleanup = DialogCleanup::new(context, records.dialogs.clone());
@@ -94,8 +103,7 @@ pub(super) fn talk(
     let receipts = Receipts::new(messages.clone(), marks, config.receipts);
     let receipt_notifier = ReceiptNotifier::new(receipts.clone(), notes.clone(), changes);
     let dialogs = Dialogs::new(context, messages.clone(), notes);
-    let receiving =
-        Receiving::new(dialogs.clone(), messages.clone(), delivery.clone(), pages.clone(), totals);
+    let receiving = Receiving::new(dialogs.clone(), messages.clone(), delivery.clone(), pages, totals);
     let (receivers, resumption) =
         (Receivers::new(&receiving), Resumption::new(context.stores, delivery.clone(), among));
     let repeats = Repeats::new(delivery);
@@ -151,7 +159,8 @@ fn delivery(
     config: &Config,
     cluster: Option<&Cluster>,
     inboxes: Inboxes,
-    (roles, offline): (Roles, Option<OfflineLogs>),
+    roles: Roles,
+    offline: Option<OfflineLogs>,
 ) -> Delivery {
     let (messages, members) = (&config.messages, Arc::clone(&context.stores.members));
     let notes = cluster.and_then(|cluster| {

@@ -41,7 +41,7 @@ use uuid::Uuid;
 
 use self::routes::{TalkCalls, Upper};
 use crate::{
-    admin::{AdminRpc, ConversationLogs, NodeFacts, Place, Vitals},
+    admin::{AdminContext, AdminRpc, ConversationLogs, NodeFacts, NodeStatus},
     cluster::{Cluster, StoreEpochs, observer::Observer},
     config::{Backend, Config},
     edge::Routes,
@@ -131,10 +131,14 @@ impl Services {
 ///
 /// # Errors
 /// If the store cannot answer.
-pub async fn services(stores: &Stores, config: &Config, vitals: Vitals) -> Result<Services, StoreError> {
+pub async fn services(
+    stores: &Stores,
+    config: &Config,
+    node_status: NodeStatus,
+) -> Result<Services, StoreError> {
     let seen = stores.node.epoch().await?.number;
     let epoch = stores.node.raise_epoch(seen, "").await?.number;
-    build(stores, config, vitals, Site::Alone(Node::local(epoch))).await
+    build(stores, config, node_status, Site::Alone(Node::local(epoch))).await
 }
 
 /// The same for a node of a cluster. Its memory is trusted after it follows.
@@ -144,10 +148,10 @@ pub async fn services(stores: &Stores, config: &Config, vitals: Vitals) -> Resul
 pub(crate) async fn services_of_cluster(
     stores: &Stores,
     config: &Config,
-    vitals: Vitals,
+    node_status: NodeStatus,
     cluster: Cluster,
 ) -> Result<Services, StoreError> {
-    build(stores, config, vitals, Site::Among(Arc::new(cluster))).await
+    build(stores, config, node_status, Site::Among(Arc::new(cluster))).await
 }
 
 /// Single node or cluster.
@@ -198,7 +202,12 @@ pub(crate) fn feed_mappings(stores: &Stores, windows: &Windows) -> Arc<[Arc<dyn 
 }
 
 /// Builds the domains, from those that know no other to those that know all.
-async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> Result<Services, StoreError> {
+async fn build(
+    stores: &Stores,
+    config: &Config,
+    node_status: NodeStatus,
+    site: Site,
+) -> Result<Services, StoreError> {
     let caches = site.caches();
     let (facts, cluster) = (site.facts(stores), site.cluster());
     let among = cluster.as_ref().map(|cluster| cluster.card().id.as_str());
@@ -214,7 +223,7 @@ async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> 
     let Lower { domains, closing, sending, upkeep } =
         lower(context, config, cluster.as_deref(), &facts.node_id, users, moves).await?;
     let offline = OfflineRpc::new(sending.offline.clone(), page_tokens.clone());
-    let tokens = presence::Tokens { pages: page_tokens.clone(), gateways: gateway_tokens };
+    let tokens = presence::SealingTokens { pages: page_tokens.clone(), gateways: gateway_tokens };
     let (online, background) = presence::presence(context, config, cluster.as_ref(), &domains, tokens, moved);
     let deciders = domains.deciders();
     let log_kept = config.relations.log_kept;
@@ -224,7 +233,8 @@ async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> 
     let (notices, notice_upkeep) =
         notices::notices(context, config, cluster.as_deref(), &domains.users, among);
     let totals = LiveTotals::new(notices.clone());
-    let talk = messages::talk(context, config, sending, &domains, among, (&page_tokens, totals));
+    let streams = messages::StreamParts { pages: page_tokens.clone(), totals };
+    let talk = messages::talk(context, config, sending, &domains, among, streams);
     let unfinished = application::Janitor::new(stores, applications.clone(), among);
     let mut cleaned: Vec<Arc<dyn AccountCleanup>> = vec![
         Arc::new(upkeep.clone()),
@@ -238,8 +248,9 @@ async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> 
     cleaned.extend(messages::erasure_cleanup(context, config));
     let cleanup = CleanupJob::new(stores, cleaned, deleted, among);
 
-    let place = place(stores, &caches, cluster.as_ref(), observer.as_ref());
-    let admin = AdminRpc::new(place, facts, mutations.clone(), vitals, config.limits.watchers, upkeep);
+    let admin_context = admin_context(stores, &caches, cluster.as_ref(), observer.as_ref());
+    let admin =
+        AdminRpc::new(admin_context, facts, mutations.clone(), node_status, config.limits.watchers, upkeep);
     let sequences = SequenceRpc::new(sequences::sequences(stores, config, cluster.as_deref()));
     let talk_calls = TalkCalls {
         messages: talk.messages,
@@ -296,23 +307,25 @@ async fn lower(
         events: messages::group_events(&sending.queue, config),
     };
     let codes = groups::invite_codes(stores, config).await?;
-    let below = (&users, sending.roles.clone());
-    let conversations = &sending.records.conversations;
-    let (groups, members) =
-        groups::groups_and_members(context, config, below, conversations, codes, listeners);
+    let below = groups::Below {
+        users: users.clone(),
+        roles: sending.roles.clone(),
+        conversations: sending.records.conversations.clone(),
+    };
+    let (groups, members) = groups::groups_and_members(context, config, below, codes, listeners);
     let follows = relations::follows(context, config, &users, &closing, &sending.notes);
     let blocks = sending.blocks.clone();
     let upkeep = Upkeep::new(stores, context.caches, &follows, &blocks);
     Ok(Lower { domains: Domains { users, groups, members, follows, blocks }, closing, sending, upkeep })
 }
 
-fn place(
+fn admin_context(
     stores: &Stores,
     caches: &CacheFactory,
     cluster: Option<&Arc<Cluster>>,
     observer: Option<&Observer>,
-) -> Place {
-    Place {
+) -> AdminContext {
+    AdminContext {
         node: caches.node().clone(),
         epochs: StoreEpochs(Arc::clone(&stores.node)),
         logs: ConversationLogs::new(stores),

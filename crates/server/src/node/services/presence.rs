@@ -13,7 +13,7 @@ use super::{Domains, caches::cache_defaults, routes::limits};
 use crate::{cluster::Cluster, config::Config};
 
 /// The keys that seal tokens.
-pub(super) struct Tokens {
+pub(super) struct SealingTokens {
     /// Of pages.
     pub(super) pages: PageTokens,
     /// Of gateways.
@@ -25,7 +25,7 @@ pub(super) fn presence(
     config: &Config,
     cluster: Option<&Arc<Cluster>>,
     domains: &Domains,
-    tokens: Tokens,
+    tokens: SealingTokens,
     moved: mpsc::Receiver<Moved>,
 ) -> (PresenceRpc, Background) {
     let presences = match cluster {

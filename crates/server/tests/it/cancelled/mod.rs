@@ -13,7 +13,7 @@ use kith_proto::user::v1::{
     user_service_client::UserServiceClient,
 };
 use kith_server::{
-    admin::Vitals,
+    admin::NodeStatus,
     config::Config,
     edge::{Edge, Routes},
     health::Reporter,
@@ -43,8 +43,8 @@ impl Bench {
         stores.users = hold.over(&stores.users);
         let config = Config::default();
         let edge = Edge::new(Routes::default(), &config.limits);
-        let vitals = Vitals::new(Reporter::new(), edge.load(), &stores);
-        let services = services::services(&stores, &config, vitals).await.unwrap();
+        let node_status = NodeStatus::new(Reporter::new(), edge.load(), &stores);
+        let services = services::services(&stores, &config, node_status).await.unwrap();
         edge.open(services.routes);
         let users = UserServiceClient::new(edge);
         Self { hold, stores, users, mutations: services.mutations, _file: file }

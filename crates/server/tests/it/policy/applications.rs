@@ -2,7 +2,7 @@
 
 use crate::applying::*;
 use crate::node::{assert_denied, assert_forbidden, assert_refused, principal};
-use crate::relating::{block, follow, with_users};
+use crate::relation_calls::{block, follow, with_users};
 use futures::future::join_all;
 use kith_proto::{
     application::v1::{list_applications_request::List, *},

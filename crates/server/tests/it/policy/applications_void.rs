@@ -2,7 +2,7 @@
 
 use crate::applying::*;
 use crate::node::{TestNode, assert_forbidden, principal, until};
-use crate::relating::{block, follow, with_users};
+use crate::relation_calls::{block, follow, with_users};
 use kith_proto::{
     application::v1::{list_applications_request::List, *},
     group::v1 as groups,

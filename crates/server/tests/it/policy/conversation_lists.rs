@@ -4,7 +4,7 @@
 
 use crate::messaging::*;
 use crate::node::{TestNode, assert_forbidden, assert_refused, principal, until};
-use crate::relating::{self, block, with_users};
+use crate::relation_calls::{self, block, with_users};
 use crate::talking::*;
 use kith_proto::message::v1::{send_message_request::To, *};
 use kith_proto::relation::v1::SetDoNotDisturbRequest;
@@ -258,7 +258,7 @@ async fn pages_of_large_messages_are_smaller() {
 #[tokio::test]
 async fn too_many_conversations_are_left_out() {
     let node = TestNode::start_with_relations(|config| config.messages.conversations_max = 3).await;
-    let [ann, bea, cid] = relating::users(&node).await;
+    let [ann, bea, cid] = relation_calls::users(&node).await;
     let groups = [chat(&node, ann, &[]).await, chat(&node, ann, &[]).await];
     for other in [bea, cid] {
         say(&node, other, To::UserId(ann), "hi").await.unwrap();

@@ -4,7 +4,7 @@
 
 use crate::messaging::*;
 use crate::node::{TestNode, assert_denied, assert_refused, principal};
-use crate::relating::with_users;
+use crate::relation_calls::with_users;
 use crate::talking::*;
 use kith_proto::group::v1::{self as groups, CreateGroupRequest, TransferGroupRequest};
 use kith_proto::message::v1::{send_message_request::To, *};

@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use crate::node::{TestNode, principal, until};
-use crate::relating::{members, with_users};
+use crate::relation_calls::{members, with_users};
 use kith_proto::{group::v1::*, member::v1::*};
 
 /// Of an open group; id 0: Kith chooses one.

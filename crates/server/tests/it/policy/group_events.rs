@@ -4,7 +4,7 @@
 
 use crate::messaging::*;
 use crate::node::{TestNode, principal, until};
-use crate::relating::{self, with_users};
+use crate::relation_calls::{self, with_users};
 use crate::talking::{conversation, counts, listed, mark_up_to};
 use kith_proto::{
     group::v1::{self as groups, TransferGroupRequest, UpdateGroupRequest},
@@ -188,7 +188,7 @@ async fn deleted_user_has_left() {
 #[tokio::test]
 async fn events_can_be_switched_off() {
     let node = TestNode::start_with_relations(|config| config.messages.events = false).await;
-    let [ann, bea] = relating::users(&node).await;
+    let [ann, bea] = relation_calls::users(&node).await;
     let group = chat(&node, ann, &[bea]).await;
     rename(&node, group, "Go").await;
     assert_eq!(end(&node, &format!("g{group}")).await, 0);

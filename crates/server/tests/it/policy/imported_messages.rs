@@ -11,13 +11,13 @@ use tonic::Code;
 
 use crate::messaging::{chat, direct, pull, send, seqs, text, texts, to_pull, with_id};
 use crate::node::{TestNode, assert_denied, principal, until};
-use crate::relating;
+use crate::relation_calls;
 use crate::talking::conversation;
 
 /// A node with two users and a group of both, whose conversation is empty.
 async fn started() -> (TestNode, [i64; 2], String) {
     let node = TestNode::start_with_relations(|config| config.messages.events = false).await;
-    let [ann, bea] = relating::users(&node).await;
+    let [ann, bea] = relation_calls::users(&node).await;
     let group = format!("g{}", chat(&node, ann, &[bea]).await);
     (node, [ann, bea], group)
 }

@@ -6,7 +6,7 @@ use tonic::{Code, Request, Status};
 
 use crate::{
     node::{TestNode, assert_refused, principal},
-    relating::*,
+    relation_calls::*,
 };
 
 /// The lists and counts of a user, and what two users have in common, each read by the same one.

@@ -3,8 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use crate::node::{TestNode, assert_denied, assert_forbidden, assert_refused, principal, until};
-use crate::relating;
-use crate::relating::{members, with_users};
+use crate::relation_calls;
+use crate::relation_calls::{members, with_users};
 use kith_proto::{group::v1::*, member::v1::*, relation::v1 as relation, user::v1::DeleteUserRequest};
 use prost_types::{FieldMask, Timestamp};
 use tonic::{Code, Status};
@@ -222,7 +222,7 @@ async fn a85_the_owner_goes_when_another_one_owns_the_group() {
 #[tokio::test]
 async fn a84_a_group_has_no_more_members_than_it_may() {
     let node = TestNode::start_with_relations(|config| config.members.members_max = 8).await;
-    let users: [i64; 30] = relating::users(&node).await;
+    let users: [i64; 30] = relation_calls::users(&node).await;
     let group = open_group(&node, users[0]).await;
     let joins = users[1..].iter().map(|user| join(&node, group, *user, ""));
     let joined = futures::future::join_all(joins).await;
@@ -256,7 +256,7 @@ async fn a_mute_and_a_remark_are_told_with_the_member() {
 #[tokio::test]
 async fn members_are_listed_by_pages_and_by_role() {
     let node = TestNode::start_with_relations(|_| {}).await;
-    let users: [i64; 25] = relating::users(&node).await;
+    let users: [i64; 25] = relation_calls::users(&node).await;
     let group = open_group(&node, users[0]).await;
     add(&node, users[0], group, &users[1..]).await.unwrap();
     set_role(&node, users[0], group, users[9], Role::Admin).await.unwrap();
@@ -315,7 +315,7 @@ async fn groups_in_common_are_those_of_both() {
 #[tokio::test]
 async fn changes_since_a_version_are_told_and_no_others() {
     let node = TestNode::start_with_relations(|_| {}).await;
-    let users: [i64; 20] = relating::users(&node).await;
+    let users: [i64; 20] = relation_calls::users(&node).await;
     let group = open_group(&node, users[0]).await;
     add(&node, users[0], group, &users[1..10]).await.unwrap();
     let known_version = roster(&node, group).await.version;
@@ -395,8 +395,8 @@ async fn bad_input_is_refused_by_the_name_of_the_field() {
 async fn friends_in_a_group_are_told_to_who_sees_the_group() {
     let (node, [ann, bob, cid, dan]) = with_users().await;
     for friend in [bob, cid, dan] {
-        relating::follow(&node, ann, friend).await.unwrap();
-        relating::follow(&node, friend, ann).await.unwrap();
+        relation_calls::follow(&node, ann, friend).await.unwrap();
+        relation_calls::follow(&node, friend, ann).await.unwrap();
     }
     let group = made(&node, bob, Visibility::Private, JoinPolicy::Invite).await;
     add(&node, bob, group, &[ann, dan]).await.unwrap();
@@ -427,7 +427,7 @@ async fn who_is_deleted_leaves_its_groups_and_another_one_owns_them() {
 #[tokio::test]
 async fn a_hundred_who_join_one_group_at_once_keep_nobody_else_waiting() {
     let node = TestNode::start_with_relations(|config| config.limits.writes_in_flight = 2).await;
-    let users: [i64; 101] = relating::users(&node).await;
+    let users: [i64; 101] = relation_calls::users(&node).await;
     let group = open_group(&node, users[0]).await;
     let joins = futures::future::join_all(users[1..].iter().map(|user| join(&node, group, *user, "")));
     let others = futures::future::join_all((0..20).map(|number| {

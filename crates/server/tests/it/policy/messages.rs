@@ -5,7 +5,7 @@
 use crate::applying::make_admin;
 use crate::messaging::*;
 use crate::node::{TestNode, assert_denied, assert_forbidden, assert_refused, principal};
-use crate::relating::{self, block, follow, with_users};
+use crate::relation_calls::{self, block, follow, with_users};
 use kith_proto::{
     group::v1::GroupType,
     member::v1::{MuteGroupRequest, MuteMemberRequest},
@@ -136,7 +136,7 @@ async fn block_by_either_user_forbids_both_to_send() {
 async fn only_friends_send_where_that_is_configured() {
     let friends = DirectFrom::Friends;
     let node = TestNode::start_with_relations(|config| config.messages.direct_from = friends).await;
-    let [ann, bea, cid] = relating::users(&node).await;
+    let [ann, bea, cid] = relation_calls::users(&node).await;
     follow(&node, ann, bea).await.unwrap();
     assert_forbidden(say(&node, ann, To::UserId(bea), "hi").await);
     assert_forbidden(say(&node, bea, To::UserId(ann), "hi").await);

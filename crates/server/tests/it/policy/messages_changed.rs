@@ -8,7 +8,7 @@ use crate::applying::make_admin;
 use crate::changing::*;
 use crate::messaging::*;
 use crate::node::{TestNode, assert_denied, assert_forbidden, assert_refused};
-use crate::relating::{self, block, with_users};
+use crate::relation_calls::{self, block, with_users};
 use crate::talking::{conversation, counts, listed, mark_up_to};
 use futures::future::join_all;
 use kith_proto::{
@@ -143,7 +143,7 @@ async fn sender_changes_a_message_within_a_time() {
         config.messages.edit_within = Duration::ZERO;
     };
     let node = TestNode::start_with_relations(never).await;
-    let [ann, bea] = relating::users(&node).await;
+    let [ann, bea] = relation_calls::users(&node).await;
     let sent = send(&node, ann, text(To::UserId(bea), "hi")).await.unwrap();
     let id = sent.conversation_id.clone();
     assert_late(recall(&node, ann, &id, 1).await, &sent);
@@ -177,7 +177,7 @@ async fn other_users_change_no_message() {
 async fn higher_role_recalls_at_any_time() {
     let never = |config: &mut Config| config.messages.recall_within = Duration::ZERO;
     let node = TestNode::start_with_relations(never).await;
-    let [owner, admin, second, member, other] = relating::users(&node).await;
+    let [owner, admin, second, member, other] = relation_calls::users(&node).await;
     let group = chat(&node, owner, &[admin, second, member, other]).await;
     for user in [admin, second] {
         make_admin(&node, group, user).await;

@@ -4,7 +4,7 @@
 
 use crate::messaging::*;
 use crate::node::{TestNode, assert_refused};
-use crate::relating::with_users;
+use crate::relation_calls::with_users;
 use kith_proto::{
     group::v1 as groups,
     message::v1::{send_message_request::To, *},

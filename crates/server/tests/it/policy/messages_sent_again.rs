@@ -2,7 +2,7 @@
 
 use crate::messaging::*;
 use crate::node::{TestNode, assert_refused};
-use crate::relating::{self, block, with_users};
+use crate::relation_calls::{self, block, with_users};
 use futures::future::join_all;
 use kith_proto::message::v1::{send_message_request::To, *};
 use tonic::Code;
@@ -72,7 +72,7 @@ async fn id_that_is_sent_at_once_is_one_message() {
 #[tokio::test]
 async fn messages_that_are_sent_at_once_have_all_numbers() {
     let node = TestNode::start_with_relations(|config| config.limits.writes_in_flight = 2).await;
-    let [ann, bea] = relating::users(&node).await;
+    let [ann, bea] = relation_calls::users(&node).await;
     let group = chat(&node, ann, &[bea]).await;
     let texts: Vec<String> = (0..250).map(|number| number.to_string()).collect();
     let sends = texts.iter().map(|text| say(&node, ann, To::GroupId(group), text));

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::messaging::*;
 use crate::node::{TestNode, assert_refused, principal};
 use crate::receiving::live;
-use crate::relating::{do_not_disturb, users};
+use crate::relation_calls::{do_not_disturb, users};
 use crate::talking::*;
 use kith_proto::message::v1::{send_message_request::To, *};
 use kith_server::config::Config;

@@ -4,9 +4,9 @@
 
 use std::time::Duration;
 
+use crate::gateway_calls::{Gateway, close, counted, events, gateways_of, online_in, open, state, watch};
 use crate::node::{TestNode, assert_refused, principal, until};
-use crate::online::{Gateway, close, counted, events, gateways_of, online_in, open, state, watch};
-use crate::relating::{block, follow, users};
+use crate::relation_calls::{block, follow, users};
 use kith_proto::{group::v1::*, member::v1::*, presence::v1::*};
 use kith_server::config::Config;
 use tonic::Code;

@@ -4,9 +4,9 @@
 
 use std::time::Duration;
 
+use crate::gateway_calls::{Gateway, close, events, gateways_of, online_in, open};
 use crate::node::{TestNode, assert_denied, principal};
-use crate::online::{Gateway, close, events, gateways_of, online_in, open};
-use crate::relating::{block, follow, unblock, users};
+use crate::relation_calls::{block, follow, unblock, users};
 use kith_proto::{group::v1::*, member::v1::*, presence::v1::*};
 use kith_server::config::Config;
 use tonic::Streaming;

@@ -4,7 +4,7 @@
 
 use crate::applying::{apply, of_user, refuse, to_invite, to_join};
 use crate::node::{TestNode, assert_refused, principal};
-use crate::relating::users;
+use crate::relation_calls::users;
 use kith_proto::{group::v1::*, member::v1::*};
 use tonic::{Code, Status};
 

@@ -4,7 +4,7 @@
 
 use crate::messaging::*;
 use crate::node::{TestNode, assert_denied, assert_refused, principal};
-use crate::relating::{block, with_users};
+use crate::relation_calls::{block, with_users};
 use crate::talking::*;
 use futures::future::join_all;
 use kith_proto::message::v1::{send_message_request::To, *};

@@ -10,7 +10,7 @@ use tonic::Code;
 use crate::messaging::*;
 use crate::node::{TestNode, assert_denied, assert_forbidden, assert_refused, principal};
 use crate::receipting::{self, SERVICE, batch, bits, counts, get, lists, ordinals, show, to_get};
-use crate::relating::{block, with_users};
+use crate::relation_calls::{block, with_users};
 use crate::talking::{mark, mark_up_to, to_hide, to_mark_ranges, until_read};
 
 /// Five users in a group, A to E, and its conversation.
@@ -186,7 +186,7 @@ async fn late_member_with_history_sees_no_earlier_receipt() {
 async fn configuration_decides_where_the_group_does_not() {
     let shown = kith_service::receipt::ReceiptsShown::Off;
     let node = TestNode::start_with_relations(|config| config.receipts.shown = shown).await;
-    let [a, b] = crate::relating::users(&node).await;
+    let [a, b] = crate::relation_calls::users(&node).await;
     let group = chat(&node, a, &[b]).await;
     let (seq, id) = (say_to(&node, a, group).await, format!("g{group}"));
     assert_forbidden(counts(&node, a, &id, seq).await);
@@ -323,7 +323,7 @@ async fn pages_go_on_by_ordinal() {
 async fn keeping() -> (TestNode, [i64; 2], String, i64) {
     let minute = std::time::Duration::from_secs(60);
     let node = TestNode::start_with_relations(|config| config.receipts.memory = minute).await;
-    let users: [i64; 2] = crate::relating::users(&node).await;
+    let users: [i64; 2] = crate::relation_calls::users(&node).await;
     let group = chat(&node, users[0], &users[1..]).await;
     let seq = say_to(&node, users[0], group).await;
     (node, users, format!("g{group}"), seq)

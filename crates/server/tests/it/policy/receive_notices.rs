@@ -12,7 +12,7 @@ use crate::{
     node::TestNode,
     noticing::{audience, in_seconds, mark, new_notice, publish, totals, unmark},
     receiving::{Stream, after, has, now, open},
-    relating::with_users,
+    relation_calls::with_users,
 };
 
 /// How late totals may be.

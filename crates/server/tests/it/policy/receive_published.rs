@@ -3,7 +3,7 @@
 use crate::messaging::*;
 use crate::node::{assert_denied, assert_forbidden};
 use crate::receiving::*;
-use crate::relating::{block, with_users};
+use crate::relation_calls::{block, with_users};
 use kith_proto::message::v1::{delivery::What, note::What as Noted, send_message_request::To, *};
 
 /// Row 1: an entry with the id of another stream is refused if the inbox is ahead of that stream.

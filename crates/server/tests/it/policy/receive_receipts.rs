@@ -9,7 +9,7 @@ use crate::messaging::*;
 use crate::node::TestNode;
 use crate::receipting::show;
 use crate::receiving::{Stream, live};
-use crate::relating::with_users;
+use crate::relation_calls::with_users;
 use crate::talking::{mark, mark_up_to, to_hide};
 
 async fn say_to(node: &TestNode, by: i64, group: i64) -> i64 {

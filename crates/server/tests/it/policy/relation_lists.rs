@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use crate::node::{TestNode, assert_refused};
-use crate::relating::*;
+use crate::relation_calls::*;
 use kith_proto::{admin::v1::GetCacheStatsRequest, relation::v1::*};
 use tonic::Code;
 

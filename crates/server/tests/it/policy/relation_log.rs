@@ -4,7 +4,7 @@
 
 use crate::applying::{accept, befriend, of_user};
 use crate::node::{TestNode, assert_refused, principal};
-use crate::relating::{block, follow, unfollow, with_users};
+use crate::relation_calls::{block, follow, unfollow, with_users};
 use kith_proto::{application::v1::*, relation::v1 as relations};
 use tonic::{Code, Status};
 

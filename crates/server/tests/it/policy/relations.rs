@@ -1,7 +1,7 @@
 //! Follows, friends and blocks over gRPC, as callers meet them.
 
 use crate::node::{TestNode, assert_refused, principal};
-use crate::relating::*;
+use crate::relation_calls::*;
 use kith_proto::relation::v1::*;
 use kith_server::config::RelationMode;
 use tonic::{Code, Request};

@@ -5,7 +5,7 @@
 
 use std::{collections::BTreeSet, fs};
 
-use crate::equal::{by_grpc, rpcs};
+use crate::json_grpc_parity::{by_grpc, rpcs};
 use crate::node::TestNode;
 use kith_proto::{
     application::v1::{ApplyRequest, Kind},
