@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_looks_at_the_load_of_an_edge_does_not_keep_its_services() {
+    fn load_handle_does_not_keep_services_alive() {
         let routes = Arc::new(());
         let edge = Edge::new(Routes::default(), &LimitsConfig::default());
         let (kept, held) = (Arc::clone(&routes), edge.load());

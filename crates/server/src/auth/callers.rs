@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_without_callers_is_open_and_one_whose_keys_expired_is_not() {
+    fn expired_keys_do_not_open_a_node() {
         assert!(Callers::open().is_open());
         let expired = CallerKey { expires: Some(SystemTime::UNIX_EPOCH), ..key("a", "one") };
         let callers = Callers::new(vec![expired]);
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn streams_end_with_the_key_or_the_right_that_goes_and_no_others() {
+    fn streams_end_only_with_their_key_or_right() {
         let callers =
             Callers::new(vec![key("a", "one"), key("a", "two"), key("b", "three"), key("c", "four")]);
         let ended =
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn streams_end_when_their_key_expires_and_a_later_end_lets_it_begin_again() {
+    fn streams_end_at_expiry_and_resume_when_later() {
         let end = SystemTime::now() + Duration::from_secs(60);
         let until = |end| CallerKey { expires: Some(end), ..key("a", "one") };
         let callers = Callers::new(vec![until(end), key("b", "two")]);
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_expiry_is_told_and_is_zero_once_it_is_past() {
+    fn first_expiry_is_reported_and_zero_when_past() {
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(100);
         let at = |seconds| CallerKey { expires: Some(now + Duration::from_secs(seconds)), ..key("a", "one") };
         assert_eq!(

@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn callers_are_read_with_their_keys_rights_and_ends() {
+    fn callers_are_read_with_keys_rights_and_ends() {
         let text = format!(
             "# digests only\n[[caller]]\nname = \"chat-backend\"\nscopes = [\"watcher\", \"user:read\"]\nkeys = [\n  \
              {{ sha256 = \"{HEX}\", made = 2026-11-25, expires = 2027-05-25 }},\n  {{ sha256 = \"{OTHER}\", expires = \
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_ends_early_or_names_no_key_is_refused() {
+    fn short_file_or_one_without_key_is_refused() {
         for empty in ["", "\n# nothing\n"] {
             assert!(why(empty).contains("has no [[caller]]"), "{}", why(empty));
         }

@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_and_unknown_credentials_are_refused_by_one_text() {
+    fn wrong_credentials_are_refused_by_one_text() {
         let long = bearer_of(&"x".repeat(8193));
         let cut = bearer_of(&KEY[1..]);
         let doubled = bearer_of(&format!("{KEY}{KEY}"));
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_name_their_cause_and_the_key_but_to_the_log_alone() {
+    fn refusal_cause_and_key_are_only_logged() {
         let expired = CallerKey {
             name: "jobs".to_owned(),
             rights: Rights::NONE,
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_with_callers_needs_a_credential_and_one_without_takes_every_client() {
+    fn callers_require_a_credential() {
         assert!(closed().of(&mut headers(&[]), Instant::now(), String::new).unwrap().is_none());
         let open = authentication(Callers::open());
         for given in [&[][..], &[("authorization", "Basic x"), ("authorization", "y"), ("kith-node", "z")]] {
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn a_proof_of_a_node_is_verified_with_and_without_callers() {
+    fn node_proof_is_verified_without_callers_too() {
         for auth in [closed(), authentication(Callers::open())] {
             auth.trust_nodes(|proof, _| proof == "proof");
             let mut good = headers(&[("kith-node", "proof")]);

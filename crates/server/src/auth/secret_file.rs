@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_private_file_is_read_whole_and_without_a_warning() {
+    fn private_file_is_read_without_a_warning() {
         let folder = folder();
         let read = read(&file(&folder, 0o600), Content::PrivateKey).unwrap();
         assert_eq!((read.bytes.as_slice(), read.warnings.as_slice()), (&b"sesame"[..], &[][..]));
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_can_read_is_refused_for_private_keys_alone() {
+    fn readable_by_others_is_refused_for_keys_alone() {
         let folder = folder();
         let path = file(&folder, 0o604);
         assert_eq!(why(&path, Content::PrivateKey), "everybody on this machine may read FILE");
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn links_are_followed_and_the_folder_of_their_end_counts() {
+    fn link_target_decides_which_folder_counts() {
         let (folder, other) = (folder(), folder());
         let (end, link) = (file(&other, 0o600), folder.path().join("link"));
         symlink(&end, &link).unwrap();
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_regular_file_is_refused_without_waiting() {
+    fn irregular_file_is_refused_at_once() {
         let folder = folder();
         let (fifo, zero) = (folder.path().join("fifo"), folder.path().join("zero"));
         assert!(Command::new("mkfifo").arg("-m").arg("600").arg(&fifo).status().unwrap().success());

@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn the_digest_is_that_of_the_same_callers_in_any_order() {
+    fn digest_ignores_the_order_of_callers() {
         let (a, b) = (caller("a", "one"), caller("b", "two"));
         let both = digest(1, vec![a.clone(), b.clone()]);
         assert!(both.len() == 2 * SHOWN && both.bytes().all(|byte| byte.is_ascii_hexdigit()), "{both}");

@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn call_carries_a_proof_for_its_method_that_its_node_takes() {
+    fn call_carries_a_proof_its_node_accepts() {
         let proofs = Proofs::of_test(1);
         let mut prove = ProveCall { proofs: proofs.clone(), from: "a".into(), to: "b".into() };
         let mut request = Request::new(());

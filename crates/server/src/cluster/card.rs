@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_a_node_of_the_epoch_wrote_about_itself_is_proven() {
+    fn card_is_proven_by_its_node_and_epoch() {
         let card = Card::new(&Config::default(), SocketAddr::from(([127, 0, 0, 1], 7600)), 10);
         let proofs = Proofs::of_test(1);
         let open = CallersDigest::new(&NodeKeys::of_test(1), Arc::new(Callers::open()));

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_queue_has_an_end_and_leaving_it_makes_room() {
+    async fn queue_is_bounded_and_leaving_makes_room() {
         let gate = Gate::new(1, Duration::from_millis(100));
         let _first = now(&gate);
         let waits = later(&gate);

@@ -337,7 +337,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_methods_of_the_contract_are_known_by_their_path() {
+    fn contract_methods_are_known_by_path() {
         let methods = Methods::new();
         assert_eq!(methods.of("/kith.user.v1.UserService/GetUser").kind, Kind::Unary);
         assert_eq!(methods.of("/kith.user.v1.UserService/ImportUsers").kind, Kind::Stream);
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn only_health_is_open_and_reflection_and_unknown_methods_are_for_callers() {
+    fn only_health_is_open_to_all() {
         let methods = Methods::new();
         let without = |rule: Rule| {
             let mut paths: Vec<_> =
@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_of_the_contract_are_counted_by_method_and_by_whose_fault_they_are() {
+    fn calls_are_counted_by_method_and_fault() {
         let methods = Methods::new();
         let get = methods.of("/kith.user.v1.UserService/GetUser");
         for code in [Code::Ok, Code::NotFound, Code::Internal] {

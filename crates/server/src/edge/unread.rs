@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn one_connection_leaves_room_for_others_and_all_have_one_bound() {
+    fn unread_bytes_are_bounded_per_connection() {
         let node = NodeUnread::new(5_000, 3_000);
         let (one, other) = (node.connection(), node.connection());
         let first = one.hold(data(2_000)).unwrap();

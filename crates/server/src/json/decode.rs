@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_read_as_numbers_and_as_text_and_names_in_both_forms() {
+    fn numbers_and_names_are_read_in_both_forms() {
         let texts = [
             r#"{"user":{"userId":7,"age":"30"},"expectedVersion":"5"}"#,
             r#"{"user":{"user_id":"7","age":30},"expected_version":5.0,"requestId":null}"#,
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn mask_in_another_form_is_refused_with_both_forms() {
+    fn mask_in_another_form_names_both_forms() {
         let form = r#"update_mask must be a string of fields with commas between, or {"paths": [...]}"#;
         for mask in
             ["7", "[]", r#"["user_name"]"#, r#"{"path":["age"]}"#, r#"{"paths":"age"}"#, r#"{"paths":[1]}"#]
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_twice_is_refused_also_under_two_names() {
+    fn duplicates_are_refused_under_both_names() {
         assert_eq!(wrong(r#"{"requestId":"a","requestId":"a"}"#).1, "request_id is given twice");
         assert_eq!(wrong(r#"{"user":{"user_id":1,"userId":1}}"#).0, "user.user_id");
         let keys = read(r#"{"user":{"params":{"a_b":"1","aB":"2"}}}"#).unwrap();

@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_the_key_file_are_of_the_caller_default() {
+    fn key_file_belongs_to_the_default_caller() {
         let default = |key| format!("default {}", digest(key).to_hex());
         assert_eq!(found(Some(&format!("{ONE}\n")), None).unwrap(), [default(ONE)]);
         assert_eq!(
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_file_is_refused_with_its_line_and_without_its_keys() {
+    fn refused_key_file_names_its_line_and_no_key() {
         for (text, expected) in [
             (String::new(), "api_key_file: /kith.key is empty"),
             (" \n".to_owned(), "api_key_file: /kith.key is empty"),

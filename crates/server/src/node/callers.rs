@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn keys_are_changed_without_a_restart_and_their_streams_end() {
+    async fn new_keys_need_no_restart_and_end_streams() {
         let stage = ReloadFixture::new(ONE);
         let one = stage.reload.callers.find(ONE.as_bytes()).unwrap();
         assert_eq!(stage.read_again().await, Reread::Same);
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn keys_of_issuers_are_read_as_keys_of_callers_are() {
+    async fn issuer_keys_are_read_as_caller_keys() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("jwks.json");
         fs::write(&file, jwks('1')).unwrap();
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_file_that_cannot_be_used_changes_nothing_and_is_visible() {
+    async fn unusable_file_changes_nothing_and_is_visible() {
         let stage = ReloadFixture::new(ONE);
         for keys in ["", "REPLACE_ME", &ONE[..20], "\u{0}"] {
             stage.write(keys);
@@ -352,7 +352,7 @@ mod tests {
 
     #[cfg(unix)]
     #[tokio::test(start_paused = true)]
-    async fn wrong_files_of_callers_change_nothing_while_the_node_runs() {
+    async fn wrong_caller_files_change_nothing_at_runtime() {
         use std::os::unix::fs::{PermissionsExt as _, symlink};
         type Damage<'a> = &'a dyn Fn(&PathBuf) -> std::io::Result<()>;
         let good = toml("chat", ONE, "");
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn key_that_expired_before_it_was_configured_is_refused() {
+    async fn key_configured_after_its_expiry_is_refused() {
         let past = format!("{}{}", toml("chat", ONE, ", expires = 2020-01-01"), toml("jobs", TWO, ""));
         let stage = of_callers(&past);
         assert_eq!(stage.valid(), [false, true]);
@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_remark_ends_when_the_file_of_before_is_back() {
+    async fn remark_ends_when_the_old_file_is_back() {
         let stage = ReloadFixture::new(ONE);
         stage.write("");
         stage.read_again().await;
@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_file_that_is_being_written_is_taken_once_it_is_whole() {
+    async fn half_written_file_is_taken_once_whole() {
         let stage = ReloadFixture::new(&format!("{ONE}\n{TWO}\n"));
         // Truncated, as an editor that writes in place leaves it for a moment. The rest is valid by itself.
         stage.write(&format!("{ONE}\n"));

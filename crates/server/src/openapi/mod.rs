@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn scopes_and_acting_users_are_as_the_contract_says() {
+    fn scopes_and_acting_users_match_the_contract() {
         let document = read();
         let operation = |path: &str| document["paths"][path]["post"].clone();
         let get = operation("/kith.user.v1.UserService/GetUser");

@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn answer_without_room_is_refused_and_holds_nothing() {
+    async fn answer_without_room_holds_nothing() {
         let edge = edge();
         let (_, unread) = edge.of_connection();
         let first = body(vec![7; 8_000].into(), &unread).await.unwrap();
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn stream_waits_for_its_peer_only_while_it_has_something() {
+    async fn stream_with_nothing_to_send_does_not_wait() {
         let (_, unread) = edge().of_connection();
         let mut stream = body(parts(), &unread).await.unwrap();
         assert!(!unread.end_period() && unread.end_period(), "its first part is not asked for");

@@ -153,7 +153,7 @@ mod tests {
     use crate::descriptors;
 
     #[test]
-    fn every_call_is_one_unary_method_of_the_contract() {
+    fn socket_calls_are_unary_contract_methods() {
         let pool = descriptors::pool().unwrap();
         for (service, names) in CALLS {
             let service = pool.get_service_by_name(service).unwrap();

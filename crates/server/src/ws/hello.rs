@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_user_is_named_by_its_token_or_where_it_is_trusted_by_its_id() {
+    fn user_is_named_by_token_or_trusted_id() {
         let untrusted = |text| Hello::read(text, false).map(|hello| hello.user);
         assert_eq!(untrusted(r#"{"credential":"a.b.c"}"#).unwrap(), ClaimedUser::Token("a.b.c".to_owned()));
         for (text, field) in [

@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn hello_before_the_node_serves_is_asked_to_come_again() {
+    async fn early_hello_is_asked_to_come_again() {
         let (io, other) = duplex(64 << 10);
         let mut peer = peer(other).await;
         peer.send(Message::text(r#"{"hello":{"user":7}}"#)).await.unwrap();

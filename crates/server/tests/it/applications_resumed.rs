@@ -59,7 +59,7 @@ async fn settled(node: &TestNode, by: i64, receiver: Option<WireReceiver>, id: i
 }
 
 #[tokio::test]
-async fn friends_are_made_of_an_acceptance_whose_node_died_and_a_crossed_request_is_closed() {
+async fn acceptance_of_a_dead_node_makes_friends() {
     let folder = TempDir::new().unwrap();
     let data_dir = folder.path().join("data");
     let node = over(&data_dir).await;
@@ -78,7 +78,7 @@ async fn friends_are_made_of_an_acceptance_whose_node_died_and_a_crossed_request
 }
 
 #[tokio::test]
-async fn what_became_impossible_between_is_noted_as_refused() {
+async fn effect_made_impossible_is_noted_refused() {
     let folder = TempDir::new().unwrap();
     let data_dir = folder.path().join("data");
     let node = over(&data_dir).await;
@@ -137,7 +137,7 @@ async fn brought_about_and_parted(data_dir: &Path, (from, to): (i64, i64), step:
 }
 
 #[tokio::test]
-async fn an_effect_that_was_brought_about_and_not_noted_has_no_second_one() {
+async fn unnoted_effect_is_not_repeated() {
     let folder = TempDir::new().unwrap();
     let data_dir = folder.path().join("data");
     let node = over(&data_dir).await;

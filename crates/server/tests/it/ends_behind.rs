@@ -306,7 +306,7 @@ async fn ends_that_are_known_already_are_read_once() {
 }
 
 #[tokio::test]
-async fn mark_of_a_message_that_the_store_shows_late_is_made() {
+async fn mark_of_a_late_visible_message_is_made() {
     let stage = Stage::new().await;
     stage.fall_behind();
     let mark = async |seq| {

@@ -225,6 +225,6 @@ async fn messages_under_way_are_waited_for_over_a_file() {
 #[cfg(feature = "cluster")]
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn messages_under_way_are_waited_for_over_a_cluster() {
+async fn erasure_waits_for_messages_in_a_cluster() {
     nothing_is_erased_right_after_the_deletion(Node::over_a_cluster().await).await;
 }

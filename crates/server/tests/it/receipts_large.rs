@@ -266,7 +266,7 @@ async fn receipt_of_100000_members_is_bounded() {
 }
 
 #[tokio::test]
-async fn few_members_among_100000_ordinals_are_sent_as_lists() {
+async fn few_members_of_100000_are_sent_as_lists() {
     let stage = Stage::start(MANY).await;
     stage.add(1..=100_000).await;
     let seq = stage.send(1).await;

@@ -296,7 +296,7 @@ async fn founded(stores: &Stores) -> i64 {
 }
 
 #[tokio::test]
-async fn new_account_does_not_own_the_groups_of_the_old_one() {
+async fn new_account_does_not_own_the_old_groups() {
     let folder = TempDir::new().unwrap();
     let node = over(&folder).await;
     assert!(create(&node, "first").await);

@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_names_what_it_needs_and_nothing_else() {
+    fn each_kind_names_only_what_it_needs() {
         assert!(asked(wire::Kind::Friend, 8, 0).is_ok());
         assert!(asked(wire::Kind::Join, 0, 9).is_ok());
         assert!(asked(wire::Kind::Invite, 8, 9).is_ok());

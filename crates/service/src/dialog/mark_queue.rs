@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn earlier_stays_are_below_the_begin_of_the_member() {
+    fn earlier_stays_are_below_the_current_one() {
         let marks = [(8, vec![range(3, 5)]), (5, vec![]), (3, vec![])];
         for (joined, earlier) in marks {
             assert_eq!(written(&wish(MarkKind::UpTo(9), Some(joined), None)).earlier, earlier, "{joined}");

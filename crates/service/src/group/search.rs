@@ -199,7 +199,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_finds_a_group_is_in_one_of_its_buckets(
+        fn every_key_of_a_group_is_in_its_buckets(
             name in "\\PC{1,20}", tags in proptest::collection::vec("\\PC{1,20}", 0..4)
         ) {
             // Only these form words: see `GroupWords`.
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_from_elsewhere_is_told_of_by_the_buckets_of_a_public_group() {
+    fn foreign_change_invalidates_public_buckets() {
         let mut group = Group {
             id: id(7),
             version: kith_store::Version::FIRST,
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_search_is_in_the_bucket_of_what_it_searches_for() {
+    fn search_key_belongs_to_its_bucket() {
         for keyword in [
             GroupKeyword::exact("Chess"),
             GroupKeyword::prefix("CHE"),

@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn client_id_is_shown_to_its_sender_and_to_services() {
+    fn client_id_is_for_its_sender_and_services() {
         let NewMessage { sent, kind, sender, content_type, body, .. } = drafted(request()).message;
         let message = Message {
             seq: 1,

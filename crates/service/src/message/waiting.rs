@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn key_with_another_content_waits_for_its_own_step() {
+    fn same_key_other_content_takes_its_own_step() {
         let waiting = waiting(1_000, 1_000);
         let other = NewMessage { hash: ContentHash::of("", b"other"), ..message("a", 1) };
         let mut waiters = some(["a", "b"], 1);

@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn distributions_come_back_as_they_were_and_not_cut_off() {
+    fn distributions_are_read_back_unless_cut_off() {
         let gateways = vec![("a".parse().unwrap(), 2), ("b".parse().unwrap(), 7)];
         for distribution in [Distribution { version: 9, total: 8, gateways }, Distribution::default()] {
             let bytes = DistributionCodec.encode(&distribution);

@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_does_not_keep_up_is_told_no_more_and_others_are() {
+    async fn slow_watcher_is_dropped_and_others_stay() {
         let hub = Arc::new(PresenceHub::new(2, 2));
         hub.hears(true);
         let mut slow = hub.watch(vec![user(1), user(2)], Duration::ZERO).await.unwrap();
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn no_more_watch_than_may_and_none_where_nothing_is_heard() {
+    async fn watchers_are_bounded_and_need_events() {
         let hub = Arc::new(PresenceHub::new(1, 2));
         let away = hub.watch(vec![user(1)], Duration::from_secs(2)).await.unwrap_err();
         assert_eq!(away.reason(), Reason::StoreUnavailable);

@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_another_node_brings_back_first_does_not_take_what_this_one_has_to_bring_back() {
+    async fn recovery_keeps_sessions_another_node_restored() {
         let held = SessionRecovery::new(9);
         put(&held, 1, "a", "x");
         put(&held, 1, "b", "y");

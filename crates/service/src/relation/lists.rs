@@ -435,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn a_follow_is_told_of_to_a_list_of_each_of_both_users() {
+    fn follow_invalidates_a_list_of_both_users() {
         let told = follow_invalidations(Edge::new(user(7), user(8)).unwrap());
         let keys: Vec<_> = told.iter().map(|told| told.key.as_str()).collect();
         assert_eq!(keys, ["following:7", "fans:8"]);

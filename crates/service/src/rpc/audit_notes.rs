@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn notes_of_a_request_are_shared_with_whoever_made_them() {
+    fn notes_are_shared_with_the_edge() {
         let notes = AuditNotes::default();
         let mut request = Request::new(());
         request.extensions_mut().insert(notes.clone());

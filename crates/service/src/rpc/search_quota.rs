@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_bounded_however_many_search_and_all_are_still_counted() {
+    fn many_searchers_are_counted_in_bounded_memory() {
         let quota = quota(10);
         let counted = (1..=100_000).filter(|number| quota.count(user(*number)).is_ok()).count();
         let most = 10 + usize::try_from(SHARED).unwrap();

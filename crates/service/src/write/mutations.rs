@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_hundred_members_of_one_group_take_one_turn_and_others_write_at_once() {
+    async fn hundred_joins_of_a_group_take_one_turn() {
         let limits = WriteLimits { at_once: 2, wait: SECOND, takes: 10 * SECOND, answer: 2 * SECOND };
         let node = Node::local(1);
         let mutations = Mutations::new(node.clone(), &limits);

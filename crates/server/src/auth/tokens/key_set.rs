@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn signatures_of_the_standards_are_verified_by_their_keys_alone() {
+    fn standard_signatures_verify_by_their_keys() {
         let keys = keys(&[RSA, EC, OKP]).unwrap();
         let signed = [
             ("r", TokenAlgorithm::Rs256, RSA_SIGNED, RSA_SIGNATURE),
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn sets_that_are_secret_or_wrong_are_refused_without_their_content() {
+    fn wrong_key_sets_are_refused_without_content() {
         let short = OKP.replace("11qYAYK", "");
         let small = r#"{"kty":"RSA","kid":"r","n":"ofgWCuLj","e":"AQAB"}"#;
         let private = OKP.replace(r#""kty""#, r#""d":"nWGxne","kty""#);

@@ -112,7 +112,7 @@ async fn a_token_of_a_configured_issuer_is_its_users() {
 
 /// A43: no algorithm that needs no private key, and none that its issuer or its key does not have.
 #[tokio::test]
-async fn algorithms_are_those_of_the_issuer_and_of_the_key() {
+async fn algorithm_must_match_issuer_and_key() {
     let one = signer("one", "a", 1);
     for alg in ["none", "None", "HS256", "EdDSA ", "eddsa", "ES384", ""] {
         assert_eq!(check(one.with_header("alg", json!(alg))).await, Err(TokenRefusal::Algorithm), "{alg}");
@@ -308,7 +308,7 @@ async fn a_known_token_ends_with_its_expiry() {
 }
 
 #[tokio::test]
-async fn keys_that_are_removed_take_their_tokens_and_streams_with_them() {
+async fn removed_key_ends_its_tokens_and_streams() {
     let (old, new, other) = (signer("one", "a", 1), signer("one", "b", 2), signer("two", "c", 3));
     let both = |signers: &[&Signer]| {
         let keys: Vec<_> = signers.iter().map(|signer| signer.jwk()).collect();
@@ -340,7 +340,7 @@ async fn keys_that_are_removed_take_their_tokens_and_streams_with_them() {
 }
 
 #[tokio::test]
-async fn a_known_token_does_not_wait_for_those_that_are_verified() {
+async fn known_token_does_not_wait_for_verification() {
     let one = signer("one", "a", 1);
     let tokens = Tokens::new(vec![one.issuer()]);
     assert_eq!(user(&tokens, &one.token()).await, Ok(7));

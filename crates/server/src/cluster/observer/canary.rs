@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nodes_that_show_the_canary_within_the_bound_are_timed_and_not_stale() {
+    async fn canary_within_the_bound_is_timed_not_stale() {
         let at_once = FakePeer::new(|_| holds(2));
         let late = FakePeer::new(|passed| holds(if passed < ms(2_900) { 1 } else { 2 }));
         let found = found(&[&at_once, &late]).await;
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_node_that_keeps_the_canary_of_before_is_stale() {
+    async fn node_with_the_old_canary_is_stale() {
         let (old, right) = (FakePeer::new(|_| holds(1)), FakePeer::new(|_| holds(2)));
         let found = found(&[&old, &right]).await;
         assert_eq!((found.lags(), found.at("3s")), (1, (2, 1)));
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nothing_is_written_without_others_without_the_turn_or_while_this_node_is_cut_off() {
+    async fn canary_needs_peers_a_turn_and_trust() {
         let found = ExportedFindings::new(BOUNDS.shown);
         let peer = FakePeer::new(|_| holds(1));
         let canary = FakeCanary::new();
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_canary_that_may_not_have_been_told_is_not_looked_for() {
+    async fn unpublished_canary_is_not_checked() {
         let found = ExportedFindings::new(BOUNDS.shown);
         let peer = FakePeer::new(|_| holds(1));
         let untold = FakeCanary { acknowledged: false, ..FakeCanary::new() };
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_node_that_lost_its_own_way_meanwhile_blames_nobody() {
+    async fn observer_cut_off_meanwhile_blames_no_node() {
         let found = ExportedFindings::new(BOUNDS.shown);
         let peer = FakePeer::new(|_| holds(1));
         let nodes = FakeNodes::trusting(&[&peer], |passed| passed < ms(4_000));

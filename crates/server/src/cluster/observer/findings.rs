@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn every_age_is_exported_from_the_start_and_counted_by_itself() {
+    fn every_age_has_its_own_counter_from_start() {
         let found = ExportedFindings::new(Duration::from_millis(2_500));
         assert_eq!(found.value("kith_observer_stale_total{after=\"60s\"}"), Some(0));
         found.findings.checked(Duration::from_millis(2_500), true);

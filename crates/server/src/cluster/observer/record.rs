@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_has_the_turn_writes_the_next_version_and_reads_it() {
+    async fn holder_of_the_turn_writes_the_next_version() {
         let file = open_in_memory().await.unwrap();
         let stores = file.stores();
         let record = record(&stores, Duration::from_secs(60));
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_turn_that_has_run_out_writes_nothing_once_another_has_begun() {
+    async fn expired_turn_writes_nothing_after_the_next() {
         let file = open_in_memory().await.unwrap();
         let stores = file.stores();
         let (one, other) = (record(&stores, Duration::ZERO), record(&stores, Duration::from_secs(60)));
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_comes_back_from_its_bytes_and_others_are_none() {
+    fn only_valid_version_bytes_are_read_back() {
         assert_eq!(CanaryCodec.decode(&CanaryCodec.encode(&7)), Some(7));
         assert_eq!([&b""[..], &[0; 7], &[0; 9]].map(|bytes| CanaryCodec.decode(bytes)), [None; 3]);
     }

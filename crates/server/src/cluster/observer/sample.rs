@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_node_that_holds_the_write_something_newer_or_nothing_is_right_at_every_age() {
+    async fn same_newer_or_no_copy_is_never_stale() {
         let nothing = Some(PeerCopy { version: None, trusted: true });
         let (same, newer) = (FakePeer::new(|_| holds(2)), FakePeer::new(|_| holds(3)));
         let empty = FakePeer::new(move |_| nothing);
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_node_that_holds_an_old_copy_is_stale_at_the_ages_at_which_it_did() {
+    async fn old_copy_is_stale_at_the_ages_it_was_held() {
         let second = FakePeer::new(|passed| holds(if passed < seconds(5) { 1 } else { 2 }));
         assert_eq!(found(FakeNodes::new(&[&second])).await, [(1, 1), (1, 0), (1, 0)]);
         let always = FakePeer::new(|_| holds(1));
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nodes_that_are_away_or_cut_off_are_not_counted() {
+    async fn absent_or_cut_off_nodes_are_not_counted() {
         let away = FakePeer::new(|_| None);
         let cut = FakePeer::new(|_| cut_off_with(1));
         let cut_a_moment_ago =
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn more_writes_than_may_wait_are_not_looked_for_until_there_is_room() {
+    async fn writes_beyond_the_queue_are_not_checked() {
         let found = ExportedFindings::new(seconds(3));
         let peer = FakePeer::new(|_| holds(9));
         let following = following(FakeNodes::new(&[&peer]), 1, 2, &found);

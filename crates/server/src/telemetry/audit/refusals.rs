@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_is_logged_at_once_and_the_others_by_their_number() {
+    fn first_refusal_is_logged_and_others_counted() {
         let refusals = RefusalLog::new();
         assert_eq!(refuse(&refusals, "chat", RefusalCause::Scope, 5), 1);
         assert_eq!(refuse(&refusals, "chat", RefusalCause::Expired, 1), 1);

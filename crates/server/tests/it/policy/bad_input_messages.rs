@@ -193,7 +193,7 @@ async fn times_that_are_none_are_refused() {
 }
 
 #[tokio::test]
-async fn wrong_messages_of_a_batch_are_refused_one_by_one() {
+async fn wrong_batch_messages_are_refused_singly() {
     let (node, _, group) = started().await;
     let to = || To::GroupId(group);
     let messages = vec![

@@ -64,7 +64,7 @@ async fn numbers_that_no_message_has_are_refused() {
 }
 
 #[tokio::test]
-async fn forms_sizes_tokens_and_consistencies_that_are_none_are_refused() {
+async fn invalid_forms_sizes_and_tokens_are_refused() {
     let (node, group) = started().await;
     for (method, fields) in &calls()[..2] {
         let body = with(fields.clone(), json!({ "conversationId": group, "form": 4 }));

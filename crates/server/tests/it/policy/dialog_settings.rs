@@ -157,7 +157,7 @@ async fn service_sets_what_a_user_sees() {
 }
 
 #[tokio::test]
-async fn range_of_a_dialog_does_not_widen_that_of_the_member() {
+async fn dialog_range_does_not_widen_the_members() {
     let (node, [_, bea], group, id) = filled(5).await;
     leave(&node, group, bea).await;
     fill(&node, &id, 5).await;

@@ -143,7 +143,7 @@ async fn repeated_request_posts_its_event_once() {
 }
 
 #[tokio::test]
-async fn member_reads_the_event_of_its_join_and_not_of_its_removal() {
+async fn member_reads_its_join_event_not_its_removal() {
     let (node, [ann, bea, cid]) = with_users().await;
     let group = chat(&node, ann, &[cid]).await;
     let id = format!("g{group}");

@@ -96,7 +96,7 @@ async fn who_makes_a_group_owns_it_and_is_listed_in_it() {
 }
 
 #[tokio::test]
-async fn a_group_that_a_service_made_for_somebody_is_owned_too() {
+async fn group_made_by_a_service_is_owned() {
     let (node, [ann]) = with_users().await;
     let group = node.group(Group { name: "Go".into(), creator_id: ann, ..Default::default() }).await.group_id;
     assert_eq!(members(&node, group).await, [(ann, Role::Owner)]);
@@ -105,7 +105,7 @@ async fn a_group_that_a_service_made_for_somebody_is_owned_too() {
 }
 
 #[tokio::test]
-async fn who_joins_and_leaves_is_seen_everywhere_at_once_and_keeps_the_ordinal() {
+async fn joins_and_leaves_show_at_once_keep_ordinals() {
     let (node, [ann, bob, cid]) = with_users().await;
     let group = open_group(&node, ann).await;
     let joined = join(&node, group, bob, "").await.unwrap();
@@ -145,7 +145,7 @@ async fn groups_are_joined_as_their_policy_has_it() {
 }
 
 #[tokio::test]
-async fn a57_the_code_of_a_group_is_not_found_by_trying() {
+async fn a57_group_code_is_not_found_by_trying() {
     let (node, [ann, bob, cid]) = with_users().await;
     let group = made(&node, ann, Visibility::Private, JoinPolicy::Code).await;
     for _ in 0..5 {
@@ -159,7 +159,7 @@ async fn a57_the_code_of_a_group_is_not_found_by_trying() {
 }
 
 #[tokio::test]
-async fn a58_who_is_in_a_private_group_is_told_to_its_members_alone() {
+async fn a58_private_membership_is_for_members() {
     let (node, [ann, bob, cid]) = with_users().await;
     let group = made(&node, ann, Visibility::Private, JoinPolicy::Invite).await;
     add(&node, ann, group, &[bob]).await.unwrap();
@@ -203,7 +203,7 @@ async fn join_for(node: &TestNode, by: i64, group_id: i64, user_id: i64) -> Resu
 }
 
 #[tokio::test]
-async fn a85_the_owner_goes_when_another_one_owns_the_group() {
+async fn a85_owner_leaves_after_a_transfer() {
     let (node, [ann, bob, cid]) = with_users().await;
     let group = open_group(&node, ann).await;
     join(&node, group, bob, "").await.unwrap();
@@ -279,7 +279,7 @@ async fn members_are_listed_by_pages_and_by_role() {
 }
 
 #[tokio::test]
-async fn whether_many_are_members_is_told_in_their_order() {
+async fn memberships_are_answered_in_order() {
     let (node, [ann, bob, cid]) = with_users().await;
     let group = open_group(&node, ann).await;
     join(&node, group, bob, "").await.unwrap();
@@ -313,7 +313,7 @@ async fn groups_in_common_are_those_of_both() {
 }
 
 #[tokio::test]
-async fn changes_since_a_version_are_told_and_no_others() {
+async fn changes_since_a_version_are_returned() {
     let node = TestNode::start_with_relations(|_| {}).await;
     let users: [i64; 20] = relation_calls::users(&node).await;
     let group = open_group(&node, users[0]).await;
@@ -392,7 +392,7 @@ async fn bad_input_is_refused_by_the_name_of_the_field() {
 }
 
 #[tokio::test]
-async fn friends_in_a_group_are_told_to_who_sees_the_group() {
+async fn group_friends_are_for_who_sees_the_group() {
     let (node, [ann, bob, cid, dan]) = with_users().await;
     for friend in [bob, cid, dan] {
         relation_calls::follow(&node, ann, friend).await.unwrap();
@@ -412,7 +412,7 @@ async fn friends_in_a_group_are_told_to_who_sees_the_group() {
 }
 
 #[tokio::test]
-async fn who_is_deleted_leaves_its_groups_and_another_one_owns_them() {
+async fn deleted_user_leaves_and_hands_over_groups() {
     let (node, [ann, bob, cid]) = with_users().await;
     let (group, lone) = (open_group(&node, ann).await, open_group(&node, ann).await);
     add(&node, ann, group, &[bob, cid]).await.unwrap();
@@ -425,7 +425,7 @@ async fn who_is_deleted_leaves_its_groups_and_another_one_owns_them() {
 }
 
 #[tokio::test]
-async fn a_hundred_who_join_one_group_at_once_keep_nobody_else_waiting() {
+async fn hundred_joins_delay_no_other_write() {
     let node = TestNode::start_with_relations(|config| config.limits.writes_in_flight = 2).await;
     let users: [i64; 101] = relation_calls::users(&node).await;
     let group = open_group(&node, users[0]).await;

@@ -177,7 +177,7 @@ async fn service_sends_as_itself_to_all_that_exists() {
 }
 
 #[tokio::test]
-async fn service_that_sends_for_a_user_is_bound_by_its_rights() {
+async fn service_sending_for_a_user_has_its_rights() {
     let (node, [ann, bea, cid]) = with_users().await;
     block(&node, ann, bea).await;
     let group = chat(&node, ann, &[bea]).await;
@@ -270,7 +270,7 @@ async fn mute_all(node: &TestNode, group_id: i64, until: Option<i64>) {
 }
 
 #[tokio::test]
-async fn muted_member_sends_nothing_until_the_mute_ends() {
+async fn muted_member_is_silent_until_the_mute_ends() {
     let (node, [ann, bea, cid]) = with_users().await;
     let group = chat(&node, ann, &[bea]).await;
     make_admin(&node, group, cid).await;
@@ -292,7 +292,7 @@ async fn muted_member_sends_nothing_until_the_mute_ends() {
 }
 
 #[tokio::test]
-async fn muted_group_takes_messages_of_owner_and_admins() {
+async fn muted_group_takes_only_owner_and_admins() {
     let (node, [ann, bea, cid]) = with_users().await;
     let group = chat(&node, ann, &[bea]).await;
     make_admin(&node, group, cid).await;

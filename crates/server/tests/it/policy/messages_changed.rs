@@ -123,7 +123,7 @@ async fn recalled_message_is_not_unread() {
 }
 
 #[tokio::test]
-async fn former_member_sees_a_recalled_message_without_content() {
+async fn former_member_sees_recalled_without_content() {
     let (node, [ann, bea]) = with_users().await;
     let group = chat(&node, ann, &[bea]).await;
     let id = format!("g{group}");
@@ -228,7 +228,7 @@ async fn former_member_is_recalled_as_a_member() {
 }
 
 #[tokio::test]
-async fn message_that_the_user_cannot_read_is_not_found() {
+async fn unreadable_message_is_not_found() {
     let (node, [owner, admin, member]) = with_users().await;
     let group = chat(&node, owner, &[member]).await;
     let id = format!("g{group}");

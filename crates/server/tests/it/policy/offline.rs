@@ -272,7 +272,7 @@ async fn cursors_that_are_wrong_are_refused() {
 }
 
 #[tokio::test]
-async fn logs_of_users_without_a_receiver_are_no_conversations() {
+async fn offline_logs_are_no_conversations() {
     let (node, [ann, bea]) = node().await;
     let mut pusher = Pusher::new(&node).await;
     say(&node, ann, To::UserId(bea), "x").await.unwrap();

@@ -122,7 +122,7 @@ async fn new_member_receives_from_its_join_on() {
 }
 
 #[tokio::test]
-async fn new_member_who_may_read_the_history_does_not_receive_it() {
+async fn new_member_does_not_receive_the_history() {
     let (node, [ann, bea]) = with_users().await;
     let (name, history_for_new_members) = ("Chess".to_owned(), true);
     let chess = Group { name, creator_id: ann, history_for_new_members, ..Default::default() };
@@ -169,7 +169,7 @@ async fn recalled_message_comes_without_content_later() {
 }
 
 #[tokio::test]
-async fn services_receive_for_users_and_users_for_themselves() {
+async fn services_receive_for_users_too() {
     let (node, [ann, bea]) = with_users().await;
     let request = ReceiveRequest { user_id: bea, ..now() };
     let mut stream = node.messages().receive(request.clone()).await.unwrap().into_inner();

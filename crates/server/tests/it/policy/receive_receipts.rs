@@ -59,7 +59,7 @@ async fn marks_within_a_second_are_one_signal() {
 }
 
 #[tokio::test]
-async fn hidden_marks_and_groups_without_receipts_make_no_signal() {
+async fn hidden_marks_make_no_signal() {
     let (node, [ann, bea]) = with_users().await;
     let (hidden, off, shown) =
         (chat(&node, ann, &[bea]).await, chat(&node, ann, &[bea]).await, chat(&node, ann, &[bea]).await);

@@ -173,7 +173,7 @@ async fn former_member_gets_what_it_may_read() {
 }
 
 #[tokio::test]
-async fn positions_of_strange_conversations_bring_nothing() {
+async fn positions_of_foreign_conversations_are_empty() {
     let (node, [ann, bea, cat]) = with_users().await;
     talk(&node, ann, bea, 2).await;
     let mut stream = open(&node, cat, has(&[(&direct(ann, bea), 0), ("g999", 0)])).await.unwrap();
@@ -231,7 +231,7 @@ async fn cursor_of_an_earlier_start_is_caught_up() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn stream_opened_while_messages_are_sent_misses_none() {
+async fn stream_opened_during_sends_misses_none() {
     let (node, [ann, bea]) = with_users().await;
     let id = direct(ann, bea);
     for round in 1..=10 {

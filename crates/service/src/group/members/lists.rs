@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_member_is_told_of_to_its_group_and_its_own_list() {
+    fn member_invalidates_its_group_and_its_list() {
         let key = "9,7".parse::<MemberKey>().unwrap();
         let told: Vec<_> =
             member_invalidations(key).into_iter().map(|told| (told.namespace, told.key)).collect();

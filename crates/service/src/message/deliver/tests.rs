@@ -222,7 +222,7 @@ async fn node_that_stops_tries_once_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn fan_out_that_hangs_delays_a_send_within_a_bound() {
+async fn hung_fan_out_delays_a_send_within_a_bound() {
     let stage = DeliveryFixture::new().await;
     *stage.keeper.fault.lock() = InboxFault::Hangs;
     let began = Instant::now();
@@ -242,7 +242,7 @@ async fn later_fan_out_delivers_what_was_pending() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn members_are_read_again_when_the_roster_changed() {
+async fn changed_roster_makes_members_read_again() {
     let stage = DeliveryFixture::new().await;
     stage.append(1).await;
     stage.append(2).await;

@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn pinned_ones_are_chosen_before_groups_and_these_before_direct_ones() {
+    fn pinned_then_groups_then_direct_are_chosen() {
         let all =
             [("d7-8", 3, false), ("d7-9", 1, true), ("g2", 0, true), ("g3", 9, false), ("d6-7", 5, false)];
         let (whole, left_out) = chosen_of(&[1, 2, 3], &all, 6);
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn dialogs_of_groups_that_were_left_are_not_chosen() {
+    fn dialogs_of_left_groups_are_not_chosen() {
         let (chosen, left_out) = chosen_of(&[], &[("g2", 0, true), ("g3", 9, false)], 5);
         assert_eq!((chosen, left_out), (Vec::new(), 0));
     }

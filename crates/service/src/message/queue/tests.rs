@@ -206,7 +206,7 @@ async fn conversations_do_not_wait_for_each_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn message_that_is_sent_again_shares_an_append_and_is_a_replay() {
+async fn repeated_message_shares_an_append_as_replay() {
     let store = FakeStore::with_faults([]);
     let queue = queue(&store);
     let later = NewMessage { sent: Timestamp(8), ..message("a", 1) };
@@ -303,7 +303,7 @@ async fn refused_append_is_not_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn overloaded_store_sheds_a_step_unless_it_may_have_landed() {
+async fn overloaded_store_sheds_only_unapplied_steps() {
     let (error, took, tries) = failed([AppendFault::Overloaded]).await;
     assert!(matches!(error, StoreError::Overloaded), "{error:?}");
     assert_eq!((took, tries), (APPEND, 1));

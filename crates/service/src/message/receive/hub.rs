@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn wake_without_messages_makes_the_receivers_of_its_user_read_or_end() {
+    async fn wake_without_messages_makes_receivers_read() {
         let (hub, _) = hub(9, 9);
         let (place, other) = (hub.enter(user(1)).unwrap(), hub.enter(user(2)).unwrap());
         let generation = Generation { epoch: 1, number: 1 };
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn wake_of_a_conversation_reaches_those_that_read_it() {
+    async fn conversation_wake_reaches_its_readers() {
         let (hub, _) = hub(9, 9);
         let (mut reader, other) = (hub.enter(user(1)).unwrap(), hub.enter(user(2)).unwrap());
         reader.read_logs(&["g9".parse().unwrap(), "g8".parse().unwrap()]);
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn receiver_that_comes_during_the_close_is_woken_and_reads() {
+    async fn receiver_during_the_close_is_woken_and_reads() {
         let (hub, keeper) = hub(9, 9);
         let first = hub.enter(user(1)).unwrap();
         keeper.open(&node(), &[user(1)]).await[0].as_ref().unwrap();

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn all_streams_read_when_the_subscription_begins_again() {
+    async fn streams_read_after_a_new_subscription() {
         let (hub, inboxes) = hub();
         let places = [hub.enter(user(1)).unwrap(), hub.enter(user(2)).unwrap()];
         let task = tokio::spawn(hear(Arc::clone(&hub), inboxes));

@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn hold_goes_on_after_an_erasure_of_unknown_outcome() {
+    async fn hold_outlives_an_unknown_erasure() {
         let (steps, removed) = removed(Some(StepFault::PerhapsWritten)).await;
         assert_eq!(steps, ["hold", "write"].map(|step| (0, step)));
         assert!(outcome_is_unknown(removed.unwrap_err()));

@@ -223,7 +223,7 @@ impl CountsFixture {
 }
 
 #[tokio::test(start_paused = true)]
-async fn counts_without_bitmaps_are_scanned_once_in_ten_seconds() {
+async fn counts_without_bitmaps_scan_once_in_10_s() {
     let stage = CountsFixture::new(100, false);
     for _ in 0..3 {
         assert_eq!((stage.count().await, stage.scans()), ((3, false), 1));
@@ -241,7 +241,7 @@ async fn counts_at_once_wait_for_one_scan() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn count_that_takes_too_long_is_incomplete_and_goes_on() {
+async fn slow_count_is_incomplete_and_continues() {
     let stage = CountsFixture::new(0, false);
     let begun = Instant::now();
     assert_eq!(stage.count().await, (0, true));
@@ -284,7 +284,7 @@ async fn new_slot_is_counted_without_a_scan() {
 
 /// Marks that were kept for the fill were dropped: zeros would lack them.
 #[tokio::test(start_paused = true)]
-async fn new_slot_with_an_unmark_before_its_fill_is_scanned() {
+async fn new_slot_unmarked_before_its_fill_is_scanned() {
     let stage = CountsFixture::new(1, true);
     let prepared = stage.counts.prepare(&[audience().id]).await;
     stage.counts.marked(&changed(4, &[]), &ReaderMark::Unread(vec![3]), None).await;
@@ -318,7 +318,7 @@ async fn counts_go_on_without_redis() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn unmark_drops_its_bitmap_and_again_after_five_seconds() {
+async fn unmark_drops_its_bitmap_twice() {
     let stage = CountsFixture::new(100, true);
     let dropped = || stage.bitmaps.dropped.load(Ordering::Acquire);
     stage.counts.marked(&changed(1, &[]), &ReaderMark::Unread(vec![3]), None).await;
@@ -332,7 +332,7 @@ async fn unmark_drops_its_bitmap_and_again_after_five_seconds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn bitmap_that_redis_did_not_take_is_dropped_once_it_answers() {
+async fn refused_bitmap_is_dropped_once_redis_answers() {
     let stage = CountsFixture::new(100, true);
     assert_eq!(stage.count().await, (3, false));
     stage.bitmaps.is_away.store(true, Ordering::Release);
@@ -347,7 +347,7 @@ async fn bitmap_that_redis_did_not_take_is_dropped_once_it_answers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn forgotten_reader_leaves_the_bitmaps_that_had_it() {
+async fn forgotten_reader_leaves_its_bitmaps() {
     let stage = CountsFixture::new(100, true);
     assert_eq!(stage.count().await, (3, false));
     let before = reader(1, &[3]);

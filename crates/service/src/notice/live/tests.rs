@@ -174,7 +174,7 @@ async fn older_copies_change_nothing() {
 }
 
 #[tokio::test]
-async fn ten_thousand_streams_read_one_audience_a_round() {
+async fn ten_thousand_streams_share_one_audience_read() {
     let mut stage = TotalsFixture::new((0..1_000).map(|slot| entry(slot, NOW, None)).collect());
     let mut watching = Vec::new();
     for user in 1..=10_000 {

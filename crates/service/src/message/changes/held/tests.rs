@@ -54,7 +54,7 @@ async fn write_of_unknown_outcome_is_held_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn change_is_not_acknowledged_without_its_release() {
+async fn unreleased_change_is_not_acknowledged() {
     let (steps, error) = recalled(Some(StepFault::Release)).await;
     assert_eq!(steps, [&[(0, "hold"), (0, "write"), (0, "release")][..], &AGAIN].concat());
     assert!(outcome_is_unknown(error.unwrap()));

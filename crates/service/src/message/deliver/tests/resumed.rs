@@ -124,7 +124,7 @@ async fn cut_and_append(stage: &DeliveryFixture, seq: Seq) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn message_of_a_node_that_was_cut_from_redis_and_died_is_delivered() {
+async fn message_of_a_dead_node_is_delivered() {
     let stage = DeliveryFixture::new().await;
     cut_and_append(&stage, 4).await;
     assert_eq!((stage.noted(), stage.in_store.notes.lock().len()), (0, 1));
@@ -141,7 +141,7 @@ async fn message_of_a_node_that_was_cut_from_redis_and_died_is_delivered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn store_has_a_note_of_each_conversation_every_five_seconds() {
+async fn store_gets_a_note_every_five_seconds() {
     let stage = DeliveryFixture::new().await;
     for (after, notes) in [(0, 1), (1, 1), (3, 1), (2, 2), (4, 2), (1, 3)] {
         tokio::time::sleep(Duration::from_secs(after)).await;
