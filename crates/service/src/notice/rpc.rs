@@ -36,35 +36,6 @@ impl NoticeRpc {
     pub const fn new(records: NoticeRecords, pages: PageTokens, limits: Limits) -> Self {
         Self { records, pages, limits }
     }
-
-    async fn counted(
-        &self,
-        request: &wire::CountReadersRequest,
-    ) -> Result<wire::CountReadersResponse, Error> {
-        let audience = convert::audience_id("audience_id", request.audience_id)?;
-        let ids = convert::notice_ids(&request.notice_ids, Some(COUNTED_AT_ONCE))?;
-        let mut entries = Vec::with_capacity(ids.len());
-        for id in ids {
-            entries.push(self.records.entry(audience, id).await?);
-        }
-        let audience = self.records.audience(audience, &Consistency::Cached).await?;
-        let slots: Vec<Slot> = entries.iter().flat_map(|entry| entry.slots()).collect();
-        let counted = self.records.counts.count(&audience, &slots).await?;
-        let of = |slot: Slot| {
-            let at = slots.iter().position(|known| *known == slot).unwrap_or(usize::MAX);
-            counted.counts.get(at).map_or(0, |count| i64::try_from(*count).unwrap_or(i64::MAX))
-        };
-        let counts = entries.iter().map(|entry| wire::ReaderCount {
-            notice_id: entry.notice.get(),
-            read: of(entry.slot),
-            confirmed: entry.confirm_slot.map_or(0, of),
-        });
-        Ok(wire::CountReadersResponse {
-            counts: counts.collect(),
-            registered: i64::try_from(counted.registered).unwrap_or(i64::MAX),
-            incomplete: counted.incomplete,
-        })
-    }
 }
 
 #[tonic::async_trait]
@@ -267,7 +238,29 @@ impl NoticeService for NoticeRpc {
         request: Request<wire::CountReadersRequest>,
     ) -> RpcResult<wire::CountReadersResponse> {
         let request = request.into_inner();
-        Ok(Response::new(self.counted(&request).await?))
+        let audience = convert::audience_id("audience_id", request.audience_id)?;
+        let ids = convert::notice_ids(&request.notice_ids, Some(COUNTED_AT_ONCE))?;
+        let mut entries = Vec::with_capacity(ids.len());
+        for id in ids {
+            entries.push(self.records.entry(audience, id).await?);
+        }
+        let audience = self.records.audience(audience, &Consistency::Cached).await?;
+        let slots: Vec<Slot> = entries.iter().flat_map(|entry| entry.slots()).collect();
+        let counted = self.records.counts.count(&audience, &slots).await?;
+        let of = |slot: Slot| {
+            let at = slots.iter().position(|known| *known == slot).unwrap_or(usize::MAX);
+            counted.counts.get(at).map_or(0, |count| i64::try_from(*count).unwrap_or(i64::MAX))
+        };
+        let counts = entries.iter().map(|entry| wire::ReaderCount {
+            notice_id: entry.notice.get(),
+            read: of(entry.slot),
+            confirmed: entry.confirm_slot.map_or(0, of),
+        });
+        Ok(Response::new(wire::CountReadersResponse {
+            counts: counts.collect(),
+            registered: i64::try_from(counted.registered).unwrap_or(i64::MAX),
+            incomplete: counted.incomplete,
+        }))
     }
 
     async fn list_readers(

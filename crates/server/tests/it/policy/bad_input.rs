@@ -229,6 +229,15 @@ async fn a64_a_request_id_with_another_body_is_refused() {
     let request = DeleteUserRequest { user_id: 1, request_id: "one".into(), ..Default::default() };
     let refused = node.users().delete_user(request).await.unwrap_err();
     assert_refused(&refused, Code::InvalidArgument, "REQUEST_ID_REUSED", Some("request_id"));
+    let request = |age, secret| {
+        let user = User { age, params: params([("pwd", secret)]), ..named("cid") };
+        CreateUserRequest { user: Some(user), request_id: "two".into() }
+    };
+    node.users().create_user(request(30, "one")).await.unwrap();
+    for other in [request(31, "one"), request(30, "another")] {
+        let refused = node.users().create_user(other).await.unwrap_err();
+        assert_refused(&refused, Code::InvalidArgument, "REQUEST_ID_REUSED", Some("request_id"));
+    }
     node.assert_healthy().await;
 }
 

@@ -352,21 +352,6 @@ async fn same_request_has_one_effect_and_answer() {
 }
 
 #[tokio::test]
-async fn request_id_with_another_body_is_refused() {
-    let node = TestNode::start().await;
-    let request = CreateUserRequest { user: Some(ann()), request_id: "r-1".into() };
-    node.users().create_user(request.clone()).await.unwrap();
-    let mut other = request.clone();
-    other.user.as_mut().unwrap().age = 31;
-    let refused = node.users().create_user(other).await.unwrap_err();
-    assert_refused(&refused, Code::InvalidArgument, "REQUEST_ID_REUSED", Some("request_id"));
-    let mut other = request;
-    other.user.as_mut().unwrap().params.insert("pwd".into(), "another".into());
-    let refused = node.users().create_user(other).await.unwrap_err();
-    assert_refused(&refused, Code::InvalidArgument, "REQUEST_ID_REUSED", Some("request_id"));
-}
-
-#[tokio::test]
 async fn reads_accept_tokens_and_strong_consistency() {
     let node = TestNode::start().await;
     let created = create(&node, ann()).await;
