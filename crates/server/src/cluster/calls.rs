@@ -65,7 +65,7 @@ impl NodeCalls {
 
 impl std::fmt::Debug for NodeCalls {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Calls").finish_non_exhaustive()
+        f.debug_struct("NodeCalls").finish_non_exhaustive()
     }
 }
 

@@ -61,7 +61,7 @@ impl NodeKeys {
 
 impl std::fmt::Debug for NodeKeys {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Keys")
+        f.write_str("NodeKeys")
     }
 }
 

@@ -152,7 +152,7 @@ impl Drop for UnreadData {
 
 impl fmt::Debug for UnreadData {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Held").field("bytes", &self.data.len()).finish_non_exhaustive()
+        f.debug_struct("UnreadData").field("bytes", &self.data.len()).finish_non_exhaustive()
     }
 }
 

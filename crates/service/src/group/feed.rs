@@ -66,6 +66,6 @@ impl FeedMapping for GroupMapping {
 
 impl fmt::Debug for GroupMapping {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Groups").finish_non_exhaustive()
+        f.debug_struct("GroupMapping").finish_non_exhaustive()
     }
 }

@@ -85,7 +85,7 @@ pub struct RecordWrite<K, V, T> {
 
 impl<K: std::fmt::Debug, V, T> std::fmt::Debug for RecordWrite<K, V, T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Job").field("key", &self.key).finish_non_exhaustive()
+        f.debug_struct("RecordWrite").field("key", &self.key).finish_non_exhaustive()
     }
 }
 

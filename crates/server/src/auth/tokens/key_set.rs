@@ -170,7 +170,7 @@ impl PublicKey {
 /// Its algorithm alone.
 impl fmt::Debug for PublicKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Key({})", self.algorithm().name())
+        write!(f, "PublicKey({})", self.algorithm().name())
     }
 }
 

@@ -83,7 +83,7 @@ impl RefusalLog {
 
 impl fmt::Debug for RefusalLog {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Refusals").finish_non_exhaustive()
+        f.debug_struct("RefusalLog").finish_non_exhaustive()
     }
 }
 
