@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use kith_server::{
-    config::{Loaded, Value, show, values},
+    config::{ConfigValue, Loaded, show, values},
     start_error::StartError,
 };
 use serde::Serialize;
@@ -58,7 +58,7 @@ impl Report for Valid {
 
 #[derive(Serialize)]
 #[serde(transparent)]
-struct ConfigList(Vec<Value>);
+struct ConfigList(Vec<ConfigValue>);
 
 impl ConfigList {
     fn of(loaded: &Loaded) -> Result<Self, StartError> {
@@ -72,7 +72,8 @@ impl Report for ConfigList {
     }
 
     fn rows(&self) -> Vec<Vec<String>> {
-        let row = |value: &Value| vec![value.key.clone(), value.value.to_string(), value.origin.clone()];
+        let row =
+            |value: &ConfigValue| vec![value.key.clone(), value.value.to_string(), value.origin.clone()];
         self.0.iter().map(row).collect()
     }
 }

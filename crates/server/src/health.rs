@@ -68,7 +68,7 @@ impl State {
 
 /// The reason for which a node does not serve, or a problem of a serving node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Cause {
+pub struct HealthCause {
     /// For programs: `starting`, `store_away`, `migration_pending`, `draining`; while it serves `redis_away`,
     /// `redis_refused`, `redis_unfit`, `redis_prefix_taken`, `relations_away`, `relations_unconfigured`,
     /// `connections_refused`, `accept_failed`, `insecure_callers`, `callers_not_reloaded`.
@@ -86,8 +86,8 @@ fn rfc3339<S: serde::Serializer>(at: &SystemTime, to: S) -> Result<S::Ok, S::Err
 
 /// A problem of a serving node.
 #[derive(Clone, Debug)]
-struct Remark {
-    cause: Cause,
+struct ServingProblem {
+    cause: HealthCause,
     /// Expiry; absent: until [`Reporter::remark_off`].
     until: Option<Instant>,
 }
@@ -98,10 +98,10 @@ pub struct Reporter {
     state: watch::Sender<State>,
     services: Arc<Vec<String>>,
     /// Problems while it serves.
-    remarks: Arc<Mutex<Vec<Remark>>>,
+    remarks: Arc<Mutex<Vec<ServingProblem>>>,
     /// The reasons for which it does not serve; locked while the state changes, so that a late report cannot undo a
     /// stop.
-    causes: Arc<Mutex<Vec<Cause>>>,
+    causes: Arc<Mutex<Vec<HealthCause>>>,
 }
 
 impl Reporter {
@@ -133,13 +133,13 @@ impl Reporter {
 
     /// The reasons for which it does not serve, the newest first; empty while it serves.
     #[must_use]
-    pub fn causes(&self) -> Vec<Cause> {
+    pub fn causes(&self) -> Vec<HealthCause> {
         self.causes.lock().clone()
     }
 
     /// Problems that do not prevent it from serving, the oldest first.
     #[must_use]
-    pub fn remarks(&self) -> Vec<Cause> {
+    pub fn remarks(&self) -> Vec<HealthCause> {
         let now = Instant::now();
         let mut remarks = self.remarks.lock();
         remarks.retain(|remark| remark.until.is_none_or(|until| now < until));
@@ -147,16 +147,16 @@ impl Reporter {
     }
 
     /// Reports a problem that does not prevent the node from serving; one remark for each reason.
-    pub fn remark(&self, remark: Cause) {
-        self.put(Remark { cause: remark, until: None });
+    pub fn remark(&self, remark: HealthCause) {
+        self.put(ServingProblem { cause: remark, until: None });
     }
 
     /// As [`Self::remark`], with an expiry, unless it is repeated.
-    pub fn remark_until(&self, remark: Cause, until: Instant) {
-        self.put(Remark { cause: remark, until: Some(until) });
+    pub fn remark_until(&self, remark: HealthCause, until: Instant) {
+        self.put(ServingProblem { cause: remark, until: Some(until) });
     }
 
-    fn put(&self, remark: Remark) {
+    fn put(&self, remark: ServingProblem) {
         let mut remarks = self.remarks.lock();
         remarks.retain(|known| known.cause.reason != remark.cause.reason);
         remarks.push(remark);
@@ -175,11 +175,11 @@ impl Reporter {
     }
 
     /// Sets a state with a reason of its own; the same state may be set again with another message.
-    pub fn because(&self, state: State, told: Cause) {
+    pub fn because(&self, state: State, told: HealthCause) {
         self.change(state, told);
     }
 
-    fn change(&self, state: State, told: Cause) {
+    fn change(&self, state: State, told: HealthCause) {
         let mut causes = self.causes.lock();
         let before = self.state();
         if before == State::Stopping {
@@ -214,9 +214,9 @@ impl Default for Reporter {
 }
 
 /// The default reason of a state, with its own message if there is one.
-pub(crate) fn cause(state: State, message: Option<String>, since: SystemTime) -> Cause {
+pub(crate) fn cause(state: State, message: Option<String>, since: SystemTime) -> HealthCause {
     let (reason, text) = state.usual();
-    Cause { reason, message: message.unwrap_or_else(|| text.to_owned()), since }
+    HealthCause { reason, message: message.unwrap_or_else(|| text.to_owned()), since }
 }
 
 fn response(status: ServingStatus) -> HealthCheckResponse {

@@ -48,7 +48,7 @@ async fn operations_of(node: SocketAddr, host: &str, path: &str) -> (u16, String
 }
 
 #[tokio::test]
-async fn an_embedded_node_serves_as_soon_as_it_has_started() {
+async fn embedded_node_serves_once_started() {
     let (node, _data) = start().await;
     assert_eq!(node.state(), State::Serving);
     assert!(node.stop(std::future::ready(())).await);
@@ -86,7 +86,7 @@ async fn operators_see_metrics_and_reasons() {
 }
 
 #[tokio::test]
-async fn a89_page_of_a_rebound_name_reads_nothing_of_the_operations_port() {
+async fn a89_rebound_page_reads_no_operations_port() {
     let (node, _data) = start().await;
     let port = node.addresses().operations.unwrap();
     for path in ["/metrics", "/readyz", "/livez", "/openapi.json", "/", "/nothing"] {
@@ -102,7 +102,7 @@ async fn a89_page_of_a_rebound_name_reads_nothing_of_the_operations_port() {
 }
 
 #[tokio::test]
-async fn a_stop_says_so_first_and_serves_until_it_is_time() {
+async fn stop_is_announced_and_serves_until_then() {
     let (node, _data) = start().await;
     let (grpc, port) = (node.addresses().grpc, node.addresses().operations.unwrap());
     let mut users = UserServiceClient::connect(format!("http://{grpc}")).await.unwrap();
@@ -123,7 +123,7 @@ async fn a_stop_says_so_first_and_serves_until_it_is_time() {
 }
 
 #[tokio::test]
-async fn a_hundred_thousand_empty_messages_cost_little_memory() {
+async fn hundred_thousand_empty_messages_cost_little() {
     let (node, _data) = start().await;
     let before = resident();
     let many = framed(&[0x0a, 0x00].repeat(100_000));

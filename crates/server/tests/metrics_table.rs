@@ -71,7 +71,7 @@ fn is_of_clusters(name: &str) -> bool {
 }
 
 #[tokio::test]
-async fn a_node_exports_what_the_table_says_and_nothing_else() {
+async fn node_exports_exactly_the_table() {
     let (text, _data) = exported().await;
     let all: Vec<Metric> =
         kith_server::metrics_table::all().into_iter().filter(|metric| !is_of_clusters(metric.name)).collect();
@@ -95,7 +95,7 @@ async fn a_node_exports_what_the_table_says_and_nothing_else() {
 
 /// A name written where it is counted would be in no table.
 #[test]
-fn sources_take_the_names_of_metrics_out_of_the_tables() {
+fn sources_name_metrics_by_the_tables() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let mut counted = 0;
     for file in sources(crates) {

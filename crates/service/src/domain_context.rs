@@ -4,7 +4,7 @@ use kith_store::Stores;
 
 use crate::{
     rpc::secret::SecretHasher,
-    write::{mutations::Mutations, tiers::Tiers},
+    write::{caches::CacheFactory, mutations::Mutations},
 };
 
 /// The context of every domain. Domains clone the parts that they keep.
@@ -13,7 +13,7 @@ pub struct DomainContext<'a> {
     /// The stores.
     pub stores: &'a Stores,
     /// The caches of this node.
-    pub tiers: &'a Tiers,
+    pub caches: &'a CacheFactory,
     /// Runs the writes of this node.
     pub mutations: &'a Mutations,
     /// Hashes secrets, and the fingerprints of requests.

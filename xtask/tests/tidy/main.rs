@@ -14,5 +14,6 @@ mod migrations;
 mod modules;
 mod names;
 mod statements;
+mod test_names;
 mod tree;
 mod words;

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use kith_server::{
     auth::{CallerId, CallerKey, Rights},
     config::{Config, IssuerConfig},
-    node::caller_sources::Sources,
+    node::caller_sources::CallerSources,
 };
 
 use super::Finding;
@@ -24,7 +24,7 @@ pub(super) fn findings(config: &Config) -> Vec<Finding> {
         let run = "kith keys generate --file kith.key  # then api_key_file in place of insecure_callers";
         return vec![Finding::new(GROUP, finding, run)];
     }
-    let sources = Sources::of(config);
+    let sources = CallerSources::of(config);
     if sources.is_none() {
         return Vec::new();
     }

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use kith_server::{
-    cluster::{Keys, Server},
+    cluster::{NodeKeys, SharedServer},
     config::Config,
     node::store::Opened,
 };
@@ -22,7 +22,7 @@ pub(super) async fn findings(config: &Config, limit: Duration) -> Vec<Finding> {
         return Vec::new();
     }
     let keys = keys(config, limit).await;
-    let server = match Server::look(config, keys.as_ref()).await {
+    let server = match SharedServer::look(config, keys.as_ref()).await {
         Ok(server) => server,
         Err(line) => return vec![Finding::new(GROUP, line.to_string(), "kith config | grep redis")],
     };
@@ -46,7 +46,7 @@ pub(super) async fn findings(config: &Config, limit: Duration) -> Vec<Finding> {
 }
 
 /// The prefix is used by nodes of another database.
-async fn of_others(config: &Config, server: &Server, keys: Option<&Keys>) -> Option<Finding> {
+async fn of_others(config: &Config, server: &SharedServer, keys: Option<&NodeKeys>) -> Option<Finding> {
     let Ok(true) = server.prefix_of_others(keys?).await else { return None };
     let prefix = &config.redis.prefix;
     let line =
@@ -56,13 +56,13 @@ async fn of_others(config: &Config, server: &Server, keys: Option<&Keys>) -> Opt
 }
 
 /// The keys of the database; `None`: it does not answer, or is not migrated.
-async fn keys(config: &Config, limit: Duration) -> Option<Keys> {
+async fn keys(config: &Config, limit: Duration) -> Option<NodeKeys> {
     let store = Opened::open(config).await.ok()?;
     let stores = store.stores();
     let migrated = timeout(limit, stores.migrations.status()).await.ok().and_then(Result::ok);
     let is_migrated = migrated.is_some_and(|all| all.iter().all(|migration| migration.applied.is_some()));
     let keys = if is_migrated {
-        timeout(limit, Keys::of(&stores, config)).await.ok().and_then(Result::ok)
+        timeout(limit, NodeKeys::of(&stores, config)).await.ok().and_then(Result::ok)
     } else {
         None
     };

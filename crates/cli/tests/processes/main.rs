@@ -15,12 +15,14 @@ mod cluster_paused;
 mod commands;
 mod config_command;
 mod configuration_schema;
-#[path = "../../../server/tests/it/damaged/mod.rs"]
-mod damaged;
+#[path = "../../../server/tests/it/corrupt_lists/mod.rs"]
+mod corrupt_lists;
 mod demo;
 mod deploy;
 mod disk_full;
 mod ephemeral;
+#[path = "../../../server/tests/it/gateway_calls/mod.rs"]
+mod gateway_calls;
 #[path = "../../../server/tests/it/http/mod.rs"]
 mod http;
 mod import_follows;
@@ -32,8 +34,6 @@ mod killed;
 mod messages_moved;
 #[path = "../../../server/tests/it/node/mod.rs"]
 mod node;
-#[path = "../../../server/tests/it/online/mod.rs"]
-mod online;
 mod operations;
 mod port;
 mod process;

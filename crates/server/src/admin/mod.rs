@@ -1,19 +1,19 @@
 //! The service of operators: reads and actions on one node, and on all nodes.
 
+mod context;
 mod conversation;
 mod convert;
 mod edges;
-mod figures;
+mod fan_out;
 mod log_filter;
 mod node;
-mod others;
-mod place;
+mod node_status;
 mod resync;
 mod rpc;
-mod vitals;
+mod stats;
 mod watch;
 
+pub(crate) use context::AdminContext;
 pub(crate) use conversation::ConversationLogs;
-pub(crate) use place::Place;
+pub use node_status::NodeStatus;
 pub use rpc::{AdminRpc, NodeFacts};
-pub use vitals::Vitals;

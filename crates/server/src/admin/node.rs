@@ -7,26 +7,26 @@ use kith_store::Timestamp;
 use super::{
     AdminRpc,
     convert::{count, signed},
-    figures,
+    stats,
 };
 use crate::{cluster::Cluster, telemetry};
 
 impl AdminRpc {
     /// Answers also if the store does not.
     pub(super) async fn node(&self) -> wire::GetNodeResponse {
-        let (store, nodes) = tokio::join!(self.vitals.store(), self.nodes_known());
-        let load = self.vitals.load();
+        let (store, nodes) = tokio::join!(self.node_status.store(), self.nodes_known());
+        let load = self.node_status.load();
         let said = wire::GetNodeResponse {
             node_id: self.facts.node_id.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             start_time: Some(wire_time(self.facts.started)),
             store_backend: self.facts.backend.to_owned(),
-            epoch: signed(self.place.node.epoch()),
-            trusted: self.place.node.trusted(),
+            epoch: signed(self.context.node.epoch()),
+            trusted: self.context.node.trusted(),
             migrations: store.applied,
             mutations_in_flight: count(self.mutations.in_flight()),
-            applied: signed(self.place.node.applied()),
-            state: self.vitals.state().to_owned(),
+            applied: signed(self.context.node.applied()),
+            state: self.node_status.state().to_owned(),
             store_answers: store.answers,
             migrations_pending: count(store.pending),
             calls_in_flight: count(load.in_flight()),
@@ -36,11 +36,11 @@ impl AdminRpc {
             nodes,
             calls_shed: signed(load.shed()),
             mutations_shed: signed(self.mutations.shed()),
-            calls: Some(figures::of_callers(&load.counted())),
-            callers_digest: self.vitals.callers(),
+            calls: Some(stats::of_callers(&load.counted())),
+            callers_digest: self.node_status.callers(),
             ..Default::default()
         };
-        match self.place.cluster.as_deref() {
+        match self.context.cluster.as_deref() {
             Some(cluster) => self.among_others(cluster, said),
             None => said,
         }
@@ -49,7 +49,7 @@ impl AdminRpc {
     /// The same, with its state among the others.
     fn among_others(&self, cluster: &Cluster, said: wire::GetNodeResponse) -> wire::GetNodeResponse {
         let followed = cluster.followed();
-        let (checked, stale) = self.place.observed.as_ref().map_or((0, 0), |observed| observed.so_far());
+        let (checked, stale) = self.context.observed.as_ref().map_or((0, 0), |observed| observed.so_far());
         wire::GetNodeResponse {
             address: cluster.card().address.clone(),
             redis: if said.trusted { "follows" } else { "away" }.to_owned(),
@@ -65,7 +65,7 @@ impl AdminRpc {
     }
 
     async fn nodes_known(&self) -> i64 {
-        let Some(cluster) = &self.place.cluster else { return 0 };
+        let Some(cluster) = &self.context.cluster else { return 0 };
         cluster.peers().await.map_or(0, |peers| count(peers.len()))
     }
 }

@@ -15,12 +15,11 @@ use kith_store::{ConversationId, Invalid, Timestamp};
 use tonic::{Request, Response, Status};
 
 use super::{
-    Place, Vitals,
+    AdminContext, NodeStatus,
     convert::{copy, stats},
     edges::{EdgeRuns, Steps},
-    log_filter,
-    others::{self, Answer},
-    resync,
+    fan_out::{self, Answer},
+    log_filter, resync,
     watch::{Told, Watchers},
 };
 use crate::cluster::Admin;
@@ -44,10 +43,10 @@ pub struct NodeFacts {
 /// The admin service on the wire.
 #[derive(Clone, Debug)]
 pub struct AdminRpc {
-    pub(super) place: Place,
+    pub(super) context: AdminContext,
     pub(super) facts: NodeFacts,
     pub(super) mutations: Mutations,
-    pub(super) vitals: Vitals,
+    pub(super) node_status: NodeStatus,
     pub(super) watchers: Watchers,
     edges: EdgeRuns,
 }
@@ -56,22 +55,22 @@ impl AdminRpc {
     /// The service over the tiers and mutations of this node, with a limit of watchers.
     #[must_use]
     pub(crate) fn new(
-        place: Place,
+        context: AdminContext,
         facts: NodeFacts,
         mutations: Mutations,
-        vitals: Vitals,
+        node_status: NodeStatus,
         watchers: usize,
         upkeep: Upkeep,
     ) -> Self {
         let (watchers, edges) = (Watchers::new(watchers), EdgeRuns::new(upkeep));
-        Self { place, facts, mutations, vitals, watchers, edges }
+        Self { context, facts, mutations, node_status, watchers, edges }
     }
 
     /// The namespace and the rest of `NAMESPACE/KEY`.
     fn find<'a>(&self, key: &'a str) -> Result<(Arc<dyn Namespace>, &'a str), Error> {
         let refused = || Error::invalid("key", &Invalid::new("must be NAMESPACE/KEY, for example user/7"));
         let (namespace, key) = key.split_once('/').ok_or_else(refused)?;
-        Ok((self.place.node.namespace(namespace).ok_or_else(refused)?, key))
+        Ok((self.context.node.namespace(namespace).ok_or_else(refused)?, key))
     }
 
     /// The content of the tiers of the requested nodes.
@@ -90,16 +89,16 @@ impl AdminRpc {
             let copies = namespace.inspect(key, depth).await;
             let copies = copies.map_err(|error| failed(namespace.name(), &error))?;
             answer.copies = copies.iter().map(copy).collect();
-            answer.trusted = self.place.node.trusted();
+            answer.trusted = self.context.node.trusted();
         }
-        if let (Some(cluster), false) = (&self.place.cluster, here) {
+        if let (Some(cluster), false) = (&self.context.cluster, here) {
             let message = wire::InspectKeyRequest { node_id: SELF.to_owned(), ..request.clone() };
             let call = |mut admin: Admin| {
                 let message = message.clone();
                 async move { admin.inspect_key(message).await }
             };
             let only = Some(asked).filter(|asked| !asked.is_empty());
-            let (others, complete) = others::ask(cluster, only, &call).await;
+            let (others, complete) = fan_out::ask(cluster, only, &call).await;
             answer.others = others.into_iter().map(Answer::copies).collect();
             answer.complete = complete;
         }
@@ -112,10 +111,10 @@ impl AdminRpc {
     /// The namespace with this name; all, if it is empty.
     fn chosen(&self, name: &str) -> Result<Vec<Arc<dyn Namespace>>, Error> {
         if name.is_empty() {
-            return Ok(self.place.node.namespaces());
+            return Ok(self.context.node.namespaces());
         }
         let refused = || Error::invalid("namespace", &Invalid::new("must be one of this node"));
-        Ok(vec![self.place.node.namespace(name).ok_or_else(refused)?])
+        Ok(vec![self.context.node.namespace(name).ok_or_else(refused)?])
     }
 
     fn flush(&self, name: &str) -> Result<Vec<String>, Error> {
@@ -132,12 +131,12 @@ impl AdminRpc {
     ) -> Result<wire::FlushMemoryResponse, Error> {
         let namespaces = self.flush(&request.namespace)?;
         let mut answer = wire::FlushMemoryResponse { namespaces, others: Vec::new(), complete: true };
-        if let (Some(cluster), true) = (&self.place.cluster, request.every_node && !by_node) {
+        if let (Some(cluster), true) = (&self.context.cluster, request.every_node && !by_node) {
             let call = |mut admin: Admin| {
                 let message = request.clone();
                 async move { admin.flush_memory(message).await }
             };
-            let (others, complete) = others::ask(cluster, None, &call).await;
+            let (others, complete) = fan_out::ask(cluster, None, &call).await;
             answer.others = others.into_iter().map(Answer::done).collect();
             answer.complete = complete;
         }
@@ -158,7 +157,7 @@ impl AdminService for AdminRpc {
         &self,
         _request: Request<wire::ListNodesRequest>,
     ) -> Result<Response<wire::ListNodesResponse>, Status> {
-        Ok(Response::new(self.place.nodes(&self.facts, self.vitals.callers()).await))
+        Ok(Response::new(self.context.nodes(&self.facts, self.node_status.callers()).await))
     }
 
     async fn inspect_key(
@@ -175,14 +174,14 @@ impl AdminService for AdminRpc {
     ) -> Result<Response<wire::InspectConversationResponse>, Status> {
         let id = request.get_ref().conversation_id.parse();
         let id: ConversationId = id.map_err(|why: Invalid| Error::invalid("conversation_id", &why))?;
-        Ok(Response::new(self.place.logs.inspect(id).await?))
+        Ok(Response::new(self.context.logs.inspect(id).await?))
     }
 
     async fn read_canary(
         &self,
         _request: Request<wire::ReadCanaryRequest>,
     ) -> Result<Response<wire::ReadCanaryResponse>, Status> {
-        Ok(Response::new(self.place.canary().await?))
+        Ok(Response::new(self.context.canary().await?))
     }
 
     async fn invalidate_key(
@@ -222,7 +221,7 @@ impl AdminService for AdminRpc {
         &self,
         _request: Request<wire::StartEpochRequest>,
     ) -> Result<Response<wire::StartEpochResponse>, Status> {
-        Ok(Response::new(self.place.start_epoch().await?))
+        Ok(Response::new(self.context.start_epoch().await?))
     }
 
     async fn set_log_filter(
@@ -236,7 +235,7 @@ impl AdminService for AdminRpc {
         &self,
         _request: Request<wire::GetCacheStatsRequest>,
     ) -> Result<Response<wire::GetCacheStatsResponse>, Status> {
-        let namespaces = self.place.node.namespaces();
+        let namespaces = self.context.node.namespaces();
         let namespaces =
             namespaces.iter().map(|namespace| stats(namespace.name(), &namespace.stats())).collect();
         Ok(Response::new(wire::GetCacheStatsResponse { namespaces }))

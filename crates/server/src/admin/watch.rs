@@ -22,7 +22,7 @@ use tonic::Status;
 use super::{
     AdminRpc,
     convert::{signed, stats, within},
-    figures,
+    stats,
 };
 use crate::edge::Counted;
 
@@ -49,7 +49,7 @@ impl Watchers {
 }
 
 /// The values of the last reading.
-struct Seen {
+struct LastReading {
     at: Instant,
     calls: Vec<Counted>,
     namespaces: Vec<(&'static str, Stats)>,
@@ -62,7 +62,7 @@ struct Seen {
 struct Watcher {
     node: AdminRpc,
     ticks: Interval,
-    before: Seen,
+    before: LastReading,
     /// Released when the stream is dropped.
     _place: OwnedSemaphorePermit,
 }
@@ -86,15 +86,15 @@ impl AdminRpc {
         Ok(told.boxed())
     }
 
-    fn seen(&self) -> Seen {
-        let namespaces = self.place.node.namespaces();
-        let repairs = self.place.cluster.as_ref().map_or(0, |cluster| cluster.followed().repairs);
-        Seen {
+    fn seen(&self) -> LastReading {
+        let namespaces = self.context.node.namespaces();
+        let repairs = self.context.cluster.as_ref().map_or(0, |cluster| cluster.followed().repairs);
+        LastReading {
             at: Instant::now(),
-            calls: self.vitals.load().counted(),
+            calls: self.node_status.load().counted(),
             namespaces: namespaces.iter().map(|one| (one.name(), one.stats())).collect(),
             repairs: signed(repairs),
-            calls_shed: signed(self.vitals.load().shed()),
+            calls_shed: signed(self.node_status.load().shed()),
             mutations_shed: signed(self.mutations.shed()),
         }
     }
@@ -104,14 +104,14 @@ impl Watcher {
     async fn tell(&mut self) -> wire::WatchNodeResponse {
         let node = self.node.node().await;
         let now = self.node.seen();
-        let calls = figures::calls_since(&now.calls, &self.before.calls);
+        let calls = stats::calls_since(&now.calls, &self.before.calls);
         let before = std::mem::replace(&mut self.before, now);
         let now = &self.before;
         wire::WatchNodeResponse {
             node: Some(node),
             interval: Some(wire_duration(now.at.duration_since(before.at))),
-            calls: Some(figures::of_callers(&calls)),
-            methods: figures::of_methods(&calls),
+            calls: Some(stats::of_callers(&calls)),
+            methods: stats::of_methods(&calls),
             namespaces: now.namespaces_since(&before),
             repairs: now.repairs - before.repairs,
             calls_shed: now.calls_shed - before.calls_shed,
@@ -120,12 +120,12 @@ impl Watcher {
     }
 }
 
-impl Seen {
+impl LastReading {
     fn namespaces_since(&self, before: &Self) -> Vec<wire::NamespaceStats> {
         let since = |(name, now): &(&'static str, Stats)| {
             let before = before.namespaces.iter().find(|(other, _)| other == name);
             let before = before.map_or_else(Stats::default, |(_, before)| *before);
-            stats(name, &figures::stats_since(now, &before))
+            stats(name, &stats::stats_since(now, &before))
         };
         self.namespaces.iter().map(since).collect()
     }

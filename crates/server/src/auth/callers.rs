@@ -50,7 +50,7 @@ pub type CallerSet = Vec<CallerKey>;
 
 /// The callers of a node. Looking one up takes no lock; a new set replaces the whole old one.
 pub struct Callers {
-    known: ArcSwap<Known>,
+    known: ArcSwap<CallerTable>,
     open: bool,
 }
 
@@ -88,13 +88,13 @@ impl CallerChangeKind {
     }
 }
 
-struct Known {
-    keys: HashMap<u64, Vec<Key>, RandomState>,
+struct CallerTable {
+    keys: HashMap<u64, Vec<KnownKey>, RandomState>,
     /// How many callers there are, each counted once.
     callers: usize,
 }
 
-struct Key {
+struct KnownKey {
     digest: Digest,
     expires: Option<SystemTime>,
     caller: Arc<Caller>,
@@ -104,13 +104,13 @@ impl Callers {
     /// No caller is configured: everybody who reaches the port may do everything. It stays so until the node restarts.
     #[must_use]
     pub fn open() -> Self {
-        Self { known: ArcSwap::from_pointee(Known::of(Vec::new(), None)), open: true }
+        Self { known: ArcSwap::from_pointee(CallerTable::of(Vec::new(), None)), open: true }
     }
 
     /// These callers and no other.
     #[must_use]
     pub fn new(set: CallerSet) -> Self {
-        Self { known: ArcSwap::from_pointee(Known::of(set, None)), open: false }
+        Self { known: ArcSwap::from_pointee(CallerTable::of(set, None)), open: false }
     }
 
     /// Whether no caller is configured.
@@ -141,7 +141,7 @@ impl Callers {
     /// the streams of all others end. Returns what changes, by name.
     pub(crate) fn replace(&self, set: CallerSet) -> Vec<CallerChange> {
         let before = self.known.load_full();
-        let now = Arc::new(Known::of(set, Some(&before)));
+        let now = Arc::new(CallerTable::of(set, Some(&before)));
         self.known.store(Arc::clone(&now));
         // After the new set is stored: a call that comes later finds its caller in the new set alone.
         let (ended, begun) = (before.without(&now), now.without(&before));
@@ -152,7 +152,7 @@ impl Callers {
     /// All keys with what they allow, in an order of their own: equal for equal sets. Not what a person reads.
     pub(crate) fn canonical(&self) -> Vec<u8> {
         let known = self.known.load();
-        let mut keys: Vec<_> = known.all().map(Key::canonical).collect();
+        let mut keys: Vec<_> = known.all().map(KnownKey::canonical).collect();
         keys.sort_unstable();
         keys.concat()
     }
@@ -181,17 +181,17 @@ impl fmt::Debug for Callers {
     }
 }
 
-impl Known {
+impl CallerTable {
     fn of(set: CallerSet, before: Option<&Self>) -> Self {
         let mut names: Vec<_> = set.iter().map(|key| key.name.as_str()).collect();
         names.sort_unstable();
         names.dedup();
         let callers = names.len();
-        let mut keys: HashMap<u64, Vec<Key>, RandomState> = HashMap::default();
+        let mut keys: HashMap<u64, Vec<KnownKey>, RandomState> = HashMap::default();
         for key in set {
             let caller =
                 before.and_then(|before| before.same(&key)).unwrap_or_else(|| Arc::new(Caller::of(&key)));
-            let key = Key { digest: key.digest, expires: key.expires, caller };
+            let key = KnownKey { digest: key.digest, expires: key.expires, caller };
             keys.entry(key.digest.prefix()).or_default().push(key);
         }
         Self { keys, callers }
@@ -220,7 +220,7 @@ impl Known {
         callers.filter(|caller| !others.contains(&Arc::as_ptr(caller))).cloned().collect()
     }
 
-    fn all(&self) -> impl Iterator<Item = &Key> {
+    fn all(&self) -> impl Iterator<Item = &KnownKey> {
         self.keys.values().flatten()
     }
 
@@ -234,7 +234,12 @@ impl Known {
     }
 }
 
-fn changes(before: &Known, now: &Known, begun: &[Arc<Caller>], ended: &[Arc<Caller>]) -> Vec<CallerChange> {
+fn changes(
+    before: &CallerTable,
+    now: &CallerTable,
+    begun: &[Arc<Caller>],
+    ended: &[Arc<Caller>],
+) -> Vec<CallerChange> {
     let (before, now) = (before.by_name(), now.by_name());
     let names: BTreeSet<_> = before.keys().chain(now.keys()).copied().collect();
     let keys = |callers: &[Arc<Caller>], name: &str| {
@@ -256,7 +261,7 @@ fn changes(before: &Known, now: &Known, begun: &[Arc<Caller>], ended: &[Arc<Call
     names.into_iter().filter_map(change).collect()
 }
 
-impl Key {
+impl KnownKey {
     /// The digest, of fixed length, is first. No name has a line break.
     fn canonical(&self) -> Vec<u8> {
         let Caller { name, rights, .. } = &*self.caller;
@@ -319,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_without_callers_is_open_and_one_whose_keys_expired_is_not() {
+    fn expired_keys_do_not_open_a_node() {
         assert!(Callers::open().is_open());
         let expired = CallerKey { expires: Some(SystemTime::UNIX_EPOCH), ..key("a", "one") };
         let callers = Callers::new(vec![expired]);
@@ -330,14 +335,14 @@ mod tests {
     #[test]
     fn a_key_is_valid_until_it_expires() {
         let end = SystemTime::UNIX_EPOCH + Duration::from_secs(100);
-        let known = Known::of(vec![CallerKey { expires: Some(end), ..key("a", "one") }], None);
+        let known = CallerTable::of(vec![CallerKey { expires: Some(end), ..key("a", "one") }], None);
         let found = |now| known.find(&Digest::of(b"one"), || now).is_some();
         assert!(found(end - Duration::from_nanos(1)));
         assert!(!found(end));
     }
 
     #[test]
-    fn streams_end_with_the_key_or_the_right_that_goes_and_no_others() {
+    fn streams_end_only_with_their_key_or_right() {
         let callers =
             Callers::new(vec![key("a", "one"), key("a", "two"), key("b", "three"), key("c", "four")]);
         let ended =
@@ -373,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn streams_end_when_their_key_expires_and_a_later_end_lets_it_begin_again() {
+    fn streams_end_at_expiry_and_resume_when_later() {
         let end = SystemTime::now() + Duration::from_secs(60);
         let until = |end| CallerKey { expires: Some(end), ..key("a", "one") };
         let callers = Callers::new(vec![until(end), key("b", "two")]);
@@ -387,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_expiry_is_told_and_is_zero_once_it_is_past() {
+    fn first_expiry_is_reported_and_zero_when_past() {
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(100);
         let at = |seconds| CallerKey { expires: Some(now + Duration::from_secs(seconds)), ..key("a", "one") };
         assert_eq!(

@@ -152,7 +152,7 @@ fn with_caller(text: &str, key: &AddedKey<'_>, entry: &str) -> String {
 }
 
 /// At the start of the list, where neither a comment nor a last comma is in the way.
-fn with_entry(text: &str, keys: &Keys, entry: &str) -> String {
+fn with_entry(text: &str, keys: &KeySpans, entry: &str) -> String {
     let at = keys.list.start + 1;
     let comma = if keys.entries.is_empty() { "" } else { "," };
     let space = if text[at..].starts_with('\n') { "\n  " } else { " " };
@@ -161,18 +161,18 @@ fn with_entry(text: &str, keys: &Keys, entry: &str) -> String {
 
 /// Where the keys of a caller are in the text.
 #[derive(Debug)]
-struct Keys {
+struct KeySpans {
     /// The brackets and all between.
     list: Range<usize>,
     entries: Vec<(KeyId, Range<usize>)>,
 }
 
-fn keys_of(text: &str, name: &str) -> Option<Keys> {
+fn keys_of(text: &str, name: &str) -> Option<KeySpans> {
     callers(text).into_iter().find(|(known, _)| known == name).map(|(_, keys)| keys)
 }
 
 /// Nothing of a text that is wrong.
-fn callers(text: &str) -> Vec<(String, Keys)> {
+fn callers(text: &str) -> Vec<(String, KeySpans)> {
     let Ok(table) = DeTable::parse(text) else { return Vec::new() };
     let callers = table.get_ref().get("caller").and_then(|callers| callers.get_ref().as_array());
     let read = |caller: &DeValue<'_>| {
@@ -182,7 +182,7 @@ fn callers(text: &str) -> Vec<(String, Keys)> {
             Some((digest.key_id(), key.span()))
         };
         let entries = keys.get_ref().as_array()?.iter().filter_map(entry).collect();
-        Some((name, Keys { list: keys.span(), entries }))
+        Some((name, KeySpans { list: keys.span(), entries }))
     };
     callers
         .into_iter()
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_file_has_the_caller_with_the_digest_of_its_key() {
+    fn new_file_has_the_caller_and_its_digest() {
         let text = added("", "chat", &["backend", "presence:own"], "one").unwrap();
         let hex = Digest::of(b"one").to_hex();
         let expected = format!(
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn another_key_and_another_caller_leave_the_rest_as_it_is() {
+    fn added_key_or_caller_leaves_the_rest() {
         let one = format!("# ours\n{}", added("", "chat", &["backend"], "one").unwrap());
         let two = added(&one, "chat", &["backend"], "two").unwrap();
         let three = added(&two, "jobs", &["service"], "three").unwrap();
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_change_a_right_or_a_wrong_file_is_refused() {
+    fn edits_of_rights_or_wrong_files_are_refused() {
         let one = added("", "chat", &["backend"], "one").unwrap();
         assert_eq!(added(&one, "chat", &["all"], "two"), Err(NotEdited::OtherScopes));
         assert!(matches!(added(&one, "chat", &["backend"], "one"), Err(NotEdited::Wrong(_))));
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_revoked_by_id_or_by_caller_and_the_rest_stays() {
+    fn keys_are_revoked_by_id_or_caller_alone() {
         let text = added("# ours\n", "chat", &["backend"], "one");
         assert!(text.is_err(), "a file with nothing but a comment has no caller");
         let mut text = String::new();
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_on_one_line_and_tables_are_revoked_or_left_to_a_person() {
+    fn inline_lists_are_revoked_or_left_to_a_person() {
         let hex = |key: &str| Digest::of(key.as_bytes()).to_hex();
         let (one, two) = (hex("one"), hex("two"));
         let head = "[[caller]]\nname = \"a\"\nscopes = [\"all\"]\n";

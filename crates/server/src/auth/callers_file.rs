@@ -27,7 +27,7 @@ const NAME_MAX: usize = 64;
 /// Longest name of a field that is repeated; keys are longer.
 const FIELD_SHOWN_MAX: usize = 24;
 
-type Value<'a> = Spanned<DeValue<'a>>;
+type TomlValue<'a> = Spanned<DeValue<'a>>;
 
 /// The keys of all callers of a file, in its order.
 ///
@@ -119,7 +119,7 @@ impl std::error::Error for WrongFile {}
 type KeyFields = (Digest, Option<SystemTime>, Option<SystemTime>);
 
 /// Keys of one caller of the file.
-struct Named {
+struct CallerEntry {
     name: String,
     keys: CallerSet,
 }
@@ -130,7 +130,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn caller(&self, value: &Value<'_>, field: &str) -> Result<Named, WrongFile> {
+    fn caller(&self, value: &TomlValue<'_>, field: &str) -> Result<CallerEntry, WrongFile> {
         let table = self.table(value, field)?;
         self.known(table, field, &["name", "scopes", "keys"])?;
         let of = |name: &str| self.required(value, table, field, name);
@@ -157,15 +157,15 @@ impl Reader<'_> {
         if listed.len() > KEYS_MAX {
             return Err(self.wrong(keys.span().start, &field, "has more than 8 keys; remove old ones"));
         }
-        let key = |(at, key): (usize, &Value<'_>)| -> Result<CallerKey, WrongFile> {
+        let key = |(at, key): (usize, &TomlValue<'_>)| -> Result<CallerKey, WrongFile> {
             let (digest, made, expires) = self.key(key, &format!("{field}[{at}]"))?;
             Ok(CallerKey { name: name.to_owned(), rights, digest, made, expires })
         };
         let keys = listed.iter().enumerate().map(key).collect::<Result<_, _>>()?;
-        Ok(Named { name: name.to_owned(), keys })
+        Ok(CallerEntry { name: name.to_owned(), keys })
     }
 
-    fn key(&self, value: &Value<'_>, field: &str) -> Result<KeyFields, WrongFile> {
+    fn key(&self, value: &TomlValue<'_>, field: &str) -> Result<KeyFields, WrongFile> {
         let table = self.table(value, field)?;
         self.known(table, field, &["sha256", "made", "expires"])?;
         let hex = self.required(value, table, field, "sha256")?;
@@ -179,7 +179,7 @@ impl Reader<'_> {
         Ok((digest, date("made")?, date("expires")?))
     }
 
-    fn date(&self, value: &Value<'_>, field: &str) -> Result<SystemTime, WrongFile> {
+    fn date(&self, value: &TomlValue<'_>, field: &str) -> Result<SystemTime, WrongFile> {
         let found = value.get_ref().as_datetime().and_then(time);
         found.ok_or_else(|| {
             let what =
@@ -203,23 +203,23 @@ impl Reader<'_> {
 
     fn required<'v, 'i>(
         &self,
-        whole: &Value<'_>,
+        whole: &TomlValue<'_>,
         table: &'v DeTable<'i>,
         field: &str,
         name: &str,
-    ) -> Result<&'v Value<'i>, WrongFile> {
+    ) -> Result<&'v TomlValue<'i>, WrongFile> {
         table.get(name).ok_or_else(|| self.wrong(whole.span().start, field, format!("has no {name}")))
     }
 
-    fn table<'v, 'i>(&self, value: &'v Value<'i>, field: &str) -> Result<&'v DeTable<'i>, WrongFile> {
+    fn table<'v, 'i>(&self, value: &'v TomlValue<'i>, field: &str) -> Result<&'v DeTable<'i>, WrongFile> {
         value.get_ref().as_table().ok_or_else(|| self.wrong(value.span().start, field, "is no table"))
     }
 
-    fn array<'v, 'i>(&self, value: &'v Value<'i>, field: &str) -> Result<&'v DeArray<'i>, WrongFile> {
+    fn array<'v, 'i>(&self, value: &'v TomlValue<'i>, field: &str) -> Result<&'v DeArray<'i>, WrongFile> {
         value.get_ref().as_array().ok_or_else(|| self.wrong(value.span().start, field, "is no list"))
     }
 
-    fn string<'v>(&self, value: &'v Value<'_>, field: &str) -> Result<&'v str, WrongFile> {
+    fn string<'v>(&self, value: &'v TomlValue<'_>, field: &str) -> Result<&'v str, WrongFile> {
         value.get_ref().as_str().ok_or_else(|| self.wrong(value.span().start, field, "is no text"))
     }
 
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn callers_are_read_with_their_keys_rights_and_ends() {
+    fn callers_are_read_with_keys_rights_and_ends() {
         let text = format!(
             "# digests only\n[[caller]]\nname = \"chat-backend\"\nscopes = [\"watcher\", \"user:read\"]\nkeys = [\n  \
              {{ sha256 = \"{HEX}\", made = 2026-11-25, expires = 2027-05-25 }},\n  {{ sha256 = \"{OTHER}\", expires = \
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_ends_early_or_names_no_key_is_refused() {
+    fn short_file_or_one_without_key_is_refused() {
         for empty in ["", "\n# nothing\n"] {
             assert!(why(empty).contains("has no [[caller]]"), "{}", why(empty));
         }

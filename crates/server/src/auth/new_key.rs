@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_was_cut_doubled_or_mistyped_is_found_out() {
+    fn mistyped_or_cut_key_is_detected() {
         let key = generate().unwrap();
         let other = if key.ends_with('a') { 'b' } else { 'a' };
         let (cut, doubled) = (key[..62].to_owned(), format!("{}{}", *key, *key));
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chosen_key_is_long_varied_and_none_of_an_example() {
+    fn chosen_key_is_long_varied_and_no_example() {
         assert_eq!(check("correct-horse-battery-staple-mfx"), Ok(()));
         for (key, why) in [
             ("", WeakKey::Short),

@@ -12,7 +12,7 @@ const KEY_LEAST: usize = 32;
 
 /// Why a credential, or a call of a known caller, is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Cause {
+pub(crate) enum RefusalCause {
     /// There is no credential.
     Missing,
     /// `authorization` has another form than `Bearer KEY`.
@@ -37,7 +37,7 @@ pub(crate) enum Cause {
     NotAllowed,
 }
 
-impl Cause {
+impl RefusalCause {
     pub(crate) const ALL: [Self; 11] = [
         Self::Missing,
         Self::Malformed,
@@ -82,10 +82,10 @@ impl Cause {
 
 /// A call that is refused.
 #[derive(Clone, Debug)]
-pub(crate) struct Refused {
+pub(crate) struct RefusedCall {
     /// What the caller gets.
     pub(crate) error: Error,
-    pub(crate) cause: Cause,
+    pub(crate) cause: RefusalCause,
     /// Of which caller the key is, or was until it expired.
     pub(crate) caller: Option<Arc<Caller>>,
     /// Of the key that was given.
@@ -93,30 +93,30 @@ pub(crate) struct Refused {
     pub(crate) acting_user: Option<UserId>,
 }
 
-impl Refused {
+impl RefusedCall {
     /// The call has no credential.
     pub(crate) fn missing() -> Self {
         let error =
             Error::new(Reason::CredentialsMissing, "a key or a token is needed: authorization: Bearer KEY");
-        Self { error, cause: Cause::Missing, caller: None, key: None, acting_user: None }
+        Self { error, cause: RefusalCause::Missing, caller: None, key: None, acting_user: None }
     }
 
     /// The credential is not that of a caller.
-    pub(crate) fn of(cause: Cause) -> Self {
-        Self { error: super::principal::refused(), cause, ..Self::missing() }
+    pub(crate) fn of(cause: RefusalCause) -> Self {
+        Self { error: super::identity::refused(), cause, ..Self::missing() }
     }
 
     /// A credential that no valid key is, with its digest; `expired` was valid before.
     pub(crate) fn of_key(credential: &[u8], digest: &Digest, expired: Option<Arc<Caller>>) -> Self {
         let key = (credential.len() >= KEY_LEAST).then(|| digest.key_id());
-        let cause = if expired.is_some() { Cause::Expired } else { Cause::Unknown };
+        let cause = if expired.is_some() { RefusalCause::Expired } else { RefusalCause::Unknown };
         Self { caller: expired, key, ..Self::of(cause) }
     }
 
     /// A known caller, `None` for a node or an anonymous client, may not call the method.
     pub(crate) fn by_rule(error: Error, caller: Option<Arc<Caller>>, acting_user: Option<UserId>) -> Self {
         let key = caller.as_ref().map(|caller| caller.key);
-        Self { cause: Cause::of_rule(error.reason()), error, caller, key, acting_user }
+        Self { cause: RefusalCause::of_rule(error.reason()), error, caller, key, acting_user }
     }
 }
 
@@ -128,13 +128,16 @@ mod tests {
 
     #[test]
     fn each_cause_has_a_name_and_a_place_of_its_own() {
-        assert_eq!(Cause::ALL.map(Cause::name).into_iter().collect::<HashSet<_>>().len(), Cause::ALL.len());
-        assert!(Cause::ALL.iter().enumerate().all(|(at, cause)| *cause as usize == at));
+        assert_eq!(
+            RefusalCause::ALL.map(RefusalCause::name).into_iter().collect::<HashSet<_>>().len(),
+            RefusalCause::ALL.len()
+        );
+        assert!(RefusalCause::ALL.iter().enumerate().all(|(at, cause)| *cause as usize == at));
     }
 
     #[test]
     fn what_is_too_short_for_a_key_is_not_named() {
-        let named = |credential: &[u8]| Refused::of_key(credential, &Digest::of(credential), None).key;
+        let named = |credential: &[u8]| RefusedCall::of_key(credential, &Digest::of(credential), None).key;
         assert_eq!(named(b"sesame"), None);
         let key = [b'k'; KEY_LEAST];
         assert_eq!(named(&key), Some(Digest::of(&key).key_id()));

@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn callers_act_for_users_with_act_and_for_themselves_with_own() {
+    fn act_and_own_decide_for_whom_callers_act() {
         let read = rule(Action::Read, Users::Any);
         assert_eq!(reason(read, &[Scope::UserRead, Scope::Act], Some(7)), None);
         assert_eq!(reason(read, &[Scope::UserRead, Scope::Act], None), Some(Reason::ActingUserNeeded));
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_method_that_leaves_it_open_who_may_call_has_no_rule() {
+    fn method_without_access_option_has_no_rule() {
         assert_eq!(Rule::of("kith.user.v1.UserService", "Any", &Access::default()), None);
         let action = Access { action: Action::Read.into(), ..Access::default() };
         assert_eq!(Rule::of("kith.user.v1.UserService", "Any", &action), None);

@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn users_have_what_a_backend_may_do_for_them_but_no_sequence() {
+    fn users_have_backend_rights_but_no_sequence() {
         let backend = PRESETS.iter().find(|preset| preset.name == "backend").unwrap().rights;
         let left_out: Vec<_> =
             backend.scopes().filter(|scope| !USER_RIGHTS.has(*scope)).map(Scope::text).collect();

@@ -49,8 +49,8 @@ pub struct SecretFile {
 /// read a private key, or when it cannot be read.
 pub fn read(path: &Path, content: Content) -> Result<SecretFile, UnfitFile> {
     let unfit = |why| UnfitFile { path: path.to_owned(), why };
-    let file = open(path).map_err(|error| unfit(Why::Unreadable(error.kind())))?;
-    let data = file.metadata().map_err(|error| unfit(Why::Unreadable(error.kind())))?;
+    let file = open(path).map_err(|error| unfit(UnfitReason::Unreadable(error.kind())))?;
+    let data = file.metadata().map_err(|error| unfit(UnfitReason::Unreadable(error.kind())))?;
     judge(&data, content).map_err(unfit)?;
     judge_folders(path).map_err(unfit)?;
     let bytes = contents(&file).map_err(unfit)?;
@@ -61,11 +61,11 @@ pub fn read(path: &Path, content: Content) -> Result<SecretFile, UnfitFile> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnfitFile {
     path: PathBuf,
-    why: Why,
+    why: UnfitReason,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Why {
+enum UnfitReason {
     Unreadable(io::ErrorKind),
     NoFile,
     TooLarge,
@@ -80,10 +80,12 @@ impl UnfitFile {
     pub fn run(&self) -> String {
         let path = self.path.display();
         match &self.why {
-            Why::Unreadable(_) | Why::NoFile | Why::TooLarge => format!("ls -lL {path}"),
-            Why::OthersWrite => format!("chmod o-w {path}"),
-            Why::OthersRead => format!("chmod o= {path}"),
-            Why::OthersWriteFolder(folder) => format!("chmod o-w {}", folder.display()),
+            UnfitReason::Unreadable(_) | UnfitReason::NoFile | UnfitReason::TooLarge => {
+                format!("ls -lL {path}")
+            }
+            UnfitReason::OthersWrite => format!("chmod o-w {path}"),
+            UnfitReason::OthersRead => format!("chmod o= {path}"),
+            UnfitReason::OthersWriteFolder(folder) => format!("chmod o-w {}", folder.display()),
         }
     }
 
@@ -92,16 +94,16 @@ impl UnfitFile {
     pub fn finding(&self) -> String {
         let path = self.path.display();
         match &self.why {
-            Why::Unreadable(io::ErrorKind::NotFound) => format!("there is no file {path}"),
-            Why::Unreadable(io::ErrorKind::PermissionDenied) => {
+            UnfitReason::Unreadable(io::ErrorKind::NotFound) => format!("there is no file {path}"),
+            UnfitReason::Unreadable(io::ErrorKind::PermissionDenied) => {
                 format!("{path} may not be read by this user")
             }
-            Why::Unreadable(kind) => format!("{path} cannot be read ({kind})"),
-            Why::NoFile => format!("{path} is no regular file"),
-            Why::TooLarge => format!("{path} is larger than {} MiB", BYTES_MAX >> 20),
-            Why::OthersWrite => format!("everybody on this machine may write {path}"),
-            Why::OthersRead => format!("everybody on this machine may read {path}"),
-            Why::OthersWriteFolder(folder) => {
+            UnfitReason::Unreadable(kind) => format!("{path} cannot be read ({kind})"),
+            UnfitReason::NoFile => format!("{path} is no regular file"),
+            UnfitReason::TooLarge => format!("{path} is larger than {} MiB", BYTES_MAX >> 20),
+            UnfitReason::OthersWrite => format!("everybody on this machine may write {path}"),
+            UnfitReason::OthersRead => format!("everybody on this machine may read {path}"),
+            UnfitReason::OthersWriteFolder(folder) => {
                 format!(
                     "everybody on this machine may exchange {path}, because all may write {}",
                     folder.display()
@@ -115,12 +117,14 @@ impl fmt::Display for UnfitFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.finding())?;
         match &self.why {
-            Why::Unreadable(io::ErrorKind::NotFound) => f.write_str("; make it, or name another"),
-            Why::Unreadable(io::ErrorKind::PermissionDenied) => {
+            UnfitReason::Unreadable(io::ErrorKind::NotFound) => f.write_str("; make it, or name another"),
+            UnfitReason::Unreadable(io::ErrorKind::PermissionDenied) => {
                 f.write_str("; give it the right to, or name another")
             }
-            Why::Unreadable(_) | Why::NoFile | Why::TooLarge => f.write_str("; name another file"),
-            Why::OthersWrite | Why::OthersRead | Why::OthersWriteFolder(_) => {
+            UnfitReason::Unreadable(_) | UnfitReason::NoFile | UnfitReason::TooLarge => {
+                f.write_str("; name another file")
+            }
+            UnfitReason::OthersWrite | UnfitReason::OthersRead | UnfitReason::OthersWriteFolder(_) => {
                 write!(f, "; take that right away ({})", self.run())
             }
         }
@@ -177,46 +181,46 @@ fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).open(path)
 }
 
-fn judge(file: &Metadata, content: Content) -> Result<(), Why> {
+fn judge(file: &Metadata, content: Content) -> Result<(), UnfitReason> {
     if !file.is_file() {
-        return Err(Why::NoFile);
+        return Err(UnfitReason::NoFile);
     }
     if mode(file) & OTHERS_WRITE != 0 {
-        return Err(Why::OthersWrite);
+        return Err(UnfitReason::OthersWrite);
     }
     if content == Content::PrivateKey && mode(file) & OTHERS != 0 {
-        return Err(Why::OthersRead);
+        return Err(UnfitReason::OthersRead);
     }
     Ok(())
 }
 
 /// The folder of the path, and that of the file which its links lead to.
-fn judge_folders(path: &Path) -> Result<(), Why> {
-    let end = path.canonicalize().map_err(|error| Why::Unreadable(error.kind()))?;
+fn judge_folders(path: &Path) -> Result<(), UnfitReason> {
+    let end = path.canonicalize().map_err(|error| UnfitReason::Unreadable(error.kind()))?;
     for file in [path, &end] {
         let folder = match file.parent() {
             Some(folder) if folder != Path::new("") => folder,
             Some(_) | None => Path::new("."),
         };
-        let data = folder.metadata().map_err(|error| Why::Unreadable(error.kind()))?;
+        let data = folder.metadata().map_err(|error| UnfitReason::Unreadable(error.kind()))?;
         if mode(&data) & OTHERS_WRITE != 0 && mode(&data) & STICKY == 0 {
-            return Err(Why::OthersWriteFolder(folder.to_owned()));
+            return Err(UnfitReason::OthersWriteFolder(folder.to_owned()));
         }
     }
     Ok(())
 }
 
 /// Invariant: no more than [`BYTES_MAX`] and one is read, whatever size the system says.
-fn contents(file: &File) -> Result<Zeroizing<Vec<u8>>, Why> {
-    let unreadable = |error: io::Error| Why::Unreadable(error.kind());
+fn contents(file: &File) -> Result<Zeroizing<Vec<u8>>, UnfitReason> {
+    let unreadable = |error: io::Error| UnfitReason::Unreadable(error.kind());
     let size = usize::try_from(file.metadata().map_err(unreadable)?.len()).unwrap_or(usize::MAX);
     if size > BYTES_MAX {
-        return Err(Why::TooLarge);
+        return Err(UnfitReason::TooLarge);
     }
     // Room for all of it and one more: a vector that grows leaves parts of the secret behind.
     let mut bytes = Zeroizing::new(Vec::with_capacity(size + 1));
     file.take(BYTES_MAX as u64 + 1).read_to_end(&mut bytes).map_err(unreadable)?;
-    if bytes.len() > BYTES_MAX { Err(Why::TooLarge) } else { Ok(bytes) }
+    if bytes.len() > BYTES_MAX { Err(UnfitReason::TooLarge) } else { Ok(bytes) }
 }
 
 fn warnings(path: &Path, file: &Metadata, content: Content) -> Vec<Warning> {
@@ -275,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_private_file_is_read_whole_and_without_a_warning() {
+    fn private_file_is_read_without_a_warning() {
         let folder = folder();
         let read = read(&file(&folder, 0o600), Content::PrivateKey).unwrap();
         assert_eq!((read.bytes.as_slice(), read.warnings.as_slice()), (&b"sesame"[..], &[][..]));
@@ -296,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_can_read_is_refused_for_private_keys_alone() {
+    fn readable_by_others_is_refused_for_keys_alone() {
         let folder = folder();
         let path = file(&folder, 0o604);
         assert_eq!(why(&path, Content::PrivateKey), "everybody on this machine may read FILE");
@@ -309,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn links_are_followed_and_the_folder_of_their_end_counts() {
+    fn link_target_decides_which_folder_counts() {
         let (folder, other) = (folder(), folder());
         let (end, link) = (file(&other, 0o600), folder.path().join("link"));
         symlink(&end, &link).unwrap();
@@ -319,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_regular_file_is_refused_without_waiting() {
+    fn irregular_file_is_refused_at_once() {
         let folder = folder();
         let (fifo, zero) = (folder.path().join("fifo"), folder.path().join("zero"));
         assert!(Command::new("mkfifo").arg("-m").arg("600").arg(&fifo).status().unwrap().success());

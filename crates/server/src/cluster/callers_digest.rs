@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc};
 
 use hmac::Mac as _;
 
-use super::{Keys, keys::mac};
+use super::{NodeKeys, keys::mac};
 use crate::auth::Callers;
 
 /// Bytes that are shown. Two sets have the same ones at random in one of 2^64 cases.
@@ -19,7 +19,7 @@ pub(crate) struct CallersDigest {
 }
 
 impl CallersDigest {
-    pub(crate) fn new(keys: &Keys, callers: Arc<Callers>) -> Self {
+    pub(crate) fn new(keys: &NodeKeys, callers: Arc<Callers>) -> Self {
         Self { key: keys.callers(), callers }
     }
 
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn the_digest_is_that_of_the_same_callers_in_any_order() {
+    fn digest_ignores_the_order_of_callers() {
         let (a, b) = (caller("a", "one"), caller("b", "two"));
         let both = digest(1, vec![a.clone(), b.clone()]);
         assert!(both.len() == 2 * SHOWN && both.bytes().all(|byte| byte.is_ascii_hexdigit()), "{both}");

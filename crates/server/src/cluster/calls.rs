@@ -11,12 +11,12 @@ use tonic::{
 };
 
 use super::{Card, Proofs};
-use crate::{auth::principal::NODE_PROOF, config::Config};
+use crate::{auth::identity::NODE_PROOF, config::Config};
 
 /// Calls to other nodes, and the verification of their calls: a proof (`kith-node`) shows that the caller knows the
 /// keys of the nodes, and names the call and the called node.
 #[derive(Clone)]
-pub(crate) struct Calls {
+pub(crate) struct NodeCalls {
     proofs: Proofs,
     /// The id of this node.
     own: Arc<str>,
@@ -27,7 +27,7 @@ pub(crate) struct Calls {
 /// The admin service of another node.
 pub(crate) type Admin = AdminServiceClient<InterceptedService<Channel, ProveCall>>;
 
-impl Calls {
+impl NodeCalls {
     pub(super) fn new(proofs: Proofs, config: &Config, own: &str) -> Self {
         let file = config.cluster.ca_file.as_ref().or(config.tls.cert_file.as_ref());
         let pem = file.filter(|_| config.tls.cert_file.is_some()).and_then(|file| fs::read(file).ok());
@@ -63,9 +63,9 @@ impl Calls {
     }
 }
 
-impl std::fmt::Debug for Calls {
+impl std::fmt::Debug for NodeCalls {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Calls").finish_non_exhaustive()
+        f.debug_struct("NodeCalls").finish_non_exhaustive()
     }
 }
 
@@ -95,14 +95,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn call_carries_a_proof_for_its_method_that_its_node_takes() {
+    fn call_carries_a_proof_its_node_accepts() {
         let proofs = Proofs::of_test(1);
         let mut prove = ProveCall { proofs: proofs.clone(), from: "a".into(), to: "b".into() };
         let mut request = Request::new(());
         assert!(prove.call(Request::new(())).is_err(), "of which method is not known");
         request.extensions_mut().insert(GrpcMethod::new("kith.admin.v1.AdminService", "ReadCanary"));
         let proven = prove.call(request).unwrap().into_parts().0.into_headers();
-        let called = Calls { proofs, own: "b".into(), timeout: Duration::ZERO, tls: None };
+        let called = NodeCalls { proofs, own: "b".into(), timeout: Duration::ZERO, tls: None };
         assert!(called.verifies(&proven[NODE_PROOF], "kith.admin.v1.AdminService/ReadCanary"));
         assert!(!called.verifies(&proven[NODE_PROOF], "kith.admin.v1.AdminService/FlushMemory"));
     }

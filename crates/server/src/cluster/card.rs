@@ -82,6 +82,14 @@ impl Card {
     }
 }
 
+/// What this node publishes of itself in the registry.
+#[derive(Debug)]
+pub(crate) struct PublishedNode {
+    pub(crate) card: Card,
+    /// The callers that it knows.
+    pub(crate) callers: CallersDigest,
+}
+
 /// A card with a proof that it was written by a node of the epoch.
 #[derive(Debug)]
 pub(super) struct ProvenCard {
@@ -135,7 +143,7 @@ fn own_address() -> IpAddr {
 mod tests {
     use std::sync::Arc;
 
-    use super::{super::Keys, *};
+    use super::{super::NodeKeys, *};
     use crate::auth::Callers;
 
     #[test]
@@ -161,10 +169,10 @@ mod tests {
     }
 
     #[test]
-    fn only_what_a_node_of_the_epoch_wrote_about_itself_is_proven() {
+    fn card_is_proven_by_its_node_and_epoch() {
         let card = Card::new(&Config::default(), SocketAddr::from(([127, 0, 0, 1], 7600)), 10);
         let proofs = Proofs::of_test(1);
-        let open = CallersDigest::new(&Keys::of_test(1), Arc::new(Callers::open()));
+        let open = CallersDigest::new(&NodeKeys::of_test(1), Arc::new(Callers::open()));
         let by_node = ProvenCard { card: card.clone(), callers: open, proofs: proofs.clone() };
         let about = by_node.text(7);
         let listed = |about: &str, node| {

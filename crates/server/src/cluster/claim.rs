@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use kith_store::{Coordination, StoreError, Stores};
 use tokio::time::sleep;
 
-use super::Keys;
+use super::NodeKeys;
 use crate::config::{Backend, Config};
 
 /// Name of the lease. Nodes that share hold it together.
@@ -31,7 +31,7 @@ impl Claim {
     /// The claim of a node with this configuration; `None` if no other node can reach its data. `keys`: those of nodes
     /// that share Redis. The holder includes the id of the database: nodes that still run after their database was
     /// dropped share nothing with those that start over the new one.
-    pub(crate) fn of(config: &Config, stores: &Stores, keys: Option<&Keys>) -> Option<Self> {
+    pub(crate) fn of(config: &Config, stores: &Stores, keys: Option<&NodeKeys>) -> Option<Self> {
         if config.store.backend == Backend::Sqlite {
             return None;
         }

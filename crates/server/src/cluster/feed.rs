@@ -37,11 +37,11 @@ impl StoreFeed {
     }
 
     /// Opens it at its present end. What it delivers before it reports its position is delivered, too.
-    async fn begin(&self) -> Result<Open, FeedError> {
+    async fn begin(&self) -> Result<OpenFeed, FeedError> {
         let mut changes = self.feed.open(None).await.map_err(|error| meaning(&error))?;
         let first = changes.next(FIRST).await.map_err(|error| meaning(&error))?;
         let unread = self.invalidations(&first.changes);
-        Ok(Open { feed: self.clone(), changes, unread, mark: first.mark, saved: Vec::new() })
+        Ok(OpenFeed { feed: self.clone(), changes, unread, mark: first.mark, saved: Vec::new() })
     }
 }
 
@@ -63,7 +63,7 @@ impl Feed for StoreFeed {
         let mark = self.coordination.mark(&self.name).await.map_err(|_| FeedError::Away)?;
         let mark = mark.ok_or(FeedError::Lost)?;
         let changes = self.feed.open(Some(&mark)).await.map_err(|error| meaning(&error))?;
-        Ok(Box::new(Open {
+        Ok(Box::new(OpenFeed {
             feed: self.clone(),
             changes,
             unread: Vec::new(),
@@ -109,7 +109,7 @@ impl fmt::Debug for StoreFeed {
 
 /// An open feed.
 #[derive(Debug)]
-struct Open {
+struct OpenFeed {
     feed: StoreFeed,
     changes: Box<dyn kith_store::Changes>,
     /// Read before the first request.
@@ -120,7 +120,7 @@ struct Open {
 }
 
 #[async_trait]
-impl Changes for Open {
+impl Changes for OpenFeed {
     async fn next(&mut self, patience: Duration) -> Result<Vec<Invalidation>, FeedError> {
         if !self.unread.is_empty() {
             return Ok(std::mem::take(&mut self.unread));

@@ -10,13 +10,13 @@ const NAME: &str = "nodes";
 
 /// Keys for data between nodes, each for one purpose.
 #[derive(Clone)]
-pub struct Keys {
+pub struct NodeKeys {
     key: [u8; 32],
     /// Name of the database that keeps it.
     database: String,
 }
 
-impl Keys {
+impl NodeKeys {
     /// The keys of the nodes over these stores, created at the first start of the first node.
     ///
     /// # Errors
@@ -59,9 +59,9 @@ impl Keys {
     }
 }
 
-impl std::fmt::Debug for Keys {
+impl std::fmt::Debug for NodeKeys {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Keys")
+        f.write_str("NodeKeys")
     }
 }
 
@@ -72,7 +72,7 @@ pub(super) fn mac(key: &[u8; 32], text: &str) -> Hmac<Sha256> {
 }
 
 #[cfg(test)]
-impl Keys {
+impl NodeKeys {
     pub(super) fn of_test(key: u8) -> Self {
         Self { key: [key; 32], database: "kith".to_owned() }
     }
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn key_and_name_identify_a_database() {
-        let id = |key, name: &str| Keys { key: [key; 32], database: name.to_owned() }.database_id();
+        let id = |key, name: &str| NodeKeys { key: [key; 32], database: name.to_owned() }.database_id();
         assert_eq!(id(1, "kith"), id(1, "kith"));
         assert_ne!(id(1, "kith"), id(2, "kith"));
         assert_ne!(id(1, "kith"), id(1, "copy"));

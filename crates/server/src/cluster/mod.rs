@@ -33,22 +33,22 @@ use kith_presence::Presences;
 use kith_service::{
     metric,
     schema_agreement::SchemaAgreement,
-    write::{feed_mapping::FeedMapping, tasks::Tasks, tiers::Tiers},
+    write::{caches::CacheFactory, feed_mapping::FeedMapping, tasks::Tasks},
 };
 use kith_store::Stores;
 use tokio::time::{Instant, sleep, timeout};
 
 pub(crate) use callers_digest::CallersDigest;
-pub(crate) use calls::{Admin, Calls};
-pub(crate) use card::{Card, Listed};
+pub(crate) use calls::{Admin, NodeCalls};
+pub(crate) use card::{Card, Listed, PublishedNode};
 pub(crate) use claim::{Claim, PATIENCE};
 pub(crate) use epochs::StoreEpochs;
-pub use keys::Keys;
+pub use keys::NodeKeys;
 pub(crate) use proofs::Proofs;
-pub(crate) use refused::Refused;
-pub use server::Server;
+pub(crate) use refused::RedisRefused;
+pub use server::SharedServer;
 
-use self::{card::ProvenCard, feed::StoreFeed, schemas::Schemas, window_epochs::WindowEpochs};
+use self::{card::ProvenCard, feed::StoreFeed, schemas::SchemaWatch, window_epochs::WindowEpochs};
 use crate::{
     config::{ClusterConfig, Config},
     health::Reporter,
@@ -69,17 +69,17 @@ const LEAVE: Duration = Duration::from_millis(500);
 
 /// This node as a member of its cluster.
 pub(crate) struct Cluster {
-    server: Server,
-    tiers: Tiers,
+    server: SharedServer,
+    caches: CacheFactory,
     sharing: Sharing,
     member: ClusterNode,
     bus: Arc<SharedBus>,
     window_epochs: WindowEpochs,
     windows: Windows,
     card: Card,
-    schemas: Schemas,
+    schemas: SchemaWatch,
     proofs: Proofs,
-    calls: Calls,
+    calls: NodeCalls,
     /// The feeds of the store, if others can change it.
     feeds: Vec<Arc<dyn Feed>>,
     /// Background tasks: following, publishing, reading the feeds, comparing, watching. They end with this value.
@@ -90,13 +90,14 @@ impl Cluster {
     /// Assembles a node that shares `shared` with others. It neither follows nor publishes yet. `mappings` creates the
     /// invalidations for changes in the store, from the windows of conversations.
     pub(crate) fn new(
-        server: Server,
-        keys: &Keys,
+        server: SharedServer,
+        keys: &NodeKeys,
         stores: &Stores,
         config: &Config,
-        (card, callers): (Card, CallersDigest),
+        published: PublishedNode,
         mappings: impl FnOnce(&Windows) -> Arc<[Arc<dyn FeedMapping>]>,
     ) -> Self {
+        let PublishedNode { card, callers } = published;
         let (cluster, id) = (&config.cluster, card.number());
         let proofs = Proofs::new(keys);
         let following = following(cluster);
@@ -138,20 +139,20 @@ impl Cluster {
             following,
             random: Arc::new(ThreadRandom),
         };
-        let schemas = Schemas {
+        let schemas = SchemaWatch {
             coordination: Arc::clone(&stores.coordination),
             shared: Arc::clone(&sharing.shared),
             node: node.clone(),
             card: card.clone(),
             agreement: SchemaAgreement::unknown(),
         };
-        let calls = Calls::new(proofs.clone(), config, &card.id);
+        let calls = NodeCalls::new(proofs.clone(), config, &card.id);
         let feeds = StoreFeed::all(stores, &mappings(&windows), &card.id);
         let feeds = feeds.into_iter().map(|feed| -> Arc<dyn Feed> { Arc::new(feed) }).collect();
-        let tiers = Tiers::shared(node, sharing.clone());
+        let caches = CacheFactory::shared(node, sharing.clone());
         Self {
             server,
-            tiers,
+            caches,
             sharing,
             member,
             bus,
@@ -234,12 +235,12 @@ impl Cluster {
         drop(timeout(LEAVE, left).await);
     }
 
-    pub(crate) const fn tiers(&self) -> &Tiers {
-        &self.tiers
+    pub(crate) const fn caches(&self) -> &CacheFactory {
+        &self.caches
     }
 
     pub(crate) const fn node(&self) -> &Node {
-        self.tiers.node()
+        self.caches.node()
     }
 
     /// The card of this node.
@@ -247,7 +248,7 @@ impl Cluster {
         &self.card
     }
 
-    pub(crate) const fn calls(&self) -> &Calls {
+    pub(crate) const fn calls(&self) -> &NodeCalls {
         &self.calls
     }
 

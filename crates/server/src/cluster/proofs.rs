@@ -7,7 +7,7 @@ use hmac::Mac as _;
 use kith_service::error::Error;
 use kith_store::Timestamp;
 
-use super::{Keys, keys::mac};
+use super::{NodeKeys, keys::mac};
 
 const VERSION: &str = "v1";
 /// How long a proof is valid, before and after its time: the clocks of nodes differ.
@@ -23,7 +23,7 @@ pub(crate) struct Proofs {
 }
 
 impl Proofs {
-    pub(super) fn new(keys: &Keys) -> Self {
+    pub(super) fn new(keys: &NodeKeys) -> Self {
         Self { calls: keys.calls(), records: keys.records() }
     }
 
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn proof_is_good_for_one_call_of_one_node_for_a_while() {
+    fn proof_is_valid_for_one_call_for_a_while() {
         let proof = Proofs::of_test(1).of_call("a", "b", INSPECT, NOW);
         assert!(is_call(&proof, "b", INSPECT, 0));
         assert!(is_call(&proof, "b", INSPECT, 30_000) && is_call(&proof, "b", INSPECT, -30_000));
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn record_is_proven_in_its_epoch_and_as_it_was_written() {
+    fn record_is_proven_unchanged_in_its_epoch() {
         let proofs = Proofs::of_test(1);
         let record = proofs.with_proof(r#"{"id":"a","address":"http://a:1"}"#, 7);
         assert!(proofs.is_proven(&record, 7));

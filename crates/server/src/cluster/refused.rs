@@ -5,7 +5,7 @@ use kith_cache::remote::redis::Refusal;
 
 /// Why Redis cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refused {
+pub struct RedisRefused {
     /// The text, with what to do. Contains no credentials, and only the first word of the answer of Redis.
     pub line: String,
     /// Whether it is permanent until Redis or the configuration is changed.

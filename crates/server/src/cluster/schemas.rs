@@ -10,7 +10,7 @@ use kith_service::schema_agreement::SchemaAgreement;
 use kith_store::{Coordination, StoreError};
 use tokio::time::sleep;
 
-use super::{Card, watch::Remark};
+use super::{Card, watch::ReadyzRemark};
 use crate::health::Reporter;
 
 /// Name of the lease and of the mark.
@@ -28,7 +28,7 @@ const OLDER: &str =
 /// It checks until this is true once, and then records it in the store for all nodes: a program that does not know the
 /// schema of the store does not start, so only nodes that started before the migration can be older.
 #[derive(Clone, Debug)]
-pub(super) struct Schemas {
+pub(super) struct SchemaWatch {
     pub(super) coordination: Arc<dyn Coordination>,
     pub(super) shared: Arc<dyn Shared>,
     pub(super) node: Node,
@@ -37,10 +37,10 @@ pub(super) struct Schemas {
     pub(super) agreement: SchemaAgreement,
 }
 
-impl Schemas {
+impl SchemaWatch {
     /// Checks until all nodes know the schema, and reports while one does not.
     pub(super) async fn watch(self, health: Reporter) {
-        let mut remark = Remark::new(health, "older_nodes");
+        let mut remark = ReadyzRemark::new(health, "older_nodes");
         while !self.is_noted().await.unwrap_or(false) {
             // Before the node follows, the registry of its epoch need not have the others.
             while !self.node.trusted() {

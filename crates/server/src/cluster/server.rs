@@ -24,7 +24,7 @@ use kith_presence::RedisPresence;
 
 use kith_store::MessageStore;
 
-use super::{Keys, Refused};
+use super::{NodeKeys, RedisRefused};
 #[cfg(feature = "cluster")]
 use super::{claim, refused};
 use crate::{config::Config, start_error::StartError};
@@ -33,7 +33,7 @@ use kith_service::{metric, presence};
 
 /// The server that nodes share. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Server {
+pub struct SharedServer {
     shared: Arc<dyn Shared>,
     #[cfg(feature = "cluster")]
     redis: Arc<RedisShared>,
@@ -44,7 +44,7 @@ pub struct Server {
     presences: Presences,
 }
 
-impl Server {
+impl SharedServer {
     pub(super) fn shared(&self) -> &Arc<dyn Shared> {
         &self.shared
     }
@@ -56,12 +56,12 @@ impl Server {
 }
 
 #[cfg(feature = "cluster")]
-impl Server {
+impl SharedServer {
     /// Creates it for the configured server, which may be unavailable.
     ///
     /// # Errors
     /// If its address is invalid.
-    pub(crate) async fn connect(config: &Config, keys: &Keys) -> Result<Self, StartError> {
+    pub(crate) async fn connect(config: &Config, keys: &NodeKeys) -> Result<Self, StartError> {
         let (database_id, seal) = (keys.database_id(), Some(keys.seal()));
         Self::of(RedisOptions { database_id, seal, ..options(config) }, config).await
     }
@@ -70,8 +70,8 @@ impl Server {
     ///
     /// # Errors
     /// If its address is invalid.
-    pub async fn look(config: &Config, keys: Option<&Keys>) -> Result<Self, StartError> {
-        let database_id = keys.map_or(0, Keys::database_id);
+    pub async fn look(config: &Config, keys: Option<&NodeKeys>) -> Result<Self, StartError> {
+        let database_id = keys.map_or(0, NodeKeys::database_id);
         Self::of(RedisOptions { database_id, ..options(config) }, config).await
     }
 
@@ -139,10 +139,10 @@ impl Server {
 
     /// The reason for which it cannot be used although it answers, in one line with what to do; `None`: it can be used,
     /// or is unavailable. Takes at most a few times `redis.connect_timeout`.
-    pub async fn refusal(&self) -> Option<Refused> {
+    pub async fn refusal(&self) -> Option<RedisRefused> {
         let refusal = Box::pin(self.redis.refusal()).await?;
         let line = refused::line(&refusal, &self.prefix);
-        Some(Refused { line, lasts: refusal.lasts() })
+        Some(RedisRefused { line, lasts: refusal.lasts() })
     }
 
     /// Takes or renews the prefix for the database of this node. Returns whether the nodes of another database have it.
@@ -157,7 +157,7 @@ impl Server {
     ///
     /// # Errors
     /// If it does not answer.
-    pub async fn prefix_of_others(&self, keys: &Keys) -> Result<bool, SharedError> {
+    pub async fn prefix_of_others(&self, keys: &NodeKeys) -> Result<bool, SharedError> {
         Ok(self.redis.prefix_owner(claim::LASTS).await?.is_some_and(|owner| owner != keys.database_id()))
     }
 
@@ -191,9 +191,9 @@ const SILENT: &str = "Redis takes what is published and does not deliver it (som
 const NO_REDIS: &str = "redis.url is given, which this build of kith cannot use";
 
 #[cfg(not(feature = "cluster"))]
-impl Server {
+impl SharedServer {
     #[expect(clippy::unused_async, reason = "other builds connect")]
-    pub(crate) async fn connect(_config: &Config, _keys: &Keys) -> Result<Self, StartError> {
+    pub(crate) async fn connect(_config: &Config, _keys: &NodeKeys) -> Result<Self, StartError> {
         Err(StartError::new(NO_REDIS))
     }
 
@@ -202,13 +202,13 @@ impl Server {
     /// # Errors
     /// Always.
     #[expect(clippy::unused_async, reason = "other builds connect")]
-    pub async fn look(_config: &Config, _keys: Option<&Keys>) -> Result<Self, StartError> {
+    pub async fn look(_config: &Config, _keys: Option<&NodeKeys>) -> Result<Self, StartError> {
         Err(StartError::new(NO_REDIS))
     }
 
     /// Returns none: this build has no client of Redis.
     #[expect(clippy::unused_async, reason = "other builds ask it")]
-    pub async fn refusal(&self) -> Option<Refused> {
+    pub async fn refusal(&self) -> Option<RedisRefused> {
         None
     }
 
@@ -222,7 +222,7 @@ impl Server {
     /// # Errors
     /// Never.
     #[expect(clippy::unused_async, reason = "other builds ask it")]
-    pub async fn prefix_of_others(&self, _keys: &Keys) -> Result<bool, SharedError> {
+    pub async fn prefix_of_others(&self, _keys: &NodeKeys) -> Result<bool, SharedError> {
         Ok(false)
     }
 

@@ -8,8 +8,8 @@ use std::{
 use kith_cache::{Node, remote::Queue};
 use tokio::time::{Instant, sleep};
 
-use super::{Server, claim};
-use crate::health::{Cause, Reporter};
+use super::{SharedServer, claim};
+use crate::health::{HealthCause, Reporter};
 
 /// Period of checks whether the node is trusted.
 const EVERY: Duration = Duration::from_millis(250);
@@ -24,8 +24,8 @@ const PREFIX_TAKEN: &str = "nodes of another database use the redis.prefix of th
                             database a prefix of its own";
 
 /// Reports whether Redis can be used, until it is dropped. The node serves in any case.
-pub(super) async fn watch(server: Server, node: Node, queue: Arc<Queue>, health: Reporter) {
-    let remark = |reason| Remark::new(health.clone(), reason);
+pub(super) async fn watch(server: SharedServer, node: Node, queue: Arc<Queue>, health: Reporter) {
+    let remark = |reason| ReadyzRemark::new(health.clone(), reason);
     let (mut away, mut refused) = (remark("redis_away"), remark("redis_refused"));
     let mut unfit = remark("redis_unfit");
     let (mut proved, mut looked) = ((Instant::now(), SystemTime::now()), None::<Instant>);
@@ -59,8 +59,8 @@ pub(super) async fn watch(server: Server, node: Node, queue: Arc<Queue>, health:
 }
 
 /// Keeps the prefix for the database of this node, and reports nodes of another database under it.
-pub(super) async fn keep_prefix(server: Server, health: Reporter) {
-    let mut taken = Remark::new(health, "redis_prefix_taken");
+pub(super) async fn keep_prefix(server: SharedServer, health: Reporter) {
+    let mut taken = ReadyzRemark::new(health, "redis_prefix_taken");
     loop {
         // While Redis is unavailable, other owners are unknown.
         if let Ok(is_taken) = server.prefix_taken().await {
@@ -71,13 +71,13 @@ pub(super) async fn keep_prefix(server: Server, health: Reporter) {
 }
 
 /// One reason in `/readyz`, logged when it appears, changes and disappears.
-pub(super) struct Remark {
+pub(super) struct ReadyzRemark {
     health: Reporter,
     reason: &'static str,
     said: Option<String>,
 }
 
-impl Remark {
+impl ReadyzRemark {
     pub(super) const fn new(health: Reporter, reason: &'static str) -> Self {
         Self { health, reason, said: None }
     }
@@ -93,7 +93,7 @@ impl Remark {
         }
         if let Some(message) = &message {
             tracing::error!("{message}");
-            self.health.remark(Cause { reason: self.reason, message: message.clone(), since });
+            self.health.remark(HealthCause { reason: self.reason, message: message.clone(), since });
         } else {
             tracing::info!("{} is over", self.reason);
             self.health.remark_off(self.reason);

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_others_reach_has_a_caller_or_says_that_it_wants_none() {
+    fn reachable_node_needs_callers_or_the_word() {
         assert_eq!(checked(|_| {}), Ok(()));
         assert!(checked(open).unwrap_err().contains("kith keys generate --file kith.key"));
         for caller in [
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_weak_key_is_refused_and_no_key_is_kept_or_shown() {
+    fn weak_key_is_refused_and_no_key_is_shown() {
         let weak = checked(|config| config.api_key = api_key("hunter2"));
         assert!(weak.as_ref().unwrap_err().starts_with("api_key has fewer than 32 characters"), "{weak:?}");
         assert!(!weak.unwrap_err().contains("hunter2"));

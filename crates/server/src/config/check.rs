@@ -7,7 +7,7 @@ use kith_service::{
     rpc::{answer_size::MESSAGE_BYTES_MAX, batch::USER_BATCH_IDS},
 };
 
-use super::{Backend, Config, LimitsConfig, Secret, said};
+use super::{Backend, Config, LimitsConfig, Secret, value_error};
 
 /// Reads secrets out of their files and looks at what belongs together.
 pub(super) fn complete(config: &mut Config) -> Result<(), InvalidValue> {
@@ -58,8 +58,10 @@ fn from_file(
     if secret.is_some() {
         return wrong(of_file, &format!("and {of_value} are both given; give one"));
     }
-    let text = fs::read_to_string(file)
-        .map_err(|error| InvalidValue { key: of_file, text: said::unreadable(of_file, file, &error) })?;
+    let text = fs::read_to_string(file).map_err(|error| InvalidValue {
+        key: of_file,
+        text: value_error::unreadable(of_file, file, &error),
+    })?;
     let text = text.trim_end_matches(['\r', '\n']);
     if text.trim().is_empty() {
         return wrong(

@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused_with_its_key_and_what_it_must_be() {
+    fn impossible_value_names_its_key_and_rule() {
         for (key, value, words) in [
             ("redis.url", "redis://:hunter2@h:6379", "is for nodes that share a store"),
             ("redis.url", "hunter2.example:6379", "must be redis://HOST:6379"),

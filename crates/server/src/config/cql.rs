@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn erasure_with_an_account_needs_notes_of_deletions() {
+    fn erasure_needs_notes_of_deleted_accounts() {
         let checked = |backend, points: &[&str]| {
             let mut config = Config::default();
             config.store.backend = backend;

@@ -14,8 +14,8 @@ use figment::{
 use kith_service::invalid_value::InvalidValue;
 
 use super::{
-    Config, check, ephemeral, place::Places, said, service_links::is_service_link, text_value,
-    unknown::Unknown,
+    Config, check, ephemeral, service_links::is_service_link, source_line::SourceLines, text_value,
+    unknown::Unknown, value_error,
 };
 
 /// A configuration that cannot be taken: one line that says what and where, without secrets.
@@ -94,7 +94,7 @@ const ADDR: &str = "KITH_ADDR";
 pub fn load(sources: &Sources) -> Result<Loaded, ConfigError> {
     let known = defaults()?;
     let mut layers =
-        Layers { known, origins: BTreeMap::new(), places: Places::default(), figment: Figment::new() };
+        Layers { known, origins: BTreeMap::new(), places: SourceLines::default(), figment: Figment::new() };
     layers.figment = layers.figment.merge(Layer("default", layers.known.clone()));
     layers.file(sources)?;
     for (name, value) in &sources.environment {
@@ -115,7 +115,7 @@ struct Layers {
     known: Dict,
     origins: BTreeMap<String, String>,
     /// Lines of the file.
-    places: Places,
+    places: SourceLines,
     figment: Figment,
 }
 
@@ -127,15 +127,15 @@ impl Layers {
             Ok(text) => text,
             Err(error) if !asked && is_absent(&path, &error) => return Ok(()),
             Err(error) if !asked => {
-                return Err(ConfigError(said::unreadable(FILE, &Path::new(".").join(FILE), &error)));
+                return Err(ConfigError(value_error::unreadable(FILE, &Path::new(".").join(FILE), &error)));
             }
-            Err(error) => return Err(ConfigError(said::unreadable("--config", &path, &error))),
+            Err(error) => return Err(ConfigError(value_error::unreadable("--config", &path, &error))),
         };
         let dict = toml::from_str::<Dict>(&text).map_err(|error| {
             let line = error.span().map_or(1, |span| 1 + text[..span.start].matches('\n').count());
             ConfigError(format!("{place}:{line}: {}", error.message().replace('\n', "; ")))
         })?;
-        self.places = Places::of(&place, &text);
+        self.places = SourceLines::of(&place, &text);
         self.layer(&place, dict)
     }
 
@@ -202,9 +202,13 @@ impl Layers {
     /// What is wrong with a single value.
     fn describe(&self, error: &figment::Error) -> ConfigError {
         let path = error.path.join(".");
-        let value = Value::from(self.known.clone()).find(&path).filter(said::is_shown);
+        let value = Value::from(self.known.clone()).find(&path).filter(value_error::is_shown);
         let given = value.and_then(|_| self.figment.find_value(&path).ok());
-        ConfigError(format!("{}: {path}: {}", self.place(&path), said::refused(&error.kind, given.as_ref())))
+        ConfigError(format!(
+            "{}: {path}: {}",
+            self.place(&path),
+            value_error::refused(&error.kind, given.as_ref())
+        ))
     }
 
     /// What is wrong with values that can each be read.

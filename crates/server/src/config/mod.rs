@@ -12,15 +12,15 @@ mod http;
 mod limits;
 mod load;
 mod observer;
-mod place;
-mod said;
 mod secret;
 mod sections;
 mod service_links;
 mod show;
+mod source_line;
 mod termination;
 mod text_value;
 mod unknown;
+mod value_error;
 mod ws;
 
 pub use crate::auth::{IssuerConfig, TokenAlgorithm};
@@ -42,6 +42,6 @@ pub use sections::{
     Backend, CacheConfig, Config, IdsConfig, LogFormat, Migrate, MongodbConfig, OperationsConfig,
     SecretsConfig, SqliteConfig, StoreConfig, Synchronous, TelemetryConfig, TlsConfig, UsersConfig,
 };
-pub use show::{Value, show, values};
+pub use show::{ConfigValue, show, values};
 pub use termination::termination_log;
 pub use ws::WsConfig;

@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused_with_its_key_and_what_it_must_be() {
+    fn impossible_value_names_its_key_and_rule() {
         for (key, value, words) in [
             ("observer.canary_every", "0s", "must be above 0"),
             ("observer.bound", "0s", "must be above 0"),

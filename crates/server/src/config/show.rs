@@ -8,7 +8,7 @@ use super::{ConfigError, Loaded};
 
 /// A value of the configuration.
 #[derive(Clone, Debug, Serialize)]
-pub struct Value {
+pub struct ConfigValue {
     /// Path of the key: `limits.in_flight`.
     pub key: String,
     /// As in TOML; secrets are redacted.
@@ -21,7 +21,7 @@ pub struct Value {
 ///
 /// # Errors
 /// When a value cannot be written as TOML.
-pub fn values(loaded: &Loaded) -> Result<Vec<Value>, ConfigError> {
+pub fn values(loaded: &Loaded) -> Result<Vec<ConfigValue>, ConfigError> {
     let mut values = Vec::new();
     collect(&text(loaded)?, "", loaded, &mut values);
     Ok(values)
@@ -50,12 +50,12 @@ fn origin<'a>(loaded: &'a Loaded, path: &str) -> &'a str {
     loaded.origins.get(path).map_or("default", String::as_str)
 }
 
-fn collect(table: &toml::Table, above: &str, loaded: &Loaded, into: &mut Vec<Value>) {
+fn collect(table: &toml::Table, above: &str, loaded: &Loaded, into: &mut Vec<ConfigValue>) {
     let (sections, values): (Vec<_>, Vec<_>) = table.iter().partition(|(_, value)| value.is_table());
     for (key, value) in values {
         let key = path(above, key);
         let origin = origin(loaded, &key).to_owned();
-        into.push(Value { key, value: value.clone(), origin });
+        into.push(ConfigValue { key, value: value.clone(), origin });
     }
     for (key, value) in sections {
         if let toml::Value::Table(inner) = value {

@@ -15,7 +15,8 @@ impl Unknown {
     /// The first key of `given` that `known` does not have.
     pub(super) fn find(given: &Dict, known: &Dict) -> Option<Self> {
         let key = search(given, known, "")?;
-        let meant = separated(&key, known).or_else(|| beside(&key, known)).or_else(|| elsewhere(&key, known));
+        let meant =
+            separated(&key, known).or_else(|| similar_key(&key, known)).or_else(|| elsewhere(&key, known));
         Some(Self { key, meant })
     }
 }
@@ -50,7 +51,7 @@ fn leaves(known: &Dict, above: &str, into: &mut Vec<String>) {
 }
 
 /// A key of the same section that is spelt alike.
-fn beside(key: &str, known: &Dict) -> Option<String> {
+fn similar_key(key: &str, known: &Dict) -> Option<String> {
     let (section, name) = key.rfind('.').map_or(("", key), |end| key.split_at(end + 1));
     let sections = section.split_terminator('.');
     let within = sections.into_iter().try_fold(known, |dict, section| match dict.get(section)? {

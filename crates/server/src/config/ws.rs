@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn sockets_that_would_refuse_every_user_are_not_served() {
+    fn sockets_without_any_user_are_not_served() {
         assert_eq!(checked(|config| config.ws.enabled = true), Err("ws.enabled"));
         let with_issuer = |config: &mut Config| {
             config.ws.enabled = true;

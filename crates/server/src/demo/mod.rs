@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_loads_nothing_from_elsewhere_and_runs_nothing_in_line() {
+    fn page_loads_and_runs_only_its_own_files() {
         for path in ["/demo", "/demo/", "/demo/app.js", "/demo/nothing"] {
             assert_eq!(get(path).headers()[header::CONTENT_SECURITY_POLICY], POLICY, "{path}");
         }

@@ -19,8 +19,8 @@ use super::{
     methods::Method,
 };
 use crate::auth::{
-    Cause, Refused, Rule,
-    principal::{self, Authentication, Found, InProcess},
+    RefusalCause, RefusedCall, Rule,
+    identity::{self, Authentication, Identity, IdentityLookup, InProcess},
     tokens::Unverified,
 };
 
@@ -32,7 +32,7 @@ const TRACE: [&str; 3] = ["traceparent", "tracestate", "baggage"];
 #[derive(Debug)]
 pub(super) struct Admitted {
     pub(super) call: Call,
-    pub(super) by: principal::Principal,
+    pub(super) by: Identity,
 }
 
 impl Admitted {
@@ -40,9 +40,9 @@ impl Admitted {
     /// user's token is removed. Costs a lock.
     pub(super) fn ended(&self) -> Option<CloseSignal> {
         let ended = match &self.by {
-            principal::Principal::Caller(caller) => &caller.ended,
-            principal::Principal::User(user) => &user.ended,
-            principal::Principal::Anonymous | principal::Principal::Node | principal::Principal::Gateway => {
+            Identity::Caller(caller) => &caller.ended,
+            Identity::User(user) => &user.ended,
+            Identity::Anonymous | Identity::Node | Identity::Gateway => {
                 return None;
             }
         };
@@ -52,7 +52,7 @@ impl Admitted {
     /// When and how a stream of this call ends at the latest: at its deadline, or with the token of its user.
     pub(super) fn last(&self) -> StreamEnd {
         match &self.by {
-            principal::Principal::User(user) if user.ends < self.call.deadline => {
+            Identity::User(user) if user.ends < self.call.deadline => {
                 StreamEnd { at: user.ends, status: refused }
             }
             _ => StreamEnd { at: self.call.deadline, status: answer::deadline_exceeded },
@@ -61,7 +61,7 @@ impl Admitted {
 }
 
 fn refused() -> Status {
-    principal::refused().into()
+    identity::refused().into()
 }
 
 /// A call that may not begin.
@@ -69,7 +69,7 @@ fn refused() -> Status {
 pub(super) struct Denied {
     pub(super) status: Box<Status>,
     /// Set if its credential or its rights are the cause.
-    pub(super) refused: Option<Box<Refused>>,
+    pub(super) refused: Option<Box<RefusedCall>>,
 }
 
 impl From<Box<Status>> for Denied {
@@ -78,8 +78,8 @@ impl From<Box<Status>> for Denied {
     }
 }
 
-impl From<Refused> for Denied {
-    fn from(refused: Refused) -> Self {
+impl From<RefusedCall> for Denied {
+    fn from(refused: RefusedCall) -> Self {
         Self { status: Box::new(refused.error.clone().into()), refused: Some(Box::new(refused)) }
     }
 }
@@ -88,24 +88,24 @@ impl From<Refused> for Denied {
 pub(super) enum Admission {
     Admitted(Admitted),
     /// The signature of a token has to be verified.
-    Waiting(Waiting),
+    Waiting(UnverifiedCall),
 }
 
 /// A call of a user whose token has not been verified yet.
-pub(super) struct Waiting {
+pub(super) struct UnverifiedCall {
     deadline: Instant,
     rule: Rule,
     acting: Principal,
     token: Unverified,
 }
 
-impl Waiting {
+impl UnverifiedCall {
     /// Verifies the token, before the deadline of the call.
     pub(super) async fn verify(self) -> Result<Admitted, Denied> {
         let verified = timeout_at(self.deadline, self.token.verify()).await;
         let verified = verified.map_err(|_elapsed| Box::new(answer::deadline_exceeded()))?;
-        let user = verified.map_err(|_cause| Refused::of(Cause::Token))?;
-        admitted(principal::Principal::User(user), self.rule, self.acting, self.deadline)
+        let user = verified.map_err(|_cause| RefusedCall::of(RefusalCause::Token))?;
+        admitted(Identity::User(user), self.rule, self.acting, self.deadline)
     }
 }
 
@@ -121,31 +121,26 @@ pub(super) fn admit(
 ) -> Result<Admission, Denied> {
     let deadline = deadline::of(headers, started, deadlines)?;
     let found = match by {
-        Some(by) => Authentication::in_process(by, started).map(Found::Principal),
+        Some(by) => Authentication::in_process(by, started).map(IdentityLookup::Identity),
         None => caller(auth, headers, method, started),
     };
     let (rule, acting) = (method.rule, acting_user(headers)?);
     match found? {
-        Found::Principal(by) => {
-            if matches!(by, principal::Principal::User(_)) {
+        IdentityLookup::Identity(by) => {
+            if matches!(by, Identity::User(_)) {
                 forget_trace(headers);
             }
             admitted(by, rule, acting, deadline).map(Admission::Admitted)
         }
-        Found::Token(token) => {
+        IdentityLookup::Token(token) => {
             forget_trace(headers);
-            Ok(Admission::Waiting(Waiting { deadline, rule, acting, token }))
+            Ok(Admission::Waiting(UnverifiedCall { deadline, rule, acting, token }))
         }
     }
 }
 
-fn admitted(
-    by: principal::Principal,
-    rule: Rule,
-    acting: Principal,
-    deadline: Instant,
-) -> Result<Admitted, Denied> {
-    let refused = |error| Refused::by_rule(error, by.configured().cloned(), acting.user());
+fn admitted(by: Identity, rule: Rule, acting: Principal, deadline: Instant) -> Result<Admitted, Denied> {
+    let refused = |error| RefusedCall::by_rule(error, by.configured().cloned(), acting.user());
     check(&by, rule, acting).map_err(refused)?;
     Ok(Admitted { call: call(&by, acting, deadline), by })
 }
@@ -157,15 +152,14 @@ fn forget_trace(headers: &mut HeaderMap) {
     }
 }
 
-fn call(by: &principal::Principal, acting: Principal, deadline: Instant) -> Call {
-    use principal::Principal as By;
-    let user = if let By::User(user) = by { Some(user.id) } else { None };
+fn call(by: &Identity, acting: Principal, deadline: Instant) -> Call {
+    let user = if let Identity::User(user) = by { Some(user.id) } else { None };
     Call {
         deadline,
         principal: user.map_or(acting, Principal::User),
         rights: by.rights(),
         caller: by.caller(),
-        by_node: matches!(by, By::Node),
+        by_node: matches!(by, Identity::Node),
         by_user: user.is_some(),
     }
 }
@@ -176,23 +170,22 @@ fn caller(
     headers: &mut HeaderMap,
     method: &Method,
     started: Instant,
-) -> Result<Found, Refused> {
+) -> Result<IdentityLookup, RefusedCall> {
     let found = auth.of(headers, started, || format!("{}/{}", method.service, method.name));
     match found {
-        Ok(Some(Found::Principal(by))) => Ok(Found::Principal(by)),
-        _ if method.rule.is_open() => Ok(Found::Principal(principal::Principal::Anonymous)),
-        Ok(Some(token @ Found::Token(_))) => Ok(token),
-        Ok(None) => Err(Refused::missing()),
+        Ok(Some(IdentityLookup::Identity(by))) => Ok(IdentityLookup::Identity(by)),
+        _ if method.rule.is_open() => Ok(IdentityLookup::Identity(Identity::Anonymous)),
+        Ok(Some(token @ IdentityLookup::Token(_))) => Ok(token),
+        Ok(None) => Err(RefusedCall::missing()),
         Err(refused) => Err(refused),
     }
 }
 
-fn check(by: &principal::Principal, rule: Rule, acting: Principal) -> Result<(), Error> {
-    use principal::Principal as By;
+fn check(by: &Identity, rule: Rule, acting: Principal) -> Result<(), Error> {
     match by {
-        By::Node => rule.check_node(),
-        By::User(_) => rule.check_user(acting != Principal::Service),
-        By::Anonymous | By::Caller(_) | By::Gateway => rule.check(by.rights(), acting),
+        Identity::Node => rule.check_node(),
+        Identity::User(_) => rule.check_user(acting != Principal::Service),
+        Identity::Anonymous | Identity::Caller(_) | Identity::Gateway => rule.check(by.rights(), acting),
     }
 }
 

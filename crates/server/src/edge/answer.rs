@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_tonic_says_of_a_message_gets_the_code_that_callers_expect() {
+    fn tonic_errors_get_the_documented_code() {
         let large =
             instead(Code::OutOfRange, "Error, decoded message length too large: found 9 bytes").unwrap();
         assert_eq!(large.code(), Code::ResourceExhausted);

@@ -12,7 +12,7 @@ use http_body::{Frame, SizeHint};
 use kith_service::rpc::call::Served;
 use tonic::{Code, Status, body::Body};
 
-use super::{answer, connection::WatchPlace, ending::Ending, gate::Slot, methods::Record};
+use super::{answer, connection::WatchPlace, ending::Ending, gate::Slot, methods::CallRecord};
 
 const TIER: HeaderName = HeaderName::from_static("kith-tier");
 const VERSION: HeaderName = HeaderName::from_static("kith-version");
@@ -22,12 +22,12 @@ const AGE: HeaderName = HeaderName::from_static("kith-age-ms");
 pub struct EdgeBody {
     inner: Body,
     served: Option<Served>,
-    record: Option<Record>,
-    life: Option<Box<Life>>,
+    record: Option<CallRecord>,
+    life: Option<Box<StreamBounds>>,
 }
 
 /// What bounds a stream.
-pub(super) struct Life {
+pub(super) struct StreamBounds {
     ending: Ending,
     /// Given back when the stream ends; a watch has given it back before.
     _slot: Option<Slot>,
@@ -35,7 +35,7 @@ pub(super) struct Life {
     _place: Option<WatchPlace>,
 }
 
-impl Life {
+impl StreamBounds {
     pub(super) fn new(ending: Ending, slot: Option<Slot>, place: Option<WatchPlace>) -> Box<Self> {
         Box::new(Self { ending, _slot: slot, _place: place })
     }
@@ -51,8 +51,8 @@ impl EdgeBody {
     pub(super) const fn new(
         inner: Body,
         served: Option<Served>,
-        record: Record,
-        life: Option<Box<Life>>,
+        record: CallRecord,
+        life: Option<Box<StreamBounds>>,
     ) -> Self {
         Self { inner, served, record: Some(record), life }
     }
@@ -187,8 +187,8 @@ mod tests {
         let frames = stream::repeat(()).map(|()| Ok::<_, Status>(Frame::data(Bytes::from_static(b"more"))));
         let method = Arc::new(Method::of_test(Kind::Stream));
         let last = StreamEnd { at: deadline, status: answer::deadline_exceeded };
-        let life = Life::new(Ending::new(last, [Some(signal), None]), None, None);
-        let record = Record::begin(method, Instant::now());
+        let life = StreamBounds::new(Ending::new(last, [Some(signal), None]), None, None);
+        let record = CallRecord::begin(method, Instant::now());
         EdgeBody::new(Body::new(StreamBody::new(frames)), None, record, Some(life))
     }
 

@@ -12,7 +12,7 @@ use metrics::Counter;
 use tonic::Code;
 
 use super::methods::CODES;
-use crate::auth::{Caller, principal::Principal};
+use crate::auth::{Caller, identity::Identity};
 
 /// Callers that are counted separately, so that renaming callers again and again makes no endless number of series.
 const CALLERS_MAX: usize = 200;
@@ -55,24 +55,24 @@ impl CallerAnswers {
 
 impl CallerCalls {
     pub(super) fn new() -> Self {
-        let of = |by: Principal| CallerAnswers::of(by.name().0);
+        let of = |by: Identity| CallerAnswers::of(by.name().0);
         Self {
             known: ArcSwap::default(),
             users: CallerAnswers::of("(user)"),
-            nodes: of(Principal::Node),
-            sockets: of(Principal::Gateway),
+            nodes: of(Identity::Node),
+            sockets: of(Identity::Gateway),
             others: CallerAnswers::of(OTHERS),
         }
     }
 
     /// Where calls of this principal are counted. `None`: it proves nothing, as every client of a node without callers.
-    pub(super) fn of(&self, by: &Principal) -> Option<Arc<CallerAnswers>> {
+    pub(super) fn of(&self, by: &Identity) -> Option<Arc<CallerAnswers>> {
         match by {
-            Principal::Anonymous => None,
-            Principal::Caller(caller) => Some(self.of_caller(caller)),
-            Principal::User(_) => Some(Arc::clone(&self.users)),
-            Principal::Node => Some(Arc::clone(&self.nodes)),
-            Principal::Gateway => Some(Arc::clone(&self.sockets)),
+            Identity::Anonymous => None,
+            Identity::Caller(caller) => Some(self.of_caller(caller)),
+            Identity::User(_) => Some(Arc::clone(&self.users)),
+            Identity::Node => Some(Arc::clone(&self.nodes)),
+            Identity::Gateway => Some(Arc::clone(&self.sockets)),
         }
     }
 
@@ -134,10 +134,10 @@ mod tests {
     fn calls_are_counted_by_caller_and_code() {
         let counts = counted(|calls| {
             for code in [Code::Ok, Code::Ok, Code::NotFound] {
-                calls.of(&Principal::Caller(caller("chat"))).unwrap().count(code);
+                calls.of(&Identity::Caller(caller("chat"))).unwrap().count(code);
             }
-            calls.of(&Principal::Node).unwrap().count(Code::Ok);
-            assert!(calls.of(&Principal::Anonymous).is_none());
+            calls.of(&Identity::Node).unwrap().count(Code::Ok);
+            assert!(calls.of(&Identity::Anonymous).is_none());
         });
         let of = |caller, code, count| format!(r#"{{caller="{caller}",code="{code}"}} {count}"#);
         assert_eq!(counts, [of("(node)", "OK", 1), of("chat", "NOT_FOUND", 1), of("chat", "OK", 2)]);

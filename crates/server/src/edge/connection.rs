@@ -61,7 +61,7 @@ mod tests {
     use crate::edge::unread::NodeUnread;
 
     #[test]
-    fn places_end_for_a_connection_before_they_end_for_others() {
+    fn connection_limit_ends_before_the_node_limit() {
         let limits = WatchLimits::new(5, 2);
         let connection = || limits.connection(NodeUnread::new(1, 1).connection());
         let (one, other, third) = (connection(), connection(), connection());

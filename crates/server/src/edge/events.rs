@@ -9,7 +9,7 @@ use tonic_types::StatusExt as _;
 
 use super::methods::{Method, code_name};
 use crate::{
-    auth::principal::Principal,
+    auth::identity::Identity,
     telemetry::audit::{CallLine, Ended},
 };
 
@@ -66,7 +66,7 @@ impl Event {
 #[derive(Debug)]
 pub(super) struct EventCall {
     event: Event,
-    by: Principal,
+    by: Identity,
     acting_user: Option<UserId>,
     trace_id: Option<String>,
     notes: AuditNotes,
@@ -74,7 +74,7 @@ pub(super) struct EventCall {
 }
 
 impl EventCall {
-    pub(super) fn new(event: Event, by: Principal, acting_user: Option<UserId>, headers: &HeaderMap) -> Self {
+    pub(super) fn new(event: Event, by: Identity, acting_user: Option<UserId>, headers: &HeaderMap) -> Self {
         let (trace_id, notes) = (trace_id(headers), AuditNotes::default());
         Self { event, by, acting_user, trace_id, notes, reason: None }
     }

@@ -17,12 +17,12 @@ use tracing::Span;
 
 use super::{
     answer,
-    body::{EdgeBody, Life},
+    body::{EdgeBody, StreamBounds},
     bounded::Bounded,
     connection::WatchPlace,
     ending::Ending,
     gate::{LaterSlot, Slot},
-    methods::{Kind, Record},
+    methods::{CallRecord, Kind},
     routes::{RouteFuture, Routes},
 };
 
@@ -33,16 +33,16 @@ pub struct EdgeFuture<B> {
 
 enum Stage<B> {
     /// Answered by the edge itself.
-    Refused(Option<(Record, Status)>),
+    Refused(Option<(CallRecord, Status)>),
     /// The token of its user is being verified, which costs more than a box.
     Verifying(Pin<Box<dyn Future<Output = EdgeFuture<B>> + Send>>),
     /// In the queue; boxed because few calls ever wait.
-    Waiting(Option<Box<Waiting<B>>>),
+    Waiting(Option<Box<QueuedCall<B>>>),
     /// With its handler.
     Running { handler: RouteFuture, running: Option<Running>, slot: Option<Slot> },
 }
 
-struct Waiting<B> {
+struct QueuedCall<B> {
     slot: LaterSlot,
     routes: Routes,
     request: Request<Bounded<B>>,
@@ -51,7 +51,7 @@ struct Waiting<B> {
 
 /// What is kept of a call while its handler runs.
 pub(super) struct Running {
-    record: Record,
+    record: CallRecord,
     ending: Ending,
     span: Span,
     /// Of a stream of health or reflection.
@@ -59,7 +59,7 @@ pub(super) struct Running {
 }
 
 impl Running {
-    pub(super) const fn new(record: Record, ending: Ending, span: Span) -> Self {
+    pub(super) const fn new(record: CallRecord, ending: Ending, span: Span) -> Self {
         Self { record, ending, span, place: None }
     }
 
@@ -77,7 +77,7 @@ impl Running {
         &self.record.method().service
     }
 
-    pub(super) fn into_record(self) -> Record {
+    pub(super) fn into_record(self) -> CallRecord {
         self.record
     }
 
@@ -96,11 +96,11 @@ impl Running {
         let served = response.extensions().get::<Served>().copied();
         let life = match self.record.method().kind {
             Kind::Unary => None,
-            Kind::Stream => Some(Life::new(self.ending, slot, None)),
+            Kind::Stream => Some(StreamBounds::new(self.ending, slot, None)),
             // Its domain bounds open watches; they must not take the place of calls that end soon.
             Kind::Watch => {
                 drop(slot);
-                Some(Life::new(self.ending, None, self.place))
+                Some(StreamBounds::new(self.ending, None, self.place))
             }
         };
         let record = self.record;
@@ -113,7 +113,7 @@ fn refusal(status: Status) -> Response<EdgeBody> {
 }
 
 impl<B> EdgeFuture<B> {
-    pub(super) const fn refused(record: Record, status: Status) -> Self {
+    pub(super) const fn refused(record: CallRecord, status: Status) -> Self {
         Self { stage: Stage::Refused(Some((record, status))) }
     }
 
@@ -127,7 +127,7 @@ impl<B> EdgeFuture<B> {
         request: Request<Bounded<B>>,
         running: Running,
     ) -> Self {
-        Self { stage: Stage::Waiting(Some(Box::new(Waiting { slot, routes, request, running }))) }
+        Self { stage: Stage::Waiting(Some(Box::new(QueuedCall { slot, routes, request, running }))) }
     }
 
     pub(super) const fn running(handler: RouteFuture, running: Running, slot: Option<Slot>) -> Self {
@@ -170,7 +170,7 @@ where
 }
 
 /// Waits for a slot, but not past the end of the call.
-fn poll_waiting<B>(waiting: &mut Option<Box<Waiting<B>>>, cx: &mut Context<'_>) -> Poll<Stage<B>>
+fn poll_waiting<B>(waiting: &mut Option<Box<QueuedCall<B>>>, cx: &mut Context<'_>) -> Poll<Stage<B>>
 where
     B: http_body::Body<Data = Bytes> + Unpin + Send + 'static,
     B::Error: Into<tonic::codegen::StdError>,
@@ -184,7 +184,7 @@ where
             return Poll::Ready(Stage::Refused(Some((running.record, status))));
         }
     };
-    let Waiting { routes, request, running, .. } = *waiting.take().expect("it is still there");
+    let QueuedCall { routes, request, running, .. } = *waiting.take().expect("it is still there");
     Poll::Ready(match slot {
         Some(slot) => {
             let handler = routes.answer(running.service(), request);

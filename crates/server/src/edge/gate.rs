@@ -15,7 +15,7 @@ use tokio::{
     time::timeout,
 };
 
-use kith_service::{metric, write::shed::Shed};
+use kith_service::{metric, write::shed_counter::ShedCounter};
 
 /// A place among the calls in flight, until dropped.
 pub(super) type Slot = OwnedSemaphorePermit;
@@ -29,7 +29,7 @@ pub(super) struct Gate {
     most: usize,
     waiting: Arc<AtomicUsize>,
     wait: Duration,
-    shed: Shed,
+    shed: ShedCounter,
 }
 
 /// How a call comes in.
@@ -45,7 +45,7 @@ pub(super) enum Entry {
 impl Gate {
     pub(super) fn new(most: usize, wait: Duration) -> Self {
         let most = most.min(Semaphore::MAX_PERMITS);
-        let shed = Shed::of(&metric::RPC_SHED);
+        let shed = ShedCounter::of(&metric::RPC_SHED);
         Self { slots: Arc::new(Semaphore::new(most)), most, waiting: Arc::default(), wait, shed }
     }
 
@@ -65,7 +65,7 @@ impl Gate {
         if let Ok(slot) = Arc::clone(&self.slots).try_acquire_owned() {
             return Entry::Now(slot);
         }
-        let place = Waiting::take(&self.waiting);
+        let place = QueuePlace::take(&self.waiting);
         if place.before >= self.most || self.wait.is_zero() {
             self.shed.one_more();
             return Entry::Full;
@@ -83,19 +83,19 @@ impl Gate {
 }
 
 /// A place in the queue, until dropped: also by a caller that goes away.
-struct Waiting {
+struct QueuePlace {
     count: Arc<AtomicUsize>,
     before: usize,
 }
 
-impl Waiting {
+impl QueuePlace {
     fn take(count: &Arc<AtomicUsize>) -> Self {
         let before = count.fetch_add(1, Ordering::Relaxed);
         Self { count: Arc::clone(count), before }
     }
 }
 
-impl Drop for Waiting {
+impl Drop for QueuePlace {
     fn drop(&mut self) {
         self.count.fetch_sub(1, Ordering::Relaxed);
     }
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_queue_has_an_end_and_leaving_it_makes_room() {
+    async fn queue_is_bounded_and_leaving_makes_room() {
         let gate = Gate::new(1, Duration::from_millis(100));
         let _first = now(&gate);
         let waits = later(&gate);

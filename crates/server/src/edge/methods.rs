@@ -279,7 +279,7 @@ pub(crate) fn services() -> Vec<String> {
 
 /// Counts one call: when its answer is known, or as cancelled when it is dropped before.
 #[derive(Debug)]
-pub(super) struct Record {
+pub(super) struct CallRecord {
     method: Arc<Method>,
     started: Instant,
     counted: bool,
@@ -289,7 +289,7 @@ pub(super) struct Record {
     caller: Option<Arc<CallerAnswers>>,
 }
 
-impl Record {
+impl CallRecord {
     pub(super) const fn begin(method: Arc<Method>, started: Instant) -> Self {
         Self { method, started, counted: false, event: None, caller: None }
     }
@@ -337,7 +337,7 @@ impl Record {
     }
 }
 
-impl Drop for Record {
+impl Drop for CallRecord {
     fn drop(&mut self) {
         self.answered(Code::Cancelled);
     }
@@ -348,7 +348,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_methods_of_the_contract_are_known_by_their_path() {
+    fn contract_methods_are_known_by_path() {
         let methods = Methods::new();
         assert_eq!(methods.of("/kith.user.v1.UserService/GetUser").kind, Kind::Unary);
         assert_eq!(methods.of("/kith.user.v1.UserService/ImportUsers").kind, Kind::Stream);
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn only_health_is_open_and_reflection_and_unknown_methods_are_for_callers() {
+    fn only_health_is_open_to_all() {
         let methods = Methods::new();
         let without = |rule: Rule| {
             let mut paths: Vec<_> =
@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_of_the_contract_are_counted_by_method_and_by_whose_fault_they_are() {
+    fn calls_are_counted_by_method_and_fault() {
         let methods = Methods::new();
         let get = methods.of("/kith.user.v1.UserService/GetUser");
         for code in [Code::Ok, Code::NotFound, Code::Internal] {

@@ -45,24 +45,24 @@ pub(crate) use times::Taken;
 pub(crate) use unread::{Full, Unread};
 
 use self::{
-    admission::{Admission, Admitted, Denied, Waiting},
+    admission::{Admission, Admitted, Denied, UnverifiedCall},
     caller_calls::CallerCalls,
     connection::{Connection, WatchLimits},
     deadline::Deadlines,
     ending::{CloseSignal, Ending, StreamEnd},
     events::EventCall,
     gate::{Entry, Gate},
-    methods::{Kind, Method, Methods, Record},
+    methods::{CallRecord, Kind, Method, Methods},
     unread::NodeUnread,
     user_quotas::UserQuotas,
 };
 use crate::{
     auth::{
         Callers, Tokens,
-        principal::{Authentication, InProcess, User},
+        identity::{Authentication, InProcess, User},
     },
     config::LimitsConfig,
-    telemetry::audit::Refusals,
+    telemetry::audit::RefusalLog,
 };
 
 /// Under what the refused token of a socket is counted and logged.
@@ -124,7 +124,7 @@ struct Shared {
     watches: WatchLimits,
     unread: Arc<NodeUnread>,
     closing: CancellationToken,
-    refusals: Refusals,
+    refusals: RefusalLog,
 }
 
 impl Edge {
@@ -143,7 +143,7 @@ impl Edge {
             watches: WatchLimits::new(limits.health_watches, limits.health_watches_per_connection),
             unread: NodeUnread::new(limits.unread_bytes, limits.unread_bytes_per_connection),
             closing: CancellationToken::new(),
-            refusals: Refusals::new(),
+            refusals: RefusalLog::new(),
         };
         let auth = Arc::new(Authentication::new(Arc::new(Callers::open()), Arc::new(Tokens::none())));
         let shared = Arc::new(shared);
@@ -236,7 +236,7 @@ impl Edge {
     {
         let started = Instant::now();
         let method = self.shared.methods.of(request.uri().path());
-        let record = Record::begin(Arc::clone(method), started);
+        let record = CallRecord::begin(Arc::clone(method), started);
         match self.admit(&mut request, method, started) {
             Ok(Admission::Admitted(admitted)) => self.start(request, record, &admitted),
             Ok(Admission::Waiting(waiting)) => {
@@ -247,7 +247,12 @@ impl Edge {
     }
 
     /// Goes on with a call once its token is verified.
-    async fn verify<B>(self, request: Request<B>, record: Record, waiting: Waiting) -> EdgeFuture<B>
+    async fn verify<B>(
+        self,
+        request: Request<B>,
+        record: CallRecord,
+        waiting: UnverifiedCall,
+    ) -> EdgeFuture<B>
     where
         B: http_body::Body<Data = Bytes> + Unpin + Send + 'static,
         B::Error: Into<tonic::codegen::StdError>,
@@ -259,7 +264,7 @@ impl Edge {
     }
 
     /// Refuses a call, and counts it if its credential or its rights are the cause.
-    fn deny<B>(&self, request: &Request<B>, mut record: Record, denied: Denied) -> EdgeFuture<B> {
+    fn deny<B>(&self, request: &Request<B>, mut record: CallRecord, denied: Denied) -> EdgeFuture<B> {
         if let Some(refused) = denied.refused {
             let (method, trace_id) = (record.method(), events::trace_id(request.headers()));
             self.shared.refusals.add(&refused, (&method.service, &method.name), trace_id.as_deref());
@@ -287,7 +292,7 @@ impl Edge {
         Ok(admission)
     }
 
-    fn start<B>(&self, mut request: Request<B>, mut record: Record, admitted: &Admitted) -> EdgeFuture<B>
+    fn start<B>(&self, mut request: Request<B>, mut record: CallRecord, admitted: &Admitted) -> EdgeFuture<B>
     where
         B: http_body::Body<Data = Bytes> + Unpin + Send + 'static,
         B::Error: Into<tonic::codegen::StdError>,

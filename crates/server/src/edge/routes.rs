@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_service_that_the_path_names_answers_and_others_are_unimplemented() {
+    async fn path_selects_service_else_unimplemented() {
         let routes = Routes::new(Named("first"));
         assert_eq!(who(routes.clone(), "/kith.test.v1.NamedService/Any").await, "first");
         for path in ["/kith.test.v1.Other/Any", "/", "/kith.test.v1.NamedServices/Any"] {

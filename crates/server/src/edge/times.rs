@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn every_time_lies_in_a_bucket_whose_end_is_at_most_a_sixteenth_longer() {
+    fn buckets_are_at_most_a_sixteenth_too_long() {
         for micros in (0..5_000).chain((0..26).map(|doubling| (1 << doubling) + 7)).chain([67_000_000]) {
             let time = Duration::from_micros(micros);
             let told = upper(bucket(time));

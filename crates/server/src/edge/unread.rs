@@ -97,7 +97,7 @@ impl Unread {
             return Err(full);
         }
         let since = self.begin_wait();
-        Ok(Bytes::from_owner(Held { data, since, unread: Arc::clone(self) }))
+        Ok(Bytes::from_owner(UnreadData { data, since, unread: Arc::clone(self) }))
     }
 
     /// A body waits for the peer from now on. Returns what [`Self::end_wait`] takes.
@@ -129,19 +129,19 @@ impl Unread {
 }
 
 /// Data that is counted until it is dropped.
-struct Held {
+struct UnreadData {
     data: Bytes,
     since: u64,
     unread: Arc<Unread>,
 }
 
-impl AsRef<[u8]> for Held {
+impl AsRef<[u8]> for UnreadData {
     fn as_ref(&self) -> &[u8] {
         &self.data
     }
 }
 
-impl Drop for Held {
+impl Drop for UnreadData {
     fn drop(&mut self) {
         let bytes = self.data.len();
         self.unread.end_wait(self.since);
@@ -150,9 +150,9 @@ impl Drop for Held {
     }
 }
 
-impl fmt::Debug for Held {
+impl fmt::Debug for UnreadData {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Held").field("bytes", &self.data.len()).finish_non_exhaustive()
+        f.debug_struct("UnreadData").field("bytes", &self.data.len()).finish_non_exhaustive()
     }
 }
 
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn one_connection_leaves_room_for_others_and_all_have_one_bound() {
+    fn unread_bytes_are_bounded_per_connection() {
         let node = NodeUnread::new(5_000, 3_000);
         let (one, other) = (node.connection(), node.connection());
         let first = one.hold(data(2_000)).unwrap();

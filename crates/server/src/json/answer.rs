@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_behind_the_message_is_told_before_it() {
+    fn trailers_become_headers_of_the_answer() {
         let mut trailers = HeaderMap::new();
         trailers.insert("kith-tier", HeaderValue::from_static("memory"));
         trailers.insert("grpc-status", HeaderValue::from_static("0"));

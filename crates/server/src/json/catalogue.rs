@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_contract_health_and_details_of_errors_are_known() {
+    fn contract_health_and_error_details_are_known() {
         assert!(rpc("/kith.user.v1.UserService/GetUser").is_some_and(|rpc| !rpc.streams && !rpc.batch));
         assert!(rpc("/kith.user.v1.UserService/BatchGetUsers").is_some_and(|rpc| rpc.batch));
         assert!(rpc("/kith.user.v1.UserService/ExportUsers").is_some_and(|rpc| rpc.streams));

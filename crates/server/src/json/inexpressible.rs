@@ -11,18 +11,18 @@ pub(super) fn describe(message: &DynamicMessage) -> Option<String> {
     Some(format!("{}{ids}", found.path))
 }
 
-struct Found {
+struct InexpressibleValue {
     path: String,
     /// The ids of the innermost record that has some.
     ids: Option<String>,
 }
 
-fn find(message: &DynamicMessage) -> Option<Found> {
+fn find(message: &DynamicMessage) -> Option<InexpressibleValue> {
     let found = message.fields().find_map(|(field, value)| in_field(field.name(), value))?;
-    Some(Found { ids: found.ids.or_else(|| ids(message)), ..found })
+    Some(InexpressibleValue { ids: found.ids.or_else(|| ids(message)), ..found })
 }
 
-fn in_field(name: &str, value: &Value) -> Option<Found> {
+fn in_field(name: &str, value: &Value) -> Option<InexpressibleValue> {
     match value {
         Value::Message(inner) => in_message(name.to_owned(), inner),
         Value::List(items) => items
@@ -37,13 +37,13 @@ fn in_field(name: &str, value: &Value) -> Option<Found> {
     }
 }
 
-fn in_message(path: String, message: &DynamicMessage) -> Option<Found> {
+fn in_message(path: String, message: &DynamicMessage) -> Option<InexpressibleValue> {
     if serde_json::to_vec(message).is_ok() {
         return None;
     }
     match find(message) {
-        Some(found) => Some(Found { path: format!("{path}.{}", found.path), ..found }),
-        None => Some(Found { path, ids: None }),
+        Some(found) => Some(InexpressibleValue { path: format!("{path}.{}", found.path), ..found }),
+        None => Some(InexpressibleValue { path, ids: None }),
     }
 }
 

@@ -4,16 +4,16 @@
 //! through the descriptors of the contract, and handed to the edge as gRPC: deadline, bounds, acting user,
 //! metrics and traces are those of every call, and so are its errors.
 
-mod admit;
 mod answer;
 mod catalogue;
-mod fault;
+mod decode;
+mod error;
 mod inexpressible;
 mod mask;
-mod read;
+mod path_deserializer;
 mod request;
+mod request_head;
 mod rest;
-mod tracked;
 
 use axum::body::Body;
 use bytes::Bytes;
@@ -21,10 +21,10 @@ use http::{Request, Response};
 use tonic::{Code, Status};
 
 pub(crate) use self::answer::{code_names, failure, failure_text};
-pub use self::read::message;
+pub use self::decode::message;
 use self::{
-    admit::{Refusal, admit},
     catalogue::Rpc,
+    request_head::{RejectedRequest, admit},
     rest::{LET_GO_BYTES, Rest, STRANGER_BYTES},
 };
 use crate::{
@@ -96,7 +96,7 @@ pub(crate) fn value(name: &str, message: &impl prost::Message) -> Option<serde_j
 /// # Errors
 /// Why it cannot be decoded, as a text that follows the number of the line. Never contains a value.
 pub fn record<M: prost::Message + Default>(name: &str, line: &[u8]) -> Result<M, String> {
-    read::record(name, line)
+    decode::record(name, line)
 }
 
 /// Answers a request of a page or program that may not call, without looking at its body.
@@ -108,7 +108,7 @@ where
     answer::failure(status)
 }
 
-fn refuse_request<B>(request: Request<B>, refusal: Refusal) -> Response<Body>
+fn refuse_request<B>(request: Request<B>, refusal: RejectedRequest) -> Response<Body>
 where
     B: http_body::Body<Data = Bytes> + Unpin + Send + 'static,
 {

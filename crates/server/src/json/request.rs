@@ -13,7 +13,7 @@ use http_body::{Body, Frame};
 use prost::Message as _;
 use tonic::{Status, codegen::StdError};
 
-use super::{BodyLimits, catalogue::Rpc, fault, read, rest::Rest};
+use super::{BodyLimits, catalogue::Rpc, decode, error, rest::Rest};
 use crate::edge;
 
 /// Headers of the connection, of HTTP, or of Connect, which handlers do not need.
@@ -138,7 +138,7 @@ impl<B: Body<Data = Bytes> + Unpin + Send + 'static> Transcoded<B> {
 
     fn too_large(&mut self) -> StdError {
         self.leave();
-        fault::too_large(self.limit.bytes, self.limit.key).into()
+        error::too_large(self.limit.bytes, self.limit.key).into()
     }
 
     /// Leaves the unread rest of the body.
@@ -152,7 +152,7 @@ impl<B: Body<Data = Bytes> + Unpin + Send + 'static> Transcoded<B> {
 
     fn framed(&mut self) -> Result<Bytes, StdError> {
         let text = mem::take(&mut self.read);
-        let message = read::message(&self.rpc.input, &text).map_err(|status| *status)?;
+        let message = decode::message(&self.rpc.input, &text).map_err(|status| *status)?;
         let length = message.encoded_len();
         let mut frame = BytesMut::with_capacity(5 + length);
         frame.put_u8(0);

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn callers_who_may_not_call_have_little_read_of_their_bodies() {
+    async fn bodies_of_refused_callers_are_barely_read() {
         for known_before in [false, true] {
             assert_eq!(read_of(STRANGER_BYTES, known_before).await, STRANGER_BYTES / FRAME + 1);
             assert_eq!(read_of(LET_GO_BYTES, known_before).await, LET_GO_BYTES / FRAME + 1);

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::{
     config::Config,
-    health::{Cause, State},
+    health::{HealthCause, State},
     node::{run::Node, store::Data},
     transport::callable,
 };
@@ -24,9 +24,9 @@ pub struct Banner {
     /// As in `/readyz`.
     state: &'static str,
     /// The reasons for which it does not serve yet.
-    reasons: Vec<Cause>,
+    reasons: Vec<HealthCause>,
     /// Problems while it serves.
-    remarks: Vec<Cause>,
+    remarks: Vec<HealthCause>,
     /// Host and port of gRPC.
     grpc: SocketAddr,
     /// Host and port for operators.
@@ -217,14 +217,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_listens_everywhere_is_called_on_this_machine() {
+    fn wildcard_address_is_shown_as_loopback() {
         let urls = Urls::of("0.0.0.0:1".parse().unwrap(), Some("[::]:2".parse().unwrap()), true);
         assert_eq!(urls.api, "https://127.0.0.1:1");
         assert_eq!(urls.ready.unwrap(), "http://[::1]:2/readyz");
     }
 
     #[test]
-    fn lines_to_try_name_the_address_where_it_is_not_the_usual_one() {
+    fn examples_name_an_unusual_address() {
         assert!(tries("kith", USUAL, None)[0].starts_with("kith call UserService/"));
         let [call, curl] = tries("kith", "https://127.0.0.1:9", None);
         assert!(

@@ -17,7 +17,7 @@ use crate::{
 
 /// The sources of callers.
 #[derive(Clone, Debug, Default)]
-pub struct Sources {
+pub struct CallerSources {
     api_key: Option<Digest>,
     api_key_file: Option<PathBuf>,
     callers_file: Option<PathBuf>,
@@ -26,7 +26,7 @@ pub struct Sources {
 
 /// The content of the sources.
 #[derive(Debug)]
-pub struct Found {
+pub struct LoadedCallers {
     /// The callers.
     pub set: CallerSet,
     /// All issuers of tokens of users.
@@ -43,7 +43,7 @@ pub(super) struct Contents {
     keys_of_issuers: Vec<secret_file::SecretFile>,
 }
 
-impl Sources {
+impl CallerSources {
     /// The sources of a configuration.
     #[must_use]
     pub fn of(config: &Config) -> Self {
@@ -70,7 +70,7 @@ impl Sources {
     ///
     /// # Errors
     /// One line with the key of the configuration, the file, the place in it, and no part of a key.
-    pub fn find(&self) -> Result<Found, String> {
+    pub fn find(&self) -> Result<LoadedCallers, String> {
         self.understand(self.read()?)
     }
 
@@ -90,7 +90,7 @@ impl Sources {
 
     /// # Errors
     /// As [`Self::find`], for the content of the files.
-    pub(super) fn understand(&self, contents: Contents) -> Result<Found, String> {
+    pub(super) fn understand(&self, contents: Contents) -> Result<LoadedCallers, String> {
         let mut set: CallerSet = self.api_key.into_iter().map(default_caller).collect();
         if let (Some(path), Some(file)) = (&self.api_key_file, &contents.keys) {
             let keys = keys(&file.bytes).map_err(|why| format!("api_key_file: {}{why}", path.display()))?;
@@ -111,7 +111,7 @@ impl Sources {
         let files = self.issuers.iter().zip(&contents.keys_of_issuers);
         let issuers = files.map(|(issuer, file)| issuer_of(issuer, &file.bytes)).collect::<Result<_, _>>()?;
         let files = [contents.keys, contents.callers].into_iter().flatten().chain(contents.keys_of_issuers);
-        Ok(Found { set, issuers, warnings: files.flat_map(|file| file.warnings).collect() })
+        Ok(LoadedCallers { set, issuers, warnings: files.flat_map(|file| file.warnings).collect() })
     }
 }
 
@@ -200,7 +200,7 @@ mod tests {
                 path
             })
         };
-        let sources = Sources {
+        let sources = CallerSources {
             api_key: None,
             api_key_file: file("kith.key", keys),
             callers_file: file("callers.toml", callers),
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_the_key_file_are_of_the_caller_default() {
+    fn key_file_belongs_to_the_default_caller() {
         let default = |key| format!("default {}", digest(key).to_hex());
         assert_eq!(found(Some(&format!("{ONE}\n")), None).unwrap(), [default(ONE)]);
         assert_eq!(
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_file_is_refused_with_its_line_and_without_its_keys() {
+    fn refused_key_file_names_its_line_and_no_key() {
         for (text, expected) in [
             (String::new(), "api_key_file: /kith.key is empty"),
             (" \n".to_owned(), "api_key_file: /kith.key is empty"),

@@ -13,11 +13,11 @@ use tokio::{
     time::{MissedTickBehavior, interval, sleep},
 };
 
-use super::caller_sources::{Contents, Sources};
+use super::caller_sources::{CallerSources, Contents};
 use crate::{
     auth::{Callers, Tokens},
     config::Config,
-    health::{Cause, Reporter},
+    health::{HealthCause, Reporter},
     start_error::StartError,
     telemetry::audit,
 };
@@ -31,14 +31,14 @@ const REASON: &str = "callers_not_reloaded";
 
 /// The callers of a node, from their sources.
 pub(crate) struct Reload {
-    sources: Sources,
+    sources: CallerSources,
     callers: Arc<Callers>,
     tokens: Arc<Tokens>,
     /// One reload at a time.
-    state: Mutex<State>,
+    state: Mutex<AppliedFiles>,
 }
 
-struct State {
+struct AppliedFiles {
     /// Hash of the files that were last applied.
     digest: [u8; 32],
     /// Why the present files are not applied, and since when.
@@ -62,7 +62,7 @@ impl Reload {
     /// # Errors
     /// If a file cannot be used: a starting node has no previous callers.
     pub(crate) fn begin(config: &Config) -> Result<Self, StartError> {
-        let sources = Sources::of(config);
+        let sources = CallerSources::of(config);
         let contents = sources.read().map_err(StartError::new)?;
         let digest = contents.digest();
         let (callers, tokens) = if sources.is_none() {
@@ -76,7 +76,7 @@ impl Reload {
         };
         metrics::gauge!(metric::INSECURE_CALLERS.name).set(f64::from(u8::from(config.insecure_callers)));
         metrics::gauge!(metric::CALLERS_NOT_RELOADED.name).set(0.0);
-        let state = Mutex::new(State { digest, refused: None });
+        let state = Mutex::new(AppliedFiles { digest, refused: None });
         let reload = Self { sources, callers: Arc::new(callers), tokens: Arc::new(tokens), state };
         reload.expire();
         Ok(reload)
@@ -177,7 +177,7 @@ impl fmt::Debug for Reload {
     }
 }
 
-impl State {
+impl AppliedFiles {
     fn accept(&mut self, health: &Reporter) {
         if self.refused.take().is_some() {
             metrics::gauge!(metric::CALLERS_NOT_RELOADED.name).set(0.0);
@@ -195,7 +195,7 @@ impl State {
         }
         metrics::gauge!(metric::CALLERS_NOT_RELOADED.name).set(1.0);
         let message = format!("the callers of before are used, also keys that were revoked since: {why}");
-        health.remark(Cause { reason: REASON, message, since });
+        health.remark(HealthCause { reason: REASON, message, since });
         self.refused = Some((why.to_owned(), since));
     }
 }
@@ -221,13 +221,13 @@ mod tests {
     const ONE: &str = "correct-horse-battery-staple-one-key";
     const TWO: &str = "correct-horse-battery-staple-two-key";
 
-    struct Stage {
+    struct ReloadFixture {
         folder: TempDir,
         reload: Reload,
         health: Reporter,
     }
 
-    impl Stage {
+    impl ReloadFixture {
         fn new(keys: &str) -> Self {
             let folder = tempfile::tempdir().unwrap();
             let file = folder.path().join("kith.key");
@@ -258,8 +258,8 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn keys_are_changed_without_a_restart_and_their_streams_end() {
-        let stage = Stage::new(ONE);
+    async fn new_keys_need_no_restart_and_end_streams() {
+        let stage = ReloadFixture::new(ONE);
         let one = stage.reload.callers.find(ONE.as_bytes()).unwrap();
         assert_eq!(stage.read_again().await, Reread::Same);
         stage.write(&format!("{ONE}\n{TWO}\n"));
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn keys_of_issuers_are_read_as_keys_of_callers_are() {
+    async fn issuer_keys_are_read_as_caller_keys() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("jwks.json");
         fs::write(&file, jwks('1')).unwrap();
@@ -301,7 +301,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_files_are_read_in_their_period() {
-        let stage = Stage::new(ONE);
+        let stage = ReloadFixture::new(ONE);
         stage.write(TWO);
         let until = Instant::now() + Duration::from_secs(11);
         tokio::select! {
@@ -312,8 +312,8 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_file_that_cannot_be_used_changes_nothing_and_is_visible() {
-        let stage = Stage::new(ONE);
+    async fn unusable_file_changes_nothing_and_is_visible() {
+        let stage = ReloadFixture::new(ONE);
         for keys in ["", "REPLACE_ME", &ONE[..20], "\u{0}"] {
             stage.write(keys);
             let Reread::Refused(why) = stage.read_again().await else { panic!("{keys} is taken") };
@@ -341,18 +341,18 @@ mod tests {
     }
 
     /// Of a callers file with this text.
-    fn of_callers(text: &str) -> Stage {
+    fn of_callers(text: &str) -> ReloadFixture {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("kith.key");
         fs::write(&file, text).unwrap();
         let mut config = Config::default();
         config.auth.callers_file = Some(file);
-        Stage { folder, reload: Reload::begin(&config).unwrap(), health: Reporter::new() }
+        ReloadFixture { folder, reload: Reload::begin(&config).unwrap(), health: Reporter::new() }
     }
 
     #[cfg(unix)]
     #[tokio::test(start_paused = true)]
-    async fn wrong_files_of_callers_change_nothing_while_the_node_runs() {
+    async fn wrong_caller_files_change_nothing_at_runtime() {
         use std::os::unix::fs::{PermissionsExt as _, symlink};
         type Damage<'a> = &'a dyn Fn(&PathBuf) -> std::io::Result<()>;
         let good = toml("chat", ONE, "");
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn key_that_expired_before_it_was_configured_is_refused() {
+    async fn key_configured_after_its_expiry_is_refused() {
         let past = format!("{}{}", toml("chat", ONE, ", expires = 2020-01-01"), toml("jobs", TWO, ""));
         let stage = of_callers(&past);
         assert_eq!(stage.valid(), [false, true]);
@@ -401,8 +401,8 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_remark_ends_when_the_file_of_before_is_back() {
-        let stage = Stage::new(ONE);
+    async fn remark_ends_when_the_old_file_is_back() {
+        let stage = ReloadFixture::new(ONE);
         stage.write("");
         stage.read_again().await;
         stage.write(ONE);
@@ -411,8 +411,8 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_file_that_is_being_written_is_taken_once_it_is_whole() {
-        let stage = Stage::new(&format!("{ONE}\n{TWO}\n"));
+    async fn half_written_file_is_taken_once_whole() {
+        let stage = ReloadFixture::new(&format!("{ONE}\n{TWO}\n"));
         // Truncated, as an editor that writes in place leaves it for a moment. The rest is valid by itself.
         stage.write(&format!("{ONE}\n"));
         let write = async {
@@ -426,7 +426,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_file_that_changes_all_the_time_is_left() {
-        let stage = Stage::new(ONE);
+        let stage = ReloadFixture::new(ONE);
         let write = async {
             for at in 0.. {
                 stage.write(&format!("{TWO}{}", "\n".repeat(at)));

@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     edge::Edge,
-    health::{Cause, Reporter, State},
+    health::{HealthCause, Reporter, State},
     node::services::Services,
     openapi, telemetry,
     transport::{Connections, is_loopback},
@@ -121,7 +121,7 @@ struct Readiness {
     ready: bool,
     state: &'static str,
     /// The reasons for which it does not serve, or its problems while it serves.
-    reasons: Vec<Cause>,
+    reasons: Vec<HealthCause>,
     connections: usize,
     calls_in_flight: usize,
 }

@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_that_changed_came_or_went_are_named_each_once() {
+    fn changed_keys_are_named_once_each() {
         let table = |pairs: &[(&str, i64)]| {
             pairs.iter().map(|(key, value)| ((*key).to_owned(), toml::Value::Integer(*value))).collect()
         };

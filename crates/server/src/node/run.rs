@@ -26,12 +26,12 @@ use crate::{
     config::{Backend, Config},
     descriptors,
     edge::{Edge, Routes},
-    health::{Cause, Reporter, State},
+    health::{HealthCause, Reporter, State},
     node::{
         callers::Reload,
         operations::{self, Operations},
         services::Services,
-        startup::{BringUp, StoreSlot},
+        startup::{Startup, StoreSlot},
         store::{About, Data, Opened},
     },
     start_error::StartError,
@@ -121,9 +121,9 @@ impl Node {
         let callers = Arc::new(Reload::begin(&config)?);
         error::docs_at(&config.docs_url);
         let store = Opened::open(&config).await?;
-        let found = Found::of(&config, &store).await?;
+        let found = StartInputs::of(&config, &store).await?;
         let node = Self::listen(config, ports, metrics, callers, store, found.about.clone())?;
-        if let Err(error) = node.bring_up(found).await {
+        if let Err(error) = node.start_up(found).await {
             node.wind_down(std::future::ready(())).await;
             return Err(error);
         }
@@ -131,8 +131,8 @@ impl Node {
         Ok(node)
     }
 
-    async fn bring_up(&self, found: Found) -> Result<(), StartError> {
-        let bring_up = BringUp {
+    async fn start_up(&self, found: StartInputs) -> Result<(), StartError> {
+        let startup = Startup {
             config: Arc::clone(&self.config),
             stores: found.stores,
             about: found.about,
@@ -149,9 +149,9 @@ impl Node {
             sandboxes: found.sandboxes,
         };
         match self.config.store.backend {
-            Backend::Sqlite => bring_up.now().await,
+            Backend::Sqlite => startup.now().await,
             Backend::Cluster => {
-                bring_up.patiently(FIRST_ANSWER).await;
+                startup.patiently(FIRST_ANSWER).await;
                 self.fatal.borrow().clone().map_or(Ok(()), Err)
             }
         }
@@ -231,13 +231,13 @@ impl Node {
 
     /// The reasons for which it does not serve; empty while it serves.
     #[must_use]
-    pub fn causes(&self) -> Vec<Cause> {
+    pub fn causes(&self) -> Vec<HealthCause> {
         self.health.causes()
     }
 
     /// Problems that do not prevent it from serving.
     #[must_use]
-    pub fn remarks(&self) -> Vec<Cause> {
+    pub fn remarks(&self) -> Vec<HealthCause> {
         self.health.remarks()
     }
 
@@ -343,14 +343,14 @@ impl Node {
 }
 
 /// The dependencies for starting a node over a store.
-struct Found {
+struct StartInputs {
     stores: Stores,
     about: About,
     #[cfg(feature = "embedded")]
     sandboxes: Option<Sandboxes>,
 }
 
-impl Found {
+impl StartInputs {
     #[cfg_attr(not(feature = "embedded"), expect(clippy::unused_async, reason = "sandboxes copy the store"))]
     async fn of(config: &Config, store: &Opened) -> Result<Self, StartError> {
         Ok(Self {
@@ -400,7 +400,8 @@ fn warn_of_insecure_callers(config: &Config, health: &Reporter, end: &Cancellati
     }
     let message =
         "everybody who reaches the port may do everything (insecure_callers); configure api_key_file";
-    let cause = Cause { reason: "insecure_callers", message: message.to_owned(), since: SystemTime::now() };
+    let cause =
+        HealthCause { reason: "insecure_callers", message: message.to_owned(), since: SystemTime::now() };
     health.remark(cause);
     every(MINUTE, end, move || tracing::warn!("{message}"));
 }

@@ -24,7 +24,7 @@ use tonic::{Status, body::Body};
 use tower::Service;
 
 use crate::{
-    admin::Vitals,
+    admin::NodeStatus,
     config::Config,
     edge::{Load, Routes, SandboxName},
     health::Reporter,
@@ -44,10 +44,10 @@ pub(crate) struct Hosted {
 
 /// The sandboxes of a node. Cheap to clone.
 #[derive(Clone, Debug)]
-pub(crate) struct Sandboxes(Arc<Inner>);
+pub(crate) struct Sandboxes(Arc<SandboxesInner>);
 
 #[derive(Debug)]
-struct Inner {
+struct SandboxesInner {
     template: Template,
     config: Config,
     most: usize,
@@ -91,17 +91,17 @@ impl Sandboxes {
         let (most, idle) = (config.ephemeral.sandboxes, config.ephemeral.sandbox_idle);
         let mut config = config.clone();
         config.cache.memory_bytes = config.cache.memory_bytes.min(MEMORY_BYTES);
-        Ok(Some(Self(Arc::new(Inner { template, config, most, idle, by_name: Mutex::default() }))))
+        Ok(Some(Self(Arc::new(SandboxesInner { template, config, most, idle, by_name: Mutex::default() }))))
     }
 
     /// Routes calls that name a sandbox to it, and others to `own`.
-    pub(crate) fn beside(&self, own: Routes, host: Hosted) -> Routes {
+    pub(crate) fn route_sandboxes(&self, own: Routes, host: Hosted) -> Routes {
         Routes::all(Dispatch { own, sandboxes: self.clone(), host })
     }
 
     /// The sandbox with this name, created if necessary.
-    async fn enter(&self, name: SandboxName, host: &Hosted) -> Result<Held, Status> {
-        let held = Held(self.place(name)?);
+    async fn enter(&self, name: SandboxName, host: &Hosted) -> Result<SandboxUse, Status> {
+        let held = SandboxUse(self.place(name)?);
         held.0.world.get_or_try_init(|| self.make(host)).await.map_err(|error| {
             tracing::error!(%error, "a sandbox cannot be made");
             Error::new(Reason::StoreUnavailable, "the store of the sandbox cannot be opened")
@@ -125,8 +125,8 @@ impl Sandboxes {
     async fn make(&self, host: &Hosted) -> Result<World, StartError> {
         let store = self.0.template.open().await?;
         let Hosted { health, load } = host;
-        let vitals = Vitals::new(health.clone(), load.clone(), &store.stores());
-        let services = services::services(&store.stores(), &self.0.config, vitals).await;
+        let node_status = NodeStatus::new(health.clone(), load.clone(), &store.stores());
+        let services = services::services(&store.stores(), &self.0.config, node_status).await;
         let services = services.map_err(|error| StartError::new(error.to_string()))?;
         services.cleanup.start();
         services.applications.start();
@@ -151,7 +151,7 @@ impl Sandboxes {
     }
 }
 
-impl Inner {
+impl SandboxesInner {
     /// Removes the one that has been unused for the longest time, if that is long enough.
     fn make_room(
         &self,
@@ -178,9 +178,9 @@ impl Inner {
 }
 
 /// A sandbox in use; notes when the use ends.
-struct Held(Arc<Sandbox>);
+struct SandboxUse(Arc<Sandbox>);
 
-impl Drop for Held {
+impl Drop for SandboxUse {
     fn drop(&mut self) {
         *self.0.used.lock() = Some(Instant::now());
     }
@@ -225,7 +225,7 @@ impl Service<Request<Body>> for Dispatch {
 /// An answer that is still being sent: a stream uses its sandbox until its end.
 struct HeldBody {
     body: Body,
-    _held: Held,
+    _held: SandboxUse,
 }
 
 impl http_body::Body for HeldBody {

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use tonic::{Request, Status};
 
 use crate::{
-    admin::Vitals,
+    admin::NodeStatus,
     config::Config,
     edge::{Edge, Routes},
     health::Reporter,
@@ -62,8 +62,8 @@ impl Seed {
     pub(crate) async fn apply(self, stores: &Stores, config: &Config) -> Result<(), StartError> {
         // The health of this temporary node is never read.
         let edge = Edge::new(Routes::default(), &config.limits);
-        let vitals = Vitals::new(Reporter::new(), edge.load(), stores);
-        let services = services::services(stores, config, vitals).await;
+        let node_status = NodeStatus::new(Reporter::new(), edge.load(), stores);
+        let services = services::services(stores, config, node_status).await;
         let services = services.map_err(|error| StartError::new(format!("{}: {error}", self.place)))?;
         let routes = services.routes;
         for (line, record) in self.records {

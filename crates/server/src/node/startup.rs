@@ -18,15 +18,15 @@ use tokio_util::sync::CancellationToken;
 #[cfg(feature = "embedded")]
 use crate::node::sandbox::{Hosted, Sandboxes};
 use crate::{
-    admin::Vitals,
+    admin::NodeStatus,
     auth::Callers,
-    cluster::{self, CallersDigest, Card, Claim, Cluster, Keys, Server},
+    cluster::{self, CallersDigest, Card, Claim, Cluster, NodeKeys, PublishedNode, SharedServer},
     config::{Config, Migrate},
     edge::{Edge, Routes},
-    health::{self, Cause, Reporter, State},
+    health::{self, HealthCause, Reporter, State},
     node::{
         services::{self, Services},
-        store::{self, About, Opened, RelationsUnfit, Why},
+        store::{self, About, Opened, RelationsUnfit, StoreFailure},
     },
     start_error::StartError,
 };
@@ -54,7 +54,7 @@ pub(crate) type StoreSlot = Arc<Mutex<Option<Opened>>>;
 
 /// The dependencies for starting a node.
 #[derive(Clone, Debug)]
-pub(crate) struct BringUp {
+pub(crate) struct Startup {
     pub(crate) config: Arc<Config>,
     pub(crate) stores: Stores,
     pub(crate) about: About,
@@ -75,7 +75,7 @@ pub(crate) struct BringUp {
 }
 
 /// Why a node does not serve yet.
-enum Hitch {
+enum StartupError {
     Store(StoreError),
     Pending(Migration),
     /// Others have it, or a node that was just killed.
@@ -92,13 +92,13 @@ enum Claimed {
     Prefix,
 }
 
-impl From<StoreError> for Hitch {
+impl From<StoreError> for StartupError {
     fn from(error: StoreError) -> Self {
         Self::Store(error)
     }
 }
 
-impl BringUp {
+impl Startup {
     /// Migrates, builds the services, serves them, and watches over the store from then on. If a migration must be
     /// applied by a person, the node releases its file, and serves after the migration has been applied.
     pub(crate) async fn now(self) -> Result<(), StartError> {
@@ -107,14 +107,14 @@ impl BringUp {
             Ok(()) => {
                 tokio::spawn(async move { end.run_until_cancelled(self.keep()).await });
             }
-            Err(Hitch::Pending(migration)) => {
+            Err(StartupError::Pending(migration)) => {
                 self.tell_pending(&migration);
                 self.release().await;
                 tokio::spawn(async move { end.run_until_cancelled(Box::pin(self.when_migrated())).await });
             }
-            Err(Hitch::Store(error)) => return Err(self.about.why(&error).await.line()),
-            Err(Hitch::Claimed(what)) => return Err(self.claimed(what)),
-            Err(Hitch::Refused(line)) => return Err(line),
+            Err(StartupError::Store(error)) => return Err(self.about.why(&error).await.line()),
+            Err(StartupError::Claimed(what)) => return Err(self.claimed(what)),
+            Err(StartupError::Refused(line)) => return Err(line),
         }
         Ok(())
     }
@@ -141,15 +141,15 @@ impl BringUp {
         for tries in 1_u64.. {
             match self.serve().await {
                 Ok(()) => break,
-                Err(Hitch::Pending(migration)) => self.tell_pending(&migration),
-                Err(Hitch::Store(error)) => match self.about.why(&error).await {
-                    Why::Away(line) => self.tell_away(&line, tries, since),
-                    Why::Wrong(line) => {
+                Err(StartupError::Pending(migration)) => self.tell_pending(&migration),
+                Err(StartupError::Store(error)) => match self.about.why(&error).await {
+                    StoreFailure::Away(line) => self.tell_away(&line, tries, since),
+                    StoreFailure::Wrong(line) => {
                         self.fatal.send_replace(Some(line));
                         return;
                     }
                 },
-                Err(Hitch::Claimed(what)) => {
+                Err(StartupError::Claimed(what)) => {
                     // Until then it may be that of a killed node.
                     let first = *claimed.get_or_insert_with(|| {
                         tracing::warn!("waits: {}", self.waits_for(what));
@@ -161,7 +161,7 @@ impl BringUp {
                     }
                     self.tell_claimed(what, since);
                 }
-                Err(Hitch::Refused(line)) => {
+                Err(StartupError::Refused(line)) => {
                     self.fatal.send_replace(Some(line));
                     return;
                 }
@@ -214,7 +214,7 @@ impl BringUp {
             tracing::warn!(tries, "waiting: {line}");
         }
         let message = format!("{line} ({tries} tries)");
-        self.health.because(State::Starting, Cause { reason: "store_away", message, since });
+        self.health.because(State::Starting, HealthCause { reason: "store_away", message, since });
     }
 
     fn tell_claimed(&self, what: Claimed, since: SystemTime) {
@@ -222,7 +222,7 @@ impl BringUp {
             Claimed::Database => "store_claimed",
             Claimed::Prefix => "redis_prefix_taken",
         };
-        self.health.because(State::Starting, Cause { reason, message: self.waits_for(what), since });
+        self.health.because(State::Starting, HealthCause { reason, message: self.waits_for(what), since });
     }
 
     fn waits_for(&self, what: Claimed) -> String {
@@ -255,17 +255,17 @@ impl BringUp {
         })
     }
 
-    async fn serve(&self) -> Result<(), Hitch> {
+    async fn serve(&self) -> Result<(), StartupError> {
         self.migrate().await?;
-        let found = Keys::of(&self.stores, &self.config).await;
+        let found = NodeKeys::of(&self.stores, &self.config).await;
         let digest = |keys| CallersDigest::new(keys, Arc::clone(&self.callers));
         let callers = found.as_ref().ok().map(digest);
         // A node that shares nothing serves without them.
         let keys = if self.config.redis.url.is_some() { Some(found?) } else { None };
         self.take_claim(keys.as_ref()).await?;
-        let vitals = Vitals::new(self.health.clone(), self.edge.load(), &self.stores);
-        let vitals = vitals.with_callers(callers);
-        let services = Box::pin(self.wired(vitals, keys)).await?;
+        let node_status = NodeStatus::new(self.health.clone(), self.edge.load(), &self.stores);
+        let node_status = node_status.with_callers(callers);
+        let services = Box::pin(self.wired(node_status, keys)).await?;
         if let Some(cluster) = &services.cluster {
             let calls = cluster.calls().clone();
             self.edge.trust_nodes(move |proof, method| calls.verifies(proof, method));
@@ -275,7 +275,7 @@ impl BringUp {
                 cluster.agrees_within(AGREES).await;
             }
         }
-        self.edge.open(self.beside_sandboxes(services.routes.clone()));
+        self.edge.open(self.with_sandboxes(services.routes.clone()));
         if let Some(observer) = &services.observer {
             observer.start();
         }
@@ -295,34 +295,34 @@ impl BringUp {
     }
 
     /// `keys`: those of nodes that share Redis.
-    async fn wired(&self, vitals: Vitals, keys: Option<Keys>) -> Result<Services, Hitch> {
+    async fn wired(&self, node_status: NodeStatus, keys: Option<NodeKeys>) -> Result<Services, StartupError> {
         let (stores, config) = (&self.stores, &*self.config);
-        let Some(keys) = keys else { return Ok(services::services(stores, config, vitals).await?) };
-        let server = Server::connect(config, &keys).await.map_err(Hitch::Refused)?;
+        let Some(keys) = keys else { return Ok(services::services(stores, config, node_status).await?) };
+        let server = SharedServer::connect(config, &keys).await.map_err(StartupError::Refused)?;
         if let Some(refused) = server.refusal().await.filter(|refused| refused.lasts) {
-            return Err(Hitch::Refused(StartError::new(refused.line)));
+            return Err(StartupError::Refused(StartError::new(refused.line)));
         }
         // While Redis is unavailable, other owners are unknown; the node checks again as long as it runs.
         if let Ok(true) = server.prefix_taken().await {
-            return Err(Hitch::Claimed(Claimed::Prefix));
+            return Err(StartupError::Claimed(Claimed::Prefix));
         }
         let known = stores.migrations.status().await?;
         let schema = known.last().map_or(0, |newest| newest.number);
         let card = Card::new(config, self.listens, schema);
         let mappings = |windows: &_| services::feed_mappings(stores, windows);
         let callers = CallersDigest::new(&keys, Arc::clone(&self.callers));
-        let cluster = Cluster::new(server, &keys, stores, config, (card, callers), mappings);
-        Ok(services::services_of_cluster(stores, config, vitals, cluster).await?)
+        let cluster = Cluster::new(server, &keys, stores, config, PublishedNode { card, callers }, mappings);
+        Ok(services::services_of_cluster(stores, config, node_status, cluster).await?)
     }
 
-    async fn take_claim(&self, keys: Option<&Keys>) -> Result<(), Hitch> {
+    async fn take_claim(&self, keys: Option<&NodeKeys>) -> Result<(), StartupError> {
         if self.claim.get().is_none()
             && let Some(claim) = Claim::of(&self.config, &self.stores, keys)
         {
             self.claim.get_or_init(|| claim);
         }
         match self.claim.get() {
-            Some(claim) if !claim.take().await? => Err(Hitch::Claimed(Claimed::Database)),
+            Some(claim) if !claim.take().await? => Err(StartupError::Claimed(Claimed::Database)),
             Some(_) | None => Ok(()),
         }
     }
@@ -336,11 +336,11 @@ impl BringUp {
         }
     }
 
-    async fn migrate(&self) -> Result<(), Hitch> {
+    async fn migrate(&self) -> Result<(), StartupError> {
         if self.config.store.migrate == Migrate::Manual {
             let all = self.stores.migrations.status().await?;
             let pending = all.into_iter().find(|migration| migration.applied.is_none());
-            return pending.map_or(Ok(()), |migration| Err(Hitch::Pending(migration)));
+            return pending.map_or(Ok(()), |migration| Err(StartupError::Pending(migration)));
         }
         for migration in self.stores.migrations.migrate().await? {
             tracing::info!(number = migration.number, name = migration.name, "migrated");
@@ -349,18 +349,17 @@ impl BringUp {
     }
 
     #[cfg(feature = "embedded")]
-    fn beside_sandboxes(&self, routes: Routes) -> Routes {
+    fn with_sandboxes(&self, routes: Routes) -> Routes {
         match &self.sandboxes {
-            Some(sandboxes) => {
-                sandboxes.beside(routes, Hosted { health: self.health.clone(), load: self.edge.load() })
-            }
+            Some(sandboxes) => sandboxes
+                .route_sandboxes(routes, Hosted { health: self.health.clone(), load: self.edge.load() }),
             None => routes,
         }
     }
 
     #[cfg(not(feature = "embedded"))]
     #[expect(clippy::unused_self, reason = "a build without a store in memory has no sandboxes")]
-    const fn beside_sandboxes(&self, routes: Routes) -> Routes {
+    const fn with_sandboxes(&self, routes: Routes) -> Routes {
         routes
     }
 
@@ -399,7 +398,7 @@ impl BringUp {
         } else {
             tracing::error!("{message}");
         }
-        self.health.remark(Cause { reason, message: message.to_owned(), since: SystemTime::now() });
+        self.health.remark(HealthCause { reason, message: message.to_owned(), since: SystemTime::now() });
     }
 
     /// A store forgets a bounded number at a time; it is asked again at once while there is more.

@@ -8,7 +8,7 @@ use kith_store_cluster::{ClusterHandle, CqlOptions, MongoOptions};
 #[cfg(feature = "embedded")]
 use kith_store_sqlite::{OpenError, SqliteHandle, SqliteOptions};
 
-pub(crate) use super::store_info::{About, Data, RelationsUnfit, Why};
+pub(crate) use super::store_info::{About, Data, RelationsUnfit, StoreFailure};
 
 #[cfg(feature = "embedded")]
 use crate::{config::Synchronous, node::ephemeral};

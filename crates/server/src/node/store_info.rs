@@ -23,14 +23,14 @@ pub struct Data {
 
 /// Why a store fails.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Why {
+pub enum StoreFailure {
     /// It may recover by itself.
     Away(StartError),
     /// It does not recover until an operator changes something.
     Wrong(StartError),
 }
 
-impl Why {
+impl StoreFailure {
     /// In one line.
     pub fn line(self) -> StartError {
         match self {
@@ -126,7 +126,7 @@ impl About {
     }
 
     /// Why the store failed with this error. May ask the hosts of a cluster, within their limits.
-    pub async fn why(&self, error: &StoreError) -> Why {
+    pub async fn why(&self, error: &StoreError) -> StoreFailure {
         let place = &self.data.place;
         #[cfg(feature = "cluster")]
         if self.probe.is_some() {
@@ -138,7 +138,7 @@ impl About {
                  another data folder (--data-dir)"
             )
         };
-        Why::Wrong(StartError::new(match error {
+        StoreFailure::Wrong(StartError::new(match error {
             StoreError::Full { .. } => full(),
             StoreError::Unavailable { .. } if self.is_full() => full(),
             StoreError::Unavailable { .. } => {
@@ -166,10 +166,10 @@ impl About {
     }
 
     #[cfg(feature = "cluster")]
-    async fn why_mongodb(&self, error: &StoreError) -> Why {
+    async fn why_mongodb(&self, error: &StoreError) -> StoreFailure {
         let place = &self.data.place;
         if let StoreError::Corrupt { .. } = error {
-            return Why::Wrong(StartError::new(format!(
+            return StoreFailure::Wrong(StartError::new(format!(
                 "{place}: what is stored cannot be read: a newer kith than {} wrote it, or it is damaged; start \
                  the newer kith, or restore a backup",
                 env!("CARGO_PKG_VERSION")
@@ -180,12 +180,12 @@ impl About {
             None => None,
         };
         let Some(unfit) = unfit else {
-            return Why::Away(StartError::new(format!(
+            return StoreFailure::Away(StartError::new(format!(
                 "{place} does not answer as a primary; start it, or correct store.mongodb.uri"
             )));
         };
         let line = StartError::new(of(&unfit, place));
-        if unfit.may_pass() { Why::Away(line) } else { Why::Wrong(line) }
+        if unfit.may_pass() { StoreFailure::Away(line) } else { StoreFailure::Wrong(line) }
     }
 }
 

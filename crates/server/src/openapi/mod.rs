@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use prost_reflect::{DescriptorError, DescriptorPool, FileDescriptor};
 use serde_json::{Value, json};
 
-use self::schemas::Schemas;
+use self::schemas::OpenApiSchemas;
 use crate::descriptors::{self, comments::Comments};
 
 /// The default of `listen`.
@@ -35,7 +35,7 @@ stream have no JSON form.";
 pub fn document() -> Result<String, DescriptorError> {
     let pool = descriptors::pool()?;
     let comments = ContractComments::of(&pool);
-    let mut schemas = Schemas::new(&comments);
+    let mut schemas = OpenApiSchemas::new(&comments);
     let paths = operations::paths(&pool, &comments, &mut schemas);
     let mut schemas = schemas.into_map();
     schemas.extend(errors::schemas());
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn scopes_and_acting_users_are_as_the_contract_says() {
+    fn scopes_and_acting_users_match_the_contract() {
         let document = read();
         let operation = |path: &str| document["paths"][path]["post"].clone();
         let get = operation("/kith.user.v1.UserService/GetUser");

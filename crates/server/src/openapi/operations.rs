@@ -6,7 +6,7 @@ use kith_proto::r#type::v1::Users;
 use prost_reflect::{DescriptorPool, MethodDescriptor, ServiceDescriptor};
 use serde_json::{Value, json};
 
-use super::{ContractComments, described, schemas::Schemas};
+use super::{ContractComments, described, schemas::OpenApiSchemas};
 use crate::{auth::Rule, descriptors};
 
 /// The services that have a unary method.
@@ -18,7 +18,7 @@ pub(super) fn services(pool: &DescriptorPool) -> Vec<ServiceDescriptor> {
 pub(super) fn paths(
     pool: &DescriptorPool,
     comments: &ContractComments,
-    schemas: &mut Schemas<'_>,
+    schemas: &mut OpenApiSchemas<'_>,
 ) -> BTreeMap<String, Value> {
     let mut paths = BTreeMap::new();
     for service in services(pool) {
@@ -62,7 +62,11 @@ fn is_unary(method: &MethodDescriptor) -> bool {
     !method.is_client_streaming() && !method.is_server_streaming()
 }
 
-fn operation(method: &MethodDescriptor, comments: &ContractComments, schemas: &mut Schemas<'_>) -> Value {
+fn operation(
+    method: &MethodDescriptor,
+    comments: &ContractComments,
+    schemas: &mut OpenApiSchemas<'_>,
+) -> Value {
     let service = method.parent_service();
     let rule =
         descriptors::access(method).and_then(|access| Rule::of(service.full_name(), method.name(), &access));

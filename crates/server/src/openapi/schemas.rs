@@ -8,12 +8,12 @@ use serde_json::{Map, Value, json};
 use super::{ContractComments, described};
 
 /// What was asked for so far, with all that it contains.
-pub(super) struct Schemas<'a> {
+pub(super) struct OpenApiSchemas<'a> {
     comments: &'a ContractComments,
     found: BTreeMap<String, Value>,
 }
 
-impl<'a> Schemas<'a> {
+impl<'a> OpenApiSchemas<'a> {
     pub(super) fn new(comments: &'a ContractComments) -> Self {
         Self { comments, found: BTreeMap::new() }
     }

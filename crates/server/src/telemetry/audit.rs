@@ -6,7 +6,7 @@ mod refusals;
 use kith_service::rpc::audit_notes::AuditNotes;
 use kith_store::UserId;
 
-pub(crate) use self::refusals::Refusals;
+pub(crate) use self::refusals::RefusalLog;
 use crate::auth::{CallerChange, KeyId};
 
 /// Of all security events.

@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_filter_that_was_asked_for_a_while_gives_way_to_what_is_configured() {
+    async fn temporary_filter_yields_to_the_configured() {
         let layer = layer("warn").unwrap();
         let lines = tracing_subscriber::fmt::layer().with_filter(layer);
         let _logs = tracing::subscriber::set_default(tracing_subscriber::registry().with(lines));

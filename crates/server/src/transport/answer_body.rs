@@ -18,7 +18,7 @@ type Next = Option<Result<Frame<Bytes>, StdError>>;
 /// The body of an answer, over any protocol. Its data is counted as unread from its creation until it is written to the
 /// peer. While it waits for the peer, the waiting time is counted, too.
 pub(super) struct AnswerBody {
-    inner: Inner,
+    inner: ProtocolBody,
     unread: Arc<Unread>,
     /// Read before the peer asked for it.
     ahead: Ahead,
@@ -27,7 +27,7 @@ pub(super) struct AnswerBody {
 }
 
 #[derive(Debug)]
-pub(super) enum Inner {
+pub(super) enum ProtocolBody {
     Grpc(EdgeBody),
     Web(axum::body::Body),
 }
@@ -43,7 +43,11 @@ impl AnswerBody {
     ///
     /// # Errors
     /// With the body, if there is no room for the data, which is dropped.
-    pub(super) fn new(mut inner: Inner, unread: Arc<Unread>, cx: &mut Context<'_>) -> Result<Self, Inner> {
+    pub(super) fn new(
+        mut inner: ProtocolBody,
+        unread: Arc<Unread>,
+        cx: &mut Context<'_>,
+    ) -> Result<Self, ProtocolBody> {
         let mut ahead = Ahead::Nothing;
         if !inner.is_end_stream()
             && let Poll::Ready(next) = inner.poll(cx)
@@ -58,7 +62,7 @@ impl AnswerBody {
     }
 
     /// A body for which there is room.
-    pub(super) fn plain(inner: Inner, unread: Arc<Unread>) -> Self {
+    pub(super) fn plain(inner: ProtocolBody, unread: Arc<Unread>) -> Self {
         Self { inner, unread, ahead: Ahead::Nothing, since: None }
     }
 
@@ -129,7 +133,7 @@ impl Body for AnswerBody {
     }
 }
 
-impl Inner {
+impl ProtocolBody {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Next> {
         match self {
             Self::Grpc(body) => Pin::new(body).poll_frame(cx).map_err(Into::into),
@@ -189,8 +193,8 @@ mod tests {
     }
 
     /// The state after the peer has the head.
-    async fn body(text: axum::body::Body, unread: &Arc<Unread>) -> Result<AnswerBody, Inner> {
-        let mut text = Some(Inner::Web(text));
+    async fn body(text: axum::body::Body, unread: &Arc<Unread>) -> Result<AnswerBody, ProtocolBody> {
+        let mut text = Some(ProtocolBody::Web(text));
         poll_fn(|cx| Poll::Ready(AnswerBody::new(text.take().unwrap(), Arc::clone(unread), cx))).await
     }
 
@@ -217,7 +221,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn answer_without_room_is_refused_and_holds_nothing() {
+    async fn answer_without_room_holds_nothing() {
         let edge = edge();
         let (_, unread) = edge.of_connection();
         let first = body(vec![7; 8_000].into(), &unread).await.unwrap();
@@ -228,7 +232,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn stream_waits_for_its_peer_only_while_it_has_something() {
+    async fn stream_with_nothing_to_send_does_not_wait() {
         let (_, unread) = edge().of_connection();
         let mut stream = body(parts(), &unread).await.unwrap();
         assert!(!unread.end_period() && unread.end_period(), "its first part is not asked for");

@@ -14,7 +14,7 @@ use hyper::{body::Incoming, service::Service};
 use kith_service::metric;
 
 use super::{
-    answer_body::{AnswerBody, Inner},
+    answer_body::{AnswerBody, ProtocolBody},
     origin::{self, Origins},
     web::Web,
 };
@@ -121,17 +121,21 @@ impl Future for FrontFuture {
         let this = self.get_mut();
         let response = match &mut this.work {
             Work::Grpc(call) => Pin::new(call).poll(cx).map(|response| match response {
-                Ok(response) => response.map(Inner::Grpc),
+                Ok(response) => response.map(ProtocolBody::Grpc),
                 Err(never) => match never {},
             }),
-            Work::Web(answer) => answer.as_mut().poll(cx).map(|response| response.map(Inner::Web)),
+            Work::Web(answer) => answer.as_mut().poll(cx).map(|response| response.map(ProtocolBody::Web)),
         };
         response.map(|response| Ok(counted(response, &this.unread, cx)))
     }
 }
 
 /// The answer with a body that counts unread bytes, or an error if there is no room for it.
-fn counted(response: Response<Inner>, unread: &Arc<Unread>, cx: &mut Context<'_>) -> Response<AnswerBody> {
+fn counted(
+    response: Response<ProtocolBody>,
+    unread: &Arc<Unread>,
+    cx: &mut Context<'_>,
+) -> Response<AnswerBody> {
     let (head, inner) = response.into_parts();
     let refused = match AnswerBody::new(inner, Arc::clone(unread), cx) {
         Ok(body) => return Response::from_parts(head, body),
@@ -139,13 +143,13 @@ fn counted(response: Response<Inner>, unread: &Arc<Unread>, cx: &mut Context<'_>
     };
     metrics::counter!(metric::ANSWERS_UNREAD_REFUSED.name).increment(1);
     let response: Response<axum::body::Body> = match refused {
-        Inner::Grpc(mut body) => {
+        ProtocolBody::Grpc(mut body) => {
             drop(body.cut_unread());
             edge::too_much_unread().into_http()
         }
-        Inner::Web(_) => json::failure(&edge::too_much_unread()),
+        ProtocolBody::Web(_) => json::failure(&edge::too_much_unread()),
     };
-    response.map(|body| AnswerBody::plain(Inner::Web(body), Arc::clone(unread)))
+    response.map(|body| AnswerBody::plain(ProtocolBody::Web(body), Arc::clone(unread)))
 }
 
 #[cfg(test)]

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_protocols_are_told_apart_and_nothing_is_lost() {
+    async fn protocols_are_distinguished_without_loss() {
         let http2 = [PREFACE.as_slice(), b"more"].concat();
         assert_eq!(protocol(&http2).await, (Protocol::Http2, http2));
         for text in ["POST / HTTP/1.1\r\n\r\n", "PRI * HTTP/1.1\r\n\r\n", "X"] {

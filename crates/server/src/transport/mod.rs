@@ -39,7 +39,7 @@ use self::{
     front::Front,
     greeting::{Prefixed, Protocol},
     origin::{Origins, OwnPage},
-    refusals::Refusals,
+    refusals::ConnectionRefusals,
     web::Web,
 };
 use crate::{
@@ -111,7 +111,7 @@ impl Port {
         let origins = Origins::new(&self.http.cors, self.ws.demo.then_some(own));
         let sockets = ws::Sockets::new(edge.clone(), limits, &self.ws, connections.sockets());
         let web = Web::new(limits, &self.http.cors, sockets, self.ws.demo);
-        let server = Server {
+        let server = ConnectionServer {
             http1: http1(limits),
             http2: http2(limits),
             front: Front::new(edge, web, origins),
@@ -126,8 +126,12 @@ impl Port {
             listener: self.listener,
             server: Arc::new(server),
             most: limits.connections,
-            full: Refusals::new(&metric::CONNECTIONS_REFUSED, "connections_refused", health.clone()),
-            failed: Refusals::new(&metric::ACCEPTS_FAILED, "accept_failed", health),
+            full: ConnectionRefusals::new(
+                &metric::CONNECTIONS_REFUSED,
+                "connections_refused",
+                health.clone(),
+            ),
+            failed: ConnectionRefusals::new(&metric::ACCEPTS_FAILED, "accept_failed", health),
         };
         for unread in [metric::CONNECTIONS_UNREAD, metric::ANSWERS_UNREAD_REFUSED] {
             drop(metrics::counter!(unread.name));
@@ -181,9 +185,9 @@ impl Connections {
         self.tasks.len() + self.sockets.len()
     }
 
-    fn sockets(&self) -> ws::Life {
+    fn sockets(&self) -> ws::SocketShutdown {
         let (closing, abort) = (self.closing.clone(), self.abort.clone());
-        ws::Life { tasks: self.sockets.clone(), closing, abort }
+        ws::SocketShutdown { tasks: self.sockets.clone(), closing, abort }
     }
 
     /// Accepts no more connections, asks every peer to close (GOAWAY), and waits until running calls have ended. After
@@ -206,7 +210,7 @@ impl Connections {
 }
 
 /// The services of every connection.
-struct Server {
+struct ConnectionServer {
     http1: http1::Builder,
     http2: http2::Builder<TokioExecutor>,
     front: Front,
@@ -243,10 +247,10 @@ fn http1(limits: &LimitsConfig) -> http1::Builder {
 /// Accepts connections, up to their limit.
 struct Accepting {
     listener: TcpListener,
-    server: Arc<Server>,
+    server: Arc<ConnectionServer>,
     most: usize,
-    full: Refusals,
-    failed: Refusals,
+    full: ConnectionRefusals,
+    failed: ConnectionRefusals,
 }
 
 impl Accepting {
@@ -296,7 +300,7 @@ fn too_many(most: usize) -> String {
     )
 }
 
-impl Server {
+impl ConnectionServer {
     /// Does the TLS handshake within the limit, then serves.
     async fn greet(&self, socket: TcpStream) {
         // Without it small answers wait for acknowledgements of earlier ones.

@@ -6,7 +6,7 @@ use kith_service::metric::Metric;
 use metrics::Counter;
 use tokio::time::Instant;
 
-use crate::health::{Cause, Reporter};
+use crate::health::{HealthCause, Reporter};
 
 /// Least time between two log lines about it.
 const EVERY: Duration = Duration::from_secs(60);
@@ -15,7 +15,7 @@ const REMARKED: Duration = Duration::from_secs(120);
 
 /// Counts something that may happen thousands of times a second. Reports the first time at once, then at most once a
 /// minute: a line in the log, and a remark in `/readyz` that ends one or two minutes after the last time.
-pub(super) struct Refusals {
+pub(super) struct ConnectionRefusals {
     counter: Counter,
     /// In `/readyz`.
     reason: &'static str,
@@ -26,7 +26,7 @@ pub(super) struct Refusals {
     since: SystemTime,
 }
 
-impl Refusals {
+impl ConnectionRefusals {
     /// The metric goes to the recorder that is installed now.
     pub(super) fn new(metric: &Metric, reason: &'static str, health: Reporter) -> Self {
         let counter = metrics::counter!(metric.name);
@@ -48,7 +48,8 @@ impl Refusals {
         let message = message();
         tracing::warn!(connections = std::mem::take(&mut self.count), "{message}");
         self.line = Some(now);
-        self.health.remark_until(Cause { reason: self.reason, message, since: self.since }, now + REMARKED);
+        self.health
+            .remark_until(HealthCause { reason: self.reason, message, since: self.since }, now + REMARKED);
     }
 }
 
@@ -62,7 +63,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn reports_once_a_minute_and_remark_ends() {
         let health = Reporter::new();
-        let mut refusals = Refusals::new(&metric::CONNECTIONS_REFUSED, "connections_refused", health.clone());
+        let mut refusals =
+            ConnectionRefusals::new(&metric::CONNECTIONS_REFUSED, "connections_refused", health.clone());
         let mut lines = 0;
         for second in 0..150 {
             refusals.one_more(|| {

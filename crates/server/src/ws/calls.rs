@@ -9,7 +9,7 @@ use tonic::Status;
 
 use super::frame::{self, Id};
 use crate::{
-    auth::principal::{InProcess, User},
+    auth::identity::{InProcess, User},
     edge::Edge,
     json::{self, BodyLimits},
 };
@@ -97,12 +97,12 @@ const CALLS: [(&str, &[&str]); 8] = [
 
 /// Makes calls of one user, as JSON over HTTP makes them: deadline, bounds, rights, metrics and errors are the same.
 #[derive(Clone, Debug)]
-pub(super) struct Calls {
+pub(super) struct SocketCalls {
     edge: Edge,
     limits: BodyLimits,
 }
 
-impl Calls {
+impl SocketCalls {
     pub(super) const fn new(edge: Edge, limits: BodyLimits) -> Self {
         Self { edge, limits }
     }
@@ -153,7 +153,7 @@ mod tests {
     use crate::descriptors;
 
     #[test]
-    fn every_call_is_one_unary_method_of_the_contract() {
+    fn socket_calls_are_unary_contract_methods() {
         let pool = descriptors::pool().unwrap();
         for (service, names) in CALLS {
             let service = pool.get_service_by_name(service).unwrap();

@@ -15,10 +15,10 @@ use super::{
     close::Close,
     delivery, frame,
     gateway::Gateway,
-    hello::{Hello, Named, Start},
+    hello::{ClaimedUser, Hello, Start},
 };
 use crate::{
-    auth::principal::{InProcess, User},
+    auth::identity::{InProcess, User},
     edge::Edge,
 };
 
@@ -109,7 +109,7 @@ impl Feed {
     /// Passes on what comes. A stream that ends for its age goes on where it was, and its peer does not notice, if the user needs
     /// no proof; else the socket ends, and the peer has to prove its user again.
     async fn receive(&mut self, mut stream: Received) -> Result<(), Over> {
-        let mut place = Place::after(&self.hello.start);
+        let mut place = FeedPosition::after(&self.hello.start);
         let mut live = Live::NotYet;
         loop {
             let next = match stream.message().now_or_never() {
@@ -144,13 +144,13 @@ impl Feed {
         }
     }
 
-    async fn is_live(&mut self, place: &Place) -> Result<Live, Over> {
+    async fn is_live(&mut self, place: &FeedPosition) -> Result<Live, Over> {
         self.say(Said::Frame(delivery::live(&place.cursor))).await?;
         Ok(Live::Said)
     }
 
     fn is_trusted(&self) -> bool {
-        matches!(self.hello.user, Named::Trusted(_))
+        matches!(self.hello.user, ClaimedUser::Trusted(_))
     }
 
     async fn old<T>(&mut self) -> Result<T, Over> {
@@ -165,7 +165,7 @@ impl Feed {
     }
 
     /// Whether `live` was among the deliveries.
-    async fn pass_on(&mut self, response: ReceiveResponse, place: &mut Place) -> Result<bool, Over> {
+    async fn pass_on(&mut self, response: ReceiveResponse, place: &mut FeedPosition) -> Result<bool, Over> {
         let (mut live, last) = (false, response.deliveries.len().saturating_sub(1));
         for (at, new) in response.deliveries.into_iter().enumerate() {
             match &new.what {
@@ -184,7 +184,7 @@ impl Feed {
     }
 
     /// Opens the stream again where it ended. Without a cursor that is not known.
-    async fn again(&mut self, place: &Place) -> Result<Received, Over> {
+    async fn again(&mut self, place: &FeedPosition) -> Result<Received, Over> {
         if place.cursor.is_empty() {
             return self.reset().await;
         }
@@ -247,11 +247,11 @@ enum Live {
 
 /// How far the peer has been served.
 #[derive(Debug, Default)]
-struct Place {
+struct FeedPosition {
     cursor: String,
 }
 
-impl Place {
+impl FeedPosition {
     fn after(start: &Start) -> Self {
         // Positions beside a cursor cut what it would send again; without them the cursor alone would repeat.
         let cursor = if start.positions.is_empty() { start.cursor.clone() } else { String::new() };

@@ -42,7 +42,7 @@ impl fmt::Display for Id {
 /// Both kinds at once: what is given twice or unknown is an error of the reader.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Form<'a> {
+struct FrameFields<'a> {
     #[serde(borrow)]
     hello: Option<&'a RawValue>,
     id: Option<u64>,
@@ -55,7 +55,7 @@ struct Form<'a> {
 impl<'a> Incoming<'a> {
     /// Reads one frame. The body of a call is read later, by what it calls.
     pub(super) fn read(text: &'a str) -> Result<Self, Close> {
-        let form: Form<'a> = serde_json::from_str(text).map_err(|error| match error.classify() {
+        let form: FrameFields<'a> = serde_json::from_str(text).map_err(|error| match error.classify() {
             Category::Data => Close::Form,
             Category::Io | Category::Syntax | Category::Eof => Close::NotJson,
         })?;
@@ -64,8 +64,10 @@ impl<'a> Incoming<'a> {
             return Err(Close::Form);
         }
         match form {
-            Form { hello: Some(hello), id: None, call: None, body: None } => Ok(Self::Hello(hello.get())),
-            Form { hello: None, id: Some(id), call: Some(name), body } => {
+            FrameFields { hello: Some(hello), id: None, call: None, body: None } => {
+                Ok(Self::Hello(hello.get()))
+            }
+            FrameFields { hello: None, id: Some(id), call: Some(name), body } => {
                 Ok(Self::Call { id: Id(id), name, body: body.map_or(NOTHING, RawValue::get) })
             }
             _ => Err(Close::Form),

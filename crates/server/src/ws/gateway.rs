@@ -18,7 +18,7 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tonic::{Request, Status};
 
-use crate::{auth::principal::InProcess, edge::Edge};
+use crate::{auth::identity::InProcess, edge::Edge};
 
 /// Sessions that one heartbeat may renew.
 const RENEWED: usize = 1_000;
@@ -32,10 +32,10 @@ const BEAT: Duration = Duration::from_secs(5);
 /// Sessions follow the sockets as well as they can: that presence is away ends no socket, and a session that could not be
 /// opened is opened by a later heartbeat.
 #[derive(Clone, Debug)]
-pub(super) struct Gateway(Arc<Inner>);
+pub(super) struct Gateway(Arc<GatewayInner>);
 
 #[derive(Debug)]
-struct Inner {
+struct GatewayInner {
     edge: Edge,
     proof: OnceCell<Proof>,
     sessions: Mutex<BTreeSet<(UserId, String)>>,
@@ -62,7 +62,7 @@ pub(super) struct Session {
 impl Gateway {
     pub(super) fn new(edge: Edge, tasks: TaskTracker, closing: CancellationToken) -> Self {
         let sessions = Mutex::default();
-        Self(Arc::new(Inner { edge, proof: OnceCell::new(), sessions, tasks, closing }))
+        Self(Arc::new(GatewayInner { edge, proof: OnceCell::new(), sessions, tasks, closing }))
     }
 
     /// Opens a session of its own for a socket: two sockets of one device do not share one.

@@ -14,7 +14,7 @@ const KEY: usize = 16;
 
 /// Why a request opens no socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Refused {
+pub(super) enum HandshakeError {
     /// It is another method than GET.
     Method,
     /// It asks for no socket, or not over HTTP/1.1.
@@ -30,24 +30,24 @@ pub(super) enum Refused {
 }
 
 /// What a request asks for: the key of its peer.
-pub(super) fn key<B>(request: &Request<B>) -> Result<HeaderValue, Refused> {
+pub(super) fn key<B>(request: &Request<B>) -> Result<HeaderValue, HandshakeError> {
     let headers = request.headers();
     if request.method() != Method::GET {
-        return Err(Refused::Method);
+        return Err(HandshakeError::Method);
     }
     if request.version() != Version::HTTP_11
         || !names(headers, &header::CONNECTION, "upgrade")
         || !names(headers, &header::UPGRADE, "websocket")
     {
-        return Err(Refused::NotAsked);
+        return Err(HandshakeError::NotAsked);
     }
     if headers.get(header::SEC_WEBSOCKET_VERSION).is_none_or(|version| version != VERSION) {
-        return Err(Refused::Version);
+        return Err(HandshakeError::Version);
     }
-    let key = headers.get(header::SEC_WEBSOCKET_KEY).ok_or(Refused::Key)?;
+    let key = headers.get(header::SEC_WEBSOCKET_KEY).ok_or(HandshakeError::Key)?;
     match STANDARD.decode(key) {
         Ok(bytes) if bytes.len() == KEY => Ok(key.clone()),
-        Ok(_) | Err(_) => Err(Refused::Key),
+        Ok(_) | Err(_) => Err(HandshakeError::Key),
     }
 }
 
@@ -70,7 +70,7 @@ pub(super) fn switched(key: &HeaderValue) -> Response<Body> {
     response
 }
 
-impl Refused {
+impl HandshakeError {
     const fn said(self) -> (StatusCode, Reason, &'static str) {
         match self {
             Self::Method => {

@@ -16,7 +16,7 @@ const DEVICE: &str = "web";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Hello {
     /// Who acts on the socket from now on.
-    pub(super) user: Named,
+    pub(super) user: ClaimedUser,
     /// For the session of the user.
     pub(super) device: String,
     /// Where receiving begins.
@@ -27,7 +27,7 @@ pub(super) struct Hello {
 
 /// How a hello names its user.
 #[derive(Clone, PartialEq, Eq)]
-pub(super) enum Named {
+pub(super) enum ClaimedUser {
     /// By its id, which is believed.
     Trusted(UserId),
     /// By a token, which has to be verified.
@@ -35,7 +35,7 @@ pub(super) enum Named {
 }
 
 /// Without the token.
-impl fmt::Debug for Named {
+impl fmt::Debug for ClaimedUser {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Trusted(user) => write!(f, "Trusted({user})"),
@@ -58,7 +58,7 @@ pub(super) struct Start {
 /// As it is written.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Form {
+struct HelloFields {
     credential: Option<String>,
     user: Option<Number>,
     device: Option<String>,
@@ -93,7 +93,7 @@ impl Hello {
     /// # Errors
     /// Which field is wrong, without its value; that a credential, or a user, is not taken.
     pub(super) fn read(text: &str, trusted: bool) -> Result<Self, Box<Status>> {
-        let form: Form =
+        let form: HelloFields =
             object(text).ok_or_else(|| refused("hello", "must be an object with the fields of a hello"))?;
         Ok(Self {
             user: named(&form, trusted)?,
@@ -109,11 +109,11 @@ impl Hello {
 }
 
 /// A list is none: its elements would be taken for the fields, in their order.
-fn object(text: &str) -> Option<Form> {
+fn object(text: &str) -> Option<HelloFields> {
     serde_json::from_str(text).ok().filter(|_| text.trim_start().starts_with('{'))
 }
 
-fn named(form: &Form, trusted: bool) -> Result<Named, Box<Status>> {
+fn named(form: &HelloFields, trusted: bool) -> Result<ClaimedUser, Box<Status>> {
     match (&form.credential, &form.user) {
         (Some(_), _) if trusted => Err(refused(
             "hello.credential",
@@ -122,12 +122,12 @@ fn named(form: &Form, trusted: bool) -> Result<Named, Box<Status>> {
         (_, user) if trusted => {
             let user = user.as_ref().and_then(Number::value).unwrap_or_default();
             let user = UserId::new(user);
-            user.map(Named::Trusted)
+            user.map(ClaimedUser::Trusted)
                 .map_err(|why| Box::new(Error::invalid("hello.user".to_owned(), &why).into()))
         }
         (_, Some(_)) => Err(refused("hello.user", "is not taken: the token names the user")),
         (None, None) => Err(refused("hello.credential", "must be the token of the user")),
-        (Some(token), None) => Ok(Named::Token(token.clone())),
+        (Some(token), None) => Ok(ClaimedUser::Token(token.clone())),
     }
 }
 
@@ -177,7 +177,10 @@ mod tests {
     #[test]
     fn numbers_are_read_as_numbers_and_as_text() {
         let hello = Hello::read(r#"{"user":"7","positions":{"d7-8":3,"g9":"4"}}"#, true).unwrap();
-        assert_eq!((&hello.user, hello.device.as_str(), hello.list), (&Named::Trusted(me()), "web", true));
+        assert_eq!(
+            (&hello.user, hello.device.as_str(), hello.list),
+            (&ClaimedUser::Trusted(me()), "web", true)
+        );
         let seqs: Vec<_> = hello.start.positions.iter().map(|position| position.seq).collect();
         assert_eq!(seqs, [3, 4]);
         assert!(!hello.start.request(me()).now);
@@ -219,9 +222,9 @@ mod tests {
     }
 
     #[test]
-    fn a_user_is_named_by_its_token_or_where_it_is_trusted_by_its_id() {
+    fn user_is_named_by_token_or_trusted_id() {
         let untrusted = |text| Hello::read(text, false).map(|hello| hello.user);
-        assert_eq!(untrusted(r#"{"credential":"a.b.c"}"#).unwrap(), Named::Token("a.b.c".to_owned()));
+        assert_eq!(untrusted(r#"{"credential":"a.b.c"}"#).unwrap(), ClaimedUser::Token("a.b.c".to_owned()));
         for (text, field) in [
             (r#"{"user":7}"#, "hello.user"),
             (r#"{"user":7,"credential":"a.b.c"}"#, "hello.user"),
@@ -232,6 +235,6 @@ mod tests {
         }
         let why = wrong(r#"{"user":7,"credential":"secret"}"#);
         assert!(why.contains("ws.trusted") && !why.contains("secret"), "{why}");
-        assert_eq!(format!("{:?}", Named::Token("secret".to_owned())), "Token");
+        assert_eq!(format!("{:?}", ClaimedUser::Token("secret".to_owned())), "Token");
     }
 }

@@ -24,7 +24,7 @@ use metrics::Gauge;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use self::{calls::Calls, gateway::Gateway, handshake::Refused, socket::Socket};
+use self::{calls::SocketCalls, gateway::Gateway, handshake::HandshakeError, socket::Socket};
 use crate::{
     config::{LimitsConfig, WsConfig},
     edge::Edge,
@@ -36,7 +36,7 @@ pub(crate) const PATH: &str = "/ws";
 
 /// How sockets end with their node.
 #[derive(Clone, Debug)]
-pub(crate) struct Life {
+pub(crate) struct SocketShutdown {
     /// Their tasks.
     pub(crate) tasks: TaskTracker,
     /// Cancelled: they close themselves.
@@ -48,33 +48,38 @@ pub(crate) struct Life {
 /// Opens the sockets of a node, up to their bound.
 #[derive(Debug)]
 pub(crate) struct Sockets {
-    shared: Arc<Shared>,
+    shared: Arc<SocketsShared>,
     slots: Arc<Semaphore>,
     /// Of those that have not said yet who their user is.
     waiting: Arc<Semaphore>,
-    life: Life,
+    life: SocketShutdown,
 }
 
 /// What every socket uses.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct SocketsShared {
     config: WsConfig,
     edge: Edge,
-    calls: Calls,
+    calls: SocketCalls,
     gateway: Gateway,
     closing: CancellationToken,
 }
 
 impl Sockets {
     /// `None` where none are served. Metrics are those of the recorder installed before.
-    pub(crate) fn new(edge: Edge, limits: &LimitsConfig, config: &WsConfig, life: Life) -> Option<Self> {
+    pub(crate) fn new(
+        edge: Edge,
+        limits: &LimitsConfig,
+        config: &WsConfig,
+        life: SocketShutdown,
+    ) -> Option<Self> {
         metrics::gauge!(metric::WS_CONNECTIONS.name).set(0.0);
         if !config.enabled {
             return None;
         }
-        let shared = Shared {
+        let shared = SocketsShared {
             config: config.clone(),
-            calls: Calls::new(edge.clone(), BodyLimits::of(limits)),
+            calls: SocketCalls::new(edge.clone(), BodyLimits::of(limits)),
             gateway: Gateway::new(edge.clone(), life.tasks.clone(), life.closing.clone()),
             edge,
             closing: life.closing.clone(),
@@ -90,14 +95,16 @@ impl Sockets {
             Ok(key) => key,
             Err(refused) => return refused.response(),
         };
-        let Ok(slot) = Arc::clone(&self.slots).try_acquire_owned() else { return Refused::Full.response() };
+        let Ok(slot) = Arc::clone(&self.slots).try_acquire_owned() else {
+            return HandshakeError::Full.response();
+        };
         let Ok(place) = Arc::clone(&self.waiting).try_acquire_owned() else {
-            return Refused::Crowded.response();
+            return HandshakeError::Crowded.response();
         };
         let upgraded = upgrade::on(&mut request);
         let (shared, abort) = (Arc::clone(&self.shared), self.life.abort.clone());
         let serve = async move {
-            let _open = Open::new(slot);
+            let _open = OpenSocket::new(slot);
             if let Ok(upgraded) = upgraded.await {
                 Socket::new(TokioIo::new(upgraded), &shared, place).await.run().await;
             }
@@ -108,12 +115,12 @@ impl Sockets {
 }
 
 /// One of the sockets that are open, until dropped.
-struct Open {
+struct OpenSocket {
     count: Gauge,
     _slot: OwnedSemaphorePermit,
 }
 
-impl Open {
+impl OpenSocket {
     fn new(slot: OwnedSemaphorePermit) -> Self {
         let count = metrics::gauge!(metric::WS_CONNECTIONS.name);
         count.increment(1.0);
@@ -121,7 +128,7 @@ impl Open {
     }
 }
 
-impl Drop for Open {
+impl Drop for OpenSocket {
     fn drop(&mut self) {
         self.count.decrement(1.0);
     }

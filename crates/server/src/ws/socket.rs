@@ -24,13 +24,13 @@ use tokio_util::task::AbortOnDropHandle;
 use tonic::Status;
 
 use super::{
-    Shared,
+    SocketsShared,
     close::{Close, End},
     feed::{Feed, Said},
     frame::{self, Incoming},
-    hello::{Hello, Named},
+    hello::{ClaimedUser, Hello},
 };
-use crate::{auth::principal::User, edge::Edge};
+use crate::{auth::identity::User, edge::Edge};
 
 /// Bytes of a frame, and of a message of several.
 pub(super) const FRAME_MAX: usize = 256 << 10;
@@ -46,7 +46,7 @@ const BUFFER: usize = 4 << 10;
 /// One open socket. It has one task; each of its calls has one of its own.
 pub(super) struct Socket<'a, S> {
     stream: WebSocketStream<S>,
-    shared: &'a Shared,
+    shared: &'a SocketsShared,
     /// Who acts, from the first hello on.
     user: Option<Arc<User>>,
     /// Among those that wait for their first hello.
@@ -68,7 +68,7 @@ struct Fed {
 }
 
 /// What happens next.
-enum Step {
+enum SocketEvent {
     Frame(Option<Result<Message, Error>>),
     Answer(Option<Result<String, JoinError>>),
     Said(Option<Said>),
@@ -79,7 +79,7 @@ enum Step {
 
 impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
     /// Over a connection on which the protocol has been agreed. `place`: among those that wait for their first hello.
-    pub(super) async fn new(io: S, shared: &'a Shared, place: OwnedSemaphorePermit) -> Self {
+    pub(super) async fn new(io: S, shared: &'a SocketsShared, place: OwnedSemaphorePermit) -> Self {
         let config = WebSocketConfig::default()
             .read_buffer_size(BUFFER)
             .write_buffer_size(0)
@@ -116,7 +116,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
         end
     }
 
-    async fn next(&mut self) -> Step {
+    async fn next(&mut self) -> SocketEvent {
         let reads = self.calls.len() < self.shared.config.calls;
         let late = self.hello_until.unwrap_or(self.heard + self.silence()).min(self.heard + self.silence());
         let feed = &mut self.feed;
@@ -127,15 +127,15 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
             }
         };
         tokio::select! {
-            () = self.shared.closing.cancelled() => Step::Stopping,
-            frame = self.stream.next(), if reads => Step::Frame(frame),
-            answer = self.calls.join_next(), if !self.calls.is_empty() => Step::Answer(answer),
-            said = said => Step::Said(said),
-            _tick = self.pings.tick() => Step::Ping,
+            () = self.shared.closing.cancelled() => SocketEvent::Stopping,
+            frame = self.stream.next(), if reads => SocketEvent::Frame(frame),
+            answer = self.calls.join_next(), if !self.calls.is_empty() => SocketEvent::Answer(answer),
+            said = said => SocketEvent::Said(said),
+            _tick = self.pings.tick() => SocketEvent::Ping,
             // While nothing is read nothing can be heard; what came meanwhile counts.
             () = sleep_until(late), if reads => match self.stream.next().now_or_never() {
-                Some(frame) => Step::Frame(frame),
-                None => Step::Late,
+                Some(frame) => SocketEvent::Frame(frame),
+                None => SocketEvent::Late,
             },
         }
     }
@@ -145,24 +145,24 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
         self.shared.config.ping_every.mul_f64(2.4)
     }
 
-    async fn take(&mut self, step: Step) -> Result<(), End> {
+    async fn take(&mut self, step: SocketEvent) -> Result<(), End> {
         match step {
-            Step::Frame(Some(frame)) => {
+            SocketEvent::Frame(Some(frame)) => {
                 self.heard = Instant::now();
                 self.read(frame?).await
             }
-            Step::Frame(None) => Err(End::Closed),
-            Step::Answer(Some(Ok(text))) => self.write(Message::text(text)).await,
+            SocketEvent::Frame(None) => Err(End::Closed),
+            SocketEvent::Answer(Some(Ok(text))) => self.write(Message::text(text)).await,
             // It panicked: the edge catches the panics of handlers.
-            Step::Answer(Some(Err(_))) => Err(Close::Fault.into()),
-            Step::Answer(None) => Ok(()),
-            Step::Said(said) => self.pass_on(said).await,
-            Step::Ping => self.write(Message::Ping(Default::default())).await,
-            Step::Late if self.hello_until.is_some_and(|until| until <= Instant::now()) => {
+            SocketEvent::Answer(Some(Err(_))) => Err(Close::Fault.into()),
+            SocketEvent::Answer(None) => Ok(()),
+            SocketEvent::Said(said) => self.pass_on(said).await,
+            SocketEvent::Ping => self.write(Message::Ping(Default::default())).await,
+            SocketEvent::Late if self.hello_until.is_some_and(|until| until <= Instant::now()) => {
                 Err(Close::NoHello.into())
             }
-            Step::Late => Err(Close::Silent.into()),
-            Step::Stopping => Err(Close::Stopping.into()),
+            SocketEvent::Late => Err(Close::Silent.into()),
+            SocketEvent::Stopping => Err(Close::Stopping.into()),
         }
     }
 
@@ -284,10 +284,10 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
 }
 
 /// The one place where a peer becomes a user. Keys are not taken: they are of services, and belong into no page.
-async fn proved(edge: &Edge, named: &Named) -> Result<Arc<User>, Status> {
+async fn proved(edge: &Edge, named: &ClaimedUser) -> Result<Arc<User>, Status> {
     match named {
-        Named::Trusted(user) => Ok(Arc::new(User::trusted(*user))),
-        Named::Token(token) => edge.user(token).await,
+        ClaimedUser::Trusted(user) => Ok(Arc::new(User::trusted(*user))),
+        ClaimedUser::Token(token) => edge.user(token).await,
     }
 }
 
@@ -303,18 +303,18 @@ mod tests {
     use crate::{
         config::{LimitsConfig, WsConfig},
         edge::Routes,
-        ws::{Life, Sockets, TaskTracker},
+        ws::{SocketShutdown, Sockets, TaskTracker},
     };
 
     /// A pong without content, as clients mask it.
     const PONG: [u8; 6] = [0x8A, 0x80, 0, 0, 0, 0];
 
-    fn shared(ping_every: Duration) -> Arc<Shared> {
+    fn shared(ping_every: Duration) -> Arc<SocketsShared> {
         let config = WsConfig { enabled: true, trusted: true, ping_every, ..WsConfig::default() };
         let limits = LimitsConfig::default();
         let edge = Edge::new(Routes::default(), &limits);
         let (closing, abort) = (CancellationToken::new(), CancellationToken::new());
-        let life = Life { tasks: TaskTracker::new(), closing, abort };
+        let life = SocketShutdown { tasks: TaskTracker::new(), closing, abort };
         Sockets::new(edge, &limits, &config, life).unwrap().shared
     }
 
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn hello_before_the_node_serves_is_asked_to_come_again() {
+    async fn early_hello_is_asked_to_come_again() {
         let (io, other) = duplex(64 << 10);
         let mut peer = peer(other).await;
         peer.send(Message::text(r#"{"hello":{"user":7}}"#)).await.unwrap();

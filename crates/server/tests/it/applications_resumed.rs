@@ -3,7 +3,7 @@
 #![cfg(feature = "embedded")]
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-use crate::relating;
+use crate::relation_calls;
 use std::{path::Path, time::Duration};
 
 use crate::applications_void_at_use::replace;
@@ -59,11 +59,11 @@ async fn settled(node: &TestNode, by: i64, receiver: Option<WireReceiver>, id: i
 }
 
 #[tokio::test]
-async fn friends_are_made_of_an_acceptance_whose_node_died_and_a_crossed_request_is_closed() {
+async fn acceptance_of_a_dead_node_makes_friends() {
     let folder = TempDir::new().unwrap();
     let data_dir = folder.path().join("data");
     let node = over(&data_dir).await;
-    let [ann, bob] = relating::users(&node).await;
+    let [ann, bob] = relation_calls::users(&node).await;
     let there = befriend(&node, ann, bob).await.application_id;
     let back = befriend(&node, bob, ann).await.application_id;
     let data = node.stop().await;
@@ -78,11 +78,11 @@ async fn friends_are_made_of_an_acceptance_whose_node_died_and_a_crossed_request
 }
 
 #[tokio::test]
-async fn what_became_impossible_between_is_noted_as_refused() {
+async fn effect_made_impossible_is_noted_refused() {
     let folder = TempDir::new().unwrap();
     let data_dir = folder.path().join("data");
     let node = over(&data_dir).await;
-    let [ann, bob, cid] = relating::users(&node).await;
+    let [ann, bob, cid] = relation_calls::users(&node).await;
     let chess = group(&node, ann, JoinPolicy::Approval).await;
     let id = apply(&node, bob, to_join(chess, "")).await.unwrap().application_id;
     apply(&node, cid, to_join(chess, "")).await.unwrap();
@@ -107,7 +107,7 @@ async fn effect_with_a_later_account_is_refused() {
     let folder = TempDir::new().unwrap();
     let data_dir = folder.path().join("data");
     let node = over(&data_dir).await;
-    let [ann, bob] = relating::users(&node).await;
+    let [ann, bob] = relation_calls::users(&node).await;
     let id = befriend(&node, ann, bob).await.application_id;
     let data = node.stop().await;
     decided_and_died(&data_dir, Receiver::User(user(bob)), id, bob).await;
@@ -137,11 +137,11 @@ async fn brought_about_and_parted(data_dir: &Path, (from, to): (i64, i64), step:
 }
 
 #[tokio::test]
-async fn an_effect_that_was_brought_about_and_not_noted_has_no_second_one() {
+async fn unnoted_effect_is_not_repeated() {
     let folder = TempDir::new().unwrap();
     let data_dir = folder.path().join("data");
     let node = over(&data_dir).await;
-    let [ann, bob] = relating::users(&node).await;
+    let [ann, bob] = relation_calls::users(&node).await;
     let id = befriend(&node, ann, bob).await.application_id;
     let data = node.stop().await;
     decided_and_died(&data_dir, Receiver::User(user(bob)), id, bob).await;
@@ -150,7 +150,7 @@ async fn an_effect_that_was_brought_about_and_not_noted_has_no_second_one() {
     brought_about_and_parted(&data_dir, (bob, ann), (&record, "back")).await;
     let node = over(&data_dir).await;
     assert_eq!(settled(&node, bob, of_user(bob), id).await.effect(), Effect::Done);
-    let relation = relating::relation(&node, ann, bob).await;
+    let relation = relation_calls::relation(&node, ann, bob).await;
     assert!(relation.follow.is_none() && relation.followed_by.is_none(), "they have parted since");
     node.stop().await;
     drop(data);

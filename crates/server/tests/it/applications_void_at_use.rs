@@ -6,7 +6,7 @@
 
 use crate::applying::*;
 use crate::node::{TestNode, assert_forbidden};
-use crate::relating;
+use crate::relation_calls;
 use kith_proto::{
     application::v1::{Application, State, list_applications_request::List},
     group::v1 as groups,
@@ -44,7 +44,7 @@ impl Scene {
     async fn new() -> Self {
         let folder = TempDir::new().unwrap();
         let node = over(&folder).await;
-        let users: [i64; 4] = relating::users(&node).await;
+        let users: [i64; 4] = relation_calls::users(&node).await;
         let chess = group(&node, users[0], groups::JoinPolicy::Approval).await;
         make_admin(&node, chess, users[1]).await;
         Self { folder, node, users, chess }

@@ -17,7 +17,7 @@ use kith_proto::{
     user::v1::{CreateUserRequest, User, user_service_client::UserServiceClient},
 };
 use kith_server::{
-    admin::Vitals,
+    admin::NodeStatus,
     config::Config,
     edge::{Edge, Routes},
     health::Reporter,
@@ -107,8 +107,8 @@ impl ApplicationStore for Between {
 async fn edge(stores: &Stores) -> Edge {
     let config = Config::default();
     let edge = Edge::new(Routes::default(), &config.limits);
-    let vitals = Vitals::new(Reporter::new(), edge.load(), stores);
-    edge.open(services::services(stores, &config, vitals).await.unwrap().routes);
+    let node_status = NodeStatus::new(Reporter::new(), edge.load(), stores);
+    edge.open(services::services(stores, &config, node_status).await.unwrap().routes);
     edge
 }
 

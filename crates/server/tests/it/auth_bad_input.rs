@@ -38,7 +38,7 @@ async fn assert_well(node: &SecuredNode, after: &str) {
 }
 
 #[tokio::test]
-async fn malformed_credentials_are_refused_and_leave_no_trace() {
+async fn malformed_credentials_leave_no_trace() {
     let node = node().await;
     let (key, good) = (key_of(ALL), bearer(ALL));
     let bad = [
@@ -85,7 +85,7 @@ async fn malformed_credentials_are_refused_and_leave_no_trace() {
 
 /// A blank at the end is no part of a header of HTTP/1.1; in HTTP/2 it arrives.
 #[tokio::test]
-async fn key_with_a_blank_at_its_end_is_refused_where_it_arrives() {
+async fn key_with_trailing_blank_is_refused() {
     let node = node().await;
     let value = format!("{} ", bearer(ALL));
     let refused = node.grpc(GET_USER, &[("authorization", &value)], framed(&[8, 7])).await.unwrap();
@@ -98,7 +98,7 @@ async fn key_with_a_blank_at_its_end_is_refused_where_it_arrives() {
 }
 
 #[tokio::test]
-async fn header_that_http_forbids_ends_its_connection_alone() {
+async fn forbidden_header_ends_only_its_connection() {
     let node = node().await;
     let mut socket = TcpStream::connect(node.address).await.unwrap();
     let head = format!("POST {GET_USER} HTTP/1.1\r\nhost: kith\r\nauthorization: {}\0\r\n\r\n", bearer(ALL));
@@ -111,7 +111,7 @@ async fn header_that_http_forbids_ends_its_connection_alone() {
 }
 
 #[tokio::test]
-async fn large_body_without_a_right_to_call_is_answered() {
+async fn large_body_without_a_right_gets_an_answer() {
     let node = node().await;
     let body = format!("{{\"userId\": \"{}\"}}", "7".repeat(1 << 20));
     let wrong = [JSON, ("authorization", "Bearer wrong")];

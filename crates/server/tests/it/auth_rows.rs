@@ -84,7 +84,7 @@ async fn a_user_does_not_read_the_blocks_of_another() {
 
 /// A51.
 #[tokio::test]
-async fn a_caller_without_act_names_no_user_not_even_by_a_trick_with_headers() {
+async fn caller_without_act_names_no_user_by_headers() {
     let node = node(&["reader", "backend"]).await;
     let refused = users(&node).get_user(acting("reader", ANN, get(ANN))).await.unwrap_err();
     assert_refused(&refused, Code::PermissionDenied, "ACTING_USER_REFUSED", None);
@@ -98,7 +98,7 @@ async fn a_caller_without_act_names_no_user_not_even_by_a_trick_with_headers() {
 
 /// A55.
 #[tokio::test]
-async fn contacts_are_shown_to_their_user_and_to_callers_with_the_scope() {
+async fn contacts_are_for_their_user_and_the_scope() {
     let node = node(&["backend", "service"]).await;
     let contact = |user: User| (user.email, user.phone);
     let shown = ("ann@example.org".to_owned(), "+49170123457".to_owned());
@@ -119,7 +119,7 @@ async fn contacts_are_shown_to_their_user_and_to_callers_with_the_scope() {
 }
 
 #[tokio::test]
-async fn an_export_has_contacts_for_callers_with_the_scope_alone() {
+async fn export_has_contacts_only_with_the_scope() {
     let node = node(&[]).await;
     let addresses = async |name: &str| {
         let mut stream =
@@ -133,7 +133,7 @@ async fn an_export_has_contacts_for_callers_with_the_scope_alone() {
 
 /// D14: a search by an address is a lookup of it.
 #[tokio::test]
-async fn a_caller_without_contacts_searches_as_often_as_one_user() {
+async fn caller_without_contacts_has_a_users_quota() {
     let node = node(&["reader", "login", "service"]).await;
     let search = async |caller: &str| {
         let request = SearchUsersRequest { keyword: "ann@example.org".into(), ..Default::default() };
@@ -233,7 +233,7 @@ async fn an_import_keeps_its_request_ids_to_its_caller() {
 }
 
 #[tokio::test]
-async fn a_method_for_services_refuses_users_though_the_caller_may_act_for_them() {
+async fn service_method_refuses_acting_users() {
     let node = node(&[]).await;
     let refused = users(&node).create_user(acting(ALL, ANN, create("cid"))).await.unwrap_err();
     assert_refused(&refused, Code::PermissionDenied, "NOT_ALLOWED", None);

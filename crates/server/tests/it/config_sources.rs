@@ -38,7 +38,7 @@ fn refused(sources: &Sources) -> String {
 }
 
 #[test]
-fn flags_win_over_the_environment_over_the_file_over_defaults() {
+fn flags_beat_environment_file_and_defaults() {
     let (_dir, path) = file("[limits]\nin_flight = 1\npage_max = 100\ntokens = 2\n");
     let sources = sources(
         Some(&path),
@@ -55,7 +55,7 @@ fn flags_win_over_the_environment_over_the_file_over_defaults() {
 }
 
 #[test]
-fn every_form_of_value_is_read_from_the_environment() {
+fn environment_has_every_form_of_value() {
     let config = environment(&[
         ("KITH_LISTEN", "127.0.0.1:0"),
         ("KITH_OPERATIONS__ENABLED", "false"),
@@ -83,7 +83,7 @@ fn every_form_of_value_is_read_from_the_environment() {
 }
 
 #[test]
-fn an_unknown_key_is_refused_wherever_it_stands_with_what_was_meant() {
+fn unknown_key_is_refused_with_a_suggestion() {
     let (_dir, path) = file("[limits]\nin_fligt = 1\n");
     let line = refused(&sources(Some(&path), &[], &[]));
     assert!(line.contains("node.toml") && line.contains("did you mean `in_flight`?"), "{line}");
@@ -103,7 +103,7 @@ fn an_unknown_key_is_refused_wherever_it_stands_with_what_was_meant() {
 }
 
 #[test]
-fn a_variable_with_single_underscores_is_explained() {
+fn single_underscores_are_explained() {
     for (name, meant) in [
         ("KITH_STORE_BACKEND", "KITH_STORE__BACKEND"),
         ("KITH_STORE__MONGODB_URI", "KITH_STORE__MONGODB__URI"),
@@ -166,7 +166,7 @@ fn variables_of_kubernetes_are_no_configuration() {
 }
 
 #[test]
-fn a_value_in_quotes_is_refused_where_quotes_would_be_part_of_it() {
+fn quoted_value_is_refused_if_quotes_count() {
     for value in ["\"127.0.0.1:0\"", "'127.0.0.1:0'"] {
         let line = refused(&sources(None, &[("KITH_LISTEN", value)], &[]));
         assert!(line.starts_with("KITH_LISTEN:") && line.contains("quotes"), "{line}");
@@ -232,7 +232,7 @@ fn quotas_of_users_may_be_off() {
 }
 
 #[test]
-fn other_machines_are_served_without_tls_only_when_it_is_said_with_the_word() {
+fn plaintext_for_others_needs_the_word() {
     let open = [("listen", "0.0.0.0:7600"), ("insecure_listen", "true"), ("insecure_callers", "true")];
     assert!(load(&sources(None, &[], &open)).is_ok());
     for loopback in ["127.0.0.1:1", "127.8.8.8:1", "[::1]:1", "[::ffff:127.0.0.1]:1"] {
@@ -241,7 +241,7 @@ fn other_machines_are_served_without_tls_only_when_it_is_said_with_the_word() {
 }
 
 #[test]
-fn a_secret_is_read_from_its_file_and_not_from_two_places() {
+fn secret_is_read_from_one_place() {
     let (_dir, path) = file("mongodb://user:hunter2@h/\n");
     let path = path.display().to_string();
     let from_file = [("store.mongodb.uri_file", path.as_str())];
@@ -269,7 +269,7 @@ fn a_secret_is_shown_nowhere() {
 }
 
 #[test]
-fn what_is_shown_can_be_read_again_and_says_where_it_came_from() {
+fn shown_configuration_reads_back_with_origins() {
     let loaded = environment(&[("KITH_LIMITS__TOKENS", "3")]).unwrap();
     let text = show(&loaded).unwrap();
     assert!(text.contains("tokens = 3 # KITH_LIMITS__TOKENS\n"), "{text}");

@@ -57,7 +57,7 @@ async fn settles<T: PartialEq + Debug>(expected: T, read: impl AsyncFn() -> T) {
 }
 
 #[tokio::test]
-async fn follows_fans_and_blocks_end_with_a_user_and_counts_settle() {
+async fn deletion_ends_relations_and_settles_counts() {
     let node = TestNode::start().await;
     let [ann, bob, cid, dora] = users(&node).await;
     for (from, to) in [(ann, bob), (bob, ann), (cid, ann), (cid, bob)] {
@@ -126,7 +126,7 @@ async fn open(data_dir: &Path) -> (SqliteHandle, Stores) {
 }
 
 #[tokio::test]
-async fn what_a_node_did_not_live_to_end_is_ended_after_its_start() {
+async fn unfinished_cleanup_ends_after_a_restart() {
     let node = TestNode::start().await;
     let [ann, bob, cid, dora, eve] = users(&node).await;
     let folder = node.stop().await;

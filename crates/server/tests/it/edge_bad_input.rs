@@ -20,7 +20,7 @@ use tonic::Code;
 const GET_FINE: [u8; 2] = [0x08, 0x01];
 
 #[tokio::test]
-async fn a_unary_message_above_the_limit_is_resource_exhausted() {
+async fn large_unary_message_is_resource_exhausted() {
     let node = serve(|_| {}).await;
     let answer = raw::call(node.address, GET_USER, &[], framed(&unknown_field(300 << 10))).await.unwrap();
     assert_refused(answer.status(), Code::ResourceExhausted, "MESSAGE_TOO_LARGE");
@@ -28,7 +28,7 @@ async fn a_unary_message_above_the_limit_is_resource_exhausted() {
 }
 
 #[tokio::test]
-async fn a_batch_may_be_larger_than_other_messages_but_has_its_limit_too() {
+async fn batch_has_a_larger_limit() {
     let node = serve(|_| {}).await;
     let fits =
         raw::call(node.address, BATCH_GET_USERS, &[], framed(&unknown_field(300 << 10))).await.unwrap();
@@ -97,7 +97,7 @@ async fn broken_gzip_is_invalid_argument() {
 }
 
 #[tokio::test]
-async fn a_message_of_a_stream_that_cannot_be_decoded_is_invalid_argument_too() {
+async fn bad_stream_message_is_invalid_argument() {
     let node = serve(|_| {}).await;
     let body = [framed(&[]), framed(&[0x0a, 0x40, 0x01])].concat();
     let answer = raw::call(node.address, IMPORT_USERS, &[], body.into()).await.unwrap();
@@ -114,7 +114,7 @@ async fn unknown_fields_are_passed_over() {
 }
 
 #[tokio::test]
-async fn unknown_methods_and_services_are_unimplemented() {
+async fn unknown_methods_are_unimplemented() {
     let node = serve(|_| {}).await;
     for path in ["/kith.user.v1.UserService/Nothing", "/kith.nothing.v1.Nothing/Get", "/", "/x"] {
         let answer = raw::call(node.address, path, &[], framed(&[])).await.unwrap();
@@ -124,7 +124,7 @@ async fn unknown_methods_and_services_are_unimplemented() {
 }
 
 #[tokio::test]
-async fn more_headers_than_allowed_end_the_call_and_nothing_else() {
+async fn too_many_headers_end_only_the_call() {
     let node = serve(|_| {}).await;
     let long = "x".repeat(17 << 10);
     let refused = match raw::call(node.address, GET_USER, &[("x-long", &long)], framed(&GET_FINE)).await {
@@ -149,7 +149,7 @@ async fn a_timeout_that_is_none_is_invalid_argument() {
 }
 
 #[tokio::test]
-async fn a_timeout_of_ten_thousand_years_counts_as_the_longest() {
+async fn huge_timeout_counts_as_the_longest() {
     let node = serve(|_| {}).await;
     let headers = [("grpc-timeout", "99999999H")];
     let answer = raw::call(node.address, GET_USER, &headers, framed(&GET_FINE)).await.unwrap();
@@ -157,7 +157,7 @@ async fn a_timeout_of_ten_thousand_years_counts_as_the_longest() {
 }
 
 #[tokio::test]
-async fn a_deadline_that_is_over_is_told_before_any_write_begins() {
+async fn past_deadline_ends_before_any_write() {
     let node = serve(|_| {}).await;
     let answer = raw::call(node.address, CREATE_USER, &[("grpc-timeout", "1n")], framed(&[])).await.unwrap();
     assert_refused(answer.status(), Code::DeadlineExceeded, "DEADLINE_EXCEEDED");
@@ -166,7 +166,7 @@ async fn a_deadline_that_is_over_is_told_before_any_write_begins() {
 }
 
 #[tokio::test]
-async fn an_acting_user_that_is_none_is_invalid_argument() {
+async fn invalid_acting_user_is_invalid_argument() {
     let node = serve(|_| {}).await;
     for user in ["0", "-1", "abc", "", "9223372036854775808", "1 "] {
         let headers = [("kith-acting-user", user)];

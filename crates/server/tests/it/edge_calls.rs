@@ -26,7 +26,7 @@ fn with_timeout<T>(message: T, timeout: Duration) -> Request<T> {
 }
 
 #[tokio::test]
-async fn a_call_that_takes_too_long_ends_at_its_deadline() {
+async fn slow_call_ends_at_its_deadline() {
     let node = serve(|_| {}).await;
     // tonic's client would end the call by itself.
     let held = framed(&[0x08, u8::try_from(HELD).unwrap()]);
@@ -46,7 +46,7 @@ async fn a_call_without_a_deadline_has_the_default_one() {
 }
 
 #[tokio::test]
-async fn a_stream_ends_at_its_deadline_though_messages_came() {
+async fn busy_stream_ends_at_its_deadline() {
     let node = serve(|_| {}).await;
     let mut request = Request::new(ExportUsersRequest::default());
     request.metadata_mut().insert("grpc-timeout", "80m".parse().unwrap());
@@ -58,7 +58,7 @@ async fn a_stream_ends_at_its_deadline_though_messages_came() {
 }
 
 #[tokio::test]
-async fn a_stream_outlives_the_longest_deadline_of_unary_calls() {
+async fn stream_outlives_unary_deadlines() {
     let node = serve(|config| {
         config.limits.deadline_default = Duration::from_millis(1);
         config.limits.deadline_max = Duration::from_millis(1);
@@ -74,7 +74,7 @@ async fn a_stream_outlives_the_longest_deadline_of_unary_calls() {
 }
 
 #[tokio::test]
-async fn above_its_bound_a_node_turns_calls_away_and_still_says_how_it_is() {
+async fn full_node_sheds_calls_and_answers_health() {
     let node = serve(|config| {
         config.limits.in_flight = 1;
         config.limits.queue_wait = Duration::from_millis(20);
@@ -95,7 +95,7 @@ async fn above_its_bound_a_node_turns_calls_away_and_still_says_how_it_is() {
 }
 
 #[tokio::test]
-async fn a_call_that_waits_for_its_turn_gets_it_when_another_ends() {
+async fn waiting_call_runs_when_another_ends() {
     let node = serve(|config| {
         config.limits.in_flight = 1;
         config.limits.queue_wait = Duration::from_secs(2);
@@ -163,7 +163,7 @@ async fn open_exports_keep_their_slots() {
 }
 
 #[tokio::test]
-async fn an_answer_says_in_its_trailers_where_it_came_from() {
+async fn trailers_say_where_the_answer_came_from() {
     let node = serve(|_| {}).await;
     let answer = raw::call(node.address, GET_USER, &[], framed(&[0x08, 0x01])).await.unwrap();
     let said = |name: &str| answer.trailers.get(name).and_then(|value| value.to_str().ok());
@@ -183,7 +183,7 @@ async fn the_acting_user_reaches_the_handler() {
 }
 
 #[tokio::test]
-async fn a_handler_that_panics_fails_its_own_call_alone() {
+async fn panic_fails_only_its_own_call() {
     let node = serve(|_| {}).await;
     let mut client = node.users().await;
     let mut beside = client.clone();
@@ -196,14 +196,14 @@ async fn a_handler_that_panics_fails_its_own_call_alone() {
 }
 
 #[tokio::test]
-async fn what_a_handler_fails_with_is_passed_on_as_it_is() {
+async fn handler_error_is_passed_on_unchanged() {
     let node = serve(|_| {}).await;
     let status = node.users().await.get_user(get(FAILS)).await.unwrap_err();
     assert_eq!((status.code(), status.message()), (Code::Internal, "failed by itself"));
 }
 
 #[tokio::test]
-async fn the_deadline_of_a_well_behaved_client_is_kept_to_the_end() {
+async fn client_deadline_is_kept_to_the_end() {
     let node = serve(|_| {}).await;
     let answer = node.users().await.get_user(with_timeout(get(FINE), Duration::from_secs(5))).await;
     assert!(answer.is_ok());

@@ -124,7 +124,7 @@ fn store() -> String {
 
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn a_node_follows_its_store_as_it_comes_goes_and_comes_back() {
+async fn node_state_follows_its_store() {
     let way = Way::to(store()).await;
     let node = node_over(&way, "follows").await;
     assert_eq!(node.state(), State::Starting);
@@ -193,6 +193,6 @@ async fn cut_off_node_answers_in_half_of_deadline() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn node_with_hung_store_answers_in_half_of_deadline() {
+async fn hung_store_is_answered_in_half_the_deadline() {
     is_cut_off(Mode::Freeze, "hung").await;
 }

@@ -51,7 +51,7 @@ async fn a_peer_that_speaks_no_http_is_let_go() {
 }
 
 #[tokio::test]
-async fn connections_above_the_bound_are_closed_and_others_go_on() {
+async fn connections_above_the_bound_are_closed() {
     let node = serve(|config| config.limits.connections = 2).await;
     let mut first = node.users().await;
     assert!(first.get_user(get(FINE)).await.is_ok());
@@ -66,7 +66,7 @@ async fn connections_above_the_bound_are_closed_and_others_go_on() {
 }
 
 #[tokio::test]
-async fn an_old_connection_is_told_to_go_and_its_client_comes_back() {
+async fn old_connection_is_closed_and_client_returns() {
     let node = serve(|config| config.limits.connection_age = Duration::from_millis(100)).await;
     let mut client = node.users().await;
     assert!(client.get_user(get(FINE)).await.is_ok());
@@ -110,7 +110,7 @@ async fn watched(channel: Channel) -> Result<tonic::Streaming<HealthCheckRespons
 }
 
 #[tokio::test]
-async fn one_connection_does_not_take_the_health_watches_of_others() {
+async fn connection_cannot_take_all_health_watches() {
     let node = serve(|config| {
         config.limits.health_watches = 3;
         config.limits.health_watches_per_connection = 2;
@@ -160,7 +160,7 @@ async fn health_watches_by_grpc_web_are_bounded_too() {
 }
 
 #[tokio::test]
-async fn a_call_that_does_not_end_is_left_behind_after_the_limit() {
+async fn stuck_call_is_abandoned_after_the_limit() {
     let node = serve(|_| {}).await;
     let mut client = node.users().await;
     let held = tokio::spawn(async move { client.get_user(get(HELD)).await });
@@ -180,7 +180,7 @@ fn certificate(dir: &std::path::Path, mode: u32) -> (PathBuf, PathBuf, String) {
 }
 
 #[tokio::test]
-async fn calls_over_tls_are_answered_and_plain_ones_are_not() {
+async fn tls_calls_are_answered_and_plain_ones_not() {
     drop(rustls::crypto::ring::default_provider().install_default());
     let dir = tempfile::tempdir().unwrap();
     let (cert, key, authority) = certificate(dir.path(), 0o600);

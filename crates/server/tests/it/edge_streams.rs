@@ -90,7 +90,7 @@ async fn idle_export_ends_by_the_signal_of_its_caller() {
 }
 
 #[tokio::test]
-async fn import_ends_between_two_messages_by_the_signal_of_its_caller() {
+async fn callers_end_signal_stops_an_import() {
     let node = serve(|_| {}).await;
     let (mut users, token) = caller(&node);
     let (send, messages) = mpsc::channel(1);

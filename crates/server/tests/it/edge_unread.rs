@@ -60,7 +60,7 @@ fn refusal(head: &HeaderMap) -> Option<Code> {
 }
 
 #[tokio::test]
-async fn peer_that_reads_nothing_holds_a_bounded_number_of_bytes_and_others_are_served() {
+async fn silent_peer_holds_a_bounded_number_of_bytes() {
     let node = serve(|config| {
         config.limits.unread_bytes_per_connection = 8 * MIB;
         config.limits.unread_bytes = 16 * MIB;
@@ -89,7 +89,7 @@ async fn peer_that_reads_nothing_holds_a_bounded_number_of_bytes_and_others_are_
 }
 
 #[tokio::test]
-async fn many_peers_that_read_nothing_hold_what_the_node_allows() {
+async fn silent_peers_together_hold_the_node_limit() {
     let node = serve(|config| {
         config.limits.unread_bytes_per_connection = 4 * MIB;
         config.limits.unread_bytes = 7 * MIB;

@@ -3,10 +3,10 @@
 #![cfg(feature = "embedded")]
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-use crate::damaged;
+use crate::corrupt_lists;
 use std::time::Duration;
 
-use crate::damaged::{FOLLOWS, MISCOUNTED, SINCE, WRONG};
+use crate::corrupt_lists::{FOLLOWS, MISCOUNTED, SINCE, WRONG};
 use crate::node::{TestNode, assert_refused, principal};
 use kith_proto::{admin::v1::*, relation::v1::*};
 use tempfile::TempDir;
@@ -16,7 +16,7 @@ use tonic::{Code, Status, Streaming, transport::Endpoint};
 async fn damaged_node() -> (TestNode, TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let data_dir = folder.path().join("data");
-    damaged::prepare(&data_dir).await;
+    corrupt_lists::prepare(&data_dir).await;
     let node = TestNode::start_with(|config| config.data_dir = data_dir);
     (node.await, folder)
 }
@@ -66,7 +66,7 @@ async fn fan_since(node: &TestNode) -> i64 {
 }
 
 #[tokio::test]
-async fn a_comparison_tells_what_differs_and_changes_nothing() {
+async fn comparison_reports_and_changes_nothing() {
     let (node, _data) = damaged_node().await;
     for _ in 0..2 {
         let found = verify(&node, 0).await;
@@ -81,7 +81,7 @@ async fn a_comparison_tells_what_differs_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_repair_mends_the_list_and_what_was_cached_of_it() {
+async fn repair_corrects_list_and_caches() {
     let (node, _data) = damaged_node().await;
     assert_eq!(fan_since(&node).await, SINCE ^ 1);
     let mended = repair(&node).await;
@@ -93,7 +93,7 @@ async fn a_repair_mends_the_list_and_what_was_cached_of_it() {
 }
 
 #[tokio::test]
-async fn a_recount_corrects_the_count_and_what_was_cached_of_it() {
+async fn recount_corrects_count_and_caches() {
     let (node, _data) = damaged_node().await;
     assert_eq!(counts(&node).await, (12, 14));
     for corrected in [1, 0] {
@@ -107,7 +107,7 @@ async fn a_recount_corrects_the_count_and_what_was_cached_of_it() {
 }
 
 #[tokio::test]
-async fn no_more_examples_are_shown_than_were_asked_for() {
+async fn examples_are_limited_as_asked() {
     let (node, _data) = damaged_node().await;
     let found = verify(&node, 1).await;
     assert_eq!((found.differences, found.examples.len()), (2, 1));
@@ -125,7 +125,7 @@ async fn slow_client(node: &TestNode) -> admin_service_client::AdminServiceClien
 }
 
 #[tokio::test]
-async fn one_run_of_a_kind_goes_on_at_a_time_and_ends_with_its_caller() {
+async fn one_run_of_a_kind_ends_with_its_caller() {
     let (node, _data) = damaged_node().await;
     let unread = slow_client(&node).await.verify_edges(VerifyEdgesRequest::default()).await.unwrap();
     let second = async || node.admin().verify_edges(VerifyEdgesRequest::default()).await.map(drop);

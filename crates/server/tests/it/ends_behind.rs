@@ -22,7 +22,7 @@ use kith_proto::{
     user::v1::{self as users, user_service_client::UserServiceClient},
 };
 use kith_server::{
-    admin::Vitals,
+    admin::NodeStatus,
     config::Config,
     edge::{Edge, Routes},
     health::Reporter,
@@ -191,8 +191,8 @@ impl Stage {
         let store = Arc::clone(&stores.message_upkeep);
         stores.message_upkeep = Arc::new(LateSearch { store, log: Arc::clone(&log) });
         let edge = Edge::new(Routes::default(), &config.limits);
-        let vitals = Vitals::new(Reporter::new(), edge.load(), &stores);
-        let services = services::services(&stores, &config, vitals).await.unwrap();
+        let node_status = NodeStatus::new(Reporter::new(), edge.load(), &stores);
+        let services = services::services(&stores, &config, node_status).await.unwrap();
         edge.open(services.routes.clone());
         let (sender, reader) = (user(&edge, "ann").await, user(&edge, "bea").await);
         for _ in 0..3 {
@@ -306,7 +306,7 @@ async fn ends_that_are_known_already_are_read_once() {
 }
 
 #[tokio::test]
-async fn mark_of_a_message_that_the_store_shows_late_is_made() {
+async fn mark_of_a_late_visible_message_is_made() {
     let stage = Stage::new().await;
     stage.fall_behind();
     let mark = async |seq| {

@@ -42,7 +42,7 @@ async fn search_groups(
 }
 
 #[tokio::test]
-async fn a54_a_list_of_addresses_cannot_be_tried_and_a_refusal_says_not_who_is_there() {
+async fn a54_refused_address_lists_reveal_nothing() {
     let node = TestNode::start().await;
     people(&node).await;
     let mut answered = 0;
@@ -94,7 +94,7 @@ async fn a54_names_cannot_be_tried_by_find_either() {
 }
 
 #[tokio::test]
-async fn a54_a_hit_and_a_miss_have_the_same_form_and_services_search_as_they_like() {
+async fn a54_hits_and_misses_have_the_same_form() {
     let node = TestNode::start_with(|config| config.limits.searches_per_minute = 2).await;
     people(&node).await;
     let mut forms = Vec::new();
@@ -114,7 +114,7 @@ async fn a54_a_hit_and_a_miss_have_the_same_form_and_services_search_as_they_lik
 }
 
 #[tokio::test]
-async fn a55_whoever_is_found_or_read_by_another_shows_no_contact_and_no_secret() {
+async fn a55_found_users_show_no_contact_or_secret() {
     let node = TestNode::start().await;
     let id = people(&node).await;
     let mut seen = Vec::new();
@@ -141,7 +141,7 @@ async fn a55_whoever_is_found_or_read_by_another_shows_no_contact_and_no_secret(
 }
 
 #[tokio::test]
-async fn a56_a_private_group_is_found_by_no_keyword_and_nobody() {
+async fn a56_private_group_is_never_found() {
     let node = TestNode::start().await;
     let group = groups::Group {
         name: "Quiet corner".into(),
@@ -170,7 +170,7 @@ async fn a56_a_private_group_is_found_by_no_keyword_and_nobody() {
 }
 
 #[tokio::test]
-async fn a58_no_answer_about_a_group_holds_its_code_and_no_parameter_can_be_named_so() {
+async fn a58_no_answer_holds_the_invite_code() {
     let node = TestNode::start().await;
     let group = groups::Group {
         name: "Chess".into(),

@@ -11,7 +11,7 @@ use kith_proto::{
     user::v1::{self as users, user_service_client::UserServiceClient},
 };
 use kith_server::{
-    admin::Vitals,
+    admin::NodeStatus,
     config::Config,
     edge::{Edge, Routes},
     health::Reporter,
@@ -42,8 +42,8 @@ impl Node {
         // Slow enough that an id could be given before the end.
         config.messages.erase_rate = 2;
         let edge = Edge::new(Routes::default(), &config.limits);
-        let vitals = Vitals::new(Reporter::new(), edge.load(), &stores);
-        let services = services::services(&stores, &config, vitals).await.unwrap();
+        let node_status = NodeStatus::new(Reporter::new(), edge.load(), &stores);
+        let services = services::services(&stores, &config, node_status).await.unwrap();
         edge.open(services.routes.clone());
         Self { edge, services, stores, _open: open }
     }
@@ -225,6 +225,6 @@ async fn messages_under_way_are_waited_for_over_a_file() {
 #[cfg(feature = "cluster")]
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn messages_under_way_are_waited_for_over_a_cluster() {
+async fn erasure_waits_for_messages_in_a_cluster() {
     nothing_is_erased_right_after_the_deletion(Node::over_a_cluster().await).await;
 }

@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-use crate::listed;
+use crate::counting_store;
 use crate::node::{TestNode, params};
 use kith_proto::{
     admin::v1::GetCacheStatsRequest,
@@ -76,7 +76,7 @@ async fn assert_found(groups: &GroupServiceClient<Channel>, wanted: &[i64], when
 }
 
 #[tokio::test]
-async fn a_group_is_found_from_its_creation_until_its_dismissal() {
+async fn group_is_found_until_its_dismissal() {
     let node = TestNode::start().await;
     let mut groups = node.groups();
     assert_found(&groups, &[], "before").await;
@@ -123,7 +123,7 @@ async fn a_group_is_found_while_it_is_public() {
 }
 
 #[tokio::test]
-async fn pages_hold_what_stood_all_the_while_whatever_came_and_went_between_them() {
+async fn pages_hold_all_unchanged_groups() {
     let node = TestNode::start().await;
     let mut groups = node.groups();
     let mut stood = Vec::new();
@@ -148,7 +148,7 @@ async fn pages_hold_what_stood_all_the_while_whatever_came_and_went_between_them
 }
 
 #[tokio::test]
-async fn groups_that_are_created_side_by_side_with_searches_are_found_by_the_next_one() {
+async fn groups_created_during_searches_are_found() {
     let node = TestNode::start().await;
     let writers = (0..8).map(|writer| {
         let (mut groups, reader) = (node.groups(), node.groups());
@@ -189,8 +189,8 @@ async fn searches_are_in_the_figures_of_the_tiers() {
 }
 
 #[tokio::test]
-async fn the_store_is_asked_once_for_a_page_and_always_by_a_strong_search() {
-    let (groups, store, _file) = listed::node().await;
+async fn strong_search_always_asks_the_store() {
+    let (groups, store, _file) = counting_store::node().await;
     let mut writer = groups.clone();
     writer.create_group(create(public("Chess", &[]))).await.unwrap();
     for _ in 0..3 {
@@ -209,8 +209,8 @@ async fn the_store_is_asked_once_for_a_page_and_always_by_a_strong_search() {
 }
 
 #[tokio::test]
-async fn a_page_shows_the_records_as_they_are_without_being_loaded_again() {
-    let (groups, store, _file) = listed::node().await;
+async fn cached_page_shows_current_records() {
+    let (groups, store, _file) = counting_store::node().await;
     let mut writer = groups.clone();
     let group = writer.create_group(create(public("Chess", &[]))).await.unwrap().into_inner().group.unwrap();
     assert_eq!(groups.found(exact("chess")).await.groups, std::slice::from_ref(&group));
@@ -222,8 +222,8 @@ async fn a_page_shows_the_records_as_they_are_without_being_loaded_again() {
 }
 
 #[tokio::test]
-async fn a_write_whose_answer_was_lost_is_in_the_next_search() {
-    let (groups, store, _file) = listed::node().await;
+async fn write_with_lost_answer_is_searched() {
+    let (groups, store, _file) = counting_store::node().await;
     let mut writer = groups.clone();
     assert!(groups.ids(exact("chess")).await.is_empty());
     store.lose_answer();
@@ -236,8 +236,8 @@ async fn a_write_whose_answer_was_lost_is_in_the_next_search() {
 }
 
 #[tokio::test]
-async fn a_search_that_was_under_way_during_a_write_leaves_no_page_of_before_it() {
-    let (groups, store, _file) = listed::node().await;
+async fn search_during_a_write_leaves_no_old_page() {
+    let (groups, store, _file) = counting_store::node().await;
     let mut writer = groups.clone();
     let held = store.hold_search();
     let searcher = groups.clone();

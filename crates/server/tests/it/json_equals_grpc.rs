@@ -8,8 +8,8 @@ use std::{
     time::Duration,
 };
 
-use crate::equal::{Outcome, Rpc, by_grpc, by_json, generate, rpcs};
 use crate::http::Connection;
+use crate::json_grpc_parity::{Outcome, Rpc, by_grpc, by_json, generate, rpcs};
 use crate::node::TestNode;
 use kith_server::config::Config;
 use prost_reflect::DynamicMessage;

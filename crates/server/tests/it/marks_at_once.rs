@@ -27,7 +27,7 @@ use kith_proto::{
     user::v1::{self as users, user_service_client::UserServiceClient},
 };
 use kith_server::{
-    admin::Vitals,
+    admin::NodeStatus,
     config::Config,
     edge::{Edge, Routes},
     health::Reporter,
@@ -136,8 +136,8 @@ async fn started(file: &kith_store_sqlite::SqliteHandle) -> (Arc<Counted>, Edge)
     let dialogs = Arc::new(Counted { store: Arc::clone(&stores.dialogs), commands, reads });
     stores.dialogs = Arc::<Counted>::clone(&dialogs);
     let edge = Edge::new(Routes::default(), &config.limits);
-    let vitals = Vitals::new(Reporter::new(), edge.load(), &stores);
-    edge.open(services::services(&stores, &config, vitals).await.unwrap().routes);
+    let node_status = NodeStatus::new(Reporter::new(), edge.load(), &stores);
+    edge.open(services::services(&stores, &config, node_status).await.unwrap().routes);
     (dialogs, edge)
 }
 

@@ -3,7 +3,7 @@
 #![cfg(feature = "embedded")]
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-use crate::relating;
+use crate::relation_calls;
 use std::collections::BTreeSet;
 
 use crate::http::post;
@@ -100,7 +100,7 @@ fn assert_field<T: std::fmt::Debug>(refused: Result<T, Status>, field: &str) {
 #[tokio::test]
 async fn wrong_moment_is_refused_by_field() {
     let node = TestNode::start().await;
-    let [ann, bob] = relating::users(&node).await;
+    let [ann, bob] = relation_calls::users(&node).await;
     let group = Group { name: "Chess".into(), creator_id: ann, ..Default::default() };
     let group_id = node.group(group).await.group_id;
     let add = AddMembersRequest { group_id, user_ids: vec![bob], ..Default::default() };
@@ -167,7 +167,7 @@ async fn wrong_duration_is_refused_by_field() {
 #[tokio::test]
 async fn last_moment_is_shown_in_json() {
     let node = TestNode::start().await;
-    let [ann, bob] = relating::users(&node).await;
+    let [ann, bob] = relation_calls::users(&node).await;
     let group = Group { name: "Chess".into(), creator_id: ann, ..Default::default() };
     let group_id = node.group(group).await.group_id;
     let add = AddMembersRequest { group_id, user_ids: vec![bob], ..Default::default() };

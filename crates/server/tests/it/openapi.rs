@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 
 use crate::{
     auth_matrix::requests::REQUESTS,
-    equal::{generate, rpcs},
     http::{Connection, JSON},
+    json_grpc_parity::{generate, rpcs},
     node::TestNode,
 };
 
@@ -101,7 +101,7 @@ fn requests_of_every_method_fit_the_document() {
 }
 
 #[test]
-fn wrong_requests_and_answers_do_not_fit_the_document() {
+fn wrong_messages_do_not_fit_the_document() {
     let mut document = Document::read();
     let get = document.pointer("/kith.user.v1.UserService/GetUser", "/requestBody");
     let create = document.pointer("/kith.user.v1.UserService/CreateUser", "/requestBody");

@@ -4,7 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use crate::node::{TestNode, principal};
-use crate::relating::users;
+use crate::relation_calls::users;
 use kith_proto::{group::v1::*, member::v1::*};
 use kith_store::{GroupId, MemberKey, UserId};
 use kith_store_sqlite::SqliteOptions;
@@ -48,7 +48,7 @@ fn key((group, user): (i64, i64)) -> MemberKey {
 }
 
 #[tokio::test]
-async fn history_of_the_group_at_the_join_decides_from_where_a_member_reads() {
+async fn history_setting_at_join_decides_the_range() {
     let node = TestNode::start_with(|config| config.messages.events = false).await;
     let [owner, ann, bob, cid, dora] = users(&node).await;
     let [shown, hidden] = [made(&node, owner, true).await, made(&node, owner, false).await];

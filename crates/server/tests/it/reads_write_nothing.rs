@@ -13,8 +13,8 @@ use kith_server::descriptors;
 use rand::{SeedableRng as _, rngs::StdRng};
 
 use crate::{
-    equal::{Rpc, generate, rpcs},
     http::{Connection, JSON},
+    json_grpc_parity::{Rpc, generate, rpcs},
     node::TestNode,
 };
 

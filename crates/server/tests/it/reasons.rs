@@ -383,7 +383,7 @@ fn a_link_that_leads_nowhere_is_noticed() {
 }
 
 #[tokio::test]
-async fn a_refusal_of_an_encoding_says_which_may_be_sent() {
+async fn refused_encoding_names_the_accepted_ones() {
     let node = TestNode::start().await;
     let status = raw(&node, GET_USER, &[("grpc-encoding", "br")], &get(1)).await;
     let accepted = status.metadata().get("grpc-accept-encoding").unwrap().to_str().unwrap();
@@ -393,7 +393,7 @@ async fn a_refusal_of_an_encoding_says_which_may_be_sent() {
 }
 
 #[tokio::test]
-async fn a_node_without_its_store_says_so_before_it_looks_at_the_message() {
+async fn absent_store_is_reported_before_bad_input() {
     let edge = Edge::new(Routes::default(), &Config::default().limits);
     let mut users = user_service_client::UserServiceClient::new(edge);
     assert_eq!(told("starting", &users.get_user(get(0)).await.unwrap_err()), Reason::Starting);

@@ -24,7 +24,7 @@ use kith_proto::{
     },
 };
 use kith_server::{
-    admin::Vitals,
+    admin::NodeStatus,
     config::Config,
     edge::{Edge, Routes},
     health::Reporter,
@@ -161,8 +161,8 @@ async fn opened(stores: &Stores) -> Edge {
     // A machine may be busy.
     (config.limits.deadline_default, config.limits.deadline_max) = (PATIENCE, PATIENCE);
     let edge = Edge::new(Routes::default(), &config.limits);
-    let vitals = Vitals::new(Reporter::new(), edge.load(), stores);
-    edge.open(services::services(stores, &config, vitals).await.unwrap().routes);
+    let node_status = NodeStatus::new(Reporter::new(), edge.load(), stores);
+    edge.open(services::services(stores, &config, node_status).await.unwrap().routes);
     edge
 }
 
@@ -266,7 +266,7 @@ async fn receipt_of_100000_members_is_bounded() {
 }
 
 #[tokio::test]
-async fn few_members_among_100000_ordinals_are_sent_as_lists() {
+async fn few_members_of_100000_are_sent_as_lists() {
     let stage = Stage::start(MANY).await;
     stage.add(1..=100_000).await;
     let seq = stage.send(1).await;

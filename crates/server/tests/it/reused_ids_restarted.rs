@@ -11,7 +11,7 @@ use crate::messaging::{
     add, by_seqs, chat, direct, history, max_seqs, pull, read_all, say, seq_by_time, seqs, texts, to_pull,
 };
 use crate::node::{TestNode, assert_denied, assert_forbidden, principal, until};
-use crate::relating::{follow, members, users};
+use crate::relation_calls::{follow, members, users};
 use crate::talking::{conversation, counts, listed_ids, pin, read, until_read};
 use kith_proto::{
     application::v1::{ListRelationLogRequest, State, list_applications_request::List},
@@ -296,7 +296,7 @@ async fn founded(stores: &Stores) -> i64 {
 }
 
 #[tokio::test]
-async fn new_account_does_not_own_the_groups_of_the_old_one() {
+async fn new_account_does_not_own_the_old_groups() {
     let folder = TempDir::new().unwrap();
     let node = over(&folder).await;
     assert!(create(&node, "first").await);

@@ -47,7 +47,7 @@ async fn find(node: &TestNode, sandbox: &str, name: &str) -> Result<i64, Status>
 }
 
 #[tokio::test]
-async fn sandboxes_share_nothing_with_each_other_and_the_node() {
+async fn sandboxes_share_nothing() {
     let node = start(|_| {}).await;
     let mut ids = Vec::new();
     for sandbox in ["", "a", "b"] {
@@ -90,7 +90,7 @@ async fn streams_stay_in_their_sandbox() {
 }
 
 #[tokio::test]
-async fn a_node_that_keeps_its_data_refuses_calls_for_a_sandbox() {
+async fn persistent_node_refuses_sandbox_calls() {
     let node = TestNode::start().await;
     let refused = create(&node, "a", "ann").await.unwrap_err();
     assert_refused(&refused, Code::InvalidArgument, "INVALID_METADATA", Some("kith-sandbox"));
@@ -129,7 +129,7 @@ async fn calls_that_meet_at_a_new_sandbox_find_one() {
 }
 
 #[tokio::test]
-async fn a_further_sandbox_is_refused_while_all_are_fresh() {
+async fn sandbox_is_refused_while_all_are_fresh() {
     let node = start(|config| config.ephemeral.sandboxes = 2).await;
     create(&node, "a", "ann").await.unwrap();
     create(&node, "b", "ann").await.unwrap();
@@ -182,7 +182,7 @@ async fn a_sandbox_with_an_open_stream_stays() {
 }
 
 #[tokio::test]
-async fn every_sandbox_begins_with_the_seed_and_no_more() {
+async fn sandbox_begins_with_exactly_the_seed() {
     let folder = tempfile::tempdir().unwrap();
     let seed = folder.path().join("seed.jsonl");
     let line = r#"{"userName":"ann","params":{"pwd":"correct horse"}}"#;

@@ -125,7 +125,7 @@ fn key_id(caller: &str) -> String {
 }
 
 #[tokio::test]
-async fn changes_of_roles_and_owners_name_who_changed_what_for_whom() {
+async fn role_change_events_name_who_and_whom() {
     let stage = Stage::with(&["backend"]).await;
     let role = |role: Role| SetRoleRequest {
         group_id: GROUP,
@@ -168,7 +168,7 @@ async fn changes_of_roles_and_owners_name_who_changed_what_for_whom() {
 }
 
 #[tokio::test]
-async fn reads_of_invite_codes_are_events_and_have_no_code() {
+async fn invite_code_events_have_no_code() {
     let stage = Stage::with(&["backend"]).await;
     let code = stage
         .groups()
@@ -188,7 +188,7 @@ async fn reads_of_invite_codes_are_events_and_have_no_code() {
 }
 
 #[tokio::test]
-async fn writes_of_administration_are_events_also_by_nodes_and_without_names() {
+async fn admin_writes_are_events_by_nodes_too() {
     let stage = Stage::with(&["operator"]).await;
     let key = |key: &str| InvalidateKeyRequest { key: key.into() };
     stage.admin().invalidate_key(by("operator", key("user/7"))).await.unwrap();
@@ -206,7 +206,7 @@ async fn writes_of_administration_are_events_also_by_nodes_and_without_names() {
 }
 
 #[tokio::test]
-async fn imports_and_exports_begin_and_end_with_their_counts() {
+async fn import_and_export_events_have_counts() {
     let stage = Stage::with(&[]).await;
     let record = |record: i64| {
         let user = User { user_name: format!("new{record}"), ..Default::default() };
@@ -255,7 +255,7 @@ async fn import_that_is_given_up_has_an_end_too() {
 }
 
 #[tokio::test]
-async fn refused_calls_are_logged_at_once_and_then_by_their_number() {
+async fn refused_calls_are_logged_once_then_counted() {
     let stage = Stage::with(&["backend"]).await;
     let get = GetUserRequest { user_id: ANN, consistency: None };
     for _ in 0..3 {

@@ -33,7 +33,7 @@ fn seconds(text: &Value) -> f64 {
 }
 
 #[test]
-fn every_unary_method_for_clients_is_named_once_and_nothing_else_is() {
+fn each_unary_client_method_is_named_once() {
     let pool = DescriptorPool::decode(kith_proto::DESCRIPTOR_SET).unwrap();
     let services = pool.services().filter(|service| service.full_name() != ADMIN);
     let of_contract: BTreeSet<String> = services
@@ -48,7 +48,7 @@ fn every_unary_method_for_clients_is_named_once_and_nothing_else_is() {
 }
 
 #[test]
-fn methods_without_side_effects_are_repeated_with_the_deadline_of_reads() {
+fn reads_are_retried_with_the_read_deadline() {
     let pool = DescriptorPool::decode(kith_proto::DESCRIPTOR_SET).unwrap();
     let reads = |name: &String| {
         let (service, method) = name.split_once('/').unwrap();
@@ -64,7 +64,7 @@ fn methods_without_side_effects_are_repeated_with_the_deadline_of_reads() {
 }
 
 #[test]
-fn times_are_within_what_a_node_allows_and_attempts_within_what_clients_take() {
+fn times_and_attempts_are_within_limits() {
     let most = Config::default().limits.deadline_max;
     for entry in entries(&published()) {
         let timeout = Duration::from_secs_f64(seconds(&entry["timeout"]));
@@ -88,7 +88,7 @@ fn what_guesses_at_secrets_is_not_sent_twice() {
 
 /// A caller that waits for the node until its deadline has no time left to try another one.
 #[test]
-fn node_answers_before_half_of_the_published_deadline() {
+fn node_answers_within_half_the_deadline() {
     let config = Config::default();
     let (limits, mongodb) = (&config.limits, &config.store.mongodb);
     for entry in entries(&published()) {

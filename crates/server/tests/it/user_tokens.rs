@@ -103,7 +103,7 @@ async fn a_user_names_no_acting_user_not_even_itself() {
 
 /// A50.
 #[tokio::test]
-async fn a_user_sets_and_sees_the_parameters_that_are_for_users() {
+async fn user_sees_and_sets_only_user_parameters() {
     let (node, signer) = node().await;
     let token = signer.token(ANN);
     let change = |paths: &[&str]| {
@@ -212,7 +212,7 @@ async fn a_user_sets_the_parameters_of_groups_that_are_for_users() {
 }
 
 #[tokio::test]
-async fn wrong_tokens_are_refused_by_the_text_of_wrong_keys() {
+async fn wrong_tokens_get_the_text_of_wrong_keys() {
     let (node, signer) = node().await;
     let wrong_key = users(&node).get_user(by_token("unknown", get(ANN))).await.unwrap_err();
     let token = signer.token(ANN);
@@ -232,7 +232,7 @@ async fn wrong_tokens_are_refused_by_the_text_of_wrong_keys() {
 }
 
 #[tokio::test]
-async fn over_http_a_token_is_taken_and_refused_as_a_key_is() {
+async fn http_treats_tokens_as_keys() {
     let (node, signer) = node().await;
     let body = r#"{"userId": 7}"#;
     let bearer = format!("Bearer {}", signer.token(ANN));
@@ -246,7 +246,7 @@ async fn over_http_a_token_is_taken_and_refused_as_a_key_is() {
 }
 
 #[tokio::test]
-async fn strong_reads_and_large_batches_are_for_services() {
+async fn strong_reads_and_big_batches_need_services() {
     let (node, signer) = node().await;
     let token = signer.token(ANN);
     let strong =
@@ -312,7 +312,7 @@ async fn a_stream_ends_with_its_token() {
 }
 
 #[tokio::test]
-async fn a_stream_ends_with_the_key_that_signed_its_token() {
+async fn stream_ends_with_its_signing_key() {
     let (old, new) = (Signer::new(1), Signer::new(2));
     let tokens = old.tokens();
     let node = node_with(Arc::clone(&tokens)).await;

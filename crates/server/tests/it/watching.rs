@@ -44,7 +44,7 @@ fn user_hits(told: &WatchNodeResponse) -> i64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_watcher_is_told_what_the_node_did_since_it_was_told_before() {
+async fn watcher_gets_activity_since_the_last_message() {
     let node = TestNode::start().await;
     let id = node.user("ann").await.user_id;
     let mut told = watch(&node).await.unwrap();
@@ -75,7 +75,7 @@ async fn a_watcher_is_told_what_the_node_did_since_it_was_told_before() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_message_tells_how_the_node_is_and_the_time_that_it_is_of() {
+async fn each_message_has_state_and_time() {
     let node = TestNode::start().await;
     node.user("ann").await;
     let mut told = watch(&node).await.unwrap();
@@ -93,7 +93,7 @@ async fn each_message_tells_how_the_node_is_and_the_time_that_it_is_of() {
 }
 
 #[tokio::test]
-async fn an_interval_out_of_bounds_is_refused_with_the_bounds_and_none_is_a_second() {
+async fn interval_is_bounded_and_defaults_to_1_s() {
     let node = TestNode::start().await;
     let refused = [Duration::from_millis(199), Duration::from_millis(60_001), Duration::ZERO].map(every);
     let backwards = prost_types::Duration { seconds: -1, nanos: 0 };
@@ -117,7 +117,7 @@ async fn only_services_watch() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_more_watch_than_may_and_who_leaves_makes_room() {
+async fn watchers_are_bounded_and_leaving_makes_room() {
     let node = TestNode::start_with(|config| config.limits.watchers = 1).await;
     let first = watch(&node).await.unwrap();
     let status = watch(&node).await.unwrap_err();
@@ -133,7 +133,7 @@ async fn no_more_watch_than_may_and_who_leaves_makes_room() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_that_stops_tells_its_watchers_and_does_not_wait_for_them() {
+async fn stopping_node_notifies_watchers_at_once() {
     let node = TestNode::start_with(|config| config.drain = PATIENCE).await;
     let mut told = node.admin().watch_node(every(PATIENCE)).await.unwrap().into_inner();
     let begun = std::time::Instant::now();

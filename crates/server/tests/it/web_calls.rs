@@ -139,7 +139,7 @@ fn lists(config: &mut kith_server::config::Config) {
 }
 
 #[tokio::test]
-async fn pages_that_are_not_listed_are_refused_by_json_and_grpc_web() {
+async fn unlisted_pages_are_refused_by_both_protocols() {
     let node = TestNode::start_with(lists).await;
     let name = r#"{"user": {"userName": "eve"}}"#;
     for origin in REFUSED {
@@ -189,7 +189,7 @@ async fn refused_page_that_still_sends_reads_why() {
 }
 
 #[tokio::test]
-async fn pages_that_are_named_may_call_and_others_are_told_nothing() {
+async fn only_listed_pages_get_cors_headers() {
     let node = TestNode::start_with(|config| config.http.cors.origins = vec![PAGE.to_owned()]).await;
     let asked = asks(node.address, PAGE).await;
     assert_eq!((asked.code, asked.header("access-control-allow-origin")), (200, Some(PAGE)), "{asked:?}");

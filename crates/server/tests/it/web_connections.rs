@@ -19,7 +19,7 @@ use tokio_rustls::TlsConnector;
 const BOUND: Duration = Duration::from_secs(10);
 
 #[tokio::test]
-async fn a_stop_closes_idle_connections_and_lets_calls_end() {
+async fn stop_closes_idle_connections_first() {
     let node = serve(|_| {}).await;
     let mut idle = Connection::open(node.address).await;
     assert_eq!(idle.json(GET_USER, &json!({"userId": FINE})).await.code, 200);
@@ -58,7 +58,7 @@ async fn a_caller_who_leaves_ends_the_call() {
 }
 
 #[tokio::test]
-async fn a_call_that_fails_within_is_answered_and_the_connection_goes_on() {
+async fn failed_call_keeps_its_connection() {
     let node = serve(|_| {}).await;
     let mut connection = Connection::open(node.address).await;
     let panics = connection.json(GET_USER, &json!({"userId": edge::service::PANICS})).await;

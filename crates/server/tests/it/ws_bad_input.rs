@@ -40,7 +40,7 @@ async fn code_of_later(node: &Served, frame: Message) -> u16 {
 }
 
 #[tokio::test]
-async fn frames_that_are_neither_hello_nor_call_close_the_socket() {
+async fn unknown_frames_close_the_socket() {
     let node = node().await;
     let not_json =
         ["", " ", "{", "hello", "{\"hello\":}", "{'hello':{}}", "{\"id\":1,}", "{}{}", "\u{0}", "nul"];
@@ -76,7 +76,7 @@ async fn frames_that_are_neither_hello_nor_call_close_the_socket() {
 }
 
 #[tokio::test]
-async fn hellos_that_cannot_be_taken_are_refused_with_their_field() {
+async fn invalid_hello_is_refused_with_its_field() {
     let node = node().await;
     let long = "d".repeat(49);
     let cases = [
@@ -125,7 +125,7 @@ async fn hellos_that_cannot_be_taken_are_refused_with_their_field() {
 }
 
 #[tokio::test]
-async fn calls_before_a_hello_and_second_hellos_close_the_socket() {
+async fn call_before_hello_or_second_hello_closes() {
     let node = node().await;
     let call = json!({"id": 1, "call": "GetUser", "body": {"userId": FINE}}).to_string();
     assert_eq!(code_of_first(&node, Message::text(call)).await, 1008);
@@ -137,7 +137,7 @@ async fn calls_before_a_hello_and_second_hellos_close_the_socket() {
 }
 
 #[tokio::test]
-async fn calls_that_sockets_do_not_take_are_refused_and_the_socket_goes_on() {
+async fn unsupported_call_keeps_the_socket() {
     let node = node().await;
     let mut socket = Socket::live(node.address, 7).await;
     let others = [
@@ -188,7 +188,7 @@ fn refusal(frame: &Value) -> (&str, &str) {
 }
 
 #[tokio::test]
-async fn bodies_that_cannot_be_read_are_refused_and_the_socket_goes_on() {
+async fn unreadable_body_keeps_the_socket() {
     let node = node().await;
     let mut socket = Socket::live(node.address, 7).await;
     let bodies = [
@@ -220,7 +220,7 @@ async fn bodies_that_cannot_be_read_are_refused_and_the_socket_goes_on() {
 }
 
 #[tokio::test]
-async fn frames_that_are_too_large_or_binary_close_the_socket() {
+async fn large_or_binary_frames_close_the_socket() {
     let node = node().await;
     let large =
         |length: usize| format!(r#"{{"id":1,"call":"GetUser","body":"{}"}}"#, "x".repeat(length - 35));
@@ -259,7 +259,7 @@ fn long_ping() -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn bytes_that_break_the_protocol_close_the_socket() {
+async fn protocol_violation_closes_the_socket() {
     let node = node().await;
     let cases: [(&str, &[u8], u16); 12] = [
         ("not masked", &[0x81, 0x02, b'{', b'}'], 1002),

@@ -67,7 +67,7 @@ async fn live_comes_also_where_more_is_always_there() {
 }
 
 #[tokio::test]
-async fn pages_of_conversations_say_whether_more_follow() {
+async fn conversation_pages_say_whether_more_follow() {
     let node = node(&FakeMessages::new()).await;
     let mut socket = Socket::open(node.address).await;
     socket.send(&json!({"hello": {"user": 7}})).await;
@@ -79,7 +79,7 @@ async fn pages_of_conversations_say_whether_more_follow() {
 }
 
 #[tokio::test]
-async fn live_has_the_last_cursor_and_messages_have_theirs() {
+async fn live_frame_has_the_last_cursor() {
     let fake = FakeMessages::new();
     fake.meanwhile(vec![message("d7-8", 4, "c-1")]);
     let node = node(&fake).await;
@@ -110,7 +110,7 @@ async fn cursor_and_positions_are_passed_on() {
 }
 
 #[tokio::test]
-async fn audiences_are_passed_on_also_when_the_stream_is_opened_again() {
+async fn audiences_survive_a_reopened_stream() {
     let fake = FakeMessages::new();
     let node = node(&fake).await;
     let mut socket = Socket::open(node.address).await;
@@ -145,7 +145,7 @@ async fn after_a_reset_the_same_user_says_hello_again() {
 }
 
 #[tokio::test]
-async fn stream_that_ends_for_its_age_goes_on_after_the_last_cursor() {
+async fn aged_stream_resumes_after_the_last_cursor() {
     let fake = FakeMessages::new();
     let node = node(&fake).await;
     let mut socket = Socket::live(node.address, 7).await;

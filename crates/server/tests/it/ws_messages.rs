@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::{
     node::{TestNode, until},
     noticing::{audience, new_notice, publish},
-    relating::{follow, users},
+    relation_calls::{follow, users},
     sockets::{Socket, on},
 };
 
@@ -99,7 +99,7 @@ async fn conversations_are_listed_before_what_is_new() {
 }
 
 #[tokio::test]
-async fn cursor_brings_what_was_missed_once_and_in_order() {
+async fn cursor_brings_missed_messages_once_in_order() {
     let (node, [ann, bea]) = node_with().await;
     let mut of_ann = Socket::live(node.address, ann).await;
     let mut of_bea = Socket::live(node.address, bea).await;
@@ -164,7 +164,7 @@ async fn typing_and_recalls_reach_the_other_one() {
 }
 
 #[tokio::test]
-async fn notices_are_listed_marked_and_counted_over_one_socket() {
+async fn notices_work_over_one_socket() {
     let (node, [ann, bea]) = node_with().await;
     audience(&node, 1, true).await;
     audience(&node, 2, false).await;
@@ -244,7 +244,7 @@ async fn user_acts_for_itself_alone() {
 }
 
 #[tokio::test]
-async fn users_that_do_not_exist_and_one_device_too_many_are_refused() {
+async fn unknown_users_and_extra_devices_are_refused() {
     let (node, [ann]) = node_with().await;
     let mut none = Socket::open(node.address).await;
     none.send(&json!({"hello": {"user": ann + 1_000}})).await;

@@ -92,7 +92,7 @@ async fn pages_of_listed_origins_open_sockets() {
 }
 
 #[tokio::test]
-async fn page_of_the_node_opens_sockets_on_the_loopback_device() {
+async fn own_page_opens_sockets_on_loopback() {
     let with_page = |config: &mut kith_server::config::Config| {
         on(config);
         config.ws.demo = true;
@@ -120,7 +120,7 @@ async fn node_without_sockets_knows_no_such_path() {
 }
 
 #[tokio::test]
-async fn sockets_have_a_bound_and_leave_room_when_they_end() {
+async fn sockets_are_bounded_and_ending_makes_room() {
     let few = |config: &mut kith_server::config::Config| {
         on(config);
         config.ws.sockets = 2;

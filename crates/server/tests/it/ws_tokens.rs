@@ -72,7 +72,7 @@ async fn the_token_says_whose_socket_it_is() {
 }
 
 #[tokio::test]
-async fn the_user_of_a_socket_is_online_on_a_node_with_callers() {
+async fn socket_user_is_online_with_callers() {
     let signer = Signer::new(1);
     let node = secured(signer.tokens()).await;
     let state = async || {
@@ -126,7 +126,7 @@ async fn a_socket_ends_with_its_token() {
 }
 
 #[tokio::test]
-async fn a_socket_ends_with_the_key_that_signed_its_token() {
+async fn socket_ends_with_its_signing_key() {
     let signer = Signer::new(1);
     let tokens = signer.tokens();
     let node = secured(Arc::clone(&tokens)).await;
@@ -146,7 +146,7 @@ async fn a_socket_is_as_old_as_a_stream_may_be_at_most() {
 }
 
 #[tokio::test]
-async fn a_later_hello_brings_another_position_and_no_other_user() {
+async fn later_hello_moves_position_not_user() {
     let (messages, signer) = (FakeMessages::new(), Signer::new(1));
     let node = fake(&messages, signer.tokens(), 1).await;
     let mut socket = live(node.address, &signer.token(ANN)).await;

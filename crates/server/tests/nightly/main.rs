@@ -1,17 +1,17 @@
 //! Long tests, run by `cargo xtask nightly`.
 
-#[path = "../it/equal/mod.rs"]
-mod equal;
 #[path = "../it/http/mod.rs"]
 mod http;
+#[path = "../it/json_grpc_parity/mod.rs"]
+mod json_grpc_parity;
 #[path = "../it/messaging/mod.rs"]
 mod messaging;
 #[path = "../it/node/mod.rs"]
 mod node;
 #[path = "../it/plain_chat/mod.rs"]
 mod plain_chat;
-#[path = "../it/relating/mod.rs"]
-mod relating;
+#[path = "../it/relation_calls/mod.rs"]
+mod relation_calls;
 #[path = "../it/talking/mod.rs"]
 mod talking;
 

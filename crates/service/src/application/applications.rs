@@ -47,7 +47,7 @@ pub struct Applications {
 
 /// A sent application.
 #[derive(Clone, Debug)]
-pub(super) struct Draft {
+pub(super) struct ApplicationDraft {
     pub(super) asks: Asks,
     pub(super) applicant: UserId,
     pub(super) message: Text,
@@ -65,13 +65,13 @@ pub(super) struct Decided {
 
 /// A page of a list.
 #[derive(Clone, Debug)]
-pub(super) struct Page<T, Id> {
+pub(super) struct ApplicationPage<T, Id> {
     pub(super) found: Vec<T>,
     /// The last id of the page. `None`: the list has no more.
     pub(super) last: Option<Id>,
 }
 
-impl<T, Id> Page<T, Id> {
+impl<T, Id> ApplicationPage<T, Id> {
     /// The page out of a read of `size` + 1 entries: the extra one shows whether there are more.
     pub(super) fn cut(mut found: Vec<T>, size: usize, id: impl Fn(&T) -> Id) -> Self {
         let has_more = found.len() > size;
@@ -124,7 +124,11 @@ impl Applications {
     ///
     /// # Errors
     /// PERMISSION_DENIED, NOT_FOUND, FAILED_PRECONDITION, RESOURCE_EXHAUSTED, INVALID_ARGUMENT, or errors of the store.
-    pub(super) async fn apply(&self, draft: Draft, context: WriteContext) -> Result<Application, Error> {
+    pub(super) async fn apply(
+        &self,
+        draft: ApplicationDraft,
+        context: WriteContext,
+    ) -> Result<Application, Error> {
         let write = context.write(&self.hasher).await?;
         let this = self.clone();
         let work = async move {
@@ -203,13 +207,13 @@ impl Applications {
         after: Option<ApplicationId>,
         size: usize,
         principal: Principal,
-    ) -> Result<Page<ListedApplication, ApplicationId>, Error> {
+    ) -> Result<ApplicationPage<ListedApplication, ApplicationId>, Error> {
         self.may_list(list, principal).await?;
         let first = self.first_of(list).await?;
         let after = after.map_or(first, |after| after.max(first));
         let found = self.store.list_applications(list, after, size.saturating_add(1)).await;
-        let page = Page::cut(found.map_err(store_error)?, size, |listed| listed.application.id);
-        Ok(Page { found: self.settled_list(list, page.found).await?, last: page.last })
+        let page = ApplicationPage::cut(found.map_err(store_error)?, size, |listed| listed.application.id);
+        Ok(ApplicationPage { found: self.settled_list(list, page.found).await?, last: page.last })
     }
 
     /// Marks applications in a user's received list as received or read now. Requires that user.
@@ -275,7 +279,7 @@ impl Applications {
 
     async fn made(
         &self,
-        draft: Draft,
+        draft: ApplicationDraft,
         basis: ApplicationBasis,
         now: Timestamp,
     ) -> Result<NewApplication, Error> {

@@ -6,7 +6,7 @@ use kith_store::{
     GroupId, Invalid, ListedApplication, Permissions, Receiver, RelationDeed, RelationEvent, UserId,
 };
 
-use super::applications::Draft;
+use super::applications::ApplicationDraft;
 use crate::{
     error::Error,
     rpc::{call::Principal, versions::wire_time},
@@ -18,10 +18,10 @@ pub(super) fn valid<T>(field: &'static str, value: Result<T, Invalid>) -> Result
 }
 
 /// The purpose of an application.
-pub(super) fn draft(request: wire::ApplyRequest, principal: Principal) -> Result<Draft, Error> {
+pub(super) fn draft(request: wire::ApplyRequest, principal: Principal) -> Result<ApplicationDraft, Error> {
     let applicant = applicant(request.applicant_id, principal)?;
     let asks = asks(&request, applicant)?;
-    Ok(Draft {
+    Ok(ApplicationDraft {
         asks,
         applicant,
         message: valid("message", Application::message(&request.message))?,
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_names_what_it_needs_and_nothing_else() {
+    fn each_kind_names_only_what_it_needs() {
         assert!(asked(wire::Kind::Friend, 8, 0).is_ok());
         assert!(asked(wire::Kind::Join, 0, 9).is_ok());
         assert!(asked(wire::Kind::Invite, 8, 9).is_ok());

@@ -35,7 +35,7 @@ const LEASE_LASTS: Duration = Duration::from_secs(5);
 /// Does the due work.
 #[derive(Debug)]
 pub struct Janitor {
-    rounds: Rounds,
+    rounds: ApplicationRounds,
     task: Tasks,
 }
 
@@ -44,7 +44,7 @@ impl Janitor {
     pub fn new(stores: &Stores, applications: Applications, among: Option<&str>) -> Self {
         metric::count_from_zero(metric::APPLICATIONS_RESUMED, &[]);
         metric::count_from_zero(metric::APPLICATION_EFFECTS, &["done", "refused", "failed"]);
-        let rounds = Rounds {
+        let rounds = ApplicationRounds {
             applications,
             store: Arc::clone(&stores.applications),
             lease: Lease::new(&stores.coordination, LEASE, among, LEASE_LASTS),
@@ -68,7 +68,7 @@ impl Janitor {
 }
 
 #[derive(Clone, Debug)]
-struct Rounds {
+struct ApplicationRounds {
     applications: Applications,
     store: Arc<dyn ApplicationStore>,
     /// The lease of the node that searches.
@@ -83,7 +83,7 @@ struct Rounds {
     forgot: Option<Instant>,
 }
 
-impl Rounds {
+impl ApplicationRounds {
     async fn run(mut self) {
         loop {
             if let Err(error) = self.round().await {

@@ -4,7 +4,7 @@ use kith_store::{RelationEvent, RelationEventId, Timestamp, UserId};
 
 use super::{
     Applications,
-    applications::{Page, store_error},
+    applications::{ApplicationPage, store_error},
 };
 use crate::{
     error::Error,
@@ -22,13 +22,13 @@ impl Applications {
         after: Option<RelationEventId>,
         size: usize,
         principal: Principal,
-    ) -> Result<Page<RelationEvent, RelationEventId>, Error> {
+    ) -> Result<ApplicationPage<RelationEvent, RelationEventId>, Error> {
         own(user, principal)?;
         let since = self.known_since(Timestamp::now()).max(self.account_begins(user).await?);
         let first = RelationEventId::at(since, 0);
         let after = after.map_or(first, |after| after.max(first));
         let found = self.log.relation_log(user, after, size.saturating_add(1)).await.map_err(store_error)?;
-        Ok(Page::cut(found, size, |event| event.id))
+        Ok(ApplicationPage::cut(found, size, |event| event.id))
     }
 
     /// Deletes expired entries of the logs, at most this many. Returns how many.

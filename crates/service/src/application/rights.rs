@@ -8,7 +8,7 @@ use kith_store::{
 
 use super::{
     Applications,
-    applications::{Draft, KIND, store_error},
+    applications::{ApplicationDraft, KIND, store_error},
 };
 use crate::{
     error::{Error, Reason},
@@ -22,7 +22,7 @@ impl Applications {
     /// PERMISSION_DENIED, NOT_FOUND, FAILED_PRECONDITION, RESOURCE_EXHAUSTED, or errors of the store.
     pub(super) async fn may_apply(
         &self,
-        draft: &Draft,
+        draft: &ApplicationDraft,
         principal: Principal,
     ) -> Result<ApplicationBasis, Error> {
         let applicant = draft.applicant;

@@ -2,7 +2,7 @@
 
 use kith_proto::application::v1::{self as wire, application_service_server::ApplicationService};
 use kith_store::{ApplicationId, ApplicationMark, RelationEventId, UserId};
-use tonic::{Request, Response, Status};
+use tonic::{Request, Response};
 
 use super::{Applications, convert};
 use crate::{
@@ -10,13 +10,11 @@ use crate::{
     rpc::{
         answer_size::fitting,
         batch::Limits,
-        call::{Call, Served},
+        call::{Call, RpcResult, Served},
         page_token::PageTokens,
         request::WriteContext,
     },
 };
-
-type Answer<T> = Result<Response<T>, Status>;
 
 /// The application service on the wire.
 #[derive(Clone, Debug)]
@@ -49,7 +47,7 @@ impl ApplicationRpc {
 
 #[tonic::async_trait]
 impl ApplicationService for ApplicationRpc {
-    async fn apply(&self, request: Request<wire::ApplyRequest>) -> Answer<wire::ApplyResponse> {
+    async fn apply(&self, request: Request<wire::ApplyRequest>) -> RpcResult<wire::ApplyResponse> {
         let (call, mut request) = (Call::of(&request), request.into_inner());
         let id = std::mem::take(&mut request.request_id);
         let context = WriteContext::of_request("Apply", &id, call, 0, &request)?;
@@ -58,7 +56,7 @@ impl ApplicationService for ApplicationRpc {
         Ok(Response::new(wire::ApplyResponse { application: Some(application) }))
     }
 
-    async fn decide(&self, request: Request<wire::DecideRequest>) -> Answer<wire::DecideResponse> {
+    async fn decide(&self, request: Request<wire::DecideRequest>) -> RpcResult<wire::DecideResponse> {
         let (call, mut request) = (Call::of(&request), request.into_inner());
         let id = std::mem::take(&mut request.request_id);
         let context = WriteContext::of_request("Decide", &id, call, 0, &request)?;
@@ -71,7 +69,7 @@ impl ApplicationService for ApplicationRpc {
         }))
     }
 
-    async fn withdraw(&self, request: Request<wire::WithdrawRequest>) -> Answer<wire::WithdrawResponse> {
+    async fn withdraw(&self, request: Request<wire::WithdrawRequest>) -> RpcResult<wire::WithdrawResponse> {
         let (call, mut request) = (Call::of(&request), request.into_inner());
         let id = std::mem::take(&mut request.request_id);
         let context = WriteContext::of_request("Withdraw", &id, call, 0, &request)?;
@@ -83,7 +81,7 @@ impl ApplicationService for ApplicationRpc {
     async fn get_application(
         &self,
         request: Request<wire::GetApplicationRequest>,
-    ) -> Answer<wire::GetApplicationResponse> {
+    ) -> RpcResult<wire::GetApplicationResponse> {
         let (call, request) = (Call::of(&request), request.into_inner());
         let key = convert::key(request.receiver, request.application_id)?;
         let found = self.applications.get_application(key, call.principal).await?;
@@ -97,7 +95,7 @@ impl ApplicationService for ApplicationRpc {
     async fn list_applications(
         &self,
         request: Request<wire::ListApplicationsRequest>,
-    ) -> Answer<wire::ListApplicationsResponse> {
+    ) -> RpcResult<wire::ListApplicationsResponse> {
         let (call, request) = (Call::of(&request), request.into_inner());
         let list = convert::list(request.list)?;
         let after = convert::after(request.after_id, ApplicationId::new)?;
@@ -119,7 +117,7 @@ impl ApplicationService for ApplicationRpc {
     async fn list_relation_log(
         &self,
         request: Request<wire::ListRelationLogRequest>,
-    ) -> Answer<wire::ListRelationLogResponse> {
+    ) -> RpcResult<wire::ListRelationLogResponse> {
         let (call, request) = (Call::of(&request), request.into_inner());
         let user = convert::valid("user_id", UserId::new(request.user_id))?;
         let after = convert::after(request.after_id, RelationEventId::new)?;
@@ -139,14 +137,14 @@ impl ApplicationService for ApplicationRpc {
     async fn mark_received(
         &self,
         request: Request<wire::MarkReceivedRequest>,
-    ) -> Answer<wire::MarkReceivedResponse> {
+    ) -> RpcResult<wire::MarkReceivedResponse> {
         let (call, request) = (Call::of(&request), request.into_inner());
         let (user_id, ids) = (request.user_id, request.application_ids);
         let applications = self.mark(user_id, &ids, ApplicationMark::Received, call).await?;
         Ok(Response::new(wire::MarkReceivedResponse { applications }))
     }
 
-    async fn mark_read(&self, request: Request<wire::MarkReadRequest>) -> Answer<wire::MarkReadResponse> {
+    async fn mark_read(&self, request: Request<wire::MarkReadRequest>) -> RpcResult<wire::MarkReadResponse> {
         let (call, request) = (Call::of(&request), request.into_inner());
         let (user_id, ids) = (request.user_id, request.application_ids);
         let applications = self.mark(user_id, &ids, ApplicationMark::Read, call).await?;
@@ -156,7 +154,7 @@ impl ApplicationService for ApplicationRpc {
     async fn count_pending(
         &self,
         request: Request<wire::CountPendingRequest>,
-    ) -> Answer<wire::CountPendingResponse> {
+    ) -> RpcResult<wire::CountPendingResponse> {
         let (call, request) = (Call::of(&request), request.into_inner());
         let receiver = convert::receiver(request.receiver)?;
         let pending = self.applications.count_pending(receiver, call.principal).await?;

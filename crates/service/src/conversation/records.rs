@@ -32,7 +32,7 @@ impl ConversationRecords {
         let store = Arc::clone(&context.stores.conversations);
         let loader = Arc::new(ConversationLoader(Arc::clone(&store)));
         Self {
-            cache: context.tiers.namespace(policy, loader, RecordCodec::CONVERSATION),
+            cache: context.caches.namespace(policy, loader, RecordCodec::CONVERSATION),
             store,
             mutations: context.mutations.clone(),
         }

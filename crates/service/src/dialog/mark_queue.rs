@@ -17,7 +17,7 @@ use super::{
     DialogRecords, HeadAfter, HeadReader, MarkListener,
     mark_listener::seen_by_others,
     records::store_error,
-    waiting_marks::{Marked, Step, Waiter, WaitingMarks},
+    waiting_marks::{MarkResult, MarkStep, MarkWaiter, WaitingMarks},
 };
 use crate::{
     domain_context::DomainContext,
@@ -44,7 +44,7 @@ pub(crate) struct MarkQueue {
 }
 
 /// The state of a step before its write.
-struct Known {
+struct MarkStepState {
     dialogs: HashMap<DialogKey, Arc<Dialog>>,
     ends: HashMap<ConversationId, Seq>,
     stays: HashMap<MemberKey, KnownStays>,
@@ -69,9 +69,9 @@ impl MarkQueue {
     ///
     /// # Errors
     /// OUT_OF_RANGE, RESOURCE_EXHAUSTED, or errors of the store.
-    pub(crate) async fn mark(&self, wish: MarkWish) -> Result<Marked, Error> {
+    pub(crate) async fn mark(&self, wish: MarkWish) -> Result<MarkResult, Error> {
         let (answer, answered) = oneshot::channel();
-        if self.waiting.push(Waiter { wish, answer })? {
+        if self.waiting.push(MarkWaiter { wish, answer })? {
             // A task of its own: the marks of others must not depend on this call.
             tokio::spawn(self.clone().gather());
         }
@@ -80,7 +80,7 @@ impl MarkQueue {
 
     async fn gather(self) {
         loop {
-            let Step { waiters, others_wait, running } = self.waiting.step().await;
+            let MarkStep { waiters, others_wait, running } = self.waiting.step().await;
             let this = self.clone();
             // Marks commute: the next step need not wait for this one.
             tokio::spawn(async move {
@@ -94,7 +94,7 @@ impl MarkQueue {
     }
 
     /// Makes the marks of a step.
-    async fn make(&self, step: Vec<Waiter>) {
+    async fn make(&self, step: Vec<MarkWaiter>) {
         let wishes: Vec<&MarkWish> = step.iter().map(|waiter| &waiter.wish).collect();
         let known = match self.known(&wishes).await {
             Ok(known) => known,
@@ -106,7 +106,7 @@ impl MarkQueue {
                 Ok(Decision::Write(mark)) => writes.push((waiter, mark)),
                 Ok(Decision::IsMarked(dialog)) => {
                     let end = known.end(&waiter.wish);
-                    answer(waiter, Ok(Marked { dialog, token: None, end, head: None }));
+                    answer(waiter, Ok(MarkResult { dialog, token: None, end, head: None }));
                 }
                 Err(error) => answer(waiter, Err(error)),
             }
@@ -116,11 +116,13 @@ impl MarkQueue {
         }
     }
 
-    async fn write(&self, writes: Vec<(Waiter, ReadMark)>, mut known: Known) {
+    async fn write(&self, writes: Vec<(MarkWaiter, ReadMark)>, mut known: MarkStepState) {
         metrics::histogram!(DIALOG_MARKS_SIZE.name).record(as_f64(writes.len()));
-        let (waiters, marks): (Vec<Waiter>, Vec<ReadMark>) = writes.into_iter().unzip();
-        let of =
-            |(waiter, mark): (&Waiter, &ReadMark)| DialogMark { key: waiter.wish.key, mark: mark.clone() };
+        let (waiters, marks): (Vec<MarkWaiter>, Vec<ReadMark>) = writes.into_iter().unzip();
+        let of = |(waiter, mark): (&MarkWaiter, &ReadMark)| DialogMark {
+            key: waiter.wish.key,
+            mark: mark.clone(),
+        };
         let written = match self.records.mark(waiters.iter().zip(&marks).map(of).collect()).await {
             Ok(written) => written,
             Err(error) => return answer_all(waiters, &store_error(error)),
@@ -137,7 +139,7 @@ impl MarkQueue {
                 if let Ok(Some(marked)) = dialog.marked(mark, Timestamp::now()) {
                     *dialog = Arc::new(marked);
                 }
-                Marked { dialog: Dialog::clone(dialog), token: Some(written.token.clone()), end, head }
+                MarkResult { dialog: Dialog::clone(dialog), token: Some(written.token.clone()), end, head }
             });
             answer(waiter, made);
         }
@@ -145,7 +147,11 @@ impl MarkQueue {
 
     /// The heads of the logs with messages above a mark, from which each waiting caller counts what is unread. One read for all of the
     /// step. Empty if they cannot be read; then each caller reads the head of its own log.
-    async fn heads_after(&self, waiters: &[Waiter], known: &Known) -> HashMap<ConversationId, HeadAfter> {
+    async fn heads_after(
+        &self,
+        waiters: &[MarkWaiter],
+        known: &MarkStepState,
+    ) -> HashMap<ConversationId, HeadAfter> {
         let mut asked: HashMap<ConversationId, Seq> = HashMap::new();
         for wish in waiters.iter().map(|waiter| &waiter.wish) {
             if !wish.exists && wish.highest() < known.end(wish) {
@@ -165,7 +171,7 @@ impl MarkQueue {
     }
 
     /// Reads what decides the marks: dialogs through the tiers; of logs and stays only what is not known yet.
-    async fn known(&self, wishes: &[&MarkWish]) -> Result<Known, Error> {
+    async fn known(&self, wishes: &[&MarkWish]) -> Result<MarkStepState, Error> {
         let keys: HashSet<DialogKey> = wishes.iter().map(|wish| wish.key).collect();
         let keys: Vec<DialogKey> = keys.into_iter().collect();
         let (dialogs, ends) =
@@ -175,7 +181,7 @@ impl MarkQueue {
         let stays: HashSet<MemberKey> =
             wishes.iter().filter(needs_stays).filter_map(|wish| wish.member()).collect();
         let stays = self.members.stays(&stays.into_iter().collect::<Vec<_>>()).await?;
-        Ok(Known { dialogs, ends, stays })
+        Ok(MarkStepState { dialogs, ends, stays })
     }
 
     /// The ends of the logs whose numbers are not known to exist. Those that seem to be below a mark are read again: for some
@@ -208,7 +214,7 @@ enum Decision {
     IsMarked(Dialog),
 }
 
-impl Known {
+impl MarkStepState {
     fn decide(&self, wish: &MarkWish) -> Result<Decision, Error> {
         if !wish.exists && wish.highest() > self.end(wish) {
             return Err(out_of_range());
@@ -285,12 +291,12 @@ pub(crate) fn out_of_range() -> Error {
     Error::new(Reason::SeqOutOfRange, "a number is above that of the last message of the conversation")
 }
 
-fn answer(waiter: Waiter, result: Result<Marked, Error>) {
+fn answer(waiter: MarkWaiter, result: Result<MarkResult, Error>) {
     // A caller that has gone away gets no answer; the mark is made nevertheless.
     drop(waiter.answer.send(result));
 }
 
-fn answer_all(waiters: Vec<Waiter>, error: &Error) {
+fn answer_all(waiters: Vec<MarkWaiter>, error: &Error) {
     waiters.into_iter().for_each(|waiter| answer(waiter, Err(error.clone())));
 }
 
@@ -311,10 +317,10 @@ mod tests {
     }
 
     /// The log ends at 90; the user was in the group from 3 to 5, and from 8 on.
-    fn known() -> Known {
+    fn known() -> MarkStepState {
         let key: DialogKey = "7,g9".parse().unwrap();
         let member = wish(MarkKind::UpTo(1), None, None).member().unwrap();
-        Known {
+        MarkStepState {
             dialogs: HashMap::from([(key, Arc::new(Dialog::absent(key)))]),
             ends: HashMap::from([(key.conversation, 90)]),
             stays: HashMap::from([(member, KnownStays { joined: 8, earlier: vec![range(3, 5)] })]),
@@ -358,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn earlier_stays_are_below_the_begin_of_the_member() {
+    fn earlier_stays_are_below_the_current_one() {
         let marks = [(8, vec![range(3, 5)]), (5, vec![]), (3, vec![])];
         for (joined, earlier) in marks {
             assert_eq!(written(&wish(MarkKind::UpTo(9), Some(joined), None)).earlier, earlier, "{joined}");

@@ -47,7 +47,7 @@ impl DialogRecords {
         let store = Arc::clone(&context.stores.dialogs);
         let loader = Arc::new(DialogLoader(Arc::clone(&store)));
         Self {
-            cache: context.tiers.namespace(policy, loader, RecordCodec::DIALOG),
+            cache: context.caches.namespace(policy, loader, RecordCodec::DIALOG),
             store,
             mutations: context.mutations.clone(),
             made: Arc::default(),

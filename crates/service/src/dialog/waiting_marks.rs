@@ -36,7 +36,7 @@ pub(crate) struct MarkWish {
 
 /// The result of a mark.
 #[derive(Clone, Debug)]
-pub(crate) struct Marked {
+pub(crate) struct MarkResult {
     /// The dialog after the mark, as known to this node: other devices may have made marks in between.
     pub(crate) dialog: Dialog,
     /// The token of the write; `None`: nothing was written.
@@ -49,15 +49,15 @@ pub(crate) struct Marked {
 
 /// A mark and its waiting caller.
 #[derive(Debug)]
-pub(super) struct Waiter {
+pub(super) struct MarkWaiter {
     pub(super) wish: MarkWish,
-    pub(super) answer: oneshot::Sender<Result<Marked, Error>>,
+    pub(super) answer: oneshot::Sender<Result<MarkResult, Error>>,
 }
 
 /// Marks that are made together.
 #[derive(Debug)]
-pub(super) struct Step {
-    pub(super) waiters: Vec<Waiter>,
+pub(super) struct MarkStep {
+    pub(super) waiters: Vec<MarkWaiter>,
     /// Whether others wait; if not, the next mark begins a task again.
     pub(super) others_wait: bool,
     /// Dropped when the step is made.
@@ -78,7 +78,7 @@ pub(super) struct WaitingMarks {
 
 #[derive(Debug, Default)]
 struct Queue {
-    waiters: VecDeque<Waiter>,
+    waiters: VecDeque<MarkWaiter>,
     /// Whether a task takes steps.
     is_gathered: bool,
     /// Steps that are being made.
@@ -99,7 +99,7 @@ impl WaitingMarks {
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED.
-    pub(super) fn push(&self, waiter: Waiter) -> Result<bool, Error> {
+    pub(super) fn push(&self, waiter: MarkWaiter) -> Result<bool, Error> {
         let mut queue = self.queue.lock();
         if queue.waiters.len() >= WAITING_MAX {
             return Err(Error::new(Reason::Overloaded, "too many read marks wait on the node to be stored"));
@@ -113,7 +113,7 @@ impl WaitingMarks {
 
     /// Takes the next step, of at most [`MARKS_AT_ONCE`] marks: when so many wait, when a caller waits and no step is being made, or
     /// [`GATHERED_FOR`] later.
-    pub(super) async fn step(self: &Arc<Self>) -> Step {
+    pub(super) async fn step(self: &Arc<Self>) -> MarkStep {
         let until = Instant::now() + GATHERED_FOR;
         while !self.queue.lock().may_begin() {
             if timeout_at(until, self.may_begin.notified()).await.is_err() {
@@ -125,7 +125,7 @@ impl WaitingMarks {
         let waiters = queue.waiters.drain(..count).collect();
         queue.is_gathered = !queue.waiters.is_empty();
         queue.running += 1;
-        Step { waiters, others_wait: queue.is_gathered, running: Running(Arc::clone(self)) }
+        MarkStep { waiters, others_wait: queue.is_gathered, running: Running(Arc::clone(self)) }
     }
 }
 
@@ -144,16 +144,16 @@ mod tests {
     use super::*;
 
     /// A mark that a caller waits for.
-    fn asked(user: usize) -> Waiter {
+    fn asked(user: usize) -> MarkWaiter {
         waiter(user, false)
     }
 
     /// A mark of a sender.
-    fn own(user: usize) -> Waiter {
+    fn own(user: usize) -> MarkWaiter {
         waiter(user, true)
     }
 
-    fn waiter(user: usize, exists: bool) -> Waiter {
+    fn waiter(user: usize, exists: bool) -> MarkWaiter {
         let wish = MarkWish {
             key: format!("{user},g9").parse().unwrap(),
             kind: MarkKind::UpTo(1),
@@ -161,7 +161,7 @@ mod tests {
             left: None,
             exists,
         };
-        Waiter { wish, answer: oneshot::channel().0 }
+        MarkWaiter { wish, answer: oneshot::channel().0 }
     }
 
     fn fill(waiting: &WaitingMarks, count: usize) {

@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_reason_has_a_name_of_its_own_that_finds_it() {
+    fn every_reason_is_found_by_its_own_name() {
         let names: BTreeSet<_> = Reason::ALL.iter().map(|reason| reason.name()).collect();
         assert_eq!(names.len(), Reason::ALL.len());
         for reason in Reason::ALL {

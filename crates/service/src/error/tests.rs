@@ -23,7 +23,7 @@ fn outcome(text: &str) -> Vec<(String, String)> {
 }
 
 #[test]
-fn error_of_an_item_says_what_that_of_a_call_does() {
+fn item_error_equals_call_error() {
     for (error, expected) in [
         (unavailable(Outcome::Unknown), outcome("unknown")),
         (unavailable(Outcome::NotApplied), outcome("not_applied")),

@@ -17,7 +17,7 @@ use crate::write::feed_mapping::{FeedMapping, KeyMapping};
 #[must_use]
 pub fn feed_mappings(stores: &Stores) -> Vec<Arc<dyn FeedMapping>> {
     vec![
-        Arc::new(Groups(Arc::clone(&stores.groups))),
+        Arc::new(GroupMapping(Arc::clone(&stores.groups))),
         Arc::new(KeyMapping {
             namespace: MEMBERS,
             key: |record| match record {
@@ -38,10 +38,10 @@ pub fn feed_mappings(stores: &Stores) -> Vec<Arc<dyn FeedMapping>> {
 }
 
 /// The searches that find a group depend on its name and tags, so they are read from the store.
-struct Groups(Arc<dyn GroupStore>);
+struct GroupMapping(Arc<dyn GroupStore>);
 
 #[async_trait]
-impl FeedMapping for Groups {
+impl FeedMapping for GroupMapping {
     fn namespace(&self) -> &'static str {
         GROUPS
     }
@@ -64,8 +64,8 @@ impl FeedMapping for Groups {
     }
 }
 
-impl fmt::Debug for Groups {
+impl fmt::Debug for GroupMapping {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Groups").finish_non_exhaustive()
+        f.debug_struct("GroupMapping").finish_non_exhaustive()
     }
 }

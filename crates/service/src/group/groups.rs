@@ -83,7 +83,7 @@ pub struct GroupPolicies {
 
 /// The result of a search.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct FoundGroups {
     /// Public groups, by ascending id. May be fewer than requested, or none, if some are no longer found.
     pub groups: Vec<Arc<Group>>,
     /// The id above which the search continues; `None` at its end.
@@ -101,12 +101,12 @@ impl Groups {
         rules: GroupRules,
         renames: Option<Arc<dyn RenameListener>>,
     ) -> Self {
-        let DomainContext { stores, tiers, mutations, hasher } = context;
+        let DomainContext { stores, caches, mutations, hasher } = context;
         let GroupRules { mut secret_params, user_params, tries_per_minute, id_block } = rules;
         secret_params.remove(CODE);
         Self {
-            cache: tiers.namespace(policies.records, Arc::new(GroupLoader::new(stores)), RecordCodec::GROUP),
-            searches: GroupSearch::new(&stores.groups, tiers, policies.searches),
+            cache: caches.namespace(policies.records, Arc::new(GroupLoader::new(stores)), RecordCodec::GROUP),
+            searches: GroupSearch::new(&stores.groups, caches, policies.searches),
             store: Arc::clone(&stores.groups),
             secrets: Arc::clone(&stores.secrets),
             mutations: mutations.clone(),
@@ -152,14 +152,14 @@ impl Groups {
         after: Option<GroupId>,
         size: usize,
         consistency: &Consistency,
-    ) -> Result<Found, Error> {
+    ) -> Result<FoundGroups, Error> {
         let page = self.searches.page(keyword, after, size, consistency).await;
         let page = page.map_err(|error| Error::cache(KIND, &error))?;
         let mut groups = Vec::with_capacity(page.items.len());
         for record in self.get_many(&page.items, consistency).await {
             groups.extend(record?.map(|entry| entry.value).filter(|group| keyword.finds(group)));
         }
-        Ok(Found { groups, next: page.items.last().filter(|_| page.more).copied() })
+        Ok(FoundGroups { groups, next: page.items.last().filter(|_| page.more).copied() })
     }
 
     /// Reads a page of all groups from the store, by ascending id.

@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_words_and_beginnings_are_found_in_any_form() {
+    fn words_and_prefixes_are_found_in_any_form() {
         let group = group("Chess at noon, every day", &["Straße", "下棋"]);
         for keyword in ["CHESS AT NOON, EVERY DAY", "strasse", "下棋"] {
             assert!(GroupKeyword::exact(keyword).finds(&group), "{keyword}");

@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_of_name_tells_of_the_new_name_also_where_the_group_is_not_known() {
+    fn new_name_is_notified_for_unknown_groups_too() {
         let name = GroupWords::name("Go").unwrap();
         let told = buckets(&GroupPatch { name: Some(name.clone()), ..GroupPatch::default() }, None);
         assert_eq!(told, Bucket::of_words([&name]));

@@ -24,7 +24,7 @@ mod search;
 
 pub use audience::PendingGroups;
 pub use feed::feed_mappings;
-pub use groups::{Found, GroupPolicies, GroupRules, Groups};
+pub use groups::{FoundGroups, GroupPolicies, GroupRules, Groups};
 pub use keyword::GroupKeyword;
 pub use renaming::RenameListener;
 pub use rpc::GroupRpc;

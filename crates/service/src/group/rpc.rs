@@ -24,7 +24,7 @@ use crate::{
         answer_size::{ANSWER_BYTES, ByteBudget, fitting, left_out},
         audit_notes::AuditNotes,
         batch::{self, Limits},
-        call::{Call, Principal, Served},
+        call::{Call, Principal, RpcResult, Served},
         page_token::PageTokens,
         params::{check_user_params, check_user_paths, take_secrets},
         request::{IdempotencyKey, WriteContext},
@@ -155,7 +155,7 @@ impl GroupService for GroupRpc {
     async fn create_group(
         &self,
         request: Request<wire::CreateGroupRequest>,
-    ) -> Result<Response<wire::CreateGroupResponse>, Status> {
+    ) -> RpcResult<wire::CreateGroupResponse> {
         let call = Call::of(&request);
         let Creation { draft, secrets, context } = self.decode_create(request.into_inner(), call)?;
         let written = self.members.create_group(draft, secrets, context).await?;
@@ -165,10 +165,7 @@ impl GroupService for GroupRpc {
         }))
     }
 
-    async fn get_group(
-        &self,
-        request: Request<wire::GetGroupRequest>,
-    ) -> Result<Response<wire::GetGroupResponse>, Status> {
+    async fn get_group(&self, request: Request<wire::GetGroupRequest>) -> RpcResult<wire::GetGroupResponse> {
         let call = Call::of(&request);
         let request = request.get_ref();
         let id = convert::group_id(request.group_id)?;
@@ -184,7 +181,7 @@ impl GroupService for GroupRpc {
     async fn batch_get_groups(
         &self,
         request: Request<wire::BatchGetGroupsRequest>,
-    ) -> Result<Response<wire::BatchGetGroupsResponse>, Status> {
+    ) -> RpcResult<wire::BatchGetGroupsResponse> {
         let call = Call::of(&request);
         let request = request.into_inner();
         batch::check_count("group_ids", request.group_ids.len(), self.limits.batch_ids_of(call))?;
@@ -200,7 +197,7 @@ impl GroupService for GroupRpc {
     async fn update_group(
         &self,
         request: Request<wire::UpdateGroupRequest>,
-    ) -> Result<Response<wire::UpdateGroupResponse>, Status> {
+    ) -> RpcResult<wire::UpdateGroupResponse> {
         let call = Call::of(&request);
         let mut request = request.into_inner();
         let request_id = std::mem::take(&mut request.request_id);
@@ -223,7 +220,7 @@ impl GroupService for GroupRpc {
     async fn dismiss_group(
         &self,
         request: Request<wire::DismissGroupRequest>,
-    ) -> Result<Response<wire::DismissGroupResponse>, Status> {
+    ) -> RpcResult<wire::DismissGroupResponse> {
         let call = Call::of(&request);
         let mut request = request.into_inner();
         let request_id = std::mem::take(&mut request.request_id);
@@ -240,7 +237,7 @@ impl GroupService for GroupRpc {
     async fn transfer_group(
         &self,
         request: Request<wire::TransferGroupRequest>,
-    ) -> Result<Response<wire::TransferGroupResponse>, Status> {
+    ) -> RpcResult<wire::TransferGroupResponse> {
         let (call, notes) = (Call::of(&request), AuditNotes::of(&request));
         let mut request = request.into_inner();
         notes.note_id("group", request.group_id);
@@ -263,7 +260,7 @@ impl GroupService for GroupRpc {
     async fn search_groups(
         &self,
         request: Request<wire::SearchGroupsRequest>,
-    ) -> Result<Response<wire::SearchGroupsResponse>, Status> {
+    ) -> RpcResult<wire::SearchGroupsResponse> {
         let call = Call::of(&request);
         let request = request.into_inner();
         self.searches.count(call.principal)?;
@@ -285,7 +282,7 @@ impl GroupService for GroupRpc {
     async fn get_invite_code(
         &self,
         request: Request<wire::GetInviteCodeRequest>,
-    ) -> Result<Response<wire::GetInviteCodeResponse>, Status> {
+    ) -> RpcResult<wire::GetInviteCodeResponse> {
         let call = Call::of(&request);
         AuditNotes::of(&request).note_id("group", request.get_ref().group_id);
         let id = convert::group_id(request.get_ref().group_id)?;
@@ -296,7 +293,7 @@ impl GroupService for GroupRpc {
     async fn rotate_invite_code(
         &self,
         request: Request<wire::RotateInviteCodeRequest>,
-    ) -> Result<Response<wire::RotateInviteCodeResponse>, Status> {
+    ) -> RpcResult<wire::RotateInviteCodeResponse> {
         let (call, notes) = (Call::of(&request), AuditNotes::of(&request));
         let mut request = request.into_inner();
         notes.note_id("group", request.group_id);
@@ -316,7 +313,7 @@ impl GroupService for GroupRpc {
     async fn verify_secret(
         &self,
         request: Request<wire::VerifySecretRequest>,
-    ) -> Result<Response<wire::VerifySecretResponse>, Status> {
+    ) -> RpcResult<wire::VerifySecretResponse> {
         let call = Call::of(&request);
         let wire::VerifySecretRequest { group_id, name, secret } = request.into_inner();
         let (id, secret) = (convert::group_id(group_id)?, Zeroizing::new(secret));
@@ -328,7 +325,7 @@ impl GroupService for GroupRpc {
     async fn import_groups(
         &self,
         request: Request<Streaming<wire::ImportGroupsRequest>>,
-    ) -> Result<Response<Self::ImportGroupsStream>, Status> {
+    ) -> RpcResult<Self::ImportGroupsStream> {
         let (this, call) = (self.clone(), Call::of(&request));
         let one = move |record| {
             let this = this.clone();
@@ -341,7 +338,7 @@ impl GroupService for GroupRpc {
     async fn export_groups(
         &self,
         request: Request<wire::ExportGroupsRequest>,
-    ) -> Result<Response<Self::ExportGroupsStream>, Status> {
+    ) -> RpcResult<Self::ExportGroupsStream> {
         let (call, notes) = (Call::of(&request), AuditNotes::of(&request));
         let after = match request.get_ref().after_group_id {
             0 => None,

@@ -17,7 +17,7 @@ use kith_cache::{
 use kith_store::{Group, GroupId, GroupStore, Text, Visibility, fold};
 
 use super::GroupKeyword;
-use crate::write::{record_codec::RecordCodec, tiers::Tiers};
+use crate::write::{caches::CacheFactory, record_codec::RecordCodec};
 
 /// Namespace of the epochs of buckets.
 pub const SEARCH_EPOCHS: &str = "group_search_epoch";
@@ -70,13 +70,13 @@ impl FromStr for Bucket {
 
 /// A page of a search key: a number of ids above an id. As text, both numbers and the key, separated by colons.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Place {
+pub(super) struct SearchPageKey {
     after: Option<GroupId>,
     size: usize,
     key: String,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for SearchPageKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}:{}", self.after.map_or(0, GroupId::get), self.size, self.key)
     }
@@ -85,19 +85,19 @@ impl fmt::Display for Place {
 /// The text is no key of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the text is not a place in a search")]
-pub(super) struct NotAPlace;
+pub(super) struct NotASearchPageKey;
 
-impl FromStr for Place {
-    type Err = NotAPlace;
+impl FromStr for SearchPageKey {
+    type Err = NotASearchPageKey;
 
-    fn from_str(text: &str) -> Result<Self, NotAPlace> {
+    fn from_str(text: &str) -> Result<Self, NotASearchPageKey> {
         let mut parts = text.splitn(3, ':');
-        let mut part = || parts.next().ok_or(NotAPlace);
+        let mut part = || parts.next().ok_or(NotASearchPageKey);
         let after = match part()? {
             "0" => None,
-            id => Some(id.parse().map_err(|_| NotAPlace)?),
+            id => Some(id.parse().map_err(|_| NotASearchPageKey)?),
         };
-        let size = part()?.parse().map_err(|_| NotAPlace)?;
+        let size = part()?.parse().map_err(|_| NotASearchPageKey)?;
         Ok(Self { after, size, key: part()?.to_owned() })
     }
 }
@@ -105,13 +105,17 @@ impl FromStr for Place {
 /// Pages of the ids of public groups under search keys, through the tiers of this node.
 #[derive(Clone, Debug)]
 pub(super) struct GroupSearch {
-    pages: PagedList<Bucket, Place, GroupId>,
+    pages: PagedList<Bucket, SearchPageKey, GroupId>,
 }
 
 impl GroupSearch {
     /// Creates it with two namespaces of its own on `node`, and with the shared tier if there is one.
-    pub(super) fn new(store: &Arc<dyn GroupStore>, tiers: &Tiers, policies: ListPolicies<GroupId>) -> Self {
-        Self { pages: tiers.list(policies, Arc::new(SearchLoader(Arc::clone(store))), RecordCodec::ID) }
+    pub(super) fn new(
+        store: &Arc<dyn GroupStore>,
+        caches: &CacheFactory,
+        policies: ListPolicies<GroupId>,
+    ) -> Self {
+        Self { pages: caches.list(policies, Arc::new(SearchLoader(Arc::clone(store))), RecordCodec::ID) }
     }
 
     /// Up to `size` ids above `after` of candidates, in ascending order; some may no longer be found.
@@ -122,7 +126,7 @@ impl GroupSearch {
         size: usize,
         consistency: &Consistency,
     ) -> Result<Arc<Page<GroupId>>, CacheError> {
-        let place = Place { after, size, key: keyword.key().to_owned() };
+        let place = SearchPageKey { after, size, key: keyword.key().to_owned() };
         let paged = self.pages.page(&Bucket::of_key(&place.key), &place, consistency).await?;
         Ok(paged.entry.value)
     }
@@ -153,11 +157,11 @@ pub fn search_invalidations(group: &Group) -> Vec<Invalidation> {
 struct SearchLoader(Arc<dyn GroupStore>);
 
 #[async_trait::async_trait]
-impl PageLoader<Bucket, Place, GroupId> for SearchLoader {
+impl PageLoader<Bucket, SearchPageKey, GroupId> for SearchLoader {
     async fn page(
         &self,
         _bucket: &Bucket,
-        place: &Place,
+        place: &SearchPageKey,
         _options: LoadOptions,
     ) -> Result<Page<GroupId>, LoadError> {
         // One more, to find out whether there is a next page.
@@ -195,7 +199,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_finds_a_group_is_in_one_of_its_buckets(
+        fn every_key_of_a_group_is_in_its_buckets(
             name in "\\PC{1,20}", tags in proptest::collection::vec("\\PC{1,20}", 0..4)
         ) {
             // Only these form words: see `GroupWords`.
@@ -209,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_from_elsewhere_is_told_of_by_the_buckets_of_a_public_group() {
+    fn foreign_change_invalidates_public_buckets() {
         let mut group = Group {
             id: id(7),
             version: kith_store::Version::FIRST,
@@ -233,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_search_is_in_the_bucket_of_what_it_searches_for() {
+    fn search_key_belongs_to_its_bucket() {
         for keyword in [
             GroupKeyword::exact("Chess"),
             GroupKeyword::prefix("CHE"),
@@ -245,13 +249,13 @@ mod tests {
     }
 
     #[test]
-    fn places_are_read_back() {
+    fn page_keys_are_read_back() {
         for (after, key) in [(None, "=a"), (Some(id(7)), "^a:b"), (Some(id(i64::MAX)), "=")] {
-            let place = Place { after, size: 50, key: key.to_owned() };
+            let place = SearchPageKey { after, size: 50, key: key.to_owned() };
             assert_eq!(place.to_string().parse(), Ok(place));
         }
         for other in ["", "0", "0:1", "-1:1:=a", "x:1:=a", "1:x:=a"] {
-            assert_eq!(other.parse::<Place>(), Err(NotAPlace), "{other:?}");
+            assert_eq!(other.parse::<SearchPageKey>(), Err(NotASearchPageKey), "{other:?}");
         }
     }
 }

@@ -13,8 +13,8 @@ use kith_store::{
 use prost::{Message as _, bytes::Bytes};
 
 use super::{
-    reading::{Back, Page, Pull, SEQS_MAX},
-    sending::{Draft, Sent},
+    reading::{Back, MessagePage, Pull, SEQS_MAX},
+    sending::{MessageDraft, Sent},
 };
 use crate::{
     error::Error,
@@ -78,7 +78,7 @@ const fn kind_to_wire(kind: MessageKind) -> wire::MessageKind {
 
 /// The messages of a page.
 pub(super) fn page_to_wire(
-    page: Page,
+    page: MessagePage,
     conversation: ConversationId,
     principal: Principal,
 ) -> Vec<wire::Message> {
@@ -90,7 +90,7 @@ pub(super) fn draft(
     request: wire::SendMessageRequest,
     principal: Principal,
     body_bytes_max: usize,
-) -> Result<Draft, Error> {
+) -> Result<MessageDraft, Error> {
     let sender = sender(request.sender_id, principal)?;
     let keeps_unread = request.keep_unread;
     if keeps_unread && principal != Principal::Service {
@@ -114,7 +114,7 @@ pub(super) fn draft(
         reply_to: Some(number("reply_to_seq", request.reply_to_seq)?).filter(|seq| *seq > 0),
         client_message_id,
     };
-    Ok(Draft { conversation, message, keeps_unread })
+    Ok(MessageDraft { conversation, message, keeps_unread })
 }
 
 /// The sender: the named user, or else the acting one; `None`: a service as itself.
@@ -283,7 +283,7 @@ mod tests {
         }
     }
 
-    fn drafted(request: wire::SendMessageRequest) -> Draft {
+    fn drafted(request: wire::SendMessageRequest) -> MessageDraft {
         draft(request, Principal::User(user(7)), 100).unwrap()
     }
 
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn client_id_is_shown_to_its_sender_and_to_services() {
+    fn client_id_is_for_its_sender_and_services() {
         let NewMessage { sent, kind, sender, content_type, body, .. } = drafted(request()).message;
         let message = Message {
             seq: 1,

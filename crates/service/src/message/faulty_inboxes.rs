@@ -14,7 +14,7 @@ use prost::bytes::Bytes;
 
 /// What happens to a fan-out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fault {
+pub(super) enum InboxFault {
     None,
     Away,
     Hangs,
@@ -26,7 +26,7 @@ type Meanwhile = Box<dyn FnOnce() + Send>;
 /// Inboxes in memory.
 pub(super) struct Faulty {
     inboxes: MemoryInboxes,
-    pub(super) fault: Mutex<Fault>,
+    pub(super) fault: Mutex<InboxFault>,
     /// Before the next inbox is closed.
     pub(super) before_close: Mutex<Option<Meanwhile>>,
 }
@@ -36,7 +36,7 @@ impl Faulty {
     pub(super) fn new() -> Self {
         Self {
             inboxes: MemoryInboxes::new(Arc::new(SystemClock::new()), InboxLimits::default()),
-            fault: Mutex::new(Fault::None),
+            fault: Mutex::new(InboxFault::None),
             before_close: Mutex::default(),
         }
     }
@@ -53,9 +53,9 @@ impl InboxKeeper for Faulty {
     async fn fan_out(&self, fan_out: &FanOut<'_>) -> FannedOut {
         let fault = *self.fault.lock();
         match fault {
-            Fault::None => self.inboxes.fan_out(fan_out).await,
-            Fault::Away => FannedOut { failed: Some(SharedError::Away), ..FannedOut::default() },
-            Fault::Hangs => std::future::pending().await,
+            InboxFault::None => self.inboxes.fan_out(fan_out).await,
+            InboxFault::Away => FannedOut { failed: Some(SharedError::Away), ..FannedOut::default() },
+            InboxFault::Hangs => std::future::pending().await,
         }
     }
 

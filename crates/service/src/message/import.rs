@@ -8,7 +8,7 @@ use prost::{Message as _, bytes::Bytes};
 
 use super::{
     Messages, convert,
-    sending::{Draft, Sent},
+    sending::{MessageDraft, Sent},
     waiting::STEP_MAX,
 };
 use crate::{
@@ -80,7 +80,7 @@ impl Messages {
             }
             // Replaced below, unless it is an error.
             results.push(due.as_ref().map(|(seq, _)| *seq).map_err(Clone::clone));
-            drafts.extend(due.map(|(_, Imported { message, .. })| Draft {
+            drafts.extend(due.map(|(_, Imported { message, .. })| MessageDraft {
                 conversation,
                 message,
                 keeps_unread: false,

@@ -16,7 +16,7 @@ use super::{
     range::store_error,
     unseen::Unseen,
 };
-use crate::{error::Error, write::tiers::Tiers};
+use crate::{error::Error, write::caches::CacheFactory};
 
 /// The messages of a deployment. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -47,12 +47,12 @@ impl Logs {
     #[must_use]
     pub fn new(
         store: Arc<dyn MessageStore>,
-        tiers: &Tiers,
+        caches: &CacheFactory,
         policy: Policy<LogDocument>,
         windows: Windows,
     ) -> Self {
         let loader = Arc::new(DocumentLoader(Arc::clone(&store)));
-        let documents = tiers.namespace(policy, loader, DocumentCodec);
+        let documents = caches.namespace(policy, loader, DocumentCodec);
         Self { store, windows, documents, unseen: Arc::default() }
     }
 

@@ -73,5 +73,5 @@ use range::{Bounds, Range, no_conversation, store_error};
 pub use receive::{ReceiveRpc, Receivers, Receiving};
 pub use rpc::MessageRpc;
 pub(crate) use sent_messages::SentMessages;
-pub use service::{Correspondents, Messages, Records};
+pub use service::{ConversationData, Correspondents, Messages};
 pub use upkeep::MessageUpkeep;

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::{
     Messages,
-    sending::{Draft, Sent},
+    sending::{MessageDraft, Sent},
 };
 use crate::{
     dialog::MarkWish,
@@ -17,7 +17,7 @@ use crate::{
 /// Deadline for the begin of a mark, which begins at once and runs to its end.
 const MARKED_WITHIN: Duration = Duration::from_secs(10);
 
-impl Draft {
+impl MessageDraft {
     /// The user who has read up to the message when it is sent; `None`: none.
     pub(super) fn marker(&self) -> Option<UserId> {
         self.message.sender.filter(|_| !self.keeps_unread)

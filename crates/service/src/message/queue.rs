@@ -10,7 +10,7 @@ use super::{
     Delivery, MessagesConfig,
     deliver::Begun,
     logs::{Added, Logs},
-    waiting::{Answer, Waiter, Waiting, answer},
+    waiting::{AppendResult, AppendWaiter, Waiting, answer},
 };
 use crate::{
     error::Error,
@@ -75,7 +75,7 @@ impl AppendQueue {
         &self,
         conversation: ConversationId,
         messages: Vec<NewMessage>,
-    ) -> Result<Vec<Answer>, Error> {
+    ) -> Result<Vec<AppendResult>, Error> {
         Ok(self.enqueue(conversation, messages)?.await)
     }
 
@@ -87,8 +87,8 @@ impl AppendQueue {
         &self,
         conversation: ConversationId,
         messages: Vec<NewMessage>,
-    ) -> Result<impl Future<Output = Vec<Answer>> + Send + use<>, Error> {
-        let (waiters, answers): (Vec<_>, Vec<_>) = messages.into_iter().map(Waiter::new).unzip();
+    ) -> Result<impl Future<Output = Vec<AppendResult>> + Send + use<>, Error> {
+        let (waiters, answers): (Vec<_>, Vec<_>) = messages.into_iter().map(AppendWaiter::new).unzip();
         if self.waiting.push(conversation, waiters)? {
             // A task of its own: the messages of others must not depend on this call.
             tokio::spawn(self.clone().append_all(conversation));
@@ -101,7 +101,7 @@ impl AppendQueue {
         let mut turn = self.waiting.turn(conversation);
         while let Some(step) = turn.next_step() {
             let (messages, callers): (Vec<NewMessage>, Vec<_>) =
-                step.into_iter().map(|Waiter { message, callers }| (message, callers)).unzip();
+                step.into_iter().map(|AppendWaiter { message, callers }| (message, callers)).unzip();
             let (messages, began): (Arc<[NewMessage]>, _) = (messages.into(), self.logs.now());
             let (appended, begun) =
                 tokio::join!(self.append_step(conversation, Arc::clone(&messages)), self.begin(conversation));

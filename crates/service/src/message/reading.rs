@@ -46,7 +46,7 @@ pub(super) struct Back {
 
 /// A part of the messages of a conversation.
 #[derive(Debug)]
-pub(super) struct Page {
+pub(super) struct MessagePage {
     pub(super) messages: Vec<Message>,
     /// The range of the reader.
     pub(super) range: Range,
@@ -63,7 +63,7 @@ enum Order {
 
 /// The state of a page.
 #[derive(Clone, Copy, Debug)]
-enum Asked {
+enum PageRequest {
     Pull(Pull),
     Back(Back),
 }
@@ -79,7 +79,7 @@ struct Log<'a> {
 
 /// A part of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Part {
+enum PagePart {
     /// Messages that are known already.
     Recent(Vec<Message>),
     /// Numbers of one document.
@@ -88,7 +88,7 @@ enum Part {
 
 /// The messages that were read so far.
 #[derive(Debug, Default)]
-struct Found {
+struct PageContent {
     messages: Vec<Message>,
     bytes: usize,
 }
@@ -98,16 +98,16 @@ impl Messages {
     ///
     /// # Errors
     /// NOT_FOUND, or errors of the store.
-    pub(super) async fn pull(&self, reader: Option<UserId>, asked: Pull) -> Result<Page, Error> {
-        self.page(reader, asked.conversation, asked.at_least, Asked::Pull(asked)).await
+    pub(super) async fn pull(&self, reader: Option<UserId>, asked: Pull) -> Result<MessagePage, Error> {
+        self.page(reader, asked.conversation, asked.at_least, PageRequest::Pull(asked)).await
     }
 
     /// Returns messages by falling number.
     ///
     /// # Errors
     /// NOT_FOUND, or errors of the store.
-    pub(super) async fn history(&self, reader: Option<UserId>, asked: Back) -> Result<Page, Error> {
-        self.page(reader, asked.conversation, asked.at_least, Asked::Back(asked)).await
+    pub(super) async fn history(&self, reader: Option<UserId>, asked: Back) -> Result<MessagePage, Error> {
+        self.page(reader, asked.conversation, asked.at_least, PageRequest::Back(asked)).await
     }
 
     /// Returns the messages with these numbers, by rising number.
@@ -119,7 +119,7 @@ impl Messages {
         reader: Option<UserId>,
         conversation: ConversationId,
         mut seqs: Vec<Seq>,
-    ) -> Result<Page, Error> {
+    ) -> Result<MessagePage, Error> {
         seqs.sort_unstable();
         seqs.dedup();
         let asked =
@@ -129,11 +129,11 @@ impl Messages {
         let of_one = seqs.chunk_by(|one, next| document_of(*one) == document_of(*next));
         let spans = of_one.filter_map(|seqs| Some(Span { first: *seqs.first()?, last: *seqs.last()? }));
         let parts = spans.flat_map(|span| parts(span, &recent)).collect();
-        let mut found = Found::default();
+        let mut found = PageContent::default();
         let is_asked = |message: &Message| seqs.binary_search(&message.seq).is_ok();
         let log = Log { logs: &self.logs, conversation, end: range.max };
         let more = read(log, parts, Order::Rising, is_asked, &mut found).await?;
-        Ok(Page { messages: found.messages, range, more })
+        Ok(MessagePage { messages: found.messages, range, more })
     }
 
     /// Returns the smallest number of a message that was sent at `time` or later; the number after the highest one if there is
@@ -157,31 +157,31 @@ impl Messages {
         reader: Option<UserId>,
         conversation: ConversationId,
         at_least: Seq,
-        asked: Asked,
-    ) -> Result<Page, Error> {
+        asked: PageRequest,
+    ) -> Result<MessagePage, Error> {
         let look = |bounds: Bounds| asked.among_the_last(bounds.with(Seq::MAX));
         let Readable { range, recent } = self.readable(reader, conversation, at_least, look).await?;
         let (first, last, others) = asked.within(range);
         let order = asked.order();
         let parts = ordered(parts(Span { first, last }, &recent), order);
-        let mut found = Found::default();
+        let mut found = PageContent::default();
         let log = Log { logs: &self.logs, conversation, end: range.max };
         let is_cut = read(log, parts, order, |_| true, &mut found).await?;
-        Ok(Page { messages: found.messages, range, more: is_cut || others })
+        Ok(MessagePage { messages: found.messages, range, more: is_cut || others })
     }
 }
 
 /// Reads parts, one of them ahead, until the page is full. Returns whether its size was the reason.
 async fn read(
     log: Log<'_>,
-    parts: Vec<Part>,
+    parts: Vec<PagePart>,
     order: Order,
     is_asked: impl Fn(&Message) -> bool,
-    found: &mut Found,
+    found: &mut PageContent,
 ) -> Result<bool, Error> {
     let reads = parts.into_iter().map(async |part| match part {
-        Part::Recent(messages) => Ok(messages),
-        Part::Stored(span) => log.logs.stored(log.conversation, span, log.end).await,
+        PagePart::Recent(messages) => Ok(messages),
+        PagePart::Stored(span) => log.logs.stored(log.conversation, span, log.end).await,
     });
     let mut reads = stream::iter(reads).buffered(READ_AT_ONCE);
     while let Some(part) = reads.next().await {
@@ -220,7 +220,7 @@ impl Back {
     }
 }
 
-impl Asked {
+impl PageRequest {
     const fn order(self) -> Order {
         match self {
             Self::Pull(_) => Order::Rising,
@@ -246,14 +246,14 @@ impl Asked {
     }
 }
 
-impl Page {
+impl MessagePage {
     /// An empty page.
     pub(super) const fn empty() -> Self {
         Self { messages: Vec::new(), range: Range { min: 1, max: 0 }, more: false }
     }
 }
 
-impl Found {
+impl PageContent {
     /// Whether the page has room for the message, which is in it then.
     fn takes(&mut self, message: Message) -> bool {
         self.bytes += message.weight();
@@ -266,7 +266,7 @@ impl Found {
 }
 
 /// The parts of these numbers, by rising number. `recent`: messages that are known.
-fn parts(asked: Span, recent: &[Message]) -> Vec<Part> {
+fn parts(asked: Span, recent: &[Message]) -> Vec<PagePart> {
     let known = recent
         .first()
         .zip(recent.last())
@@ -278,12 +278,12 @@ fn parts(asked: Span, recent: &[Message]) -> Vec<Part> {
     let messages = recent.iter().filter(|message| (known.first..=known.last).contains(&message.seq));
     let below = stored_parts(Span { first: asked.first, last: known.first - 1 });
     let above = stored_parts(Span { first: known.last + 1, last: asked.last });
-    below.chain([Part::Recent(messages.cloned().collect())]).chain(above).collect()
+    below.chain([PagePart::Recent(messages.cloned().collect())]).chain(above).collect()
 }
 
 /// The parts of documents of these numbers, by rising number.
-fn stored_parts(asked: Span) -> impl Iterator<Item = Part> {
-    document_parts(asked.first, asked.last).map(|(first, last)| Part::Stored(Span { first, last }))
+fn stored_parts(asked: Span) -> impl Iterator<Item = PagePart> {
+    document_parts(asked.first, asked.last).map(|(first, last)| PagePart::Stored(Span { first, last }))
 }
 
 fn as_seq(count: usize) -> Seq {

@@ -13,13 +13,11 @@ use crate::{
     error::Error,
     rpc::{
         batch::{Limits, check_count, import_together},
-        call::Call,
+        call::{Call, RpcResult},
         record_quota::PageQuota,
     },
     schema_agreement::SchemaAgreement,
 };
-
-type Answer<T> = Result<Response<T>, Status>;
 
 /// The message service on the wire.
 #[derive(Clone, Debug)]
@@ -69,7 +67,7 @@ impl MessageService for MessageRpc {
     async fn send_message(
         &self,
         request: Request<wire::SendMessageRequest>,
-    ) -> Answer<wire::SendMessageResponse> {
+    ) -> RpcResult<wire::SendMessageResponse> {
         self.agreement.check()?;
         let (call, request) = (Call::of(&request), request.into_inner());
         let draft = convert::draft(request, call.principal, self.messages.config.body_bytes_max)?;
@@ -77,7 +75,10 @@ impl MessageService for MessageRpc {
         Ok(Response::new(convert::sent_to_wire(sent)))
     }
 
-    async fn batch_send(&self, request: Request<wire::BatchSendRequest>) -> Answer<wire::BatchSendResponse> {
+    async fn batch_send(
+        &self,
+        request: Request<wire::BatchSendRequest>,
+    ) -> RpcResult<wire::BatchSendResponse> {
         self.agreement.check()?;
         let (call, request) = (Call::of(&request), request.into_inner());
         check_count("messages", request.messages.len(), STEP_MAX)?;
@@ -92,7 +93,7 @@ impl MessageService for MessageRpc {
     async fn pull_messages(
         &self,
         request: Request<wire::PullMessagesRequest>,
-    ) -> Answer<wire::PullMessagesResponse> {
+    ) -> RpcResult<wire::PullMessagesResponse> {
         self.agreement.check()?;
         let (call, request) = (Call::of(&request), request.into_inner());
         let reader = convert::reader(request.user_id, call.principal)?;
@@ -111,7 +112,7 @@ impl MessageService for MessageRpc {
     async fn pull_by_seqs(
         &self,
         request: Request<wire::PullBySeqsRequest>,
-    ) -> Answer<wire::PullBySeqsResponse> {
+    ) -> RpcResult<wire::PullBySeqsResponse> {
         self.agreement.check()?;
         let (call, request) = (Call::of(&request), request.into_inner());
         let reader = convert::reader(request.user_id, call.principal)?;
@@ -126,7 +127,7 @@ impl MessageService for MessageRpc {
         }))
     }
 
-    async fn history(&self, request: Request<wire::HistoryRequest>) -> Answer<wire::HistoryResponse> {
+    async fn history(&self, request: Request<wire::HistoryRequest>) -> RpcResult<wire::HistoryResponse> {
         self.agreement.check()?;
         let (call, request) = (Call::of(&request), request.into_inner());
         let reader = convert::reader(request.user_id, call.principal)?;
@@ -145,7 +146,7 @@ impl MessageService for MessageRpc {
     async fn get_seq_by_time(
         &self,
         request: Request<wire::GetSeqByTimeRequest>,
-    ) -> Answer<wire::GetSeqByTimeResponse> {
+    ) -> RpcResult<wire::GetSeqByTimeResponse> {
         self.agreement.check()?;
         let (call, request) = (Call::of(&request), request.into_inner());
         let reader = convert::reader(request.user_id, call.principal)?;
@@ -158,7 +159,7 @@ impl MessageService for MessageRpc {
     async fn get_max_seqs(
         &self,
         request: Request<wire::GetMaxSeqsRequest>,
-    ) -> Answer<wire::GetMaxSeqsResponse> {
+    ) -> RpcResult<wire::GetMaxSeqsResponse> {
         self.agreement.check()?;
         let (call, request) = (Call::of(&request), request.into_inner());
         let reader = convert::reader(request.user_id, call.principal)?;
@@ -173,7 +174,7 @@ impl MessageService for MessageRpc {
     async fn create_conversation(
         &self,
         request: Request<wire::CreateConversationRequest>,
-    ) -> Answer<wire::CreateConversationResponse> {
+    ) -> RpcResult<wire::CreateConversationResponse> {
         self.agreement.check()?;
         self.dialogs.create_conversation(request).await
     }
@@ -181,7 +182,7 @@ impl MessageService for MessageRpc {
     async fn get_conversation(
         &self,
         request: Request<wire::GetConversationRequest>,
-    ) -> Answer<wire::GetConversationResponse> {
+    ) -> RpcResult<wire::GetConversationResponse> {
         self.agreement.check()?;
         self.dialogs.get_conversation(request).await
     }
@@ -189,7 +190,7 @@ impl MessageService for MessageRpc {
     async fn list_conversations(
         &self,
         request: Request<wire::ListConversationsRequest>,
-    ) -> Answer<wire::ListConversationsResponse> {
+    ) -> RpcResult<wire::ListConversationsResponse> {
         self.agreement.check()?;
         self.dialogs.list_conversations(request).await
     }
@@ -197,7 +198,7 @@ impl MessageService for MessageRpc {
     async fn count_unread(
         &self,
         request: Request<wire::CountUnreadRequest>,
-    ) -> Answer<wire::CountUnreadResponse> {
+    ) -> RpcResult<wire::CountUnreadResponse> {
         self.agreement.check()?;
         self.dialogs.count_unread(request).await
     }
@@ -205,12 +206,12 @@ impl MessageService for MessageRpc {
     async fn get_read_seqs(
         &self,
         request: Request<wire::GetReadSeqsRequest>,
-    ) -> Answer<wire::GetReadSeqsResponse> {
+    ) -> RpcResult<wire::GetReadSeqsResponse> {
         self.agreement.check()?;
         self.dialogs.get_read_seqs(request).await
     }
 
-    async fn mark_read(&self, request: Request<wire::MarkReadRequest>) -> Answer<wire::MarkReadResponse> {
+    async fn mark_read(&self, request: Request<wire::MarkReadRequest>) -> RpcResult<wire::MarkReadResponse> {
         self.agreement.check()?;
         self.dialogs.mark_read(request).await
     }
@@ -218,7 +219,7 @@ impl MessageService for MessageRpc {
     async fn update_dialog(
         &self,
         request: Request<wire::UpdateDialogRequest>,
-    ) -> Answer<wire::UpdateDialogResponse> {
+    ) -> RpcResult<wire::UpdateDialogResponse> {
         self.agreement.check()?;
         self.dialogs.update_dialog(request).await
     }
@@ -226,7 +227,7 @@ impl MessageService for MessageRpc {
     async fn hide_conversation(
         &self,
         request: Request<wire::HideConversationRequest>,
-    ) -> Answer<wire::HideConversationResponse> {
+    ) -> RpcResult<wire::HideConversationResponse> {
         self.agreement.check()?;
         self.dialogs.hide_conversation(request).await
     }
@@ -234,7 +235,7 @@ impl MessageService for MessageRpc {
     async fn clear_conversation(
         &self,
         request: Request<wire::ClearConversationRequest>,
-    ) -> Answer<wire::ClearConversationResponse> {
+    ) -> RpcResult<wire::ClearConversationResponse> {
         self.agreement.check()?;
         self.dialogs.clear_conversation(request).await
     }
@@ -242,7 +243,7 @@ impl MessageService for MessageRpc {
     async fn set_user_seq_range(
         &self,
         request: Request<wire::SetUserSeqRangeRequest>,
-    ) -> Answer<wire::SetUserSeqRangeResponse> {
+    ) -> RpcResult<wire::SetUserSeqRangeResponse> {
         self.agreement.check()?;
         self.dialogs.set_user_seq_range(request).await
     }
@@ -250,7 +251,7 @@ impl MessageService for MessageRpc {
     async fn trim_conversation(
         &self,
         request: Request<wire::TrimConversationRequest>,
-    ) -> Answer<wire::TrimConversationResponse> {
+    ) -> RpcResult<wire::TrimConversationResponse> {
         self.agreement.check()?;
         self.dialogs.trim_conversation(request).await
     }
@@ -258,7 +259,7 @@ impl MessageService for MessageRpc {
     async fn erase_user_messages(
         &self,
         request: Request<wire::EraseUserMessagesRequest>,
-    ) -> Answer<wire::EraseUserMessagesResponse> {
+    ) -> RpcResult<wire::EraseUserMessagesResponse> {
         self.agreement.check()?;
         let (call, request) = (Call::of(&request), request.into_inner());
         let user = convert::valid("user_id", UserId::new(request.user_id))?;
@@ -269,7 +270,7 @@ impl MessageService for MessageRpc {
     async fn recall_message(
         &self,
         request: Request<wire::RecallMessageRequest>,
-    ) -> Answer<wire::RecallMessageResponse> {
+    ) -> RpcResult<wire::RecallMessageResponse> {
         self.agreement.check()?;
         self.messages.recall_message(request).await
     }
@@ -277,14 +278,14 @@ impl MessageService for MessageRpc {
     async fn edit_message(
         &self,
         request: Request<wire::EditMessageRequest>,
-    ) -> Answer<wire::EditMessageResponse> {
+    ) -> RpcResult<wire::EditMessageResponse> {
         self.agreement.check()?;
         self.messages.edit_message(request).await
     }
 
     type ReceiveStream = BoxStream<'static, Result<wire::ReceiveResponse, Status>>;
 
-    async fn receive(&self, request: Request<wire::ReceiveRequest>) -> Answer<Self::ReceiveStream> {
+    async fn receive(&self, request: Request<wire::ReceiveRequest>) -> RpcResult<Self::ReceiveStream> {
         self.agreement.check()?;
         self.receivers.receive(request)
     }
@@ -294,7 +295,7 @@ impl MessageService for MessageRpc {
     async fn watch_offline(
         &self,
         request: Request<wire::WatchOfflineRequest>,
-    ) -> Answer<Self::WatchOfflineStream> {
+    ) -> RpcResult<Self::WatchOfflineStream> {
         self.agreement.check()?;
         self.offline.watch_offline(request).await
     }
@@ -302,7 +303,7 @@ impl MessageService for MessageRpc {
     async fn send_signal(
         &self,
         request: Request<wire::SendSignalRequest>,
-    ) -> Answer<wire::SendSignalResponse> {
+    ) -> RpcResult<wire::SendSignalResponse> {
         self.agreement.check()?;
         self.receivers.send_signal(request).await
     }
@@ -312,7 +313,7 @@ impl MessageService for MessageRpc {
     async fn import_messages(
         &self,
         request: Request<Streaming<wire::ImportMessagesRequest>>,
-    ) -> Answer<Self::ImportMessagesStream> {
+    ) -> RpcResult<Self::ImportMessagesStream> {
         self.agreement.check()?;
         let (messages, limits) = (self.messages.clone(), self.limits.clone());
         let all = move |records| import::import(messages.clone(), limits.clone(), records);

@@ -10,13 +10,13 @@ use kith_store::{
 };
 
 use super::logs::Logs;
-use crate::write::tiers::Tiers;
+use crate::write::caches::CacheFactory;
 
 /// The messages of a store, without windows.
 pub(super) fn logs(store: Arc<dyn MessageStore>) -> Logs {
     let windows = Windows::none(Arc::clone(&store), Arc::new(SystemClock::new()), WindowLimits::default());
-    let tiers = Tiers::alone(Node::local(1));
-    Logs::new(store, &tiers, Policy::new("document", LogDocument::weight), windows)
+    let caches = CacheFactory::alone(Node::local(1));
+    Logs::new(store, &caches, Policy::new("document", LogDocument::weight), windows)
 }
 
 pub(super) fn group(id: i64) -> ConversationId {

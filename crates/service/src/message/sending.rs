@@ -6,7 +6,7 @@ use futures::future::join_all;
 use kith_store::{Appended, ConversationId, NewMessage, Seq, Timestamp, UserId};
 use tokio::time::Instant;
 
-use super::{Messages, range::store_error, waiting::Answer};
+use super::{Messages, range::store_error, waiting::AppendResult};
 use crate::{
     error::{Error, Reason},
     metric::{self, MESSAGES_REPLAYED, MESSAGES_SENT},
@@ -14,7 +14,7 @@ use crate::{
 
 /// A message to be sent.
 #[derive(Clone, Debug)]
-pub(super) struct Draft {
+pub(super) struct MessageDraft {
     pub(super) conversation: ConversationId,
     pub(super) message: NewMessage,
     /// Whether the messages before it stay unread for the sender.
@@ -37,7 +37,7 @@ impl Messages {
     /// # Errors
     /// NOT_FOUND, FAILED_PRECONDITION, PERMISSION_DENIED, INVALID_ARGUMENT for an id with another content,
     /// RESOURCE_EXHAUSTED, or errors of the store.
-    pub(super) async fn send(&self, draft: Draft, deadline: Instant) -> Result<Sent, Error> {
+    pub(super) async fn send(&self, draft: MessageDraft, deadline: Instant) -> Result<Sent, Error> {
         let this = self.clone();
         let work = async move {
             this.may_send(draft.message.sender, draft.conversation).await?;
@@ -54,7 +54,7 @@ impl Messages {
     /// UNAVAILABLE of unknown outcome if it takes too long.
     pub(super) async fn send_batch(
         &self,
-        drafts: Vec<Result<Draft, Error>>,
+        drafts: Vec<Result<MessageDraft, Error>>,
         deadline: Instant,
     ) -> Result<Vec<Result<Sent, Error>>, Error> {
         let this = self.clone();
@@ -62,10 +62,10 @@ impl Messages {
         self.mutations.call(deadline, Box::pin(work)).await
     }
 
-    async fn send_all(&self, drafts: Vec<Result<Draft, Error>>) -> Vec<Result<Sent, Error>> {
+    async fn send_all(&self, drafts: Vec<Result<MessageDraft, Error>>) -> Vec<Result<Sent, Error>> {
         let rights = self.rights_of(&drafts).await;
         let mut results: Vec<Result<Sent, Error>> = Vec::with_capacity(drafts.len());
-        let mut allowed: BTreeMap<ConversationId, Vec<(usize, Draft)>> = BTreeMap::new();
+        let mut allowed: BTreeMap<ConversationId, Vec<(usize, MessageDraft)>> = BTreeMap::new();
         for (at, draft) in drafts.into_iter().enumerate() {
             let right = draft.and_then(|draft| {
                 let right = rights.get(&right_of(&draft)).cloned();
@@ -78,7 +78,7 @@ impl Messages {
             }
         }
         let sends = allowed.into_iter().map(async |(conversation, drafts)| {
-            let (places, drafts): (Vec<usize>, Vec<Draft>) = drafts.into_iter().unzip();
+            let (places, drafts): (Vec<usize>, Vec<MessageDraft>) = drafts.into_iter().unzip();
             let sent = self.append(conversation, drafts).await;
             places.into_iter().enumerate().map(|(at, place)| (place, one_of(&sent, at))).collect::<Vec<_>>()
         });
@@ -89,7 +89,7 @@ impl Messages {
     }
 
     /// Whether each sender of these drafts may send to its conversation.
-    async fn rights_of(&self, drafts: &[Result<Draft, Error>]) -> HashMap<Right, Result<(), Error>> {
+    async fn rights_of(&self, drafts: &[Result<MessageDraft, Error>]) -> HashMap<Right, Result<(), Error>> {
         let rights: HashSet<Right> = drafts.iter().flatten().map(right_of).collect();
         let checks = rights.into_iter().map(async |right| (right, self.may_send(right.0, right.1).await));
         join_all(checks).await.into_iter().collect()
@@ -103,11 +103,11 @@ impl Messages {
     pub(super) async fn append(
         &self,
         conversation: ConversationId,
-        drafts: Vec<Draft>,
+        drafts: Vec<MessageDraft>,
     ) -> Result<Vec<Result<Sent, Error>>, Error> {
         self.dialogs.make(conversation, drafts.iter().filter_map(|draft| draft.message.sender)).await?;
         let times: Vec<Timestamp> = drafts.iter().map(|draft| draft.message.sent).collect();
-        let markers: Vec<Option<UserId>> = drafts.iter().map(Draft::marker).collect();
+        let markers: Vec<Option<UserId>> = drafts.iter().map(MessageDraft::marker).collect();
         let messages = drafts.into_iter().map(|draft| draft.message).collect();
         let answers = self.queue.append(conversation, messages).await?;
         let sent: Vec<Result<Sent, Error>> =
@@ -126,15 +126,15 @@ pub(super) fn count_from_zero() {
 /// A sender and a conversation: whether it may send there is decided once for all messages of a batch.
 type Right = (Option<UserId>, ConversationId);
 
-const fn right_of(draft: &Draft) -> Right {
+const fn right_of(draft: &MessageDraft) -> Right {
     (draft.message.sender, draft.conversation)
 }
 
 /// Refuses each draft whose key an earlier one of the same conversation has.
-fn without_repeated_ids(drafts: Vec<Result<Draft, Error>>) -> Vec<Result<Draft, Error>> {
+fn without_repeated_ids(drafts: Vec<Result<MessageDraft, Error>>) -> Vec<Result<MessageDraft, Error>> {
     let mut keys = HashSet::new();
-    let mut is_new = |draft: &Draft| keys.insert((draft.conversation, draft.message.key));
-    let mut once = |draft: Draft| if is_new(&draft) { Ok(draft) } else { Err(repeated_id()) };
+    let mut is_new = |draft: &MessageDraft| keys.insert((draft.conversation, draft.message.key));
+    let mut once = |draft: MessageDraft| if is_new(&draft) { Ok(draft) } else { Err(repeated_id()) };
     drafts.into_iter().map(|draft| draft.and_then(&mut once)).collect()
 }
 
@@ -152,7 +152,7 @@ fn one_of(sent: &Result<Vec<Result<Sent, Error>>, Error>, at: usize) -> Result<S
 }
 
 /// The result of a message that was sent at `time`.
-fn sent(conversation: ConversationId, answer: Answer, time: Timestamp) -> Result<Sent, Error> {
+fn sent(conversation: ConversationId, answer: AppendResult, time: Timestamp) -> Result<Sent, Error> {
     match answer.map_err(store_error)? {
         Appended::New(seq) => {
             metrics::counter!(MESSAGES_SENT.name, "kind" => kind(conversation)).increment(1);

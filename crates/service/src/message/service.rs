@@ -28,7 +28,7 @@ pub struct Correspondents {
 
 /// The records of conversations besides their messages.
 #[derive(Clone, Debug)]
-pub struct Records {
+pub struct ConversationData {
     /// Settings for all users.
     pub conversations: ConversationRecords,
     /// Dialogs of users.
@@ -37,11 +37,11 @@ pub struct Records {
 
 /// The messages of a deployment. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Messages(Arc<Parts>);
+pub struct Messages(Arc<MessagesInner>);
 
 /// What [`Messages`] uses.
 #[derive(Debug)]
-pub struct Parts {
+pub struct MessagesInner {
     pub(crate) logs: Logs,
     pub(super) queue: AppendQueue,
     pub(super) erasures: ErasureStart,
@@ -54,9 +54,9 @@ pub struct Parts {
 }
 
 impl Deref for Messages {
-    type Target = Parts;
+    type Target = MessagesInner;
 
-    fn deref(&self) -> &Parts {
+    fn deref(&self) -> &MessagesInner {
         &self.0
     }
 }
@@ -68,14 +68,14 @@ impl Messages {
         context: DomainContext<'_>,
         queue: AppendQueue,
         correspondents: Correspondents,
-        Records { conversations, dialogs }: Records,
+        ConversationData { conversations, dialogs }: ConversationData,
         marked: Arc<dyn MarkListener>,
         config: MessagesConfig,
     ) -> Self {
         let mutations = context.mutations;
         let heads = Arc::new(Heads::new(queue.logs.clone()));
         sending::count_from_zero();
-        Self(Arc::new(Parts {
+        Self(Arc::new(MessagesInner {
             logs: queue.logs.clone(),
             queue,
             erasures: ErasureStart::new(context),

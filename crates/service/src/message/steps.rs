@@ -20,14 +20,14 @@ use super::{logs::Logs, sample::stored};
 use crate::{
     error::Error,
     write::{
+        caches::CacheFactory,
         mutations::{Mutations, WriteLimits},
-        tiers::Tiers,
     },
 };
 
 /// A step that fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fault {
+pub(super) enum StepFault {
     Hold,
     NotWritten,
     PerhapsWritten,
@@ -37,16 +37,16 @@ pub(super) enum Fault {
 /// A store and windows that record their steps, each with its second.
 #[derive(Debug)]
 pub(super) struct Steps {
-    fault: Option<Fault>,
+    fault: Option<StepFault>,
     began: Instant,
-    made: Mutex<Vec<Step>>,
+    made: Mutex<Vec<RecordedStep>>,
 }
 
 /// A step, and the second in which it was made.
-pub(super) type Step = (u64, &'static str);
+pub(super) type RecordedStep = (u64, &'static str);
 
 impl Steps {
-    pub(super) fn new(fault: Option<Fault>) -> Arc<Self> {
+    pub(super) fn new(fault: Option<StepFault>) -> Arc<Self> {
         Arc::new(Self { fault, began: Instant::now(), made: Mutex::default() })
     }
 
@@ -57,11 +57,11 @@ impl Steps {
         let clock = Arc::new(SystemClock::new());
         let windows = Windows::over(keeper, Arc::clone(&store), clock, WindowLimits::default());
         let policy = Policy { strict: true, ..Policy::new("document", LogDocument::weight) };
-        Logs::new(store, &Tiers::alone(Node::local(1)), policy, windows)
+        Logs::new(store, &CacheFactory::alone(Node::local(1)), policy, windows)
     }
 
     /// The steps that were made since the last call.
-    pub(super) fn take(&self) -> Vec<Step> {
+    pub(super) fn take(&self) -> Vec<RecordedStep> {
         std::mem::take(&mut *self.made.lock())
     }
 
@@ -72,14 +72,14 @@ impl Steps {
     fn write(&self) -> Result<(), StoreError> {
         self.make("write");
         let outcome = match self.fault {
-            Some(Fault::NotWritten) => Outcome::NotApplied,
-            Some(Fault::PerhapsWritten) => Outcome::Unknown,
+            Some(StepFault::NotWritten) => Outcome::NotApplied,
+            Some(StepFault::PerhapsWritten) => Outcome::Unknown,
             _ => return Ok(()),
         };
         Err(StoreError::Unavailable { outcome, source: Arc::new(std::io::Error::other("away")) })
     }
 
-    fn fails(&self, fault: Fault) -> Result<(), SharedError> {
+    fn fails(&self, fault: StepFault) -> Result<(), SharedError> {
         if self.fault == Some(fault) { Err(SharedError::Away) } else { Ok(()) }
     }
 }
@@ -102,12 +102,12 @@ impl WindowKeeper for Steps {
 
     async fn hold(&self, _: ConversationId, _: HoldToken, _: Duration) -> Result<(), SharedError> {
         self.make("hold");
-        self.fails(Fault::Hold)
+        self.fails(StepFault::Hold)
     }
 
     async fn release(&self, _: ConversationId, _: HoldToken) -> Result<(), SharedError> {
         self.make("release");
-        self.fails(Fault::Release)
+        self.fails(StepFault::Release)
     }
 
     async fn confirm(&self, _: &[Confirm]) -> Vec<Result<(), SharedError>> {

@@ -13,10 +13,10 @@ const REMEMBERED: Duration = Duration::from_secs(60);
 
 /// The ends of logs that windows may not know.
 #[derive(Debug, Default)]
-pub(super) struct Unseen(Mutex<HashMap<ConversationId, Noted>>);
+pub(super) struct Unseen(Mutex<HashMap<ConversationId, UnseenEnd>>);
 
 #[derive(Clone, Copy, Debug)]
-struct Noted {
+struct UnseenEnd {
     end: Seq,
     at: Instant,
 }
@@ -37,7 +37,7 @@ impl Unseen {
         }
         if ends.len() < MOST || ends.contains_key(&conversation) {
             let end = ends.get(&conversation).map_or(seq, |noted| noted.end.max(seq));
-            ends.insert(conversation, Noted { end, at: Instant::now() });
+            ends.insert(conversation, UnseenEnd { end, at: Instant::now() });
         }
     }
 

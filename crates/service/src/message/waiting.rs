@@ -22,11 +22,11 @@ pub(super) const STEP_BYTES: usize = 1 << 20;
 const _: () = assert!(STEP_MAX == 100 && kith_store::DOCUMENT == 100);
 
 /// The result of a message.
-pub(super) type Answer = Result<Appended, StoreError>;
+pub(super) type AppendResult = Result<Appended, StoreError>;
 
 /// A message that waits for its number.
 #[derive(Debug)]
-pub(super) struct Waiter {
+pub(super) struct AppendWaiter {
     pub(super) message: NewMessage,
     pub(super) callers: Callers,
 }
@@ -34,15 +34,15 @@ pub(super) struct Waiter {
 /// A caller that waits for the result of a message. If it has gone away, the message is appended nevertheless.
 #[derive(Debug)]
 pub(super) struct Callers {
-    first: oneshot::Sender<Answer>,
+    first: oneshot::Sender<AppendResult>,
     /// Repeats of the same message before it was appended.
-    repeats: Vec<oneshot::Sender<Answer>>,
+    repeats: Vec<oneshot::Sender<AppendResult>>,
     sent: Timestamp,
 }
 
-impl Waiter {
+impl AppendWaiter {
     /// A message and its waiting caller.
-    pub(super) fn new(message: NewMessage) -> (Self, oneshot::Receiver<Answer>) {
+    pub(super) fn new(message: NewMessage) -> (Self, oneshot::Receiver<AppendResult>) {
         let (first, answered) = oneshot::channel();
         let callers = Callers { first, repeats: Vec::new(), sent: message.sent };
         (Self { message, callers }, answered)
@@ -56,7 +56,7 @@ impl Waiter {
 
 impl Callers {
     /// Answers all callers. Only the first one has sent the message; for the others it is a replay.
-    pub(super) fn answer(self, answer: &Answer) {
+    pub(super) fn answer(self, answer: &AppendResult) {
         for repeat in self.repeats {
             let of_repeat = match answer {
                 Ok(Appended::New(seq)) => Ok(Appended::Replayed { seq: *seq, sent: self.sent }),
@@ -69,7 +69,7 @@ impl Callers {
 }
 
 /// Waits for the result of a message.
-pub(super) async fn answer(answered: oneshot::Receiver<Answer>) -> Answer {
+pub(super) async fn answer(answered: oneshot::Receiver<AppendResult>) -> AppendResult {
     answered.await.unwrap_or_else(|_| Err(unknown("the step of the message was given up")))
 }
 
@@ -86,7 +86,7 @@ pub(super) struct Waiting {
 
 #[derive(Debug, Default)]
 struct Queues {
-    conversations: HashMap<ConversationId, VecDeque<Waiter>>,
+    conversations: HashMap<ConversationId, VecDeque<AppendWaiter>>,
     count: usize,
 }
 
@@ -104,7 +104,11 @@ impl Waiting {
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED.
-    pub(super) fn push(&self, conversation: ConversationId, waiters: Vec<Waiter>) -> Result<bool, Error> {
+    pub(super) fn push(
+        &self,
+        conversation: ConversationId,
+        waiters: Vec<AppendWaiter>,
+    ) -> Result<bool, Error> {
         let added = waiters.len();
         let mut queues = self.queues.lock();
         let before = queues.conversations.get(&conversation).map(VecDeque::len);
@@ -136,7 +140,7 @@ pub(super) struct Turn<'a> {
 
 impl Turn<'_> {
     /// The next step, in the order in which its messages came; `None`: nothing waits, and the turn has ended.
-    pub(super) fn next_step(&mut self) -> Option<Vec<Waiter>> {
+    pub(super) fn next_step(&mut self) -> Option<Vec<AppendWaiter>> {
         let mut queues = self.waiting.queues.lock();
         let step = queues.conversations.get_mut(&self.conversation).map(step_of).unwrap_or_default();
         let taken = step.iter().map(|waiter| 1 + waiter.callers.repeats.len()).sum();
@@ -166,8 +170,8 @@ impl Drop for Turn<'_> {
 
 /// As many messages as are appended at once, without repeated keys: a store does not compare the messages of one append
 /// with each other.
-fn step_of(queue: &mut VecDeque<Waiter>) -> Vec<Waiter> {
-    let (mut step, mut bytes, mut places) = (Vec::<Waiter>::new(), 0, HashMap::new());
+fn step_of(queue: &mut VecDeque<AppendWaiter>) -> Vec<AppendWaiter> {
+    let (mut step, mut bytes, mut places) = (Vec::<AppendWaiter>::new(), 0, HashMap::new());
     while let Some(next) = queue.front() {
         let first = places.get(&next.message.key).map(|at: &usize| &mut step[*at]);
         match first {
@@ -210,18 +214,18 @@ mod tests {
     }
 
     /// Messages with these ids and bodies of this size.
-    fn some<'a>(ids: impl IntoIterator<Item = &'a str>, bytes: usize) -> Vec<Waiter> {
-        ids.into_iter().map(|id| Waiter::new(message(id, bytes)).0).collect()
+    fn some<'a>(ids: impl IntoIterator<Item = &'a str>, bytes: usize) -> Vec<AppendWaiter> {
+        ids.into_iter().map(|id| AppendWaiter::new(message(id, bytes)).0).collect()
     }
 
-    fn many(count: usize, bytes: usize) -> Vec<Waiter> {
+    fn many(count: usize, bytes: usize) -> Vec<AppendWaiter> {
         let ids: Vec<String> = (0..count).map(|number| number.to_string()).collect();
         some(ids.iter().map(String::as_str), bytes)
     }
 
     fn steps(waiting: &Waiting) -> Vec<Vec<String>> {
         let mut turn = waiting.turn(group(9));
-        let id = |waiter: &Waiter| waiter.message.client_message_id.as_deref().unwrap().to_owned();
+        let id = |waiter: &AppendWaiter| waiter.message.client_message_id.as_deref().unwrap().to_owned();
         std::iter::from_fn(|| turn.next_step()).map(|step| step.iter().map(id).collect()).collect()
     }
 
@@ -268,11 +272,11 @@ mod tests {
     }
 
     #[test]
-    fn key_with_another_content_waits_for_its_own_step() {
+    fn same_key_other_content_takes_its_own_step() {
         let waiting = waiting(1_000, 1_000);
         let other = NewMessage { hash: ContentHash::of("", b"other"), ..message("a", 1) };
         let mut waiters = some(["a", "b"], 1);
-        waiters.push(Waiter::new(other).0);
+        waiters.push(AppendWaiter::new(other).0);
         waiting.push(group(9), waiters).unwrap();
         waiting.push(group(9), some(["c"], 1)).unwrap();
         assert_eq!(steps(&waiting), [["a", "b"], ["a", "c"]]);
@@ -295,7 +299,7 @@ mod tests {
     #[tokio::test]
     async fn turn_cut_short_leaves_the_outcome_unknown() {
         let waiting = waiting(100, 100);
-        let (waiter, answered) = Waiter::new(message("a", 1));
+        let (waiter, answered) = AppendWaiter::new(message("a", 1));
         waiting.push(group(9), vec![waiter]).unwrap();
         drop(waiting.turn(group(9)));
         assert_eq!(answer(answered).await.unwrap_err().outcome(), Outcome::Unknown);

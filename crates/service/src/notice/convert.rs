@@ -9,7 +9,7 @@ use kith_store::{
     Timestamp, prose, single_line,
 };
 
-use super::{listing::ListedNotice, reader_lists::ReaderState, reading::ReadState};
+use super::{listing::ListedNotice, reader_lists::ReaderState, reading::NoticeReadState};
 use crate::{
     error::Error,
     rpc::{
@@ -200,7 +200,7 @@ pub(super) fn listed_to_wire(listed: &ListedNotice) -> wire::ListedNotice {
     }
 }
 
-pub(super) fn state_to_wire(state: ReadState) -> wire::ReadState {
+pub(super) fn state_to_wire(state: NoticeReadState) -> wire::ReadState {
     wire::ReadState { notice_id: state.notice.get(), read: state.read, confirmed: state.confirmed }
 }
 

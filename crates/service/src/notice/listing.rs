@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use kith_cache::Consistency;
-use kith_store::{Audience, AudienceEntry, AudienceId, Notice, NoticeId, ReadBits, ReaderKey, Timestamp};
+use kith_store::{
+    Audience, AudienceEntry, AudienceId, Notice, NoticeId, ReadBits, ReaderId, ReaderKey, Timestamp,
+};
 
-use super::{NoticeRecords, reading::ReadState, records::ReaderView};
+use super::{NoticeRecords, reading::NoticeReadState, records::ReaderView};
 use crate::{
     error::Error,
     rpc::call::{Principal, only_services},
@@ -18,8 +20,20 @@ pub(super) type NoticePlace = [i64; 3];
 #[derive(Clone, Debug)]
 pub(super) struct ListedNotice {
     pub(super) notice: Arc<Notice>,
-    pub(super) state: ReadState,
+    pub(super) state: NoticeReadState,
     pub(super) place: NoticePlace,
+}
+
+/// A page of a list to read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct NoticeListRequest {
+    pub(super) audience: AudienceId,
+    /// `None`: all notices, for a service.
+    pub(super) reader: Option<ReaderId>,
+    /// `None`: from the beginning.
+    pub(super) after: Option<NoticePlace>,
+    /// Maximum notices.
+    pub(super) size: usize,
 }
 
 /// A page of a list.
@@ -37,12 +51,11 @@ impl NoticeRecords {
     /// NOT_FOUND, PERMISSION_DENIED, or errors of the store.
     pub(super) async fn list(
         &self,
-        audience: AudienceId,
-        reader: Option<kith_store::ReaderId>,
-        after: Option<NoticePlace>,
-        size: usize,
-        (principal, consistency): (Principal, &Consistency),
+        asked: NoticeListRequest,
+        principal: Principal,
+        consistency: &Consistency,
     ) -> Result<NoticePage, Error> {
+        let NoticeListRequest { audience, reader, after, size } = asked;
         let (audience, view) = match reader {
             Some(reader) => {
                 let key = ReaderKey { audience, reader };

@@ -35,7 +35,7 @@ pub(super) enum Deed {
 
 /// The result of a mark.
 #[derive(Clone, Debug)]
-pub(super) struct Marked {
+pub(super) struct NoticeMarkResult {
     pub(super) totals: NoticeTotals,
     /// The notices that the reader does not see.
     pub(super) not_found: Vec<NoticeId>,
@@ -59,13 +59,18 @@ impl NoticeRecords {
         deed: Deed,
         principal: Principal,
         deadline: Instant,
-    ) -> Result<Marked, Error> {
+    ) -> Result<NoticeMarkResult, Error> {
         let this = self.clone();
         let work = async move { this.mark_now(key, &deed, principal).await };
         self.mutations.call(deadline, Box::pin(work)).await
     }
 
-    async fn mark_now(&self, key: ReaderKey, deed: &Deed, principal: Principal) -> Result<Marked, Error> {
+    async fn mark_now(
+        &self,
+        key: ReaderKey,
+        deed: &Deed,
+        principal: Principal,
+    ) -> Result<NoticeMarkResult, Error> {
         let mut audience = self.audience_for(key, principal, &Consistency::Cached).await?;
         let view = self.view(&audience, key, &Consistency::Cached).await?;
         let mut chosen = chosen(deed, &audience, &view)?;
@@ -77,7 +82,7 @@ impl NoticeRecords {
         let written = self.write_mark(&audience, key, chosen.mark, view.since).await.map_err(reader_error)?;
         let NoticeReader { since, bits, .. } = &written.record.reader;
         let totals = NoticeTotals::of(&audience, *since, bits, Timestamp::now());
-        Ok(Marked { totals, not_found: chosen.not_found, token: written.token })
+        Ok(NoticeMarkResult { totals, not_found: chosen.not_found, token: written.token })
     }
 
     /// Writes a mark to the store, then to the bitmaps of readers. `since`: that of the reader, if it is not

@@ -30,7 +30,7 @@ pub use config::NoticesConfig;
 pub use counts::ReaderCounts;
 pub use feed::feed_mappings;
 pub use live::LiveTotals;
-pub(crate) use live::{AudienceTotals, TotalsListener, Watching};
+pub(crate) use live::{AudienceTotals, TotalsListener, TotalsWatches};
 pub use records::NoticeRecords;
 pub use rpc::NoticeRpc;
 pub use upkeep::NoticeUpkeep;

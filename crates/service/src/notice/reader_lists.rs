@@ -50,7 +50,8 @@ impl NoticeRecords {
         audience: AudienceId,
         notice: NoticeId,
         state: ReaderState,
-        (from, size): (ReaderOrdinal, usize),
+        from: ReaderOrdinal,
+        size: usize,
     ) -> Result<ReaderPage, Error> {
         let entry = self.entry(audience, notice).await?;
         let slot = match state {

@@ -10,7 +10,7 @@ use crate::{error::Error, rpc::call::Principal};
 
 /// Whether a reader has read and confirmed a notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ReadState {
+pub(super) struct NoticeReadState {
     pub(super) notice: NoticeId,
     pub(super) read: bool,
     pub(super) confirmed: bool,
@@ -18,8 +18,8 @@ pub(super) struct ReadState {
 
 impl ReaderView {
     /// The state of a notice.
-    pub(super) fn state(&self, entry: &AudienceEntry) -> ReadState {
-        ReadState {
+    pub(super) fn state(&self, entry: &AudienceEntry) -> NoticeReadState {
+        NoticeReadState {
             notice: entry.notice,
             read: self.bits.has(entry.slot),
             confirmed: entry.confirm_slot.is_some_and(|slot| self.bits.has(slot)),
@@ -88,7 +88,7 @@ impl NoticeRecords {
         ids: &[NoticeId],
         principal: Principal,
         consistency: &Consistency,
-    ) -> Result<Vec<ReadState>, Error> {
+    ) -> Result<Vec<NoticeReadState>, Error> {
         let audience = self.audience_for(key, principal, consistency).await?;
         let view = self.view(&audience, key, consistency).await?;
         let visible: HashMap<NoticeId, &AudienceEntry> =

@@ -58,15 +58,15 @@ impl NoticeRecords {
         counts: ReaderCounts,
         config: NoticesConfig,
     ) -> Self {
-        let DomainContext { stores, tiers, mutations, hasher } = context;
+        let DomainContext { stores, caches, mutations, hasher } = context;
         let (store, reader_store) = (Arc::clone(&stores.notices), Arc::clone(&stores.notice_readers));
         let audiences = Arc::new(AudienceLoader(Arc::clone(&store)));
         let notices = Arc::new(NoticeLoader(Arc::clone(&store)));
         let readers = Arc::new(ReaderLoader(Arc::clone(&reader_store)));
         Self {
-            audiences: tiers.namespace(policies.audiences, audiences, RecordCodec::AUDIENCE),
-            notices: tiers.namespace(policies.notices, notices, RecordCodec::NOTICE),
-            readers: tiers.namespace(policies.readers, readers, RecordCodec::READER),
+            audiences: caches.namespace(policies.audiences, audiences, RecordCodec::AUDIENCE),
+            notices: caches.namespace(policies.notices, notices, RecordCodec::NOTICE),
+            readers: caches.namespace(policies.readers, readers, RecordCodec::READER),
             store,
             reader_store,
             mutations: mutations.clone(),

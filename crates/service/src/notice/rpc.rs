@@ -3,21 +3,19 @@
 use kith_cache::Consistency;
 use kith_proto::notice::v1::{self as wire, notice_service_server::NoticeService};
 use kith_store::{Invalid, NoticeChange, ReaderOrdinal, Slot, Timestamp};
-use tonic::{Request, Response, Status};
+use tonic::{Request, Response};
 
-use super::{NoticeRecords, convert, listing::NoticePlace, marks::Deed};
+use super::{NoticeRecords, convert, listing::NoticeListRequest, marks::Deed};
 use crate::{
     error::Error,
     rpc::{
         answer_size::{ByteBudget, STREAM_MESSAGE_BYTES},
         batch::{Limits, missing},
-        call::Call,
+        call::{Call, RpcResult},
         page_token::{PageSizes, PageTokens},
         request::WriteContext,
     },
 };
-
-type Answer<T> = Result<Response<T>, Status>;
 
 /// Notices of a page.
 const PAGES: PageSizes = PageSizes { default: 50, max: 100 };
@@ -38,35 +36,6 @@ impl NoticeRpc {
     pub const fn new(records: NoticeRecords, pages: PageTokens, limits: Limits) -> Self {
         Self { records, pages, limits }
     }
-
-    async fn counted(
-        &self,
-        request: &wire::CountReadersRequest,
-    ) -> Result<wire::CountReadersResponse, Error> {
-        let audience = convert::audience_id("audience_id", request.audience_id)?;
-        let ids = convert::notice_ids(&request.notice_ids, Some(COUNTED_AT_ONCE))?;
-        let mut entries = Vec::with_capacity(ids.len());
-        for id in ids {
-            entries.push(self.records.entry(audience, id).await?);
-        }
-        let audience = self.records.audience(audience, &Consistency::Cached).await?;
-        let slots: Vec<Slot> = entries.iter().flat_map(|entry| entry.slots()).collect();
-        let counted = self.records.counts.count(&audience, &slots).await?;
-        let of = |slot: Slot| {
-            let at = slots.iter().position(|known| *known == slot).unwrap_or(usize::MAX);
-            counted.counts.get(at).map_or(0, |count| i64::try_from(*count).unwrap_or(i64::MAX))
-        };
-        let counts = entries.iter().map(|entry| wire::ReaderCount {
-            notice_id: entry.notice.get(),
-            read: of(entry.slot),
-            confirmed: entry.confirm_slot.map_or(0, of),
-        });
-        Ok(wire::CountReadersResponse {
-            counts: counts.collect(),
-            registered: i64::try_from(counted.registered).unwrap_or(i64::MAX),
-            incomplete: counted.incomplete,
-        })
-    }
 }
 
 #[tonic::async_trait]
@@ -74,7 +43,7 @@ impl NoticeService for NoticeRpc {
     async fn register_audience(
         &self,
         request: Request<wire::RegisterAudienceRequest>,
-    ) -> Answer<wire::RegisterAudienceResponse> {
+    ) -> RpcResult<wire::RegisterAudienceResponse> {
         let call = Call::of(&request);
         let mut request = request.into_inner();
         let request_id = std::mem::take(&mut request.request_id);
@@ -90,7 +59,7 @@ impl NoticeService for NoticeRpc {
     async fn register_readers(
         &self,
         request: Request<wire::RegisterReadersRequest>,
-    ) -> Answer<wire::RegisterReadersResponse> {
+    ) -> RpcResult<wire::RegisterReadersResponse> {
         let call = Call::of(&request);
         let request = request.into_inner();
         let audience = convert::audience_id("audience_id", request.audience_id)?;
@@ -105,7 +74,7 @@ impl NoticeService for NoticeRpc {
     async fn publish_notice(
         &self,
         request: Request<wire::PublishNoticeRequest>,
-    ) -> Answer<wire::PublishNoticeResponse> {
+    ) -> RpcResult<wire::PublishNoticeResponse> {
         let call = Call::of(&request);
         let mut request = request.into_inner();
         let request_id = std::mem::take(&mut request.request_id);
@@ -122,7 +91,7 @@ impl NoticeService for NoticeRpc {
     async fn update_notice(
         &self,
         request: Request<wire::UpdateNoticeRequest>,
-    ) -> Answer<wire::UpdateNoticeResponse> {
+    ) -> RpcResult<wire::UpdateNoticeResponse> {
         let call = Call::of(&request);
         let mut request = request.into_inner();
         let request_id = std::mem::take(&mut request.request_id);
@@ -143,7 +112,7 @@ impl NoticeService for NoticeRpc {
     async fn delete_notice(
         &self,
         request: Request<wire::DeleteNoticeRequest>,
-    ) -> Answer<wire::DeleteNoticeResponse> {
+    ) -> RpcResult<wire::DeleteNoticeResponse> {
         let call = Call::of(&request);
         let mut request = request.into_inner();
         let request_id = std::mem::take(&mut request.request_id);
@@ -159,7 +128,10 @@ impl NoticeService for NoticeRpc {
         }))
     }
 
-    async fn get_notice(&self, request: Request<wire::GetNoticeRequest>) -> Answer<wire::GetNoticeResponse> {
+    async fn get_notice(
+        &self,
+        request: Request<wire::GetNoticeRequest>,
+    ) -> RpcResult<wire::GetNoticeResponse> {
         let call = Call::of(&request);
         let request = request.into_inner();
         let id = convert::notice_id(request.notice_id)?;
@@ -171,7 +143,7 @@ impl NoticeService for NoticeRpc {
     async fn list_notices(
         &self,
         request: Request<wire::ListNoticesRequest>,
-    ) -> Answer<wire::ListNoticesResponse> {
+    ) -> RpcResult<wire::ListNoticesResponse> {
         let call = Call::of(&request);
         let request = request.into_inner();
         let audience = convert::audience_id("audience_id", request.audience_id)?;
@@ -180,11 +152,11 @@ impl NoticeService for NoticeRpc {
             .transpose()?;
         let query =
             [b"notices".as_slice(), &request.audience_id.to_be_bytes(), &request.reader_id.to_be_bytes()];
-        let after: Option<NoticePlace> = self.pages.open_all(&query, &request.page_token)?;
+        let after = self.pages.open_all(&query, &request.page_token)?;
         let consistency = self.limits.consistency(call, request.consistency.as_ref())?;
         let mut quota = self.limits.records.page(call, PAGES.of(request.page_size)?)?;
-        let seen_by = (call.principal, &consistency);
-        let page = self.records.list(audience, reader, after, quota.size, seen_by).await?;
+        let asked = NoticeListRequest { audience, reader, after, size: quota.size };
+        let page = self.records.list(asked, call.principal, &consistency).await?;
         let mut budget = ByteBudget::new(STREAM_MESSAGE_BYTES);
         let (mut notices, mut last) = (Vec::new(), page.more);
         for listed in &page.notices {
@@ -200,7 +172,7 @@ impl NoticeService for NoticeRpc {
         Ok(Response::new(wire::ListNoticesResponse { notices, next_page_token }))
     }
 
-    async fn mark_read(&self, request: Request<wire::MarkReadRequest>) -> Answer<wire::MarkReadResponse> {
+    async fn mark_read(&self, request: Request<wire::MarkReadRequest>) -> RpcResult<wire::MarkReadResponse> {
         let call = Call::of(&request);
         let request = request.into_inner();
         let key = convert::reader_key(request.audience_id, request.reader_id)?;
@@ -224,7 +196,7 @@ impl NoticeService for NoticeRpc {
     async fn mark_unread(
         &self,
         request: Request<wire::MarkUnreadRequest>,
-    ) -> Answer<wire::MarkUnreadResponse> {
+    ) -> RpcResult<wire::MarkUnreadResponse> {
         let call = Call::of(&request);
         let request = request.into_inner();
         let key = convert::reader_key(request.audience_id, request.reader_id)?;
@@ -240,7 +212,7 @@ impl NoticeService for NoticeRpc {
     async fn get_read_state(
         &self,
         request: Request<wire::GetReadStateRequest>,
-    ) -> Answer<wire::GetReadStateResponse> {
+    ) -> RpcResult<wire::GetReadStateResponse> {
         let call = Call::of(&request);
         let request = request.into_inner();
         let key = convert::reader_key(request.audience_id, request.reader_id)?;
@@ -254,7 +226,7 @@ impl NoticeService for NoticeRpc {
     async fn count_notices(
         &self,
         request: Request<wire::CountNoticesRequest>,
-    ) -> Answer<wire::CountNoticesResponse> {
+    ) -> RpcResult<wire::CountNoticesResponse> {
         let call = Call::of(&request);
         let request = request.into_inner();
         let key = convert::reader_key(request.audience_id, request.reader_id)?;
@@ -266,15 +238,37 @@ impl NoticeService for NoticeRpc {
     async fn count_readers(
         &self,
         request: Request<wire::CountReadersRequest>,
-    ) -> Answer<wire::CountReadersResponse> {
+    ) -> RpcResult<wire::CountReadersResponse> {
         let request = request.into_inner();
-        Ok(Response::new(self.counted(&request).await?))
+        let audience = convert::audience_id("audience_id", request.audience_id)?;
+        let ids = convert::notice_ids(&request.notice_ids, Some(COUNTED_AT_ONCE))?;
+        let mut entries = Vec::with_capacity(ids.len());
+        for id in ids {
+            entries.push(self.records.entry(audience, id).await?);
+        }
+        let audience = self.records.audience(audience, &Consistency::Cached).await?;
+        let slots: Vec<Slot> = entries.iter().flat_map(|entry| entry.slots()).collect();
+        let counted = self.records.counts.count(&audience, &slots).await?;
+        let of = |slot: Slot| {
+            let at = slots.iter().position(|known| *known == slot).unwrap_or(usize::MAX);
+            counted.counts.get(at).map_or(0, |count| i64::try_from(*count).unwrap_or(i64::MAX))
+        };
+        let counts = entries.iter().map(|entry| wire::ReaderCount {
+            notice_id: entry.notice.get(),
+            read: of(entry.slot),
+            confirmed: entry.confirm_slot.map_or(0, of),
+        });
+        Ok(Response::new(wire::CountReadersResponse {
+            counts: counts.collect(),
+            registered: i64::try_from(counted.registered).unwrap_or(i64::MAX),
+            incomplete: counted.incomplete,
+        }))
     }
 
     async fn list_readers(
         &self,
         request: Request<wire::ListReadersRequest>,
-    ) -> Answer<wire::ListReadersResponse> {
+    ) -> RpcResult<wire::ListReadersResponse> {
         let request = request.into_inner();
         let audience = convert::audience_id("audience_id", request.audience_id)?;
         let (notice, state) = (convert::notice_id(request.notice_id)?, convert::reader_state(request.state)?);
@@ -287,7 +281,7 @@ impl NoticeService for NoticeRpc {
         let from = self.pages.open(&query, &request.page_token)?.unwrap_or(0);
         let from = ReaderOrdinal::try_from(from).unwrap_or(ReaderOrdinal::MAX);
         let size = self.limits.pages.of(request.page_size)?;
-        let page = self.records.readers(audience, notice, state, (from, size)).await?;
+        let page = self.records.readers(audience, notice, state, from, size).await?;
         Ok(Response::new(wire::ListReadersResponse {
             reader_ids: page.readers.iter().map(|reader| reader.get()).collect(),
             next_page_token: page.next.map(|next| self.pages.seal(&query, next.into())).unwrap_or_default(),

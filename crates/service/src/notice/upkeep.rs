@@ -27,7 +27,7 @@ const BEGUN_WITHIN: Duration = Duration::from_secs(10);
 /// Removes expired entries and notices, in the background.
 #[derive(Debug)]
 pub struct NoticeUpkeep {
-    rounds: Rounds,
+    rounds: NoticeUpkeepRounds,
     task: Tasks,
 }
 
@@ -36,7 +36,7 @@ impl NoticeUpkeep {
     #[must_use]
     pub fn new(context: DomainContext<'_>, records: NoticeRecords, among: Option<&str>) -> Self {
         let lease = Lease::new(&context.stores.coordination, LEASE, among, LEASE_LASTS);
-        Self { rounds: Rounds { records, lease }, task: Tasks::default() }
+        Self { rounds: NoticeUpkeepRounds { records, lease }, task: Tasks::default() }
     }
 
     /// Starts it, once.
@@ -54,12 +54,12 @@ impl NoticeUpkeep {
 }
 
 #[derive(Clone, Debug)]
-struct Rounds {
+struct NoticeUpkeepRounds {
     records: NoticeRecords,
     lease: Lease,
 }
 
-impl Rounds {
+impl NoticeUpkeepRounds {
     async fn run(mut self) {
         loop {
             if self.lease.is_held().await.unwrap_or(false)

@@ -11,7 +11,7 @@ use kith_store::GroupId;
 
 use crate::{
     error::Error,
-    write::{record_codec::RecordCodec, tiers::Tiers},
+    write::{caches::CacheFactory, record_codec::RecordCodec},
 };
 
 /// Namespace of the distributions of online members.
@@ -29,9 +29,13 @@ pub(super) struct Active {
 pub(super) struct Telling(WriteGuard<GroupId, Distribution>);
 
 impl Active {
-    pub(super) fn new(store: &Arc<dyn ActiveStore>, tiers: &Tiers, policy: Policy<Distribution>) -> Self {
+    pub(super) fn new(
+        store: &Arc<dyn ActiveStore>,
+        caches: &CacheFactory,
+        policy: Policy<Distribution>,
+    ) -> Self {
         let loader = Arc::new(DistributionLoader(Arc::clone(store)));
-        Self { cache: tiers.namespace(policy, loader, RecordCodec::DISTRIBUTION), store: Arc::clone(store) }
+        Self { cache: caches.namespace(policy, loader, RecordCodec::DISTRIBUTION), store: Arc::clone(store) }
     }
 
     /// The distribution of a group.

@@ -13,7 +13,7 @@ use tokio::{
 };
 use tokio_stream::wrappers::ReceiverStream;
 
-use super::{hub::Hub, membership_listener::Moved, sessions::Sessions, sweep::Sweep};
+use super::{hub::PresenceHub, membership_listener::Moved, sessions::Sessions, sweep::Sweep};
 use crate::{
     metric::{self, Metric},
     write::tasks::Tasks,
@@ -45,23 +45,23 @@ const COUNTED: [Metric; 5] = [
 /// Runs the background tasks of presence, until it is dropped.
 #[derive(Debug)]
 pub struct Background {
-    parts: Parts,
+    parts: BackgroundParts,
     /// Taken when it starts.
     begun: Mutex<Option<(Sweep, mpsc::Receiver<Moved>)>>,
     tasks: Tasks,
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Parts {
+pub(super) struct BackgroundParts {
     pub(super) sessions: Sessions,
-    pub(super) hub: Arc<Hub>,
+    pub(super) hub: Arc<PresenceHub>,
     pub(super) look_every: Duration,
     pub(super) sweep_every: Duration,
 }
 
 impl Background {
     /// Creates it without starting it.
-    pub(super) fn new(parts: Parts, sweep: Sweep, moved: mpsc::Receiver<Moved>) -> Self {
+    pub(super) fn new(parts: BackgroundParts, sweep: Sweep, moved: mpsc::Receiver<Moved>) -> Self {
         metric::count_from_zero(metric::PRESENCE_CHANGES, &["open", "renew", "close"]);
         for counter in COUNTED {
             metric::count_from_zero(counter, &[]);
@@ -90,7 +90,7 @@ impl Background {
         let gauge = |metric: Metric, count: usize| {
             metrics::gauge!(metric.name).set(f64::from(u32::try_from(count).unwrap_or(u32::MAX)));
         };
-        let Parts { sessions, hub, .. } = &self.parts;
+        let BackgroundParts { sessions, hub, .. } = &self.parts;
         gauge(metric::PRESENCE_GATEWAYS, sessions.gateways.count());
         gauge(metric::PRESENCE_GATEWAYS_DEAD, sessions.gateways.count_dead());
         gauge(metric::PRESENCE_SESSIONS_HELD, sessions.recovery.count());
@@ -98,7 +98,7 @@ impl Background {
     }
 }
 
-impl Parts {
+impl BackgroundParts {
     /// Reads the live gateways, and whether presence was lost.
     async fn look(self) {
         let mut ticks = interval(self.look_every);

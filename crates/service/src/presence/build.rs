@@ -11,10 +11,10 @@ use super::{
     Background, PresenceConfig, PresenceRpc,
     active::Active,
     active_members::ActiveMembers,
-    background::Parts,
+    background::BackgroundParts,
     fan_out::FanOut,
     gateways::KnownGateways,
-    hub::Hub,
+    hub::PresenceHub,
     membership_listener::Moved,
     recovery::SessionRecovery,
     sessions::{Rules, Sessions},
@@ -26,7 +26,7 @@ use crate::{
     relation::{Blocks, Follows},
     rpc::{batch::Limits, page_token::PageTokens},
     user::Users,
-    write::tiers::Tiers,
+    write::caches::CacheFactory,
 };
 
 /// How long the versions of users who went offline are kept: longer than a node may use an earlier read.
@@ -40,7 +40,7 @@ pub struct Online<'a> {
     /// The storage of presence.
     pub stores: Presences,
     /// The caches of this node.
-    pub tiers: &'a Tiers,
+    pub caches: &'a CacheFactory,
     /// Policies of the copies of the active members of groups.
     pub policy: Policy<Distribution>,
     /// Users.
@@ -82,7 +82,7 @@ pub fn in_memory(config: &PresenceConfig) -> Presences {
 
 /// The service, and its background tasks.
 pub fn build(of: Online<'_>, config: &PresenceConfig) -> (PresenceRpc, Background) {
-    let active = Active::new(&of.stores.active, of.tiers, of.policy);
+    let active = Active::new(&of.stores.active, of.caches, of.policy);
     let fan_out = FanOut::new(of.stores.clone(), active.clone(), of.members.clone(), config.fan_outs_at_once);
     let sweep = Sweep::new(fan_out.clone(), &of.coordination, of.among, config.sweep_every);
     let visibility = Visibility::new(of.follows, of.blocks);
@@ -97,8 +97,8 @@ pub fn build(of: Online<'_>, config: &PresenceConfig) -> (PresenceRpc, Backgroun
         tokens: of.gateway_tokens,
         rules: rules(config),
     };
-    let hub = Arc::new(Hub::new(config.watchers, config.watch_behind));
-    let parts = Parts {
+    let hub = Arc::new(PresenceHub::new(config.watchers, config.watch_behind));
+    let parts = BackgroundParts {
         sessions: sessions.clone(),
         hub: Arc::clone(&hub),
         look_every: config.look_every,

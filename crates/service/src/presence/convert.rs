@@ -4,7 +4,7 @@ use kith_presence::{ActiveMember, DeviceId, GatewayId, Session};
 use kith_proto::presence::v1 as wire;
 use kith_store::{GroupId, Invalid, UserId};
 
-use super::sessions::{SessionRequest, Shown, UserDevice};
+use super::sessions::{SessionRequest, UserDevice, UserPresence};
 use crate::{
     error::Error,
     rpc::{batch, call::Principal, versions::wire_duration},
@@ -69,7 +69,7 @@ pub(super) fn session_name(session: &UserDevice) -> wire::SessionName {
     wire::SessionName { user_id: session.user.get(), device_id: session.device.to_string() }
 }
 
-pub(super) fn presence(shown: &Shown, principal: Principal) -> wire::Presence {
+pub(super) fn presence(shown: &UserPresence, principal: Principal) -> wire::Presence {
     let sessions = match principal {
         Principal::Service => shown.sessions.iter().map(session).collect(),
         Principal::User(_) => Vec::new(),
@@ -83,7 +83,7 @@ pub(super) fn presence(shown: &Shown, principal: Principal) -> wire::Presence {
 }
 
 pub(super) fn told(
-    shown: &Shown,
+    shown: &UserPresence,
     gateways: &[GatewayId],
     principal: Principal,
 ) -> wire::WatchPresenceResponse {

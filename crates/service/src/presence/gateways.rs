@@ -12,10 +12,10 @@ use tokio::time::Instant;
 
 /// As of the last check.
 #[derive(Debug, Default)]
-pub(super) struct KnownGateways(RwLock<Known>);
+pub(super) struct KnownGateways(RwLock<CheckedGateways>);
 
 #[derive(Debug, Default)]
-struct Known {
+struct CheckedGateways {
     /// The epoch, the time of the check, and its age at that time.
     epoch: Option<(u64, Instant, Duration)>,
     /// A new epoch was seen, and not reported yet.
@@ -48,7 +48,7 @@ impl KnownGateways {
         }
         let mut known = self.0.write();
         let lost = known.lost || known.epoch.is_some_and(|(epoch, ..)| epoch != seen.epoch);
-        *known = Known { epoch: Some((seen.epoch, now, seen.age)), lost, dead, living };
+        *known = CheckedGateways { epoch: Some((seen.epoch, now, seen.age)), lost, dead, living };
     }
 
     /// Whether presence was lost since the last call.
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gateway_that_lives_anew_is_not_dead_though_it_was() {
+    fn gateway_that_lives_again_is_not_dead() {
         let known = KnownGateways::default();
         known.take(seen(1, 0, &[("a", 1, 0), ("a", 2, 9), ("b", 1, 0)]));
         let ids: Vec<GatewayId> = ["a", "b", "c"].map(|id| id.parse().unwrap()).to_vec();
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_young_epoch_settles_with_time_and_another_one_is_a_loss() {
+    async fn young_epoch_settles_and_a_new_one_is_a_loss() {
         let known = KnownGateways::default();
         let thirty = Duration::from_secs(30);
         assert!(!known.is_settled(thirty), "nothing is known yet");
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_goes_on_after_its_last_one_whoever_came_and_went() {
+    fn list_continues_after_its_last_gateway() {
         let place = place_of(2, &"b".parse().unwrap());
         assert_eq!(after(&all(&["a", "b", "c"]), place), 2);
         assert_eq!(after(&all(&["0", "a", "b", "c"]), place), 3);

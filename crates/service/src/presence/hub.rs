@@ -28,7 +28,7 @@ const READERS: usize = 8;
 
 /// A notification to a watcher.
 #[derive(Clone, Debug)]
-pub(super) enum News {
+pub(super) enum PresenceUpdate {
     /// The gateways of a user changed.
     Event(Event),
     /// Changes may be missed, or users who are not seen are offline now instead of unknown: everything must be read
@@ -38,33 +38,33 @@ pub(super) enum News {
 
 /// Notifies watchers.
 #[derive(Debug)]
-pub(super) struct Hub {
+pub(super) struct PresenceHub {
     places: Arc<Semaphore>,
     readers: Semaphore,
     behind_max: usize,
-    watching: Mutex<Watching>,
+    watching: Mutex<Watchers>,
     next: AtomicU64,
     /// Whether the node receives changes.
     live: watch::Sender<bool>,
 }
 
 #[derive(Debug, Default)]
-struct Watching {
-    watchers: HashMap<u64, mpsc::Sender<News>>,
+struct Watchers {
+    watchers: HashMap<u64, mpsc::Sender<PresenceUpdate>>,
     of_user: HashMap<UserId, HashSet<u64>>,
 }
 
 /// The registration of a watcher, which ends when it is dropped. It receives no more if it does not keep up.
 #[derive(Debug)]
-pub(super) struct Place {
-    pub(super) news: mpsc::Receiver<News>,
-    hub: Arc<Hub>,
+pub(super) struct WatchRegistration {
+    pub(super) news: mpsc::Receiver<PresenceUpdate>,
+    hub: Arc<PresenceHub>,
     number: u64,
     users: Vec<UserId>,
     _permit: OwnedSemaphorePermit,
 }
 
-impl Hub {
+impl PresenceHub {
     pub(super) fn new(most: usize, behind_max: usize) -> Self {
         Self {
             places: Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS))),
@@ -81,7 +81,11 @@ impl Hub {
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED if the maximum of watchers is reached, UNAVAILABLE.
-    pub(super) async fn watch(self: &Arc<Self>, users: Vec<UserId>, limit: Duration) -> Result<Place, Error> {
+    pub(super) async fn watch(
+        self: &Arc<Self>,
+        users: Vec<UserId>,
+        limit: Duration,
+    ) -> Result<WatchRegistration, Error> {
         let full =
             |_| Error::new(Reason::Overloaded, "presence is watched by as many as may (presence.watchers)");
         let permit = Arc::clone(&self.places).try_acquire_owned().map_err(full)?;
@@ -98,7 +102,7 @@ impl Hub {
             watching.of_user.entry(*user).or_default().insert(number);
         }
         drop(watching);
-        Ok(Place { news, hub: Arc::clone(self), number, users, _permit: permit })
+        Ok(WatchRegistration { news, hub: Arc::clone(self), number, users, _permit: permit })
     }
 
     /// Notifies the watchers of the user.
@@ -106,7 +110,7 @@ impl Hub {
         let mut watching = self.watching.lock();
         let told = watching.of_user.get(&event.user).map(|all| all.iter().copied().collect::<Vec<_>>());
         for number in told.unwrap_or_default() {
-            watching.send(number, News::Event(event.clone()));
+            watching.send(number, PresenceUpdate::Event(event.clone()));
         }
     }
 
@@ -115,7 +119,7 @@ impl Hub {
         let mut watching = self.watching.lock();
         let all: Vec<u64> = watching.watchers.keys().copied().collect();
         for number in all {
-            watching.send(number, News::ReadAgain);
+            watching.send(number, PresenceUpdate::ReadAgain);
         }
     }
 
@@ -137,9 +141,9 @@ impl Hub {
     }
 }
 
-impl Watching {
+impl Watchers {
     /// A watcher that does not keep up receives no more.
-    fn send(&mut self, number: u64, news: News) {
+    fn send(&mut self, number: u64, news: PresenceUpdate) {
         let sent = self.watchers.get(&number).map(|watcher| watcher.try_send(news));
         if matches!(sent, Some(Err(TrySendError::Full(_)))) {
             self.watchers.remove(&number);
@@ -147,7 +151,7 @@ impl Watching {
     }
 }
 
-impl Drop for Place {
+impl Drop for WatchRegistration {
     fn drop(&mut self) {
         let mut watching = self.hub.watching.lock();
         watching.watchers.remove(&self.number);
@@ -175,14 +179,16 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_does_not_keep_up_is_told_no_more_and_others_are() {
-        let hub = Arc::new(Hub::new(2, 2));
+    async fn slow_watcher_is_dropped_and_others_stay() {
+        let hub = Arc::new(PresenceHub::new(2, 2));
         hub.hears(true);
         let mut slow = hub.watch(vec![user(1), user(2)], Duration::ZERO).await.unwrap();
         let mut quick = hub.watch(vec![user(1)], Duration::ZERO).await.unwrap();
         for version in 1..=3 {
             hub.tell(&event(1, version));
-            assert!(matches!(quick.news.recv().await, Some(News::Event(event)) if event.version == version));
+            assert!(
+                matches!(quick.news.recv().await, Some(PresenceUpdate::Event(event)) if event.version == version)
+            );
         }
         hub.tell(&event(2, 9));
         assert!(slow.news.recv().await.is_some() && slow.news.recv().await.is_some());
@@ -193,8 +199,8 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn no_more_watch_than_may_and_none_where_nothing_is_heard() {
-        let hub = Arc::new(Hub::new(1, 2));
+    async fn watchers_are_bounded_and_need_events() {
+        let hub = Arc::new(PresenceHub::new(1, 2));
         let away = hub.watch(vec![user(1)], Duration::from_secs(2)).await.unwrap_err();
         assert_eq!(away.reason(), Reason::StoreUnavailable);
         hub.hears(true);
@@ -207,13 +213,13 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn all_read_again_once_it_is_heard_again() {
-        let hub = Arc::new(Hub::new(1, 4));
+        let hub = Arc::new(PresenceHub::new(1, 4));
         hub.hears(true);
         let mut one = hub.watch(vec![user(1)], Duration::ZERO).await.unwrap();
         hub.hears(true);
         hub.hears(false);
         hub.hears(true);
-        assert!(matches!(one.news.try_recv(), Ok(News::ReadAgain)));
+        assert!(matches!(one.news.try_recv(), Ok(PresenceUpdate::ReadAgain)));
         assert!(one.news.try_recv().is_err());
     }
 }

@@ -26,11 +26,11 @@ struct Session {
 #[derive(Debug)]
 pub(super) struct SessionRecovery {
     most: usize,
-    users: Mutex<Users>,
+    users: Mutex<RecoverableSessions>,
 }
 
 #[derive(Debug, Default)]
-struct Users {
+struct RecoverableSessions {
     count: usize,
     of: HashMap<UserId, Vec<Session>>,
     /// Users with ended sessions, and perhaps others.
@@ -126,7 +126,7 @@ impl SessionRecovery {
     }
 }
 
-impl Users {
+impl RecoverableSessions {
     fn retain(&mut self, user: UserId, keep: impl Fn(&Session) -> bool) {
         let Some(sessions) = self.of.get_mut(&user) else { return };
         let before = sessions.len();
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_another_node_brings_back_first_does_not_take_what_this_one_has_to_bring_back() {
+    async fn recovery_keeps_sessions_another_node_restored() {
         let held = SessionRecovery::new(9);
         put(&held, 1, "a", "x");
         put(&held, 1, "b", "y");

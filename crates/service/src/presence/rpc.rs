@@ -4,17 +4,21 @@ use std::sync::Arc;
 
 use kith_proto::presence::v1::{self as wire, presence_service_server::PresenceService};
 use kith_store::UserId;
-use tonic::{Request, Response, Status};
+use tonic::{Request, Response};
 
 use super::{
     active_members::ActiveMembers,
     convert,
-    hub::Hub,
+    hub::PresenceHub,
     sessions::Sessions,
     watch::{PresenceStream, watch_presence},
 };
 use crate::rpc::{
-    answer_size::fitting, batch::Limits, call::Call, page_token::PageTokens, versions::wire_duration,
+    answer_size::fitting,
+    batch::Limits,
+    call::{Call, RpcResult},
+    page_token::PageTokens,
+    versions::wire_duration,
 };
 
 /// The presence service on the wire.
@@ -23,7 +27,7 @@ pub struct PresenceRpc {
     /// Sessions, which end with the accounts of their users.
     pub sessions: Sessions,
     pub(super) active_members: ActiveMembers,
-    pub(super) hub: Arc<Hub>,
+    pub(super) hub: Arc<PresenceHub>,
     pub(super) pages: PageTokens,
     pub(super) limits: Limits,
 }
@@ -35,7 +39,7 @@ impl PresenceService for PresenceRpc {
     async fn open_session(
         &self,
         request: Request<wire::OpenSessionRequest>,
-    ) -> Result<Response<wire::OpenSessionResponse>, Status> {
+    ) -> RpcResult<wire::OpenSessionResponse> {
         let call = Call::of(&request);
         let wire::OpenSessionRequest { user_id, device_id, gateway_id, gateway_token } = request.into_inner();
         let session = convert::session_request(user_id, &device_id, &gateway_id, gateway_token)?;
@@ -52,7 +56,7 @@ impl PresenceService for PresenceRpc {
     async fn heartbeat(
         &self,
         request: Request<wire::HeartbeatRequest>,
-    ) -> Result<Response<wire::HeartbeatResponse>, Status> {
+    ) -> RpcResult<wire::HeartbeatResponse> {
         let request = request.into_inner();
         let gateway = convert::gateway(&request.gateway_id)?;
         let sessions = convert::sessions(&request.sessions, self.limits.batch_ids)?;
@@ -70,7 +74,7 @@ impl PresenceService for PresenceRpc {
     async fn close_session(
         &self,
         request: Request<wire::CloseSessionRequest>,
-    ) -> Result<Response<wire::CloseSessionResponse>, Status> {
+    ) -> RpcResult<wire::CloseSessionResponse> {
         let call = Call::of(&request);
         let wire::CloseSessionRequest { user_id, device_id, gateway_id, gateway_token } =
             request.into_inner();
@@ -82,7 +86,7 @@ impl PresenceService for PresenceRpc {
     async fn get_presence(
         &self,
         request: Request<wire::GetPresenceRequest>,
-    ) -> Result<Response<wire::GetPresenceResponse>, Status> {
+    ) -> RpcResult<wire::GetPresenceResponse> {
         let call = Call::of(&request);
         let user = convert::user("user_id", request.into_inner().user_id)?;
         let shown = self.sessions.batch_get_presence(&[user], call.principal).await?.pop();
@@ -93,7 +97,7 @@ impl PresenceService for PresenceRpc {
     async fn batch_get_presence(
         &self,
         request: Request<wire::BatchGetPresenceRequest>,
-    ) -> Result<Response<wire::BatchGetPresenceResponse>, Status> {
+    ) -> RpcResult<wire::BatchGetPresenceResponse> {
         let call = Call::of(&request);
         let users = convert::users(&request.into_inner().user_ids, self.limits.batch_ids_of(call))?;
         self.limits.records.count(call, users.len())?;
@@ -107,7 +111,7 @@ impl PresenceService for PresenceRpc {
     async fn watch_presence(
         &self,
         request: Request<wire::WatchPresenceRequest>,
-    ) -> Result<Response<PresenceStream>, Status> {
+    ) -> RpcResult<PresenceStream> {
         let call = Call::of(&request);
         let users = convert::watched(&request.into_inner().user_ids, self.limits.batch_ids_of(call))?;
         self.limits.records.count(call, users.len())?;
@@ -118,7 +122,7 @@ impl PresenceService for PresenceRpc {
     async fn list_gateways(
         &self,
         request: Request<wire::ListGatewaysRequest>,
-    ) -> Result<Response<wire::ListGatewaysResponse>, Status> {
+    ) -> RpcResult<wire::ListGatewaysResponse> {
         let request = request.into_inner();
         let size = self.limits.pages.of(request.page_size)?;
         let query = [&b"ListGateways"[..]];
@@ -137,7 +141,7 @@ impl PresenceService for PresenceRpc {
     async fn list_active_gateways(
         &self,
         request: Request<wire::ListActiveGatewaysRequest>,
-    ) -> Result<Response<wire::ListActiveGatewaysResponse>, Status> {
+    ) -> RpcResult<wire::ListActiveGatewaysResponse> {
         let call = Call::of(&request);
         let request = request.into_inner();
         let group = convert::group(request.group_id)?;
@@ -156,7 +160,7 @@ impl PresenceService for PresenceRpc {
     async fn list_active_members(
         &self,
         request: Request<wire::ListActiveMembersRequest>,
-    ) -> Result<Response<wire::ListActiveMembersResponse>, Status> {
+    ) -> RpcResult<wire::ListActiveMembersResponse> {
         let call = Call::of(&request);
         let request = request.into_inner();
         let group = convert::group(request.group_id)?;
@@ -180,7 +184,7 @@ impl PresenceService for PresenceRpc {
     async fn count_active_members(
         &self,
         request: Request<wire::CountActiveMembersRequest>,
-    ) -> Result<Response<wire::CountActiveMembersResponse>, Status> {
+    ) -> RpcResult<wire::CountActiveMembersResponse> {
         let call = Call::of(&request);
         let request = request.into_inner();
         let group = convert::group(request.group_id)?;

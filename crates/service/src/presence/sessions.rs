@@ -93,7 +93,7 @@ struct Admitted {
 
 /// The presence of a user.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Shown {
+pub(super) struct UserPresence {
     pub(super) user: UserId,
     /// The version; `None`: unknown.
     pub(super) online: Option<bool>,
@@ -101,7 +101,7 @@ pub(super) struct Shown {
     pub(super) sessions: Vec<Session>,
 }
 
-impl Shown {
+impl UserPresence {
     pub(super) const fn unknown(user: UserId) -> Self {
         Self { user, online: None, version: 0, sessions: Vec::new() }
     }
@@ -200,12 +200,12 @@ impl Sessions {
         &self,
         users: &[UserId],
         principal: Principal,
-    ) -> Result<Vec<Shown>, Error> {
+    ) -> Result<Vec<UserPresence>, Error> {
         let visible = self.visibility.of(users, principal).await?;
         let mut found = self.get_many(&visible.shown).await.into_iter().peekable();
         let of_each = users.iter().map(|user| {
             // They are in the order of the users.
-            found.next_if(|shown| shown.user == *user).unwrap_or_else(|| Shown::unknown(*user))
+            found.next_if(|shown| shown.user == *user).unwrap_or_else(|| UserPresence::unknown(*user))
         });
         Ok(of_each.collect())
     }
@@ -280,8 +280,8 @@ impl Sessions {
     }
 
     /// The presence of users, in their order. UNKNOWN if it cannot be read.
-    pub(super) async fn get_many(&self, users: &[UserId]) -> Vec<Shown> {
-        let unknown = |_| users.iter().map(|user| Shown::unknown(*user)).collect();
+    pub(super) async fn get_many(&self, users: &[UserId]) -> Vec<UserPresence> {
+        let unknown = |_| users.iter().map(|user| UserPresence::unknown(*user)).collect();
         self.try_get_many(users).await.unwrap_or_else(unknown)
     }
 
@@ -289,7 +289,7 @@ impl Sessions {
     ///
     /// # Errors
     /// UNAVAILABLE.
-    pub(super) async fn try_get_many(&self, users: &[UserId]) -> Result<Vec<Shown>, Error> {
+    pub(super) async fn try_get_many(&self, users: &[UserId]) -> Result<Vec<UserPresence>, Error> {
         let lookup = self.stores.sessions.sessions(users).await.map_err(Error::presence)?;
         let settled = lookup.age >= self.rules.unknown_for;
         let shown = users.iter().zip(lookup.users).map(|(user, seen)| {
@@ -299,7 +299,7 @@ impl Sessions {
             let place = |session: &Session| (session.instance.gateway.clone(), session.device.clone());
             sessions.sort_unstable_by_key(place);
             let online = if sessions.is_empty() && !settled { None } else { Some(!sessions.is_empty()) };
-            Shown { user: *user, online, version: seen.version, sessions }
+            UserPresence { user: *user, online, version: seen.version, sessions }
         });
         Ok(shown.collect())
     }

@@ -153,7 +153,7 @@ mod tests {
     use crate::presence::{PresenceConfig, build::limits};
 
     #[tokio::test(start_paused = true)]
-    async fn whoever_watches_is_told_of_all_who_went_before_any_group_is() {
+    async fn watchers_are_notified_before_groups() {
         let presences = MemoryPresence::new(limits(&PresenceConfig::default())).presences();
         let (mut heard, mut held) = (presences.feed.hear().await.unwrap(), Vec::new());
         for gateway in ["a", "b"] {

@@ -15,8 +15,8 @@ use tonic::Status;
 
 use super::{
     convert,
-    hub::{Hub, News, Place},
-    sessions::{Sessions, Shown},
+    hub::{PresenceHub, PresenceUpdate, WatchRegistration},
+    sessions::{Sessions, UserPresence},
     visibility::Visible,
 };
 use crate::{
@@ -31,11 +31,11 @@ const HEARS_WITHIN: Duration = Duration::from_secs(2);
 pub(super) type PresenceStream = BoxStream<'static, Result<wire::WatchPresenceResponse, Status>>;
 
 /// A watcher.
-struct Watcher {
+struct PresenceWatcher {
     sessions: Sessions,
-    hub: Arc<Hub>,
+    hub: Arc<PresenceHub>,
     principal: Principal,
-    place: Place,
+    place: WatchRegistration,
     /// All requested users. Their visibility may change.
     users: Vec<UserId>,
     /// When visibility is checked.
@@ -54,7 +54,7 @@ struct Watcher {
 /// RESOURCE_EXHAUSTED at the limit of watchers, UNAVAILABLE.
 pub(super) async fn watch_presence(
     sessions: Sessions,
-    hub: Arc<Hub>,
+    hub: Arc<PresenceHub>,
     mut users: Vec<UserId>,
     principal: Principal,
 ) -> Result<PresenceStream, Error> {
@@ -63,13 +63,14 @@ pub(super) async fn watch_presence(
     let Visible { shown, hidden } = sessions.visibility.of(&users, principal).await?;
     let place = hub.watch(users.clone(), HEARS_WITHIN).await?;
     let check = checks(sessions.rules.visibility_every);
-    let hidden = hidden.into_iter().map(|user| convert::told(&Shown::unknown(user), &[], principal));
+    let hidden = hidden.into_iter().map(|user| convert::told(&UserPresence::unknown(user), &[], principal));
     let (last, waiting) = (HashMap::new(), hidden.collect());
-    let mut watcher = Watcher { sessions, hub, principal, place, users, check, last, waiting, over: false };
+    let mut watcher =
+        PresenceWatcher { sessions, hub, principal, place, users, check, last, waiting, over: false };
     for now in watcher.read(&shown).await? {
         watcher.tell(&now, &now.gateways());
     }
-    Ok(stream::unfold(watcher, Watcher::next).boxed())
+    Ok(stream::unfold(watcher, PresenceWatcher::next).boxed())
 }
 
 fn checks(period: Duration) -> Interval {
@@ -78,9 +79,9 @@ fn checks(period: Duration) -> Interval {
     checks
 }
 
-impl Watcher {
+impl PresenceWatcher {
     /// A few watchers at a time, because all of them read again at once.
-    async fn read(&self, users: &[UserId]) -> Result<Vec<Shown>, Error> {
+    async fn read(&self, users: &[UserId]) -> Result<Vec<UserPresence>, Error> {
         let turn = self.hub.reading().await;
         let found = self.sessions.try_get_many(users).await;
         drop(turn);
@@ -104,13 +105,13 @@ impl Watcher {
         None
     }
 
-    async fn take(&mut self, news: Option<News>) -> Result<(), Error> {
+    async fn take(&mut self, news: Option<PresenceUpdate>) -> Result<(), Error> {
         match news {
-            Some(News::Event(event)) => {
+            Some(PresenceUpdate::Event(event)) => {
                 self.hear(event);
                 Ok(())
             }
-            Some(News::ReadAgain) => self.read_again().await,
+            Some(PresenceUpdate::ReadAgain) => self.read_again().await,
             None => {
                 Err(Error::new(Reason::Overloaded, "the stream was not read as fast as presence changes"))
             }
@@ -123,7 +124,7 @@ impl Watcher {
             return;
         }
         let online = self.sessions.is_online(&gateways);
-        self.tell(&Shown { user, online, version, sessions: Vec::new() }, &gateways);
+        self.tell(&UserPresence { user, online, version, sessions: Vec::new() }, &gateways);
     }
 
     /// Sends the differences from the last state that was sent.
@@ -136,7 +137,7 @@ impl Watcher {
                 continue;
             }
             // A lost state has no version: the previous version is kept.
-            let now = Shown { version: now.version.max(version), ..now };
+            let now = UserPresence { version: now.version.max(version), ..now };
             self.tell(&now, &now.gateways());
         }
         Ok(())
@@ -147,7 +148,7 @@ impl Watcher {
         let Visible { shown, hidden } = self.sessions.visibility.of(&self.users, self.principal).await?;
         for user in hidden {
             if self.last.remove(&user).is_some() {
-                self.waiting.push_back(convert::told(&Shown::unknown(user), &[], self.principal));
+                self.waiting.push_back(convert::told(&UserPresence::unknown(user), &[], self.principal));
             }
         }
         let new: Vec<UserId> = shown.into_iter().filter(|user| !self.last.contains_key(user)).collect();
@@ -160,7 +161,7 @@ impl Watcher {
         Ok(())
     }
 
-    fn tell(&mut self, now: &Shown, gateways: &[GatewayId]) {
+    fn tell(&mut self, now: &UserPresence, gateways: &[GatewayId]) {
         self.last.insert(now.user, (now.version, now.online));
         self.waiting.push_back(convert::told(now, gateways, self.principal));
     }

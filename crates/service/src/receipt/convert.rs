@@ -3,7 +3,7 @@
 use kith_proto::receipt::v1::{self as wire, receipt::Who, receipt_result::Result as Answer};
 use kith_store::{ConversationId, Invalid, OrdinalLists, Receipt, Seat, Seq, SmallestReceipt};
 
-use super::asked::Asked;
+use super::inputs::ReceiptInputs;
 use crate::{
     error::Error,
     rpc::{
@@ -58,7 +58,7 @@ fn lists_to_wire(OrdinalLists { readers, quitters, names_present }: OrdinalLists
 
 /// A result for each number, in their order, as far as the answer has room.
 pub(super) fn results_to_wire(
-    asked: &Asked,
+    inputs: &ReceiptInputs,
     seqs: &[Seq],
     form: wire::ReceiptForm,
 ) -> Vec<wire::ReceiptResult> {
@@ -68,16 +68,16 @@ pub(super) fn results_to_wire(
     let result = |(seq, message): (&Seq, &Result<_, Error>)| {
         let found = match message {
             Ok(message) => {
-                let receipt = receipt_to_wire(&asked.receipt(*message), form);
+                let receipt = receipt_to_wire(&inputs.receipt(*message), form);
                 wire::ReceiptResult { seq: *seq, result: Some(Answer::Receipt(receipt)) }
             }
             Err(why) => error(*seq, why),
         };
         if budget.takes(&found) { found } else { error(*seq, &left_out()) }
     };
-    seqs.iter().zip(&asked.messages).map(result).collect()
+    seqs.iter().zip(&inputs.messages).map(result).collect()
 }
 
-pub(super) fn ordinal_to_wire((ordinal, seat): (u32, Seat)) -> wire::OrdinalUser {
+pub(super) fn ordinal_to_wire(ordinal: u32, seat: &Seat) -> wire::OrdinalUser {
     wire::OrdinalUser { ordinal: ordinal.into(), user_id: seat.user.get(), left: !seat.is_member() }
 }

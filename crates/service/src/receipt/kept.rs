@@ -8,14 +8,14 @@ const BASE: usize = 8;
 /// Copies of bounded weight: when there are too many, the least recently used ones are dropped.
 #[derive(Debug)]
 pub(super) struct Kept<K, V> {
-    entries: HashMap<K, Entry<V>>,
+    entries: HashMap<K, KeptCopy<V>>,
     max: usize,
     weight: usize,
     uses: u64,
 }
 
 #[derive(Debug)]
-struct Entry<V> {
+struct KeptCopy<V> {
     value: V,
     weight: usize,
     used: u64,
@@ -33,7 +33,7 @@ impl<K: Copy + Eq + Hash, V: Clone + Default> Kept<K, V> {
         let Self { entries, weight, uses, .. } = self;
         let entry = entries.entry(key).or_insert_with(|| {
             *weight += BASE;
-            Entry { value: V::default(), weight: BASE, used: 0 }
+            KeptCopy { value: V::default(), weight: BASE, used: 0 }
         });
         entry.used = *uses;
         let value = entry.value.clone();
@@ -46,7 +46,7 @@ impl<K: Copy + Eq + Hash, V: Clone + Default> Kept<K, V> {
         self.remove(key);
         self.uses += 1;
         self.weight += BASE;
-        self.entries.insert(key, Entry { value, weight: BASE, used: self.uses });
+        self.entries.insert(key, KeptCopy { value, weight: BASE, used: self.uses });
         self.make_room();
     }
 

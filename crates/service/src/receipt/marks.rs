@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn users_are_found_whatever_the_order_in_which_they_came() {
+    fn users_are_found_in_any_order_of_arrival() {
         let mut marks = marks(&[(7, 3), (2, 1)]);
         marks.add(vec![(4, ReadRanges::new(2, Vec::new()).unwrap())]);
         for (seq, expected) in [(1, vec![2, 4, 7]), (2, vec![4, 7]), (3, vec![7]), (4, vec![])] {

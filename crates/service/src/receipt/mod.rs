@@ -9,10 +9,10 @@
 //!
 //! **Rights.** The `receipts` of the group, or of the configuration, decides; services may always.
 
-mod asked;
 mod changed_receipts;
 mod config;
 mod convert;
+mod inputs;
 mod kept;
 mod marks;
 mod notifier;

@@ -37,7 +37,7 @@ pub struct ReceiptNotifier {
 
 /// Conversations with changes, in the order in which they are due.
 #[derive(Debug, Default)]
-struct Due {
+struct DueConversations {
     seqs: HashMap<ConversationId, SeqRange>,
     order: VecDeque<(Instant, ConversationId)>,
 }
@@ -67,7 +67,7 @@ impl ReceiptNotifier {
 }
 
 async fn run(receipts: Receipts, notes: Notes, Changes(mut changes): Changes) {
-    let (mut due, at_once) = (Due::default(), Arc::new(Semaphore::new(AT_ONCE)));
+    let (mut due, at_once) = (DueConversations::default(), Arc::new(Semaphore::new(AT_ONCE)));
     loop {
         let next = due.next();
         tokio::select! {
@@ -101,13 +101,13 @@ impl Receipts {
         }
         let first = seqs.first.max(seqs.last - LOOKED_AT_MAX + 1);
         let newest: Vec<_> = (first..=seqs.last).rev().collect();
-        let asked = self.asked(None, conversation, &newest, false).await?;
+        let inputs = self.inputs(None, conversation, &newest, false).await?;
         let mut of_senders: BTreeMap<UserId, Vec<Receipt>> = BTreeMap::new();
-        for message in asked.messages.iter().flatten() {
+        for message in inputs.messages.iter().flatten() {
             let Some(sender) = message.sender else { continue };
             let receipts = of_senders.entry(sender).or_default();
             if receipts.len() < OF_ONE_MAX {
-                receipts.push(asked.receipt(*message));
+                receipts.push(inputs.receipt(*message));
             }
         }
         for (sender, receipts) in of_senders {
@@ -125,7 +125,7 @@ impl Receipts {
     }
 }
 
-impl Due {
+impl DueConversations {
     /// Adds a change, which is due at this time unless the conversation has one already.
     fn add(&mut self, Change { conversation, seqs }: Change, then: Instant) {
         if let Some(known) = self.seqs.get_mut(&conversation) {
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn changes_of_a_conversation_are_due_once() {
-        let (mut due, now) = (Due::default(), Instant::now());
+        let (mut due, now) = (DueConversations::default(), Instant::now());
         let later = now + std::time::Duration::from_secs(1);
         due.add(change("g9", 5, 7), now);
         due.add(change("g8", 1, 1), later);

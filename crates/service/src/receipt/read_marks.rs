@@ -20,15 +20,15 @@ const READ_AT_ONCE: usize = 4;
 #[derive(Clone, Debug)]
 pub struct ReadMarks {
     store: Arc<dyn DialogStore>,
-    kept: Arc<Mutex<Kept<ConversationId, Slot>>>,
+    kept: Arc<Mutex<Kept<ConversationId, MarksCell>>>,
     config: ReceiptsConfig,
 }
 
 /// Held while marks are read, so that one call reads them for all.
-type Slot = Arc<tokio::sync::Mutex<Copied>>;
+type MarksCell = Arc<tokio::sync::Mutex<CopiedMarks>>;
 
 #[derive(Debug, Default)]
-struct Copied {
+struct CopiedMarks {
     /// When the first of them was read; `None`: there are none.
     since: Option<Instant>,
     marks: Arc<Marks>,
@@ -52,13 +52,13 @@ impl ReadMarks {
         users: Vec<(usize, UserId)>,
         is_fresh: bool,
     ) -> Result<Arc<Marks>, Error> {
-        let slot = if is_fresh { Slot::default() } else { self.kept.lock().get(conversation) };
+        let slot = if is_fresh { MarksCell::default() } else { self.kept.lock().get(conversation) };
         if is_fresh {
             self.kept.lock().put(conversation, Arc::clone(&slot));
         }
         let mut copied = slot.lock_owned().await;
         if copied.is_older_than(self.age(copied.marks.len())) {
-            *copied = Copied::default();
+            *copied = CopiedMarks::default();
         }
         let missing = copied.marks.missing(users);
         if missing.is_empty() {
@@ -86,7 +86,7 @@ impl ReadMarks {
         &self,
         conversation: ConversationId,
         missing: Vec<(usize, UserId)>,
-        mut copied: OwnedMutexGuard<Copied>,
+        mut copied: OwnedMutexGuard<CopiedMarks>,
     ) -> Result<Arc<Marks>, Error> {
         metrics::counter!(RECEIPT_LOADS.name, "what" => "marks").increment(1);
         // Before the read: marks that come in between may not be in it. And known as large from now on.
@@ -119,7 +119,7 @@ impl ReadMarks {
     }
 }
 
-impl Copied {
+impl CopiedMarks {
     fn is_older_than(&self, age: Duration) -> bool {
         self.since.is_some_and(|since| since.elapsed() >= age)
     }

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::{
     ReadMarks, ReceiptsConfig,
-    asked::{self, Asked},
+    inputs::{self, ReceiptInputs},
     marks::Marks,
     rights::Asker,
     seat_copies::SeatCopies,
@@ -23,11 +23,11 @@ use crate::{
 
 /// The receipts of a deployment. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Receipts(pub(super) Arc<Parts>);
+pub struct Receipts(pub(super) Arc<ReceiptsInner>);
 
 /// What [`Receipts`] uses.
 #[derive(Debug)]
-pub(super) struct Parts {
+pub(super) struct ReceiptsInner {
     pub(super) messages: Messages,
     sent: SentCopies,
     seats: SeatCopies,
@@ -35,8 +35,22 @@ pub(super) struct Parts {
     pub(super) config: ReceiptsConfig,
 }
 
-/// A page of users, and the ordinal of the next one if others follow.
-pub(super) type Users<T> = (Vec<T>, Option<u32>);
+/// A page of users to read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OrdinalPage {
+    /// The first ordinal.
+    pub(super) from: u32,
+    /// Maximum users.
+    pub(super) size: usize,
+}
+
+/// A page of users.
+#[derive(Clone, Debug)]
+pub(super) struct ReceiptUsers<T> {
+    pub(super) users: Vec<T>,
+    /// The ordinal of the next one, if others follow.
+    pub(super) next: Option<u32>,
+}
 
 impl Receipts {
     /// Creates it over these messages. `marks`: the copies that are dropped when marks are made, see
@@ -45,7 +59,7 @@ impl Receipts {
     pub fn new(messages: Messages, marks: ReadMarks, config: ReceiptsConfig) -> Self {
         count_from_zero(RECEIPT_LOADS, &["members", "changes", "marks"]);
         let seats = SeatCopies::new(messages.correspondents.members.clone(), config.kept);
-        Self(Arc::new(Parts { messages, sent: SentCopies::new(), seats, marks, config }))
+        Self(Arc::new(ReceiptsInner { messages, sent: SentCopies::new(), seats, marks, config }))
     }
 
     /// Reads the data from which the receipts of some messages are computed. `user`: the caller; `None`: a service.
@@ -55,45 +69,45 @@ impl Receipts {
     /// # Errors
     /// NOT_FOUND if the user can read nothing of the conversation, or errors of the store. Of one message: NOT_FOUND,
     /// OUT_OF_RANGE, FAILED_PRECONDITION, PERMISSION_DENIED.
-    pub(super) async fn asked(
+    pub(super) async fn inputs(
         &self,
         user: Option<UserId>,
         conversation: ConversationId,
         seqs: &[Seq],
         is_fresh: bool,
-    ) -> Result<Asked, Error> {
+    ) -> Result<ReceiptInputs, Error> {
         // Before the seats: a member who joins after it is not a reader of these messages.
         let sent = self.sent(user, conversation, seqs).await?;
         let (asker, seats) = tokio::try_join!(self.asker(user, conversation), self.0.seats.of(conversation))?;
-        let most = asked::most(&seats);
+        let most = inputs::most(&seats);
         let message = |(at, seq): (usize, &Seq)| {
             if at < most { found(&sent, *seq, asker, &seats) } else { Err(left_out()) }
         };
         let messages: Vec<_> = seqs.iter().enumerate().map(message).collect();
         let marks = self.marks(user, conversation, &seats, &messages, is_fresh).await?;
-        Ok(Asked { messages, seats, marks })
+        Ok(ReceiptInputs { messages, seats, marks })
     }
 
     /// Returns a page of the users with this part in the receipt of a message, from this ordinal on.
     ///
     /// # Errors
-    /// As [`Self::asked`].
+    /// As [`Self::inputs`].
     pub(super) async fn list(
         &self,
         user: Option<UserId>,
         message: (ConversationId, Seq),
         state: ReceiptState,
-        (from, size): (u32, usize),
+        asked: OrdinalPage,
         is_fresh: bool,
-    ) -> Result<Users<UserId>, Error> {
-        let asked = self.asked(user, message.0, &[message.1], is_fresh).await?;
-        let message = asked.messages.first().cloned().unwrap_or_else(|| Err(Error::internal()))?;
-        let receipt = asked.receipt(message);
+    ) -> Result<ReceiptUsers<UserId>, Error> {
+        let inputs = self.inputs(user, message.0, &[message.1], is_fresh).await?;
+        let message = inputs.messages.first().cloned().unwrap_or_else(|| Err(Error::internal()))?;
+        let receipt = inputs.receipt(message);
         let user = |ordinal: u32| {
-            let seat = asked.seats.seats.get(usize::try_from(ordinal).ok()?)?.as_ref()?;
+            let seat = inputs.seats.seats.get(usize::try_from(ordinal).ok()?)?.as_ref()?;
             Some((ordinal, seat.user))
         };
-        Ok(page(receipt.ordinals(state, from).filter_map(user), size))
+        Ok(page(receipt.ordinals(state, asked.from).filter_map(user), asked.size))
     }
 
     /// Returns a page of the present and former users of a conversation, from this ordinal on, each with its ordinal.
@@ -104,17 +118,17 @@ impl Receipts {
         &self,
         user: Option<UserId>,
         conversation: ConversationId,
-        (from, size): (u32, usize),
-    ) -> Result<Users<(u32, Seat)>, Error> {
+        asked: OrdinalPage,
+    ) -> Result<ReceiptUsers<(u32, Seat)>, Error> {
         let bounds = self.0.messages.bounds(user, &[conversation]).await?;
         let bounds = bounds.into_iter().next().unwrap_or_else(|| Err(Error::internal()))?;
         if bounds.joined().is_none() {
             return Err(Error::not_allowed("only members of the group and services may do this"));
         }
         let seats = self.0.seats.of(conversation).await?;
-        let skipped = usize::try_from(from).unwrap_or(usize::MAX);
-        let seats = (from..).zip(seats.seats.iter().skip(skipped));
-        Ok(page(seats.filter_map(|(at, seat)| Some((at, (at, seat.clone()?)))), size))
+        let skipped = usize::try_from(asked.from).unwrap_or(usize::MAX);
+        let seats = (asked.from..).zip(seats.seats.iter().skip(skipped));
+        Ok(page(seats.filter_map(|(at, seat)| Some((at, (at, seat.clone()?)))), asked.size))
     }
 
     /// The senders of the messages that the user can read. The log is not read for recently read ones.
@@ -144,7 +158,7 @@ impl Receipts {
         messages: &[Result<SentMessage, Error>],
         is_fresh: bool,
     ) -> Result<Arc<Marks>, Error> {
-        let readers = asked::readers(seats, &asked::numbers(messages));
+        let readers = inputs::readers(seats, &inputs::numbers(messages));
         if readers.is_empty() || (user.is_some() && self.is_blocked(conversation).await?) {
             return Ok(Arc::default());
         }
@@ -170,7 +184,7 @@ fn found(sent: &SentMessages, seq: Seq, asker: Asker, seats: &GroupSeats) -> Res
 }
 
 /// The first users, and the ordinal of the next one.
-fn page<T>(mut all: impl Iterator<Item = (u32, T)>, size: usize) -> Users<T> {
-    let items = all.by_ref().take(size).map(|(_, item)| item).collect();
-    (items, all.next().map(|(ordinal, _)| ordinal))
+fn page<T>(mut all: impl Iterator<Item = (u32, T)>, size: usize) -> ReceiptUsers<T> {
+    let users = all.by_ref().take(size).map(|(_, item)| item).collect();
+    ReceiptUsers { users, next: all.next().map(|(ordinal, _)| ordinal) }
 }

@@ -6,15 +6,18 @@ use kith_proto::{
     r#type::v1::Consistency as AskedConsistency,
 };
 use kith_store::{ConversationId, ReceiptState, Seq, UserId};
-use tonic::{Request, Response, Status};
+use tonic::{Request, Response};
 
-use super::{Receipts, convert};
+use super::{Receipts, convert, receipts::OrdinalPage};
 use crate::{
     error::Error,
-    rpc::{batch::Limits, call::Call, page_token::PageTokens, record_quota::PageQuota},
+    rpc::{
+        batch::Limits,
+        call::{Call, RpcResult},
+        page_token::PageTokens,
+        record_quota::PageQuota,
+    },
 };
-
-type Answer<T> = Result<Response<T>, Status>;
 
 /// The receipt service on the wire.
 #[derive(Clone, Debug)]
@@ -25,12 +28,13 @@ pub struct ReceiptRpc {
 }
 
 /// A page of users in the receipt of a message, from the requests of three lists.
-struct List<'a> {
+struct ReaderListRequest<'a> {
     query: &'static [u8],
     state: ReceiptState,
     conversation_id: &'a str,
     seq: i64,
-    page: (i32, &'a str),
+    page_size: i32,
+    page_token: &'a str,
     consistency: Option<&'a AskedConsistency>,
 }
 
@@ -51,29 +55,31 @@ impl ReceiptRpc {
     }
 
     /// The users of a page, and the token of the next one.
-    async fn list(&self, call: Call, list: List<'_>) -> Result<(Vec<i64>, String), Error> {
+    async fn list(&self, call: Call, list: ReaderListRequest<'_>) -> Result<(Vec<i64>, String), Error> {
         let conversation = convert::conversation(list.conversation_id)?;
         let seq = convert::seq("seq", list.seq)?;
         let query = [list.query, &bytes_of(conversation), &seq.to_be_bytes()];
-        let (page, mut quota) = self.page(call, &query, list.page)?;
+        let (page, mut quota) = self.page(call, &query, list.page_size, list.page_token)?;
         let is_fresh = self.is_fresh(call, list.consistency)?;
         let message: (ConversationId, Seq) = (conversation, seq);
         let found = self.receipts.list(call.principal.user(), message, list.state, page, is_fresh).await?;
-        quota.answered(found.0.len());
-        let users = found.0.into_iter().map(UserId::get).collect();
-        Ok((users, self.token(&query, found.1)))
+        quota.answered(found.users.len());
+        let users = found.users.into_iter().map(UserId::get).collect();
+        Ok((users, self.token(&query, found.next)))
     }
 
-    /// Where a page begins and its size, and its quota.
+    /// A page and its quota.
     fn page(
         &self,
         call: Call,
         query: &[&[u8]],
-        (size, token): (i32, &str),
-    ) -> Result<((u32, usize), PageQuota), Error> {
+        size: i32,
+        token: &str,
+    ) -> Result<(OrdinalPage, PageQuota), Error> {
         let quota = self.limits.page(call, size)?;
         let from = self.pages.open(query, token)?.unwrap_or_default();
-        Ok(((u32::try_from(from).map_err(|_| Error::internal())?, quota.size), quota))
+        let from = u32::try_from(from).map_err(|_| Error::internal())?;
+        Ok((OrdinalPage { from, size: quota.size }, quota))
     }
 
     fn token(&self, query: &[&[u8]], next: Option<u32>) -> String {
@@ -90,41 +96,42 @@ impl ReceiptService for ReceiptRpc {
     async fn get_receipt(
         &self,
         request: Request<wire::GetReceiptRequest>,
-    ) -> Answer<wire::GetReceiptResponse> {
+    ) -> RpcResult<wire::GetReceiptResponse> {
         let (call, request) = (Call::of(&request), request.into_inner());
         let conversation = convert::conversation(&request.conversation_id)?;
         let (seq, form) = (convert::seq("seq", request.seq)?, convert::form(request.form)?);
         let is_fresh = self.is_fresh(call, request.consistency.as_ref())?;
-        let asked = self.receipts.asked(call.principal.user(), conversation, &[seq], is_fresh).await?;
-        let message = asked.messages.first().cloned().unwrap_or_else(|| Err(Error::internal()))?;
-        let receipt = Some(convert::receipt_to_wire(&asked.receipt(message), form));
+        let inputs = self.receipts.inputs(call.principal.user(), conversation, &[seq], is_fresh).await?;
+        let message = inputs.messages.first().cloned().unwrap_or_else(|| Err(Error::internal()))?;
+        let receipt = Some(convert::receipt_to_wire(&inputs.receipt(message), form));
         Ok(Response::new(wire::GetReceiptResponse { receipt }))
     }
 
     async fn batch_get_receipts(
         &self,
         request: Request<wire::BatchGetReceiptsRequest>,
-    ) -> Answer<wire::BatchGetReceiptsResponse> {
+    ) -> RpcResult<wire::BatchGetReceiptsResponse> {
         let (call, request) = (Call::of(&request), request.into_inner());
         let conversation = convert::conversation(&request.conversation_id)?;
         let (seqs, form) = (convert::seqs(&request.seqs)?, convert::form(request.form)?);
         let is_fresh = self.is_fresh(call, request.consistency.as_ref())?;
-        let asked = self.receipts.asked(call.principal.user(), conversation, &seqs, is_fresh).await?;
-        let results = convert::results_to_wire(&asked, &seqs, form);
+        let inputs = self.receipts.inputs(call.principal.user(), conversation, &seqs, is_fresh).await?;
+        let results = convert::results_to_wire(&inputs, &seqs, form);
         Ok(Response::new(wire::BatchGetReceiptsResponse { results }))
     }
 
     async fn list_readers(
         &self,
         request: Request<wire::ListReadersRequest>,
-    ) -> Answer<wire::ListReadersResponse> {
+    ) -> RpcResult<wire::ListReadersResponse> {
         let (call, request) = (Call::of(&request), request.into_inner());
-        let list = List {
+        let list = ReaderListRequest {
             query: b"ListReaders",
             state: ReceiptState::Read,
             conversation_id: &request.conversation_id,
             seq: request.seq,
-            page: (request.page_size, &request.page_token),
+            page_size: request.page_size,
+            page_token: &request.page_token,
             consistency: request.consistency.as_ref(),
         };
         let (user_ids, next_page_token) = self.list(call, list).await?;
@@ -134,28 +141,30 @@ impl ReceiptService for ReceiptRpc {
     async fn list_unread(
         &self,
         request: Request<wire::ListUnreadRequest>,
-    ) -> Answer<wire::ListUnreadResponse> {
+    ) -> RpcResult<wire::ListUnreadResponse> {
         let (call, request) = (Call::of(&request), request.into_inner());
-        let list = List {
+        let list = ReaderListRequest {
             query: b"ListUnread",
             state: ReceiptState::Unread,
             conversation_id: &request.conversation_id,
             seq: request.seq,
-            page: (request.page_size, &request.page_token),
+            page_size: request.page_size,
+            page_token: &request.page_token,
             consistency: request.consistency.as_ref(),
         };
         let (user_ids, next_page_token) = self.list(call, list).await?;
         Ok(Response::new(wire::ListUnreadResponse { user_ids, next_page_token }))
     }
 
-    async fn list_left(&self, request: Request<wire::ListLeftRequest>) -> Answer<wire::ListLeftResponse> {
+    async fn list_left(&self, request: Request<wire::ListLeftRequest>) -> RpcResult<wire::ListLeftResponse> {
         let (call, request) = (Call::of(&request), request.into_inner());
-        let list = List {
+        let list = ReaderListRequest {
             query: b"ListLeft",
             state: ReceiptState::Left,
             conversation_id: &request.conversation_id,
             seq: request.seq,
-            page: (request.page_size, &request.page_token),
+            page_size: request.page_size,
+            page_token: &request.page_token,
             consistency: request.consistency.as_ref(),
         };
         let (user_ids, next_page_token) = self.list(call, list).await?;
@@ -165,15 +174,16 @@ impl ReceiptService for ReceiptRpc {
     async fn list_ordinals(
         &self,
         request: Request<wire::ListOrdinalsRequest>,
-    ) -> Answer<wire::ListOrdinalsResponse> {
+    ) -> RpcResult<wire::ListOrdinalsResponse> {
         let (call, request) = (Call::of(&request), request.into_inner());
         let conversation = convert::conversation(&request.conversation_id)?;
         let query = [&b"ListOrdinals"[..], &bytes_of(conversation)];
-        let (page, mut quota) = self.page(call, &query, (request.page_size, &request.page_token))?;
+        let (page, mut quota) = self.page(call, &query, request.page_size, &request.page_token)?;
         let found = self.receipts.ordinals(call.principal.user(), conversation, page).await?;
-        quota.answered(found.0.len());
-        let users = found.0.into_iter().map(convert::ordinal_to_wire).collect();
-        let next_page_token = self.token(&query, found.1);
+        quota.answered(found.users.len());
+        let users =
+            found.users.iter().map(|(ordinal, seat)| convert::ordinal_to_wire(*ordinal, seat)).collect();
+        let next_page_token = self.token(&query, found.next);
         Ok(Response::new(wire::ListOrdinalsResponse { users, next_page_token }))
     }
 }

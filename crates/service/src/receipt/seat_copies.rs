@@ -15,11 +15,11 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(super) struct SeatCopies {
     members: Members,
-    kept: Arc<Mutex<Kept<GroupId, Slot>>>,
+    kept: Arc<Mutex<Kept<GroupId, SeatsCell>>>,
 }
 
 /// Held while a group is read, so that one call reads it for all.
-type Slot = Arc<tokio::sync::Mutex<Option<Arc<GroupSeats>>>>;
+type SeatsCell = Arc<tokio::sync::Mutex<Option<Arc<GroupSeats>>>>;
 
 impl SeatCopies {
     /// Creates it with this limit of seats.

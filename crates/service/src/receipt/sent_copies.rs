@@ -15,10 +15,10 @@ const WEIGHT_MAX: usize = 100_000;
 
 /// The senders of recently read messages, without events. Knows no rights of callers.
 #[derive(Debug)]
-pub(super) struct SentCopies(Mutex<Kept<(ConversationId, Seq), Option<Copied>>>);
+pub(super) struct SentCopies(Mutex<Kept<(ConversationId, Seq), Option<CopiedSender>>>);
 
 #[derive(Clone, Copy, Debug)]
-struct Copied {
+struct CopiedSender {
     sender: Option<UserId>,
     since: Instant,
 }
@@ -47,7 +47,7 @@ impl SentCopies {
     pub(super) fn note(&self, conversation: ConversationId, messages: &[SentMessage], since: Instant) {
         let mut kept = self.0.lock();
         for SentMessage { seq, sender } in messages.iter().copied() {
-            kept.put((conversation, seq), Some(Copied { sender, since }));
+            kept.put((conversation, seq), Some(CopiedSender { sender, since }));
         }
     }
 }

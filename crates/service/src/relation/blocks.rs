@@ -57,12 +57,12 @@ impl Blocks {
         default: Permissions,
         listener: Arc<dyn DoNotDisturbListener>,
     ) -> Self {
-        let DomainContext { stores, tiers, mutations, hasher } = context;
+        let DomainContext { stores, caches, mutations, hasher } = context;
         let store = Arc::clone(&stores.blocks);
         let loader = Arc::new(BlockLoader(Arc::clone(&store)));
         Self {
-            cache: tiers.namespace(records, loader, RecordCodec::BLOCK),
-            lists: BlockLists::new(Arc::clone(&store), tiers, lists),
+            cache: caches.namespace(records, loader, RecordCodec::BLOCK),
+            lists: BlockLists::new(Arc::clone(&store), caches, lists),
             store,
             mutations: mutations.clone(),
             hasher: hasher.clone(),

@@ -3,7 +3,7 @@
 use kith_proto::relation::v1 as wire;
 use kith_store::{Block, Edge, Follow, ListPosition, Permissions, Timestamp, UserId};
 
-use super::{Blocks, algebra::Cursor, compared::Between};
+use super::{Blocks, pair::PairRelation, set_operations::Cursor};
 use crate::{
     error::Error,
     rpc::{call::Principal, versions::wire_time},
@@ -52,7 +52,7 @@ pub(super) fn user_settings(block: &Block, blocks: &Blocks) -> wire::UserSetting
     }
 }
 
-pub(super) fn relation(between: Between<'_>, blocks: &Blocks, principal: Principal) -> wire::Relation {
+pub(super) fn relation(between: PairRelation<'_>, blocks: &Blocks, principal: Principal) -> wire::Relation {
     let set = between.set.map(|entry| &*entry.value);
     wire::Relation {
         user_id: between.edge.from.get(),

@@ -7,8 +7,8 @@ use kith_store::{Edge, Follow, FollowList, FollowStore, ListPosition, Permission
 use tokio::time::Instant;
 
 use super::{
-    Blocks, FollowListener, FollowLists, FriendshipListener, ListReaders, Listed, RelationMode,
-    lists::{ListOf, ListPage, Part},
+    Blocks, FollowListener, FollowLists, FriendshipListener, ListReaders, RelationListItem, RelationMode,
+    lists::{ListOf, ListPage, RelationListPart},
     loader::FollowLoader,
 };
 use crate::{
@@ -45,6 +45,15 @@ pub struct RelationRules {
     pub default_permissions: Permissions,
 }
 
+/// The domains that are notified of follows.
+#[derive(Clone, Debug)]
+pub struct FollowListeners {
+    /// Of declined friend requests.
+    pub requests: Arc<dyn FriendshipListener>,
+    /// Of follows and unfollows.
+    pub follows: Arc<dyn FollowListener>,
+}
+
 /// The follows of a deployment, through the tiers of this node. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Follows {
@@ -52,8 +61,7 @@ pub struct Follows {
     pub(super) lists: FollowLists,
     pub(super) store: Arc<dyn FollowStore>,
     users: Users,
-    requests: Arc<dyn FriendshipListener>,
-    listener: Arc<dyn FollowListener>,
+    listeners: FollowListeners,
     pub(super) mutations: Mutations,
     hasher: SecretHasher,
     pub(super) rules: RelationRules,
@@ -65,21 +73,20 @@ impl Follows {
     pub fn new(
         context: DomainContext<'_>,
         records: Policy<Follow>,
-        lists: ListPolicies<Listed>,
+        lists: ListPolicies<RelationListItem>,
         users: Users,
-        (requests, listener): (Arc<dyn FriendshipListener>, Arc<dyn FollowListener>),
+        listeners: FollowListeners,
         rules: RelationRules,
     ) -> Self {
-        let DomainContext { stores, tiers, mutations, hasher } = context;
+        let DomainContext { stores, caches, mutations, hasher } = context;
         let store = Arc::clone(&stores.follows);
         let loader = Arc::new(FollowLoader(Arc::clone(&store)));
         Self {
-            cache: tiers.namespace(records, loader, RecordCodec::FOLLOW),
-            lists: FollowLists::new(Arc::clone(&store), tiers, lists),
+            cache: caches.namespace(records, loader, RecordCodec::FOLLOW),
+            lists: FollowLists::new(Arc::clone(&store), caches, lists),
             store,
             users,
-            requests,
-            listener,
+            listeners,
             mutations: mutations.clone(),
             hasher: hasher.clone(),
             rules,
@@ -95,7 +102,7 @@ impl Follows {
         of: ListOf<FollowList>,
         page: ListPage<ListPosition>,
         consistency: &Consistency,
-    ) -> Result<Part<Follow>, Error> {
+    ) -> Result<RelationListPart<Follow>, Error> {
         self.lists.part(of, page, consistency).await.map_err(|error| Error::cache("list", &error))
     }
 
@@ -108,7 +115,7 @@ impl Follows {
         of: ListOf<FollowList>,
         page: ListPage<ListPosition>,
         consistency: &Consistency,
-    ) -> Result<Part<ListPosition>, Error> {
+    ) -> Result<RelationListPart<ListPosition>, Error> {
         self.lists.places(of, page, consistency).await.map_err(|error| Error::cache("list", &error))
     }
 
@@ -144,7 +151,7 @@ impl Follows {
         let (store, kept) = (Arc::clone(&self.store), self.rules.place_kept);
         let write = Box::pin(async move { store.follow(edge, kept, write).await });
         let written = self.write(RecordWrite { key: edge, write, change: put }, context.deadline).await?;
-        self.listener.followed(edge);
+        self.listeners.follows.followed(edge);
         Ok(written)
     }
 
@@ -208,14 +215,14 @@ impl Follows {
         let store = Arc::clone(&self.store);
         let write = Box::pin(async move { store.unfollow(edge, write).await });
         let written = self.write(RecordWrite { key: edge, write, change: ended }, context.deadline).await?;
-        self.listener.unfollowed(edge);
+        self.listeners.follows.unfollowed(edge);
         Ok(written)
     }
 
     /// Closes the friend request of `edge.from` to `edge.to`, who has declined it. A request that cannot be closed
     /// stays pending.
     pub(super) async fn close_request(&self, edge: Edge) {
-        if let Err(error) = self.requests.declined(edge).await {
+        if let Err(error) = self.listeners.requests.declined(edge).await {
             tracing::warn!(%error, "a friend request that became void could not be closed");
         }
     }

@@ -5,8 +5,8 @@ use kith_store::{BlockList, Edge, FollowList, UserId};
 
 use super::{
     Blocks, Follows,
-    compared::{AT_ONCE, Between, Compared},
     lists::{ListOf, ListPage},
+    pair::{AT_ONCE, PairRecords, PairRelation},
 };
 use crate::error::Error;
 
@@ -27,7 +27,7 @@ pub(crate) async fn are_friends(
     let edges: Vec<Edge> = others.iter().map(|other| Edge { from: user, to: *other }).collect();
     let mut friends = Vec::with_capacity(edges.len());
     for edges in edges.chunks(AT_ONCE) {
-        let found = Compared::read(follows, blocks, edges, &Consistency::Cached).await;
+        let found = PairRecords::read(follows, blocks, edges, &Consistency::Cached).await;
         for (_, between) in found.pairs() {
             friends.push(is_friendly(&between?));
         }
@@ -47,7 +47,7 @@ pub(crate) async fn warm(follows: &Follows, blocks: &Blocks, user: UserId) {
     drop(blocks(BlockList::DoNotDisturb).await);
 }
 
-fn is_friendly(between: &Between<'_>) -> bool {
+fn is_friendly(between: &PairRelation<'_>) -> bool {
     let blocks = [between.set, between.set_by_other];
     let blocked = blocks.into_iter().flatten().any(|entry| entry.value.blocked.is_some());
     between.follow.is_some() && between.followed_by.is_some() && !blocked

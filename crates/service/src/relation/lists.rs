@@ -12,16 +12,16 @@ use kith_store::{
 use serde::{Deserialize, Serialize};
 
 use super::{BLOCK_EPOCHS, FOLLOW_EPOCHS};
-use crate::write::{record_codec::RecordCodec, tiers::Tiers};
+use crate::write::{caches::CacheFactory, record_codec::RecordCodec};
 
 /// The items of pages of a list of follows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Listed {
+pub enum RelationListItem {
     /// An entry of the list.
     Follow(Follow),
     /// The position of an entry, for comparisons of lists.
     Place(ListPosition),
-    /// The length of the list: the only item of a page for [`Asked::Count`].
+    /// The length of the list: the only item of a page for [`RelationPageKey::Count`].
     Count(u64),
 }
 
@@ -72,7 +72,7 @@ impl<L: Listing> FromStr for ListOf<L> {
 
 /// A request for a part of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Asked {
+pub(super) enum RelationPageKey {
     /// A number of entries after a position.
     Entries { after: Option<ListPosition>, size: usize },
     /// Only their positions.
@@ -81,10 +81,10 @@ pub(super) enum Asked {
     Count,
 }
 
-/// The first character of the text of [`Asked::Places`].
+/// The first character of the text of [`RelationPageKey::Places`].
 const PLACES: char = 'p';
 
-impl fmt::Display for Asked {
+impl fmt::Display for RelationPageKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (after, size) = match *self {
             Self::Count => return f.write_str("count"),
@@ -101,7 +101,7 @@ impl fmt::Display for Asked {
     }
 }
 
-impl FromStr for Asked {
+impl FromStr for RelationPageKey {
     type Err = NotAList;
 
     fn from_str(text: &str) -> Result<Self, NotAList> {
@@ -131,7 +131,7 @@ fn begin_and_size(text: &str) -> Result<(Option<ListPosition>, usize), NotAList>
 
 /// A part of a list.
 #[derive(Clone, Debug)]
-pub(super) struct Part<T> {
+pub(super) struct RelationListPart<T> {
     /// In the order of the list.
     pub(super) entries: Vec<T>,
     /// Whether others follow.
@@ -150,12 +150,16 @@ pub(super) struct ListPage<P> {
 /// Lists of follows, through the tiers of this node.
 #[derive(Clone, Debug)]
 pub struct FollowLists {
-    pages: PagedList<ListOf<FollowList>, Asked, Listed>,
+    pages: PagedList<ListOf<FollowList>, RelationPageKey, RelationListItem>,
 }
 
 impl FollowLists {
-    pub(super) fn new(store: Arc<dyn FollowStore>, tiers: &Tiers, policies: ListPolicies<Listed>) -> Self {
-        Self { pages: tiers.list(policies, Arc::new(FollowPages(store)), RecordCodec::LISTED) }
+    pub(super) fn new(
+        store: Arc<dyn FollowStore>,
+        caches: &CacheFactory,
+        policies: ListPolicies<RelationListItem>,
+    ) -> Self {
+        Self { pages: caches.list(policies, Arc::new(FollowPages(store)), RecordCodec::LISTED) }
     }
 
     /// A page of the list, and whether there is more.
@@ -167,15 +171,17 @@ impl FollowLists {
         of: ListOf<FollowList>,
         page: ListPage<ListPosition>,
         consistency: &Consistency,
-    ) -> Result<Part<Follow>, CacheError> {
-        let paged =
-            self.pages.page(&of, &Asked::Entries { after: page.after, size: page.size }, consistency).await?;
-        let follow = |listed: &Listed| match listed {
-            Listed::Follow(follow) => Some(follow.clone()),
-            Listed::Place(_) | Listed::Count(_) => None,
+    ) -> Result<RelationListPart<Follow>, CacheError> {
+        let paged = self
+            .pages
+            .page(&of, &RelationPageKey::Entries { after: page.after, size: page.size }, consistency)
+            .await?;
+        let follow = |listed: &RelationListItem| match listed {
+            RelationListItem::Follow(follow) => Some(follow.clone()),
+            RelationListItem::Place(_) | RelationListItem::Count(_) => None,
         };
         let found = &paged.entry.value;
-        Ok(Part { entries: found.items.iter().filter_map(follow).collect(), more: found.more })
+        Ok(RelationListPart { entries: found.items.iter().filter_map(follow).collect(), more: found.more })
     }
 
     /// The same for the positions of its entries.
@@ -187,15 +193,17 @@ impl FollowLists {
         of: ListOf<FollowList>,
         page: ListPage<ListPosition>,
         consistency: &Consistency,
-    ) -> Result<Part<ListPosition>, CacheError> {
-        let paged =
-            self.pages.page(&of, &Asked::Places { after: page.after, size: page.size }, consistency).await?;
-        let place = |listed: &Listed| match listed {
-            Listed::Place(place) => Some(*place),
-            Listed::Follow(_) | Listed::Count(_) => None,
+    ) -> Result<RelationListPart<ListPosition>, CacheError> {
+        let paged = self
+            .pages
+            .page(&of, &RelationPageKey::Places { after: page.after, size: page.size }, consistency)
+            .await?;
+        let place = |listed: &RelationListItem| match listed {
+            RelationListItem::Place(place) => Some(*place),
+            RelationListItem::Follow(_) | RelationListItem::Count(_) => None,
         };
         let found = &paged.entry.value;
-        Ok(Part { entries: found.items.iter().filter_map(place).collect(), more: found.more })
+        Ok(RelationListPart { entries: found.items.iter().filter_map(place).collect(), more: found.more })
     }
 
     /// The length of the list: exact for a list that has not changed for some seconds.
@@ -207,10 +215,10 @@ impl FollowLists {
         of: ListOf<FollowList>,
         consistency: &Consistency,
     ) -> Result<u64, CacheError> {
-        let paged = self.pages.page(&of, &Asked::Count, consistency).await?;
+        let paged = self.pages.page(&of, &RelationPageKey::Count, consistency).await?;
         Ok(paged.entry.value.items.first().map_or(0, |listed| match listed {
-            Listed::Count(count) => *count,
-            Listed::Follow(_) | Listed::Place(_) => 0,
+            RelationListItem::Count(count) => *count,
+            RelationListItem::Follow(_) | RelationListItem::Place(_) => 0,
         }))
     }
 
@@ -231,16 +239,16 @@ impl FollowLists {
 /// Lists of blocks, through the tiers of this node: they say who may be in them, the records say who is.
 #[derive(Clone, Debug)]
 pub struct BlockLists {
-    pages: PagedList<ListOf<BlockList>, Asked, ListPosition>,
+    pages: PagedList<ListOf<BlockList>, RelationPageKey, ListPosition>,
 }
 
 impl BlockLists {
     pub(super) fn new(
         store: Arc<dyn BlockStore>,
-        tiers: &Tiers,
+        caches: &CacheFactory,
         policies: ListPolicies<ListPosition>,
     ) -> Self {
-        Self { pages: tiers.list(policies, Arc::new(BlockPages(store)), RecordCodec::POSITION) }
+        Self { pages: caches.list(policies, Arc::new(BlockPages(store)), RecordCodec::POSITION) }
     }
 
     /// A page of the list, and whether there is more.
@@ -252,11 +260,13 @@ impl BlockLists {
         of: ListOf<BlockList>,
         page: ListPage<ListPosition>,
         consistency: &Consistency,
-    ) -> Result<Part<ListPosition>, CacheError> {
-        let paged =
-            self.pages.page(&of, &Asked::Entries { after: page.after, size: page.size }, consistency).await?;
+    ) -> Result<RelationListPart<ListPosition>, CacheError> {
+        let paged = self
+            .pages
+            .page(&of, &RelationPageKey::Entries { after: page.after, size: page.size }, consistency)
+            .await?;
         let found = &paged.entry.value;
-        Ok(Part { entries: found.items.clone(), more: found.more })
+        Ok(RelationListPart { entries: found.items.clone(), more: found.more })
     }
 
     /// Must be called before a write that may change these lists of a user is sent to the store.
@@ -277,8 +287,8 @@ impl BlockLists {
 
 /// Bytes of a page of a list of follows, roughly.
 #[must_use]
-pub fn follow_page_weight(page: &Page<Listed>) -> usize {
-    size_of::<Page<Listed>>() + page.items.len() * size_of::<Listed>()
+pub fn follow_page_weight(page: &Page<RelationListItem>) -> usize {
+    size_of::<Page<RelationListItem>>() + page.items.len() * size_of::<RelationListItem>()
 }
 
 /// Bytes of a page of a list of blocks, roughly.
@@ -320,43 +330,43 @@ fn lists_of(edge: Edge) -> [ListOf<FollowList>; 2] {
 struct FollowPages(Arc<dyn FollowStore>);
 
 #[async_trait::async_trait]
-impl PageLoader<ListOf<FollowList>, Asked, Listed> for FollowPages {
+impl PageLoader<ListOf<FollowList>, RelationPageKey, RelationListItem> for FollowPages {
     async fn page(
         &self,
         of: &ListOf<FollowList>,
-        asked: &Asked,
+        asked: &RelationPageKey,
         _options: LoadOptions,
-    ) -> Result<Page<Listed>, LoadError> {
+    ) -> Result<Page<RelationListItem>, LoadError> {
         let (user, list) = (of.user, of.list);
         // One more shows whether there is a next page.
         match *asked {
-            Asked::Count => self.count(*of).await,
-            Asked::Entries { after, size } => {
+            RelationPageKey::Count => self.count(*of).await,
+            RelationPageKey::Entries { after, size } => {
                 let found = self.0.follow_list(user, list, after, size.saturating_add(1)).await;
-                Ok(page_of(found.map_err(LoadError::new)?, size, Listed::Follow))
+                Ok(page_of(found.map_err(LoadError::new)?, size, RelationListItem::Follow))
             }
-            Asked::Places { after, size } => {
+            RelationPageKey::Places { after, size } => {
                 let found = self.0.follow_places(user, list, after, size.saturating_add(1)).await;
-                Ok(page_of(found.map_err(LoadError::new)?, size, Listed::Place))
+                Ok(page_of(found.map_err(LoadError::new)?, size, RelationListItem::Place))
             }
         }
     }
 }
 
-fn page_of<T>(found: Vec<T>, size: usize, listed: fn(T) -> Listed) -> Page<Listed> {
+fn page_of<T>(found: Vec<T>, size: usize, listed: fn(T) -> RelationListItem) -> Page<RelationListItem> {
     let more = found.len() > size;
     Page { items: found.into_iter().take(size).map(listed).collect(), more }
 }
 
 impl FollowPages {
-    async fn count(&self, of: ListOf<FollowList>) -> Result<Page<Listed>, LoadError> {
+    async fn count(&self, of: ListOf<FollowList>) -> Result<Page<RelationListItem>, LoadError> {
         let counts = self.0.follow_counts(&[of.user]).await.map_err(LoadError::new)?;
         let counts = counts.first().copied().unwrap_or_default();
         let count = match of.list {
             FollowList::Following => counts.following,
             FollowList::Fans => counts.fans,
         };
-        Ok(Page { items: vec![Listed::Count(count)], more: false })
+        Ok(Page { items: vec![RelationListItem::Count(count)], more: false })
     }
 }
 
@@ -364,14 +374,14 @@ impl FollowPages {
 struct BlockPages(Arc<dyn BlockStore>);
 
 #[async_trait::async_trait]
-impl PageLoader<ListOf<BlockList>, Asked, ListPosition> for BlockPages {
+impl PageLoader<ListOf<BlockList>, RelationPageKey, ListPosition> for BlockPages {
     async fn page(
         &self,
         of: &ListOf<BlockList>,
-        asked: &Asked,
+        asked: &RelationPageKey,
         _options: LoadOptions,
     ) -> Result<Page<ListPosition>, LoadError> {
-        let Asked::Entries { after, size } = *asked else {
+        let RelationPageKey::Entries { after, size } = *asked else {
             return Ok(Page { items: Vec::new(), more: false });
         };
         let found = self.0.block_list(of.user, of.list, after, size.saturating_add(1)).await;
@@ -402,11 +412,11 @@ mod tests {
         }
         let after = Some(ListPosition { at: Timestamp(-5), user: user(8) });
         for asked in [
-            Asked::Count,
-            Asked::Entries { after: None, size: 50 },
-            Asked::Entries { after, size: 1 },
-            Asked::Places { after: None, size: 50 },
-            Asked::Places { after, size: 1 },
+            RelationPageKey::Count,
+            RelationPageKey::Entries { after: None, size: 50 },
+            RelationPageKey::Entries { after, size: 1 },
+            RelationPageKey::Places { after: None, size: 50 },
+            RelationPageKey::Places { after, size: 1 },
         ] {
             assert_eq!(asked.to_string().parse(), Ok(asked));
         }
@@ -418,12 +428,12 @@ mod tests {
             assert_eq!(text.parse::<ListOf<FollowList>>(), Err(NotAList), "{text:?}");
         }
         for text in ["", "x", "p", "pp5", "5:1", "5:1:0", "5:x:1", "5:1:1:1", "-1"] {
-            assert_eq!(text.parse::<Asked>(), Err(NotAList), "{text:?}");
+            assert_eq!(text.parse::<RelationPageKey>(), Err(NotAList), "{text:?}");
         }
     }
 
     #[test]
-    fn a_follow_is_told_of_to_a_list_of_each_of_both_users() {
+    fn follow_invalidates_a_list_of_both_users() {
         let told = follow_invalidations(Edge::new(user(7), user(8)).unwrap());
         let keys: Vec<_> = told.iter().map(|told| told.key.as_str()).collect();
         assert_eq!(keys, ["following:7", "fans:8"]);

@@ -7,10 +7,9 @@
 //! **Who may.** A user writes its own relations, and a service all. No other user reads whom a user has blocked;
 //! `relations.lists` says which users read follow lists.
 
-mod algebra;
+mod batch_encoder;
 mod blocks;
 pub mod cache;
-mod compared;
 mod config;
 mod convert;
 mod feed;
@@ -21,21 +20,22 @@ mod import;
 mod list_readers;
 mod lists;
 mod loader;
+mod maintenance;
 mod pages;
+mod pair;
 mod rpc;
-mod upkeep;
-mod written;
+mod set_operations;
 
 pub use blocks::Blocks;
 pub use config::{ListReaders, RelationMode, RelationsConfig};
 pub use feed::feed_mappings;
-pub use follows::{Follows, RelationRules};
+pub use follows::{FollowListeners, Follows, RelationRules};
 pub(crate) use friends::{are_friends, warm};
 pub use friendship_events::{DoNotDisturbListener, FollowListener, FriendshipListener};
-pub use lists::{BlockLists, FollowLists, Listed, block_page_weight, follow_page_weight};
+pub use lists::{BlockLists, FollowLists, RelationListItem, block_page_weight, follow_page_weight};
 pub use lists::{block_invalidations, follow_invalidations};
+pub use maintenance::Upkeep;
 pub use rpc::RelationRpc;
-pub use upkeep::Upkeep;
 
 /// Namespace of follows.
 pub const FOLLOWS: &str = "follow";
@@ -61,7 +61,7 @@ pub struct RelationPolicies {
     /// Of what users have set about others.
     pub blocks: Policy<Block>,
     /// Of lists of follows.
-    pub follow_lists: ListPolicies<Listed>,
+    pub follow_lists: ListPolicies<RelationListItem>,
     /// Of lists of blocks.
     pub block_lists: ListPolicies<ListPosition>,
 }

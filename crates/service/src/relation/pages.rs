@@ -6,9 +6,9 @@ use kith_store::{BlockList, FollowList, UserId};
 
 use super::{
     RelationRpc,
-    algebra::{Common, common},
     convert::{self, cursor_numbers, cursor_of, place_numbers, place_of},
     lists::{ListOf, ListPage},
+    set_operations::{Common, common},
 };
 use crate::{
     error::Error,

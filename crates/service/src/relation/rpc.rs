@@ -8,19 +8,19 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::{
     Blocks, Follows,
-    compared::{AT_ONCE, Compared},
+    batch_encoder::{self, AnswerContext},
     convert,
     import::import,
     lists::ListOf,
     pages::PageOf,
-    written,
+    pair::{AT_ONCE, PairRecords},
 };
 use crate::{
     error::Error,
     group::members::Members,
     rpc::{
         batch::{self, Limits},
-        call::{Call, Served, own},
+        call::{Call, RpcResult, Served, own},
         page_token::PageTokens,
         request::{IdempotencyKey, WriteContext},
     },
@@ -78,10 +78,7 @@ struct Changed {
 impl RelationService for RelationRpc {
     type ImportFollowsStream = BoxStream<'static, Result<wire::ImportFollowsResponse, Status>>;
 
-    async fn follow(
-        &self,
-        request: Request<wire::FollowRequest>,
-    ) -> Result<Response<wire::FollowResponse>, Status> {
+    async fn follow(&self, request: Request<wire::FollowRequest>) -> RpcResult<wire::FollowResponse> {
         let call = Call::of(&request);
         let mut request = request.into_inner();
         let id = std::mem::take(&mut request.request_id);
@@ -94,10 +91,7 @@ impl RelationService for RelationRpc {
         }))
     }
 
-    async fn unfollow(
-        &self,
-        request: Request<wire::UnfollowRequest>,
-    ) -> Result<Response<wire::UnfollowResponse>, Status> {
+    async fn unfollow(&self, request: Request<wire::UnfollowRequest>) -> RpcResult<wire::UnfollowResponse> {
         let call = Call::of(&request);
         let mut request = request.into_inner();
         let id = std::mem::take(&mut request.request_id);
@@ -113,7 +107,7 @@ impl RelationService for RelationRpc {
     async fn remove_fan(
         &self,
         request: Request<wire::RemoveFanRequest>,
-    ) -> Result<Response<wire::RemoveFanResponse>, Status> {
+    ) -> RpcResult<wire::RemoveFanResponse> {
         let call = Call::of(&request);
         let mut request = request.into_inner();
         let id = std::mem::take(&mut request.request_id);
@@ -124,10 +118,7 @@ impl RelationService for RelationRpc {
         Ok(Response::new(wire::RemoveFanResponse { settings, consistency_token }))
     }
 
-    async fn unfriend(
-        &self,
-        request: Request<wire::UnfriendRequest>,
-    ) -> Result<Response<wire::UnfriendResponse>, Status> {
+    async fn unfriend(&self, request: Request<wire::UnfriendRequest>) -> RpcResult<wire::UnfriendResponse> {
         let call = Call::of(&request);
         let mut request = request.into_inner();
         let edge = convert::edge(request.user_id, request.friend_id, "friend_id")?;
@@ -141,7 +132,7 @@ impl RelationService for RelationRpc {
     async fn set_remark(
         &self,
         request: Request<wire::SetRemarkRequest>,
-    ) -> Result<Response<wire::SetRemarkResponse>, Status> {
+    ) -> RpcResult<wire::SetRemarkResponse> {
         let call = Call::of(&request);
         let mut request = request.into_inner();
         let id = std::mem::take(&mut request.request_id);
@@ -153,10 +144,7 @@ impl RelationService for RelationRpc {
         Ok(Response::new(wire::SetRemarkResponse { settings, consistency_token }))
     }
 
-    async fn block(
-        &self,
-        request: Request<wire::BlockRequest>,
-    ) -> Result<Response<wire::BlockResponse>, Status> {
+    async fn block(&self, request: Request<wire::BlockRequest>) -> RpcResult<wire::BlockResponse> {
         let call = Call::of(&request);
         let mut request = request.into_inner();
         let id = std::mem::take(&mut request.request_id);
@@ -167,10 +155,7 @@ impl RelationService for RelationRpc {
         Ok(Response::new(wire::BlockResponse { settings, follow_ended, consistency_token }))
     }
 
-    async fn unblock(
-        &self,
-        request: Request<wire::UnblockRequest>,
-    ) -> Result<Response<wire::UnblockResponse>, Status> {
+    async fn unblock(&self, request: Request<wire::UnblockRequest>) -> RpcResult<wire::UnblockResponse> {
         let call = Call::of(&request);
         let mut request = request.into_inner();
         let id = std::mem::take(&mut request.request_id);
@@ -184,7 +169,7 @@ impl RelationService for RelationRpc {
     async fn set_permissions(
         &self,
         request: Request<wire::SetPermissionsRequest>,
-    ) -> Result<Response<wire::SetPermissionsResponse>, Status> {
+    ) -> RpcResult<wire::SetPermissionsResponse> {
         let call = Call::of(&request);
         let mut request = request.into_inner();
         let id = std::mem::take(&mut request.request_id);
@@ -200,7 +185,7 @@ impl RelationService for RelationRpc {
     async fn set_do_not_disturb(
         &self,
         request: Request<wire::SetDoNotDisturbRequest>,
-    ) -> Result<Response<wire::SetDoNotDisturbResponse>, Status> {
+    ) -> RpcResult<wire::SetDoNotDisturbResponse> {
         let call = Call::of(&request);
         let mut request = request.into_inner();
         let id = std::mem::take(&mut request.request_id);
@@ -215,14 +200,14 @@ impl RelationService for RelationRpc {
     async fn get_relation(
         &self,
         request: Request<wire::GetRelationRequest>,
-    ) -> Result<Response<wire::GetRelationResponse>, Status> {
+    ) -> RpcResult<wire::GetRelationResponse> {
         let call = Call::of(&request);
         let request = request.into_inner();
         let edge = convert::edge(request.user_id, request.target_id, "target_id")?;
         own(edge.from, call.principal)?;
         let consistency = self.limits.consistency(call, request.consistency.as_ref())?;
         let edges = [edge];
-        let found = Compared::read(&self.follows, &self.blocks, &edges, &consistency).await;
+        let found = PairRecords::read(&self.follows, &self.blocks, &edges, &consistency).await;
         let (_, between) = found.pairs().next().ok_or_else(Error::internal)?;
         let relation = Some(convert::relation(between?, &self.blocks, call.principal));
         Ok(Response::new(wire::GetRelationResponse { relation }))
@@ -231,7 +216,7 @@ impl RelationService for RelationRpc {
     async fn batch_get_relations(
         &self,
         request: Request<wire::BatchGetRelationsRequest>,
-    ) -> Result<Response<wire::BatchGetRelationsResponse>, Status> {
+    ) -> RpcResult<wire::BatchGetRelationsResponse> {
         let call = Call::of(&request);
         let request = request.into_inner();
         batch::check_count("target_ids", request.target_ids.len(), self.limits.batch_ids_of(call))?;
@@ -240,12 +225,12 @@ impl RelationService for RelationRpc {
         own(convert::user("user_id", request.user_id)?, call.principal)?;
         let consistency = self.limits.consistency(call, request.consistency.as_ref())?;
         self.limits.records.count(call, edges.len())?;
-        let told = (self.blocks.permissions(None), call.principal);
-        let mut results = written::none(edges.len());
+        let context = AnswerContext { default: self.blocks.permissions(None), principal: call.principal };
+        let mut results = batch_encoder::none(edges.len());
         for edges in edges.chunks(AT_ONCE) {
-            let found = Compared::read(&self.follows, &self.blocks, edges, &consistency).await;
+            let found = PairRecords::read(&self.follows, &self.blocks, edges, &consistency).await;
             for (edge, between) in found.pairs() {
-                written::add(&mut results, edge, &between, told);
+                batch_encoder::add(&mut results, edge, &between, context);
             }
         }
         Ok(Response::new(results))
@@ -255,7 +240,7 @@ impl RelationService for RelationRpc {
     async fn check_permission(
         &self,
         request: Request<wire::CheckPermissionRequest>,
-    ) -> Result<Response<wire::CheckPermissionResponse>, Status> {
+    ) -> RpcResult<wire::CheckPermissionResponse> {
         let call = Call::of(&request);
         let request = request.into_inner();
         let edge = convert::edge(request.user_id, request.target_id, "target_id")?;
@@ -275,7 +260,7 @@ impl RelationService for RelationRpc {
     async fn list_following(
         &self,
         request: Request<wire::ListFollowingRequest>,
-    ) -> Result<Response<wire::ListFollowingResponse>, Status> {
+    ) -> RpcResult<wire::ListFollowingResponse> {
         let (call, request) = (Call::of(&request), request.into_inner());
         let user = convert::user("user_id", request.user_id)?;
         self.may_list(&[user], call.principal).await?;
@@ -285,10 +270,7 @@ impl RelationService for RelationRpc {
         Ok(Response::new(wire::ListFollowingResponse { follows, next_page_token }))
     }
 
-    async fn list_fans(
-        &self,
-        request: Request<wire::ListFansRequest>,
-    ) -> Result<Response<wire::ListFansResponse>, Status> {
+    async fn list_fans(&self, request: Request<wire::ListFansRequest>) -> RpcResult<wire::ListFansResponse> {
         let (call, request) = (Call::of(&request), request.into_inner());
         let user = convert::user("user_id", request.user_id)?;
         self.may_list(&[user], call.principal).await?;
@@ -301,7 +283,7 @@ impl RelationService for RelationRpc {
     async fn list_friends(
         &self,
         request: Request<wire::ListFriendsRequest>,
-    ) -> Result<Response<wire::ListFriendsResponse>, Status> {
+    ) -> RpcResult<wire::ListFriendsResponse> {
         let (call, request) = (Call::of(&request), request.into_inner());
         let user = convert::user("user_id", request.user_id)?;
         self.may_list(&[user], call.principal).await?;
@@ -313,7 +295,7 @@ impl RelationService for RelationRpc {
     async fn list_blocks(
         &self,
         request: Request<wire::ListBlocksRequest>,
-    ) -> Result<Response<wire::ListBlocksResponse>, Status> {
+    ) -> RpcResult<wire::ListBlocksResponse> {
         let call = Call::of(&request);
         let request = request.into_inner();
         let user = convert::user("user_id", request.user_id)?;
@@ -327,7 +309,7 @@ impl RelationService for RelationRpc {
     async fn list_do_not_disturb(
         &self,
         request: Request<wire::ListDoNotDisturbRequest>,
-    ) -> Result<Response<wire::ListDoNotDisturbResponse>, Status> {
+    ) -> RpcResult<wire::ListDoNotDisturbResponse> {
         let call = Call::of(&request);
         let request = request.into_inner();
         let user = convert::user("user_id", request.user_id)?;
@@ -341,7 +323,7 @@ impl RelationService for RelationRpc {
     async fn count_relations(
         &self,
         request: Request<wire::CountRelationsRequest>,
-    ) -> Result<Response<wire::CountRelationsResponse>, Status> {
+    ) -> RpcResult<wire::CountRelationsResponse> {
         let (call, request) = (Call::of(&request), request.into_inner());
         let user = convert::user("user_id", request.user_id)?;
         self.may_list(&[user], call.principal).await?;
@@ -355,7 +337,7 @@ impl RelationService for RelationRpc {
     async fn list_common_following(
         &self,
         request: Request<wire::ListCommonFollowingRequest>,
-    ) -> Result<Response<wire::ListCommonFollowingResponse>, Status> {
+    ) -> RpcResult<wire::ListCommonFollowingResponse> {
         let (call, request) = (Call::of(&request), request.into_inner());
         let edge = convert::edge(request.user_id, request.other_id, "other_id")?;
         self.may_list(&[edge.from, edge.to], call.principal).await?;
@@ -368,7 +350,7 @@ impl RelationService for RelationRpc {
     async fn list_fans_i_follow(
         &self,
         request: Request<wire::ListFansIFollowRequest>,
-    ) -> Result<Response<wire::ListFansIFollowResponse>, Status> {
+    ) -> RpcResult<wire::ListFansIFollowResponse> {
         let (call, request) = (Call::of(&request), request.into_inner());
         let edge = convert::edge(request.user_id, request.other_id, "other_id")?;
         self.may_list(&[edge.from, edge.to], call.principal).await?;
@@ -385,7 +367,7 @@ impl RelationService for RelationRpc {
     async fn list_friends_in_group(
         &self,
         request: Request<wire::ListFriendsInGroupRequest>,
-    ) -> Result<Response<wire::ListFriendsInGroupResponse>, Status> {
+    ) -> RpcResult<wire::ListFriendsInGroupResponse> {
         let call = Call::of(&request);
         let request = request.into_inner();
         let user = convert::user("user_id", request.user_id)?;
@@ -405,7 +387,7 @@ impl RelationService for RelationRpc {
     async fn import_follows(
         &self,
         request: Request<Streaming<wire::ImportFollowsRequest>>,
-    ) -> Result<Response<Self::ImportFollowsStream>, Status> {
+    ) -> RpcResult<Self::ImportFollowsStream> {
         let (follows, limits) = (self.follows.clone(), self.limits.clone());
         let all = move |records| import(follows.clone(), limits.clone(), records);
         let answer = |results| wire::ImportFollowsResponse { results };

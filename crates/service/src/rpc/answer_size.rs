@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn page_ends_before_first_record_that_does_not_fit() {
+    fn page_ends_before_first_record_without_room() {
         let third = ANSWER_BYTES / 3;
         assert_eq!(fitting([third, third, third].map(record)).len(), 3);
         assert_eq!(fitting([third, third, third + 1, 100].map(record)).len(), 2);

@@ -14,10 +14,10 @@ const NAMESPACE_MAX: usize = 32;
 /// Put by the edge into the extensions of the requests whose calls are security events, and filled by their handlers. Ids alone:
 /// no names, texts or keys. Clones share what is noted.
 #[derive(Clone, Debug, Default)]
-pub struct AuditNotes(Arc<Noted>);
+pub struct AuditNotes(Arc<AuditFields>);
 
 #[derive(Debug, Default)]
-struct Noted {
+struct AuditFields {
     object: OnceLock<String>,
     user: OnceLock<i64>,
     request_id: OnceLock<String>,
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn notes_of_a_request_are_shared_with_whoever_made_them() {
+    fn notes_are_shared_with_the_edge() {
         let notes = AuditNotes::default();
         let mut request = Request::new(());
         request.extensions_mut().insert(notes.clone());

@@ -4,12 +4,15 @@ use std::time::Duration;
 
 use kith_store::UserId;
 use tokio::time::Instant;
-use tonic::Request;
+use tonic::{Request, Response, Status};
 
 use crate::{
     error::Error,
     rpc::rights::{CallerId, Rights},
 };
+
+/// The answer of a method, on the wire.
+pub(crate) type RpcResult<T> = Result<Response<T>, Status>;
 
 /// Put into the extensions of every request by the edge, before any handler sees it.
 #[derive(Clone, Copy, Debug)]

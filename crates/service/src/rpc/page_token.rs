@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_of_several_numbers_is_read_back_and_by_nobody_as_another_one() {
+    fn token_of_numbers_opens_as_itself_alone() {
         let token = TOKENS.seal_all(&[b"q"], [1, -2, i64::MAX]);
         assert_eq!(TOKENS.open_all(&[b"q"], &token), Ok(Some([1, -2, i64::MAX])));
         assert!(TOKENS.open(&[b"q"], &token).is_err() && TOKENS.open_all::<2>(&[b"q"], &token).is_err());

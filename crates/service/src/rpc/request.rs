@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_a_request_have_ids_of_their_own_that_the_body_does_not_change() {
+    fn ids_of_parts_are_distinct_and_ignore_the_body() {
         let (one, other) = (seed("a", "x").part("there"), seed("a", "x").part("back"));
         assert_ne!(one.id(), other.id());
         assert_eq!(one.id(), seed("a", "y").part("there").id());

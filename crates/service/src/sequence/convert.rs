@@ -29,7 +29,7 @@ pub(super) fn range_to_wire(SeqRange { first, last }: SeqRange) -> wire::SeqRang
     wire::SeqRange { first, last }
 }
 
-pub(super) fn max_to_wire((name, max_seq): (SequenceName, Seq)) -> wire::MaxSeq {
+pub(super) fn max_to_wire(name: &SequenceName, max_seq: Seq) -> wire::MaxSeq {
     wire::MaxSeq { name: name.to_string(), max_seq }
 }
 

@@ -3,12 +3,13 @@
 use kith_delivery::Sequences;
 use kith_proto::sequence::v1::{self as wire, sequence_service_server::SequenceService};
 use kith_store::{SEQUENCES_READ, SequenceName};
-use tonic::{Request, Response, Status};
+use tonic::{Request, Response};
 
 use super::convert;
-use crate::{error::Error, rpc::batch::check_count};
-
-type Answer<T> = Result<Response<T>, Status>;
+use crate::{
+    error::Error,
+    rpc::{batch::check_count, call::RpcResult},
+};
 
 /// The sequence service on the wire.
 #[derive(Clone, Debug)]
@@ -29,7 +30,7 @@ impl SequenceService for SequenceRpc {
     async fn reserve_seqs(
         &self,
         request: Request<wire::ReserveSeqsRequest>,
-    ) -> Answer<wire::ReserveSeqsResponse> {
+    ) -> RpcResult<wire::ReserveSeqsResponse> {
         let request = request.into_inner();
         let name = convert::name("name", &request.name)?;
         let (count, above) = (convert::count(request.count)?, convert::above(request.above)?);
@@ -42,14 +43,14 @@ impl SequenceService for SequenceRpc {
     async fn get_max_seqs(
         &self,
         request: Request<wire::GetMaxSeqsRequest>,
-    ) -> Answer<wire::GetMaxSeqsResponse> {
+    ) -> RpcResult<wire::GetMaxSeqsResponse> {
         let request = request.into_inner();
         check_count("names", request.names.len(), SEQUENCES_READ)?;
         let names = request.names.iter().map(|name| convert::name("names", name));
         let names: Vec<SequenceName> = names.collect::<Result<_, Error>>()?;
         let found = self.sequences.max_seqs(&names).await;
         let found = found.map_err(|error| Error::store("sequence", &error))?;
-        let max_seqs = names.into_iter().zip(found).map(convert::max_to_wire).collect();
+        let max_seqs = names.iter().zip(found).map(|(name, seq)| convert::max_to_wire(name, seq)).collect();
         Ok(Response::new(wire::GetMaxSeqsResponse { max_seqs }))
     }
 }

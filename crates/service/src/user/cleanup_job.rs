@@ -37,7 +37,7 @@ const LEASE_LASTS: Duration = Duration::from_secs(20);
 /// Removes the data of deleted users in other domains.
 #[derive(Debug)]
 pub struct CleanupJob {
-    rounds: Rounds,
+    rounds: CleanupRounds,
     /// Taken when it starts.
     begun: Mutex<Option<mpsc::Receiver<UserId>>>,
     task: Tasks,
@@ -52,7 +52,7 @@ impl CleanupJob {
         begun: mpsc::Receiver<UserId>,
         among: Option<&str>,
     ) -> Self {
-        let rounds = Rounds {
+        let rounds = CleanupRounds {
             domains: domains.into(),
             store: Arc::clone(&stores.edges),
             ids: Arc::clone(&stores.users),
@@ -78,7 +78,7 @@ impl CleanupJob {
 }
 
 #[derive(Clone, Debug)]
-struct Rounds {
+struct CleanupRounds {
     /// The domains with data of users, in the order of their clean-up.
     domains: Arc<[Arc<dyn AccountCleanup>]>,
     store: Arc<dyn EdgeUpkeep>,
@@ -92,7 +92,7 @@ struct Rounds {
     settled: HashSet<(UserId, Timestamp)>,
 }
 
-impl Rounds {
+impl CleanupRounds {
     async fn run(mut self, mut begun: mpsc::Receiver<UserId>) {
         loop {
             if let Err(error) = self.round().await {
@@ -149,14 +149,14 @@ impl Rounds {
             return Ok(());
         }
         if self.settled.contains(&note) {
-            return self.finish(note).await;
+            return self.finish(user, noted).await;
         }
         match self.clear(user).await? {
             Left::Later => return Ok(()),
             Left::Nothing if young => drop(self.emptied.insert(note)),
             Left::Nothing => {
                 self.settled.insert(note);
-                self.finish(note).await?;
+                self.finish(user, noted).await?;
             }
             // Its deletion may still be applied.
             Left::User if young => {}
@@ -166,7 +166,7 @@ impl Rounds {
     }
 
     /// Releases the id of a user of whom nothing is left, after the last step of each domain.
-    async fn finish(&self, (user, noted): (UserId, Timestamp)) -> Result<(), Error> {
+    async fn finish(&self, user: UserId, noted: Timestamp) -> Result<(), Error> {
         for domain in self.domains.iter() {
             if domain.finish(user, noted.after(SETTLED)).await? != Cleaned::All {
                 return Ok(());

@@ -7,6 +7,7 @@
 //! **Invalidation.** `begin_write` drops the copy of this node and keeps loads from filling it, the store commits, and
 //! the result of the write decides the content of the tiers: see [`crate::write::mutations`].
 
+mod batch_encoder;
 pub mod cache;
 mod cleanup_job;
 mod convert;
@@ -15,7 +16,6 @@ mod feed;
 mod loader;
 mod rpc;
 mod users;
-mod written;
 
 pub use cleanup_job::CleanupJob;
 pub use deletion::{AccountCleanup, CLEANED_WITHIN, Cleaned, Deletions};

@@ -11,9 +11,8 @@ use tonic::{Request, Response, Status, Streaming};
 use zeroize::Zeroizing;
 
 use super::{
-    Users,
+    Users, batch_encoder,
     convert::{self, UserDraft, Viewer},
-    written,
 };
 use crate::{
     error::Error,
@@ -21,7 +20,7 @@ use crate::{
         answer_size::{ANSWER_BYTES, ByteBudget, fitting, left_out},
         audit_notes::AuditNotes,
         batch::{self, Limits},
-        call::{Call, Served, own},
+        call::{Call, RpcResult, Served, own},
         page_token::PageTokens,
         params::{check_user_paths, take_secrets},
         request::WriteContext,
@@ -106,28 +105,25 @@ impl UserService for UserRpc {
     async fn create_user(
         &self,
         request: Request<wire::CreateUserRequest>,
-    ) -> Result<Response<wire::CreateUserResponse>, Status> {
+    ) -> RpcResult<wire::CreateUserResponse> {
         let call = Call::of(&request);
         Ok(Response::new(self.create(request.into_inner(), call).await?))
     }
 
-    async fn get_user(
-        &self,
-        request: Request<wire::GetUserRequest>,
-    ) -> Result<Response<wire::GetUserResponse>, Status> {
+    async fn get_user(&self, request: Request<wire::GetUserRequest>) -> RpcResult<wire::GetUserResponse> {
         let call = Call::of(&request);
         let request = request.get_ref();
         let id = convert::user_id(request.user_id)?;
         self.limits.records.count(call, 1)?;
         let entry = self.users.get(id, &self.limits.consistency(call, request.consistency.as_ref())?).await?;
-        let user = written::answer(&entry.value, Viewer::of(call), &self.users.rules);
+        let user = batch_encoder::answer(&entry.value, Viewer::of(call), &self.users.rules);
         Ok(with_trailers(user, Served::of(&entry)))
     }
 
     async fn batch_get_users(
         &self,
         request: Request<wire::BatchGetUsersRequest>,
-    ) -> Result<Response<wire::BatchGetUsersResponse>, Status> {
+    ) -> RpcResult<wire::BatchGetUsersResponse> {
         let call = Call::of(&request);
         let request = request.into_inner();
         batch::check_count("user_ids", request.user_ids.len(), self.limits.batch_ids_of(call))?;
@@ -144,7 +140,7 @@ impl UserService for UserRpc {
     async fn update_user(
         &self,
         request: Request<wire::UpdateUserRequest>,
-    ) -> Result<Response<wire::UpdateUserResponse>, Status> {
+    ) -> RpcResult<wire::UpdateUserResponse> {
         let call = Call::of(&request);
         let mut request = request.into_inner();
         let request_id = std::mem::take(&mut request.request_id);
@@ -168,7 +164,7 @@ impl UserService for UserRpc {
     async fn delete_user(
         &self,
         request: Request<wire::DeleteUserRequest>,
-    ) -> Result<Response<wire::DeleteUserResponse>, Status> {
+    ) -> RpcResult<wire::DeleteUserResponse> {
         let call = Call::of(&request);
         let mut request = request.into_inner();
         let request_id = std::mem::take(&mut request.request_id);
@@ -186,7 +182,7 @@ impl UserService for UserRpc {
     async fn find_user_by_name(
         &self,
         request: Request<wire::FindUserByNameRequest>,
-    ) -> Result<Response<wire::FindUserByNameResponse>, Status> {
+    ) -> RpcResult<wire::FindUserByNameResponse> {
         let call = Call::of(&request);
         self.searches.count(call.principal)?;
         self.limits.records.count(call, 1)?;
@@ -201,7 +197,7 @@ impl UserService for UserRpc {
     async fn search_users(
         &self,
         request: Request<wire::SearchUsersRequest>,
-    ) -> Result<Response<wire::SearchUsersResponse>, Status> {
+    ) -> RpcResult<wire::SearchUsersResponse> {
         let call = Call::of(&request);
         let request = request.into_inner();
         self.searches.count_of_users(call)?;
@@ -221,7 +217,7 @@ impl UserService for UserRpc {
     async fn verify_secret(
         &self,
         request: Request<wire::VerifySecretRequest>,
-    ) -> Result<Response<wire::VerifySecretResponse>, Status> {
+    ) -> RpcResult<wire::VerifySecretResponse> {
         let call = Call::of(&request);
         let request = request.into_inner();
         let id = convert::user_id(request.user_id)?;
@@ -234,7 +230,7 @@ impl UserService for UserRpc {
     async fn import_users(
         &self,
         request: Request<Streaming<wire::ImportUsersRequest>>,
-    ) -> Result<Response<Self::ImportUsersStream>, Status> {
+    ) -> RpcResult<Self::ImportUsersStream> {
         let (this, call) = (self.clone(), Call::of(&request));
         let one = move |record| {
             let this = this.clone();
@@ -247,7 +243,7 @@ impl UserService for UserRpc {
     async fn export_users(
         &self,
         request: Request<wire::ExportUsersRequest>,
-    ) -> Result<Response<Self::ExportUsersStream>, Status> {
+    ) -> RpcResult<Self::ExportUsersStream> {
         let (viewer, notes) = (Viewer::of(Call::of(&request)), AuditNotes::of(&request));
         let after = match request.get_ref().after_user_id {
             0 => None,

@@ -73,10 +73,10 @@ impl Users {
         deletions: Deletions,
         rules: UserRules,
     ) -> Self {
-        let DomainContext { stores, tiers, mutations, hasher } = context;
+        let DomainContext { stores, caches, mutations, hasher } = context;
         let reserved = rules.reserved_names.iter().map(|name| kith_store::skeleton(name)).collect();
         Self {
-            cache: tiers.namespace(policy, Arc::new(UserLoader::new(stores)), RecordCodec::USER),
+            cache: caches.namespace(policy, Arc::new(UserLoader::new(stores)), RecordCodec::USER),
             store: Arc::clone(&stores.users),
             secrets: Arc::clone(&stores.secrets),
             deletions,

@@ -27,13 +27,13 @@ pub(crate) trait InvalidationScope: Send {
 /// Runs a write with these additional invalidations. They are published after the record, so that the token covers
 /// both; also for a repeated request, whose first attempt may not have been published.
 pub(crate) async fn write_with_invalidations<T: Send + Sync>(
-    given_up: impl InvalidationScope,
+    invalidations: impl InvalidationScope,
     write: impl Future<Output = Result<Committed<T>, StoreError>> + Send,
 ) -> Result<Committed<T>, StoreError> {
     match write.await {
         Ok(written) => {
-            let strict = given_up.is_strict();
-            match given_up.committed().await {
+            let strict = invalidations.is_strict();
+            match invalidations.committed().await {
                 Ok(token) => Ok(Committed { record: written.record, token }),
                 Err(_) if strict => Err(unknown("other nodes may not know of the write yet")),
                 Err(_) => Ok(written),
@@ -42,9 +42,9 @@ pub(crate) async fn write_with_invalidations<T: Send + Sync>(
         Err(error) => {
             if error.outcome() == Outcome::Unknown {
                 // What could not be published to others now is queued by the cache.
-                drop(given_up.unknown().await);
+                drop(invalidations.unknown().await);
             } else {
-                given_up.aborted().await;
+                invalidations.aborted().await;
             }
             Err(error)
         }

@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_of_two_nodes_holds_it_and_asks_again_after_a_fifth_of_the_time() {
+    async fn one_node_holds_the_lease_and_renews_it_early() {
         let store = Arc::new(OneLease::default());
         let (mut a, mut b) = (lease(&store, Some("a")), lease(&store, Some("b")));
         for _ in 0..3 {
@@ -125,13 +125,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_node_that_does_not_reach_the_store_does_not_know() {
+    async fn lease_is_unknown_while_the_store_is_away() {
         let mut cut = lease(&Arc::default(), Some("cut"));
         assert!(cut.is_held().await.is_err());
     }
 
     #[tokio::test]
-    async fn a_node_that_is_alone_asks_for_it_to_leave_a_mark_only() {
+    async fn single_node_asks_only_to_leave_a_mark() {
         let store = Arc::new(OneLease::default());
         let mut alone = lease(&store, None);
         assert!(alone.is_held().await.unwrap());

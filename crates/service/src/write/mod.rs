@@ -1,6 +1,7 @@
 //! What writes have in common: they run to their end, invalidate what they make stale, and publish it to other nodes.
 
 pub mod cache_defaults;
+pub mod caches;
 pub mod feed_mapping;
 pub mod ids;
 pub mod invalidation_scope;
@@ -8,6 +9,5 @@ pub mod lease;
 pub mod mutations;
 mod queue_turns;
 pub mod record_codec;
-pub mod shed;
+pub mod shed_counter;
 pub mod tasks;
-pub mod tiers;

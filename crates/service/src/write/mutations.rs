@@ -16,7 +16,7 @@ use crate::{
     write::{
         invalidation_scope::{RecordInvalidations, write_with_invalidations},
         queue_turns::QueueTurns,
-        shed::Shed,
+        shed_counter::ShedCounter,
     },
 };
 
@@ -35,7 +35,7 @@ pub struct Mutations {
     turns: Arc<Turns>,
     queue_turns: Arc<QueueTurns>,
     /// Refused writes.
-    shed: Shed,
+    shed: ShedCounter,
     /// See [`WriteLimits::takes`].
     limit: Duration,
     /// See [`patience`].
@@ -85,7 +85,7 @@ pub struct RecordWrite<K, V, T> {
 
 impl<K: std::fmt::Debug, V, T> std::fmt::Debug for RecordWrite<K, V, T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Job").field("key", &self.key).finish_non_exhaustive()
+        f.debug_struct("RecordWrite").field("key", &self.key).finish_non_exhaustive()
     }
 }
 
@@ -95,7 +95,7 @@ impl Mutations {
     pub fn new(node: Node, limits: &WriteLimits) -> Self {
         let turns = Arc::new(Turns::new(limits.at_once, limits.wait));
         let queue_turns = Arc::new(QueueTurns::new(Arc::clone(&turns)));
-        let (tasks, shed) = (TaskTracker::new(), Shed::of(&MUTATIONS_SHED));
+        let (tasks, shed) = (TaskTracker::new(), ShedCounter::of(&MUTATIONS_SHED));
         Self {
             tasks,
             node,
@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_hundred_members_of_one_group_take_one_turn_and_others_write_at_once() {
+    async fn hundred_joins_of_a_group_take_one_turn() {
         let limits = WriteLimits { at_once: 2, wait: SECOND, takes: 10 * SECOND, answer: 2 * SECOND };
         let node = Node::local(1);
         let mutations = Mutations::new(node.clone(), &limits);

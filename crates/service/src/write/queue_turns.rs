@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_hundred_writes_of_one_group_leave_the_other_turns() {
+    async fn hundred_writes_of_a_group_leave_other_turns() {
         let (turns, queues) = turns(2);
         let held = join_all((0..100).map(|_| queues.take(group(1)))).await;
         assert!(held.iter().all(Option::is_some));
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nobody_of_a_queue_without_a_turn_waits_longer_than_the_first() {
+    async fn queue_without_a_turn_waits_as_its_first() {
         let (turns, queues) = turns(1);
         let _held = turns.take().await.unwrap();
         let begun = tokio::time::Instant::now();

@@ -43,7 +43,7 @@ mod tests {
 
     /// Regression: a janitor that asked a store which was already closed reported that the store is unavailable.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn a_task_that_is_at_work_has_come_to_rest_when_all_have_ended() {
+    async fn running_task_has_ended_when_all_have() {
         let (tasks, rests) = (Tasks::default(), Arc::new(AtomicBool::new(false)));
         let (at_work, is_at_work) = mpsc::channel();
         let (go_on, goes_on) = mpsc::channel::<()>();

@@ -18,7 +18,7 @@ use crate::{
         redis::{Redis, ask, database_id},
         site::{Peer, Site, until, variable},
     },
-    online::{Gateway, Online, open, state, watch},
+    gateway_calls::{Gateway, Online, open, state, watch},
 };
 
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -3,12 +3,12 @@
 use serde_json::json;
 
 use super::{at, kith};
-use crate::{damaged, process::Node};
+use crate::{corrupt_lists, process::Node};
 
 fn damaged_node() -> Node {
     let folder = tempfile::tempdir().unwrap();
     let data_dir = folder.path().join("data");
-    tokio::runtime::Runtime::new().unwrap().block_on(damaged::prepare(&data_dir));
+    tokio::runtime::Runtime::new().unwrap().block_on(corrupt_lists::prepare(&data_dir));
     Node::start_over(folder)
 }
 
@@ -17,11 +17,11 @@ fn what_differs_is_told_mended_and_gone() {
     let node = damaged_node();
     let found = at(&node, &["edges", "verify", "-o", "json"]);
     assert_eq!(found.code, 1, "{found:?}");
-    let (user, target) = damaged::WRONG;
+    let (user, target) = corrupt_lists::WRONG;
     let example = |kind: &str, repaired| json!({"user_id": user, "target_id": target, "kind": kind, "repaired": repaired});
     let expected = |repaired: bool| {
         json!({
-            "checked": 3 * damaged::FOLLOWS,
+            "checked": 3 * corrupt_lists::FOLLOWS,
             "differences": 2,
             "repaired": if repaired { 2 } else { 0 },
             "examples": [example("not_among_fans", repaired), example("stray_among_fans", repaired)],
@@ -38,7 +38,7 @@ fn what_differs_is_told_mended_and_gone() {
 
     let again = at(&node, &["edges", "verify"]);
     assert_eq!((again.code, again.err.as_str()), (0, ""));
-    assert_eq!(again.out, format!("checked\tdifferences\trepaired\n{}\t0\t0\n", 3 * damaged::FOLLOWS));
+    assert_eq!(again.out, format!("checked\tdifferences\trepaired\n{}\t0\t0\n", 3 * corrupt_lists::FOLLOWS));
 }
 
 #[test]

@@ -103,7 +103,7 @@ fn placeholder_of_kubernetes_is_no_valid_key() {
     let file = place.path().join("api-key");
     fs::write(&file, block(&secrets, "api-key:").unwrap()).unwrap();
     let config = Config { api_key_file: Some(file), ..Config::default() };
-    let why = kith_server::node::caller_sources::Sources::of(&config).find().unwrap_err();
+    let why = kith_server::node::caller_sources::CallerSources::of(&config).find().unwrap_err();
     assert!(why.contains("is one of an example"), "{why}");
 }
 

@@ -17,7 +17,7 @@ use kith_proto::{
     },
 };
 use kith_server::{
-    admin::Vitals,
+    admin::NodeStatus,
     config::Config,
     edge::{Edge, Routes},
     health::Reporter,
@@ -171,8 +171,8 @@ async fn edge(stores: &Stores) -> Result<Edge> {
     let mut config = Config::default();
     (config.limits.deadline_default, config.limits.deadline_max) = (PATIENCE, PATIENCE);
     let edge = Edge::new(Routes::default(), &config.limits);
-    let vitals = Vitals::new(Reporter::new(), edge.load(), stores);
-    edge.open(services::services(stores, &config, vitals).await?.routes);
+    let node_status = NodeStatus::new(Reporter::new(), edge.load(), stores);
+    edge.open(services::services(stores, &config, node_status).await?.routes);
     Ok(edge)
 }
 

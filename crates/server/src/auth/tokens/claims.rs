@@ -6,7 +6,7 @@ use kith_store::UserId;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::{IssuerConfig, LEEWAY, Refusal};
+use super::{IssuerConfig, LEEWAY, TokenRefusal};
 
 /// The claims that every token has, and others. One that is there twice is an error of the reader.
 #[derive(Debug, Deserialize)]
@@ -42,25 +42,25 @@ impl Claims {
     }
 
     /// Checks them by what the issuer may say.
-    pub(super) fn check(&self, issuer: &IssuerConfig, now: SystemTime) -> Result<Valid, Refusal> {
+    pub(super) fn check(&self, issuer: &IssuerConfig, now: SystemTime) -> Result<Valid, TokenRefusal> {
         if !self.aud.has_one_of(&issuer.audience) {
-            return Err(Refusal::Audience);
+            return Err(TokenRefusal::Audience);
         }
         let now = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs_f64();
         let leeway = LEEWAY.as_secs_f64();
         let left = self.exp + leeway - now;
         if left <= 0.0 {
-            return Err(Refusal::Expired);
+            return Err(TokenRefusal::Expired);
         }
         if self.iat > now + leeway || self.nbf.is_some_and(|nbf| nbf > now + leeway) {
-            return Err(Refusal::Early);
+            return Err(TokenRefusal::Early);
         }
         if self.exp - self.iat > issuer.lifetime_max.as_secs_f64() {
-            return Err(Refusal::Lifetime);
+            return Err(TokenRefusal::Lifetime);
         }
         // The lifetime bounds it.
-        let left = Duration::try_from_secs_f64(left).map_err(|_| Refusal::Lifetime)?;
-        let user = self.user(&issuer.user_claim).ok_or(Refusal::User)?;
+        let left = Duration::try_from_secs_f64(left).map_err(|_| TokenRefusal::Lifetime)?;
+        let user = self.user(&issuer.user_claim).ok_or(TokenRefusal::User)?;
         Ok(Valid { user, left })
     }
 

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde::{Deserialize, Deserializer, de::IgnoredAny};
 
-use super::{Refusal, TokenAlgorithm, claims::Claims};
+use super::{TokenAlgorithm, TokenRefusal, claims::Claims};
 
 /// Longest id of a key.
 const KEY_ID_MAX: usize = 128;
@@ -44,12 +44,12 @@ fn is_present<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Error> {
 
 impl Compact {
     /// Reads the header, and nothing else.
-    pub(super) fn read(token: &[u8]) -> Result<Self, Refusal> {
+    pub(super) fn read(token: &[u8]) -> Result<Self, TokenRefusal> {
         let mut parts = token.split(|byte| *byte == b'.');
         let (Some(header), Some(claims), Some(signature), None) =
             (parts.next(), parts.next(), parts.next(), parts.next())
         else {
-            return Err(Refusal::Form);
+            return Err(TokenRefusal::Form);
         };
         let json = decode(header)?;
         let read = Header::read(&json)?;
@@ -58,26 +58,26 @@ impl Compact {
             .as_deref()
             .is_some_and(|typ| !["jwt", "at+jwt"].iter().any(|own| typ.eq_ignore_ascii_case(own)))
         {
-            return Err(Refusal::Type);
+            return Err(TokenRefusal::Type);
         }
         if read.crit {
-            return Err(Refusal::Critical);
+            return Err(TokenRefusal::Critical);
         }
         if read.kid.len() > KEY_ID_MAX {
-            return Err(Refusal::Key);
+            return Err(TokenRefusal::Key);
         }
         Ok(Self {
             token: token.into(),
             signed: header.len() + 1 + claims.len(),
             header: header.len(),
-            algorithm: TokenAlgorithm::named(&read.alg).ok_or(Refusal::Algorithm)?,
+            algorithm: TokenAlgorithm::named(&read.alg).ok_or(TokenRefusal::Algorithm)?,
             key_id: read.kid.into(),
             signature: decode(signature)?,
         })
     }
 
     /// Reads the claims.
-    pub(super) fn claims(&self) -> Result<Claims, Refusal> {
+    pub(super) fn claims(&self) -> Result<Claims, TokenRefusal> {
         let json = decode(&self.token[self.header + 1..self.signed])?;
         object(&json)
     }
@@ -89,20 +89,20 @@ impl Compact {
 }
 
 impl<'a> Header<'a> {
-    fn read(json: &'a [u8]) -> Result<Self, Refusal> {
+    fn read(json: &'a [u8]) -> Result<Self, TokenRefusal> {
         object(json)
     }
 }
 
 /// Reads an object: a list would be taken for its fields in their order.
-fn object<'a, T: Deserialize<'a>>(json: &'a [u8]) -> Result<T, Refusal> {
+fn object<'a, T: Deserialize<'a>>(json: &'a [u8]) -> Result<T, TokenRefusal> {
     if json.trim_ascii_start().first() != Some(&b'{') {
-        return Err(Refusal::Form);
+        return Err(TokenRefusal::Form);
     }
-    serde_json::from_slice(json).map_err(|_| Refusal::Form)
+    serde_json::from_slice(json).map_err(|_| TokenRefusal::Form)
 }
 
 /// Strictly: no padding, no blank, no bits that mean nothing, or one token would have several texts.
-fn decode(text: &[u8]) -> Result<Vec<u8>, Refusal> {
-    URL_SAFE_NO_PAD.decode(text).map_err(|_| Refusal::Form)
+fn decode(text: &[u8]) -> Result<Vec<u8>, TokenRefusal> {
+    URL_SAFE_NO_PAD.decode(text).map_err(|_| TokenRefusal::Form)
 }

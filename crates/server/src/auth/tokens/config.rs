@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn issuers_whose_tokens_are_for_others_are_refused() {
+    fn issuers_without_own_audience_are_refused() {
         let why = |change: fn(&mut IssuerConfig)| {
             let mut changed = issuer();
             change(&mut changed);

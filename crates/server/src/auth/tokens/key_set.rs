@@ -19,7 +19,7 @@ const EXPONENT_MAX: usize = 4;
 const COORDINATE: usize = 32;
 
 /// A public key of an issuer.
-pub(super) struct Key {
+pub(super) struct PublicKey {
     material: Material,
     /// Cancelled when the key is removed.
     pub(super) ended: CancellationToken,
@@ -64,7 +64,7 @@ struct Jwk {
 pub(super) fn parse(
     jwks: &[u8],
     algorithms: &[TokenAlgorithm],
-) -> Result<BTreeMap<Box<str>, Arc<Key>>, String> {
+) -> Result<BTreeMap<Box<str>, Arc<PublicKey>>, String> {
     let set: Set = serde_json::from_slice(jwks).map_err(|error| {
         format!(":{}:{} is no set of keys ({{\"keys\": [...]}})", error.line(), error.column())
     })?;
@@ -77,7 +77,7 @@ pub(super) fn parse(
         };
         let id = jwk.kid.as_deref().filter(|id| !id.is_empty()).ok_or_else(|| of_key("has no kid"))?;
         let material = jwk.material(algorithm).ok_or_else(|| of_key("is not one of its kind"))?;
-        let key = Arc::new(Key { material, ended: CancellationToken::new() });
+        let key = Arc::new(PublicKey { material, ended: CancellationToken::new() });
         if keys.insert(id.into(), key).is_some() {
             return Err(of_key("has the kid of another one"));
         }
@@ -138,7 +138,7 @@ fn number(text: Option<&str>) -> Option<Vec<u8>> {
     URL_SAFE_NO_PAD.decode(text?).ok().filter(|bytes| bytes.first().is_some_and(|first| *first != 0))
 }
 
-impl Key {
+impl PublicKey {
     pub(super) const fn algorithm(&self) -> TokenAlgorithm {
         match self.material {
             Material::Ed25519(_) => TokenAlgorithm::EdDsa,
@@ -168,9 +168,9 @@ impl Key {
 }
 
 /// Its algorithm alone.
-impl fmt::Debug for Key {
+impl fmt::Debug for PublicKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Key({})", self.algorithm().name())
+        write!(f, "PublicKey({})", self.algorithm().name())
     }
 }
 
@@ -194,12 +194,12 @@ mod tests {
     const OKP_SIGNATURE: &str =
         "hgyY0il_MGCjP0JzlnLWG1PPOt7-09PGcvMg3AIbQR6dWbhijcNR4ki4iylGjg5BhVsPt9g7sVvpAr_MuM0KAg";
 
-    fn keys(list: &[&str]) -> Result<BTreeMap<Box<str>, Arc<Key>>, String> {
+    fn keys(list: &[&str]) -> Result<BTreeMap<Box<str>, Arc<PublicKey>>, String> {
         parse(format!(r#"{{"keys":[{}]}}"#, list.join(",")).as_bytes(), &TokenAlgorithm::ALL)
     }
 
     #[test]
-    fn signatures_of_the_standards_are_verified_by_their_keys_alone() {
+    fn standard_signatures_verify_by_their_keys() {
         let keys = keys(&[RSA, EC, OKP]).unwrap();
         let signed = [
             ("r", TokenAlgorithm::Rs256, RSA_SIGNED, RSA_SIGNATURE),
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn sets_that_are_secret_or_wrong_are_refused_without_their_content() {
+    fn wrong_key_sets_are_refused_without_content() {
         let short = OKP.replace("11qYAYK", "");
         let small = r#"{"kty":"RSA","kid":"r","n":"ofgWCuLj","e":"AQAB"}"#;
         let private = OKP.replace(r#""kty""#, r#""d":"nWGxne","kty""#);

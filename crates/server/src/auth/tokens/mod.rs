@@ -25,9 +25,9 @@ use self::{
     cache::{Verified, VerifiedTokens},
     claims::Claims,
     compact::Compact,
-    key_set::Key,
+    key_set::PublicKey,
 };
-use super::{Digest, principal::User};
+use super::{Digest, identity::User};
 
 pub(crate) use self::config::check;
 pub use self::config::{IssuerConfig, TokenAlgorithm};
@@ -44,12 +44,12 @@ const KNOWN_FOR: Duration = Duration::from_secs(5 * 60);
 pub struct Issuer {
     config: IssuerConfig,
     /// By their ids, which are names here and never a path or an address.
-    keys: BTreeMap<Box<str>, Arc<Key>>,
+    keys: BTreeMap<Box<str>, Arc<PublicKey>>,
 }
 
 /// Why a token is refused. Callers get one text for every cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
+pub(crate) enum TokenRefusal {
     /// It is too long, or not three parts of base64url with JSON in them and the claims that every token has.
     Form,
     /// Its header names another type of token.
@@ -77,7 +77,7 @@ pub(crate) enum Refusal {
 }
 
 /// What is known of a token before its signature is verified.
-pub(crate) enum Found {
+pub(crate) enum TokenLookup {
     /// It was verified before.
     User(Arc<User>),
     /// Everything but its signature is right.
@@ -86,9 +86,9 @@ pub(crate) enum Found {
 
 /// A token whose signature has to be verified.
 pub(crate) struct Unverified {
-    known: Arc<Known>,
+    known: Arc<IssuerSet>,
     turns: Arc<Semaphore>,
-    key: Arc<Key>,
+    key: Arc<PublicKey>,
     digest: Digest,
     compact: Compact,
     user: Arc<User>,
@@ -97,12 +97,12 @@ pub(crate) struct Unverified {
 /// The issuers that a node knows at this moment, and the tokens that it has verified. Cheap to read; a new set replaces the
 /// whole old one.
 pub struct Tokens {
-    known: ArcSwap<Known>,
+    known: ArcSwap<IssuerSet>,
     /// Everybody can make a token with a known key id and a wrong signature: those must not take all processors.
     turns: Arc<Semaphore>,
 }
 
-struct Known {
+struct IssuerSet {
     issuers: Vec<Issuer>,
     /// With the set: a key that is removed takes the tokens with it that it has signed.
     verified: VerifiedTokens,
@@ -143,7 +143,7 @@ impl Tokens {
     pub fn new(issuers: Vec<Issuer>) -> Self {
         let cores = thread::available_parallelism().map_or(1, usize::from);
         let turns = Arc::new(Semaphore::new((cores / 4).max(1)));
-        Self { known: ArcSwap::from_pointee(Known::new(issuers)), turns }
+        Self { known: ArcSwap::from_pointee(IssuerSet::new(issuers)), turns }
     }
 
     /// How many issuers there are.
@@ -156,8 +156,8 @@ impl Tokens {
     pub async fn user(&self, token: &str) -> Option<UserId> {
         let found = self.find(token.as_bytes(), Digest::of(token.as_bytes()), Instant::now()).ok()?;
         let user = match found {
-            Found::User(user) => user,
-            Found::Unverified(unverified) => unverified.verify().await.ok()?,
+            TokenLookup::User(user) => user,
+            TokenLookup::Unverified(unverified) => unverified.verify().await.ok()?,
         };
         Some(user.id)
     }
@@ -172,7 +172,7 @@ impl Tokens {
         if before.has_keys_of(&issuers) {
             return false;
         }
-        let now = Arc::new(Known::new(issuers));
+        let now = Arc::new(IssuerSet::new(issuers));
         self.known.store(Arc::clone(&now));
         // After the new set is stored: a call that comes later finds the key in the new set alone.
         let ended = before.all().filter(|key| !now.all().any(|other| Arc::ptr_eq(key, other)));
@@ -185,7 +185,12 @@ impl Tokens {
     ///
     /// # Errors
     /// Whatever is wrong with it besides its signature.
-    pub(crate) fn find(&self, token: &[u8], digest: Digest, now: Instant) -> Result<Found, Refusal> {
+    pub(crate) fn find(
+        &self,
+        token: &[u8],
+        digest: Digest,
+        now: Instant,
+    ) -> Result<TokenLookup, TokenRefusal> {
         self.find_at(token, digest, now, SystemTime::now)
     }
 
@@ -195,27 +200,27 @@ impl Tokens {
         digest: Digest,
         now: Instant,
         clock: impl FnOnce() -> SystemTime,
-    ) -> Result<Found, Refusal> {
+    ) -> Result<TokenLookup, TokenRefusal> {
         let known = self.known.load();
         if let Some(user) = known.verified.get(&digest, now) {
-            return Ok(Found::User(user));
+            return Ok(TokenLookup::User(user));
         }
         if token.len() > TOKEN_BYTES_MAX {
-            return Err(Refusal::Form);
+            return Err(TokenRefusal::Form);
         }
         let compact = Compact::read(token)?;
         let claims: Claims = compact.claims()?;
-        let issuer = known.issuer(claims.issuer()).ok_or(Refusal::Issuer)?;
+        let issuer = known.issuer(claims.issuer()).ok_or(TokenRefusal::Issuer)?;
         if !issuer.config.algorithms.contains(&compact.algorithm) {
-            return Err(Refusal::Algorithm);
+            return Err(TokenRefusal::Algorithm);
         }
-        let key = issuer.keys.get(&*compact.key_id).ok_or(Refusal::Key)?;
+        let key = issuer.keys.get(&*compact.key_id).ok_or(TokenRefusal::Key)?;
         if key.algorithm() != compact.algorithm {
-            return Err(Refusal::Algorithm);
+            return Err(TokenRefusal::Algorithm);
         }
         let valid = claims.check(&issuer.config, clock())?;
         let user = User { id: valid.user, ends: now + valid.left, ended: key.ended.clone() };
-        Ok(Found::Unverified(Unverified {
+        Ok(TokenLookup::Unverified(Unverified {
             known: Arc::clone(&known),
             turns: Arc::clone(&self.turns),
             key: Arc::clone(key),
@@ -232,15 +237,15 @@ impl Unverified {
     ///
     /// # Errors
     /// When the key has not signed the token.
-    pub(crate) async fn verify(self) -> Result<Arc<User>, Refusal> {
-        let Ok(_turn) = self.turns.acquire().await else { return Err(Refusal::Signature) };
+    pub(crate) async fn verify(self) -> Result<Arc<User>, TokenRefusal> {
+        let Ok(_turn) = self.turns.acquire().await else { return Err(TokenRefusal::Signature) };
         let now = Instant::now();
         // Another call with the same token may have been first.
         if let Some(user) = self.known.verified.get(&self.digest, now) {
             return Ok(user);
         }
         if !self.key.has_signed(self.compact.signed(), &self.compact.signature) {
-            return Err(Refusal::Signature);
+            return Err(TokenRefusal::Signature);
         }
         let until = (now + KNOWN_FOR).min(self.user.ends);
         self.known.verified.put(&self.digest, Verified { user: Arc::clone(&self.user), until }, now);
@@ -250,7 +255,7 @@ impl Unverified {
 
 impl Issuer {
     /// Takes the keys that are the same over from the set of before.
-    fn keep(&mut self, before: &Known) {
+    fn keep(&mut self, before: &IssuerSet) {
         let Some(before) = before.issuer(&self.config.issuer) else { return };
         for (id, key) in &mut self.keys {
             if let Some(same) = before.keys.get(id).filter(|other| other.is_same(key)) {
@@ -260,7 +265,7 @@ impl Issuer {
     }
 }
 
-impl Known {
+impl IssuerSet {
     fn new(issuers: Vec<Issuer>) -> Self {
         Self { issuers, verified: VerifiedTokens::default() }
     }
@@ -269,7 +274,7 @@ impl Known {
         self.issuers.iter().find(|issuer| issuer.config.issuer == name)
     }
 
-    fn all(&self) -> impl Iterator<Item = &Arc<Key>> {
+    fn all(&self) -> impl Iterator<Item = &Arc<PublicKey>> {
         self.issuers.iter().flat_map(|issuer| issuer.keys.values())
     }
 

@@ -77,21 +77,21 @@ fn changed(mut object: Value, name: &str, value: Value) -> Value {
     object
 }
 
-async fn user_at(tokens: &Tokens, token: &str, seconds: u64) -> Result<i64, Refusal> {
+async fn user_at(tokens: &Tokens, token: &str, seconds: u64) -> Result<i64, TokenRefusal> {
     let clock = || SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
     let found = tokens.find_at(token.as_bytes(), Digest::of(token.as_bytes()), Instant::now(), clock)?;
     match found {
-        Found::User(user) => Ok(user.id.get()),
-        Found::Unverified(unverified) => unverified.verify().await.map(|user| user.id.get()),
+        TokenLookup::User(user) => Ok(user.id.get()),
+        TokenLookup::Unverified(unverified) => unverified.verify().await.map(|user| user.id.get()),
     }
 }
 
-async fn user(tokens: &Tokens, token: &str) -> Result<i64, Refusal> {
+async fn user(tokens: &Tokens, token: &str) -> Result<i64, TokenRefusal> {
     user_at(tokens, token, NOW).await
 }
 
 /// Of the tokens of one issuer.
-async fn check(token: String) -> Result<i64, Refusal> {
+async fn check(token: String) -> Result<i64, TokenRefusal> {
     user(&Tokens::new(vec![signer("one", "a", 1).issuer()]), &token).await
 }
 
@@ -112,24 +112,24 @@ async fn a_token_of_a_configured_issuer_is_its_users() {
 
 /// A43: no algorithm that needs no private key, and none that its issuer or its key does not have.
 #[tokio::test]
-async fn algorithms_are_those_of_the_issuer_and_of_the_key() {
+async fn algorithm_must_match_issuer_and_key() {
     let one = signer("one", "a", 1);
     for alg in ["none", "None", "HS256", "EdDSA ", "eddsa", "ES384", ""] {
-        assert_eq!(check(one.with_header("alg", json!(alg))).await, Err(Refusal::Algorithm), "{alg}");
+        assert_eq!(check(one.with_header("alg", json!(alg))).await, Err(TokenRefusal::Algorithm), "{alg}");
     }
     // Of the issuer, but not of this key.
-    assert_eq!(check(one.with_header("alg", json!("RS256"))).await, Err(Refusal::Algorithm));
+    assert_eq!(check(one.with_header("alg", json!("RS256"))).await, Err(TokenRefusal::Algorithm));
     let only_rsa = Issuer {
         config: IssuerConfig { algorithms: vec![TokenAlgorithm::Rs256], ..one.config() },
         ..one.issuer()
     };
-    assert_eq!(user(&Tokens::new(vec![only_rsa]), &one.token()).await, Err(Refusal::Algorithm));
+    assert_eq!(user(&Tokens::new(vec![only_rsa]), &one.token()).await, Err(TokenRefusal::Algorithm));
     let unsigned = one.with_header("alg", json!("none"));
     let unsigned = &unsigned[..=unsigned.rfind('.').unwrap()];
-    assert_eq!(check(unsigned.to_owned()).await, Err(Refusal::Algorithm));
+    assert_eq!(check(unsigned.to_owned()).await, Err(TokenRefusal::Algorithm));
     let empty = one.token();
     let empty = &empty[..=empty.rfind('.').unwrap()];
-    assert_eq!(check(empty.to_owned()).await, Err(Refusal::Signature));
+    assert_eq!(check(empty.to_owned()).await, Err(TokenRefusal::Signature));
 }
 
 /// A43: the public key as the secret of HMAC.
@@ -140,7 +140,7 @@ async fn a_public_key_signs_nothing() {
     let signed = [header, one.claims().to_string()].map(|text| URL_SAFE_NO_PAD.encode(text)).join(".");
     let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, one.pair.public_key().as_ref());
     let forged = format!("{signed}.{}", URL_SAFE_NO_PAD.encode(ring::hmac::sign(&key, signed.as_bytes())));
-    assert_eq!(check(forged).await, Err(Refusal::Algorithm));
+    assert_eq!(check(forged).await, Err(TokenRefusal::Algorithm));
 }
 
 /// A45: the id of a key is a name in a table.
@@ -149,12 +149,12 @@ async fn ids_of_keys_are_names_alone() {
     let one = signer("one", "a", 1);
     for id in ["b", "", "../jwks.json", "/etc/passwd", "http://evil.test/jwks", "a' OR '1'='1", "A", "a\u{0}"]
     {
-        assert_eq!(check(one.with_header("kid", json!(id))).await, Err(Refusal::Key), "{id}");
+        assert_eq!(check(one.with_header("kid", json!(id))).await, Err(TokenRefusal::Key), "{id}");
     }
-    assert_eq!(check(one.with_header("kid", json!("x".repeat(129)))).await, Err(Refusal::Key));
-    assert_eq!(check(one.with_header("kid", json!("x".repeat(10 << 10)))).await, Err(Refusal::Form));
+    assert_eq!(check(one.with_header("kid", json!("x".repeat(129)))).await, Err(TokenRefusal::Key));
+    assert_eq!(check(one.with_header("kid", json!("x".repeat(10 << 10)))).await, Err(TokenRefusal::Form));
     for form in [Value::Null, json!(7), json!(["a"])] {
-        assert_eq!(check(one.with_header("kid", form)).await, Err(Refusal::Form));
+        assert_eq!(check(one.with_header("kid", form)).await, Err(TokenRefusal::Form));
     }
 }
 
@@ -162,18 +162,18 @@ async fn ids_of_keys_are_names_alone() {
 async fn headers_that_mean_something_else_are_refused() {
     let one = signer("one", "a", 1);
     for typ in ["dpop+jwt", "JOSE", "secevent+jwt", ""] {
-        assert_eq!(check(one.with_header("typ", json!(typ))).await, Err(Refusal::Type), "{typ}");
+        assert_eq!(check(one.with_header("typ", json!(typ))).await, Err(TokenRefusal::Type), "{typ}");
     }
     for crit in [json!(["exp"]), json!([]), json!(false)] {
-        assert_eq!(check(one.with_header("crit", crit)).await, Err(Refusal::Critical));
+        assert_eq!(check(one.with_header("crit", crit)).await, Err(TokenRefusal::Critical));
     }
     let null = r#"{"alg":"EdDSA","kid":"a","crit":null}"#;
-    assert_eq!(check(one.sign(null, &one.claims().to_string())).await, Err(Refusal::Critical));
+    assert_eq!(check(one.sign(null, &one.claims().to_string())).await, Err(TokenRefusal::Critical));
     let twice = r#"{"alg":"none","kid":"a","alg":"EdDSA"}"#;
-    assert_eq!(check(one.sign(twice, &one.claims().to_string())).await, Err(Refusal::Form));
+    assert_eq!(check(one.sign(twice, &one.claims().to_string())).await, Err(TokenRefusal::Form));
     assert_eq!(
         check(one.sign(r#"["EdDSA","a",null,false]"#, &one.claims().to_string())).await,
-        Err(Refusal::Form)
+        Err(TokenRefusal::Form)
     );
 }
 
@@ -183,26 +183,26 @@ async fn claims_must_be_there_and_right() {
     let one = signer("one", "a", 1);
     let of = async |name: &str, value: Value| check(one.with_claim(name, value)).await.unwrap_err();
     for required in ["iss", "aud", "exp", "iat"] {
-        assert_eq!(of(required, Value::Null).await, Refusal::Form, "{required}");
+        assert_eq!(of(required, Value::Null).await, TokenRefusal::Form, "{required}");
     }
     for audience in [json!("other"), json!(""), json!([]), json!("kith "), json!(["Kith"])] {
-        assert_eq!(of("aud", audience).await, Refusal::Audience);
+        assert_eq!(of("aud", audience).await, TokenRefusal::Audience);
     }
-    assert_eq!(of("iss", json!("two")).await, Refusal::Issuer);
-    assert_eq!(of("exp", json!("1800000600")).await, Refusal::Form);
-    assert_eq!(of("exp", json!(NOW + 3601)).await, Refusal::Lifetime);
-    assert_eq!(of("exp", json!(1e300)).await, Refusal::Lifetime);
-    assert_eq!(of("iat", json!(NOW - 3001)).await, Refusal::Lifetime);
-    assert_eq!(of("iat", json!(NOW + 31)).await, Refusal::Early);
-    assert_eq!(of("nbf", json!(NOW + 31)).await, Refusal::Early);
+    assert_eq!(of("iss", json!("two")).await, TokenRefusal::Issuer);
+    assert_eq!(of("exp", json!("1800000600")).await, TokenRefusal::Form);
+    assert_eq!(of("exp", json!(NOW + 3601)).await, TokenRefusal::Lifetime);
+    assert_eq!(of("exp", json!(1e300)).await, TokenRefusal::Lifetime);
+    assert_eq!(of("iat", json!(NOW - 3001)).await, TokenRefusal::Lifetime);
+    assert_eq!(of("iat", json!(NOW + 31)).await, TokenRefusal::Early);
+    assert_eq!(of("nbf", json!(NOW + 31)).await, TokenRefusal::Early);
     for user in
         [json!("0"), json!("-7"), json!("+7"), json!("07"), json!("7 "), json!("ann"), json!(7.5), json!([7])]
     {
-        assert_eq!(of("sub", user).await, Refusal::User);
+        assert_eq!(of("sub", user).await, TokenRefusal::User);
     }
-    assert_eq!(of("sub", Value::Null).await, Refusal::User);
+    assert_eq!(of("sub", Value::Null).await, TokenRefusal::User);
     let twice = format!("{{\"exp\":{},{}", NOW + 60, &one.claims().to_string()[1..]);
-    assert_eq!(check(one.sign(&one.header().to_string(), &twice)).await, Err(Refusal::Form));
+    assert_eq!(check(one.sign(&one.header().to_string(), &twice)).await, Err(TokenRefusal::Form));
 }
 
 #[tokio::test]
@@ -210,9 +210,9 @@ async fn clocks_may_be_30_seconds_apart() {
     let (one, tokens) = (signer("one", "a", 1), || Tokens::new(vec![signer("one", "a", 1).issuer()]));
     let end = NOW + 600;
     assert_eq!(user_at(&tokens(), &one.token(), end + 29).await, Ok(7));
-    assert_eq!(user_at(&tokens(), &one.token(), end + 30).await, Err(Refusal::Expired));
+    assert_eq!(user_at(&tokens(), &one.token(), end + 30).await, Err(TokenRefusal::Expired));
     assert_eq!(user_at(&tokens(), &one.token(), NOW - 30).await, Ok(7));
-    assert_eq!(user_at(&tokens(), &one.token(), NOW - 31).await, Err(Refusal::Early));
+    assert_eq!(user_at(&tokens(), &one.token(), NOW - 31).await, Err(TokenRefusal::Early));
     let later = one.with_claim("nbf", json!(NOW + 30));
     assert_eq!(user_at(&tokens(), &later, NOW).await, Ok(7));
 }
@@ -224,9 +224,9 @@ async fn each_issuer_signs_for_itself_alone() {
     let tokens = Tokens::new(vec![one.issuer(), two.issuer()]);
     assert_eq!(user(&tokens, &one.token()).await, Ok(7));
     assert_eq!(user(&tokens, &two.token()).await, Ok(7));
-    assert_eq!(user(&tokens, &two.with_claim("iss", json!("one"))).await, Err(Refusal::Signature));
-    assert_eq!(user(&tokens, &one.with_claim("iss", json!("three"))).await, Err(Refusal::Issuer));
-    assert_eq!(user(&tokens, &one.with_claim("iss", json!("ONE"))).await, Err(Refusal::Issuer));
+    assert_eq!(user(&tokens, &two.with_claim("iss", json!("one"))).await, Err(TokenRefusal::Signature));
+    assert_eq!(user(&tokens, &one.with_claim("iss", json!("three"))).await, Err(TokenRefusal::Issuer));
+    assert_eq!(user(&tokens, &one.with_claim("iss", json!("ONE"))).await, Err(TokenRefusal::Issuer));
 }
 
 #[tokio::test]
@@ -250,10 +250,10 @@ async fn texts_of_another_form_are_refused() {
         format!("{header}..{signature}"),
         token.replacen('.', ":", 1),
     ] {
-        assert_eq!(check(wrong.clone()).await, Err(Refusal::Form), "{wrong:?}");
+        assert_eq!(check(wrong.clone()).await, Err(TokenRefusal::Form), "{wrong:?}");
     }
     let deep = "[".repeat(5000);
-    assert_eq!(check(one.sign(&one.header().to_string(), &deep)).await, Err(Refusal::Form));
+    assert_eq!(check(one.sign(&one.header().to_string(), &deep)).await, Err(TokenRefusal::Form));
 }
 
 #[tokio::test]
@@ -266,7 +266,7 @@ async fn a_token_has_at_most_8_kib() {
     let fits = padded(TOKEN_BYTES_MAX - 1);
     assert!(fits.len() <= TOKEN_BYTES_MAX);
     assert_eq!(check(fits).await, Ok(7));
-    assert_eq!(check(padded(TOKEN_BYTES_MAX + 1)).await, Err(Refusal::Form));
+    assert_eq!(check(padded(TOKEN_BYTES_MAX + 1)).await, Err(TokenRefusal::Form));
 }
 
 #[tokio::test]
@@ -276,7 +276,7 @@ async fn a_token_of_which_a_byte_is_changed_is_refused() {
     let parts = |token: &str| token.split('.').map(str::to_owned).collect::<Vec<_>>();
     let (mine, theirs) = (parts(&one.token()), parts(&other));
     let mixed = format!("{}.{}.{}", mine[0], theirs[1], mine[2]);
-    assert_eq!(check(mixed).await, Err(Refusal::Signature));
+    assert_eq!(check(mixed).await, Err(TokenRefusal::Signature));
 }
 
 #[tokio::test]
@@ -287,13 +287,13 @@ async fn a_token_is_verified_once_in_its_time() {
         let clock = || SystemTime::UNIX_EPOCH + Duration::from_secs(NOW);
         tokens.find_at(token.as_bytes(), Digest::of(token.as_bytes()), now, clock).unwrap()
     };
-    assert!(matches!(find(Instant::now()), Found::Unverified(_)));
+    assert!(matches!(find(Instant::now()), TokenLookup::Unverified(_)));
     assert_eq!(user(&tokens, &token).await, Ok(7));
-    assert!(matches!(find(Instant::now()), Found::User(_)));
-    assert!(matches!(find(Instant::now() + KNOWN_FOR), Found::Unverified(_)), "for 5 min at most");
+    assert!(matches!(find(Instant::now()), TokenLookup::User(_)));
+    assert!(matches!(find(Instant::now() + KNOWN_FOR), TokenLookup::Unverified(_)), "for 5 min at most");
     // A wrong signature over the same claims is no hit.
     let forged = format!("{}AAAA", &token[..token.len() - 4]);
-    assert_eq!(user(&tokens, &forged).await, Err(Refusal::Signature));
+    assert_eq!(user(&tokens, &forged).await, Err(TokenRefusal::Signature));
 }
 
 #[tokio::test]
@@ -304,11 +304,11 @@ async fn a_known_token_ends_with_its_expiry() {
     let clock = || SystemTime::UNIX_EPOCH + Duration::from_secs(NOW + 41);
     let later = Instant::now() + Duration::from_secs(41);
     let found = tokens.find_at(token.as_bytes(), Digest::of(token.as_bytes()), later, clock);
-    assert_eq!(found.err(), Some(Refusal::Expired));
+    assert_eq!(found.err(), Some(TokenRefusal::Expired));
 }
 
 #[tokio::test]
-async fn keys_that_are_removed_take_their_tokens_and_streams_with_them() {
+async fn removed_key_ends_its_tokens_and_streams() {
     let (old, new, other) = (signer("one", "a", 1), signer("one", "b", 2), signer("two", "c", 3));
     let both = |signers: &[&Signer]| {
         let keys: Vec<_> = signers.iter().map(|signer| signer.jwk()).collect();
@@ -319,7 +319,7 @@ async fn keys_that_are_removed_take_their_tokens_and_streams_with_them() {
         user(&tokens, &signer.token()).await.unwrap();
         let token = signer.token();
         match tokens.find(token.as_bytes(), Digest::of(token.as_bytes()), Instant::now()) {
-            Ok(Found::User(user)) => user.ended.clone(),
+            Ok(TokenLookup::User(user)) => user.ended.clone(),
             _ => panic!("it was verified"),
         }
     };
@@ -329,7 +329,7 @@ async fn keys_that_are_removed_take_their_tokens_and_streams_with_them() {
     assert_eq!(user(&tokens, &old.token()).await, Ok(7));
     let second = ended(&new).await;
     assert!(tokens.replace(vec![both(&[&new]), other.issuer()]));
-    assert_eq!(user(&tokens, &old.token()).await, Err(Refusal::Key), "also one that was known");
+    assert_eq!(user(&tokens, &old.token()).await, Err(TokenRefusal::Key), "also one that was known");
     assert_eq!(user(&tokens, &new.token()).await, Ok(7));
     let ended = [&first, &second, &foreign].map(|ended| ended.is_cancelled());
     assert_eq!(ended, [true, false, false]);
@@ -340,7 +340,7 @@ async fn keys_that_are_removed_take_their_tokens_and_streams_with_them() {
 }
 
 #[tokio::test]
-async fn a_known_token_does_not_wait_for_those_that_are_verified() {
+async fn known_token_does_not_wait_for_verification() {
     let one = signer("one", "a", 1);
     let tokens = Tokens::new(vec![one.issuer()]);
     assert_eq!(user(&tokens, &one.token()).await, Ok(7));

@@ -59,7 +59,7 @@ async fn is_stale(canaries: &dyn Canaries, seen: &mut VecDeque<(Instant, u64)>) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cluster::observer::fake::Found;
+    use crate::cluster::observer::fake::ExportedFindings;
 
     /// A canary that is written every second. Its copies have this age.
     #[derive(Debug)]
@@ -81,7 +81,7 @@ mod tests {
 
     /// The counted checks of a minute, and how many of them found the copy too old.
     async fn found(age: Duration) -> (u64, u64) {
-        let found = Found::new(Duration::from_secs(3));
+        let found = ExportedFindings::new(Duration::from_secs(3));
         let canaries = Arc::new(Aged { begun: Instant::now(), age });
         let following = tokio::spawn(follow(canaries, Arc::clone(&found.findings)));
         sleep(Duration::from_secs(61)).await;

@@ -17,23 +17,23 @@ pub(super) trait Nodes: fmt::Debug + Send + Sync {
 #[async_trait]
 pub(super) trait Peer: Send + Sync {
     /// A cached read of the canary there. `None`: no answer in time.
-    async fn canary(&self) -> Option<Held>;
+    async fn canary(&self) -> Option<PeerCopy>;
 
     /// The copy of a record in its memory, which may be served; nothing is read or filled. `None`: no answer in
     /// time.
-    async fn held(&self, namespace: &str, key: &str) -> Option<Held>;
+    async fn held(&self, namespace: &str, key: &str) -> Option<PeerCopy>;
 }
 
 /// The answer of a node about its copy of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Held {
+pub(super) struct PeerCopy {
     /// Version of its copy; 0 for a copy without a version. `None`: no copy.
     pub(super) version: Option<u64>,
     /// Whether it serves from its memory now.
     pub(super) trusted: bool,
 }
 
-impl Held {
+impl PeerCopy {
     pub(super) fn is_older_than(self, version: u64) -> bool {
         self.version.is_some_and(|held| held < version)
     }
@@ -43,10 +43,10 @@ impl Held {
 /// an old copy counts only if its node, and the writer, still trust their memory after that time.
 pub(super) async fn is_stale(
     nodes: &dyn Nodes,
-    held: Held,
+    held: PeerCopy,
     version: u64,
     trust: Duration,
-    again: impl Future<Output = Option<Held>>,
+    again: impl Future<Output = Option<PeerCopy>>,
 ) -> Option<bool> {
     if !held.trusted || !nodes.trusted() {
         return None;

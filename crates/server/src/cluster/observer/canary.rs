@@ -5,7 +5,7 @@ use futures::future::join_all;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::{
-    ask::{Held, Nodes, Peer, is_stale},
+    ask::{Nodes, Peer, PeerCopy, is_stale},
     findings::Findings,
 };
 
@@ -92,7 +92,7 @@ async fn shown(
     version: u64,
     written: Instant,
     bound: Duration,
-) -> Result<Duration, Option<Held>> {
+) -> Result<Duration, Option<PeerCopy>> {
     let (until, mut pause) = (written + bound, POLL.0);
     loop {
         let last = timeout_at(until, peer.canary()).await.ok().flatten();
@@ -112,7 +112,7 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
     use super::*;
-    use crate::cluster::observer::fake::{FakeNodes, FakePeer, Found, cut_off_with, holds};
+    use crate::cluster::observer::fake::{ExportedFindings, FakeNodes, FakePeer, cut_off_with, holds};
 
     const BOUNDS: Bounds = Bounds { shown: Duration::from_secs(3), trust: Duration::from_millis(1_500) };
 
@@ -151,15 +151,15 @@ mod tests {
     }
 
     /// The findings of a turn about these nodes.
-    async fn found(peers: &[&Arc<FakePeer>]) -> Found {
-        let found = Found::new(BOUNDS.shown);
+    async fn found(peers: &[&Arc<FakePeer>]) -> ExportedFindings {
+        let found = ExportedFindings::new(BOUNDS.shown);
         let nodes = FakeNodes::new(peers);
         assert!(turn(&FakeCanary::new(), &*nodes, &found.findings, BOUNDS).await);
         found
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nodes_that_show_the_canary_within_the_bound_are_timed_and_not_stale() {
+    async fn canary_within_the_bound_is_timed_not_stale() {
         let at_once = FakePeer::new(|_| holds(2));
         let late = FakePeer::new(|passed| holds(if passed < ms(2_900) { 1 } else { 2 }));
         let found = found(&[&at_once, &late]).await;
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_node_that_keeps_the_canary_of_before_is_stale() {
+    async fn node_with_the_old_canary_is_stale() {
         let (old, right) = (FakePeer::new(|_| holds(1)), FakePeer::new(|_| holds(2)));
         let found = found(&[&old, &right]).await;
         assert_eq!((found.lags(), found.at("3s")), (1, (2, 1)));
@@ -187,8 +187,8 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nothing_is_written_without_others_without_the_turn_or_while_this_node_is_cut_off() {
-        let found = Found::new(BOUNDS.shown);
+    async fn canary_needs_peers_a_turn_and_trust() {
+        let found = ExportedFindings::new(BOUNDS.shown);
         let peer = FakePeer::new(|_| holds(1));
         let canary = FakeCanary::new();
         let alone = turn(&canary, &*FakeNodes::new(&[]), &found.findings, BOUNDS).await;
@@ -201,8 +201,8 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_canary_that_may_not_have_been_told_is_not_looked_for() {
-        let found = Found::new(BOUNDS.shown);
+    async fn unpublished_canary_is_not_checked() {
+        let found = ExportedFindings::new(BOUNDS.shown);
         let peer = FakePeer::new(|_| holds(1));
         let untold = FakeCanary { acknowledged: false, ..FakeCanary::new() };
         turn(&untold, &*FakeNodes::new(&[&peer]), &found.findings, BOUNDS).await;
@@ -210,8 +210,8 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_node_that_lost_its_own_way_meanwhile_blames_nobody() {
-        let found = Found::new(BOUNDS.shown);
+    async fn observer_cut_off_meanwhile_blames_no_node() {
+        let found = ExportedFindings::new(BOUNDS.shown);
         let peer = FakePeer::new(|_| holds(1));
         let nodes = FakeNodes::trusting(&[&peer], |passed| passed < ms(4_000));
         turn(&FakeCanary::new(), &*nodes, &found.findings, BOUNDS).await;

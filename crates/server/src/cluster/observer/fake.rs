@@ -14,7 +14,7 @@ use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use tokio::time::Instant;
 
 use super::{
-    ask::{Held, Nodes, Peer},
+    ask::{Nodes, Peer, PeerCopy},
     findings::Findings,
 };
 
@@ -23,12 +23,12 @@ type Script<T> = Box<dyn Fn(Duration) -> T + Send + Sync>;
 /// Another node: its answer after a given time.
 pub(super) struct FakePeer {
     begun: Instant,
-    says: Script<Option<Held>>,
+    says: Script<Option<PeerCopy>>,
     asked: AtomicU64,
 }
 
 impl FakePeer {
-    pub(super) fn new(says: impl Fn(Duration) -> Option<Held> + Send + Sync + 'static) -> Arc<Self> {
+    pub(super) fn new(says: impl Fn(Duration) -> Option<PeerCopy> + Send + Sync + 'static) -> Arc<Self> {
         Arc::new(Self { begun: Instant::now(), says: Box::new(says), asked: AtomicU64::new(0) })
     }
 
@@ -37,7 +37,7 @@ impl FakePeer {
         self.asked.load(Ordering::Relaxed)
     }
 
-    fn say(&self) -> Option<Held> {
+    fn say(&self) -> Option<PeerCopy> {
         self.asked.fetch_add(1, Ordering::Relaxed);
         (self.says)(self.begun.elapsed())
     }
@@ -45,25 +45,25 @@ impl FakePeer {
 
 #[async_trait]
 impl Peer for FakePeer {
-    async fn canary(&self) -> Option<Held> {
+    async fn canary(&self) -> Option<PeerCopy> {
         self.say()
     }
 
-    async fn held(&self, _namespace: &str, _key: &str) -> Option<Held> {
+    async fn held(&self, _namespace: &str, _key: &str) -> Option<PeerCopy> {
         self.say()
     }
 }
 
 /// The answer of a node that trusts its memory.
 #[expect(clippy::unnecessary_wraps, reason = "as a peer answers")]
-pub(super) const fn holds(version: u64) -> Option<Held> {
-    Some(Held { version: Some(version), trusted: true })
+pub(super) const fn holds(version: u64) -> Option<PeerCopy> {
+    Some(PeerCopy { version: Some(version), trusted: true })
 }
 
 /// The answer of a node that knows that it is cut off.
 #[expect(clippy::unnecessary_wraps, reason = "as a peer answers")]
-pub(super) const fn cut_off_with(version: u64) -> Option<Held> {
-    Some(Held { version: Some(version), trusted: false })
+pub(super) const fn cut_off_with(version: u64) -> Option<PeerCopy> {
+    Some(PeerCopy { version: Some(version), trusted: false })
 }
 
 /// This node and the others.
@@ -106,12 +106,12 @@ impl fmt::Debug for FakeNodes {
 }
 
 /// Findings and their metrics.
-pub(super) struct Found {
+pub(super) struct ExportedFindings {
     pub(super) findings: Arc<Findings>,
     exported: PrometheusHandle,
 }
 
-impl Found {
+impl ExportedFindings {
     pub(super) fn new(bound: Duration) -> Self {
         let recorder = PrometheusBuilder::new().build_recorder();
         let findings =

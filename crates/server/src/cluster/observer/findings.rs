@@ -118,7 +118,7 @@ impl fmt::Debug for Findings {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cluster::observer::fake::Found;
+    use crate::cluster::observer::fake::ExportedFindings;
 
     #[tokio::test(start_paused = true)]
     async fn old_copies_are_told_once_in_a_while() {
@@ -131,8 +131,8 @@ mod tests {
     }
 
     #[test]
-    fn every_age_is_exported_from_the_start_and_counted_by_itself() {
-        let found = Found::new(Duration::from_millis(2_500));
+    fn every_age_has_its_own_counter_from_start() {
+        let found = ExportedFindings::new(Duration::from_millis(2_500));
         assert_eq!(found.value("kith_observer_stale_total{after=\"60s\"}"), Some(0));
         found.findings.checked(Duration::from_millis(2_500), true);
         found.findings.checked(AGES[2], false);

@@ -17,7 +17,7 @@ mod sample;
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use kith_service::write::{mutations::Mutations, tasks::Tasks, tiers::Tiers};
+use kith_service::write::{caches::CacheFactory, mutations::Mutations, tasks::Tasks};
 use kith_store::Stores;
 use parking_lot::Mutex;
 use rand::Rng as _;
@@ -49,7 +49,7 @@ impl Observer {
     pub(crate) fn new(
         stores: &Stores,
         config: &Config,
-        tiers: &Tiers,
+        caches: &CacheFactory,
         cluster: &Arc<Cluster>,
         mutations: Mutations,
     ) -> Self {
@@ -58,7 +58,7 @@ impl Observer {
         // Shorter than the pause of the last holder, so that others get a turn.
         let lasts = turn_every(&observer).mul_f64(0.75);
         Self {
-            record: CanaryRecord::new(stores, tiers, mutations, lasts),
+            record: CanaryRecord::new(stores, caches, mutations, lasts),
             nodes: Arc::new(ClusterNodes::new(Arc::clone(cluster))),
             bounds: Bounds { shown: observer.bound, trust: config.cluster.trust },
             samples,

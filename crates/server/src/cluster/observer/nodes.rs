@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use tokio::time::timeout;
 use tonic::{Response, Status};
 
-use super::ask::{Held, Nodes, Peer};
+use super::ask::{Nodes, Peer, PeerCopy};
 use crate::cluster::{Admin, Card, Cluster};
 
 /// In place of an id: the node that is called.
@@ -77,19 +77,22 @@ impl ClusterPeer {
 
 #[async_trait]
 impl Peer for ClusterPeer {
-    async fn canary(&self) -> Option<Held> {
+    async fn canary(&self) -> Option<PeerCopy> {
         let mut admin = self.admin.clone();
         let said = self.answer(admin.read_canary(wire::ReadCanaryRequest {})).await?;
-        Some(Held { version: Some(said.version.unsigned_abs()), trusted: said.trusted })
+        Some(PeerCopy { version: Some(said.version.unsigned_abs()), trusted: said.trusted })
     }
 
-    async fn held(&self, namespace: &str, key: &str) -> Option<Held> {
+    async fn held(&self, namespace: &str, key: &str) -> Option<PeerCopy> {
         let mut admin = self.admin.clone();
         let key = format!("{namespace}/{key}");
         let request = wire::InspectKeyRequest { key, node_id: SELF.to_owned(), memory_only: true };
         let said = self.answer(admin.inspect_key(request)).await?;
         let copy = said.copies.iter().find(|copy| copy.tier == MEMORY)?;
-        Some(Held { version: is_served(copy).then_some(copy.version.unsigned_abs()), trusted: said.trusted })
+        Some(PeerCopy {
+            version: is_served(copy).then_some(copy.version.unsigned_abs()),
+            trusted: said.trusted,
+        })
     }
 }
 

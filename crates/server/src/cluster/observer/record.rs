@@ -11,8 +11,8 @@ use kith_cache::{
 use kith_service::{
     error::Error,
     write::{
+        caches::CacheFactory,
         mutations::{Mutations, RecordWrite, is_told},
-        tiers::Tiers,
     },
 };
 use kith_store::{Applied, Coordination, StoreError, Stores};
@@ -51,15 +51,15 @@ pub(crate) struct CanaryRecord {
 
 impl CanaryRecord {
     /// Creates it in its own namespace in the tiers.
-    pub(super) fn new(stores: &Stores, tiers: &Tiers, mutations: Mutations, lasts: Duration) -> Self {
+    pub(super) fn new(stores: &Stores, caches: &CacheFactory, mutations: Mutations, lasts: Duration) -> Self {
         let coordination = Arc::clone(&stores.coordination);
         let policy =
             |name| Policy { memory_bytes: MEMORY_BYTES, ..Policy::new(name, |_: &u64| size_of::<u64>()) };
         let limited = Policy { age_max: Some(AGE_MAX), max_stale: Duration::ZERO, ..policy(AGED) };
         let loader = || Arc::new(CanaryLoader(Arc::clone(&coordination)));
         Self {
-            cache: tiers.namespace(policy(CANARIES), loader(), CanaryCodec),
-            aged: tiers.namespace(limited, loader(), CanaryCodec),
+            cache: caches.namespace(policy(CANARIES), loader(), CanaryCodec),
+            aged: caches.namespace(limited, loader(), CanaryCodec),
             coordination,
             mutations,
             lasts,
@@ -203,11 +203,11 @@ mod tests {
     fn record(stores: &Stores, lasts: Duration) -> CanaryRecord {
         let node = Node::local(1);
         let mutations = Mutations::new(node.clone(), &LIMITS);
-        CanaryRecord::new(stores, &Tiers::alone(node), mutations, lasts)
+        CanaryRecord::new(stores, &CacheFactory::alone(node), mutations, lasts)
     }
 
     #[tokio::test]
-    async fn whoever_has_the_turn_writes_the_next_version_and_reads_it() {
+    async fn holder_of_the_turn_writes_the_next_version() {
         let file = open_in_memory().await.unwrap();
         let stores = file.stores();
         let record = record(&stores, Duration::from_secs(60));
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_turn_that_has_run_out_writes_nothing_once_another_has_begun() {
+    async fn expired_turn_writes_nothing_after_the_next() {
         let file = open_in_memory().await.unwrap();
         let stores = file.stores();
         let (one, other) = (record(&stores, Duration::ZERO), record(&stores, Duration::from_secs(60)));
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_comes_back_from_its_bytes_and_others_are_none() {
+    fn only_valid_version_bytes_are_read_back() {
         assert_eq!(CanaryCodec.decode(&CanaryCodec.encode(&7)), Some(7));
         assert_eq!([&b""[..], &[0; 7], &[0; 9]].map(|bytes| CanaryCodec.decode(bytes)), [None; 3]);
     }

@@ -114,8 +114,8 @@ mod tests {
 
     use super::*;
     use crate::cluster::observer::{
-        ask::Held,
-        fake::{FakeNodes, FakePeer, Found, cut_off_with, holds},
+        ask::PeerCopy,
+        fake::{ExportedFindings, FakeNodes, FakePeer, cut_off_with, holds},
     };
 
     const TRUST: Duration = Duration::from_millis(1_500);
@@ -126,7 +126,12 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    fn following(nodes: Arc<FakeNodes>, (every, waiting_max): (u64, usize), found: &Found) -> Following {
+    fn following(
+        nodes: Arc<FakeNodes>,
+        every: u64,
+        waiting_max: usize,
+        found: &ExportedFindings,
+    ) -> Following {
         let (samples, receiver) = Samples::new(every, waiting_max);
         let task = tokio::spawn(follow(receiver, nodes, Arc::clone(&found.findings), TRUST));
         Following { samples, task }
@@ -145,22 +150,22 @@ mod tests {
 
     /// The finding about a node after a write of version 2.
     async fn found(nodes: Arc<FakeNodes>) -> [(u64, u64); 3] {
-        let found = Found::new(seconds(3));
-        following(nodes, (1, 1), &found).write(2);
+        let found = ExportedFindings::new(seconds(3));
+        following(nodes, 1, 1, &found).write(2);
         sleep(ALL).await;
         ["1s", "10s", "60s"].map(|after| found.at(after))
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_node_that_holds_the_write_something_newer_or_nothing_is_right_at_every_age() {
-        let nothing = Some(Held { version: None, trusted: true });
+    async fn same_newer_or_no_copy_is_never_stale() {
+        let nothing = Some(PeerCopy { version: None, trusted: true });
         let (same, newer) = (FakePeer::new(|_| holds(2)), FakePeer::new(|_| holds(3)));
         let empty = FakePeer::new(move |_| nothing);
         assert_eq!(found(FakeNodes::new(&[&same, &newer, &empty])).await, [(3, 0); 3]);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_node_that_holds_an_old_copy_is_stale_at_the_ages_at_which_it_did() {
+    async fn old_copy_is_stale_at_the_ages_it_was_held() {
         let second = FakePeer::new(|passed| holds(if passed < seconds(5) { 1 } else { 2 }));
         assert_eq!(found(FakeNodes::new(&[&second])).await, [(1, 1), (1, 0), (1, 0)]);
         let always = FakePeer::new(|_| holds(1));
@@ -170,7 +175,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nodes_that_are_away_or_cut_off_are_not_counted() {
+    async fn absent_or_cut_off_nodes_are_not_counted() {
         let away = FakePeer::new(|_| None);
         let cut = FakePeer::new(|_| cut_off_with(1));
         let cut_a_moment_ago =
@@ -190,10 +195,10 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn more_writes_than_may_wait_are_not_looked_for_until_there_is_room() {
-        let found = Found::new(seconds(3));
+    async fn writes_beyond_the_queue_are_not_checked() {
+        let found = ExportedFindings::new(seconds(3));
         let peer = FakePeer::new(|_| holds(9));
-        let following = following(FakeNodes::new(&[&peer]), (1, 2), &found);
+        let following = following(FakeNodes::new(&[&peer]), 1, 2, &found);
         (1..=5).for_each(|version| following.write(version));
         sleep(seconds(5)).await;
         following.write(6);
@@ -206,9 +211,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn one_write_in_so_many_is_looked_for() {
-        let found = Found::new(seconds(3));
+        let found = ExportedFindings::new(seconds(3));
         let peer = FakePeer::new(|_| holds(30));
-        let following = following(FakeNodes::new(&[&peer]), (10, 100), &found);
+        let following = following(FakeNodes::new(&[&peer]), 10, 100, &found);
         (1..=25).for_each(|version| following.write(version));
         sleep(seconds(2)).await;
         assert_eq!(found.at("1s"), (3, 0));
@@ -216,9 +221,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn looks_end_with_who_looks() {
-        let found = Found::new(seconds(3));
+        let found = ExportedFindings::new(seconds(3));
         let peer = FakePeer::new(|_| holds(1));
-        let following = following(FakeNodes::new(&[&peer]), (1, 10), &found);
+        let following = following(FakeNodes::new(&[&peer]), 1, 10, &found);
         following.write(2);
         sleep(Duration::from_millis(500)).await;
         following.task.abort();

@@ -26,6 +26,13 @@ pub(super) struct Listeners {
     pub(super) events: Option<Arc<GroupEvents>>,
 }
 
+/// The domains below groups.
+pub(super) struct Below {
+    pub(super) users: Users,
+    pub(super) roles: Roles,
+    pub(super) conversations: ConversationRecords,
+}
+
 /// Roles in groups.
 pub(super) fn roles(context: DomainContext<'_>, config: &Config, users: &Users) -> Roles {
     let policies = members::cache::policies(&cache_defaults(config));
@@ -35,11 +42,11 @@ pub(super) fn roles(context: DomainContext<'_>, config: &Config, users: &Users) 
 pub(super) fn groups_and_members(
     context: DomainContext<'_>,
     config: &Config,
-    (users, roles): (&Users, Roles),
-    conversations: &ConversationRecords,
+    below: Below,
     codes: InviteCodes,
     Listeners { members: mut listeners, events }: Listeners,
 ) -> (Groups, Members) {
+    let Below { users, roles, conversations } = below;
     let renames = events.clone().map(|events| -> Arc<dyn RenameListener> { events });
     listeners.extend(events.map(|events| -> Arc<dyn MembershipListener> { events }));
     let listeners = MembershipListeners::new(listeners);
@@ -47,7 +54,6 @@ pub(super) fn groups_and_members(
     let policies = members::cache::policies(&defaults);
     let groups =
         Groups::new(context, cache::policies(&defaults), roles.clone(), codes, group_rules(config), renames);
-    let (users, conversations) = (users.clone(), conversations.clone());
     let among = Among { roles, groups: groups.clone(), users, conversations };
     let members = Members::new(context, policies.lists, among, listeners, member_rules(config));
     (groups, members)

@@ -10,9 +10,9 @@ use kith_service::{
     domain_context::DomainContext,
     group::members::Roles,
     message::{
-        AppendQueue, Correspondents, Delivery, Dialogs, ErasureCleanup, GroupEvents, Inboxes, Logs,
-        MessageUpkeep, Messages, Notes, OfflineLogs, Receivers, Receiving, Recipients, Records, Repeats,
-        Resumption, StepNotes, documents,
+        AppendQueue, ConversationData, Correspondents, Delivery, Dialogs, ErasureCleanup, GroupEvents,
+        Inboxes, Logs, MessageUpkeep, Messages, Notes, OfflineLogs, Receivers, Receiving, Recipients,
+        Repeats, Resumption, StepNotes, documents,
     },
     notice::LiveTotals,
     receipt::{ChangedReceipts, ReadMarks, ReceiptNotifier, Receipts},
@@ -30,11 +30,19 @@ pub(super) struct Sending {
     pub(super) queue: AppendQueue,
     pub(super) notes: Notes,
     pub(super) roles: Roles,
-    pub(super) records: Records,
+    pub(super) records: ConversationData,
     pub(super) blocks: Blocks,
     /// `None`: users without a receiver are not recorded by the configuration.
     pub(super) offline: Option<OfflineLogs>,
     delivery: Delivery,
+}
+
+/// What streams of received messages need besides messages.
+pub(super) struct StreamParts {
+    /// Seals their cursors.
+    pub(super) pages: PageTokens,
+    /// The totals of notices that they report.
+    pub(super) totals: LiveTotals,
 }
 
 /// Messages and dialogs, and their background tasks.
@@ -64,7 +72,7 @@ pub(super) fn sending(
     let notes = Notes::new(inboxes.clone(), records.dialogs.clone());
     let blocks = relations::blocks(context, config, &notes);
     let offline = OfflineLogs::new(context, records.dialogs.clone(), blocks.clone(), &config.messages);
-    let delivery = delivery(context, config, cluster, inboxes, (roles.clone(), offline.clone()));
+    let delivery = delivery(context, config, cluster, inboxes, roles.clone(), offline.clone());
     let queue = AppendQueue::new(logs(context, config, cluster), context.mutations.clone(), &config.messages)
         .delivering(delivery.clone());
     Sending { queue, notes, roles, records, blocks, offline, delivery }
@@ -77,8 +85,9 @@ pub(super) fn talk(
     sending: Sending,
     domains: &Domains,
     among: Option<&str>,
-    (pages, totals): (&PageTokens, LiveTotals),
+    streams: StreamParts,
 ) -> Talk {
+    let StreamParts { pages, totals } = streams;
     let Sending { queue, notes, records, delivery, .. } = sending;
     let upkeep = MessageUpkeep::new(context, &records.conversations, queue.clone(), &config.messages, among);
     let dialog_cleanup = DialogCleanup::new(context, records.dialogs.clone());
@@ -94,8 +103,7 @@ pub(super) fn talk(
     let receipts = Receipts::new(messages.clone(), marks, config.receipts);
     let receipt_notifier = ReceiptNotifier::new(receipts.clone(), notes.clone(), changes);
     let dialogs = Dialogs::new(context, messages.clone(), notes);
-    let receiving =
-        Receiving::new(dialogs.clone(), messages.clone(), delivery.clone(), pages.clone(), totals);
+    let receiving = Receiving::new(dialogs.clone(), messages.clone(), delivery.clone(), pages, totals);
     let (receivers, resumption) =
         (Receivers::new(&receiving), Resumption::new(context.stores, delivery.clone(), among));
     let repeats = Repeats::new(delivery);
@@ -114,9 +122,9 @@ pub(super) fn talk(
 }
 
 /// The records of conversations besides their messages.
-fn records(context: DomainContext<'_>, config: &Config) -> Records {
+fn records(context: DomainContext<'_>, config: &Config) -> ConversationData {
     let defaults = cache_defaults(config);
-    Records {
+    ConversationData {
         conversations: ConversationRecords::new(context, conversation::cache::policy(&defaults)),
         dialogs: DialogRecords::new(context, dialog::cache::policy(&defaults)),
     }
@@ -127,7 +135,7 @@ fn logs(context: DomainContext<'_>, config: &Config, cluster: Option<&Cluster>) 
     let (store, limits) = (&context.stores.messages, config.messages.windows());
     let none = || Windows::none(Arc::clone(store), Arc::new(SystemClock::new()), limits);
     let windows = cluster.map_or_else(none, |cluster| cluster.windows().clone());
-    Logs::new(Arc::clone(store), context.tiers, documents::cache::policy(&cache_defaults(config)), windows)
+    Logs::new(Arc::clone(store), context.caches, documents::cache::policy(&cache_defaults(config)), windows)
 }
 
 /// The inboxes of all users: in Redis, or without one in the memory of this node. `node_id` is new for each start.
@@ -151,7 +159,8 @@ fn delivery(
     config: &Config,
     cluster: Option<&Cluster>,
     inboxes: Inboxes,
-    (roles, offline): (Roles, Option<OfflineLogs>),
+    roles: Roles,
+    offline: Option<OfflineLogs>,
 ) -> Delivery {
     let (messages, members) = (&config.messages, Arc::clone(&context.stores.members));
     let notes = cluster.and_then(|cluster| {

@@ -29,10 +29,10 @@ use kith_service::{
     sequence::SequenceRpc,
     user::{self, AccountCleanup, CleanupJob, Deletions, Users},
     write::{
+        caches::CacheFactory,
         feed_mapping::FeedMapping,
         mutations::{Mutations, WriteLimits},
         tasks::Tasks,
-        tiers::Tiers,
     },
 };
 use kith_store::{StoreError, Stores, Timestamp};
@@ -41,7 +41,7 @@ use uuid::Uuid;
 
 use self::routes::{TalkCalls, Upper};
 use crate::{
-    admin::{AdminRpc, ConversationLogs, NodeFacts, Place, Vitals},
+    admin::{AdminContext, AdminRpc, ConversationLogs, NodeFacts, NodeStatus},
     cluster::{Cluster, StoreEpochs, observer::Observer},
     config::{Backend, Config},
     edge::Routes,
@@ -131,10 +131,14 @@ impl Services {
 ///
 /// # Errors
 /// If the store cannot answer.
-pub async fn services(stores: &Stores, config: &Config, vitals: Vitals) -> Result<Services, StoreError> {
+pub async fn services(
+    stores: &Stores,
+    config: &Config,
+    node_status: NodeStatus,
+) -> Result<Services, StoreError> {
     let seen = stores.node.epoch().await?.number;
     let epoch = stores.node.raise_epoch(seen, "").await?.number;
-    build(stores, config, vitals, Site::Alone(Node::local(epoch))).await
+    build(stores, config, node_status, Site::Alone(Node::local(epoch))).await
 }
 
 /// The same for a node of a cluster. Its memory is trusted after it follows.
@@ -144,10 +148,10 @@ pub async fn services(stores: &Stores, config: &Config, vitals: Vitals) -> Resul
 pub(crate) async fn services_of_cluster(
     stores: &Stores,
     config: &Config,
-    vitals: Vitals,
+    node_status: NodeStatus,
     cluster: Cluster,
 ) -> Result<Services, StoreError> {
-    build(stores, config, vitals, Site::Among(Arc::new(cluster))).await
+    build(stores, config, node_status, Site::Among(Arc::new(cluster))).await
 }
 
 /// Single node or cluster.
@@ -157,10 +161,10 @@ enum Site {
 }
 
 impl Site {
-    fn tiers(&self) -> Tiers {
+    fn caches(&self) -> CacheFactory {
         match self {
-            Self::Alone(node) => Tiers::alone(node.clone()),
-            Self::Among(cluster) => cluster.tiers().clone(),
+            Self::Alone(node) => CacheFactory::alone(node.clone()),
+            Self::Among(cluster) => cluster.caches().clone(),
         }
     }
 
@@ -198,13 +202,18 @@ pub(crate) fn feed_mappings(stores: &Stores, windows: &Windows) -> Arc<[Arc<dyn 
 }
 
 /// Builds the domains, from those that know no other to those that know all.
-async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> Result<Services, StoreError> {
-    let tiers = site.tiers();
+async fn build(
+    stores: &Stores,
+    config: &Config,
+    node_status: NodeStatus,
+    site: Site,
+) -> Result<Services, StoreError> {
+    let caches = site.caches();
     let (facts, cluster) = (site.facts(stores), site.cluster());
     let among = cluster.as_ref().map(|cluster| cluster.card().id.as_str());
-    let (mutations, observer) = writes(stores, config, &tiers, cluster.as_ref());
+    let (mutations, observer) = writes(stores, config, &caches, cluster.as_ref());
     let hasher = SecretHasher::new(std::thread::available_parallelism().map_or(1, usize::from));
-    let context = DomainContext { stores, tiers: &tiers, mutations: &mutations, hasher: &hasher };
+    let context = DomainContext { stores, caches: &caches, mutations: &mutations, hasher: &hasher };
     let page_tokens = PageTokens::new(shared_key(stores, "page_tokens").await?);
     let gateway_tokens = PageTokens::new(shared_key(stores, "gateway_tokens").await?);
 
@@ -226,7 +235,8 @@ async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> 
     let (notices, notice_upkeep) =
         notices::notices(context, config, cluster.as_deref(), &domains.users, among);
     let totals = LiveTotals::new(notices.clone());
-    let talk = messages::talk(context, config, sending, &domains, among, (&page_tokens, totals));
+    let streams = messages::StreamParts { pages: page_tokens.clone(), totals };
+    let talk = messages::talk(context, config, sending, &domains, among, streams);
     let unfinished = application::Janitor::new(stores, applications.clone(), among);
     let mut cleaned: Vec<Arc<dyn AccountCleanup>> = vec![
         Arc::new(upkeep.clone()),
@@ -240,8 +250,9 @@ async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> 
     cleaned.extend(messages::erasure_cleanup(context, config));
     let cleanup = CleanupJob::new(stores, cleaned, deleted, among);
 
-    let place = place(stores, &tiers, cluster.as_ref(), observer.as_ref());
-    let admin = AdminRpc::new(place, facts, mutations.clone(), vitals, config.limits.watchers, upkeep);
+    let admin_context = admin_context(stores, &caches, cluster.as_ref(), observer.as_ref());
+    let admin =
+        AdminRpc::new(admin_context, facts, mutations.clone(), node_status, config.limits.watchers, upkeep);
     let sequences = SequenceRpc::new(sequences::sequences(stores, config, cluster.as_deref()));
     let talk_calls = TalkCalls {
         messages: talk.messages,
@@ -256,7 +267,7 @@ async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> 
     Ok(Services {
         routes,
         mutations,
-        node: tiers.node().clone(),
+        node: caches.node().clone(),
         cluster,
         observer,
         cleanup,
@@ -268,7 +279,7 @@ async fn build(stores: &Stores, config: &Config, vitals: Vitals, site: Site) -> 
         message_upkeep: talk.upkeep,
         notice_upkeep,
         presence: background,
-        lending: lending(tiers.node().clone()),
+        lending: lending(caches.node().clone()),
     })
 }
 
@@ -298,24 +309,26 @@ async fn lower(
         events: messages::group_events(&sending.queue, config),
     };
     let codes = groups::invite_codes(stores, config).await?;
-    let below = (&users, sending.roles.clone());
-    let conversations = &sending.records.conversations;
-    let (groups, members) =
-        groups::groups_and_members(context, config, below, conversations, codes, listeners);
+    let below = groups::Below {
+        users: users.clone(),
+        roles: sending.roles.clone(),
+        conversations: sending.records.conversations.clone(),
+    };
+    let (groups, members) = groups::groups_and_members(context, config, below, codes, listeners);
     let follows = relations::follows(context, config, &users, &closing, &sending.notes);
     let blocks = sending.blocks.clone();
-    let upkeep = Upkeep::new(stores, context.tiers, &follows, &blocks);
+    let upkeep = Upkeep::new(stores, context.caches, &follows, &blocks);
     Ok(Lower { domains: Domains { users, groups, members, follows, blocks }, closing, sending, upkeep })
 }
 
-fn place(
+fn admin_context(
     stores: &Stores,
-    tiers: &Tiers,
+    caches: &CacheFactory,
     cluster: Option<&Arc<Cluster>>,
     observer: Option<&Observer>,
-) -> Place {
-    Place {
-        node: tiers.node().clone(),
+) -> AdminContext {
+    AdminContext {
+        node: caches.node().clone(),
         epochs: StoreEpochs(Arc::clone(&stores.node)),
         logs: ConversationLogs::new(stores),
         cluster: cluster.cloned(),
@@ -348,11 +361,11 @@ impl Domains {
 fn writes(
     stores: &Stores,
     config: &Config,
-    tiers: &Tiers,
+    caches: &CacheFactory,
     cluster: Option<&Arc<Cluster>>,
 ) -> (Mutations, Option<Observer>) {
-    let mutations = Mutations::new(tiers.node().clone(), &write_limits(config));
-    let observer = cluster.map(|cluster| Observer::new(stores, config, tiers, cluster, mutations.clone()));
+    let mutations = Mutations::new(caches.node().clone(), &write_limits(config));
+    let observer = cluster.map(|cluster| Observer::new(stores, config, caches, cluster, mutations.clone()));
     let mutations = match observer.as_ref().and_then(Observer::samples) {
         Some(samples) => mutations.with_listener(samples),
         None => mutations,

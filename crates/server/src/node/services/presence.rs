@@ -36,7 +36,7 @@ pub(super) fn presence(
     };
     let online = Online {
         stores: presences,
-        tiers: context.tiers,
+        caches: context.caches,
         policy: presence::cache::policy(&cache_defaults(config)),
         users: domains.users.clone(),
         members: domains.members.clone(),

@@ -6,7 +6,7 @@ use kith_service::{
     application::Closing,
     domain_context::DomainContext,
     message::Notes,
-    relation::{Blocks, Follows, RelationRules, cache},
+    relation::{Blocks, FollowListeners, Follows, RelationRules, cache},
     user::Users,
 };
 use kith_store::Permissions;
@@ -29,7 +29,8 @@ pub(super) fn follows(
 ) -> Follows {
     let (rules, policies) = (rules(config), cache::policies(&cache_defaults(config)));
     let (records, lists) = (policies.follows, policies.follow_lists);
-    let listeners = (Arc::new(requests.clone()) as _, Arc::new(notes.clone()) as _);
+    let listeners =
+        FollowListeners { requests: Arc::new(requests.clone()), follows: Arc::new(notes.clone()) };
     Follows::new(context, records, lists, users.clone(), listeners, rules)
 }
 

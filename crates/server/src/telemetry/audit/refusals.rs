@@ -9,7 +9,7 @@ use metrics::Counter;
 use parking_lot::Mutex;
 
 use super::TARGET;
-use crate::auth::{Cause, Refused};
+use crate::auth::{RefusalCause, RefusedCall};
 
 /// Callers that are counted apart. Callers are configured, so that clients cannot make more.
 const CALLERS_MAX: usize = 1_000;
@@ -19,23 +19,24 @@ const NO_CALLER: &str = "(unknown)";
 const OTHERS: &str = "(other)";
 
 /// What was refused since the last report, by caller and cause.
-pub(crate) struct Refusals {
-    counters: [Counter; Cause::ALL.len()],
-    seen: Mutex<HashMap<Box<str>, Seen, RandomState>>,
+pub(crate) struct RefusalLog {
+    counters: [Counter; RefusalCause::ALL.len()],
+    seen: Mutex<HashMap<Box<str>, CauseCounts, RandomState>>,
 }
 
 /// By cause; `None`: the next one is logged at once. Else how many were not logged.
-type Seen = [Option<u64>; Cause::ALL.len()];
+type CauseCounts = [Option<u64>; RefusalCause::ALL.len()];
 
-impl Refusals {
+impl RefusalLog {
     /// The metric goes to the recorder that is installed now.
     pub(crate) fn new() -> Self {
-        let counter = |cause: Cause| metrics::counter!(metric::AUTH_REFUSED.name, "cause" => cause.name());
-        Self { counters: Cause::ALL.map(counter), seen: Mutex::default() }
+        let counter =
+            |cause: RefusalCause| metrics::counter!(metric::AUTH_REFUSED.name, "cause" => cause.name());
+        Self { counters: RefusalCause::ALL.map(counter), seen: Mutex::default() }
     }
 
     /// Counts a call of this method that is refused, and writes a line unless one was written since the last report but one.
-    pub(crate) fn add(&self, refused: &Refused, method: (&str, &str), trace_id: Option<&str>) {
+    pub(crate) fn add(&self, refused: &RefusedCall, method: (&str, &str), trace_id: Option<&str>) {
         self.counters[refused.cause as usize].increment(1);
         let caller = refused.caller.as_ref().map_or(NO_CALLER, |caller| &*caller.name);
         if self.is_first(caller, refused.cause) {
@@ -50,7 +51,7 @@ impl Refusals {
         }
     }
 
-    fn is_first(&self, caller: &str, cause: Cause) -> bool {
+    fn is_first(&self, caller: &str, cause: RefusalCause) -> bool {
         let mut all = self.seen.lock();
         let caller = if all.len() < CALLERS_MAX || all.contains_key(caller) { caller } else { OTHERS };
         // Most refusals are of a caller that is known: they cost no allocation.
@@ -65,10 +66,10 @@ impl Refusals {
     }
 
     /// What was counted and not logged. A caller and cause of which none came since the report before is forgotten.
-    fn take(&self) -> Vec<(Box<str>, Cause, u64)> {
+    fn take(&self) -> Vec<(Box<str>, RefusalCause, u64)> {
         let mut found = Vec::new();
         self.seen.lock().retain(|caller, seen| {
-            for (cause, count) in Cause::ALL.into_iter().zip(seen.iter_mut()) {
+            for (cause, count) in RefusalCause::ALL.into_iter().zip(seen.iter_mut()) {
                 *count = count.filter(|count| *count > 0).map(|count| {
                     found.push((caller.clone(), cause, count));
                     0
@@ -80,13 +81,14 @@ impl Refusals {
     }
 }
 
-impl fmt::Debug for Refusals {
+impl fmt::Debug for RefusalLog {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Refusals").finish_non_exhaustive()
+        f.debug_struct("RefusalLog").finish_non_exhaustive()
     }
 }
 
-fn write(refused: &Refused, caller: &str, (service, method): (&str, &str), trace_id: Option<&str>) {
+fn write(refused: &RefusedCall, caller: &str, method: (&str, &str), trace_id: Option<&str>) {
+    let (service, method) = method;
     tracing::warn!(
         target: TARGET,
         event = "call_refused",
@@ -106,11 +108,11 @@ fn write(refused: &Refused, caller: &str, (service, method): (&str, &str), trace
 mod tests {
     use super::*;
 
-    fn refuse(refusals: &Refusals, caller: &str, cause: Cause, times: usize) -> usize {
+    fn refuse(refusals: &RefusalLog, caller: &str, cause: RefusalCause, times: usize) -> usize {
         (0..times).filter(|_| refusals.is_first(caller, cause)).count()
     }
 
-    fn taken(refusals: &Refusals) -> Vec<(String, Cause, u64)> {
+    fn taken(refusals: &RefusalLog) -> Vec<(String, RefusalCause, u64)> {
         let mut taken: Vec<_> = refusals
             .take()
             .into_iter()
@@ -121,28 +123,29 @@ mod tests {
     }
 
     #[test]
-    fn the_first_is_logged_at_once_and_the_others_by_their_number() {
-        let refusals = Refusals::new();
-        assert_eq!(refuse(&refusals, "chat", Cause::Scope, 5), 1);
-        assert_eq!(refuse(&refusals, "chat", Cause::Expired, 1), 1);
-        assert_eq!(refuse(&refusals, "jobs", Cause::Scope, 3), 1);
-        let expected = [("chat".to_owned(), Cause::Scope, 4), ("jobs".to_owned(), Cause::Scope, 2)];
+    fn first_refusal_is_logged_and_others_counted() {
+        let refusals = RefusalLog::new();
+        assert_eq!(refuse(&refusals, "chat", RefusalCause::Scope, 5), 1);
+        assert_eq!(refuse(&refusals, "chat", RefusalCause::Expired, 1), 1);
+        assert_eq!(refuse(&refusals, "jobs", RefusalCause::Scope, 3), 1);
+        let expected =
+            [("chat".to_owned(), RefusalCause::Scope, 4), ("jobs".to_owned(), RefusalCause::Scope, 2)];
         assert_eq!(taken(&refusals), expected);
-        assert_eq!(refuse(&refusals, "chat", Cause::Scope, 2), 0, "they go on");
-        assert_eq!(refuse(&refusals, "chat", Cause::Expired, 1), 1, "there was one alone before");
-        assert_eq!(taken(&refusals), [("chat".to_owned(), Cause::Scope, 2)]);
+        assert_eq!(refuse(&refusals, "chat", RefusalCause::Scope, 2), 0, "they go on");
+        assert_eq!(refuse(&refusals, "chat", RefusalCause::Expired, 1), 1, "there was one alone before");
+        assert_eq!(taken(&refusals), [("chat".to_owned(), RefusalCause::Scope, 2)]);
         assert_eq!(taken(&refusals), []);
-        assert_eq!(refuse(&refusals, "chat", Cause::Scope, 1), 1, "they were over");
+        assert_eq!(refuse(&refusals, "chat", RefusalCause::Scope, 1), 1, "they were over");
     }
 
     #[test]
     fn callers_beyond_the_table_are_counted_together() {
-        let refusals = Refusals::new();
+        let refusals = RefusalLog::new();
         for number in 0..CALLERS_MAX + 5 {
-            refuse(&refusals, &number.to_string(), Cause::Unknown, 1);
+            refuse(&refusals, &number.to_string(), RefusalCause::Unknown, 1);
         }
         assert_eq!(refusals.seen.lock().len(), CALLERS_MAX + 1);
-        assert_eq!(taken(&refusals), [(OTHERS.to_owned(), Cause::Unknown, 4)]);
+        assert_eq!(taken(&refusals), [(OTHERS.to_owned(), RefusalCause::Unknown, 4)]);
         assert_eq!((taken(&refusals), refusals.seen.lock().len()), (vec![], 0), "they were over");
     }
 }

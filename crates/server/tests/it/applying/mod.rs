@@ -16,7 +16,7 @@ use tonic::{Code, Status};
 
 use crate::{
     node::{TestNode, assert_refused, principal},
-    relating::relation,
+    relation_calls::relation,
 };
 
 pub const fn of_user(user: i64) -> Option<Receiver> {

@@ -356,7 +356,7 @@ fn callers() -> Vec<(String, Rights)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_method_takes_and_refuses_whom_its_rule_says() {
+async fn every_method_follows_its_access_rule() {
     let node =
         SecuredNode::start_with(callers(), Signer::new(1).tokens(), |config| config.ws.enabled = true).await;
     let replacements = known::create(&node).await;
@@ -391,7 +391,7 @@ fn every_request_is_of_a_method() {
 }
 
 #[tokio::test]
-async fn foreign_contracts_follow_the_table_of_exempt_methods() {
+async fn foreign_contracts_follow_the_exemption_table() {
     let node = SecuredNode::start([("few".to_owned(), Rights::NONE)]).await;
     let check = "/grpc.health.v1.Health/Check";
     let reflection = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";

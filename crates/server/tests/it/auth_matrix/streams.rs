@@ -93,7 +93,7 @@ async fn stored(users: &mut UserServiceClient<tonic::transport::Channel>) -> BTr
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn import_without_its_key_ends_behind_what_it_has_acknowledged() {
+async fn import_without_its_key_ends_after_acks() {
     let node = SecuredNode::start([(LOADER.to_owned(), Rights::ALL)]).await;
     let mut users = UserServiceClient::new(node.channel.clone());
     let (send, messages) = mpsc::channel(1);

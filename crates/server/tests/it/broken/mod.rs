@@ -7,7 +7,7 @@ use std::{io, sync::Arc};
 use async_trait::async_trait;
 use kith_proto::user::v1::user_service_client::UserServiceClient;
 use kith_server::{
-    admin::Vitals,
+    admin::NodeStatus,
     config::Config,
     edge::{Edge, Routes},
     health::Reporter,
@@ -28,8 +28,8 @@ pub(crate) async fn node(
     let mut stores = file.stores();
     stores.users = Arc::new(Broken(fault));
     let edge = Edge::new(Routes::default(), &config.limits);
-    let vitals = Vitals::new(Reporter::new(), edge.load(), &stores);
-    edge.open(services::services(&stores, &config, vitals).await.unwrap().routes);
+    let node_status = NodeStatus::new(Reporter::new(), edge.load(), &stores);
+    edge.open(services::services(&stores, &config, node_status).await.unwrap().routes);
     (UserServiceClient::new(edge), file)
 }
 

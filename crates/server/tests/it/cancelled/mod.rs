@@ -13,7 +13,7 @@ use kith_proto::user::v1::{
     user_service_client::UserServiceClient,
 };
 use kith_server::{
-    admin::Vitals,
+    admin::NodeStatus,
     config::Config,
     edge::{Edge, Routes},
     health::Reporter,
@@ -43,8 +43,8 @@ impl Bench {
         stores.users = hold.over(&stores.users);
         let config = Config::default();
         let edge = Edge::new(Routes::default(), &config.limits);
-        let vitals = Vitals::new(Reporter::new(), edge.load(), &stores);
-        let services = services::services(&stores, &config, vitals).await.unwrap();
+        let node_status = NodeStatus::new(Reporter::new(), edge.load(), &stores);
+        let services = services::services(&stores, &config, node_status).await.unwrap();
         edge.open(services.routes);
         let users = UserServiceClient::new(edge);
         Self { hold, stores, users, mutations: services.mutations, _file: file }
@@ -151,7 +151,7 @@ fn limited<T>(message: T, limit: Option<Duration>) -> Request<T> {
 }
 
 #[tokio::test]
-async fn a_call_dropped_while_the_store_writes_still_writes_and_settles_the_tiers() {
+async fn dropped_call_still_writes_and_settles_tiers() {
     for write in Write::ALL {
         for moment in [Moment::BeforeCommit, Moment::AfterCommit] {
             let bench = Bench::new().await;
@@ -170,7 +170,7 @@ async fn a_call_dropped_while_the_store_writes_still_writes_and_settles_the_tier
 }
 
 #[tokio::test]
-async fn a_deadline_that_passes_while_the_store_writes_leaves_no_stale_copy() {
+async fn late_deadline_leaves_no_stale_copy() {
     for write in Write::ALL {
         for moment in [Moment::BeforeCommit, Moment::AfterCommit] {
             let bench = Bench::new().await;
@@ -200,7 +200,7 @@ async fn a_deadline_that_has_passed_begins_no_write() {
 }
 
 #[tokio::test]
-async fn reads_while_a_write_is_held_never_bring_the_old_state_back() {
+async fn reads_during_a_write_restore_no_old_state() {
     for write in [Write::Update, Write::Delete] {
         for moment in [Moment::BeforeCommit, Moment::AfterCommit] {
             let bench = Bench::new().await;
@@ -222,7 +222,7 @@ async fn reads_while_a_write_is_held_never_bring_the_old_state_back() {
 
 /// The call is polled so many times and then dropped; the number rises until a call ends by itself.
 #[tokio::test]
-async fn a_call_dropped_at_any_await_leaves_store_and_tiers_agreed() {
+async fn dropped_call_leaves_store_and_tiers_agreed() {
     for write in Write::ALL {
         for polls in 0.. {
             let bench = Bench::new().await;

@@ -67,7 +67,7 @@ async fn erasure_goes_on_where_a_node_died() {
 
 /// What is erased is not found again, so that the event follows from the record alone.
 #[tokio::test]
-async fn event_of_an_erasure_is_posted_after_a_lost_answer() {
+async fn erasure_event_survives_a_lost_answer() {
     let node = Node::start(|_| {}).await;
     node.faults.lock().push(Fault::AnswerOfAnErasure);
     let (group, user) = node.group("chess").await;
@@ -84,7 +84,7 @@ async fn event_of_an_erasure_is_posted_after_a_lost_answer() {
 }
 
 #[tokio::test]
-async fn event_follows_content_in_the_first_of_many_documents() {
+async fn erasure_event_follows_the_first_document() {
     let node = Node::start(|config| config.messages.erase_rate = 10_000).await;
     let (group, user) = node.group("chess").await;
     let user = UserId::new(user).unwrap();

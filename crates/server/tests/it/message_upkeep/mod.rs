@@ -74,7 +74,7 @@ impl StrongReads for CreatedAgain {
 }
 
 #[tokio::test]
-async fn trimmed_messages_are_removed_by_whole_documents() {
+async fn trimming_removes_whole_documents() {
     let node = Node::start(|_| {}).await;
     let (group, owner) = node.group("chess").await;
     node.fill(group, 350, old()).await;

@@ -25,7 +25,7 @@ async fn forgetful() -> Node {
 }
 
 #[tokio::test]
-async fn messages_older_than_configured_are_hidden_and_removed() {
+async fn old_messages_are_hidden_and_removed() {
     let node = forgetful().await;
     let ((mixed, owner), (young, _), (short, _)) =
         (node.group("mixed").await, node.group("young").await, node.group("short").await);
@@ -76,7 +76,7 @@ async fn retention_goes_on_at_its_mark() {
 
 /// The mark is set only when what is before it is hidden.
 #[tokio::test]
-async fn retention_comes_back_to_what_it_could_not_hide() {
+async fn retention_retries_what_it_could_not_hide() {
     let node = forgetful().await;
     node.faults.lock().push(Fault::Record);
     let (group, _) = node.group("chess").await;

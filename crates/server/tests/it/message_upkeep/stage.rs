@@ -8,7 +8,7 @@ use kith_proto::{
     user::v1::{self as users, user_service_client::UserServiceClient},
 };
 use kith_server::{
-    admin::Vitals,
+    admin::NodeStatus,
     config::Config,
     edge::{Edge, Routes},
     health::Reporter,
@@ -50,8 +50,8 @@ impl Node {
         let faults = Faults::default();
         faults::put_into(&mut stores, &faults);
         let edge = Edge::new(Routes::default(), &config.limits);
-        let vitals = Vitals::new(Reporter::new(), edge.load(), &stores);
-        let services = services::services(&stores, &config, vitals).await.unwrap();
+        let node_status = NodeStatus::new(Reporter::new(), edge.load(), &stores);
+        let services = services::services(&stores, &config, node_status).await.unwrap();
         edge.open(services.routes.clone());
         Self { edge, services, stores, faults, _file: file }
     }

@@ -5,8 +5,8 @@
 use prost_reflect::DynamicMessage;
 use serde_json::Value;
 
-use crate::equal::{Outcome, Rpc, by_grpc, by_json, rpcs};
 use crate::http::Connection;
+use crate::json_grpc_parity::{Outcome, Rpc, by_grpc, by_json, rpcs};
 use crate::node::TestNode;
 
 /// Texts that are no ids of conversations.

@@ -2,7 +2,7 @@
 
 use crate::applying::*;
 use crate::node::{assert_denied, assert_forbidden, assert_refused, principal};
-use crate::relating::{block, follow, with_users};
+use crate::relation_calls::{block, follow, with_users};
 use futures::future::join_all;
 use kith_proto::{
     application::v1::{list_applications_request::List, *},
@@ -72,7 +72,7 @@ async fn a59_nobody_but_the_receiver_decides() {
 }
 
 #[tokio::test]
-async fn a60_what_was_decided_or_withdrawn_is_not_decided_again_and_says_by_whom_it_was() {
+async fn a60_decided_application_is_final_and_says_who() {
     let (node, [ann, bob, cid]) = with_users().await;
     let id = befriend(&node, ann, bob).await.application_id;
     refuse(&node, bob, of_user(bob), id).await.unwrap();
@@ -91,7 +91,7 @@ async fn a60_what_was_decided_or_withdrawn_is_not_decided_again_and_says_by_whom
 }
 
 #[tokio::test]
-async fn of_64_decisions_at_once_one_stands_and_all_others_are_told_it() {
+async fn one_of_64_concurrent_decisions_applies() {
     let (node, [ann, bob]) = with_users().await;
     let id = befriend(&node, ann, bob).await.application_id;
     let decisions = (0..64).map(|at| {
@@ -111,7 +111,7 @@ async fn of_64_decisions_at_once_one_stands_and_all_others_are_told_it() {
 }
 
 #[tokio::test]
-async fn a_request_that_is_repeated_gets_the_same_answer_and_has_one_effect() {
+async fn repeated_application_has_one_effect() {
     let (node, [ann, bob]) = with_users().await;
     let ask = ApplyRequest { request_id: "ask".into(), ..to_be_friends(bob) };
     let asked = apply(&node, ann, ask.clone()).await.unwrap();
@@ -133,7 +133,7 @@ async fn a_request_that_is_repeated_gets_the_same_answer_and_has_one_effect() {
 }
 
 #[tokio::test]
-async fn a_request_whose_answer_is_known_gets_it_also_when_it_would_be_refused_by_now() {
+async fn known_answer_returns_although_refused_now() {
     let (node, [ann, bob]) = with_users().await;
     let ask = ApplyRequest { request_id: "ask".into(), ..to_be_friends(bob) };
     let asked = apply(&node, ann, ask.clone()).await.unwrap();
@@ -154,7 +154,7 @@ async fn a_crossed_request_is_closed_by_an_acceptance() {
 }
 
 #[tokio::test]
-async fn nobody_asks_a_user_who_does_not_allow_it_or_is_a_friend_already() {
+async fn request_needs_permission_and_no_friendship() {
     let (node, [ann, bob, cid, dan]) = with_users().await;
     block(&node, bob, ann).await;
     assert_forbidden(apply(&node, ann, to_be_friends(bob)).await);
@@ -188,7 +188,7 @@ async fn acceptance_is_refused_while_it_is_impossible() {
 }
 
 #[tokio::test]
-async fn owner_and_admins_let_into_a_group_whoever_applies() {
+async fn owner_and_admins_accept_applicants() {
     let (node, [ann, bob, cid, dan]) = with_users().await;
     let chess = group(&node, ann, groups::JoinPolicy::Approval).await;
     make_admin(&node, chess, bob).await;
@@ -210,7 +210,7 @@ async fn owner_and_admins_let_into_a_group_whoever_applies() {
 }
 
 #[tokio::test]
-async fn a61_an_application_to_another_group_is_not_found() {
+async fn a61_application_of_another_group_is_not_found() {
     let (node, [ann, bob, cid]) = with_users().await;
     let chess = group(&node, ann, groups::JoinPolicy::Approval).await;
     let go = group(&node, bob, groups::JoinPolicy::Approval).await;
@@ -233,7 +233,7 @@ async fn a_group_that_is_not_joined_so_says_how_it_is() {
 }
 
 #[tokio::test]
-async fn a_code_that_comes_along_is_that_of_the_group_and_tried_a_few_times() {
+async fn code_must_be_the_groups_and_tries_are_few() {
     let (node, [ann, bob]) = with_users().await;
     let secret = groups::Group {
         name: "Secret".into(),
@@ -273,7 +273,7 @@ async fn whoever_is_invited_decides_and_comes_in() {
 }
 
 #[tokio::test]
-async fn an_invite_is_taken_back_by_those_who_decide_for_the_group() {
+async fn deciders_of_the_group_withdraw_an_invite() {
     let (node, [ann, bob, cid]) = with_users().await;
     let chess = group(&node, ann, groups::JoinPolicy::Invite).await;
     make_admin(&node, chess, bob).await;
@@ -285,7 +285,7 @@ async fn an_invite_is_taken_back_by_those_who_decide_for_the_group() {
 }
 
 #[tokio::test]
-async fn an_application_that_an_invite_crosses_is_closed_and_the_other_way_round() {
+async fn invite_and_application_close_each_other() {
     let (node, [ann, bob, cid]) = with_users().await;
     let chess = group(&node, ann, groups::JoinPolicy::Approval).await;
     let mut both = Vec::new();
@@ -302,7 +302,7 @@ async fn an_application_that_an_invite_crosses_is_closed_and_the_other_way_round
 }
 
 #[tokio::test]
-async fn whoever_left_again_is_not_taken_in_by_a_repeated_decision() {
+async fn repeated_decision_does_not_readmit() {
     let (node, [ann, bob]) = with_users().await;
     let chess = group(&node, ann, groups::JoinPolicy::Approval).await;
     let id = apply(&node, bob, to_join(chess, "")).await.unwrap().application_id;
@@ -315,7 +315,7 @@ async fn whoever_left_again_is_not_taken_in_by_a_repeated_decision() {
 }
 
 #[tokio::test]
-async fn what_was_received_and_read_is_noted_once_and_for_each_side() {
+async fn received_and_read_are_noted_once_a_side() {
     let (node, [ann, bob]) = with_users().await;
     let id = befriend(&node, ann, bob).await.application_id;
     let received = MarkReceivedRequest { user_id: bob, application_ids: vec![id, id + 1] };
@@ -336,7 +336,7 @@ async fn what_was_received_and_read_is_noted_once_and_for_each_side() {
 }
 
 #[tokio::test]
-async fn lists_go_on_where_the_page_before_ended_and_after_what_is_known() {
+async fn lists_continue_after_a_page_or_known_id() {
     let (node, [ann, bob, cid, dan, eve]) = with_users().await;
     let mut ids = Vec::new();
     for user in [ann, bob, cid, dan] {

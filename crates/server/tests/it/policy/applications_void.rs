@@ -2,7 +2,7 @@
 
 use crate::applying::*;
 use crate::node::{TestNode, assert_forbidden, principal, until};
-use crate::relating::{block, follow, with_users};
+use crate::relation_calls::{block, follow, with_users};
 use kith_proto::{
     application::v1::{list_applications_request::List, *},
     group::v1 as groups,
@@ -105,7 +105,7 @@ async fn invite_does_not_undo_a_later_removal() {
 }
 
 #[tokio::test]
-async fn request_to_join_ends_when_the_user_is_a_member() {
+async fn join_request_ends_when_the_user_joins() {
     let (node, [ann, bob, cid]) = with_users().await;
     let chess = group(&node, ann, groups::JoinPolicy::Approval).await;
     let asked = apply(&node, bob, to_join(chess, "")).await.unwrap().application_id;

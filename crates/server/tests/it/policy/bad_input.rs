@@ -66,7 +66,7 @@ async fn a22_an_unknown_user_is_not_found() {
 }
 
 #[tokio::test]
-async fn a26_names_that_are_empty_long_or_misleading_are_refused() {
+async fn a26_empty_long_misleading_names_are_refused() {
     let node = TestNode::start().await;
     let long = "x".repeat(65);
     let bad =
@@ -85,7 +85,7 @@ async fn a26_names_that_are_empty_long_or_misleading_are_refused() {
 }
 
 #[tokio::test]
-async fn a27_emails_and_phones_that_are_none_are_refused() {
+async fn a27_invalid_emails_and_phones_are_refused() {
     let node = TestNode::start().await;
     let long = format!("{}@example.org", "x".repeat(250));
     for email in ["ann", "@", "ann@", "a@b@c.org", "mailto:a@b.org", "a@[::1]", "a@b..org", &long] {
@@ -97,7 +97,7 @@ async fn a27_emails_and_phones_that_are_none_are_refused() {
 }
 
 #[tokio::test]
-async fn a28_ages_and_genders_that_are_none_are_refused() {
+async fn a28_invalid_ages_and_genders_are_refused() {
     let node = TestNode::start().await;
     for age in [-1, 151, 1000, i32::MIN] {
         assert_field_refused(&node, User { age, ..named("ann") }, "age").await;
@@ -108,7 +108,7 @@ async fn a28_ages_and_genders_that_are_none_are_refused() {
 }
 
 #[tokio::test]
-async fn a29_a30_params_with_keys_of_operators_and_paths_are_refused() {
+async fn a29_a30_operator_and_path_keys_are_refused() {
     let node = TestNode::start().await;
     for key in ["$set", "$where", "a.b", "", "_id", "__proto__", "a\0b", "ключ", "a b"] {
         assert_field_refused(&node, User { params: params([(key, "x")]), ..named("ann") }, "params").await;
@@ -130,7 +130,7 @@ async fn a31_too_many_or_too_large_params_are_refused() {
 }
 
 #[tokio::test]
-async fn a31_params_cannot_grow_past_the_limit_piece_by_piece() {
+async fn a31_params_cannot_grow_past_the_limit() {
     let node = TestNode::start().await;
     let id = try_create(&node, named("ann")).await.unwrap().user_id;
     let piece = |n: usize| User {
@@ -147,7 +147,7 @@ async fn a31_params_cannot_grow_past_the_limit_piece_by_piece() {
 }
 
 #[tokio::test]
-async fn a32_a33_masks_that_are_empty_or_name_what_cannot_be_changed_are_refused() {
+async fn a32_a33_empty_or_forbidden_masks_are_refused() {
     let node = TestNode::start().await;
     let id = try_create(&node, named("ann")).await.unwrap().user_id;
     let user = || User { user_id: id, ..named("ann") };
@@ -179,7 +179,7 @@ async fn a34_a35_keywords_are_compared_literally() {
 }
 
 #[tokio::test]
-async fn a36_texts_that_look_like_queries_are_stored_as_they_are() {
+async fn a36_texts_like_queries_are_stored_unchanged() {
     let node = TestNode::start().await;
     for (n, text) in ["'; DROP TABLE users;--", "' OR 1=1", "{\"$gt\":\"\"}", "<script>"].iter().enumerate() {
         let user = User { nick_name: (*text).into(), ..named(&format!("name{n}")) };
@@ -229,6 +229,15 @@ async fn a64_a_request_id_with_another_body_is_refused() {
     let request = DeleteUserRequest { user_id: 1, request_id: "one".into(), ..Default::default() };
     let refused = node.users().delete_user(request).await.unwrap_err();
     assert_refused(&refused, Code::InvalidArgument, "REQUEST_ID_REUSED", Some("request_id"));
+    let request = |age, secret| {
+        let user = User { age, params: params([("pwd", secret)]), ..named("cid") };
+        CreateUserRequest { user: Some(user), request_id: "two".into() }
+    };
+    node.users().create_user(request(30, "one")).await.unwrap();
+    for other in [request(31, "one"), request(30, "another")] {
+        let refused = node.users().create_user(other).await.unwrap_err();
+        assert_refused(&refused, Code::InvalidArgument, "REQUEST_ID_REUSED", Some("request_id"));
+    }
     node.assert_healthy().await;
 }
 
@@ -244,7 +253,7 @@ async fn a65_forms_of_a_taken_name_are_taken() {
 }
 
 #[tokio::test]
-async fn a66_reserved_names_and_their_look_alikes_are_refused() {
+async fn a66_reserved_names_and_look_alikes_refused() {
     let node = TestNode::start().await;
     for name in ["admin", "ADMIN", "аdmin", "ａｄｍｉｎ", "system"] {
         assert_field_refused(&node, named(name), "user_name").await;
@@ -255,7 +264,7 @@ async fn a66_reserved_names_and_their_look_alikes_are_refused() {
 }
 
 #[tokio::test]
-async fn a67_of_64_callers_that_want_one_name_one_gets_it() {
+async fn a67_one_of_64_callers_gets_a_name() {
     let node = TestNode::start().await;
     let callers = (0..64).map(|_| try_create(&node, named("wanted")));
     let results = futures::future::join_all(callers).await;
@@ -282,7 +291,7 @@ async fn a68_page_sizes_have_a_default_and_a_limit() {
 }
 
 #[tokio::test]
-async fn a69_page_tokens_that_are_forged_or_of_another_query_are_refused() {
+async fn a69_forged_or_foreign_tokens_are_refused() {
     let node = TestNode::start().await;
     for n in 0..3 {
         try_create(&node, User { email: "team@example.org".into(), ..named(&format!("u{n}")) })
@@ -325,7 +334,7 @@ async fn a71_a_batch_of_too_many_ids_is_refused() {
 }
 
 #[tokio::test]
-async fn a72_an_id_named_a_thousand_times_is_loaded_once() {
+async fn a72_id_given_1000_times_is_loaded_once() {
     let node = TestNode::start().await;
     let id = try_create(&node, named("ann")).await.unwrap().user_id;
     node.admin().flush_memory(kith_proto::admin::v1::FlushMemoryRequest::default()).await.unwrap();

@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 use crate::messaging::bad_input::{WRONG_IDS, assert_field_refused, called, called_once, rpc, with};
 use crate::messaging::{chat, fill};
 use crate::node::TestNode;
-use crate::relating;
+use crate::relation_calls;
 use crate::talking::{conversation, read};
 
 /// A node with a user and the conversation of its group, which has three messages.
 async fn started() -> (TestNode, i64, String) {
     let node = TestNode::start_with_relations(|_| {}).await;
-    let [ann] = relating::users(&node).await;
+    let [ann] = relation_calls::users(&node).await;
     let group = format!("g{}", chat(&node, ann, &[]).await);
     fill(&node, &group, 3).await;
     (node, ann, group)

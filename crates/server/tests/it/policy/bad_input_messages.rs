@@ -8,7 +8,7 @@ use tonic::Code;
 use crate::messaging::bad_input::{WRONG_IDS, assert_field_refused, called, called_once, with};
 use crate::messaging::{chat, fill, read_all, say, send_batch, text, with_id};
 use crate::node::{TestNode, assert_refused};
-use crate::relating;
+use crate::relation_calls;
 
 /// The largest body.
 const BODY: usize = 64 * 1024;
@@ -16,7 +16,7 @@ const BODY: usize = 64 * 1024;
 /// A node with a user and a group of it.
 async fn started() -> (TestNode, i64, i64) {
     let node = TestNode::start_with_relations(|_| {}).await;
-    let [ann] = relating::users(&node).await;
+    let [ann] = relation_calls::users(&node).await;
     let group = chat(&node, ann, &[]).await;
     (node, ann, group)
 }
@@ -97,7 +97,7 @@ async fn sends_at_the_limits_are_taken() {
 #[tokio::test]
 async fn configured_limit_of_a_body_is_named() {
     let node = TestNode::start_with_relations(|config| config.messages.body_bytes_max = 10).await;
-    let [ann] = relating::users(&node).await;
+    let [ann] = relation_calls::users(&node).await;
     let body = |bytes| json!({ "userId": ann, "senderId": ann, "body": STANDARD.encode(vec![7; bytes]) });
     assert_field_refused(&node, "SendMessage", &body(11), "body", "at most 10 bytes").await;
     assert_eq!(called_once(&node, "SendMessage", &body(10)).await.code, "ok");
@@ -193,7 +193,7 @@ async fn times_that_are_none_are_refused() {
 }
 
 #[tokio::test]
-async fn wrong_messages_of_a_batch_are_refused_one_by_one() {
+async fn wrong_batch_messages_are_refused_singly() {
     let (node, _, group) = started().await;
     let to = || To::GroupId(group);
     let messages = vec![

@@ -66,7 +66,7 @@ async fn notices_that_cannot_be_are_refused() {
 }
 
 #[tokio::test]
-async fn ids_below_one_and_too_many_are_refused_everywhere() {
+async fn low_ids_and_too_many_are_refused_everywhere() {
     let node = TestNode::start().await;
     audience(&node, 1, false).await;
     let notice = publish(&node, new_notice(&[1])).await.notice_id;
@@ -127,7 +127,7 @@ async fn ids_below_one_and_too_many_are_refused_everywhere() {
 }
 
 #[tokio::test]
-async fn pages_states_and_marks_that_contradict_are_refused() {
+async fn contradicting_pages_and_marks_are_refused() {
     let node = TestNode::start().await;
     audience(&node, 1, false).await;
     let notice = publish(&node, new_notice(&[1])).await.notice_id;

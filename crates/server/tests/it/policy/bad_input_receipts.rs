@@ -5,14 +5,14 @@ use serde_json::{Value, json};
 use crate::messaging::bad_input::{WRONG_IDS, assert_field_refused, called, with};
 use crate::messaging::{chat, fill};
 use crate::node::TestNode;
-use crate::relating;
+use crate::relation_calls;
 
 const SERVICE: &str = "/kith.receipt.v1.ReceiptService";
 
 /// A node with a group of one user, which has three messages.
 async fn started() -> (TestNode, String) {
     let node = TestNode::start_with_relations(|_| {}).await;
-    let [ann] = relating::users(&node).await;
+    let [ann] = relation_calls::users(&node).await;
     let group = format!("g{}", chat(&node, ann, &[]).await);
     fill(&node, &group, 3).await;
     (node, group)
@@ -64,7 +64,7 @@ async fn numbers_that_no_message_has_are_refused() {
 }
 
 #[tokio::test]
-async fn forms_sizes_tokens_and_consistencies_that_are_none_are_refused() {
+async fn invalid_forms_sizes_and_tokens_are_refused() {
     let (node, group) = started().await;
     for (method, fields) in &calls()[..2] {
         let body = with(fields.clone(), json!({ "conversationId": group, "form": 4 }));

@@ -8,7 +8,7 @@ use crate::messaging::direct;
 use crate::node::assert_refused;
 use crate::noticing::audience;
 use crate::receiving::*;
-use crate::relating::with_users;
+use crate::relation_calls::with_users;
 use kith_proto::message::v1::*;
 
 #[tokio::test]

@@ -32,7 +32,7 @@ async fn a24_nobody_follows_or_blocks_oneself() {
 }
 
 #[tokio::test]
-async fn a25_who_is_blocked_cannot_follow_and_is_not_told_who_did_what() {
+async fn a25_blocked_user_cannot_follow_nor_learn_why() {
     let (node, ann, bob) = started().await;
     let request = BlockRequest { user_id: ann, target_id: bob, ..Default::default() };
     node.relations().block(request).await.unwrap();
@@ -44,7 +44,7 @@ async fn a25_who_is_blocked_cannot_follow_and_is_not_told_who_did_what() {
 }
 
 #[tokio::test]
-async fn a38_signs_are_stored_where_texts_are_free_and_refused_where_keys_are_made_of_them() {
+async fn a38_signs_are_stored_in_texts_not_in_keys() {
     let (node, ann, bob) = started().await;
     for sign in [":", "{", "}", "*", "?", "a b", "1:bsgd"] {
         let request =
@@ -75,7 +75,7 @@ async fn a39_a_text_that_is_no_number_is_no_id() {
 }
 
 #[tokio::test]
-async fn a40_numbers_out_of_their_range_and_too_many_of_them_reach_no_script() {
+async fn a40_bad_numbers_reach_no_script() {
     let (node, ann, bob) = started().await;
     for target_id in [0, -1, i64::MIN] {
         let request = GetRelationRequest { user_id: ann, target_id, consistency: None };
@@ -99,7 +99,7 @@ async fn a40_numbers_out_of_their_range_and_too_many_of_them_reach_no_script() {
 }
 
 #[tokio::test]
-async fn a49_what_a_user_has_set_about_others_is_told_to_no_other_user() {
+async fn a49_settings_about_others_stay_private() {
     let (node, ann, bob) = started().await;
     let blocks = ListBlocksRequest { user_id: ann, ..Default::default() };
     let refused = node.relations().list_blocks(principal(bob, blocks.clone())).await.unwrap_err();

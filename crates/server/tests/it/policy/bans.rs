@@ -6,8 +6,8 @@ use crate::applying;
 use crate::applying::{accept, apply, of_group, to_invite, to_join};
 use crate::node;
 use crate::node::{TestNode, assert_denied, assert_refused, principal, until};
-use crate::relating;
-use crate::relating::{members, with_users};
+use crate::relation_calls;
+use crate::relation_calls::{members, with_users};
 use kith_proto::{group::v1::*, member::v1::*, user::v1 as users};
 use prost_types::Timestamp;
 use tonic::{Code, Status};
@@ -169,7 +169,7 @@ async fn bad_bans_are_refused_by_field() {
 #[tokio::test]
 async fn bans_of_a_group_are_limited() {
     let node = TestNode::start_with_relations(|config| config.members.bans_max = 2).await;
-    let [ann, bob, cid, dan] = relating::users(&node).await;
+    let [ann, bob, cid, dan] = relation_calls::users(&node).await;
     let chess = group(&node, ann, JoinPolicy::Open).await;
     remove(&node, ann, to_ban(chess, &[bob, cid])).await.unwrap();
     let refused = node::assert_forbidden(remove(&node, ann, to_ban(chess, &[dan])).await);

@@ -4,7 +4,7 @@
 
 use crate::messaging::*;
 use crate::node::{TestNode, assert_forbidden, assert_refused, principal, until};
-use crate::relating::{self, block, with_users};
+use crate::relation_calls::{self, block, with_users};
 use crate::talking::*;
 use kith_proto::message::v1::{send_message_request::To, *};
 use kith_proto::relation::v1::SetDoNotDisturbRequest;
@@ -95,7 +95,7 @@ async fn pinned_ones_come_first_then_the_latest() {
 }
 
 #[tokio::test]
-async fn empty_groups_are_listed_and_empty_direct_ones_are_not() {
+async fn empty_groups_are_listed_empty_direct_not() {
     let (node, [ann, bea]) = with_users().await;
     assert_eq!(listed_ids(&node, ann).await, [""; 0]);
     let request = CreateConversationRequest { other_user_id: bea, ..Default::default() };
@@ -138,7 +138,7 @@ async fn conversation_is_created_by_users_who_may_send() {
 }
 
 #[tokio::test]
-async fn hidden_conversation_is_listed_with_its_next_message() {
+async fn hidden_conversation_returns_with_a_message() {
     let (node, [ann, bea]) = with_users().await;
     let group = chat(&node, ann, &[bea]).await;
     let (id, group_id) = (direct(ann, bea), format!("g{group}"));
@@ -258,7 +258,7 @@ async fn pages_of_large_messages_are_smaller() {
 #[tokio::test]
 async fn too_many_conversations_are_left_out() {
     let node = TestNode::start_with_relations(|config| config.messages.conversations_max = 3).await;
-    let [ann, bea, cid] = relating::users(&node).await;
+    let [ann, bea, cid] = relation_calls::users(&node).await;
     let groups = [chat(&node, ann, &[]).await, chat(&node, ann, &[]).await];
     for other in [bea, cid] {
         say(&node, other, To::UserId(ann), "hi").await.unwrap();
@@ -276,7 +276,7 @@ async fn too_many_conversations_are_left_out() {
 }
 
 #[tokio::test]
-async fn do_not_disturb_of_a_direct_conversation_is_that_of_the_relation() {
+async fn direct_do_not_disturb_is_that_of_the_relation() {
     let (node, [ann, bea]) = with_users().await;
     let id = direct(ann, bea);
     say(&node, bea, To::UserId(ann), "hi").await.unwrap();

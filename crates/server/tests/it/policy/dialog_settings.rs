@@ -4,7 +4,7 @@
 
 use crate::messaging::*;
 use crate::node::{TestNode, assert_denied, assert_refused, principal};
-use crate::relating::with_users;
+use crate::relation_calls::with_users;
 use crate::talking::*;
 use kith_proto::group::v1::{self as groups, CreateGroupRequest, TransferGroupRequest};
 use kith_proto::message::v1::{send_message_request::To, *};
@@ -157,7 +157,7 @@ async fn service_sets_what_a_user_sees() {
 }
 
 #[tokio::test]
-async fn range_of_a_dialog_does_not_widen_that_of_the_member() {
+async fn dialog_range_does_not_widen_the_members() {
     let (node, [_, bea], group, id) = filled(5).await;
     leave(&node, group, bea).await;
     fill(&node, &id, 5).await;

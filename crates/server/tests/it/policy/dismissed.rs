@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use crate::node::{TestNode, principal, until};
-use crate::relating::{members, with_users};
+use crate::relation_calls::{members, with_users};
 use kith_proto::{group::v1::*, member::v1::*};
 
 /// Of an open group; id 0: Kith chooses one.
@@ -46,7 +46,7 @@ async fn groups_of(node: &TestNode, user_id: i64) -> (Vec<i64>, i64) {
 }
 
 #[tokio::test]
-async fn a_group_made_anew_under_the_id_of_a_dismissed_one_has_none_of_its_members() {
+async fn recreated_group_has_none_of_the_old_members() {
     let (node, [ann, bob, cid]) = with_users().await;
     let group = make(&node, ann, to_make(0, "")).await;
     join(&node, group, bob).await;
@@ -65,7 +65,7 @@ async fn a_group_made_anew_under_the_id_of_a_dismissed_one_has_none_of_its_membe
 }
 
 #[tokio::test]
-async fn a_group_made_anew_by_a_service_for_nobody_has_no_members() {
+async fn group_recreated_without_owner_has_no_members() {
     let (node, [ann, bob]) = with_users().await;
     let group = make(&node, ann, to_make(0, "")).await;
     join(&node, group, bob).await;
@@ -75,7 +75,7 @@ async fn a_group_made_anew_by_a_service_for_nobody_has_no_members() {
 }
 
 #[tokio::test]
-async fn a_creation_that_is_repeated_after_the_dismissal_makes_nobody_a_member() {
+async fn creation_repeated_after_dismissal_adds_no_one() {
     let (node, [ann, bob]) = with_users().await;
     let group = make(&node, ann, to_make(0, "make")).await;
     dismiss(&node, ann, group).await;

@@ -4,7 +4,7 @@
 
 use crate::messaging::*;
 use crate::node::{TestNode, principal, until};
-use crate::relating::{self, with_users};
+use crate::relation_calls::{self, with_users};
 use crate::talking::{conversation, counts, listed, mark_up_to};
 use kith_proto::{
     group::v1::{self as groups, TransferGroupRequest, UpdateGroupRequest},
@@ -143,7 +143,7 @@ async fn repeated_request_posts_its_event_once() {
 }
 
 #[tokio::test]
-async fn member_reads_the_event_of_its_join_and_not_of_its_removal() {
+async fn member_reads_its_join_event_not_its_removal() {
     let (node, [ann, bea, cid]) = with_users().await;
     let group = chat(&node, ann, &[cid]).await;
     let id = format!("g{group}");
@@ -188,7 +188,7 @@ async fn deleted_user_has_left() {
 #[tokio::test]
 async fn events_can_be_switched_off() {
     let node = TestNode::start_with_relations(|config| config.messages.events = false).await;
-    let [ann, bea] = relating::users(&node).await;
+    let [ann, bea] = relation_calls::users(&node).await;
     let group = chat(&node, ann, &[bea]).await;
     rename(&node, group, "Go").await;
     assert_eq!(end(&node, &format!("g{group}")).await, 0);

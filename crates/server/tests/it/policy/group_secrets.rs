@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use crate::node::{TestNode, assert_denied, assert_refused, params, principal};
-use crate::relating;
+use crate::relation_calls;
 use kith_proto::{group::v1::*, r#type::v1::import_result};
 use prost_types::FieldMask;
 use tonic::{Code, Status};
@@ -82,7 +82,7 @@ async fn secret_is_changed_kept_and_removed() {
 #[tokio::test]
 async fn secret_is_checked_by_owner_and_admins_only() {
     let node = TestNode::start_with_relations(|_| {}).await;
-    let [ann, bob] = relating::users(&node).await;
+    let [ann, bob] = relation_calls::users(&node).await;
     let group = Group { creator_id: ann, ..chess(&[("pwd", "one")]) };
     let id = node.group(group).await.group_id;
     assert_denied(node.groups().verify_secret(principal(bob, to_verify(id, "one"))).await);

@@ -35,7 +35,7 @@ async fn code(node: &TestNode, group_id: i64) -> Result<String, tonic::Status> {
 }
 
 #[tokio::test]
-async fn a_created_group_is_read_back_with_defaults_and_without_repeated_tags() {
+async fn created_group_has_defaults_and_unique_tags() {
     let node = TestNode::start().await;
     let created = node.group(chess()).await;
     assert_eq!(created.tags, ["下棋", "Games"]);
@@ -48,7 +48,7 @@ async fn a_created_group_is_read_back_with_defaults_and_without_repeated_tags() 
 }
 
 #[tokio::test]
-async fn public_groups_are_found_by_tag_and_name_whole_or_by_their_beginning() {
+async fn public_groups_are_found_by_tag_and_prefix() {
     let node = TestNode::start().await;
     let id = node.group(chess()).await.group_id;
     node.group(Group { name: "Chess in secret".into(), tags: vec!["games".into()], ..Default::default() })
@@ -64,7 +64,7 @@ async fn public_groups_are_found_by_tag_and_name_whole_or_by_their_beginning() {
 }
 
 #[tokio::test]
-async fn a_change_of_tags_or_visibility_is_seen_in_searches_at_once() {
+async fn changed_tags_and_visibility_are_searched() {
     let node = TestNode::start().await;
     let id = node.group(chess()).await.group_id;
     let change = Group { group_id: id, tags: vec!["go".into()], ..Default::default() };
@@ -77,7 +77,7 @@ async fn a_change_of_tags_or_visibility_is_seen_in_searches_at_once() {
 }
 
 #[tokio::test]
-async fn an_invite_code_comes_and_goes_with_what_needs_it() {
+async fn invite_code_exists_only_while_needed() {
     let node = TestNode::start().await;
     let id = node.group(chess()).await.group_id;
     assert_refused(&code(&node, id).await.unwrap_err(), Code::FailedPrecondition, "STATE_FORBIDS", None);
@@ -142,7 +142,7 @@ async fn the_creator_cannot_be_changed() {
 }
 
 #[tokio::test]
-async fn a_private_group_shows_no_code_to_anybody_who_reads_it() {
+async fn private_group_shows_its_code_to_no_reader() {
     let node = TestNode::start().await;
     let ann = node.user("ann").await.user_id;
     let group = node.group(Group { name: "Quiet".into(), creator_id: ann, ..Default::default() }).await;
@@ -153,7 +153,7 @@ async fn a_private_group_shows_no_code_to_anybody_who_reads_it() {
 }
 
 #[tokio::test]
-async fn tags_with_characters_of_keys_and_globs_collide_with_nothing() {
+async fn tags_with_key_characters_do_not_collide() {
     let node = TestNode::start().await;
     let tags = ["a:b", "{a}", "a*", "a?", "=a", "^a", "a b", "'; DROP TABLE groups;--", "' OR 1=1"];
     let mut ids = Vec::new();

@@ -11,13 +11,13 @@ use tonic::Code;
 
 use crate::messaging::{chat, direct, pull, send, seqs, text, texts, to_pull, with_id};
 use crate::node::{TestNode, assert_denied, principal, until};
-use crate::relating;
+use crate::relation_calls;
 use crate::talking::conversation;
 
 /// A node with two users and a group of both, whose conversation is empty.
 async fn started() -> (TestNode, [i64; 2], String) {
     let node = TestNode::start_with_relations(|config| config.messages.events = false).await;
-    let [ann, bea] = relating::users(&node).await;
+    let [ann, bea] = relation_calls::users(&node).await;
     let group = format!("g{}", chat(&node, ann, &[bea]).await);
     (node, [ann, bea], group)
 }
@@ -102,7 +102,7 @@ async fn number_sender_time_and_content_are_kept() {
 }
 
 #[tokio::test]
-async fn import_crosses_documents_and_messages_of_the_stream() {
+async fn import_spans_documents_and_stream_messages() {
     let (node, [ann, bea], _) = started().await;
     let id = direct(ann, bea);
     let messages: Vec<_> = (1..=1_050).map(|seq| old(&id, seq, ann, &seq.to_string())).collect();
@@ -141,7 +141,7 @@ async fn number_that_leaves_a_gap_is_refused() {
 
 /// Else the messages behind it would get other numbers.
 #[tokio::test]
-async fn record_that_is_refused_holds_up_those_behind_it() {
+async fn refused_record_holds_up_later_ones() {
     let (node, [ann, _], group) = started().await;
     let long = Message { content_type: "a".repeat(129), ..old(&group, 2, ann, "two") };
     let messages = vec![old(&group, 1, ann, "one"), long, old(&group, 3, ann, "three")];
@@ -171,7 +171,7 @@ async fn message_without_number_gets_the_next_once() {
 }
 
 #[tokio::test]
-async fn imported_message_that_is_sent_again_is_a_replay() {
+async fn imported_message_sent_again_is_a_replay() {
     let (node, [ann, _], group) = started().await;
     let message = Message { client_message_id: "phone-1".into(), ..old(&group, 1, ann, "hi") };
     assert_eq!(import(&node, vec![message]).await, [Ok(1)]);

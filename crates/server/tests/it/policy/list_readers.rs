@@ -6,7 +6,7 @@ use tonic::{Code, Request, Status};
 
 use crate::{
     node::{TestNode, assert_refused, principal},
-    relating::*,
+    relation_calls::*,
 };
 
 /// The lists and counts of a user, and what two users have in common, each read by the same one.
@@ -62,7 +62,7 @@ async fn follow_lists_are_for_every_user_by_default() {
 }
 
 #[tokio::test]
-async fn follow_lists_are_for_friends_until_one_blocks_the_other() {
+async fn follow_lists_are_for_friends_until_a_block() {
     let (node, [ann, bob, cid]) = node(ListReaders::Friends).await;
     assert_shown(&lists(&node, Some(ann), ann, bob).await[..4], true);
     assert_shown(&lists(&node, Some(bob), ann, bob).await, true);
@@ -76,7 +76,7 @@ async fn follow_lists_are_for_friends_until_one_blocks_the_other() {
 }
 
 #[tokio::test]
-async fn follow_lists_are_for_their_user_alone_if_so_configured() {
+async fn follow_lists_can_be_for_their_user_alone() {
     let (node, [ann, bob, _]) = node(ListReaders::Own).await;
     assert_shown(&lists(&node, Some(ann), ann, bob).await[..4], true);
     assert_shown(&lists(&node, Some(ann), ann, bob).await[4..], false);

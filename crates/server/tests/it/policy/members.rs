@@ -3,8 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use crate::node::{TestNode, assert_denied, assert_forbidden, assert_refused, principal, until};
-use crate::relating;
-use crate::relating::{members, with_users};
+use crate::relation_calls;
+use crate::relation_calls::{members, with_users};
 use kith_proto::{group::v1::*, member::v1::*, relation::v1 as relation, user::v1::DeleteUserRequest};
 use prost_types::{FieldMask, Timestamp};
 use tonic::{Code, Status};
@@ -96,7 +96,7 @@ async fn who_makes_a_group_owns_it_and_is_listed_in_it() {
 }
 
 #[tokio::test]
-async fn a_group_that_a_service_made_for_somebody_is_owned_too() {
+async fn group_made_by_a_service_is_owned() {
     let (node, [ann]) = with_users().await;
     let group = node.group(Group { name: "Go".into(), creator_id: ann, ..Default::default() }).await.group_id;
     assert_eq!(members(&node, group).await, [(ann, Role::Owner)]);
@@ -105,7 +105,7 @@ async fn a_group_that_a_service_made_for_somebody_is_owned_too() {
 }
 
 #[tokio::test]
-async fn who_joins_and_leaves_is_seen_everywhere_at_once_and_keeps_the_ordinal() {
+async fn joins_and_leaves_show_at_once_keep_ordinals() {
     let (node, [ann, bob, cid]) = with_users().await;
     let group = open_group(&node, ann).await;
     let joined = join(&node, group, bob, "").await.unwrap();
@@ -145,7 +145,7 @@ async fn groups_are_joined_as_their_policy_has_it() {
 }
 
 #[tokio::test]
-async fn a57_the_code_of_a_group_is_not_found_by_trying() {
+async fn a57_group_code_is_not_found_by_trying() {
     let (node, [ann, bob, cid]) = with_users().await;
     let group = made(&node, ann, Visibility::Private, JoinPolicy::Code).await;
     for _ in 0..5 {
@@ -159,7 +159,7 @@ async fn a57_the_code_of_a_group_is_not_found_by_trying() {
 }
 
 #[tokio::test]
-async fn a58_who_is_in_a_private_group_is_told_to_its_members_alone() {
+async fn a58_private_membership_is_for_members() {
     let (node, [ann, bob, cid]) = with_users().await;
     let group = made(&node, ann, Visibility::Private, JoinPolicy::Invite).await;
     add(&node, ann, group, &[bob]).await.unwrap();
@@ -203,7 +203,7 @@ async fn join_for(node: &TestNode, by: i64, group_id: i64, user_id: i64) -> Resu
 }
 
 #[tokio::test]
-async fn a85_the_owner_goes_when_another_one_owns_the_group() {
+async fn a85_owner_leaves_after_a_transfer() {
     let (node, [ann, bob, cid]) = with_users().await;
     let group = open_group(&node, ann).await;
     join(&node, group, bob, "").await.unwrap();
@@ -222,7 +222,7 @@ async fn a85_the_owner_goes_when_another_one_owns_the_group() {
 #[tokio::test]
 async fn a84_a_group_has_no_more_members_than_it_may() {
     let node = TestNode::start_with_relations(|config| config.members.members_max = 8).await;
-    let users: [i64; 30] = relating::users(&node).await;
+    let users: [i64; 30] = relation_calls::users(&node).await;
     let group = open_group(&node, users[0]).await;
     let joins = users[1..].iter().map(|user| join(&node, group, *user, ""));
     let joined = futures::future::join_all(joins).await;
@@ -256,7 +256,7 @@ async fn a_mute_and_a_remark_are_told_with_the_member() {
 #[tokio::test]
 async fn members_are_listed_by_pages_and_by_role() {
     let node = TestNode::start_with_relations(|_| {}).await;
-    let users: [i64; 25] = relating::users(&node).await;
+    let users: [i64; 25] = relation_calls::users(&node).await;
     let group = open_group(&node, users[0]).await;
     add(&node, users[0], group, &users[1..]).await.unwrap();
     set_role(&node, users[0], group, users[9], Role::Admin).await.unwrap();
@@ -279,7 +279,7 @@ async fn members_are_listed_by_pages_and_by_role() {
 }
 
 #[tokio::test]
-async fn whether_many_are_members_is_told_in_their_order() {
+async fn memberships_are_answered_in_order() {
     let (node, [ann, bob, cid]) = with_users().await;
     let group = open_group(&node, ann).await;
     join(&node, group, bob, "").await.unwrap();
@@ -313,9 +313,9 @@ async fn groups_in_common_are_those_of_both() {
 }
 
 #[tokio::test]
-async fn changes_since_a_version_are_told_and_no_others() {
+async fn changes_since_a_version_are_returned() {
     let node = TestNode::start_with_relations(|_| {}).await;
-    let users: [i64; 20] = relating::users(&node).await;
+    let users: [i64; 20] = relation_calls::users(&node).await;
     let group = open_group(&node, users[0]).await;
     add(&node, users[0], group, &users[1..10]).await.unwrap();
     let known_version = roster(&node, group).await.version;
@@ -392,11 +392,11 @@ async fn bad_input_is_refused_by_the_name_of_the_field() {
 }
 
 #[tokio::test]
-async fn friends_in_a_group_are_told_to_who_sees_the_group() {
+async fn group_friends_are_for_who_sees_the_group() {
     let (node, [ann, bob, cid, dan]) = with_users().await;
     for friend in [bob, cid, dan] {
-        relating::follow(&node, ann, friend).await.unwrap();
-        relating::follow(&node, friend, ann).await.unwrap();
+        relation_calls::follow(&node, ann, friend).await.unwrap();
+        relation_calls::follow(&node, friend, ann).await.unwrap();
     }
     let group = made(&node, bob, Visibility::Private, JoinPolicy::Invite).await;
     add(&node, bob, group, &[ann, dan]).await.unwrap();
@@ -412,7 +412,7 @@ async fn friends_in_a_group_are_told_to_who_sees_the_group() {
 }
 
 #[tokio::test]
-async fn who_is_deleted_leaves_its_groups_and_another_one_owns_them() {
+async fn deleted_user_leaves_and_hands_over_groups() {
     let (node, [ann, bob, cid]) = with_users().await;
     let (group, lone) = (open_group(&node, ann).await, open_group(&node, ann).await);
     add(&node, ann, group, &[bob, cid]).await.unwrap();
@@ -425,9 +425,9 @@ async fn who_is_deleted_leaves_its_groups_and_another_one_owns_them() {
 }
 
 #[tokio::test]
-async fn a_hundred_who_join_one_group_at_once_keep_nobody_else_waiting() {
+async fn hundred_joins_delay_no_other_write() {
     let node = TestNode::start_with_relations(|config| config.limits.writes_in_flight = 2).await;
-    let users: [i64; 101] = relating::users(&node).await;
+    let users: [i64; 101] = relation_calls::users(&node).await;
     let group = open_group(&node, users[0]).await;
     let joins = futures::future::join_all(users[1..].iter().map(|user| join(&node, group, *user, "")));
     let others = futures::future::join_all((0..20).map(|number| {

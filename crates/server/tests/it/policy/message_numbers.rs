@@ -4,13 +4,13 @@ use kith_proto::message::v1::{SetUserSeqRangeRequest, TrimConversationRequest, s
 
 use crate::messaging::{chat, fill, max_seqs, pull, say, seqs, to_pull};
 use crate::node::TestNode;
-use crate::relating;
+use crate::relation_calls;
 use crate::talking::{conversation, listed};
 
 /// A node with a user and the conversation of its group, which has five messages.
 async fn started() -> (TestNode, i64, String) {
     let node = TestNode::start_with_relations(|_| {}).await;
-    let [ann] = relating::users(&node).await;
+    let [ann] = relation_calls::users(&node).await;
     let group = format!("g{}", chat(&node, ann, &[]).await);
     fill(&node, &group, 5).await;
     (node, ann, group)

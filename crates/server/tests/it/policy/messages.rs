@@ -5,7 +5,7 @@
 use crate::applying::make_admin;
 use crate::messaging::*;
 use crate::node::{TestNode, assert_denied, assert_forbidden, assert_refused, principal};
-use crate::relating::{self, block, follow, with_users};
+use crate::relation_calls::{self, block, follow, with_users};
 use kith_proto::{
     group::v1::GroupType,
     member::v1::{MuteGroupRequest, MuteMemberRequest},
@@ -136,7 +136,7 @@ async fn block_by_either_user_forbids_both_to_send() {
 async fn only_friends_send_where_that_is_configured() {
     let friends = DirectFrom::Friends;
     let node = TestNode::start_with_relations(|config| config.messages.direct_from = friends).await;
-    let [ann, bea, cid] = relating::users(&node).await;
+    let [ann, bea, cid] = relation_calls::users(&node).await;
     follow(&node, ann, bea).await.unwrap();
     assert_forbidden(say(&node, ann, To::UserId(bea), "hi").await);
     assert_forbidden(say(&node, bea, To::UserId(ann), "hi").await);
@@ -177,7 +177,7 @@ async fn service_sends_as_itself_to_all_that_exists() {
 }
 
 #[tokio::test]
-async fn service_that_sends_for_a_user_is_bound_by_its_rights() {
+async fn service_sending_for_a_user_has_its_rights() {
     let (node, [ann, bea, cid]) = with_users().await;
     block(&node, ann, bea).await;
     let group = chat(&node, ann, &[bea]).await;
@@ -270,7 +270,7 @@ async fn mute_all(node: &TestNode, group_id: i64, until: Option<i64>) {
 }
 
 #[tokio::test]
-async fn muted_member_sends_nothing_until_the_mute_ends() {
+async fn muted_member_is_silent_until_the_mute_ends() {
     let (node, [ann, bea, cid]) = with_users().await;
     let group = chat(&node, ann, &[bea]).await;
     make_admin(&node, group, cid).await;
@@ -292,7 +292,7 @@ async fn muted_member_sends_nothing_until_the_mute_ends() {
 }
 
 #[tokio::test]
-async fn muted_group_takes_messages_of_owner_and_admins() {
+async fn muted_group_takes_only_owner_and_admins() {
     let (node, [ann, bea, cid]) = with_users().await;
     let group = chat(&node, ann, &[bea]).await;
     make_admin(&node, group, cid).await;

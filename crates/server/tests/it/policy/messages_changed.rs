@@ -8,7 +8,7 @@ use crate::applying::make_admin;
 use crate::changing::*;
 use crate::messaging::*;
 use crate::node::{TestNode, assert_denied, assert_forbidden, assert_refused};
-use crate::relating::{self, block, with_users};
+use crate::relation_calls::{self, block, with_users};
 use crate::talking::{conversation, counts, listed, mark_up_to};
 use futures::future::join_all;
 use kith_proto::{
@@ -123,7 +123,7 @@ async fn recalled_message_is_not_unread() {
 }
 
 #[tokio::test]
-async fn former_member_sees_a_recalled_message_without_content() {
+async fn former_member_sees_recalled_without_content() {
     let (node, [ann, bea]) = with_users().await;
     let group = chat(&node, ann, &[bea]).await;
     let id = format!("g{group}");
@@ -143,7 +143,7 @@ async fn sender_changes_a_message_within_a_time() {
         config.messages.edit_within = Duration::ZERO;
     };
     let node = TestNode::start_with_relations(never).await;
-    let [ann, bea] = relating::users(&node).await;
+    let [ann, bea] = relation_calls::users(&node).await;
     let sent = send(&node, ann, text(To::UserId(bea), "hi")).await.unwrap();
     let id = sent.conversation_id.clone();
     assert_late(recall(&node, ann, &id, 1).await, &sent);
@@ -177,7 +177,7 @@ async fn other_users_change_no_message() {
 async fn higher_role_recalls_at_any_time() {
     let never = |config: &mut Config| config.messages.recall_within = Duration::ZERO;
     let node = TestNode::start_with_relations(never).await;
-    let [owner, admin, second, member, other] = relating::users(&node).await;
+    let [owner, admin, second, member, other] = relation_calls::users(&node).await;
     let group = chat(&node, owner, &[admin, second, member, other]).await;
     for user in [admin, second] {
         make_admin(&node, group, user).await;
@@ -228,7 +228,7 @@ async fn former_member_is_recalled_as_a_member() {
 }
 
 #[tokio::test]
-async fn message_that_the_user_cannot_read_is_not_found() {
+async fn unreadable_message_is_not_found() {
     let (node, [owner, admin, member]) = with_users().await;
     let group = chat(&node, owner, &[member]).await;
     let id = format!("g{group}");

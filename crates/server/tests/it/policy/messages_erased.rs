@@ -4,7 +4,7 @@
 
 use crate::messaging::*;
 use crate::node::{TestNode, assert_denied, assert_refused, principal, until};
-use crate::relating::with_users;
+use crate::relation_calls::with_users;
 use crate::talking::{conversation, counts};
 use kith_proto::message::v1::{event::What, send_message_request::To, *};
 use tonic::{Code, Status};

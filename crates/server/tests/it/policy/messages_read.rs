@@ -4,7 +4,7 @@
 
 use crate::messaging::*;
 use crate::node::{TestNode, assert_refused};
-use crate::relating::with_users;
+use crate::relation_calls::with_users;
 use kith_proto::{
     group::v1 as groups,
     message::v1::{send_message_request::To, *},
@@ -158,7 +158,7 @@ async fn highest_numbers_are_in_the_order_asked() {
 }
 
 #[tokio::test]
-async fn number_that_must_exist_is_waited_for_by_no_read() {
+async fn reads_do_not_wait_for_a_required_number() {
     let (node, [ann, _], _, conversation) = filled(3).await;
     let request = PullMessagesRequest { at_least_seq: 9, ..to_pull(&conversation, 0, 0, 0) };
     assert_eq!(pull(&node, ann, request).await.unwrap().max_seq, 3);
@@ -218,7 +218,7 @@ async fn new_member_reads_from_its_join_on() {
 }
 
 #[tokio::test]
-async fn new_member_reads_all_where_the_group_shows_its_history() {
+async fn new_member_reads_shown_history() {
     let (node, [ann, bea]) = with_users().await;
     let group = groups::Group {
         name: "Open".into(),

@@ -2,7 +2,7 @@
 
 use crate::messaging::*;
 use crate::node::{TestNode, assert_refused};
-use crate::relating::{self, block, with_users};
+use crate::relation_calls::{self, block, with_users};
 use futures::future::join_all;
 use kith_proto::message::v1::{send_message_request::To, *};
 use tonic::Code;
@@ -70,9 +70,9 @@ async fn id_that_is_sent_at_once_is_one_message() {
 }
 
 #[tokio::test]
-async fn messages_that_are_sent_at_once_have_all_numbers() {
+async fn concurrent_messages_have_all_numbers() {
     let node = TestNode::start_with_relations(|config| config.limits.writes_in_flight = 2).await;
-    let [ann, bea] = relating::users(&node).await;
+    let [ann, bea] = relation_calls::users(&node).await;
     let group = chat(&node, ann, &[bea]).await;
     let texts: Vec<String> = (0..250).map(|number| number.to_string()).collect();
     let sends = texts.iter().map(|text| say(&node, ann, To::GroupId(group), text));
@@ -88,7 +88,7 @@ async fn messages_that_are_sent_at_once_have_all_numbers() {
 }
 
 #[tokio::test]
-async fn client_id_is_shown_to_its_sender_and_to_services() {
+async fn client_id_is_for_its_sender_and_services() {
     let (node, [ann, bea]) = with_users().await;
     send(&node, ann, with_id(To::UserId(bea), "m-1", "hi")).await.unwrap();
     let request = to_pull(&direct(ann, bea), 0, 0, 0);

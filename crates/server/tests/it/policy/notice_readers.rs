@@ -224,7 +224,7 @@ async fn mark_of_a_deleted_notice_changes_nothing() {
 }
 
 #[tokio::test]
-async fn readers_are_listed_in_the_order_of_their_registration() {
+async fn readers_are_listed_by_registration() {
     let node = TestNode::start().await;
     audience(&node, 1, false).await;
     let ids = published(&node, 1).await;
@@ -257,7 +257,7 @@ async fn audience_takes_as_many_readers_as_configured() {
 }
 
 #[tokio::test]
-async fn user_sees_what_was_published_since_its_creation() {
+async fn user_sees_notices_since_its_creation() {
     let node = TestNode::start().await;
     audience(&node, 1, true).await;
     let publish_time = Some(in_seconds(-100));

@@ -47,7 +47,7 @@ async fn audiences_have_a_configured_limit() {
 
 /// Fault of schemes with a key for each platform: a publication that fails half-way.
 #[tokio::test]
-async fn notice_is_published_to_three_platforms_or_to_none() {
+async fn notice_reaches_all_three_platforms_or_none() {
     let node = TestNode::start_with(|config| config.notices.live_max = 2).await;
     for id in 1..=3 {
         audience(&node, id, false).await;
@@ -97,7 +97,7 @@ async fn notice_comes_back_as_it_was_published() {
 }
 
 #[tokio::test]
-async fn scheduled_notice_is_seen_by_services_alone_until_its_time() {
+async fn scheduled_notice_is_for_services_until_due() {
     let node = TestNode::start().await;
     audience(&node, 1, false).await;
     let scheduled = Notice { publish_time: Some(in_seconds(1000)), ..new_notice(&[1]) };
@@ -125,7 +125,7 @@ async fn expired_notice_is_neither_listed_nor_counted() {
 }
 
 #[tokio::test]
-async fn pinned_notices_are_listed_first_over_all_pages() {
+async fn pinned_notices_come_first_over_all_pages() {
     let node = TestNode::start().await;
     audience(&node, 1, false).await;
     for (notice_id, seconds, pinned) in
@@ -219,7 +219,7 @@ async fn expected_version_and_request_id_guard_changes() {
 }
 
 #[tokio::test]
-async fn notice_is_deleted_from_some_audiences_and_then_from_all() {
+async fn notice_is_deleted_by_audience_then_wholly() {
     let node = TestNode::start().await;
     audience(&node, 1, false).await;
     audience(&node, 2, false).await;
@@ -238,7 +238,7 @@ async fn notice_is_deleted_from_some_audiences_and_then_from_all() {
 }
 
 #[tokio::test]
-async fn users_change_nothing_and_read_what_is_visible_to_them() {
+async fn users_only_read_visible_notices() {
     let node = TestNode::start().await;
     let (ann, bob) = (node.user("ann").await.user_id, node.user("bob").await.user_id);
     audience(&node, 1, true).await;

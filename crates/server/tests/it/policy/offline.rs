@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::messaging::*;
 use crate::node::{TestNode, assert_refused, principal};
 use crate::receiving::live;
-use crate::relating::{do_not_disturb, users};
+use crate::relation_calls::{do_not_disturb, users};
 use crate::talking::*;
 use kith_proto::message::v1::{send_message_request::To, *};
 use kith_server::config::Config;
@@ -272,7 +272,7 @@ async fn cursors_that_are_wrong_are_refused() {
 }
 
 #[tokio::test]
-async fn logs_of_users_without_a_receiver_are_no_conversations() {
+async fn offline_logs_are_no_conversations() {
     let (node, [ann, bea]) = node().await;
     let mut pusher = Pusher::new(&node).await;
     say(&node, ann, To::UserId(bea), "x").await.unwrap();

@@ -3,7 +3,7 @@
 use crate::messaging::*;
 use crate::node::TestNode;
 use crate::receiving::{Stream, live};
-use crate::relating::{do_not_disturb, users};
+use crate::relation_calls::{do_not_disturb, users};
 use crate::sockets::{Socket, on};
 use crate::talking::*;
 use kith_proto::message::v1::{note::What as Noted, send_message_request::To, *};

@@ -4,9 +4,9 @@
 
 use std::time::Duration;
 
+use crate::gateway_calls::{Gateway, close, counted, events, gateways_of, online_in, open, state, watch};
 use crate::node::{TestNode, assert_refused, principal, until};
-use crate::online::{Gateway, close, counted, events, gateways_of, online_in, open, state, watch};
-use crate::relating::{block, follow, users};
+use crate::relation_calls::{block, follow, users};
 use kith_proto::{group::v1::*, member::v1::*, presence::v1::*};
 use kith_server::config::Config;
 use tonic::Code;
@@ -52,7 +52,7 @@ async fn group_of(node: &TestNode, users: &[i64], visibility: Visibility) -> i64
 }
 
 #[tokio::test]
-async fn a_user_is_online_from_its_first_session_to_the_end_of_its_last() {
+async fn online_spans_first_to_last_session() {
     let (node, [ann]) = with_users().await;
     let mut gateway = Gateway::new("gw-1");
     assert_eq!(state(&node, ann).await, PresenceState::Offline);
@@ -75,7 +75,7 @@ async fn a_user_is_online_from_its_first_session_to_the_end_of_its_last() {
 }
 
 #[tokio::test]
-async fn a_user_with_two_devices_counts_once_in_its_groups() {
+async fn two_devices_count_once_in_groups() {
     let (node, [ann, bob, cid]) = with_users().await;
     let group = group_of(&node, &[ann, bob, cid], Visibility::Public).await;
     let (mut one, mut two) = (Gateway::new("gw-1"), Gateway::new("gw-2"));
@@ -94,7 +94,7 @@ async fn a_user_with_two_devices_counts_once_in_its_groups() {
 }
 
 #[tokio::test]
-async fn who_joins_or_leaves_a_group_while_online_is_counted_at_once() {
+async fn online_join_and_leave_count_at_once() {
     let (node, [ann, bob]) = with_users().await;
     let group = group_of(&node, &[ann], Visibility::Public).await;
     let mut gateway = Gateway::new("gw-1");
@@ -111,7 +111,7 @@ async fn who_joins_or_leaves_a_group_while_online_is_counted_at_once() {
 }
 
 #[tokio::test]
-async fn the_members_online_are_paged_in_the_order_of_their_ids() {
+async fn online_members_are_paged_by_id() {
     let (node, all) = with_users::<5>().await;
     let group = group_of(&node, &all, Visibility::Public).await;
     let mut gateway = Gateway::new("gw-1");
@@ -159,7 +159,7 @@ async fn nobody_uses_the_id_of_another_gateway() {
 }
 
 #[tokio::test]
-async fn a_dead_gateway_is_gone_with_its_sessions_and_one_offline_event_for_each_user() {
+async fn dead_gateway_ends_sessions_with_one_event() {
     let node = TestNode::start_with_relations(|config| {
         quick(config);
         config.presence.gateway_ttl = Duration::from_secs(5);
@@ -201,7 +201,7 @@ async fn gateway_ids(node: &TestNode, page_size: i32, page_token: &str) -> (Vec<
 }
 
 #[tokio::test]
-async fn gateways_are_listed_by_pages_for_services_alone() {
+async fn gateway_pages_are_for_services_alone() {
     let node = TestNode::start_with(|config| config.presence.unknown_for = Duration::ZERO).await;
     for id in ["c", "a", "b"] {
         Gateway::of(&node, id).await;
@@ -215,7 +215,7 @@ async fn gateways_are_listed_by_pages_for_services_alone() {
 }
 
 #[tokio::test]
-async fn a_session_that_nobody_renews_ends_and_is_told_of() {
+async fn unrenewed_session_ends_with_an_event() {
     let node = TestNode::start_with_relations(|config| {
         quick(config);
         config.presence.session_ttl = Duration::from_millis(400);
@@ -235,7 +235,7 @@ async fn a_session_that_nobody_renews_ends_and_is_told_of() {
 }
 
 #[tokio::test]
-async fn a_watcher_is_told_what_is_so_and_then_each_change_in_its_order() {
+async fn watcher_gets_state_then_changes_in_order() {
     let (node, [ann, bob]) = with_users().await;
     let mut gateway = Gateway::new("gw-1");
     let request = WatchPresenceRequest { user_ids: vec![bob, ann, ann] };
@@ -258,7 +258,7 @@ async fn a_watcher_is_told_what_is_so_and_then_each_change_in_its_order() {
 }
 
 #[tokio::test]
-async fn users_see_themselves_and_their_friends_and_no_gateways() {
+async fn users_see_friends_and_no_gateways() {
     let (node, [ann, bob, cid, dan]) = with_users().await;
     for (one, other) in [(ann, bob), (bob, ann), (ann, cid), (ann, dan), (dan, ann)] {
         follow(&node, one, other).await.unwrap();
@@ -283,7 +283,7 @@ async fn users_see_themselves_and_their_friends_and_no_gateways() {
 }
 
 #[tokio::test]
-async fn who_is_online_in_a_private_group_is_for_its_members() {
+async fn private_group_presence_is_for_members() {
     let (node, [ann, bob]) = with_users().await;
     let group = group_of(&node, &[ann], Visibility::Private).await;
     let mut gateway = Gateway::new("gw-1");
@@ -322,7 +322,7 @@ async fn a_user_has_no_more_sessions_than_it_may() {
 }
 
 #[tokio::test]
-async fn who_is_not_seen_is_unknown_while_presence_is_young() {
+async fn unseen_users_are_unknown_in_young_presence() {
     let young = Duration::from_secs(3600);
     let node = TestNode::start_with_relations(|config| config.presence.unknown_for = young).await;
     let [ann, bob] = users(&node).await;

@@ -4,9 +4,9 @@
 
 use std::time::Duration;
 
+use crate::gateway_calls::{Gateway, close, events, gateways_of, online_in, open};
 use crate::node::{TestNode, assert_denied, principal};
-use crate::online::{Gateway, close, events, gateways_of, online_in, open};
-use crate::relating::{block, follow, unblock, users};
+use crate::relation_calls::{block, follow, unblock, users};
 use kith_proto::{group::v1::*, member::v1::*, presence::v1::*};
 use kith_server::config::Config;
 use tonic::Streaming;
@@ -50,7 +50,7 @@ async fn group_of(node: &TestNode, users: &[i64]) -> i64 {
 }
 
 #[tokio::test]
-async fn blocked_watcher_is_sent_unknown_once_and_nothing_more() {
+async fn blocked_watcher_gets_unknown_once() {
     let node = start(Duration::from_millis(50)).await;
     let [ann, bob, cid] = users(&node).await;
     befriend(&node, ann, bob).await;
@@ -68,7 +68,7 @@ async fn blocked_watcher_is_sent_unknown_once_and_nothing_more() {
 }
 
 #[tokio::test]
-async fn user_who_becomes_a_friend_is_shown_to_a_watcher() {
+async fn new_friend_is_shown_to_a_watcher() {
     let node = start(Duration::from_millis(50)).await;
     let [ann, bob] = users(&node).await;
     let mut gateway = Gateway::new("gw-1");
@@ -87,7 +87,7 @@ async fn user_who_becomes_a_friend_is_shown_to_a_watcher() {
 }
 
 #[tokio::test]
-async fn members_online_are_for_members_who_are_not_blocked() {
+async fn online_members_are_for_unblocked_members() {
     let node = start(Duration::from_secs(30)).await;
     let [ann, bob, cid, dan] = users(&node).await;
     let group_id = group_of(&node, &[ann, bob, cid]).await;

@@ -4,7 +4,7 @@
 
 use crate::applying::{apply, of_user, refuse, to_invite, to_join};
 use crate::node::{TestNode, assert_refused, principal};
-use crate::relating::users;
+use crate::relation_calls::users;
 use kith_proto::{group::v1::*, member::v1::*};
 use tonic::{Code, Status};
 
@@ -47,7 +47,7 @@ async fn is_hidden(node: &TestNode, user: i64, group_id: i64) -> bool {
 }
 
 #[tokio::test]
-async fn private_group_is_shown_to_its_members_and_to_services() {
+async fn private_group_is_for_members_and_services() {
     let node = TestNode::start_with_relations(|_| {}).await;
     let [ann, bob, cid] = users(&node).await;
     let private = group(&node, ann, Visibility::Private, JoinPolicy::Invite).await;
@@ -68,7 +68,7 @@ async fn private_group_is_shown_to_its_members_and_to_services() {
 }
 
 #[tokio::test]
-async fn private_group_that_is_hidden_answers_as_one_that_is_not_there() {
+async fn hidden_private_group_answers_as_absent() {
     let node = TestNode::start_with_relations(|_| {}).await;
     let [ann, bob] = users(&node).await;
     let private = group(&node, ann, Visibility::Private, JoinPolicy::Invite).await;
@@ -80,7 +80,7 @@ async fn private_group_that_is_hidden_answers_as_one_that_is_not_there() {
 }
 
 #[tokio::test]
-async fn private_group_is_shown_to_who_is_invited_while_it_is() {
+async fn private_group_is_shown_while_invited() {
     let node = TestNode::start_with_relations(|_| {}).await;
     let [ann, bob, cid] = users(&node).await;
     let private = group(&node, ann, Visibility::Private, JoinPolicy::Invite).await;

@@ -4,7 +4,7 @@
 
 use crate::messaging::*;
 use crate::node::{TestNode, assert_denied, assert_refused, principal};
-use crate::relating::{block, with_users};
+use crate::relation_calls::{block, with_users};
 use crate::talking::*;
 use futures::future::join_all;
 use kith_proto::message::v1::{send_message_request::To, *};
@@ -108,7 +108,7 @@ async fn hidden_mark_is_not_shown_to_the_peer() {
 }
 
 #[tokio::test]
-async fn peer_mark_is_not_shown_where_one_has_blocked_the_other() {
+async fn block_hides_the_peer_mark() {
     let (node, [ann, bea]) = with_users().await;
     let id = direct(ann, bea);
     say(&node, ann, To::UserId(bea), "hi").await.unwrap();
@@ -197,7 +197,7 @@ async fn list_counts_100_messages_and_count_1000() {
 }
 
 #[tokio::test]
-async fn counts_are_in_the_order_asked_and_muted_ones_apart() {
+async fn counts_keep_order_and_separate_muted() {
     let (node, [ann, bea], group, id) = filled(3).await;
     let other = chat(&node, bea, &[ann]).await;
     say(&node, bea, To::GroupId(other), "hi").await.unwrap();
@@ -237,7 +237,7 @@ async fn strangers_have_no_dialog() {
 }
 
 #[tokio::test]
-async fn users_mark_for_themselves_and_services_for_all() {
+async fn users_mark_for_themselves_services_for_all() {
     let (node, [ann, bea], _, id) = filled(3).await;
     let of_ann = MarkReadRequest { user_id: ann, ..to_mark(&id, 2) };
     assert_denied(node.messages().mark_read(principal(bea, of_ann.clone())).await);

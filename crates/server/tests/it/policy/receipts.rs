@@ -10,7 +10,7 @@ use tonic::Code;
 use crate::messaging::*;
 use crate::node::{TestNode, assert_denied, assert_forbidden, assert_refused, principal};
 use crate::receipting::{self, SERVICE, batch, bits, counts, get, lists, ordinals, show, to_get};
-use crate::relating::{block, with_users};
+use crate::relation_calls::{block, with_users};
 use crate::talking::{mark, mark_up_to, to_hide, to_mark_ranges, until_read};
 
 /// Five users in a group, A to E, and its conversation.
@@ -169,7 +169,7 @@ async fn group_decides_who_sees_receipts() {
 }
 
 #[tokio::test]
-async fn late_member_with_history_sees_no_earlier_receipt() {
+async fn late_member_sees_no_earlier_receipt() {
     let (node, [a, b]) = with_users().await;
     let history_for_new_members = true;
     let receipts = ReceiptVisibility::Members.into();
@@ -183,10 +183,10 @@ async fn late_member_with_history_sees_no_earlier_receipt() {
 }
 
 #[tokio::test]
-async fn configuration_decides_where_the_group_does_not() {
+async fn configuration_decides_if_the_group_does_not() {
     let shown = kith_service::receipt::ReceiptsShown::Off;
     let node = TestNode::start_with_relations(|config| config.receipts.shown = shown).await;
-    let [a, b] = crate::relating::users(&node).await;
+    let [a, b] = crate::relation_calls::users(&node).await;
     let group = chat(&node, a, &[b]).await;
     let (seq, id) = (say_to(&node, a, group).await, format!("g{group}"));
     assert_forbidden(counts(&node, a, &id, seq).await);
@@ -210,7 +210,7 @@ async fn others_learn_nothing() {
 }
 
 #[tokio::test]
-async fn events_trimmed_messages_and_numbers_above_the_end_have_no_receipt() {
+async fn events_and_missing_numbers_have_no_receipt() {
     let (node, [a, ..], group, id) = five().await;
     let seq = say_to(&node, a, group).await;
     let reasons = |results: Vec<Result<[i64; 3], String>>| -> Vec<String> {
@@ -241,7 +241,7 @@ async fn events_trimmed_messages_and_numbers_above_the_end_have_no_receipt() {
 }
 
 #[tokio::test]
-async fn receipt_in_memory_is_bounded_by_what_the_caller_may_read() {
+async fn cached_receipt_respects_the_callers_range() {
     let (node, [a, b, ..], group, id) = five().await;
     show(&node, group, ReceiptVisibility::Members).await;
     let seq = say_to(&node, a, group).await;
@@ -262,7 +262,7 @@ async fn receipt_in_memory_is_bounded_by_what_the_caller_may_read() {
 }
 
 #[tokio::test]
-async fn other_user_of_a_direct_conversation_is_the_reader() {
+async fn direct_reader_is_the_other_user() {
     let (node, [ann, bea]) = with_users().await;
     let (seq, id) = (say(&node, bea, To::UserId(ann), "x").await.unwrap(), direct(ann, bea));
     assert_eq!(lists(&node, bea, &id, seq).await.unwrap(), [vec![], vec![ann], vec![]]);
@@ -278,7 +278,7 @@ async fn other_user_of_a_direct_conversation_is_the_reader() {
 }
 
 #[tokio::test]
-async fn blocked_users_do_not_see_what_the_other_one_read() {
+async fn block_hides_what_the_other_read() {
     let (node, [ann, bea]) = with_users().await;
     let (seq, id) = (say(&node, ann, To::UserId(bea), "x").await.unwrap(), direct(ann, bea));
     mark_up_to(&node, bea, &id, seq).await;
@@ -323,7 +323,7 @@ async fn pages_go_on_by_ordinal() {
 async fn keeping() -> (TestNode, [i64; 2], String, i64) {
     let minute = std::time::Duration::from_secs(60);
     let node = TestNode::start_with_relations(|config| config.receipts.memory = minute).await;
-    let users: [i64; 2] = crate::relating::users(&node).await;
+    let users: [i64; 2] = crate::relation_calls::users(&node).await;
     let group = chat(&node, users[0], &users[1..]).await;
     let seq = say_to(&node, users[0], group).await;
     (node, users, format!("g{group}"), seq)

@@ -7,7 +7,7 @@ use kith_proto::message::v1::{MarkReadRequest, SendMessageRequest, send_message_
 use crate::messaging::*;
 use crate::node::TestNode;
 use crate::receipting::{SERVICE, bits, counts};
-use crate::relating::with_users;
+use crate::relation_calls::with_users;
 use crate::talking::{mark, to_hide, to_mark, to_mark_ranges};
 
 /// Numbers that look random, the same for each seed.

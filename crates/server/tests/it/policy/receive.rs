@@ -6,7 +6,7 @@ use crate::changing::*;
 use crate::messaging::*;
 use crate::node::{TestNode, assert_refused};
 use crate::receiving::*;
-use crate::relating::{self, with_users};
+use crate::relation_calls::{self, with_users};
 use futures::future::join_all;
 use kith_proto::{
     group::v1::Group,
@@ -19,7 +19,7 @@ async fn patient<const N: usize>() -> (TestNode, [i64; N]) {
     let node =
         TestNode::start_with_relations(|config| config.limits.deadline_default = Duration::from_secs(10))
             .await;
-    let users = relating::users(&node).await;
+    let users = relation_calls::users(&node).await;
     (node, users)
 }
 
@@ -122,7 +122,7 @@ async fn new_member_receives_from_its_join_on() {
 }
 
 #[tokio::test]
-async fn new_member_who_may_read_the_history_does_not_receive_it() {
+async fn new_member_does_not_receive_the_history() {
     let (node, [ann, bea]) = with_users().await;
     let (name, history_for_new_members) = ("Chess".to_owned(), true);
     let chess = Group { name, creator_id: ann, history_for_new_members, ..Default::default() };
@@ -169,7 +169,7 @@ async fn recalled_message_comes_without_content_later() {
 }
 
 #[tokio::test]
-async fn services_receive_for_users_and_users_for_themselves() {
+async fn services_receive_for_users_too() {
     let (node, [ann, bea]) = with_users().await;
     let request = ReceiveRequest { user_id: bea, ..now() };
     let mut stream = node.messages().receive(request.clone()).await.unwrap().into_inner();
@@ -188,7 +188,7 @@ async fn receivers_are_bounded_by_user_and_node() {
         (config.messages.receivers_of_user, config.messages.receivers) = (2, 3);
     })
     .await;
-    let [ann, bea] = relating::users(&node).await;
+    let [ann, bea] = relation_calls::users(&node).await;
     let first = live(&node, ann).await;
     let _second = live(&node, ann).await;
     let refused = open(&node, ann, now()).await.err().unwrap();
@@ -230,7 +230,7 @@ async fn slow_reader_gets_everything() {
 #[tokio::test]
 async fn slow_reader_of_a_trimmed_inbox_is_reset() {
     let node = TestNode::start_with_relations(|config| config.messages.inbox_entries = 10).await;
-    let [ann, bea] = relating::users(&node).await;
+    let [ann, bea] = relation_calls::users(&node).await;
     let mut stream = live(&node, bea).await;
     let body = || SendMessageRequest { body: vec![7; 64 << 10].into(), ..text(To::UserId(bea), "") };
     for _ in 0..150 {

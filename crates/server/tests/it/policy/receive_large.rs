@@ -5,13 +5,13 @@
 use crate::messaging::*;
 use crate::node::TestNode;
 use crate::receiving::*;
-use crate::relating;
+use crate::relation_calls;
 use kith_proto::message::v1::send_message_request::To;
 
 /// A node that writes to the inboxes of groups of up to 3 members, with users.
 async fn started<const N: usize>() -> (TestNode, [i64; N]) {
     let node = TestNode::start_with_relations(|config| config.messages.fan_out_members_max = 3).await;
-    let users = relating::users(&node).await;
+    let users = relation_calls::users(&node).await;
     (node, users)
 }
 
@@ -84,7 +84,7 @@ async fn large_group_is_caught_up_by_position() {
 }
 
 #[tokio::test]
-async fn stream_from_now_brings_nothing_older_of_a_large_group() {
+async fn stream_from_now_has_no_older_large_group() {
     let (node, [ann, bea, cat, dan]) = started().await;
     let group = chat(&node, ann, &[bea, cat, dan]).await;
     let id = format!("g{group}");
@@ -120,7 +120,7 @@ async fn group_that_grows_and_shrinks_loses_nothing() {
 }
 
 #[tokio::test]
-async fn joiner_of_a_large_group_receives_from_its_join_on() {
+async fn joiner_of_a_large_group_receives_from_join() {
     let (node, [ann, bea, cat, dan, eve]) = started().await;
     let group = chat(&node, ann, &[bea, cat, dan]).await;
     let id = format!("g{group}");
@@ -133,9 +133,9 @@ async fn joiner_of_a_large_group_receives_from_its_join_on() {
 
 /// A member that was there before gets no note when others join. Its stream learns of the size when the inbox is renewed.
 #[tokio::test]
-async fn growth_past_the_limit_delays_at_most_one_renewal() {
+async fn growth_past_the_limit_delays_one_renewal() {
     let node = TestNode::start_with_relations(|config| config.messages.fan_out_members_max = 4).await;
-    let [ann, bea, cat, dan, eve, fay] = relating::users(&node).await;
+    let [ann, bea, cat, dan, eve, fay] = relation_calls::users(&node).await;
     let group = chat(&node, ann, &[bea]).await;
     let id = format!("g{group}");
     let mut stream = live(&node, bea).await;

@@ -3,7 +3,7 @@
 use crate::messaging::*;
 use crate::node::{assert_denied, assert_forbidden, assert_refused};
 use crate::receiving::*;
-use crate::relating::{block, follow, unfollow, with_users};
+use crate::relation_calls::{block, follow, unfollow, with_users};
 use crate::talking::{hide, mark, mark_up_to, pin, to_hide};
 use kith_proto::message::v1::{
     delivery::What, note::What as Noted, send_message_request::To, signal::What as Signaled, *,

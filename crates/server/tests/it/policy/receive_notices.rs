@@ -12,7 +12,7 @@ use crate::{
     node::TestNode,
     noticing::{audience, in_seconds, mark, new_notice, publish, totals, unmark},
     receiving::{Stream, after, has, now, open},
-    relating::with_users,
+    relation_calls::with_users,
 };
 
 /// How late totals may be.
@@ -40,7 +40,7 @@ fn for_all() -> Notice {
 }
 
 #[tokio::test]
-async fn mark_on_another_device_changes_the_totals_within_2_s() {
+async fn other_devices_mark_changes_totals_within_2_s() {
     let (node, [ann]) = with_users().await;
     audience(&node, 1, true).await;
     let first = publish(&node, for_all()).await.notice_id;
@@ -61,7 +61,7 @@ async fn mark_on_another_device_changes_the_totals_within_2_s() {
 }
 
 #[tokio::test]
-async fn published_confirmed_and_deleted_notices_change_the_totals() {
+async fn notice_changes_change_the_totals() {
     let (node, [ann]) = with_users().await;
     audience(&node, 1, true).await;
     let (mut stream, before) = live_with_totals(&node, ann).await;
@@ -80,7 +80,7 @@ async fn published_confirmed_and_deleted_notices_change_the_totals() {
 }
 
 #[tokio::test]
-async fn scheduled_and_expiring_notices_change_the_totals_at_their_times() {
+async fn due_and_expiring_notices_change_the_totals() {
     let (node, [ann]) = with_users().await;
     audience(&node, 1, true).await;
     let publish_time = Some(in_seconds(2));
@@ -109,7 +109,7 @@ async fn each_audience_has_its_own_totals() {
 }
 
 #[tokio::test]
-async fn totals_come_at_every_start_and_are_in_no_cursor() {
+async fn totals_come_at_every_start_not_in_cursors() {
     let (node, [ann]) = with_users().await;
     audience(&node, 1, true).await;
     let (mut stream, _) = live_with_totals(&node, ann).await;
@@ -139,7 +139,7 @@ async fn stream_that_is_reset_brings_no_totals() {
 
 /// A user sees what was published since its creation, whether it is registered or not.
 #[tokio::test]
-async fn user_that_never_marked_has_the_totals_of_count_notices() {
+async fn first_totals_equal_count_notices() {
     let (node, [ann]) = with_users().await;
     audience(&node, 1, true).await;
     let publish_time = Some(in_seconds(-100));

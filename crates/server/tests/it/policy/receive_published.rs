@@ -3,12 +3,12 @@
 use crate::messaging::*;
 use crate::node::{assert_denied, assert_forbidden};
 use crate::receiving::*;
-use crate::relating::{block, with_users};
+use crate::relation_calls::{block, with_users};
 use kith_proto::message::v1::{delivery::What, note::What as Noted, send_message_request::To, *};
 
 /// Row 1: an entry with the id of another stream is refused if the inbox is ahead of that stream.
 #[tokio::test]
-async fn inbox_that_is_ahead_of_the_sender_gets_the_message() {
+async fn inbox_ahead_of_the_sender_gets_the_message() {
     let (node, [ann, bea, cat]) = with_users().await;
     let mut stream = live(&node, bea).await;
     for number in 1..=30 {
@@ -36,7 +36,7 @@ async fn entry_resolves_to_its_own_message() {
 
 /// Rows 3 and 4: a position that does not advance repeats the last message, or loses those between two calls.
 #[tokio::test]
-async fn calls_one_after_the_other_bring_each_message_once() {
+async fn successive_calls_bring_each_message_once() {
     let (node, [ann, bea]) = with_users().await;
     let id = direct(ann, bea);
     let mut cursor = live(&node, bea).await.cursor;

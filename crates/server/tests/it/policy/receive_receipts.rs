@@ -9,7 +9,7 @@ use crate::messaging::*;
 use crate::node::TestNode;
 use crate::receipting::show;
 use crate::receiving::{Stream, live};
-use crate::relating::with_users;
+use crate::relation_calls::with_users;
 use crate::talking::{mark, mark_up_to, to_hide};
 
 async fn say_to(node: &TestNode, by: i64, group: i64) -> i64 {
@@ -59,7 +59,7 @@ async fn marks_within_a_second_are_one_signal() {
 }
 
 #[tokio::test]
-async fn hidden_marks_and_groups_without_receipts_make_no_signal() {
+async fn hidden_marks_make_no_signal() {
     let (node, [ann, bea]) = with_users().await;
     let (hidden, off, shown) =
         (chat(&node, ann, &[bea]).await, chat(&node, ann, &[bea]).await, chat(&node, ann, &[bea]).await);

@@ -5,7 +5,7 @@
 use crate::messaging::*;
 use crate::node::{TestNode, assert_refused};
 use crate::receiving::*;
-use crate::relating::{self, with_users};
+use crate::relation_calls::{self, with_users};
 use crate::talking::{clear, trim};
 use kith_proto::message::v1::{delivery::What, send_message_request::To, *};
 use tonic::Code;
@@ -49,7 +49,7 @@ async fn cursor_resumes_after_what_it_came_with() {
 async fn cursor_within_an_entry_resumes_there() {
     // The conversation with Cat gets no mark in the inbox: its next message is one entry with all of it.
     let node = TestNode::start_with_relations(|config| config.messages.conversations_max = 1).await;
-    let [ann, bea, cat] = relating::users(&node).await;
+    let [ann, bea, cat] = relation_calls::users(&node).await;
     let id = direct(bea, cat);
     talk(&node, ann, bea, 1).await;
     let body =
@@ -135,7 +135,7 @@ async fn catch_up_and_inbox_overlap_without_doubles() {
 #[tokio::test]
 async fn backlog_beyond_its_bound_is_named() {
     let node = TestNode::start_with_relations(|config| config.messages.backlog_max = 3).await;
-    let [ann, bea] = relating::users(&node).await;
+    let [ann, bea] = relation_calls::users(&node).await;
     let id = direct(ann, bea);
     talk(&node, ann, bea, 8).await;
     let mut stream = open(&node, bea, has(&[(&id, 1)])).await.unwrap();
@@ -173,7 +173,7 @@ async fn former_member_gets_what_it_may_read() {
 }
 
 #[tokio::test]
-async fn positions_of_strange_conversations_bring_nothing() {
+async fn positions_of_foreign_conversations_are_empty() {
     let (node, [ann, bea, cat]) = with_users().await;
     talk(&node, ann, bea, 2).await;
     let mut stream = open(&node, cat, has(&[(&direct(ann, bea), 0), ("g999", 0)])).await.unwrap();
@@ -203,7 +203,7 @@ async fn cursor_of_another_user_is_refused() {
 #[tokio::test]
 async fn cursor_that_is_too_old_is_reset_or_caught_up() {
     let node = TestNode::start_with_relations(|config| config.messages.inbox_entries = 10).await;
-    let [ann, bea] = relating::users(&node).await;
+    let [ann, bea] = relation_calls::users(&node).await;
     let id = direct(ann, bea);
     let cursor = live(&node, bea).await.cursor;
     talk(&node, ann, bea, 150).await;
@@ -231,7 +231,7 @@ async fn cursor_of_an_earlier_start_is_caught_up() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn stream_opened_while_messages_are_sent_misses_none() {
+async fn stream_opened_during_sends_misses_none() {
     let (node, [ann, bea]) = with_users().await;
     let id = direct(ann, bea);
     for round in 1..=10 {

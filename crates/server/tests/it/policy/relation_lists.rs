@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use crate::node::{TestNode, assert_refused};
-use crate::relating::*;
+use crate::relation_calls::*;
 use kith_proto::{admin::v1::GetCacheStatsRequest, relation::v1::*};
 use tonic::Code;
 
@@ -14,7 +14,7 @@ async fn store_reads(node: &TestNode) -> i64 {
 }
 
 #[tokio::test]
-async fn friends_that_were_read_are_read_again_without_the_store() {
+async fn friends_are_reread_without_the_store() {
     let node = TestNode::start_with_relations(|_| {}).await;
     let both_ways = (2..502).flat_map(|user| [(1, user), (user, 1)]);
     import(&node, both_ways).await;
@@ -26,7 +26,7 @@ async fn friends_that_were_read_are_read_again_without_the_store() {
 }
 
 #[tokio::test]
-async fn lists_are_paged_with_the_newest_first_and_tokens_belong_to_their_list() {
+async fn lists_are_newest_first_with_own_tokens() {
     let node = TestNode::start_with_relations(|_| {}).await;
     assert_eq!(import(&node, (2..=31).map(|user| (user, 1))).await.len(), 30);
     let mut request = ListFansRequest { user_id: 1, page_size: 7, ..Default::default() };
@@ -47,7 +47,7 @@ async fn lists_are_paged_with_the_newest_first_and_tokens_belong_to_their_list()
 }
 
 #[tokio::test]
-async fn blocks_are_listed_newest_first_and_an_ended_one_is_gone_at_once() {
+async fn block_list_is_newest_first_without_ended() {
     let (node, [ann, bob, cid]) = with_users().await;
     block(&node, ann, bob).await;
     block(&node, ann, cid).await;
@@ -63,7 +63,7 @@ async fn blocks_are_listed_newest_first_and_an_ended_one_is_gone_at_once() {
 }
 
 #[tokio::test]
-async fn who_stands_in_two_lists_is_found_page_by_page_whichever_is_longer() {
+async fn common_users_are_paged_from_either_list() {
     let node = TestNode::start_with_relations(|_| {}).await;
     // 1 follows 10..=459; 2 follows every third of 10..=1009; every second of 10..=309 follows 1.
     let all = (10..460)
@@ -96,7 +96,7 @@ async fn who_stands_in_two_lists_is_found_page_by_page_whichever_is_longer() {
 }
 
 #[tokio::test]
-async fn friends_are_walked_on_from_the_last_one_though_many_come_in_front_meanwhile() {
+async fn friend_pages_continue_despite_new_friends() {
     let node = TestNode::start_with_relations(|_| {}).await;
     let both_ways = |users: std::ops::Range<i64>| users.flat_map(|user| [(1, user), (user, 1)]);
     import(&node, both_ways(10..460)).await;

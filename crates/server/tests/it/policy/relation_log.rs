@@ -4,7 +4,7 @@
 
 use crate::applying::{accept, befriend, of_user};
 use crate::node::{TestNode, assert_refused, principal};
-use crate::relating::{block, follow, unfollow, with_users};
+use crate::relation_calls::{block, follow, unfollow, with_users};
 use kith_proto::{application::v1::*, relation::v1 as relations};
 use tonic::{Code, Status};
 
@@ -54,7 +54,7 @@ async fn who_ends_a_friendship_is_told_to_both_once() {
 }
 
 #[tokio::test]
-async fn a_block_is_told_where_it_ends_a_friendship_and_then_as_its_end() {
+async fn block_is_logged_as_end_of_friendship() {
     let (node, [ann, bob, cid]) = with_users().await;
     become_friends(&node, ann, bob).await;
     follow(&node, cid, ann).await.unwrap();
@@ -75,7 +75,7 @@ async fn a_follow_that_ends_is_told_to_nobody() {
 }
 
 #[tokio::test]
-async fn who_may_do_what_is_told_to_both_with_what_it_was() {
+async fn permission_change_is_logged_for_both() {
     let (node, [ann, bob]) = with_users().await;
     for permissions in [Some(9), Some(9), Some(0), None] {
         allow(&node, ann, bob, permissions).await;
@@ -90,7 +90,7 @@ async fn who_may_do_what_is_told_to_both_with_what_it_was() {
 }
 
 #[tokio::test]
-async fn a_log_goes_on_where_the_page_before_ended_and_after_what_is_known() {
+async fn log_continues_after_a_page_or_known_id() {
     let (node, [ann, bob]) = with_users().await;
     for permissions in 1..=5 {
         allow(&node, ann, bob, Some(permissions)).await;
@@ -123,7 +123,7 @@ async fn a_log_is_for_its_user_and_for_services() {
 }
 
 #[tokio::test]
-async fn what_names_no_log_and_no_page_is_refused_with_the_field() {
+async fn invalid_log_or_page_names_its_field() {
     let (node, [ann, bob]) = with_users().await;
     for permissions in 1..=2 {
         allow(&node, ann, bob, Some(permissions)).await;

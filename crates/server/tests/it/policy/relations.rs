@@ -1,13 +1,13 @@
 //! Follows, friends and blocks over gRPC, as callers meet them.
 
 use crate::node::{TestNode, assert_refused, principal};
-use crate::relating::*;
+use crate::relation_calls::*;
 use kith_proto::relation::v1::*;
 use kith_server::config::RelationMode;
 use tonic::{Code, Request};
 
 #[tokio::test]
-async fn a_follow_is_seen_on_both_sides_at_once_and_its_end_too() {
+async fn follow_and_its_end_show_on_both_sides() {
     let (node, [ann, bob]) = with_users().await;
     assert_eq!((following(&node, ann).await, fans(&node, bob).await), (vec![], vec![]));
     assert_eq!(counts(&node, ann).await, (0, 0));
@@ -34,7 +34,7 @@ async fn counts_are_right_after_quiet() {
 }
 
 #[tokio::test]
-async fn following_twice_changes_nothing_and_unfollowing_nobody_is_not_found() {
+async fn second_follow_is_a_no_op_second_end_not_found() {
     let (node, [ann, bob]) = with_users().await;
     let made = follow(&node, ann, bob).await.unwrap();
     assert_eq!(follow(&node, ann, bob).await.unwrap(), made);
@@ -43,7 +43,7 @@ async fn following_twice_changes_nothing_and_unfollowing_nobody_is_not_found() {
 }
 
 #[tokio::test]
-async fn nobody_follows_oneself_or_somebody_who_does_not_live() {
+async fn self_and_deleted_users_cannot_be_followed() {
     let (node, [ann]) = with_users().await;
     let refused = follow(&node, ann, ann).await.unwrap_err();
     assert_refused(&refused, Code::InvalidArgument, "INVALID_FIELD", Some("target_id"));
@@ -56,7 +56,7 @@ async fn nobody_follows_oneself_or_somebody_who_does_not_live() {
 }
 
 #[tokio::test]
-async fn a_user_writes_what_is_its_own_and_a_service_everything() {
+async fn users_write_their_own_and_services_all() {
     let (node, [ann, bob]) = with_users().await;
     let refused = node.relations().follow(principal(bob, to_follow(ann, bob))).await.unwrap_err();
     assert_refused(&refused, Code::PermissionDenied, "NOT_ALLOWED", None);
@@ -77,7 +77,7 @@ async fn a_user_writes_what_is_its_own_and_a_service_everything() {
 }
 
 #[tokio::test]
-async fn a_block_ends_the_follow_of_the_blocked_one_and_forbids_a_new_one() {
+async fn block_ends_follow_and_forbids_another() {
     let (node, [ann, bob]) = with_users().await;
     follow(&node, ann, bob).await.unwrap();
     follow(&node, bob, ann).await.unwrap();
@@ -98,7 +98,7 @@ async fn a_block_ends_the_follow_of_the_blocked_one_and_forbids_a_new_one() {
 }
 
 #[tokio::test]
-async fn permissions_are_absolute_and_apart_from_the_block() {
+async fn permissions_are_independent_of_the_block() {
     let (node, [ann, bob]) = with_users().await;
     assert_eq!(allowed(&node, bob, ann, 63).await, (true, 0), "everything where nothing was set");
     let set = async |permissions: Option<u32>| {
@@ -147,7 +147,7 @@ async fn permissions_are_absolute_and_apart_from_the_block() {
 }
 
 #[tokio::test]
-async fn what_may_be_done_where_nothing_was_set_is_configured() {
+async fn default_permissions_are_configured() {
     let node = TestNode::start_with_relations(|config| config.relations.default_permissions = 1).await;
     let [ann, bob] = users(&node).await;
     assert_eq!(allowed(&node, bob, ann, 3).await, (false, 2));
@@ -155,7 +155,7 @@ async fn what_may_be_done_where_nothing_was_set_is_configured() {
 }
 
 #[tokio::test]
-async fn remarks_and_do_not_disturb_are_kept_beside_each_other_under_one_version() {
+async fn remark_and_do_not_disturb_share_a_version() {
     let (node, [ann, bob]) = with_users().await;
     let request = SetRemarkRequest {
         user_id: ann,
@@ -201,7 +201,7 @@ async fn a_removed_fan_is_blocked_in_the_same_step() {
 }
 
 #[tokio::test]
-async fn friends_follow_each_other_until_one_ends_it_both_ways() {
+async fn friendship_is_mutual_until_one_ends_it() {
     let (node, [ann, bob, cid]) = with_users().await;
     for (from, to) in [(ann, bob), (bob, ann), (ann, cid)] {
         follow(&node, from, to).await.unwrap();
@@ -226,7 +226,7 @@ async fn friends_follow_each_other_until_one_ends_it_both_ways() {
 }
 
 #[tokio::test]
-async fn in_friend_mode_services_make_friends_and_not_too_many() {
+async fn friend_mode_services_make_limited_friends() {
     let change = |config: &mut kith_server::config::Config| {
         config.relations.mode = RelationMode::Friend;
         config.relations.friends_max = 1;
@@ -272,7 +272,7 @@ async fn a_batch_answers_for_each_target_in_its_order() {
 
 /// A batch writes its answer itself; the answer for one is encoded as all others are.
 #[tokio::test]
-async fn a_batch_says_of_each_target_what_a_read_of_it_alone_says() {
+async fn batch_equals_single_reads() {
     let (node, [ann, bob, cid, dan, eve, fay]) = with_users().await;
     for (one, other) in [(ann, bob), (bob, ann), (cid, ann), (ann, dan)] {
         follow(&node, one, other).await.unwrap();
@@ -313,7 +313,7 @@ fn on_behalf<T>(of: Option<i64>, request: T) -> Request<T> {
 }
 
 #[tokio::test]
-async fn an_import_says_which_records_it_could_not_take() {
+async fn import_names_the_refused_records() {
     let node = TestNode::start_with_relations(|_| {}).await;
     let results = import(&node, [(1, 2), (3, 3), (0, 1), (2, 1), (1, 2)]).await;
     assert_eq!(results, [Some(1), None, None, Some(2), Some(1)]);
@@ -323,7 +323,7 @@ async fn an_import_says_which_records_it_could_not_take() {
 }
 
 #[tokio::test]
-async fn a_repeated_request_has_one_effect_and_the_same_answer() {
+async fn repeated_request_has_one_effect_and_answer() {
     let (node, [ann, bob]) = with_users().await;
     let request = FollowRequest { request_id: "f".into(), ..to_follow(ann, bob) };
     let first = node.relations().follow(request.clone()).await.unwrap().into_inner().follow;

@@ -4,9 +4,9 @@
 
 use std::time::Duration;
 
+use crate::gateway_calls::{Gateway, counted, open, state};
 use crate::node::{TestNode, assert_forbidden, until};
-use crate::online::{Gateway, counted, open, state};
-use crate::relating::users;
+use crate::relation_calls::users;
 use kith_proto::{
     group::v1::{Group, JoinPolicy, Visibility},
     member::v1::*,

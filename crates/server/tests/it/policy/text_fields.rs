@@ -5,8 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::equal::{Outcome, by_json, rpcs};
 use crate::http::Connection;
+use crate::json_grpc_parity::{Outcome, by_json, rpcs};
 use crate::node::TestNode;
 use kith_proto::{
     group::v1::Group,

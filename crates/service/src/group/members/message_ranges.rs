@@ -29,7 +29,7 @@ pub(crate) struct KnownStays {
 }
 
 /// The known state of a user in a group before former members are read.
-enum Seen {
+enum KnownMembership {
     NoGroup,
     Member(Entry<Member>),
     /// Unknown: it may be a former member.
@@ -52,12 +52,12 @@ impl Members {
         let absent: Vec<MemberKey> = seen.iter().filter_map(absent).collect();
         let former = self.former(user, &absent).await?;
         let range = |seen| match seen {
-            Seen::NoGroup => None,
-            Seen::Member(member) => {
+            KnownMembership::NoGroup => None,
+            KnownMembership::Member(member) => {
                 let Member { from_seq, joined_seq, .. } = *member.value;
                 Some(MessageRange { from: from_seq, to: None, joined: Some(joined_seq.max(1)) })
             }
-            Seen::Absent(key) => {
+            KnownMembership::Absent(key) => {
                 let left = former.get(&key)?;
                 Some(MessageRange { from: left.from_seq, to: Some(left.left_seq), joined: None })
             }
@@ -97,16 +97,16 @@ impl Members {
         exist
     }
 
-    async fn seen(&self, user: UserId, groups: &[GroupId]) -> Vec<Result<Seen, Error>> {
+    async fn seen(&self, user: UserId, groups: &[GroupId]) -> Vec<Result<KnownMembership, Error>> {
         let exist = self.exist(groups, Some(user)).await;
         let keys: Vec<MemberKey> = groups.iter().map(|group| MemberKey { group: *group, user }).collect();
         let members = self.get_many(&keys, &Consistency::Cached).await;
         let seen = |((exists, member), key): ((Result<bool, Error>, Result<_, Error>), &MemberKey)| {
             if !exists? {
-                return Ok(Seen::NoGroup);
+                return Ok(KnownMembership::NoGroup);
             }
             let member: Option<Entry<Member>> = member?;
-            Ok(member.map_or(Seen::Absent(*key), Seen::Member))
+            Ok(member.map_or(KnownMembership::Absent(*key), KnownMembership::Member))
         };
         exist.into_iter().zip(members).zip(&keys).map(seen).collect()
     }
@@ -146,9 +146,9 @@ impl KnownStays {
     }
 }
 
-fn absent(seen: &Result<Seen, Error>) -> Option<MemberKey> {
+fn absent(seen: &Result<KnownMembership, Error>) -> Option<MemberKey> {
     match seen {
-        Ok(Seen::Absent(key)) => Some(*key),
-        Ok(Seen::NoGroup | Seen::Member(_)) | Err(_) => None,
+        Ok(KnownMembership::Absent(key)) => Some(*key),
+        Ok(KnownMembership::NoGroup | KnownMembership::Member(_)) | Err(_) => None,
     }
 }

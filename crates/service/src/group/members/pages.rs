@@ -7,14 +7,14 @@ use kith_store::{Ban, GroupId, Member, MemberChangeEvent, MemberKey, Timestamp, 
 
 use super::{
     Members,
-    lists::{Asked, Part},
+    lists::{IdPage, MemberPageKey},
     service::store_error,
 };
 use crate::{error::Error, rpc::call::Principal};
 
 /// A page of a list.
 #[derive(Clone, Debug)]
-pub(super) struct Listed<T> {
+pub(super) struct MemberListPage<T> {
     /// The entries. May be fewer than requested, or none, although others follow.
     pub(super) items: Vec<T>,
     /// The id after which the next page begins; `None`: the last page.
@@ -40,17 +40,17 @@ impl Members {
     pub(super) async fn list_members(
         &self,
         group: GroupId,
-        asked: Asked,
+        asked: MemberPageKey,
         principal: Principal,
         consistency: &Consistency,
-    ) -> Result<Listed<Arc<Member>>, Error> {
+    ) -> Result<MemberListPage<Arc<Member>>, Error> {
         self.may_see(group, principal).await?;
         let part = self.lists.members_of(group, asked, consistency).await?;
         let keys: Vec<MemberKey> = part.ids.iter().map(|user| MemberKey { group, user: *user }).collect();
         let among = self.among(&keys, consistency).await?;
         let members = among.into_iter().map(|entry| entry.value);
         let items = members.filter(|member| member.role >= asked.least).collect();
-        Ok(Listed { items, next: next(&part, UserId::get) })
+        Ok(MemberListPage { items, next: next(&part, UserId::get) })
     }
 
     /// Returns a page of the groups that a user is in.
@@ -60,12 +60,12 @@ impl Members {
     pub(super) async fn list_memberships(
         &self,
         user: UserId,
-        asked: Asked,
+        asked: MemberPageKey,
         consistency: &Consistency,
-    ) -> Result<Listed<GroupId>, Error> {
+    ) -> Result<MemberListPage<GroupId>, Error> {
         let part = self.lists.groups_of(user, asked, consistency).await?;
         let items = self.groups_among(user, &part.ids, consistency).await?;
-        Ok(Listed { items, next: next(&part, GroupId::get) })
+        Ok(MemberListPage { items, next: next(&part, GroupId::get) })
     }
 
     /// Returns a page of the groups that both users are in. Walks the groups of one, and checks the membership of the
@@ -77,9 +77,9 @@ impl Members {
         &self,
         user: UserId,
         other: UserId,
-        asked: Asked,
+        asked: MemberPageKey,
         consistency: &Consistency,
-    ) -> Result<Listed<GroupId>, Error> {
+    ) -> Result<MemberListPage<GroupId>, Error> {
         let part = self.lists.groups_of(user, asked, consistency).await?;
         let (mine, theirs) = tokio::try_join!(
             self.groups_among(user, &part.ids, consistency),
@@ -87,7 +87,7 @@ impl Members {
         )?;
         // Both by rising id, as the page is.
         let items = mine.into_iter().filter(|group| theirs.binary_search(group).is_ok()).collect();
-        Ok(Listed { items, next: next(&part, GroupId::get) })
+        Ok(MemberListPage { items, next: next(&part, GroupId::get) })
     }
 
     /// Returns a page of the bans of a group, from the store, by rising user id. Requires owner, admin or service.
@@ -100,7 +100,7 @@ impl Members {
         principal: Principal,
         after: Option<UserId>,
         size: usize,
-    ) -> Result<Listed<Ban>, Error> {
+    ) -> Result<MemberListPage<Ban>, Error> {
         self.may_decide(group, principal).await?;
         // One more, to find out whether others follow.
         let limit = size.saturating_add(1);
@@ -109,7 +109,7 @@ impl Members {
         let more = items.len() > size;
         items.truncate(size);
         let next = items.last().filter(|_| more).map(|ban| ban.key.user.get());
-        Ok(Listed { items, next })
+        Ok(MemberListPage { items, next })
     }
 
     /// Returns a page of the users who were changed after this, with their present state; `None`: the store no longer
@@ -164,6 +164,6 @@ fn keys_of(group: GroupId, changed: &[MemberChangeEvent]) -> Vec<MemberKey> {
 }
 
 /// The id after which the next page begins.
-fn next<T: Copy>(part: &Part<T>, id: fn(T) -> i64) -> Option<i64> {
+fn next<T: Copy>(part: &IdPage<T>, id: fn(T) -> i64) -> Option<i64> {
     part.ids.last().filter(|_| part.more).map(|last| id(*last))
 }

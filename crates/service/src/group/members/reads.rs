@@ -3,7 +3,7 @@
 use kith_cache::{Consistency, Entry};
 use kith_store::{GroupId, Member, MemberKey, Role, Roster, UserId};
 
-use super::{Members, lists::Asked, service::KIND};
+use super::{Members, lists::MemberPageKey, service::KIND};
 use crate::{error::Error, rpc::call::Principal};
 
 /// Page size for the count of all groups of a user.
@@ -97,7 +97,7 @@ impl Members {
     ) -> Result<i64, Error> {
         let (mut count, mut after) = (0_i64, 0);
         loop {
-            let asked = Asked { least: Role::Member, after, size: COUNTED };
+            let asked = MemberPageKey { least: Role::Member, after, size: COUNTED };
             let part = self.lists.groups_of(user, asked, consistency).await?;
             count += i64::try_from(part.ids.len()).unwrap_or(i64::MAX);
             match part.ids.last().filter(|_| part.more) {

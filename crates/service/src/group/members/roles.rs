@@ -29,15 +29,15 @@ impl Roles {
         rosters: Policy<Roster>,
         users: &Users,
     ) -> Self {
-        let DomainContext { stores, tiers, .. } = context;
+        let DomainContext { stores, caches, .. } = context;
         let store = || std::sync::Arc::clone(&stores.members);
         Self {
-            members: tiers.namespace(
+            members: caches.namespace(
                 members,
                 std::sync::Arc::new(MemberLoader(store())),
                 RecordCodec::MEMBER,
             ),
-            rosters: tiers.namespace(
+            rosters: caches.namespace(
                 rosters,
                 std::sync::Arc::new(RosterLoader(store())),
                 RecordCodec::ROSTER,

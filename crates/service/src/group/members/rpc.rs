@@ -3,19 +3,19 @@
 use kith_cache::Consistency;
 use kith_proto::member::v1::{self as wire, member_service_server::MemberService};
 use kith_store::{GroupId, Member, MemberChange, MemberKey, Role, UserId};
-use tonic::{Request, Response, Status};
+use tonic::{Request, Response};
 
 use super::{
     Members,
     convert::{self, SyncPosition},
-    lists::Asked,
+    lists::MemberPageKey,
 };
 use crate::{
     error::Error,
     rpc::{
         audit_notes::AuditNotes,
         batch::{self, Limits},
-        call::{Call, Served, own},
+        call::{Call, RpcResult, Served, own},
         page_token::PageTokens,
         record_quota::PageQuota,
         request::WriteContext,
@@ -43,11 +43,12 @@ impl MemberRpc {
         call: Call,
         query: &[&[u8]],
         least: Role,
-        (size, token): (i32, &str),
-    ) -> Result<(Asked, PageQuota), Error> {
+        size: i32,
+        token: &str,
+    ) -> Result<(MemberPageKey, PageQuota), Error> {
         let page = self.limits.page(call, size)?;
         let after = self.pages.open(query, token)?.unwrap_or_default();
-        Ok((Asked { least, after, size: page.size }, page))
+        Ok((MemberPageKey { least, after, size: page.size }, page))
     }
 
     /// The token of the page after this id; empty: the last page.
@@ -61,7 +62,7 @@ impl MemberService for MemberRpc {
     async fn add_members(
         &self,
         request: Request<wire::AddMembersRequest>,
-    ) -> Result<Response<wire::AddMembersResponse>, Status> {
+    ) -> RpcResult<wire::AddMembersResponse> {
         let call = Call::of(&request);
         let mut request = request.into_inner();
         let id = std::mem::take(&mut request.request_id);
@@ -79,7 +80,7 @@ impl MemberService for MemberRpc {
     async fn remove_members(
         &self,
         request: Request<wire::RemoveMembersRequest>,
-    ) -> Result<Response<wire::RemoveMembersResponse>, Status> {
+    ) -> RpcResult<wire::RemoveMembersResponse> {
         let call = Call::of(&request);
         let mut request = request.into_inner();
         let id = std::mem::take(&mut request.request_id);
@@ -97,7 +98,7 @@ impl MemberService for MemberRpc {
     async fn unban_members(
         &self,
         request: Request<wire::UnbanMembersRequest>,
-    ) -> Result<Response<wire::UnbanMembersResponse>, Status> {
+    ) -> RpcResult<wire::UnbanMembersResponse> {
         let call = Call::of(&request);
         let mut request = request.into_inner();
         let id = std::mem::take(&mut request.request_id);
@@ -112,10 +113,7 @@ impl MemberService for MemberRpc {
         }))
     }
 
-    async fn list_bans(
-        &self,
-        request: Request<wire::ListBansRequest>,
-    ) -> Result<Response<wire::ListBansResponse>, Status> {
+    async fn list_bans(&self, request: Request<wire::ListBansRequest>) -> RpcResult<wire::ListBansResponse> {
         let call = Call::of(&request);
         let request = request.into_inner();
         let group = convert::group(request.group_id)?;
@@ -130,10 +128,7 @@ impl MemberService for MemberRpc {
         }))
     }
 
-    async fn join(
-        &self,
-        request: Request<wire::JoinRequest>,
-    ) -> Result<Response<wire::JoinResponse>, Status> {
+    async fn join(&self, request: Request<wire::JoinRequest>) -> RpcResult<wire::JoinResponse> {
         let call = Call::of(&request);
         let mut request = request.into_inner();
         let id = std::mem::take(&mut request.request_id);
@@ -146,10 +141,7 @@ impl MemberService for MemberRpc {
         }))
     }
 
-    async fn leave(
-        &self,
-        request: Request<wire::LeaveRequest>,
-    ) -> Result<Response<wire::LeaveResponse>, Status> {
+    async fn leave(&self, request: Request<wire::LeaveRequest>) -> RpcResult<wire::LeaveResponse> {
         let call = Call::of(&request);
         let mut request = request.into_inner();
         let id = std::mem::take(&mut request.request_id);
@@ -160,10 +152,7 @@ impl MemberService for MemberRpc {
         Ok(Response::new(wire::LeaveResponse { version, consistency_token: written.token.to_string() }))
     }
 
-    async fn set_role(
-        &self,
-        request: Request<wire::SetRoleRequest>,
-    ) -> Result<Response<wire::SetRoleResponse>, Status> {
+    async fn set_role(&self, request: Request<wire::SetRoleRequest>) -> RpcResult<wire::SetRoleResponse> {
         let (call, notes) = (Call::of(&request), AuditNotes::of(&request));
         let mut request = request.into_inner();
         notes.note_id("group", request.group_id);
@@ -183,7 +172,7 @@ impl MemberService for MemberRpc {
     async fn mute_member(
         &self,
         request: Request<wire::MuteMemberRequest>,
-    ) -> Result<Response<wire::MuteMemberResponse>, Status> {
+    ) -> RpcResult<wire::MuteMemberResponse> {
         let call = Call::of(&request);
         let mut request = request.into_inner();
         let id = std::mem::take(&mut request.request_id);
@@ -200,7 +189,7 @@ impl MemberService for MemberRpc {
     async fn mute_group(
         &self,
         request: Request<wire::MuteGroupRequest>,
-    ) -> Result<Response<wire::MuteGroupResponse>, Status> {
+    ) -> RpcResult<wire::MuteGroupResponse> {
         let call = Call::of(&request);
         let mut request = request.into_inner();
         let id = std::mem::take(&mut request.request_id);
@@ -217,7 +206,7 @@ impl MemberService for MemberRpc {
     async fn set_member_remark(
         &self,
         request: Request<wire::SetMemberRemarkRequest>,
-    ) -> Result<Response<wire::SetMemberRemarkResponse>, Status> {
+    ) -> RpcResult<wire::SetMemberRemarkResponse> {
         let call = Call::of(&request);
         let mut request = request.into_inner();
         let id = std::mem::take(&mut request.request_id);
@@ -235,7 +224,7 @@ impl MemberService for MemberRpc {
     async fn get_member(
         &self,
         request: Request<wire::GetMemberRequest>,
-    ) -> Result<Response<wire::GetMemberResponse>, Status> {
+    ) -> RpcResult<wire::GetMemberResponse> {
         let call = Call::of(&request);
         let request = request.into_inner();
         let key = convert::key(request.group_id, request.user_id)?;
@@ -250,7 +239,7 @@ impl MemberService for MemberRpc {
     async fn batch_is_member(
         &self,
         request: Request<wire::BatchIsMemberRequest>,
-    ) -> Result<Response<wire::BatchIsMemberResponse>, Status> {
+    ) -> RpcResult<wire::BatchIsMemberResponse> {
         let call = Call::of(&request);
         let request = request.into_inner();
         batch::check_count("user_ids", request.user_ids.len(), self.limits.batch_ids_of(call))?;
@@ -267,15 +256,14 @@ impl MemberService for MemberRpc {
     async fn list_members(
         &self,
         request: Request<wire::ListMembersRequest>,
-    ) -> Result<Response<wire::ListMembersResponse>, Status> {
+    ) -> RpcResult<wire::ListMembersResponse> {
         let call = Call::of(&request);
         let request = request.into_inner();
         let group = convert::group(request.group_id)?;
         let least = convert::least_role(request.least_role)?;
         let query = [b"ListMembers", &[least as u8][..], &group.get().to_be_bytes()[..]];
         let consistency = self.limits.consistency(call, request.consistency.as_ref())?;
-        let of_page = (request.page_size, request.page_token.as_str());
-        let (asked, mut page) = self.asked(call, &query, least, of_page)?;
+        let (asked, mut page) = self.asked(call, &query, least, request.page_size, &request.page_token)?;
         let listed = self.members.list_members(group, asked, call.principal, &consistency).await?;
         page.answered(listed.items.len());
         Ok(Response::new(wire::ListMembersResponse {
@@ -287,7 +275,7 @@ impl MemberService for MemberRpc {
     async fn count_members(
         &self,
         request: Request<wire::CountMembersRequest>,
-    ) -> Result<Response<wire::CountMembersResponse>, Status> {
+    ) -> RpcResult<wire::CountMembersResponse> {
         let call = Call::of(&request);
         let request = request.into_inner();
         let group = convert::group(request.group_id)?;
@@ -300,15 +288,15 @@ impl MemberService for MemberRpc {
     async fn list_memberships(
         &self,
         request: Request<wire::ListMembershipsRequest>,
-    ) -> Result<Response<wire::ListMembershipsResponse>, Status> {
+    ) -> RpcResult<wire::ListMembershipsResponse> {
         let call = Call::of(&request);
         let request = request.into_inner();
         let user = convert::user("user_id", request.user_id)?;
         own(user, call.principal)?;
         let query = [&b"ListMemberships"[..], &user.get().to_be_bytes()[..]];
         let consistency = self.limits.consistency(call, request.consistency.as_ref())?;
-        let of_page = (request.page_size, request.page_token.as_str());
-        let (asked, mut page) = self.asked(call, &query, Role::Member, of_page)?;
+        let (asked, mut page) =
+            self.asked(call, &query, Role::Member, request.page_size, &request.page_token)?;
         let listed = self.members.list_memberships(user, asked, &consistency).await?;
         page.answered(listed.items.len());
         Ok(Response::new(wire::ListMembershipsResponse {
@@ -320,7 +308,7 @@ impl MemberService for MemberRpc {
     async fn count_memberships(
         &self,
         request: Request<wire::CountMembershipsRequest>,
-    ) -> Result<Response<wire::CountMembershipsResponse>, Status> {
+    ) -> RpcResult<wire::CountMembershipsResponse> {
         let call = Call::of(&request);
         let request = request.into_inner();
         let user = convert::user("user_id", request.user_id)?;
@@ -333,7 +321,7 @@ impl MemberService for MemberRpc {
     async fn list_common_groups(
         &self,
         request: Request<wire::ListCommonGroupsRequest>,
-    ) -> Result<Response<wire::ListCommonGroupsResponse>, Status> {
+    ) -> RpcResult<wire::ListCommonGroupsResponse> {
         let call = Call::of(&request);
         let request = request.into_inner();
         let user = convert::user("user_id", request.user_id)?;
@@ -341,8 +329,8 @@ impl MemberService for MemberRpc {
         own(user, call.principal)?;
         let query = [&b"ListCommonGroups"[..], &user.get().to_be_bytes()[..], &other.get().to_be_bytes()[..]];
         let consistency = self.limits.consistency(call, request.consistency.as_ref())?;
-        let of_page = (request.page_size, request.page_token.as_str());
-        let (asked, mut page) = self.asked(call, &query, Role::Member, of_page)?;
+        let (asked, mut page) =
+            self.asked(call, &query, Role::Member, request.page_size, &request.page_token)?;
         let listed = self.members.list_common_groups(user, other, asked, &consistency).await?;
         page.answered(listed.items.len());
         Ok(Response::new(wire::ListCommonGroupsResponse {
@@ -356,7 +344,7 @@ impl MemberService for MemberRpc {
     async fn sync_members(
         &self,
         request: Request<wire::SyncMembersRequest>,
-    ) -> Result<Response<wire::SyncMembersResponse>, Status> {
+    ) -> RpcResult<wire::SyncMembersResponse> {
         let call = Call::of(&request);
         let request = request.into_inner();
         let group = convert::group(request.group_id)?;

@@ -12,7 +12,7 @@ use tokio::time::{Instant, timeout};
 use super::{
     MemberListPolicies, Roles,
     cleanup::Ending,
-    lists::{Asked, MemberLists},
+    lists::{MemberLists, MemberPageKey},
     membership_events::MembershipListeners,
 };
 use crate::{
@@ -90,10 +90,10 @@ impl Members {
         listeners: MembershipListeners,
         rules: MemberRules,
     ) -> Self {
-        let DomainContext { stores, tiers, mutations, hasher } = context;
+        let DomainContext { stores, caches, mutations, hasher } = context;
         Self {
             roles: among.roles,
-            lists: MemberLists::new(&stores.members, tiers, lists),
+            lists: MemberLists::new(&stores.members, caches, lists),
             groups: among.groups,
             store: Arc::clone(&stores.members),
             messages: Arc::clone(&stores.messages),
@@ -118,7 +118,7 @@ impl Members {
         after: Option<GroupId>,
         size: usize,
     ) -> Result<(Vec<GroupId>, bool), Error> {
-        let asked = Asked { least: Role::Member, after: after.map_or(0, GroupId::get), size };
+        let asked = MemberPageKey { least: Role::Member, after: after.map_or(0, GroupId::get), size };
         let part = self.lists.groups_of(user, asked, &Consistency::Cached).await?;
         Ok((part.ids, part.more))
     }

@@ -1,18 +1,16 @@
 //! The calls on the wire.
 
 use kith_proto::message::v1 as wire;
-use tonic::{Request, Response, Status};
+use tonic::{Request, Response};
 
 use super::{super::Messages, convert};
-use crate::rpc::call::Call;
-
-type Answer<T> = Result<Response<T>, Status>;
+use crate::rpc::call::{Call, RpcResult};
 
 impl Messages {
     pub(in crate::message) async fn recall_message(
         &self,
         request: Request<wire::RecallMessageRequest>,
-    ) -> Answer<wire::RecallMessageResponse> {
+    ) -> RpcResult<wire::RecallMessageResponse> {
         let (call, request) = (Call::of(&request), request.into_inner());
         let target = convert::target(request.user_id, &request.conversation_id, request.seq, call.principal)?;
         let changed = self.recall(target, call.deadline).await?;
@@ -22,7 +20,7 @@ impl Messages {
     pub(in crate::message) async fn edit_message(
         &self,
         request: Request<wire::EditMessageRequest>,
-    ) -> Answer<wire::EditMessageResponse> {
+    ) -> RpcResult<wire::EditMessageResponse> {
         let (call, request) = (Call::of(&request), request.into_inner());
         let target = convert::target(request.user_id, &request.conversation_id, request.seq, call.principal)?;
         let edit = convert::edit(request, self.config.body_bytes_max)?;

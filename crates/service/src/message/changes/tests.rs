@@ -23,7 +23,7 @@ fn user(id: i64) -> UserId {
 }
 
 #[test]
-fn edit_to_the_content_of_the_last_edit_is_that_one() {
+fn repeated_edit_is_the_last_edit() {
     let first = edit("new").of(&message(1, "old"), NOW);
     let again = edit("new").of(&message(2, "new"), Timestamp(10));
     assert_eq!((first.event.key, first.event.hash), (again.event.key, again.event.hash));

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use futures::future::join_all;
-use kith_store::{ConversationId, DOCUMENT, Message, Seq, UserId, document_parts};
+use kith_store::{ConversationId, DOCUMENT, Message, Seq, SeqRange, UserId, document_parts};
 use prost::bytes::Bytes;
 
 use super::{
@@ -12,7 +12,7 @@ use super::{
         offline::{Absent, is_announced},
     },
     Delivery,
-    recipients::To,
+    recipients::DeliveryTargets,
 };
 use crate::error::Error;
 
@@ -44,7 +44,7 @@ impl Delivery {
         let mut messages = added.runs.concat();
         for seq in &added.replayed {
             // The node that stored it may have died before it entered it.
-            let replayed = offline.stored(conversation, (*seq, *seq)).await?;
+            let replayed = offline.stored(conversation, SeqRange { first: *seq, last: *seq }).await?;
             messages.extend(replayed.into_iter().filter(|message| !offline.is_old(message.sent)));
         }
         Ok(messages)
@@ -69,8 +69,8 @@ impl Delivery {
             Some(Fanned::Inboxes(absent)) => Absent::All(absent.clone()),
             Some(Fanned::Registered) => self.absent_of_large(conversation, messages).await?,
             None => match self.0.recipients.of(conversation).await? {
-                To::Users(users) => Absent::All(users.to_vec()),
-                To::Registered => self.absent_of_large(conversation, messages).await?,
+                DeliveryTargets::Users(users) => Absent::All(users.to_vec()),
+                DeliveryTargets::Registered => self.absent_of_large(conversation, messages).await?,
             },
         };
         offline.enter(conversation, messages, &absent).await
@@ -83,12 +83,12 @@ impl Delivery {
     pub(super) async fn announce_stored(
         &self,
         conversation: ConversationId,
-        (first, last): (Seq, Seq),
+        seqs: SeqRange,
         fanned: &Fanned,
     ) -> Result<(), Error> {
         let Some(offline) = &self.0.offline else { return Ok(()) };
-        for part in document_parts(first.max(1), last) {
-            let messages = offline.stored(conversation, part).await?;
+        for (first, last) in document_parts(seqs.first.max(1), seqs.last) {
+            let messages = offline.stored(conversation, SeqRange { first, last }).await?;
             self.announce(conversation, &messages, Some(fanned)).await?;
         }
         Ok(())
@@ -107,7 +107,7 @@ impl Delivery {
     ) -> Result<(), Error> {
         let Some(offline) = &self.0.offline else { return Ok(()) };
         let first = offline.sent_within(conversation, noted + OLDER).await?.max(end - RESUMED_MAX + 1);
-        self.announce_stored(conversation, (first, end), fanned).await
+        self.announce_stored(conversation, SeqRange { first, last: end }, fanned).await
     }
 
     /// The members of a large group whom messages mention and who have no receiver. A member with unknown receivers

@@ -20,7 +20,7 @@ use std::{sync::Arc, time::Duration};
 
 use futures::future::join_all;
 use kith_delivery::{FanOut, FannedOut, InboxLimits, NodeWake, SentMessages, Wake, entry};
-use kith_store::{ConversationId, GroupId, Message, Seq, Timestamp, UserId};
+use kith_store::{ConversationId, GroupId, Message, Seq, SeqRange, Timestamp, UserId};
 use prost::bytes::Bytes;
 use tokio::time::{Instant, timeout};
 
@@ -28,7 +28,7 @@ pub(super) use self::notes::Begun;
 use self::{
     absent::Fanned,
     pending::{Pending, Undelivered},
-    recipients::To,
+    recipients::DeliveryTargets,
 };
 pub use self::{notes::StepNotes, recipients::Recipients, repeats::Repeats, resumption::Resumption};
 use super::{Inboxes, logs::Added, offline::OfflineLogs};
@@ -43,10 +43,10 @@ const WAITED: Duration = Duration::from_secs(1);
 
 /// Brings messages to the inboxes of their recipients. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Delivery(Arc<Parts>);
+pub struct Delivery(Arc<DeliveryInner>);
 
 #[derive(Debug)]
-struct Parts {
+struct DeliveryInner {
     inboxes: Inboxes,
     recipients: Recipients,
     limits: InboxLimits,
@@ -70,7 +70,14 @@ impl Delivery {
     ) -> Self {
         drop(metrics::histogram!(FAN_OUT_SECONDS.name));
         metrics::gauge!(MESSAGES_UNDELIVERED.name).set(0.0);
-        Self(Arc::new(Parts { inboxes, recipients, limits, pending: Pending::default(), notes, offline }))
+        Self(Arc::new(DeliveryInner {
+            inboxes,
+            recipients,
+            limits,
+            pending: Pending::default(),
+            notes,
+            offline,
+        }))
     }
 
     /// The inboxes to which it delivers.
@@ -92,8 +99,8 @@ impl Delivery {
         conversation: ConversationId,
     ) -> Result<Option<Arc<[UserId]>>, Error> {
         Ok(match self.0.recipients.of(conversation).await? {
-            To::Users(users) => Some(users),
-            To::Registered => None,
+            DeliveryTargets::Users(users) => Some(users),
+            DeliveryTargets::Registered => None,
         })
     }
 
@@ -177,14 +184,14 @@ impl Delivery {
     /// Enters messages into the inboxes of their recipients. Returns once they are in all; their nodes are woken after that.
     async fn fan_out(&self, sent: SentMessages) -> Result<Fanned, Error> {
         match self.0.recipients.of(sent.conversation).await? {
-            To::Users(users) => self.fan_out_to(&users, &sent).await.map(Fanned::Inboxes),
-            To::Registered => self.wake_registered(sent).await.map(|()| Fanned::Registered),
+            DeliveryTargets::Users(users) => self.fan_out_to(&users, &sent).await.map(Fanned::Inboxes),
+            DeliveryTargets::Registered => self.wake_registered(sent).await.map(|()| Fanned::Registered),
         }
     }
 
     /// Returns those who have no receiver.
     async fn fan_out_to(&self, users: &[UserId], sent: &SentMessages) -> Result<Vec<UserId>, Error> {
-        let Parts { inboxes, limits, .. } = &*self.0;
+        let DeliveryInner { inboxes, limits, .. } = &*self.0;
         let some = users.chunks(limits.users_at_once.max(1));
         let done =
             some.map(async |users| inboxes.keeper.fan_out(&FanOut { sent: sent.clone(), users }).await);
@@ -217,7 +224,9 @@ impl Delivery {
     async fn repeat(&self, conversation: ConversationId, due: Undelivered) {
         let Ok(fanned) = self.fan_out(self.sent(conversation, due.last, &[])).await else { return };
         let announced = match due.unannounced {
-            Some(first) => self.announce_stored(conversation, (first, due.last), &fanned).await,
+            Some(first) => {
+                self.announce_stored(conversation, SeqRange { first, last: due.last }, &fanned).await
+            }
             None => Ok(()),
         };
         if announced.is_ok() {

@@ -32,7 +32,7 @@ pub struct StepNotes {
 
 /// Where notes are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum NoteStorage {
     Redis,
     Store,
 }
@@ -80,9 +80,9 @@ impl StepNotes {
         }
         let this = self.clone();
         tokio::spawn(async move {
-            this.remove(Place::Redis, &begun.notes).await.ok();
+            this.remove(NoteStorage::Redis, &begun.notes).await.ok();
             if begun.in_store.is_some() {
-                this.remove(Place::Store, &begun.notes).await.ok();
+                this.remove(NoteStorage::Store, &begun.notes).await.ok();
             }
         });
     }
@@ -91,10 +91,15 @@ impl StepNotes {
     ///
     /// # Errors
     /// If Redis or the store does not answer.
-    pub(super) async fn due(&self, place: Place, age: Duration, most: usize) -> Result<Vec<DueNote>, Error> {
+    pub(super) async fn due(
+        &self,
+        place: NoteStorage,
+        age: Duration,
+        most: usize,
+    ) -> Result<Vec<DueNote>, Error> {
         match place {
-            Place::Redis => self.keeper.due(age, most).await.map_err(|_| away()),
-            Place::Store => self.store.due_fan_out_notes(age, most).await.map_err(store_error),
+            NoteStorage::Redis => self.keeper.due(age, most).await.map_err(|_| away()),
+            NoteStorage::Store => self.store.due_fan_out_notes(age, most).await.map_err(store_error),
         }
     }
 
@@ -102,10 +107,10 @@ impl StepNotes {
     ///
     /// # Errors
     /// If Redis or the store does not answer.
-    pub(super) async fn remove(&self, place: Place, notes: &[FanOutNote]) -> Result<(), Error> {
+    pub(super) async fn remove(&self, place: NoteStorage, notes: &[FanOutNote]) -> Result<(), Error> {
         match place {
-            Place::Redis => self.keeper.end(notes).await.map_err(|_| away()),
-            Place::Store => self.store.remove_fan_out_notes(notes).await.map_err(store_error),
+            NoteStorage::Redis => self.keeper.end(notes).await.map_err(|_| away()),
+            NoteStorage::Store => self.store.remove_fan_out_notes(notes).await.map_err(store_error),
         }
     }
 }
@@ -130,7 +135,7 @@ impl Begun {
     }
 }
 
-impl Place {
+impl NoteStorage {
     pub(super) const ALL: [Self; 2] = [Self::Redis, Self::Store];
 
     /// Its name in metrics.

@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_whose_users_are_not_entered_stay_pending() {
+    fn unannounced_messages_stay_pending() {
         let pending = Pending::default();
         pending.note(group(9), from(6, 7), Begun::default());
         pending.note(group(9), from(4, 5), Begun::default());

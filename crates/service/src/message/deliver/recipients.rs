@@ -14,7 +14,7 @@ const LISTS_MAX: usize = 10_000;
 
 /// The recipients of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum To {
+pub(super) enum DeliveryTargets {
     /// The inboxes of these users, each once.
     Users(Arc<[UserId]>),
     /// The nodes that read the conversation.
@@ -56,12 +56,12 @@ pub struct Recipients {
     groups: Arc<dyn GroupMembers>,
     /// Most members of a group whose messages go to inboxes.
     members_max: u32,
-    lists: Mutex<HashMap<GroupId, List>>,
+    lists: Mutex<HashMap<GroupId, GroupRecipients>>,
 }
 
 /// The members of a group. Has all of those of its version of the roster.
 #[derive(Clone, Debug)]
-struct List {
+struct GroupRecipients {
     roster: Version,
     users: Arc<[UserId]>,
 }
@@ -83,12 +83,12 @@ impl Recipients {
     ///
     /// # Errors
     /// Errors of the store.
-    pub(super) async fn of(&self, conversation: ConversationId) -> Result<To, Error> {
+    pub(super) async fn of(&self, conversation: ConversationId) -> Result<DeliveryTargets, Error> {
         match conversation {
-            ConversationId::Direct(one, other) if one == other => Ok(To::Users([one].into())),
-            ConversationId::Direct(one, other) => Ok(To::Users([one, other].into())),
+            ConversationId::Direct(one, other) if one == other => Ok(DeliveryTargets::Users([one].into())),
+            ConversationId::Direct(one, other) => Ok(DeliveryTargets::Users([one, other].into())),
             ConversationId::Group(group) => self.of_group(group).await,
-            ConversationId::Offline(_) => Ok(To::Users([].into())),
+            ConversationId::Offline(_) => Ok(DeliveryTargets::Users([].into())),
         }
     }
 
@@ -117,20 +117,20 @@ impl Recipients {
         }
     }
 
-    async fn of_group(&self, group: GroupId) -> Result<To, Error> {
+    async fn of_group(&self, group: GroupId) -> Result<DeliveryTargets, Error> {
         // The roster first: who joins after it is in a list that is read after it.
         let roster = self.groups.roster(group).await?;
         if roster.count > self.members_max {
-            return Ok(To::Registered);
+            return Ok(DeliveryTargets::Registered);
         }
         if let Some(users) = self.known(group, roster.version) {
-            return Ok(To::Users(users));
+            return Ok(DeliveryTargets::Users(users));
         }
         // A few more than the limit: some may join in between.
         let most = usize::try_from(self.members_max).unwrap_or(usize::MAX).saturating_mul(2);
         let users: Arc<[UserId]> = self.groups.members(group, most).await?.into();
-        self.keep(group, List { roster: roster.version, users: Arc::clone(&users) });
-        Ok(To::Users(users))
+        self.keep(group, GroupRecipients { roster: roster.version, users: Arc::clone(&users) });
+        Ok(DeliveryTargets::Users(users))
     }
 
     fn known(&self, group: GroupId, roster: Version) -> Option<Arc<[UserId]>> {
@@ -138,7 +138,7 @@ impl Recipients {
         lists.get(&group).filter(|list| list.roster == roster).map(|list| Arc::clone(&list.users))
     }
 
-    fn keep(&self, group: GroupId, list: List) {
+    fn keep(&self, group: GroupId, list: GroupRecipients) {
         let mut lists = self.lists.lock();
         if lists.len() >= LISTS_MAX && !lists.contains_key(&group) {
             // An arbitrary one: it is read again if necessary.

@@ -6,7 +6,7 @@ use futures::{StreamExt as _, stream};
 use kith_store::{BATCH_MAX, ConversationId, DueNote, FanOutNote, MessageStore, Seq, Stores};
 use tokio::time::sleep;
 
-use super::{Delivery, StepNotes, notes::Place};
+use super::{Delivery, StepNotes, notes::NoteStorage};
 use crate::{
     error::Error,
     message::store_error,
@@ -32,12 +32,12 @@ const LEASE_LASTS: Duration = Duration::from_secs(5);
 /// the death of its node.
 #[derive(Debug)]
 pub struct Resumption {
-    rounds: Option<Rounds>,
+    rounds: Option<ResumptionRounds>,
     tasks: Tasks,
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Rounds {
+pub(super) struct ResumptionRounds {
     pub(super) delivery: Delivery,
     pub(super) notes: StepNotes,
     pub(super) store: Arc<dyn MessageStore>,
@@ -48,11 +48,11 @@ impl Resumption {
     /// Creates it without starting it. `among`: the id of this node, if there are others.
     #[must_use]
     pub fn new(stores: &Stores, delivery: Delivery, among: Option<&str>) -> Self {
-        count_from_zero(FAN_OUTS_RESUMED, &Place::ALL.map(Place::name));
+        count_from_zero(FAN_OUTS_RESUMED, &NoteStorage::ALL.map(NoteStorage::name));
         let notes = delivery.0.notes.clone();
         let lease = Lease::new(&stores.coordination, LEASE, among, LEASE_LASTS);
         let store = Arc::clone(&stores.messages);
-        let rounds = notes.map(|notes| Rounds { delivery, notes, store, lease });
+        let rounds = notes.map(|notes| ResumptionRounds { delivery, notes, store, lease });
         Self { rounds, tasks: Tasks::default() }
     }
 
@@ -69,7 +69,7 @@ impl Resumption {
     }
 }
 
-impl Rounds {
+impl ResumptionRounds {
     async fn run(mut self) {
         loop {
             if let Err(error) = self.round().await {
@@ -84,13 +84,13 @@ impl Rounds {
         if !self.lease.is_held().await.map_err(store_error)? {
             return Ok(());
         }
-        for place in Place::ALL {
+        for place in NoteStorage::ALL {
             self.resume_all(place).await?;
         }
         Ok(())
     }
 
-    async fn resume_all(&self, place: Place) -> Result<(), Error> {
+    async fn resume_all(&self, place: NoteStorage) -> Result<(), Error> {
         let due = self.notes.due(place, DUE_AFTER, DUE_MAX).await?;
         let mut conversations: HashMap<ConversationId, Vec<DueNote>> = HashMap::new();
         for due in due {
@@ -110,7 +110,7 @@ impl Rounds {
 
     /// Delivers a conversation up to its end, and removes the notes of steps that have ended. A conversation that fails
     /// is due again.
-    async fn resume(&self, place: Place, conversation: ConversationId, end: Seq, due: &[DueNote]) {
+    async fn resume(&self, place: NoteStorage, conversation: ConversationId, end: Seq, due: &[DueNote]) {
         if end > 0 && self.deliver(conversation, end, due).await.is_err() {
             return;
         }

@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 
 use super::{
     super::{
-        faulty_inboxes::{Fault, Faulty},
+        faulty_inboxes::{Faulty, InboxFault},
         sample::{group, message, stored},
     },
     recipients::GroupMembers,
@@ -107,7 +107,7 @@ impl FanOutNoteStore for FakeNotes {
     }
 }
 
-struct Stage {
+struct DeliveryFixture {
     keeper: Arc<Faulty>,
     members: Arc<FakeMembers>,
     notes: Arc<FakeNotes>,
@@ -115,7 +115,7 @@ struct Stage {
     delivery: Delivery,
 }
 
-impl Stage {
+impl DeliveryFixture {
     /// With a group of users 1 and 2, who receive.
     async fn new() -> Self {
         Self::with(None).await
@@ -186,7 +186,7 @@ fn user(id: i64) -> UserId {
 
 #[tokio::test(start_paused = true)]
 async fn message_is_in_all_inboxes_before_the_answer() {
-    let stage = Stage::new().await;
+    let stage = DeliveryFixture::new().await;
     stage.append(1).await;
     assert_eq!((stage.entries(1).await, stage.entries(2).await), (vec![1], vec![1]));
     assert_eq!(stage.entries(3).await, [0; 0]);
@@ -195,8 +195,8 @@ async fn message_is_in_all_inboxes_before_the_answer() {
 
 #[tokio::test(start_paused = true)]
 async fn failed_fan_out_is_repeated_until_it_succeeds() {
-    let stage = Stage::new().await;
-    *stage.keeper.fault.lock() = Fault::Away;
+    let stage = DeliveryFixture::new().await;
+    *stage.keeper.fault.lock() = InboxFault::Away;
     stage.append(1).await;
     stage.append(2).await;
     assert_eq!((stage.pending(), stage.noted()), (vec![(group(9), 2)], 2));
@@ -204,7 +204,7 @@ async fn failed_fan_out_is_repeated_until_it_succeeds() {
     repeats.start();
     tokio::time::sleep(Duration::from_secs(5)).await;
     assert_eq!(stage.entries(1).await, [0; 0]);
-    *stage.keeper.fault.lock() = Fault::None;
+    *stage.keeper.fault.lock() = InboxFault::None;
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(stage.entries(1).await, [2]);
     assert_eq!((stage.pending(), stage.noted()), (vec![], 0));
@@ -213,18 +213,18 @@ async fn failed_fan_out_is_repeated_until_it_succeeds() {
 
 #[tokio::test(start_paused = true)]
 async fn node_that_stops_tries_once_more() {
-    let stage = Stage::new().await;
-    *stage.keeper.fault.lock() = Fault::Away;
+    let stage = DeliveryFixture::new().await;
+    *stage.keeper.fault.lock() = InboxFault::Away;
     stage.append(1).await;
-    *stage.keeper.fault.lock() = Fault::None;
+    *stage.keeper.fault.lock() = InboxFault::None;
     Repeats::new(stage.delivery.clone()).stop().await;
     assert_eq!((stage.entries(1).await, stage.pending()), (vec![1], vec![]));
 }
 
 #[tokio::test(start_paused = true)]
-async fn fan_out_that_hangs_delays_a_send_within_a_bound() {
-    let stage = Stage::new().await;
-    *stage.keeper.fault.lock() = Fault::Hangs;
+async fn hung_fan_out_delays_a_send_within_a_bound() {
+    let stage = DeliveryFixture::new().await;
+    *stage.keeper.fault.lock() = InboxFault::Hangs;
     let began = Instant::now();
     stage.append(1).await;
     assert_eq!(began.elapsed(), WAITED);
@@ -233,17 +233,17 @@ async fn fan_out_that_hangs_delays_a_send_within_a_bound() {
 
 #[tokio::test(start_paused = true)]
 async fn later_fan_out_delivers_what_was_pending() {
-    let stage = Stage::new().await;
-    *stage.keeper.fault.lock() = Fault::Away;
+    let stage = DeliveryFixture::new().await;
+    *stage.keeper.fault.lock() = InboxFault::Away;
     stage.append(1).await;
-    *stage.keeper.fault.lock() = Fault::None;
+    *stage.keeper.fault.lock() = InboxFault::None;
     stage.append(2).await;
     assert_eq!((stage.entries(1).await, stage.pending(), stage.noted()), (vec![2], vec![], 0));
 }
 
 #[tokio::test(start_paused = true)]
-async fn members_are_read_again_when_the_roster_changed() {
-    let stage = Stage::new().await;
+async fn changed_roster_makes_members_read_again() {
+    let stage = DeliveryFixture::new().await;
     stage.append(1).await;
     stage.append(2).await;
     assert_eq!(stage.members.reads.load(Ordering::Relaxed), 1);
@@ -255,7 +255,7 @@ async fn members_are_read_again_when_the_roster_changed() {
 
 #[tokio::test(start_paused = true)]
 async fn large_group_wakes_the_nodes_that_read_it() {
-    let stage = Stage::new().await;
+    let stage = DeliveryFixture::new().await;
     stage.members.change(2, 4, &[1, 2, 3, 4]);
     stage.keeper.register(&node(), &[group(9)]).await.unwrap();
     let mut wakes = stage.keeper.wakes(&node());
@@ -268,7 +268,7 @@ async fn large_group_wakes_the_nodes_that_read_it() {
 
 #[tokio::test(start_paused = true)]
 async fn nothing_appended_leaves_no_note() {
-    let stage = Stage::new().await;
+    let stage = DeliveryFixture::new().await;
     let begun = stage.delivery.begin(group(9)).await;
     assert_eq!(stage.noted(), 1);
     let messages = [message("x", 5)];
@@ -280,7 +280,7 @@ async fn nothing_appended_leaves_no_note() {
 
 #[tokio::test(start_paused = true)]
 async fn replay_is_delivered_again() {
-    let stage = Stage::new().await;
+    let stage = DeliveryFixture::new().await;
     let begun = stage.delivery.begin(group(9)).await;
     let (messages, replayed) = ([message("x", 5)], Appended::Replayed { seq: 7, sent: Timestamp(7) });
     stage.delivery.appended(group(9), &Added::of(&messages, &[replayed]), begun).await;
@@ -289,7 +289,7 @@ async fn replay_is_delivered_again() {
 
 #[tokio::test(start_paused = true)]
 async fn missing_note_does_not_stop_a_send() {
-    let stage = Stage::new().await;
+    let stage = DeliveryFixture::new().await;
     stage.notes.is_away.store(true, Ordering::Relaxed);
     stage.append(1).await;
     assert_eq!(stage.entries(1).await, [1]);

@@ -6,7 +6,7 @@ use kith_store::{
     Timestamp, UserId,
 };
 
-use super::{marks::ReadState, shown::Shown, unread::Count};
+use super::{marks::DialogReadState, shown::ShownConversation, unread::Count};
 use crate::{
     error::Error,
     message::{conversation, invalid, message_to_wire, number},
@@ -132,8 +132,8 @@ pub(super) fn positive(field: &'static str, given: i64) -> Result<Seq, Error> {
     if given < 1 { Err(invalid(field, "must be above 0")) } else { Ok(given) }
 }
 
-pub(super) fn conversation_to_wire(shown: Shown, principal: Principal) -> wire::Conversation {
-    let Shown { dialog, range, unread, more, last, peer } = shown;
+pub(super) fn conversation_to_wire(shown: ShownConversation, principal: Principal) -> wire::Conversation {
+    let ShownConversation { dialog, range, unread, more, last, peer } = shown;
     let id = dialog.key.conversation;
     wire::Conversation {
         conversation_id: id.to_string(),
@@ -183,7 +183,7 @@ pub(super) fn counts_to_wire(counts: &[Count]) -> wire::CountUnreadResponse {
 
 pub(super) fn read_result(
     conversation: ConversationId,
-    state: Result<ReadState, Error>,
+    state: Result<DialogReadState, Error>,
 ) -> wire::ReadSeqResult {
     let result = match state {
         Ok(state) => ReadAnswer::Read(read_to_wire(&state)),
@@ -192,7 +192,7 @@ pub(super) fn read_result(
     wire::ReadSeqResult { conversation_id: conversation.to_string(), result: Some(result) }
 }
 
-fn read_to_wire(ReadState { dialog, peer }: &ReadState) -> wire::ReadSeqs {
+fn read_to_wire(DialogReadState { dialog, peer }: &DialogReadState) -> wire::ReadSeqs {
     let range = |range: &SeqRange| wire::SeqRange { first: range.first, last: range.last };
     wire::ReadSeqs {
         read_seq: dialog.read.read_seq(),

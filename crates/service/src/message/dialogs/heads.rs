@@ -2,7 +2,8 @@
 
 use kith_delivery::{EntryHeader, Head};
 use kith_store::{
-    BATCH_MAX, ConversationId, DOCUMENT, HEADS_AT_ONCE, LogHead, Message, MessageKind, Seq, StoredHeader,
+    BATCH_MAX, ConversationId, DOCUMENT, HEADS_AT_ONCE, LogHead, Message, MessageKind, Seq, SeqRange,
+    StoredHeader,
 };
 
 use crate::{
@@ -73,9 +74,9 @@ impl Heads {
     pub(super) async fn headers(
         &self,
         conversation: ConversationId,
-        (first, last): (Seq, Seq),
+        seqs: SeqRange,
     ) -> Result<Vec<StoredHeader>, Error> {
-        self.logs.store.headers(conversation, first, last).await.map_err(store_error)
+        self.logs.store.headers(conversation, seqs.first, seqs.last).await.map_err(store_error)
     }
 
     /// The message with this number, if it exists.

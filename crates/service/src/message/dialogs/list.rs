@@ -8,7 +8,7 @@ use kith_store::{BATCH_MAX, ConversationId, Dialog, DialogKey, GroupId, LogEnd, 
 use super::{
     Dialogs,
     order::ListPlace,
-    shown::{Shown, View},
+    shown::{ShownConversation, View},
 };
 use crate::{
     error::{Error, Reason},
@@ -22,8 +22,8 @@ const SCANNED_MAX: usize = 10_000;
 
 /// A page of a list.
 #[derive(Debug)]
-pub(super) struct Page {
-    pub(super) shown: Vec<(ListPlace, Shown)>,
+pub(super) struct DialogPage {
+    pub(super) shown: Vec<(ListPlace, ShownConversation)>,
     /// Whether others follow.
     pub(super) more: bool,
     /// Number of conversations that are not listed because there are too many; a lower bound.
@@ -31,7 +31,7 @@ pub(super) struct Page {
 }
 
 /// All listed conversations of a user, by their place.
-pub(super) struct Listed {
+pub(super) struct ListedDialogs {
     pub(super) views: Vec<(ListPlace, View, LogEnd)>,
     pub(super) left_out: usize,
 }
@@ -47,22 +47,22 @@ impl Dialogs {
         after: Option<ListPlace>,
         size: usize,
         at_least: &AtLeast,
-    ) -> Result<Page, Error> {
-        let Listed { mut views, left_out } = self.listed(user, at_least).await?;
+    ) -> Result<DialogPage, Error> {
+        let ListedDialogs { mut views, left_out } = self.listed(user, at_least).await?;
         views.retain(|(place, ..)| after.is_none_or(|after| after < *place));
         let more = views.len() > size;
         views.truncate(size);
         let (places, views): (Vec<_>, Vec<_>) =
             views.into_iter().map(|(place, view, _)| (place, view)).unzip();
         let shown = self.show(views, &Consistency::Cached, at_least).await?;
-        Ok(Page { shown: places.into_iter().zip(shown).collect(), more, left_out })
+        Ok(DialogPage { shown: places.into_iter().zip(shown).collect(), more, left_out })
     }
 
     /// All listed conversations of a user, by their place. Dialogs and ends are read from the store.
     ///
     /// # Errors
     /// NOT_FOUND if there is no such user, or errors of the store.
-    pub(super) async fn listed(&self, user: UserId, at_least: &AtLeast) -> Result<Listed, Error> {
+    pub(super) async fn listed(&self, user: UserId, at_least: &AtLeast) -> Result<ListedDialogs, Error> {
         let users = &self.messages.correspondents.users;
         let (created, groups, mut dialogs) = tokio::try_join!(
             users.created(user, &Consistency::Cached),
@@ -90,7 +90,7 @@ impl Dialogs {
             }
         }
         views.sort_unstable_by_key(|(place, ..)| *place);
-        Ok(Listed { views, left_out })
+        Ok(ListedDialogs { views, left_out })
     }
 
     /// The conversations of a user that may be listed, also those that are hidden or empty, and those of groups that it
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn pinned_ones_are_chosen_before_groups_and_these_before_direct_ones() {
+    fn pinned_then_groups_then_direct_are_chosen() {
         let all =
             [("d7-8", 3, false), ("d7-9", 1, true), ("g2", 0, true), ("g3", 9, false), ("d6-7", 5, false)];
         let (whole, left_out) = chosen_of(&[1, 2, 3], &all, 6);
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn dialogs_of_groups_that_were_left_are_not_chosen() {
+    fn dialogs_of_left_groups_are_not_chosen() {
         let (chosen, left_out) = chosen_of(&[], &[("g2", 0, true), ("g3", 9, false)], 5);
         assert_eq!((chosen, left_out), (Vec::new(), 0));
     }

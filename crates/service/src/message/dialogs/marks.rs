@@ -29,7 +29,7 @@ pub(super) struct MarkedRead {
 
 /// The read marks of a user and its peer in a conversation.
 #[derive(Debug)]
-pub(super) struct ReadState {
+pub(super) struct DialogReadState {
     pub(super) dialog: Arc<Dialog>,
     pub(super) peer: Peer,
 }
@@ -102,7 +102,7 @@ impl Dialogs {
         user: UserId,
         conversations: &[ConversationId],
         consistency: &Consistency,
-    ) -> Result<Vec<Result<ReadState, Error>>, Error> {
+    ) -> Result<Vec<Result<DialogReadState, Error>>, Error> {
         let keys = keys_of(user, conversations);
         let (bounds, dialogs, peers) = tokio::try_join!(
             self.messages.bounds(Some(user), conversations),
@@ -110,6 +110,6 @@ impl Dialogs {
             self.peers(&keys, consistency)
         )?;
         let states = bounds.into_iter().zip(dialogs).zip(peers);
-        Ok(states.map(|((bounds, dialog), peer)| bounds.map(|_| ReadState { dialog, peer })).collect())
+        Ok(states.map(|((bounds, dialog), peer)| bounds.map(|_| DialogReadState { dialog, peer })).collect())
     }
 }

@@ -2,11 +2,11 @@
 
 use kith_proto::message::v1 as wire;
 use kith_store::UserId;
-use tonic::{Request, Response, Status};
+use tonic::{Request, Response};
 
 use super::{
     Dialogs, convert,
-    list::{PAGE_MAX, Page},
+    list::{DialogPage, PAGE_MAX},
     order::ListPlace,
 };
 use crate::{
@@ -15,7 +15,7 @@ use crate::{
     rpc::{
         answer_size::{ANSWER_BYTES, ByteBudget, left_out},
         batch::Limits,
-        call::{Call, Principal},
+        call::{Call, Principal, RpcResult},
         page_token::PageTokens,
         request::WriteContext,
     },
@@ -23,8 +23,6 @@ use crate::{
 
 /// What page tokens are bound to, besides the user.
 const QUERY: &[u8] = b"ListConversations";
-
-type Answer<T> = Result<Response<T>, Status>;
 
 /// The calls of dialogs on the wire.
 #[derive(Clone, Debug)]
@@ -44,7 +42,7 @@ impl DialogRpc {
     pub(crate) async fn create_conversation(
         &self,
         request: Request<wire::CreateConversationRequest>,
-    ) -> Answer<wire::CreateConversationResponse> {
+    ) -> RpcResult<wire::CreateConversationResponse> {
         let (call, request) = (Call::of(&request), request.into_inner());
         let key = convert::direct_key(request.user_id, request.other_user_id, call.principal)?;
         let (shown, token) = self.dialogs.create(key, call.deadline).await?;
@@ -57,7 +55,7 @@ impl DialogRpc {
     pub(crate) async fn get_conversation(
         &self,
         request: Request<wire::GetConversationRequest>,
-    ) -> Answer<wire::GetConversationResponse> {
+    ) -> RpcResult<wire::GetConversationResponse> {
         let (call, request) = (Call::of(&request), request.into_inner());
         let key = convert::key(request.user_id, &request.conversation_id, call.principal)?;
         let consistency = self.limits.consistency(call, request.consistency.as_ref())?;
@@ -69,7 +67,7 @@ impl DialogRpc {
     pub(crate) async fn list_conversations(
         &self,
         request: Request<wire::ListConversationsRequest>,
-    ) -> Answer<wire::ListConversationsResponse> {
+    ) -> RpcResult<wire::ListConversationsResponse> {
         let (call, request) = (Call::of(&request), request.into_inner());
         let user = convert::user(request.user_id, call.principal)?;
         let size = self.limits.pages.of(request.page_size)?.min(PAGE_MAX);
@@ -99,7 +97,7 @@ impl DialogRpc {
     pub(crate) async fn count_unread(
         &self,
         request: Request<wire::CountUnreadRequest>,
-    ) -> Answer<wire::CountUnreadResponse> {
+    ) -> RpcResult<wire::CountUnreadResponse> {
         let (call, request) = (Call::of(&request), request.into_inner());
         let user = convert::user(request.user_id, call.principal)?;
         let mut conversations =
@@ -114,7 +112,7 @@ impl DialogRpc {
     pub(crate) async fn get_read_seqs(
         &self,
         request: Request<wire::GetReadSeqsRequest>,
-    ) -> Answer<wire::GetReadSeqsResponse> {
+    ) -> RpcResult<wire::GetReadSeqsResponse> {
         let (call, request) = (Call::of(&request), request.into_inner());
         let user = convert::user(request.user_id, call.principal)?;
         let conversations =
@@ -133,7 +131,7 @@ impl DialogRpc {
     pub(crate) async fn mark_read(
         &self,
         request: Request<wire::MarkReadRequest>,
-    ) -> Answer<wire::MarkReadResponse> {
+    ) -> RpcResult<wire::MarkReadResponse> {
         let (call, request) = (Call::of(&request), request.into_inner());
         let key = convert::key(request.user_id, &request.conversation_id, call.principal)?;
         let marked = self.dialogs.mark(key, convert::mark(&request)?, call.deadline).await?;
@@ -148,7 +146,7 @@ impl DialogRpc {
     pub(crate) async fn update_dialog(
         &self,
         request: Request<wire::UpdateDialogRequest>,
-    ) -> Answer<wire::UpdateDialogResponse> {
+    ) -> RpcResult<wire::UpdateDialogResponse> {
         let call = Call::of(&request);
         let mut request = request.into_inner();
         let id = std::mem::take(&mut request.request_id);
@@ -167,7 +165,7 @@ impl DialogRpc {
     pub(crate) async fn hide_conversation(
         &self,
         request: Request<wire::HideConversationRequest>,
-    ) -> Answer<wire::HideConversationResponse> {
+    ) -> RpcResult<wire::HideConversationResponse> {
         let call = Call::of(&request);
         let mut request = request.into_inner();
         let id = std::mem::take(&mut request.request_id);
@@ -184,7 +182,7 @@ impl DialogRpc {
     pub(crate) async fn clear_conversation(
         &self,
         request: Request<wire::ClearConversationRequest>,
-    ) -> Answer<wire::ClearConversationResponse> {
+    ) -> RpcResult<wire::ClearConversationResponse> {
         let call = Call::of(&request);
         let mut request = request.into_inner();
         let id = std::mem::take(&mut request.request_id);
@@ -201,7 +199,7 @@ impl DialogRpc {
     pub(crate) async fn set_user_seq_range(
         &self,
         request: Request<wire::SetUserSeqRangeRequest>,
-    ) -> Answer<wire::SetUserSeqRangeResponse> {
+    ) -> RpcResult<wire::SetUserSeqRangeResponse> {
         let call = Call::of(&request);
         let mut request = request.into_inner();
         let id = std::mem::take(&mut request.request_id);
@@ -218,7 +216,7 @@ impl DialogRpc {
     pub(crate) async fn trim_conversation(
         &self,
         request: Request<wire::TrimConversationRequest>,
-    ) -> Answer<wire::TrimConversationResponse> {
+    ) -> RpcResult<wire::TrimConversationResponse> {
         let (call, request) = (Call::of(&request), request.into_inner());
         let id = crate::message::conversation(&request.conversation_id)?;
         let min_seq = convert::positive("min_seq", request.min_seq)?;
@@ -231,7 +229,7 @@ impl DialogRpc {
 }
 
 /// The conversations of a page that fit into an answer, and the place of the last one if others follow.
-fn fitting(page: Page, principal: Principal) -> (Vec<wire::Conversation>, Option<ListPlace>) {
+fn fitting(page: DialogPage, principal: Principal) -> (Vec<wire::Conversation>, Option<ListPlace>) {
     let mut budget = ByteBudget::new(ANSWER_BYTES);
     let (mut conversations, mut last, mut more) = (Vec::with_capacity(page.shown.len()), None, page.more);
     for (place, shown) in page.shown {

@@ -6,7 +6,7 @@ use kith_store::{
 };
 use tokio::time::Instant;
 
-use super::{Dialogs, shown::Shown};
+use super::{Dialogs, shown::ShownConversation};
 use crate::{
     dialog::out_of_range,
     error::Error,
@@ -27,7 +27,7 @@ impl Dialogs {
         &self,
         key: DialogKey,
         deadline: Instant,
-    ) -> Result<(Shown, Option<kith_cache::Token>), Error> {
+    ) -> Result<(ShownConversation, Option<kith_cache::Token>), Error> {
         self.messages.may_send(Some(key.user), key.conversation).await?;
         let records = self.messages.dialogs.clone();
         let work = Box::pin(async move { records.make(key.conversation, std::iter::empty()).await });

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use kith_cache::Consistency;
 use kith_store::{
-    ConversationId, DOCUMENT, Dialog, DialogKey, LogHead, Message, Seq, StoredHeader, Unread, UnreadRange,
-    count_unread, document_parts,
+    ConversationId, DOCUMENT, Dialog, DialogKey, LogHead, Message, Seq, SeqRange, StoredHeader, Unread,
+    UnreadRange, count_unread, document_parts,
 };
 
 use super::{Dialogs, peers::Peer};
@@ -23,7 +23,7 @@ pub(super) struct View {
 
 /// A conversation as it is shown to a user.
 #[derive(Clone, Debug)]
-pub(super) struct Shown {
+pub(super) struct ShownConversation {
     pub(super) dialog: Arc<Dialog>,
     pub(super) range: Range,
     /// Unread ones of the last [`DOCUMENT`] messages that the user may read.
@@ -90,7 +90,11 @@ impl Dialogs {
     ///
     /// # Errors
     /// NOT_FOUND, or errors of the store.
-    pub(super) async fn get(&self, key: DialogKey, consistency: &Consistency) -> Result<Shown, Error> {
+    pub(super) async fn get(
+        &self,
+        key: DialogKey,
+        consistency: &Consistency,
+    ) -> Result<ShownConversation, Error> {
         let (bounds, dialog) =
             tokio::try_join!(self.bounds(key), self.messages.dialogs.get(key, consistency))?;
         let view = View::new(bounds, dialog);
@@ -107,7 +111,7 @@ impl Dialogs {
         views: Vec<View>,
         consistency: &Consistency,
         at_least: &AtLeast,
-    ) -> Result<Vec<Shown>, Error> {
+    ) -> Result<Vec<ShownConversation>, Error> {
         let keys: Vec<DialogKey> = views.iter().map(View::key).collect();
         let asked: Vec<(ConversationId, Seq)> =
             views.iter().map(|view| (view.key().conversation, view.read_up_to())).collect();
@@ -120,7 +124,7 @@ impl Dialogs {
         Ok(shown)
     }
 
-    async fn show_one(&self, view: View, head: LogHead, peer: Peer) -> Result<Shown, Error> {
+    async fn show_one(&self, view: View, head: LogHead, peer: Peer) -> Result<ShownConversation, Error> {
         let end = head.last.as_ref().map_or(0, |last| last.seq);
         let range = view.range(end);
         let (headers, last) = if range.max == end {
@@ -128,7 +132,7 @@ impl Dialogs {
         } else {
             self.head_up_to(&view, range.max).await?
         };
-        Ok(Shown {
+        Ok(ShownConversation {
             unread: view.count(range, &headers),
             more: view.has_more(range),
             last: last.filter(|last| range.contains(last.seq)),
@@ -143,8 +147,8 @@ impl Dialogs {
         let conversation = view.key().conversation;
         let first = (view.read_up_to() + 1).max(max - DOCUMENT + 1);
         let mut headers = Vec::new();
-        for part in document_parts(first, max) {
-            headers.extend(self.heads.headers(conversation, part).await?);
+        for (first, last) in document_parts(first, max) {
+            headers.extend(self.heads.headers(conversation, SeqRange { first, last }).await?);
         }
         Ok((headers, self.heads.message(conversation, max).await?))
     }

@@ -1,9 +1,9 @@
 //! Counts of unread messages.
 
 use kith_cache::Consistency;
-use kith_store::{ConversationId, DOCUMENT, DialogKey, LogHead, Seq, UserId, document_parts};
+use kith_store::{ConversationId, DOCUMENT, DialogKey, LogHead, Seq, SeqRange, UserId, document_parts};
 
-use super::{Dialogs, list::Listed, service::keys_of, shown::View};
+use super::{Dialogs, list::ListedDialogs, service::keys_of, shown::View};
 use crate::{
     error::{Error, Reason},
     message::AtLeast,
@@ -73,7 +73,7 @@ impl Dialogs {
 
     /// All that are listed, each with the end of its log.
     async fn views_of_all(&self, user: UserId, at_least: &AtLeast) -> Result<Vec<(View, Seq)>, Error> {
-        let Listed { views, .. } = self.listed(user, at_least).await?;
+        let ListedDialogs { views, .. } = self.listed(user, at_least).await?;
         Ok(views.into_iter().map(|(_, view, end)| (view, end.seq)).collect())
     }
 
@@ -113,12 +113,12 @@ impl Dialogs {
         let first_of_head = end - DOCUMENT + 1;
         let first = (view.read_up_to() + 1).max(range.max - MESSAGES_MAX + 1);
         let mut unread = view.count(range, &head.headers).count;
-        for part in document_parts(first, range.max.min(first_of_head - 1)).rev() {
+        for (first, last) in document_parts(first, range.max.min(first_of_head - 1)).rev() {
             if *parts_left == 0 {
                 return Ok((unread, true));
             }
             *parts_left -= 1;
-            let headers = self.heads.headers(view.key().conversation, part).await?;
+            let headers = self.heads.headers(view.key().conversation, SeqRange { first, last }).await?;
             unread += view.count(range, &headers).count;
         }
         Ok((unread, view.read_up_to() + 1 < first))

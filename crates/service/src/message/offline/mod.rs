@@ -17,7 +17,7 @@ mod watch;
 
 use std::{sync::Arc, time::Duration};
 
-use kith_store::{ConversationId, Message, MessageStore, NewMessage, Seq, Timestamp, UserId};
+use kith_store::{ConversationId, Message, MessageStore, NewMessage, Seq, SeqRange, Timestamp, UserId};
 use tokio::sync::watch as signal;
 
 pub use self::rpc::OfflineRpc;
@@ -35,10 +35,10 @@ use crate::{
 
 /// The logs of users without a receiver. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct OfflineLogs(Arc<Parts>);
+pub struct OfflineLogs(Arc<OfflineLogsInner>);
 
 #[derive(Debug)]
-struct Parts {
+struct OfflineLogsInner {
     store: Arc<dyn MessageStore>,
     standings: Arc<dyn Standings>,
     mutations: Mutations,
@@ -77,7 +77,13 @@ impl OfflineLogs {
         mutations: Mutations,
         kept: Duration,
     ) -> Self {
-        Self(Arc::new(Parts { store, standings, mutations, kept, entered: signal::Sender::new(()) }))
+        Self(Arc::new(OfflineLogsInner {
+            store,
+            standings,
+            mutations,
+            kept,
+            entered: signal::Sender::new(()),
+        }))
     }
 
     /// Enters messages of a conversation, each with those of its recipients who are to be notified. An existing entry
@@ -108,9 +114,9 @@ impl OfflineLogs {
     pub(super) async fn stored(
         &self,
         conversation: ConversationId,
-        (first, last): (Seq, Seq),
+        seqs: SeqRange,
     ) -> Result<Vec<Message>, Error> {
-        self.0.store.messages(conversation, first, last).await.map_err(store_error)
+        self.0.store.messages(conversation, seqs.first, seqs.last).await.map_err(store_error)
     }
 
     /// The number of the first message that is at most this old.

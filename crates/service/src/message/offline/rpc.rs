@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kith_proto::message::v1 as wire;
 use tokio::sync::Semaphore;
-use tonic::{Request, Response, Status};
+use tonic::{Request, Response};
 
 use super::{
     OfflineLogs,
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     error::{Error, Reason},
-    rpc::page_token::PageTokens,
+    rpc::{call::RpcResult, page_token::PageTokens},
 };
 
 /// Most streams of a node: each reads the logs for itself.
@@ -37,7 +37,7 @@ impl OfflineRpc {
     pub(crate) async fn watch_offline(
         &self,
         request: Request<wire::WatchOfflineRequest>,
-    ) -> Result<Response<OfflineStream>, Status> {
+    ) -> RpcResult<OfflineStream> {
         let request = request.into_inner();
         let logs = self.logs.as_ref().ok_or_else(off)?;
         let place = place(&self.tokens, &request.cursor)?;

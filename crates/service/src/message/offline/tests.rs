@@ -174,7 +174,7 @@ fn named(message: &Message, absent: &Absent, known: &[(i64, Seq, bool)]) -> Opti
 }
 
 #[test]
-fn sender_and_those_who_have_read_it_are_left_out() {
+fn sender_and_readers_are_left_out() {
     let absent = Absent::All(users(&[1, 2, 3, 4]));
     let known = [(4, 0, false), (1, 0, false), (2, 7, false), (3, 6, false)];
     assert_eq!(named(&sent_by(7, 1, &[]), &absent, &known), Some((vec![3, 4], vec![])));
@@ -192,7 +192,7 @@ fn do_not_disturb_yields_to_a_mention() {
 }
 
 #[test]
-fn mentioned_users_alone_are_named_in_large_groups() {
+fn large_groups_name_only_mentioned_users() {
     let absent = Absent::Mentioned(users(&[2, 3]));
     let known = [(2, 0, false), (3, 0, false)];
     assert_eq!(named(&sent_by(7, 1, &[3]), &absent, &known), Some((vec![3], vec![3])));
@@ -259,7 +259,7 @@ async fn entries_of_other_nodes_are_found() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn stream_outlives_a_store_that_is_away_for_seconds() {
+async fn stream_outlives_an_absence_of_the_store() {
     let store = Arc::<FakeLogs>::default();
     let logs = over(&store);
     let mut stream = watch(&logs, "").await;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures::stream::{self, BoxStream, StreamExt as _};
 use kith_proto::message::v1 as wire;
-use kith_store::{ConversationId, LogEnd, Seq, document_parts};
+use kith_store::{ConversationId, LogEnd, Seq, SeqRange, document_parts};
 use prost::Message as _;
 use tokio::{
     sync::{OwnedSemaphorePermit, watch},
@@ -38,13 +38,13 @@ const LOGS: usize = ConversationId::OFFLINE.len();
 pub(super) type OfflineStream = BoxStream<'static, Result<wire::WatchOfflineResponse, Status>>;
 
 /// For each log, the number up to which everything was sent.
-pub(super) type Place = [Seq; LOGS];
+pub(super) type OfflinePosition = [Seq; LOGS];
 
 /// A watcher.
-struct Watcher {
+struct OfflineWatcher {
     logs: OfflineLogs,
     tokens: PageTokens,
-    after: Place,
+    after: OfflinePosition,
     entered: watch::Receiver<()>,
     /// Number of reads of the logs: each read begins with another one.
     rounds: usize,
@@ -55,7 +55,7 @@ struct Watcher {
 
 /// The next response.
 #[derive(Debug, Default)]
-struct News {
+struct NextResponse {
     messages: Vec<wire::OfflineMessage>,
     bytes: usize,
     missed: bool,
@@ -65,7 +65,7 @@ struct News {
 ///
 /// # Errors
 /// INVALID_ARGUMENT if it was not made by this call.
-pub(super) fn place(tokens: &PageTokens, cursor: &str) -> Result<Option<Place>, Error> {
+pub(super) fn place(tokens: &PageTokens, cursor: &str) -> Result<Option<OfflinePosition>, Error> {
     let refused = || invalid("cursor", "must be one that WatchOffline returned");
     if cursor.len() > CURSOR_CHARS_MAX {
         return Err(refused());
@@ -80,7 +80,7 @@ impl OfflineLogs {
     /// Errors of the store.
     pub(super) async fn watch(
         &self,
-        place: Option<Place>,
+        place: Option<OfflinePosition>,
         tokens: PageTokens,
         permit: OwnedSemaphorePermit,
     ) -> Result<OfflineStream, Error> {
@@ -88,7 +88,7 @@ impl OfflineLogs {
             Some(place) => place,
             None => self.ends().await?.map(|end| end.seq),
         };
-        let watcher = Watcher {
+        let watcher = OfflineWatcher {
             logs: self.clone(),
             tokens,
             after,
@@ -98,7 +98,7 @@ impl OfflineLogs {
             is_over: false,
             _permit: permit,
         };
-        Ok(stream::unfold(watcher, Watcher::next).boxed())
+        Ok(stream::unfold(watcher, OfflineWatcher::next).boxed())
     }
 
     async fn ends(&self) -> Result<[LogEnd; LOGS], Error> {
@@ -107,7 +107,7 @@ impl OfflineLogs {
     }
 }
 
-impl Watcher {
+impl OfflineWatcher {
     async fn next(mut self) -> Option<(Result<wire::WatchOfflineResponse, Status>, Self)> {
         let mut tries = 0;
         while !self.is_over {
@@ -135,14 +135,14 @@ impl Watcher {
         None
     }
 
-    fn response(&self, news: News) -> wire::WatchOfflineResponse {
+    fn response(&self, news: NextResponse) -> wire::WatchOfflineResponse {
         let cursor = self.tokens.seal_all(&[QUERY], self.after);
         wire::WatchOfflineResponse { messages: news.messages, cursor, missed: news.missed }
     }
 
     /// Reads the entries after the place, as many as fit into a response, and advances the place.
-    async fn read(&mut self) -> Result<News, Error> {
-        let (ends, mut news) = (self.logs.ends().await?, News::default());
+    async fn read(&mut self) -> Result<NextResponse, Error> {
+        let (ends, mut news) = (self.logs.ends().await?, NextResponse::default());
         self.rounds += 1;
         for at in 0..LOGS {
             let log = (self.rounds + at) % LOGS;
@@ -154,14 +154,14 @@ impl Watcher {
     }
 
     /// True: the response is full.
-    async fn read_log(&mut self, log: usize, end: Seq, news: &mut News) -> Result<bool, Error> {
+    async fn read_log(&mut self, log: usize, end: Seq, news: &mut NextResponse) -> Result<bool, Error> {
         let after = self.after[log];
         if after > end {
             // The store was set back to a backup.
             (self.after[log], news.missed) = (end, true);
         }
         let Some((first, last)) = document_parts(after + 1, end).next() else { return Ok(false) };
-        let found = self.logs.stored(ConversationId::OFFLINE[log], (first, last)).await?;
+        let found = self.logs.stored(ConversationId::OFFLINE[log], SeqRange { first, last }).await?;
         let begins = match found.first() {
             Some(begins) => begins.seq,
             None => self.kept_from(log, last).await?.min(end + 1),
@@ -186,7 +186,7 @@ impl Watcher {
     }
 }
 
-impl News {
+impl NextResponse {
     fn is_some(&self) -> bool {
         self.missed || !self.messages.is_empty()
     }

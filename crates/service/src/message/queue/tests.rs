@@ -24,7 +24,7 @@ const APPEND: Duration = Duration::from_millis(10);
 
 /// What happens to an append instead of a success.
 #[derive(Clone, Copy, Debug)]
-enum Fault {
+enum AppendFault {
     /// The store is away.
     NotApplied,
     /// The answer is lost, and nothing was appended.
@@ -41,13 +41,13 @@ struct FakeStore {
     log: Mutex<Vec<NewMessage>>,
     /// Sizes of the appends, in their order.
     appends: Mutex<Vec<usize>>,
-    faults: Mutex<VecDeque<Fault>>,
+    faults: Mutex<VecDeque<AppendFault>>,
     at_once: AtomicUsize,
     most_at_once: AtomicUsize,
 }
 
 impl FakeStore {
-    fn with_faults(faults: impl IntoIterator<Item = Fault>) -> Arc<Self> {
+    fn with_faults(faults: impl IntoIterator<Item = AppendFault>) -> Arc<Self> {
         Arc::new(Self { faults: Mutex::new(faults.into_iter().collect()), ..Self::default() })
     }
 
@@ -95,14 +95,16 @@ impl MessageStore for FakeStore {
         let add_all = || batch.iter().map(|new| self.add(new)).collect();
         match fault {
             None => Ok(add_all()),
-            Some(Fault::NotApplied) => Err(unavailable(Outcome::NotApplied)),
-            Some(Fault::Lost) => Err(unavailable(Outcome::Unknown)),
-            Some(Fault::Landed) => {
+            Some(AppendFault::NotApplied) => Err(unavailable(Outcome::NotApplied)),
+            Some(AppendFault::Lost) => Err(unavailable(Outcome::Unknown)),
+            Some(AppendFault::Landed) => {
                 let _landed: Vec<Appended> = add_all();
                 Err(unavailable(Outcome::Unknown))
             }
-            Some(Fault::Overloaded) => Err(StoreError::Overloaded),
-            Some(Fault::Full) => Err(StoreError::Full { source: Arc::new(std::io::Error::other("full")) }),
+            Some(AppendFault::Overloaded) => Err(StoreError::Overloaded),
+            Some(AppendFault::Full) => {
+                Err(StoreError::Full { source: Arc::new(std::io::Error::other("full")) })
+            }
         }
     }
 
@@ -150,18 +152,18 @@ fn queue(store: &Arc<FakeStore>) -> AppendQueue {
     AppendQueue::new(logs(Arc::<FakeStore>::clone(store)), mutations, &MessagesConfig::default())
 }
 
-async fn append(queue: &AppendQueue, ids: &[&str]) -> Vec<Answer> {
+async fn append(queue: &AppendQueue, ids: &[&str]) -> Vec<AppendResult> {
     let messages = ids.iter().map(|id| message(id, 1)).collect();
     queue.append(group(9), messages).await.unwrap()
 }
 
 /// The answer of a message that is sent alone.
-async fn append_one(queue: &AppendQueue, id: &str) -> Answer {
+async fn append_one(queue: &AppendQueue, id: &str) -> AppendResult {
     append(queue, &[id]).await.pop().unwrap()
 }
 
-fn new(appended: &[Answer]) -> Vec<Seq> {
-    let number = |answer: &Answer| match answer {
+fn new(appended: &[AppendResult]) -> Vec<Seq> {
+    let number = |answer: &AppendResult| match answer {
         Ok(Appended::New(seq)) => *seq,
         other => panic!("{other:?}"),
     };
@@ -204,7 +206,7 @@ async fn conversations_do_not_wait_for_each_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn message_that_is_sent_again_shares_an_append_and_is_a_replay() {
+async fn repeated_message_shares_an_append_as_replay() {
     let store = FakeStore::with_faults([]);
     let queue = queue(&store);
     let later = NewMessage { sent: Timestamp(8), ..message("a", 1) };
@@ -219,7 +221,7 @@ async fn message_that_is_sent_again_shares_an_append_and_is_a_replay() {
 
 #[tokio::test(start_paused = true)]
 async fn error_of_a_message_is_that_of_its_repeats() {
-    let store = FakeStore::with_faults([Fault::Full]);
+    let store = FakeStore::with_faults([AppendFault::Full]);
     let sends = append(&queue(&store), &["a", "a"]).await;
     assert!(sends.iter().all(|send| matches!(send, Err(StoreError::Full { .. }))), "{sends:?}");
     assert_eq!(store.appends(), [1]);
@@ -237,7 +239,7 @@ async fn other_content_under_a_key_is_its_own_answer() {
 
 #[tokio::test(start_paused = true)]
 async fn unavailable_store_is_tried_again() {
-    let store = FakeStore::with_faults([Fault::NotApplied; 5]);
+    let store = FakeStore::with_faults([AppendFault::NotApplied; 5]);
     let queue = queue(&store);
     assert_eq!(new(&append(&queue, &["a", "b"]).await), [1, 2]);
     assert_eq!(store.appends(), [2; 6]);
@@ -245,7 +247,7 @@ async fn unavailable_store_is_tried_again() {
 
 #[tokio::test(start_paused = true)]
 async fn append_whose_answer_was_lost_is_no_replay() {
-    let store = FakeStore::with_faults([Fault::Landed, Fault::NotApplied]);
+    let store = FakeStore::with_faults([AppendFault::Landed, AppendFault::NotApplied]);
     let queue = queue(&store);
     assert_eq!(new(&append(&queue, &["a", "b"]).await), [1, 2]);
     assert_eq!(store.ids(), ["a", "b"], "each once");
@@ -256,14 +258,14 @@ async fn replay_after_a_lost_answer_stays_a_replay() {
     let store = FakeStore::with_faults([]);
     let queue = queue(&store);
     append_one(&queue, "a").await.unwrap();
-    store.faults.lock().push_back(Fault::Lost);
+    store.faults.lock().push_back(AppendFault::Lost);
     let again = NewMessage { sent: Timestamp(8), ..message("a", 1) };
     let again = queue.append(group(9), vec![again]).await.unwrap();
     assert!(matches!(again[..], [Ok(Appended::Replayed { seq: 1, sent: Timestamp(7) })]), "{again:?}");
 }
 
 /// The error of a send, and how long it took.
-async fn failed(faults: impl IntoIterator<Item = Fault>) -> (StoreError, Duration, usize) {
+async fn failed(faults: impl IntoIterator<Item = AppendFault>) -> (StoreError, Duration, usize) {
     let store = FakeStore::with_faults(faults);
     let (queue, began) = (queue(&store), Instant::now());
     let error = append_one(&queue, "a").await.unwrap_err();
@@ -272,7 +274,9 @@ async fn failed(faults: impl IntoIterator<Item = Fault>) -> (StoreError, Duratio
 
 #[tokio::test(start_paused = true)]
 async fn store_away_is_given_up_after_10_s() {
-    for (fault, outcome) in [(Fault::NotApplied, Outcome::NotApplied), (Fault::Lost, Outcome::Unknown)] {
+    for (fault, outcome) in
+        [(AppendFault::NotApplied, Outcome::NotApplied), (AppendFault::Lost, Outcome::Unknown)]
+    {
         let (error, took, tries) = failed([fault; 1_000]).await;
         assert!(matches!(error, StoreError::Unavailable { .. }), "{error:?}");
         assert_eq!(error.outcome(), outcome);
@@ -285,32 +289,33 @@ async fn store_away_is_given_up_after_10_s() {
 
 #[tokio::test(start_paused = true)]
 async fn one_unknown_outcome_makes_the_send_unknown() {
-    let faults = [Fault::Lost].into_iter().chain([Fault::NotApplied; 1_000]);
+    let faults = [AppendFault::Lost].into_iter().chain([AppendFault::NotApplied; 1_000]);
     assert_eq!(failed(faults).await.0.outcome(), Outcome::Unknown);
-    let (error, _, tries) = failed([Fault::Lost, Fault::Full]).await;
+    let (error, _, tries) = failed([AppendFault::Lost, AppendFault::Full]).await;
     assert_eq!((error.outcome(), tries), (Outcome::Unknown, 2));
 }
 
 #[tokio::test(start_paused = true)]
 async fn refused_append_is_not_tried_again() {
-    let (error, took, tries) = failed([Fault::Full]).await;
+    let (error, took, tries) = failed([AppendFault::Full]).await;
     assert!(matches!(error, StoreError::Full { .. }), "{error:?}");
     assert_eq!((took, tries), (APPEND, 1));
 }
 
 #[tokio::test(start_paused = true)]
-async fn overloaded_store_sheds_a_step_unless_it_may_have_landed() {
-    let (error, took, tries) = failed([Fault::Overloaded]).await;
+async fn overloaded_store_sheds_only_unapplied_steps() {
+    let (error, took, tries) = failed([AppendFault::Overloaded]).await;
     assert!(matches!(error, StoreError::Overloaded), "{error:?}");
     assert_eq!((took, tries), (APPEND, 1));
-    let store = FakeStore::with_faults([Fault::Landed, Fault::Overloaded, Fault::Overloaded]);
+    let store =
+        FakeStore::with_faults([AppendFault::Landed, AppendFault::Overloaded, AppendFault::Overloaded]);
     assert_eq!(new(&append(&queue(&store), &["a"]).await), [1]);
     assert_eq!(store.appends().len(), 4);
 }
 
 #[tokio::test(start_paused = true)]
 async fn error_of_a_step_is_that_of_all_its_messages() {
-    let store = FakeStore::with_faults([Fault::Full]);
+    let store = FakeStore::with_faults([AppendFault::Full]);
     let queue = queue(&store);
     let ids: Vec<String> = (0..150).map(|number| number.to_string()).collect();
     let sends = append(&queue, &ids.iter().map(String::as_str).collect::<Vec<_>>()).await;
@@ -320,7 +325,7 @@ async fn error_of_a_step_is_that_of_all_its_messages() {
 
 #[tokio::test(start_paused = true)]
 async fn caller_that_goes_away_cancels_nothing() {
-    let store = FakeStore::with_faults([Fault::NotApplied]);
+    let store = FakeStore::with_faults([AppendFault::NotApplied]);
     let queue = queue(&store);
     let send = append(&queue, &["a", "b"]);
     assert!(send.now_or_never().is_none(), "queued, and dropped");

@@ -60,9 +60,9 @@ fn history_goes_down_to_the_lowest_number() {
 /// Parts of these numbers as pairs; those that are known have a negative first number.
 fn parts_of(first: Seq, last: Seq, recent: std::ops::Range<Seq>) -> Vec<(Seq, Seq)> {
     let recent: Vec<Message> = recent.map(|seq| stored(seq, 1)).collect();
-    let numbers = |part: Part| match part {
-        Part::Stored(span) => (span.first, span.last),
-        Part::Recent(messages) => (-messages[0].seq, messages[messages.len() - 1].seq),
+    let numbers = |part: PagePart| match part {
+        PagePart::Stored(span) => (span.first, span.last),
+        PagePart::Recent(messages) => (-messages[0].seq, messages[messages.len() - 1].seq),
     };
     parts(Span { first, last }, &recent).into_iter().map(numbers).collect()
 }
@@ -89,15 +89,15 @@ fn known_messages_are_not_read() {
 #[test]
 fn last_messages_are_asked_for_with_the_end() {
     let unknown_end = range(11, Seq::MAX);
-    let span = |asked: Asked| {
+    let span = |asked: PageRequest| {
         let Span { first, last } = asked.among_the_last(unknown_end).span;
         (first, last)
     };
-    assert_eq!(span(Asked::Pull(pull(0, 0, 20))), (11, 30));
-    assert_eq!(span(Asked::Pull(pull(100, 105, 20))), (100, 105));
-    assert_eq!(span(Asked::Back(back(100, 20))), (80, 99));
-    assert_eq!(span(Asked::Back(back(0, 20))), (11, Seq::MAX), "the last 20, wherever they are");
-    assert_eq!(Asked::Back(back(0, 20)).among_the_last(unknown_end).most, 20);
+    assert_eq!(span(PageRequest::Pull(pull(0, 0, 20))), (11, 30));
+    assert_eq!(span(PageRequest::Pull(pull(100, 105, 20))), (100, 105));
+    assert_eq!(span(PageRequest::Back(back(100, 20))), (80, 99));
+    assert_eq!(span(PageRequest::Back(back(0, 20))), (11, Seq::MAX), "the last 20, wherever they are");
+    assert_eq!(PageRequest::Back(back(0, 20)).among_the_last(unknown_end).most, 20);
 }
 
 /// A log of many messages of one size, which records its reads.
@@ -163,7 +163,7 @@ impl MessageStore for FakeLog {
 async fn page(bytes: usize, order: Order, first: Seq, last: Seq) -> (Vec<Seq>, bool, Vec<(Seq, Seq)>) {
     let end = last;
     let store = Arc::new(FakeLog { bytes, reads: Mutex::default() });
-    let mut found = Found::default();
+    let mut found = PageContent::default();
     let parts = ordered(parts(Span { first, last }, &[]), order);
     let logs = logs(Arc::<FakeLog>::clone(&store));
     let log = Log { logs: &logs, conversation: group(9), end };

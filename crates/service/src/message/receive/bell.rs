@@ -43,7 +43,7 @@ pub(super) struct Fresh {
 
 /// The work of a receiver.
 #[derive(Debug, Default)]
-pub(super) struct News {
+pub(super) struct ReceiverWork {
     /// The only entry since its last read.
     pub(super) entry: Option<WokenEntry>,
     /// There may be entries that no wake brought.
@@ -62,13 +62,13 @@ pub(super) struct News {
 /// Wakes one receiver. It holds no queue: for events while the receiver is busy, it only records that they came.
 #[derive(Debug, Default)]
 pub(super) struct Bell {
-    news: Mutex<News>,
+    news: Mutex<ReceiverWork>,
     rung: Notify,
 }
 
 impl Bell {
     /// Waits until there is something to do.
-    pub(super) async fn news(&self) -> News {
+    pub(super) async fn news(&self) -> ReceiverWork {
         loop {
             let news = mem::take(&mut *self.news.lock());
             if !news.is_empty() {
@@ -111,7 +111,7 @@ impl Bell {
         self.ring(|news| keep_newest(&mut news.logs, fresh));
     }
 
-    fn ring(&self, change: impl FnOnce(&mut News)) {
+    fn ring(&self, change: impl FnOnce(&mut ReceiverWork)) {
         change(&mut self.news.lock());
         self.rung.notify_one();
     }
@@ -136,7 +136,7 @@ impl WokenEntry {
     }
 }
 
-impl News {
+impl ReceiverWork {
     fn is_empty(&self) -> bool {
         let Self { entry, read, lost, generation, signals, logs, totals } = self;
         let has_lists = !(signals.is_empty() && logs.is_empty() && totals.is_empty());

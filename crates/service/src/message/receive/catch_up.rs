@@ -10,10 +10,10 @@ use kith_store::{ConversationId, Seq, UserId};
 
 use super::{
     super::AtLeast,
-    Parts, Receiving,
+    ReceiversInner, Receiving,
     cursor::Floors,
     range::DueRange,
-    receiver::{Due, DueWhat},
+    receiver::{DueDelivery, DueWhat},
     start::away,
 };
 use crate::error::Error;
@@ -80,7 +80,7 @@ impl Receiving {
 
     /// The ends of all conversations of a user that are not marked yet, and of those with a position that it has left.
     async fn ends(&self, user: UserId, positions: &Floors, caught: &CatchUp) -> Result<Vec<Mark>, Error> {
-        let Parts { dialogs, messages, .. } = &*self.0;
+        let ReceiversInner { dialogs, messages, .. } = &*self.0;
         let mut known: HashSet<ConversationId> = caught.marks.iter().map(|(known, _)| *known).collect();
         let mut conversations = dialogs.conversations(user).await?;
         conversations.retain(|conversation| known.insert(*conversation));
@@ -97,7 +97,7 @@ impl Receiving {
 impl CatchUp {
     /// The messages that a client with these positions lacks. For a conversation without a position, only that there
     /// are messages.
-    pub(super) fn due(&self, positions: &Floors) -> VecDeque<Due> {
+    pub(super) fn due(&self, positions: &Floors) -> VecDeque<DueDelivery> {
         let due = self.marks.iter().filter_map(|(conversation, mark)| {
             let position = positions.get(conversation).copied();
             let first = position.unwrap_or_default().saturating_add(1);
@@ -110,7 +110,7 @@ impl CatchUp {
                 fresh: None,
             })
         });
-        due.map(|range| Due { what: DueWhat::Range(Box::new(range)), position: None }).collect()
+        due.map(|range| DueDelivery { what: DueWhat::Range(Box::new(range)), position: None }).collect()
     }
 }
 

@@ -29,7 +29,7 @@ const CURSOR_CHARS_MAX: usize = 4_096;
 
 /// The start of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Asked {
+pub(super) struct StreamRequest {
     pub(super) user: UserId,
     pub(super) cursor: String,
     pub(super) positions: Floors,
@@ -50,7 +50,7 @@ pub(super) struct Activity {
 ///
 /// # Errors
 /// INVALID_ARGUMENT, PERMISSION_DENIED.
-pub(super) fn asked(request: wire::ReceiveRequest, principal: Principal) -> Result<Asked, Error> {
+pub(super) fn asked(request: wire::ReceiveRequest, principal: Principal) -> Result<StreamRequest, Error> {
     let user = dialogs::user(request.user_id, principal)?;
     if request.cursor.len() > CURSOR_CHARS_MAX {
         return Err(invalid("cursor", format!("must have at most {CURSOR_CHARS_MAX} characters")));
@@ -60,7 +60,7 @@ pub(super) fn asked(request: wire::ReceiveRequest, principal: Principal) -> Resu
         return Err(invalid("now", "must not be set together with cursor or positions"));
     }
     let notice_audiences = audiences(&request.notice_audiences)?;
-    Ok(Asked { user, cursor: request.cursor, positions, now: request.now, notice_audiences })
+    Ok(StreamRequest { user, cursor: request.cursor, positions, now: request.now, notice_audiences })
 }
 
 fn audiences(ids: &[i32]) -> Result<Vec<AudienceId>, Error> {

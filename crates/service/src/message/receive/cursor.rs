@@ -25,7 +25,7 @@ pub(super) type Floors = HashMap<ConversationId, Seq>;
 
 /// Where a stream continues.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct ResumePoint {
     pub(super) generation: Generation,
     /// The client has every entry up to this one.
     pub(super) position: Position,
@@ -44,7 +44,7 @@ impl Cursors {
     }
 
     /// The cursor of a place; empty if the place has too many floors to be sealed.
-    pub(super) fn seal(&self, user: UserId, place: &Place) -> String {
+    pub(super) fn seal(&self, user: UserId, place: &ResumePoint) -> String {
         self.0.seal_bytes(&[QUERY, &user.get().to_be_bytes()], &place.to_bytes()).unwrap_or_default()
     }
 
@@ -52,14 +52,14 @@ impl Cursors {
     ///
     /// # Errors
     /// INVALID_ARGUMENT if it was not made for this user.
-    pub(super) fn open(&self, user: UserId, cursor: &str) -> Result<Option<Place>, Error> {
+    pub(super) fn open(&self, user: UserId, cursor: &str) -> Result<Option<ResumePoint>, Error> {
         let refused = || invalid("cursor", "must be one that Receive returned to this user");
         let place = self.0.open_bytes(&[QUERY, &user.get().to_be_bytes()], cursor).map_err(|_| refused())?;
-        place.map(|bytes| Place::of_bytes(&bytes).ok_or_else(refused)).transpose()
+        place.map(|bytes| ResumePoint::of_bytes(&bytes).ok_or_else(refused)).transpose()
     }
 }
 
-impl Place {
+impl ResumePoint {
     fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = vec![FORM];
         for number in [self.generation.epoch, self.generation.number, self.position] {
@@ -123,9 +123,9 @@ mod tests {
         UserId::new(id).unwrap()
     }
 
-    fn place(floors: &[(&str, Seq)]) -> Place {
+    fn place(floors: &[(&str, Seq)]) -> ResumePoint {
         let floors = floors.iter().map(|(conversation, seq)| (conversation.parse().unwrap(), *seq)).collect();
-        Place { generation: Generation { epoch: 3, number: u64::MAX }, position: 58, floors }
+        ResumePoint { generation: Generation { epoch: 3, number: u64::MAX }, position: 58, floors }
     }
 
     #[test]
@@ -152,15 +152,15 @@ mod tests {
         let whole = place(&[("g9", 5)]).to_bytes();
         for length in 0..whole.len() {
             let without_floor = length == place(&[]).to_bytes().len();
-            assert_eq!(Place::of_bytes(&whole[..length]).is_some(), without_floor, "{length}");
+            assert_eq!(ResumePoint::of_bytes(&whole[..length]).is_some(), without_floor, "{length}");
         }
-        assert_eq!(Place::of_bytes(&[&[2], &whole[1..]].concat()), None);
+        assert_eq!(ResumePoint::of_bytes(&[&[2], &whole[1..]].concat()), None);
     }
 
     #[test]
     fn cursor_has_room_for_all_large_groups() {
         let group = |id: i64| (ConversationId::Group(GroupId::new(i64::MAX - id).unwrap()), i64::MAX - id);
-        let place = Place { floors: (0..64).map(group).collect(), ..place(&[]) };
+        let place = ResumePoint { floors: (0..64).map(group).collect(), ..place(&[]) };
         let cursors = Cursors::new(PageTokens::new([7; 32]));
         let cursor = cursors.seal(user(7), &place);
         assert!(!cursor.is_empty() && cursor.len() <= 4096, "{} characters", cursor.len());

@@ -39,7 +39,7 @@ const BEGINNERS: usize = 8;
 
 /// Wakes the receivers of this node.
 #[derive(Debug)]
-pub(super) struct Hub {
+pub(super) struct ReceiverHub {
     inboxes: Inboxes,
     places: Arc<Semaphore>,
     /// Most receivers of one user.
@@ -55,16 +55,16 @@ pub(super) struct Hub {
 
 /// The registration of a receiver in the hub, which ends when it is dropped.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct ReceiverRegistration {
     pub(super) bell: Arc<Bell>,
-    hub: Arc<Hub>,
+    hub: Arc<ReceiverHub>,
     user: UserId,
     number: u64,
     logs: HashSet<ConversationId>,
     _permit: OwnedSemaphorePermit,
 }
 
-impl Hub {
+impl ReceiverHub {
     /// Creates a hub for at most `most` receivers, and at most `of_user_max` of one user.
     pub(super) fn new(inboxes: Inboxes, most: usize, of_user_max: usize) -> Self {
         Self {
@@ -84,7 +84,7 @@ impl Hub {
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED if the user, or the node, has as many as it may.
-    pub(super) fn enter(self: &Arc<Self>, user: UserId) -> Result<Place, Error> {
+    pub(super) fn enter(self: &Arc<Self>, user: UserId) -> Result<ReceiverRegistration, Error> {
         let full = |_| too_many("the node has as many receivers as it may (messages.receivers)");
         let permit = Arc::clone(&self.places).try_acquire_owned().map_err(full)?;
         let (bell, number) = (Arc::<Bell>::default(), self.next.fetch_add(1, Ordering::Relaxed));
@@ -96,7 +96,7 @@ impl Hub {
         of_user.insert(number, Arc::clone(&bell));
         metrics::gauge!(RECEIVERS.name).increment(1.0);
         let (hub, logs) = (Arc::clone(self), HashSet::new());
-        Ok(Place { bell, hub, user, number, logs, _permit: permit })
+        Ok(ReceiverRegistration { bell, hub, user, number, logs, _permit: permit })
     }
 
     /// Wakes the receivers that a wake of this node is for.
@@ -200,7 +200,7 @@ impl Hub {
     }
 }
 
-impl Place {
+impl ReceiverRegistration {
     /// Begins to wake the receiver for messages of these conversations.
     pub(super) fn read_logs(&mut self, conversations: &[ConversationId]) {
         let mut logs = self.hub.logs.lock();
@@ -224,7 +224,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ReceiverRegistration {
     fn drop(&mut self) {
         self.retain_logs(|_| false);
         metrics::gauge!(RECEIVERS.name).decrement(1.0);
@@ -267,10 +267,10 @@ mod tests {
         SentMessages { conversation: "g9".parse().unwrap(), last, sent: Timestamp(0), entries: Vec::new() }
     }
 
-    fn hub(most: usize, of_user_max: usize) -> (Arc<Hub>, Arc<Faulty>) {
+    fn hub(most: usize, of_user_max: usize) -> (Arc<ReceiverHub>, Arc<Faulty>) {
         let keeper = Arc::new(Faulty::new());
         let inboxes = Inboxes::new(Arc::<Faulty>::clone(&keeper), node());
-        (Arc::new(Hub::new(inboxes, most, of_user_max)), keeper)
+        (Arc::new(ReceiverHub::new(inboxes, most, of_user_max)), keeper)
     }
 
     /// Whether a message to user 1 wakes the node.
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn wake_without_messages_makes_the_receivers_of_its_user_read_or_end() {
+    async fn wake_without_messages_makes_receivers_read() {
         let (hub, _) = hub(9, 9);
         let (place, other) = (hub.enter(user(1)).unwrap(), hub.enter(user(2)).unwrap());
         let generation = Generation { epoch: 1, number: 1 };
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn wake_of_a_conversation_reaches_those_that_read_it() {
+    async fn conversation_wake_reaches_its_readers() {
         let (hub, _) = hub(9, 9);
         let (mut reader, other) = (hub.enter(user(1)).unwrap(), hub.enter(user(2)).unwrap());
         reader.read_logs(&["g9".parse().unwrap(), "g8".parse().unwrap()]);
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn receiver_that_comes_during_the_close_is_woken_and_reads() {
+    async fn receiver_during_the_close_is_woken_and_reads() {
         let (hub, keeper) = hub(9, 9);
         let first = hub.enter(user(1)).unwrap();
         keeper.open(&node(), &[user(1)]).await[0].as_ref().unwrap();

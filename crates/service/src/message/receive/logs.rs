@@ -12,10 +12,10 @@ use kith_store::{ConversationId, GroupId, Seq, UserId};
 
 use super::{
     super::AtLeast,
-    Parts,
+    ReceiversInner,
     bell::{Fresh, keep_newest},
     range::DueRange,
-    receiver::{Due, DueWhat, Receiver},
+    receiver::{DueDelivery, DueWhat, Receiver},
 };
 use crate::error::Error;
 
@@ -167,7 +167,7 @@ impl Receiver {
                 only_named: false,
                 fresh: Some(fresh),
             };
-            self.due.push_back(Due { what: DueWhat::Range(Box::new(range)), position: None });
+            self.due.push_back(DueDelivery { what: DueWhat::Range(Box::new(range)), position: None });
         }
         if self.due.is_empty() && self.logs.has_news() {
             self.read().await;
@@ -179,7 +179,7 @@ impl Receiver {
     }
 }
 
-impl Parts {
+impl ReceiversInner {
     /// The conversations of groups of a user that have more than half as many members as inboxes are written for.
     async fn large_groups(&self, user: UserId) -> Result<Vec<ConversationId>, Error> {
         let groups: Vec<GroupId> = self.dialogs.groups_of(user).await?;

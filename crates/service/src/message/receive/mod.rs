@@ -34,7 +34,7 @@ use std::{sync::Arc, time::Duration};
 use kith_delivery::{InboxKeeper, InboxLimits};
 
 pub(super) use self::convert::{read_to_bytes, receipts_to_bytes};
-use self::{cursor::Cursors, hub::Hub, signals::SignalLimit};
+use self::{cursor::Cursors, hub::ReceiverHub, signals::SignalLimit};
 pub use self::{receivers::Receivers, rpc::ReceiveRpc};
 use super::{Delivery, Dialogs, Inboxes, Messages, MessagesConfig};
 use crate::{
@@ -48,14 +48,14 @@ const FRESH_FOR: Duration = Duration::from_secs(2);
 
 /// The shared state of streams. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Receiving(Arc<Parts>);
+pub struct Receiving(Arc<ReceiversInner>);
 
 #[derive(Debug)]
-struct Parts {
+struct ReceiversInner {
     dialogs: Dialogs,
     messages: Messages,
     delivery: Delivery,
-    hub: Arc<Hub>,
+    hub: Arc<ReceiverHub>,
     cursors: Cursors,
     signals: SignalLimit,
     totals: LiveTotals,
@@ -79,8 +79,12 @@ impl Receiving {
         count_from_zero(SIGNALS, &["typing", "stopped", "read"]);
         drop(metrics::histogram!(RECEIVE_LAG_SECONDS.name));
         let config = messages.config;
-        let hub = Arc::new(Hub::new(delivery.inboxes().clone(), config.receivers, config.receivers_of_user));
-        Self(Arc::new(Parts {
+        let hub = Arc::new(ReceiverHub::new(
+            delivery.inboxes().clone(),
+            config.receivers,
+            config.receivers_of_user,
+        ));
+        Self(Arc::new(ReceiversInner {
             dialogs,
             messages,
             delivery,
@@ -93,7 +97,7 @@ impl Receiving {
     }
 }
 
-impl Parts {
+impl ReceiversInner {
     fn inboxes(&self) -> &Inboxes {
         self.delivery.inboxes()
     }

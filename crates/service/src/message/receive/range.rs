@@ -9,7 +9,7 @@ use kith_store::{ConversationId, Message, Seq, Timestamp, UserId};
 use super::{
     super::{
         Bounds, Messages, message_to_wire, no_conversation,
-        reading::{PAGE_MAX, Page, Pull},
+        reading::{MessagePage, PAGE_MAX, Pull},
     },
     FRESH_FOR,
     bell::Fresh,
@@ -38,7 +38,7 @@ pub(super) struct DueRange {
 /// The user, and the most messages of one conversation at once.
 #[derive(Clone, Debug)]
 pub(super) struct Reader {
-    pub(super) parts: Arc<super::Parts>,
+    pub(super) parts: Arc<super::ReceiversInner>,
     pub(super) user: UserId,
     pub(super) principal: Principal,
 }
@@ -87,14 +87,14 @@ impl Reader {
     }
 
     /// Reads the present messages. They exist: the inbox contains only stored messages.
-    async fn page(&self, conversation: ConversationId, first: Seq, last: Seq) -> Result<Page, Error> {
+    async fn page(&self, conversation: ConversationId, first: Seq, last: Seq) -> Result<MessagePage, Error> {
         if last < first {
-            return Ok(Page::empty());
+            return Ok(MessagePage::empty());
         }
         let asked = Pull { conversation, from: first, to: last, limit: PAGE_MAX, at_least: last };
         match self.messages().pull(Some(self.user), asked).await {
             // It left the group in between.
-            Err(error) if error.reason() == Reason::NotFound => Ok(Page::empty()),
+            Err(error) if error.reason() == Reason::NotFound => Ok(MessagePage::empty()),
             page => page,
         }
     }

@@ -10,8 +10,8 @@ use tokio::time::sleep;
 use tonic::{Code, Status};
 
 use super::{
-    Parts,
-    bell::{EntryPlace, News, WokenEntry},
+    ReceiversInner,
+    bell::{EntryPlace, ReceiverWork, WokenEntry},
     convert,
     cursor::{self, Floors},
     hub,
@@ -22,7 +22,7 @@ use super::{
 use crate::{
     error::Error,
     metric::{RECEIVE_LAG_SECONDS, RECEIVE_RESETS},
-    notice::Watching,
+    notice::TotalsWatches,
 };
 
 /// Entries that are read at once.
@@ -37,7 +37,7 @@ pub(super) type ReceiveStream = BoxStream<'static, Result<wire::ReceiveResponse,
 
 /// A delivery, and the entry that it completes.
 #[derive(Debug)]
-pub(super) struct Due {
+pub(super) struct DueDelivery {
     pub(super) what: DueWhat,
     /// The position of the stream after it is sent; `None`: unchanged.
     pub(super) position: Option<Position>,
@@ -55,7 +55,7 @@ pub(super) enum DueWhat {
     Reset(&'static str),
 }
 
-impl Due {
+impl DueDelivery {
     /// A delivery that is in no cursor.
     pub(super) fn delivery(what: What) -> Self {
         Self { what: DueWhat::Delivery(Box::new(what)), position: None }
@@ -64,8 +64,8 @@ impl Due {
 
 /// A stream of one user.
 pub(super) struct Receiver {
-    pub(super) parts: Arc<Parts>,
-    pub(super) place: hub::Place,
+    pub(super) parts: Arc<ReceiversInner>,
+    pub(super) place: hub::ReceiverRegistration,
     pub(super) reader: Reader,
     pub(super) generation: Generation,
     /// All entries up to this one are sent.
@@ -74,7 +74,7 @@ pub(super) struct Receiver {
     pub(super) floors: Floors,
     /// The same for messages that later entries may repeat. Part of cursors.
     pub(super) carried: Floors,
-    pub(super) due: VecDeque<Due>,
+    pub(super) due: VecDeque<DueDelivery>,
     /// The reads that remain before the stream is live; `None`: it is live.
     pub(super) live_at: Option<Position>,
     /// The conversations that it reads without the inbox.
@@ -85,7 +85,7 @@ pub(super) struct Receiver {
     pub(super) catches_up: bool,
     pub(super) over: bool,
     /// Rings the bell for totals of notices.
-    pub(super) _watching: Watching,
+    pub(super) _watching: TotalsWatches,
 }
 
 impl Receiver {
@@ -125,7 +125,9 @@ impl Receiver {
         while let Some(due) = self.due.pop_front() {
             match self.send(&due, &mut out).await {
                 Ok(None) => self.position = due.position.unwrap_or(self.position),
-                Ok(Some(rest)) => self.due.push_front(Due { what: DueWhat::Range(Box::new(rest)), ..due }),
+                Ok(Some(rest)) => {
+                    self.due.push_front(DueDelivery { what: DueWhat::Range(Box::new(rest)), ..due })
+                }
                 Err(error) => {
                     self.due.push_front(due);
                     if out.is_empty() {
@@ -142,7 +144,7 @@ impl Receiver {
     }
 
     /// Sends a delivery. Returns the rest of it.
-    async fn send(&mut self, due: &Due, out: &mut Deliveries) -> Result<Option<DueRange>, Error> {
+    async fn send(&mut self, due: &DueDelivery, out: &mut Deliveries) -> Result<Option<DueRange>, Error> {
         match &due.what {
             DueWhat::Range(range) => {
                 let is_entry = due.position.is_some();
@@ -224,13 +226,13 @@ impl Receiver {
             let floor = floors.entry(conversation).or_default();
             *floor = sent.max(*floor);
         }
-        if let Some(Due { what: DueWhat::Range(rest), position: Some(_) }) = self.due.front()
+        if let Some(DueDelivery { what: DueWhat::Range(rest), position: Some(_) }) = self.due.front()
             && let Some(first) = rest.first
         {
             let floor = floors.entry(rest.conversation).or_default();
             *floor = (first - 1).max(*floor);
         }
-        let place = cursor::Place { generation: self.generation, position: self.position, floors };
+        let place = cursor::ResumePoint { generation: self.generation, position: self.position, floors };
         self.parts.cursors.seal(self.reader.user, &place)
     }
 
@@ -240,7 +242,7 @@ impl Receiver {
             self.track().await;
         } else if self.live_at.is_some_and(|live_at| live_at <= self.position) {
             self.live_at = None;
-            self.due.push_back(Due { what: DueWhat::Live, position: None });
+            self.due.push_back(DueDelivery { what: DueWhat::Live, position: None });
         } else if self.live_at.is_none() && self.logs.has_news() {
             self.look_at_logs().await;
         } else if self.live_at.is_none() || !self.read().await {
@@ -250,14 +252,15 @@ impl Receiver {
     }
 
     async fn wait(&mut self) {
-        let News { entry, read, lost, generation, signals, logs, totals } = self.place.bell.news().await;
+        let ReceiverWork { entry, read, lost, generation, signals, logs, totals } =
+            self.place.bell.news().await;
         self.logs.heard(&logs);
         // Groups may have grown, and the wakes about it may be lost.
         self.logs.must_track |= generation.is_some();
         for signal in &signals {
-            self.due.extend(convert::signal(signal).map(Due::delivery));
+            self.due.extend(convert::signal(signal).map(DueDelivery::delivery));
         }
-        self.due.extend(totals.into_iter().map(|totals| Due::delivery(convert::totals(totals))));
+        self.due.extend(totals.into_iter().map(|totals| DueDelivery::delivery(convert::totals(totals))));
         if lost || generation.is_some_and(|generation| generation != self.generation) {
             return self.reset("lost");
         }
@@ -277,7 +280,10 @@ impl Receiver {
                 let WokenEntry { position, first, fresh, .. } = entry;
                 let (conversation, last) = (fresh.sent.conversation, fresh.sent.last);
                 let range = DueRange { fresh: Some(fresh), ..entered(conversation, first, last) };
-                self.due.push_back(Due { what: DueWhat::Range(Box::new(range)), position: Some(position) });
+                self.due.push_back(DueDelivery {
+                    what: DueWhat::Range(Box::new(range)),
+                    position: Some(position),
+                });
             }
         }
         true
@@ -308,7 +314,7 @@ impl Receiver {
     }
 
     pub(super) fn reset(&mut self, why: &'static str) {
-        self.due.push_back(Due { what: DueWhat::Reset(why), position: None });
+        self.due.push_back(DueDelivery { what: DueWhat::Reset(why), position: None });
     }
 }
 
@@ -327,7 +333,7 @@ const fn is_join(entry: &Entry) -> bool {
     matches!(entry, Entry::Note(Note::GroupJoined { .. }))
 }
 
-fn due_entry(position: Position, entry: Entry) -> Due {
+fn due_entry(position: Position, entry: Entry) -> DueDelivery {
     let what = match entry {
         Entry::Range { conversation, first, last } => {
             DueWhat::Range(Box::new(entered(conversation, first, last)))
@@ -337,5 +343,5 @@ fn due_entry(position: Position, entry: Entry) -> Due {
         }
         Entry::Unknown => DueWhat::Nothing,
     };
-    Due { what, position: Some(position) }
+    DueDelivery { what, position: Some(position) }
 }

@@ -9,8 +9,8 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use super::{
     super::{AtLeast, Inboxes},
-    Parts, Receiving,
-    hub::Hub,
+    ReceiversInner, Receiving,
+    hub::ReceiverHub,
 };
 use crate::write::tasks::Tasks;
 
@@ -28,7 +28,7 @@ const RENEWED_AT_ONCE: usize = 250;
 /// Runs the background tasks of receivers. Stops when it is dropped.
 #[derive(Debug)]
 pub struct Receivers {
-    parts: Arc<Parts>,
+    parts: Arc<ReceiversInner>,
     tasks: Tasks,
 }
 
@@ -55,7 +55,7 @@ impl Receivers {
     }
 }
 
-async fn hear(hub: Arc<Hub>, inboxes: Inboxes) {
+async fn hear(hub: Arc<ReceiverHub>, inboxes: Inboxes) {
     let mut wakes = inboxes.keeper.wakes(&inboxes.node);
     loop {
         match wakes.next().await {
@@ -65,7 +65,7 @@ async fn hear(hub: Arc<Hub>, inboxes: Inboxes) {
     }
 }
 
-async fn renew(parts: Arc<Parts>) {
+async fn renew(parts: Arc<ReceiversInner>) {
     let mut ticks = interval(parts.limits().receiver_kept / RENEWALS);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -79,7 +79,7 @@ async fn renew(parts: Arc<Parts>) {
     }
 }
 
-async fn renew_some(parts: &Parts, users: &[UserId]) {
+async fn renew_some(parts: &ReceiversInner, users: &[UserId]) {
     let opened = parts.keeper().open(&parts.inboxes().node, users).await;
     for (user, opened) in users.iter().zip(opened) {
         if let Ok(opened) = opened {
@@ -89,7 +89,7 @@ async fn renew_some(parts: &Parts, users: &[UserId]) {
 }
 
 /// Reads the ends of conversations that are not written to inboxes, in case a wake was lost.
-async fn look(parts: Arc<Parts>) {
+async fn look(parts: Arc<ReceiversInner>) {
     let mut ticks = interval(LOOKED_EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -104,7 +104,7 @@ async fn look(parts: Arc<Parts>) {
 }
 
 /// Makes the receivers read, a part of them at a time.
-async fn sweep(hub: Arc<Hub>) {
+async fn sweep(hub: Arc<ReceiverHub>) {
     let mut ticks = interval(SWEPT_IN / SWEEP_PARTS);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -128,13 +128,13 @@ mod tests {
         UserId::new(id).unwrap()
     }
 
-    fn hub() -> (Arc<Hub>, Inboxes) {
+    fn hub() -> (Arc<ReceiverHub>, Inboxes) {
         let inboxes = Inboxes::new(Arc::new(Faulty::new()), "node".parse().unwrap());
-        (Arc::new(Hub::new(inboxes.clone(), 9, 9)), inboxes)
+        (Arc::new(ReceiverHub::new(inboxes.clone(), 9, 9)), inboxes)
     }
 
     #[tokio::test(start_paused = true)]
-    async fn all_streams_read_when_the_subscription_begins_again() {
+    async fn streams_read_after_a_new_subscription() {
         let (hub, inboxes) = hub();
         let places = [hub.enter(user(1)).unwrap(), hub.enter(user(2)).unwrap()];
         let task = tokio::spawn(hear(Arc::clone(&hub), inboxes));

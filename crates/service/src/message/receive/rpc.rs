@@ -1,10 +1,10 @@
 //! The calls of receivers on the wire: each decodes, calls the policy once, and encodes.
 
 use kith_proto::message::v1 as wire;
-use tonic::{Request, Response, Status};
+use tonic::{Request, Response};
 
 use super::{Receiving, convert, receiver::ReceiveStream};
-use crate::rpc::call::Call;
+use crate::rpc::call::{Call, RpcResult};
 
 /// The calls of receivers on the wire.
 #[derive(Clone, Debug)]
@@ -17,10 +17,7 @@ impl ReceiveRpc {
         Self(receiving)
     }
 
-    pub(crate) fn receive(
-        &self,
-        request: Request<wire::ReceiveRequest>,
-    ) -> Result<Response<ReceiveStream>, Status> {
+    pub(crate) fn receive(&self, request: Request<wire::ReceiveRequest>) -> RpcResult<ReceiveStream> {
         let (call, request) = (Call::of(&request), request.into_inner());
         let asked = convert::asked(request, call.principal)?;
         Ok(Response::new(self.0.receive(asked, call.principal)?))
@@ -29,7 +26,7 @@ impl ReceiveRpc {
     pub(crate) async fn send_signal(
         &self,
         request: Request<wire::SendSignalRequest>,
-    ) -> Result<Response<wire::SendSignalResponse>, Status> {
+    ) -> RpcResult<wire::SendSignalResponse> {
         let (call, request) = (Call::of(&request), request.into_inner());
         self.0.send_signal(convert::activity(&request, call.principal)?).await?;
         Ok(Response::new(wire::SendSignalResponse {}))

@@ -9,17 +9,17 @@ use kith_delivery::{Generation, Opened, Position, ReadFrom, Reading};
 use super::{
     Receiving,
     bell::Bell,
-    convert::{self, Asked},
-    cursor::{Floors, Place},
+    convert::{self, StreamRequest},
+    cursor::{Floors, ResumePoint},
     hub,
     logs::ReadLogs,
     range::Reader,
-    receiver::{Due, DueWhat, ReceiveStream, Receiver},
+    receiver::{DueDelivery, DueWhat, ReceiveStream, Receiver},
 };
 use crate::{
     error::{Error, Reason},
     metric::RECEIVE_CATCH_UPS,
-    notice::{AudienceTotals, TotalsListener, Watching},
+    notice::{AudienceTotals, TotalsListener, TotalsWatches},
     rpc::call::Principal,
 };
 
@@ -29,7 +29,7 @@ struct Start {
     position: Position,
     floors: Floors,
     carried: Floors,
-    due: VecDeque<Due>,
+    due: VecDeque<DueDelivery>,
     /// `None`: never live.
     live_at: Option<Position>,
     catches_up: bool,
@@ -43,7 +43,7 @@ impl Receiving {
     /// # Errors
     /// INVALID_ARGUMENT, RESOURCE_EXHAUSTED if there are as many as may be. Of the stream: NOT_FOUND, INVALID_ARGUMENT
     /// if the readers of an audience are no users, UNAVAILABLE if Redis does not answer, or errors of the store.
-    pub(super) fn receive(&self, asked: Asked, principal: Principal) -> Result<ReceiveStream, Error> {
+    pub(super) fn receive(&self, asked: StreamRequest, principal: Principal) -> Result<ReceiveStream, Error> {
         let cursor = self.0.cursors.open(asked.user, &asked.cursor)?;
         let place = self.0.hub.enter(asked.user)?;
         let this = self.clone();
@@ -62,10 +62,10 @@ impl Receiving {
 
     async fn begin(
         &self,
-        asked: &Asked,
-        cursor: Option<Place>,
-        place: &hub::Place,
-    ) -> Result<(Start, Watching), Error> {
+        asked: &StreamRequest,
+        cursor: Option<ResumePoint>,
+        place: &hub::ReceiverRegistration,
+    ) -> Result<(Start, TotalsWatches), Error> {
         let parts = &self.0;
         let _turn = parts.hub.beginning().await;
         let users = &parts.messages.correspondents.users;
@@ -73,14 +73,20 @@ impl Receiving {
         let created = created.ok_or_else(|| Error::not_found("user"))?;
         let listener: Arc<dyn TotalsListener> = Arc::<Bell>::clone(&place.bell);
         let (watching, totals) =
-            parts.totals.watch((asked.user, created), &asked.notice_audiences, listener).await?;
+            parts.totals.watch(asked.user, created, &asked.notice_audiences, listener).await?;
         let opened = parts.keeper().open(&parts.inboxes().node, &[asked.user]).await.pop();
         let opened = opened.unwrap_or(Err(SharedError::Unexpected)).map_err(away)?;
         let start = self.start(asked, cursor, opened).await?;
         Ok((start.with_totals(totals), watching))
     }
 
-    fn receiver(&self, start: Start, place: hub::Place, reader: Reader, watching: Watching) -> Receiver {
+    fn receiver(
+        &self,
+        start: Start,
+        place: hub::ReceiverRegistration,
+        reader: Reader,
+        watching: TotalsWatches,
+    ) -> Receiver {
         let Start { generation, position, floors, carried, due, live_at, catches_up, begins_now } = start;
         Receiver {
             parts: Arc::clone(&self.0),
@@ -100,7 +106,12 @@ impl Receiving {
         }
     }
 
-    async fn start(&self, asked: &Asked, cursor: Option<Place>, opened: Opened) -> Result<Start, Error> {
+    async fn start(
+        &self,
+        asked: &StreamRequest,
+        cursor: Option<ResumePoint>,
+        opened: Opened,
+    ) -> Result<Start, Error> {
         let has_cursor = cursor.is_some();
         if let Some(place) = cursor
             && self.reaches_back(asked, &place, opened).await?
@@ -118,7 +129,12 @@ impl Receiving {
     }
 
     /// Whether the inbox has all entries after a place.
-    async fn reaches_back(&self, asked: &Asked, place: &Place, opened: Opened) -> Result<bool, Error> {
+    async fn reaches_back(
+        &self,
+        asked: &StreamRequest,
+        place: &ResumePoint,
+        opened: Opened,
+    ) -> Result<bool, Error> {
         if place.generation != opened.generation || place.position > opened.position {
             return Ok(false);
         }
@@ -128,7 +144,7 @@ impl Receiving {
         Ok(read != Reading::Reset)
     }
 
-    async fn catch_up(&self, asked: &Asked, opened: Opened) -> Result<Start, Error> {
+    async fn catch_up(&self, asked: &StreamRequest, opened: Opened) -> Result<Start, Error> {
         match self.marks(asked.user, &asked.positions, opened).await? {
             None => Ok(Start::reset(opened, "lost")),
             Some(caught) => {
@@ -146,7 +162,7 @@ impl Receiving {
     }
 
     /// All conversations get their marks first if they have none: later ones without a mark are new to the user.
-    async fn now(&self, asked: &Asked, opened: Opened) -> Result<Start, Error> {
+    async fn now(&self, asked: &StreamRequest, opened: Opened) -> Result<Start, Error> {
         if opened.complete {
             return Ok(Start::now(opened, opened.position));
         }
@@ -172,7 +188,7 @@ impl Start {
         }
     }
 
-    fn after(place: Place, positions: &Floors, opened: Opened) -> Self {
+    fn after(place: ResumePoint, positions: &Floors, opened: Opened) -> Self {
         let (floors, carried) = (positions.clone(), place.floors);
         let live_at = Some(opened.position);
         Self { floors, carried, live_at, ..Self::at(opened, place.position) }
@@ -184,9 +200,9 @@ impl Start {
 
     /// The same with totals of notices before all else. A stream that is reset brings none.
     fn with_totals(mut self, totals: Vec<AudienceTotals>) -> Self {
-        if !matches!(self.due.front(), Some(Due { what: DueWhat::Reset(_), .. })) {
+        if !matches!(self.due.front(), Some(DueDelivery { what: DueWhat::Reset(_), .. })) {
             let mut due: VecDeque<_> =
-                totals.into_iter().map(|totals| Due::delivery(convert::totals(totals))).collect();
+                totals.into_iter().map(|totals| DueDelivery::delivery(convert::totals(totals))).collect();
             due.append(&mut self.due);
             self.due = due;
         }
@@ -194,7 +210,7 @@ impl Start {
     }
 
     fn reset(opened: Opened, why: &'static str) -> Self {
-        let due = [Due { what: DueWhat::Reset(why), position: None }].into();
+        let due = [DueDelivery { what: DueWhat::Reset(why), position: None }].into();
         Self { due, ..Self::at(opened, opened.position) }
     }
 }

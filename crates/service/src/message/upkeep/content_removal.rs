@@ -64,11 +64,11 @@ mod tests {
     use super::*;
     use crate::message::{
         sample::group,
-        steps::{self, Fault, Step, Steps, outcome_is_unknown},
+        steps::{self, RecordedStep, StepFault, Steps, outcome_is_unknown},
     };
 
     /// Removes the content of a user from a document. Returns the steps, and the number of messages.
-    async fn removed(fault: Option<Fault>) -> (Vec<Step>, Result<u64, Error>) {
+    async fn removed(fault: Option<StepFault>) -> (Vec<RecordedStep>, Result<u64, Error>) {
         let steps = Steps::new(fault);
         let store: Arc<dyn MessageUpkeep> = Arc::<Steps>::clone(&steps);
         let removal = ContentRemoval::new(store, steps.logs(), steps::mutations());
@@ -86,21 +86,21 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn nothing_is_erased_without_a_hold() {
-        let (steps, removed) = removed(Some(Fault::Hold)).await;
+        let (steps, removed) = removed(Some(StepFault::Hold)).await;
         assert_eq!(steps, [(0, "hold")]);
         assert!(!outcome_is_unknown(removed.unwrap_err()));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn hold_goes_on_after_an_erasure_of_unknown_outcome() {
-        let (steps, removed) = removed(Some(Fault::PerhapsWritten)).await;
+    async fn hold_outlives_an_unknown_erasure() {
+        let (steps, removed) = removed(Some(StepFault::PerhapsWritten)).await;
         assert_eq!(steps, ["hold", "write"].map(|step| (0, step)));
         assert!(outcome_is_unknown(removed.unwrap_err()));
     }
 
     #[tokio::test(start_paused = true)]
     async fn erasure_does_not_go_on_without_its_release() {
-        let (steps, removed) = removed(Some(Fault::Release)).await;
+        let (steps, removed) = removed(Some(StepFault::Release)).await;
         assert_eq!(steps, ["hold", "write", "release"].map(|step| (0, step)));
         assert!(outcome_is_unknown(removed.unwrap_err()));
     }

@@ -35,7 +35,7 @@ const BEGUN_WITHIN: Duration = Duration::from_secs(10);
 /// Removes messages, and their contents, in the background.
 #[derive(Debug)]
 pub struct MessageUpkeep {
-    rounds: Rounds,
+    rounds: MessageUpkeepRounds,
     erasures: Erasures,
     task: Tasks,
 }
@@ -53,7 +53,7 @@ impl MessageUpkeep {
         metric::count_from_zero(MESSAGES_TRIMMED, &[]);
         metric::count_from_zero(MESSAGES_ERASED, &[]);
         let store = &context.stores.message_upkeep;
-        let rounds = Rounds {
+        let rounds = MessageUpkeepRounds {
             lease: Lease::new(&context.stores.coordination, LEASE, among, LEASE_LASTS),
             retention: Retention::new(Arc::clone(store), conversations.clone(), config.kept),
             trims: Trims::new(Arc::clone(store), conversations.clone(), context.mutations.clone()),
@@ -83,7 +83,7 @@ impl MessageUpkeep {
 }
 
 #[derive(Clone, Debug)]
-struct Rounds {
+struct MessageUpkeepRounds {
     /// The lease of the node that does it.
     lease: Lease,
     retention: Retention,
@@ -91,7 +91,7 @@ struct Rounds {
     offline: OfflineTrims,
 }
 
-impl Rounds {
+impl MessageUpkeepRounds {
     async fn run(mut self) {
         loop {
             if let Err(error) = self.round().await {

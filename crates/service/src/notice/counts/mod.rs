@@ -39,24 +39,24 @@ const SCANS_AT_ONCE: usize = 4;
 
 /// One page of the notices of an audience, for one section of its readers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-struct Part {
+struct SectionPage {
     section: ReaderSection,
     page: u32,
 }
 
 /// Counts readers. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct ReaderCounts(Arc<Inner>);
+pub struct ReaderCounts(Arc<ReaderCountsInner>);
 
 #[derive(Debug)]
-struct Inner {
+struct ReaderCountsInner {
     store: Arc<dyn NoticeReaderStore>,
     /// `None`: this node shares none with others.
     bitmaps: Option<Arc<dyn ReaderBitmaps>>,
     repairs: Repairs,
-    scanned: Mutex<HashMap<Part, Result<Scanned, StoreError>>>,
+    scanned: Mutex<HashMap<SectionPage, Result<Scanned, StoreError>>>,
     extents: Mutex<HashMap<AudienceId, (Instant, ReaderExtent)>>,
-    running: Mutex<HashSet<Part>>,
+    running: Mutex<HashSet<SectionPage>>,
     ended: Notify,
     permits: Semaphore,
     /// How long a count waits for scans.
@@ -67,7 +67,7 @@ struct Inner {
 
 /// The number of readers with each of some bits.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Counted {
+pub(super) struct CountedReaders {
     /// In the order of the slots.
     pub(super) counts: Vec<u64>,
     /// The number of readers.
@@ -88,7 +88,7 @@ impl ReaderCounts {
         count_from_zero(NOTICE_MARKS, &["read", "unread", "unchanged"]);
         count_from_zero(NOTICE_BITMAPS_MISSED, &[]);
         scan::count_fills_from_zero();
-        Self(Arc::new(Inner {
+        Self(Arc::new(ReaderCountsInner {
             store,
             bitmaps,
             repairs: Repairs::default(),
@@ -106,7 +106,7 @@ impl ReaderCounts {
     ///
     /// # Errors
     /// Errors of the store.
-    pub(super) async fn count(&self, audience: &Audience, slots: &[Slot]) -> Result<Counted, Error> {
+    pub(super) async fn count(&self, audience: &Audience, slots: &[Slot]) -> Result<CountedReaders, Error> {
         let extent = self.extent(audience.id).await.map_err(reader_error)?;
         let sections: Vec<ReaderSection> = ReaderSection::below(audience.id, extent.end).collect();
         let mut table = self.of_bitmaps(&sections, slots).await;
@@ -121,7 +121,7 @@ impl ReaderCounts {
         let sum =
             |at: usize| table.iter().filter_map(|counts| counts.get(at).copied().flatten()).sum::<u64>();
         let counts = (0..slots.len()).map(sum).collect();
-        Ok(Counted { counts, registered: extent.readers, incomplete })
+        Ok(CountedReaders { counts, registered: extent.readers, incomplete })
     }
 
     /// Adds a written mark to the bitmaps, before this returns or soon after. `before`: the known state of the reader
@@ -210,7 +210,7 @@ impl ReaderCounts {
 
     /// Scans the parts that were not scanned within the last seconds. Returns when that has ended, or after the time
     /// limit; scans continue.
-    async fn scan_all(&self, audience: &Audience, parts: &BTreeSet<Part>) {
+    async fn scan_all(&self, audience: &Audience, parts: &BTreeSet<SectionPage>) {
         let until = Instant::now() + self.0.wait;
         for part in parts {
             let is_fresh = matches!(self.0.scanned.lock().get(part), Some(Ok(scanned)) if scanned.is_fresh());
@@ -241,7 +241,7 @@ impl ReaderCounts {
         let scanned = self.0.scanned.lock();
         for (section, counts) in sections.iter().zip(table) {
             for (slot, count) in slots.iter().zip(counts).filter(|(_, count)| count.is_none()) {
-                match scanned.get(&Part { section: *section, page: slot / 64 }) {
+                match scanned.get(&SectionPage { section: *section, page: slot / 64 }) {
                     Some(Ok(scanned)) if scanned.is_fresh() => *count = Some(scanned.count(*slot)),
                     Some(Err(error)) => return Err(error.clone()),
                     Some(Ok(_)) | None => {}
@@ -253,10 +253,10 @@ impl ReaderCounts {
 }
 
 /// The parts to be scanned.
-fn missing(sections: &[ReaderSection], slots: &[Slot], table: &[Vec<Option<u64>>]) -> BTreeSet<Part> {
+fn missing(sections: &[ReaderSection], slots: &[Slot], table: &[Vec<Option<u64>>]) -> BTreeSet<SectionPage> {
     let of_section = |(section, counts): (&ReaderSection, &Vec<Option<u64>>)| {
         let missing = slots.iter().zip(counts).filter(|(_, count)| count.is_none());
-        missing.map(|(slot, _)| Part { section: *section, page: slot / 64 }).collect::<Vec<_>>()
+        missing.map(|(slot, _)| SectionPage { section: *section, page: slot / 64 }).collect::<Vec<_>>()
     };
     sections.iter().zip(table).flat_map(of_section).collect()
 }

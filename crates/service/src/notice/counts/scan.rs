@@ -6,7 +6,7 @@ use kith_delivery::{BitmapFill, SectionBits};
 use kith_store::{READERS_SCANNED, Slot, StoreError};
 use tokio::time::Instant;
 
-use super::{FRESH, Part, ReaderCounts};
+use super::{FRESH, ReaderCounts, SectionPage};
 use crate::metric::{NOTICE_BITMAP_FILLS, count_from_zero};
 
 /// Most remembered parts: about 3 MB.
@@ -38,7 +38,7 @@ pub(super) fn count_fills_from_zero() {
 
 impl ReaderCounts {
     /// Scans a part, completes the bitmaps of its live slots, and remembers the counts.
-    pub(super) async fn scan(self, part: Part, live: Vec<Slot>) {
+    pub(super) async fn scan(self, part: SectionPage, live: Vec<Slot>) {
         let scanned = self.try_scan(part, live).await;
         {
             let mut remembered = self.0.scanned.lock();
@@ -51,7 +51,7 @@ impl ReaderCounts {
         self.0.ended.notify_waiters();
     }
 
-    async fn try_scan(&self, part: Part, live: Vec<Slot>) -> Result<Scanned, StoreError> {
+    async fn try_scan(&self, part: SectionPage, live: Vec<Slot>) -> Result<Scanned, StoreError> {
         let _permit = self.0.permits.acquire().await;
         let bitmaps = self.0.bitmaps.as_ref();
         // Before the scan: it may miss later marks, which a bitmap keeps.
@@ -92,7 +92,7 @@ impl ReaderCounts {
     }
 }
 
-impl super::Inner {
+impl super::ReaderCountsInner {
     /// How long the bitmaps of a section are kept, varied so that not all sections expire at the same time.
     pub(super) fn kept(&self) -> std::time::Duration {
         self.kept.mul_f64(rand::random_range(0.83..=1.0))

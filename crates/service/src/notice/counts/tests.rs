@@ -192,13 +192,13 @@ impl ReaderBitmaps for Bitmaps {
     }
 }
 
-struct Stage {
+struct CountsFixture {
     counts: ReaderCounts,
     store: Arc<Readers>,
     bitmaps: Arc<Bitmaps>,
 }
 
-impl Stage {
+impl CountsFixture {
     fn new(permits: usize, is_shared: bool) -> Self {
         let store = Readers {
             gate: Semaphore::new(permits),
@@ -223,8 +223,8 @@ impl Stage {
 }
 
 #[tokio::test(start_paused = true)]
-async fn counts_without_bitmaps_are_scanned_once_in_ten_seconds() {
-    let stage = Stage::new(100, false);
+async fn counts_without_bitmaps_scan_once_in_10_s() {
+    let stage = CountsFixture::new(100, false);
     for _ in 0..3 {
         assert_eq!((stage.count().await, stage.scans()), ((3, false), 1));
     }
@@ -234,15 +234,15 @@ async fn counts_without_bitmaps_are_scanned_once_in_ten_seconds() {
 
 #[tokio::test(start_paused = true)]
 async fn counts_at_once_wait_for_one_scan() {
-    let stage = Stage::new(1, false);
+    let stage = CountsFixture::new(1, false);
     let counts = join_all((0..20).map(|_| stage.count())).await;
     assert!(counts.iter().all(|count| *count == (3, false)), "{counts:?}");
     assert_eq!(stage.scans(), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn count_that_takes_too_long_is_incomplete_and_goes_on() {
-    let stage = Stage::new(0, false);
+async fn slow_count_is_incomplete_and_continues() {
+    let stage = CountsFixture::new(0, false);
     let begun = Instant::now();
     assert_eq!(stage.count().await, (0, true));
     assert_eq!(begun.elapsed(), Duration::from_secs(2));
@@ -252,7 +252,7 @@ async fn count_that_takes_too_long_is_incomplete_and_goes_on() {
 
 #[tokio::test(start_paused = true)]
 async fn failed_scan_is_an_error_and_is_tried_again() {
-    let stage = Stage::new(100, false);
+    let stage = CountsFixture::new(100, false);
     stage.store.is_away.store(true, Ordering::Release);
     let failed = stage.counts.count(&audience(), &[3]).await.unwrap_err();
     assert_eq!(failed.reason(), crate::error::Reason::StoreUnavailable);
@@ -262,7 +262,7 @@ async fn failed_scan_is_an_error_and_is_tried_again() {
 
 #[tokio::test(start_paused = true)]
 async fn filled_bitmap_answers_and_has_marks_at_once() {
-    let stage = Stage::new(100, true);
+    let stage = CountsFixture::new(100, true);
     assert_eq!(stage.count().await, (3, false));
     stage.counts.marked(&changed(4, &[3]), &ReaderMark::Read(vec![3]), None).await;
     assert_eq!((stage.count().await, stage.scans()), ((4, false), 1));
@@ -274,7 +274,7 @@ fn given_out(slot: Slot) -> [ChangedAudience; 1] {
 
 #[tokio::test(start_paused = true)]
 async fn new_slot_is_counted_without_a_scan() {
-    let stage = Stage::new(0, true);
+    let stage = CountsFixture::new(0, true);
     let prepared = stage.counts.prepare(&[audience().id]).await;
     stage.counts.complete(prepared, &given_out(3)).await;
     assert_eq!((stage.count().await, stage.scans()), ((0, false), 0));
@@ -284,8 +284,8 @@ async fn new_slot_is_counted_without_a_scan() {
 
 /// Marks that were kept for the fill were dropped: zeros would lack them.
 #[tokio::test(start_paused = true)]
-async fn new_slot_with_an_unmark_before_its_fill_is_scanned() {
-    let stage = Stage::new(1, true);
+async fn new_slot_unmarked_before_its_fill_is_scanned() {
+    let stage = CountsFixture::new(1, true);
     let prepared = stage.counts.prepare(&[audience().id]).await;
     stage.counts.marked(&changed(4, &[]), &ReaderMark::Unread(vec![3]), None).await;
     stage.counts.complete(prepared, &given_out(3)).await;
@@ -294,7 +294,7 @@ async fn new_slot_with_an_unmark_before_its_fill_is_scanned() {
 
 #[tokio::test(start_paused = true)]
 async fn slots_of_other_audiences_are_left_alone() {
-    let stage = Stage::new(1, true);
+    let stage = CountsFixture::new(1, true);
     let prepared = stage.counts.prepare(&[AudienceId::new(2).unwrap()]).await;
     stage.counts.complete(prepared, &given_out(3)).await;
     assert_eq!((stage.count().await, stage.scans()), ((3, false), 1));
@@ -302,7 +302,7 @@ async fn slots_of_other_audiences_are_left_alone() {
 
 #[tokio::test(start_paused = true)]
 async fn new_slot_without_redis_is_scanned() {
-    let stage = Stage::new(1, true);
+    let stage = CountsFixture::new(1, true);
     stage.bitmaps.is_away.store(true, Ordering::Release);
     let prepared = stage.counts.prepare(&[audience().id]).await;
     stage.counts.complete(prepared, &given_out(3)).await;
@@ -312,14 +312,14 @@ async fn new_slot_without_redis_is_scanned() {
 
 #[tokio::test(start_paused = true)]
 async fn counts_go_on_without_redis() {
-    let stage = Stage::new(100, true);
+    let stage = CountsFixture::new(100, true);
     stage.bitmaps.is_away.store(true, Ordering::Release);
     assert_eq!((stage.count().await, stage.scans()), ((3, false), 1));
 }
 
 #[tokio::test(start_paused = true)]
-async fn unmark_drops_its_bitmap_and_again_after_five_seconds() {
-    let stage = Stage::new(100, true);
+async fn unmark_drops_its_bitmap_twice() {
+    let stage = CountsFixture::new(100, true);
     let dropped = || stage.bitmaps.dropped.load(Ordering::Acquire);
     stage.counts.marked(&changed(1, &[]), &ReaderMark::Unread(vec![3]), None).await;
     assert_eq!(dropped(), 1);
@@ -332,8 +332,8 @@ async fn unmark_drops_its_bitmap_and_again_after_five_seconds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn bitmap_that_redis_did_not_take_is_dropped_once_it_answers() {
-    let stage = Stage::new(100, true);
+async fn refused_bitmap_is_dropped_once_redis_answers() {
+    let stage = CountsFixture::new(100, true);
     assert_eq!(stage.count().await, (3, false));
     stage.bitmaps.is_away.store(true, Ordering::Release);
     stage.counts.marked(&changed(4, &[3]), &ReaderMark::Read(vec![3]), None).await;
@@ -347,8 +347,8 @@ async fn bitmap_that_redis_did_not_take_is_dropped_once_it_answers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn forgotten_reader_leaves_the_bitmaps_that_had_it() {
-    let stage = Stage::new(100, true);
+async fn forgotten_reader_leaves_its_bitmaps() {
+    let stage = CountsFixture::new(100, true);
     assert_eq!(stage.count().await, (3, false));
     let before = reader(1, &[3]);
     stage.counts.marked(&changed(1, &[]), &ReaderMark::Forget(Timestamp(9)), Some(&before)).await;

@@ -24,7 +24,7 @@ use kith_store::{
 };
 use parking_lot::Mutex;
 
-use self::{audience_view::AudienceView, rounds::Rounds, watch::Watch};
+use self::{audience_view::AudienceView, rounds::TotalsRounds, watch::Watch};
 use super::{AUDIENCES, NoticeRecords, READERS};
 use crate::{
     error::Error,
@@ -45,25 +45,25 @@ pub(crate) trait TotalsListener: fmt::Debug + Send + Sync {
 
 /// The totals of users who receive on this node. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct LiveTotals(Arc<Inner>);
+pub struct LiveTotals(Arc<LiveTotalsInner>);
 
 #[derive(Debug)]
-struct Inner {
-    records: Arc<dyn Records>,
+struct LiveTotalsInner {
+    records: Arc<dyn TotalsSource>,
     watches: Mutex<BTreeMap<u64, Arc<Watch>>>,
     next: AtomicU64,
 }
 
 /// The watches of one stream; they end when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Watching {
-    inner: Arc<Inner>,
+pub(crate) struct TotalsWatches {
+    inner: Arc<LiveTotalsInner>,
     numbers: Vec<u64>,
 }
 
 /// The source of audiences and readers.
 #[async_trait]
-trait Records: fmt::Debug + Send + Sync {
+trait TotalsSource: fmt::Debug + Send + Sync {
     /// Audiences, in the order of the ids; `None`: there is none.
     async fn audiences(&self, ids: &[AudienceId]) -> Vec<Result<Option<Arc<Audience>>, Error>>;
 
@@ -81,10 +81,10 @@ impl LiveTotals {
         Self::over(Arc::new(records))
     }
 
-    fn over(records: Arc<dyn Records>) -> Self {
+    fn over(records: Arc<dyn TotalsSource>) -> Self {
         metrics::gauge!(NOTICE_WATCHES.name).set(0.0);
         count_from_zero(NOTICE_WATCH_READS, &[]);
-        Self(Arc::new(Inner { records, watches: Mutex::default(), next: AtomicU64::new(0) }))
+        Self(Arc::new(LiveTotalsInner { records, watches: Mutex::default(), next: AtomicU64::new(0) }))
     }
 
     /// Watches the totals of a user in some audiences, and returns their present values. `created`: the creation of the
@@ -94,11 +94,12 @@ impl LiveTotals {
     /// NOT_FOUND, INVALID_ARGUMENT if the readers of an audience are not users, or errors of the store.
     pub(crate) async fn watch(
         &self,
-        (user, created): (UserId, Timestamp),
+        user: UserId,
+        created: Timestamp,
         audiences: &[AudienceId],
         listener: Arc<dyn TotalsListener>,
-    ) -> Result<(Watching, Vec<AudienceTotals>), Error> {
-        let mut watching = Watching { inner: Arc::clone(&self.0), numbers: Vec::new() };
+    ) -> Result<(TotalsWatches, Vec<AudienceTotals>), Error> {
+        let mut watching = TotalsWatches { inner: Arc::clone(&self.0), numbers: Vec::new() };
         let reader = ReaderId::new(user.get()).map_err(|why| Error::invalid("user_id", &why))?;
         let keys: Vec<_> =
             audiences.iter().map(|audience| ReaderKey { audience: *audience, reader }).collect();
@@ -127,7 +128,7 @@ impl LiveTotals {
 
     /// Notifies listeners. Stops when its future is dropped.
     pub(crate) async fn run(self) {
-        Rounds::new(self).run().await;
+        TotalsRounds::new(self).run().await;
     }
 
     /// All watches, by number.
@@ -136,7 +137,7 @@ impl LiveTotals {
     }
 }
 
-impl Watching {
+impl TotalsWatches {
     fn add(&mut self, watch: Watch) {
         let number = self.inner.next.fetch_add(1, Ordering::Relaxed);
         self.inner.watches.lock().insert(number, Arc::new(watch));
@@ -145,7 +146,7 @@ impl Watching {
     }
 }
 
-impl Drop for Watching {
+impl Drop for TotalsWatches {
     fn drop(&mut self) {
         let mut watches = self.inner.watches.lock();
         for number in &self.numbers {
@@ -156,7 +157,7 @@ impl Drop for Watching {
 }
 
 #[async_trait]
-impl Records for NoticeRecords {
+impl TotalsSource for NoticeRecords {
     async fn audiences(&self, ids: &[AudienceId]) -> Vec<Result<Option<Arc<Audience>>, Error>> {
         let found = self.audiences.get_many(ids, &Consistency::Cached).await.into_iter();
         let value = |found: Result<Option<kith_cache::Entry<_>>, _>| {

@@ -28,14 +28,14 @@ const COMPARED_AT_ONCE: usize = 500;
 /// A watch and its number.
 type Numbered = (u64, Arc<Watch>);
 
-pub(super) struct Rounds {
+pub(super) struct TotalsRounds {
     live: LiveTotals,
     views: HashMap<AudienceId, AudienceView>,
     /// The number of the watch whose reader was read last.
     read_up_to: u64,
 }
 
-impl Rounds {
+impl TotalsRounds {
     pub(super) fn new(live: LiveTotals) -> Self {
         Self { live, views: HashMap::new(), read_up_to: 0 }
     }

@@ -21,7 +21,7 @@ struct Fake {
 }
 
 #[async_trait]
-impl Records for Fake {
+impl TotalsSource for Fake {
     async fn audiences(&self, ids: &[AudienceId]) -> Vec<Result<Option<Arc<Audience>>, Error>> {
         self.audience_reads.fetch_add(ids.len(), Ordering::AcqRel);
         let audiences = self.audiences.lock();
@@ -50,10 +50,10 @@ impl TotalsListener for Heard {
     }
 }
 
-struct Stage {
+struct TotalsFixture {
     fake: Arc<Fake>,
     live: LiveTotals,
-    rounds: Rounds,
+    rounds: TotalsRounds,
     heard: Arc<Heard>,
 }
 
@@ -70,11 +70,11 @@ fn entry(slot: Slot, publish: Timestamp, expire: Option<Timestamp>) -> AudienceE
     AudienceEntry { notice, slot, confirm_slot: None, publish, expire, pinned: false, for_newcomers: false }
 }
 
-impl Stage {
+impl TotalsFixture {
     fn new(entries: Vec<AudienceEntry>) -> Self {
         let fake = Arc::<Fake>::default();
         let live = LiveTotals::over(Arc::<Fake>::clone(&fake));
-        let stage = Self { fake, rounds: Rounds::new(live.clone()), live, heard: Arc::default() };
+        let stage = Self { fake, rounds: TotalsRounds::new(live.clone()), live, heard: Arc::default() };
         stage.put_audience(1, true, entries);
         stage
     }
@@ -103,10 +103,9 @@ impl Stage {
         self.fake.readers.lock().insert(reader.key, Arc::new(reader));
     }
 
-    async fn watch(&self, user: i64) -> Result<(Watching, Vec<AudienceTotals>), Error> {
+    async fn watch(&self, user: i64) -> Result<(TotalsWatches, Vec<AudienceTotals>), Error> {
         let listener = Arc::<Heard>::clone(&self.heard);
-        let user = (UserId::new(user).unwrap(), Timestamp(0));
-        self.live.watch(user, &[audience_id()], listener).await
+        self.live.watch(UserId::new(user).unwrap(), Timestamp(0), &[audience_id()], listener).await
     }
 
     /// Read and unread, as a round brings them.
@@ -123,7 +122,7 @@ impl Stage {
 
 #[tokio::test]
 async fn mark_changes_the_totals_once() {
-    let mut stage = Stage::new(vec![entry(0, NOW, None), entry(1, NOW, None)]);
+    let mut stage = TotalsFixture::new(vec![entry(0, NOW, None), entry(1, NOW, None)]);
     let (_watching, totals) = stage.watch(7).await.unwrap();
     assert_eq!((totals[0].audience, totals[0].totals.unread), (audience_id(), 2));
     assert_eq!(stage.round(NOW).await, []);
@@ -136,7 +135,7 @@ async fn mark_changes_the_totals_once() {
 
 #[tokio::test]
 async fn change_of_the_audience_changes_the_totals() {
-    let mut stage = Stage::new(vec![entry(0, NOW, None)]);
+    let mut stage = TotalsFixture::new(vec![entry(0, NOW, None)]);
     stage.put_reader(7, 1, &[0]);
     let (_watching, _) = stage.watch(7).await.unwrap();
     stage.put_audience(2, true, vec![entry(0, NOW, None), entry(1, NOW, None)]);
@@ -148,7 +147,7 @@ async fn change_of_the_audience_changes_the_totals() {
 #[tokio::test]
 async fn times_that_pass_change_the_totals() {
     let later = |ms| Timestamp(NOW.0 + ms);
-    let mut stage = Stage::new(vec![entry(0, later(10), None), entry(1, NOW, Some(later(20)))]);
+    let mut stage = TotalsFixture::new(vec![entry(0, later(10), None), entry(1, NOW, Some(later(20)))]);
     // The watch begins by the clock of the machine, when both times have passed.
     let (_watching, totals) = stage.watch(7).await.unwrap();
     assert_eq!(totals[0].totals.unread, 1);
@@ -160,7 +159,7 @@ async fn times_that_pass_change_the_totals() {
 
 #[tokio::test]
 async fn older_copies_change_nothing() {
-    let mut stage = Stage::new(vec![entry(0, NOW, None)]);
+    let mut stage = TotalsFixture::new(vec![entry(0, NOW, None)]);
     stage.put_reader(7, 5, &[0]);
     let (_watching, _) = stage.watch(7).await.unwrap();
     stage.put_reader(7, 4, &[]);
@@ -175,8 +174,8 @@ async fn older_copies_change_nothing() {
 }
 
 #[tokio::test]
-async fn ten_thousand_streams_read_one_audience_a_round() {
-    let mut stage = Stage::new((0..1_000).map(|slot| entry(slot, NOW, None)).collect());
+async fn ten_thousand_streams_share_one_audience_read() {
+    let mut stage = TotalsFixture::new((0..1_000).map(|slot| entry(slot, NOW, None)).collect());
     let mut watching = Vec::new();
     for user in 1..=10_000 {
         watching.push(stage.watch(user).await.unwrap());
@@ -193,7 +192,7 @@ async fn ten_thousand_streams_read_one_audience_a_round() {
 
 #[tokio::test]
 async fn readers_that_memory_lacks_have_their_turns() {
-    let mut stage = Stage::new(vec![entry(0, NOW, None)]);
+    let mut stage = TotalsFixture::new(vec![entry(0, NOW, None)]);
     let mut watching = Vec::new();
     for user in 1..=2_500 {
         watching.push(stage.watch(user).await.unwrap());
@@ -209,7 +208,7 @@ async fn readers_that_memory_lacks_have_their_turns() {
 
 #[tokio::test]
 async fn ended_stream_is_not_compared() {
-    let mut stage = Stage::new(vec![entry(0, NOW, None)]);
+    let mut stage = TotalsFixture::new(vec![entry(0, NOW, None)]);
     let (watching, _) = stage.watch(7).await.unwrap();
     drop(watching);
     stage.put_reader(7, 1, &[0]);
@@ -221,7 +220,7 @@ async fn ended_stream_is_not_compared() {
 
 #[tokio::test]
 async fn only_audiences_of_users_are_watched() {
-    let stage = Stage::new(Vec::new());
+    let stage = TotalsFixture::new(Vec::new());
     stage.put_audience(2, false, Vec::new());
     assert_eq!(stage.watch(7).await.unwrap_err().reason(), crate::error::Reason::InvalidField);
     stage.fake.audiences.lock().clear();

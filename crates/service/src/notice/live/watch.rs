@@ -20,12 +20,12 @@ pub(super) struct Watch {
 /// The last totals of the listener, and the versions from which they were computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Last {
-    seen: Seen,
+    seen: SeenVersions,
     totals: NoticeTotals,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Seen {
+struct SeenVersions {
     audience: Version,
     turned: Timestamp,
     /// Below all others: not registered.
@@ -41,7 +41,7 @@ impl Watch {
         view: &AudienceView,
         reader: Option<&NoticeReader>,
     ) -> Self {
-        let last = Last { seen: Seen::of(view, reader), totals: totals(view, reader, created) };
+        let last = Last { seen: SeenVersions::of(view, reader), totals: totals(view, reader, created) };
         Self { key, created, listener, last: Mutex::new(last) }
     }
 
@@ -52,7 +52,7 @@ impl Watch {
 
     /// Notifies the listener if the totals have changed. An older copy than the last one is ignored.
     pub(super) fn compare(&self, view: &AudienceView, reader: Option<&NoticeReader>) {
-        let seen = Seen::of(view, reader);
+        let seen = SeenVersions::of(view, reader);
         let mut last = self.last.lock();
         let is_older = seen.audience < last.seen.audience || seen.reader < last.seen.reader;
         if is_older || seen == last.seen {
@@ -68,7 +68,7 @@ impl Watch {
     }
 }
 
-impl Seen {
+impl SeenVersions {
     fn of(view: &AudienceView, reader: Option<&NoticeReader>) -> Self {
         let reader = reader.map_or(Version::NONE, |reader| reader.version);
         Self { audience: view.audience.version, turned: view.turned, reader }

@@ -156,7 +156,7 @@ async fn mark_of_this_node_drops_what_is_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn read_that_began_before_a_mark_is_not_kept_after_it() {
+async fn read_begun_before_a_mark_is_not_kept() {
     let (store, marks) = over(0);
     let reader = marks.clone();
     let before = tokio::spawn(async move { read_seq(&reader, 3, false).await });
@@ -170,7 +170,7 @@ async fn read_that_began_before_a_mark_is_not_kept_after_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn large_conversation_is_kept_for_10_s_also_after_marks() {
+async fn large_conversation_is_kept_10_s_despite_marks() {
     let (store, marks) = over(MANY);
     let large = LARGE + 1;
     read_seq(&marks, large, false).await;
@@ -183,7 +183,7 @@ async fn large_conversation_is_kept_for_10_s_also_after_marks() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn fresh_read_is_of_the_store_and_kept_for_others() {
+async fn fresh_read_of_the_store_is_kept_for_others() {
     let (store, marks) = over(MANY);
     read_seq(&marks, 3, false).await;
     store.set(2);

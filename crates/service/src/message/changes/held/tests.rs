@@ -5,13 +5,13 @@ use kith_store::{ContentChange, MessageKey, Recalled, RecalledBy, Timestamp};
 use super::{
     super::super::{
         sample::{group, message},
-        steps::{self, Fault, Steps, outcome_is_unknown},
+        steps::{self, StepFault, Steps, outcome_is_unknown},
     },
     *,
 };
 
 /// Recalls a message, and returns the steps of two minutes, and the error.
-async fn recalled(fault: Option<Fault>) -> (Vec<(u64, &'static str)>, Option<Error>) {
+async fn recalled(fault: Option<StepFault>) -> (Vec<(u64, &'static str)>, Option<Error>) {
     let steps = Steps::new(fault);
     let writer = Writer { logs: steps.logs(), mutations: steps::mutations() };
     let recall = ContentChange::Recall(Recalled { by: RecalledBy::Service, time: Timestamp(7) });
@@ -34,28 +34,28 @@ async fn window_is_held_around_the_write() {
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_written_without_a_hold() {
-    let (steps, error) = recalled(Some(Fault::Hold)).await;
+    let (steps, error) = recalled(Some(StepFault::Hold)).await;
     assert_eq!(steps, [(0, "hold")]);
     assert!(!outcome_is_unknown(error.unwrap()));
 }
 
 #[tokio::test(start_paused = true)]
 async fn hold_ends_with_a_write_that_was_refused() {
-    let (steps, error) = recalled(Some(Fault::NotWritten)).await;
+    let (steps, error) = recalled(Some(StepFault::NotWritten)).await;
     assert_eq!(steps, ["hold", "write", "release"].map(|step| (0, step)));
     assert!(!outcome_is_unknown(error.unwrap()));
 }
 
 #[tokio::test(start_paused = true)]
 async fn write_of_unknown_outcome_is_held_again() {
-    let (steps, error) = recalled(Some(Fault::PerhapsWritten)).await;
+    let (steps, error) = recalled(Some(StepFault::PerhapsWritten)).await;
     assert_eq!(steps, [&[(0, "hold"), (0, "write")][..], &AGAIN].concat());
     assert!(outcome_is_unknown(error.unwrap()));
 }
 
 #[tokio::test(start_paused = true)]
-async fn change_is_not_acknowledged_without_its_release() {
-    let (steps, error) = recalled(Some(Fault::Release)).await;
+async fn unreleased_change_is_not_acknowledged() {
+    let (steps, error) = recalled(Some(StepFault::Release)).await;
     assert_eq!(steps, [&[(0, "hold"), (0, "write"), (0, "release")][..], &AGAIN].concat());
     assert!(outcome_is_unknown(error.unwrap()));
 }

@@ -10,14 +10,14 @@ use super::{
 
 /// A group of users 1, 2 and 4. Only 4 has no receiver.
 struct Announcing {
-    stage: Stage,
+    stage: DeliveryFixture,
     logs: Arc<FakeLogs>,
 }
 
 impl Announcing {
     async fn new() -> Self {
         let logs = Arc::<FakeLogs>::default();
-        let stage = Stage::with(Some(over(&logs))).await;
+        let stage = DeliveryFixture::with(Some(over(&logs))).await;
         stage.members.change(2, 3, &[1, 2, 4]);
         Self { stage, logs }
     }
@@ -50,8 +50,8 @@ async fn absent_users_are_entered_before_the_answer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn all_recipients_are_entered_while_inboxes_are_away() {
-    for fault in [Fault::Away, Fault::Hangs] {
+async fn all_recipients_are_entered_without_inboxes() {
+    for fault in [InboxFault::Away, InboxFault::Hangs] {
         let announcing = Announcing::new().await;
         *announcing.stage.keeper.fault.lock() = fault;
         announcing.append(1).await;
@@ -61,7 +61,7 @@ async fn all_recipients_are_entered_while_inboxes_are_away() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn entry_that_fails_is_repeated_and_its_note_stays() {
+async fn failed_entry_is_repeated_and_keeps_its_note() {
     let announcing = Announcing::new().await;
     announcing.logs.is_away.store(true, Ordering::Relaxed);
     announcing.append(1).await;
@@ -90,7 +90,7 @@ async fn repeated_send_enters_what_is_missing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn repeated_send_of_an_old_message_enters_nothing() {
+async fn repeated_send_of_old_message_enters_nothing() {
     let announcing = Announcing::new().await;
     announcing.logs.fill(group(9), &[message("old", 5)]);
     let begun = announcing.stage.delivery.begin(group(9)).await;
@@ -118,7 +118,7 @@ async fn what_a_dead_node_left_is_entered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn large_group_enters_mentioned_members_without_a_receiver() {
+async fn large_group_enters_mentioned_absent_members() {
     let announcing = Announcing::new().await;
     announcing.stage.members.change(3, 4, &[1, 2, 4, 5]);
     announcing.append(1).await;
@@ -128,7 +128,7 @@ async fn large_group_enters_mentioned_members_without_a_receiver() {
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_entered_unless_it_is_configured() {
-    let stage = Stage::with(None).await;
+    let stage = DeliveryFixture::with(None).await;
     stage.members.change(2, 3, &[1, 2, 4]);
     stage.append(1).await;
     assert_eq!((stage.pending(), stage.noted()), (vec![], 0));

@@ -5,7 +5,7 @@ use kith_store::{
     StoreError, StoredHeader,
 };
 
-use super::{super::resumption::Rounds, *};
+use super::{super::resumption::ResumptionRounds, *};
 use crate::write::lease::Lease;
 
 /// Logs that all end so.
@@ -73,8 +73,8 @@ impl Coordination for NoLease {
     }
 }
 
-pub(super) fn rounds(stage: &Stage, end: Seq) -> Rounds {
-    Rounds {
+pub(super) fn rounds(stage: &DeliveryFixture, end: Seq) -> ResumptionRounds {
+    ResumptionRounds {
         delivery: stage.delivery.clone(),
         notes: StepNotes::new(
             Arc::<FakeNotes>::clone(&stage.notes),
@@ -88,7 +88,7 @@ pub(super) fn rounds(stage: &Stage, end: Seq) -> Rounds {
 
 #[tokio::test(start_paused = true)]
 async fn note_of_a_dead_node_is_resumed() {
-    let stage = Stage::new().await;
+    let stage = DeliveryFixture::new().await;
     drop(stage.delivery.begin(group(9)).await);
     let mut rounds = rounds(&stage, 4);
     rounds.round().await.unwrap();
@@ -104,33 +104,33 @@ async fn note_of_a_dead_node_is_resumed() {
 
 #[tokio::test(start_paused = true)]
 async fn note_stays_while_inboxes_are_away() {
-    let stage = Stage::new().await;
+    let stage = DeliveryFixture::new().await;
     drop(stage.delivery.begin(group(9)).await);
     *stage.notes.age.lock() = Duration::from_secs(60);
-    *stage.keeper.fault.lock() = Fault::Away;
+    *stage.keeper.fault.lock() = InboxFault::Away;
     let mut rounds = rounds(&stage, 4);
     rounds.round().await.unwrap();
     assert_eq!(stage.noted(), 1);
-    *stage.keeper.fault.lock() = Fault::None;
+    *stage.keeper.fault.lock() = InboxFault::None;
     rounds.round().await.unwrap();
     assert_eq!((stage.entries(1).await, stage.noted()), (vec![4], 0));
 }
 
 /// A node is cut from Redis, and appends this message.
-async fn cut_and_append(stage: &Stage, seq: Seq) {
+async fn cut_and_append(stage: &DeliveryFixture, seq: Seq) {
     stage.notes.is_away.store(true, Ordering::Relaxed);
-    *stage.keeper.fault.lock() = Fault::Away;
+    *stage.keeper.fault.lock() = InboxFault::Away;
     stage.append(seq).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn message_of_a_node_that_was_cut_from_redis_and_died_is_delivered() {
-    let stage = Stage::new().await;
+async fn message_of_a_dead_node_is_delivered() {
+    let stage = DeliveryFixture::new().await;
     cut_and_append(&stage, 4).await;
     assert_eq!((stage.noted(), stage.in_store.notes.lock().len()), (0, 1));
     // Another node has Redis.
     stage.notes.is_away.store(false, Ordering::Relaxed);
-    *stage.keeper.fault.lock() = Fault::None;
+    *stage.keeper.fault.lock() = InboxFault::None;
     let mut rounds = rounds(&stage, 4);
     *stage.in_store.age.lock() = Duration::from_secs(3);
     rounds.round().await.unwrap();
@@ -141,23 +141,23 @@ async fn message_of_a_node_that_was_cut_from_redis_and_died_is_delivered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn store_has_a_note_of_each_conversation_every_five_seconds() {
-    let stage = Stage::new().await;
+async fn store_gets_a_note_every_five_seconds() {
+    let stage = DeliveryFixture::new().await;
     for (after, notes) in [(0, 1), (1, 1), (3, 1), (2, 2), (4, 2), (1, 3)] {
         tokio::time::sleep(Duration::from_secs(after)).await;
         cut_and_append(&stage, 1).await;
         assert_eq!(stage.in_store.notes.lock().len(), notes);
     }
     stage.notes.is_away.store(false, Ordering::Relaxed);
-    *stage.keeper.fault.lock() = Fault::None;
+    *stage.keeper.fault.lock() = InboxFault::None;
     stage.append(2).await;
     assert_eq!(stage.in_store.notes.lock().len(), 0, "all is delivered");
 }
 
 #[tokio::test(start_paused = true)]
 async fn store_has_no_note_of_what_redis_has() {
-    let stage = Stage::new().await;
-    *stage.keeper.fault.lock() = Fault::Away;
+    let stage = DeliveryFixture::new().await;
+    *stage.keeper.fault.lock() = InboxFault::Away;
     stage.append(1).await;
     assert_eq!((stage.noted(), stage.in_store.notes.lock().len()), (1, 0));
 }

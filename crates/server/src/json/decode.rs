@@ -6,8 +6,8 @@ use tonic::Status;
 
 use super::{
     catalogue,
-    fault::Fault,
-    tracked::{Place, Tracked},
+    error::ReadError,
+    path_deserializer::{PathDeserializer, PathTracker},
 };
 
 /// Reads a message from its JSON form: that of proto3, except masks, see `mask.rs`.
@@ -18,7 +18,7 @@ use super::{
 /// # Errors
 /// INVALID_ARGUMENT that names the field, or line and column if the text is not JSON. Never contains a value.
 pub fn message(input: &MessageDescriptor, text: &[u8]) -> Result<DynamicMessage, Box<Status>> {
-    parsed(input, text).map_err(Fault::status)
+    parsed(input, text).map_err(ReadError::status)
 }
 
 /// Reads a line as [`message`] reads a body: the message of this full name.
@@ -27,17 +27,17 @@ pub fn message(input: &MessageDescriptor, text: &[u8]) -> Result<DynamicMessage,
 /// Why it cannot be decoded, as a text that follows the number of the line. Never contains a value.
 pub(super) fn record<M: prost::Message + Default>(name: &str, line: &[u8]) -> Result<M, String> {
     let Some(input) = catalogue::message(name) else { return Err(format!("{name} is not a message")) };
-    let record = parsed(&input, line).map_err(Fault::line)?;
+    let record = parsed(&input, line).map_err(ReadError::line)?;
     record.transcode_to().map_err(|_| format!("not of the form of {name}"))
 }
 
-fn parsed(input: &MessageDescriptor, text: &[u8]) -> Result<DynamicMessage, Fault> {
-    let place = Place::new(input.clone());
+fn parsed(input: &MessageDescriptor, text: &[u8]) -> Result<DynamicMessage, ReadError> {
+    let place = PathTracker::new(input.clone());
     let mut reader = Deserializer::from_slice(text);
-    let read = DynamicMessage::deserialize(input.clone(), Tracked::new(&mut reader, &place));
+    let read = DynamicMessage::deserialize(input.clone(), PathDeserializer::new(&mut reader, &place));
     let mut message = read
         .and_then(|message| reader.end().map(|()| message))
-        .map_err(|error| Fault::of(&place, &error, text.is_empty()))?;
+        .map_err(|error| ReadError::of(&place, &error, text.is_empty()))?;
     for (field, mask) in place.into_masks() {
         let mut value = match field.kind().as_message() {
             Some(descriptor) => DynamicMessage::new(descriptor.clone()),
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_read_as_numbers_and_as_text_and_names_in_both_forms() {
+    fn numbers_and_names_are_read_in_both_forms() {
         let texts = [
             r#"{"user":{"userId":7,"age":"30"},"expectedVersion":"5"}"#,
             r#"{"user":{"user_id":"7","age":30},"expected_version":5.0,"requestId":null}"#,
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn mask_in_another_form_is_refused_with_both_forms() {
+    fn mask_in_another_form_names_both_forms() {
         let form = r#"update_mask must be a string of fields with commas between, or {"paths": [...]}"#;
         for mask in
             ["7", "[]", r#"["user_name"]"#, r#"{"path":["age"]}"#, r#"{"paths":"age"}"#, r#"{"paths":[1]}"#]
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_twice_is_refused_also_under_two_names() {
+    fn duplicates_are_refused_under_both_names() {
         assert_eq!(wrong(r#"{"requestId":"a","requestId":"a"}"#).1, "request_id is given twice");
         assert_eq!(wrong(r#"{"user":{"user_id":1,"userId":1}}"#).0, "user.user_id");
         let keys = read(r#"{"user":{"params":{"a_b":"1","aB":"2"}}}"#).unwrap();

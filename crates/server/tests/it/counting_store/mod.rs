@@ -14,7 +14,7 @@ use std::{
 use async_trait::async_trait;
 use kith_proto::group::v1::group_service_client::GroupServiceClient;
 use kith_server::{
-    admin::Vitals,
+    admin::NodeStatus,
     config::Config,
     edge::{Edge, Routes},
     health::Reporter,
@@ -52,8 +52,8 @@ pub(crate) async fn node() -> (GroupServiceClient<Edge>, Arc<Listed>, kith_store
     stores.groups = Arc::<Listed>::clone(&listed);
     let config = Config::default();
     let edge = Edge::new(Routes::default(), &config.limits);
-    let vitals = Vitals::new(Reporter::new(), edge.load(), &stores);
-    edge.open(services::services(&stores, &config, vitals).await.unwrap().routes);
+    let node_status = NodeStatus::new(Reporter::new(), edge.load(), &stores);
+    edge.open(services::services(&stores, &config, node_status).await.unwrap().routes);
     (GroupServiceClient::new(edge), listed, file)
 }
 

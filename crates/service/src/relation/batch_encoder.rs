@@ -4,7 +4,7 @@
 use kith_proto::{Fields, relation::v1 as wire};
 use kith_store::{Block, Edge, Follow, Permissions, Timestamp};
 
-use super::{blocks::permitted, compared::Between};
+use super::{blocks::permitted, pair::PairRelation};
 use crate::{
     error::Error,
     rpc::{call::Principal, versions::wire_time},
@@ -13,8 +13,14 @@ use crate::{
 /// About the encoded size of the relation of two users who follow each other.
 const ROOM: usize = 144;
 
-/// What others may do if a user has set nothing, and who receives the answer.
-pub(super) type To = (Permissions, Principal);
+/// What an answer depends on besides the relation.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AnswerContext {
+    /// What others may do if a user has set nothing.
+    pub(super) default: Permissions,
+    /// Who receives the answer.
+    pub(super) principal: Principal,
+}
 
 /// An empty answer with space for this many pairs.
 pub(super) fn none(pairs: usize) -> wire::BatchGetRelationsResponse {
@@ -25,19 +31,19 @@ pub(super) fn none(pairs: usize) -> wire::BatchGetRelationsResponse {
 pub(super) fn add(
     results: &mut wire::BatchGetRelationsResponse,
     edge: Edge,
-    found: &Result<Between<'_>, Error>,
-    told: To,
+    found: &Result<PairRelation<'_>, Error>,
+    context: AnswerContext,
 ) {
     results.write(|fields| {
         fields.number(1, edge.to.get());
         match found {
-            Ok(between) => fields.message(2, |fields| relation(fields, between, told)),
+            Ok(between) => fields.message(2, |fields| relation(fields, between, context)),
             Err(error) => fields.encoded(3, &error.to_result()),
         }
     });
 }
 
-fn relation(fields: &mut Fields<'_>, between: &Between<'_>, (default, principal): To) {
+fn relation(fields: &mut Fields<'_>, between: &PairRelation<'_>, context: AnswerContext) {
     fields.number(1, between.edge.from.get());
     fields.number(2, between.edge.to.get());
     for (tag, found) in [(3, between.follow), (4, between.followed_by)] {
@@ -47,8 +53,8 @@ fn relation(fields: &mut Fields<'_>, between: &Between<'_>, (default, principal)
     }
     fields.bool(5, between.are_friends());
     let set = between.set.map(|entry| &*entry.value);
-    fields.message(6, |fields| settings(fields, set, default));
-    fields.bool(7, between.is_blocked(principal));
+    fields.message(6, |fields| settings(fields, set, context.default));
+    fields.bool(7, between.is_blocked(context.principal));
 }
 
 fn follow(fields: &mut Fields<'_>, follow: &Follow) {
@@ -90,7 +96,8 @@ mod tests {
         let [one, other] = [1, 1 << 62].map(|id| UserId::new(id).unwrap());
         let edge = Edge::new(one, other).unwrap();
         let mut results = none(1);
-        add(&mut results, edge, &Err(Error::internal()), (Permissions::ALL, Principal::Service));
+        let context = AnswerContext { default: Permissions::ALL, principal: Principal::Service };
+        add(&mut results, edge, &Err(Error::internal()), context);
         let answer = wire::BatchGetRelationsResponse::decode(&*results.encode_to_vec()).unwrap();
         let result = Some(wire::relation_result::Result::Error(Error::internal().to_result()));
         assert_eq!(answer.results, [wire::RelationResult { target_id: other.get(), result }]);

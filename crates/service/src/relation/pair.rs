@@ -9,19 +9,19 @@ use crate::{error::Error, rpc::call::Principal};
 /// Maximum pairs in one read of each cache: four records each.
 pub(super) const AT_ONCE: usize = 250;
 
-type Answer<V> = Result<Option<Entry<V>>, CacheError>;
+type CacheReadResult<V> = Result<Option<Entry<V>>, CacheError>;
 
 /// All records between the users of some edges: those of each edge, and those of the opposite edge.
 #[derive(Debug)]
-pub(super) struct Compared<'a> {
+pub(super) struct PairRecords<'a> {
     edges: &'a [Edge],
-    follows: Vec<Answer<Follow>>,
-    blocks: Vec<Answer<Block>>,
+    follows: Vec<CacheReadResult<Follow>>,
+    blocks: Vec<CacheReadResult<Block>>,
 }
 
 /// All existing records between two users.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Between<'a> {
+pub(super) struct PairRelation<'a> {
     pub(super) edge: Edge,
     pub(super) follow: Option<&'a Entry<Follow>>,
     pub(super) followed_by: Option<&'a Entry<Follow>>,
@@ -30,7 +30,7 @@ pub(super) struct Between<'a> {
     pub(super) set_by_other: Option<&'a Entry<Block>>,
 }
 
-impl Between<'_> {
+impl PairRelation<'_> {
     pub(super) const fn are_friends(&self) -> bool {
         self.follow.is_some() && self.followed_by.is_some()
     }
@@ -41,7 +41,7 @@ impl Between<'_> {
     }
 }
 
-impl<'a> Compared<'a> {
+impl<'a> PairRecords<'a> {
     /// Two batches of reads for all of them.
     pub(super) async fn read(
         follows: &Follows,
@@ -58,7 +58,7 @@ impl<'a> Compared<'a> {
     }
 
     /// The relation of the users of each edge, in their order.
-    pub(super) fn pairs(&self) -> impl Iterator<Item = (Edge, Result<Between<'_>, Error>)> {
+    pub(super) fn pairs(&self) -> impl Iterator<Item = (Edge, Result<PairRelation<'_>, Error>)> {
         let records = self.follows.chunks_exact(2).zip(self.blocks.chunks_exact(2));
         self.edges
             .iter()
@@ -69,13 +69,13 @@ impl<'a> Compared<'a> {
 
 fn between<'a>(
     edge: Edge,
-    follows: &'a [Answer<Follow>],
-    blocks: &'a [Answer<Block>],
-) -> Result<Between<'a>, Error> {
+    follows: &'a [CacheReadResult<Follow>],
+    blocks: &'a [CacheReadResult<Block>],
+) -> Result<PairRelation<'a>, Error> {
     let ([follow, followed_by], [set, set_by_other]) = (follows, blocks) else {
         return Err(Error::internal());
     };
-    Ok(Between {
+    Ok(PairRelation {
         edge,
         follow: found(follows::KIND, follow)?,
         followed_by: found(follows::KIND, followed_by)?,
@@ -84,6 +84,6 @@ fn between<'a>(
     })
 }
 
-fn found<'a, V>(kind: &'static str, answer: &'a Answer<V>) -> Result<Option<&'a Entry<V>>, Error> {
+fn found<'a, V>(kind: &'static str, answer: &'a CacheReadResult<V>) -> Result<Option<&'a Entry<V>>, Error> {
     answer.as_ref().map(Option::as_ref).map_err(|error| Error::cache(kind, error))
 }

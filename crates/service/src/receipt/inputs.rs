@@ -12,14 +12,14 @@ const STEPS_MAX: usize = 10_000_000;
 
 /// The data from which receipts of some messages are computed, as of one moment.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(super) struct ReceiptInputs {
     /// The requested messages, in their order; or the reason for which one has no receipt for the caller.
     pub(super) messages: Vec<Result<SentMessage, Error>>,
     pub(super) seats: Arc<GroupSeats>,
     pub(super) marks: Arc<Marks>,
 }
 
-impl Asked {
+impl ReceiptInputs {
     /// The receipt of one of the messages. Costs a step for each ordinal.
     pub(super) fn receipt(&self, message: SentMessage) -> Receipt {
         Receipt::of(&self.seats.seats, message, self.marks.have_read(message.seq))

@@ -17,24 +17,24 @@ use serde::{
     forward_to_deserialize_any,
 };
 
-use super::{fault::shown, mask::Mask};
+use super::{error::shown, mask::Mask};
 
 /// The position of the reader, and values that it set aside.
-pub(super) struct Place {
+pub(super) struct PathTracker {
     root: MessageDescriptor,
-    path: RefCell<Vec<Step>>,
-    why: Cell<Option<Why>>,
+    path: RefCell<Vec<PathStep>>,
+    why: Cell<Option<FieldError>>,
     masks: RefCell<Vec<(FieldDescriptor, FieldMask)>>,
 }
 
-enum Step {
+enum PathStep {
     Key(String),
     Index(usize),
 }
 
 /// The error, if the position alone does not show it.
 #[derive(Clone, Copy)]
-pub(super) enum Why {
+pub(super) enum FieldError {
     /// The field is a duplicate.
     Twice,
     /// The value was read, but the message refused it.
@@ -42,7 +42,7 @@ pub(super) enum Why {
 }
 
 /// The target of a path.
-pub(super) enum Spot {
+pub(super) enum PathTarget {
     /// The message itself.
     Root,
     /// A field.
@@ -53,12 +53,12 @@ pub(super) enum Spot {
     Unknown(MessageDescriptor, String),
 }
 
-impl Place {
+impl PathTracker {
     pub(super) const fn new(root: MessageDescriptor) -> Self {
         Self { root, path: RefCell::new(Vec::new()), why: Cell::new(None), masks: RefCell::new(Vec::new()) }
     }
 
-    pub(super) const fn why(&self) -> Option<Why> {
+    pub(super) const fn why(&self) -> Option<FieldError> {
         self.why.get()
     }
 
@@ -68,42 +68,42 @@ impl Place {
     }
 
     /// The path with the names of the contract, and its target.
-    pub(super) fn trace(&self) -> (String, Spot) {
-        let (mut name, mut spot) = (String::new(), Spot::Root);
+    pub(super) fn trace(&self) -> (String, PathTarget) {
+        let (mut name, mut spot) = (String::new(), PathTarget::Root);
         for step in self.path.borrow().iter() {
             spot = self.step(&spot, step);
             match (&spot, step) {
-                (_, Step::Index(index)) => name.push_str(&format!("[{index}]")),
-                (Spot::Field(field), Step::Key(_)) => name = joined(name, field.name()),
-                (_, Step::Key(key)) => name = joined(name, &shown(key)),
+                (_, PathStep::Index(index)) => name.push_str(&format!("[{index}]")),
+                (PathTarget::Field(field), PathStep::Key(_)) => name = joined(name, field.name()),
+                (_, PathStep::Key(key)) => name = joined(name, &shown(key)),
             }
         }
         (name, spot)
     }
 
-    fn step(&self, spot: &Spot, step: &Step) -> Spot {
-        let Step::Key(key) = step else {
+    fn step(&self, spot: &PathTarget, step: &PathStep) -> PathTarget {
+        let PathStep::Key(key) = step else {
             return match spot {
-                Spot::Field(field) | Spot::Value(field) => Spot::Value(field.clone()),
-                Spot::Root | Spot::Unknown(..) => Spot::Root,
+                PathTarget::Field(field) | PathTarget::Value(field) => PathTarget::Value(field.clone()),
+                PathTarget::Root | PathTarget::Unknown(..) => PathTarget::Root,
             };
         };
         let message = match spot {
-            Spot::Field(field) if field.is_map() => return Spot::Value(field.clone()),
+            PathTarget::Field(field) if field.is_map() => return PathTarget::Value(field.clone()),
             _ => self.message_at(spot),
         };
         let field = message.get_field_by_json_name(key).or_else(|| message.get_field_by_name(key));
-        field.map_or_else(|| Spot::Unknown(message, key.clone()), Spot::Field)
+        field.map_or_else(|| PathTarget::Unknown(message, key.clone()), PathTarget::Field)
     }
 
-    fn message_at(&self, spot: &Spot) -> MessageDescriptor {
+    fn message_at(&self, spot: &PathTarget) -> MessageDescriptor {
         let kind = match spot {
-            Spot::Root => return self.root.clone(),
-            Spot::Unknown(message, _) => return message.clone(),
-            Spot::Field(field) | Spot::Value(field) => field.kind(),
+            PathTarget::Root => return self.root.clone(),
+            PathTarget::Unknown(message, _) => return message.clone(),
+            PathTarget::Field(field) | PathTarget::Value(field) => field.kind(),
         };
         match (kind, spot) {
-            (Kind::Message(entry), Spot::Value(_)) if entry.is_map_entry() => {
+            (Kind::Message(entry), PathTarget::Value(_)) if entry.is_map_entry() => {
                 entry.map_entry_value_field().kind().as_message().cloned().unwrap_or(entry)
             }
             (Kind::Message(message), _) => message,
@@ -111,7 +111,7 @@ impl Place {
         }
     }
 
-    fn enter(&self, step: Step) {
+    fn enter(&self, step: PathStep) {
         self.why.set(None);
         self.path.borrow_mut().push(step);
     }
@@ -128,7 +128,7 @@ impl Place {
             return None;
         }
         match self.trace().1 {
-            Spot::Field(field) if field.name() == key => Some(field.json_name().to_owned()),
+            PathTarget::Field(field) if field.name() == key => Some(field.json_name().to_owned()),
             _ => None,
         }
     }
@@ -136,7 +136,7 @@ impl Place {
     /// The field of the root that the reader is at, if it is a mask.
     fn mask(&self) -> Option<FieldDescriptor> {
         let path = self.path.borrow();
-        let [Step::Key(key)] = path.as_slice() else { return None };
+        let [PathStep::Key(key)] = path.as_slice() else { return None };
         let field = self.root.get_field_by_json_name(key).or_else(|| self.root.get_field_by_name(key))?;
         let is_mask = field.kind().as_message()?.full_name() == "google.protobuf.FieldMask";
         (is_mask && !field.is_list()).then_some(field)
@@ -152,26 +152,26 @@ fn joined(mut path: String, name: &str) -> String {
 }
 
 /// A deserializer, or a seed or visitor for one, with its position.
-pub(super) struct Tracked<'a, T> {
+pub(super) struct PathDeserializer<'a, T> {
     inner: T,
-    place: &'a Place,
+    place: &'a PathTracker,
 }
 
-impl<'a, T> Tracked<'a, T> {
-    pub(super) const fn new(inner: T, place: &'a Place) -> Self {
+impl<'a, T> PathDeserializer<'a, T> {
+    pub(super) const fn new(inner: T, place: &'a PathTracker) -> Self {
         Self { inner, place }
     }
 }
 
-impl<'de, D: Deserializer<'de>> Deserializer<'de> for Tracked<'_, D> {
+impl<'de, D: Deserializer<'de>> Deserializer<'de> for PathDeserializer<'_, D> {
     type Error = D::Error;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
-        self.inner.deserialize_any(Tracked::new(visitor, self.place))
+        self.inner.deserialize_any(PathDeserializer::new(visitor, self.place))
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
-        self.inner.deserialize_option(Tracked::new(visitor, self.place))
+        self.inner.deserialize_option(PathDeserializer::new(visitor, self.place))
     }
 
     forward_to_deserialize_any! {
@@ -180,15 +180,15 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Tracked<'_, D> {
     }
 }
 
-impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for Tracked<'_, S> {
+impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for PathDeserializer<'_, S> {
     type Value = S::Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<S::Value, D::Error> {
-        self.inner.deserialize(Tracked::new(deserializer, self.place))
+        self.inner.deserialize(PathDeserializer::new(deserializer, self.place))
     }
 }
 
-impl<'de, V: Visitor<'de>> Visitor<'de> for Tracked<'_, V> {
+impl<'de, V: Visitor<'de>> Visitor<'de> for PathDeserializer<'_, V> {
     type Value = V::Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -232,7 +232,7 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Tracked<'_, V> {
     }
 
     fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<V::Value, D::Error> {
-        self.inner.visit_some(Tracked::new(deserializer, self.place))
+        self.inner.visit_some(PathDeserializer::new(deserializer, self.place))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<V::Value, A::Error> {
@@ -246,7 +246,7 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Tracked<'_, V> {
 
 struct List<'a, A> {
     inner: A,
-    place: &'a Place,
+    place: &'a PathTracker,
     index: usize,
 }
 
@@ -254,8 +254,8 @@ impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for List<'_, A> {
     type Error = A::Error;
 
     fn next_element_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, A::Error> {
-        self.place.enter(Step::Index(self.index));
-        let element = self.inner.next_element_seed(Tracked::new(seed, self.place))?;
+        self.place.enter(PathStep::Index(self.index));
+        let element = self.inner.next_element_seed(PathDeserializer::new(seed, self.place))?;
         self.place.leave();
         self.index += 1;
         Ok(element)
@@ -264,7 +264,7 @@ impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for List<'_, A> {
 
 struct Object<'a, A> {
     inner: A,
-    place: &'a Place,
+    place: &'a PathTracker,
     /// Whether the position is still at the last key: the message may refuse a value after it was read.
     inside: bool,
     seen: HashSet<String>,
@@ -278,11 +278,11 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Object<'_, A> {
             self.place.leave();
         }
         let Some(key) = self.inner.next_key::<String>()? else { return Ok(None) };
-        self.place.enter(Step::Key(key.clone()));
+        self.place.enter(PathStep::Key(key.clone()));
         self.inside = true;
         let name = self.place.field_name(&key).unwrap_or_else(|| key.clone());
         if !self.seen.insert(name) {
-            self.place.why.set(Some(Why::Twice));
+            self.place.why.set(Some(FieldError::Twice));
             return Err(A::Error::custom("given twice"));
         }
         seed.deserialize(key.into_deserializer()).map(Some)
@@ -296,9 +296,9 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Object<'_, A> {
                 }
                 seed.deserialize(().into_deserializer())?
             }
-            None => self.inner.next_value_seed(Tracked::new(seed, self.place))?,
+            None => self.inner.next_value_seed(PathDeserializer::new(seed, self.place))?,
         };
-        self.place.why.set(Some(Why::Read));
+        self.place.why.set(Some(FieldError::Read));
         Ok(value)
     }
 }

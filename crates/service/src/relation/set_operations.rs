@@ -12,7 +12,7 @@ use kith_store::{BATCH_MAX, Edge, FollowList, FollowStore, ListPosition, Stored,
 
 use super::{
     Follows,
-    lists::{ListOf, ListPage, Part},
+    lists::{ListOf, ListPage, RelationListPart},
 };
 use crate::error::Error;
 
@@ -72,14 +72,14 @@ pub(super) async fn common(
 }
 
 /// A page of a list.
-struct Page {
+struct PositionPage {
     of: ListOf<FollowList>,
     /// The entry after which it begins.
     begins: Option<ListPosition>,
-    part: Part<ListPosition>,
+    part: RelationListPart<ListPosition>,
 }
 
-impl Page {
+impl PositionPage {
     const fn is_whole(&self) -> bool {
         self.begins.is_none() && !self.part.more
     }
@@ -107,7 +107,7 @@ struct Reads<'a> {
 
 impl Reads<'_> {
     /// The length of the list of this page, without a read if the page is the whole list.
-    async fn length(&self, page: &Page) -> Result<u64, Error> {
+    async fn length(&self, page: &PositionPage) -> Result<u64, Error> {
         if page.is_whole() {
             return Ok(u64::try_from(page.part.entries.len()).unwrap_or(u64::MAX));
         }
@@ -115,21 +115,29 @@ impl Reads<'_> {
     }
 
     /// The first pages of both lists, for most users the whole lists; of the scanned list the page at the cursor.
-    async fn begin(&self, lists: [ListOf<FollowList>; 2], after: Option<Cursor>) -> Result<[Page; 2], Error> {
+    async fn begin(
+        &self,
+        lists: [ListOf<FollowList>; 2],
+        after: Option<Cursor>,
+    ) -> Result<[PositionPage; 2], Error> {
         let begins = |second| after.filter(|cursor| cursor.second == second).and_then(|cursor| cursor.page);
         let (first, second) =
             tokio::try_join!(self.page(lists[0], begins(false)), self.page(lists[1], begins(true)))?;
         Ok([first, second])
     }
 
-    async fn page(&self, of: ListOf<FollowList>, begins: Option<ListPosition>) -> Result<Page, Error> {
+    async fn page(
+        &self,
+        of: ListOf<FollowList>,
+        begins: Option<ListPosition>,
+    ) -> Result<PositionPage, Error> {
         let asked = ListPage { after: begins, size: self.page };
         let part = self.follows.places(of, asked, self.consistency).await?;
-        Ok(Page { of, begins, part })
+        Ok(PositionPage { of, begins, part })
     }
 
     /// The list that is not scanned, from its first page.
-    async fn other(&self, mut page: Page, length: u64) -> Result<Other, Error> {
+    async fn other(&self, mut page: PositionPage, length: u64) -> Result<Other, Error> {
         if length > WHOLE_MAX {
             return Ok(Other::Asked(Arc::clone(&self.follows.store), page.of));
         }
@@ -143,7 +151,7 @@ impl Reads<'_> {
             let (of, begins) = (page.of, page.end());
             let asked = ListPage { after: begins, size: PAGE };
             let part = self.follows.places(of, asked, self.consistency).await?;
-            page = Page { of, begins, part };
+            page = PositionPage { of, begins, part };
         }
         users.sort_unstable();
         Ok(Other::Whole(users))
@@ -198,7 +206,7 @@ struct Walk<'a> {
 
 impl Walk<'_> {
     /// Continues from this page of the list, after a position in it.
-    async fn run(&self, mut page: Page, after: Option<Cursor>, size: usize) -> Result<Common, Error> {
+    async fn run(&self, mut page: PositionPage, after: Option<Cursor>, size: usize) -> Result<Common, Error> {
         let (mut common, mut walked) = (Common::default(), 0);
         let mut after = after.map(|cursor| cursor.after);
         loop {

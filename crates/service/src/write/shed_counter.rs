@@ -11,12 +11,12 @@ use crate::metric::Metric;
 
 /// A metric that can also be read, unlike the recorder of metrics. Clones share one count.
 #[derive(Clone, Debug)]
-pub struct Shed {
+pub struct ShedCounter {
     counter: Counter,
     number: Arc<AtomicU64>,
 }
 
-impl Shed {
+impl ShedCounter {
     /// Nothing yet. The metric goes to the recorder that is installed now.
     pub fn of(metric: &Metric) -> Self {
         Self { counter: metrics::counter!(metric.name), number: Arc::default() }

@@ -16,9 +16,9 @@ use crate::{
     metric::{EDGE_COUNTS_CORRECTED, EDGE_DIFFERENCES, EDGES_CHECKED, EDGES_REMOVED},
     user::{AccountCleanup, CLEANED_WITHIN, Cleaned},
     write::{
+        caches::CacheFactory,
         invalidation_scope::{InvalidationScope as _, RecordInvalidations},
         mutations::Mutations,
-        tiers::Tiers,
     },
 };
 
@@ -27,7 +27,7 @@ const STEP: usize = 1000;
 /// Maximum edges that one step ends.
 const REMOVED_STEP: usize = 200;
 /// Maximum edges, or users, that are invalidated together.
-const GIVEN_UP: usize = 500;
+const INVALIDATED_AT_ONCE: usize = 500;
 
 /// Upkeep of the edges of a deployment, through one node. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -43,13 +43,13 @@ pub struct Upkeep {
 impl Upkeep {
     /// Over `stores` and the caches of this node.
     #[must_use]
-    pub fn new(stores: &Stores, tiers: &Tiers, follows: &Follows, blocks: &Blocks) -> Self {
+    pub fn new(stores: &Stores, caches: &CacheFactory, follows: &Follows, blocks: &Blocks) -> Self {
         Self {
             store: Arc::clone(&stores.edges),
             follows: follows.clone(),
             blocks: blocks.clone(),
             mutations: follows.mutations.clone(),
-            node: tiers.node().clone(),
+            node: caches.node().clone(),
             figures: Arc::new(Figures::new()),
         }
     }
@@ -64,7 +64,7 @@ impl Upkeep {
             let step = this.store.verify_edges(after.as_deref(), STEP, repair).await;
             let step = step.map_err(|error| this.failed(&error))?;
             let mended = step.differences.iter().filter(|one| one.repaired);
-            this.give_up_follows(mended.map(|one| one.edge).collect()).await;
+            this.invalidate_follows(mended.map(|one| one.edge).collect()).await;
             this.figures.compared(&step);
             Ok(step)
         };
@@ -80,7 +80,7 @@ impl Upkeep {
         let work = async move {
             let step = this.store.rebuild_counts(after.as_deref(), STEP).await;
             let step = step.map_err(|error| this.failed(&error))?;
-            for users in step.corrected_of.chunks(GIVEN_UP) {
+            for users in step.corrected_of.chunks(INVALIDATED_AT_ONCE) {
                 // What could not be published to other nodes now is published later.
                 drop(this.follows.lists.begin_write_of(users).await.committed().await);
             }
@@ -102,8 +102,8 @@ impl Upkeep {
             let more = !removed.is_empty();
             this.figures.follows_removed.increment(count(removed.follows.len()));
             this.figures.blocks_removed.increment(count(removed.blocks.len()));
-            this.give_up_blocks(removed.blocks).await;
-            this.give_up_follows(removed.follows).await;
+            this.invalidate_blocks(removed.blocks).await;
+            this.invalidate_follows(removed.follows).await;
             Ok(more)
         };
         self.settled(work).await
@@ -117,10 +117,10 @@ impl Upkeep {
         self.mutations.run(Instant::now() + CLEANED_WITHIN, work).await
     }
 
-    async fn give_up_follows(&self, mut edges: Vec<Edge>) {
+    async fn invalidate_follows(&self, mut edges: Vec<Edge>) {
         edges.sort_unstable();
         edges.dedup();
-        for edges in edges.chunks(GIVEN_UP) {
+        for edges in edges.chunks(INVALIDATED_AT_ONCE) {
             let lists = self.follows.lists.begin_write(edges).await;
             let guard = self.follows.cache.begin_write(edges).await;
             // What could not be published to other nodes now is published later.
@@ -129,10 +129,10 @@ impl Upkeep {
         }
     }
 
-    async fn give_up_blocks(&self, mut edges: Vec<Edge>) {
+    async fn invalidate_blocks(&self, mut edges: Vec<Edge>) {
         edges.sort_unstable();
         edges.dedup();
-        for edges in edges.chunks(GIVEN_UP) {
+        for edges in edges.chunks(INVALIDATED_AT_ONCE) {
             let mut users: Vec<UserId> = edges.iter().map(|edge| edge.from).collect();
             users.dedup();
             let lists = self.blocks.lists.begin_write_of(&users).await;

@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_namespace_holds_is_told_as_it_is_and_what_it_did_since_the_last_look() {
+    fn gauges_are_absolute_and_counters_since_last() {
         let before = Stats { entries: 9, hits: 100, loads: 7, loads_in_flight: 3, ..Stats::default() };
         let now = Stats { entries: 4, hits: 150, loads: 7, loads_in_flight: 1, ..Stats::default() };
         let since = Stats { entries: 4, hits: 50, loads_in_flight: 1, ..Stats::default() };

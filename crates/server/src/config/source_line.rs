@@ -9,12 +9,12 @@ use toml::{
 
 /// The line of each key in the file.
 #[derive(Debug, Default)]
-pub(super) struct Places {
+pub(super) struct SourceLines {
     file: String,
     lines: BTreeMap<String, usize>,
 }
 
-impl Places {
+impl SourceLines {
     /// Of a file that can be read as TOML; empty of one that cannot.
     pub(super) fn of(file: &str, text: &str) -> Self {
         let mut lines = BTreeMap::new();
@@ -50,11 +50,12 @@ fn line<T>(at: &Spanned<T>, text: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::Places;
+    use super::SourceLines;
 
     #[test]
     fn keys_have_the_line_on_which_they_stand() {
-        let places = Places::of("f.toml", "listen = 'a'\n\n[limits]\n# more\ntokens = 3\ncache.ttl = 4\n");
+        let places =
+            SourceLines::of("f.toml", "listen = 'a'\n\n[limits]\n# more\ntokens = 3\ncache.ttl = 4\n");
         assert_eq!(places.line("f.toml", "listen"), "f.toml:1");
         assert_eq!(places.line("f.toml", "limits.tokens"), "f.toml:5");
         assert_eq!(places.line("f.toml", "limits.cache.ttl"), "f.toml:6");

@@ -1,4 +1,4 @@
-//! The vital figures of a node: its state, its calls, its store.
+//! The status of a node: its state, its calls, its store.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,7 +12,7 @@ const STORE_LIMIT: Duration = Duration::from_secs(1);
 
 /// Reads the state of a running node. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Vitals {
+pub struct NodeStatus {
     health: Reporter,
     load: Load,
     store: Arc<dyn NodeStore>,
@@ -22,7 +22,7 @@ pub struct Vitals {
 
 /// The answer of the store.
 #[derive(Debug, Default)]
-pub(super) struct StoreVitals {
+pub(super) struct StoreStatus {
     /// Whether it answered; if not, the rest is empty.
     pub(super) answers: bool,
     /// Number and name of each migration that has been applied.
@@ -31,7 +31,7 @@ pub(super) struct StoreVitals {
     pub(super) pending: usize,
 }
 
-impl Vitals {
+impl NodeStatus {
     /// Creates it for the node with this health and these calls, over its stores.
     #[must_use]
     pub fn new(health: Reporter, load: Load, stores: &Stores) -> Self {
@@ -59,15 +59,15 @@ impl Vitals {
     }
 
     /// Asks the store. Its unavailability is a valid result.
-    pub(super) async fn store(&self) -> StoreVitals {
+    pub(super) async fn store(&self) -> StoreStatus {
         let asked = async {
             self.store.ping(STORE_LIMIT).await.ok()?;
             self.migrations.status().await.ok()
         };
-        let Ok(Some(all)) = timeout(STORE_LIMIT, asked).await else { return StoreVitals::default() };
+        let Ok(Some(all)) = timeout(STORE_LIMIT, asked).await else { return StoreStatus::default() };
         let (applied, pending): (Vec<_>, Vec<_>) = all.iter().partition(|one| one.applied.is_some());
         let applied = applied.iter().map(|one| format!("{:04} {}", one.number, one.name)).collect();
-        StoreVitals { answers: true, applied, pending: pending.len() }
+        StoreStatus { answers: true, applied, pending: pending.len() }
     }
 }
 
@@ -119,16 +119,16 @@ mod tests {
     async fn a_store_that_is_away_is_an_answer_too() {
         let file = kith_store_sqlite::open_in_memory().await.unwrap();
         let edge = Edge::new(Routes::default(), &LimitsConfig::default());
-        let vitals = Vitals::new(Reporter::new(), edge.load(), &file.stores());
-        let there = vitals.store().await;
+        let node_status = NodeStatus::new(Reporter::new(), edge.load(), &file.stores());
+        let there = node_status.store().await;
         assert!(there.answers && there.pending == 0 && there.applied[0].starts_with("0001 "), "{there:?}");
         file.close().await;
-        let away = vitals.store().await;
+        let away = node_status.store().await;
         assert!(!away.answers && away.applied.is_empty(), "{away:?}");
     }
 
     #[test]
-    fn whoever_looks_at_the_load_of_an_edge_does_not_keep_its_services() {
+    fn load_handle_does_not_keep_services_alive() {
         let routes = Arc::new(());
         let edge = Edge::new(Routes::default(), &LimitsConfig::default());
         let (kept, held) = (Arc::clone(&routes), edge.load());

@@ -15,13 +15,13 @@ const ACCEPTED: HeaderValue =
 const PROTOCOL_VERSION: &str = "connect-protocol-version";
 
 /// Why a request is not a call; the code of HTTP is not always that of the status.
-pub(super) struct Refusal {
+pub(super) struct RejectedRequest {
     pub(super) http: StatusCode,
     pub(super) status: Status,
     pub(super) header: Option<(HeaderName, HeaderValue)>,
 }
 
-impl Refusal {
+impl RejectedRequest {
     fn new(http: StatusCode, reason: Reason, text: impl Into<Cow<'static, str>>) -> Self {
         Self { http, status: Error::new(reason, text).into(), header: None }
     }
@@ -32,7 +32,7 @@ impl Refusal {
 }
 
 /// The called method. The body is not read yet.
-pub(super) fn admit<B>(request: &Request<B>) -> Result<&'static Rpc, Refusal> {
+pub(super) fn admit<B>(request: &Request<B>) -> Result<&'static Rpc, RejectedRequest> {
     let rpc = catalogue::rpc(request.uri().path()).ok_or_else(unknown_path)?;
     if request.method() != Method::POST {
         return Err(wrong_method());
@@ -49,7 +49,7 @@ pub(super) fn admit<B>(request: &Request<B>) -> Result<&'static Rpc, Refusal> {
     }
     if headers.get(PROTOCOL_VERSION).is_some_and(|version| version != "1") {
         let status = edge::invalid_metadata(PROTOCOL_VERSION, "must be 1");
-        return Err(Refusal { http: StatusCode::BAD_REQUEST, status, header: None });
+        return Err(RejectedRequest { http: StatusCode::BAD_REQUEST, status, header: None });
     }
     Ok(rpc)
 }
@@ -65,18 +65,18 @@ fn is_json(value: Option<&HeaderValue>) -> bool {
         })
 }
 
-fn unknown_path() -> Refusal {
+fn unknown_path() -> RejectedRequest {
     let text = "no such method; a call is POST /kith.user.v1.UserService/GetUser, for example, with \
                 content-type application/json and the message as its body";
-    Refusal::new(StatusCode::NOT_FOUND, Reason::MethodUnknown, text)
+    RejectedRequest::new(StatusCode::NOT_FOUND, Reason::MethodUnknown, text)
 }
 
-fn wrong_method() -> Refusal {
-    Refusal::new(StatusCode::METHOD_NOT_ALLOWED, Reason::NotPosted, "calls are made by POST")
+fn wrong_method() -> RejectedRequest {
+    RejectedRequest::new(StatusCode::METHOD_NOT_ALLOWED, Reason::NotPosted, "calls are made by POST")
         .with(header::ALLOW, HeaderValue::from_static("POST"))
 }
 
-fn wrong_type<B>(request: &Request<B>) -> Refusal {
+fn wrong_type<B>(request: &Request<B>) -> RejectedRequest {
     let kind = request.headers().get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
     let text = match kind {
         Some(b"application/grpc" | b"application/grpc+proto") if request.version() < Version::HTTP_2 => {
@@ -85,18 +85,18 @@ fn wrong_type<B>(request: &Request<B>) -> Refusal {
         // The default of curl is that of a form, which pages of other origins may send without a preflight.
         _ => "content-type must be application/json, in UTF-8 (curl: -H 'content-type: application/json')",
     };
-    Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, Reason::MediaTypeUnknown, text)
+    RejectedRequest::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, Reason::MediaTypeUnknown, text)
         .with(HeaderName::from_static("accept-post"), ACCEPTED)
 }
 
-fn streams(rpc: &Rpc) -> Refusal {
+fn streams(rpc: &Rpc) -> RejectedRequest {
     let text = format!("{} streams and has no JSON form; call it by gRPC or gRPC-Web", rpc.name);
-    Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, Reason::MediaTypeUnknown, text)
+    RejectedRequest::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, Reason::MediaTypeUnknown, text)
 }
 
-fn compressed() -> Refusal {
+fn compressed() -> RejectedRequest {
     let text = "content-encoding must be identity: compressed JSON is not taken";
-    Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, Reason::MediaTypeUnknown, text)
+    RejectedRequest::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, Reason::MediaTypeUnknown, text)
         .with(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"))
 }
 

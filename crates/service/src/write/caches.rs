@@ -9,12 +9,12 @@ use kith_cache::{
 
 /// Creates the namespaces of a node. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Tiers {
+pub struct CacheFactory {
     node: Node,
     sharing: Option<Sharing>,
 }
 
-impl Tiers {
+impl CacheFactory {
     /// Memory alone.
     #[must_use]
     pub const fn alone(node: Node) -> Self {

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     callers::{Caller, Callers},
     key::{Digest, KeyId},
-    refused::{Cause, Refused},
+    refused::{RefusalCause, RefusedCall},
     scope::USER_RIGHTS,
     tokens::{self, Tokens, Unverified},
 };
@@ -34,7 +34,7 @@ const TOKEN_PARTS: usize = 3;
 
 /// Who makes a call.
 #[derive(Clone, Debug)]
-pub(crate) enum Principal {
+pub(crate) enum Identity {
     /// A client that proves nothing, on a node without callers: it may do everything.
     Anonymous,
     /// A configured caller.
@@ -64,8 +64,8 @@ pub(crate) enum InProcess {
 }
 
 /// What is found of who makes a call.
-pub(crate) enum Found {
-    Principal(Principal),
+pub(crate) enum IdentityLookup {
+    Identity(Identity),
     /// A user, if the signature of its token is right.
     Token(Unverified),
 }
@@ -80,7 +80,7 @@ pub(crate) struct User {
     pub(crate) ended: CancellationToken,
 }
 
-impl Principal {
+impl Identity {
     pub(crate) fn rights(&self) -> Rights {
         match self {
             Self::Anonymous => Rights::ALL,
@@ -153,20 +153,20 @@ impl Authentication {
         headers: &mut HeaderMap,
         now: Instant,
         called: impl Fn() -> String,
-    ) -> Result<Option<Found>, Refused> {
+    ) -> Result<Option<IdentityLookup>, RefusedCall> {
         let (proof, credential) = (Given::take(headers, NODE), Given::take(headers, header::AUTHORIZATION));
         let by_node = self.is_node(&proof, called)?;
-        let node = Found::Principal(Principal::Node);
+        let node = IdentityLookup::Identity(Identity::Node);
         if self.callers.is_open() {
-            return Ok(Some(if by_node { node } else { Found::Principal(Principal::Anonymous) }));
+            return Ok(Some(if by_node { node } else { IdentityLookup::Identity(Identity::Anonymous) }));
         }
         match credential {
             Given::Nothing => Ok(by_node.then_some(node)),
             Given::One(value) if !by_node => {
-                let credential = bearer(&value).ok_or_else(|| Refused::of(Cause::Malformed))?;
+                let credential = bearer(&value).ok_or_else(|| RefusedCall::of(RefusalCause::Malformed))?;
                 self.find(credential, now).map(Some)
             }
-            Given::One(_) | Given::Many => Err(Refused::of(Cause::Several)),
+            Given::One(_) | Given::Many => Err(RefusedCall::of(RefusalCause::Several)),
         }
     }
 
@@ -174,13 +174,13 @@ impl Authentication {
     ///
     /// # Errors
     /// CREDENTIALS_REFUSED if the token of the user is no longer taken.
-    pub(crate) fn in_process(by: InProcess, now: Instant) -> Result<Principal, Refused> {
+    pub(crate) fn in_process(by: InProcess, now: Instant) -> Result<Identity, RefusedCall> {
         match by {
-            InProcess::Gateway => Ok(Principal::Gateway),
+            InProcess::Gateway => Ok(Identity::Gateway),
             InProcess::User(user) if user.ends <= now || user.ended.is_cancelled() => {
-                Err(Refused::of(Cause::Token))
+                Err(RefusedCall::of(RefusalCause::Token))
             }
-            InProcess::User(user) => Ok(Principal::User(user)),
+            InProcess::User(user) => Ok(Identity::User(user)),
         }
     }
 
@@ -188,52 +188,52 @@ impl Authentication {
     ///
     /// # Errors
     /// CREDENTIALS_REFUSED: also for a key, which is no user's.
-    pub(crate) async fn user(&self, token: &str) -> Result<Arc<User>, Refused> {
+    pub(crate) async fn user(&self, token: &str) -> Result<Arc<User>, RefusedCall> {
         let token = token.as_bytes();
         let found = self.tokens.find(token, Digest::of(token), Instant::now());
-        let refused = |_cause| Refused::of(Cause::Token);
+        let refused = |_cause| RefusedCall::of(RefusalCause::Token);
         match found.map_err(refused)? {
-            tokens::Found::User(user) => Ok(user),
-            tokens::Found::Unverified(unverified) => unverified.verify().await.map_err(refused),
+            tokens::TokenLookup::User(user) => Ok(user),
+            tokens::TokenLookup::Unverified(unverified) => unverified.verify().await.map_err(refused),
         }
     }
 
     /// A caller by its key, or a user by its token. Keys and tokens take one way to the point where a key is known.
-    fn find(&self, credential: &[u8], now: Instant) -> Result<Found, Refused> {
+    fn find(&self, credential: &[u8], now: Instant) -> Result<IdentityLookup, RefusedCall> {
         if credential.len() > tokens::TOKEN_BYTES_MAX {
-            return Err(Refused::of(Cause::Malformed));
+            return Err(RefusedCall::of(RefusalCause::Malformed));
         }
         let digest = Digest::of(credential);
         let caller = (credential.len() <= KEY_BYTES_MAX).then(|| self.callers.find_digest(&digest)).flatten();
         if let Some(caller) = caller {
-            return Ok(Found::Principal(Principal::Caller(caller)));
+            return Ok(IdentityLookup::Identity(Identity::Caller(caller)));
         }
         match self.tokens.find(credential, digest, now) {
-            Ok(tokens::Found::User(user)) => Ok(Found::Principal(Principal::User(user))),
-            Ok(tokens::Found::Unverified(unverified)) => Ok(Found::Token(unverified)),
-            Err(tokens::Refusal::Form) => Err(self.refused_by_form(credential, &digest)),
-            Err(_) => Err(Refused::of(Cause::Token)),
+            Ok(tokens::TokenLookup::User(user)) => Ok(IdentityLookup::Identity(Identity::User(user))),
+            Ok(tokens::TokenLookup::Unverified(unverified)) => Ok(IdentityLookup::Token(unverified)),
+            Err(tokens::TokenRefusal::Form) => Err(self.refused_by_form(credential, &digest)),
+            Err(_) => Err(RefusedCall::of(RefusalCause::Token)),
         }
     }
 
     /// Of what is no valid key and no token that can be read. What has the three parts of a token, and never was a key, is counted
     /// with tokens, as on a socket.
-    fn refused_by_form(&self, credential: &[u8], digest: &Digest) -> Refused {
+    fn refused_by_form(&self, credential: &[u8], digest: &Digest) -> RefusedCall {
         let expired = self.callers.expired(digest);
         let parts = credential.split(|byte| *byte == b'.').count();
         if expired.is_none() && parts == TOKEN_PARTS {
-            return Refused::of(Cause::Token);
+            return RefusedCall::of(RefusalCause::Token);
         }
-        Refused::of_key(credential, digest, expired)
+        RefusedCall::of_key(credential, digest, expired)
     }
 
-    fn is_node(&self, proof: &Given, called: impl Fn() -> String) -> Result<bool, Refused> {
+    fn is_node(&self, proof: &Given, called: impl Fn() -> String) -> Result<bool, RefusedCall> {
         match (proof, self.nodes.get()) {
             (Given::Nothing, _) => Ok(false),
             (Given::One(proof), Some(verify)) if verify(proof, &called()) => Ok(true),
             // A node that is one alone has no key of nodes; without callers the header means nothing to it.
             (_, None) if self.callers.is_open() => Ok(false),
-            (Given::One(_) | Given::Many, _) => Err(Refused::of(Cause::NodeProof)),
+            (Given::One(_) | Given::Many, _) => Err(RefusedCall::of(RefusalCause::NodeProof)),
         }
     }
 }
@@ -314,7 +314,7 @@ mod tests {
         for scheme in ["Bearer", "bearer", "BEARER"] {
             let mut headers = headers(&[("authorization", &format!("{scheme} {KEY}")), ("other", "1")]);
             let found = closed().of(&mut headers, Instant::now(), String::new).unwrap().unwrap();
-            let Found::Principal(found) = found else { panic!("it is no token") };
+            let IdentityLookup::Identity(found) = found else { panic!("it is no token") };
             assert_eq!(found.caller(), CallerId::of_name("chat"));
             assert_eq!(found.rights(), Rights::of(&[Scope::UserRead]));
             assert_eq!(headers.keys().map(HeaderName::as_str).collect::<Vec<_>>(), ["other"]);
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_and_unknown_credentials_are_refused_by_one_text() {
+    fn wrong_credentials_are_refused_by_one_text() {
         let long = bearer_of(&"x".repeat(8193));
         let cut = bearer_of(&KEY[1..]);
         let doubled = bearer_of(&format!("{KEY}{KEY}"));
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_name_their_cause_and_the_key_but_to_the_log_alone() {
+    fn refusal_cause_and_key_are_only_logged() {
         let expired = CallerKey {
             name: "jobs".to_owned(),
             rights: Rights::NONE,
@@ -365,12 +365,15 @@ mod tests {
             (refused.cause, refused.key, refused.caller.map(|caller| caller.name.to_string()))
         };
         let id = |key: &str| Some(Digest::of(key.as_bytes()).key_id());
-        assert_eq!(why(&expired, &bearer_of(KEY)), (Cause::Expired, id(KEY), Some("jobs".to_owned())));
-        assert_eq!(why(&closed(), &bearer_of(&other)), (Cause::Unknown, id(&other), None));
-        assert_eq!(why(&closed(), "Basic YW5uOg=="), (Cause::Malformed, None, None));
-        assert_eq!(why(&closed(), &bearer_of("hunter2")), (Cause::Unknown, None, None));
-        for (value, cause) in [("a.b.c", Cause::Token), ("a.b", Cause::Unknown), ("a.b.c.d", Cause::Unknown)]
-        {
+        assert_eq!(why(&expired, &bearer_of(KEY)), (RefusalCause::Expired, id(KEY), Some("jobs".to_owned())));
+        assert_eq!(why(&closed(), &bearer_of(&other)), (RefusalCause::Unknown, id(&other), None));
+        assert_eq!(why(&closed(), "Basic YW5uOg=="), (RefusalCause::Malformed, None, None));
+        assert_eq!(why(&closed(), &bearer_of("hunter2")), (RefusalCause::Unknown, None, None));
+        for (value, cause) in [
+            ("a.b.c", RefusalCause::Token),
+            ("a.b", RefusalCause::Unknown),
+            ("a.b.c.d", RefusalCause::Unknown),
+        ] {
             assert_eq!(why(&closed(), &bearer_of(value)), (cause, None, None));
         }
     }
@@ -387,27 +390,27 @@ mod tests {
     }
 
     #[test]
-    fn a_node_with_callers_needs_a_credential_and_one_without_takes_every_client() {
+    fn callers_require_a_credential() {
         assert!(closed().of(&mut headers(&[]), Instant::now(), String::new).unwrap().is_none());
         let open = authentication(Callers::open());
         for given in [&[][..], &[("authorization", "Basic x"), ("authorization", "y"), ("kith-node", "z")]] {
             let mut headers = headers(given);
             assert!(matches!(
                 open.of(&mut headers, Instant::now(), String::new),
-                Ok(Some(Found::Principal(Principal::Anonymous)))
+                Ok(Some(IdentityLookup::Identity(Identity::Anonymous)))
             ));
             assert!(headers.is_empty());
         }
     }
 
     #[test]
-    fn a_proof_of_a_node_is_verified_with_and_without_callers() {
+    fn node_proof_is_verified_without_callers_too() {
         for auth in [closed(), authentication(Callers::open())] {
             auth.trust_nodes(|proof, _| proof == "proof");
             let mut good = headers(&[("kith-node", "proof")]);
             assert!(matches!(
                 auth.of(&mut good, Instant::now(), String::new),
-                Ok(Some(Found::Principal(Principal::Node)))
+                Ok(Some(IdentityLookup::Identity(Identity::Node)))
             ));
             assert!(good.is_empty());
             assert!(auth.of(&mut headers(&[("kith-node", "other")]), Instant::now(), String::new).is_err());

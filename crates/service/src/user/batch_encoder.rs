@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn contacts_are_shown_to_the_user_and_to_services_with_the_scope() {
+    fn contacts_need_the_user_or_the_scope() {
         let call = Call::internal(Instant::now());
         let acting = |id| Call { principal: Principal::User(UserId::new(id).unwrap()), ..call };
         let few = Rights::of(&[Scope::UserRead, Scope::UserOwn]);

@@ -5,7 +5,7 @@ use prost_reflect::{FieldDescriptor, Kind, MessageDescriptor};
 use serde_json::error::Category;
 use tonic::Status;
 
-use super::tracked::{Place, Spot, Why};
+use super::path_deserializer::{FieldError, PathTarget, PathTracker};
 use kith_store::Invalid;
 
 /// Most characters of an unknown name that are repeated.
@@ -15,7 +15,7 @@ const ALIKE: f64 = 0.8;
 
 /// Why a text is not a valid message.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Fault {
+pub(super) enum ReadError {
     /// The text is empty.
     Empty,
     /// The error of the parser, with line and column.
@@ -26,9 +26,9 @@ pub(super) enum Fault {
     Field(String, String),
 }
 
-impl Fault {
+impl ReadError {
     /// From an error at a position.
-    pub(super) fn of(place: &Place, error: &serde_json::Error, empty: bool) -> Self {
+    pub(super) fn of(place: &PathTracker, error: &serde_json::Error, empty: bool) -> Self {
         if empty {
             return Self::Empty;
         }
@@ -65,20 +65,20 @@ impl Fault {
     }
 }
 
-fn of_field(place: &Place, name: String, spot: &Spot) -> Fault {
+fn of_field(place: &PathTracker, name: String, spot: &PathTarget) -> ReadError {
     let why = match (place.why(), spot) {
-        (Some(Why::Twice), _) => "is given twice".to_owned(),
-        (Some(Why::Read), _) => "excludes another field that is given; give one of them".to_owned(),
-        (None, Spot::Unknown(message, key)) => unknown(message, key),
-        (None, Spot::Root) => return Fault::NotAnObject,
-        (None, Spot::Field(field)) if field.is_list() => {
+        (Some(FieldError::Twice), _) => "is given twice".to_owned(),
+        (Some(FieldError::Read), _) => "excludes another field that is given; give one of them".to_owned(),
+        (None, PathTarget::Unknown(message, key)) => unknown(message, key),
+        (None, PathTarget::Root) => return ReadError::NotAnObject,
+        (None, PathTarget::Field(field)) if field.is_list() => {
             format!("must be a list, each of which {}", expected(&field.kind()))
         }
-        (None, Spot::Field(field)) if field.is_map() => "must be an object".to_owned(),
-        (None, Spot::Field(field)) => expected(&field.kind()),
-        (None, Spot::Value(field)) => value_of(field),
+        (None, PathTarget::Field(field)) if field.is_map() => "must be an object".to_owned(),
+        (None, PathTarget::Field(field)) => expected(&field.kind()),
+        (None, PathTarget::Value(field)) => value_of(field),
     };
-    Fault::Field(name, why)
+    ReadError::Field(name, why)
 }
 
 fn value_of(field: &FieldDescriptor) -> String {

@@ -19,7 +19,7 @@ const FOLLOWED: Duration = Duration::from_secs(2);
 
 /// A node's tiers, its epoch, and the other nodes if there are some. Cheap to clone.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct AdminContext {
     /// The tiers of this node.
     pub(crate) node: Node,
     /// The store of the epoch.
@@ -34,7 +34,7 @@ pub(crate) struct Place {
     pub(crate) observed: Option<Arc<Observed>>,
 }
 
-impl Place {
+impl AdminContext {
     /// The nodes that the registry lists; this one alone, and not complete, while it does not answer.
     pub(super) async fn nodes(&self, facts: &NodeFacts, callers_digest: String) -> wire::ListNodesResponse {
         let mut nodes = vec![wire::NodeInfo { callers_digest, ..self.itself(facts) }];

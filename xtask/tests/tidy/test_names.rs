@@ -1,0 +1,61 @@
+//! The name of a test gives its case and its result in at most 45 characters.
+
+use std::collections::BTreeMap;
+
+use crate::tree::{text, tracked};
+
+/// The crates without a longer name. A crate is added with its last one.
+const DONE: [&str; 3] = ["presence", "server", "service"];
+/// Most characters of a name.
+const LONGEST: usize = 45;
+
+#[test]
+fn done_crates_alone_have_no_long_test_name() {
+    let mut long: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for file in tracked(".rs") {
+        let Some((name, _)) = file.strip_prefix("crates/").and_then(|rest| rest.split_once('/')) else {
+            continue;
+        };
+        let names = tests_of(&text(&file)).into_iter().filter(|test| test.len() > LONGEST);
+        long.entry(name.to_owned()).or_default().extend(names.map(|test| format!("{file}: {test}")));
+    }
+    for done in DONE {
+        assert_eq!(long[done], [""; 0], "crates/{done}");
+    }
+    let clean: Vec<_> = long.iter().filter(|(_, long)| long.is_empty()).map(|(name, _)| name).collect();
+    assert_eq!(clean, DONE, "left: the crates without a long name; right: those of the list");
+}
+
+#[test]
+fn names_of_tests_are_found() {
+    let found = |text: &str| tests_of(text);
+    assert_eq!(found("#[test]\nfn a() {}\nfn b() {}"), ["a"]);
+    assert_eq!(found("    #[tokio::test(start_paused = true)]\n    #[ignore]\n    async fn a() {\n"), ["a"]);
+    assert_eq!(
+        found("#[tokio::test(\n    flavor = \"multi_thread\"\n)]\n// fn b\npub async fn a() {}"),
+        ["a"]
+    );
+    assert_eq!(found("#[test]\nfn a(b in any::<u8>()) {}\n#[test]\nfn c() {}"), ["a", "c"]);
+    for other in ["fn a() {}", "#[tokio::main]\nasync fn a() {}", "// #[test]\nfn a() {}"] {
+        assert_eq!(found(other), [""; 0], "{other}");
+    }
+}
+
+/// The names of the tests of a source text, in its order.
+fn tests_of(text: &str) -> Vec<String> {
+    let (mut tests, mut is_test) = (Vec::new(), false);
+    for code in text.lines().map(str::trim_start) {
+        is_test |= code.starts_with("#[test]") || code.starts_with("#[tokio::test");
+        let Some(name) = function(code).filter(|_| is_test) else { continue };
+        tests.push(name);
+        is_test = false;
+    }
+    tests
+}
+
+/// The function that a line defines.
+fn function(code: &str) -> Option<String> {
+    let code = code.strip_prefix("pub ").unwrap_or(code);
+    let name = code.strip_prefix("async ").unwrap_or(code).strip_prefix("fn ")?;
+    Some(name.chars().take_while(|letter| letter.is_alphanumeric() || *letter == '_').collect())
+}
