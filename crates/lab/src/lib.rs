@@ -4,14 +4,15 @@
 //! [`mod@bench`] lists the rows and runs them; `rows` holds one file for each family; [`ratio`] makes a figure of
 //! the rounds; `results` keeps and [`table`] shows them. [`echo`] and [`entry`] are the other processes that rows start.
 //!
-//! The fault laboratory beside them: [`peers`] are nodes over servers that a test may do anything to
-//! ([`redis_server`]), by links that may do anything to them ([`proxy`]). What a run has seen is a [`mod@history`],
+//! The fault laboratory beside them: servers that a test may do anything to ([`redis_server`]), behind links that
+//! may do anything to them ([`proxy`]). What a run has seen is a [`mod@history`],
 //! and [`mod@checker`] judges it. [`mod@hunt`] does all this to real processes, [`mod@alerts`] shows which alerts
 //! that sets off, [`demo`] shows it to people; [`rivals`] runs other ways to keep caches beside Kith's, under the same
 //! faults.
 
 pub mod alerts;
 pub mod bench;
+mod cache_node;
 pub mod checker;
 mod child;
 pub mod claims;
@@ -24,7 +25,6 @@ pub mod history;
 pub mod hunt;
 mod load;
 pub mod mongods;
-pub mod peers;
 mod people;
 mod plot;
 pub mod proxy;

@@ -10,7 +10,6 @@ use kith_lab::{
     echo,
     entry::{self, Kind},
     frames,
-    peers::apart,
 };
 
 use commands::{
@@ -62,9 +61,6 @@ enum Command {
         #[arg(long)]
         edge: bool,
     },
-    /// A node over this Redis and this store that reads keys below a number all the time.
-    #[command(hide = true)]
-    Peer { redis: SocketAddr, store: SocketAddr, keys: u64 },
     /// Prints the bytes that an entry of a full memory tier takes.
     #[command(hide = true)]
     EntryBytes { kind: Kind, entries: i64 },
@@ -97,9 +93,6 @@ async fn run(command: Command) -> Result<ExitCode> {
         }
         Command::FramesServer { listen, edge } => {
             frames::serve(listen, edge).await.map(|()| ExitCode::SUCCESS)
-        }
-        Command::Peer { redis, store, keys } => {
-            apart::run(redis, store, keys).await.map(|()| ExitCode::SUCCESS)
         }
         Command::EntryBytes { kind, entries } => {
             println!("{}", entry::bytes_an_entry(kind, entries).await?);

@@ -1,6 +1,5 @@
 //! Servers of Redis that a test may do anything to: kill, stop, fill, swap, promote.
 
-mod cluster;
 mod kept;
 mod process;
 
@@ -22,8 +21,6 @@ use crate::{
     child::{Watched, free_port},
     resp::{self, Value},
 };
-
-pub use cluster::RedisCluster;
 
 /// The file that a dump is written to and read from.
 const DUMP: &str = "dump.rdb";

@@ -2,7 +2,7 @@ use anyhow::{Result, anyhow};
 use tokio::runtime::Handle;
 
 use super::{SchemeNode, tiers::Tiers};
-use crate::peers::Store;
+use crate::cache_node::Store;
 
 /// moka as its documentation shows it: `get_with` makes one load of a key out of many at once on a node, and
 /// `invalidate` drops the copy when a message says that the record has changed. Below it Redis, read, filled and
@@ -20,7 +20,7 @@ impl Coalesced {
     ///
     /// # Errors
     /// When Redis does not answer.
-    pub async fn start(url: &str, store: &Store) -> Result<Self> {
+    pub(super) async fn start(url: &str, store: &Store) -> Result<Self> {
         Ok(Self(Tiers::connect(url, store).await?))
     }
 }

@@ -14,7 +14,7 @@ use kith_cache::{
 };
 use tokio::time::{Instant, sleep};
 
-use crate::peers::Store;
+use crate::cache_node::Store;
 
 /// Between two looks for new commits.
 const LOOK: Duration = Duration::from_millis(10);

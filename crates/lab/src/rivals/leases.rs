@@ -5,7 +5,7 @@ use fred::types::scripts::Script;
 use tokio::time::sleep;
 
 use super::{SchemeNode, tiers::Tiers};
-use crate::peers::Store;
+use crate::cache_node::Store;
 
 /// The copy; or a lease of that token, for so long; or word that another has one.
 const GET: &str = "local copy = redis.call('GET', KEYS[1]) \
@@ -52,7 +52,7 @@ impl Leases {
     ///
     /// # Errors
     /// When Redis does not answer.
-    pub async fn start(url: &str, store: &Store) -> Result<Self> {
+    pub(super) async fn start(url: &str, store: &Store) -> Result<Self> {
         let [get, fill, delete] = [GET, FILL, DELETE].map(Script::from_lua);
         let tiers = Tiers::connect(url, store).await?;
         // Now, so that each script is loaded before the first timed command.

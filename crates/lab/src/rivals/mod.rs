@@ -12,6 +12,7 @@ mod coalesced;
 mod compare;
 mod fault;
 mod feed;
+mod kith;
 mod leases;
 mod numbers;
 mod page;
@@ -26,8 +27,6 @@ use std::fmt;
 
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
-
-use crate::peers::Peer;
 
 pub use ages::Ages;
 pub use coalesced::Coalesced;
@@ -58,18 +57,6 @@ pub trait SchemeNode: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// When the write is not acknowledged.
     async fn write(&self, key: u64) -> Result<u64>;
-}
-
-#[async_trait::async_trait]
-impl SchemeNode for Peer {
-    async fn read(&self, key: u64) -> Result<u64> {
-        Ok(Self::read(self, key).await?)
-    }
-
-    async fn write(&self, key: u64) -> Result<u64> {
-        let (version, _told) = Self::write(self, key).await?;
-        Ok(version)
-    }
 }
 
 /// What is compared.

@@ -1,7 +1,7 @@
 use anyhow::Result;
 
 use super::{SchemeNode, tiers::Tiers};
-use crate::peers::Store;
+use crate::cache_node::Store;
 
 /// Cache-aside in two tiers, as most services begin: a reader takes the copy in memory, else the one in Redis,
 /// else loads the record and fills both; a writer commits, deletes the copy in Redis and publishes the key, and
@@ -18,7 +18,7 @@ impl Published {
     ///
     /// # Errors
     /// When Redis does not answer.
-    pub async fn start(url: &str, store: &Store) -> Result<Self> {
+    pub(super) async fn start(url: &str, store: &Store) -> Result<Self> {
         Ok(Self(Tiers::connect(url, store).await?))
     }
 }

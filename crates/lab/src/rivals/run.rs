@@ -22,7 +22,7 @@ use super::{
     plan::{Deed, Shape, Step, plan},
     site::Site,
 };
-use crate::peers::{Store, longest_pause};
+use crate::cache_node::Store;
 
 /// Between two reads of a reader.
 const PAUSE: Duration = Duration::from_millis(2);
@@ -164,7 +164,7 @@ async fn do_one(node: Arc<dyn SchemeNode>, store: Store, step: Step) -> Done {
         Deed::DyingWrite => {
             // Its age is counted from the commit, as if it had been acknowledged at once.
             let version = store.commit(step.key);
-            store.acknowledge(step.key, version, false);
+            store.acknowledge(step.key, version);
             true
         }
     };
@@ -193,7 +193,7 @@ async fn read_on(node: Arc<dyn SchemeNode>, reading: Reading, mut random: SmallR
         let (key, began) = (random.random_range(0..keys), Instant::now());
         match node.read(key).await {
             Ok(version) => {
-                let age = reading.store.staleness(key, version, began).acknowledged;
+                let age = reading.store.staleness(key, version, began);
                 ages.answered(began.saturating_duration_since(reading.began), age, reading.bound);
             }
             Err(_) => ages.failed += 1,
@@ -209,4 +209,19 @@ async fn sum(mut readers: JoinSet<Ages>) -> Ages {
         sum.add(&ages.unwrap_or(Ages { failed: 1, ..Ages::default() }));
     }
     sum
+}
+
+/// Between two looks at the clock of the machine.
+const CLOCK_LOOK: Duration = Duration::from_millis(2);
+
+/// How late the machine woke this thread at worst, until it is ended.
+fn longest_pause(ended: &watch::Receiver<bool>) -> Duration {
+    let mut longest = Duration::ZERO;
+    // Without the readers no signal ends it.
+    while !*ended.borrow() && ended.has_changed().is_ok() {
+        let began = Instant::now();
+        thread::sleep(CLOCK_LOOK);
+        longest = longest.max(began.elapsed().saturating_sub(CLOCK_LOOK));
+    }
+    longest
 }

@@ -1,17 +1,11 @@
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
 use futures::future::try_join_all;
 
-use super::{Coalesced, Leases, Published, Scheme, SchemeNode, feed::StoreFeed};
-use crate::{
-    peers::{PREFIX, Peer, Shape, Store, shared_by},
-    proxy::Proxy,
-    redis_server::RedisServer,
-};
+use super::{Coalesced, Leases, Published, Scheme, SchemeNode, kith::KithNode};
+use crate::{cache_node::Store, proxy::Proxy, redis_server::RedisServer};
 
-/// How long a node of Kith may take to trust its memory.
-const READY_WITHIN: Duration = Duration::from_secs(20);
 /// Keys that one look at all of them reads at once.
 const AT_ONCE: usize = 100;
 
@@ -63,20 +57,9 @@ impl Site {
 
 async fn node(scheme: Scheme, id: u64, url: &str, store: &Store) -> Result<Arc<dyn SchemeNode>> {
     Ok(match scheme {
-        Scheme::Kith => Arc::new(kith(id, url, store).await?),
+        Scheme::Kith => Arc::new(KithNode::start(id, url, store).await?),
         Scheme::DeleteAndPublish => Arc::new(Published::start(url, store).await?),
         Scheme::Leases => Arc::new(Leases::start(url, store).await?),
         Scheme::GetWith => Arc::new(Coalesced::start(url, store).await?),
     })
-}
-
-/// As in production: the first node reads the change feed of the store.
-async fn kith(id: u64, url: &str, store: &Store) -> Result<Peer> {
-    let (shared, shape) = (shared_by(url, PREFIX).await?, Shape::default());
-    let mut peer = Peer::start(id, &shared, store, &shape);
-    if id == 1 {
-        peer.read_feed(Arc::new(StoreFeed::new(store, shape.policy.name)));
-    }
-    ensure!(peer.until_trusted(READY_WITHIN).await, "a node does not trust its memory");
-    Ok(peer)
 }

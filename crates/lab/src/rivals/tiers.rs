@@ -5,7 +5,7 @@ use kith_cache::{LoadOptions, Loader as _};
 use moka::sync::Cache;
 
 use super::server::{Ends, Server, hear};
-use crate::peers::Store;
+use crate::cache_node::Store;
 
 /// How long a copy stays in memory: as long as Kith's.
 const MEMORY_TTL: Duration = Duration::from_secs(60);
@@ -51,7 +51,7 @@ impl Tiers {
     /// acknowledged. What Redis does not take is lost, and fails no write that is committed.
     pub(super) async fn tell(&self, key: u64, version: u64) {
         self.memory.invalidate(&key);
-        let told = self.server.publish(key).await.is_ok();
-        self.store.acknowledge(key, version, told);
+        drop(self.server.publish(key).await);
+        self.store.acknowledge(key, version);
     }
 }

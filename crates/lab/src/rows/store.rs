@@ -65,9 +65,9 @@ impl Tiered {
 
     /// Empty in memory, over the tier that nodes share.
     pub(super) fn among(store: &Arc<dyn UserStore>, site: &Site) -> Arc<Self> {
-        let (node, policy) = (site.node.clone(), Policy::new("user", User::weight));
+        let (node, policy) = (site.node().clone(), Policy::new("user", User::weight));
         let loader = Arc::new(UserLoader(Arc::clone(store)));
-        let cache = TieredCache::shared(&node, policy, loader, &site.sharing, Arc::new(UserCodec));
+        let cache = TieredCache::shared(&node, policy, loader, site.sharing(), Arc::new(UserCodec));
         let mutations = Mutations::new(node.clone(), &LIMITS);
         Arc::new(Self { node, cache, store: Arc::clone(store), mutations })
     }

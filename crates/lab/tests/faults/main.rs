@@ -3,6 +3,5 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod messages;
-mod peers;
 mod proxy;
 mod server;

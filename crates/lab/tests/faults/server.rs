@@ -1,9 +1,6 @@
 use std::time::Duration;
 
-use kith_lab::{
-    redis_server::{RedisCluster, RedisServer},
-    resp::Value,
-};
+use kith_lab::{redis_server::RedisServer, resp::Value};
 use tokio::time::timeout;
 
 fn text(text: &str) -> Value {
@@ -63,23 +60,6 @@ async fn a_replica_follows_and_is_promoted_without_the_last_writes() {
     set(&server, "last").await;
     assert_eq!(replica.ask(&["GET", "key"]).await.unwrap(), text("first"));
     set(&replica, "another").await;
-}
-
-#[tokio::test]
-async fn a_cluster_of_three_has_all_slots() {
-    let cluster = RedisCluster::start().await.unwrap();
-    assert_eq!(cluster.nodes().len(), 3);
-    let mut moved = 0;
-    for number in 0..50 {
-        match cluster.nodes()[0].ask(&["SET", &format!("key-{number}"), "value"]).await {
-            Ok(answer) => assert_eq!(answer, text("OK")),
-            Err(error) => {
-                assert!(error.to_string().contains("MOVED"), "{error}");
-                moved += 1;
-            }
-        }
-    }
-    assert!((1..50).contains(&moved), "{moved} of 50 keys are elsewhere");
 }
 
 #[tokio::test]

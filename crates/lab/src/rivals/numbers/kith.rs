@@ -1,52 +1,31 @@
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
 use async_trait::async_trait;
-use kith_cache::{
-    SystemClock,
-    remote::redis::{RedisOptions, ScriptRunner},
+use kith_cache::remote::{
+    Shared,
+    redis::{RedisOptions, RedisShared},
 };
-use kith_delivery::{EpochSource, RedisSequences, SequenceLimits, Sequences};
-use kith_service::sequence::Spawned;
-use kith_store::{Epoch, SequenceName};
+use kith_delivery::Sequences;
+use kith_store::SequenceName;
 
 use super::{NumberNode, store::Ends};
-use crate::peers::{PREFIX, Peer, Shape, Store, shared_by};
+use crate::cache_node::{CacheNode, Store, secret, sequences};
 
-/// How long a node may take to trust its memory.
-const READY_WITHIN: Duration = Duration::from_secs(20);
-
-/// A node as the program puts it together: it follows the epoch.
+/// A node as the program assembles it: it follows the epoch.
 #[derive(Debug)]
 pub(super) struct KithNumbers {
     sequences: Sequences,
     name: SequenceName,
 }
 
-#[derive(Debug)]
-struct Followed(Peer);
-
-#[async_trait]
-impl EpochSource for Followed {
-    fn followed(&self) -> Option<Epoch> {
-        self.0.followed()
-    }
-
-    async fn settled(&self) -> Option<u64> {
-        None
-    }
-}
-
 impl KithNumbers {
     pub(super) async fn start(id: u64, url: &str, epochs: &Store, ends: &Ends) -> Result<Self> {
-        let peer = Peer::start(id, &shared_by(url, PREFIX).await?, epochs, &Shape::default());
-        ensure!(peer.until_trusted(READY_WITHIN).await, "a node does not trust its memory");
-        let (url, prefix) = (url.to_owned(), PREFIX.to_owned());
-        let runner = ScriptRunner::connect(RedisOptions { url, prefix, ..RedisOptions::default() }).await?;
-        let keeper = RedisSequences::over(Arc::new(runner), Arc::new(Followed(peer)));
-        let (clock, background) = (Arc::new(SystemClock::new()), Arc::new(Spawned));
-        let limits = SequenceLimits::default();
-        let sequences = Sequences::new(Arc::new(ends.clone()), Arc::new(keeper), clock, background, limits);
+        let options = RedisOptions { url: url.to_owned(), seal: Some(secret()), ..RedisOptions::default() };
+        let shared: Arc<dyn Shared> = RedisShared::connect(options.clone()).await?;
+        let node = CacheNode::start(id, &shared, Arc::clone(&shared), Arc::new(epochs.clone()));
+        node.until_trusted().await?;
+        let sequences = sequences(options, node, Arc::new(ends.clone())).await?;
         Ok(Self { sequences, name: "numbers".parse()? })
     }
 }

@@ -15,7 +15,7 @@ use tokio::{
 };
 
 use super::{NumberFault, NumberNode, NumberScheme, Published, kith::KithNumbers, store::Ends};
-use crate::{peers::Store, redis_server::RedisServer};
+use crate::{cache_node::Store, redis_server::RedisServer};
 
 /// What a caller does after a call that failed.
 const PAUSE: Duration = Duration::from_millis(10);

@@ -50,7 +50,7 @@ impl<V: Clone + fmt::Debug + Send + Sync + 'static> Filled<V> {
             // Nothing is refreshed while it is timed.
             let policy = Policy { early_refresh: 2.0, ..Policy::new(namespace, weight) };
             let loader = Arc::new(Same(Arc::clone(&value)));
-            TieredCache::shared(&site.node, policy, loader, &site.sharing, Arc::new(codec.clone()))
+            TieredCache::shared(site.node(), policy, loader, site.sharing(), Arc::new(codec.clone()))
         };
         let (filling, cache) = (cache(&filler), cache(&site));
         let keys: Vec<i64> = (1..=records).collect();
@@ -87,6 +87,6 @@ impl<V: Clone + fmt::Debug + Send + Sync + 'static> Filled<V> {
 
     /// The name of a record in Redis.
     pub(super) fn key(&self, key: i64) -> String {
-        format!("{{{}}}:{}", self.raw.tag, address(self.site.node.epoch(), self.namespace, &key))
+        format!("{{{}}}:{}", self.raw.tag, address(self.site.node().epoch(), self.namespace, &key))
     }
 }

@@ -3,19 +3,14 @@
 use std::{sync::Arc, time::Duration};
 
 use anyhow::{Context as _, Result, ensure};
-use async_trait::async_trait;
 use fred::interfaces::KeysInterface as _;
-use kith_cache::{SystemClock, remote::redis::ScriptRunner};
-use kith_delivery::{EpochSource, RedisSequences, SequenceLimits, Sequences};
-use kith_service::sequence::Spawned;
-use kith_store::{Epoch, SequenceName, SequenceStore};
+use kith_delivery::Sequences;
+use kith_store::{SequenceName, SequenceStore};
 use tokio::{task::JoinSet, time::Instant};
 
-use super::{
-    raw::RawRedis,
-    site::{Place, Site},
-};
+use super::{raw::RawRedis, site::Place};
 use crate::{
+    cache_node::sequences,
     claims::{Plan, TAKE, TAKE_32, TAKE_LONGEST_WAIT, TAKE_P99},
     ratio::{Side, count, each, interleave, nanos},
     results::Results,
@@ -32,29 +27,12 @@ struct Stage {
     raw: RawRedis,
 }
 
-#[derive(Debug)]
-struct Followed(Site);
-
-#[async_trait]
-impl EpochSource for Followed {
-    fn followed(&self) -> Option<Epoch> {
-        self.0.followed()
-    }
-
-    async fn settled(&self) -> Option<u64> {
-        None
-    }
-}
-
 impl Stage {
     async fn new(url: &str, store: &Arc<dyn SequenceStore>) -> Result<Arc<Self>> {
         let place = Place::new(url);
-        let runner = Arc::new(ScriptRunner::connect(place.options()).await?);
         let raw = RawRedis::connect(url, &place.tag()).await?;
-        let keeper = RedisSequences::over(runner, Arc::new(Followed(place.site().await?)));
-        let (clock, limits) = (Arc::new(SystemClock::new()), SequenceLimits::default());
-        let store = Arc::clone(store);
-        let sequences = Sequences::new(store, Arc::new(keeper), clock, Arc::new(Spawned), limits);
+        let node = place.site().await?.cached;
+        let sequences = sequences(place.options(), node, Arc::clone(store)).await?;
         Ok(Arc::new(Self { sequences, name: "take".parse()?, raw }))
     }
 

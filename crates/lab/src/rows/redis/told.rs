@@ -87,7 +87,7 @@ impl Stage {
         let cache = |site: &Site| {
             let policy = Policy { early_refresh: 2.0, ..Policy::new("user", User::weight) };
             let loader = Arc::<Current>::clone(&store);
-            TieredCache::shared(&site.node, policy, loader, &site.sharing, Arc::new(UserCodec))
+            TieredCache::shared(site.node(), policy, loader, site.sharing(), Arc::new(UserCodec))
         };
         let (at_one, at_two) = (cache(&one), cache(&two));
         let raw = RawRedis::connect(url, &place.tag()).await?;
@@ -177,11 +177,11 @@ async fn times_dropped(stage: Arc<Stage>, times: usize) -> Result<Latency> {
     for _ in 0..times {
         // Both have read it, and the second has applied all that was published.
         let version = settle(&stage).await? + 1;
-        let number = stage.two.node.applied() + 1;
-        let position = Position { partition: 0, epoch: stage.two.node.epoch(), number };
+        let number = stage.two.node().applied() + 1;
+        let position = Position { partition: 0, epoch: stage.two.node().epoch(), number };
         let seen = async {
             let applied = Consistency::AtLeast(vec![Token::new(position)]);
-            while stage.two.node.applied() < number {
+            while stage.two.node().applied() < number {
                 stage.at_two.get_with(&QUIET, &applied).await?;
             }
             Ok::<_, anyhow::Error>(stage.at_two.peek(&WRITTEN).is_none())
@@ -224,7 +224,7 @@ async fn settle(stage: &Stage) -> Result<u64> {
         while stage.version().await? < version || stage.at_two.peek(&WRITTEN).is_none() {
             yield_now().await;
         }
-        while stage.two.node.applied() < stage.one.node.applied() {
+        while stage.two.node().applied() < stage.one.node().applied() {
             yield_now().await;
         }
         Ok(version)
