@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use kith_lab_servers::proxy::Mode;
 use kith_proto::{
     admin::v1::{SetLogFilterRequest, StartEpochRequest, admin_service_client::AdminServiceClient},
     presence::v1::{HeartbeatRequest, presence_service_client::PresenceServiceClient},
@@ -13,10 +14,7 @@ use super::{
     callers::CallersFault,
     crowd::{Crowd, Load},
 };
-use crate::{
-    hunt::{Member, Site, forge},
-    proxy::Mode,
-};
+use crate::hunt::{Member, Site, forge};
 
 /// Between two times of what is done again and again.
 const AGAIN: Duration = Duration::from_millis(2_500);

@@ -3,6 +3,7 @@
 use std::{path::Path, time::Duration};
 
 use anyhow::Result;
+use kith_lab_servers::imported::fill;
 use kith_proto::user::v1::user_service_client::UserServiceClient;
 use tokio::time::sleep;
 
@@ -16,10 +17,7 @@ use super::{
     scraper::{EVERY, Scraper},
     shown::Shown,
 };
-use crate::{
-    hunt::{Plan, Site},
-    rows::imported::fill,
-};
+use crate::hunt::{Plan, Site};
 
 /// Users that there are: at least as many as any case asks for.
 const USERS: i64 = 2_000;

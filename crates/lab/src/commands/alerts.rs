@@ -6,8 +6,9 @@ use kith_lab::{
     alerts::{self, Alarms, CASES, Case, Rules, Shown},
     hunt::Plan,
 };
+use kith_lab_servers::program::program;
 
-use super::{ensure_known, program};
+use super::ensure_known;
 
 #[derive(Args, Debug)]
 pub(crate) struct AlertsArguments {

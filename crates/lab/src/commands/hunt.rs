@@ -8,8 +8,9 @@ use anyhow::Result;
 use clap::Args;
 use futures::{StreamExt as _, stream};
 use kith_lab::hunt::{self, Cassandra, Findings, Judged, Load, Mix, NotRun, Plan, ROWS, Row, Sizes, TRIALS};
+use kith_lab_servers::program::program;
 
-use super::{ensure_known, program};
+use super::ensure_known;
 
 #[derive(Args, Debug)]
 pub(crate) struct HuntArguments {

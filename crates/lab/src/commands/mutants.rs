@@ -3,8 +3,9 @@ use std::{path::PathBuf, process::ExitCode};
 use anyhow::{Result, ensure};
 use clap::Args;
 use kith_lab::hunt::{BROKEN, Broken, CONTROLS, Cassandra, Caught, Plan};
+use kith_lab_servers::program::program;
 
-use super::{ensure_known, program};
+use super::ensure_known;
 
 #[derive(Args, Debug)]
 pub(crate) struct MutantsArguments {

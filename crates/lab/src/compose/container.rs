@@ -10,6 +10,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail, ensure};
+use kith_lab_servers::child::Watched;
 use tempfile::TempDir;
 use tokio::{
     process::Command as AsyncCommand,
@@ -17,7 +18,6 @@ use tokio::{
 };
 
 use super::file::{Image, Service};
-use crate::child::Watched;
 
 /// Between two checks of its health, as the file says, but for the seconds that a person would wait.
 const EVERY: Duration = Duration::from_millis(200);

@@ -13,6 +13,7 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use futures::future::try_join_all;
+use kith_lab_servers::{child::free_port, redis_server::RedisServer};
 use tempfile::TempDir;
 use tonic::{
     Request, Status,
@@ -25,7 +26,7 @@ use self::{
     container::{Container, Places},
     file::{File, Image},
 };
-use crate::{child::free_port, mongods::Mongods, redis_server::RedisServer};
+use crate::mongods::Mongods;
 
 /// Where the server of relations is.
 const CQL: &str = "KITH_TEST_CQL";

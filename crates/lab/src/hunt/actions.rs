@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
+use kith_lab_servers::{
+    proxy::{Mode, Tampering},
+    redis_server::RedisServer,
+    resp::Value,
+};
 use tokio::time::{Instant, sleep};
 
 use super::{
     burst, disk::SmallDisk, figure::Figure, outside, persisted, primary, relations, site::Site, upgrade,
-};
-use crate::{
-    proxy::{Mode, Tampering},
-    redis_server::RedisServer,
-    resp::Value,
 };
 
 /// Pause between repetitions of a fault.

@@ -5,6 +5,11 @@ use std::{net::SocketAddr, time::Duration};
 use anyhow::{Context as _, Result, ensure};
 use futures::future::try_join_all;
 use kith_cache::remote::Frame;
+use kith_lab_servers::{
+    proxy::Mode,
+    resp::{self, Value},
+    usage,
+};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
@@ -15,12 +20,7 @@ use super::{
     figure::{Figure, float},
     site::Site,
 };
-use crate::{
-    proxy::Mode,
-    ratio::Better,
-    resp::{self, Value},
-    usage,
-};
+use crate::hunt::Better;
 
 /// Messages that are published in a second, as far as Redis takes them.
 const RATE: u64 = 50_000;

@@ -12,6 +12,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail};
+use kith_lab_servers::child::{Watched, free_port};
 use tempfile::TempDir;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -19,8 +20,6 @@ use tokio::{
     sync::Mutex,
     time::{Instant, sleep, timeout},
 };
-
-use crate::child::{Watched, free_port};
 
 /// Names the program: it is given a folder and a port, and is a Cassandra with its data there until it is killed. By a third
 /// word, [`LASTING`], what it acknowledges outlasts that.

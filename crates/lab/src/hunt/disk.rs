@@ -9,10 +9,9 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
+use kith_lab_servers::child::Watched;
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
-
-use crate::child::Watched;
 
 /// Fills the disk.
 const BALLAST: &str = "ballast";

@@ -5,7 +5,15 @@ use std::{fmt, fs, path::Path};
 use anyhow::{Context as _, Result};
 use serde::Serialize;
 
-use crate::ratio::Better;
+/// Which way a figure gets better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Better {
+    /// Cost.
+    Lower,
+    /// Gain.
+    Higher,
+}
 
 /// A figure, as `report.json` has it.
 #[derive(Clone, Debug, PartialEq, Serialize)]

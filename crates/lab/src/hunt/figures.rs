@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     checker::{Ages, Checked},
-    ratio::Better,
+    hunt::Better,
 };
 
 /// The largest age of reads of rows, in milliseconds: the bounds for clients.

@@ -40,7 +40,7 @@ pub(crate) use actions::forge;
 pub use broken::{BROKEN, Broken, CONTROLS, Caught, Control};
 pub use cassandra::Cassandra;
 pub use disk::SmallDisk;
-pub use figure::Figure;
+pub use figure::{Better, Figure};
 pub use findings::{Findings, NotRun};
 pub use long::long;
 pub use measures::Promise;

@@ -8,6 +8,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
+use kith_lab_servers::child::{Watched, free_port};
 use kith_proto::admin::v1::{
     GetCacheStatsRequest, GetNodeRequest, GetNodeResponse, admin_service_client::AdminServiceClient,
 };
@@ -17,8 +18,6 @@ use tonic::transport::{Channel, Endpoint};
 use tonic_health::pb::{
     HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
 };
-
-use crate::child::{Watched, free_port};
 
 /// How long a node may take until it serves from its memory.
 const READY_WITHIN: Duration = Duration::from_secs(60);

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use kith_lab_servers::plot::{Bound, Line, Plot, Shade, escaped, page, table};
+
 use super::{
     figure::Figure,
     findings::Findings,
@@ -10,8 +12,7 @@ use super::{
 };
 use crate::{
     checker::{Checked, FaultTime, OverTime},
-    plot::{Bound, Line, Plot, Shade, escaped, page, table},
-    ratio::Better,
+    hunt::Better,
 };
 
 const ABOUT: &str = "<p>Each plot shows the oldest cached read of each moment: for how long something newer had been \

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
+use kith_lab_servers::resp::Value;
 use tokio::time::{Instant, sleep};
 
 use super::{disk::SmallDisk, site::Site};
-use crate::resp::Value;
 
 /// Bytes that are lost of the end of the log of Redis, each time another number of them: within an entry, and up to
 /// what is written in a second.

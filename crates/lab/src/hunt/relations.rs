@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
+use kith_lab_servers::proxy::Mode;
 use tokio::time::{Instant, sleep};
 use tonic::transport::Channel;
 
@@ -11,10 +12,7 @@ use super::{
     relation_calls::AskedAbout,
     site::Site,
 };
-use crate::{
-    history::{About, Edge, Level, Relates, Side},
-    proxy::Mode,
-};
+use crate::history::{About, Edge, Level, Relates, Side};
 
 /// For so long a link loses answers before it is cut: most calls that are under way then wait for longer.
 const DEAF: Duration = Duration::from_millis(400);
@@ -53,7 +51,7 @@ pub(super) async fn deaf(site: &Site, lasts: Duration) -> Result<()> {
     while Instant::now() < until {
         site.cassandra_links(Mode::Deaf);
         sleep(DEAF).await;
-        site.to_cassandra().for_each(crate::proxy::Proxy::cut);
+        site.to_cassandra().for_each(kith_lab_servers::proxy::Proxy::cut);
         site.cassandra_links(Mode::Pass);
         sleep(HEARS).await;
     }
@@ -82,7 +80,7 @@ pub(super) async fn flipped(site: &Site) -> Result<Vec<Figure>> {
     ensure!(stands, "after {flips} changes and version {version} the list is {listed:?}");
     let millis = |time: Duration| time.as_secs_f64() * 1e3;
     Ok(vec![
-        Figure::told("F29 fresh list p99", "ms", millis(fresh), crate::ratio::Better::Lower),
+        Figure::told("F29 fresh list p99", "ms", millis(fresh), crate::hunt::figure::Better::Lower),
         Figure::at_most("F29 list p99 against a fresh one", "ratio", millis(flipped) / millis(fresh), 3.0),
         Figure::at_least("F29 changes of one pair", "count", float(flips.into()), float(FLIPS.into())),
     ])

@@ -3,6 +3,7 @@
 use std::{fmt, path::Path, time::Duration};
 
 use anyhow::Result;
+use kith_lab_servers::table::aligned;
 use tokio::task::spawn_blocking;
 
 use super::{
@@ -15,7 +16,6 @@ use super::{
 use crate::{
     checker::{self, Checked},
     history::{self, Event},
-    table::aligned,
 };
 
 /// What is judged: a row, or a long run.

@@ -29,7 +29,7 @@ use super::{
 };
 use crate::{
     history::{Event, Fault, Outcome, Recorder, Started, What},
-    ratio::Better,
+    hunt::Better,
 };
 
 /// Pause without calls before the final content is read.

@@ -4,17 +4,17 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use futures::future::try_join_all;
+use kith_lab_servers::{
+    proxy::{Mode, Proxy, Tampering},
+    redis_server::RedisServer,
+};
 
 use super::{
     cassandra::{Served, keyspace},
     disk::SmallDisk,
     node::{Node, Shape},
 };
-use crate::{
-    mongods::Mongods,
-    proxy::{Mode, Proxy, Tampering},
-    redis_server::RedisServer,
-};
+use crate::mongods::Mongods;
 
 /// Database, and prefix in Redis.
 pub(super) const NAME: &str = "kith_hunt";

@@ -3,16 +3,16 @@
 use std::path::Path;
 
 use anyhow::Result;
+use kith_lab_servers::table::aligned;
 
 use super::{Broken, Control};
 use crate::{
     checker::Checked,
     hunt::{
+        Better,
         figure::{self, Figure, float},
         report::Judged,
     },
-    ratio::Better,
-    table::aligned,
 };
 
 /// The file of the figures.

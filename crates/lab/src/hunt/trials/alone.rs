@@ -8,16 +8,16 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
+use kith_lab_servers::{
+    child::{Watched, free_port},
+    imported::fill,
+};
 use kith_proto::user::v1::user_service_client::UserServiceClient;
 use tempfile::TempDir;
 use tokio::time::timeout;
 use tonic::transport::Endpoint;
 
-use crate::{
-    child::{Watched, free_port},
-    rows::imported::fill,
-    scrape,
-};
+use crate::scrape;
 
 /// How long its metrics may take.
 const SCRAPED_WITHIN: Duration = Duration::from_secs(5);

@@ -11,11 +11,15 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use super::{Sizes, alone::Alone, callers::Callers, tally::Tally};
-use crate::{
-    hunt::figure::{Figure, float},
-    ratio::Better,
-    rows::rpc::GET_USER,
+use super::{
+    Sizes,
+    alone::Alone,
+    callers::{Callers, GET_USER},
+    tally::Tally,
+};
+use crate::hunt::{
+    Better,
+    figure::{Figure, float},
 };
 
 const USERS: i64 = 200;

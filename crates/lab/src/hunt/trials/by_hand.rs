@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use kith_lab_servers::imported::fill;
 use kith_proto::user::v1::{GetUserRequest, user_service_client::UserServiceClient};
 use mongodb::{
     Collection,
@@ -15,14 +16,11 @@ use super::{
     Sizes,
     aged::{Changed, Seen, watch},
 };
-use crate::{
-    hunt::{
-        Figure, Plan, Site,
-        calls::{renaming, within},
-        figure::float,
-        site::NAME,
-    },
-    rows::imported::fill,
+use crate::hunt::{
+    Figure, Plan, Site,
+    calls::{renaming, within},
+    figure::float,
+    site::NAME,
 };
 
 const NODES: u32 = 3;

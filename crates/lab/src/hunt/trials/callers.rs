@@ -26,6 +26,8 @@ use tonic::{
 
 use super::{raw::Raw, tally::Tally};
 
+/// A method that reads.
+pub(super) const GET_USER: &str = "/kith.user.v1.UserService/GetUser";
 /// Connections: a node takes 200 calls at a time on each.
 const CONNECTIONS: usize = 16;
 /// Calls that may be under way: beyond them no more are sent, and the loop is not open any more.
@@ -96,7 +98,7 @@ impl Callers {
     pub(super) async fn open(&self, rate: f64, time: Duration) -> Result<Tally> {
         let tally = Arc::new(Mutex::new(Tally::new()?));
         let (under_way, mut calls) = (Arc::new(AtomicUsize::new(0)), JoinSet::new());
-        let (begun, mut due) = (Instant::now(), 0);
+        let (begun, mut due) = (Instant::now(), 0_u32);
         let mut ticks = interval(Duration::from_millis(1));
         ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
         loop {
@@ -104,7 +106,7 @@ impl Callers {
             if now >= begun + time {
                 break;
             }
-            while crate::ratio::count(due) < rate * (now - begun.min(now)).as_secs_f64() {
+            while f64::from(due) < rate * (now - begun.min(now)).as_secs_f64() {
                 due += 1;
                 if under_way.fetch_add(1, Ordering::Relaxed) >= UNDER_WAY_MAX {
                     under_way.fetch_sub(1, Ordering::Relaxed);
@@ -113,7 +115,7 @@ impl Callers {
                 }
                 let (this, tally, under_way) = (self.clone(), Arc::clone(&tally), Arc::clone(&under_way));
                 calls.spawn(async move {
-                    let (code, took) = this.call(due).await;
+                    let (code, took) = this.call(due as usize).await;
                     tally.lock().count(code, took, begun.elapsed() <= time);
                     under_way.fetch_sub(1, Ordering::Relaxed);
                 });
@@ -169,16 +171,17 @@ async fn reach(endpoint: &Endpoint) -> Result<Channel> {
 mod tests {
     use std::net::Ipv4Addr;
 
-    use kith_proto::user::v1::{GetUserResponse, User};
+    use kith_lab_servers::child::free_port;
+    use tonic::transport::Server;
+    use tonic_health::{pb::HealthCheckRequest, server::health_reporter};
 
     use super::*;
-    use crate::{child::free_port, echo};
 
     async fn callers() -> Callers {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port().unwrap()));
-        tokio::spawn(echo::serve(address, None));
-        let message = GetUserResponse::of(User { user_id: 7, ..User::default() });
-        Callers::connect(address, echo::PATH, &[message]).await.unwrap()
+        tokio::spawn(Server::builder().add_service(health_reporter().1).serve(address));
+        let check = HealthCheckRequest::default();
+        Callers::connect(address, "/grpc.health.v1.Health/Check", &[check]).await.unwrap()
     }
 
     #[tokio::test]

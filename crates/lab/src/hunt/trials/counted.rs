@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use futures::future::join_all;
+use kith_lab_servers::imported::fill;
 use kith_proto::user::v1::user_service_client::UserServiceClient;
 use tokio::time::Instant;
 use tonic::transport::Channel;
@@ -16,7 +17,6 @@ use super::{
 use crate::{
     history::{About, Edge, Relates},
     hunt::{Cassandra, Figure, Plan, Site, cassandra::Served, figure::float, relation_calls::AskedAbout},
-    rows::imported::fill,
 };
 
 const NODES: u32 = 3;

@@ -10,9 +10,9 @@ use kith_proto::user::v1::SearchUsersRequest;
 use tokio::time::Instant;
 
 use super::{Sizes, alone::Alone, callers::Callers, tally::Tally};
-use crate::{
-    hunt::figure::{Figure, float},
-    ratio::Better,
+use crate::hunt::{
+    Better,
+    figure::{Figure, float},
 };
 
 const SEARCH_USERS: &str = "/kith.user.v1.UserService/SearchUsers";

@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
+use kith_lab_servers::imported::fill;
 use kith_proto::user::v1::user_service_client::UserServiceClient;
 use tokio::time::{Instant, sleep};
 use tonic::transport::Channel;
@@ -12,9 +13,9 @@ use tonic::transport::Channel;
 use super::Sizes;
 use crate::{
     history::{About, Edge, Level, Relates, Setting, Side},
-    hunt::{Cassandra, Figure, Plan, Site, cassandra::Served, figure::float, relation_calls::AskedAbout},
-    ratio::Better,
-    rows::imported::fill,
+    hunt::{
+        Better, Cassandra, Figure, Plan, Site, cassandra::Served, figure::float, relation_calls::AskedAbout,
+    },
 };
 
 /// The bound.

@@ -11,6 +11,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
+use kith_lab_servers::{imported::fill, proxy::Mode, usage};
 use kith_proto::{
     r#type::v1::{Consistency, consistency},
     user::v1::{GetUserRequest, UpdateUserRequest, User, user_service_client::UserServiceClient},
@@ -18,18 +19,17 @@ use kith_proto::{
 use prost_types::FieldMask;
 use tokio::time::sleep;
 
-use super::{Sizes, callers::Callers, tally::Tally};
-use crate::{
-    hunt::{Plan, Site, figure::Figure, figure::float},
-    proxy::Mode,
-    ratio::Better,
-    rows::{
-        imported::fill,
-        rpc::{GET_USER, UPDATE_USER},
-    },
-    usage,
+use super::{
+    Sizes,
+    callers::{Callers, GET_USER},
+    tally::Tally,
+};
+use crate::hunt::{
+    Better, Plan, Site,
+    figure::{Figure, float},
 };
 
+const UPDATE_USER: &str = "/kith.user.v1.UserService/UpdateUser";
 /// Users that are asked for.
 const USERS: i64 = 2_000;
 /// How long a turn at the store is to take in all: with 64 at once it bears 500 a second.

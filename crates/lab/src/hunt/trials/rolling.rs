@@ -11,6 +11,7 @@ use std::{
 };
 
 use anyhow::Result;
+use kith_lab_servers::imported::fill;
 use kith_proto::user::v1::{GetUserRequest, user_service_client::UserServiceClient};
 use parking_lot::Mutex;
 use rand::{Rng as _, SeedableRng as _, rngs::SmallRng};
@@ -23,13 +24,11 @@ use super::balanced::Balanced;
 use crate::{
     compose::{Channel, Node, Project},
     hunt::{
-        HEALTHY, Plan,
+        Better, HEALTHY, Plan,
         ages::Ages,
         calls::renaming,
         figure::{Figure, float},
     },
-    ratio::Better,
-    rows::imported::fill,
 };
 
 const USERS: i64 = 100;

@@ -14,6 +14,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
+use kith_lab_servers::imported::fill;
 use kith_proto::user::v1::user_service_client::UserServiceClient;
 use parking_lot::Mutex;
 use tokio::{
@@ -24,11 +25,7 @@ use tonic::transport::Channel;
 
 use self::{group::Bench, tally::Tally};
 use super::Sizes;
-use crate::{
-    hunt::{Cassandra, Figure, Plan, Site, cassandra::Served, figure::float},
-    ratio::Better,
-    rows::imported::fill,
-};
+use crate::hunt::{Better, Cassandra, Figure, Plan, Site, cassandra::Served, figure::float};
 
 /// One for each of those who decide.
 const NODES: u32 = 3;

@@ -1,7 +1,4 @@
-use crate::{
-    hunt::{Figure, figure::float},
-    ratio::Better,
-};
+use crate::hunt::{Better, Figure, figure::float};
 
 /// Number of violations that are reported in full.
 const TOLD_MAX: usize = 5;

@@ -2,16 +2,14 @@
 
 use anyhow::{Context as _, Result};
 use futures::TryStreamExt as _;
+use kith_lab_servers::resp::Value;
 use mongodb::{
     Database,
     bson::{Document, doc},
 };
 
 use super::{ERASED, SECRET};
-use crate::{
-    hunt::{Site, site::NAME},
-    resp::Value,
-};
+use crate::hunt::{Site, site::NAME};
 
 /// Counts the keys whose values have a text: lists, hashes and strings.
 const COUNT: &str = "

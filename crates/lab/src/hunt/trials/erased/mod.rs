@@ -14,6 +14,7 @@ use std::{
 
 use anyhow::{Result, bail, ensure};
 use futures::future::FutureExt as _;
+use kith_lab_servers::imported::fill;
 use kith_proto::{
     message::v1::{
         BatchSendRequest, EraseUserMessagesRequest, EraseUserMessagesResponse, ErasureState,
@@ -31,10 +32,8 @@ use self::{
     watcher::{Found, Watcher},
 };
 use super::{Sizes, answered::until_answered};
-use crate::{
-    hunt::{Cassandra, Figure, Plan, Site, calls::within, cassandra::Served, figure::float, site::NAME},
-    ratio::Better,
-    rows::imported::fill,
+use crate::hunt::{
+    Better, Cassandra, Figure, Plan, Site, calls::within, cassandra::Served, figure::float, site::NAME,
 };
 
 const NODES: u32 = 3;

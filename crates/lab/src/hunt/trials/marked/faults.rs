@@ -3,15 +3,11 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
+use kith_lab_servers::{proxy::Mode, resp::Value};
 use tokio::time::{Instant, sleep};
 
 use super::Desk;
-use crate::{
-    hunt::{Figure, Site, figure::float},
-    proxy::Mode,
-    ratio::Better,
-    resp::Value,
-};
+use crate::hunt::{Better, Figure, Site, figure::float};
 
 /// The kinds of losses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

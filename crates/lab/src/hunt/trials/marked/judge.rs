@@ -27,10 +27,7 @@ use super::{
     messages::{CONVERSATION, USERS},
     notices::{AUDIENCE, NOTICES},
 };
-use crate::{
-    hunt::{Figure, Site, calls::within, figure::float, site::NAME},
-    ratio::Better,
-};
+use crate::hunt::{Better, Figure, Site, calls::within, figure::float, site::NAME};
 
 /// Counts are right so long after the last fault; after the death of a node when its bitmaps have expired, too.
 const RIGHT_WITHIN: Duration = Duration::from_secs(15);

@@ -10,6 +10,7 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use futures::future::FutureExt as _;
+use kith_lab_servers::imported::fill;
 use kith_proto::{
     group::v1::{CreateGroupRequest, Group, group_service_client::GroupServiceClient},
     member::v1::{AddMembersRequest, member_service_client::MemberServiceClient},
@@ -23,10 +24,7 @@ use rand::{Rng as _, SeedableRng as _, rngs::SmallRng};
 use tonic::transport::Channel;
 
 use super::{CALLERS, Desk};
-use crate::{
-    hunt::{calls::within, trials::answered::until_answered},
-    rows::imported::fill,
-};
+use crate::hunt::{calls::within, trials::answered::until_answered};
 
 pub(super) const CONVERSATION: &str = "g1";
 const GROUP: i64 = 1;

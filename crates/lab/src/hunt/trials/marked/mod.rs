@@ -24,10 +24,7 @@ use tonic::transport::Channel;
 pub(super) use self::faults::Loss;
 use self::{messages::Readers, notices::Marker};
 use super::Sizes;
-use crate::{
-    hunt::{Cassandra, Figure, Plan, Site, cassandra::Served, figure::float},
-    ratio::Better,
-};
+use crate::hunt::{Better, Cassandra, Figure, Plan, Site, cassandra::Served, figure::float};
 
 const NODES: u32 = 3;
 /// Callers who mark notices, and as many who mark messages: each has readers of its own.

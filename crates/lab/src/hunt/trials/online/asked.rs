@@ -12,10 +12,7 @@ use tokio::time::{Instant, sleep};
 use tonic::{Status, transport::Channel};
 
 use super::crowd::{Crowd, Places};
-use crate::{
-    hunt::{Figure, calls::within, figure::float},
-    ratio::Better,
-};
+use crate::hunt::{Better, Figure, calls::within, figure::float};
 
 /// Users of one call.
 const BATCH: usize = 500;

@@ -4,6 +4,7 @@ use std::{ops::RangeInclusive, time::Duration};
 
 use anyhow::Result;
 use futures::future::try_join_all;
+use kith_lab_servers::imported::fill;
 use kith_proto::{
     group::v1::{CreateGroupRequest, Group, group_service_client::GroupServiceClient},
     member::v1::{AddMembersRequest, member_service_client::MemberServiceClient},
@@ -12,7 +13,7 @@ use kith_proto::{
 use tokio::time::{Instant, sleep};
 use tonic::{Code, Status, transport::Channel};
 
-use crate::{hunt::calls::within, rows::imported::fill};
+use crate::hunt::calls::within;
 
 /// The gateway that dies.
 pub(super) const GOING: &str = "going";

@@ -19,10 +19,7 @@ use self::{
     watched::Watched,
 };
 use super::Sizes;
-use crate::{
-    hunt::{Cassandra, Figure, Plan, Site, cassandra::Served, figure::float},
-    ratio::Better,
-};
+use crate::hunt::{Better, Cassandra, Figure, Plan, Site, cassandra::Served, figure::float};
 
 /// That of the gateway that goes, the one that it may move to, and the one of the gateway that stays, where it is watched, too.
 const NODES: u32 = 3;

@@ -3,13 +3,11 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use kith_lab_servers::proxy::Mode;
 use tokio::time::sleep;
 
 use super::Desk;
-use crate::{
-    hunt::{Figure, Member, Site, figure::float},
-    proxy::Mode,
-};
+use crate::hunt::{Figure, Member, Site, figure::float};
 
 /// How the way of a node to Redis is closed, by turns; `None`: the node is paused.
 const FAULTS: [Option<Mode>; 4] = [Some(Mode::Refuse), None, Some(Mode::Freeze), Some(Mode::Deaf)];
@@ -28,7 +26,7 @@ pub(super) struct Times {
 impl Times {
     pub(super) fn figures(self) -> [Figure; 2] {
         let all = Figure::at_least("cuts and pauses", "count", float(self.cuts + self.pauses), 1.0);
-        [all, Figure::told("pauses", "count", float(self.pauses), crate::ratio::Better::Higher)]
+        [all, Figure::told("pauses", "count", float(self.pauses), crate::hunt::figure::Better::Higher)]
     }
 }
 

@@ -16,6 +16,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
+use kith_lab_servers::imported::fill;
 use kith_proto::user::v1::user_service_client::UserServiceClient;
 use parking_lot::Mutex;
 use tokio::{
@@ -26,11 +27,7 @@ use tonic::transport::Channel;
 
 use self::{gone::Gone, reader::Reader, tally::Tally, writer::Writer};
 use super::Sizes;
-use crate::{
-    hunt::{Cassandra, Figure, Plan, Site, cassandra::Served},
-    ratio::Better,
-    rows::imported::fill,
-};
+use crate::hunt::{Better, Cassandra, Figure, Plan, Site, cassandra::Served};
 
 /// One changes, the others are read from.
 const NODES: u32 = 3;

@@ -3,8 +3,7 @@ use std::collections::BTreeMap;
 use crate::{
     checker::of_a_disturbance,
     history::Logged,
-    hunt::{Figure, figure::float},
-    ratio::Better,
+    hunt::{Better, Figure, figure::float},
 };
 
 /// Number of reads of removed content that are printed in full.

@@ -14,6 +14,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
+use kith_lab_servers::imported::fill;
 use kith_proto::user::v1::user_service_client::UserServiceClient;
 use parking_lot::Mutex;
 use tokio::{
@@ -28,15 +29,11 @@ use self::{
     tally::{Tally, Wrong},
 };
 use super::Sizes;
-use crate::{
-    hunt::{
-        Cassandra, Figure, Plan, Site,
-        cassandra::Served,
-        site::NAME,
-        talk::{self, Asked},
-    },
-    ratio::Better,
-    rows::imported::fill,
+use crate::hunt::{
+    Better, Cassandra, Figure, Plan, Site,
+    cassandra::Served,
+    site::NAME,
+    talk::{self, Asked},
 };
 
 /// One removes, the others are called by who was removed.

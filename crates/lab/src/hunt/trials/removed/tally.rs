@@ -2,8 +2,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     checker::of_a_disturbance,
-    hunt::{Figure, figure::float},
-    ratio::Better,
+    hunt::{Better, Figure, figure::float},
 };
 
 /// Number of violations that are printed in full.

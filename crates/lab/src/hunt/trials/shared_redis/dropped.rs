@@ -4,20 +4,18 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use kith_lab_servers::imported::fill;
 use kith_proto::user::v1::user_service_client::UserServiceClient;
 use tokio::time::{Instant, sleep};
 
 use super::ages::{Readers, ms};
-use crate::{
-    hunt::{
-        Figure, Plan, Site,
-        cassandra::keyspace,
-        figure::float,
-        node::{Node, Shape},
-        site::NAME,
-        trials::Sizes,
-    },
-    rows::imported::fill,
+use crate::hunt::{
+    Figure, Plan, Site,
+    cassandra::keyspace,
+    figure::float,
+    node::{Node, Shape},
+    site::NAME,
+    trials::Sizes,
 };
 
 const USERS: i64 = 20;

@@ -3,14 +3,13 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
+use kith_lab_servers::{imported::fill, resp::Value};
 use kith_proto::user::v1::user_service_client::UserServiceClient;
 use tokio::time::{Instant, sleep};
 
 use super::ages::{Readers, ms};
 use crate::{
     hunt::{Figure, Plan, Site, trials::Sizes},
-    resp::Value,
-    rows::imported::fill,
     scrape,
 };
 

@@ -3,13 +3,11 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
+use kith_lab_servers::proxy::Mode;
 use tokio::time::sleep;
 
 use super::Desk;
-use crate::{
-    hunt::{Figure, Member, Node, Site, figure::float},
-    proxy::Mode,
-};
+use crate::hunt::{Figure, Member, Node, Site, figure::float};
 
 /// How a way to Redis is closed, by turns.
 const CUTS: [Mode; 3] = [Mode::Refuse, Mode::Freeze, Mode::Deaf];

@@ -16,6 +16,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
+use kith_lab_servers::imported::fill;
 use kith_proto::user::v1::user_service_client::UserServiceClient;
 use parking_lot::Mutex;
 use tokio::{
@@ -27,11 +28,7 @@ use tonic::transport::Channel;
 pub(super) use self::faults::Fault;
 use self::{caller::Caller, kicker::Kicker, tally::Tally};
 use super::Sizes;
-use crate::{
-    hunt::{Cassandra, Figure, Plan, Site, cassandra::Served},
-    ratio::Better,
-    rows::imported::fill,
-};
+use crate::hunt::{Better, Cassandra, Figure, Plan, Site, cassandra::Served};
 
 /// One writes, the other one is asked.
 const NODES: u32 = 2;
