@@ -26,7 +26,7 @@ const WAITING: [&str; 11] = [
 ];
 /// Test executables that need the processors, or measure ages: as many at one time as there are processors.
 const BUSY: [&str; 8] =
-    ["engine", "tidy", "checker", "comparison", "foreign_lock", "hunt", "quick", "servers"];
+    ["engine", "tidy", "checker", "comparison", "faults", "foreign_lock", "quick", "servers"];
 /// The test executable of `cargo xtask nightly`: a plain run of cargo leaves it out.
 const LONG: &str = "nightly";
 /// Threads for tests that wait.

@@ -131,7 +131,7 @@ impl Service<http::Request<Body>> for Echo {
 }
 
 async fn echo<M: Message + Default + 'static>(request: http::Request<Body>) -> http::Response<Body> {
-    Grpc::new(ProstCodec::<M, M>::default()).unary(Answer(PhantomData), request).await
+    Grpc::new(ProstCodec::<M, M>::default()).unary(EchoAnswer(PhantomData), request).await
 }
 
 /// Streams that are open.
@@ -199,9 +199,9 @@ impl UnaryService<GetUserResponse> for PutUser {
     }
 }
 
-struct Answer<M>(PhantomData<M>);
+struct EchoAnswer<M>(PhantomData<M>);
 
-impl<M: Message + Default + 'static> UnaryService<M> for Answer<M> {
+impl<M: Message + Default + 'static> UnaryService<M> for EchoAnswer<M> {
     type Response = M;
     type Future = BoxFuture<Response<M>, Status>;
 

@@ -10,6 +10,14 @@ use anyhow::{Context as _, Result};
 use kith_lab_servers::{child::free_port, usage};
 use tempfile::TempDir;
 
+/// Addresses of the servers of a cluster.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StoreAddresses<'a> {
+    pub(crate) mongodb: &'a str,
+    pub(crate) cql: &'a str,
+    pub(crate) redis: Option<&'a str>,
+}
+
 /// A server. Dropping it ends the process and removes its data.
 #[derive(Debug)]
 pub(crate) struct Served {
@@ -56,21 +64,17 @@ impl Served {
 
     /// A node of a cluster without peers, over this database of MongoDB and the keyspace of the same name, with a Redis if
     /// there is one.
-    pub(crate) fn kith_over(
-        program: &Path,
-        (mongodb, cql, redis): (&str, &str, Option<&str>),
-        name: &str,
-    ) -> Result<Self> {
+    pub(crate) fn kith_over(program: &Path, stores: StoreAddresses<'_>, name: &str) -> Result<Self> {
         Self::start(program, |command, address, _data| {
             command.args(["serve", &format!("--listen={address}"), "--log=warn"]);
             command.args(["--set", "operations.listen=127.0.0.1:0", "--set", "cache.ttl=1h"]);
             command.args(["--set", "store.backend=cluster"]);
             command.args(["--set", &format!("store.mongodb.database={name}")]);
             command.args(["--set", &format!("store.cql.keyspace={name}")]);
-            command.args(["--set", &format!("store.cql.contact_points={cql}")]);
+            command.args(["--set", &format!("store.cql.contact_points={}", stores.cql)]);
             command.args(["--set", &format!("redis.prefix={}", prefix_of(name))]);
-            command.env("KITH_STORE__MONGODB__URI", mongodb);
-            command.envs(redis.map(|redis| ("KITH_REDIS__URL", redis)));
+            command.env("KITH_STORE__MONGODB__URI", stores.mongodb);
+            command.envs(stores.redis.map(|redis| ("KITH_REDIS__URL", redis)));
         })
     }
 

@@ -1,15 +1,15 @@
-//! The tool as it is called, with too little of everything to measure.
+//! The command as it is called, with too little of everything to measure.
 
 use std::process::{Command, Output};
 
+const MONGODB: (&str, &str) = ("mongodb", "KITH_TEST_MONGODB");
+const CQL: (&str, &str) = ("cql", "KITH_TEST_CQL");
+const REDIS: (&str, &str) = ("redis", "KITH_TEST_REDIS");
+
 fn bench(arguments: &[&str]) -> Output {
-    let mut tool = Command::new(env!("CARGO_BIN_EXE_kith-bench"));
-    tool.arg("bench")
-        .args(arguments)
-        .env_remove("KITH_TEST_MONGODB")
-        .env_remove("KITH_TEST_REDIS")
-        .output()
-        .expect("the tool starts")
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kith-bench"));
+    command.args(arguments).env_remove(MONGODB.1).env_remove(CQL.1).env_remove(REDIS.1);
+    command.output().expect("the command starts")
 }
 
 /// Of a server of the tests.
@@ -38,30 +38,17 @@ fn measure(servers: &[(&str, &str)], rows: &[&str]) {
 
 #[test]
 fn rows_of_the_memory_tier_measure_both_sides() {
-    let output = bench(&["--quick", "--rounds=2", "--only=memory_hit", "--only=memory_entry_bytes"]);
-    let text = lines(&output);
-    assert!(text.contains("| memory_hit ") && text.contains("| memory_entry_bytes "), "{text}");
+    measure(&[], &["memory_hit", "memory_entry_bytes"]);
 }
 
 #[test]
 fn rows_of_the_embedded_store_measure_both_sides() {
-    let rows = [
-        "--only=store_one_sqlite",
-        "--only=store_100_sqlite",
-        "--only=update_sqlite",
-        "--only=append_sqlite",
-    ];
-    let output = bench(&[&["--quick", "--rounds=2"][..], &rows].concat());
-    let text = lines(&output);
-    for row in rows.map(|row| row.trim_start_matches("--only=")) {
-        assert!(text.contains(&format!("| {row} ")), "{text}");
-    }
+    measure(&[], &["store_one_sqlite", "store_100_sqlite", "update_sqlite", "append_sqlite"]);
 }
 
 #[test]
 fn row_of_streams_measures_both_sides() {
-    let text = lines(&bench(&["--quick", "--rounds=2", "--only=stream_check_cpu"]));
-    assert!(text.contains("| stream_check_cpu "), "{text}");
+    measure(&[], &["stream_check_cpu"]);
 }
 
 #[test]
@@ -82,45 +69,26 @@ fn rows_of_tokens_measure_both_sides() {
 #[test]
 #[ignore = "needs Redis: run cargo xtask test"]
 fn rows_of_the_shared_tier_measure_both_sides() {
-    let redis = address("KITH_TEST_REDIS");
-    let rows = ["redis_hit", "redis_hit_p99", "redis_100", "dropped", "dropped_p99", "new_read"];
-    let only = rows.map(|row| format!("--only={row}"));
-    let redis = format!("--redis={redis}");
-    let mut arguments = vec!["--quick", "--rounds=2", &redis];
-    arguments.extend(only.iter().map(String::as_str));
-    let text = lines(&bench(&arguments));
-    for row in rows {
-        assert!(text.contains(&format!("| {row} ")), "{text}");
-    }
+    measure(&[REDIS], &["redis_hit", "redis_hit_p99", "redis_100", "dropped", "dropped_p99", "new_read"]);
 }
 
 #[test]
 #[ignore = "needs servers: run cargo xtask test"]
 fn rows_of_presence_measure_both_sides() {
-    let (mongodb, cql) = (address("KITH_TEST_MONGODB"), address("KITH_TEST_CQL"));
-    let (mongodb, cql) = (format!("--mongodb={mongodb}"), format!("--cql={cql}"));
     let rows = ["presence_renew", "presence_renew_core", "open_session_500", "open_session_500_time"];
-    let only = rows.map(|row| format!("--only={row}"));
-    let mut arguments = vec!["--quick", "--rounds=2", &mongodb, &cql];
-    arguments.extend(only.iter().map(String::as_str));
-    let text = lines(&bench(&arguments));
-    for row in rows {
-        assert!(text.contains(&format!("| {row} ")), "{text}");
-    }
+    measure(&[MONGODB, CQL], &rows);
 }
 
 #[test]
 #[ignore = "needs servers: run cargo xtask test"]
 fn rows_of_sequences_measure_both_sides() {
-    let servers = [("mongodb", "KITH_TEST_MONGODB"), ("redis", "KITH_TEST_REDIS")];
     let rows = ["take", "take_p99", "take_32", "take_longest_wait"];
-    measure(&servers, &rows);
+    measure(&[MONGODB, REDIS], &rows);
 }
 
 #[test]
 #[ignore = "needs servers: run cargo xtask test"]
 fn rows_of_messages_measure_both_sides() {
-    let servers = [("mongodb", "KITH_TEST_MONGODB"), ("cql", "KITH_TEST_CQL"), ("redis", "KITH_TEST_REDIS")];
     let rows = [
         "append_mongodb",
         "append_end_1k",
@@ -140,13 +108,12 @@ fn rows_of_messages_measure_both_sides() {
         "max_seqs_cpu",
         "fan_out_500",
     ];
-    measure(&servers, &rows);
+    measure(&[MONGODB, CQL, REDIS], &rows);
 }
 
 #[test]
 #[ignore = "needs servers: run cargo xtask test"]
 fn rows_of_notices_and_receipts_measure_both_sides() {
-    let servers = [("mongodb", "KITH_TEST_MONGODB"), ("cql", "KITH_TEST_CQL"), ("redis", "KITH_TEST_REDIS")];
     let rows = [
         "count_notices_cpu",
         "receipt_cpu",
@@ -167,7 +134,7 @@ fn rows_of_notices_and_receipts_measure_both_sides() {
         "receipt_mark_500_bits",
         "receipt_marks",
     ];
-    measure(&servers, &rows);
+    measure(&[MONGODB, CQL, REDIS], &rows);
 }
 
 #[test]

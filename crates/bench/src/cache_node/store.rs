@@ -19,10 +19,10 @@ use tokio::time::sleep;
 /// A store in memory whose records are their versions. A read takes its snapshot first and answers later, after a
 /// random delay: the case that a guarded fill must survive. Its clones are one store. It also keeps the epoch.
 #[derive(Clone, Debug)]
-pub(crate) struct Store(Arc<State>);
+pub(crate) struct Store(Arc<StoreState>);
 
 #[derive(Debug)]
-struct State {
+struct StoreState {
     records: Mutex<HashMap<u64, Vec<Commit>, ahash::RandomState>>,
     /// Keys and versions of all commits, in their order.
     journal: Mutex<Vec<(u64, u64)>>,
@@ -44,7 +44,7 @@ impl Store {
     /// Empty; a read answers up to so much later. What happens at random follows from the seed.
     #[must_use]
     pub(crate) fn new(latest: Duration, seed: u64) -> Self {
-        Self(Arc::new(State {
+        Self(Arc::new(StoreState {
             records: Mutex::default(),
             journal: Mutex::default(),
             epoch: Mutex::new((1, String::new())),

@@ -1,10 +1,10 @@
 use std::{fs, path::Path, time::Duration};
 
 use anyhow::{Context as _, Result};
+use kith_lab_servers::table::aligned;
 use serde::{Deserialize, Serialize};
 
 use super::{Fault, Run, Scheme, Sizes, html, run};
-use kith_lab_servers::table::aligned;
 
 /// Every scheme under every fault.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

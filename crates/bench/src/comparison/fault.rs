@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     plan::{Shape, Sizes},
-    site::Site,
+    site::SchemeSite,
 };
 
 /// How late a read of the store is at most where nothing is said of it, and where loads are raced.
@@ -100,7 +100,7 @@ impl Fault {
         }
     }
 
-    pub(super) fn begin(self, site: &Site) -> Result<()> {
+    pub(super) fn begin(self, site: &SchemeSite) -> Result<()> {
         match self {
             Self::SubscriptionCut => {
                 site.links[1..].iter().for_each(|link| link.set_subscriptions(Mode::Refuse))
@@ -114,7 +114,7 @@ impl Fault {
         Ok(())
     }
 
-    pub(super) fn end(self, site: &Site) -> Result<()> {
+    pub(super) fn end(self, site: &SchemeSite) -> Result<()> {
         for link in &site.links {
             link.set_subscriptions(Mode::Pass);
             link.tamper(Tampering::Nothing);

@@ -39,7 +39,7 @@ pub struct Leases {
 }
 
 /// What Redis says to a read.
-enum Answer {
+enum LeaseAnswer {
     Copy(u64),
     Lease,
     Wait,
@@ -60,15 +60,15 @@ impl Leases {
         Ok(Self { tiers, get, fill, delete })
     }
 
-    async fn ask(&self, key: u64, token: &str) -> Answer {
+    async fn ask(&self, key: u64, token: &str) -> LeaseAnswer {
         let words = [token.to_owned(), LEASE_MS.to_string()];
-        let Ok(answer) = self.tiers.server.run(&self.get, key, words).await else { return Answer::Away };
+        let Ok(answer) = self.tiers.server.run(&self.get, key, words).await else { return LeaseAnswer::Away };
         match answer.as_str() {
-            "lease" => Answer::Lease,
-            "wait" => Answer::Wait,
+            "lease" => LeaseAnswer::Lease,
+            "wait" => LeaseAnswer::Wait,
             copy => {
                 let version = copy.strip_prefix("copy ").and_then(|version| version.parse().ok());
-                version.map_or(Answer::Away, Answer::Copy)
+                version.map_or(LeaseAnswer::Away, LeaseAnswer::Copy)
             }
         }
     }
@@ -77,16 +77,16 @@ impl Leases {
         let token = rand::random::<u64>().to_string();
         for _ in 0..WAITS {
             match self.ask(key, &token).await {
-                Answer::Copy(version) => return Ok(version),
-                Answer::Lease => {
+                LeaseAnswer::Copy(version) => return Ok(version),
+                LeaseAnswer::Lease => {
                     let version = self.tiers.stored(key).await?;
                     let words = [token, version.to_string()];
                     // A lease that is void, or Redis that is away, fails no read.
                     drop(self.tiers.server.run(&self.fill, key, words).await);
                     return Ok(version);
                 }
-                Answer::Wait => sleep(WAIT).await,
-                Answer::Away => break,
+                LeaseAnswer::Wait => sleep(WAIT).await,
+                LeaseAnswer::Away => break,
             }
         }
         self.tiers.stored(key).await

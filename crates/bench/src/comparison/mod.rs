@@ -15,9 +15,9 @@ mod feed;
 mod kith;
 mod leases;
 mod numbers;
-mod page;
 mod plan;
 mod published;
+mod report_page;
 mod run;
 mod server;
 mod site;
@@ -34,12 +34,11 @@ pub use compare::{Comparison, compare, table};
 pub use fault::Fault;
 pub use leases::Leases;
 pub use numbers::{
-    NumberFault, NumberNode, NumberRun, NumberScheme, NumberSizes, Published as PublishedNumbers,
-    compare_numbers, number_table, run_numbers,
+    NumberFault, NumberNode, NumberRun, NumberScheme, NumberSizes, compare_numbers, number_table, run_numbers,
 };
-pub use page::html;
 pub use plan::Sizes;
 pub use published::Published;
+pub use report_page::html;
 pub use run::{Run, run};
 
 /// A node of a scheme.

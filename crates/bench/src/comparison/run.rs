@@ -20,7 +20,7 @@ use super::{
     Ages, Fault, Scheme, SchemeNode, Sizes,
     ages::millis,
     plan::{Deed, Shape, Step, plan},
-    site::Site,
+    site::SchemeSite,
 };
 use crate::cache_node::Store;
 
@@ -80,7 +80,7 @@ pub async fn run(scheme: Scheme, fault: Fault, sizes: &Sizes, seed: u64) -> Resu
     for key in 0..sizes.keys {
         let _first = store.commit(key);
     }
-    let site = Site::start(scheme, sizes.nodes, &store, seed).await?;
+    let site = SchemeSite::start(scheme, sizes.nodes, &store, seed).await?;
     let warm = if fault.shape() == Shape::Cold { 0 } else { sizes.keys };
     // All memories hold these records.
     site.stale(warm).await?;
@@ -110,7 +110,12 @@ pub async fn run(scheme: Scheme, fault: Fault, sizes: &Sizes, seed: u64) -> Resu
 }
 
 /// Looks until nothing is stale any more, or what is stale is so for ever; how many records are.
-async fn stale_for_ever(site: &Site, reading: &Reading, ever: Duration, healed: Instant) -> Result<usize> {
+async fn stale_for_ever(
+    site: &SchemeSite,
+    reading: &Reading,
+    ever: Duration,
+    healed: Instant,
+) -> Result<usize> {
     let (mut clean, mut at) = (0, healed);
     loop {
         at = (at + LOOK).min(healed + ever);
@@ -171,7 +176,7 @@ async fn do_one(node: Arc<dyn SchemeNode>, store: Store, step: Step) -> Done {
     Done { acknowledged: u64::from(acknowledged), refused: u64::from(!acknowledged) }
 }
 
-fn readers(site: &Site, reading: &Reading, each: u64, seed: u64) -> JoinSet<Ages> {
+fn readers(site: &SchemeSite, reading: &Reading, each: u64, seed: u64) -> JoinSet<Ages> {
     let mut readers = JoinSet::new();
     for (at, node) in (0..).zip(&site.nodes) {
         for reader in 0..each {

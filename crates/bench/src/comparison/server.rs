@@ -81,7 +81,7 @@ pub(super) async fn hear(url: &str, changed: impl Fn(u64) + Send + 'static) -> R
     client.subscribe(CHANNEL).await?;
     let subscribes = client.manage_subscriptions();
     Ok(tokio::spawn(async move {
-        let _subscribes = Ends(subscribes);
+        let _subscribes = AbortOnDrop(subscribes);
         let _connected = client;
         loop {
             match messages.recv().await {
@@ -97,9 +97,9 @@ pub(super) async fn hear(url: &str, changed: impl Fn(u64) + Send + 'static) -> R
 
 /// A task that ends with the value.
 #[derive(Debug)]
-pub(super) struct Ends(pub(super) JoinHandle<()>);
+pub(super) struct AbortOnDrop(pub(super) JoinHandle<()>);
 
-impl Drop for Ends {
+impl Drop for AbortOnDrop {
     fn drop(&mut self) {
         self.0.abort();
     }

@@ -12,14 +12,14 @@ const AT_ONCE: usize = 100;
 
 /// The nodes of a scheme, each with a link of its own to the Redis that they share.
 #[derive(Debug)]
-pub(super) struct Site {
+pub(super) struct SchemeSite {
     pub(super) nodes: Vec<Arc<dyn SchemeNode>>,
     pub(super) links: Vec<Proxy>,
     pub(super) redis: RedisServer,
     pub(super) store: Store,
 }
 
-impl Site {
+impl SchemeSite {
     /// Starts a Redis and so many nodes. What happens at random on the links follows from the seed.
     ///
     /// # Errors

@@ -4,7 +4,7 @@ use anyhow::Result;
 use kith_cache::{LoadOptions, Loader as _};
 use moka::sync::Cache;
 
-use super::server::{Ends, Server, hear};
+use super::server::{AbortOnDrop, Server, hear};
 use crate::cache_node::Store;
 
 /// How long a copy stays in memory: as long as Kith's.
@@ -17,7 +17,7 @@ pub(super) struct Tiers {
     pub(super) memory: Cache<u64, u64>,
     pub(super) server: Server,
     pub(super) store: Store,
-    _hears: Arc<Ends>,
+    _hears: Arc<AbortOnDrop>,
 }
 
 impl Tiers {
@@ -27,7 +27,7 @@ impl Tiers {
         let dropped: Cache<u64, u64> = memory.clone();
         let hears = hear(url, move |key| dropped.invalidate(&key)).await?;
         let server = Server::connect(url).await?;
-        Ok(Self { memory, server, store: store.clone(), _hears: Arc::new(Ends(hears)) })
+        Ok(Self { memory, server, store: store.clone(), _hears: Arc::new(AbortOnDrop(hears)) })
     }
 
     /// The version in Redis, else the one in the store, which Redis takes then. Redis that does not answer holds

@@ -36,7 +36,7 @@ pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     if ![&WATCHES_HELD_P99, &UNREAD_HELD_P99].iter().any(|claim| plan.wants(claim)) {
         return Ok(());
     }
-    let node = Node::start(plan).await?;
+    let node = BusyNode::start(plan).await?;
     let held = async || node.watches().await;
     row(plan, results, &WATCHES_HELD_P99, &node, held).await?;
     let held = async || node.unread().await;
@@ -48,7 +48,7 @@ async fn row<T>(
     plan: &Plan,
     results: &mut Results<'_>,
     claim: &Claim,
-    node: &Node,
+    node: &BusyNode,
     hold: impl AsyncFn() -> Result<T>,
 ) -> Result<()> {
     if !plan.wants(claim) {
@@ -69,13 +69,13 @@ async fn row<T>(
 
 /// A node with users in memory, and half of the calls a second that it can take.
 #[derive(Debug)]
-struct Node {
+struct BusyNode {
     loaded: Loaded,
     ids: Vec<i64>,
     rate: f64,
 }
 
-impl Node {
+impl BusyNode {
     async fn start(plan: &Plan) -> Result<Self> {
         let ids = people::shuffled(plan.size(10_000, 200), 1);
         let loaded = Loaded::node(Served::kith(&plan.kith)?, None, &ids).await?;

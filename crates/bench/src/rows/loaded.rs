@@ -97,7 +97,7 @@ impl Loaded {
     }
 
     /// What the node answers for each id.
-    async fn answers(&self, ids: &[i64]) -> Result<Vec<GetUserResponse>> {
+    pub(super) async fn answers(&self, ids: &[i64]) -> Result<Vec<GetUserResponse>> {
         let mut client = self.client()?;
         let mut answers = Vec::with_capacity(ids.len());
         for id in ids {

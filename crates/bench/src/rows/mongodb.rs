@@ -34,13 +34,18 @@ pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
         return Ok(());
     };
     let users = plan.size(10_000, 400);
-    let database = Filled::with(uri, users).await?;
+    let database = FilledDatabase::with(uri, users).await?;
     let measured = measure(plan, &database, users, results).await;
     database.remove().await?;
     measured
 }
 
-async fn measure(plan: &Plan, database: &Filled, users: i64, results: &mut Results<'_>) -> Result<()> {
+async fn measure(
+    plan: &Plan,
+    database: &FilledDatabase,
+    users: i64,
+    results: &mut Results<'_>,
+) -> Result<()> {
     let (store, raw) = (&database.store, &database.raw);
     if plan.wants(&STORE_ONE_MONGODB) {
         results.add(&STORE_ONE_MONGODB, &read_one(plan, store, raw, users).await?)?;
@@ -65,14 +70,14 @@ async fn measure(plan: &Plan, database: &Filled, users: i64, results: &mut Resul
 
 /// A database of the run's own with users in it, and both ways to it.
 #[derive(Debug)]
-pub(super) struct Filled {
+pub(super) struct FilledDatabase {
     pub(super) store: Arc<dyn UserStore>,
     pub(super) sequences: Arc<dyn SequenceStore>,
     handle: ClusterHandle,
     pub(super) raw: Arc<RawUsers>,
 }
 
-impl Filled {
+impl FilledDatabase {
     pub(super) async fn with(uri: &str, users: i64) -> Result<Self> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_nanos();
         let name = format!("kith_bench_{}_{now}", process::id());

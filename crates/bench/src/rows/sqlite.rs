@@ -11,7 +11,7 @@ use kith_store_sqlite::{SqliteHandle, SqliteOptions, open};
 use tempfile::TempDir;
 use tokio::{task::JoinSet, time::Instant};
 
-use self::raw::{RawReaders, RawWriter};
+use self::raw::{RawReaders, RawRenames};
 use super::store::{Tiered, Updates, read_many, read_one};
 use crate::{
     claims::{Plan, STORE_100_SQLITE, STORE_ONE_SQLITE, UPDATE_SQLITE},
@@ -36,7 +36,7 @@ pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
 /// Both sides read the same file, by as many threads.
 async fn reads(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     let users = plan.size(20_000, 400);
-    let file = DataFile::filled(users).await?;
+    let file = UserFile::filled(users).await?;
     let store = &file.store;
     let raw = Arc::new(RawReaders::start(&file.options)?);
     if plan.wants(&STORE_ONE_SQLITE) {
@@ -52,10 +52,10 @@ async fn reads(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
 /// Each side writes a file of its own, made alike.
 async fn updates(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     let users = plan.size(20_000, 400);
-    let ours = DataFile::filled(users).await?;
-    let theirs = DataFile::filled(users).await?;
+    let ours = UserFile::filled(users).await?;
+    let theirs = UserFile::filled(users).await?;
     theirs.handle.close().await;
-    let raw = Arc::new(RawWriter::start(&theirs.options)?);
+    let raw = Arc::new(RawRenames::start(&theirs.options)?);
     let tiered = Tiered::over(&ours.store);
     let writes = plan.size(400, 4);
     let pairs = interleave(plan.rounds, async |side| match side {
@@ -91,14 +91,14 @@ async fn writes_a_second<U: Updates>(writer: &Arc<U>, users: i64, writes: usize)
 
 /// An embedded store with users in it, in a folder that goes with it.
 #[derive(Debug)]
-struct DataFile {
+struct UserFile {
     options: SqliteOptions,
     store: Arc<dyn UserStore>,
     handle: SqliteHandle,
     _folder: TempDir,
 }
 
-impl DataFile {
+impl UserFile {
     async fn filled(users: i64) -> Result<Self> {
         let folder = TempDir::new()?;
         let options = SqliteOptions::new(Path::new(folder.path()).join("kith.db"));

@@ -17,7 +17,7 @@ pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     if !plan.wants(&STREAM_CHECK_CPU) {
         return Ok(());
     }
-    let (bare, edge) = (Stage::start(false).await?, Stage::start(true).await?);
+    let (bare, edge) = (StreamStage::start(false).await?, StreamStage::start(true).await?);
     let messages = plan.size(2_000_000, 200_000);
     for stage in [&bare, &edge] {
         stage.micros_a_message(messages / 10).await?;
@@ -32,12 +32,12 @@ pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     results.add(&STREAM_CHECK_CPU, &cpu.await?)
 }
 
-struct Stage {
+struct StreamStage {
     server: Served,
     client: UserServiceClient<Channel>,
 }
 
-impl Stage {
+impl StreamStage {
     async fn start(behind_edge: bool) -> Result<Self> {
         let server = Served::frames(behind_edge)?;
         let endpoint = Endpoint::from_shared(format!("http://{}", server.address))?;

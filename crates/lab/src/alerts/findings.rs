@@ -6,7 +6,7 @@ use anyhow::Result;
 use kith_lab_servers::table::aligned;
 
 use super::{cases::Case, shown::Shown};
-use crate::hunt::{
+use crate::faults::{
     NotRun,
     figure::{self, Figure},
 };

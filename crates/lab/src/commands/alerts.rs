@@ -4,7 +4,7 @@ use anyhow::Result;
 use clap::Args;
 use kith_lab::{
     alerts::{self, Alarms, CASES, Case, Rules, Shown},
-    hunt::Plan,
+    faults::Plan,
 };
 use kith_lab_servers::program::program;
 

@@ -2,4 +2,4 @@
 
 mod alerts;
 mod demo;
-mod trials;
+mod load_tests;

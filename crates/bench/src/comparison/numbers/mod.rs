@@ -1,6 +1,6 @@
 //! Kith's numbers of sequences beside a published allocator, over the same Redis, store and faults, one scheme after the other.
 //!
-//! [`Published`] is written as its source describes it, and a second time as the program has it that the source describes.
+//! `PublishedAllocator` is written as its source describes it, and a second time as the program has it that the source describes.
 
 mod fault;
 mod kith;
@@ -11,12 +11,11 @@ mod store;
 use std::fmt;
 
 use anyhow::Result;
+use kith_lab_servers::table::aligned;
 
 pub use fault::NumberFault;
-pub use published::Published;
+use published::PublishedAllocator;
 pub use run::{NumberRun, NumberSizes, run_numbers};
-
-use kith_lab_servers::table::aligned;
 
 /// A node of a scheme.
 #[async_trait::async_trait]
@@ -33,9 +32,9 @@ pub trait NumberNode: fmt::Debug + Send + Sync + 'static {
 pub enum NumberScheme {
     /// Sequences of Kith.
     Kith,
-    /// [`Published`], as it is described.
+    /// `PublishedAllocator`, as it is described.
     Described,
-    /// [`Published`], as the program has it.
+    /// `PublishedAllocator`, as the program has it.
     Program,
 }
 

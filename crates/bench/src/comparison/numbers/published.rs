@@ -53,7 +53,7 @@ const PUT: &str = "
 /// reads the end in the store and writes it in another step, does not count the numbers of the call that fetched a block, and has a
 /// lock without an end.
 #[derive(Debug)]
-pub struct Published {
+pub(super) struct PublishedAllocator {
     client: Client,
     take: Script,
     put: Script,
@@ -61,7 +61,7 @@ pub struct Published {
     as_described: bool,
 }
 
-impl Published {
+impl PublishedAllocator {
     pub(super) async fn start(url: &str, ends: &Ends, as_described: bool) -> Result<Self> {
         let client = builder(url)?.build()?;
         client.init().await?;
@@ -111,7 +111,7 @@ impl Published {
 }
 
 #[async_trait]
-impl NumberNode for Published {
+impl NumberNode for PublishedAllocator {
     async fn next(&self) -> Result<i64> {
         for _ in 0..TRIES {
             let known = match self.take().await? {

@@ -15,7 +15,7 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-use super::{NumberFault, NumberNode, NumberScheme, Published, kith::KithNumbers, store::Ends};
+use super::{NumberFault, NumberNode, NumberScheme, PublishedAllocator, kith::KithNumbers, store::Ends};
 use crate::cache_node::Store;
 
 /// What a caller does after a call that failed.
@@ -85,8 +85,8 @@ pub async fn run_numbers(scheme: NumberScheme, fault: NumberFault, sizes: &Numbe
     for id in (1_u64..).take(sizes.nodes) {
         nodes.push(match scheme {
             NumberScheme::Kith => Arc::new(KithNumbers::start(id, &redis.uri(), &epochs, &ends).await?),
-            NumberScheme::Described => Arc::new(Published::start(&redis.uri(), &ends, true).await?),
-            NumberScheme::Program => Arc::new(Published::start(&redis.uri(), &ends, false).await?),
+            NumberScheme::Described => Arc::new(PublishedAllocator::start(&redis.uri(), &ends, true).await?),
+            NumberScheme::Program => Arc::new(PublishedAllocator::start(&redis.uri(), &ends, false).await?),
         });
     }
     let stop = Arc::new(AtomicBool::new(false));

@@ -16,10 +16,10 @@ const STEP: Duration = Duration::from_millis(4);
 
 /// Where the blocks of one sequence end. Its clones are one store.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Ends(Arc<State>);
+pub(super) struct Ends(Arc<EndsState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct EndsState {
     last: Mutex<Seq>,
     steps: AtomicU64,
 }

@@ -18,7 +18,7 @@ use kith_proto::{
 use prost::Message as _;
 use tonic::transport::Endpoint;
 
-use super::stage::{GROUP, Stage, USER, fill_through, make_group, text};
+use super::stage::{GROUP, MessageStage, USER, fill_through, make_group, text};
 use crate::{
     claims::{LIST_20_CPU, MAX_SEQS_CPU, PULL_20_CPU, Plan, SEND_CPU},
     echo,
@@ -106,7 +106,7 @@ async fn embedded(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
 
 /// A page out of a window, and ends of conversations, over an echo of the same answers.
 async fn cluster(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
-    let Some(stage) = Stage::start(plan, "cpu", 1, LISTED + 1).await? else { return Ok(()) };
+    let Some(stage) = MessageStage::start(plan, "cpu", 1, LISTED + 1).await? else { return Ok(()) };
     let redis = plan.redis.as_deref().context("these rows need a Redis")?;
     let mut logs: Vec<String> = (2..=LISTED + 1).map(|other| format!("d{USER}-{other}")).collect();
     stage.fill(&logs, MESSAGES).await?;

@@ -24,7 +24,7 @@ pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     }
     // One of its own: what others do there would be counted.
     let redis = RedisServer::start(&[]).await?;
-    let stage = Stage::start(&redis).await?;
+    let stage = InboxStage::start(&redis).await?;
     if plan.wants(&FAN_OUT_500) {
         results.add(&FAN_OUT_500, &stage.measure(plan, 1).await?)?;
     }
@@ -35,7 +35,7 @@ pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
 }
 
 /// Both sides.
-struct Stage<'a> {
+struct InboxStage<'a> {
     redis: &'a RedisServer,
     raw: RawRedis,
     keeper: RedisInboxes,
@@ -43,7 +43,7 @@ struct Stage<'a> {
     users: Vec<UserId>,
 }
 
-impl<'a> Stage<'a> {
+impl<'a> InboxStage<'a> {
     /// Every user has a receiver on one node.
     async fn start(redis: &'a RedisServer) -> Result<Self> {
         let (runner, epoch) = one_epoch(redis).await?;

@@ -10,7 +10,7 @@ use rand::{Rng as _, SeedableRng as _, rngs::SmallRng};
 
 use super::{
     operations::{profile, profiled},
-    stage::{Stage, USER},
+    stage::{MessageStage, USER},
 };
 use crate::{
     claims::{Plan, RECENT_MIX},
@@ -32,7 +32,7 @@ pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
         return Ok(());
     }
     let conversations = plan.size(200, 10);
-    let Some(stage) = Stage::start(plan, "mix", 1, conversations + USER).await? else { return Ok(()) };
+    let Some(stage) = MessageStage::start(plan, "mix", 1, conversations + USER).await? else { return Ok(()) };
     let logs: Vec<String> = (0..conversations).map(|other| format!("d{USER}-{}", other + 2)).collect();
     stage.fill(&logs, usize::try_from(MESSAGES)?).await?;
     let seeds = AtomicU64::new(1);
@@ -45,7 +45,7 @@ pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
 }
 
 /// Share of reads for which MongoDB got no command.
-async fn share(plan: &Plan, stage: &Stage, logs: &[String], seeds: &AtomicU64) -> Result<f64> {
+async fn share(plan: &Plan, stage: &MessageStage, logs: &[String], seeds: &AtomicU64) -> Result<f64> {
     let reads = plan.size(20_000, 200);
     let database = stage.raw.database();
     profile(database, true).await?;

@@ -10,7 +10,7 @@ use mongodb::{
     bson::{Document, doc},
 };
 
-use super::stage::{BATCH, GROUP, Stage, named, send_batch};
+use super::stage::{BATCH, GROUP, MessageStage, named, send_batch};
 use crate::{
     claims::{APPEND_OPERATIONS, APPEND_OPERATIONS_OF_3, APPEND_OPERATIONS_STEPS, Plan},
     ratio::{Claim, Pair, count},
@@ -31,7 +31,7 @@ pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
         if !plan.wants(claim) {
             continue;
         }
-        let Some(stage) = Stage::start(plan, claim.name, nodes, 1).await? else { return Ok(()) };
+        let Some(stage) = MessageStage::start(plan, claim.name, nodes, 1).await? else { return Ok(()) };
         let numbers = AtomicU64::new(0);
         let steps = if step == 1 { plan.size(2_000, 100) } else { plan.size(200, 24) };
         let mut rounds = Vec::with_capacity(plan.rounds);
@@ -45,7 +45,7 @@ pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
 }
 
 /// Commands for a thousand messages: those that stored some, and all. Every message has to be stored.
-async fn counted(stage: &Stage, steps: usize, step: usize, numbers: &AtomicU64) -> Result<Pair<f64>> {
+async fn counted(stage: &MessageStage, steps: usize, step: usize, numbers: &AtomicU64) -> Result<Pair<f64>> {
     let database = stage.raw.database();
     profile(database, true).await?;
     let nodes = stage.nodes.len();
@@ -67,7 +67,7 @@ async fn counted(stage: &Stage, steps: usize, step: usize, numbers: &AtomicU64) 
 }
 
 /// Sends so many messages to the group, by one call to this node.
-async fn send(stage: &Stage, node: usize, messages: usize, numbers: &AtomicU64) -> Result<()> {
+async fn send(stage: &MessageStage, node: usize, messages: usize, numbers: &AtomicU64) -> Result<()> {
     let next = || named(GROUP, numbers.fetch_add(1, Ordering::Relaxed));
     let mut client = stage.client(node);
     if messages == 1 {

@@ -24,13 +24,13 @@ pub(super) struct RawLogs {
     /// Of the bare side.
     pushed: Collection<Document>,
     /// Those of Kith, which are read.
-    messages: Collection<Log>,
+    messages: Collection<LogDocument>,
     next: AtomicI64,
 }
 
 /// A document as it is stored, decoded as the driver does it.
 #[derive(Debug, Deserialize)]
-struct Log {
+struct LogDocument {
     m: Vec<Element>,
 }
 
@@ -72,7 +72,7 @@ impl RawLogs {
     /// Reads these documents of a log of Kith, which have so many messages.
     pub(super) async fn documents(&self, log: &str, [first, last]: [i64; 2], messages: usize) -> Result<()> {
         let ids = doc! { "$gte": { "c": log, "d": first }, "$lte": { "c": log, "d": last } };
-        let found: Vec<Log> =
+        let found: Vec<LogDocument> =
             self.messages.find(doc! { "_id": ids }).sort(doc! { "_id": 1 }).await?.try_collect().await?;
         let read = found.iter().map(|log| log.m.len()).sum::<usize>();
         ensure!(read == messages, "{read} messages are read of {messages}");

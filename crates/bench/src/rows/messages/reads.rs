@@ -5,7 +5,7 @@ use kith_proto::message::v1::{ListConversationsRequest, PullMessagesRequest};
 
 use super::{
     raw::DOCUMENT,
-    stage::{GROUP, Stage, USER},
+    stage::{GROUP, MessageStage, USER},
 };
 use crate::{
     claims::{LIST_200, PULL_1000, PULL_RECENT, Plan},
@@ -26,7 +26,9 @@ pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     }
     let conversations = plan.size(200, 10);
     // Each conversation of the list is with another user.
-    let Some(stage) = Stage::start(plan, "reads", 1, conversations + USER).await? else { return Ok(()) };
+    let Some(stage) = MessageStage::start(plan, "reads", 1, conversations + USER).await? else {
+        return Ok(());
+    };
     stage.fill(&[GROUP.to_owned()], usize::try_from(MESSAGES)?).await?;
     for (claim, pages) in [(&PULL_RECENT, [MESSAGES - 49, MESSAGES]), (&PULL_1000, [501, 1_500])] {
         if plan.wants(claim) {
@@ -40,7 +42,7 @@ pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
 }
 
 /// Microseconds of a page of these messages.
-async fn pulls(plan: &Plan, stage: &Stage, [from_seq, to_seq]: [i64; 2]) -> Result<Vec<Pair<f64>>> {
+async fn pulls(plan: &Plan, stage: &MessageStage, [from_seq, to_seq]: [i64; 2]) -> Result<Vec<Pair<f64>>> {
     let documents = [from_seq, to_seq].map(|seq| (seq - 1) / DOCUMENT);
     let stored =
         (documents[0]..=documents[1]).map(|at| (MESSAGES - at * DOCUMENT).min(DOCUMENT)).sum::<i64>();
@@ -59,7 +61,7 @@ async fn pulls(plan: &Plan, stage: &Stage, [from_seq, to_seq]: [i64; 2]) -> Resu
 }
 
 /// Microseconds of a list of so many conversations.
-async fn lists(plan: &Plan, stage: &Stage, conversations: i64) -> Result<Vec<Pair<f64>>> {
+async fn lists(plan: &Plan, stage: &MessageStage, conversations: i64) -> Result<Vec<Pair<f64>>> {
     let logs: Vec<String> = (0..conversations).map(|other| format!("d{USER}-{}", other + 2)).collect();
     stage.fill(&logs, usize::try_from(OF_LIST)?).await?;
     let last = (OF_LIST - 1) / DOCUMENT;

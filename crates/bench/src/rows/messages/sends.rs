@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::{
     message,
-    stage::{GROUP, Stage, named},
+    stage::{GROUP, MessageStage, named},
 };
 use crate::{
     claims::{Plan, SEND_DIRECT, SEND_ONE_GROUP},
@@ -25,7 +25,7 @@ pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     if !plan.wants(&SEND_DIRECT) && !plan.wants(&SEND_ONE_GROUP) {
         return Ok(());
     }
-    let Some(stage) = Stage::start(plan, "sends", 1, 2).await? else { return Ok(()) };
+    let Some(stage) = MessageStage::start(plan, "sends", 1, 2).await? else { return Ok(()) };
     let numbers = AtomicU64::new(0);
     if plan.wants(&SEND_DIRECT) {
         results.add(&SEND_DIRECT, &one_by_one(plan, &stage, &numbers).await?)?;
@@ -37,7 +37,7 @@ pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
 }
 
 /// Microseconds of the send in the middle.
-async fn one_by_one(plan: &Plan, stage: &Stage, numbers: &AtomicU64) -> Result<Vec<Pair<f64>>> {
+async fn one_by_one(plan: &Plan, stage: &MessageStage, numbers: &AtomicU64) -> Result<Vec<Pair<f64>>> {
     let sends = plan.size(1_000, 10);
     interleave(plan.rounds, async |side| {
         let mut client = stage.client(0);
@@ -58,7 +58,7 @@ async fn one_by_one(plan: &Plan, stage: &Stage, numbers: &AtomicU64) -> Result<V
 }
 
 /// Messages a second.
-async fn at_once(plan: &Plan, stage: &Stage, numbers: &AtomicU64) -> Result<Vec<Pair<f64>>> {
+async fn at_once(plan: &Plan, stage: &MessageStage, numbers: &AtomicU64) -> Result<Vec<Pair<f64>>> {
     let sends = plan.size(10_000, 200);
     interleave(plan.rounds, async |side| {
         let begun = Instant::now();

@@ -35,7 +35,7 @@ pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     }
     let (ours, theirs) = (DataFile::open().await?, DataFile::open().await?);
     let (options, _folder) = theirs.close().await;
-    let raw = Log::Raw(RawWriter::start(&options)?);
+    let raw = Log::Raw(RawAppends::start(&options)?);
     let (raw, kith) = (Arc::new(raw), Arc::new(Log::Kith(Arc::clone(&ours.stores.messages))));
     let (numbers, appends) = (Arc::new(AtomicU64::new(0)), plan.size(400, 4));
     let pairs = interleave(plan.rounds, async |side| {
@@ -51,7 +51,7 @@ pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
 /// What is appended to.
 #[derive(Debug)]
 enum Log {
-    Raw(RawWriter),
+    Raw(RawAppends),
     Kith(Arc<dyn MessageStore>),
 }
 
@@ -90,7 +90,7 @@ async fn appends_a_second(side: &Arc<Log>, numbers: &Arc<AtomicU64>, appends: us
 
 /// One thread that writes: it takes all that waits, and answers after the commit.
 #[derive(Debug)]
-struct RawWriter(Sender<Append>);
+struct RawAppends(Sender<Append>);
 
 #[derive(Debug)]
 struct Append {
@@ -99,7 +99,7 @@ struct Append {
     reply: oneshot::Sender<()>,
 }
 
-impl RawWriter {
+impl RawAppends {
     fn start(options: &SqliteOptions) -> Result<Self> {
         let connection = Connection::open(&options.path)?;
         connection.pragma_update(None, "journal_mode", "WAL")?;

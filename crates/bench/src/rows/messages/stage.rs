@@ -18,7 +18,7 @@ use super::{CONTENT_TYPE, body, raw::RawLogs};
 use crate::{
     claims::Plan,
     rows::{
-        relations::{Keyspace, Node},
+        relations::{Keyspace, NodeProcess},
         until_done::until_done,
     },
 };
@@ -30,16 +30,16 @@ const FILLED: usize = 8;
 pub(super) const USER: i64 = 1;
 pub(super) const GROUP: &str = "g1";
 
-pub(super) type Client = MessageServiceClient<Channel>;
+pub(super) type MessageClient = MessageServiceClient<Channel>;
 
 /// Both sides.
-pub(super) struct Stage {
+pub(super) struct MessageStage {
     pub(super) raw: RawLogs,
-    pub(super) nodes: Vec<Node>,
+    pub(super) nodes: Vec<NodeProcess>,
     keyspace: Keyspace,
 }
 
-impl Stage {
+impl MessageStage {
     /// So many nodes, users up to an id, and one group of the first of them. `None` where the plan names no servers.
     pub(super) async fn start(plan: &Plan, name: &str, nodes: usize, users: i64) -> Result<Option<Self>> {
         let Some(keyspace) = Keyspace::open(plan, name).await? else { return Ok(None) };
@@ -55,7 +55,7 @@ impl Stage {
         Ok(Some(stage))
     }
 
-    pub(super) fn client(&self, node: usize) -> Client {
+    pub(super) fn client(&self, node: usize) -> MessageClient {
         MessageServiceClient::new(self.channel(node))
     }
 
@@ -76,7 +76,7 @@ impl Stage {
 
 /// Fills logs with so many messages each.
 pub(in crate::rows) async fn fill_through(channel: Channel, logs: &[String], messages: usize) -> Result<()> {
-    let client = Client::new(channel);
+    let client = MessageClient::new(channel);
     let filling = stream::iter(logs).map(async |log| {
         let mut left = messages;
         while left > 0 {
@@ -119,7 +119,10 @@ pub(super) fn named(log: &str, number: u64) -> SendMessageRequest {
 }
 
 /// Sends messages by one call; each has to be stored.
-pub(super) async fn send_batch(client: &mut Client, messages: Vec<SendMessageRequest>) -> Result<(), Status> {
+pub(super) async fn send_batch(
+    client: &mut MessageClient,
+    messages: Vec<SendMessageRequest>,
+) -> Result<(), Status> {
     let count = messages.len();
     let answer = client.batch_send(BatchSendRequest { messages }).await?.into_inner();
     let mut stored = 0;

@@ -17,14 +17,14 @@ use crate::{
     results::Results,
 };
 
-use self::stage::Stage;
+use self::stage::PresenceStage;
 
 /// Runs what is asked for; nothing where there is no CQL.
 pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     let renewing = [&PRESENCE_RENEW, &PRESENCE_RENEW_CORE, &PRESENCE_RENEW_NODE, &PRESENCE_RENEW_COMMANDS];
     let opening = [&OPEN_SESSION, &OPEN_SESSION_TIME];
     if renewing.iter().any(|claim| plan.wants(claim))
-        && let Some(stage) = Stage::start(plan, "renew").await?
+        && let Some(stage) = PresenceStage::start(plan, "renew").await?
     {
         let taken = renew::measure(plan, &stage).await?;
         let (redis, client) = (each(&taken, |taken| taken.redis), each(&taken, |taken| taken.client));
@@ -35,7 +35,7 @@ pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
         stage.remove(plan).await?;
     }
     if opening.iter().any(|claim| plan.wants(claim))
-        && let Some(stage) = Stage::start(plan, "open").await?
+        && let Some(stage) = PresenceStage::start(plan, "open").await?
     {
         let taken = open::measure(plan, &stage).await?;
         results.add(&OPEN_SESSION, &taken)?;

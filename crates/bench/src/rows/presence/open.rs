@@ -12,7 +12,7 @@ use kith_proto::{
 
 use tonic::Code;
 
-use super::stage::Stage;
+use super::stage::PresenceStage;
 use crate::{
     claims::Plan,
     ratio::{Pair, Side, interleave, median},
@@ -28,7 +28,7 @@ const DEVICE: &str = "phone";
 const MADE: usize = 16;
 
 /// Milliseconds of the opening in the middle, in each round.
-pub(super) async fn measure(plan: &Plan, stage: &Stage) -> Result<Vec<Pair<f64>>> {
+pub(super) async fn measure(plan: &Plan, stage: &PresenceStage) -> Result<Vec<Pair<f64>>> {
     stage.with_users(OWNER).await?;
     let groups: Vec<i64> = (1..=plan.size(500, 10)).collect();
     stream::iter(&groups)
@@ -60,7 +60,7 @@ pub(super) async fn measure(plan: &Plan, stage: &Stage) -> Result<Vec<Pair<f64>>
 }
 
 /// Opens a session and closes it again; how many milliseconds the opening took. All groups know of it by then.
-async fn opened(stage: &Stage, token: &mut String, groups: &[i64]) -> Result<f64> {
+async fn opened(stage: &PresenceStage, token: &mut String, groups: &[i64]) -> Result<f64> {
     let mut presence = stage.presence();
     let open = OpenSessionRequest {
         user_id: USER,
@@ -86,7 +86,7 @@ async fn opened(stage: &Stage, token: &mut String, groups: &[i64]) -> Result<f64
     Ok(taken)
 }
 
-async fn found(stage: &Stage, group_id: i64) -> Result<()> {
+async fn found(stage: &PresenceStage, group_id: i64) -> Result<()> {
     let group = Group { group_id, name: "many".to_owned(), creator_id: OWNER, ..Group::default() };
     let request = CreateGroupRequest { group: Some(group), ..CreateGroupRequest::default() };
     let made = async || match GroupServiceClient::new(stage.channel()).create_group(request.clone()).await {

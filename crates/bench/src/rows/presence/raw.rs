@@ -12,9 +12,9 @@ use fred::{
 const KEPT: &str = "4200000";
 
 /// A client.
-pub(super) struct Raw(Client);
+pub(super) struct RawPresence(Client);
 
-impl Raw {
+impl RawPresence {
     pub(super) async fn connect(url: &str) -> Result<Self> {
         let client = Builder::from_config(Config::from_url(url)?).build()?;
         client.init().await?;

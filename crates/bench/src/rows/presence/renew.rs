@@ -5,7 +5,7 @@ use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kith_lab_servers::usage;
 use kith_proto::presence::v1::{HeartbeatRequest, OpenSessionRequest, SessionName};
 
-use super::stage::Stage;
+use super::stage::PresenceStage;
 use crate::{
     claims::Plan,
     ratio::{Pair, Side, interleave},
@@ -24,7 +24,7 @@ const DEVICE: &str = "phone";
 
 /// What a round takes, over the time between two of them.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Taken {
+pub(super) struct RenewalCost {
     /// Processors of Redis.
     pub(super) redis: f64,
     /// Processors of the node; of the client where there is none.
@@ -40,7 +40,7 @@ struct Gateway {
 }
 
 /// Renews all sessions in each round.
-pub(super) async fn measure(plan: &Plan, stage: &Stage) -> Result<Vec<Pair<Taken>>> {
+pub(super) async fn measure(plan: &Plan, stage: &PresenceStage) -> Result<Vec<Pair<RenewalCost>>> {
     let (sessions, gateways) = plan.size((100_000, 20), (400, 2));
     stage.with_users(sessions).await?;
     let gateways = opened(stage, sessions, gateways).await?;
@@ -60,7 +60,7 @@ pub(super) async fn measure(plan: &Plan, stage: &Stage) -> Result<Vec<Pair<Taken
             round(stage, &gateways, side, number).await?;
         }
         let after = stage.redis_taken().await?;
-        Ok(Taken {
+        Ok(RenewalCost {
             redis: (after.0 - redis) / EVERY,
             client: (usage::cpu_seconds(client)? - cpu) / EVERY,
             commands: (after.1 - commands) / EVERY,
@@ -69,7 +69,7 @@ pub(super) async fn measure(plan: &Plan, stage: &Stage) -> Result<Vec<Pair<Taken
     .await
 }
 
-async fn round(stage: &Stage, gateways: &[Gateway], side: Side, number: u64) -> Result<()> {
+async fn round(stage: &PresenceStage, gateways: &[Gateway], side: Side, number: u64) -> Result<()> {
     let parts =
         gateways.iter().flat_map(|gateway| gateway.users.chunks(BATCH).map(move |users| (gateway, users)));
     let calls = stream::iter(parts).map(async |(gateway, users)| match side {
@@ -79,7 +79,7 @@ async fn round(stage: &Stage, gateways: &[Gateway], side: Side, number: u64) -> 
     calls.buffer_unordered(CALLS).try_collect().await
 }
 
-async fn renew(stage: &Stage, gateway: &Gateway, users: &[i64]) -> Result<()> {
+async fn renew(stage: &PresenceStage, gateway: &Gateway, users: &[i64]) -> Result<()> {
     let name = |user_id: &i64| SessionName { user_id: *user_id, device_id: DEVICE.to_owned() };
     let request = HeartbeatRequest {
         gateway_id: gateway.id.clone(),
@@ -92,7 +92,7 @@ async fn renew(stage: &Stage, gateway: &Gateway, users: &[i64]) -> Result<()> {
 }
 
 /// One session of each user, by turns at the gateways, so that all of them are heard of all the while.
-async fn opened(stage: &Stage, sessions: i64, count: i64) -> Result<Vec<Gateway>> {
+async fn opened(stage: &PresenceStage, sessions: i64, count: i64) -> Result<Vec<Gateway>> {
     let mut gateways = Vec::new();
     for number in 0..count {
         let gateway_id = format!("gateway-{number}");

@@ -5,27 +5,27 @@ use kith_lab_servers::{imported::fill_up_to, redis_server::RedisServer, usage};
 use kith_proto::presence::v1::presence_service_client::PresenceServiceClient;
 use tonic::transport::Channel;
 
-use super::raw::Raw;
+use super::raw::RawPresence;
 use crate::{
     claims::Plan,
-    rows::relations::{Keyspace, Node},
+    rows::relations::{Keyspace, NodeProcess},
 };
 
 /// Both sides.
-pub(super) struct Stage {
+pub(super) struct PresenceStage {
     pub(super) redis: RedisServer,
-    pub(super) raw: Raw,
-    pub(super) node: Node,
+    pub(super) raw: RawPresence,
+    pub(super) node: NodeProcess,
     keyspace: Keyspace,
 }
 
-impl Stage {
+impl PresenceStage {
     /// `None` where the plan names no servers.
     pub(super) async fn start(plan: &Plan, name: &str) -> Result<Option<Self>> {
         let Some(keyspace) = Keyspace::open(plan, name).await? else { return Ok(None) };
         let redis = RedisServer::start(&[]).await?;
         let node = keyspace.served(plan, Some(&redis.uri())).await?;
-        let raw = Raw::connect(&redis.uri()).await?;
+        let raw = RawPresence::connect(&redis.uri()).await?;
         Ok(Some(Self { redis, raw, node, keyspace }))
     }
 

@@ -21,7 +21,7 @@ use crate::{
     rows::{
         latency::Latency,
         messages::{make_group, text},
-        relations::compared,
+        relations::EchoComparison,
         rpc::{CONNECTIONS, GET_USER},
     },
     served::Served,
@@ -94,7 +94,8 @@ async fn receipt(plan: &Plan, kith: &Served, channel: Channel, results: &mut Res
     let read = answer.receipt.as_ref().context("a receipt")?.read;
     ensure!(read == MEMBERS / 2, "{read} have read the message");
     let callers = Callers::connect(kith.address, CONNECTIONS, GET_RECEIPT, vec![request]).await?;
-    compared(plan, (kith, callers), (echo::RECEIPT, vec![answer]), &RECEIPT_CPU, results).await
+    let compared = EchoComparison { kith, callers, path: echo::RECEIPT, answers: vec![answer] };
+    compared.measure(plan, &RECEIPT_CPU, results).await
 }
 
 async fn totals(plan: &Plan, kith: &Served, channel: Channel, results: &mut Results<'_>) -> Result<()> {
@@ -104,7 +105,8 @@ async fn totals(plan: &Plan, kith: &Served, channel: Channel, results: &mut Resu
     if plan.wants(&COUNT_NOTICES_CPU) {
         let answer = client.count_notices(request(FEW)).await?.into_inner();
         let callers = Callers::connect(kith.address, CONNECTIONS, COUNT_NOTICES, vec![request(FEW)]).await?;
-        compared(plan, (kith, callers), (echo::NOTICES, vec![answer]), &COUNT_NOTICES_CPU, results).await?;
+        let compared = EchoComparison { kith, callers, path: echo::NOTICES, answers: vec![answer] };
+        compared.measure(plan, &COUNT_NOTICES_CPU, results).await?;
     }
     if plan.wants(&NOTICE_TOTALS_FLAT) {
         publish_read(&mut client, MANY, plan.size(1_000, 20)).await?;

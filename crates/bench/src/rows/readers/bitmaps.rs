@@ -28,7 +28,7 @@ pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     }
     // One of its own, which has no other keys.
     let redis = RedisServer::start(&[]).await?;
-    let stage = Stage::start(&redis).await?;
+    let stage = BitmapStage::start(&redis).await?;
     if plan.wants(&NOTICE_READERS) {
         results.add(&NOTICE_READERS, &stage.counts(plan).await?)?;
     }
@@ -40,14 +40,14 @@ pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
 }
 
 /// Both sides.
-struct Stage<'a> {
+struct BitmapStage<'a> {
     redis: &'a RedisServer,
     raw: RawRedis,
     bitmaps: RedisBitmaps,
     sections: Vec<ReaderSection>,
 }
 
-impl<'a> Stage<'a> {
+impl<'a> BitmapStage<'a> {
     async fn start(redis: &'a RedisServer) -> Result<Self> {
         let (runner, epoch) = one_epoch(redis).await?;
         let bitmaps = RedisBitmaps::over(runner, epoch);

@@ -11,8 +11,8 @@ use tokio::sync::oneshot;
 
 use super::{
     answers::served,
-    notices::{Client, publish, register_audience, register_readers},
-    stage::Stage,
+    notices::{NoticeClient, publish, register_audience, register_readers},
+    stage::ReaderStage,
 };
 use crate::{
     claims::{NOTICE_MARK_MONGODB, NOTICE_MARK_SQLITE, Plan},
@@ -29,9 +29,9 @@ const NOTICES: i64 = 60;
 /// Runs what is asked for.
 pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     if plan.wants(&NOTICE_MARK_MONGODB)
-        && let Some(stage) = Stage::start(plan, "notice_marks").await?
+        && let Some(stage) = ReaderStage::start(plan, "notice_marks").await?
     {
-        let mut client = Client::new(stage.channel());
+        let mut client = NoticeClient::new(stage.channel());
         let marks = Marks::begin(plan, &mut client).await?;
         stage.raw.insert_readers(marks.readers).await?;
         let by_hand =
@@ -41,9 +41,9 @@ pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     }
     if plan.wants(&NOTICE_MARK_SQLITE) {
         let kith = Served::kith(&plan.kith)?;
-        let mut client = Client::new(served(&kith).await?);
+        let mut client = NoticeClient::new(served(&kith).await?);
         let marks = Marks::begin(plan, &mut client).await?;
-        let raw = RawWriter::start()?;
+        let raw = RawMarkWriter::start()?;
         let by_hand = async |(reader, notice): (i64, i64)| raw.mark(reader, notice).await;
         results.add(&NOTICE_MARK_SQLITE, &marks.measure(plan, &client, by_hand).await?)?;
     }
@@ -58,7 +58,7 @@ struct Marks {
 
 impl Marks {
     /// Registers readers for all rounds, and publishes notices that none of them has read.
-    async fn begin(plan: &Plan, client: &mut Client) -> Result<Self> {
+    async fn begin(plan: &Plan, client: &mut NoticeClient) -> Result<Self> {
         let calls = plan.size(300, 10);
         let readers = i64::try_from(plan.rounds * calls)?.unsigned_abs().div_ceil(NOTICES.unsigned_abs());
         let readers = i64::try_from(readers)?;
@@ -74,7 +74,7 @@ impl Marks {
     async fn measure(
         &self,
         plan: &Plan,
-        client: &Client,
+        client: &NoticeClient,
         by_hand: impl AsyncFn((i64, i64)) -> Result<()>,
     ) -> Result<Vec<Pair<f64>>> {
         // Each side marks all of them once.
@@ -96,7 +96,8 @@ fn pairs() -> impl Iterator<Item = (i64, i64)> {
     (1..).flat_map(|reader| (1..=NOTICES).map(move |notice| (reader, notice)))
 }
 
-async fn mark_read(client: &Client, (reader_id, notice): (i64, i64)) -> Result<()> {
+async fn mark_read(client: &NoticeClient, mark: (i64, i64)) -> Result<()> {
+    let (reader_id, notice) = mark;
     let (audience_id, notice_ids) = (AUDIENCE, vec![notice]);
     let request = MarkReadRequest { audience_id, reader_id, notice_ids, ..Default::default() };
     let answer = client.clone().mark_read(request).await?.into_inner();
@@ -107,7 +108,7 @@ async fn mark_read(client: &Client, (reader_id, notice): (i64, i64)) -> Result<(
 
 /// A thread that commits a word of a reader, one after the other.
 #[derive(Debug)]
-struct RawWriter {
+struct RawMarkWriter {
     queue: Sender<Mark>,
     _folder: TempDir,
 }
@@ -119,7 +120,7 @@ struct Mark {
     reply: oneshot::Sender<()>,
 }
 
-impl RawWriter {
+impl RawMarkWriter {
     fn start() -> Result<Self> {
         let folder = TempDir::new()?;
         let connection = Connection::open(folder.path().join("raw.db"))?;

@@ -9,12 +9,12 @@ use tonic::transport::Channel;
 
 use crate::rows::until_done::until_done;
 
-pub(super) type Client = NoticeServiceClient<Channel>;
+pub(super) type NoticeClient = NoticeServiceClient<Channel>;
 
 /// Readers of one registration.
 const READERS_AT_ONCE: usize = 1_000;
 
-pub(super) async fn register_audience(client: &Client, audience_id: i32) -> Result<()> {
+pub(super) async fn register_audience(client: &NoticeClient, audience_id: i32) -> Result<()> {
     let audience = Audience { audience_id, name: format!("audience {audience_id}"), ..Audience::default() };
     let request = RegisterAudienceRequest { audience: Some(audience), request_id: String::new() };
     // The node may be starting.
@@ -22,7 +22,7 @@ pub(super) async fn register_audience(client: &Client, audience_id: i32) -> Resu
 }
 
 /// Publishes a notice with this id; 0: any.
-pub(super) async fn publish(client: &mut Client, audience_id: i32, notice_id: i64) -> Result<()> {
+pub(super) async fn publish(client: &mut NoticeClient, audience_id: i32, notice_id: i64) -> Result<()> {
     let (title, audience_ids) = (format!("notice {notice_id}"), vec![audience_id]);
     let notice = Notice { notice_id, title, audience_ids, ..Notice::default() };
     let request = PublishNoticeRequest { notice: Some(notice), request_id: String::new() };
@@ -31,7 +31,11 @@ pub(super) async fn publish(client: &mut Client, audience_id: i32, notice_id: i6
 }
 
 /// Registers the readers from 1 on, who see all notices.
-pub(super) async fn register_readers(client: &mut Client, audience_id: i32, readers: i64) -> Result<()> {
+pub(super) async fn register_readers(
+    client: &mut NoticeClient,
+    audience_id: i32,
+    readers: i64,
+) -> Result<()> {
     let since = Some(prost_types::Timestamp::default());
     let readers: Vec<Reader> = (1..=readers).map(|reader_id| Reader { reader_id, since }).collect();
     for readers in readers.chunks(READERS_AT_ONCE) {

@@ -11,7 +11,7 @@ use kith_proto::{
 use tokio::time::Instant;
 use tonic::{Code, transport::Channel};
 
-use super::stage::Stage;
+use super::stage::ReaderStage;
 use crate::{
     claims::{Plan, RECEIPT_MARK_500, RECEIPT_MARK_500_BITS, RECEIPT_MARKS},
     ratio::{Side, count, interleave},
@@ -43,7 +43,7 @@ pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
 
 /// Users who open a chat with 500 unread messages.
 async fn opened(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
-    let Some(stage) = Stage::start(plan, "receipt_opened").await? else { return Ok(()) };
+    let Some(stage) = ReaderStage::start(plan, "receipt_opened").await? else { return Ok(()) };
     let (members, messages, calls): (i64, usize, usize) = plan.size((200, 500, 60), (10, 20, 3));
     // Each member but the owner marks each group once, in one of both rows.
     let groups = (2 * plan.rounds * calls).div_ceil(usize::try_from(members - 1)?);
@@ -84,7 +84,7 @@ async fn opened(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
 
 /// Marks a second of many callers in many groups.
 async fn at_once(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
-    let Some(stage) = Stage::start(plan, "receipt_marks").await? else { return Ok(()) };
+    let Some(stage) = ReaderStage::start(plan, "receipt_marks").await? else { return Ok(()) };
     let (groups, steps): (i64, i64) = plan.size((200, 20), (10, 2));
     let channel = stage.channel();
     fill_up_to(channel.clone(), groups).await?;

@@ -48,11 +48,11 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     let Some(url) = &plan.redis else { return Ok(()) };
     if plan.wants(&RECEIPTS_50) {
-        let rounds = Stage::start(url, 200).await?.screens(plan).await?;
+        let rounds = ReceiptStage::start(url, 200).await?.screens(plan).await?;
         results.add(&RECEIPTS_50, &rounds)?;
     }
     if plan.wants(&RECEIPT_100K) {
-        let rounds = Stage::start(url, plan.size(100_000, 3_000)).await?.receipts(plan).await?;
+        let rounds = ReceiptStage::start(url, plan.size(100_000, 3_000)).await?.receipts(plan).await?;
         results.add(&RECEIPT_100K, &rounds)?;
     }
     Ok(())
@@ -60,7 +60,7 @@ pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
 
 /// A node in this process with a group of which every second member has read all, and the bytes that copies of its read marks would
 /// have in Redis.
-struct Stage {
+struct ReceiptStage {
     edge: Edge,
     /// The numbers of the last messages.
     seqs: Vec<i64>,
@@ -70,7 +70,7 @@ struct Stage {
     _file: SqliteHandle,
 }
 
-impl Stage {
+impl ReceiptStage {
     async fn start(url: &str, members: i64) -> Result<Self> {
         let file = kith_store_sqlite::open_in_memory().await?;
         let stores = file.stores();

@@ -7,17 +7,17 @@ use tonic::transport::Channel;
 use super::raw::RawMarks;
 use crate::{
     claims::Plan,
-    rows::relations::{Keyspace, Node},
+    rows::relations::{Keyspace, NodeProcess},
 };
 
 /// Both sides.
-pub(super) struct Stage {
+pub(super) struct ReaderStage {
     pub(super) raw: RawMarks,
-    node: Node,
+    node: NodeProcess,
     keyspace: Keyspace,
 }
 
-impl Stage {
+impl ReaderStage {
     /// `None` where the plan names no servers.
     pub(super) async fn start(plan: &Plan, name: &str) -> Result<Option<Self>> {
         let Some(redis) = plan.redis.as_deref() else { return Ok(None) };

@@ -19,7 +19,7 @@ use tokio::{
 use tonic::{Status, Streaming, transport::Channel};
 
 use super::{
-    stage::{Client, Stage},
+    stage::{ReceiveStage, ReceiverClient},
     stream::{of_user, receive},
 };
 use crate::rows::messages::text;
@@ -69,7 +69,7 @@ struct Shared {
 
 impl Crowd {
     /// Opens a stream for each user up to an id, on the first node. Returns once all are live.
-    pub(super) async fn open(stage: &Stage, users: i64) -> Result<Self> {
+    pub(super) async fn open(stage: &ReceiveStage, users: i64) -> Result<Self> {
         let shared = Arc::new(Shared {
             connections: Mutex::new(Arc::new(stage.connections(0, users).await?)),
             live: AtomicUsize::new(0),
@@ -95,7 +95,7 @@ impl Crowd {
     }
 
     /// Opens streams that end from now on at another node.
-    pub(super) async fn use_node(&self, stage: &Stage, node: usize) -> Result<()> {
+    pub(super) async fn use_node(&self, stage: &ReceiveStage, node: usize) -> Result<()> {
         let connections = Arc::new(stage.connections(node, self.users).await?);
         self.shared.live.store(0, Ordering::SeqCst);
         *self.shared.connections.lock() = connections;
@@ -114,7 +114,7 @@ impl Crowd {
     }
 
     /// Sends a message to a pair.
-    pub(super) async fn send(&self, client: &mut Client, pair: i64) -> Result<Sent> {
+    pub(super) async fn send(&self, client: &mut ReceiverClient, pair: i64) -> Result<Sent> {
         let (first, second) = (2 * pair - 1, 2 * pair);
         let mut message = text(&format!("d{first}-{second}"));
         message.sender_id = first;

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use anyhow::{Context as _, Result};
 use tokio::{task::JoinSet, time::interval};
 
-use super::{crowd::Crowd, pubsub::PubSub, stage::Stage};
+use super::{crowd::Crowd, pubsub::PubSub, stage::ReceiveStage};
 use crate::{
     claims::Plan,
     ratio::{Pair, Side, interleave, nanos},
@@ -18,7 +18,7 @@ const TICK: Duration = Duration::from_millis(10);
 
 /// Microseconds of all but the slowest hundredth: from the answer to the sender to the delivery to the other user, and from the
 /// call of PUBLISH to the subscriber.
-pub(super) async fn measure(plan: &Plan, stage: &Stage, crowd: &Arc<Crowd>) -> Result<Vec<Pair<f64>>> {
+pub(super) async fn measure(plan: &Plan, stage: &ReceiveStage, crowd: &Arc<Crowd>) -> Result<Vec<Pair<f64>>> {
     let raw = PubSub::connect(&stage.redis()).await?;
     let ticks = plan.size(1_000, 20);
     interleave(plan.rounds, async |side| {
@@ -31,7 +31,7 @@ pub(super) async fn measure(plan: &Plan, stage: &Stage, crowd: &Arc<Crowd>) -> R
     .await
 }
 
-async fn delivered(stage: &Stage, crowd: &Arc<Crowd>, ticks: usize) -> Result<Vec<f64>> {
+async fn delivered(stage: &ReceiveStage, crowd: &Arc<Crowd>, ticks: usize) -> Result<Vec<f64>> {
     crowd.note_arcomparison();
     let (client, mut clock, mut sends) = (stage.client(0), interval(TICK), JoinSet::new());
     for at in 0..ticks * AT_A_TICK {

@@ -22,7 +22,7 @@ use tokio::{
 use tonic::{Status, Streaming, transport::Channel};
 
 use super::{
-    stage::{Bare, Stage},
+    stage::{Bare, ReceiveStage},
     stream::{connections, deliver_bare, of_user, receive},
 };
 use crate::{
@@ -46,7 +46,7 @@ const POLL: Duration = Duration::from_millis(1);
 /// Runs both rows; nothing where there are no servers.
 pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     let (members, receivers) = (plan.size(100_000, 1_200), plan.size(10_000, 60));
-    let Some(stage) = Stage::start(plan, "group", members).await? else { return Ok(()) };
+    let Some(stage) = ReceiveStage::start(plan, "group", members).await? else { return Ok(()) };
     make_group(stage.nodes[0].channel.clone()).await?;
     add(&stage, members).await?;
     let of_nodes = Arc::new(Arrived::default());
@@ -105,7 +105,7 @@ async fn measure(
     Ok(Delivered { seconds: median(times), cpu_micros: cpu * 1e6 / count(messages * all) })
 }
 
-async fn send(stage: &Stage) -> Result<()> {
+async fn send(stage: &ReceiveStage) -> Result<()> {
     stage.client(0).send_message(text(GROUP)).await?;
     Ok(())
 }
@@ -119,7 +119,7 @@ async fn deliver_all(bare: &Bare, response: &ReceiveResponse) -> Result<()> {
 }
 
 /// Half of the streams on each node.
-async fn open(stage: &Stage, receivers: i64) -> Result<Vec<Streaming<ReceiveResponse>>> {
+async fn open(stage: &ReceiveStage, receivers: i64) -> Result<Vec<Streaming<ReceiveResponse>>> {
     let mut streams = Vec::new();
     let channels: [Vec<Channel>; 2] =
         [stage.connections(0, receivers / 2).await?, stage.connections(1, receivers / 2).await?];
@@ -132,7 +132,7 @@ async fn open(stage: &Stage, receivers: i64) -> Result<Vec<Streaming<ReceiveResp
 }
 
 /// All users are members.
-async fn add(stage: &Stage, members: i64) -> Result<()> {
+async fn add(stage: &ReceiveStage, members: i64) -> Result<()> {
     let users: Vec<i64> = (2..=members).collect();
     let client = MemberServiceClient::new(stage.nodes[0].channel.clone());
     for user_ids in users.chunks(ADDED) {

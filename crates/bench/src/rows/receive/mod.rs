@@ -15,7 +15,7 @@ use anyhow::{Result, ensure};
 
 use self::{
     crowd::Crowd,
-    stage::{Bare, Stage},
+    stage::{Bare, ReceiveStage},
 };
 use crate::{
     claims::{
@@ -32,7 +32,7 @@ const CONNECTIONS_MAX: usize = 4;
 pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     let of_streams = [&RECEIVE_MEMORY, &DELIVER_P99, &RECEIVE_AGAIN, &RECEIVE_AGAIN_P99];
     if of_streams.iter().any(|claim| plan.wants(claim))
-        && let Some(mut stage) = Stage::start(plan, "receive", plan.size(10_000, 60)).await?
+        && let Some(mut stage) = ReceiveStage::start(plan, "receive", plan.size(10_000, 60)).await?
     {
         streams(plan, &mut stage, results).await?;
         stage.remove(plan).await?;
@@ -43,7 +43,7 @@ pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     Ok(())
 }
 
-async fn streams(plan: &Plan, stage: &mut Stage, results: &mut Results<'_>) -> Result<()> {
+async fn streams(plan: &Plan, stage: &mut ReceiveStage, results: &mut Results<'_>) -> Result<()> {
     let bare = Bare::start(1)?;
     let baseline = bare_memory(&bare, stage.users).await?;
     drop(bare);

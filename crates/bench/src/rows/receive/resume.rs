@@ -11,7 +11,7 @@ use tokio::{
 };
 use tonic::transport::Channel;
 
-use super::{crowd::Crowd, stage::Stage};
+use super::{crowd::Crowd, stage::ReceiveStage};
 use crate::{
     claims::Plan,
     ratio::{Pair, nanos},
@@ -34,7 +34,11 @@ pub(super) struct Resumed {
 }
 
 /// Kills each node once.
-pub(super) async fn measure(plan: &Plan, stage: &mut Stage, crowd: &Arc<Crowd>) -> Result<Vec<Resumed>> {
+pub(super) async fn measure(
+    plan: &Plan,
+    stage: &mut ReceiveStage,
+    crowd: &Arc<Crowd>,
+) -> Result<Vec<Resumed>> {
     let mut resumed = Vec::new();
     for killed in [0, 1] {
         resumed.push(once(plan, stage, crowd, killed).await?);
@@ -44,7 +48,7 @@ pub(super) async fn measure(plan: &Plan, stage: &mut Stage, crowd: &Arc<Crowd>) 
     Ok(resumed)
 }
 
-async fn once(plan: &Plan, stage: &mut Stage, crowd: &Arc<Crowd>, killed: usize) -> Result<Resumed> {
+async fn once(plan: &Plan, stage: &mut ReceiveStage, crowd: &Arc<Crowd>, killed: usize) -> Result<Resumed> {
     let other = 1 - killed;
     let (calm_ended, calm) = watch::channel(false);
     let (ended, until) = watch::channel(false);
@@ -69,7 +73,7 @@ async fn once(plan: &Plan, stage: &mut Stage, crowd: &Arc<Crowd>, killed: usize)
 
 /// Sends to one pair after the other until `ended` is true.
 fn sends(
-    stage: &Stage,
+    stage: &ReceiveStage,
     crowd: &Arc<Crowd>,
     node: usize,
     ended: watch::Receiver<bool>,

@@ -8,21 +8,21 @@ use tonic::{Streaming, transport::Channel};
 use super::stream::{connections, of_user, receive_bare};
 use crate::{
     claims::Plan,
-    rows::relations::{Keyspace, Node},
+    rows::relations::{Keyspace, NodeProcess},
     served::Served,
 };
 
-pub(super) type Client = MessageServiceClient<Channel>;
+pub(super) type ReceiverClient = MessageServiceClient<Channel>;
 
 /// Nodes with users.
-pub(super) struct Stage {
-    pub(super) nodes: Vec<Node>,
+pub(super) struct ReceiveStage {
+    pub(super) nodes: Vec<NodeProcess>,
     pub(super) users: i64,
     pub(super) keyspace: Keyspace,
     redis: RedisServer,
 }
 
-impl Stage {
+impl ReceiveStage {
     /// Two nodes with the users up to an id. `None` where the plan names no servers.
     pub(super) async fn start(plan: &Plan, name: &str, users: i64) -> Result<Option<Self>> {
         let Some(keyspace) = Keyspace::open(plan, name).await? else { return Ok(None) };
@@ -37,7 +37,7 @@ impl Stage {
     }
 
     /// A client of a node, over a connection without streams.
-    pub(super) fn client(&self, node: usize) -> Client {
+    pub(super) fn client(&self, node: usize) -> ReceiverClient {
         MessageServiceClient::new(self.nodes[node].channel.clone())
     }
 

@@ -25,7 +25,7 @@ use crate::rows::memory::Same;
 pub(super) const BATCH: usize = 100;
 
 /// A node with an empty memory, records in Redis that another left there, and a client that reads the same bytes.
-pub(super) struct Filled<V> {
+pub(super) struct FilledRedis<V> {
     pub(super) raw: RawRedis,
     site: Site,
     cache: TieredCache<i64, V>,
@@ -34,7 +34,7 @@ pub(super) struct Filled<V> {
     next: AtomicI64,
 }
 
-impl<V: Clone + fmt::Debug + Send + Sync + 'static> Filled<V> {
+impl<V: Clone + fmt::Debug + Send + Sync + 'static> FilledRedis<V> {
     /// So many records, all the same, of this namespace.
     pub(super) async fn new(
         url: &str,

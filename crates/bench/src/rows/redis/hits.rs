@@ -8,7 +8,7 @@ use kith_store::User;
 use tokio::time::Instant;
 
 use super::{
-    filled::{BATCH, Filled},
+    filled::{BATCH, FilledRedis},
     packed::UserCodec,
 };
 use crate::{
@@ -18,9 +18,9 @@ use crate::{
     rows::latency::Latency,
 };
 
-async fn filled(url: &str, users: i64) -> Result<Arc<Filled<User>>> {
+async fn filled(url: &str, users: i64) -> Result<Arc<FilledRedis<User>>> {
     let kind: (_, fn(&User) -> usize) = ("user", User::weight);
-    let filled = Filled::new(url, users, kind, people::user(1)?, UserCodec).await?;
+    let filled = FilledRedis::new(url, users, kind, people::user(1)?, UserCodec).await?;
     Ok(Arc::new(filled))
 }
 
@@ -49,7 +49,7 @@ pub(super) async fn rows(plan: &Plan, url: &str, results: &mut Results<'_>) -> R
 
 /// Reads one after the other, each of another key, on a worker of the runtime as calls to a node are. What was
 /// read by hand is held to the end, as memory holds it.
-async fn time_one(stage: &Arc<Filled<User>>, side: Side, reads: i64) -> Result<Latency> {
+async fn time_one(stage: &Arc<FilledRedis<User>>, side: Side, reads: i64) -> Result<Latency> {
     let (stage, keys) = (Arc::clone(stage), stage.take(reads));
     let timing = tokio::spawn(async move {
         let (mut times, mut held) = (Vec::with_capacity(keys.len()), Vec::with_capacity(keys.len()));
@@ -66,7 +66,7 @@ async fn time_one(stage: &Arc<Filled<User>>, side: Side, reads: i64) -> Result<L
     timing.await?
 }
 
-async fn time_many(stage: &Arc<Filled<User>>, side: Side, keys: i64) -> Result<Latency> {
+async fn time_many(stage: &Arc<FilledRedis<User>>, side: Side, keys: i64) -> Result<Latency> {
     let (stage, keys) = (Arc::clone(stage), stage.take(keys));
     let timing = tokio::spawn(async move {
         let (mut times, mut held) = (Vec::new(), Vec::new());

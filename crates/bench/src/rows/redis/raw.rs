@@ -112,13 +112,13 @@ impl RawRedis {
         &self,
         id: i64,
         copy: Vec<u8>,
-        (command, words): (&'static str, Vec<Value>),
+        command: (&'static str, Vec<Value>),
     ) -> Result<()> {
         let keys = [self.key(id), format!("{{{}}}:raw-log", self.tag)].map(Value::from);
         let told = [Value::Bytes(copy.into()), Value::Bytes(Bytes::from(vec![7; 64])), self.channel().into()];
         let script =
             [Value::from(self.script.sha1().to_string()), Value::from(2)].into_iter().chain(keys).chain(told);
-        self.together([("EVALSHA", script.collect()), (command, words)]).await
+        self.together([("EVALSHA", script.collect()), command]).await
     }
 
     /// Sends commands in one pipeline. Each has to be done.

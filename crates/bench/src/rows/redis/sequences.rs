@@ -14,20 +14,20 @@ use crate::{
     claims::{Plan, TAKE, TAKE_32, TAKE_LONGEST_WAIT, TAKE_P99},
     ratio::{Side, count, each, interleave, nanos},
     results::Results,
-    rows::{latency::Latency, mongodb::Filled},
+    rows::{latency::Latency, mongodb::FilledDatabase},
 };
 
 /// Callers at the same time.
 const CALLERS: usize = 32;
 
 /// A node that takes blocks from MongoDB, and a client of the same Redis.
-struct Stage {
+struct SequenceStage {
     sequences: Sequences,
     name: SequenceName,
     raw: RawRedis,
 }
 
-impl Stage {
+impl SequenceStage {
     async fn new(url: &str, store: &Arc<dyn SequenceStore>) -> Result<Arc<Self>> {
         let place = Place::new(url);
         let raw = RawRedis::connect(url, &place.tag()).await?;
@@ -54,7 +54,7 @@ impl Stage {
 pub(super) async fn rows(plan: &Plan, url: &str, results: &mut Results<'_>) -> Result<()> {
     let is_asked = [&TAKE, &TAKE_P99, &TAKE_32, &TAKE_LONGEST_WAIT].iter().any(|claim| plan.wants(claim));
     let Some(uri) = plan.mongodb.as_ref().filter(|_| is_asked) else { return Ok(()) };
-    let database = Filled::with(uri, 1).await?;
+    let database = FilledDatabase::with(uri, 1).await?;
     let measured = measure(plan, url, &database.sequences, results).await;
     database.remove().await?;
     measured
@@ -66,7 +66,7 @@ async fn measure(
     store: &Arc<dyn SequenceStore>,
     results: &mut Results<'_>,
 ) -> Result<()> {
-    let stage = Stage::new(url, store).await?;
+    let stage = SequenceStage::new(url, store).await?;
     if plan.wants(&TAKE) || plan.wants(&TAKE_P99) {
         let takes = plan.size(5_000, 100);
         let pairs = interleave(plan.rounds, async |side| one_caller(&stage, side, takes).await).await?;
@@ -83,7 +83,7 @@ async fn measure(
 }
 
 /// Takes numbers one after the other, on a worker of the runtime as calls to a node are.
-async fn one_caller(stage: &Arc<Stage>, side: Side, takes: usize) -> Result<Latency> {
+async fn one_caller(stage: &Arc<SequenceStage>, side: Side, takes: usize) -> Result<Latency> {
     let stage = Arc::clone(stage);
     let timing = tokio::spawn(async move {
         let mut times = Vec::with_capacity(takes);
@@ -99,12 +99,12 @@ async fn one_caller(stage: &Arc<Stage>, side: Side, takes: usize) -> Result<Late
 
 /// What many callers saw.
 #[derive(Clone, Copy, Debug)]
-struct Crowd {
+struct CallersSeen {
     numbers_a_second: f64,
     longest_ms: f64,
 }
 
-async fn many_callers(stage: &Arc<Stage>, side: Side, takes: usize) -> Result<Crowd> {
+async fn many_callers(stage: &Arc<SequenceStage>, side: Side, takes: usize) -> Result<CallersSeen> {
     let (begun, mut callers) = (Instant::now(), JoinSet::new());
     for _ in 0..CALLERS {
         let stage = Arc::clone(stage);
@@ -123,5 +123,5 @@ async fn many_callers(stage: &Arc<Stage>, side: Side, takes: usize) -> Result<Cr
         longest = longest.max(ended??);
     }
     let numbers_a_second = count(CALLERS * takes) / begun.elapsed().as_secs_f64();
-    Ok(Crowd { numbers_a_second, longest_ms: nanos(longest) / 1e6 })
+    Ok(CallersSeen { numbers_a_second, longest_ms: nanos(longest) / 1e6 })
 }

@@ -19,7 +19,7 @@ use crate::{
     ratio::{Pair, Side, interleave},
     results::Results,
     rows::{
-        mongodb::{Document, Filled, RawUsers},
+        mongodb::{Document, FilledDatabase, RawUsers},
         store::{Reads, Tiered, Updates, time_one, time_updates},
     },
 };
@@ -59,7 +59,7 @@ pub(super) async fn rows(plan: &Plan, url: &str, results: &mut Results<'_>) -> R
     let asked = plan.wants(&MISS) || plan.wants(&WRITE_TOLD);
     let Some(uri) = plan.mongodb.as_ref().filter(|_| asked) else { return Ok(()) };
     let users = plan.size(10_000, 400);
-    let database = Filled::with(uri, users).await?;
+    let database = FilledDatabase::with(uri, users).await?;
     let measured = measure(plan, url, &database, users, results).await;
     database.remove().await?;
     measured
@@ -68,7 +68,7 @@ pub(super) async fn rows(plan: &Plan, url: &str, results: &mut Results<'_>) -> R
 async fn measure(
     plan: &Plan,
     url: &str,
-    database: &Filled,
+    database: &FilledDatabase,
     users: i64,
     results: &mut Results<'_>,
 ) -> Result<()> {

@@ -68,7 +68,7 @@ impl Loader<i64, User> for Current {
 }
 
 /// Two nodes, and the two ends of a bare channel.
-struct Stage {
+struct PublishStage {
     one: Site,
     two: Site,
     at_one: TieredCache<i64, User>,
@@ -78,7 +78,7 @@ struct Stage {
     heard: RawRedis,
 }
 
-impl Stage {
+impl PublishStage {
     async fn new(url: &str) -> Result<Arc<Self>> {
         let place = Place::new(url);
         let (one, two) = (place.site().await?, place.site().await?);
@@ -123,7 +123,7 @@ pub(super) async fn rows(plan: &Plan, url: &str, results: &mut Results<'_>) -> R
     if !(dropped || read) {
         return Ok(());
     }
-    let (stage, writes) = (Stage::new(url).await?, plan.size(1_000, 20));
+    let (stage, writes) = (PublishStage::new(url).await?, plan.size(1_000, 20));
     if dropped {
         let pairs = interleave(plan.rounds, async |side| match side {
             Side::Baseline => spawned(times_heard(Arc::clone(&stage), writes, false)).await,
@@ -149,7 +149,7 @@ async fn spawned(times: impl Future<Output = Result<Latency>> + Send + 'static) 
 }
 
 /// From publishing to hearing, and, if asked for, one GET after it.
-async fn times_heard(stage: Arc<Stage>, times: usize, and_get: bool) -> Result<Latency> {
+async fn times_heard(stage: Arc<PublishStage>, times: usize, and_get: bool) -> Result<Latency> {
     let mut messages = stage.heard.client.message_rx();
     let mut taken = Vec::with_capacity(times);
     for _ in 0..times {
@@ -172,7 +172,7 @@ async fn times_heard(stage: Arc<Stage>, times: usize, and_get: bool) -> Result<L
 
 /// From the commit on one node to the memory of the other without the old value: until the second node, which has
 /// applied the change, asks for the next one.
-async fn times_dropped(stage: Arc<Stage>, times: usize) -> Result<Latency> {
+async fn times_dropped(stage: Arc<PublishStage>, times: usize) -> Result<Latency> {
     let mut taken = Vec::with_capacity(times);
     for _ in 0..times {
         // Both have read it, and the second has applied all that was published.
@@ -196,7 +196,7 @@ async fn times_dropped(stage: Arc<Stage>, times: usize) -> Result<Latency> {
 }
 
 /// From the end of the write on one node to the first read of the other that gives its version.
-async fn times_read(stage: Arc<Stage>, times: usize) -> Result<Latency> {
+async fn times_read(stage: Arc<PublishStage>, times: usize) -> Result<Latency> {
     let mut taken = Vec::with_capacity(times);
     for _ in 0..times {
         let version = settle(&stage).await? + 1;
@@ -215,7 +215,7 @@ async fn times_read(stage: Arc<Stage>, times: usize) -> Result<Latency> {
 
 /// Returns when both nodes have the record in memory and the second has applied what was published; returns its
 /// version.
-async fn settle(stage: &Stage) -> Result<u64> {
+async fn settle(stage: &PublishStage) -> Result<u64> {
     let settled = async {
         let version = stage.store.version.load(Ordering::Acquire);
         stage.at_one.get(&WRITTEN).await?;

@@ -13,7 +13,7 @@ use kith_store::{
     Slot, Text, Timestamp, Version,
 };
 
-use super::{filled::Filled, raw::RawRedis};
+use super::{filled::FilledRedis, raw::RawRedis};
 use crate::{
     claims::{
         NOTICE_TOTALS_10, NOTICE_TOTALS_10_SCRIPT, NOTICE_TOTALS_100, NOTICE_TOTALS_100_SCRIPT,
@@ -47,7 +47,7 @@ pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
         if plan.wants(totals) || plan.wants(script) {
             // One of its own: the script looks at the names of all keys.
             let redis = RedisServer::start(&[]).await?;
-            let stage = Stage::start(plan, &redis, notices).await?;
+            let stage = TotalsStage::start(plan, &redis, notices).await?;
             if plan.wants(totals) {
                 results.add(totals, &stage.totals(plan).await?)?;
             }
@@ -60,15 +60,15 @@ pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
 }
 
 /// All sides: an audience in memory, its readers and the bitmaps of its notices in Redis.
-struct Stage {
+struct TotalsStage {
     audience: Audience,
-    readers: Arc<Filled<NoticeReader>>,
+    readers: Arc<FilledRedis<NoticeReader>>,
     /// A client for the script, which may take longer than any other call.
     script: RawRedis,
     reads: i64,
 }
 
-impl Stage {
+impl TotalsStage {
     /// The reader has read half of so many notices.
     async fn start(plan: &Plan, redis: &RedisServer, notices: u32) -> Result<Self> {
         let reads = plan.size(500, 20);
@@ -76,7 +76,7 @@ impl Stage {
         let records = 4 * i64::try_from(plan.rounds)? * reads;
         let url = redis.uri();
         let kind: (_, fn(&NoticeReader) -> usize) = ("notice_reader", NoticeReader::weight);
-        let readers = Filled::new(&url, records, kind, reader(notices)?, ReaderCodec).await?;
+        let readers = FilledRedis::new(&url, records, kind, reader(notices)?, ReaderCodec).await?;
         let script = RawRedis::patient(&url, "raw").await?;
         let this = Self { audience: audience(notices)?, readers: Arc::new(readers), script, reads };
         for notice in 0..notices {

@@ -70,7 +70,8 @@ async fn permissions(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
         client.check_permission(asked.clone()).await?;
     }
     let answers = vec![CheckPermissionResponse { allowed: true, denied: 0 }];
-    compared(plan, (&kith, callers), (echo::PERMISSION, answers), &CHECK_PERMISSION_CPU, results).await
+    let compared = EchoComparison { kith: &kith, callers, path: echo::PERMISSION, answers };
+    compared.measure(plan, &CHECK_PERMISSION_CPU, results).await
 }
 
 /// Of users who follow all whom they ask for.
@@ -94,32 +95,43 @@ async fn relations(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
         client.batch_get_relations(asked.clone()).await?;
         answers.push(client.batch_get_relations(asked).await?.into_inner());
     }
-    compared(plan, (&kith, callers), (echo::RELATIONS, answers), &BATCH_RELATIONS_CPU, results).await
+    let compared = EchoComparison { kith: &kith, callers, path: echo::RELATIONS, answers };
+    compared.measure(plan, &BATCH_RELATIONS_CPU, results).await
 }
 
-/// Gives each server the same number of calls, as many at a time as it takes.
-pub(in crate::rows) async fn compared<Q, A>(
-    plan: &Plan,
-    (kith, ask_kith): (&Served, Callers<Q, A>),
-    (path, answers): (&'static str, Vec<A>),
-    claim: &Claim,
-    results: &mut Results<'_>,
-) -> Result<()>
-where
-    Q: Message + Clone + Default + 'static,
-    A: Answer + Clone,
-{
-    let bare = Served::echo()?;
-    let ask_bare = Callers::<A, A>::connect(bare.address, CONNECTIONS, path, answers).await?;
-    let warm_up = plan.size(50_000, 200);
-    ask_bare.closed(warm_up, IN_FLIGHT).await?;
-    ask_kith.closed(warm_up, IN_FLIGHT).await?;
-    let calls = plan.size(100_000_u32, 20_000);
-    let pairs = interleave(plan.rounds, async |side| match side {
-        Side::Baseline => ask_bare.cpu_micros(&bare, calls, IN_FLIGHT).await,
-        Side::Kith => ask_kith.cpu_micros(kith, calls, IN_FLIGHT).await,
-    });
-    results.add(claim, &pairs.await?)
+/// A node and its callers, beside a bare server that echoes the same answers.
+pub(in crate::rows) struct EchoComparison<'a, Q, A> {
+    /// The node.
+    pub(in crate::rows) kith: &'a Served,
+    /// Its callers.
+    pub(in crate::rows) callers: Callers<Q, A>,
+    /// The method of the bare server.
+    pub(in crate::rows) path: &'static str,
+    /// What it is sent, and echoes.
+    pub(in crate::rows) answers: Vec<A>,
+}
+
+impl<Q: Message + Clone + Default + 'static, A: Answer + Clone> EchoComparison<'_, Q, A> {
+    /// Gives each server the same number of calls, as many at a time as it takes.
+    pub(in crate::rows) async fn measure(
+        self,
+        plan: &Plan,
+        claim: &Claim,
+        results: &mut Results<'_>,
+    ) -> Result<()> {
+        let Self { kith, callers, path, answers } = self;
+        let bare = Served::echo()?;
+        let ask_bare = Callers::<A, A>::connect(bare.address, CONNECTIONS, path, answers).await?;
+        let warm_up = plan.size(50_000, 200);
+        ask_bare.closed(warm_up, IN_FLIGHT).await?;
+        callers.closed(warm_up, IN_FLIGHT).await?;
+        let calls = plan.size(100_000_u32, 20_000);
+        let pairs = interleave(plan.rounds, async |side| match side {
+            Side::Baseline => ask_bare.cpu_micros(&bare, calls, IN_FLIGHT).await,
+            Side::Kith => callers.cpu_micros(kith, calls, IN_FLIGHT).await,
+        });
+        results.add(claim, &pairs.await?)
+    }
 }
 
 async fn client(kith: &Served) -> Result<RelationServiceClient<Channel>> {

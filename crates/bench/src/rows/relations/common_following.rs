@@ -12,7 +12,7 @@ use kith_proto::relation::v1::{
 use kith_store::{FollowList, ImportedFollow};
 
 use super::{
-    cql::{Keyspace, Node, all_pages},
+    cql::{Keyspace, NodeProcess, all_pages},
     graph::{import, star},
     lists::CLOSES_WITHIN,
 };
@@ -54,7 +54,7 @@ pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     })
     .await?;
     keyspace.remove(plan).await?;
-    let of = |part: fn(&Taken) -> f64| -> Vec<Pair<f64>> {
+    let of = |part: fn(&CommonCost) -> f64| -> Vec<Pair<f64>> {
         taken.iter().map(|pair| Pair { baseline: part(&pair.baseline), kith: part(&pair.kith) }).collect()
     };
     results.add(&COMMON_MEMORY, &of(|taken| taken.memory))?;
@@ -63,14 +63,14 @@ pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
 
 /// What something took.
 #[derive(Clone, Copy, Debug)]
-struct Taken {
+struct CommonCost {
     /// Of the node, at most, in MiB.
     memory: f64,
     /// The longest command of Redis, in milliseconds.
     command: f64,
 }
 
-async fn taken(node: &Node, commands: &Commands, side: Side, few: usize) -> Result<Taken> {
+async fn taken(node: &NodeProcess, commands: &Commands, side: Side, few: usize) -> Result<CommonCost> {
     // What the first call of all takes is no part of it.
     following(node).await?;
     node.forget().await?;
@@ -81,11 +81,11 @@ async fn taken(node: &Node, commands: &Commands, side: Side, few: usize) -> Resu
         Side::Kith => common(node).await?,
     };
     ensure!(found == few, "only {found} of {few} were found");
-    Ok(Taken { memory: node.served.peak_mib()?, command: commands.longest().await? })
+    Ok(CommonCost { memory: node.served.peak_mib()?, command: commands.longest().await? })
 }
 
 /// Reads all followed users of the user who follows few; returns how many there are.
-async fn following(node: &Node) -> Result<usize> {
+async fn following(node: &NodeProcess) -> Result<usize> {
     let client = RelationServiceClient::new(node.channel.clone());
     all_pages(async |page_token| {
         let request = ListFollowingRequest { user_id: FEW, page_size: PAGE, page_token, consistency: None };
@@ -96,7 +96,7 @@ async fn following(node: &Node) -> Result<usize> {
 }
 
 /// Reads all users whom both follow; returns how many there are.
-async fn common(node: &Node) -> Result<usize> {
+async fn common(node: &NodeProcess) -> Result<usize> {
     let client = RelationServiceClient::new(node.channel.clone());
     all_pages(async |page_token| {
         let (user_id, other_id) = (FEW, MANY);

@@ -21,7 +21,10 @@ use scylla::{
 use tokio::time::{Instant, sleep};
 use tonic::transport::{Channel, Endpoint};
 
-use crate::{claims::Plan, served::Served};
+use crate::{
+    claims::Plan,
+    served::{Served, StoreAddresses},
+};
 
 /// Shards of what has changed.
 const SHARDS: usize = 4;
@@ -33,7 +36,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// A keyspace of its own, beside a database of its own.
 pub(in crate::rows) struct Keyspace {
     pub(in crate::rows) stores: Stores,
-    pub(in crate::rows) raw: Raw,
+    pub(in crate::rows) raw: RawFollows,
     handle: ClusterHandle,
     name: String,
 }
@@ -54,7 +57,7 @@ impl Keyspace {
             }
             sleep(PAUSE).await;
         }
-        let raw = Raw::connect(cql, &name).await?;
+        let raw = RawFollows::connect(cql, &name).await?;
         Ok(Some(Self { stores, raw, handle, name }))
     }
 
@@ -64,15 +67,15 @@ impl Keyspace {
     }
 
     /// A node over them, with a Redis if there is one.
-    pub(in crate::rows) async fn served(&self, plan: &Plan, redis: Option<&str>) -> Result<Node> {
+    pub(in crate::rows) async fn served(&self, plan: &Plan, redis: Option<&str>) -> Result<NodeProcess> {
         let mongodb = plan.mongodb.as_deref().context("there was a MongoDB")?;
         let cql = plan.cql.as_deref().context("there was a CQL")?;
-        let served = Served::kith_over(&plan.kith, (mongodb, cql, redis), &self.name)?;
+        let served = Served::kith_over(&plan.kith, StoreAddresses { mongodb, cql, redis }, &self.name)?;
         let endpoint = Endpoint::from_shared(format!("http://{}", served.address))?;
         let until = Instant::now() + CONNECTED_WITHIN;
         loop {
             if let Ok(channel) = endpoint.connect().await {
-                let node = Node { channel, served };
+                let node = NodeProcess { channel, served };
                 while let Err(error) = node.friends(i64::MAX).await {
                     ensure!(Instant::now() < until, "the node does not serve: {error}");
                     sleep(PAUSE).await;
@@ -95,12 +98,12 @@ impl Keyspace {
 }
 
 /// A node in a process of its own.
-pub(in crate::rows) struct Node {
+pub(in crate::rows) struct NodeProcess {
     pub(in crate::rows) channel: Channel,
     pub(in crate::rows) served: Served,
 }
 
-impl Node {
+impl NodeProcess {
     /// Empties its memory.
     pub(in crate::rows) async fn forget(&self) -> Result<()> {
         let mut admin = AdminServiceClient::new(self.channel.clone());
@@ -136,7 +139,7 @@ pub(in crate::rows) async fn all_pages(
 }
 
 /// The statements of a follow, by the driver alone.
-pub(in crate::rows) struct Raw {
+pub(in crate::rows) struct RawFollows {
     pub(in crate::rows) session: Session,
     blocked: PreparedStatement,
     seat: PreparedStatement,
@@ -151,7 +154,7 @@ pub(in crate::rows) struct Raw {
     member: PreparedStatement,
 }
 
-impl Raw {
+impl RawFollows {
     async fn connect(address: &str, keyspace: &str) -> Result<Self> {
         let session = SessionBuilder::new().known_node(address).use_keyspace(keyspace, false).build().await?;
         let prepare = async |text: &str| {

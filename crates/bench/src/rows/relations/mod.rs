@@ -12,8 +12,8 @@ mod sqlite;
 use anyhow::Result;
 
 pub(super) use self::{
-    answers::compared,
-    cql::{Keyspace, Node},
+    answers::EchoComparison,
+    cql::{Keyspace, NodeProcess},
     sqlite::DataFile,
 };
 use crate::{claims::Plan, results::Results};

@@ -98,7 +98,7 @@ fn read(connection: &Connection, sql: &str, ids: &[i64]) -> Result<Vec<RawUser>>
 
 /// One thread that writes: it takes all that waits, and answers after the commit.
 #[derive(Debug)]
-pub(super) struct RawWriter(Sender<Rename>);
+pub(super) struct RawRenames(Sender<Rename>);
 
 #[derive(Debug)]
 struct Rename {
@@ -107,7 +107,7 @@ struct Rename {
     reply: oneshot::Sender<Result<RawUser>>,
 }
 
-impl RawWriter {
+impl RawRenames {
     pub(super) fn start(options: &SqliteOptions) -> Result<Self> {
         let connection = connect(options, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         connection.pragma_update(None, "journal_mode", "WAL")?;
@@ -121,7 +121,7 @@ impl RawWriter {
     }
 }
 
-impl Updates for RawWriter {
+impl Updates for RawRenames {
     async fn rename(&self, id: i64, nick_name: String) -> Result<()> {
         let (reply, answer) = oneshot::channel();
         self.0.try_send(Rename { id, nick_name, reply })?;
