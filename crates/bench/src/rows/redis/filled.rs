@@ -35,11 +35,11 @@ pub(super) struct FilledRedis<V> {
 }
 
 impl<V: Clone + fmt::Debug + Send + Sync + 'static> FilledRedis<V> {
-    /// So many records, all the same, of this namespace.
+    /// So many records, all the same, of the namespace with this policy.
     pub(super) async fn new(
         url: &str,
         records: i64,
-        (namespace, weight): (&'static str, fn(&V) -> usize),
+        policy: Policy<V>,
         value: V,
         codec: impl Codec<V> + Clone,
     ) -> Result<Self> {
@@ -48,7 +48,7 @@ impl<V: Clone + fmt::Debug + Send + Sync + 'static> FilledRedis<V> {
         let value = Arc::new(value);
         let cache = |site: &Site| {
             // Nothing is refreshed while it is timed.
-            let policy = Policy { early_refresh: 2.0, ..Policy::new(namespace, weight) };
+            let policy = Policy { early_refresh: 2.0, ..policy.clone() };
             let loader = Arc::new(Same(Arc::clone(&value)));
             TieredCache::shared(site.node(), policy, loader, site.sharing(), Arc::new(codec.clone()))
         };
@@ -60,7 +60,7 @@ impl<V: Clone + fmt::Debug + Send + Sync + 'static> FilledRedis<V> {
             }
         }
         let raw = RawRedis::connect(url, &place.tag()).await?;
-        Ok(Self { raw, site, cache, namespace, next: AtomicI64::new(1) })
+        Ok(Self { raw, site, cache, namespace: policy.name, next: AtomicI64::new(1) })
     }
 
     /// So many records that were not read yet.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::Result;
+use kith_cache::Policy;
 use kith_lab_servers::people;
 use kith_store::User;
 use tokio::time::Instant;
@@ -19,8 +20,8 @@ use crate::{
 };
 
 async fn filled(url: &str, users: i64) -> Result<Arc<FilledRedis<User>>> {
-    let kind: (_, fn(&User) -> usize) = ("user", User::weight);
-    let filled = FilledRedis::new(url, users, kind, people::user(1)?, UserCodec).await?;
+    let policy = Policy::new("user", User::weight);
+    let filled = FilledRedis::new(url, users, policy, people::user(1)?, UserCodec).await?;
     Ok(Arc::new(filled))
 }
 

@@ -6,6 +6,7 @@ use std::{hint::black_box, sync::Arc};
 use anyhow::{Context as _, Result, ensure};
 use bytes::Bytes;
 use fred::interfaces::{KeysInterface as _, LuaInterface as _};
+use kith_cache::Policy;
 use kith_lab_servers::redis_server::RedisServer;
 use kith_service::notice::ReaderCodec;
 use kith_store::{
@@ -75,8 +76,8 @@ impl TotalsStage {
         // Each side of every round of both rows reads others.
         let records = 4 * i64::try_from(plan.rounds)? * reads;
         let url = redis.uri();
-        let kind: (_, fn(&NoticeReader) -> usize) = ("notice_reader", NoticeReader::weight);
-        let readers = FilledRedis::new(&url, records, kind, reader(notices)?, ReaderCodec).await?;
+        let policy = Policy::new("notice_reader", NoticeReader::weight);
+        let readers = FilledRedis::new(&url, records, policy, reader(notices)?, ReaderCodec).await?;
         let script = RawRedis::patient(&url, "raw").await?;
         let this = Self { audience: audience(notices)?, readers: Arc::new(readers), script, reads };
         for notice in 0..notices {
