@@ -1,4 +1,4 @@
-//! What the laboratory does on real servers: the ratios, the hunt, the alerts, the demonstration.
+//! What is measured and tried on real servers: the ratios, the hunt, the alerts, the demonstration.
 
 use std::{env, process::Command};
 
@@ -12,9 +12,10 @@ use crate::{
     tools,
 };
 
-/// Builds the laboratory for release and runs its `bench` against a real MongoDB, Cassandra and Redis.
+/// Builds the benchmarks for release and runs them against a real MongoDB, Cassandra and Redis.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
-    let mut command = laboratory("bench", arguments)?;
+    let mut command = built("kith-bench")?;
+    command.args(arguments);
     let folder = env::temp_dir();
     let (mongodb, redis) = (Mongodb::start(&folder)?, Redis::start()?);
     let cassandra = Cassandra::start(&folder)?;
@@ -57,10 +58,17 @@ fn over_its_own_servers(mut command: Command) -> Result<()> {
 }
 
 fn laboratory(task: &str, arguments: &[String]) -> Result<Command> {
+    let mut command = built("kith-lab")?;
+    command.arg(task).args(arguments);
+    Ok(command)
+}
+
+/// Builds the program of a node and this one for release.
+fn built(program: &str) -> Result<Command> {
     outlive_ctrl_c(|| {})?;
-    succeed(cargo().args(["build", "--release", "-p", "kith-cli", "-p", "kith-lab"]))?;
+    succeed(cargo().args(["build", "--release", "-p", "kith-cli", "-p", program]))?;
     // Not by `cargo run`, which would build the server again with other features.
-    let mut command = Command::new(target().join("release/kith-lab"));
-    command.arg(task).args(arguments).current_dir(root());
+    let mut command = Command::new(target().join("release").join(program));
+    command.current_dir(root());
     Ok(command)
 }

@@ -51,7 +51,7 @@ enum Task {
     Baseline,
     /// Starts the servers that tests use and keeps them until ctrl-c.
     Servers,
-    /// Builds the laboratory for release and measures the ratios; further arguments are its own.
+    /// Builds the benchmarks for release and measures the ratios; further arguments are theirs.
     Bench {
         /// Passed on.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]

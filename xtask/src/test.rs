@@ -28,7 +28,8 @@ const WAITING: [&str; 11] = [
     "records",
 ];
 /// Test executables that need the processors, or measure ages: as many at one time as there are processors.
-const BUSY: [&str; 8] = ["engine", "tidy", "checker", "faults", "foreign_lock", "hunt", "quick", "scenarios"];
+const BUSY: [&str; 8] =
+    ["engine", "tidy", "checker", "comparison", "faults", "foreign_lock", "quick", "servers"];
 /// The test executable of `cargo xtask nightly`: a plain run of cargo leaves it out.
 const LONG: &str = "nightly";
 /// Threads for tests that wait.

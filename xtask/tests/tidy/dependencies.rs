@@ -2,17 +2,17 @@ use std::collections::BTreeSet;
 
 use crate::tree::{output, packages};
 
-/// A dependency and the only members that may have it. The laboratory measures the drivers bare, as the
-/// baselines of its ratios, and is part of no product.
+/// A dependency and the only members that may have it. The benchmarks measure the drivers bare, as the
+/// baselines of their ratios, and the laboratory changes what is stored; both are part of no product.
 const ONLY: [(&str, &[&str]); 8] = [
-    ("mongodb", &["kith-store-cluster", "kith-lab"]),
-    ("scylla", &["kith-store-cluster", "kith-lab"]),
-    ("fred", &["kith-cache", "kith-lab"]),
-    ("moka", &["kith-cache", "kith-lab"]),
+    ("mongodb", &["kith-store-cluster", "kith-bench", "kith-lab"]),
+    ("scylla", &["kith-store-cluster", "kith-bench"]),
+    ("fred", &["kith-cache", "kith-bench"]),
+    ("moka", &["kith-cache", "kith-bench"]),
     ("quick_cache", &["kith-cache"]),
-    ("rusqlite", &["kith-store-sqlite", "kith-lab"]),
-    ("kith-store-cluster", &["kith-server", "kith-lab"]),
-    ("kith-store-sqlite", &["kith-server", "kith-cli", "kith-lab"]),
+    ("rusqlite", &["kith-store-sqlite", "kith-bench", "kith-lab"]),
+    ("kith-store-cluster", &["kith-server", "kith-bench"]),
+    ("kith-store-sqlite", &["kith-server", "kith-cli", "kith-bench"]),
 ];
 
 /// A dependency and the members whose tests alone may have it besides: nodes of tests use keyspaces one after another, which
@@ -20,7 +20,7 @@ const ONLY: [(&str, &[&str]); 8] = [
 const IN_TESTS: [(&str, &[&str]); 1] = [("scylla", &["kith-server", "kith-cli"])];
 
 /// A member and the beginnings of the names of what it must not know.
-const NEVER: [(&str, &[&str]); 8] = [
+const NEVER: [(&str, &[&str]); 10] = [
     ("kith-store", &["kith-", "mongodb", "rusqlite", "moka", "fred", "scylla", "tonic", "prost"]),
     ("kith-cache", &["kith-", "mongodb", "rusqlite", "tonic", "prost"]),
     ("kith-proto", &["kith-", "mongodb", "rusqlite", "moka"]),
@@ -41,6 +41,8 @@ const NEVER: [(&str, &[&str]); 8] = [
     ),
     ("kith-service", &["kith-server", "kith-cli", "kith-store-", "clap", "axum", "hyper", "figment"]),
     ("kith-server", &["kith-cli", "clap", "ratatui", "indicatif", "comfy-table"]),
+    ("kith-lab", &["kith-bench", "kith-cli", "kith-server", "kith-service", "kith-store"]),
+    ("kith-lab-servers", &["kith-bench", "kith-cli", "kith-server", "kith-service", "kith-store-"]),
 ];
 
 /// Of a member: what it depends on, in its tests and its build too.

@@ -35,9 +35,9 @@ fn no_statement_has_a_name_or_a_value_of_a_caller_in_its_text() {
 
 #[test]
 fn scripts_of_redis_are_texts_of_files_and_run_in_one_place() {
-    // The laboratory runs some by hand, as the baselines of its ratios.
+    // The benchmarks run some by hand, as the baselines of their ratios.
     let is_served = |file: &String| {
-        file.starts_with("crates/") && file.contains("/src/") && !file.starts_with("crates/lab/")
+        file.starts_with("crates/") && file.contains("/src/") && !file.starts_with("crates/bench/")
     };
     for file in tracked(".rs").into_iter().filter(is_served) {
         let text = text(&file);

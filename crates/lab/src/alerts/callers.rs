@@ -5,7 +5,7 @@ use std::{fs, time::Duration};
 use anyhow::{Context as _, Result, ensure};
 use tokio::time::{Instant, sleep};
 
-use crate::hunt::{Node, Site};
+use crate::faults::{Node, Site};
 
 /// How long a node may take until it serves.
 const SERVES_WITHIN: Duration = Duration::from_secs(60);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{callers::CallersFault, crowd::Load, faults::Fault};
+use super::{callers::CallersFault, crowd::AlertLoad, faults::AlertFault};
 
 /// A fault with its alerts.
 #[derive(Clone, Copy, Debug)]
@@ -23,8 +23,8 @@ pub struct Case {
     pub needs_mutants: bool,
     /// Settings of the nodes beyond the usual ones, `key=value` each.
     pub settings: &'static [&'static str],
-    pub(super) load: Load,
-    pub(super) fault: Fault,
+    pub(super) load: AlertLoad,
+    pub(super) fault: AlertFault,
 }
 
 /// A virtual hour.
@@ -37,7 +37,7 @@ const LATE: Duration = Duration::from_millis(700);
 const BUSY: Duration = Duration::from_millis(150);
 
 /// Nine in ten calls read, one in ten of them what is in no memory.
-const LOAD: Load = Load {
+const LOAD: AlertLoad = AlertLoad {
     callers: 6,
     pause: Duration::from_millis(20),
     users: 100,
@@ -47,61 +47,66 @@ const LOAD: Load = Load {
     marks: 0,
 };
 /// So many that enough calls fail although each of them waits for seconds.
-const PATIENT: Load = Load { callers: 24, pause: Duration::from_millis(100), ..LOAD };
+const PATIENT: AlertLoad = AlertLoad { callers: 24, pause: Duration::from_millis(100), ..LOAD };
 /// They send messages. Each waits for its answer, and the node tries for 10 s whether it does or not.
-const SENDS: Load = Load { sends: 90, writes: 0, ..PATIENT };
+const SENDS: AlertLoad = AlertLoad { sends: 90, writes: 0, ..PATIENT };
 /// They mark notices as read.
-const MARKS: Load = Load { marks: 20, writes: 0, ..LOAD };
+const MARKS: AlertLoad = AlertLoad { marks: 20, writes: 0, ..LOAD };
 /// Nothing is written: a write asks a slow store several times.
-const READS: Load = Load { writes: 0, ..LOAD };
+const READS: AlertLoad = AlertLoad { writes: 0, ..LOAD };
 /// Beside the usual ones.
-const MANY: Load = Load { callers: 48, of_nobody: 50, writes: 50, ..LOAD };
+const MANY: AlertLoad = AlertLoad { callers: 48, of_nobody: 50, writes: 50, ..LOAD };
 /// So few users that even a small memory has room for them, and more than it has room for. KithHitRateFell begins to
 /// look once there was a call a second, on the average of half an hour.
-const FEW: Load = Load { pause: Duration::from_millis(10), users: 20, writes: 2, of_nobody: 2, ..LOAD };
-const TOO_MANY: Load = Load { users: 2_000, ..FEW };
+const FEW: AlertLoad =
+    AlertLoad { pause: Duration::from_millis(10), users: 20, writes: 2, of_nobody: 2, ..LOAD };
+const TOO_MANY: AlertLoad = AlertLoad { users: 2_000, ..FEW };
 /// Who leaves a lot in the log.
-const LOUD: Load = Load { callers: 12, pause: Duration::from_millis(2), ..LOAD };
+const LOUD: AlertLoad = AlertLoad { callers: 12, pause: Duration::from_millis(2), ..LOAD };
 
 /// All of them.
 pub const CASES: [Case; 24] = [
-    Case { before: HOUR, lasts: 0, ..case("healthy", "nothing is wrong", Fault::Nothing) },
-    case("all-killed", "all nodes are killed", Fault::AllKilled)
+    Case { before: HOUR, lasts: 0, ..case("healthy", "nothing is wrong", AlertFault::Nothing) },
+    case("all-killed", "all nodes are killed", AlertFault::AllKilled)
         .fires(&["KithNoNodeServes", "KithNodeNotServing"]),
-    case("one-killed", "one node is killed", Fault::OneKilled).fires(&["KithNodeNotServing"]),
-    case("one-cut", "one node, where some write, is cut from Redis", Fault::OneCut)
+    case("one-killed", "one node is killed", AlertFault::OneKilled).fires(&["KithNodeNotServing"]),
+    case("one-cut", "one node, where some write, is cut from Redis", AlertFault::OneCut)
         .fires(&["KithNodeUntrusted", "KithChangesWaiting"]),
-    case("one-flaps", "the link of one node to Redis stands still again and again", Fault::OneFlaps)
+    case("one-flaps", "the link of one node to Redis stands still again and again", AlertFault::OneFlaps)
         .fires(&["KithRedisUnsteady"])
         .lasts(44),
-    case("one-behind", "one node is cut from both servers while a new epoch begins", Fault::OneLeftBehind)
-        .fires(&["KithEpochsDiffer"])
-        .may_fire(&[
-            "KithNodeNotServing",
-            "KithNodeUntrusted",
-            "KithChangesWaiting",
-            "KithLoadsFail",
-            "KithCallsFail",
-        ]),
-    case("redis-emptied", "Redis is emptied again and again", Fault::RedisEmptied)
+    case(
+        "one-behind",
+        "one node is cut from both servers while a new epoch begins",
+        AlertFault::OneLeftBehind,
+    )
+    .fires(&["KithEpochsDiffer"])
+    .may_fire(&[
+        "KithNodeNotServing",
+        "KithNodeUntrusted",
+        "KithChangesWaiting",
+        "KithLoadsFail",
+        "KithCallsFail",
+    ]),
+    case("redis-emptied", "Redis is emptied again and again", AlertFault::RedisEmptied)
         .fires(&["KithMemoryEmptiedOften"])
         .lasts(50),
-    case("gateway-died", "a gateway dies, and no node looks for dead ones", Fault::GatewayDies)
+    case("gateway-died", "a gateway dies, and no node looks for dead ones", AlertFault::GatewayDies)
         .fires(&["KithPresenceBehind gateways"])
         .set(&["presence.gateway_ttl=2s", "presence.sweep_every=1h"]),
-    case("forged", "strangers publish on every channel", Fault::Forged).fires(&["KithForgedMessages"]),
+    case("forged", "strangers publish on every channel", AlertFault::Forged).fires(&["KithForgedMessages"]),
     case(
         "apart",
         "nodes say of themselves an address at which nobody reaches them",
-        Fault::StartedWith(("KITH_CLUSTER__ADVERTISE", "http://127.0.0.1:1"), LOAD),
+        AlertFault::StartedWith(("KITH_CLUSTER__ADVERTISE", "http://127.0.0.1:1"), LOAD),
     )
     .fires(&["KithNobodyLooks"])
     .lasts(100),
-    Case { load: PATIENT, ..case("mongodb-away", "MongoDB is away", Fault::MongodbAway) }
+    Case { load: PATIENT, ..case("mongodb-away", "MongoDB is away", AlertFault::MongodbAway) }
         .fires(&["KithCallsFail", "KithLoadsFail", "KithNoNodeServes"])
         .may_fire(&["KithNodeNotServing", "KithCallsSlow"])
         .lasts(50),
-    Case { load: SENDS, ..case("sends-away", "MongoDB is away while users send", Fault::MongodbAway) }
+    Case { load: SENDS, ..case("sends-away", "MongoDB is away while users send", AlertFault::MongodbAway) }
         .fires(&["KithMessagesWait tries"])
         .may_fire(&[
             "KithCallsFail",
@@ -111,35 +116,42 @@ pub const CASES: [Case; 24] = [
             "KithCallsSlow",
         ])
         .lasts(50),
-    Case { load: SENDS, ..case("sends-cut", "one node, where users send, is cut from Redis", Fault::OneCut) }
-        .fires(&["KithDeliveryBehind undelivered", "KithNodeUntrusted"])
-        .may_fire(&["KithChangesWaiting"]),
+    Case {
+        load: SENDS,
+        ..case("sends-cut", "one node, where users send, is cut from Redis", AlertFault::OneCut)
+    }
+    .fires(&["KithDeliveryBehind undelivered", "KithNodeUntrusted"])
+    .may_fire(&["KithChangesWaiting"]),
     Case {
         load: MARKS,
-        ..case("marks-cut", "one node, where readers mark notices, is cut from Redis", Fault::OneCut)
+        ..case("marks-cut", "one node, where readers mark notices, is cut from Redis", AlertFault::OneCut)
     }
     .fires(&["KithNoticeCountsWrong missed", "KithNodeUntrusted"])
     .may_fire(&["KithChangesWaiting"]),
-    Case { load: READS, ..case("mongodb-slow", "MongoDB answers late", Fault::MongodbSlow(LATE)) }
+    Case { load: READS, ..case("mongodb-slow", "MongoDB answers late", AlertFault::MongodbSlow(LATE)) }
         .fires(&["KithCallsSlow"])
         .lasts(70),
-    case("store-crowded", "more is read and written than MongoDB bears", Fault::Crowded(BUSY, MANY))
+    case("store-crowded", "more is read and written than MongoDB bears", AlertFault::Crowded(BUSY, MANY))
         .fires(&["KithCallsShed reads", "KithCallsShed writes"])
         // A load that is turned away has failed.
         .may_fire(&["KithLoadsFail"])
         .set(&["cache.loads_in_flight=2", "limits.writes_in_flight=2"])
         .lasts(50),
-    case("node-crowded", "more is called than a node takes on", Fault::Crowded(BUSY, MANY))
+    case("node-crowded", "more is called than a node takes on", AlertFault::Crowded(BUSY, MANY))
         .fires(&["KithCallsShed calls"])
         .set(&["limits.in_flight=4"])
         .lasts(50),
-    case("log-unread", "nobody takes the log of a node", Fault::LogUnread(LOUD))
+    case("log-unread", "nobody takes the log of a node", AlertFault::LogUnread(LOUD))
         .fires(&["KithLogLinesDropped"])
         .lasts(60),
     Case {
         before: 140,
         load: FEW,
-        ..case("crowd-grew", "a day later more is read than memory has room for", Fault::NextDay(TOO_MANY))
+        ..case(
+            "crowd-grew",
+            "a day later more is read than memory has room for",
+            AlertFault::NextDay(TOO_MANY),
+        )
     }
     .fires(&["KithHitRateFell"])
     .set(&["cache.memory_bytes=40KiB"])
@@ -147,35 +159,35 @@ pub const CASES: [Case; 24] = [
     case(
         "insecure-callers",
         "nodes let everybody do everything",
-        Fault::StartedWith(("KITH_INSECURE_CALLERS", "true"), LOAD),
+        AlertFault::StartedWith(("KITH_INSECURE_CALLERS", "true"), LOAD),
     )
     .fires(&["KithInsecureCallers"])
     .lasts(75),
     case(
         "credentials-refused",
         "one node needs a key, and those who call have none",
-        Fault::Callers(CallersFault::KeyNeeded),
+        AlertFault::Callers(CallersFault::KeyNeeded),
     )
     .fires(&["KithCredentialsRefused"])
     .lasts(50),
     case(
         "credentials-end-soon",
         "a key of a caller ends in ten days",
-        Fault::CallersOfNone(CallersFault::KeyEndsSoon),
+        AlertFault::CallersOfNone(CallersFault::KeyEndsSoon),
     )
     .fires(&["KithCredentialsEndSoon"])
     .lasts(60),
     case(
         "callers-not-reloaded",
         "the file of keys of one node is emptied",
-        Fault::CallersOfNone(CallersFault::FileEmptied),
+        AlertFault::CallersOfNone(CallersFault::FileEmptied),
     )
     .fires(&["KithCallersNotReloaded"])
     .lasts(40),
     case(
         "untold",
         "nobody is told of a change",
-        Fault::StartedWith(("KITH_MUTANT", "told,feed_tells"), LOAD),
+        AlertFault::StartedWith(("KITH_MUTANT", "told,feed_tells"), LOAD),
     )
     .fires(&["KithStaleReads"])
     .lasts(60)
@@ -183,7 +195,7 @@ pub const CASES: [Case; 24] = [
 ];
 
 /// One as most are.
-const fn case(name: &'static str, what: &'static str, fault: Fault) -> Case {
+const fn case(name: &'static str, what: &'static str, fault: AlertFault) -> Case {
     let (fires, may_fire, settings): (&[_], &[_], &[_]) = (&[], &[], &[]);
     let (before, lasts, needs_mutants, load) = (CALM, 30, false, LOAD);
     Case { name, what, fires, may_fire, before, lasts, needs_mutants, settings, load, fault }

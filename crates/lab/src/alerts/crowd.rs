@@ -16,7 +16,7 @@ use rand::{Rng as _, SeedableRng as _, rngs::SmallRng};
 use tokio::{task::JoinSet, time::sleep};
 use tonic::transport::Channel;
 
-use crate::hunt::{
+use crate::faults::{
     Site,
     calls::{renaming, within},
 };
@@ -26,7 +26,7 @@ const NOBODY: i64 = 1 << 40;
 
 /// What is called.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Load {
+pub(super) struct AlertLoad {
     /// Callers, one call at a time each; each stays with a node, and they are shared out evenly.
     pub(super) callers: usize,
     /// Between an answer and the next call.
@@ -45,13 +45,13 @@ pub(super) struct Load {
 
 /// They stop when this is dropped.
 #[derive(Debug)]
-pub(super) struct Crowd {
+pub(super) struct AlertCallers {
     nodes: Vec<Channel>,
     callers: JoinSet<()>,
     seed: u64,
 }
 
-impl Crowd {
+impl AlertCallers {
     /// Begins without callers.
     pub(super) fn new(site: &Site, seed: u64) -> Self {
         let nodes = site.members.iter().map(|member| member.node.channel()).collect();
@@ -59,7 +59,7 @@ impl Crowd {
     }
 
     /// These call from now on, too.
-    pub(super) fn join(&mut self, load: Load) {
+    pub(super) fn join(&mut self, load: AlertLoad) {
         let nodes: Vec<Channel> = self.nodes.iter().cycle().take(load.callers).cloned().collect();
         for node in nodes {
             self.seed = self.seed.wrapping_add(1);
@@ -73,7 +73,7 @@ impl Crowd {
     }
 }
 
-async fn calls(load: Load, node: Channel, mut random: SmallRng) {
+async fn calls(load: AlertLoad, node: Channel, mut random: SmallRng) {
     let (mut users, mut messages) =
         (UserServiceClient::new(node.clone()), MessageServiceClient::new(node.clone()));
     let mut notices = NoticeServiceClient::new(node);

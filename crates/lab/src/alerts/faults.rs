@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use kith_lab_servers::proxy::Mode;
 use kith_proto::{
     admin::v1::{SetLogFilterRequest, StartEpochRequest, admin_service_client::AdminServiceClient},
     presence::v1::{HeartbeatRequest, presence_service_client::PresenceServiceClient},
@@ -11,12 +12,9 @@ use tokio::time::{Instant, sleep};
 
 use super::{
     callers::CallersFault,
-    crowd::{Crowd, Load},
+    crowd::{AlertCallers, AlertLoad},
 };
-use crate::{
-    hunt::{Member, Site, forge},
-    proxy::Mode,
-};
+use crate::faults::{Member, Site, forge};
 
 /// Between two times of what is done again and again.
 const AGAIN: Duration = Duration::from_millis(2_500);
@@ -25,7 +23,7 @@ const FROZEN: Duration = Duration::from_secs(1);
 
 /// What is done.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Fault {
+pub(super) enum AlertFault {
     Nothing,
     AllKilled,
     OneKilled,
@@ -43,23 +41,28 @@ pub(super) enum Fault {
     /// Its answers come so much later.
     MongodbSlow(Duration),
     /// The same, and these call as well.
-    Crowded(Duration, Load),
+    Crowded(Duration, AlertLoad),
     /// These call, and not those who did.
-    NextDay(Load),
+    NextDay(AlertLoad),
     /// The log of one node, at the most verbose level, is not read; and these callers call as well.
-    LogUnread(Load),
+    LogUnread(AlertLoad),
     /// Without callers all nodes are restarted, one after the other, with this in their environment; then these callers
     /// call, and not the earlier ones.
-    StartedWith((&'static str, &'static str), Load),
+    StartedWith((&'static str, &'static str), AlertLoad),
     /// The last node knows callers; those without a key go on to call all nodes.
     Callers(CallersFault),
     /// The same while none calls.
     CallersOfNone(CallersFault),
 }
 
-impl Fault {
+impl AlertFault {
     /// Does it, and returns after so long.
-    pub(super) async fn happen(self, site: &mut Site, crowd: &mut Crowd, lasts: Duration) -> Result<()> {
+    pub(super) async fn happen(
+        self,
+        site: &mut Site,
+        crowd: &mut AlertCallers,
+        lasts: Duration,
+    ) -> Result<()> {
         let until = Instant::now() + lasts;
         match self {
             Self::Nothing => {}

@@ -3,14 +3,12 @@
 use std::{path::Path, time::Duration};
 
 use anyhow::Result;
+use kith_lab_servers::table::aligned;
 
 use super::{cases::Case, shown::Shown};
-use crate::{
-    hunt::{
-        NotRun,
-        figure::{self, Figure},
-    },
-    table::aligned,
+use crate::faults::{
+    NotRun,
+    figure::{self, Figure},
 };
 
 /// The file of the figures.

@@ -33,7 +33,8 @@ pub(super) async fn fired(
     rules: &Rules,
     scraped: &Scraped,
     interval: Duration,
-    (folder, name): (&Path, &str),
+    folder: &Path,
+    name: &str,
 ) -> Result<Fired> {
     fs::create_dir_all(folder)?;
     fs::write(folder.join(RULES), rules.text())?;
@@ -136,18 +137,17 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let trust = [[Some("kith_bus_trusted 1"); 4], [Some("kith_bus_trusted 0"); 4]].concat();
         let (rules, scraped) = (Rules::published(), scraped(&[trust, vec![None; 4]].concat()));
-        let place = (folder.path(), "cut");
-        let first = fired(&rules, &scraped, INTERVAL, place).await.unwrap();
+        let first = fired(&rules, &scraped, INTERVAL, folder.path(), "cut").await.unwrap();
         // It is not trusted from 60 s on, for 60 s until it does not answer at all: too short for this rule.
         assert!(!first.contains_key("KithNodeUntrusted"), "{first:?}");
         let sooner =
             rules.with("kith_bus_trusted == 0\n        for: 1m", "kith_bus_trusted == 0\n        for: 45s");
-        let fired_then = fired(&sooner, &scraped, INTERVAL, place).await.unwrap();
+        let fired_then = fired(&sooner, &scraped, INTERVAL, folder.path(), "cut").await.unwrap();
         assert_eq!(fired_then.get("KithNodeUntrusted"), Some(&Duration::from_secs(105)), "{fired_then:?}");
         let never = sooner.with("kith_bus_trusted == 0", "kith_bus_trusted == 2");
-        let silent = fired(&never, &scraped, INTERVAL, place).await.unwrap();
+        let silent = fired(&never, &scraped, INTERVAL, folder.path(), "cut").await.unwrap();
         assert!(!silent.contains_key("KithNodeUntrusted"), "{silent:?}");
         let wrong = sooner.with("kith_bus_trusted == 0", "kith_bus_trusted ==");
-        assert!(fired(&wrong, &scraped, INTERVAL, place).await.is_err());
+        assert!(fired(&wrong, &scraped, INTERVAL, folder.path(), "cut").await.is_err());
     }
 }

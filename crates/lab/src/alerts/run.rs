@@ -3,23 +3,21 @@
 use std::{path::Path, time::Duration};
 
 use anyhow::Result;
+use kith_lab_servers::imported::fill;
 use kith_proto::user::v1::user_service_client::UserServiceClient;
 use tokio::time::sleep;
 
 use super::{
     cases::Case,
-    crowd::Crowd,
-    faults::Fault,
+    crowd::AlertCallers,
+    faults::AlertFault,
     promtool::fired,
     rules::{Rules, scrape_interval},
     scraped::Scraped,
     scraper::{EVERY, Scraper},
     shown::Shown,
 };
-use crate::{
-    hunt::{Plan, Site},
-    rows::imported::fill,
-};
+use crate::faults::{Plan, Site};
 
 /// Users that there are: at least as many as any case asks for.
 const USERS: i64 = 2_000;
@@ -46,12 +44,12 @@ pub async fn run(case: &Case, plan: &Plan, rules: &Rules) -> Result<Ran> {
         let mut users = UserServiceClient::new(first.node.channel());
         fill(&mut users, &(1..=USERS).collect::<Vec<_>>()).await?;
     }
-    let mut crowd = Crowd::new(&site, plan.seed);
+    let mut crowd = AlertCallers::new(&site, plan.seed);
     crowd.join(case.load);
     let scraper =
         Scraper::start(&site, Scraped::new(rules.metrics().into_iter().map(str::to_owned).collect()));
     sleep(scrapes(case.before)).await;
-    if matches!(case.fault, Fault::NextDay(_)) {
+    if matches!(case.fault, AlertFault::NextDay(_)) {
         scraper.skip_to(day()?);
     }
     let begun = scraper.scrapes();
@@ -66,7 +64,7 @@ impl Ran {
     /// When the tool is not there, or finds the rules wrong.
     pub async fn shown(&self, rules: &Rules, folder: &Path) -> Result<Shown> {
         let interval = scrape_interval()?;
-        let fired = fired(rules, &self.scraped, interval, (folder, self.case.name)).await?;
+        let fired = fired(rules, &self.scraped, interval, folder, self.case.name).await?;
         let begun = interval * u32::try_from(self.begun)?;
         Ok(Shown::new(self.case, begun, fired))
     }

@@ -18,7 +18,7 @@ use tokio::{
 };
 
 use super::scraped::Scraped;
-use crate::{hunt::Site, scrape};
+use crate::{faults::Site, scrape};
 
 /// Between two scrapes.
 pub(super) const EVERY: Duration = Duration::from_millis(500);

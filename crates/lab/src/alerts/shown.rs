@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{cases::Case, promtool::Fired};
-use crate::{hunt::Figure, ratio::Better};
+use crate::faults::{Better, Figure};
 
 /// Which alerts fired in a case. All times are as the rules saw them.
 #[derive(Clone, Debug)]

@@ -131,14 +131,14 @@ fn without_gaps(record: &Record<'_>, versions: &[u64], told: &Since<Rank>, check
 }
 
 /// A write, or a read that must be linearizable.
-struct Asked {
+struct RegisterCall {
     began: u64,
     rank: Rank,
     /// The written value, for a write.
     writes: Option<u64>,
 }
 
-impl Asked {
+impl RegisterCall {
     fn violation(&self, record: &Record<'_>, floor: Rank) -> String {
         let (key, Self { began, rank, .. }) = (record.key, self);
         match self.writes {
@@ -151,18 +151,18 @@ impl Asked {
 }
 
 /// The calls that rule 3 applies to, ordered by their begin.
-fn asked(record: &Record<'_>) -> Vec<Asked> {
+fn asked(record: &Record<'_>) -> Vec<RegisterCall> {
     let write = |write: &Write| {
         let rank = Rank::at(write.version?);
-        Some(Asked { began: write.began, rank, writes: Some(write.value) })
+        Some(RegisterCall { began: write.began, rank, writes: Some(write.value) })
     };
     let read = |call: &&Call| {
         let reads = matches!(call.what, What::Read(_)) || call.outcome == Outcome::Gone;
         let rank = record.rank(call).filter(|_| reads && judged(call))?;
-        Some(Asked { began: call.began, rank, writes: None })
+        Some(RegisterCall { began: call.began, rank, writes: None })
     };
     let writes = record.writes.iter().filter_map(write);
-    let mut all: Vec<Asked> = writes.chain(record.calls.iter().filter_map(read)).collect();
+    let mut all: Vec<RegisterCall> = writes.chain(record.calls.iter().filter_map(read)).collect();
     all.sort_by_key(|asked| asked.began);
     all
 }

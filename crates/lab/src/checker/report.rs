@@ -1,7 +1,8 @@
 use std::fmt;
 
+use kith_lab_servers::table;
+
 use super::{Ages, Staleness};
-use crate::table;
 
 /// Maximum violations of a check that are kept as text.
 pub const KEPT: usize = 20;

@@ -46,7 +46,7 @@ pub struct Ages {
 /// C3: a cached answer is no older than its bound.
 pub(super) fn check(run: &Run<'_>) -> (Checked, Staleness) {
     let mut checked = Checked::new("C3 bounded staleness");
-    let mut seen = Seen::new(run);
+    let mut seen = AgesSeen::new(run);
     for record in run.records.iter() {
         let written = written(record);
         for call in &record.calls {
@@ -87,20 +87,20 @@ pub(super) fn check(run: &Run<'_>) -> (Checked, Staleness) {
 }
 
 /// The ages of the reads so far.
-struct Seen<'a, 'b> {
+struct AgesSeen<'a, 'b> {
     run: &'b Run<'a>,
     healthy: u64,
     over_time: OverTime,
-    all: Sample,
-    undisturbed: Sample,
-    by_fault: BTreeMap<&'a str, Sample>,
+    all: AgeSample,
+    undisturbed: AgeSample,
+    by_fault: BTreeMap<&'a str, AgeSample>,
 }
 
-impl<'a, 'b> Seen<'a, 'b> {
+impl<'a, 'b> AgesSeen<'a, 'b> {
     fn new(run: &'b Run<'a>) -> Self {
         let healthy = nanos(run.bounds.healthy);
         let over_time = OverTime::new(first(run), run.faults.times());
-        let (all, undisturbed) = (Sample::default(), Sample::default());
+        let (all, undisturbed) = (AgeSample::default(), AgeSample::default());
         Self { run, healthy, over_time, all, undisturbed, by_fault: BTreeMap::new() }
     }
 
@@ -140,12 +140,12 @@ fn written(record: &Record<'_>) -> Since<Rank> {
 }
 
 #[derive(Default)]
-struct Sample {
+struct AgeSample {
     ages: Vec<u64>,
     over: u64,
 }
 
-impl Sample {
+impl AgeSample {
     fn add(&mut self, age: u64, bound: u64) {
         self.ages.push(age);
         self.over += u64::from(age > bound);

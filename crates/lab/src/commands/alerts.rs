@@ -4,10 +4,11 @@ use anyhow::Result;
 use clap::Args;
 use kith_lab::{
     alerts::{self, Alarms, CASES, Case, Rules, Shown},
-    hunt::Plan,
+    faults::Plan,
 };
+use kith_lab_servers::program::program;
 
-use super::{ensure_known, program};
+use super::ensure_known;
 
 #[derive(Args, Debug)]
 pub(crate) struct AlertsArguments {

@@ -4,7 +4,7 @@ use anyhow::{Context as _, Result};
 use clap::Args;
 use kith_lab::{
     checker::{self, Bounds, Felt},
-    history, hunt,
+    faults, history,
 };
 
 #[derive(Args, Debug)]
@@ -27,7 +27,7 @@ impl CheckArguments {
         let bound = Duration::from_millis(self.faulty_ms);
         let faulty = Felt { bound, heals: Duration::from_millis(self.heals_ms) };
         let healthy = Duration::from_millis(self.healthy_ms);
-        let bounds = Bounds { healthy, faulty, ..hunt::bounds() };
+        let bounds = Bounds { healthy, faulty, ..faults::bounds() };
         let file = self.file.display();
         let events = history::read(&self.file).with_context(|| format!("{file} is no history"))?;
         let report = checker::check(&events, &bounds);

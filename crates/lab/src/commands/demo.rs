@@ -3,8 +3,7 @@ use std::{path::PathBuf, process::ExitCode};
 use anyhow::Result;
 use clap::Args;
 use kith_lab::demo::Demo;
-
-use super::program;
+use kith_lab_servers::program::program;
 
 #[derive(Args, Debug)]
 pub(crate) struct DemoArguments {

@@ -7,9 +7,12 @@ use std::{
 use anyhow::Result;
 use clap::Args;
 use futures::{StreamExt as _, stream};
-use kith_lab::hunt::{self, Cassandra, Findings, Judged, Load, Mix, NotRun, Plan, ROWS, Row, Sizes, TRIALS};
+use kith_lab::faults::{
+    self, Cassandra, Findings, Judged, LOAD_TESTS, Load, Mix, NotRun, Plan, ROWS, Row, Sizes,
+};
+use kith_lab_servers::program::program;
 
-use super::{ensure_known, program};
+use super::ensure_known;
 
 #[derive(Args, Debug)]
 pub(crate) struct HuntArguments {
@@ -58,7 +61,7 @@ pub(crate) struct HuntArguments {
 
 impl HuntArguments {
     pub(crate) async fn run(self) -> Result<ExitCode> {
-        let names = ROWS.iter().map(|row| row.name).chain(TRIALS.iter().map(|trial| trial.name));
+        let names = ROWS.iter().map(|row| row.name).chain(LOAD_TESTS.iter().map(|load_test| load_test.name));
         ensure_known("fault", &self.fault, names)?;
         let plan = Plan {
             kith: program(self.kith.clone())?,
@@ -89,7 +92,7 @@ impl HuntArguments {
             let seconds = began.elapsed().as_secs();
             eprintln!("{seconds} s: {calls} calls so far; {}: {}", row.name, row.what);
         };
-        let ran = hunt::long(plan, load, lasts, &self.out, tell).await;
+        let ran = faults::long(plan, load, lasts, &self.out, tell).await;
         if let Ok(judged) = &ran {
             println!("{}", judged.report());
         }
@@ -104,12 +107,14 @@ impl HuntArguments {
         let left_out = left_out.into_iter().map(|row| NotRun::left_out(row.name)).collect();
         let mut findings = Findings::of_rows(Vec::new(), Vec::new(), left_out);
         let shared = rows.iter().any(|row| row.shares_cassandra())
-            || TRIALS.iter().any(|trial| trial.shares_cassandra() && self.asks_for(trial.name));
+            || LOAD_TESTS
+                .iter()
+                .any(|load_test| load_test.shares_cassandra() && self.asks_for(load_test.name));
         let _kept = kept(shared).await;
         let (alone, others) = rows.into_iter().partition(|row| row.alone);
         self.together(alone, 1, plan, &mut findings).await?;
         self.together(others, self.beside.into(), plan, &mut findings).await?;
-        self.trials(plan, &mut findings).await?;
+        self.load_tests(plan, &mut findings).await?;
         Ok(findings)
     }
 
@@ -122,7 +127,7 @@ impl HuntArguments {
         findings: &mut Findings,
     ) -> Result<()> {
         let runs =
-            rows.into_iter().map(async |row| (row, hunt::judged(row, plan, self.load(), &self.out).await));
+            rows.into_iter().map(async |row| (row, faults::judged(row, plan, self.load(), &self.out).await));
         let mut runs = stream::iter(runs).buffered(at_once);
         while let Some((row, ran)) = runs.next().await {
             match ran {
@@ -140,25 +145,25 @@ impl HuntArguments {
         Ok(())
     }
 
-    async fn trials(&self, plan: &Plan, findings: &mut Findings) -> Result<()> {
+    async fn load_tests(&self, plan: &Plan, findings: &mut Findings) -> Result<()> {
         let sizes = if self.quick { Sizes::QUICK } else { Sizes::FULL };
         let lasts = self.seconds.map_or(sizes.lasts, Duration::from_secs);
         let sizes = Sizes { lasts, writes: self.writes.unwrap_or(sizes.writes), ..sizes };
-        for trial in TRIALS.iter().filter(|trial| self.asks_for(trial.name)) {
-            if trial.needs_failpoints() && self.fault.is_empty() {
-                findings.add_not_run(NotRun::left_out(trial.name));
+        for load_test in LOAD_TESTS.iter().filter(|load_test| self.asks_for(load_test.name)) {
+            if load_test.needs_failpoints() && self.fault.is_empty() {
+                findings.add_not_run(NotRun::left_out(load_test.name));
                 continue;
             }
-            match trial.run(plan, &sizes).await {
+            match load_test.run(plan, &sizes).await {
                 Ok(figures) => {
                     let held = figures.iter().all(|figure| figure.holds);
-                    println!("{}: {}", trial.name, if held { "holds" } else { "does not hold" });
+                    println!("{}: {}", load_test.name, if held { "holds" } else { "does not hold" });
                     figures.iter().for_each(|figure| println!("  {figure}"));
                     findings.add_measured(figures);
                 }
                 Err(error) => {
-                    println!("{}: {error:#}", trial.name);
-                    findings.add_not_run(NotRun::failed(trial.name, &error));
+                    println!("{}: {error:#}", load_test.name);
+                    findings.add_not_run(NotRun::failed(load_test.name, &error));
                 }
             }
             findings.write(&self.out)?;

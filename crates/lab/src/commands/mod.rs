@@ -1,30 +1,17 @@
 //! The subcommands: the arguments of each, and what it does.
 
 mod alerts;
-mod bench;
 mod check;
-mod compare;
 mod demo;
 mod hunt;
 mod mutants;
-mod numbers;
 
-use std::path::PathBuf;
-
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Result, bail};
 
 pub(crate) use self::{
-    alerts::AlertsArguments, bench::BenchArguments, check::CheckArguments, compare::CompareArguments,
-    demo::DemoArguments, hunt::HuntArguments, mutants::MutantsArguments, numbers::NumbersArguments,
+    alerts::AlertsArguments, check::CheckArguments, demo::DemoArguments, hunt::HuntArguments,
+    mutants::MutantsArguments,
 };
-
-/// The program of a node: the one that is said, else the one beside this program. Its path holds in every folder, since
-/// nodes are started in folders of their own.
-fn program(said: Option<PathBuf>) -> Result<PathBuf> {
-    let own = || std::env::current_exe().context("the path of this program is not known");
-    let program = said.map_or_else(|| Ok(own()?.with_file_name("kith")), Ok::<_, anyhow::Error>)?;
-    std::path::absolute(&program).with_context(|| format!("{} is no path", program.display()))
-}
 
 /// # Errors
 /// When one of those that are asked for is none of a kind (`fault`) that is known; it names all that are.
@@ -49,14 +36,5 @@ mod tests {
         assert!(asked(&[]).is_ok() && asked(&["F11", "F10"]).is_ok());
         let refused = asked(&["F10", "F1"]).expect_err("no fault has this name");
         assert_eq!(refused.to_string(), "no fault is named F1; there are: F10, F11");
-    }
-
-    #[test]
-    fn a_program_that_is_said_by_a_path_from_here_is_found_from_everywhere() {
-        let program = |said: Option<&str>| program(said.map(PathBuf::from)).expect("a path");
-        let here = std::env::current_dir().expect("a folder");
-        assert_eq!(program(Some("target/broken/kith")), here.join("target/broken/kith"));
-        assert_eq!(program(Some("/opt/kith")), PathBuf::from("/opt/kith"));
-        assert!(program(None).is_absolute() && program(None).ends_with("kith"));
     }
 }

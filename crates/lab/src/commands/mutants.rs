@@ -2,9 +2,10 @@ use std::{path::PathBuf, process::ExitCode};
 
 use anyhow::{Result, ensure};
 use clap::Args;
-use kith_lab::hunt::{BROKEN, Broken, CONTROLS, Cassandra, Caught, Plan};
+use kith_lab::faults::{BROKEN, Broken, CONTROLS, Cassandra, Caught, Plan};
+use kith_lab_servers::program::program;
 
-use super::{ensure_known, program};
+use super::ensure_known;
 
 #[derive(Args, Debug)]
 pub(crate) struct MutantsArguments {
@@ -55,7 +56,7 @@ impl MutantsArguments {
     async fn control(&self, plan: &Plan, caught: &mut Caught) {
         for control in &CONTROLS {
             let ran = control.run(plan, &self.out).await;
-            let holds = ran.as_ref().is_ok_and(kith_lab::hunt::Judged::holds);
+            let holds = ran.as_ref().is_ok_and(kith_lab::faults::Judged::holds);
             println!("{}: {}", control.name(), if holds { "holds" } else { "does not hold" });
             caught.add_control(control, ran);
         }

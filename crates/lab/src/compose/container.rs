@@ -10,6 +10,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail, ensure};
+use kith_lab_servers::child::Watched;
 use tempfile::TempDir;
 use tokio::{
     process::Command as AsyncCommand,
@@ -17,7 +18,6 @@ use tokio::{
 };
 
 use super::file::{Image, Service};
-use crate::child::Watched;
 
 /// Between two checks of its health, as the file says, but for the seconds that a person would wait.
 const EVERY: Duration = Duration::from_millis(200);
@@ -28,7 +28,7 @@ const DONE_WITHIN: Duration = Duration::from_secs(60);
 
 /// Where things are that a container finds by their names there: each of the first is written as the second here.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Places(Vec<(String, String)>);
+pub(super) struct HostPaths(Vec<(String, String)>);
 
 /// One container.
 #[derive(Debug)]
@@ -46,7 +46,7 @@ pub(super) struct Container {
     process: Option<Watched>,
 }
 
-impl Places {
+impl HostPaths {
     pub(super) fn with(mut self, there: &str, here: &impl ToString) -> Self {
         self.0.push((there.to_owned(), here.to_string()));
         self
@@ -62,7 +62,7 @@ impl Container {
     ///
     /// # Errors
     /// If a secret is none of the files of the repository.
-    pub(super) fn of(service: &Service, image: &Image, kith: &Path, places: Places) -> Result<Self> {
+    pub(super) fn of(service: &Service, image: &Image, kith: &Path, places: HostPaths) -> Result<Self> {
         let folder = TempDir::new()?;
         let at = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
         let (secrets, data) = (at("secrets"), at("data"));

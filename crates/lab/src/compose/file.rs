@@ -66,7 +66,7 @@ impl File {
         self.services.keys().filter(|name| name.starts_with("kith-")).cloned().collect()
     }
 
-    /// Options of the server of Redis, as [`crate::redis_server::RedisServer::start`] takes them.
+    /// Options of the server of Redis, as [`kith_lab_servers::redis_server::RedisServer::start`] takes them.
     ///
     /// # Errors
     /// When the file says none.

@@ -13,6 +13,7 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use futures::future::try_join_all;
+use kith_lab_servers::{child::free_port, redis_server::RedisServer};
 use tempfile::TempDir;
 use tonic::{
     Request, Status,
@@ -22,10 +23,10 @@ use tonic::{
 };
 
 use self::{
-    container::{Container, Places},
+    container::{Container, HostPaths},
     file::{File, Image},
 };
-use crate::{child::free_port, mongods::Mongods, redis_server::RedisServer};
+use crate::mongods::Mongods;
 
 /// Where the server of relations is.
 const CQL: &str = "KITH_TEST_CQL";
@@ -42,7 +43,7 @@ pub(crate) struct Bearer(MetadataValue<Ascii>);
 /// All that the file starts but for those that only look: Prometheus and Grafana.
 #[derive(Debug)]
 pub(crate) struct Project {
-    nodes: Vec<Node>,
+    nodes: Vec<ComposeNode>,
     _key: TempDir,
     /// They end with the value, after the nodes.
     _servers: (Mongods, RedisServer),
@@ -50,7 +51,7 @@ pub(crate) struct Project {
 
 /// A service `kith-1` and so on.
 #[derive(Debug)]
-pub(crate) struct Node {
+pub(crate) struct ComposeNode {
     container: Container,
     channel: Channel,
 }
@@ -67,7 +68,7 @@ impl Project {
         let mongod = Mongods::start(1, None).await?;
         let names = file.nodes();
         let ports: Vec<SocketAddr> = names.iter().map(|_| free_address()).collect::<Result<_>>()?;
-        let servers = Places::default()
+        let servers = HostPaths::default()
             .with("mongodb:27017", &mongod.address()?)
             .with("scylladb:9042", &cql_address()?)
             .with("redis:6379", &redis.address());
@@ -87,19 +88,19 @@ impl Project {
             container.start()?;
             // Connects when it is called, again whenever that is necessary.
             let channel = Endpoint::from_shared(format!("http://{address}"))?.connect_lazy();
-            nodes.push(Node { container, channel: Channel::new(channel, bearer.clone()) });
+            nodes.push(ComposeNode { container, channel: Channel::new(channel, bearer.clone()) });
         }
         try_join_all(nodes.iter_mut().map(|node| node.container.until_healthy())).await?;
         Ok(Self { nodes, _key: key, _servers: (mongod, redis) })
     }
 
     /// In the order of their names.
-    pub(crate) fn nodes(&mut self) -> &mut [Node] {
+    pub(crate) fn nodes(&mut self) -> &mut [ComposeNode] {
         &mut self.nodes
     }
 }
 
-impl Node {
+impl ComposeNode {
     /// The way to call it; it outlives the process.
     pub(crate) fn channel(&self) -> Channel {
         self.channel.clone()
@@ -121,7 +122,7 @@ impl Node {
 async fn make_key(file: &File, image: &Image, kith: &Path) -> Result<(TempDir, Bearer)> {
     let (service, volume) = (file.service("key")?, TempDir::new()?);
     let folder = service.mount(KEY.0).context("the key is in no volume")?;
-    let places = Places::default().with(folder, &volume.path().display());
+    let places = HostPaths::default().with(folder, &volume.path().display());
     Container::of(service, image, kith, places)?.done().await?;
     let key = std::fs::read_to_string(volume.path().join(KEY.1)).context("no key was made")?;
     Ok((volume, Bearer::of(key.trim_end())?))

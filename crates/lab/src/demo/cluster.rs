@@ -13,7 +13,7 @@ use tokio::{process::Command, time::Instant};
 use tonic::{Status, transport::Channel};
 
 use super::{Demo, Tell, words::seconds};
-use crate::hunt::{
+use crate::faults::{
     Plan, Site,
     calls::{renaming, within},
 };

@@ -12,9 +12,9 @@ use tonic::transport::Channel;
 
 use super::{
     cluster::{Cluster, read, write},
-    met::{Answer, Met},
+    met::{Met, TimedAnswer},
 };
-use crate::hunt::ages::Ages;
+use crate::faults::ages::AcknowledgedVersions;
 
 /// Readers of each node.
 const READERS: u64 = 2;
@@ -25,15 +25,15 @@ const USERS: usize = 100;
 
 /// They stop when this is dropped.
 #[derive(Debug)]
-pub(super) struct Crowd {
-    seen: Arc<Seen>,
+pub(super) struct DemoReaders {
+    seen: Arc<DemoSeen>,
     tasks: JoinSet<()>,
 }
 
 /// What all of them know.
 #[derive(Debug, Default)]
-struct Seen {
-    ages: Ages,
+struct DemoSeen {
+    ages: AcknowledgedVersions,
     /// Of this chapter.
     met: Mutex<Met>,
     all: Mutex<Met>,
@@ -47,9 +47,9 @@ pub(super) struct Writes {
     pub(super) refused: u64,
 }
 
-impl Crowd {
+impl DemoReaders {
     pub(super) fn gather(cluster: &Cluster) -> Self {
-        let (seen, mut tasks) = (Arc::new(Seen::default()), JoinSet::new());
+        let (seen, mut tasks) = (Arc::new(DemoSeen::default()), JoinSet::new());
         let users: Arc<[i64]> = cluster.users.iter().copied().take(USERS).collect();
         let nodes: Vec<Channel> = cluster.nodes().map(|(_, node)| node).collect();
         for (node, seed) in nodes.iter().cycle().zip(0..READERS * u64::try_from(nodes.len()).unwrap_or(1)) {
@@ -78,14 +78,14 @@ impl Crowd {
     }
 }
 
-async fn reads(seen: Arc<Seen>, users: Arc<[i64]>, node: Channel, mut random: SmallRng) {
+async fn reads(seen: Arc<DemoSeen>, users: Arc<[i64]>, node: Channel, mut random: SmallRng) {
     loop {
         let user_id = users[random.random_range(0..users.len())];
         let asked = Instant::now();
         match read(node.clone(), user_id).await {
             Ok(read) => {
                 let age = seen.ages.age(user_id, read.version, asked);
-                seen.met.lock().answered(&Answer { tier: read.tier, took: read.took, age });
+                seen.met.lock().answered(&TimedAnswer { tier: read.tier, took: read.took, age });
             }
             Err(_refused) => seen.met.lock().refused(),
         }
@@ -93,7 +93,7 @@ async fn reads(seen: Arc<Seen>, users: Arc<[i64]>, node: Channel, mut random: Sm
     }
 }
 
-async fn writes(seen: Arc<Seen>, users: Arc<[i64]>, nodes: Vec<Channel>) {
+async fn writes(seen: Arc<DemoSeen>, users: Arc<[i64]>, nodes: Vec<Channel>) {
     for (number, (user_id, node)) in users.iter().cycle().zip(nodes.iter().cycle()).enumerate() {
         match write(node.clone(), *user_id, format!("somebody {number}")).await {
             Ok(version) => {

@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep};
 use super::{
     Tell,
     cluster::Cluster,
-    crowd::Crowd,
+    crowd::DemoReaders,
     words::{count, seconds},
 };
 
@@ -17,7 +17,7 @@ const QUIET: Duration = Duration::from_secs(3);
 const AWAY: Duration = Duration::from_secs(5);
 
 /// Redis is killed, and started again with nothing in it.
-pub(super) async fn redis_away(cluster: &mut Cluster, crowd: &Crowd, tell: Tell<'_>) -> Result<()> {
+pub(super) async fn redis_away(cluster: &mut Cluster, crowd: &DemoReaders, tell: Tell<'_>) -> Result<()> {
     tell("");
     tell("REDIS IS KILLED, for five seconds, while users are read on all nodes and written on A and B");
     sleep(QUIET).await;
@@ -41,7 +41,7 @@ pub(super) async fn redis_away(cluster: &mut Cluster, crowd: &Crowd, tell: Tell<
 }
 
 /// The last node is killed, and started again.
-pub(super) async fn node_killed(cluster: &mut Cluster, crowd: &Crowd, tell: Tell<'_>) -> Result<()> {
+pub(super) async fn node_killed(cluster: &mut Cluster, crowd: &DemoReaders, tell: Tell<'_>) -> Result<()> {
     tell("");
     tell("NODE C IS KILLED with kill -9, and is back two seconds later");
     if let Some(last) = cluster.site.members.last_mut() {
@@ -64,7 +64,7 @@ pub(super) async fn node_killed(cluster: &mut Cluster, crowd: &Crowd, tell: Tell
     Ok(())
 }
 
-fn say(crowd: &Crowd, when: &str, tell: Tell<'_>) {
+fn say(crowd: &DemoReaders, when: &str, tell: Tell<'_>) {
     let (met, writes) = crowd.met();
     tell(&format!("  {when:<15}{met}"));
     let (done, refused) = (count(writes.done), count(writes.refused));

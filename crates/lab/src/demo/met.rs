@@ -18,7 +18,7 @@ pub(super) struct Met {
 
 /// One answer.
 #[derive(Clone, Debug)]
-pub(super) struct Answer {
+pub(super) struct TimedAnswer {
     pub(super) tier: String,
     pub(super) took: Duration,
     /// For how long something newer had been acknowledged; zero: nothing had.
@@ -26,7 +26,7 @@ pub(super) struct Answer {
 }
 
 impl Met {
-    pub(super) fn answered(&mut self, answer: &Answer) {
+    pub(super) fn answered(&mut self, answer: &TimedAnswer) {
         match answer.tier.as_str() {
             "memory" => self.memory += 1,
             "redis" => self.redis += 1,
@@ -73,9 +73,9 @@ impl fmt::Display for Met {
 mod tests {
     use super::*;
 
-    fn answer(tier: &str, took: u64, age: u64) -> Answer {
+    fn answer(tier: &str, took: u64, age: u64) -> TimedAnswer {
         let (took, age) = (Duration::from_millis(took), Duration::from_millis(age));
-        Answer { tier: tier.to_owned(), took, age }
+        TimedAnswer { tier: tier.to_owned(), took, age }
     }
 
     #[test]

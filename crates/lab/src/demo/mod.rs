@@ -14,8 +14,8 @@ use std::path::PathBuf;
 use anyhow::{Result, ensure};
 use tokio::time::Instant;
 
-use self::{cluster::Cluster, crowd::Crowd, words::seconds};
-use crate::hunt::bounds;
+use self::{cluster::Cluster, crowd::DemoReaders, words::seconds};
+use crate::faults::bounds;
 
 /// What is shown, and where what is said goes.
 #[derive(Clone, Debug)]
@@ -40,7 +40,7 @@ impl Demo {
         let mut cluster = Cluster::start(self, tell).await?;
         tiers::show(&cluster, tell).await?;
         follow::show(&cluster, tell).await?;
-        let crowd = Crowd::gather(&cluster);
+        let crowd = DemoReaders::gather(&cluster);
         faults::redis_away(&mut cluster, &crowd, tell).await?;
         faults::node_killed(&mut cluster, &crowd, tell).await?;
         let met = crowd.part().await;

@@ -10,10 +10,9 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
+use kith_lab_servers::child::{Watched, free_port};
 use mongodb::{Client, Database, bson::Document, options::ClientOptions};
 use tempfile::TempDir;
-
-use crate::child::{Watched, free_port};
 
 /// Names the replica set.
 pub(super) const SET: &str = "rs0";

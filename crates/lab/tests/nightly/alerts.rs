@@ -6,7 +6,7 @@ use std::path::Path;
 
 use kith_lab::{
     alerts::{CASES, Ran, Rules, run},
-    hunt::Plan,
+    faults::Plan,
 };
 
 /// Scrapes before the fault, and from its beginning on: as few as these alerts need.

@@ -1,6 +1,5 @@
-//! Long tests, run by `cargo xtask nightly`: rows of the laboratory in little, alerts, the demonstration, the comparison.
+//! Long tests, run by `cargo xtask nightly`: rows of the laboratory in little, alerts, the demonstration.
 
 mod alerts;
-mod compare;
 mod demo;
-mod trials;
+mod load_tests;

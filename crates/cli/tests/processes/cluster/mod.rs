@@ -24,6 +24,7 @@ mod recalls;
 mod receipts;
 mod receive;
 mod redis;
+mod redis_cluster;
 mod refused;
 mod sequences;
 mod site;

@@ -1,6 +1,6 @@
 //! Read marks, and the unread counts that follow from them.
 
-use super::{Log, Marks, Messages};
+use super::{Log, Messages, ReadMarks};
 use crate::{
     checker::{report::Checked, since::Since},
     history::{DialogEnd, LogCopy, MessageCall, MessageOutcome, MessageRequest},
@@ -29,14 +29,14 @@ pub(in crate::checker) fn check(messages: &Messages<'_>, bound: impl Fn([u64; 2]
 }
 
 /// Answers, each with its mark.
-fn answers<'a>(marks: &Marks<'a>) -> impl Iterator<Item = (&'a MessageCall, u64)> {
+fn answers<'a>(marks: &ReadMarks<'a>) -> impl Iterator<Item = (&'a MessageCall, u64)> {
     marks.calls.iter().filter_map(|call| match call.outcome {
         MessageOutcome::Marked(mark) => Some((*call, mark)),
         _ => None,
     })
 }
 
-fn rising(marks: &Marks<'_>, bound: impl Fn([u64; 2]) -> u64, wrong: &mut impl FnMut(String)) {
+fn rising(marks: &ReadMarks<'_>, bound: impl Fn([u64; 2]) -> u64, wrong: &mut impl FnMut(String)) {
     let acknowledged = Since::new(answers(marks).map(|(call, mark)| (mark, call.ended)).collect());
     for (call, mark) in answers(marks) {
         let MessageCall { client, node, began, ended, .. } = call;
@@ -62,7 +62,13 @@ const fn asked(call: &MessageCall) -> u64 {
     if let MessageRequest::Mark { up_to, .. } = call.request { up_to } else { 0 }
 }
 
-fn at_the_end(user: i64, marks: &Marks<'_>, log: &Log<'_>, end: &DialogEnd, wrong: &mut impl FnMut(String)) {
+fn at_the_end(
+    user: i64,
+    marks: &ReadMarks<'_>,
+    log: &Log<'_>,
+    end: &DialogEnd,
+    wrong: &mut impl FnMut(String),
+) {
     let Some(stored) = log.stored else { return };
     let acknowledged = answers(marks).map(|(_, mark)| mark).max().unwrap_or_default();
     let sent = stored.messages.iter().filter(|message| message.value.is_some() && message.sender == user);

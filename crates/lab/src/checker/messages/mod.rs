@@ -22,7 +22,7 @@ pub(super) struct Messages<'a> {
     /// Ordered by their begin.
     calls: Vec<&'a MessageCall>,
     logs: BTreeMap<&'a str, Log<'a>>,
-    marks: BTreeMap<(i64, &'a str), Marks<'a>>,
+    marks: BTreeMap<(i64, &'a str), ReadMarks<'a>>,
     received: Vec<&'a Received>,
 }
 
@@ -52,7 +52,7 @@ struct Sends<'a> {
 
 /// Everything about the read mark of a user in one conversation.
 #[derive(Debug, Default)]
-struct Marks<'a> {
+struct ReadMarks<'a> {
     /// Calls that set or read the mark.
     calls: Vec<&'a MessageCall>,
     ends: Vec<&'a DialogEnd>,
@@ -133,7 +133,7 @@ impl<'a> Messages<'a> {
         }
     }
 
-    fn marks_of(&mut self, user: i64, conversation: &'a str) -> &mut Marks<'a> {
+    fn marks_of(&mut self, user: i64, conversation: &'a str) -> &mut ReadMarks<'a> {
         self.marks.entry((user, conversation)).or_default()
     }
 }

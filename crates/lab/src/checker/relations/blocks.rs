@@ -3,7 +3,7 @@
 use super::{
     Relations,
     until::Until,
-    writes::{Fate, Write},
+    writes::{Fate, RelationWrite},
 };
 use crate::{
     checker::report::Checked,
@@ -17,13 +17,13 @@ const AT_ONCE: usize = 64;
 #[derive(Debug)]
 pub(super) struct Blocks<'a> {
     edge: Edge,
-    pub(super) changes: Vec<Write<'a>>,
+    pub(super) changes: Vec<RelationWrite<'a>>,
     /// Reads of it.
     pub(super) told: Vec<(&'a RelationCall, Settings)>,
     /// Calls that were decided by it.
     pub(super) decisions: Vec<&'a RelationCall>,
     /// Opposite follows that it has permitted.
-    pub(super) begun: Vec<Write<'a>>,
+    pub(super) begun: Vec<RelationWrite<'a>>,
     pub(super) end: Option<Settings>,
     /// Acknowledged changes, ordered by version: the settings, and the times of request and acknowledgement.
     states: Vec<State>,
@@ -183,7 +183,7 @@ impl<'a> Blocks<'a> {
         // States made by clients that never got an answer.
         states.extend(self.others.iter().filter(|read| read.version >= floor));
         let open = self.changes.iter().filter(|write| write.fate == Fate::Open && write.began <= ended);
-        let setting = |write: &Write<'_>| match write.what {
+        let setting = |write: &RelationWrite<'_>| match write.what {
             About::Set(_, setting) => Some(*setting),
             _ => None,
         };

@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     until::Until,
-    writes::{Fate, Write},
+    writes::{Fate, RelationWrite},
 };
 use crate::{
     checker::{records::Rank, since::Since},
@@ -17,9 +17,9 @@ use crate::{
 pub(super) struct Follow<'a> {
     pub(super) edge: Edge,
     /// Follows and unfollows.
-    pub(super) writes: Vec<Write<'a>>,
+    pub(super) writes: Vec<RelationWrite<'a>>,
     /// What the followed user has set about the other one.
-    pub(super) blocks: Vec<Write<'a>>,
+    pub(super) blocks: Vec<RelationWrite<'a>>,
     pub(super) looks: Vec<Look<'a>>,
     /// The version at the end; inner `None`: no follow. Outer: it was not read.
     pub(super) end: Option<Option<u64>>,
@@ -60,7 +60,7 @@ impl<'a> Follow<'a> {
         self.ends = self.possible_ends();
         self.living = self.begun().filter_map(|write| write.version()).collect();
         let ended = self.writes.iter().filter(|write| matches!(write.what, About::Unfollow(_)));
-        self.ended = ended.filter_map(Write::version).collect();
+        self.ended = ended.filter_map(RelationWrite::version).collect();
         let begins = self.writes.iter().filter(|write| matches!(write.what, About::Follow(_)));
         let untold = begins.filter(|write| matches!(write.fate, Fate::Open | Fate::Denied));
         self.untold = untold.map(|write| write.began).min();
@@ -70,8 +70,8 @@ impl<'a> Follow<'a> {
     }
 
     /// The follows that were acknowledged.
-    pub(super) fn begun(&self) -> impl Iterator<Item = Write<'a>> {
-        let done = |write: &&Write<'a>| matches!(write.fate, Fate::Done(Relates::Follows(_)));
+    pub(super) fn begun(&self) -> impl Iterator<Item = RelationWrite<'a>> {
+        let done = |write: &&RelationWrite<'a>| matches!(write.fate, Fate::Done(Relates::Follows(_)));
         self.writes.iter().filter(done).cloned()
     }
 

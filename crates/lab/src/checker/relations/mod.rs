@@ -21,7 +21,7 @@ pub(super) use self::{
 use self::{
     blocks::Blocks,
     follows::{Follow, Look},
-    writes::{Write, writes},
+    writes::{RelationWrite, writes},
 };
 use crate::history::{About, Edge, EdgeEnd, Event, Level, ListsEnd, Relates, RelationCall, Side};
 
@@ -118,7 +118,7 @@ impl<'a> Relations<'a> {
                 _ => {}
             }
         }
-        let begun: Vec<Write<'a>> = self.follows.values().flat_map(Follow::begun).collect();
+        let begun: Vec<RelationWrite<'a>> = self.follows.values().flat_map(Follow::begun).collect();
         for write in begun {
             if let About::Follow(edge) = *write.what {
                 self.blocks(edge.reversed()).begun.push(write);

@@ -4,7 +4,7 @@ use crate::history::{About, Relates, RelationCall};
 
 /// A change of relations. Retries count as one.
 #[derive(Clone, Debug)]
-pub(super) struct Write<'a> {
+pub(super) struct RelationWrite<'a> {
     pub(super) what: &'a About,
     /// When it was first sent: it took effect after this.
     pub(super) began: u64,
@@ -26,7 +26,7 @@ pub(super) enum Fate<'a> {
     Nothing,
 }
 
-impl Write<'_> {
+impl RelationWrite<'_> {
     /// Of an acknowledged follow or its end.
     pub(super) const fn version(&self) -> Option<u64> {
         match self.fate {
@@ -37,8 +37,9 @@ impl Write<'_> {
 }
 
 /// The changes among these calls, which are in the order in which they began.
-pub(super) fn writes<'a>(calls: &[&'a RelationCall]) -> Vec<Write<'a>> {
-    let (mut all, mut known): (Vec<Write<'a>>, HashMap<&str, usize, ahash::RandomState>) = Default::default();
+pub(super) fn writes<'a>(calls: &[&'a RelationCall]) -> Vec<RelationWrite<'a>> {
+    let (mut all, mut known): (Vec<RelationWrite<'a>>, HashMap<&str, usize, ahash::RandomState>) =
+        Default::default();
     for call in calls.iter().filter(|call| changes(&call.what)) {
         let next = of(call);
         let at = call.request_id.as_deref().map(|id| *known.entry(id).or_insert(all.len()));
@@ -55,7 +56,7 @@ pub(super) const fn changes(what: &About) -> bool {
     matches!(what, About::Follow(_) | About::Unfollow(_) | About::Set(..))
 }
 
-impl<'a> Write<'a> {
+impl<'a> RelationWrite<'a> {
     fn join(&mut self, again: &Self) {
         let (done, next) = (matches!(self.fate, Fate::Done(_)), matches!(again.fate, Fate::Done(_)));
         match (done, next) {
@@ -78,12 +79,12 @@ const fn worse<'a>(one: Fate<'a>, other: Fate<'a>) -> Fate<'a> {
     }
 }
 
-fn of(call: &RelationCall) -> Write<'_> {
+fn of(call: &RelationCall) -> RelationWrite<'_> {
     let fate = match &call.outcome {
         Relates::Open(_) => Fate::Open,
         Relates::Refused(code) if code == "FAILED_PRECONDITION" => Fate::Denied,
         Relates::Refused(_) => Fate::Nothing,
         outcome => Fate::Done(outcome),
     };
-    Write { what: &call.what, began: call.began, ended: call.ended, fate }
+    RelationWrite { what: &call.what, began: call.began, ended: call.ended, fate }
 }

@@ -1,0 +1,157 @@
+//! The cache of a node of a cluster, assembled as in the program, without anything to serve; and a store in memory for it.
+
+mod store;
+
+use std::{sync::Arc, time::Duration};
+
+use anyhow::{Result, ensure};
+use async_trait::async_trait;
+use kith_cache::{
+    Bus, Moment, Node, NodeConfig, SystemClock, ThreadRandom,
+    remote::{
+        ClusterNode, Epochs, Feed, FeedReader, FollowerStats, Following, LeaseWaiters, MessageMac,
+        PeerConfirmations, Queue, Reading, RecentChanges, Shared, SharedBus, Sharing,
+        redis::{RedisOptions, ScriptRunner},
+    },
+};
+use kith_delivery::{EpochSource, RedisSequences, SequenceLimits, Sequences};
+use kith_service::sequence::Spawned;
+use kith_store::{Epoch, SequenceStore};
+use tokio::{
+    task::JoinSet,
+    time::{sleep, timeout},
+};
+
+pub(crate) use store::Store;
+
+/// How long a node may take to trust its memory.
+const READY_WITHIN: Duration = Duration::from_secs(20);
+/// Between two looks at whether it does.
+const POLL: Duration = Duration::from_millis(5);
+/// How long the publication of a change may take before it waits, as in the program.
+const CHANGE_BOUND: Duration = Duration::from_millis(150);
+/// How long a load waits for the lease of another node, as in the program.
+const PATIENCE: Duration = Duration::from_millis(500);
+/// Keys that may wait to be published.
+const WAITING_MAX: usize = 100_000;
+
+/// The secret by which nodes authenticate each other's messages.
+pub(crate) fn secret() -> MessageMac {
+    MessageMac::new(&[7; 32])
+}
+
+/// A node among others, and what its namespaces share. Its background work ends when it is dropped.
+#[derive(Debug)]
+pub(crate) struct CacheNode {
+    pub(crate) node: Node,
+    pub(crate) sharing: Sharing,
+    bus: Arc<SharedBus>,
+    recent: Arc<RecentChanges>,
+    stats: Arc<FollowerStats>,
+    confirmations: Arc<PeerConfirmations>,
+    tasks: JoinSet<()>,
+}
+
+impl CacheNode {
+    /// Begins to follow what `followed` reports of the server `shared`. Its memory is trusted later, see
+    /// [`Self::until_trusted`].
+    pub(crate) fn start(
+        id: u64,
+        shared: &Arc<dyn Shared>,
+        followed: Arc<dyn Shared>,
+        epochs: Arc<dyn Epochs>,
+    ) -> Self {
+        let following = Following::default();
+        let (queue, wakes) = (Arc::new(Queue::new(WAITING_MAX)), Arc::new(LeaseWaiters::default()));
+        let confirmations = Arc::new(PeerConfirmations::new(following.trust));
+        let bus = Arc::new(SharedBus {
+            id,
+            shared: Arc::clone(shared),
+            queue: Arc::clone(&queue),
+            epochs: Arc::clone(&epochs),
+            seal: secret(),
+            standing: Arc::clone(&confirmations),
+            bound: CHANGE_BOUND,
+        });
+        let bus_of_node: Arc<dyn Bus> = Arc::<SharedBus>::clone(&bus);
+        let trusted_until = Moment::new(0);
+        let node = Node::new(NodeConfig { trusted_until, bus: bus_of_node, ..NodeConfig::local(0) });
+        let (recent, stats) = (Arc::<RecentChanges>::default(), Arc::<FollowerStats>::default());
+        let member = ClusterNode {
+            node: node.clone(),
+            id,
+            about: Arc::new(String::new()),
+            shared: followed,
+            epochs,
+            queue: Arc::clone(&queue),
+            wakes: Arc::clone(&wakes),
+            standing: Arc::clone(&confirmations),
+            seal: secret(),
+            recent: Arc::clone(&recent),
+            tally: Arc::clone(&stats),
+            following,
+            random: Arc::new(ThreadRandom),
+        };
+        let mut tasks = JoinSet::new();
+        tasks.spawn(async move { member.follow().await });
+        let (publishing, publisher) = (node.clone(), Arc::clone(&bus));
+        tasks.spawn(async move { publisher.drain(&publishing).await });
+        let sharing = Sharing { shared: Arc::clone(shared), queue, wakes, patience: PATIENCE };
+        Self { node, sharing, bus, recent, stats, confirmations, tasks }
+    }
+
+    /// Reads the change feed of the store from now on and publishes what its writer did not.
+    pub(crate) fn read_feed(&mut self, feed: Arc<dyn Feed>) {
+        let reader = FeedReader {
+            node: self.node.clone(),
+            bus: Arc::clone(&self.bus),
+            feed,
+            recent: Arc::clone(&self.recent),
+            tally: Arc::clone(&self.stats),
+            reading: Reading::default(),
+            random: Arc::new(ThreadRandom),
+        };
+        self.tasks.spawn(async move { reader.read().await });
+    }
+
+    /// Waits until memory is trusted.
+    ///
+    /// # Errors
+    /// If it is not within 20 s.
+    pub(crate) async fn until_trusted(&self) -> Result<()> {
+        let trusted = async {
+            while !self.node.trusted() {
+                sleep(POLL).await;
+            }
+        };
+        ensure!(timeout(READY_WITHIN, trusted).await.is_ok(), "a node does not trust its memory");
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl EpochSource for CacheNode {
+    fn followed(&self) -> Option<Epoch> {
+        let (number, server) = self.confirmations.trusted(&self.node)?;
+        Some(Epoch { number, server })
+    }
+
+    async fn settled(&self) -> Option<u64> {
+        None
+    }
+}
+
+/// Sequences whose blocks come from this store and whose numbers come from this Redis, in the epoch that the node follows.
+///
+/// # Errors
+/// If the address cannot be used.
+pub(crate) async fn sequences(
+    options: RedisOptions,
+    node: CacheNode,
+    store: Arc<dyn SequenceStore>,
+) -> Result<Sequences> {
+    let runner = Arc::new(ScriptRunner::connect(options).await?);
+    let numbers = RedisSequences::over(runner, Arc::new(node));
+    let (clock, limits) = (Arc::new(SystemClock::new()), SequenceLimits::default());
+    Ok(Sequences::new(store, Arc::new(numbers), clock, Arc::new(Spawned), limits))
+}

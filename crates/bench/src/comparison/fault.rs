@@ -1,0 +1,127 @@
+use std::time::Duration;
+
+use anyhow::Result;
+use kith_lab_servers::proxy::{Mode, Tampering};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    plan::{Shape, Sizes},
+    site::SchemeSite,
+};
+
+/// How late a read of the store is at most where nothing is said of it, and where loads are raced.
+const STORE_LATE: Duration = Duration::from_millis(2);
+const RACES_LATE: Duration = Duration::from_millis(30);
+/// What Kith promises of the age of a read: docs/coherence.md.
+const HEALTHY_BOUND: Duration = Duration::from_secs(1);
+const FAULT_BOUND: Duration = Duration::from_secs(3);
+const DEAD_WRITER_BOUND: Duration = Duration::from_secs(11);
+
+/// What happens to the nodes of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fault {
+    /// Nothing.
+    Nothing,
+    /// No node has the records yet, and reads of the store are answered up to 30 ms after they were made: writes
+    /// overtake loads.
+    Races,
+    /// All nodes but the first can not subscribe: what they had subscribed to is reset, and so is each new try.
+    SubscriptionCut,
+    /// One message in a hundred does not reach a node.
+    LostOneInHundred,
+    /// One message in ten does not reach a node.
+    LostOneInTen,
+    /// Redis hangs: its connections stay open, nothing is answered.
+    RedisFrozen,
+    /// One write in ten is committed by a writer that dies before it publishes the change.
+    WriterDies,
+}
+
+impl Fault {
+    /// All, in the order in which they run.
+    pub const ALL: [Self; 7] = [
+        Self::Nothing,
+        Self::Races,
+        Self::SubscriptionCut,
+        Self::LostOneInHundred,
+        Self::LostOneInTen,
+        Self::RedisFrozen,
+        Self::WriterDies,
+    ];
+
+    /// For people.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Nothing => "no fault",
+            Self::Races => "loads 0-30 ms late",
+            Self::SubscriptionCut => "subscriptions cut",
+            Self::LostOneInHundred => "1 % of messages lost",
+            Self::LostOneInTen => "10 % of messages lost",
+            Self::RedisFrozen => "Redis frozen",
+            Self::WriterDies => "writers die untold",
+        }
+    }
+
+    /// How old a read of Kith is at most meanwhile and after it, by what its documents promise.
+    #[must_use]
+    pub const fn bound(self) -> Duration {
+        match self {
+            Self::Nothing | Self::Races => HEALTHY_BOUND,
+            Self::SubscriptionCut | Self::LostOneInHundred | Self::LostOneInTen | Self::RedisFrozen => {
+                FAULT_BOUND
+            }
+            Self::WriterDies => DEAD_WRITER_BOUND,
+        }
+    }
+
+    /// How long it lasts: longer for cut or hung connections.
+    pub(super) const fn lasts(self, sizes: &Sizes) -> Duration {
+        match self {
+            Self::SubscriptionCut | Self::RedisFrozen => sizes.outage,
+            _ => sizes.fault,
+        }
+    }
+
+    /// How late a read of the store is at most.
+    pub(super) const fn late(self) -> Duration {
+        match self {
+            Self::Races => RACES_LATE,
+            _ => STORE_LATE,
+        }
+    }
+
+    pub(super) const fn shape(self) -> Shape {
+        match self {
+            Self::Races => Shape::Cold,
+            Self::WriterDies => Shape::Dying,
+            _ => Shape::Warm,
+        }
+    }
+
+    pub(super) fn begin(self, site: &SchemeSite) -> Result<()> {
+        match self {
+            Self::SubscriptionCut => {
+                site.links[1..].iter().for_each(|link| link.set_subscriptions(Mode::Refuse))
+            }
+            Self::LostOneInHundred => site.links.iter().for_each(|link| link.tamper(Tampering::Lose(100))),
+            Self::LostOneInTen => site.links.iter().for_each(|link| link.tamper(Tampering::Lose(10))),
+            Self::RedisFrozen => site.redis.stop()?,
+            // They are a matter of the store and of the writers.
+            Self::Nothing | Self::Races | Self::WriterDies => {}
+        }
+        Ok(())
+    }
+
+    pub(super) fn end(self, site: &SchemeSite) -> Result<()> {
+        for link in &site.links {
+            link.set_subscriptions(Mode::Pass);
+            link.tamper(Tampering::Nothing);
+        }
+        if self == Self::RedisFrozen {
+            site.redis.go_on()?;
+        }
+        Ok(())
+    }
+}

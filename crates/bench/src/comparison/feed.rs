@@ -1,0 +1,84 @@
+//! The change stream of the store of the laboratory, as Kith reads the one of MongoDB.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use kith_cache::{
+    Invalidation, Version,
+    remote::{Changes, Feed, FeedError},
+};
+use tokio::time::{Instant, sleep};
+
+use crate::cache_node::Store;
+
+/// Between two looks for new commits.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// The commits, from the store itself. One node reads it, and leads as long as it runs.
+#[derive(Debug)]
+pub(super) struct StoreFeed {
+    store: Store,
+    namespace: &'static str,
+    /// Commits that were delivered.
+    saved: Arc<AtomicUsize>,
+}
+
+#[derive(Debug)]
+struct StoreChanges {
+    store: Store,
+    namespace: &'static str,
+    saved: Arc<AtomicUsize>,
+    at: usize,
+}
+
+impl StoreFeed {
+    /// Of the commits from now on; in that namespace their keys are those of the store.
+    pub(super) fn new(store: &Store, namespace: &'static str) -> Self {
+        let saved = Arc::new(AtomicUsize::new(store.commits(0).len()));
+        Self { store: store.clone(), namespace, saved }
+    }
+}
+
+#[async_trait::async_trait]
+impl Feed for StoreFeed {
+    async fn lead(&self, _lasts: Duration) -> Result<bool, FeedError> {
+        Ok(true)
+    }
+
+    async fn yield_lead(&self) {}
+
+    async fn open(&self, _anew: bool) -> Result<Box<dyn Changes>, FeedError> {
+        let (saved, at) = (Arc::clone(&self.saved), self.saved.load(Ordering::Acquire));
+        Ok(Box::new(StoreChanges { store: self.store.clone(), namespace: self.namespace, saved, at }))
+    }
+}
+
+#[async_trait::async_trait]
+impl Changes for StoreChanges {
+    async fn next(&mut self, patience: Duration) -> Result<Vec<Invalidation>, FeedError> {
+        let give_up = Instant::now() + patience;
+        let mut commits = self.store.commits(self.at);
+        while commits.is_empty() && Instant::now() < give_up {
+            sleep(LOOK).await;
+            commits = self.store.commits(self.at);
+        }
+        self.at += commits.len();
+        let told = |(key, version): (u64, u64)| Invalidation {
+            namespace: self.namespace,
+            key: key.to_string(),
+            version: Some(Version::new(version)),
+            copy: None,
+        };
+        Ok(commits.into_iter().map(told).collect())
+    }
+
+    async fn save(&mut self) -> Result<bool, FeedError> {
+        self.saved.store(self.at, Ordering::Release);
+        Ok(true)
+    }
+}

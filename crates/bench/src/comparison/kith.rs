@@ -1,0 +1,88 @@
+use std::{fmt, sync::Arc};
+
+use anyhow::Result;
+use kith_cache::{
+    Change, Policy, TieredCache, Version,
+    remote::{
+        Codec, Shared,
+        redis::{RedisOptions, RedisShared},
+    },
+};
+
+use super::{SchemeNode, feed::StoreFeed};
+use crate::cache_node::{CacheNode, Store, secret};
+
+/// The namespace of the records.
+const NAMESPACE: &str = "thing";
+/// The weight of a record in memory.
+const WEIGHT: usize = 300;
+/// Bytes of a record in Redis besides its version: about those of a user.
+const PADDING: usize = 292;
+
+/// The cache of a Kith node, as in production: the first node reads the change feed of the store.
+pub(super) struct KithNode {
+    cache: TieredCache<u64, u64>,
+    store: Store,
+    node: CacheNode,
+}
+
+impl KithNode {
+    /// A node over the Redis at this address, which trusts its memory.
+    ///
+    /// # Errors
+    /// When it does not trust its memory in time.
+    pub(super) async fn start(id: u64, url: &str, store: &Store) -> Result<Self> {
+        let options = RedisOptions { url: url.to_owned(), seal: Some(secret()), ..RedisOptions::default() };
+        let shared: Arc<dyn Shared> = RedisShared::connect(options).await?;
+        let mut node = CacheNode::start(id, &shared, Arc::clone(&shared), Arc::new(store.clone()));
+        let policy = Policy::new(NAMESPACE, |_| WEIGHT);
+        let loader = Arc::new(store.clone());
+        let cache = TieredCache::shared(&node.node, policy, loader, &node.sharing, Arc::new(Padded));
+        if id == 1 {
+            node.read_feed(Arc::new(StoreFeed::new(store, NAMESPACE)));
+        }
+        node.until_trusted().await?;
+        Ok(Self { cache, store: store.clone(), node })
+    }
+}
+
+#[async_trait::async_trait]
+impl SchemeNode for KithNode {
+    async fn read(&self, key: u64) -> Result<u64> {
+        Ok(self.cache.get(&key).await?.map_or(0, |entry| *entry.value))
+    }
+
+    async fn write(&self, key: u64) -> Result<u64> {
+        let guard = self.cache.begin_write(&[key]).await;
+        let version = self.store.commit(key);
+        let change = Change::Put { value: Arc::new(version), version: Version::new(version) };
+        guard.committed(vec![(key, change)]).await?;
+        self.store.acknowledge(key, version);
+        Ok(version)
+    }
+}
+
+impl fmt::Debug for KithNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KithNode").field("node", &self.node).finish_non_exhaustive()
+    }
+}
+
+/// A version, and bytes to the size of a record.
+#[derive(Debug)]
+struct Padded;
+
+impl Codec<u64> for Padded {
+    fn schema(&self) -> u16 {
+        1
+    }
+
+    fn encode(&self, value: &u64) -> Vec<u8> {
+        [&value.to_be_bytes()[..], &[0; PADDING]].concat()
+    }
+
+    fn decode(&self, bytes: &[u8]) -> Option<u64> {
+        let (version, padding) = bytes.split_first_chunk::<8>()?;
+        (padding.len() == PADDING).then(|| u64::from_be_bytes(*version))
+    }
+}

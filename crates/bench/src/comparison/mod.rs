@@ -1,0 +1,89 @@
+//! Kith's cache beside three well-known ways to keep one, in the same laboratory: the same store, Redis, links,
+//! reads, writes and faults, one scheme after the other.
+//!
+//! Every scheme has a memory tier on each node over one Redis, and is written as its source describes it:
+//! [`Published`], [`Leases`], [`Coalesced`]. Where a source leaves something open, it is done as for Kith: copies
+//! live as long, commands have the same bounds, and a Redis that does not answer is a miss.
+//!
+//! [`compare`] runs all; [`Run`] is what one run saw. [`compare_numbers`] does the same for numbers of sequences.
+
+mod ages;
+mod coalesced;
+mod compare;
+mod fault;
+mod feed;
+mod kith;
+mod leases;
+mod numbers;
+mod plan;
+mod published;
+mod report_page;
+mod run;
+mod server;
+mod site;
+mod tiers;
+
+use std::fmt;
+
+use anyhow::Result;
+use serde::{Deserialize, Serialize};
+
+pub use ages::Ages;
+pub use coalesced::Coalesced;
+pub use compare::{Comparison, compare, table};
+pub use fault::Fault;
+pub use leases::Leases;
+pub use numbers::{
+    NumberFault, NumberNode, NumberRun, NumberScheme, NumberSizes, compare_numbers, number_table, run_numbers,
+};
+pub use plan::Sizes;
+pub use published::Published;
+pub use report_page::html;
+pub use run::{Run, run};
+
+/// A node of a scheme.
+#[async_trait::async_trait]
+pub trait SchemeNode: fmt::Debug + Send + Sync + 'static {
+    /// The version that a cached read gives; 0: absent.
+    ///
+    /// # Errors
+    /// When the read fails.
+    async fn read(&self, key: u64) -> Result<u64>;
+
+    /// Commits the next version of a record and makes it known as the scheme does; then it is acknowledged. Returns
+    /// the version.
+    ///
+    /// # Errors
+    /// When the write is not acknowledged.
+    async fn write(&self, key: u64) -> Result<u64>;
+}
+
+/// What is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scheme {
+    /// The cache of a Kith node.
+    Kith,
+    /// [`Published`].
+    DeleteAndPublish,
+    /// [`Leases`].
+    Leases,
+    /// [`Coalesced`].
+    GetWith,
+}
+
+impl Scheme {
+    /// All, in the order in which they run.
+    pub const ALL: [Self; 4] = [Self::Kith, Self::DeleteAndPublish, Self::Leases, Self::GetWith];
+
+    /// For people.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Kith => "Kith",
+            Self::DeleteAndPublish => "delete and publish",
+            Self::Leases => "leases in Redis",
+            Self::GetWith => "moka get_with",
+        }
+    }
+}

@@ -1,0 +1,59 @@
+use std::time::Duration;
+
+use anyhow::Result;
+use kith_lab_servers::redis_server::RedisServer;
+use tokio::time::sleep;
+
+/// Between two times that Redis is emptied.
+const EMPTIED_EVERY: Duration = Duration::from_millis(250);
+
+/// What is done while callers take numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NumberFault {
+    /// Nothing.
+    Nothing,
+    /// Redis loses all keys, again and again.
+    Emptied,
+    /// Redis is killed, and started with a dump that is older than the last numbers.
+    PutBack,
+    /// Callers die in the middle of a call, again and again.
+    CallersDie,
+}
+
+impl NumberFault {
+    /// All, in the order in which they are run.
+    pub const ALL: [Self; 4] = [Self::Nothing, Self::Emptied, Self::PutBack, Self::CallersDie];
+
+    /// For people.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Nothing => "nothing",
+            Self::Emptied => "Redis emptied",
+            Self::PutBack => "an old dump put back",
+            Self::CallersDie => "callers die",
+        }
+    }
+
+    /// Does it to Redis, for so long.
+    pub(super) async fn happen(self, redis: &mut RedisServer, lasts: Duration) -> Result<()> {
+        match self {
+            Self::Nothing | Self::CallersDie => sleep(lasts).await,
+            Self::Emptied => {
+                let begun = tokio::time::Instant::now();
+                while begun.elapsed() < lasts {
+                    sleep(EMPTIED_EVERY).await;
+                    redis.ask(&["FLUSHALL"]).await?;
+                }
+            }
+            Self::PutBack => {
+                sleep(lasts / 4).await;
+                let dump = redis.dump().await?;
+                sleep(lasts / 4).await;
+                redis.restart(Some(&dump)).await?;
+                sleep(lasts / 2).await;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,102 @@
+//! Kith's numbers of sequences beside a published allocator, over the same Redis, store and faults, one scheme after the other.
+//!
+//! `PublishedAllocator` is written as its source describes it, and a second time as the program has it that the source describes.
+
+mod fault;
+mod kith;
+mod published;
+mod run;
+mod store;
+
+use std::fmt;
+
+use anyhow::Result;
+use kith_lab_servers::table::aligned;
+
+pub use fault::NumberFault;
+use published::PublishedAllocator;
+pub use run::{NumberRun, NumberSizes, run_numbers};
+
+/// A node of a scheme.
+#[async_trait::async_trait]
+pub trait NumberNode: fmt::Debug + Send + Sync + 'static {
+    /// The next number of the one sequence of the run.
+    ///
+    /// # Errors
+    /// When there is none in time.
+    async fn next(&self) -> Result<i64>;
+}
+
+/// What is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NumberScheme {
+    /// Sequences of Kith.
+    Kith,
+    /// `PublishedAllocator`, as it is described.
+    Described,
+    /// `PublishedAllocator`, as the program has it.
+    Program,
+}
+
+impl NumberScheme {
+    /// All, in the order in which they run.
+    pub const ALL: [Self; 3] = [Self::Kith, Self::Described, Self::Program];
+
+    /// For people.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Kith => "Kith",
+            Self::Described => "lock in Redis, as described",
+            Self::Program => "lock in Redis, as programmed",
+        }
+    }
+}
+
+/// Runs all schemes under all faults, one after the other, and reports each.
+///
+/// # Errors
+/// The first one that a run returns.
+pub async fn compare_numbers(sizes: &NumberSizes, mut ran: impl FnMut(&NumberRun)) -> Result<Vec<NumberRun>> {
+    let mut runs = Vec::new();
+    for fault in NumberFault::ALL {
+        for scheme in NumberScheme::ALL {
+            let run = run_numbers(scheme, fault, sizes).await?;
+            ran(&run);
+            runs.push(run);
+        }
+    }
+    Ok(runs)
+}
+
+/// The runs as a table of Markdown, in their order.
+#[must_use]
+pub fn number_table(runs: &[NumberRun]) -> String {
+    let head = [
+        "fault",
+        "scheme",
+        "numbers",
+        "given out twice",
+        "failed",
+        "steps of the store",
+        "p50",
+        "p99",
+        "longest wait",
+    ];
+    aligned(&head.map(str::to_owned), runs.iter().map(cells))
+}
+
+fn cells(run: &NumberRun) -> [String; 9] {
+    let ms = |micros: u64| format!("{:.1} ms", std::time::Duration::from_micros(micros).as_secs_f64() * 1e3);
+    [
+        run.fault.name().to_owned(),
+        run.scheme.name().to_owned(),
+        run.numbers.to_string(),
+        run.twice.to_string(),
+        run.failed.to_string(),
+        run.steps.to_string(),
+        ms(run.p50_us),
+        ms(run.p99_us),
+        ms(run.longest_us),
+    ]
+}

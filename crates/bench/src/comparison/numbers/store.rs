@@ -1,0 +1,69 @@
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use kith_store::{Seq, SeqRange, SequenceName, SequenceStore, StoreError};
+use parking_lot::Mutex;
+use tokio::time::sleep;
+
+/// How long a step takes: about as long as a durable write of a replica set.
+const STEP: Duration = Duration::from_millis(4);
+
+/// Where the blocks of one sequence end. Its clones are one store.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Ends(Arc<EndsState>);
+
+#[derive(Debug, Default)]
+struct EndsState {
+    last: Mutex<Seq>,
+    steps: AtomicU64,
+}
+
+impl Ends {
+    pub(super) fn steps(&self) -> u64 {
+        self.0.steps.load(Ordering::Acquire)
+    }
+
+    pub(super) async fn read(&self) -> Seq {
+        self.step().await;
+        *self.0.last.lock()
+    }
+
+    pub(super) async fn write(&self, last: Seq) {
+        self.step().await;
+        *self.0.last.lock() = last;
+    }
+
+    /// Adds so many in one step. Returns the end before.
+    pub(super) async fn add(&self, count: Seq) -> Seq {
+        self.step().await;
+        let mut last = self.0.last.lock();
+        *last += count;
+        *last - count
+    }
+
+    async fn step(&self) {
+        self.0.steps.fetch_add(1, Ordering::AcqRel);
+        sleep(STEP).await;
+    }
+}
+
+#[async_trait]
+impl SequenceStore for Ends {
+    async fn take_seqs(&self, _: &SequenceName, count: u32, above: Seq) -> Result<SeqRange, StoreError> {
+        self.step().await;
+        let mut last = self.0.last.lock();
+        let first = above.max(*last) + 1;
+        *last = first + i64::from(count) - 1;
+        Ok(SeqRange { first, last: *last })
+    }
+
+    async fn max_seqs(&self, names: &[SequenceName]) -> Result<Vec<Seq>, StoreError> {
+        Ok(vec![self.read().await; names.len()])
+    }
+}

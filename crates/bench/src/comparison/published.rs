@@ -1,0 +1,44 @@
+use anyhow::Result;
+
+use super::{SchemeNode, tiers::Tiers};
+use crate::cache_node::Store;
+
+/// Cache-aside in two tiers, as most services begin: a reader takes the copy in memory, else the one in Redis,
+/// else loads the record and fills both; a writer commits, deletes the copy in Redis and publishes the key, and
+/// every node that hears it drops its own copy. A subscription that broke is made again, and what was missed
+/// meanwhile is not made up for.
+///
+/// Sources: the cache-aside pattern, <https://learn.microsoft.com/azure/architecture/patterns/cache-aside>; with
+/// memory in front and a channel of Redis to drop it, <https://docs.servicestack.net/redis/caching-patterns>.
+#[derive(Debug)]
+pub struct Published(Tiers);
+
+impl Published {
+    /// A node over the Redis at this address.
+    ///
+    /// # Errors
+    /// When Redis does not answer.
+    pub(super) async fn start(url: &str, store: &Store) -> Result<Self> {
+        Ok(Self(Tiers::connect(url, store).await?))
+    }
+}
+
+#[async_trait::async_trait]
+impl SchemeNode for Published {
+    async fn read(&self, key: u64) -> Result<u64> {
+        if let Some(version) = self.0.memory.get(&key) {
+            return Ok(version);
+        }
+        let version = self.0.below(key).await?;
+        self.0.memory.insert(key, version);
+        Ok(version)
+    }
+
+    async fn write(&self, key: u64) -> Result<u64> {
+        let version = self.0.store.commit(key);
+        // What Redis does not take is lost.
+        drop(self.0.server.delete(key).await);
+        self.0.tell(key, version).await;
+        Ok(version)
+    }
+}

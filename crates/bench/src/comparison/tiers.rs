@@ -1,0 +1,57 @@
+use std::{sync::Arc, time::Duration};
+
+use anyhow::Result;
+use kith_cache::{LoadOptions, Loader as _};
+use moka::sync::Cache;
+
+use super::server::{AbortOnDrop, Server, hear};
+use crate::cache_node::Store;
+
+/// How long a copy stays in memory: as long as Kith's.
+const MEMORY_TTL: Duration = Duration::from_secs(60);
+const MEMORY_MAX: u64 = 100_000;
+
+/// The tiers of a node in each scheme: memory, Redis and the store. Clones are one.
+#[derive(Clone, Debug)]
+pub(super) struct Tiers {
+    pub(super) memory: Cache<u64, u64>,
+    pub(super) server: Server,
+    pub(super) store: Store,
+    _hears: Arc<AbortOnDrop>,
+}
+
+impl Tiers {
+    /// Over the Redis at this address. Copies in memory are dropped when a change of theirs is heard.
+    pub(super) async fn connect(url: &str, store: &Store) -> Result<Self> {
+        let memory = Cache::builder().max_capacity(MEMORY_MAX).time_to_live(MEMORY_TTL).build();
+        let dropped: Cache<u64, u64> = memory.clone();
+        let hears = hear(url, move |key| dropped.invalidate(&key)).await?;
+        let server = Server::connect(url).await?;
+        Ok(Self { memory, server, store: store.clone(), _hears: Arc::new(AbortOnDrop(hears)) })
+    }
+
+    /// The version in Redis, else the one in the store, which Redis takes then. Redis that does not answer holds
+    /// nothing.
+    pub(super) async fn below(&self, key: u64) -> Result<u64> {
+        if let Ok(Some(version)) = self.server.get(key).await {
+            return Ok(version);
+        }
+        let version = self.stored(key).await?;
+        // A cache that cannot be filled fails no read.
+        drop(self.server.set(key, version).await);
+        Ok(version)
+    }
+
+    /// The version in the store.
+    pub(super) async fn stored(&self, key: u64) -> Result<u64> {
+        Ok(self.store.load(&key, LoadOptions::default()).await?.version().get())
+    }
+
+    /// What follows the deletion in Redis: the own copy is dropped, the others hear of it, the write is
+    /// acknowledged. What Redis does not take is lost, and fails no write that is committed.
+    pub(super) async fn tell(&self, key: u64, version: u64) {
+        self.memory.invalidate(&key);
+        drop(self.server.publish(key).await);
+        self.store.acknowledge(key, version);
+    }
+}

@@ -1,0 +1,86 @@
+//! The command that measures Kith.
+
+mod commands;
+
+use std::{net::SocketAddr, process::ExitCode};
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+use kith_bench::{
+    echo,
+    entry::{self, Kind},
+    frames,
+};
+
+use commands::{BenchArguments, CompareArguments, NumbersArguments};
+
+/// The one of the node, so that both sides of a ratio allocate alike.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Runs the ratios, prints them and writes target/bench/ratios.json.
+#[derive(Debug, Parser)]
+#[command(name = "kith-bench", about = "Measures what Kith costs over the parts that it is made of")]
+#[command(args_conflicts_with_subcommands = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    bench: BenchArguments,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Runs Kith's cache beside other schemes under the same faults, prints what each met, and writes it down.
+    Compare(CompareArguments),
+    /// Runs Kith's numbers of sequences beside a published allocator under the same faults, and prints what each gave out twice.
+    Numbers(NumbersArguments),
+    /// Answers every call with what it was sent: the baseline of a node.
+    #[command(hide = true)]
+    EchoServer {
+        listen: SocketAddr,
+        /// Takes calls with this key alone.
+        #[arg(long)]
+        key: Option<String>,
+    },
+    /// Sends streams of the same messages, bare or behind the edge of a node.
+    #[command(hide = true)]
+    FramesServer {
+        listen: SocketAddr,
+        #[arg(long)]
+        edge: bool,
+    },
+    /// Prints the bytes that an entry of a full memory tier takes.
+    #[command(hide = true)]
+    EntryBytes { kind: Kind, entries: i64 },
+}
+
+/// Errors are printed in one line, whatever `RUST_BACKTRACE` says: they are about servers and arguments.
+#[tokio::main]
+async fn main() -> ExitCode {
+    match run(Arguments::parse()).await {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("kith-bench: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(arguments: Arguments) -> Result<ExitCode> {
+    match arguments.command {
+        None => arguments.bench.run().await,
+        Some(Command::Compare(arguments)) => arguments.run().await,
+        Some(Command::Numbers(arguments)) => arguments.run().await,
+        Some(Command::EchoServer { listen, key }) => {
+            echo::serve(listen, key.as_deref()).await.map(|()| ExitCode::SUCCESS)
+        }
+        Some(Command::FramesServer { listen, edge }) => {
+            frames::serve(listen, edge).await.map(|()| ExitCode::SUCCESS)
+        }
+        Some(Command::EntryBytes { kind, entries }) => {
+            println!("{}", entry::bytes_an_entry(kind, entries).await?);
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! `GetUser` from the memory of a node of a cluster over the same of a node without peers.
+
+use anyhow::Result;
+use kith_lab_servers::people;
+
+use super::loaded::{Loaded, cpu_micros};
+use crate::{
+    claims::{CLUSTER_CPU, Plan},
+    results::Results,
+    served::Served,
+};
+
+/// Runs what is asked for; nothing where there is no MongoDB or no Redis.
+pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
+    let (Some(mongodb), Some(redis)) = (&plan.mongodb, &plan.redis) else { return Ok(()) };
+    if !plan.wants(&CLUSTER_CPU) {
+        return Ok(());
+    }
+    let ids = people::shuffled(plan.size(10_000, 200), 1);
+    let alone = Loaded::node(Served::kith(&plan.kith)?, None, &ids).await?;
+    let among = Loaded::node(Served::kith_of_cluster(&plan.kith, mongodb, redis)?, None, &ids).await?;
+    // A node of a cluster has them in memory once it follows; it may have begun to just now.
+    among.answers(&ids).await?;
+    among.check_tier().await?;
+    let rounds = cpu_micros(plan, &alone, &among).await?;
+    alone.check_tier().await?;
+    among.check_tier().await?;
+    results.add(&CLUSTER_CPU, &rounds)
+}

@@ -1,0 +1,142 @@
+//! What callers notice of peers that hold as much of a node as it lets them: `GetUser` of others meanwhile, over the same without.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use kith_lab_servers::people;
+use kith_proto::user::v1::{BatchGetUsersRequest, BatchGetUsersResponse};
+use tonic::{
+    Code, Request, Status, Streaming,
+    client::Grpc,
+    codegen::http::uri::PathAndQuery,
+    transport::{Channel, Endpoint},
+};
+use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse, health_client::HealthClient};
+use tonic_prost::ProstCodec;
+
+use super::{loaded::Loaded, rpc::IN_FLIGHT, until_done::until_done};
+use crate::{
+    claims::{Plan, UNREAD_HELD_P99, WATCHES_HELD_P99},
+    ratio::{Claim, Pair, Side, count, interleave},
+    results::Results,
+    served::Served,
+};
+
+const BATCH: &str = "/kith.user.v1.UserService/BatchGetUsers";
+/// The most health watches of a connection, and the connections that have all there may be, by default.
+const WATCHES_OF_ONE: usize = 4;
+const WATCHERS: usize = 250;
+/// The most calls of a connection, by default.
+const UNREAD: usize = 200;
+/// Users of an answer that is not read: some tens of KiB.
+const BATCHED: usize = 100;
+
+/// Runs what is asked for.
+pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
+    if ![&WATCHES_HELD_P99, &UNREAD_HELD_P99].iter().any(|claim| plan.wants(claim)) {
+        return Ok(());
+    }
+    let node = BusyNode::start(plan).await?;
+    let held = async || node.watches().await;
+    row(plan, results, &WATCHES_HELD_P99, &node, held).await?;
+    let held = async || node.unread().await;
+    row(plan, results, &UNREAD_HELD_P99, &node, held).await
+}
+
+/// Measures calls without and with what `hold` holds until it is dropped.
+async fn row<T>(
+    plan: &Plan,
+    results: &mut Results<'_>,
+    claim: &Claim,
+    node: &BusyNode,
+    hold: impl AsyncFn() -> Result<T>,
+) -> Result<()> {
+    if !plan.wants(claim) {
+        return Ok(());
+    }
+    let rounds: Vec<Pair<f64>> = interleave(plan.rounds, async |side| match side {
+        Side::Baseline => node.p99(plan).await,
+        Side::Kith => {
+            let held = hold().await?;
+            let p99 = node.p99(plan).await;
+            drop(held);
+            p99
+        }
+    })
+    .await?;
+    results.add(claim, &rounds)
+}
+
+/// A node with users in memory, and half of the calls a second that it can take.
+#[derive(Debug)]
+struct BusyNode {
+    loaded: Loaded,
+    ids: Vec<i64>,
+    rate: f64,
+}
+
+impl BusyNode {
+    async fn start(plan: &Plan) -> Result<Self> {
+        let ids = people::shuffled(plan.size(10_000, 200), 1);
+        let loaded = Loaded::node(Served::kith(&plan.kith)?, None, &ids).await?;
+        loaded.warm_up(plan).await?;
+        let calls = plan.size(200_000, 2_000);
+        let took = loaded.callers.closed(calls, IN_FLIGHT).await?;
+        let rate = count(usize::try_from(calls)?) / took.as_secs_f64() / 2.0;
+        Ok(Self { loaded, ids, rate })
+    }
+
+    async fn p99(&self, plan: &Plan) -> Result<f64> {
+        let time = plan.size(Duration::from_secs(3), Duration::from_millis(200));
+        let taken = self.loaded.callers.open(self.rate, time).await?;
+        Ok(count(usize::try_from(taken.value_at_quantile(0.99))?))
+    }
+
+    fn endpoint(&self) -> Result<Endpoint> {
+        Ok(Endpoint::from_shared(format!("http://{}", self.loaded.served.address))?)
+    }
+
+    /// All the health watches that there may be.
+    async fn watches(&self) -> Result<Vec<Streaming<HealthCheckResponse>>> {
+        let mut watches = Vec::with_capacity(WATCHERS * WATCHES_OF_ONE);
+        for _ in 0..WATCHERS {
+            let channel = self.endpoint()?.connect().await?;
+            for _ in 0..WATCHES_OF_ONE {
+                // Those of the round before may be there for another moment.
+                watches.push(until_done(async || watch(&channel).await).await?);
+            }
+        }
+        let one_more = watch(&self.endpoint()?.connect().await?).await;
+        ensure!(
+            one_more.is_err_and(|status| status.code() == Code::ResourceExhausted),
+            "there may be more health watches"
+        );
+        Ok(watches)
+    }
+
+    /// Answers that have begun, on a connection that has given no window.
+    async fn unread(&self) -> Result<Vec<Streaming<BatchGetUsersResponse>>> {
+        let channel = self.endpoint()?.initial_stream_window_size(0_u32).connect().await?;
+        let user_ids: Vec<i64> = self.ids.iter().copied().take(BATCHED).collect();
+        let mut unread = Vec::with_capacity(UNREAD);
+        for _ in 0..UNREAD {
+            let request =
+                BatchGetUsersRequest { user_ids: user_ids.clone(), ..BatchGetUsersRequest::default() };
+            let mut client = Grpc::new(channel.clone());
+            client.ready().await?;
+            let path = PathAndQuery::from_static(BATCH);
+            let codec = ProstCodec::<BatchGetUsersRequest, BatchGetUsersResponse>::default();
+            // A stream yields its answer with the head, which is all that is read of it.
+            let answer = client.server_streaming(Request::new(request), path, codec).await;
+            unread.push(answer.context("a call is refused")?.into_inner());
+        }
+        Ok(unread)
+    }
+}
+
+async fn watch(channel: &Channel) -> Result<Streaming<HealthCheckResponse>, Status> {
+    let answer = HealthClient::new(channel.clone()).watch(HealthCheckRequest::default()).await?;
+    let mut watch = answer.into_inner();
+    watch.message().await?;
+    Ok(watch)
+}

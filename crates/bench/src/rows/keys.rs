@@ -1,0 +1,32 @@
+//! What a key costs a call: `GetUser` from the memory of a node that needs a key, over a bare server that checks one, and over a node
+//! that is open.
+
+use anyhow::Result;
+use kith_lab_servers::people;
+
+use super::loaded::{KEY, Loaded, cpu_micros};
+use crate::{
+    claims::{GET_USER_KEY_CPU, KEY_COST_CPU, Plan},
+    results::Results,
+    served::Served,
+};
+
+/// Runs what is asked for.
+pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
+    if ![&GET_USER_KEY_CPU, &KEY_COST_CPU].iter().any(|claim| plan.wants(claim)) {
+        return Ok(());
+    }
+    let ids = people::shuffled(plan.size(10_000, 200), 1);
+    let keyed = Loaded::node(Served::kith_with_key(&plan.kith, KEY)?, Some(KEY), &ids).await?;
+    keyed.check_tier().await?;
+    if plan.wants(&GET_USER_KEY_CPU) {
+        let bare = Loaded::echo(Served::echo_with_key(KEY)?, &keyed, &ids).await?;
+        results.add(&GET_USER_KEY_CPU, &cpu_micros(plan, &bare, &keyed).await?)?;
+    }
+    if plan.wants(&KEY_COST_CPU) {
+        let open = Loaded::node(Served::kith(&plan.kith)?, None, &ids).await?;
+        open.check_tier().await?;
+        results.add(&KEY_COST_CPU, &cpu_micros(plan, &open, &keyed).await?)?;
+    }
+    keyed.check_tier().await
+}

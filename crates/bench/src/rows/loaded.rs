@@ -1,0 +1,143 @@
+//! A server that has users in memory, and callers that ask it for them.
+
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result, ensure};
+use kith_lab_servers::imported::fill;
+use kith_proto::user::v1::{GetUserRequest, GetUserResponse, user_service_client::UserServiceClient};
+use tonic::{
+    Request, Status,
+    metadata::AsciiMetadataValue,
+    service::{Interceptor, interceptor::InterceptedService},
+    transport::{Channel, Endpoint},
+};
+
+use super::rpc::{CONNECTIONS, GET_USER, IN_FLIGHT};
+use crate::{
+    claims::Plan,
+    echo,
+    load::Callers,
+    ratio::{Pair, Side, interleave},
+    served::Served,
+};
+
+/// As long as one that `kith keys generate` makes.
+pub(super) const KEY: &str = "a-key-of-the-bench-as-long-as-one-that-kith-keys-generate-makes";
+
+/// A server that has users in memory, and its callers.
+#[derive(Clone, Debug)]
+pub(super) struct Loaded {
+    pub(super) served: Arc<Served>,
+    pub(super) callers: Callers<GetUserRequest>,
+    /// Without which the server refuses calls.
+    key: Option<&'static str>,
+}
+
+impl Loaded {
+    /// A node to which these users are imported, and which has read all of them into memory.
+    ///
+    /// # Errors
+    /// Also when the node takes calls without its key.
+    pub(super) async fn node(served: Served, key: Option<&'static str>, ids: &[i64]) -> Result<Self> {
+        let loaded = Self::connect(served, GET_USER, key, ids).await?;
+        fill(&mut loaded.client()?, ids).await?;
+        loaded.answers(ids).await?;
+        loaded.with_its_key().await
+    }
+
+    /// A bare server with the users of this node, which checks the same key.
+    ///
+    /// # Errors
+    /// Also when it takes calls without the key.
+    pub(super) async fn echo(served: Served, node: &Self, ids: &[i64]) -> Result<Self> {
+        let answers = node.answers(ids).await?;
+        let puts = u64::try_from(answers.len())?;
+        let put: Callers<GetUserResponse> = Callers::connect(served.address, 1, echo::PATH, answers).await?;
+        let put = match node.key {
+            Some(key) => put.with_key(key)?,
+            None => put,
+        };
+        put.closed(puts, IN_FLIGHT).await?;
+        Self::connect(served, echo::GET_USER, node.key, ids).await?.with_its_key().await
+    }
+
+    /// The same server, for callers with this credential.
+    pub(super) fn with_credential(&self, credential: &str) -> Result<Self> {
+        Ok(Self { callers: self.callers.clone().with_key(credential)?, ..self.clone() })
+    }
+
+    /// Makes sure that the node answers from memory.
+    pub(super) async fn check_tier(&self) -> Result<()> {
+        let metadata = self.callers.call(0, 0).await?;
+        let tier = metadata.get("kith-tier").context("the answer does not name its tier")?;
+        ensure!(tier == "memory", "the answer comes from another tier: {tier:?}");
+        Ok(())
+    }
+
+    pub(super) async fn warm_up(&self, plan: &Plan) -> Result<()> {
+        self.callers.closed(plan.size(100_000, 500), IN_FLIGHT).await.map(drop)
+    }
+
+    async fn connect(
+        served: Served,
+        path: &'static str,
+        key: Option<&'static str>,
+        ids: &[i64],
+    ) -> Result<Self> {
+        let asked = ids.iter().map(|id| GetUserRequest { user_id: *id, consistency: None }).collect();
+        let callers = Callers::connect(served.address, CONNECTIONS, path, asked).await?;
+        Ok(Self { served: Arc::new(served), callers, key })
+    }
+
+    /// With callers that send the key, without which they have to be refused.
+    async fn with_its_key(self) -> Result<Self> {
+        let Some(key) = self.key else { return Ok(self) };
+        ensure!(self.callers.call(0, 0).await.is_err(), "the server takes calls without its key");
+        self.with_credential(key)
+    }
+
+    /// What the node answers for each id.
+    pub(super) async fn answers(&self, ids: &[i64]) -> Result<Vec<GetUserResponse>> {
+        let mut client = self.client()?;
+        let mut answers = Vec::with_capacity(ids.len());
+        for id in ids {
+            let request = GetUserRequest { user_id: *id, consistency: None };
+            answers.push(client.get_user(request).await?.into_inner());
+        }
+        Ok(answers)
+    }
+
+    fn client(&self) -> Result<UserServiceClient<InterceptedService<Channel, SendKey>>> {
+        let channel = Endpoint::from_shared(format!("http://{}", self.served.address))?.connect_lazy();
+        let key = self.key.map(|key| AsciiMetadataValue::try_from(format!("Bearer {key}"))).transpose();
+        Ok(UserServiceClient::with_interceptor(channel, SendKey(key.context("the key cannot be sent")?)))
+    }
+}
+
+/// Processor time of a call. Gives each server the same number of calls, as many at a time as it takes.
+pub(super) async fn cpu_micros(plan: &Plan, baseline: &Loaded, kith: &Loaded) -> Result<Vec<Pair<f64>>> {
+    for side in [baseline, kith] {
+        side.warm_up(plan).await?;
+    }
+    let calls = plan.size(200_000_u32, 20_000);
+    interleave(plan.rounds, async |side| {
+        let loaded = match side {
+            Side::Baseline => baseline,
+            Side::Kith => kith,
+        };
+        loaded.callers.cpu_micros(&loaded.served, calls, IN_FLIGHT).await
+    })
+    .await
+}
+
+#[derive(Clone)]
+struct SendKey(Option<AsciiMetadataValue>);
+
+impl Interceptor for SendKey {
+    fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
+        if let Some(key) = &self.0 {
+            request.metadata_mut().insert("authorization", key.clone());
+        }
+        Ok(request)
+    }
+}

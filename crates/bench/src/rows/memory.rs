@@ -1,0 +1,160 @@
+//! The memory tier over moka.
+
+use std::{fmt, hint::black_box, process::Command, sync::Arc, time::Duration};
+
+use anyhow::{Context as _, Result, ensure};
+use async_trait::async_trait;
+use kith_cache::{
+    Consistency, LoadError, LoadOptions, Loaded, Loader, Node, Policy, Tier, TieredCache, Version,
+};
+use kith_lab_servers::people;
+use kith_store::User;
+use tokio::time::timeout;
+
+use crate::{
+    claims::{MEMORY_ENTRY_BYTES, MEMORY_HIT, Plan},
+    ratio::{Pieces, Side, interleave},
+    results::Results,
+};
+
+/// Keys of one call.
+const BATCH: usize = 500;
+/// How long memory may take to be filled after the last answer.
+const PATIENCE: Duration = Duration::from_secs(30);
+const CAPACITY_BYTES: u64 = 4 << 30;
+/// Longer than any run: nothing expires or is refreshed meanwhile.
+const KEPT: Duration = Duration::from_hours(24);
+
+/// moka as Kith uses it, and nothing around it.
+pub(crate) type Moka = moka::sync::Cache<i64, Arc<User>, ahash::RandomState>;
+
+/// Runs what is asked for.
+pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
+    if plan.wants(&MEMORY_HIT) {
+        hit(plan, results).await?;
+    }
+    if plan.wants(&MEMORY_ENTRY_BYTES) {
+        entry_bytes(plan, results).await?;
+    }
+    Ok(())
+}
+
+/// An empty moka.
+pub(crate) fn moka_cache() -> Moka {
+    let weigh = |_: &i64, user: &Arc<User>| u32::try_from(user.weight()).unwrap_or(u32::MAX);
+    moka::sync::Cache::builder()
+        .max_capacity(CAPACITY_BYTES)
+        .weigher(weigh)
+        .build_with_hasher(ahash::RandomState::new())
+}
+
+/// An empty memory tier over a loader.
+pub(crate) fn kith_cache(loader: Same<User>) -> (Node, TieredCache<i64, User>) {
+    let node = Node::local(1);
+    let policy = Policy { ttl: KEPT, memory_bytes: CAPACITY_BYTES, ..Policy::new("user", User::weight) };
+    let cache = TieredCache::new(&node, policy, Arc::new(loader));
+    (node, cache)
+}
+
+/// Finds one record under every key.
+#[derive(Debug)]
+pub(crate) struct Same<V>(pub(crate) Arc<V>);
+
+#[async_trait]
+impl<V: fmt::Debug + Send + Sync + 'static> Loader<i64, V> for Same<V> {
+    async fn load(&self, _key: &i64, _options: LoadOptions) -> Result<Loaded<V>, LoadError> {
+        Ok(Loaded::Found { value: Arc::clone(&self.0), version: Version::new(1) })
+    }
+
+    async fn load_many(
+        &self,
+        keys: &[i64],
+        _options: LoadOptions,
+    ) -> Result<Vec<(i64, Loaded<V>)>, LoadError> {
+        let found =
+            |key: &i64| (*key, Loaded::Found { value: Arc::clone(&self.0), version: Version::new(1) });
+        Ok(keys.iter().map(found).collect())
+    }
+}
+
+/// Reads these keys into an empty memory tier. A large batch is answered before memory is filled: this waits
+/// until it is.
+///
+/// # Errors
+/// When a read fails, or memory does not come to hold every key.
+pub(crate) async fn fill(node: &Node, cache: &TieredCache<i64, User>, keys: &[i64]) -> Result<()> {
+    for keys in keys.chunks(BATCH) {
+        for found in cache.get_many(keys, &Consistency::Cached).await {
+            found?;
+        }
+    }
+    let held = || node.namespaces().iter().map(|namespace| namespace.stats().entries).sum::<u64>();
+    let filled = async {
+        while usize::try_from(held()).is_ok_and(|held| held < keys.len()) {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(PATIENCE, filled).await.with_context(|| format!("the memory tier holds {} entries", held()))
+}
+
+async fn hit(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
+    let records = plan.size(100_000, 1_000);
+    let keys = people::shuffled(records, 1);
+    let value = Arc::new(people::user(1)?);
+    let moka = moka_cache();
+    keys.iter().for_each(|key| moka.insert(*key, Arc::clone(&value)));
+    moka.run_pending_tasks();
+    let (node, cache) = kith_cache(Same(value));
+    fill(&node, &cache, &keys).await?;
+    for key in &keys {
+        let entry = cache.get(key).await?.context("a key was lost")?;
+        ensure!(entry.tier == Tier::Memory, "a key is not in memory");
+    }
+    // Not in the order in which they were inserted: consecutive allocations are adjacent in memory, and the processor
+    // reads ahead. Real requests have no such order.
+    let asked = people::shuffled(records, 2);
+    let passes = plan.size(20, 1);
+    let pairs = interleave(plan.rounds, async |side| match side {
+        Side::Baseline => Ok(time_moka(&moka, &asked, passes)),
+        Side::Kith => Ok(time_kith(&cache, &asked, passes).await),
+    });
+    results.add(&MEMORY_HIT, &pairs.await?)
+}
+
+fn time_moka(cache: &Moka, keys: &[i64], passes: usize) -> f64 {
+    let mut pieces = Pieces::begin();
+    for _ in 0..passes {
+        for key in keys {
+            black_box(cache.get(black_box(key)));
+        }
+        pieces.end_piece(keys.len());
+    }
+    pieces.nanos_an_operation()
+}
+
+async fn time_kith(cache: &TieredCache<i64, User>, keys: &[i64], passes: usize) -> f64 {
+    let mut pieces = Pieces::begin();
+    for _ in 0..passes {
+        for key in keys {
+            // A failure would be a miss, which shows in the time; the keys were checked before.
+            drop(black_box(cache.get(black_box(key)).await));
+        }
+        pieces.end_piece(keys.len());
+    }
+    pieces.nanos_an_operation()
+}
+
+async fn entry_bytes(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
+    let entries = plan.size("1000000", "50000");
+    let rounds = plan.rounds.min(plan.size(5, 1));
+    let pairs = interleave(rounds, async |side| {
+        let kind = match side {
+            Side::Baseline => "moka",
+            Side::Kith => "kith",
+        };
+        let output = Command::new(std::env::current_exe()?).args(["entry-bytes", kind, entries]).output()?;
+        ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        Ok(String::from_utf8(output.stdout)?.trim().parse::<f64>()?)
+    });
+    results.add(&MEMORY_ENTRY_BYTES, &pairs.await?)
+}

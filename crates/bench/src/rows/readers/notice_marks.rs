@@ -1,0 +1,163 @@
+//! A mark of a notice through a node, over what one would do by hand.
+
+use std::thread;
+
+use anyhow::Result;
+use crossbeam_channel::{Receiver, Sender, bounded};
+use kith_proto::notice::v1::MarkReadRequest;
+use rusqlite::Connection;
+use tempfile::TempDir;
+use tokio::sync::oneshot;
+
+use super::{
+    answers::served,
+    notices::{NoticeClient, publish, register_audience, register_readers},
+    stage::ReaderStage,
+};
+use crate::{
+    claims::{NOTICE_MARK_MONGODB, NOTICE_MARK_SQLITE, Plan},
+    ratio::{Pair, Side, interleave},
+    results::Results,
+    rows::latency::Latency,
+    served::Served,
+};
+
+const AUDIENCE: i32 = 1;
+/// All in one word of the readers.
+const NOTICES: i64 = 60;
+
+/// Runs what is asked for.
+pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
+    if plan.wants(&NOTICE_MARK_MONGODB)
+        && let Some(stage) = ReaderStage::start(plan, "notice_marks").await?
+    {
+        let mut client = NoticeClient::new(stage.channel());
+        let marks = Marks::begin(plan, &mut client).await?;
+        stage.raw.insert_readers(marks.readers).await?;
+        let by_hand =
+            async |(reader, notice): (i64, i64)| stage.raw.mark_notice(reader, i32::try_from(notice)?).await;
+        results.add(&NOTICE_MARK_MONGODB, &marks.measure(plan, &client, by_hand).await?)?;
+        stage.remove(plan).await?;
+    }
+    if plan.wants(&NOTICE_MARK_SQLITE) {
+        let kith = Served::kith(&plan.kith)?;
+        let mut client = NoticeClient::new(served(&kith).await?);
+        let marks = Marks::begin(plan, &mut client).await?;
+        let raw = RawMarkWriter::start()?;
+        let by_hand = async |(reader, notice): (i64, i64)| raw.mark(reader, notice).await;
+        results.add(&NOTICE_MARK_SQLITE, &marks.measure(plan, &client, by_hand).await?)?;
+    }
+    Ok(())
+}
+
+/// Marks, each of another notice or another reader.
+struct Marks {
+    calls: usize,
+    readers: i64,
+}
+
+impl Marks {
+    /// Registers readers for all rounds, and publishes notices that none of them has read.
+    async fn begin(plan: &Plan, client: &mut NoticeClient) -> Result<Self> {
+        let calls = plan.size(300, 10);
+        let readers = i64::try_from(plan.rounds * calls)?.unsigned_abs().div_ceil(NOTICES.unsigned_abs());
+        let readers = i64::try_from(readers)?;
+        register_audience(client, AUDIENCE).await?;
+        register_readers(client, AUDIENCE, readers).await?;
+        for notice in 1..=NOTICES {
+            publish(client, AUDIENCE, notice).await?;
+        }
+        Ok(Self { calls, readers })
+    }
+
+    /// Microseconds of a mark in the middle.
+    async fn measure(
+        &self,
+        plan: &Plan,
+        client: &NoticeClient,
+        by_hand: impl AsyncFn((i64, i64)) -> Result<()>,
+    ) -> Result<Vec<Pair<f64>>> {
+        // Each side marks all of them once.
+        let (mut kith, mut bare) = (pairs(), pairs());
+        interleave(plan.rounds, async |side| {
+            let marks = if side == Side::Kith { &mut kith } else { &mut bare };
+            let call = async || {
+                let mark = marks.next().unwrap_or_default();
+                if side == Side::Baseline { by_hand(mark).await } else { mark_read(client, mark).await }
+            };
+            Ok(Latency::of_calls(self.calls, call).await?.p50)
+        })
+        .await
+    }
+}
+
+/// Readers and notices, all of one reader after the other.
+fn pairs() -> impl Iterator<Item = (i64, i64)> {
+    (1..).flat_map(|reader| (1..=NOTICES).map(move |notice| (reader, notice)))
+}
+
+async fn mark_read(client: &NoticeClient, mark: (i64, i64)) -> Result<()> {
+    let (reader_id, notice) = mark;
+    let (audience_id, notice_ids) = (AUDIENCE, vec![notice]);
+    let request = MarkReadRequest { audience_id, reader_id, notice_ids, ..Default::default() };
+    let answer = client.clone().mark_read(request).await?.into_inner();
+    let read = i64::from(answer.totals.unwrap_or_default().read);
+    anyhow::ensure!(read == notice, "a reader has read {read} notices after {notice} marks");
+    Ok(())
+}
+
+/// A thread that commits a word of a reader, one after the other.
+#[derive(Debug)]
+struct RawMarkWriter {
+    queue: Sender<Mark>,
+    _folder: TempDir,
+}
+
+#[derive(Debug)]
+struct Mark {
+    reader: i64,
+    bit: i64,
+    reply: oneshot::Sender<()>,
+}
+
+impl RawMarkWriter {
+    fn start() -> Result<Self> {
+        let folder = TempDir::new()?;
+        let connection = Connection::open(folder.path().join("raw.db"))?;
+        connection.pragma_update(None, "journal_mode", "WAL")?;
+        connection.pragma_update(None, "synchronous", "FULL")?;
+        connection.execute(
+            "CREATE TABLE words (reader INTEGER, page INTEGER, word INTEGER, PRIMARY KEY (reader, page)) WITHOUT ROWID",
+            [],
+        )?;
+        let (queue, marks) = bounded(1);
+        thread::spawn(move || serve(&connection, &marks));
+        Ok(Self { queue, _folder: folder })
+    }
+
+    async fn mark(&self, reader: i64, bit: i64) -> Result<()> {
+        let (reply, answer) = oneshot::channel();
+        self.queue.try_send(Mark { reader, bit, reply })?;
+        // The thread ends with the first failure.
+        Ok(answer.await?)
+    }
+}
+
+fn serve(connection: &Connection, marks: &Receiver<Mark>) {
+    while let Ok(Mark { reader, bit, reply }) = marks.recv() {
+        if let Err(error) = commit(connection, reader, 1 << bit) {
+            return eprintln!("the bare side of notice_mark_sqlite failed: {error:#}");
+        }
+        // The bench may have ended.
+        reply.send(()).ok();
+    }
+}
+
+fn commit(connection: &Connection, reader: i64, word: i64) -> Result<()> {
+    connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+    let mut mark = connection
+        .prepare_cached("INSERT INTO words VALUES (?1, 0, ?2) ON CONFLICT DO UPDATE SET word = word | ?2")?;
+    mark.execute([reader, word])?;
+    connection.prepare_cached("COMMIT")?.execute([])?;
+    Ok(())
+}

@@ -1,0 +1,164 @@
+//! Marks of messages through a node, over what one would do by hand; and over bits that are stored with each message.
+
+use anyhow::Result;
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use kith_lab_servers::imported::fill_up_to;
+use kith_proto::{
+    group::v1::{CreateGroupRequest, Group, group_service_client::GroupServiceClient},
+    member::v1::{AddMembersRequest, member_service_client::MemberServiceClient},
+    message::v1::{MarkReadRequest, message_service_client::MessageServiceClient},
+};
+use tokio::time::Instant;
+use tonic::{Code, transport::Channel};
+
+use super::stage::ReaderStage;
+use crate::{
+    claims::{Plan, RECEIPT_MARK_500, RECEIPT_MARK_500_BITS, RECEIPT_MARKS},
+    ratio::{Side, count, interleave},
+    results::Results,
+    rows::{
+        latency::Latency,
+        messages::{fill_through, text},
+        until_done::until_done,
+    },
+};
+
+/// Members that are added by one call.
+const ADDED: usize = 100;
+/// Callers that mark at the same time.
+const CALLERS: usize = 64;
+/// Marks of one command of the bare side.
+const TOGETHER: usize = 250;
+
+/// Runs what is asked for; nothing where there are no servers.
+pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
+    if plan.wants(&RECEIPT_MARK_500) || plan.wants(&RECEIPT_MARK_500_BITS) {
+        Box::pin(opened(plan, results)).await?;
+    }
+    if plan.wants(&RECEIPT_MARKS) {
+        Box::pin(at_once(plan, results)).await?;
+    }
+    Ok(())
+}
+
+/// Users who open a chat with 500 unread messages.
+async fn opened(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
+    let Some(stage) = ReaderStage::start(plan, "receipt_opened").await? else { return Ok(()) };
+    let (members, messages, calls): (i64, usize, usize) = plan.size((200, 500, 60), (10, 20, 3));
+    // Each member but the owner marks each group once, in one of both rows.
+    let groups = (2 * plan.rounds * calls).div_ceil(usize::try_from(members - 1)?);
+    let (groups, channel) = (i64::try_from(groups)?, stage.channel());
+    fill_up_to(channel.clone(), members).await?;
+    let mut ends = Vec::new();
+    for group in 1..=groups {
+        let users: Vec<i64> = (1..=members).collect();
+        make_group(&channel, group, &users).await?;
+        ends.push(talk(&channel, group, messages).await?);
+    }
+    let mut unread =
+        (1..=groups).zip(ends).flat_map(|(group, end)| (2..=members).map(move |user| (user, group, end)));
+    let mut bare = 1..;
+    for (claim, bits) in [(&RECEIPT_MARK_500, false), (&RECEIPT_MARK_500_BITS, true)] {
+        if !plan.wants(claim) {
+            continue;
+        }
+        let pairs = interleave(plan.rounds, async |side| {
+            let call = async || {
+                if side == Side::Kith {
+                    let (user, group, end) = unread.next().unwrap_or_default();
+                    return mark(&channel, user, group, end).await;
+                }
+                let user = bare.next().unwrap_or_default();
+                if bits {
+                    stage.raw.mark_bits(user, "g1", i64::try_from(messages)?).await
+                } else {
+                    stage.raw.mark_dialog(user, "g1", i64::try_from(messages)?).await
+                }
+            };
+            Ok(Latency::of_calls(calls, call).await?.p50)
+        });
+        results.add(claim, &pairs.await?)?;
+    }
+    stage.remove(plan).await
+}
+
+/// Marks a second of many callers in many groups.
+async fn at_once(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
+    let Some(stage) = ReaderStage::start(plan, "receipt_marks").await? else { return Ok(()) };
+    let (groups, steps): (i64, i64) = plan.size((200, 20), (10, 2));
+    let channel = stage.channel();
+    fill_up_to(channel.clone(), groups).await?;
+    let messages = usize::try_from(steps * i64::try_from(plan.rounds)?)?;
+    for group in 1..=groups {
+        // User 1 talks in all of them.
+        let users = if group == 1 { vec![1] } else { vec![group, 1] };
+        make_group(&channel, group, &users).await?;
+    }
+    let logs: Vec<String> = (1..=groups).map(|group| format!("g{group}")).collect();
+    fill_through(channel.clone(), &logs, messages).await?;
+    let (mut kith, mut bare) = (0, 0);
+    let pairs = interleave(plan.rounds, async |side| {
+        let last = if side == Side::Kith { &mut kith } else { &mut bare };
+        let seqs = *last + 1..=*last + steps;
+        *last += steps;
+        let begun = Instant::now();
+        match side {
+            Side::Kith => {
+                let marks = seqs.flat_map(|seq| (1..=groups).map(move |group| (group, seq)));
+                let calls =
+                    stream::iter(marks).map(async |(group, seq)| mark(&channel, group, group, seq).await);
+                calls.buffer_unordered(CALLERS).try_collect::<()>().await?;
+            }
+            Side::Baseline => {
+                let users: Vec<(i64, String)> = (1..=groups).zip(logs.iter().cloned()).collect();
+                for seq in seqs {
+                    for some in users.chunks(TOGETHER) {
+                        stage.raw.mark_together(some, seq).await?;
+                    }
+                }
+            }
+        }
+        Ok(count(usize::try_from(groups * steps)?) / begun.elapsed().as_secs_f64())
+    });
+    results.add(&RECEIPT_MARKS, &pairs.await?)?;
+    stage.remove(plan).await
+}
+
+/// A group of these users; the first of them is its owner.
+async fn make_group(channel: &Channel, group_id: i64, users: &[i64]) -> Result<()> {
+    let group = Group { group_id, name: "many".to_owned(), creator_id: users[0], ..Group::default() };
+    let request = CreateGroupRequest { group: Some(group), ..CreateGroupRequest::default() };
+    let made = async || match GroupServiceClient::new(channel.clone()).create_group(request.clone()).await {
+        // By a call before that seemed to fail.
+        Err(status) if status.code() == Code::AlreadyExists => Ok(()),
+        made => made.map(drop),
+    };
+    until_done(made).await?;
+    for user_ids in users[1..].chunks(ADDED) {
+        let user_ids = user_ids.to_vec();
+        let request = AddMembersRequest { group_id, user_ids, ..AddMembersRequest::default() };
+        until_done(async || {
+            MemberServiceClient::new(channel.clone()).add_members(request.clone()).await.map(drop)
+        })
+        .await?;
+    }
+    Ok(())
+}
+
+/// Fills a group with so many messages: the number of the last.
+async fn talk(channel: &Channel, group: i64, messages: usize) -> Result<i64> {
+    let log = format!("g{group}");
+    fill_through(channel.clone(), std::slice::from_ref(&log), messages - 1).await?;
+    let client = MessageServiceClient::new(channel.clone());
+    let last = until_done(async || client.clone().send_message(text(&log)).await).await?;
+    Ok(last.into_inner().seq)
+}
+
+async fn mark(channel: &Channel, user_id: i64, group: i64, up_to: i64) -> Result<()> {
+    let conversation_id = format!("g{group}");
+    let request = MarkReadRequest { user_id, conversation_id, up_to, ..MarkReadRequest::default() };
+    let answer = MessageServiceClient::new(channel.clone()).mark_read(request).await?.into_inner();
+    // Another mark of the user, or a message of its own, may have gone further.
+    anyhow::ensure!(answer.read_seq >= up_to, "user {user_id} has read up to {}", answer.read_seq);
+    Ok(())
+}

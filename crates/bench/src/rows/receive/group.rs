@@ -1,0 +1,221 @@
+//! One message to a group of a hundred thousand, a tenth of whom receive, on two nodes; over bare servers that send the same to
+//! as many streams.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use kith_proto::{
+    member::v1::{AddMembersRequest, member_service_client::MemberServiceClient},
+    message::v1::{ReceiveRequest, ReceiveResponse, delivery::What},
+};
+use parking_lot::Mutex;
+use tokio::{
+    task::JoinSet,
+    time::{Instant, sleep},
+};
+use tonic::{Status, Streaming, transport::Channel};
+
+use super::{
+    stage::{Bare, ReceiveStage},
+    stream::{connections, deliver_bare, of_user, receive},
+};
+use crate::{
+    claims::{GROUP_100K, GROUP_100K_CPU, Plan},
+    ratio::{Side, count, each, interleave, median},
+    results::Results,
+    rows::{
+        messages::{make_group, text},
+        until_done::until_done,
+    },
+    served::Served,
+};
+
+const GROUP: &str = "g1";
+/// Users of one call.
+const ADDED: usize = 100;
+/// How long the nodes may take to see who receives, and a message to reach all.
+const PATIENCE: Duration = Duration::from_secs(60);
+const POLL: Duration = Duration::from_millis(1);
+
+/// Runs both rows; nothing where there are no servers.
+pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
+    let (members, receivers) = (plan.size(100_000, 1_200), plan.size(10_000, 60));
+    let Some(stage) = ReceiveStage::start(plan, "group", members).await? else { return Ok(()) };
+    make_group(stage.nodes[0].channel.clone()).await?;
+    add(&stage, members).await?;
+    let of_nodes = Arc::new(Arrived::default());
+    of_nodes.read_all(open(&stage, receivers).await?);
+    of_nodes.until_live().await?;
+    send(&stage).await?;
+    of_nodes.until(of_nodes.streams()).await?;
+    let (bare, of_bare) = (Bare::start(2)?, Arc::new(Arrived::default()));
+    of_bare.read_all(bare.open(receivers).await?);
+    let response = of_nodes.last.lock().clone().context("a message came")?;
+    let pairs = interleave(plan.rounds, async |side| match side {
+        Side::Baseline => {
+            let deliver = async || deliver_all(&bare, &response).await;
+            measure(plan, &[&bare.servers[0], &bare.servers[1]], &of_bare, deliver).await
+        }
+        Side::Kith => {
+            let servers = [&stage.nodes[0].served, &stage.nodes[1].served];
+            measure(plan, &servers, &of_nodes, async || send(&stage).await).await
+        }
+    });
+    let pairs = pairs.await?;
+    results.add(&GROUP_100K, &each(&pairs, |delivered| delivered.seconds))?;
+    results.add(&GROUP_100K_CPU, &each(&pairs, |delivered| delivered.cpu_micros))?;
+    of_nodes.ensure_open()?;
+    of_bare.ensure_open()?;
+    stage.remove(plan).await
+}
+
+/// What some messages took.
+#[derive(Clone, Copy, Debug)]
+struct Delivered {
+    /// Until the last stream had one; in the middle.
+    seconds: f64,
+    /// Of the servers, for one delivery.
+    cpu_micros: f64,
+}
+
+/// Sends some messages, each after the one before has reached all streams.
+async fn measure(
+    plan: &Plan,
+    servers: &[&Served; 2],
+    arrived: &Arrived,
+    send: impl AsyncFn() -> Result<()>,
+) -> Result<Delivered> {
+    let all = arrived.streams();
+    let taken = || anyhow::Ok(servers[0].cpu_seconds()? + servers[1].cpu_seconds()?);
+    let (messages, mut times, before) = (plan.size(10, 2), Vec::new(), taken()?);
+    for _ in 0..messages {
+        let (begun, wanted) = (Instant::now(), arrived.count() + all);
+        send().await?;
+        arrived.until(wanted).await?;
+        times.push(begun.elapsed().as_secs_f64());
+    }
+    // Clock ticks are long.
+    let cpu = (taken()? - before).max(0.01);
+    Ok(Delivered { seconds: median(times), cpu_micros: cpu * 1e6 / count(messages * all) })
+}
+
+async fn send(stage: &ReceiveStage) -> Result<()> {
+    stage.client(0).send_message(text(GROUP)).await?;
+    Ok(())
+}
+
+async fn deliver_all(bare: &Bare, response: &ReceiveResponse) -> Result<()> {
+    for server in &bare.servers {
+        let channels = connections(&server.address.to_string(), 1).await?;
+        deliver_bare(of_user(&channels, 0), response.clone()).await?;
+    }
+    Ok(())
+}
+
+/// Half of the streams on each node.
+async fn open(stage: &ReceiveStage, receivers: i64) -> Result<Vec<Streaming<ReceiveResponse>>> {
+    let mut streams = Vec::new();
+    let channels: [Vec<Channel>; 2] =
+        [stage.connections(0, receivers / 2).await?, stage.connections(1, receivers / 2).await?];
+    for user_id in 1..=receivers {
+        let channels = &channels[usize::from(user_id > receivers / 2)];
+        let request = ReceiveRequest { user_id, now: true, ..ReceiveRequest::default() };
+        streams.push(receive(of_user(channels, user_id), request).await?);
+    }
+    Ok(streams)
+}
+
+/// All users are members.
+async fn add(stage: &ReceiveStage, members: i64) -> Result<()> {
+    let users: Vec<i64> = (2..=members).collect();
+    let client = MemberServiceClient::new(stage.nodes[0].channel.clone());
+    for user_ids in users.chunks(ADDED) {
+        let request =
+            AddMembersRequest { group_id: 1, user_ids: user_ids.to_vec(), ..AddMembersRequest::default() };
+        until_done(async || client.clone().add_members(request.clone()).await).await?;
+    }
+    Ok(())
+}
+
+/// What came over many streams.
+#[derive(Debug, Default)]
+struct Arrived {
+    messages: AtomicUsize,
+    /// Streams that are live.
+    live: AtomicUsize,
+    last: Mutex<Option<ReceiveResponse>>,
+    streams: Mutex<JoinSet<Ended>>,
+}
+
+/// How a stream ended.
+type Ended = Result<Option<ReceiveResponse>, Status>;
+
+impl Arrived {
+    /// Counts messages of these streams.
+    fn read_all(self: &Arc<Self>, streams: Vec<Streaming<ReceiveResponse>>) {
+        for mut stream in streams {
+            let this = Arc::clone(self);
+            self.streams.lock().spawn(async move {
+                let mut last = None;
+                while let Some(response) = stream.message().await? {
+                    let is_message = |what: &Option<What>| matches!(what, Some(What::Message(_)));
+                    let is_live = |what: &Option<What>| matches!(what, Some(What::Live(_)));
+                    if response.deliveries.iter().any(|delivery| is_live(&delivery.what)) {
+                        this.live.fetch_add(1, Ordering::SeqCst);
+                    }
+                    if response.deliveries.iter().any(|delivery| is_message(&delivery.what)) {
+                        // One is enough: the baseline sends the same.
+                        if this.messages.fetch_add(1, Ordering::SeqCst) == 0 {
+                            *this.last.lock() = Some(response.clone());
+                        }
+                    }
+                    last = Some(response);
+                }
+                Ok(last)
+            });
+        }
+    }
+
+    fn streams(&self) -> usize {
+        self.streams.lock().len()
+    }
+
+    /// Waits until all streams are live.
+    async fn until_live(&self) -> Result<()> {
+        let (until, streams) = (Instant::now() + PATIENCE, self.streams());
+        while self.live.load(Ordering::SeqCst) < streams {
+            self.ensure_open()?;
+            ensure!(Instant::now() < until, "{:?} of {streams} streams are live", self.live);
+            sleep(POLL).await;
+        }
+        Ok(())
+    }
+
+    fn count(&self) -> usize {
+        self.messages.load(Ordering::SeqCst)
+    }
+
+    async fn until(&self, messages: usize) -> Result<()> {
+        let until = Instant::now() + PATIENCE;
+        while self.count() < messages {
+            self.ensure_open()?;
+            ensure!(Instant::now() < until, "{} of {messages} messages came", self.count());
+            sleep(POLL).await;
+        }
+        ensure!(self.count() == messages, "{} messages came, not {messages}", self.count());
+        Ok(())
+    }
+
+    fn ensure_open(&self) -> Result<()> {
+        match self.streams.lock().try_join_next() {
+            Some(ended) => bail!("a stream has ended: {:?}", ended?),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! Streams of Receive: what ten thousand of them take of a node, how fast messages reach them, and how they resume after the
+//! node's death. Over bare tonic streams, and over PUBLISH and SUBSCRIBE.
+
+mod crowd;
+mod deliver;
+mod group;
+mod pubsub;
+mod resume;
+mod stage;
+mod stream;
+
+use std::sync::Arc;
+
+use anyhow::{Result, ensure};
+
+use self::{
+    crowd::Crowd,
+    stage::{Bare, ReceiveStage},
+};
+use crate::{
+    claims::{
+        DELIVER_P99, GROUP_100K, GROUP_100K_CPU, Plan, RECEIVE_AGAIN, RECEIVE_AGAIN_P99, RECEIVE_MEMORY,
+    },
+    ratio::Pair,
+    results::Results,
+};
+
+/// Most connections to Redis that all streams of a node share.
+const CONNECTIONS_MAX: usize = 4;
+
+/// Runs what is asked for; nothing where there are no servers.
+pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
+    let of_streams = [&RECEIVE_MEMORY, &DELIVER_P99, &RECEIVE_AGAIN, &RECEIVE_AGAIN_P99];
+    if of_streams.iter().any(|claim| plan.wants(claim))
+        && let Some(mut stage) = ReceiveStage::start(plan, "receive", plan.size(10_000, 60)).await?
+    {
+        streams(plan, &mut stage, results).await?;
+        stage.remove(plan).await?;
+    }
+    if plan.wants(&GROUP_100K) || plan.wants(&GROUP_100K_CPU) {
+        Box::pin(group::rows(plan, results)).await?;
+    }
+    Ok(())
+}
+
+async fn streams(plan: &Plan, stage: &mut ReceiveStage, results: &mut Results<'_>) -> Result<()> {
+    let bare = Bare::start(1)?;
+    let baseline = bare_memory(&bare, stage.users).await?;
+    drop(bare);
+    let (before, connections) = (stage.nodes[0].served.resident_mib()?, stage.redis_connections().await?);
+    let crowd = Arc::new(Crowd::open(stage, stage.users).await?);
+    let taken = stage.nodes[0].served.resident_mib()? - before;
+    let opened = stage.redis_connections().await?.saturating_sub(connections);
+    ensure!(opened <= CONNECTIONS_MAX, "the streams take {opened} connections to Redis");
+    results.add(&RECEIVE_MEMORY, &[Pair { baseline, kith: kib_each(taken, stage.users) }])?;
+    if plan.wants(&DELIVER_P99) {
+        results.add(&DELIVER_P99, &deliver::measure(plan, stage, &crowd).await?)?;
+    }
+    if plan.wants(&RECEIVE_AGAIN) || plan.wants(&RECEIVE_AGAIN_P99) {
+        let resumed = resume::measure(plan, stage, &crowd).await?;
+        let (seconds, others_ms): (Vec<_>, Vec<_>) =
+            resumed.iter().map(|resumed| (resumed.seconds, resumed.others_ms)).unzip();
+        results.add(&RECEIVE_AGAIN, &seconds)?;
+        results.add(&RECEIVE_AGAIN_P99, &others_ms)?;
+    }
+    crowd.ensure_complete().await
+}
+
+/// KiB that a bare tonic server takes for each of so many streams.
+async fn bare_memory(bare: &Bare, streams: i64) -> Result<f64> {
+    let before = bare.servers[0].resident_mib()?;
+    let _open = bare.open(streams).await?;
+    Ok(kib_each(bare.servers[0].resident_mib()? - before, streams))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "thousands of streams")]
+fn kib_each(mib: f64, streams: i64) -> f64 {
+    mib * 1024.0 / streams as f64
+}

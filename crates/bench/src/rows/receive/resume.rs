@@ -1,0 +1,106 @@
+//! All streams of a node resume on another one when their node is killed, while messages are sent.
+
+use std::{sync::Arc, time::Duration};
+
+use anyhow::Result;
+use kith_proto::user::v1::{GetUserRequest, user_service_client::UserServiceClient};
+use tokio::{
+    sync::watch,
+    task::JoinHandle,
+    time::{Instant, interval, sleep},
+};
+use tonic::transport::Channel;
+
+use super::{crowd::Crowd, stage::ReceiveStage};
+use crate::{
+    claims::Plan,
+    ratio::{Pair, nanos},
+    rows::latency::Latency,
+};
+
+/// Between two messages, and between two other calls.
+const SENT_EVERY: Duration = Duration::from_millis(10);
+const CALLED_EVERY: Duration = Duration::from_millis(5);
+/// How long other calls are measured before.
+const CALM: Duration = Duration::from_secs(5);
+
+/// What one death showed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Resumed {
+    /// From the death until all streams were live again; the baseline is how long it took to open them one after the other.
+    pub(super) seconds: Pair<f64>,
+    /// Milliseconds of all but the slowest hundredth of other calls to the node that took over: in calm, and during it.
+    pub(super) others_ms: Pair<f64>,
+}
+
+/// Kills each node once.
+pub(super) async fn measure(
+    plan: &Plan,
+    stage: &mut ReceiveStage,
+    crowd: &Arc<Crowd>,
+) -> Result<Vec<Resumed>> {
+    let mut resumed = Vec::new();
+    for killed in [0, 1] {
+        resumed.push(once(plan, stage, crowd, killed).await?);
+        crowd.ensure_complete().await?;
+        stage.nodes[killed] = stage.keyspace.served(plan, Some(&stage.redis())).await?;
+    }
+    Ok(resumed)
+}
+
+async fn once(plan: &Plan, stage: &mut ReceiveStage, crowd: &Arc<Crowd>, killed: usize) -> Result<Resumed> {
+    let other = 1 - killed;
+    let (calm_ended, calm) = watch::channel(false);
+    let (ended, until) = watch::channel(false);
+    let sends = sends(stage, crowd, other, until.clone());
+    let calm = calls(stage.nodes[other].channel.clone(), calm);
+    sleep(plan.size(CALM, Duration::from_millis(200))).await;
+    calm_ended.send_replace(true);
+    let calm = calm.await??;
+    let during = calls(stage.nodes[other].channel.clone(), until);
+    let began = Instant::now();
+    crowd.use_node(stage, other).await?;
+    stage.nodes[killed].served.kill()?;
+    crowd.until_live().await?;
+    let seconds = began.elapsed().as_secs_f64();
+    ended.send_replace(true);
+    sends.await??;
+    Ok(Resumed {
+        seconds: Pair { baseline: crowd.opened_in.as_secs_f64(), kith: seconds },
+        others_ms: Pair { baseline: Latency::of(calm).p99, kith: Latency::of(during.await??).p99 },
+    })
+}
+
+/// Sends to one pair after the other until `ended` is true.
+fn sends(
+    stage: &ReceiveStage,
+    crowd: &Arc<Crowd>,
+    node: usize,
+    ended: watch::Receiver<bool>,
+) -> JoinHandle<Result<()>> {
+    let (crowd, mut client) = (Arc::clone(crowd), stage.client(node));
+    tokio::spawn(async move {
+        let (mut clock, mut pair) = (interval(SENT_EVERY), 0);
+        while !*ended.borrow() {
+            clock.tick().await;
+            pair = pair % crowd.pairs() + 1;
+            crowd.send(&mut client, pair).await?;
+        }
+        Ok(())
+    })
+}
+
+/// Milliseconds of reads of a user, until `ended` is true.
+fn calls(channel: Channel, ended: watch::Receiver<bool>) -> JoinHandle<Result<Vec<f64>>> {
+    tokio::spawn(async move {
+        let (mut client, mut clock) = (UserServiceClient::new(channel), interval(CALLED_EVERY));
+        let mut times = Vec::new();
+        while !*ended.borrow() {
+            clock.tick().await;
+            let begun = Instant::now();
+            client.get_user(GetUserRequest { user_id: 1, consistency: None }).await?;
+            times.push(nanos(begun.elapsed()) / 1e6);
+        }
+        Ok(times)
+    })
+}

@@ -1,0 +1,150 @@
+//! What one would write by hand with the client of Redis, with the care that a service needs: every wait has a
+//! bound.
+
+use std::{fmt::Display, time::Duration};
+
+use anyhow::{Context as _, Result};
+use bytes::Bytes;
+use fred::{
+    prelude::*,
+    types::{ClusterHash, CustomCommand, RespVersion, config::UnresponsiveConfig, scripts::Script},
+};
+use kith_cache::remote::{Codec as _, Header};
+use kith_store::User;
+
+use super::packed::UserCodec;
+
+/// What a write does there: the copy, the log, the broadcast.
+const SCRIPT: &str = "redis.call('SET', KEYS[1], ARGV[1], 'PX', 600000) \
+    local id = redis.call('XADD', KEYS[2], 'MAXLEN', '~', 100000, '*', 'e', ARGV[2]) \
+    redis.call('PUBLISH', ARGV[3], ARGV[2]) return id";
+
+/// How long an answer may take, as in the program; and where many commands are sent at once.
+const ANSWER: Duration = Duration::from_millis(100);
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A client of the raw side.
+#[derive(Clone, Debug)]
+pub(in crate::rows) struct RawRedis {
+    pub(in crate::rows) client: Client,
+    pub(super) tag: String,
+    script: Script,
+}
+
+impl RawRedis {
+    pub(in crate::rows) async fn connect(url: &str, tag: &str) -> Result<Self> {
+        Self::with_bound(url, tag, ANSWER).await
+    }
+
+    /// One that waits for long, for pipelines.
+    pub(in crate::rows) async fn patient(url: &str, tag: &str) -> Result<Self> {
+        Self::with_bound(url, tag, PATIENCE).await
+    }
+
+    async fn with_bound(url: &str, tag: &str, answer: Duration) -> Result<Self> {
+        let config = Config { version: RespVersion::RESP3, ..Config::from_url(url)? };
+        let client = Builder::from_config(config)
+            .with_performance_config(|performance| {
+                performance.default_command_timeout = answer;
+                performance.broadcast_channel_capacity = 8_192;
+            })
+            .with_connection_config(|connection| {
+                connection.max_command_buffer_len = 10_000;
+                connection.tcp.nodelay = Some(true);
+                connection.unresponsive = UnresponsiveConfig {
+                    max_timeout: Some(Duration::from_millis(500)),
+                    interval: Duration::from_millis(100),
+                };
+            })
+            .build()?;
+        client.init().await?;
+        let script = Script::from_lua(SCRIPT);
+        script.load(&client).await?;
+        Ok(Self { client, tag: tag.to_owned(), script })
+    }
+
+    /// The name of what the raw side keeps under this id.
+    pub(in crate::rows) fn key(&self, id: impl Display) -> String {
+        format!("{{{}}}:raw:{id}", self.tag)
+    }
+
+    pub(super) async fn user(&self, key: String) -> Result<User> {
+        let bytes: Option<Bytes> = self.client.get(key).await?;
+        decoded(&bytes.context("a user is missing")?)
+    }
+
+    pub(super) async fn users(&self, keys: Vec<String>) -> Result<Vec<User>> {
+        let found: Vec<Option<Bytes>> = self.client.mget(keys).await?;
+        found.into_iter().map(|bytes| decoded(&bytes.context("a user is missing")?)).collect()
+    }
+
+    /// One question and one answer that holds nothing.
+    pub(super) async fn ask_for_nothing(&self, id: i64) -> Result<()> {
+        let nothing: Option<Bytes> = self.client.get(format!("{}-none", self.key(id))).await?;
+        anyhow::ensure!(nothing.is_none(), "there is something");
+        Ok(())
+    }
+
+    pub(super) async fn put(&self, id: i64, bytes: Vec<u8>) -> Result<()> {
+        Ok(self
+            .client
+            .set(self.key(id), Bytes::from(bytes), Some(Expiration::PX(600_000)), None, false)
+            .await?)
+    }
+
+    /// The names of all that it keeps.
+    pub(in crate::rows) async fn keys(&self) -> Result<Vec<String>> {
+        let all = CustomCommand::new_static("KEYS", ClusterHash::Random, false);
+        Ok(self.client.custom(all, vec![format!("{{{}}}:raw*", self.tag)]).await?)
+    }
+
+    /// One call of a script that does what a write has to do.
+    pub(super) async fn tell(&self, id: i64, copy: Vec<u8>) -> Result<()> {
+        let keys = vec![self.key(id), format!("{{{}}}:raw-log", self.tag)];
+        let told = Bytes::from(vec![7; 64]);
+        let words = vec![Value::Bytes(copy.into()), Value::Bytes(told), Value::from(self.channel())];
+        let _id: Value = self.script.evalsha(&self.client, keys, words).await?;
+        Ok(())
+    }
+
+    /// The same with one more command, in one pipeline.
+    pub(in crate::rows) async fn tell_and(
+        &self,
+        id: i64,
+        copy: Vec<u8>,
+        command: (&'static str, Vec<Value>),
+    ) -> Result<()> {
+        let keys = [self.key(id), format!("{{{}}}:raw-log", self.tag)].map(Value::from);
+        let told = [Value::Bytes(copy.into()), Value::Bytes(Bytes::from(vec![7; 64])), self.channel().into()];
+        let script =
+            [Value::from(self.script.sha1().to_string()), Value::from(2)].into_iter().chain(keys).chain(told);
+        self.together([("EVALSHA", script.collect()), command]).await
+    }
+
+    /// Sends commands in one pipeline. Each has to be done.
+    pub(in crate::rows) async fn together(
+        &self,
+        commands: impl IntoIterator<Item = (&'static str, Vec<Value>)>,
+    ) -> Result<()> {
+        let (pipeline, mut count) = (self.client.pipeline(), 0);
+        for (command, words) in commands {
+            let command = CustomCommand::new_static(command, ClusterHash::Random, false);
+            // Only queued here.
+            let _queued: Value = pipeline.custom(command, words).await?;
+            count += 1;
+        }
+        let answers: Vec<Result<Value, Error>> = pipeline.try_all().await;
+        let are_done = answers.len() == count && answers.iter().all(Result::is_ok);
+        anyhow::ensure!(are_done, "Redis refuses a command");
+        Ok(())
+    }
+
+    pub(super) fn channel(&self) -> String {
+        format!("{{{}}}:raw-told", self.tag)
+    }
+}
+
+fn decoded(bytes: &[u8]) -> Result<User> {
+    let (_, payload) = Header::decode(bytes).context("no value")?;
+    UserCodec.decode(payload).context("no user")
+}

@@ -1,0 +1,127 @@
+//! Numbers of a sequence over INCR, each over connections of its own.
+
+use std::{sync::Arc, time::Duration};
+
+use anyhow::{Context as _, Result, ensure};
+use fred::interfaces::KeysInterface as _;
+use kith_delivery::Sequences;
+use kith_store::{SequenceName, SequenceStore};
+use tokio::{task::JoinSet, time::Instant};
+
+use super::{raw::RawRedis, site::Place};
+use crate::{
+    cache_node::sequences,
+    claims::{Plan, TAKE, TAKE_32, TAKE_LONGEST_WAIT, TAKE_P99},
+    ratio::{Side, count, each, interleave, nanos},
+    results::Results,
+    rows::{latency::Latency, mongodb::FilledDatabase},
+};
+
+/// Callers at the same time.
+const CALLERS: usize = 32;
+
+/// A node that takes blocks from MongoDB, and a client of the same Redis.
+struct SequenceStage {
+    sequences: Sequences,
+    name: SequenceName,
+    raw: RawRedis,
+}
+
+impl SequenceStage {
+    async fn new(url: &str, store: &Arc<dyn SequenceStore>) -> Result<Arc<Self>> {
+        let place = Place::new(url);
+        let raw = RawRedis::connect(url, &place.tag()).await?;
+        let node = place.site().await?.cached;
+        let sequences = sequences(place.options(), node, Arc::clone(store)).await?;
+        Ok(Arc::new(Self { sequences, name: "take".parse()?, raw }))
+    }
+
+    /// One number.
+    async fn next(&self, side: Side) -> Result<()> {
+        let number = match side {
+            Side::Baseline => self.raw.client.incr(format!("{{{}}}:raw:take", self.raw.tag)).await?,
+            Side::Kith => {
+                let ranges = self.sequences.reserve(&self.name, 1, 0).await?;
+                ranges.first().context("no number was reserved")?.first
+            }
+        };
+        ensure!(number > 0_i64, "a number is {number}");
+        Ok(())
+    }
+}
+
+/// Runs what is asked for; nothing where there is no MongoDB.
+pub(super) async fn rows(plan: &Plan, url: &str, results: &mut Results<'_>) -> Result<()> {
+    let is_asked = [&TAKE, &TAKE_P99, &TAKE_32, &TAKE_LONGEST_WAIT].iter().any(|claim| plan.wants(claim));
+    let Some(uri) = plan.mongodb.as_ref().filter(|_| is_asked) else { return Ok(()) };
+    let database = FilledDatabase::with(uri, 1).await?;
+    let measured = measure(plan, url, &database.sequences, results).await;
+    database.remove().await?;
+    measured
+}
+
+async fn measure(
+    plan: &Plan,
+    url: &str,
+    store: &Arc<dyn SequenceStore>,
+    results: &mut Results<'_>,
+) -> Result<()> {
+    let stage = SequenceStage::new(url, store).await?;
+    if plan.wants(&TAKE) || plan.wants(&TAKE_P99) {
+        let takes = plan.size(5_000, 100);
+        let pairs = interleave(plan.rounds, async |side| one_caller(&stage, side, takes).await).await?;
+        results.add(&TAKE, &each(&pairs, |latency| latency.p50))?;
+        results.add(&TAKE_P99, &each(&pairs, |latency| latency.p99))?;
+    }
+    if plan.wants(&TAKE_32) || plan.wants(&TAKE_LONGEST_WAIT) {
+        let takes = plan.size(1_000, 20);
+        let pairs = interleave(plan.rounds, async |side| many_callers(&stage, side, takes).await).await?;
+        results.add(&TAKE_32, &each(&pairs, |crowd| crowd.numbers_a_second))?;
+        results.add(&TAKE_LONGEST_WAIT, &each(&pairs, |crowd| crowd.longest_ms))?;
+    }
+    Ok(())
+}
+
+/// Takes numbers one after the other, on a worker of the runtime as calls to a node are.
+async fn one_caller(stage: &Arc<SequenceStage>, side: Side, takes: usize) -> Result<Latency> {
+    let stage = Arc::clone(stage);
+    let timing = tokio::spawn(async move {
+        let mut times = Vec::with_capacity(takes);
+        for _ in 0..takes {
+            let begun = Instant::now();
+            stage.next(side).await?;
+            times.push(nanos(begun.elapsed()) / 1e3);
+        }
+        Ok(Latency::of(times))
+    });
+    timing.await?
+}
+
+/// What many callers saw.
+#[derive(Clone, Copy, Debug)]
+struct CallersSeen {
+    numbers_a_second: f64,
+    longest_ms: f64,
+}
+
+async fn many_callers(stage: &Arc<SequenceStage>, side: Side, takes: usize) -> Result<CallersSeen> {
+    let (begun, mut callers) = (Instant::now(), JoinSet::new());
+    for _ in 0..CALLERS {
+        let stage = Arc::clone(stage);
+        callers.spawn(async move {
+            let mut longest = Duration::ZERO;
+            for _ in 0..takes {
+                let begun = Instant::now();
+                stage.next(side).await?;
+                longest = longest.max(begun.elapsed());
+            }
+            anyhow::Ok(longest)
+        });
+    }
+    let mut longest = Duration::ZERO;
+    while let Some(ended) = callers.join_next().await {
+        longest = longest.max(ended??);
+    }
+    let numbers_a_second = count(CALLERS * takes) / begun.elapsed().as_secs_f64();
+    Ok(CallersSeen { numbers_a_second, longest_ms: nanos(longest) / 1e6 })
+}

@@ -1,0 +1,88 @@
+//! Nodes of one cluster, under a prefix of the run's own.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use anyhow::Result;
+use kith_cache::{
+    Node,
+    remote::{
+        Shared, Sharing,
+        redis::{RedisOptions, RedisShared},
+    },
+};
+use tokio::{task::yield_now, time::Instant};
+
+use super::applied::Followed;
+use crate::cache_node::{CacheNode, Store};
+
+/// A node among others, of which is known when it has applied something. It ends with the value.
+#[derive(Debug)]
+pub(crate) struct Site {
+    pub(super) cached: CacheNode,
+    followed: Arc<Followed>,
+}
+
+impl Site {
+    /// The node.
+    pub(crate) const fn node(&self) -> &Node {
+        &self.cached.node
+    }
+
+    /// What its namespaces share.
+    pub(crate) const fn sharing(&self) -> &Sharing {
+        &self.cached.sharing
+    }
+
+    /// When the node had applied an entry for the last time, once that is after this moment.
+    pub(super) async fn applied_after(&self, moment: Instant) -> Instant {
+        loop {
+            let applied = self.followed.applied();
+            if applied > moment {
+                return applied;
+            }
+            yield_now().await;
+        }
+    }
+}
+
+/// Where sites meet: a prefix of the run's own in a Redis.
+#[derive(Debug)]
+pub(super) struct Place {
+    pub(super) url: String,
+    prefix: String,
+    epochs: Store,
+    sites: AtomicU64,
+}
+
+impl Place {
+    pub(super) fn new(url: &str) -> Self {
+        let prefix = format!("kith-bench-{:x}", rand::random::<u64>());
+        Self { url: url.to_owned(), prefix, epochs: Store::new(Duration::ZERO, 1), sites: AtomicU64::new(1) }
+    }
+
+    /// What keys have between their braces.
+    pub(super) fn tag(&self) -> String {
+        self.options().tag()
+    }
+
+    pub(super) fn options(&self) -> RedisOptions {
+        RedisOptions { url: self.url.clone(), prefix: self.prefix.clone(), ..RedisOptions::default() }
+    }
+
+    /// One more node, which trusts its memory.
+    pub(super) async fn site(&self) -> Result<Site> {
+        let shared: Arc<dyn Shared> = RedisShared::connect(self.options()).await?;
+        let followed = Arc::new(Followed::new(&shared));
+        let id = self.sites.fetch_add(1, Ordering::Relaxed);
+        let epochs = Arc::new(self.epochs.clone());
+        let cached = CacheNode::start(id, &shared, Arc::<Followed>::clone(&followed), epochs);
+        cached.until_trusted().await?;
+        Ok(Site { cached, followed })
+    }
+}

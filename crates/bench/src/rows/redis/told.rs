@@ -1,0 +1,233 @@
+//! How soon a write on one node is seen on another.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result, ensure};
+use async_trait::async_trait;
+use fred::interfaces::{EventInterface as _, PubsubInterface as _};
+use kith_cache::{
+    Change, Consistency, LoadError, LoadOptions, Loaded, Loader, Policy, Position, TieredCache, Token,
+    Version,
+};
+use kith_lab_servers::people;
+use kith_store::User;
+use tokio::{
+    task::yield_now,
+    time::{Instant, timeout},
+};
+
+use super::{
+    packed::UserCodec,
+    raw::RawRedis,
+    site::{Place, Site},
+};
+use crate::{
+    claims::{DROPPED, DROPPED_P99, NEW_READ, Plan},
+    ratio::{Side, each, interleave, nanos},
+    results::Results,
+    rows::latency::Latency,
+};
+
+/// Longest wait for anything to be seen.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// The record that is written, and one that never is.
+const WRITTEN: i64 = 1;
+const QUIET: i64 = 2;
+
+/// The store: one user under every key, of the version that was committed last.
+#[derive(Debug)]
+struct Current {
+    user: Arc<User>,
+    version: AtomicU64,
+}
+
+#[async_trait]
+impl Loader<i64, User> for Current {
+    async fn load(&self, _key: &i64, _options: LoadOptions) -> Result<Loaded<User>, LoadError> {
+        let version = Version::new(self.version.load(Ordering::Acquire));
+        Ok(Loaded::Found { value: Arc::clone(&self.user), version })
+    }
+
+    async fn load_many(
+        &self,
+        keys: &[i64],
+        options: LoadOptions,
+    ) -> Result<Vec<(i64, Loaded<User>)>, LoadError> {
+        let mut loaded = Vec::with_capacity(keys.len());
+        for key in keys {
+            loaded.push((*key, self.load(key, options).await?));
+        }
+        Ok(loaded)
+    }
+}
+
+/// Two nodes, and the two ends of a bare channel.
+struct PublishStage {
+    one: Site,
+    two: Site,
+    at_one: TieredCache<i64, User>,
+    at_two: TieredCache<i64, User>,
+    store: Arc<Current>,
+    raw: RawRedis,
+    heard: RawRedis,
+}
+
+impl PublishStage {
+    async fn new(url: &str) -> Result<Arc<Self>> {
+        let place = Place::new(url);
+        let (one, two) = (place.site().await?, place.site().await?);
+        let (user, version) = (Arc::new(people::user(1)?), AtomicU64::new(1));
+        let store = Arc::new(Current { user, version });
+        let cache = |site: &Site| {
+            let policy = Policy { early_refresh: 2.0, ..Policy::new("user", User::weight) };
+            let loader = Arc::<Current>::clone(&store);
+            TieredCache::shared(site.node(), policy, loader, site.sharing(), Arc::new(UserCodec))
+        };
+        let (at_one, at_two) = (cache(&one), cache(&two));
+        let raw = RawRedis::connect(url, &place.tag()).await?;
+        let heard = RawRedis::connect(url, &place.tag()).await?;
+        heard.client.subscribe(heard.channel()).await?;
+        // Its answer comes after the subscription.
+        heard.ask_for_nothing(1).await?;
+        let bytes = people::user(1).map(|user| kith_cache::remote::Codec::encode(&UserCodec, &user))?;
+        let copy = kith_cache::remote::Cell::value(1, Version::new(1), bytes).to_bytes();
+        raw.put(WRITTEN, copy).await?;
+        Ok(Arc::new(Self { one, two, at_one, at_two, store, raw, heard }))
+    }
+
+    /// Writes the next version on the first node; returns when the write was committed and when it was done.
+    async fn write(&self, version: u64) -> Result<(Instant, Instant)> {
+        let guard = self.at_one.begin_write(&[WRITTEN]).await;
+        self.store.version.store(version, Ordering::Release);
+        let committed = Instant::now();
+        let value = Arc::clone(&self.store.user);
+        let change = Change::Put { value, version: Version::new(version) };
+        guard.committed(vec![(WRITTEN, change)]).await?;
+        Ok((committed, Instant::now()))
+    }
+
+    /// The version that the second node reads.
+    async fn version(&self) -> Result<u64> {
+        Ok(self.at_two.get(&WRITTEN).await?.context("a user is missing")?.version.get())
+    }
+}
+
+pub(super) async fn rows(plan: &Plan, url: &str, results: &mut Results<'_>) -> Result<()> {
+    let (dropped, read) = (plan.wants(&DROPPED) || plan.wants(&DROPPED_P99), plan.wants(&NEW_READ));
+    if !(dropped || read) {
+        return Ok(());
+    }
+    let (stage, writes) = (PublishStage::new(url).await?, plan.size(1_000, 20));
+    if dropped {
+        let pairs = interleave(plan.rounds, async |side| match side {
+            Side::Baseline => spawned(times_heard(Arc::clone(&stage), writes, false)).await,
+            Side::Kith => spawned(times_dropped(Arc::clone(&stage), writes)).await,
+        });
+        let pairs = pairs.await?;
+        results.add(&DROPPED, &each(&pairs, |latency| latency.p50))?;
+        results.add(&DROPPED_P99, &each(&pairs, |latency| latency.p99))?;
+    }
+    if read {
+        let pairs = interleave(plan.rounds, async |side| match side {
+            Side::Baseline => spawned(times_heard(Arc::clone(&stage), writes, true)).await,
+            Side::Kith => spawned(times_read(Arc::clone(&stage), writes)).await,
+        });
+        results.add(&NEW_READ, &each(&pairs.await?, |latency| latency.p50))?;
+    }
+    Ok(())
+}
+
+/// Runs on a worker of the runtime, as calls to a node do.
+async fn spawned(times: impl Future<Output = Result<Latency>> + Send + 'static) -> Result<Latency> {
+    tokio::spawn(times).await?
+}
+
+/// From publishing to hearing, and, if asked for, one GET after it.
+async fn times_heard(stage: Arc<PublishStage>, times: usize, and_get: bool) -> Result<Latency> {
+    let mut messages = stage.heard.client.message_rx();
+    let mut taken = Vec::with_capacity(times);
+    for _ in 0..times {
+        let (channel, told) = (stage.raw.channel(), bytes::Bytes::from(vec![7; 100]));
+        let begun = Instant::now();
+        let tell = stage.raw.client.publish::<i64, _, _>(channel, told);
+        let hear = async {
+            timeout(PATIENCE, messages.recv()).await??;
+            if and_get {
+                stage.raw.user(stage.raw.key(WRITTEN)).await?;
+            }
+            Ok::<_, anyhow::Error>(begun.elapsed())
+        };
+        let (told, heard) = tokio::join!(tell, hear);
+        ensure!(told? >= 1, "nobody has heard");
+        taken.push(nanos(heard?) / 1e3);
+    }
+    Ok(Latency::of(taken))
+}
+
+/// From the commit on one node to the memory of the other without the old value: until the second node, which has
+/// applied the change, asks for the next one.
+async fn times_dropped(stage: Arc<PublishStage>, times: usize) -> Result<Latency> {
+    let mut taken = Vec::with_capacity(times);
+    for _ in 0..times {
+        // Both have read it, and the second has applied all that was published.
+        let version = settle(&stage).await? + 1;
+        let number = stage.two.node().applied() + 1;
+        let position = Position { partition: 0, epoch: stage.two.node().epoch(), number };
+        let seen = async {
+            let applied = Consistency::AtLeast(vec![Token::new(position)]);
+            while stage.two.node().applied() < number {
+                stage.at_two.get_with(&QUIET, &applied).await?;
+            }
+            Ok::<_, anyhow::Error>(stage.at_two.peek(&WRITTEN).is_none())
+        };
+        let (written, gone) = tokio::join!(stage.write(version), timeout(PATIENCE, seen));
+        let ((committed, _), gone) = (written?, gone??);
+        let dropped = timeout(PATIENCE, stage.two.applied_after(committed)).await?;
+        ensure!(gone, "the second node still has it");
+        taken.push(nanos(dropped.saturating_duration_since(committed)) / 1e3);
+    }
+    Ok(Latency::of(taken))
+}
+
+/// From the end of the write on one node to the first read of the other that gives its version.
+async fn times_read(stage: Arc<PublishStage>, times: usize) -> Result<Latency> {
+    let mut taken = Vec::with_capacity(times);
+    for _ in 0..times {
+        let version = settle(&stage).await? + 1;
+        let (_, done) = stage.write(version).await?;
+        let read = async {
+            while stage.version().await? < version {
+                yield_now().await;
+            }
+            Ok::<_, anyhow::Error>(Instant::now())
+        };
+        let read = timeout(PATIENCE, read).await??;
+        taken.push(nanos(read.saturating_duration_since(done)) / 1e3);
+    }
+    Ok(Latency::of(taken))
+}
+
+/// Returns when both nodes have the record in memory and the second has applied what was published; returns its
+/// version.
+async fn settle(stage: &PublishStage) -> Result<u64> {
+    let settled = async {
+        let version = stage.store.version.load(Ordering::Acquire);
+        stage.at_one.get(&WRITTEN).await?;
+        stage.at_two.get(&QUIET).await?;
+        // Memory is filled, and what Redis holds is of this version, so that the next one replaces it.
+        while stage.version().await? < version || stage.at_two.peek(&WRITTEN).is_none() {
+            yield_now().await;
+        }
+        while stage.two.node().applied() < stage.one.node().applied() {
+            yield_now().await;
+        }
+        Ok(version)
+    };
+    timeout(PATIENCE, settled).await?
+}

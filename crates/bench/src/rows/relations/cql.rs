@@ -1,0 +1,355 @@
+//! The store of relations of a cluster, and what one would send by hand with its driver.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use kith_proto::{
+    admin::v1::{FlushMemoryRequest, admin_service_client::AdminServiceClient},
+    relation::v1::{ListFriendsRequest, relation_service_client::RelationServiceClient},
+};
+use kith_store::{Edge, FollowList, ImportedFollow, Stores};
+use kith_store_cluster::{ClusterHandle, CqlOptions, MongoOptions, connect};
+use scylla::{
+    client::{session::Session, session_builder::SessionBuilder},
+    statement::{
+        Consistency,
+        batch::{Batch, BatchType},
+        prepared::PreparedStatement,
+    },
+};
+use tokio::time::{Instant, sleep};
+use tonic::transport::{Channel, Endpoint};
+
+use crate::{
+    claims::Plan,
+    served::{Served, StoreAddresses},
+};
+
+/// Shards of what has changed.
+const SHARDS: usize = 4;
+/// Batches that are sent at the same time.
+const AT_ONCE: usize = 64;
+const CONNECTED_WITHIN: Duration = Duration::from_secs(20);
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// A keyspace of its own, beside a database of its own.
+pub(in crate::rows) struct Keyspace {
+    pub(in crate::rows) stores: Stores,
+    pub(in crate::rows) raw: RawFollows,
+    handle: ClusterHandle,
+    name: String,
+}
+
+impl Keyspace {
+    /// Empty; `None` where the plan names no servers.
+    pub(in crate::rows) async fn open(plan: &Plan, name: &str) -> Result<Option<Self>> {
+        let (Some(mongodb), Some(cql)) = (&plan.mongodb, &plan.cql) else { return Ok(None) };
+        let name = format!("kith_bench_{}_{name}", std::process::id());
+        let options = CqlOptions::new([cql], &name);
+        let handle = connect(MongoOptions::new(mongodb, &name)).await?.with_relations(options)?;
+        let stores = handle.stores();
+        let until = Instant::now() + CONNECTED_WITHIN;
+        while let Err(error) = stores.migrations.migrate().await {
+            // It may still be connecting.
+            if Instant::now() >= until {
+                return Err(error.into());
+            }
+            sleep(PAUSE).await;
+        }
+        let raw = RawFollows::connect(cql, &name).await?;
+        Ok(Some(Self { stores, raw, handle, name }))
+    }
+
+    /// The name of both.
+    pub(in crate::rows) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// A node over them, with a Redis if there is one.
+    pub(in crate::rows) async fn served(&self, plan: &Plan, redis: Option<&str>) -> Result<NodeProcess> {
+        let mongodb = plan.mongodb.as_deref().context("there was a MongoDB")?;
+        let cql = plan.cql.as_deref().context("there was a CQL")?;
+        let served = Served::kith_over(&plan.kith, StoreAddresses { mongodb, cql, redis }, &self.name)?;
+        let endpoint = Endpoint::from_shared(format!("http://{}", served.address))?;
+        let until = Instant::now() + CONNECTED_WITHIN;
+        loop {
+            if let Ok(channel) = endpoint.connect().await {
+                let node = NodeProcess { channel, served };
+                while let Err(error) = node.friends(i64::MAX).await {
+                    ensure!(Instant::now() < until, "the node does not serve: {error}");
+                    sleep(PAUSE).await;
+                }
+                return Ok(node);
+            }
+            ensure!(Instant::now() < until, "the node does not start");
+            sleep(PAUSE).await;
+        }
+    }
+
+    /// Removes the keyspace and the database.
+    pub(in crate::rows) async fn remove(self, plan: &Plan) -> Result<()> {
+        self.handle.close().await;
+        self.raw.session.query_unpaged(format!("DROP KEYSPACE {}", self.name), ()).await?;
+        let mongodb = plan.mongodb.as_deref().context("there was a MongoDB")?;
+        mongodb::Client::with_uri_str(mongodb).await?.database(&self.name).drop().await?;
+        Ok(())
+    }
+}
+
+/// A node in a process of its own.
+pub(in crate::rows) struct NodeProcess {
+    pub(in crate::rows) channel: Channel,
+    pub(in crate::rows) served: Served,
+}
+
+impl NodeProcess {
+    /// Empties its memory.
+    pub(in crate::rows) async fn forget(&self) -> Result<()> {
+        let mut admin = AdminServiceClient::new(self.channel.clone());
+        admin.flush_memory(FlushMemoryRequest::default()).await?;
+        Ok(())
+    }
+
+    /// Reads all friends of a user in the largest pages; returns how many there are.
+    pub(in crate::rows) async fn friends(&self, user_id: i64) -> Result<usize> {
+        let client = RelationServiceClient::new(self.channel.clone());
+        all_pages(async |page_token| {
+            let request = ListFriendsRequest { user_id, page_size: 1_000, page_token, consistency: None };
+            let page = client.clone().list_friends(request).await?.into_inner();
+            Ok((page.user_ids.len(), page.next_page_token))
+        })
+        .await
+    }
+}
+
+/// Reads page after page, each by the token of the one before; returns how many entries they have in all.
+pub(in crate::rows) async fn all_pages(
+    ask: impl AsyncFn(String) -> Result<(usize, String)>,
+) -> Result<usize> {
+    let (mut found, mut token) = (0, String::new());
+    loop {
+        let (entries, next) = ask(token).await?;
+        found += entries;
+        if next.is_empty() {
+            return Ok(found);
+        }
+        token = next;
+    }
+}
+
+/// The statements of a follow, by the driver alone.
+pub(in crate::rows) struct RawFollows {
+    pub(in crate::rows) session: Session,
+    blocked: PreparedStatement,
+    seat: PreparedStatement,
+    state: PreparedStatement,
+    brought: PreparedStatement,
+    entry: PreparedStatement,
+    note: PreparedStatement,
+    notes: PreparedStatement,
+    entries: PreparedStatement,
+    parts: PreparedStatement,
+    rows: PreparedStatement,
+    member: PreparedStatement,
+}
+
+impl RawFollows {
+    async fn connect(address: &str, keyspace: &str) -> Result<Self> {
+        let session = SessionBuilder::new().known_node(address).use_keyspace(keyspace, false).build().await?;
+        let prepare = async |text: &str| {
+            let mut statement = session.prepare(text).await?;
+            statement.set_consistency(Consistency::LocalQuorum);
+            anyhow::Ok(statement)
+        };
+        Ok(Self {
+            blocked: prepare(
+                "SELECT live, blocked FROM blocks WHERE owner = ? AND kind = 0 AND placed = 0 AND other = ?",
+            )
+            .await?,
+            seat: prepare(
+                "INSERT INTO follows (edge, placed, in_following, in_fans) VALUES (?, ?, 0, 0) IF NOT EXISTS",
+            )
+            .await?,
+            state: prepare(
+                "UPDATE follows SET live = 1, version = ?, since = ?, changed = ? WHERE edge = ?",
+            )
+            .await?,
+            brought: prepare(
+                "INSERT INTO follows (edge, brought, brought_following, brought_fans, \
+                 live, version, since, changed) VALUES (?, ?, 0, 0, 1, ?, ?, ?)",
+            )
+            .await?,
+            entry: prepare(
+                "UPDATE follow_lists SET live = 1, version = ?, since = ? \
+                 WHERE owner = ? AND list = ? AND bucket = ? AND placed = ? AND other = ?",
+            )
+            .await?,
+            note: prepare(
+                "INSERT INTO changes (shard, minute, stamp, kind, from_user, to_user, version, in_following, in_fans) \
+                 VALUES (0, ?, ?, 0, ?, ?, ?, 0, 0)",
+            )
+            .await?,
+            notes: prepare(
+                "INSERT INTO changes (shard, minute, stamp, kind, from_user, to_user, named) VALUES (?, ?, ?, 5, 0, ?, ?)",
+            )
+            .await?,
+            entries: prepare(
+                "SELECT placed, other, live, version, since FROM follow_lists \
+                 WHERE owner = ? AND list = ? AND bucket = 0",
+            )
+            .await?,
+            parts: prepare("SELECT opened, counted FROM follow_buckets WHERE owner = ? AND list = ?").await?,
+            rows: prepare("SELECT count(*) FROM follow_lists WHERE owner = ? AND list = 1 AND bucket = ?")
+                .await?,
+            member: prepare(
+                "INSERT INTO members (grp, kind, place, member, live, changed, role) VALUES (?, 0, 0, ?, 1, 1, 1) IF NOT EXISTS",
+            )
+            .await?,
+            session,
+        })
+    }
+
+    /// All that a first follow sends: is it blocked, the seat, the batch of four rows, is it blocked.
+    pub(in crate::rows) async fn follow(&self, edge: Edge, stamp: i64) -> Result<()> {
+        let (from, to) = (edge.from.get(), edge.to.get());
+        self.session.execute_unpaged(&self.blocked, (to, from)).await?;
+        self.session.execute_unpaged(&self.seat, (key(edge), stamp / 1000)).await?;
+        self.four_rows(edge, stamp).await?;
+        self.session.execute_unpaged(&self.blocked, (to, from)).await?;
+        Ok(())
+    }
+
+    /// One logged batch of a row for each side.
+    pub(in crate::rows) async fn two_rows(&self, edge: Edge, stamp: i64) -> Result<()> {
+        let batch = logged([&self.entry, &self.entry], stamp);
+        let (from, to, at) = (edge.from.get(), edge.to.get(), stamp / 1000);
+        let values = ((stamp, at, from, 0, 0, at, to), (stamp, at, to, 1, 0, at, from));
+        self.session.batch(&batch, values).await?;
+        Ok(())
+    }
+
+    async fn imported_rows(&self, edge: Edge, stamp: i64) -> Result<()> {
+        let (from, to, at) = (edge.from.get(), edge.to.get(), stamp / 1000);
+        let values = (
+            (key(edge), at, stamp, at, at),
+            (stamp, at, from, 0, 0, at, to),
+            (stamp, at, to, 1, 0, at, from),
+        );
+        let batch = logged([&self.brought, &self.entry, &self.entry], stamp);
+        self.session.batch(&batch, values).await?;
+        Ok(())
+    }
+
+    /// Rows of changes that name these follows, one for each shard.
+    async fn imported_notes(&self, follows: &[ImportedFollow], stamp: i64) -> Result<()> {
+        for (follows, shard) in follows.chunks(follows.len().div_ceil(SHARDS)).zip(0_i32..) {
+            let at = stamp / 1000;
+            let named =
+                |follow: &ImportedFollow| [follow.edge.from.get(), follow.edge.to.get(), stamp, 0, 0, at];
+            let named: Vec<i64> = follows.iter().flat_map(named).collect();
+            let row = (shard, stamp / 60_000_000, stamp, i64::from(shard), named);
+            self.session.execute_unpaged(&self.notes, row).await?;
+        }
+        Ok(())
+    }
+
+    async fn four_rows(&self, edge: Edge, stamp: i64) -> Result<()> {
+        let (from, to, at) = (edge.from.get(), edge.to.get(), stamp / 1000);
+        let values = (
+            (stamp, at, at, key(edge)),
+            (stamp, at, from, 0, 0, at, to),
+            (stamp, at, to, 1, 0, at, from),
+            (at / 60_000, stamp, from, to, stamp),
+        );
+        let batch = logged([&self.state, &self.entry, &self.entry, &self.note], stamp);
+        self.session.batch(&batch, values).await?;
+        Ok(())
+    }
+
+    /// Writes all rows of these follows as an import of so many at a time leaves them: the three of each follow in one logged
+    /// batch, many at one time, and beside them what has changed.
+    pub(in crate::rows) async fn write_rows(&self, graph: &[ImportedFollow], together: usize) -> Result<()> {
+        let stamp = 1_700_000_000_000_000_i64;
+        let rows = stream::iter(graph.iter().zip(stamp..))
+            .map(async |(follow, stamp)| self.imported_rows(follow.edge, stamp).await)
+            .buffer_unordered(AT_ONCE);
+        let notes = stream::iter(graph.chunks(together).zip(stamp..))
+            .then(async |(follows, stamp)| self.imported_notes(follows, stamp).await);
+        tokio::try_join!(rows.try_collect::<()>(), notes.try_collect::<()>())?;
+        Ok(())
+    }
+
+    /// Waits until all parts of a list but the newest one were counted when nothing could be added to them any more.
+    pub(in crate::rows) async fn closes_parts(
+        &self,
+        user: i64,
+        list: FollowList,
+        within: Duration,
+    ) -> Result<()> {
+        let until = Instant::now() + within;
+        while !self.are_closed(user, list).await? {
+            ensure!(Instant::now() < until, "the parts of the list are not closed");
+            sleep(Duration::from_secs(1)).await;
+        }
+        Ok(())
+    }
+
+    async fn are_closed(&self, user: i64, list: FollowList) -> Result<bool> {
+        let list = i32::from(list == FollowList::Fans);
+        let rows = self.session.execute_unpaged(&self.parts, (user, list)).await?.into_rows_result()?;
+        let (apart, mut closed) = (i64::try_from(CqlOptions::default().clocks_apart.as_millis())?, None);
+        for row in rows.rows::<(Option<i64>, Option<i64>)>()? {
+            let (opened, counted) = row?;
+            if closed.is_some_and(|closed| counted.is_none_or(|counted| counted <= closed + apart)) {
+                return Ok(false);
+            }
+            closed = opened;
+        }
+        Ok(true)
+    }
+
+    /// How many rows the largest part of a list of fans has.
+    pub(in crate::rows) async fn largest_part(&self, user: i64) -> Result<i64> {
+        let mut largest = 0;
+        for bucket in 0.. {
+            let row = self.session.execute_unpaged(&self.rows, (user, bucket)).await?.into_rows_result()?;
+            let (rows,) = row.single_row::<(i64,)>()?;
+            if rows == 0 {
+                break;
+            }
+            largest = largest.max(rows);
+        }
+        Ok(largest)
+    }
+
+    /// Puts a member into a group of its own, under the simplest possible condition.
+    pub(in crate::rows) async fn conditional(&self, group: i64, user: i64) -> Result<()> {
+        self.session.execute_unpaged(&self.member, (group, user)).await?;
+        Ok(())
+    }
+
+    /// Reads both lists of a user, as far as their first buckets contain them; returns how many active entries there
+    /// were.
+    pub(in crate::rows) async fn both_lists(&self, user: i64) -> Result<usize> {
+        let list = async |list: i32| {
+            let rows = self.session.execute_unpaged(&self.entries, (user, list)).await?.into_rows_result()?;
+            let entries = rows.rows::<(i64, i64, i32, i64, i64)>()?.collect::<Result<Vec<_>, _>>()?;
+            anyhow::Ok(entries.iter().filter(|(_, _, live, ..)| *live == 1).count())
+        };
+        let (following, fans) = tokio::try_join!(list(0), list(1))?;
+        Ok(following + fans)
+    }
+}
+
+fn logged<const N: usize>(statements: [&PreparedStatement; N], stamp: i64) -> Batch {
+    let mut batch = Batch::new(BatchType::Logged);
+    batch.set_timestamp(Some(stamp));
+    batch.set_consistency(Consistency::LocalQuorum);
+    statements.into_iter().for_each(|statement| batch.append_statement(statement.clone()));
+    batch
+}
+
+fn key(edge: Edge) -> Vec<u8> {
+    [edge.from.get().to_be_bytes(), edge.to.get().to_be_bytes()].concat()
+}

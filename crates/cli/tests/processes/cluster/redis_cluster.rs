@@ -1,0 +1,61 @@
+//! Nodes over a Redis Cluster of three.
+
+use std::{path::Path, time::Duration};
+
+use crate::{
+    cluster::{
+        redis::{Redis, ask},
+        site::{Site, until},
+    },
+    port,
+};
+
+/// The slots of each member.
+const SLOTS: [&str; 3] = ["0 5460", "5461 10922", "10923 16383"];
+/// What a change may take to every node while all is well.
+const HEALTHY: Duration = Duration::from_secs(1);
+
+/// Three primaries that share the slots and know each other. They keep their configuration in the folder.
+async fn redis_cluster(folder: &Path) -> Vec<Redis> {
+    let (mut members, mut first) = (Vec::<Redis>::new(), String::new());
+    for (number, slots) in SLOTS.iter().enumerate() {
+        let (bus, file) = (port::free().to_string(), folder.join(format!("nodes-{number}.conf")));
+        let arguments = ["--cluster-enabled", "yes", "--cluster-port", &bus, "--cluster-config-file"];
+        let member = Redis::start(&[&arguments[..], &[file.to_str().unwrap()]].concat()).await;
+        assert_eq!(ask(&member.url(), &format!("CLUSTER ADDSLOTSRANGE {slots}")).await, "+OK");
+        if first.is_empty() {
+            let client_port = member.url().rsplit(':').next().unwrap().to_owned();
+            first = format!("127.0.0.1 {client_port} {bus}");
+        } else {
+            assert_eq!(ask(&member.url(), &format!("CLUSTER MEET {first}")).await, "+OK");
+        }
+        members.push(member);
+    }
+    for member in &members {
+        until(Duration::from_secs(20), async || {
+            let info = ask(&member.url(), "CLUSTER INFO").await;
+            info.contains("cluster_state:ok") && info.contains("cluster_known_nodes:3")
+        })
+        .await;
+    }
+    members
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs MongoDB: run cargo xtask test"]
+async fn nodes_over_redis_cluster_see_writes() {
+    let folder = tempfile::tempdir().unwrap();
+    let members = redis_cluster(folder.path()).await;
+    let (a, b) = Site::new(Some(members[0].url().replacen("redis", "redis-cluster", 1))).pair().await;
+    // So many that their copies are on every member.
+    for number in 0..30 {
+        let id = a.create(&format!("user{number}")).await.user_id;
+        assert_eq!(b.get(id).await.nick_name, "", "in the memory of the other now");
+        let nick_name = format!("n{number}");
+        a.rename(id, &nick_name).await;
+        assert_eq!(a.get(id).await.nick_name, nick_name, "one's own write at once");
+        until(HEALTHY, async || b.get(id).await.nick_name == nick_name).await;
+    }
+    a.stop().await;
+    b.stop().await;
+}

@@ -1,0 +1,149 @@
+//! Processes that end with the value that represents them, and with this process however that ends.
+
+use std::{
+    fs::{self, File},
+    net::{Ipv4Addr, TcpListener},
+    ops::Range,
+    os::unix::process::ExitStatusExt as _,
+    path::PathBuf,
+    process::{Child, ChildStderr, Command, Stdio},
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use rand::Rng as _;
+use tokio::time::{Instant, sleep};
+
+use crate::signal::signal;
+
+/// Below those that the kernel gives to outgoing connections: one of these could otherwise take the port of a
+/// server that is away, or even connect to itself there.
+const PORTS: Range<u16> = 15_000..32_000;
+const PORTS_TRIED: usize = 100;
+/// Lines of its log that an error contains as the reason why a process has ended.
+const LAST_WORDS: usize = 3;
+/// How long a process may take to end when it was asked to.
+const ENDS_WITHIN: Duration = Duration::from_secs(15);
+const POLL: Duration = Duration::from_millis(20);
+
+/// A process that is watched over.
+#[derive(Debug)]
+pub struct Watched {
+    name: &'static str,
+    process: Child,
+    /// Kills the process once our end of its input is gone.
+    watcher: Child,
+    log: PathBuf,
+}
+
+impl Watched {
+    /// Starts it; what it says goes to the log.
+    pub fn start(name: &'static str, mut command: Command, log: PathBuf) -> Result<Self> {
+        let output = File::options().create(true).append(true).open(&log)?;
+        command.stderr(output.try_clone()?).stdout(output);
+        Self::start_as_told(name, command, log)
+    }
+
+    /// The same for a command that is already configured where to write its output: of the log only its end is read.
+    pub fn start_as_told(name: &'static str, mut command: Command, log: PathBuf) -> Result<Self> {
+        command.stdin(Stdio::null());
+        let mut process = command.spawn().with_context(|| format!("{name} does not start"))?;
+        match watch(&process) {
+            Ok(watcher) => Ok(Self { name, process, watcher, log }),
+            Err(error) => {
+                end(&mut process);
+                Err(error)
+            }
+        }
+    }
+
+    /// # Errors
+    /// When it has ended by itself, with its last words.
+    pub fn ensure_alive(&mut self) -> Result<()> {
+        let Some(status) = self.process.try_wait()? else { return Ok(()) };
+        let log = fs::read_to_string(&self.log).unwrap_or_default();
+        let last: Vec<&str> = log.lines().rev().take(LAST_WORDS).collect();
+        bail!("{} ended ({status}): {}", self.name, last.join("; "))
+    }
+
+    /// Whether it has ended, and well.
+    pub fn ended(&mut self) -> Result<Option<bool>> {
+        Ok(self.process.try_wait()?.map(|status| status.success()))
+    }
+
+    /// Whether it has ended as one does that is killed, or ends itself without a word.
+    pub fn aborted(&mut self) -> Result<bool> {
+        Ok(self.process.try_wait()?.is_some_and(|status| status.signal().is_some()))
+    }
+
+    /// Its number.
+    pub fn id(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// Its standard error, once, where the command had it piped.
+    pub const fn stderr(&mut self) -> Option<ChildStderr> {
+        self.process.stderr.take()
+    }
+
+    /// Asks it to end, and waits until it has. Returns how long that took.
+    ///
+    /// # Errors
+    /// When it does not end well within 15 s.
+    pub async fn end(&mut self) -> Result<Duration> {
+        let began = Instant::now();
+        self.signal("TERM")?;
+        ensure!(self.until_ended(ENDS_WITHIN).await?, "{} does not end well", self.name);
+        Ok(began.elapsed())
+    }
+
+    /// Waits until it has ended. Returns whether it has ended well.
+    ///
+    /// # Errors
+    /// When it does not end in time.
+    pub async fn until_ended(&mut self, within: Duration) -> Result<bool> {
+        let began = Instant::now();
+        loop {
+            if let Some(well) = self.ended()? {
+                return Ok(well);
+            }
+            ensure!(began.elapsed() < within, "{} does not end within {within:?}", self.name);
+            sleep(POLL).await;
+        }
+    }
+
+    /// Sends the signal of this name, without `SIG`.
+    pub fn signal(&self, name: &str) -> Result<()> {
+        signal(self.process.id(), name)
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        // The watcher first, while the number of the process is surely its own.
+        end(&mut self.watcher);
+        end(&mut self.process);
+    }
+}
+
+/// A port that is free. Another program may take it before it is used.
+pub fn free_port() -> Result<u16> {
+    let mut random = rand::rng();
+    (0..PORTS_TRIED)
+        .map(|_| random.random_range(PORTS))
+        .find(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok())
+        .context("no free port on the loopback")
+}
+
+fn watch(process: &Child) -> Result<Child> {
+    let mut watcher = Command::new("sh");
+    watcher.args(["-c", "read -r _; kill -9 \"$0\"", &process.id().to_string()]);
+    watcher.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+    watcher.spawn().context("sh does not start")
+}
+
+fn end(child: &mut Child) {
+    // Failures cannot be reported from here.
+    drop(child.kill());
+    drop(child.wait());
+}

@@ -1,0 +1,15 @@
+//! Servers and links that benchmarks and the laboratory start, and may do anything to: [`redis_server`] behind a [`proxy`], each
+//! in a [`child`] process. Besides that what both need: the [`program`] of a node, users ([`people`], [`imported`]), what a process uses ([`usage`]), tables
+//! and plots ([`table`], [`plot`]).
+
+pub mod child;
+pub mod imported;
+pub mod people;
+pub mod plot;
+pub mod program;
+pub mod proxy;
+pub mod redis_server;
+pub mod resp;
+mod signal;
+pub mod table;
+pub mod usage;

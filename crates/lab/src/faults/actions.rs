@@ -1,0 +1,388 @@
+//! The faults of a cluster, and their end.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use kith_lab_servers::{
+    proxy::{Mode, Tampering},
+    redis_server::RedisServer,
+    resp::Value,
+};
+use tokio::time::{Instant, sleep};
+
+use super::{
+    burst, disk::SmallDisk, figure::Figure, outside, persisted, primary, relations, site::Site, upgrade,
+};
+
+/// Pause between repetitions of a fault.
+const AGAIN: Duration = Duration::from_millis(1_500);
+/// The ways in which Redis loses its data.
+const LOSSES: [Action; 4] =
+    [Action::RedisKilled, Action::RedisEmptied, Action::RedisOld, Action::RedisPromoted];
+/// Pause between two checks whether a process has ended.
+const LOOK: Duration = Duration::from_millis(5);
+/// Users in a memory for 64 of them; evicted ones stay for a moment.
+const FEW_MAX: i64 = 128;
+/// Channels of a node, as seen by other programs.
+const STRANGE: usize = 20;
+
+/// The fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Action {
+    Nothing,
+    /// Its settings make memory so.
+    MemoryTiny,
+    RedisKilled,
+    RedisTorn,
+    RedisFrozen,
+    RedisSlow,
+    RedisOld,
+    RedisEmptied,
+    RedisPromoted,
+    RedisFull,
+    /// Killed and started again, emptied, restored to an earlier state, and replaced by a replica that is behind.
+    RedisByTurns,
+    OneCut,
+    OneDeaf,
+    /// One in this many.
+    Lost(u32),
+    Repeated,
+    Reordered,
+    Forged,
+    /// Very many of them, and one node that does not read for a while.
+    Flooded,
+    NodeStopped,
+    MongodbSlow,
+    /// Answers come later by any time up to this.
+    MongodbJittered(Duration),
+    MongodbKilled,
+    /// Before the nodes start.
+    MongodbLate,
+    /// In a set of several members.
+    PrimaryKilled,
+    PrimaryRetired,
+    PrimaryParted,
+    PrimaryPaused,
+    BothDown,
+    CassandraKilled,
+    CassandraPaused,
+    /// Its answers are lost.
+    CassandraDeaf,
+    /// Nothing is wrong.
+    PairFlipped,
+    RedisDiskFull,
+    MongodbDiskFull,
+    LinksReset,
+    NodesEnded,
+    NodesKilled,
+    HalfNewer,
+    /// The store accepts two users with one name, also after the fault.
+    NamesShared,
+    /// The store forgets answered requests at once.
+    RequestsForgotten,
+    /// Between two steps of a write, at a fail point of a test build.
+    NodeDies(&'static str),
+}
+
+/// The state between the beginning of a fault and its end.
+#[derive(Debug, Default)]
+pub(super) struct Kept {
+    dump: Option<Vec<u8>>,
+    replica: Option<RedisServer>,
+    disk: Option<SmallDisk>,
+    /// At least this many, however long that takes.
+    deaths_min: u64,
+    /// Number of deaths, ends and replacements so far.
+    pub(super) deaths: u64,
+    /// The figures.
+    pub(super) figures: Vec<Figure>,
+}
+
+impl Kept {
+    /// With at least this many deaths.
+    pub(super) fn with_deaths(deaths_min: u64) -> Self {
+        Self { deaths_min, ..Self::default() }
+    }
+}
+
+impl Action {
+    /// Whether it is a fault at all.
+    pub(super) fn disturbs(self) -> bool {
+        !matches!(self, Self::Nothing | Self::MemoryTiny | Self::PairFlipped)
+    }
+
+    /// Whether no other row can use its Cassandra.
+    pub(super) const fn harms_cassandra(self) -> bool {
+        matches!(self, Self::CassandraKilled | Self::CassandraPaused)
+    }
+
+    /// The disk of the store, if it is to be filled up.
+    pub(super) async fn disk(self) -> Result<Option<SmallDisk>> {
+        Ok(if self == Self::MongodbDiskFull { Some(persisted::disk_of_mongodb().await?) } else { None })
+    }
+
+    /// Prepares the fault.
+    pub(super) async fn prepare(self, site: &mut Site, kept: &mut Kept) -> Result<()> {
+        match self {
+            Self::RedisTorn => site.redis.keep_log().await?,
+            Self::RedisDiskFull => kept.disk = Some(persisted::disk_of_redis(site).await?),
+            Self::RedisOld => kept.dump = Some(site.redis.dump().await?),
+            Self::RedisPromoted => {
+                let replica = site.redis.replica().await?;
+                // It receives nothing more, and still reports that it is a replica.
+                replica.stop()?;
+                kept.replica = Some(replica);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Runs the fault for this time, and ends it.
+    pub(super) async fn happen(self, site: &mut Site, kept: &mut Kept, lasts: Duration) -> Result<()> {
+        match self {
+            Self::NodesEnded | Self::NodesKilled => self.of_nodes(site, kept, lasts).await,
+            Self::NodeDies(place) => dies(site, kept, place, lasts).await,
+            Self::HalfNewer => {
+                kept.deaths = upgrade::half(site, lasts).await?;
+                Ok(())
+            }
+            Self::RedisTorn => {
+                kept.deaths = persisted::torn(site, lasts).await?;
+                Ok(())
+            }
+            Self::RedisByTurns => redis_by_turns(site, kept, lasts).await,
+            Self::RedisDiskFull => {
+                let disk = kept.disk.as_ref().context("Redis has a small disk")?;
+                persisted::redis_full(site, disk, lasts).await
+            }
+            Self::MongodbDiskFull => persisted::mongodb_full(site, lasts).await,
+            Self::MemoryTiny => {
+                sleep(lasts).await;
+                ensure_evicted(site).await
+            }
+            Self::Flooded => {
+                kept.figures = burst::flood(site, lasts).await?;
+                Ok(())
+            }
+            Self::PairFlipped => {
+                kept.figures = relations::flipped(site).await?;
+                Ok(())
+            }
+            Self::CassandraKilled => relations::killed(site, lasts).await,
+            Self::CassandraPaused => relations::paused(site, lasts).await,
+            Self::CassandraDeaf => relations::deaf(site, lasts).await,
+            Self::LinksReset | Self::Forged => self.again_and_again(site, lasts).await,
+            Self::MongodbLate => late(site, lasts).await,
+            Self::PrimaryKilled => primary::killed(site, lasts).await,
+            Self::PrimaryRetired => primary::retired(site, lasts).await,
+            Self::PrimaryParted => primary::parted(site, lasts).await,
+            Self::PrimaryPaused => primary::paused(site, lasts).await,
+            Self::NamesShared => outside::share_names(site, lasts).await,
+            Self::RequestsForgotten => outside::forget_requests(site, lasts).await,
+            _ => {
+                self.begin(site, kept).await?;
+                sleep(lasts).await;
+                self.end(site).await
+            }
+        }
+    }
+
+    async fn begin(self, site: &mut Site, kept: &mut Kept) -> Result<()> {
+        let one = site.members.last().context("there is a node")?;
+        match self {
+            Self::RedisKilled => site.redis.kill(),
+            Self::RedisFrozen => site.redis_links(Mode::Freeze),
+            Self::RedisSlow => {
+                site.redis_links(Mode::Late(Duration::from_millis(250), Duration::from_millis(350)));
+            }
+            Self::RedisOld => {
+                site.redis.kill();
+                site.redis.restart(kept.dump.as_deref()).await?;
+            }
+            Self::RedisEmptied => drop::<Value>(site.redis.ask(&["FLUSHALL"]).await?),
+            Self::RedisPromoted => promote(site, kept).await?,
+            Self::RedisFull => site.redis.fill_up(true).await?,
+            Self::OneCut => one.to_redis.set(Mode::Refuse),
+            Self::OneDeaf => one.to_redis.set_subscriptions(Mode::Freeze),
+            Self::Lost(one_in) => site.tamper(Tampering::Lose(one_in)),
+            Self::Repeated => site.tamper(Tampering::Repeat(3)),
+            Self::Reordered => site.tamper(Tampering::Reorder(5, Duration::from_secs(5))),
+            Self::NodeStopped => one.node.signal("STOP")?,
+            Self::MongodbSlow => {
+                site.mongodb_links(Mode::Late(Duration::from_secs(1), Duration::from_millis(1_100)));
+            }
+            Self::MongodbJittered(most) => site.mongodb_links(Mode::Late(Duration::ZERO, most)),
+            Self::MongodbKilled => site.mongod.kill(),
+            Self::BothDown => {
+                site.mongod.kill();
+                site.redis.kill();
+            }
+            Self::Nothing
+            | Self::MemoryTiny
+            | Self::CassandraKilled
+            | Self::CassandraPaused
+            | Self::CassandraDeaf
+            | Self::PairFlipped
+            | Self::RedisByTurns
+            | Self::Forged
+            | Self::Flooded
+            | Self::LinksReset
+            | Self::MongodbLate
+            | Self::PrimaryKilled
+            | Self::PrimaryRetired
+            | Self::PrimaryParted
+            | Self::PrimaryPaused
+            | Self::NodesEnded
+            | Self::NodesKilled
+            | Self::HalfNewer
+            | Self::NamesShared
+            | Self::RequestsForgotten
+            | Self::RedisTorn
+            | Self::RedisDiskFull
+            | Self::MongodbDiskFull
+            | Self::NodeDies(_) => {}
+        }
+        Ok(())
+    }
+
+    async fn end(self, site: &mut Site) -> Result<()> {
+        site.redis_links(Mode::Pass);
+        site.mongodb_links(Mode::Pass);
+        site.tamper(Tampering::Nothing);
+        match self {
+            Self::RedisKilled => site.redis.restart(None).await,
+            Self::RedisFull => site.redis.fill_up(false).await,
+            Self::MongodbKilled => site.mongod.restart().await,
+            Self::BothDown => {
+                site.redis.restart(None).await?;
+                site.mongod.restart().await
+            }
+            Self::NodeStopped => site.members.last().context("there is a node")?.node.signal("CONT"),
+            _ => Ok(()),
+        }
+    }
+
+    /// One node after the other, in turn.
+    async fn of_nodes(self, site: &mut Site, kept: &mut Kept, lasts: Duration) -> Result<()> {
+        let until = Instant::now() + lasts;
+        while Instant::now() < until || kept.deaths < kept.deaths_min {
+            let at = usize::try_from(kept.deaths)? % site.members.len();
+            let node = &mut site.members[at].node;
+            if self == Self::NodesEnded {
+                node.end().await?;
+            } else {
+                node.kill();
+            }
+            node.run()?;
+            node.until_trusted().await?;
+            kept.deaths += 1;
+        }
+        Ok(())
+    }
+
+    async fn again_and_again(self, site: &Site, lasts: Duration) -> Result<()> {
+        let until = Instant::now() + lasts;
+        while Instant::now() < until {
+            if self == Self::Forged {
+                forge(site).await?;
+            } else if let Some(one) = site.members.last() {
+                one.to_mongodb.cut();
+                one.to_redis.cut();
+            }
+            sleep(AGAIN).await;
+        }
+        Ok(())
+    }
+}
+
+/// Each loss of Redis once, and then again until the time is over. Writes between two losses are lost with the next
+/// one.
+async fn redis_by_turns(site: &mut Site, kept: &mut Kept, lasts: Duration) -> Result<()> {
+    let until = Instant::now() + lasts;
+    loop {
+        for loss in LOSSES {
+            loss.prepare(site, kept).await?;
+            sleep(AGAIN).await;
+            loss.begin(site, kept).await?;
+            sleep(AGAIN).await;
+            loss.end(site).await?;
+            kept.deaths += 1;
+        }
+        if Instant::now() >= until {
+            return Ok(());
+        }
+    }
+}
+
+/// The last node dies there, again and again; at least once, where that takes no longer than three times as long.
+async fn dies(site: &mut Site, kept: &mut Kept, place: &str, lasts: Duration) -> Result<()> {
+    let node = &mut site.members.last_mut().context("there is a node")?.node;
+    let began = Instant::now();
+    let goes_on = |deaths| began.elapsed() < if deaths > 0 { lasts } else { lasts * 3 };
+    while goes_on(kept.deaths) {
+        node.kill();
+        node.run_told(&[("KITH_FAILPOINT", place)])?;
+        while !node.ended()? && goes_on(kept.deaths) {
+            sleep(LOOK).await;
+        }
+        kept.deaths += u64::from(node.died()?);
+    }
+    node.kill();
+    node.run()?;
+    ensure!(kept.deaths > 0, "the program is no build with fail points: nothing died");
+    node.until_trusted().await
+}
+
+/// All nodes start without MongoDB, stay alive, and report that they do not serve. MongoDB starts at the end.
+async fn late(site: &mut Site, lasts: Duration) -> Result<()> {
+    for member in &mut site.members {
+        member.node.end().await?;
+    }
+    site.mongod.kill();
+    for member in &mut site.members {
+        member.node.run()?;
+    }
+    sleep(lasts).await;
+    for member in &mut site.members {
+        member.node.ensure_alive()?;
+        let serves = member.node.serves().await;
+        ensure!(serves == Some(false), "without a store a node says of serving: {serves:?}");
+    }
+    site.mongod.restart().await
+}
+
+/// Every memory holds few users, and evicts others all the time.
+async fn ensure_evicted(site: &Site) -> Result<()> {
+    for member in &site.members {
+        let (entries, evictions) = member.node.evicted("user").await?;
+        ensure!(entries <= FEW_MAX, "memory holds {entries} users");
+        ensure!(evictions > 0, "memory, with {entries} users, has given up none");
+    }
+    Ok(())
+}
+
+/// All nodes are redirected to the replica, and the primary is gone.
+async fn promote(site: &mut Site, kept: &mut Kept) -> Result<()> {
+    let replica = kept.replica.take().context("a replica was prepared")?;
+    site.redis.kill();
+    replica.go_on()?;
+    replica.promote().await?;
+    for member in &site.members {
+        member.to_redis.aim(replica.address());
+        member.to_redis.cut();
+    }
+    site.redis = replica;
+    Ok(())
+}
+
+/// Publishes messages that no node has sent on every channel with subscribers.
+pub(crate) async fn forge(site: &Site) -> Result<()> {
+    let channels = site.redis.ask(&["PUBSUB", "CHANNELS"]).await?;
+    for channel in channels.texts().into_iter().take(STRANGE) {
+        for forged in [&b"nonsense"[..], &[0; 40], &[255; 200]] {
+            site.redis.ask(&[&b"PUBLISH"[..], channel.as_bytes(), forged]).await?;
+        }
+    }
+    Ok(())
+}

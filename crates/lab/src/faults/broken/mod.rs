@@ -1,0 +1,247 @@
+//! Clusters that lack a rule: violations that the checker misses there, it would miss elsewhere.
+
+mod caught;
+
+use std::{path::Path, time::Duration};
+
+use anyhow::Result;
+
+pub use self::caught::Caught;
+use super::{
+    actions::Action,
+    mix::Mix,
+    relation_client::Ties,
+    report::{Judged, judged},
+    rows::{HEALTHY, Row, row},
+    run::Load,
+    site::Plan,
+};
+
+/// The variable for test builds that lack rules, see `crates/cache/src/testing/rules.rs`, and for relations
+/// `crates/store-cluster/src/cql/client/fault_injection.rs`.
+const TOLD: &str = "KITH_MUTANT";
+/// The variable for test builds that wait, see `crates/cache/src/testing/failpoints.rs`.
+const WAITS: &str = "KITH_FAILPOINT";
+/// Every second load waits this long between its answer and the fill of memory.
+const LATE_LOADS: &str = "after_load=wait:150@2";
+/// Duration of most runs.
+const LASTS: Duration = Duration::from_secs(8);
+/// Users that few calls are about: few, so that a cluster is soon filled, and compared in the end.
+const COLD: i64 = 200;
+
+/// A cluster that lacks a rule.
+#[derive(Clone, Copy, Debug)]
+pub struct Broken {
+    /// The rules that its program lacks, by name, separated by commas. Empty: the store lacks one, not the program.
+    pub rules: &'static str,
+    /// The fail point at which its program waits. Empty: none.
+    waits: &'static str,
+    /// The checks of which one must notice it: `C3`.
+    pub checks: &'static [&'static str],
+    row: Row,
+    load: Load,
+}
+
+/// A cluster that lacks nothing, under the same load.
+#[derive(Clone, Copy, Debug)]
+pub struct Control {
+    /// As for [`Broken`].
+    waits: &'static str,
+    row: Row,
+}
+
+/// Controls, which must pass before any broken cluster is judged.
+pub const CONTROLS: [Control; 3] = [
+    Control {
+        waits: "",
+        row: row("M00a", "nothing is lacking", Action::Nothing).lasting(LASTS).within(HEALTHY),
+    },
+    Control {
+        waits: LATE_LOADS,
+        row: row("M00b", "nothing is lacking, loads are late", Action::Nothing)
+            .lasting(LASTS)
+            .within(HEALTHY),
+    },
+    Control {
+        waits: "",
+        row: row("M00c", "nothing is lacking, of relations", Action::Nothing)
+            .lasting(LASTS)
+            .within(HEALTHY)
+            .related(Ties::USUAL),
+    },
+];
+
+/// All mutants. The first is noticed on every build that can lack rules. If one rule backs up another, both are
+/// removed: the store's change feed soon publishes what no writer published, and memory keeps nothing that is older
+/// than what it has.
+pub const BROKEN: [Broken; 11] = [
+    broken("told,feed_tells", row("M01", "nobody is told of a change", Action::Nothing).within(HEALTHY)),
+    broken(
+        "told_after_commit,feed_tells",
+        row("M02", "others are told before the commit", Action::MongodbJittered(Duration::from_millis(30)))
+            .within(HEALTHY),
+    ),
+    broken(
+        "fill_floor,fill_newer_only",
+        row("M03", "a load fills what is older than known", Action::Nothing).within(HEALTHY),
+    )
+    .waiting(LATE_LOADS),
+    broken("chain_gap", row("M04", "a gap in what is heard is no gap", Action::Lost(3))).mixed(SELDOM),
+    broken("trust_deadline", row("M05", "who follows nothing goes on to serve", Action::OneCut)),
+    broken("", row("M06", "no index keeps names unique", Action::NamesShared))
+        .mixed(CREATING)
+        .seen_by(&["C8"]),
+    broken("", row("M07", "requests are forgotten", Action::RequestsForgotten))
+        .mixed(WRITING)
+        .seen_by(&["C16"]),
+    broken(
+        "unread_flushes,feed_tells",
+        row("M08", "what cannot be read is nothing", Action::HalfNewer).failing(),
+    )
+    .under(SHORT),
+    broken(
+        "one_batch",
+        row("M09", "a follow and its lists are not written at once", Action::CassandraDeaf).failing(),
+    )
+    .under(LONG)
+    .relating(Ties::USUAL)
+    .seen_by(&["C12", "C13"]),
+    broken("changed_if_same", row("M10", "what is set is written whatever was set since", Action::Nothing))
+        .relating(Ties::HOSTILE)
+        .seen_by(&["C5", "C14"]),
+    broken("version_above", row("M11", "versions are what clocks say", Action::Nothing))
+        .relating(Ties::USUAL)
+        .seen_by(&["C4", "C12"]),
+];
+
+/// The checks of copies.
+const COHERENCE: &[&str] = &["C1", "C2", "C3", "C7"];
+
+const CREATING: Mix = Mix { updates: 100, creations: 300, deletions: 150, strong: 50, by_token: 50 };
+const WRITING: Mix = Mix { updates: 600, creations: 50, deletions: 20, strong: 30, by_token: 50 };
+/// So rare that stale copies are read before the next write.
+const SELDOM: Mix = Mix { updates: 80, creations: 2, deletions: 2, strong: 20, by_token: 20 };
+
+const LOAD: Load = Load {
+    pinned: 6,
+    roaming: 2,
+    before: Duration::from_secs(3),
+    lasts: None,
+    after: Some(Duration::from_secs(1)),
+    cold: COLD,
+    mix: Mix::WRITING,
+    deaths: 0,
+    sends: None,
+};
+/// For a row that is slow to begin and to end.
+const SHORT: Load = Load { lasts: Some(Duration::from_secs(4)), ..LOAD };
+
+/// Of a row in which what is left half done may be mended by who sends the request again, or changes the same once more.
+const LONG: Load = Load { lasts: Some(Duration::from_secs(20)), ..LOAD };
+
+const fn broken(rules: &'static str, row: Row) -> Broken {
+    Broken { rules, waits: "", checks: COHERENCE, row: row.lasting(LASTS), load: LOAD }
+}
+
+/// The rows of all of them, and of the controls.
+pub(super) fn rows() -> impl Iterator<Item = &'static Row> {
+    CONTROLS.iter().map(|control| &control.row).chain(BROKEN.iter().map(|broken| &broken.row))
+}
+
+impl Control {
+    /// `M00a`.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        self.row.name
+    }
+
+    /// Runs it and judges its history, which stays in the folder.
+    ///
+    /// # Errors
+    /// As [`run`](super::run).
+    pub async fn run(&self, plan: &Plan, folder: &Path) -> Result<Judged> {
+        judged(&self.row, &told(plan, "", self.waits), LOAD, folder).await
+    }
+}
+
+impl Broken {
+    /// `M01`.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        self.row.name
+    }
+
+    /// Runs it and judges its history, which stays in the folder.
+    ///
+    /// # Errors
+    /// As [`run`](super::run).
+    pub async fn run(&self, plan: &Plan, folder: &Path) -> Result<Judged> {
+        judged(&self.row, &told(plan, self.rules, self.waits), self.load, folder).await
+    }
+
+    /// Whether one of its checks has noticed something.
+    #[must_use]
+    pub fn is_caught(&self, judged: &Judged) -> bool {
+        self.noticed(judged) > 0
+    }
+
+    /// The number of findings of these checks.
+    fn noticed(&self, judged: &Judged) -> u64 {
+        self.checks.iter().map(|check| judged.violations(check)).sum()
+    }
+
+    const fn mixed(self, mix: Mix) -> Self {
+        Self { load: Load { mix, ..self.load }, ..self }
+    }
+
+    const fn waiting(self, waits: &'static str) -> Self {
+        Self { waits, ..self }
+    }
+
+    const fn under(self, load: Load) -> Self {
+        Self { load, ..self }
+    }
+
+    const fn relating(self, ties: Ties) -> Self {
+        Self { row: self.row.related(ties), ..self }
+    }
+
+    const fn seen_by(self, checks: &'static [&'static str]) -> Self {
+        Self { checks, ..self }
+    }
+}
+
+/// The program of the plan without these rules, which waits there.
+fn told(plan: &Plan, rules: &str, waits: &str) -> Plan {
+    let mut plan = plan.clone();
+    let told = [(TOLD, rules), (WAITS, waits)].into_iter().filter(|(_, what)| !what.is_empty());
+    plan.environment.extend(told.map(|(name, what)| (name.to_owned(), what.to_owned())));
+    plan
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checker::Bounds;
+    use crate::faults::{bounds, rows::ROWS};
+
+    #[test]
+    fn each_has_a_name_of_its_own_and_is_judged_by_its_own_bound() {
+        let Bounds { by_fault, .. } = bounds();
+        let names = || rows().map(|row| row.name);
+        assert_eq!(names().collect::<std::collections::BTreeSet<_>>().len(), CONTROLS.len() + BROKEN.len());
+        assert_eq!(by_fault.len(), ROWS.len() + CONTROLS.len() + BROKEN.len());
+        assert!(rows().all(|row| by_fault.get(row.name).is_some_and(|felt| felt.bound == row.bound)));
+    }
+
+    #[test]
+    fn a_program_lacks_what_it_is_told_to_and_nothing_without_being_told() {
+        let plan =
+            Plan { kith: "kith".into(), nodes: 4, settings: Vec::new(), environment: Vec::new(), seed: 1 };
+        let environment = |rules, waits| told(&plan, rules, waits).environment;
+        let pair = |name: &str, what: &str| (name.to_owned(), what.to_owned());
+        assert_eq!(environment("told,feed_tells", ""), [pair("KITH_MUTANT", "told,feed_tells")]);
+        assert_eq!(environment("", LATE_LOADS), [pair("KITH_FAILPOINT", LATE_LOADS)]);
+        assert!(environment("", "").is_empty());
+    }
+}

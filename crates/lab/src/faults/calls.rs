@@ -1,0 +1,193 @@
+//! Calls to a node, and the meaning of their answers.
+
+use std::{error::Error as _, time::Duration};
+
+use kith_proto::{
+    r#type::v1::{AtLeast, Consistency, consistency},
+    user::v1::{
+        CreateUserRequest, DeleteUserRequest, GetUserRequest, UpdateUserRequest, User,
+        user_service_client::UserServiceClient,
+    },
+};
+use tonic::{Code, Request, Status, transport::Channel};
+
+use crate::history::{Level, Outcome, What};
+
+/// Deadline of a call, which is sent to nodes.
+pub(super) const DEADLINE: Duration = Duration::from_secs(3);
+/// A longer wait is given up here, for a node that does not answer at all.
+pub(super) const PATIENCE: Duration = Duration::from_secs(4);
+
+/// A call, ready to be sent any number of times.
+#[derive(Clone, Debug)]
+pub(super) struct UserCall {
+    /// The user; 0 for a creation.
+    pub(super) user_id: i64,
+    pub(super) what: What,
+    /// The token of a read; empty for none.
+    pub(super) token: String,
+    /// The version of a write.
+    pub(super) request_id: String,
+}
+
+/// The outcome, and the token of a successful write.
+#[derive(Clone, Debug)]
+pub(super) struct Answered {
+    pub(super) outcome: Outcome,
+    pub(super) token: Option<String>,
+}
+
+impl UserCall {
+    /// Sends it once.
+    pub(super) async fn send(&self, node: Channel) -> Answered {
+        match tokio::time::timeout(PATIENCE, self.ask(node)).await {
+            Ok(Ok(answered)) => answered,
+            Ok(Err(status)) => Answered { outcome: self.failed(&status), token: None },
+            Err(_) => self.given_up(),
+        }
+    }
+
+    fn given_up(&self) -> Answered {
+        let code = "DEADLINE_EXCEEDED".to_owned();
+        let read = matches!(self.what, What::Read(_));
+        Answered { outcome: if read { Outcome::Refused(code) } else { Outcome::Open(code) }, token: None }
+    }
+
+    async fn ask(&self, node: Channel) -> Result<Answered, Status> {
+        let mut users = UserServiceClient::new(node);
+        match &self.what {
+            What::Read(level) => {
+                let consistency = consistency(*level, &self.token);
+                let asked = GetUserRequest { user_id: self.user_id, consistency };
+                let user = users.get_user(within(asked)).await?.into_inner().user;
+                Ok(Answered { outcome: found(user.as_ref())?, token: None })
+            }
+            What::Create { name, value } => {
+                let user = User {
+                    user_name: name.clone(),
+                    nick_name: value.to_string(),
+                    user_id: self.user_id,
+                    ..User::default()
+                };
+                let request = CreateUserRequest { user: Some(user), request_id: self.request_id.clone() };
+                let created = users.create_user(within(request)).await?.into_inner();
+                let mut outcome = found(created.user.as_ref())?;
+                if let (Outcome::Done { key, .. }, Some(user)) = (&mut outcome, &created.user) {
+                    *key = Some(key_of(user.user_id));
+                }
+                Ok(Answered { outcome, token: Some(created.consistency_token) })
+            }
+            What::Update { value } => {
+                let asked = renaming(self.user_id, value.to_string(), self.request_id.clone());
+                let updated = users.update_user(within(asked)).await?.into_inner();
+                Ok(Answered {
+                    outcome: found(updated.user.as_ref())?,
+                    token: Some(updated.consistency_token),
+                })
+            }
+            What::Delete => {
+                let request_id = self.request_id.clone();
+                let asked = DeleteUserRequest { user_id: self.user_id, expected_version: 0, request_id };
+                let deleted = users.delete_user(within(asked)).await?.into_inner();
+                Ok(Answered { outcome: Outcome::Gone, token: Some(deleted.consistency_token) })
+            }
+        }
+    }
+
+    /// The meaning of an error. A read has no effect; a write may have an unknown outcome.
+    fn failed(&self, status: &Status) -> Outcome {
+        let read = matches!(self.what, What::Read(_));
+        let gone = read || matches!(self.what, What::Update { .. });
+        if gone && code_of(status) == Code::NotFound {
+            return Outcome::Gone;
+        }
+        let (name, open) = failed(status, read);
+        if open { Outcome::Open(name) } else { Outcome::Refused(name) }
+    }
+}
+
+/// The name of an error, and whether the request may have been, or may still be, executed; never for a read. A code
+/// that no disturbance explains is reported literally.
+pub(super) fn failed(status: &Status, read: bool) -> (String, bool) {
+    let code = code_of(status);
+    let open = match code {
+        Code::InvalidArgument
+        | Code::AlreadyExists
+        | Code::NotFound
+        | Code::FailedPrecondition
+        | Code::Aborted
+        | Code::ResourceExhausted
+        | Code::PermissionDenied
+        | Code::Unauthenticated
+        | Code::OutOfRange
+        | Code::Unimplemented => false,
+        _ => !read && !is_certain(status),
+    };
+    let name = name_of(code);
+    if matches!(code, Code::Internal | Code::Unknown) {
+        eprintln!("answered with {name}: {}", status.message());
+    }
+    (name, open)
+}
+
+/// The consistency of a read of this level; `token`: for reads by token.
+pub(super) fn consistency(level: Level, token: &str) -> Option<Consistency> {
+    let level = match level {
+        Level::Cached => return None,
+        Level::AtLeast(_) => {
+            consistency::Level::AtLeast(AtLeast { consistency_tokens: vec![token.to_owned()] })
+        }
+        Level::Strong => consistency::Level::Strong(true),
+    };
+    Some(Consistency { level: Some(level) })
+}
+
+/// The key of a user in a history.
+pub(super) fn key_of(user_id: i64) -> String {
+    format!("user:{user_id}")
+}
+
+/// The value of a found record. One without a value of the run is an error of the run.
+pub(super) fn found(user: Option<&User>) -> Result<Outcome, Status> {
+    let read = user.and_then(|user| Some((user.version.try_into().ok()?, user.nick_name.parse().ok()?)));
+    let (version, value) = read.ok_or_else(|| Status::internal("an answer without a user of the run"))?;
+    Ok(Outcome::Done { version, value, key: None })
+}
+
+/// A change of only the nickname.
+pub(crate) fn renaming(user_id: i64, nick_name: String, request_id: String) -> UpdateUserRequest {
+    let user = User { user_id, nick_name, ..User::default() };
+    let update_mask = Some(prost_types::FieldMask { paths: vec!["nick_name".to_owned()] });
+    UpdateUserRequest { user: Some(user), update_mask, expected_version: 0, request_id }
+}
+
+/// A broken connection is UNAVAILABLE: this client reports it in many ways.
+pub(super) fn code_of(status: &Status) -> Code {
+    if status.source().is_some() { Code::Unavailable } else { status.code() }
+}
+
+/// With the deadline of all calls.
+pub(crate) fn within<T>(message: T) -> Request<T> {
+    let mut request = Request::new(message);
+    request.set_timeout(DEADLINE);
+    request
+}
+
+/// Whether the node itself reports that the write was not applied.
+fn is_certain(status: &Status) -> bool {
+    use tonic_types::StatusExt as _;
+    let info = status.get_details_error_info();
+    info.is_some_and(|info| info.metadata.get("outcome").is_some_and(|outcome| outcome == "not_applied"))
+}
+
+/// The form of the protocol.
+pub(super) fn name_of(code: Code) -> String {
+    let mut name = String::new();
+    for letter in format!("{code:?}").chars() {
+        if letter.is_ascii_uppercase() && !name.is_empty() {
+            name.push('_');
+        }
+        name.push(letter.to_ascii_uppercase());
+    }
+    name
+}

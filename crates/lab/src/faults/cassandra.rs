@@ -1,0 +1,156 @@
+//! A Cassandra of a run for faults, and one that runs share.
+
+use std::{
+    env,
+    net::{Ipv4Addr, SocketAddr},
+    process::Command,
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result, bail};
+use kith_lab_servers::child::{Watched, free_port};
+use tempfile::TempDir;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+    sync::Mutex,
+    time::{Instant, sleep, timeout},
+};
+
+/// Names the program: it is given a folder and a port, and is a Cassandra with its data there until it is killed. By a third
+/// word, [`LASTING`], what it acknowledges outlasts that.
+const PROGRAM: &str = "KITH_TEST_CASSANDRA";
+/// By default it loses writes of the last 100 ms before its death: it syncs its log periodically.
+const LASTING: &str = "lasting";
+/// Java takes its time, more where others take the processors.
+const READY_WITHIN: Duration = Duration::from_secs(180);
+const POLL: Duration = Duration::from_millis(100);
+const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+/// OPTIONS of the protocol, version 4, without a body; the answer is SUPPORTED.
+const OPTIONS: [u8; 9] = [4, 0, 0, 0, 5, 0, 0, 0, 0];
+const SUPPORTED: u8 = 6;
+
+/// One node, in a process of its own. It ends with the value.
+#[derive(Debug)]
+pub struct Cassandra {
+    port: u16,
+    folder: TempDir,
+    /// Its acknowledged writes survive its death.
+    lasting: bool,
+    /// `None`: killed.
+    process: Option<Watched>,
+}
+
+/// The part of a Cassandra that a run has.
+#[derive(Debug)]
+pub(super) enum Served {
+    /// A keyspace, beside others.
+    Beside(Arc<Cassandra>),
+    /// All of it.
+    Alone(Cassandra),
+}
+
+impl Cassandra {
+    /// Starts one that may be killed, by the program that `KITH_TEST_CASSANDRA` names, and waits until it answers. It
+    /// acknowledges what is on its disk.
+    ///
+    /// # Errors
+    /// If there is none, or it does not answer within three minutes.
+    pub(super) async fn lasting() -> Result<Self> {
+        Self::start(true).await
+    }
+
+    /// The Cassandra that runs share; started if no run has one. It ends with the last run that has it.
+    ///
+    /// # Errors
+    /// If there is none, or it does not answer within three minutes.
+    pub async fn shared() -> Result<Arc<Self>> {
+        static SHARED: Mutex<Weak<Cassandra>> = Mutex::const_new(Weak::new());
+        let mut shared = SHARED.lock().await;
+        if let Some(cassandra) = shared.upgrade() {
+            return Ok(cassandra);
+        }
+        let cassandra = Arc::new(Self::start(false).await?);
+        *shared = Arc::downgrade(&cassandra);
+        Ok(cassandra)
+    }
+
+    /// Where it answers.
+    #[must_use]
+    pub const fn address(&self) -> SocketAddr {
+        SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), self.port)
+    }
+
+    /// Ends it at once, as `kill -9` does.
+    pub(super) fn kill(&mut self) {
+        self.process = None;
+    }
+
+    async fn start(lasting: bool) -> Result<Self> {
+        let mut cassandra = Self { port: free_port()?, folder: TempDir::new()?, lasting, process: None };
+        cassandra.restart().await?;
+        Ok(cassandra)
+    }
+
+    /// Starts it over the data that it has, and waits until it answers.
+    pub(super) async fn restart(&mut self) -> Result<()> {
+        let program = env::var_os(PROGRAM).filter(|program| !program.is_empty());
+        let program = program.with_context(|| format!("{PROGRAM} names no program (docs/laboratory.md)"))?;
+        let mut command = Command::new(program);
+        command.arg(self.folder.path()).arg(self.port.to_string());
+        command.args(self.lasting.then_some(LASTING));
+        let log = self.folder.path().join("cassandra.log");
+        self.process = Some(Watched::start("Cassandra", command, log)?);
+        let give_up = Instant::now() + READY_WITHIN;
+        while Instant::now() < give_up {
+            self.process.as_mut().context("Cassandra was killed")?.ensure_alive()?;
+            if matches!(timeout(ANSWER_WITHIN, self.asked()).await, Ok(Ok(SUPPORTED))) {
+                return Ok(());
+            }
+            sleep(POLL).await;
+        }
+        bail!("Cassandra does not answer")
+    }
+
+    /// Sends it the signal of this name, without `SIG`.
+    pub(super) fn signal(&self, name: &str) -> Result<()> {
+        self.process.as_ref().context("Cassandra was killed")?.signal(name)
+    }
+
+    /// The kind of what is answered to OPTIONS.
+    async fn asked(&self) -> Result<u8> {
+        let mut socket = TcpStream::connect(self.address()).await?;
+        socket.write_all(&OPTIONS).await?;
+        let mut header = [0; 9];
+        socket.read_exact(&mut header).await?;
+        Ok(header[4])
+    }
+}
+
+impl Served {
+    pub(super) fn address(&self) -> SocketAddr {
+        match self {
+            Self::Beside(cassandra) => cassandra.address(),
+            Self::Alone(cassandra) => cassandra.address(),
+        }
+    }
+
+    /// # Errors
+    /// Where others have it, too.
+    pub(super) fn alone(&mut self) -> Result<&mut Cassandra> {
+        match self {
+            Self::Alone(cassandra) => Ok(cassandra),
+            Self::Beside(_) => bail!("others use this Cassandra"),
+        }
+    }
+}
+
+/// A keyspace that no other run has.
+pub(super) fn keyspace() -> String {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    format!("kith_hunt_{}", LAST.fetch_add(1, Ordering::Relaxed))
+}

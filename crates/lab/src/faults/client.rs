@@ -1,0 +1,299 @@
+//! A client of a run: one call at a time, each chosen at random and recorded.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use anyhow::Result;
+use futures::future::try_join_all;
+use parking_lot::Mutex;
+use rand::{Rng as _, SeedableRng as _, rngs::SmallRng};
+use tokio::time::{Instant, sleep};
+use tonic::transport::Channel;
+
+use super::{
+    calls::{Answered, UserCall, key_of},
+    mix::{CallKind, Mix},
+};
+use crate::{
+    checker::of_a_disturbance,
+    history::{Call, Event, Level, Outcome, Recorder, What},
+};
+
+/// Users that most calls are about.
+pub(super) const HOT: i64 = 100;
+/// Names that concurrent creations compete for.
+const NAMES: u32 = 50;
+/// Users made for a name that a client remembers, to delete them.
+const OWN_MAX: usize = 16;
+/// Callers who send one request at the same time; beyond the first they have numbers of their own.
+const TWINS: u32 = 5;
+const TWIN: u32 = 1_000;
+/// Attempts and time limit of a client to find out the outcome of a write.
+pub(super) const ASKED_EVERY: Duration = Duration::from_millis(200);
+pub(super) const ASKED_FOR: Duration = Duration::from_secs(20);
+/// Between two reads of a client that does nothing else.
+const WATCHES_EVERY: Duration = Duration::from_millis(20);
+
+/// Who calls, as the history has it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CallerId {
+    /// The number of the client.
+    pub(super) client: u32,
+    /// Whether it stays with one node.
+    pub(super) pinned: bool,
+}
+
+/// What all clients of a run share.
+#[derive(Debug)]
+pub(super) struct ClientDesk {
+    pub(super) recorder: Recorder,
+    pub(super) nodes: Vec<Channel>,
+    /// The ids of the users that there are from the beginning are 1 to this.
+    pub(super) users: i64,
+    /// The last token of each user, and its version.
+    tokens: Mutex<HashMap<i64, (String, u64)>>,
+    /// Users that were made for a name.
+    made: Mutex<BTreeSet<i64>>,
+    values: AtomicU64,
+    pub(super) calls: AtomicU64,
+    /// Messages that were acknowledged.
+    pub(super) sent: AtomicU64,
+    pub(super) over: AtomicBool,
+}
+
+/// One client.
+#[derive(Debug)]
+pub(super) struct Client {
+    number: u32,
+    /// The node it stays with; `None`: another one each time.
+    pinned: Option<usize>,
+    random: SmallRng,
+    mix: Mix,
+    desk: Arc<ClientDesk>,
+    own: Vec<i64>,
+}
+
+impl ClientDesk {
+    pub(super) fn new(recorder: Recorder, nodes: Vec<Channel>, users: i64) -> Self {
+        let (tokens, values) = (Mutex::default(), AtomicU64::new(1));
+        Self {
+            recorder,
+            nodes,
+            users,
+            made: Mutex::default(),
+            tokens,
+            values,
+            calls: AtomicU64::new(0),
+            sent: AtomicU64::new(0),
+            over: AtomicBool::new(false),
+        }
+    }
+
+    /// One that was not written before.
+    pub(super) fn value(&self) -> u64 {
+        self.values.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// All users of the run, by their ids.
+    pub(super) fn all(&self) -> Vec<i64> {
+        (1..=self.users).chain(self.made.lock().iter().copied()).collect()
+    }
+
+    /// Sends a call of this client, to its node or another one, and records the outcome.
+    pub(super) async fn call(&self, caller: CallerId, node: usize, asked: &UserCall) -> Result<Answered> {
+        let CallerId { client, pinned } = caller;
+        let began = self.recorder.now();
+        let answered = asked.send(self.nodes[node].clone()).await;
+        let ended = self.recorder.now();
+        let key = match &asked.what {
+            What::Create { name, .. } if asked.user_id == 0 => format!("name:{name}"),
+            _ => key_of(asked.user_id),
+        };
+        let write = !matches!(asked.what, What::Read(_));
+        self.recorder.write(&Event::Call(Call {
+            client,
+            pinned,
+            node: u32::try_from(node)?,
+            began,
+            ended,
+            key,
+            what: asked.what.clone(),
+            request_id: write.then(|| asked.request_id.clone()),
+            outcome: answered.outcome.clone(),
+        }))?;
+        Ok(answered)
+    }
+
+    fn keep_token(&self, user_id: i64, token: String, version: u64) {
+        let mut tokens = self.tokens.lock();
+        let kept = tokens.entry(user_id).or_default();
+        if kept.1 < version {
+            *kept = (token, version);
+        }
+    }
+
+    fn token(&self, user_id: i64) -> Option<(String, u64)> {
+        self.tokens.lock().get(&user_id).cloned()
+    }
+}
+
+impl Client {
+    pub(super) fn new(
+        desk: &Arc<ClientDesk>,
+        number: u32,
+        pinned: Option<usize>,
+        mix: Mix,
+        seed: u64,
+    ) -> Self {
+        let random = SmallRng::seed_from_u64(seed);
+        Self { number, pinned, random, mix, desk: Arc::clone(desk), own: Vec::new() }
+    }
+
+    /// Makes calls until the run is over.
+    pub(super) async fn work(mut self) -> Result<()> {
+        while !self.desk.over.load(Ordering::Relaxed) {
+            self.step().await?;
+        }
+        Ok(())
+    }
+
+    /// Makes strong reads of often written users until the run is over.
+    pub(super) async fn watch(mut self) -> Result<()> {
+        while !self.desk.over.load(Ordering::Relaxed) {
+            let user_id = self.hot_user();
+            let what = What::Read(Level::Strong);
+            let asked = UserCall { user_id, what, token: String::new(), request_id: String::new() };
+            let node = self.node();
+            self.call(&asked, node).await?;
+            sleep(WATCHES_EVERY).await;
+        }
+        Ok(())
+    }
+
+    async fn step(&mut self) -> Result<()> {
+        let asked = self.choose();
+        let write = !matches!(asked.what, What::Read(_));
+        if write && self.random.random_ratio(1, 50) {
+            return self.at_once(&asked).await;
+        }
+        let node = self.node();
+        let answered = self.call(&asked, node).await?;
+        if matches!(answered.outcome, Outcome::Open(_)) && self.random.random_ratio(1, 2) {
+            self.until_known(&asked).await?;
+        } else if self.random.random_ratio(u32::from(write), 50) {
+            // As a caller that lost the answer: the same request again.
+            let node = self.any_node();
+            self.call(&asked, node).await?;
+        }
+        Ok(())
+    }
+
+    /// As several independent callers: the same request at the same time, through any nodes.
+    async fn at_once(&mut self, asked: &UserCall) -> Result<()> {
+        let nodes: Vec<usize> = (0..TWINS).map(|_| self.any_node()).collect();
+        let desk = Arc::clone(&self.desk);
+        let numbers = (0..TWINS).map(|twin| CallerId { client: self.number + twin * TWIN, pinned: false });
+        let calls = numbers.zip(nodes).map(|(caller, node)| desk.call(caller, node, asked));
+        let answers = try_join_all(calls).await?;
+        self.desk.calls.fetch_add(u64::from(TWINS), Ordering::Relaxed);
+        if let Some(done) = answers.iter().find(|answered| answered.token.is_some()) {
+            self.learn(asked, done);
+        }
+        Ok(())
+    }
+
+    /// As a caller that does not know the outcome: the same request again, through any live node, until it is known.
+    async fn until_known(&mut self, asked: &UserCall) -> Result<()> {
+        let until = Instant::now() + ASKED_FOR;
+        while !self.desk.over.load(Ordering::Relaxed) && Instant::now() < until {
+            let node = self.any_node();
+            match self.call(asked, node).await?.outcome {
+                Outcome::Open(code) | Outcome::Refused(code) if of_a_disturbance(&code) => {}
+                _ => return Ok(()),
+            }
+            sleep(ASKED_EVERY).await;
+        }
+        Ok(())
+    }
+
+    async fn call(&mut self, asked: &UserCall, node: usize) -> Result<Answered> {
+        let answered = self
+            .desk
+            .call(CallerId { client: self.number, pinned: self.pinned.is_some() }, node, asked)
+            .await?;
+        self.desk.calls.fetch_add(1, Ordering::Relaxed);
+        self.learn(asked, &answered);
+        Ok(answered)
+    }
+
+    fn learn(&mut self, asked: &UserCall, answered: &Answered) {
+        if let (Some(token), Outcome::Done { version, key, .. }) = (&answered.token, &answered.outcome) {
+            let made = key.as_deref().and_then(|key| key.strip_prefix("user:")?.parse().ok());
+            if let Some(made) = made {
+                self.desk.made.lock().insert(made);
+            }
+            if let Some(made) = made.filter(|_| self.own.len() < OWN_MAX) {
+                self.own.push(made);
+            }
+            self.desk.keep_token(made.unwrap_or(asked.user_id), token.clone(), *version);
+        }
+    }
+
+    fn node(&mut self) -> usize {
+        self.pinned.unwrap_or_else(|| self.any_node())
+    }
+
+    fn any_node(&mut self) -> usize {
+        self.random.random_range(0..self.desk.nodes.len())
+    }
+
+    /// A call of a random kind of the mix.
+    fn choose(&mut self) -> UserCall {
+        let request_id = format!("{}-{}", self.number, self.desk.value());
+        let (mut user_id, mut token) = (self.user(), String::new());
+        let what = match self.mix.kind(&mut self.random) {
+            CallKind::Update => What::Update { value: self.desk.value() },
+            CallKind::Creation => {
+                user_id = 0;
+                let name = format!("Name {}", self.random.random_range(0..NAMES));
+                What::Create { name, value: self.desk.value() }
+            }
+            CallKind::Deletion if !self.own.is_empty() => {
+                let at = self.random.random_range(0..self.own.len());
+                user_id = self.own.swap_remove(at);
+                What::Delete
+            }
+            CallKind::Strong => What::Read(Level::Strong),
+            CallKind::ByToken => {
+                let kept = self.desk.token(user_id);
+                What::Read(kept.map_or(Level::Cached, |(kept, version)| {
+                    token = kept;
+                    Level::AtLeast(version)
+                }))
+            }
+            CallKind::Deletion | CallKind::Cached => What::Read(Level::Cached),
+        };
+        UserCall { user_id, what, token, request_id }
+    }
+
+    /// One in ten calls concerns one of many users, the others one of few, the first ones most often.
+    fn user(&mut self) -> i64 {
+        if self.random.random_ratio(1, 10) {
+            return self.random.random_range(HOT..=self.desk.users);
+        }
+        self.hot_user()
+    }
+
+    fn hot_user(&mut self) -> i64 {
+        // Harmonic, as the popularity of names is.
+        let most = f64::from(i32::try_from(HOT).unwrap_or(i32::MAX)).ln();
+        let rank = (self.random.random::<f64>() * most).exp();
+        (1..=HOT).find(|user| f64::from(i32::try_from(*user).unwrap_or(i32::MAX)) >= rank).unwrap_or(HOT)
+    }
+}

@@ -1,0 +1,106 @@
+//! A disk that can be filled up.
+
+use std::{
+    fs::{self, File},
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result, ensure};
+use kith_lab_servers::child::Watched;
+use tempfile::TempDir;
+use tokio::time::{Instant, sleep};
+
+/// Fills the disk.
+const BALLAST: &str = "ballast";
+/// Space is filled in pieces of these sizes, the larger first.
+const PIECES: [usize; 2] = [1 << 20, 1 << 10];
+const MOUNTED_WITHIN: Duration = Duration::from_secs(5);
+const POLL: Duration = Duration::from_millis(10);
+
+/// A file system in memory, in a name space of its own, so that it does not need root. It is removed with the value.
+#[derive(Debug)]
+pub struct SmallDisk {
+    /// Keeps the name space.
+    _holder: Watched,
+    _folder: TempDir,
+    path: PathBuf,
+}
+
+impl SmallDisk {
+    /// One of this many bytes.
+    ///
+    /// # Errors
+    /// Where `unshare` is missing, or users may have no name spaces of their own.
+    pub async fn new(bytes: u64) -> Result<Self> {
+        let folder = TempDir::new()?;
+        let place = folder.path().join("disk");
+        fs::create_dir(&place)?;
+        let mut unshare = Command::new("unshare");
+        let script =
+            "mount -t tmpfs -o size=\"$0\" tmpfs \"$1\" && touch \"$1/mounted\" && exec sleep infinity";
+        unshare.args(["-Urm", "sh", "-c", script, &bytes.to_string()]).arg(&place);
+        let mut holder = Watched::start("unshare", unshare, folder.path().join("unshare.log"))?;
+        // As it is seen from outside of the name space.
+        let root = PathBuf::from(format!("/proc/{}/root", holder.id()));
+        let path = root.join(place.strip_prefix("/").context("folders for a while have a whole path")?);
+        let until = Instant::now() + MOUNTED_WITHIN;
+        while !path.join("mounted").exists() {
+            holder.ensure_alive()?;
+            ensure!(Instant::now() < until, "a small disk is not mounted within {MOUNTED_WITHIN:?}");
+            sleep(POLL).await;
+        }
+        Ok(Self { _holder: holder, _folder: folder, path })
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Fills the remaining space.
+    ///
+    /// # Errors
+    /// When it cannot be written for another reason than that it is full.
+    pub fn fill(&self) -> Result<()> {
+        let mut ballast = File::options().create(true).append(true).open(self.path.join(BALLAST))?;
+        for size in PIECES {
+            let piece = vec![0; size];
+            loop {
+                match ballast.write_all(&piece) {
+                    Ok(()) => {}
+                    Err(error) if error.kind() == io::ErrorKind::StorageFull => break,
+                    Err(error) => return Err(error.into()),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Frees the space.
+    ///
+    /// # Errors
+    /// If it was not filled.
+    pub fn free(&self) -> Result<()> {
+        Ok(fs::remove_file(self.path.join(BALLAST))?)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_full_disk_takes_nothing_until_room_is_given_back() {
+        let disk = SmallDisk::new(4 << 20).await.unwrap();
+        let file = disk.path().join("file");
+        disk.fill().unwrap();
+        assert_eq!(fs::write(&file, [1; 8_192]).unwrap_err().kind(), io::ErrorKind::StorageFull);
+        disk.free().unwrap();
+        fs::write(&file, [1; 8_192]).unwrap();
+    }
+}

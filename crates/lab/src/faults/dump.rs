@@ -1,0 +1,92 @@
+//! The final content of each place, key by key.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use kith_proto::admin::v1::{
+    InspectKeyRequest, Presence, TierCopy, admin_service_client::AdminServiceClient,
+};
+use tokio::time::sleep;
+use tonic::transport::Channel;
+
+use super::calls::{UserCall, key_of};
+use crate::history::{Event, Held, Level, Outcome, Place, Recorder, What};
+
+/// Users that are looked at together: what the store says costs it a write to its log, which many share.
+const AT_ONCE: usize = 64;
+/// Attempts of a failing read: it follows a fault.
+const TRIES: u32 = 5;
+const PAUSE: Duration = Duration::from_millis(200);
+/// Each node is asked for itself: no other is called, of those that were killed neither.
+const SELF: &str = "self";
+
+/// Records the data of these users in the store, Redis and every memory.
+pub(super) async fn dump(recorder: &Recorder, nodes: &[Channel], users: &[i64]) -> Result<()> {
+    let looks = stream::iter(users.iter().map(|user| look(nodes, *user)));
+    let mut looks = looks.buffer_unordered(AT_ONCE);
+    while let Some(held) = looks.try_next().await? {
+        for held in held {
+            recorder.write(&Event::Held(held))?;
+        }
+    }
+    Ok(())
+}
+
+async fn look(nodes: &[Channel], user: i64) -> Result<Vec<Held>> {
+    let mut tried = 0;
+    loop {
+        tried += 1;
+        match try_look(nodes, user).await {
+            Ok(held) => return Ok(held),
+            Err(error) if tried == TRIES => return Err(error),
+            Err(_) => sleep(PAUSE).await,
+        }
+    }
+}
+
+async fn try_look(nodes: &[Channel], user: i64) -> Result<Vec<Held>> {
+    let mut held = Vec::new();
+    for (number, node) in (0..).zip(nodes) {
+        let asked = InspectKeyRequest {
+            key: format!("user/{user}"),
+            node_id: SELF.to_owned(),
+            // The first one says what Redis holds, too.
+            memory_only: number > 0,
+        };
+        let found = AdminServiceClient::new(node.clone()).inspect_key(asked).await?.into_inner();
+        anyhow::ensure!(!found.copies.is_empty(), "a node does not say what it holds");
+        held.extend(found.copies.iter().filter_map(|copy| copied(user, copy, number)));
+    }
+    held.retain(|held| held.place != Place::Store);
+    held.push(truth(&nodes[0], user).await?);
+    Ok(held)
+}
+
+/// `None`: the place has nothing.
+fn copied(user: i64, copy: &TierCopy, node: u32) -> Option<Held> {
+    let place = match copy.tier.as_str() {
+        "memory" => Place::Memory(node),
+        "redis" => Place::Redis,
+        _ => Place::Store,
+    };
+    let version = u64::try_from(copy.version).ok()?;
+    let gone = match copy.presence() {
+        Presence::Value => false,
+        Presence::Null => true,
+        Presence::None | Presence::Unspecified => return None,
+    };
+    Some(Held { key: key_of(user), place, state: (!gone).then_some((version, None)), gone })
+}
+
+/// What the store says.
+async fn truth(node: &Channel, user: i64) -> Result<Held> {
+    let what = What::Read(Level::Strong);
+    let asked = UserCall { user_id: user, what, token: String::new(), request_id: String::new() };
+    let state = match asked.send(node.clone()).await.outcome {
+        Outcome::Done { version, value, .. } => Some((version, Some(value))),
+        Outcome::Gone => None,
+        outcome => anyhow::bail!("the store does not answer: {outcome:?}"),
+    };
+    Ok(Held { key: key_of(user), place: Place::Store, gone: state.is_none(), state })
+}

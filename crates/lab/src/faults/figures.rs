@@ -1,0 +1,221 @@
+//! The results of rows, for programs.
+
+use super::{
+    figure::{Figure, float},
+    findings::Findings,
+    report::{Judged, millis},
+};
+use crate::{
+    checker::{Ages, Checked},
+    faults::Better,
+};
+
+/// The largest age of reads of rows, in milliseconds: the bounds for clients.
+struct AgeLimit {
+    name: &'static str,
+    rows: &'static [&'static str],
+    of: fn(&Judged) -> u64,
+    most_ms: f64,
+}
+
+/// Of the table of faults.
+const AGE_LIMITS: [AgeLimit; 5] = [
+    AgeLimit { name: "healthy p99 staleness", rows: &["F00"], of: |row| undisturbed(row).p99, most_ms: 50.0 },
+    AgeLimit {
+        name: "healthy p99.9 staleness",
+        rows: &["F00"],
+        of: |row| undisturbed(row).p999,
+        most_ms: 200.0,
+    },
+    AgeLimit { name: "healthy max staleness", rows: &["F00"], of: |row| undisturbed(row).max, most_ms: 1e3 },
+    AgeLimit {
+        name: "max staleness while broadcasts are lost",
+        rows: &["F11a", "F11b"],
+        of: |row| row.report().staleness.all.max,
+        most_ms: 3e3,
+    },
+    AgeLimit {
+        name: "max staleness where a writer dies before it told anybody",
+        rows: &["F15a", "F15b", "F43"],
+        of: |row| row.report().staleness.all.max,
+        most_ms: 11e3,
+    },
+];
+
+/// Over all first, then of each row, then of those that were not run.
+pub(super) fn figures(findings: &Findings) -> Vec<Figure> {
+    let mut figures = over_all(findings);
+    if findings.goal().is_none() {
+        figures.extend(AGE_LIMITS.iter().map(|limit| limit.figure(findings)));
+    }
+    findings.judged().iter().for_each(|judged| figures.extend(of_row(judged)));
+    figures.extend_from_slice(findings.measured());
+    let not_run = findings.not_run().iter();
+    figures.extend(not_run.map(|row| Figure::not_run(row.name.to_owned(), "count", 0.0, row.why.clone())));
+    figures
+}
+
+fn over_all(findings: &Findings) -> Vec<Figure> {
+    let sum = |check: &str| findings.judged().iter().map(|judged| judged.violations(check)).sum();
+    let reads: u64 = findings.judged().iter().map(|judged| judged.report().staleness.all.reads).sum();
+    let none = |name: &str, check| Figure::none(format!("all {name}"), sum(check));
+    vec![
+        none("acknowledged writes lost", "C5"),
+        none("entries that stay stale", "C7"),
+        none("cached reads older than their bound", "C3"),
+        checked(float(reads), findings.goal()),
+    ]
+}
+
+fn checked(reads: f64, goal: Option<u64>) -> Figure {
+    let (name, unit) = ("all cached reads checked", "count");
+    match goal {
+        Some(goal) => Figure::at_least(name, unit, reads, float(goal)),
+        None => Figure::told(name, unit, reads, Better::Higher),
+    }
+}
+
+impl AgeLimit {
+    /// The worst of its rows that were run.
+    fn figure(&self, findings: &Findings) -> Figure {
+        let rows = findings.judged().iter().filter(|judged| self.rows.contains(&judged.name()));
+        let name = self.name.to_owned();
+        match rows.map(self.of).max() {
+            Some(worst) => Figure::at_most(name, "ms", millis(worst), self.most_ms),
+            None => Figure::not_run(name, "ms", self.most_ms, format!("needs {}", self.rows.join(" or "))),
+        }
+    }
+}
+
+/// How old its reads were, and each check.
+fn of_row(judged: &Judged) -> Vec<Figure> {
+    let (name, staleness) = (judged.name(), &judged.report().staleness);
+    let stalest = |name: String, ages: &Ages, most_ms: f64| {
+        let figure = Figure::at_most(name, "ms", millis(ages.max), most_ms);
+        // Not all of its reads may be that old.
+        Figure { holds: figure.holds && ages.over == 0, ..figure }
+    };
+    let mut figures = Vec::new();
+    if let Some(bound) = judged.bound() {
+        figures.push(stalest(format!("{name} stalest"), &staleness.all, bound.as_secs_f64() * 1e3));
+    } else {
+        let by_fault = staleness.by_fault.iter().filter_map(|(fault, ages)| Some((fault, ages, ages.bound?)));
+        figures.extend(
+            by_fault
+                .map(|(fault, ages, bound)| stalest(format!("{name} {fault} stalest"), ages, millis(bound))),
+        );
+    }
+    let check = |checked: &Checked| Figure::none(format!("{name} {}", checked.name), checked.violated());
+    figures.extend(judged.report().checks.iter().map(check));
+    let deaths = || Figure::at_least(format!("{name} deaths"), "count", float(judged.deaths()), 1.0);
+    figures.extend((judged.deaths() > 0).then(deaths));
+    figures.extend_from_slice(judged.figures());
+    figures
+}
+
+fn undisturbed(judged: &Judged) -> &Ages {
+    &judged.report().staleness.undisturbed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::faults::{
+        NotRun,
+        made_up::{judged, row},
+    };
+
+    fn named(findings: &Findings, name: &str) -> Figure {
+        figures(findings).into_iter().find(|figure| figure.name == name).expect("such a figure")
+    }
+
+    fn of(rows: Vec<Judged>) -> Findings {
+        Findings::of_rows(rows, Vec::new(), Vec::new())
+    }
+
+    #[test]
+    fn the_oldest_read_of_a_row_is_held_to_the_bound_of_the_row() {
+        let stalest = named(&of(vec![judged("F10", 2_999)]), "F10 stalest");
+        assert_eq!((stalest.figure, stalest.target, stalest.holds), (Some(2_999.0), Some(3_000.0), true));
+        assert!(!named(&of(vec![judged("F10", 3_001)]), "F10 stalest").holds);
+        assert!(named(&of(vec![judged("F43", 3_001)]), "F43 stalest").holds);
+    }
+
+    #[test]
+    fn a_limit_is_about_the_worst_of_its_rows() {
+        let name = "max staleness while broadcasts are lost";
+        let both = of(vec![judged("F11a", 10), judged("F11b", 2_000), judged("F43", 9_000)]);
+        let figure = named(&both, name);
+        assert_eq!((figure.figure, figure.target, figure.holds), (Some(2_000.0), Some(3_000.0), true));
+        assert!(!named(&of(vec![judged("F11a", 3_001), judged("F11b", 1)]), name).holds);
+    }
+
+    #[test]
+    fn a_healthy_cluster_is_held_to_more_than_its_bound() {
+        let healthy = of(vec![judged("F00", 600)]);
+        assert!(named(&healthy, "F00 C3 bounded staleness").holds);
+        assert!(named(&healthy, "healthy max staleness").holds);
+        assert!(!named(&healthy, "healthy p99.9 staleness").holds && !healthy.holds());
+    }
+
+    #[test]
+    fn a_limit_whose_rows_were_not_run_says_so_and_fails_nothing() {
+        let findings = of(vec![judged("F10", 0)]);
+        let limit = named(&findings, "max staleness where a writer dies before it told anybody");
+        assert_eq!((limit.figure, limit.holds), (None, false));
+        assert_eq!(limit.not_run.as_deref(), Some("needs F15a or F15b or F43"));
+        assert!(findings.holds());
+    }
+
+    #[test]
+    fn violations_of_all_rows_are_counted_together() {
+        let findings = of(vec![judged("F10", 3_001), judged("F11a", 3_001), judged("F11b", 0)]);
+        let over = named(&findings, "all cached reads older than their bound");
+        assert_eq!((over.figure, over.holds), (Some(2.0), false));
+        assert_eq!(named(&findings, "all cached reads checked").figure, Some(303.0));
+        assert!(named(&findings, "all acknowledged writes lost").holds);
+    }
+
+    #[test]
+    fn a_long_run_has_to_check_a_million_reads() {
+        let reads = named(&Findings::of_long_run(Ok(judged("F10", 0))), "all cached reads checked");
+        assert_eq!((reads.figure, reads.target, reads.holds), (Some(101.0), Some(1e6), false));
+        assert!(named(&of(vec![judged("F10", 0)]), "all cached reads checked").holds);
+    }
+
+    #[test]
+    fn a_row_that_failed_is_in_the_report_and_fails_it_and_one_that_was_left_out_does_not() {
+        let left_out =
+            Findings::of_rows(vec![judged("F10", 0)], Vec::new(), vec![NotRun::left_out(row("F15a").name)]);
+        let figure = named(&left_out, "F15a");
+        assert!(figure.figure.is_none() && !figure.holds && figure.not_run.is_some());
+        assert!(left_out.holds());
+        let error = anyhow::anyhow!("no server");
+        let failed = Findings::of_rows(Vec::new(), Vec::new(), vec![NotRun::failed("F10", &error)]);
+        assert!(!failed.holds() && named(&failed, "F10").not_run.as_deref() == Some("no server"));
+        assert!(!Findings::of_long_run(Err(error)).holds());
+    }
+
+    #[test]
+    fn a_figure_that_was_not_run_is_null_in_the_file() {
+        let folder = tempfile::tempdir().expect("a folder");
+        of(vec![judged("F00", 0)]).write(folder.path()).expect("a report");
+        let read = |name| std::fs::read_to_string(folder.path().join(name)).expect(name);
+        let figures: serde_json::Value = serde_json::from_str(&read("report.json")).expect("JSON");
+        let lost = figures
+            .as_array()
+            .expect("figures")
+            .iter()
+            .find(|figure| figure["name"] == "all acknowledged writes lost");
+        let lost = lost.expect("it is there");
+        assert_eq!(
+            (&lost["figure"], &lost["target"], &lost["better"]),
+            (&0.0.into(), &0.0.into(), &"lower".into())
+        );
+        assert!(lost["holds"] == true && lost.get("not_run").is_none(), "{lost}");
+        let broadcasts = "max staleness while broadcasts are lost";
+        let limit = figures.as_array().expect("figures").iter().find(|figure| figure["name"] == broadcasts);
+        assert!(limit.is_some_and(|limit| limit["figure"].is_null() && limit["holds"] == false));
+        assert!(read("report.html").contains("<svg"));
+    }
+}

@@ -1,0 +1,149 @@
+//! The results of all rows, and the rows that were not run.
+
+use std::{fs, path::Path};
+
+use anyhow::{Context as _, Result};
+
+use super::{
+    figure::{self, Figure},
+    figures::figures,
+    long,
+    report::{Judged, table},
+    report_page,
+};
+
+/// The rows that were run, and the others.
+#[derive(Debug)]
+pub struct Findings {
+    judged: Vec<Judged>,
+    /// Of rows that are measured over time.
+    measured: Vec<Figure>,
+    not_run: Vec<NotRun>,
+    /// Names the files.
+    name: &'static str,
+    goal: Option<u64>,
+}
+
+/// A row that was not run.
+#[derive(Clone, Debug)]
+pub struct NotRun {
+    /// Of the row.
+    pub name: &'static str,
+    /// Why.
+    pub why: String,
+    /// Whether it failed to run.
+    pub failed: bool,
+}
+
+impl NotRun {
+    /// This row failed to run.
+    #[must_use]
+    pub fn failed(name: &'static str, error: &anyhow::Error) -> Self {
+        Self { name, why: format!("{error:#}"), failed: true }
+    }
+
+    /// The row of this name was left out.
+    #[must_use]
+    pub fn left_out(name: &'static str) -> Self {
+        let why = "needs a build with fail points (docs/laboratory.md)".to_owned();
+        Self { name, why, failed: false }
+    }
+}
+
+impl Findings {
+    /// Of rows of the table.
+    #[must_use]
+    pub const fn of_rows(judged: Vec<Judged>, measured: Vec<Figure>, not_run: Vec<NotRun>) -> Self {
+        Self { judged, measured, not_run, name: "report", goal: None }
+    }
+
+    /// Adds a judged row, in the order of names.
+    pub fn add_judged(&mut self, judged: Judged) {
+        let at = self.judged.partition_point(|earlier| earlier.name() <= judged.name());
+        self.judged.insert(at, judged);
+    }
+
+    /// Adds figures that were measured over time.
+    pub fn add_measured(&mut self, figures: Vec<Figure>) {
+        self.measured.extend(figures);
+    }
+
+    /// Adds a row that was not run.
+    pub fn add_not_run(&mut self, row: NotRun) {
+        self.not_run.push(row);
+    }
+
+    /// Of a long run.
+    #[must_use]
+    pub fn of_long_run(ran: Result<Judged>) -> Self {
+        let (name, goal) = (long::NAME, Some(long::READS));
+        match ran {
+            Ok(judged) => {
+                Self { judged: vec![judged], measured: Vec::new(), not_run: Vec::new(), name, goal }
+            }
+            Err(error) => {
+                let not_run = vec![NotRun::failed(name, &error)];
+                Self { judged: Vec::new(), measured: Vec::new(), not_run, name, goal }
+            }
+        }
+    }
+
+    /// The rows that were run, in their order.
+    #[must_use]
+    pub fn judged(&self) -> &[Judged] {
+        &self.judged
+    }
+
+    /// The figures that were measured over time, in their order.
+    #[must_use]
+    pub fn measured(&self) -> &[Figure] {
+        &self.measured
+    }
+
+    /// The rows that were not run, in their order.
+    #[must_use]
+    pub fn not_run(&self) -> &[NotRun] {
+        &self.not_run
+    }
+
+    /// Number of cached reads to be checked. `None`: as many as there are.
+    #[must_use]
+    pub const fn goal(&self) -> Option<u64> {
+        self.goal
+    }
+
+    /// Whether every figure meets its target, and nothing failed to run.
+    #[must_use]
+    pub fn holds(&self) -> bool {
+        let missed = |figure: &Figure| figure.not_run.is_none() && !figure.holds;
+        !figures(self).iter().any(missed) && !self.not_run.iter().any(|row| row.failed)
+    }
+
+    /// For people: the rows as a table of Markdown, what was not run, and the figures that do not hold.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut text = table(&self.judged);
+        for row in &self.not_run {
+            text += &format!("{} was not run: {}\n", row.name, row.why);
+        }
+        for figure in figures(self).iter().filter(|figure| figure.not_run.is_none() && !figure.holds) {
+            let Figure { name, unit, figure, target, .. } = figure;
+            let (figure, target) = (figure.unwrap_or_default(), target.unwrap_or_default());
+            text += &format!("{name}: {figure:.1} {unit}, and the target is {target}\n");
+        }
+        text
+    }
+
+    /// Writes the figures and the page of them into the folder: `report.json` and `report.html`, of a long run
+    /// `long.json` and `long.html`.
+    ///
+    /// # Errors
+    /// When they cannot be written.
+    pub fn write(&self, folder: &Path) -> Result<()> {
+        let figures = figures(self);
+        figure::write(&figures, folder, &format!("{}.json", self.name))?;
+        let page = folder.join(format!("{}.html", self.name));
+        fs::write(&page, report_page::html(self, &figures))
+            .with_context(|| format!("{} cannot be written", page.display()))
+    }
+}

@@ -1,0 +1,102 @@
+//! The log of a node, and the answers to its metrics requests, are not read: calls do not wait for that, and lost lines
+//! are counted.
+
+use std::{io, net::SocketAddr, path::Path, time::Duration};
+
+use anyhow::{Result, ensure};
+use kith_proto::user::v1::GetUserRequest;
+use tokio::{
+    io::AsyncWriteExt as _,
+    net::TcpStream,
+    time::{Instant, timeout},
+};
+
+use super::{
+    Sizes,
+    alone::Alone,
+    callers::{Callers, GET_USER},
+    tally::CallTally,
+};
+use crate::faults::{
+    Better,
+    figure::{Figure, float},
+};
+
+const USERS: i64 = 200;
+/// Every call leaves lines of what it received and sent at this level.
+const LOUD: &str = "telemetry.log_filter=debug";
+const DROPPED: &str = "kith_log_lines_dropped_total";
+/// Calls at a time while the pipe fills.
+const AT_ONCE: usize = 8;
+/// Calls in a second when times are compared.
+const RATE: f64 = 100.0;
+/// How long calls have to go on with a pipe that is full, at least.
+const FULL_FOR: Duration = Duration::from_secs(10);
+/// How long it may take until the pipe is full.
+const FULL_WITHIN: Duration = Duration::from_secs(60);
+/// Connections that ask for metrics and take none.
+const SCRAPERS: usize = 4;
+/// So often each: more than the buffers of a connection hold.
+const SCRAPES: usize = 500;
+/// How long that may take to be sent: a node that is not listened to need not read on.
+const ASKED_WITHIN: Duration = Duration::from_secs(1);
+
+/// Two nodes by turns: the log of one is read, that of the other is not.
+pub(super) async fn run(kith: &Path, sizes: &Sizes) -> Result<Vec<Figure>> {
+    let settings = [LOUD.to_owned()];
+    let (mut read, mut blocked) =
+        tokio::try_join!(Alone::start(kith, &settings, USERS), Alone::start(kith, &settings, USERS))?;
+    let (mut log, _nobody_reads) = (read.stderr()?, blocked.stderr()?);
+    // Ends with the node.
+    std::thread::spawn(move || io::copy(&mut log, &mut io::sink()));
+    let _unread = unread(blocked.operations).await?;
+    let asked: Vec<_> = (1..=USERS).map(|user_id| GetUserRequest { user_id, consistency: None }).collect();
+    let of_read = Callers::connect(read.address, GET_USER, &asked).await?;
+    let of_blocked = Callers::connect(blocked.address, GET_USER, &asked).await?;
+    let filling = fill_up(&blocked, &of_blocked, sizes).await?;
+    let (before, began) = (blocked.metric(DROPPED).await?, Instant::now());
+    let (mut taken, mut full) = (CallTally::new()?, CallTally::new()?);
+    for round in 0.. {
+        if round >= sizes.rounds && began.elapsed() >= FULL_FOR {
+            break;
+        }
+        taken.add(&of_read.open(RATE, sizes.turn).await?)?;
+        full.add(&of_blocked.open(RATE, sizes.turn).await?)?;
+    }
+    let dropped = blocked.metric(DROPPED).await? - before;
+    let (lasted, ended) = (began.elapsed(), blocked.end().await?);
+    let p99 = full.done_p99() / taken.done_p99();
+    full.add(&filling)?;
+    let bad = full.failed() + full.shed() + full.held_back;
+    Ok(vec![
+        Figure::at_least("calls with a full pipe", "s", lasted.as_secs_f64(), FULL_FOR.as_secs_f64()),
+        Figure::told("calls done", "count", float(full.done()), Better::Higher),
+        Figure::at_most("calls not done", "count", float(bad), 0.0),
+        Figure::at_least("lines dropped and counted", "count", dropped, 1.0),
+        Figure::at_most("p99", "ratio", p99, 1.05),
+        Figure::at_most("ends within", "s", ended.as_secs_f64(), FULL_FOR.as_secs_f64()),
+    ])
+}
+
+/// Calls until lines are dropped: then the pipe is full, and all that waits to be written.
+async fn fill_up(node: &Alone, callers: &Callers, sizes: &Sizes) -> Result<CallTally> {
+    let (began, mut calls) = (Instant::now(), CallTally::new()?);
+    while node.metric(DROPPED).await? < 1.0 {
+        ensure!(began.elapsed() < FULL_WITHIN, "no line was dropped after {} calls", calls.answered());
+        calls.add(&callers.closed(AT_ONCE, sizes.turn).await?)?;
+    }
+    Ok(calls)
+}
+
+/// Connections with requests for metrics whose answers are not read.
+async fn unread(operations: SocketAddr) -> Result<Vec<TcpStream>> {
+    let mut sockets = Vec::new();
+    let asked = b"GET /metrics HTTP/1.1\r\nhost: node\r\n\r\n".repeat(SCRAPES);
+    for _ in 0..SCRAPERS {
+        let mut socket = TcpStream::connect(operations).await?;
+        // Not all of it need be taken.
+        drop(timeout(ASKED_WITHIN, socket.write_all(&asked)).await);
+        sockets.push(socket);
+    }
+    Ok(sockets)
+}

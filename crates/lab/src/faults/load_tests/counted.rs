@@ -1,0 +1,93 @@
+//! Users follow each other and stop, and their relations are counted on every node at once, before the store has counted
+//! again: for how long nodes answer the count of before.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use futures::future::join_all;
+use tokio::time::Instant;
+use tonic::transport::Channel;
+
+use super::{
+    Sizes,
+    aged::{ChangeSeen, Changed, watch},
+};
+use crate::{
+    faults::{Figure, Plan, Site, figure::float, relation_calls::AskedAbout},
+    history::{About, Edge, Relates},
+};
+
+const NODES: u32 = 3;
+/// The bound.
+const WITHIN: Duration = Duration::from_secs(11);
+/// Pairs of users for each round.
+const PAIRS: u32 = 8;
+
+/// An edge that was made or taken away.
+struct Counted {
+    edge: Edge,
+    /// How long the list of the one and that of the fans of the other should be.
+    count: i64,
+    at: Instant,
+}
+
+/// Figures: for how long a node answered the count of before.
+pub(super) async fn run(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
+    let plan = Plan { nodes: NODES, ..plan.clone() };
+    let pairs = i64::from(sizes.rounds * PAIRS);
+    let site = Site::with_users(&plan, 2 * pairs).await?;
+    let nodes = site.channels();
+    let edges: Vec<Edge> = (1..=pairs).map(|pair| Edge(2 * pair - 1, 2 * pair)).collect();
+
+    let (mut figures, mut all) = (Vec::new(), ChangeSeen::default());
+    for (name, count) in [("followed", 1), ("unfollowed", 0)] {
+        let changes = write(&edges, count, &nodes).await?;
+        let seen = watch(&changes, &nodes, WITHIN + sizes.lasts).await;
+        let seen = seen.into_iter().fold(ChangeSeen::default(), ChangeSeen::and);
+        let name = format!("{name}: counts old for");
+        figures.push(Figure::at_most(name, "s", seen.old_for.as_secs_f64(), WITHIN.as_secs_f64()));
+        all = all.and(seen);
+    }
+    figures.push(Figure::at_least("answers", "count", float(all.answers), 1.0));
+    figures.push(Figure::none("calls without an answer", all.failed));
+    Ok(figures)
+}
+
+/// Makes the edges, or takes them away, by turns on each node; counts on every node as soon as one is acknowledged.
+async fn write(edges: &[Edge], count: i64, nodes: &[Channel]) -> Result<Vec<Counted>> {
+    let mut written = Vec::new();
+    for (edge, writer) in edges.iter().zip(nodes.iter().cycle()) {
+        let what = if count == 1 { About::Follow(*edge) } else { About::Unfollow(*edge) };
+        let request_id = rand::random::<u64>().to_string();
+        let said = AskedAbout { request_id, ..AskedAbout::strong(what) }.send(writer.clone()).await.0;
+        ensure!(
+            matches!(said, Relates::Follows(_) | Relates::Ended(_)),
+            "the write was answered with {said:?}"
+        );
+        let change = Counted { edge: *edge, count, at: Instant::now() };
+        join_all(nodes.iter().map(|node| change.is_seen(node.clone()))).await;
+        written.push(change);
+    }
+    Ok(written)
+}
+
+impl Changed for Counted {
+    fn at(&self) -> Instant {
+        self.at
+    }
+
+    async fn is_seen(&self, node: Channel) -> Option<bool> {
+        let Edge(user, other) = self.edge;
+        let (following, _) = counts(&node, user).await?;
+        let (_, fans) = counts(&node, other).await?;
+        Some((following, fans) == (self.count, self.count))
+    }
+}
+
+/// Whom a user follows and who follows it; `None`: no answer.
+async fn counts(node: &Channel, user_id: i64) -> Option<(i64, i64)> {
+    match AskedAbout::strong(About::Count(user_id)).send(node.clone()).await.0 {
+        Relates::Counted(following, fans) => Some((following, fans)),
+        _ => None,
+    }
+}

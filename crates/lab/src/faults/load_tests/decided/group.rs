@@ -1,0 +1,380 @@
+//! One group: who asks to be let in, who decides, and what was answered.
+
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    sync::Arc,
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result, bail};
+use futures::future::{BoxFuture, FutureExt as _, try_join_all};
+use kith_proto::{
+    application::v1::{
+        Application, ApplyRequest, DecideRequest, Decision, Effect, GetApplicationRequest, Kind, Receiver,
+        State, application_service_client::ApplicationServiceClient, receiver,
+    },
+    group::v1::{CreateGroupRequest, Group, JoinPolicy, group_service_client::GroupServiceClient},
+    member::v1::{
+        AddMembersRequest, BatchIsMemberRequest, LeaveRequest, Role, SetRoleRequest, member_result,
+        member_service_client::MemberServiceClient,
+    },
+    r#type::v1::{Consistency, consistency::Level},
+};
+use parking_lot::Mutex;
+use rand::{Rng as _, SeedableRng as _, rngs::SmallRng};
+use tokio::time::{Instant, sleep};
+use tonic::{Code, Request, Status, transport::Channel};
+use tonic_types::StatusExt as _;
+
+use super::{DecisionDesk, NODES, OF_A_GROUP, tally::DecisionViolation};
+use crate::faults::calls::{code_of, within};
+
+/// Pause after a call that failed.
+const PAUSE: Duration = Duration::from_millis(30);
+/// Attempts of a call.
+const TRIES: usize = 400;
+
+/// What was answered about one application.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct DecisionAnswer {
+    accepted: bool,
+    decider: i64,
+}
+
+/// A group whose owner and two admins decide.
+#[derive(Debug)]
+pub(super) struct Bench {
+    desk: Arc<DecisionDesk>,
+    pub(super) group: i64,
+    /// By user the application, and what all agree on.
+    decided: BTreeMap<i64, (i64, DecisionAnswer)>,
+    /// Who left once it was in.
+    left: Vec<i64>,
+}
+
+impl Bench {
+    /// A group whose applications are all decided.
+    pub(super) async fn decided(desk: &Arc<DecisionDesk>, group: i64) -> Result<Self> {
+        let mut bench = Self { desk: Arc::clone(desk), group, decided: BTreeMap::new(), left: Vec::new() };
+        bench.found().await?;
+        let asked = try_join_all((1..=OF_A_GROUP).map(|number| bench.ask(i64::from(NODES) + number))).await?;
+        let answers = Mutex::default();
+        try_join_all((1..=i64::from(NODES)).map(|decider| bench.decide_all(decider, &asked, &answers)))
+            .await?;
+        bench.decided = answers.into_inner();
+        bench.part().await?;
+        let mut tally = desk.tally.lock();
+        for (user, (_, answer)) in &bench.decided {
+            tally.decide(answer.accepted, bench.left.contains(user));
+        }
+        drop(tally);
+        Ok(bench)
+    }
+
+    async fn found(&self) -> Result<()> {
+        let group = Group {
+            group_id: self.group,
+            name: "decided".to_owned(),
+            creator_id: 1,
+            join_policy: JoinPolicy::Approval.into(),
+            ..Group::default()
+        };
+        let request = CreateGroupRequest { group: Some(group), ..Default::default() };
+        let made = self.until_answered(0, |node| {
+            let request = within(request.clone());
+            async move { GroupServiceClient::new(node).create_group(request).await.map(drop) }.boxed()
+        });
+        match made.await? {
+            Err(status) if status.code() != Code::AlreadyExists => bail!("the group is refused: {status}"),
+            _ => {}
+        }
+        let user_ids: Vec<i64> = (2..=i64::from(NODES)).collect();
+        let request = AddMembersRequest {
+            group_id: self.group,
+            user_ids: user_ids.clone(),
+            ..AddMembersRequest::default()
+        };
+        let added = self.until_answered(0, |node| {
+            let request = within(request.clone());
+            async move { MemberServiceClient::new(node).add_members(request).await.map(drop) }.boxed()
+        });
+        added.await?.context("the admins are refused")?;
+        for user_id in user_ids {
+            let role = Role::Admin.into();
+            let request = SetRoleRequest { group_id: self.group, user_id, role, ..Default::default() };
+            let given = self.until_answered(0, |node| {
+                let request = within(request.clone());
+                async move { MemberServiceClient::new(node).set_role(request).await.map(drop) }.boxed()
+            });
+            given.await?.context("the role is refused")?;
+        }
+        Ok(())
+    }
+
+    /// A user asks to join. Returns the user and the application.
+    async fn ask(&self, user: i64) -> Result<(i64, i64)> {
+        let request = ApplyRequest {
+            kind: Kind::Join.into(),
+            applicant_id: user,
+            group_id: self.group,
+            request_id: format!("{}-asks-{user}", self.group),
+            ..ApplyRequest::default()
+        };
+        let answered = self.until_answered(self.at(user), |node| {
+            let request = within(request.clone());
+            async move { ApplicationServiceClient::new(node).apply(request).await }.boxed()
+        });
+        let answer = answered.await?.context("an application is refused")?;
+        let application = answer.into_inner().application.context("an answer without application")?;
+        Ok((user, application.application_id))
+    }
+
+    /// One who decides goes through all of them.
+    async fn decide_all(
+        &self,
+        decider: i64,
+        asked: &[(i64, i64)],
+        answers: &Mutex<BTreeMap<i64, (i64, DecisionAnswer)>>,
+    ) -> Result<()> {
+        let seed = self.desk.seed.wrapping_add(self.group.unsigned_abs() * 8 + decider.unsigned_abs());
+        let mut random = SmallRng::seed_from_u64(seed);
+        for (user, id) in asked {
+            let accept = random.random_ratio(2, 3);
+            let answer = self.decide(decider, *id, accept).await?;
+            let before = match answers.lock().entry(*user) {
+                Entry::Vacant(free) => {
+                    free.insert((*id, answer));
+                    continue;
+                }
+                Entry::Occupied(known) => *known.get(),
+            };
+            let mut tally = self.desk.tally.lock();
+            if before.1 == answer {
+                tally.later();
+            } else {
+                let group = self.group;
+                tally.blame(DecisionViolation::DecidedTwice, || {
+                    format!("group {group}, application {id}: {before:?}, then {answer:?} told to {decider}")
+                });
+            }
+        }
+        Ok(())
+    }
+
+    async fn decide(&self, decider: i64, id: i64, accept: bool) -> Result<DecisionAnswer> {
+        let decision = if accept { Decision::Accept } else { Decision::Refuse };
+        let request = DecideRequest {
+            receiver: Some(self.receiver()),
+            application_id: id,
+            decision: decision.into(),
+            request_id: format!("{}-{id}-{decider}", self.group),
+        };
+        let answered = self.until_answered(self.at(decider), |node| {
+            let mut request = within(request.clone());
+            act_as(&mut request, decider);
+            async move { ApplicationServiceClient::new(node).decide(request).await }.boxed()
+        });
+        match answered.await? {
+            Ok(answer) => answer_of(answer.into_inner().application.as_ref()),
+            Err(status) => late_answer(&status),
+        }
+    }
+
+    /// Half of those who were taken in leave again, once it is answered that they are in.
+    async fn part(&mut self) -> Result<()> {
+        for (user, (id, answer)) in &self.decided {
+            if !answer.accepted || user % 2 == 0 {
+                continue;
+            }
+            self.until_done(*id).await?;
+            let request = LeaveRequest {
+                group_id: self.group,
+                user_id: *user,
+                request_id: format!("{}-leaves-{user}", self.group),
+            };
+            let gone = self.until_answered(self.at(*user), |node| {
+                let request = within(request.clone());
+                async move { MemberServiceClient::new(node).leave(request).await.map(drop) }.boxed()
+            });
+            gone.await?.with_context(|| format!("{user} cannot leave group {}", self.group))?;
+            self.left.push(*user);
+        }
+        Ok(())
+    }
+
+    async fn until_done(&self, id: i64) -> Result<()> {
+        for _ in 0..TRIES {
+            if self.read(id).await?.is_some_and(|found| found.effect() == Effect::Done) {
+                return Ok(());
+            }
+            sleep(2 * PAUSE).await;
+        }
+        bail!("what application {id} of group {} asked for does not come about", self.group)
+    }
+
+    /// Compares what is stored with the answers. Pending effects are waited for until then.
+    pub(super) async fn judge(&self, until: Instant) -> Result<()> {
+        let mut done = BTreeMap::new();
+        for (user, (id, answer)) in &self.decided {
+            let mut found = self.read(*id).await?;
+            while found.as_ref().is_some_and(|found| found.effect() == Effect::Outstanding)
+                && Instant::now() < until
+            {
+                sleep(PAUSE).await;
+                found = self.read(*id).await?;
+            }
+            if answer_of(found.as_ref()).ok() != Some(*answer) {
+                self.blame(
+                    DecisionViolation::Lost,
+                    *user,
+                    &format!("{answer:?} was answered, {found:?} stands"),
+                );
+            }
+            done.insert(*user, found.is_some_and(|found| found.effect() == Effect::Done));
+        }
+        for (user, is_in) in self.members().await? {
+            let accepted = self.decided.get(&user).is_some_and(|(_, answer)| answer.accepted);
+            let left = self.left.contains(&user);
+            match (is_in, accepted, left) {
+                (true, true, true) => self.blame(DecisionViolation::EffectAgain, user, "it had left"),
+                (true, false, _) => self.blame(DecisionViolation::Uncalled, user, "it was not accepted"),
+                (false, true, false) => self.blame(DecisionViolation::NoEffect, user, "it is not in"),
+                _ if accepted && done.get(&user) != Some(&true) => {
+                    self.blame(DecisionViolation::NoEffect, user, "its application does not say so");
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// How many are in a group of which all is as it was answered.
+    pub(super) fn stayed(&self) -> usize {
+        let accepted = self.decided.values().filter(|(_, answer)| answer.accepted).count();
+        usize::try_from(NODES).unwrap_or(0) + accepted - self.left.len()
+    }
+
+    pub(super) fn blame(&self, wrong: DecisionViolation, user: i64, what: &str) {
+        let group = self.group;
+        self.desk.tally.lock().blame(wrong, || format!("group {group}, user {user}: {what}"));
+    }
+
+    async fn members(&self) -> Result<Vec<(i64, bool)>> {
+        let strong = Consistency { level: Some(Level::Strong(true)) };
+        let request = BatchIsMemberRequest {
+            group_id: self.group,
+            user_ids: self.decided.keys().copied().collect(),
+            consistency: Some(strong),
+        };
+        let answered = self.until_answered(0, |node| {
+            let request = within(request.clone());
+            async move { MemberServiceClient::new(node).batch_is_member(request).await }.boxed()
+        });
+        let results = answered.await?.context("nobody tells who is in")?.into_inner().results;
+        let told = results.into_iter().map(|found| match found.result {
+            Some(member_result::Result::Role(role)) => {
+                Ok((found.user_id, role != i32::from(Role::Unspecified)))
+            }
+            other => bail!("nobody tells whether {} is in: {other:?}", found.user_id),
+        });
+        told.collect()
+    }
+
+    async fn read(&self, id: i64) -> Result<Option<Application>> {
+        let request = GetApplicationRequest { receiver: Some(self.receiver()), application_id: id };
+        let answered = self.until_answered(self.at(id), |node| {
+            let request = within(request);
+            async move { ApplicationServiceClient::new(node).get_application(request).await }.boxed()
+        });
+        Ok(answered.await?.context("an application cannot be read")?.into_inner().application)
+    }
+
+    /// Sends a call to one node after the other until one answers it, or refuses it.
+    pub(super) async fn until_answered<T>(
+        &self,
+        first: usize,
+        send: impl Fn(Channel) -> BoxFuture<'static, Result<T, Status>> + Send + Sync,
+    ) -> Result<Result<T, Status>> {
+        let nodes = &self.desk.nodes;
+        let mut last = None;
+        for at in 0..TRIES {
+            let answer = send(nodes[(first + at) % nodes.len()].clone()).await;
+            match answer {
+                Err(status) if is_of_a_disturbance(&status) => last = Some(status),
+                answer => return Ok(answer),
+            }
+            sleep(PAUSE).await;
+        }
+        bail!("no node answers a call about group {}; the last answer: {last:?}", self.group)
+    }
+
+    fn at(&self, user: i64) -> usize {
+        usize::try_from(user).unwrap_or(0) % self.desk.nodes.len()
+    }
+
+    const fn receiver(&self) -> Receiver {
+        Receiver { receiver: Some(receiver::Receiver::GroupId(self.group)) }
+    }
+}
+
+fn answer_of(application: Option<&Application>) -> Result<DecisionAnswer> {
+    let application = application.context("an answer without application")?;
+    let accepted = match application.state() {
+        State::Accepted => true,
+        State::Refused => false,
+        other => bail!("an application is {other:?}"),
+    };
+    Ok(DecisionAnswer { accepted, decider: application.decider_id })
+}
+
+/// The answer to a decision that comes too late.
+fn late_answer(status: &Status) -> Result<DecisionAnswer> {
+    let details = status.get_error_details();
+    let said = details.error_info().map(|info| &info.metadata);
+    let said = said.with_context(|| format!("{status:?} has no ErrorInfo"))?;
+    let text = |name: &str| said.get(name).with_context(|| format!("{status} has no {name}"));
+    let accepted = match text("state")?.as_str() {
+        "accepted" => true,
+        "refused" => false,
+        other => bail!("an application is {other}"),
+    };
+    Ok(DecisionAnswer { accepted, decider: text("decider_id")?.parse()? })
+}
+
+fn act_as<T>(request: &mut Request<T>, user: i64) {
+    request.metadata_mut().insert("kith-acting-user", user.into());
+}
+
+/// Whether the call is to be sent again. The node that it was sent to may have been killed after the head of its answer: the client
+/// calls that INTERNAL, with the error of the connection as its source.
+fn is_of_a_disturbance(status: &Status) -> bool {
+    matches!(
+        code_of(status),
+        Code::Unavailable
+            | Code::DeadlineExceeded
+            | Code::Cancelled
+            | Code::Unknown
+            | Code::Aborted
+            | Code::ResourceExhausted
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn broken_connection_is_sent_again() {
+        let mut broken = Status::internal("error reading a body from connection");
+        broken.set_source(Arc::new(std::io::Error::from(std::io::ErrorKind::ConnectionReset)));
+        assert!(is_of_a_disturbance(&broken));
+        assert!(!is_of_a_disturbance(&Status::internal("of the node itself")));
+        assert!(!is_of_a_disturbance(&Status::failed_precondition("decided before")));
+    }
+
+    #[test]
+    fn error_without_details_is_reported_with_its_status() {
+        let error = late_answer(&Status::internal("of the node itself")).expect_err("it decides nothing");
+        assert!(format!("{error:#}").contains("of the node itself"), "{error:#}");
+    }
+}

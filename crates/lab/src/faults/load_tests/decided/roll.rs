@@ -1,0 +1,59 @@
+//! Who is in a group in the end, by its list, its count and its ordinals (C13).
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context as _, Result};
+use futures::future::FutureExt as _;
+use kith_proto::{
+    member::v1::{CountMembersRequest, ListMembersRequest, member_service_client::MemberServiceClient},
+    r#type::v1::{Consistency, consistency::Level},
+};
+
+use super::{NODES, OF_A_GROUP, group::Bench, tally::DecisionViolation};
+use crate::faults::calls::within;
+
+impl Bench {
+    /// Compares the list of members with their count and with who was taken in and stayed.
+    pub(super) async fn judge_roll(&self) -> Result<()> {
+        let (listed, ordinals) = self.listed().await?;
+        let (counted, stayed) = (self.counted().await?, self.stayed());
+        let distinct: BTreeSet<u32> = ordinals.iter().copied().collect();
+        let is_counted = usize::try_from(counted) == Ok(listed);
+        if !is_counted || distinct.len() != listed || listed != stayed {
+            let told =
+                format!("{listed} listed, {counted} counted, {} ordinals, {stayed} stayed", distinct.len());
+            self.blame(DecisionViolation::Miscounted, 0, &told);
+        }
+        Ok(())
+    }
+
+    /// How many the list has, and their ordinals.
+    async fn listed(&self) -> Result<(usize, Vec<u32>)> {
+        let request = ListMembersRequest {
+            group_id: self.group,
+            page_size: 2 * (i32::try_from(NODES)? + i32::try_from(OF_A_GROUP)?),
+            consistency: Some(strong()),
+            ..ListMembersRequest::default()
+        };
+        let answered = self.until_answered(0, |node| {
+            let request = within(request.clone());
+            async move { MemberServiceClient::new(node).list_members(request).await }.boxed()
+        });
+        let members = answered.await?.context("nobody tells who is in")?.into_inner().members;
+        Ok((members.len(), members.iter().map(|member| member.ordinal).collect()))
+    }
+
+    async fn counted(&self) -> Result<i64> {
+        let request = CountMembersRequest { group_id: self.group, consistency: Some(strong()) };
+        let answered = self.until_answered(0, |node| {
+            let request = within(request.clone());
+            async move { MemberServiceClient::new(node).count_members(request).await }.boxed()
+        });
+        let roster = answered.await?.context("nobody tells how many are in")?.into_inner().roster;
+        Ok(roster.context("an answer without roster")?.count)
+    }
+}
+
+const fn strong() -> Consistency {
+    Consistency { level: Some(Level::Strong(true)) }
+}

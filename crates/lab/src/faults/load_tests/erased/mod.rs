@@ -1,0 +1,190 @@
+//! All messages of a user are erased, and the node that does it is killed midway: another one goes on. When the erasure has
+//! finished, no content is in the store, in Redis, or read through any node; before that, none is read beside its event.
+
+mod content;
+mod watcher;
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use anyhow::{Result, bail, ensure};
+use futures::future::FutureExt as _;
+use kith_proto::message::v1::{
+    BatchSendRequest, EraseUserMessagesRequest, EraseUserMessagesResponse, ErasureState, SendMessageRequest,
+    message_service_client::MessageServiceClient, send_message_request::To, send_result,
+};
+use parking_lot::Mutex;
+use tokio::time::{Instant, sleep};
+use tonic::transport::Channel;
+
+use self::{
+    content::{contents_in_redis, contents_in_store, holder},
+    watcher::{Found, Watcher},
+};
+use super::{Sizes, answered::until_answered};
+use crate::faults::{Better, Figure, Plan, Site, calls::within, figure::float, site::NAME};
+
+const NODES: u32 = 3;
+/// Whose messages are erased.
+const ERASED: i64 = 1;
+/// One conversation for so many writes of other rows, and not fewer than the second number.
+const FEWER: u64 = 100;
+const CONVERSATIONS_MIN: u64 = 30;
+/// Of so many conversations one has more messages than a document.
+const LONG_EVERY: u64 = 10;
+/// Messages of a conversation, and of a long one.
+const SHORT: usize = 4;
+const LONG: usize = 120;
+/// Messages of one BatchSend.
+const BATCH: usize = 100;
+/// How long the erasure would take with one live node, about.
+const TAKES: u64 = 12;
+/// Longer than it takes until another node goes on, and to the end.
+const LONGEST: Duration = Duration::from_secs(300);
+const LOOK: Duration = Duration::from_millis(50);
+/// What every message of the user has, and none of the others.
+const SECRET: &str = "secret-of-user-1";
+
+/// The shared state of a run.
+#[derive(Debug)]
+struct ErasureDesk {
+    nodes: Vec<Channel>,
+    conversations: u64,
+    over: AtomicBool,
+    found: Mutex<Found>,
+}
+
+/// Figures: what is left of the contents, where, and what was read meanwhile.
+pub(super) async fn run(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
+    let conversations = sizes.writes.div_ceil(FEWER).max(CONVERSATIONS_MIN);
+    // Each conversation is two steps: a search and a document.
+    let rate = format!("messages.erase_rate={}", (2 * conversations).div_ceil(TAKES));
+    let plan = Plan { nodes: NODES, settings: vec![rate], ..plan.clone() };
+    let mut site = Site::with_users(&plan, i64::try_from(conversations)? + 1).await?;
+    let (over, found) = (AtomicBool::new(false), Mutex::default());
+    let desk = Arc::new(ErasureDesk { nodes: site.channels(), conversations, over, found });
+    let sent = send_all(&desk).await?;
+    let watcher = Watcher::new(&desk);
+    // Every node and Redis have copies.
+    watcher.read_all().await?;
+    let before = contents_in_redis(&site).await?;
+
+    let watching = tokio::spawn(watcher.clone().work());
+    let erased = erase_and_kill(&mut site, &desk).await;
+    desk.over.store(true, Ordering::Relaxed);
+    watching.await??;
+    let (erased, took) = erased?;
+    site.until_trusted().await?;
+    *desk.found.lock() = Found::default();
+    watcher.read_all().await?;
+    let mut figures = figures(&desk, &erased, sent);
+    figures.extend([
+        Figure::at_least("contents in Redis before", "count", float(before), 1.0),
+        Figure::none("contents in Redis", contents_in_redis(&site).await?),
+        Figure::none("contents in the store", contents_in_store(&site).await?),
+        Figure::told("took", "s", took.as_secs_f64(), Better::Lower),
+    ]);
+    Ok(figures)
+}
+
+fn figures(desk: &ErasureDesk, erased: &EraseUserMessagesResponse, sent: u64) -> Vec<Figure> {
+    let found = desk.found.lock();
+    let all = float(desk.conversations);
+    let done = float(erased.conversations_done.unsigned_abs());
+    // Those of the step in which the node was killed may not be counted.
+    let most = float(sent.saturating_sub(u64::try_from(LONG).unwrap_or(u64::MAX)));
+    vec![
+        Figure::at_least("conversations done", "count", done, all),
+        Figure::at_least("messages erased", "count", float(erased.messages.unsigned_abs()), most),
+        Figure::none("contents that were read", found.contents),
+        Figure::none("contents that were read beside the event", found.beside_events),
+        Figure::at_least("events", "count", float(found.events), all * f64::from(NODES)),
+        Figure::at_most("events at most", "count", float(found.events), all * f64::from(NODES)),
+    ]
+}
+
+/// The user says something to each of the others, and they to it. Returns how many messages are those of the user.
+async fn send_all(desk: &ErasureDesk) -> Result<u64> {
+    let (mut all, mut of_user) = (Vec::new(), 0);
+    for number in 0..desk.conversations {
+        let other = i64::try_from(number)? + 2;
+        let count = if number.is_multiple_of(LONG_EVERY) { LONG } else { SHORT };
+        for place in 0..count {
+            let is_theirs = place % 2 == 1;
+            of_user += u64::from(!is_theirs);
+            all.push(SendMessageRequest {
+                to: Some(To::ConversationId(format!("d{ERASED}-{other}"))),
+                sender_id: if is_theirs { other } else { ERASED },
+                client_message_id: format!("m{number}-{place}"),
+                body: if is_theirs { "kept".into() } else { format!("{SECRET}-{place}").into() },
+                ..SendMessageRequest::default()
+            });
+        }
+    }
+    let mut client = MessageServiceClient::new(desk.nodes[0].clone());
+    for some in all.chunks(BATCH) {
+        let request = within(BatchSendRequest { messages: some.to_vec() });
+        let results = client.batch_send(request).await?.into_inner().results;
+        let is_sent = |result: &kith_proto::message::v1::SendResult| {
+            matches!(result.result, Some(send_result::Result::Sent(_)))
+        };
+        ensure!(results.iter().all(is_sent), "a message is not sent: {results:?}");
+    }
+    Ok(of_user)
+}
+
+/// Starts the erasure, kills the node that does it when a third is done, and starts it again. Returns the end of it, and how long it
+/// took.
+async fn erase_and_kill(
+    site: &mut Site,
+    desk: &ErasureDesk,
+) -> Result<(EraseUserMessagesResponse, Duration)> {
+    let (began, mut killed) = (Instant::now(), false);
+    while began.elapsed() < LONGEST {
+        let erasure = erasure(desk).await?;
+        if erasure.state() == ErasureState::Finished {
+            ensure!(killed, "it was finished before a node was killed");
+            return Ok((erasure, began.elapsed()));
+        }
+        let third = i64::try_from(desk.conversations.div_ceil(3))?;
+        if !killed && erasure.conversations_done >= third {
+            kill(site).await?;
+            killed = true;
+        }
+        sleep(LOOK).await;
+    }
+    bail!("the erasure does not finish within {LONGEST:?}")
+}
+
+async fn erasure(desk: &ErasureDesk) -> Result<EraseUserMessagesResponse> {
+    let said = Arc::new(Mutex::new(EraseUserMessagesResponse::default()));
+    until_answered(&desk.nodes, 0, |node| {
+        let said = Arc::clone(&said);
+        let request = within(EraseUserMessagesRequest { user_id: ERASED, again: false });
+        async move {
+            *said.lock() = MessageServiceClient::new(node).erase_user_messages(request).await?.into_inner();
+            Ok(())
+        }
+        .boxed()
+    })
+    .await?;
+    let said = *said.lock();
+    Ok(said)
+}
+
+/// Kills the node that has the lease of erasures, and starts it again.
+async fn kill(site: &mut Site) -> Result<()> {
+    let holder = holder(&site.mongod.database(NAME).await?).await?;
+    for member in &mut site.members {
+        if member.node.about().await?.node_id == holder {
+            member.node.kill();
+            return member.node.run();
+        }
+    }
+    bail!("no node has the lease of erasures: {holder}")
+}

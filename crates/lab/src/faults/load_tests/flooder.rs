@@ -1,0 +1,82 @@
+//! One caller floods: the others do not notice.
+//!
+//! A node distinguishes the users on whose behalf services act, and limits searches by keyword for each of them; it
+//! does not distinguish services yet.
+
+use std::path::Path;
+
+use anyhow::{Result, ensure};
+use kith_proto::user::v1::SearchUsersRequest;
+use tokio::time::Instant;
+
+use super::{Sizes, alone::Alone, callers::Callers, tally::CallTally};
+use crate::faults::{
+    Better,
+    figure::{Figure, float},
+};
+
+const SEARCH_USERS: &str = "/kith.user.v1.UserService/SearchUsers";
+const USERS: i64 = 1_000;
+/// Callers that stay below their bound.
+const OTHERS: i64 = 8;
+/// Part of its bound that each of them uses.
+const MODEST: f64 = 0.5;
+/// How many times its bound the other one sends.
+const TIMES: f64 = 20.0;
+/// Searches at a time while the flooder spends what it may.
+const AT_ONCE: usize = 32;
+/// Turns that this may take.
+const SPENT_WITHIN: u32 = 60;
+
+/// Rounds with and without the flood by turns, so that both meet the same machine.
+pub(super) async fn run(kith: &Path, sizes: &Sizes) -> Result<Vec<Figure>> {
+    let settings =
+        ["telemetry.log_filter=warn".to_owned(), format!("limits.searches_per_minute={}", sizes.searches)];
+    let node = Alone::start(kith, &settings, USERS).await?;
+    let asked: Vec<_> = (1..=USERS)
+        .map(|user| SearchUsersRequest { keyword: format!("person.{user}"), ..SearchUsersRequest::default() })
+        .collect();
+    let callers = Callers::connect(node.address, SEARCH_USERS, &asked).await?;
+    let others = callers.on_behalf_of(&(1..=OTHERS).collect::<Vec<_>>())?;
+    let flooder = callers.on_behalf_of(&[OTHERS + 1])?;
+    spend(&flooder, sizes).await?;
+    let began = Instant::now();
+    let bound = f64::from(sizes.searches) / 60.0;
+    let rate = bound * MODEST * f64::from(i32::try_from(OTHERS)?);
+    // What is read for the first time is no part of either side.
+    others.open(rate, sizes.turn).await?;
+    let (mut calm, mut flooded, mut flood) = (CallTally::new()?, CallTally::new()?, CallTally::new()?);
+    for _ in 0..sizes.rounds {
+        calm.add(&others.open(rate, sizes.turn).await?)?;
+        let both = tokio::join!(others.open(rate, sizes.turn), flooder.open(bound * TIMES, sizes.turn));
+        flooded.add(&both.0?)?;
+        flood.add(&both.1?)?;
+    }
+    let allowed = bound * began.elapsed().as_secs_f64();
+    Ok(figures(&calm, &flooded, &flood, allowed))
+}
+
+/// A caller may save up what it may do in a minute: the flood begins when that is spent.
+async fn spend(flooder: &Callers, sizes: &Sizes) -> Result<()> {
+    for _ in 0..SPENT_WITHIN {
+        if flooder.closed(AT_ONCE, sizes.turn).await?.shed() > 0 {
+            return Ok(());
+        }
+    }
+    ensure!(false, "the flooder was never refused");
+    Ok(())
+}
+
+/// The flooder may save up its bound while it is calm, so all of the time counts.
+fn figures(calm: &CallTally, flooded: &CallTally, flood: &CallTally, allowed: f64) -> Vec<Figure> {
+    vec![
+        Figure::told("calls of others", "count", float(flooded.answered()), Better::Higher),
+        Figure::told("calls of the flooder", "count", float(flood.answered()), Better::Higher),
+        Figure::at_most("flood let through of its bound", "ratio", float(flood.done()) / allowed, 1.1),
+        Figure::told("refused p99", "ms", flood.shed_p99(), Better::Lower),
+        Figure::at_least("success of others", "ratio", flooded.success(), 0.999),
+        Figure::told("p99 without the flood", "ms", calm.done_p99(), Better::Lower),
+        Figure::told("p99 in the flood", "ms", flooded.done_p99(), Better::Lower),
+        Figure::at_most("p99", "ratio", flooded.done_p99() / calm.done_p99(), 1.5),
+    ]
+}

@@ -1,0 +1,136 @@
+//! What is done to Redis and to the nodes meanwhile, one after the other.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use kith_lab_servers::{proxy::Mode, resp::Value};
+use tokio::time::{Instant, sleep};
+
+use super::MarkDesk;
+use crate::faults::{Better, Figure, Site, figure::float};
+
+/// The kinds of losses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::faults::load_tests) enum MarkLoss {
+    /// What Redis has, Redis, and the ways of nodes to it.
+    Redis,
+    /// The node that has a mark in the store and not in Redis.
+    Node,
+}
+
+/// A fault of Redis.
+#[derive(Clone, Copy, Debug)]
+enum RedisFault {
+    Emptied,
+    Killed,
+    Cut(Mode),
+}
+
+const FAULTS: [RedisFault; 5] = [
+    RedisFault::Emptied,
+    RedisFault::Killed,
+    RedisFault::Cut(Mode::Refuse),
+    RedisFault::Cut(Mode::Freeze),
+    RedisFault::Cut(Mode::Deaf),
+];
+/// A node is cut, and Redis away, for so long.
+const LASTS: Duration = Duration::from_secs(2);
+/// Redis is emptied so often, with this between.
+const EMPTIED: usize = 3;
+const BETWEEN: Duration = Duration::from_millis(300);
+/// Between two faults, once all nodes trust their memories again.
+const WHOLE_FOR: Duration = Duration::from_millis(500);
+/// The node dies at one of so many writes.
+const DIES: &str = "after_commit=die@25";
+/// Deaths, at least; and how long one may take.
+const DEATHS_MIN: u64 = 3;
+const DIES_WITHIN: Duration = Duration::from_secs(60);
+const LOOK: Duration = Duration::from_millis(20);
+
+/// How often each was done.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct MarkFaultCounts {
+    emptied: u64,
+    killed: u64,
+    cut: u64,
+    deaths: u64,
+}
+
+impl MarkFaultCounts {
+    pub(super) fn figures(self) -> Vec<Figure> {
+        let of = [
+            ("Redis emptied", self.emptied),
+            ("Redis killed", self.killed),
+            ("nodes cut", self.cut),
+            ("nodes dead", self.deaths),
+        ];
+        let done = of.into_iter().filter(|(_, times)| *times > 0);
+        done.map(|(name, times)| Figure::told(name, "count", float(times), Better::Higher)).collect()
+    }
+}
+
+/// Goes on until enough marks are acknowledged, and each fault was there once.
+pub(super) async fn go_on(site: &mut Site, desk: &MarkDesk, loss: MarkLoss) -> Result<MarkFaultCounts> {
+    match loss {
+        MarkLoss::Redis => lose_redis(site, desk).await,
+        MarkLoss::Node => lose_node(site, desk).await,
+    }
+}
+
+async fn lose_redis(site: &mut Site, desk: &MarkDesk) -> Result<MarkFaultCounts> {
+    let mut times = MarkFaultCounts::default();
+    for step in 0_usize.. {
+        if step >= FAULTS.len() && desk.has_enough() {
+            break;
+        }
+        match FAULTS[step % FAULTS.len()] {
+            RedisFault::Emptied => {
+                for _ in 0..EMPTIED {
+                    drop::<Value>(site.redis.ask(&["FLUSHALL"]).await?);
+                    times.emptied += 1;
+                    sleep(BETWEEN).await;
+                }
+            }
+            RedisFault::Killed => {
+                site.redis.kill();
+                times.killed += 1;
+                sleep(LASTS).await;
+                site.redis.restart(None).await?;
+            }
+            RedisFault::Cut(mode) => {
+                let at = step % site.members.len();
+                let link = &site.members.get(at).context("there are three nodes")?.to_redis;
+                link.set(mode);
+                times.cut += 1;
+                sleep(LASTS).await;
+                link.set(Mode::Pass);
+            }
+        }
+        site.until_trusted().await?;
+        sleep(WHOLE_FOR).await;
+    }
+    Ok(times)
+}
+
+/// The nodes die one after the other, each where it has written to the store and to nothing else.
+async fn lose_node(site: &mut Site, desk: &MarkDesk) -> Result<MarkFaultCounts> {
+    let mut times = MarkFaultCounts::default();
+    for at in (0..site.members.len()).cycle() {
+        if times.deaths >= DEATHS_MIN && desk.has_enough() {
+            break;
+        }
+        let node = &mut site.members.get_mut(at).context("there are three nodes")?.node;
+        node.kill();
+        node.run_told(&[("KITH_FAILPOINT", DIES)])?;
+        let until = Instant::now() + DIES_WITHIN;
+        while !node.ended()? {
+            ensure!(Instant::now() < until, "the program is no build with fail points: nothing died");
+            sleep(LOOK).await;
+        }
+        ensure!(node.died()?, "a node has ended, and not by dying");
+        times.deaths += 1;
+        node.run()?;
+        site.until_trusted().await?;
+    }
+    Ok(times)
+}

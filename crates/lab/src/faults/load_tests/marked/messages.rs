@@ -1,0 +1,105 @@
+//! Callers who mark the messages of a group, and what they know.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use anyhow::{Context as _, Result};
+use futures::future::FutureExt as _;
+use kith_lab_servers::imported::fill;
+use kith_proto::{
+    group::v1::{CreateGroupRequest, Group, group_service_client::GroupServiceClient},
+    member::v1::{AddMembersRequest, member_service_client::MemberServiceClient},
+    message::v1::{
+        BatchSendRequest, MarkReadRequest, SendMessageRequest, message_service_client::MessageServiceClient,
+        send_message_request::To,
+    },
+    user::v1::user_service_client::UserServiceClient,
+};
+use rand::{Rng as _, SeedableRng as _, rngs::SmallRng};
+use tonic::transport::Channel;
+
+use super::{CALLERS, MarkDesk};
+use crate::faults::{calls::within, load_tests::answered::until_answered};
+
+pub(super) const CONVERSATION: &str = "g1";
+const GROUP: i64 = 1;
+/// Members of the group; the first one is its owner.
+pub(super) const USERS: i64 = 96;
+/// Messages of one BatchSend, and how many of these there are.
+const BATCH: usize = 100;
+const BATCHES: usize = 20;
+/// A mark is above the one before by so much at most, so that there are numbers for all of a run.
+const STEP_MAX: i64 = 12;
+
+/// Up to where each user has read.
+pub(super) type MessageModel = BTreeMap<i64, i64>;
+
+/// A caller with users of its own.
+#[derive(Debug)]
+pub(super) struct MessageReaders {
+    desk: Arc<MarkDesk>,
+    random: SmallRng,
+    /// The number of the last message.
+    last: i64,
+    read: MessageModel,
+}
+
+/// Makes the group and its messages. Returns the number of the last one.
+pub(super) async fn talk(node: &Channel) -> Result<i64> {
+    let users: Vec<i64> = (1..=USERS).collect();
+    fill(&mut UserServiceClient::new(node.clone()), &users).await?;
+    let group = Group { group_id: GROUP, name: "talking".to_owned(), creator_id: 1, ..Group::default() };
+    let request = CreateGroupRequest { group: Some(group), ..Default::default() };
+    GroupServiceClient::new(node.clone()).create_group(request).await?;
+    let request = AddMembersRequest { group_id: GROUP, user_ids: users[1..].to_vec(), ..Default::default() };
+    MemberServiceClient::new(node.clone()).add_members(request).await?;
+    let mut client = MessageServiceClient::new(node.clone());
+    let message =
+        SendMessageRequest { to: Some(To::GroupId(GROUP)), body: "hi".into(), ..Default::default() };
+    for _ in 0..BATCHES {
+        client.batch_send(BatchSendRequest { messages: vec![message.clone(); BATCH] }).await?;
+    }
+    Ok(client.send_message(message).await?.into_inner().seq)
+}
+
+impl MessageReaders {
+    pub(super) fn new(desk: &Arc<MarkDesk>, caller: i64, last: i64) -> Self {
+        let seed = desk.seed.wrapping_mul(37).wrapping_add(caller.unsigned_abs());
+        let read = (1..=USERS).filter(|user| user % CALLERS == caller).map(|user| (user, 0)).collect();
+        Self { desk: Arc::clone(desk), random: SmallRng::seed_from_u64(seed), last, read }
+    }
+
+    /// Marks, each user further, until it is over.
+    pub(super) async fn work(mut self) -> Result<MessageModel> {
+        let users: Vec<i64> = self.read.keys().copied().collect();
+        for user_id in users.into_iter().cycle() {
+            if self.desk.is_over() {
+                break;
+            }
+            let before = self.read.get(&user_id).copied().unwrap_or_default();
+            let up_to = (before + self.random.random_range(1..=STEP_MAX)).min(self.last);
+            self.mark(user_id, up_to).await?;
+            self.read.insert(user_id, up_to);
+        }
+        Ok(self.read)
+    }
+
+    async fn mark(&mut self, user_id: i64, up_to: i64) -> Result<()> {
+        let conversation_id = CONVERSATION.to_owned();
+        let request = MarkReadRequest { user_id, conversation_id, up_to, ..Default::default() };
+        let (sends, first) = (AtomicU64::new(0), self.random.random_range(0..self.desk.nodes.len()));
+        let marked = until_answered(&self.desk.nodes, first, |node| {
+            sends.fetch_add(1, Ordering::Relaxed);
+            let request = within(request.clone());
+            async move { MessageServiceClient::new(node).mark_read(request).await.map(drop) }.boxed()
+        });
+        marked.await.with_context(|| format!("the mark of user {user_id}"))?;
+        self.desk.acknowledge(1, sends.into_inner());
+        Ok(())
+    }
+}

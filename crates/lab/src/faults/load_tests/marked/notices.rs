@@ -1,0 +1,139 @@
+//! Callers who mark notices, and what they know.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use anyhow::{Context as _, Result};
+use futures::future::{BoxFuture, FutureExt as _};
+use kith_proto::notice::v1::{
+    Audience, MarkReadRequest, MarkUnreadRequest, Notice, PublishNoticeRequest, Reader,
+    RegisterAudienceRequest, RegisterReadersRequest, notice_service_client::NoticeServiceClient,
+};
+use rand::{Rng as _, SeedableRng as _, rngs::SmallRng, seq::IndexedRandom as _};
+use tonic::{Status, transport::Channel};
+
+use super::{CALLERS, MarkDesk};
+use crate::faults::{calls::within, load_tests::answered::until_answered};
+
+pub(super) const AUDIENCE: i32 = 1;
+/// The bits of all are in one word.
+pub(super) const NOTICES: i64 = 40;
+const READERS: i64 = 480;
+/// Notices of one call, at most.
+const AT_ONCE: usize = 3;
+
+/// What each reader has read.
+pub(super) type NoticeModel = BTreeMap<i64, BTreeSet<i64>>;
+
+/// A caller with readers of its own.
+#[derive(Debug)]
+pub(super) struct Marker {
+    desk: Arc<MarkDesk>,
+    random: SmallRng,
+    readers: Vec<i64>,
+    read: NoticeModel,
+    /// Readers and notices whose last change was sent more than once, and may come once more: they are left alone from then on.
+    open: BTreeSet<(i64, i64)>,
+}
+
+/// Publishes the notices, one after the other, and registers the readers.
+pub(super) async fn publish(node: &Channel) -> Result<()> {
+    let mut client = NoticeServiceClient::new(node.clone());
+    let audience = Audience { audience_id: AUDIENCE, name: "all".to_owned(), ..Audience::default() };
+    let request = RegisterAudienceRequest { audience: Some(audience), ..Default::default() };
+    client.register_audience(request).await?;
+    let since = Some(prost_types::Timestamp::default());
+    let readers = (1..=READERS).map(|reader_id| Reader { reader_id, since }).collect();
+    client.register_readers(RegisterReadersRequest { audience_id: AUDIENCE, readers }).await?;
+    for notice_id in 1..=NOTICES {
+        let (title, audience_ids) = ("notice".to_owned(), vec![AUDIENCE]);
+        let notice = Notice { notice_id, title, audience_ids, ..Notice::default() };
+        client.publish_notice(PublishNoticeRequest { notice: Some(notice), ..Default::default() }).await?;
+    }
+    Ok(())
+}
+
+impl Marker {
+    pub(super) fn new(desk: &Arc<MarkDesk>, caller: i64) -> Self {
+        Self {
+            desk: Arc::clone(desk),
+            random: SmallRng::seed_from_u64(desk.seed.wrapping_mul(31).wrapping_add(caller.unsigned_abs())),
+            readers: (1..=READERS).filter(|reader| reader % CALLERS == caller).collect(),
+            read: NoticeModel::new(),
+            open: BTreeSet::new(),
+        }
+    }
+
+    /// Marks at random until it is over. Returns what its readers have read.
+    pub(super) async fn work(mut self) -> Result<NoticeModel> {
+        while !self.desk.is_over() {
+            let reader = *self.readers.choose(&mut self.random).context("a caller has readers")?;
+            if self.random.random_ratio(4, 5) {
+                self.mark(reader).await?
+            } else {
+                self.unmark(reader).await?
+            }
+        }
+        Ok(self.read)
+    }
+
+    async fn mark(&mut self, reader_id: i64) -> Result<()> {
+        let some: BTreeSet<i64> = (0..AT_ONCE).map(|_| self.random.random_range(1..=NOTICES)).collect();
+        let is_left_alone = |notice: &i64| self.open.contains(&(reader_id, *notice));
+        let notice_ids: Vec<i64> = some.into_iter().filter(|notice| !is_left_alone(notice)).collect();
+        if notice_ids.is_empty() {
+            return Ok(());
+        }
+        let audience_id = AUDIENCE;
+        let request =
+            MarkReadRequest { audience_id, reader_id, notice_ids: notice_ids.clone(), ..Default::default() };
+        self.read.entry(reader_id).or_default().extend(&notice_ids);
+        self.send(reader_id, &notice_ids, |node| {
+            let request = within(request.clone());
+            async move { NoticeServiceClient::new(node).mark_read(request).await.map(drop) }.boxed()
+        })
+        .await
+    }
+
+    async fn unmark(&mut self, reader_id: i64) -> Result<()> {
+        let read = self.read.entry(reader_id).or_default();
+        let found = read.iter().find(|notice| !self.open.contains(&(reader_id, **notice)));
+        let Some(notice) = found.copied() else { return Ok(()) };
+        read.remove(&notice);
+        let (audience_id, notice_ids) = (AUDIENCE, vec![notice]);
+        let request = MarkUnreadRequest { audience_id, reader_id, notice_ids };
+        self.send(reader_id, &[notice], |node| {
+            let request = within(request.clone());
+            async move { NoticeServiceClient::new(node).mark_unread(request).await.map(drop) }.boxed()
+        })
+        .await
+    }
+
+    /// Sends a call to one node after the other until it is acknowledged.
+    async fn send(
+        &mut self,
+        reader_id: i64,
+        notice_ids: &[i64],
+        call: impl Fn(Channel) -> BoxFuture<'static, Result<(), Status>> + Send + Sync,
+    ) -> Result<()> {
+        let (sends, first) = (AtomicU64::new(0), self.random.random_range(0..self.desk.nodes.len()));
+        let counted = |node| {
+            sends.fetch_add(1, Ordering::Relaxed);
+            call(node)
+        };
+        until_answered(&self.desk.nodes, first, counted)
+            .await
+            .with_context(|| format!("the marks of reader {reader_id}"))?;
+        let sends = sends.into_inner();
+        self.desk.acknowledge(notice_ids.len(), sends);
+        if sends > 1 {
+            self.open.extend(notice_ids.iter().map(|notice| (reader_id, *notice)));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,202 @@
+//! What a node returns about presence, and whether it is correct.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use futures::future::try_join_all;
+use kith_proto::presence::v1::{
+    BatchGetPresenceRequest, CountActiveMembersRequest, GetPresenceRequest, ListActiveGatewaysRequest,
+    ListActiveMembersRequest, Presence, PresenceState, presence_service_client::PresenceServiceClient,
+};
+use tokio::time::{Instant, sleep};
+use tonic::{Status, transport::Channel};
+
+use super::crowd::{Crowd, OnlineAt};
+use crate::faults::{Better, Figure, calls::within, figure::float};
+
+/// Users of one call.
+const BATCH: usize = 500;
+/// More than any group has.
+const PAGE: i32 = 1_000;
+/// A node sees so soon that all was lost.
+const SEEN_WITHIN: Duration = Duration::from_secs(2);
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// What was returned about all users and groups.
+#[derive(Debug, Default)]
+pub(super) struct PresenceTally {
+    pub(super) unknown: u64,
+    answers: u64,
+    failed: u64,
+    /// Users with an open session.
+    offline: u64,
+    /// Groups that lack online members, and are reported as complete.
+    short: u64,
+}
+
+/// What one node returns, from a moment on.
+#[derive(Debug)]
+pub(super) struct View {
+    began: Instant,
+    /// After how long all users were where they are, and stayed there; `None`: they are not.
+    pub(super) users: Option<Duration>,
+    /// The same of groups.
+    pub(super) groups: Option<Duration>,
+    /// The same of that they are said to be whole.
+    pub(super) whole: Option<Duration>,
+}
+
+/// What a node returns about a group.
+#[derive(Debug)]
+struct GroupPresence {
+    count: i64,
+    gateways: Vec<(String, i64)>,
+    members: Vec<(i64, Vec<String>)>,
+    incomplete: bool,
+}
+
+impl View {
+    pub(super) const fn new(began: Instant) -> Self {
+        Self { began, users: None, groups: None, whole: None }
+    }
+
+    pub(super) const fn is_right(&self) -> bool {
+        self.users.is_some() && self.groups.is_some() && self.whole.is_some()
+    }
+
+    /// Asks for everything once.
+    pub(super) async fn look(
+        &mut self,
+        node: &Channel,
+        crowd: &Crowd,
+        places: OnlineAt,
+        tally: &mut PresenceTally,
+    ) {
+        if let Some(all) = tally.answered(users(node, &crowd.users()).await) {
+            let right = all.iter().map(|one| tally.takes(one, places)).fold(true, |all, one| all & one);
+            self.users = since(self.users, right, self.began);
+        }
+        let seen = self.began.elapsed() > SEEN_WITHIN;
+        let asked = crowd.groups().map(|(group, members)| async move {
+            Ok::<_, Status>((told(node, group).await?, GroupPresence::expected(members, places)))
+        });
+        if let Some(all) = tally.answered(try_join_all(asked).await) {
+            let (groups, whole) = all.iter().fold((true, true), |(groups, whole), (told, so)| {
+                (tally.compares(told, so, seen) & groups, !told.incomplete & whole)
+            });
+            self.groups = since(self.groups, groups, self.began);
+            self.whole = since(self.whole, whole, self.began);
+        }
+    }
+}
+
+impl PresenceTally {
+    /// Whether the user is where it is.
+    fn takes(&mut self, told: &Presence, places: OnlineAt) -> bool {
+        self.answers += 1;
+        let expected = Crowd::gateways_of(told.user_id, places);
+        let mut gateways: Vec<&str> = told.sessions.iter().map(|session| &*session.gateway_id).collect();
+        gateways.sort_unstable();
+        match told.state() {
+            PresenceState::Unknown => self.unknown += 1,
+            PresenceState::Offline if !expected.is_empty() => self.offline += 1,
+            _ => {}
+        }
+        let state = if expected.is_empty() { PresenceState::Offline } else { PresenceState::Online };
+        told.state() == state && gateways == expected
+    }
+
+    /// Whether a group is as it should be. `seen`: a loss before has been seen by now.
+    fn compares(&mut self, told: &GroupPresence, expected: &GroupPresence, seen: bool) -> bool {
+        self.answers += 1;
+        let is_in = |user: &i64| told.members.iter().any(|(member, _)| member == user);
+        let lacks = !expected.members.iter().all(|(user, _)| is_in(user));
+        if seen && !told.incomplete && (told.count < expected.count || lacks) {
+            self.short += 1;
+        }
+        let same = told.gateways == expected.gateways && told.members == expected.members;
+        same && told.count == expected.count
+    }
+
+    /// A call that failed shows nothing.
+    fn answered<T>(&mut self, answer: Result<T, Status>) -> Option<T> {
+        self.failed += u64::from(answer.is_err());
+        answer.ok()
+    }
+
+    pub(super) fn figures(&self) -> Vec<Figure> {
+        vec![
+            Figure::told("answers", "count", float(self.answers), Better::Higher),
+            Figure::told("calls that failed", "count", float(self.failed), Better::Lower),
+            Figure::none("answers that call somebody offline who has a session", self.offline),
+            Figure::none("groups that lack somebody and are said to be whole", self.short),
+        ]
+    }
+}
+
+impl GroupPresence {
+    fn expected(members: impl Iterator<Item = i64>, places: OnlineAt) -> Self {
+        let own = |ids: &[&str]| ids.iter().map(|id| (*id).to_owned()).collect::<Vec<_>>();
+        let online: Vec<(i64, Vec<String>)> = members
+            .map(|user| (user, own(Crowd::gateways_of(user, places))))
+            .filter(|(_, gateways)| !gateways.is_empty())
+            .collect();
+        let mut gateways: Vec<(String, i64)> = Vec::new();
+        for id in online.iter().flat_map(|(_, gateways)| gateways) {
+            match gateways.iter_mut().find(|(known, _)| known == id) {
+                Some((_, count)) => *count += 1,
+                None => gateways.push((id.clone(), 1)),
+            }
+        }
+        gateways.sort_unstable();
+        let count = i64::try_from(online.len()).unwrap_or(i64::MAX);
+        Self { count, gateways, members: online, incomplete: false }
+    }
+}
+
+/// Waits until the node knows that a user without a session is offline.
+pub(super) async fn until_known(node: &Channel, patience: Duration) -> Result<()> {
+    let until = Instant::now() + patience;
+    loop {
+        let asked = PresenceServiceClient::new(node.clone())
+            .get_presence(within(GetPresenceRequest { user_id: 1 }))
+            .await;
+        let state = asked.ok().and_then(|answer| Some(answer.into_inner().presence?.state()));
+        if state == Some(PresenceState::Offline) {
+            return Ok(());
+        }
+        ensure!(Instant::now() < until, "who is not seen stays unknown");
+        sleep(PAUSE).await;
+    }
+}
+
+async fn users(node: &Channel, users: &[i64]) -> Result<Vec<Presence>, Status> {
+    let mut all = Vec::with_capacity(users.len());
+    for users in users.chunks(BATCH) {
+        let request = within(BatchGetPresenceRequest { user_ids: users.to_vec() });
+        let answer = PresenceServiceClient::new(node.clone()).batch_get_presence(request).await?;
+        all.extend(answer.into_inner().presences);
+    }
+    Ok(all)
+}
+
+async fn told(node: &Channel, group_id: i64) -> Result<GroupPresence, Status> {
+    let mut client = PresenceServiceClient::new(node.clone());
+    let request = CountActiveMembersRequest { group_id, consistency: None };
+    let counted = client.count_active_members(within(request)).await?.into_inner();
+    let request = ListActiveGatewaysRequest { group_id, consistency: None };
+    let gateways = client.list_active_gateways(within(request)).await?.into_inner();
+    let request = ListActiveMembersRequest { group_id, page_size: PAGE, page_token: String::new() };
+    let members = client.list_active_members(within(request)).await?.into_inner();
+    Ok(GroupPresence {
+        count: counted.count,
+        gateways: gateways.gateways.into_iter().map(|one| (one.gateway_id, one.count)).collect(),
+        members: members.members.into_iter().map(|one| (one.user_id, one.gateway_ids)).collect(),
+        incomplete: counted.incomplete || gateways.incomplete || members.incomplete,
+    })
+}
+
+/// Since when something is so without a break, by whether it is now.
+fn since(before: Option<Duration>, is_so: bool, began: Instant) -> Option<Duration> {
+    if is_so { before.or_else(|| Some(began.elapsed())) } else { None }
+}

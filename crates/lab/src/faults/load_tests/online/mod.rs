@@ -1,0 +1,177 @@
+//! Users are online with devices at two gateways, each with its own node. Then one gateway dies, or its node with it,
+//! or Redis loses everything: what all nodes return, and how soon it is correct.
+
+mod asked;
+mod crowd;
+mod gateway;
+mod watched;
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use tokio::time::{Instant, sleep};
+use tonic::transport::Channel;
+
+use self::{
+    asked::{PresenceTally, View},
+    crowd::{Crowd, GOING, OnlineAt, STAYING},
+    gateway::Gateway,
+    watched::Watched,
+};
+use super::Sizes;
+use crate::faults::{Better, Figure, Plan, Site, figure::float};
+
+/// That of the gateway that goes, the one that it may move to, and the one of the gateway that stays, where it is watched, too.
+const NODES: u32 = 3;
+const WATCHED_AT: usize = 2;
+/// One user for so many writes of other rows.
+const FEWER: u64 = 25;
+/// The bound.
+const WITHIN: Duration = Duration::from_secs(30);
+/// For 30 s after a loss groups may be reported as incomplete; it takes a second to see that these are over, and some
+/// more on a busy machine.
+const WHOLE_WITHIN: Duration = Duration::from_secs(33);
+/// The answers are checked for this long: that they do not change again, too.
+const LOOKED_FOR: Duration = Duration::from_secs(36);
+const LOOK: Duration = Duration::from_millis(200);
+/// A young cluster does not know who is offline.
+const SETTLED_WITHIN: Duration = Duration::from_secs(90);
+
+/// The kinds of losses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SessionLoss {
+    /// A gateway dies without a word.
+    Gateway,
+    /// Its node is killed, and the gateway goes to another one; then this one is killed, and the gateway dies.
+    Node,
+    /// Redis loses all that it has.
+    Redis,
+}
+
+/// Figures: how soon all nodes returned the correct state, and what they returned meanwhile.
+pub(super) async fn run(plan: &Plan, sizes: &Sizes, loss: SessionLoss) -> Result<Vec<Figure>> {
+    let plan = Plan { nodes: NODES, ..plan.clone() };
+    let site = Site::with_cassandra(&plan).await?;
+    let users = i64::try_from(sizes.writes.div_ceil(FEWER))?;
+    let nodes = site.channels();
+    let crowd = Crowd::new(&nodes[0], users).await?;
+    asked::until_known(&nodes[0], SETTLED_WITHIN).await?;
+    let going = Gateway::open(GOING, nodes[..2].to_vec(), crowd.sessions_at(GOING)).await?;
+    let staying = Gateway::open(STAYING, vec![nodes[WATCHED_AT].clone()], crowd.sessions_at(STAYING)).await?;
+    let mut stage = Stage {
+        site,
+        nodes,
+        crowd,
+        going: Some(going),
+        staying,
+        tally: PresenceTally::default(),
+        watched: None,
+    };
+    stage.until_all_online().await?;
+    stage.watched = Some(Watched::begin(&stage.nodes[WATCHED_AT], &stage.crowd).await?);
+    match loss {
+        SessionLoss::Gateway => stage.gateway_dies().await,
+        SessionLoss::Node => stage.node_dies().await,
+        SessionLoss::Redis => stage.redis_is_emptied().await,
+    }
+}
+
+/// All that takes part.
+struct Stage {
+    site: Site,
+    nodes: Vec<Channel>,
+    crowd: Crowd,
+    /// `None`: dead.
+    going: Option<Gateway>,
+    staying: Gateway,
+    tally: PresenceTally,
+    watched: Option<Watched>,
+}
+
+impl Stage {
+    async fn gateway_dies(mut self) -> Result<Vec<Figure>> {
+        self.going = None;
+        let seen = self.look(&[0, 1, 2], OnlineAt::Staying).await?;
+        self.figures(&seen, OnlineAt::Staying, Vec::new())
+    }
+
+    async fn node_dies(mut self) -> Result<Vec<Figure>> {
+        self.node(0)?.kill();
+        self.look(&[1, 2], OnlineAt::Both).await?;
+        let told = self.watched()?.offline();
+        let moved = vec![Figure::none("offline although the gateway had moved", told)];
+        self.node(0)?.run()?;
+        self.site.until_trusted().await?;
+        self.going = None;
+        self.node(1)?.kill();
+        let seen = self.look(&[0, 2], OnlineAt::Staying).await?;
+        self.figures(&seen, OnlineAt::Staying, moved)
+    }
+
+    async fn redis_is_emptied(mut self) -> Result<Vec<Figure>> {
+        self.site.redis.ask(&["FLUSHALL"]).await?;
+        let seen = self.look(&[0, 1, 2], OnlineAt::Both).await?;
+        let opened = self.going.as_ref().map_or(0, Gateway::opened_again) + self.staying.opened_again();
+        let more = vec![
+            Figure::at_least("answers that were unknown", "count", float(self.tally.unknown), 1.0),
+            Figure::told("sessions that gateways opened again", "count", float(opened), Better::Lower),
+        ];
+        self.figures(&seen, OnlineAt::Both, more)
+    }
+
+    async fn until_all_online(&mut self) -> Result<()> {
+        let until = Instant::now() + SETTLED_WITHIN;
+        let mut view = View::new(Instant::now());
+        while !view.is_right() {
+            anyhow::ensure!(Instant::now() < until, "not all are online in time");
+            let node = &self.nodes[WATCHED_AT];
+            view.look(node, &self.crowd, OnlineAt::Both, &mut PresenceTally::default()).await;
+            sleep(LOOK).await;
+        }
+        Ok(())
+    }
+
+    /// Asks these nodes for everything, repeatedly. Returns since when each has returned the correct state, from now
+    /// on.
+    async fn look(&mut self, at: &[usize], places: OnlineAt) -> Result<Vec<View>> {
+        let began = Instant::now();
+        self.watched()?.begin_anew(began);
+        let mut views: Vec<View> = at.iter().map(|_| View::new(began)).collect();
+        while began.elapsed() < LOOKED_FOR {
+            for (at, view) in at.iter().zip(&mut views) {
+                view.look(&self.nodes[*at], &self.crowd, places, &mut self.tally).await;
+            }
+            sleep(LOOK).await;
+        }
+        Ok(views)
+    }
+
+    fn figures(self, seen: &[View], places: OnlineAt, more: Vec<Figure>) -> Result<Vec<Figure>> {
+        let watched = self.watched.context("nobody watches")?;
+        let mut figures = vec![
+            Figure::told("sessions", "count", float(self.crowd.sessions()), Better::Higher),
+            longest("users right on all nodes after", seen, |view| view.users, WITHIN),
+            longest("groups right on all nodes after", seen, |view| view.groups, WITHIN),
+            longest("groups said to be whole on all nodes after", seen, |view| view.whole, WHOLE_WITHIN),
+        ];
+        figures.extend(watched.figures(&self.crowd, places)?);
+        figures.extend(self.tally.figures());
+        figures.extend(more);
+        Ok(figures)
+    }
+
+    fn watched(&self) -> Result<&Watched> {
+        self.watched.as_ref().context("nobody watches")
+    }
+
+    fn node(&mut self, at: usize) -> Result<&mut crate::faults::Node> {
+        Ok(&mut self.site.members.get_mut(at).context("there are three nodes")?.node)
+    }
+}
+
+/// Of what was never so on a node the figure is no number.
+fn longest(name: &str, seen: &[View], of: fn(&View) -> Option<Duration>, within: Duration) -> Figure {
+    let after = seen.iter().map(|view| of(view).map_or(f64::NAN, |after| after.as_secs_f64()));
+    let longest = after.fold(0.0, |most: f64, one| if one > most || one.is_nan() { one } else { most });
+    Figure::at_most(name, "s", longest, within.as_secs_f64())
+}

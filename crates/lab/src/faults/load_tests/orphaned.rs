@@ -1,0 +1,243 @@
+//! A node dies after a commit and before the broadcast: how long it takes until the other one returns the new value
+//! from its copies. It is the node that reads the change feeds, each time, so that the other one first has to take them
+//! over.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use tokio::time::{Instant, sleep};
+use tonic::transport::Channel;
+
+use super::Sizes;
+use crate::{
+    faults::{Better, Figure, Plan, Site, figure::float, relation_calls::AskedAbout},
+    history::{About, Edge, Level, Relates, Setting, Side},
+};
+
+/// The bound.
+const VISIBLE_WITHIN: Duration = Duration::from_secs(11);
+/// For so long it is looked for.
+const LOOKED_FOR: Duration = Duration::from_secs(40);
+const LOOK: Duration = Duration::from_millis(20);
+/// The node that dies writes nothing else.
+const QUIET: &str = "observer.canary_every=1h";
+const EDGE: Edge = Edge(1, 2);
+/// All that can be permitted.
+const ALL: u8 = 63;
+/// A death in which nothing was written shows nothing: more are made then, up to so many times as many.
+const TIMES: u32 = 3;
+/// What has to be so before anything is measured is tried so often, with this between.
+const TRIES: u32 = 200;
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// What is written by the node that dies, and undone by the next one.
+#[derive(Clone, Copy, Debug)]
+enum Change {
+    Follow,
+    Block,
+    /// It dies before it has noted that its write took effect.
+    BlockUnnoted,
+}
+
+/// Figures: of each change how often it was seen, and the longest that it took.
+pub(super) async fn run(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
+    let mut plan = Plan { nodes: 2, ..plan.clone() };
+    plan.settings.push(QUIET.to_owned());
+    let mut site = Site::with_users(&plan, EDGE.1).await?;
+    let (mut figures, rounds) = (Vec::new(), sizes.rounds.div_ceil(2).max(2));
+    for change in [Change::Follow, Change::Block, Change::BlockUnnoted] {
+        let mut deaths = Deaths { site: &mut site, change, victim: 0, is: false };
+        let took = deaths.go_on(rounds).await.with_context(|| format!("{change:?}"))?;
+        figures.extend(change.figures(&took));
+    }
+    Ok(figures)
+}
+
+impl Change {
+    const fn place(self) -> &'static str {
+        match self {
+            Self::Follow | Self::Block => "after_commit=die@1",
+            Self::BlockUnnoted => "blocked=die@1",
+        }
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Follow => "follow",
+            Self::Block => "block",
+            Self::BlockUnnoted => "block without a note",
+        }
+    }
+
+    /// What makes it so, or undoes it.
+    const fn write(self, so: bool) -> About {
+        match (self, so) {
+            (Self::Follow, true) => About::Follow(EDGE),
+            (Self::Follow, false) => About::Unfollow(EDGE),
+            (Self::Block | Self::BlockUnnoted, true) => About::Set(EDGE, Setting::Block),
+            (Self::Block | Self::BlockUnnoted, false) => About::Set(EDGE, Setting::Unblock),
+        }
+    }
+
+    /// All reads that show it.
+    const fn views(self) -> [About; 3] {
+        match self {
+            Self::Follow => [
+                About::Get(EDGE, Level::Cached),
+                About::List(EDGE.0, Side::Following, Level::Cached),
+                About::List(EDGE.1, Side::Fans, Level::Cached),
+            ],
+            Self::Block | Self::BlockUnnoted => {
+                [About::Get(EDGE, Level::Cached), About::Check(EDGE, 0), About::Check(EDGE, ALL)]
+            }
+        }
+    }
+
+    /// Whether an answer shows the change; `None`: it is no answer.
+    fn told(self, said: &Relates) -> Option<bool> {
+        match (self, said) {
+            (Self::Follow, Relates::Found { follow, .. }) => Some(follow.is_some()),
+            (_, Relates::Found { settings, .. }) => Some(settings.blocked),
+            (_, Relates::Allows(all, _)) => Some(!all),
+            (_, Relates::Listed(entries)) => {
+                Some(entries.iter().any(|(other, _)| [EDGE.0, EDGE.1].contains(other)))
+            }
+            _ => None,
+        }
+    }
+
+    fn figures(self, took: &[Duration]) -> Vec<Figure> {
+        let name = self.name();
+        let longest = took.iter().max().map_or(f64::NAN, Duration::as_secs_f64);
+        let shortest = took.iter().min().map_or(f64::NAN, Duration::as_secs_f64);
+        vec![
+            Figure::at_least(format!("deaths after a {name}"), "count", float(took.len() as u64), 1.0),
+            Figure::at_most(
+                format!("{name} visible elsewhere after"),
+                "s",
+                longest,
+                VISIBLE_WITHIN.as_secs_f64(),
+            ),
+            Figure::told(format!("{name} visible, at best"), "s", shortest, Better::Lower),
+        ]
+    }
+}
+
+/// Deaths after one kind of change, of both nodes by turns.
+struct Deaths<'a> {
+    site: &'a mut Site,
+    change: Change,
+    victim: usize,
+    /// Whether it is so by now.
+    is: bool,
+}
+
+impl Deaths<'_> {
+    /// Runs this many of them. Returns how long each took to be visible at the other node.
+    async fn go_on(&mut self, rounds: u32) -> Result<Vec<Duration>> {
+        self.undo().await?;
+        for victim in 0..2 {
+            self.restart(victim).await?;
+        }
+        let mut took = Vec::new();
+        for _ in 0..rounds * TIMES {
+            took.extend(self.die().await?);
+            self.restart(self.victim).await?;
+            self.victim = 1 - self.victim;
+            if took.len() >= usize::try_from(rounds)? {
+                break;
+            }
+        }
+        Ok(took)
+    }
+
+    /// By a node that does not die of it.
+    async fn undo(&mut self) -> Result<()> {
+        let node = &mut self.site.members[0].node;
+        node.kill();
+        node.run()?;
+        self.site.until_trusted().await?;
+        let node = self.site.members[0].node.channel();
+        for _ in 0..TRIES {
+            match asked(self.change.write(false)).send(node.clone()).await.0 {
+                Relates::Set(..) | Relates::Ended(_) => return Ok(()),
+                Relates::Refused(code) if code == "NOT_FOUND" => return Ok(()),
+                _ => sleep(PAUSE).await,
+            }
+        }
+        anyhow::bail!("nothing can be written")
+    }
+
+    async fn restart(&mut self, at: usize) -> Result<()> {
+        let node = &mut self.site.members[at].node;
+        node.kill();
+        node.run_told(&[("KITH_FAILPOINT", self.change.place())])?;
+        self.site.until_trusted().await
+    }
+
+    /// One writes and dies. `None`: it had written nothing.
+    async fn die(&mut self) -> Result<Option<Duration>> {
+        let other = self.site.members[1 - self.victim].node.channel();
+        self.until_told(&other, self.is).await.context("what was before is not told")?;
+        if self.site.members[self.victim].node.ended()? {
+            // Of something else that it wrote.
+            return Ok(None);
+        }
+        let (began, so) = (Instant::now(), !self.is);
+        let writer = self.site.members[self.victim].node.channel();
+        let said = asked(self.change.write(so)).send(writer).await.0;
+        ensure!(
+            matches!(said, Relates::Open(_)),
+            "the program is no build with fail points: the write was answered with {said:?}"
+        );
+        self.until_dead().await?;
+        while began.elapsed() < LOOKED_FOR {
+            if self.tells(&other, so).await {
+                self.is = so;
+                return Ok(Some(began.elapsed()));
+            }
+            sleep(LOOK).await;
+        }
+        let strong = AskedAbout::strong(About::Get(EDGE, Level::Strong)).send(other).await.0;
+        let stands = self.change.told(&strong).context("the store cannot be read")? == so;
+        self.is = if stands { so } else { self.is };
+        Ok(stands.then_some(LOOKED_FOR))
+    }
+
+    /// Whether all answers of the node from its copies show the change, or show that it is not there.
+    async fn tells(&self, node: &Channel, so: bool) -> bool {
+        for view in self.change.views() {
+            let said = AskedAbout::strong(view).send(node.clone()).await.0;
+            if self.change.told(&said) != Some(so) {
+                return false;
+            }
+        }
+        true
+    }
+
+    async fn until_told(&self, node: &Channel, so: bool) -> Result<()> {
+        for _ in 0..TRIES {
+            if self.tells(node, so).await {
+                return Ok(());
+            }
+            sleep(PAUSE).await;
+        }
+        anyhow::bail!("nobody tells it")
+    }
+
+    async fn until_dead(&mut self) -> Result<()> {
+        let node = &mut self.site.members[self.victim].node;
+        for _ in 0..TRIES {
+            if node.ended()? {
+                ensure!(node.died()?, "the writer has ended, and not by dying");
+                return Ok(());
+            }
+            sleep(PAUSE).await;
+        }
+        anyhow::bail!("the writer lives")
+    }
+}
+
+fn asked(what: About) -> AskedAbout {
+    AskedAbout { request_id: format!("{}", rand::random::<u64>()), ..AskedAbout::strong(what) }
+}

@@ -1,0 +1,203 @@
+//! Ten times the load that the store bears: it continues at its pace, what it cannot take is refused at once, and a
+//! moment later no effect is left.
+
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result, ensure};
+use kith_lab_servers::{imported::fill, proxy::Mode, usage};
+use kith_proto::{
+    r#type::v1::{Consistency, consistency},
+    user::v1::{GetUserRequest, UpdateUserRequest, User, user_service_client::UserServiceClient},
+};
+use prost_types::FieldMask;
+use tokio::time::sleep;
+
+use super::{
+    Sizes,
+    callers::{Callers, GET_USER},
+    tally::CallTally,
+};
+use crate::faults::{
+    Better, Plan, Site,
+    figure::{Figure, float},
+};
+
+const UPDATE_USER: &str = "/kith.user.v1.UserService/UpdateUser";
+/// Users that are asked for.
+const USERS: i64 = 2_000;
+/// How long a turn at the store is to take in all: with 64 at once it bears 500 a second.
+const STORE_TAKES: Duration = Duration::from_millis(128);
+/// By so much less it may bear, or more; it is tried so often.
+const NEAR: f64 = 0.05;
+const TRIES: u32 = 5;
+/// By how much more is offered than the store bears.
+const TIMES: f64 = 10.0;
+/// Part of what it bears that is asked of it before and afterwards.
+const NORMAL: f64 = 0.5;
+/// How long it may take until all is as before; looked at in pieces of a tenth.
+const BACK_WITHIN: Duration = Duration::from_secs(5);
+const PIECES: u32 = 10;
+/// An answer that comes later than so many times what the store takes has waited behind others.
+const PROMPT: f64 = 2.0;
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Every read is strong, so that the store is asked each time; a node has no bound for one caller that would be
+/// reached before.
+pub(super) async fn reads(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
+    let strong = Consistency { level: Some(consistency::Level::Strong(true)) };
+    let asked: Vec<_> =
+        users().map(|user_id| GetUserRequest { user_id, consistency: Some(strong.clone()) }).collect();
+    let callers = async |address| Callers::connect(address, GET_USER, &asked).await;
+    run(plan, "cache.loads_in_flight", sizes, callers).await
+}
+
+/// Changes of one field.
+pub(super) async fn writes(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
+    let update_mask = Some(FieldMask { paths: vec!["age".to_owned()] });
+    let changed = |user_id| User { user_id, age: 30, ..User::default() };
+    let update =
+        |user| UpdateUserRequest { user: Some(user), update_mask: update_mask.clone(), ..Default::default() };
+    let asked: Vec<_> = users().map(changed).map(update).collect();
+    let callers = async |address| Callers::connect(address, UPDATE_USER, &asked).await;
+    run(plan, "limits.writes_in_flight", sizes, callers).await
+}
+
+fn users() -> impl Iterator<Item = i64> {
+    1..=USERS
+}
+
+/// `turns` is the setting that says how many may be with the store.
+async fn run(
+    plan: &Plan,
+    turns: &str,
+    sizes: &Sizes,
+    callers: impl AsyncFn(SocketAddr) -> Result<Callers>,
+) -> Result<Vec<Figure>> {
+    let mut plan = Plan { nodes: 1, ..plan.clone() };
+    plan.settings.push(format!("{turns}={}", sizes.turns));
+    let site = Site::start(&plan, 1, None).await?;
+    let node = &site.members.first().context("there is a node")?.node;
+    fill(&mut UserServiceClient::new(node.channel()), &users().collect::<Vec<_>>()).await?;
+    let callers = &callers(node.address()).await?;
+    OverloadRun { callers, site: &site, process: node.id()?, sizes }.measure().await
+}
+
+struct OverloadRun<'a> {
+    callers: &'a Callers,
+    site: &'a Site,
+    process: u32,
+    sizes: &'a Sizes,
+}
+
+impl OverloadRun<'_> {
+    async fn measure(&self) -> Result<Vec<Figure>> {
+        // Connections are made, and a turn's time is known.
+        self.closed().await?;
+        let capacity = self.tuned().await?;
+        let before = usage::resident_mib(self.process)?;
+        let peak = Peak::of(self.process);
+        let tally = self.callers.open(capacity * TIMES, self.sizes.lasts).await?;
+        let peak = peak.most().await;
+        let back = self.back(capacity).await?;
+        Ok(self.figures(capacity, &tally, peak / before, back))
+    }
+
+    /// Makes the store answer so late that a turn takes as long as it should: some of that it takes itself. Returns
+    /// what it bears then.
+    async fn tuned(&self) -> Result<f64> {
+        let turns = f64::from(self.sizes.turns);
+        let (mut late, mut capacity) = (STORE_TAKES, 0.0);
+        for _ in 0..TRIES {
+            self.site.mongodb_links(Mode::Late(late, late));
+            capacity = self.capacity().await?;
+            let takes = turns / capacity;
+            if (takes / STORE_TAKES.as_secs_f64() - 1.0).abs() <= NEAR {
+                break;
+            }
+            let off = STORE_TAKES.as_secs_f64() - takes;
+            late = Duration::try_from_secs_f64(late.as_secs_f64() + off).unwrap_or_default();
+        }
+        Ok(capacity)
+    }
+
+    /// As many callers as turns, and half as many more, so that none is missing.
+    async fn closed(&self) -> Result<CallTally> {
+        let callers = usize::try_from(self.sizes.turns)?;
+        self.callers.closed(callers + callers / 2, self.sizes.measured).await
+    }
+
+    /// What the store bears in a second.
+    async fn capacity(&self) -> Result<f64> {
+        let tally = self.closed().await?;
+        ensure!(tally.failed() + tally.shed() == 0, "the store does not bear what it should: {tally:?}");
+        Ok(float(tally.in_time) / self.sizes.measured.as_secs_f64())
+    }
+
+    /// After how long every call is done, and promptly; more than it may be when that does not come.
+    async fn back(&self, capacity: f64) -> Result<Duration> {
+        let piece = BACK_WITHIN / PIECES;
+        let mut back = Duration::ZERO;
+        for number in 1..=PIECES + 1 {
+            let tally = self.callers.open(capacity * NORMAL, piece).await?;
+            let prompt = tally.done_p99() <= STORE_TAKES.as_secs_f64() * 1e3 * PROMPT;
+            if !prompt || tally.shed() + tally.failed() + tally.held_back > 0 {
+                back = piece * number;
+            }
+        }
+        Ok(back)
+    }
+
+    fn figures(&self, capacity: f64, tally: &CallTally, memory: f64, back: Duration) -> Vec<Figure> {
+        let seconds = self.sizes.lasts.as_secs_f64();
+        let offered = float(tally.answered() + tally.held_back) / seconds;
+        let sent = float(tally.answered()) / seconds;
+        vec![
+            Figure::told("capacity", "1/s", capacity, Better::Higher),
+            Figure::told("offered", "1/s", offered, Better::Higher),
+            Figure::at_least("sent of offered", "ratio", sent / offered, 0.99),
+            Figure::at_least("offered of capacity", "ratio", offered / capacity, TIMES * 0.95),
+            Figure::at_least("goodput", "ratio", float(tally.in_time) / seconds / capacity, 0.8),
+            Figure::told("done p99", "ms", tally.done_p99(), Better::Lower),
+            Figure::at_most("shed p99", "ms", tally.shed_p99(), 10.0),
+            Figure::at_most("other errors", "count", float(tally.failed()), 0.0),
+            Figure::at_most("memory", "ratio", memory, 1.5),
+            Figure::at_most("back after", "s", back.as_secs_f64(), BACK_WITHIN.as_secs_f64()),
+        ]
+    }
+}
+
+/// The most memory that a process holds, from now on.
+struct Peak {
+    over: Arc<AtomicBool>,
+    looking: tokio::task::JoinHandle<f64>,
+}
+
+impl Peak {
+    fn of(process: u32) -> Self {
+        let over = Arc::new(AtomicBool::new(false));
+        let until = Arc::clone(&over);
+        let looking = tokio::spawn(async move {
+            let mut most = 0.0_f64;
+            while !until.load(Ordering::Relaxed) {
+                // A process that has ended holds none; its calls show that.
+                most = most.max(usage::resident_mib(process).unwrap_or_default());
+                sleep(LOOK).await;
+            }
+            most
+        });
+        Self { over, looking }
+    }
+
+    /// In MiB; NaN when it was not looked at.
+    async fn most(self) -> f64 {
+        self.over.store(true, Ordering::Relaxed);
+        self.looking.await.unwrap_or(f64::NAN)
+    }
+}

@@ -1,0 +1,64 @@
+//! What is done to the nodes meanwhile, one after the other.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use kith_lab_servers::proxy::Mode;
+use tokio::time::sleep;
+
+use super::RecallDesk;
+use crate::faults::{Figure, Member, Site, figure::float};
+
+/// How the way of a node to Redis is closed, by turns; `None`: the node is paused.
+const FAULTS: [Option<Mode>; 4] = [Some(Mode::Refuse), None, Some(Mode::Freeze), Some(Mode::Deaf)];
+/// A node is cut or paused for so long: it trusts its memory at first, and then not any more. The short one is over before.
+const LASTS: [Duration; 2] = [Duration::from_secs(2), Duration::from_millis(700)];
+/// Between two faults, once all nodes trust their memories again.
+const WHOLE_FOR: Duration = Duration::from_millis(500);
+
+/// How often each was done.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct RecallFaultCounts {
+    cuts: u64,
+    pauses: u64,
+}
+
+impl RecallFaultCounts {
+    pub(super) fn figures(self) -> [Figure; 2] {
+        let all = Figure::at_least("cuts and pauses", "count", float(self.cuts + self.pauses), 1.0);
+        [all, Figure::told("pauses", "count", float(self.pauses), crate::faults::figure::Better::Higher)]
+    }
+}
+
+/// Goes on until enough is changed. Each node has each fault, for each time.
+pub(super) async fn go_on(site: &mut Site, desk: &RecallDesk) -> Result<RecallFaultCounts> {
+    let (mut times, nodes) = (RecallFaultCounts::default(), site.members.len());
+    for step in 0_usize.. {
+        if desk.has_enough() {
+            break;
+        }
+        let (fault, lasts) = (FAULTS[step / nodes % FAULTS.len()], LASTS[step / nodes / FAULTS.len() % 2]);
+        let member = site.members.get(step % nodes).context("there are three nodes")?;
+        disturb(member, fault, lasts).await?;
+        site.until_trusted().await?;
+        sleep(WHOLE_FOR).await;
+        match fault {
+            Some(_) => times.cuts += 1,
+            None => times.pauses += 1,
+        }
+    }
+    Ok(times)
+}
+
+async fn disturb(Member { node, to_redis, .. }: &Member, fault: Option<Mode>, lasts: Duration) -> Result<()> {
+    match fault {
+        Some(mode) => to_redis.set(mode),
+        None => node.signal("STOP")?,
+    }
+    sleep(lasts).await;
+    match fault {
+        Some(_) => to_redis.set(Mode::Pass),
+        None => node.signal("CONT")?,
+    }
+    Ok(())
+}

@@ -1,0 +1,86 @@
+//! Who reads a conversation through all nodes, and looks for what is gone.
+
+use std::{sync::Arc, time::Duration};
+
+use anyhow::Result;
+use tokio::time::{Instant, sleep};
+
+use super::{RecallDesk, TalkingPair};
+use crate::{
+    faults::talk::PreparedCall,
+    history::{Logged, MessageOutcome, MessageRequest, Pages},
+};
+
+/// After a read that failed, and between two that did not.
+const PAUSE: Duration = Duration::from_millis(20);
+/// A page is read so often in the end.
+const TRIES: usize = 20;
+
+/// Of one conversation.
+#[derive(Clone, Debug)]
+pub(super) struct Reader {
+    desk: Arc<RecallDesk>,
+    pair: TalkingPair,
+}
+
+impl Reader {
+    pub(super) fn new(desk: &Arc<RecallDesk>, pair: TalkingPair) -> Self {
+        Self { desk: Arc::clone(desk), pair }
+    }
+
+    /// Reads the last messages, so that there are windows and reads under way while messages are changed.
+    pub(super) async fn work(self) -> Result<()> {
+        for node in (0..self.desk.nodes.len()).cycle() {
+            if self.desk.is_over() {
+                break;
+            }
+            self.read(node, Pages::Before(0)).await;
+            sleep(PAUSE).await;
+        }
+        Ok(())
+    }
+
+    /// Reads the whole log through each node.
+    pub(super) async fn read_all(&self) {
+        for node in 0..self.desk.nodes.len() {
+            let mut from = 1;
+            while let Some(last) = self.read_page(node, from).await {
+                from = last + 1;
+            }
+        }
+    }
+
+    /// Reads messages through a node, and judges them. `None`: nothing was answered.
+    pub(super) async fn read(&self, node: usize, pages: Pages) -> Option<Vec<Logged>> {
+        let began = Instant::now();
+        let conversation = self.pair.conversation();
+        let request =
+            MessageRequest::Read { user: self.pair.other, conversation, pages: pages.clone(), at_least: 0 };
+        match (PreparedCall { request, named: false }).send(self.desk.nodes[node].clone()).await {
+            MessageOutcome::Read { messages, .. } => {
+                let mut tally = self.desk.tally.lock();
+                tally.read();
+                if let Some(message) = self.desk.gone.shown(&messages, began) {
+                    tally.blame(message, || format!("{pages:?} of {:?} on node {node}", self.pair));
+                }
+                Some(messages)
+            }
+            MessageOutcome::Refused(code) | MessageOutcome::Open(code) => {
+                self.desk.tally.lock().fail(&code);
+                None
+            }
+            MessageOutcome::Sent(_) | MessageOutcome::Marked(_) => None,
+        }
+    }
+
+    /// The number of the last message of a page; `None`: there is none.
+    async fn read_page(&self, node: usize, from: u64) -> Option<u64> {
+        for _ in 0..TRIES {
+            if let Some(messages) = self.read(node, Pages::From(from)).await {
+                return messages.last().map(|message| message.seq);
+            }
+            sleep(PAUSE).await;
+        }
+        None
+    }
+}

@@ -1,0 +1,160 @@
+//! Who sends messages to a conversation, changes them on one node, and reads them on the others as soon as that is acknowledged.
+
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result, bail};
+use futures::future::FutureExt as _;
+use kith_proto::message::v1::{
+    EditMessageRequest, RecallMessageRequest, message_service_client::MessageServiceClient,
+};
+use rand::{Rng as _, SeedableRng as _, rngs::SmallRng};
+
+use super::{RecallDesk, TalkingPair, reader::Reader};
+use crate::{
+    faults::{calls::within, load_tests::answered::until_answered, talk::PreparedCall},
+    history::{Draft, MessageOutcome, MessageRequest, Pages, SendOutcome},
+};
+
+/// Attempts to send a message.
+const TRIES: usize = 200;
+/// A page of the changed message begins so many messages before it.
+const BEFORE: u64 = 20;
+/// One change in so many is an edit.
+const EDIT_EVERY: u32 = 4;
+/// One change in so many is of an older message.
+const OLDER_EVERY: u32 = 3;
+
+/// A message that has its content.
+#[derive(Clone, Copy, Debug)]
+struct CurrentMessage {
+    seq: u64,
+    value: u64,
+}
+
+/// Of one conversation, whose messages no other program changes.
+#[derive(Debug)]
+pub(super) struct Writer {
+    desk: Arc<RecallDesk>,
+    pair: TalkingPair,
+    reader: Reader,
+    random: SmallRng,
+    /// By rising number.
+    whole: Vec<CurrentMessage>,
+}
+
+impl Writer {
+    pub(super) fn new(desk: &Arc<RecallDesk>, pair: TalkingPair, seed: u64) -> Self {
+        let random = SmallRng::seed_from_u64(seed.wrapping_add(pair.one.cast_unsigned()));
+        Self { desk: Arc::clone(desk), pair, reader: Reader::new(desk, pair), random, whole: Vec::new() }
+    }
+
+    /// Sends and changes until enough is changed in all conversations.
+    pub(super) async fn work(mut self) -> Result<()> {
+        for node in (0..self.desk.nodes.len()).cycle() {
+            if self.desk.is_over() {
+                break;
+            }
+            // One more than is recalled: there are older ones to change, too.
+            for _ in 0..2 {
+                let sent = self.send(node).await?;
+                self.whole.push(sent);
+            }
+            self.change(node).await?;
+        }
+        Ok(())
+    }
+
+    /// Sends a message, first through this node.
+    async fn send(&self, node: usize) -> Result<CurrentMessage> {
+        let value = self.desk.value();
+        let draft =
+            Draft { conversation: self.pair.conversation(), sender: self.pair.one, value, silent: false };
+        let asked = PreparedCall { request: MessageRequest::Send(vec![draft]), named: true };
+        for node in (0..self.desk.nodes.len()).cycle().skip(node).take(TRIES) {
+            match asked.send(self.desk.nodes[node].clone()).await {
+                MessageOutcome::Sent(results) => match results.first() {
+                    Some(SendOutcome::At(seq)) => return Ok(CurrentMessage { seq: *seq, value }),
+                    Some(SendOutcome::Refused(code) | SendOutcome::Open(code)) => self.fail(code),
+                    None => self.fail("INTERNAL"),
+                },
+                MessageOutcome::Open(code) | MessageOutcome::Refused(code) => self.fail(&code),
+                MessageOutcome::Read { .. } | MessageOutcome::Marked(_) => self.fail("INTERNAL"),
+            }
+        }
+        bail!("no node stores a message of {:?}", self.pair)
+    }
+
+    /// Recalls or edits a message, first through this node, and reads it through the others at once.
+    async fn change(&mut self, node: usize) -> Result<()> {
+        let last = self.whole.len().checked_sub(1).context("a message was sent")?;
+        let is_older = self.random.random_ratio(1, OLDER_EVERY);
+        let place = if is_older { self.random.random_range(0..=last) } else { last };
+        let CurrentMessage { seq, value } = self.whole[place];
+        let edited = self.random.random_ratio(1, EDIT_EVERY).then(|| self.desk.value());
+        // Copies of the message as it is are everywhere.
+        for reader in 0..self.desk.nodes.len() {
+            self.reader.read(reader, page_of(seq)).await;
+        }
+        match edited {
+            Some(value) => self.edit(node, seq, value).await?,
+            None => self.recall(node, seq).await?,
+        }
+        self.desk.gone.add(value);
+        self.desk.add_change();
+        match edited {
+            Some(value) => self.whole[place].value = value,
+            None => drop(self.whole.remove(place)),
+        }
+        self.look(node, seq).await;
+        Ok(())
+    }
+
+    async fn recall(&self, node: usize, seq: u64) -> Result<()> {
+        let request = RecallMessageRequest {
+            conversation_id: self.pair.conversation(),
+            seq: seq.cast_signed(),
+            ..RecallMessageRequest::default()
+        };
+        let recalled = until_answered(&self.desk.nodes, node, |node| {
+            let request = within(request.clone());
+            async move { MessageServiceClient::new(node).recall_message(request).await.map(drop) }.boxed()
+        });
+        recalled.await.with_context(|| format!("message {seq} of {:?} is not recalled", self.pair))
+    }
+
+    async fn edit(&self, node: usize, seq: u64, value: u64) -> Result<()> {
+        let request = EditMessageRequest {
+            conversation_id: self.pair.conversation(),
+            seq: seq.cast_signed(),
+            content_type: "text/plain".to_owned(),
+            body: value.to_string().into(),
+            ..EditMessageRequest::default()
+        };
+        let edited = until_answered(&self.desk.nodes, node, |node| {
+            let request = within(request.clone());
+            async move { MessageServiceClient::new(node).edit_message(request).await.map(drop) }.boxed()
+        });
+        edited.await.with_context(|| format!("message {seq} of {:?} is not edited", self.pair))
+    }
+
+    /// Reads a changed message in each way, on the other nodes first.
+    async fn look(&self, node: usize, seq: u64) {
+        let count = self.desk.nodes.len();
+        for step in 1..=count {
+            for pages in [page_of(seq), Pages::Before(seq + 1), Pages::These(vec![seq]), Pages::Before(0)] {
+                let found = self.reader.read((node + step) % count, pages).await;
+                if found.is_some_and(|found| found.iter().any(|message| message.seq == seq)) {
+                    self.desk.tally.lock().read_at_once();
+                }
+            }
+        }
+    }
+
+    fn fail(&self, code: &str) {
+        self.desk.tally.lock().fail(code);
+    }
+}
+
+fn page_of(seq: u64) -> Pages {
+    Pages::From(seq.saturating_sub(BEFORE).max(1))
+}

@@ -1,0 +1,233 @@
+//! A group whose members talk, and what they sent.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use anyhow::{Context as _, Result, bail};
+use futures::future::FutureExt as _;
+use kith_proto::{
+    group::v1::{CreateGroupRequest, Group, group_service_client::GroupServiceClient},
+    member::v1::{AddMembersRequest, RemoveMembersRequest, member_service_client::MemberServiceClient},
+};
+use parking_lot::Mutex;
+use tokio::time::{Instant, sleep};
+
+use super::{PreparedCall, RemovalDesk, RemovalViolation, SEATS};
+use crate::{
+    faults::{calls::within, load_tests::answered::until_answered},
+    history::{Draft, Logged, MessageOutcome, MessageRequest, SendOutcome},
+};
+
+/// After a call that failed, and after one that was refused to a user who is not in.
+const PAUSE: Duration = Duration::from_millis(20);
+/// A send of unknown outcome may still be stored so long after it was given up.
+const LATE: Duration = Duration::from_secs(15);
+
+/// A group of an owner and of users who are removed and come back.
+#[derive(Debug)]
+pub(super) struct Talking {
+    pub(super) desk: Arc<RemovalDesk>,
+    pub(super) id: i64,
+    pub(super) owner: i64,
+    pub(super) seats: Vec<RemovedUser>,
+}
+
+/// A user who is removed and comes back.
+#[derive(Debug)]
+pub(super) struct RemovedUser {
+    pub(super) user: i64,
+    /// When it was not in.
+    pub(super) absences: Mutex<Vec<Absence>>,
+    sends: Mutex<Vec<SentMessage>>,
+}
+
+/// From the acknowledgement of a removal until the next join began.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Absence {
+    pub(super) from: Instant,
+    /// `None`: it lasts.
+    pub(super) until: Option<Instant>,
+}
+
+/// A message that a user sent.
+#[derive(Clone, Copy, Debug)]
+struct SentMessage {
+    value: u64,
+    began: Instant,
+    ended: Instant,
+    is_open: bool,
+}
+
+impl Talking {
+    /// Makes a group of this number that has its owner alone.
+    ///
+    /// # Errors
+    /// If it is not made.
+    pub(super) async fn found(desk: &Arc<RemovalDesk>, id: i64) -> Result<Self> {
+        let first = (id - 1) * (SEATS + 1) + 1;
+        let group = Group { group_id: id, name: "talking".to_owned(), creator_id: first, ..Group::default() };
+        let request = CreateGroupRequest { group: Some(group), request_id: format!("group-{id}") };
+        let made = until_answered(&desk.nodes, 0, |node| {
+            let request = within(request.clone());
+            async move { GroupServiceClient::new(node).create_group(request).await.map(drop) }.boxed()
+        });
+        made.await.with_context(|| format!("group {id} is not made"))?;
+        let seat = |user| RemovedUser { user, absences: Mutex::default(), sends: Mutex::default() };
+        let seats = (first + 1..=first + SEATS).map(seat).collect();
+        Ok(Self { desk: Arc::clone(desk), id, owner: first, seats })
+    }
+
+    /// Has a user send, one message after the other, through all nodes by turns.
+    pub(super) async fn talk(self: Arc<Self>, seat: usize) -> Result<()> {
+        let Some(seat) = self.seats.get(seat) else { bail!("there is no such seat") };
+        let nodes = self.desk.nodes.iter().enumerate().cycle();
+        for (node, _) in nodes {
+            if self.desk.is_over() {
+                return Ok(());
+            }
+            if !matches!(self.send_as(seat, node).await, SendOutcome::At(_)) {
+                sleep(PAUSE).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends a message of the user of a seat through a node, and keeps when.
+    pub(super) async fn send_as(&self, seat: &RemovedUser, node: usize) -> SendOutcome {
+        let (value, began) = (self.desk.value(), Instant::now());
+        let outcome = self.send(seat.user, value, node).await;
+        let is_open = matches!(outcome, SendOutcome::Open(_));
+        seat.sends.lock().push(SentMessage { value, began, ended: Instant::now(), is_open });
+        match &outcome {
+            SendOutcome::Refused(code) if code == "PERMISSION_DENIED" => {}
+            SendOutcome::Refused(code) | SendOutcome::Open(code) => self.desk.tally.lock().fail(code),
+            SendOutcome::At(_) => {}
+        }
+        outcome
+    }
+
+    /// Sends a message without an id.
+    pub(super) async fn send(&self, sender: i64, value: u64, node: usize) -> SendOutcome {
+        let conversation = self.conversation();
+        let request = MessageRequest::Send(vec![Draft { conversation, sender, value, silent: false }]);
+        let asked = PreparedCall { request, named: false };
+        match asked.send(self.desk.nodes[node].clone()).await {
+            MessageOutcome::Sent(results) => {
+                results.into_iter().next().unwrap_or_else(|| SendOutcome::Open("INTERNAL".to_owned()))
+            }
+            MessageOutcome::Open(code) => SendOutcome::Open(code),
+            MessageOutcome::Refused(code) => SendOutcome::Refused(code),
+            MessageOutcome::Read { .. } | MessageOutcome::Marked(_) => {
+                SendOutcome::Open("INTERNAL".to_owned())
+            }
+        }
+    }
+
+    /// Adds a user, or removes it, first through this node.
+    ///
+    /// # Errors
+    /// If no node does it.
+    pub(super) async fn change(&self, user: i64, comes: bool, node: usize, request_id: &str) -> Result<()> {
+        let (group_id, user_ids) = (self.id, vec![user]);
+        let request_id = request_id.to_owned();
+        let added =
+            AddMembersRequest { group_id, user_ids: user_ids.clone(), request_id: request_id.clone() };
+        let removed = RemoveMembersRequest { group_id, user_ids, request_id, ..Default::default() };
+        let changed = until_answered(&self.desk.nodes, node, |node| {
+            let (added, removed) = (within(added.clone()), within(removed.clone()));
+            let mut client = MemberServiceClient::new(node);
+            async move {
+                if comes {
+                    client.add_members(added).await.map(drop)
+                } else {
+                    client.remove_members(removed).await.map(drop)
+                }
+            }
+            .boxed()
+        });
+        changed.await.with_context(|| format!("group {group_id}: user {user} comes: {comes}"))
+    }
+
+    pub(super) fn conversation(&self) -> String {
+        format!("g{}", self.id)
+    }
+
+    /// Looks in the log for what was sent while its sender was not in.
+    pub(super) fn judge(&self, logs: &BTreeMap<String, Vec<Logged>>) {
+        let log = logs.get(&self.conversation()).map_or(&[][..], Vec::as_slice);
+        let by_value: BTreeMap<u64, u64> =
+            log.iter().filter_map(|message| Some((message.value?, message.seq))).collect();
+        for seat in &self.seats {
+            for sent in seat.while_absent() {
+                self.desk.tally.lock().forbid();
+                if let Some(seq) = by_value.get(&sent.value) {
+                    let what = format!("user {}: {sent:?} has number {seq}", seat.user);
+                    self.blame(RemovalViolation::Stored, &what);
+                }
+            }
+        }
+    }
+
+    pub(super) fn blame(&self, wrong: RemovalViolation, what: &str) {
+        let group = self.id;
+        self.desk.tally.lock().blame(wrong, || format!("group {group}: {what}"));
+    }
+}
+
+impl RemovedUser {
+    /// What it sent after a removal was acknowledged and before the next join began.
+    fn while_absent(&self) -> Vec<SentMessage> {
+        let absences = self.absences.lock();
+        let sends = self.sends.lock();
+        let is_forbidden = |sent: &&SentMessage| {
+            let before = absences.partition_point(|absence| absence.from < sent.began);
+            before > 0 && absences[before - 1].covers(sent)
+        };
+        sends.iter().filter(is_forbidden).copied().collect()
+    }
+}
+
+impl Absence {
+    /// Whether the send was over before the absence was. One of unknown outcome may be stored later.
+    fn covers(&self, sent: &SentMessage) -> bool {
+        let over = if sent.is_open { sent.ended + LATE } else { sent.ended };
+        self.from < sent.began && self.until.is_none_or(|until| over < until)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seat(absences: &[(u64, Option<u64>)], sends: &[(u64, u64, bool)], zero: Instant) -> RemovedUser {
+        let at = |seconds: u64| zero + Duration::from_secs(seconds);
+        let absence = |(from, until): &(u64, Option<u64>)| Absence { from: at(*from), until: until.map(at) };
+        let sent = |(value, (began, ended, is_open)): (u64, &(u64, u64, bool))| SentMessage {
+            value,
+            began: at(*began),
+            ended: at(*ended),
+            is_open: *is_open,
+        };
+        RemovedUser {
+            user: 1,
+            absences: Mutex::new(absences.iter().map(absence).collect()),
+            sends: Mutex::new((0..).zip(sends).map(sent).collect()),
+        }
+    }
+
+    #[test]
+    fn only_sends_within_an_absence_are_forbidden() {
+        let zero = Instant::now();
+        let sends = [(5, 11, false), (11, 12, false), (19, 21, false), (25, 26, false), (31, 99, false)];
+        let seat = seat(&[(10, Some(20)), (30, None)], &sends, zero);
+        let forbidden: Vec<u64> = seat.while_absent().iter().map(|sent| sent.value).collect();
+        assert_eq!(forbidden, [1, 4]);
+    }
+
+    #[test]
+    fn send_of_unknown_outcome_may_be_stored_after_the_absence() {
+        let zero = Instant::now();
+        let sends = [(11, 12, true), (11, 12, false)];
+        let of = |until| seat(&[(10, Some(until))], &sends, zero).while_absent().len();
+        assert_eq!((of(20), of(40)), (1, 2));
+    }
+}

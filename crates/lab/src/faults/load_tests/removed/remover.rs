@@ -1,0 +1,134 @@
+//! Who removes members and takes them in again, and looks at what they can do.
+
+use std::sync::{Arc, atomic::Ordering};
+
+use anyhow::{Result, bail};
+use tokio::time::Instant;
+
+use super::{
+    PreparedCall, RemovalViolation,
+    group::{Absence, RemovedUser, Talking},
+};
+use crate::history::{Logged, MessageOutcome, MessageRequest, Pages, SendOutcome};
+
+/// Attempts to send the message of an absence.
+const TRIES: usize = 100;
+
+/// Of one group.
+#[derive(Debug)]
+pub(super) struct Remover {
+    group: Arc<Talking>,
+    rounds: usize,
+}
+
+impl Remover {
+    pub(super) fn new(group: &Arc<Talking>) -> Self {
+        Self { group: Arc::clone(group), rounds: 0 }
+    }
+
+    /// Takes users in and removes them until enough were removed in all groups.
+    pub(super) async fn work(mut self) -> Result<()> {
+        let mut hidden = vec![None; self.group.seats.len()];
+        while !self.group.desk.is_over() {
+            let seat = self.rounds % hidden.len();
+            hidden[seat] = Some(self.round(seat, hidden[seat]).await?);
+            self.rounds += 1;
+            if self.group.desk.add_removal() {
+                self.group.desk.over.store(true, Ordering::Relaxed);
+            }
+        }
+        Ok(())
+    }
+
+    /// A user comes, sends and is removed. Returns the number of a message that was sent after that. `hidden`: that of its absence
+    /// before.
+    async fn round(&self, seat: usize, hidden: Option<u64>) -> Result<u64> {
+        let Some(seat) = self.group.seats.get(seat) else { bail!("there is no such seat") };
+        let node = self.rounds % self.group.desk.nodes.len();
+        self.take_in(seat, node, hidden).await?;
+        let request_id = format!("{}-removed-{}", self.group.id, self.rounds);
+        self.group.change(seat.user, false, node, &request_id).await?;
+        seat.absences.lock().push(Absence { from: Instant::now(), until: None });
+        let nodes = 0..self.group.desk.nodes.len();
+        for other in nodes.clone().filter(|other| *other != node) {
+            if let SendOutcome::At(seq) = self.group.send_as(seat, other).await {
+                let what = format!("user {} was removed, and its message got number {seq}", seat.user);
+                self.group.blame(RemovalViolation::Acknowledged, &what);
+            }
+        }
+        let after = self.say().await?;
+        for node in nodes {
+            self.look(seat, node, after).await;
+        }
+        Ok(after)
+    }
+
+    /// It sends at once through another node, and reads nothing of its absence.
+    async fn take_in(&self, seat: &RemovedUser, node: usize, hidden: Option<u64>) -> Result<()> {
+        if let Some(absence) = seat.absences.lock().last_mut() {
+            absence.until = Some(Instant::now());
+        }
+        let request_id = format!("{}-comes-{}", self.group.id, self.rounds);
+        self.group.change(seat.user, true, node, &request_id).await?;
+        let other = (node + 1) % self.group.desk.nodes.len();
+        let sent = self.group.send_as(seat, other).await;
+        if matches!(&sent, SendOutcome::Refused(code) if code == "PERMISSION_DENIED") {
+            self.group
+                .blame(RemovalViolation::Refused, &format!("user {} is in, and may not send", seat.user));
+        }
+        let Some(hidden) = hidden else { return Ok(()) };
+        let Some((messages, _)) = self.read(seat.user, other, Pages::These(vec![hidden])).await else {
+            return Ok(());
+        };
+        if !messages.is_empty() {
+            let what = format!("user {} is back and reads {messages:?} of its absence", seat.user);
+            self.group.blame(RemovalViolation::ReadOfAbsence, &what);
+        }
+        Ok(())
+    }
+
+    /// The owner sends. Returns the number.
+    async fn say(&self) -> Result<u64> {
+        for node in (0..self.group.desk.nodes.len()).cycle().take(TRIES) {
+            let value = self.group.desk.value();
+            match self.group.send(self.group.owner, value, node).await {
+                SendOutcome::At(seq) => return Ok(seq),
+                SendOutcome::Refused(code) | SendOutcome::Open(code) => {
+                    self.group.desk.tally.lock().fail(&code)
+                }
+            }
+        }
+        bail!("the owner of group {} cannot send", self.group.id)
+    }
+
+    /// A removed user reads all it may, up to a message that was sent after its removal.
+    async fn look(&self, seat: &RemovedUser, node: usize, after: u64) {
+        for pages in [Pages::From(after), Pages::Before(0), Pages::These(vec![after])] {
+            let Some((messages, end)) = self.read(seat.user, node, pages.clone()).await else { continue };
+            self.group.desk.tally.lock().look();
+            let beyond = messages.iter().find(|message| message.seq >= after);
+            if beyond.is_some() || end.is_some_and(|end| end >= after) {
+                let what = format!("user {} was removed, and {pages:?} on node {node} reads", seat.user);
+                self.group.blame(
+                    RemovalViolation::ReadBeyond,
+                    &format!("{what} {beyond:?} up to {end:?}, from {after} on"),
+                );
+            }
+        }
+    }
+
+    /// What a user reads, and up to where it may. `None`: nothing was answered.
+    async fn read(&self, user: i64, node: usize, pages: Pages) -> Option<(Vec<Logged>, Option<u64>)> {
+        let conversation = self.group.conversation();
+        let request = MessageRequest::Read { user, conversation, pages, at_least: 0 };
+        let asked = PreparedCall { request, named: false };
+        match asked.send(self.group.desk.nodes[node].clone()).await {
+            MessageOutcome::Read { messages, range, .. } => Some((messages, range.map(|(_, end)| end))),
+            MessageOutcome::Refused(code) | MessageOutcome::Open(code) => {
+                self.group.desk.tally.lock().fail(&code);
+                None
+            }
+            MessageOutcome::Sent(_) | MessageOutcome::Marked(_) => None,
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! The database is dropped while no node runs, and Redis keeps what it held; then nodes over another database come to the
+//! same prefix.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use kith_lab_servers::imported::fill;
+use kith_proto::user::v1::user_service_client::UserServiceClient;
+use tokio::time::{Instant, sleep};
+
+use super::ages::{AgeReaders, ms};
+use crate::faults::{
+    Figure, Plan, Site,
+    cassandra::keyspace,
+    figure::float,
+    load_tests::Sizes,
+    node::{Node, Shape},
+    site::NAME,
+};
+
+const USERS: i64 = 20;
+const UPDATES: usize = 3;
+/// The bound of a cached read.
+const OLDEST: Duration = Duration::from_secs(3);
+/// A node that is refused has ended by then.
+const REFUSED_WITHIN: Duration = Duration::from_secs(30);
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Figures: what was served of a database that is gone, how old answers were, and what became of the other cluster.
+pub(in crate::faults::load_tests) async fn run(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
+    let plan = Plan { nodes: 2, ..plan.clone() };
+    let mut site = Site::start(&plan, 1, None).await?;
+    made(&site).await?;
+    let (mut served, mut oldest) = (0, written(&site).await?);
+    for _ in 0..sizes.rounds.div_ceil(3) {
+        served += dropped(&mut site).await?;
+        made(&site).await?;
+        oldest = written(&site).await?.max(oldest);
+    }
+    let refused = second_is_refused(&plan, &site).await?;
+    oldest = written(&site).await?.max(oldest);
+    Ok(vec![
+        Figure::none("answers of the dropped database", served),
+        Figure::at_least("second database refused", "count", float(u64::from(refused)), 1.0),
+        Figure::at_most("oldest answer", "ms", ms(oldest), ms(OLDEST)),
+    ])
+}
+
+fn readers(site: &Site) -> AgeReaders {
+    AgeReaders::new(site.members.iter().map(|member| member.node.channel()).collect())
+}
+
+/// Makes the users.
+async fn made(site: &Site) -> Result<()> {
+    let ids: Vec<i64> = (1..=USERS).collect();
+    fill(&mut UserServiceClient::new(site.members[0].node.channel()), &ids).await
+}
+
+/// Updates each user, so that copies of all are in memory and in Redis. Returns the age of the oldest answer.
+async fn written(site: &Site) -> Result<Duration> {
+    let (readers, mut oldest) = (readers(site), Duration::ZERO);
+    for id in 1..=USERS {
+        for _ in 0..UPDATES {
+            oldest = readers.oldest(id).await?.max(oldest);
+        }
+    }
+    Ok(oldest)
+}
+
+/// Returns how many answers are of the database that was dropped.
+async fn dropped(site: &mut Site) -> Result<u64> {
+    for member in &mut site.members {
+        member.node.end().await?;
+    }
+    site.mongod.database(NAME).await?.drop().await?;
+    for member in &mut site.members {
+        member.node.run()?;
+    }
+    site.until_trusted().await?;
+    let (readers, mut served) = (readers(site), 0);
+    for id in 1..=USERS {
+        served += readers.read(id).await?.iter().flatten().count();
+    }
+    Ok(u64::try_from(served)?)
+}
+
+/// Whether a node over another database ends by itself.
+async fn second_is_refused(plan: &Plan, site: &Site) -> Result<bool> {
+    let first = site.members.first().context("there is a node")?;
+    let mut settings = plan.settings.clone();
+    settings.push(format!("redis.prefix={NAME}"));
+    let shape = Shape {
+        kith: plan.kith.clone(),
+        name: format!("{NAME}_other"),
+        keyspace: keyspace(),
+        settings,
+        environment: plan.environment.clone(),
+    };
+    let mongodb = site.mongod.uri(first.to_mongodb.address(), site.members.len());
+    let mut node = Node::start(&shape, mongodb, first.to_redis.address(), None)?;
+    let began = Instant::now();
+    while began.elapsed() < REFUSED_WITHIN {
+        if node.ended()? {
+            return Ok(true);
+        }
+        sleep(LOOK).await;
+    }
+    Ok(false)
+}

@@ -1,0 +1,117 @@
+//! The user of Redis loses its channels while nodes run, for a moment or for long, and gets them back.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use kith_lab_servers::{imported::fill, resp::Value};
+use kith_proto::user::v1::user_service_client::UserServiceClient;
+use tokio::time::{Instant, sleep};
+
+use super::ages::{AgeReaders, ms};
+use crate::{
+    faults::{Figure, Plan, Site, load_tests::Sizes},
+    scrape,
+};
+
+const USER: i64 = 1;
+/// For a moment, so that some subscriptions are refused, and for long enough that each node reports it.
+const MOMENT: Duration = Duration::from_millis(300);
+const LONG: Duration = Duration::from_secs(6);
+/// What is promised: of a cached read meanwhile and afterwards, and of the subscriptions.
+const OLDEST: Duration = Duration::from_secs(3);
+const OLDEST_AFTER: Duration = Duration::from_secs(1);
+const SUBSCRIBED_WITHIN: Duration = Duration::from_secs(1);
+/// For so long they are waited for.
+const LOOKED_FOR: Duration = Duration::from_secs(20);
+const LOOK: Duration = Duration::from_millis(10);
+/// Updates afterwards, through each node in turn.
+const UPDATES: usize = 6;
+
+/// What was seen.
+#[derive(Debug, Default)]
+struct ForbiddenSeen {
+    meanwhile: Duration,
+    afterwards: Duration,
+    subscribed: Duration,
+    /// Nodes that were not subscribed again in the end.
+    deaf: u64,
+    /// Nodes that did not report it.
+    silent: u64,
+}
+
+/// Figures: ages on every node, and how soon each was subscribed again.
+pub(in crate::faults::load_tests) async fn run(plan: &Plan, sizes: &Sizes) -> Result<Vec<Figure>> {
+    let plan = Plan { nodes: 3, ..plan.clone() };
+    let site = Site::start(&plan, 1, None).await?;
+    fill(&mut UserServiceClient::new(site.members[0].node.channel()), &[USER]).await?;
+    let readers = AgeReaders::new(site.members.iter().map(|member| member.node.channel()).collect());
+    let mut seen = ForbiddenSeen::default();
+    for _ in 0..sizes.rounds {
+        seen.taken(&site, &readers, MOMENT).await?;
+    }
+    seen.taken(&site, &readers, LONG).await?;
+    Ok(vec![
+        Figure::none("nodes that were not subscribed again", seen.deaf),
+        Figure::none("nodes that did not report it", seen.silent),
+        Figure::at_most("subscribed again after", "ms", ms(seen.subscribed), ms(SUBSCRIBED_WITHIN)),
+        Figure::at_most("oldest answer meanwhile", "ms", ms(seen.meanwhile), ms(OLDEST)),
+        Figure::at_most("oldest answer afterwards", "ms", ms(seen.afterwards), ms(OLDEST_AFTER)),
+    ])
+}
+
+impl ForbiddenSeen {
+    /// The channels are taken for so long, during which one value is written.
+    async fn taken(&mut self, site: &Site, readers: &AgeReaders, lasts: Duration) -> Result<()> {
+        let (began, channel) = (Instant::now(), channel(site).await?);
+        allow(site, "resetchannels").await?;
+        self.meanwhile = readers.oldest(USER).await?.max(self.meanwhile);
+        sleep(lasts.saturating_sub(began.elapsed())).await;
+        if lasts == LONG {
+            self.silent += silent(site).await?;
+        }
+        allow(site, "allchannels").await?;
+        let (allowed, all) = (Instant::now(), u64::try_from(site.members.len())?);
+        let mut subscribed = subscribed(site, &channel).await?;
+        while subscribed < all && allowed.elapsed() < LOOKED_FOR {
+            sleep(LOOK).await;
+            subscribed = self::subscribed(site, &channel).await?;
+        }
+        self.deaf += all.saturating_sub(subscribed);
+        self.subscribed = allowed.elapsed().max(self.subscribed);
+        for _ in 0..UPDATES {
+            self.afterwards = readers.oldest(USER).await?.max(self.afterwards);
+        }
+        Ok(())
+    }
+}
+
+async fn allow(site: &Site, rights: &str) -> Result<()> {
+    site.redis.ask(&["ACL", "SETUSER", "default", rights]).await.map(drop)
+}
+
+/// Where all nodes hear of changes.
+async fn channel(site: &Site) -> Result<String> {
+    let all = site.redis.ask(&["PUBSUB", "CHANNELS"]).await?.texts();
+    let found = all.into_iter().find(|name| name.ends_with(":wakes"));
+    found.ok_or_else(|| anyhow::anyhow!("no node listens"))
+}
+
+/// How many connections are subscribed to it.
+async fn subscribed(site: &Site, channel: &str) -> Result<u64> {
+    let answer = site.redis.ask(&["PUBSUB", "NUMSUB", channel]).await?;
+    let Value::List(parts) = &answer else { anyhow::bail!("PUBSUB answers {answer:?}") };
+    let count =
+        parts.iter().find_map(|part| if let Value::Number(count) = part { Some(*count) } else { None });
+    Ok(u64::try_from(count.unwrap_or_default())?)
+}
+
+/// How many nodes do not say in `/readyz` that Redis refuses.
+async fn silent(site: &Site) -> Result<u64> {
+    let mut silent = 0;
+    for member in &site.members {
+        let ready = scrape::answer(member.node.operations(), "/readyz").await?;
+        ensure!(ready.contains("\"ready\":true"), "a node does not serve: {ready}");
+        silent += u64::from(!ready.contains("redis_refused"));
+    }
+    Ok(silent)
+}

@@ -1,0 +1,151 @@
+//! What one caller knows of what it has set about a user.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::tally::Decided;
+use crate::history::{Edge, Settings};
+
+/// For so long a write of unknown outcome may yet have its effect: longer than a node tries, and the store.
+pub(super) const LATE: Duration = Duration::from_secs(30);
+
+/// Two users, and what the first one has set about the second.
+#[derive(Debug)]
+pub(super) struct RelationPair {
+    pub(super) edge: Edge,
+    /// As acknowledged; `None`: nothing is, or a write since then is of unknown outcome.
+    known: Option<Settings>,
+    /// When the last write of unknown outcome was given up.
+    open: Option<Instant>,
+}
+
+/// What a node has returned of the settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SettingsAnswer {
+    /// Of these permissions these are denied, and whether all is allowed.
+    Denied(u8, u8, bool),
+    /// All of it.
+    Whole(Settings),
+}
+
+impl RelationPair {
+    pub(super) const fn new(edge: Edge) -> Self {
+        Self { edge, known: None, open: None }
+    }
+
+    pub(super) const fn known(&self) -> Option<Settings> {
+        self.known
+    }
+
+    /// A write was acknowledged, and made it so.
+    pub(super) const fn acknowledged(&mut self, settings: Settings) {
+        self.known = Some(settings);
+    }
+
+    /// A write was not acknowledged: either is right until the next one is.
+    pub(super) fn unknown(&mut self) {
+        (self.known, self.open) = (None, Some(Instant::now()));
+    }
+
+    /// The decision; `None`: unknown, or a later write of unknown outcome may have taken effect, which the store shows.
+    pub(super) fn judge(&self, told: SettingsAnswer) -> Option<Decided> {
+        let known = self.known?;
+        match told {
+            SettingsAnswer::Whole(settings) if settings == known => Some(Decided::New),
+            SettingsAnswer::Whole(settings) if settings.version > known.version && self.is_open() => {
+                Some(Decided::Later)
+            }
+            SettingsAnswer::Denied(asked, denied, all) if decides(known, asked, denied, all) => {
+                Some(Decided::New)
+            }
+            SettingsAnswer::Denied(..) if self.is_open() => None,
+            SettingsAnswer::Whole(_) | SettingsAnswer::Denied(..) => Some(Decided::Old),
+        }
+    }
+
+    /// The same, where the store has this.
+    pub(super) fn judge_by(&self, stored: Option<Settings>) -> Decided {
+        let later = stored.zip(self.known).is_some_and(|(stored, known)| stored.version > known.version);
+        if later && self.is_open() { Decided::Later } else { Decided::Old }
+    }
+
+    fn is_open(&self) -> bool {
+        self.open.is_some_and(|since| since.elapsed() < LATE)
+    }
+}
+
+/// Whether what is set allows so much.
+fn decides(settings: Settings, asked: u8, denied: u8, all: bool) -> bool {
+    match settings.denied(asked) {
+        Some(should) => denied == should && all == (should == 0 && !settings.blocked),
+        // The default decides, and no user is blocked.
+        None => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: u8 = 63;
+    const SET: Settings = Settings { version: 3, blocked: false, permissions: Some(ALL) };
+    const BLOCKED: Settings = Settings { version: 4, blocked: true, permissions: Some(ALL) };
+
+    fn pair(known: Settings) -> RelationPair {
+        RelationPair { known: Some(known), ..RelationPair::new(Edge(1, 2)) }
+    }
+
+    fn open(known: Settings) -> RelationPair {
+        RelationPair { open: Some(Instant::now()), ..pair(known) }
+    }
+
+    #[test]
+    fn a_decision_by_what_was_before_is_old() {
+        let (allows, denies) =
+            (SettingsAnswer::Denied(ALL, 0, true), SettingsAnswer::Denied(ALL, ALL, false));
+        assert_eq!(pair(BLOCKED).judge(denies), Some(Decided::New));
+        assert_eq!(pair(BLOCKED).judge(allows), Some(Decided::Old));
+        assert_eq!(pair(SET).judge(denies), Some(Decided::Old));
+        assert_eq!(pair(SET).judge(SettingsAnswer::Denied(ALL, 1, false)), Some(Decided::Old));
+        assert_eq!(pair(BLOCKED).judge(SettingsAnswer::Denied(0, 0, true)), Some(Decided::Old), "a message");
+        assert_eq!(pair(BLOCKED).judge(SettingsAnswer::Denied(0, 0, false)), Some(Decided::New));
+    }
+
+    #[test]
+    fn a_record_is_old_by_its_version() {
+        assert_eq!(pair(BLOCKED).judge(SettingsAnswer::Whole(SET)), Some(Decided::Old));
+        assert_eq!(
+            open(BLOCKED).judge(SettingsAnswer::Whole(SET)),
+            Some(Decided::Old),
+            "no write makes it lower"
+        );
+        assert_eq!(pair(BLOCKED).judge(SettingsAnswer::Whole(BLOCKED)), Some(Decided::New));
+        assert_eq!(
+            pair(SET).judge(SettingsAnswer::Whole(BLOCKED)),
+            Some(Decided::Old),
+            "nobody has made it so"
+        );
+        assert_eq!(open(SET).judge(SettingsAnswer::Whole(BLOCKED)), Some(Decided::Later));
+    }
+
+    #[test]
+    fn what_a_write_of_unknown_outcome_may_have_made_so_is_told_by_the_store() {
+        let allows = SettingsAnswer::Denied(ALL, 0, true);
+        assert_eq!(open(BLOCKED).judge(allows), None);
+        assert_eq!(open(BLOCKED).judge_by(Some(BLOCKED)), Decided::Old);
+        assert_eq!(open(BLOCKED).judge_by(None), Decided::Old);
+        assert_eq!(open(BLOCKED).judge_by(Some(Settings { version: 5, ..SET })), Decided::Later);
+        assert_eq!(pair(BLOCKED).judge_by(Some(Settings { version: 5, ..SET })), Decided::Old);
+    }
+
+    #[test]
+    fn until_the_next_write_is_acknowledged_either_is_right() {
+        let mut pair = pair(SET);
+        pair.unknown();
+        assert_eq!(pair.judge(SettingsAnswer::Denied(ALL, ALL, false)), None);
+        assert!(pair.known().is_none());
+        pair.acknowledged(BLOCKED);
+        assert_eq!(pair.judge(SettingsAnswer::Denied(ALL, ALL, false)), Some(Decided::New));
+    }
+}

@@ -1,0 +1,268 @@
+//! Promises of a row beyond the checks of all rows, measured from the history of clients.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::{
+    figure::{Figure, float},
+    report::millis,
+};
+use crate::{
+    checker::of_a_disturbance,
+    history::{Call, Event, Outcome, Relates, What},
+};
+
+/// What is measured. A call has failed when it was answered with how the cluster was: `UNAVAILABLE` or its like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Measure {
+    /// The longest time from the beginning of the fault on in which no write was acknowledged, in ms.
+    Outage,
+    /// Calls in a hundred that failed, of those that began while the fault was on.
+    Failed,
+    /// The longest time that a node took from the end of the fault to its first answer, in ms.
+    Comeback,
+    /// The longest that a call about relations took that failed, of those that began while the fault was on, in ms.
+    Refusal,
+    /// Writes of unknown outcome that were sent again and were never answered, of all that were sent again.
+    Unresolved,
+}
+
+/// A measure that is to be no more than this.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Promise {
+    measure: Measure,
+    at_most: f64,
+}
+
+impl Promise {
+    pub(super) const fn new(measure: Measure, at_most: f64) -> Self {
+        Self { measure, at_most }
+    }
+
+    /// What the events of this row show.
+    pub(super) fn measured(self, row: &str, events: &[Event]) -> Figure {
+        // JSON knows nothing infinite.
+        let figure = self.figure(events).min(f64::MAX);
+        let (name, unit) = self.measure.words();
+        Figure::at_most(name, unit, figure, self.at_most).of(row)
+    }
+
+    /// Infinite: what is waited for never came.
+    fn figure(self, events: &[Event]) -> f64 {
+        let run = MeasuredRun::new(events);
+        match self.measure {
+            Measure::Outage => millis(run.outage()),
+            Measure::Failed => run.failed(),
+            Measure::Comeback => run.comeback().map_or(f64::INFINITY, millis),
+            Measure::Refusal => millis(refusal(&run, events)),
+            Measure::Unresolved => float(run.unresolved()),
+        }
+    }
+}
+
+impl Measure {
+    /// Its name and its unit.
+    const fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Outage => ("longest outage", "ms"),
+            Self::Failed => ("calls failed", "percent"),
+            Self::Comeback => ("first answer afterwards", "ms"),
+            Self::Refusal => ("longest refusal", "ms"),
+            Self::Unresolved => ("unresolved", "count"),
+        }
+    }
+}
+
+/// The calls of a run, and when its fault was on: from its first beginning to its last end.
+struct MeasuredRun<'a> {
+    calls: Vec<&'a Call>,
+    on: u64,
+    off: u64,
+}
+
+impl<'a> MeasuredRun<'a> {
+    fn new(events: &'a [Event]) -> Self {
+        let (mut calls, mut on, mut off) = (Vec::new(), u64::MAX, 0);
+        for event in events {
+            match event {
+                Event::Call(call) => calls.push(call),
+                Event::Fault(fault) if fault.on => on = on.min(fault.at),
+                Event::Fault(fault) => off = off.max(fault.at),
+                _ => {}
+            }
+        }
+        Self { calls, on, off }
+    }
+
+    fn outage(&self) -> u64 {
+        let writes = self.calls.iter().filter(|call| is_write(call) && answered(call));
+        let mut acknowledged: Vec<u64> = writes.map(|call| call.ended).filter(|at| *at > self.on).collect();
+        // To the end of the run, too.
+        acknowledged.extend(self.calls.iter().map(|call| call.ended).max().filter(|at| *at > self.on));
+        acknowledged.sort_unstable();
+        let before = std::iter::once(self.on).chain(acknowledged.iter().copied());
+        before.zip(&acknowledged).map(|(before, at)| at - before).max().unwrap_or_default()
+    }
+
+    fn failed(&self) -> f64 {
+        let during = self.calls.iter().filter(|call| (self.on..=self.off).contains(&call.began));
+        let (failed, all) = during.fold((0, 0), |(bad, all), call| (bad + u64::from(failed(call)), all + 1));
+        float(failed) * 100.0 / float(all).max(1.0)
+    }
+
+    /// `None`: a node that was called has not answered.
+    fn comeback(&self) -> Option<u64> {
+        let mut first: BTreeMap<u32, Option<u64>> = BTreeMap::new();
+        for call in &self.calls {
+            let first = first.entry(call.node).or_default();
+            if call.ended >= self.off && answered(call) {
+                let took = call.ended - self.off;
+                *first = Some(first.map_or(took, |first| first.min(took)));
+            }
+        }
+        first.into_values().try_fold(0, |longest, first| Some(longest.max(first?)))
+    }
+
+    fn unresolved(&self) -> u64 {
+        let mut requests: HashMap<&str, Vec<&Call>, ahash::RandomState> = HashMap::default();
+        for call in &self.calls {
+            if let Some(id) = &call.request_id {
+                requests.entry(id).or_default().push(call);
+            }
+        }
+        let open = |calls: &&Vec<&Call>| {
+            let open = calls.iter().any(|call| matches!(call.outcome, Outcome::Open(_)));
+            open && calls.len() > 1 && calls.iter().all(|call| failed(call))
+        };
+        u64::try_from(requests.values().filter(open).count()).unwrap_or(u64::MAX)
+    }
+}
+
+fn refusal(run: &MeasuredRun<'_>, events: &[Event]) -> u64 {
+    let failed = events.iter().filter_map(|event| match event {
+        Event::Relation(call) if (run.on..=run.off).contains(&call.began) => match &call.outcome {
+            Relates::Refused(code) | Relates::Open(code) if of_a_disturbance(code) => {
+                Some(call.ended - call.began)
+            }
+            _ => None,
+        },
+        _ => None,
+    });
+    failed.max().unwrap_or_default()
+}
+
+const fn is_write(call: &Call) -> bool {
+    !matches!(call.what, What::Read(_))
+}
+
+const fn answered(call: &Call) -> bool {
+    matches!(call.outcome, Outcome::Done { .. } | Outcome::Gone)
+}
+
+fn failed(call: &Call) -> bool {
+    match &call.outcome {
+        Outcome::Refused(code) | Outcome::Open(code) => of_a_disturbance(code),
+        Outcome::Done { .. } | Outcome::Gone => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::history::{Fault, Level};
+
+    const MS: u64 = 1_000_000;
+
+    /// The fault is on from 100 to 200 ms.
+    fn fault() -> Vec<Event> {
+        let turn = |at: u64, on| Event::Fault(Fault { at: at * MS, what: "F".to_owned(), on });
+        vec![turn(100, true), turn(200, false)]
+    }
+
+    fn done() -> Outcome {
+        Outcome::Done { version: 1, value: 1, key: None }
+    }
+
+    fn unavailable() -> Outcome {
+        Outcome::Refused("UNAVAILABLE".to_owned())
+    }
+
+    fn open() -> Outcome {
+        Outcome::Open("UNAVAILABLE".to_owned())
+    }
+
+    fn call([began, ended]: [u64; 2], what: What, outcome: Outcome) -> Call {
+        let (began, ended, key) = (began * MS, ended * MS, "user:1".to_owned());
+        Call { client: 1, pinned: false, node: 0, began, ended, key, what, request_id: None, outcome }
+    }
+
+    fn write(at: [u64; 2], outcome: Outcome) -> Event {
+        Event::Call(call(at, What::Update { value: 1 }, outcome))
+    }
+
+    fn read(at: [u64; 2], outcome: Outcome) -> Event {
+        Event::Call(call(at, What::Read(Level::Cached), outcome))
+    }
+
+    fn figure(measure: Measure, calls: impl IntoIterator<Item = Event>) -> f64 {
+        let events: Vec<Event> = fault().into_iter().chain(calls).collect();
+        Promise::new(measure, 0.0).figure(&events)
+    }
+
+    #[test]
+    fn an_outage_lasts_until_a_write_is_acknowledged() {
+        let calls = || [write([50, 60], done()), write([90, 110], done()), write([300, 310], done())];
+        assert_eq!(figure(Measure::Outage, calls()), 200.0);
+        let more = [read([200, 210], done()), write([120, 220], unavailable()), write([120, 250], open())];
+        assert_eq!(
+            figure(Measure::Outage, calls().into_iter().chain(more)),
+            200.0,
+            "none of them is a write"
+        );
+        assert_eq!(figure(Measure::Outage, calls().into_iter().chain([write([100, 200], done())])), 110.0);
+        assert_eq!(figure(Measure::Outage, [read([800, 900], done())]), 800.0, "none until the end");
+    }
+
+    #[test]
+    fn a_call_has_failed_when_the_cluster_did_and_not_when_it_asked_for_nothing() {
+        let refused = Outcome::Refused("ALREADY_EXISTS".to_owned());
+        let calls = [read([100, 101], unavailable()), write([150, 180], open()), read([160, 161], done())];
+        let others =
+            [write([170, 171], refused), read([90, 99], unavailable()), read([201, 290], unavailable())];
+        assert_eq!(figure(Measure::Failed, calls.into_iter().chain(others)), 50.0);
+        assert_eq!(figure(Measure::Failed, []), 0.0);
+    }
+
+    #[test]
+    fn a_node_is_back_with_its_first_answer_and_the_last_node_counts() {
+        let of = |node, at, outcome| Event::Call(Call { node, ..call(at, What::Delete, outcome) });
+        let calls = [of(0, [190, 205], done()), of(0, [210, 220], done()), of(1, [10, 20], done())];
+        let back = of(1, [230, 240], done());
+        assert_eq!(figure(Measure::Comeback, calls.clone().into_iter().chain([back])), 40.0);
+        let not_back = of(1, [230, 240], unavailable());
+        assert_eq!(figure(Measure::Comeback, calls.into_iter().chain([not_back])), f64::INFINITY);
+    }
+
+    #[test]
+    fn an_unknown_outcome_is_resolved_by_an_answer_to_the_same_request() {
+        let of = |id: &str, outcome| {
+            let call = call([110, 120], What::Delete, outcome);
+            Event::Call(Call { request_id: Some(id.to_owned()), ..call })
+        };
+        let resolved = [of("a", open()), of("a", Outcome::Gone)];
+        let known = [of("b", Outcome::Refused("NOT_FOUND".to_owned())), of("b", open())];
+        let once = [of("c", open())];
+        assert_eq!(figure(Measure::Unresolved, resolved.into_iter().chain(known).chain(once)), 0.0);
+        assert_eq!(figure(Measure::Unresolved, [of("d", open()), of("d", unavailable())]), 1.0);
+    }
+
+    #[test]
+    fn a_promise_holds_up_to_its_figure() {
+        let failed = |at_most| Promise::new(Measure::Failed, at_most).measured("F", &half()).holds;
+        assert!(failed(50.0) && !failed(49.0));
+    }
+
+    fn half() -> Vec<Event> {
+        let calls = [read([100, 101], unavailable()), read([100, 101], done())];
+        fault().into_iter().chain(calls).collect()
+    }
+}

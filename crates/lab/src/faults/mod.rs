@@ -1,0 +1,53 @@
+//! The hunt for stale reads and lost writes on real servers: nodes are the program itself, each in a process of
+//! its own, over a real Redis and a real MongoDB, by links that may do anything to them. Clients call all the
+//! while, and all that they see is written down as a [history](crate::history).
+
+mod actions;
+pub(crate) mod ages;
+mod broken;
+mod burst;
+pub(crate) mod calls;
+mod cassandra;
+mod client;
+mod disk;
+mod dump;
+pub(crate) mod figure;
+mod figures;
+mod findings;
+mod load_tests;
+mod long;
+#[cfg(test)]
+mod made_up;
+mod measures;
+mod mix;
+mod node;
+mod outside;
+mod persisted;
+mod primary;
+mod relation_calls;
+mod relation_client;
+mod relation_dump;
+mod relations;
+mod report;
+mod report_page;
+mod rows;
+mod run;
+mod site;
+mod talk;
+mod upgrade;
+
+pub(crate) use actions::forge;
+pub use broken::{BROKEN, Broken, CONTROLS, Caught, Control};
+pub use cassandra::Cassandra;
+pub use disk::SmallDisk;
+pub use figure::{Better, Figure};
+pub use findings::{Findings, NotRun};
+pub use load_tests::{LOAD_TESTS, LoadTest, Sizes};
+pub use long::long;
+pub use measures::Promise;
+pub use mix::Mix;
+pub use node::Node;
+pub use report::{Judged, judged};
+pub use rows::{HEALTHY, ROWS, Row, bounds};
+pub use run::{Hunted, Load, run};
+pub use site::{Member, Plan, Site};

@@ -1,0 +1,286 @@
+//! A node: the program itself.
+
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result, ensure};
+use kith_lab_servers::child::{Watched, free_port};
+use kith_proto::admin::v1::{
+    GetCacheStatsRequest, GetNodeRequest, GetNodeResponse, admin_service_client::AdminServiceClient,
+};
+use tempfile::TempDir;
+use tokio::time::{Instant, sleep, timeout};
+use tonic::transport::{Channel, Endpoint};
+use tonic_health::pb::{
+    HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
+};
+
+/// How long a node may take until it serves from its memory.
+const READY_WITHIN: Duration = Duration::from_secs(60);
+const POLL: Duration = Duration::from_millis(20);
+/// How long one question may take.
+const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+
+/// What all nodes of a run share.
+#[derive(Clone, Debug)]
+pub(super) struct Shape {
+    /// The program.
+    pub(super) kith: PathBuf,
+    /// Database, and prefix in Redis.
+    pub(super) name: String,
+    /// The keyspace in Cassandra.
+    pub(super) keyspace: String,
+    /// Settings beyond the usual ones, `key=value` each.
+    pub(super) settings: Vec<String>,
+    /// Variables for test builds of the program.
+    pub(super) environment: Vec<(String, String)>,
+}
+
+/// A node in a process of its own, always at the same address.
+#[derive(Debug)]
+pub struct Node {
+    shape: Shape,
+    /// Its connection string.
+    mongodb: String,
+    redis: SocketAddr,
+    /// Where it reaches Cassandra; `None`: it has none.
+    cassandra: Option<SocketAddr>,
+    port: u16,
+    operations: u16,
+    folder: TempDir,
+    /// `None`: it does not run.
+    process: Option<Watched>,
+    /// When it was started, each time.
+    starts: Vec<std::time::Instant>,
+    channel: Channel,
+}
+
+impl Node {
+    /// Starts a node that reaches MongoDB by this connection string, and Redis and Cassandra at these addresses.
+    pub(super) fn start(
+        shape: &Shape,
+        mongodb: String,
+        redis: SocketAddr,
+        cassandra: Option<SocketAddr>,
+    ) -> Result<Self> {
+        let (port, operations) = (free_port()?, free_port()?);
+        // Connects when it is called, again whenever that is necessary.
+        let channel = Endpoint::from_shared(format!("http://127.0.0.1:{port}"))?.connect_lazy();
+        let folder = TempDir::new()?;
+        let shape = shape.clone();
+        let mut node = Self {
+            shape,
+            mongodb,
+            redis,
+            cassandra,
+            port,
+            operations,
+            folder,
+            process: None,
+            starts: Vec::new(),
+            channel,
+        };
+        node.run()?;
+        Ok(node)
+    }
+
+    /// Where it answers.
+    #[must_use]
+    pub const fn address(&self) -> SocketAddr {
+        SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), self.port)
+    }
+
+    /// The address of its operations port: `/metrics` and the rest.
+    #[must_use]
+    pub const fn operations(&self) -> SocketAddr {
+        SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), self.operations)
+    }
+
+    /// The way to call it; it outlives the process.
+    #[must_use]
+    pub fn channel(&self) -> Channel {
+        self.channel.clone()
+    }
+
+    /// Starts it after it has ended.
+    ///
+    /// # Errors
+    /// When the program does not start.
+    pub fn run(&mut self) -> Result<()> {
+        self.run_told(&[])
+    }
+
+    /// The same for a test build with these variables in addition to those of all nodes.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub fn run_told(&mut self, told: &[(&str, &str)]) -> Result<()> {
+        self.starts.push(std::time::Instant::now());
+        self.process = Some(Watched::start("kith", self.command(told), self.log())?);
+        Ok(())
+    }
+
+    /// The same, and its log is not read.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub(crate) fn run_unread(&mut self) -> Result<()> {
+        self.starts.push(std::time::Instant::now());
+        let mut command = self.command(&[]);
+        command.stdout(Stdio::null()).stderr(Stdio::piped());
+        self.process = Some(Watched::start_as_told("kith", command, self.log())?);
+        Ok(())
+    }
+
+    /// When it was started, in this order; all that a run before knew is gone.
+    #[must_use]
+    pub fn starts(&self) -> &[std::time::Instant] {
+        &self.starts
+    }
+
+    /// What it has written to its log so far.
+    #[must_use]
+    pub fn log(&self) -> PathBuf {
+        Path::join(self.folder.path(), "kith.log")
+    }
+
+    /// Where it runs: paths of its settings begin there.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// The number of its process.
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub fn id(&self) -> Result<u32> {
+        Ok(self.process.as_ref().context("the node does not run")?.id())
+    }
+
+    /// Ends it at once, as `kill -9` does.
+    pub fn kill(&mut self) {
+        self.process = None;
+    }
+
+    /// Sends it the signal of this name, without `SIG`.
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub fn signal(&self, name: &str) -> Result<()> {
+        self.process.as_ref().context("the node does not run")?.signal(name)
+    }
+
+    /// Whether it has ended, by itself or otherwise.
+    ///
+    /// # Errors
+    /// If that is not known.
+    pub fn ended(&mut self) -> Result<bool> {
+        self.process.as_mut().map_or(Ok(true), |process| Ok(process.ended()?.is_some()))
+    }
+
+    /// Whether it has died without a word, and did not end with one.
+    ///
+    /// # Errors
+    /// When it has ended in another way, with its last words.
+    pub(super) fn died(&mut self) -> Result<bool> {
+        let process = self.process.as_mut().context("the node does not run")?;
+        if !process.aborted()? {
+            process.ensure_alive()?;
+        }
+        process.aborted()
+    }
+
+    /// Asks it to end, and waits until it has.
+    ///
+    /// # Errors
+    /// When it does not end well in time.
+    pub async fn end(&mut self) -> Result<()> {
+        self.process.as_mut().context("the node does not run")?.end().await?;
+        self.process = None;
+        Ok(())
+    }
+
+    /// Waits until it serves, and from its memory.
+    ///
+    /// # Errors
+    /// When it does not, or has ended.
+    pub async fn until_trusted(&mut self) -> Result<()> {
+        let until = Instant::now() + READY_WITHIN;
+        loop {
+            self.ensure_alive()?;
+            if self.about().await.is_ok_and(|about| about.state == "serving" && about.trusted) {
+                return Ok(());
+            }
+            ensure!(Instant::now() < until, "a node does not serve from its memory within {READY_WITHIN:?}");
+            sleep(POLL).await;
+        }
+    }
+
+    /// Whether its health says that it serves; `None`: it says nothing.
+    pub async fn serves(&self) -> Option<bool> {
+        let mut health = HealthClient::new(self.channel());
+        let asked = health.check(HealthCheckRequest::default());
+        let said = timeout(ANSWER_WITHIN, asked).await.ok()?.ok()?.into_inner();
+        Some(said.status() == ServingStatus::Serving)
+    }
+
+    /// # Errors
+    /// When it has ended.
+    pub fn ensure_alive(&mut self) -> Result<()> {
+        self.process.as_mut().context("the node does not run")?.ensure_alive()
+    }
+
+    /// Entries of a namespace in its memory, and how many it has given up for want of room.
+    ///
+    /// # Errors
+    /// When it does not answer, or has no such namespace.
+    pub(super) async fn evicted(&self, namespace: &str) -> Result<(i64, i64)> {
+        let mut admin = AdminServiceClient::new(self.channel());
+        let stats = timeout(ANSWER_WITHIN, admin.get_cache_stats(GetCacheStatsRequest {})).await??;
+        let mut namespaces = stats.into_inner().namespaces.into_iter();
+        let found =
+            namespaces.find(|found| found.namespace == namespace).context("it has no such namespace")?;
+        Ok((found.entries, found.evictions))
+    }
+
+    /// What it says of itself.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub async fn about(&self) -> Result<GetNodeResponse> {
+        let mut admin = AdminServiceClient::new(self.channel());
+        Ok(timeout(ANSWER_WITHIN, admin.get_node(GetNodeRequest {})).await??.into_inner())
+    }
+
+    fn command(&self, told: &[(&str, &str)]) -> Command {
+        let mut command = Command::new(&self.shape.kith);
+        command.env_clear().current_dir(self.folder.path()).args(["serve", "--log=warn"]);
+        command.arg(format!("--listen={}", self.address()));
+        let name = &self.shape.name;
+        let usual = [
+            format!("operations.listen={}", self.operations()),
+            "store.backend=cluster".to_owned(),
+            "users.name_kept=0s".to_owned(),
+            format!("store.mongodb.database={name}"),
+            format!("redis.prefix={name}"),
+        ];
+        let cassandra = self.cassandra.iter().flat_map(|address| {
+            let keyspace = &self.shape.keyspace;
+            [format!("store.cql.contact_points={address}"), format!("store.cql.keyspace={keyspace}")]
+        });
+        let usual = usual.into_iter().chain(cassandra).chain(self.shape.settings.iter().cloned());
+        for setting in usual {
+            command.args(["--set", &setting]);
+        }
+        command.env("KITH_STORE__MONGODB__URI", &self.mongodb);
+        command.env("KITH_REDIS__URL", format!("redis://{}", self.redis));
+        command.envs(self.shape.environment.iter().map(|(name, value)| (name, value)));
+        command.envs(told.iter().copied());
+        command
+    }
+}

@@ -1,0 +1,205 @@
+//! What one call about relations asks a node, and what its answer means.
+
+use kith_proto::{
+    relation::v1::{
+        BlockRequest, CheckPermissionRequest, CountRelationsRequest, Follow, FollowRequest,
+        GetRelationRequest, ListFansRequest, ListFollowingRequest, SetPermissionsRequest, UnblockRequest,
+        UnfollowRequest, UserSettings, relation_service_client::RelationServiceClient,
+    },
+    r#type::v1::Consistency,
+};
+use tonic::{Status, transport::Channel};
+
+use super::calls::{PATIENCE, consistency, failed, within};
+use crate::history::{About, Edge, Level, Relates, Setting, Settings, Side};
+
+/// A call, ready to be sent any number of times.
+#[derive(Clone, Debug)]
+pub(super) struct AskedAbout {
+    pub(super) what: About,
+    /// The token of a read; empty for none.
+    pub(super) token: String,
+    /// The version of a write.
+    pub(super) request_id: String,
+    /// Entries of a page.
+    pub(super) page: i32,
+}
+
+type RelationRpc = RelationServiceClient<Channel>;
+
+impl AskedAbout {
+    /// A read of the newest.
+    pub(super) fn strong(what: About) -> Self {
+        Self { what, token: String::new(), request_id: String::new(), page: 1_000 }
+    }
+
+    /// Sends it once. The second: the token of a follow that was done.
+    pub(super) async fn send(&self, node: Channel) -> (Relates, Option<String>) {
+        match tokio::time::timeout(PATIENCE, self.ask(RelationRpc::new(node))).await {
+            Ok(Ok(answered)) => answered,
+            Ok(Err(status)) => {
+                let (code, open) = failed(&status, self.reads());
+                (if open { Relates::Open(code) } else { Relates::Refused(code) }, None)
+            }
+            Err(_) => {
+                let code = "DEADLINE_EXCEEDED".to_owned();
+                (if self.reads() { Relates::Refused(code) } else { Relates::Open(code) }, None)
+            }
+        }
+    }
+
+    fn reads(&self) -> bool {
+        !matches!(self.what, About::Follow(_) | About::Unfollow(_) | About::Set(..))
+    }
+
+    async fn ask(&self, mut client: RelationRpc) -> Result<(Relates, Option<String>), Status> {
+        Ok((
+            match self.what {
+                About::Follow(edge) => return self.follow(client, edge).await,
+                About::Unfollow(edge) => return self.unfollow(client, edge).await,
+                About::Set(edge, setting) => self.set(client, edge, setting).await?,
+                About::Get(edge, level) => self.get(client, edge, level).await?,
+                About::Check(Edge(user, other), permissions) => {
+                    let permissions = u32::from(permissions);
+                    let (user_id, target_id) = (other, user);
+                    let asked = CheckPermissionRequest { user_id, target_id, permissions, consistency: None };
+                    let said = client.check_permission(within(asked)).await?.into_inner();
+                    Relates::Allows(said.allowed, u8::try_from(said.denied).map_err(strange)?)
+                }
+                About::List(user, side, level) => self.list(client, user, side, level).await?,
+                About::Count(user_id) => counted(client, user_id, None).await?,
+            },
+            None,
+        ))
+    }
+
+    async fn follow(&self, mut client: RelationRpc, edge: Edge) -> Result<(Relates, Option<String>), Status> {
+        let Edge(user_id, target_id) = edge;
+        let asked = FollowRequest { user_id, target_id, request_id: self.request_id.clone() };
+        let said = client.follow(within(asked)).await?.into_inner();
+        let version = said.follow.as_ref().map(version).ok_or_else(absent)??;
+        Ok((Relates::Follows(version), Some(said.consistency_token)))
+    }
+
+    async fn unfollow(
+        &self,
+        mut client: RelationRpc,
+        edge: Edge,
+    ) -> Result<(Relates, Option<String>), Status> {
+        let Edge(user_id, target_id) = edge;
+        let asked = UnfollowRequest { user_id, target_id, request_id: self.request_id.clone() };
+        let said = client.unfollow(within(asked)).await?.into_inner();
+        Ok((Relates::Ended(said.version.try_into().map_err(strange)?), Some(said.consistency_token)))
+    }
+
+    async fn set(&self, mut client: RelationRpc, edge: Edge, setting: Setting) -> Result<Relates, Status> {
+        let (Edge(user_id, target_id), expected_version) = (edge, 0);
+        let request_id = self.request_id.clone();
+        let (set, cuts) = match setting {
+            Setting::Block => {
+                let asked = BlockRequest { user_id, target_id, expected_version, request_id };
+                let said = client.block(within(asked)).await?.into_inner();
+                (said.settings, said.follow_ended)
+            }
+            Setting::Unblock => {
+                let asked = UnblockRequest { user_id, target_id, expected_version, request_id };
+                (client.unblock(within(asked)).await?.into_inner().settings, false)
+            }
+            Setting::Permissions(set) => {
+                let permissions = Some(u32::from(set));
+                let asked =
+                    SetPermissionsRequest { user_id, target_id, permissions, expected_version, request_id };
+                (client.set_permissions(within(asked)).await?.into_inner().settings, false)
+            }
+        };
+        Ok(Relates::Set(settings(set.as_ref().and_then(|set: &UserSettings| set.settings.as_ref()))?, cuts))
+    }
+
+    async fn get(&self, mut client: RelationRpc, edge: Edge, level: Level) -> Result<Relates, Status> {
+        let Edge(user_id, target_id) = edge;
+        let asked = GetRelationRequest { user_id, target_id, consistency: self.consistency(level) };
+        let said = client.get_relation(within(asked)).await?.into_inner().relation.ok_or_else(absent)?;
+        Ok(Relates::Found {
+            follow: said.follow.as_ref().map(version).transpose()?,
+            followed_by: said.followed_by.as_ref().map(version).transpose()?,
+            settings: settings(said.settings.as_ref())?,
+        })
+    }
+
+    /// All pages of it.
+    async fn list(
+        &self,
+        mut client: RelationRpc,
+        user_id: i64,
+        side: Side,
+        level: Level,
+    ) -> Result<Relates, Status> {
+        let (mut entries, mut page_token) = (Vec::new(), String::new());
+        loop {
+            let (page_size, consistency) = (self.page, self.consistency(level));
+            let (follows, next) = match side {
+                Side::Following => {
+                    let asked = ListFollowingRequest { user_id, page_size, page_token, consistency };
+                    let said = client.list_following(within(asked)).await?.into_inner();
+                    (said.follows, said.next_page_token)
+                }
+                Side::Fans => {
+                    let asked = ListFansRequest { user_id, page_size, page_token, consistency };
+                    let said = client.list_fans(within(asked)).await?.into_inner();
+                    (said.follows, said.next_page_token)
+                }
+            };
+            for follow in &follows {
+                let other = if side == Side::Following { follow.target_id } else { follow.user_id };
+                entries.push((other, version(follow)?));
+            }
+            if next.is_empty() {
+                return Ok(Relates::Listed(entries));
+            }
+            page_token = next;
+        }
+    }
+
+    fn consistency(&self, level: Level) -> Option<Consistency> {
+        consistency(level, &self.token)
+    }
+}
+
+/// How long the lists of a user are by the store.
+pub(super) async fn counted_strong(node: Channel, user_id: i64) -> Result<Relates, Status> {
+    counted(RelationRpc::new(node), user_id, consistency(Level::Strong, "")).await
+}
+
+async fn counted(
+    mut client: RelationRpc,
+    user_id: i64,
+    consistency: Option<Consistency>,
+) -> Result<Relates, Status> {
+    let said =
+        client.count_relations(within(CountRelationsRequest { user_id, consistency })).await?.into_inner();
+    Ok(Relates::Counted(said.following, said.fans))
+}
+
+fn version(follow: &Follow) -> Result<u64, Status> {
+    follow.version.try_into().map_err(strange)
+}
+
+/// # Errors
+/// INTERNAL, where they are absent, or cannot be.
+pub(super) fn settings(found: Option<&kith_proto::relation::v1::Settings>) -> Result<Settings, Status> {
+    let found = found.ok_or_else(absent)?;
+    let permissions = u8::try_from(found.permissions).map_err(strange)?;
+    Ok(Settings {
+        version: found.version.try_into().map_err(strange)?,
+        blocked: found.blocked,
+        permissions: found.permissions_set.then_some(permissions),
+    })
+}
+
+fn absent() -> Status {
+    Status::internal("an answer without what was asked for")
+}
+
+fn strange(_: std::num::TryFromIntError) -> Status {
+    Status::internal("a number that cannot be")
+}

@@ -1,0 +1,177 @@
+//! A client that makes and breaks relations: it and others contend for few pairs, through all nodes.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, atomic::Ordering},
+};
+
+use anyhow::Result;
+use rand::{Rng as _, SeedableRng as _, rngs::SmallRng};
+use tokio::time::{Instant, sleep};
+
+use super::{
+    client::{ASKED_EVERY, ASKED_FOR, CallerId, ClientDesk},
+    relation_calls::AskedAbout,
+};
+use crate::{
+    checker::of_a_disturbance,
+    history::{About, Edge, Event, Level, Relates, RelationCall, Setting, Side},
+};
+
+/// Users between whom all of this is: the first ones there are.
+pub(super) const USERS: i64 = 8;
+
+/// Of a hundred calls; those that are left read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ties {
+    pub(super) follows: u32,
+    pub(super) unfollows: u32,
+    /// Blocks, unblocks and permissions.
+    pub(super) settings: u32,
+}
+
+impl Ties {
+    /// Half of the calls write.
+    pub(super) const USUAL: Self = Self { follows: 22, unfollows: 14, settings: 14 };
+    /// What is set, and little else.
+    pub(super) const HOSTILE: Self = Self { follows: 8, unfollows: 2, settings: 50 };
+}
+
+/// One of these clients.
+#[derive(Debug)]
+pub(super) struct RelationClient {
+    number: u32,
+    /// The node it stays with; `None`: another one each time.
+    pinned: Option<usize>,
+    random: SmallRng,
+    ties: Ties,
+    desk: Arc<ClientDesk>,
+    /// The last token of each follow, and its version.
+    tokens: HashMap<Edge, (String, u64)>,
+}
+
+impl RelationClient {
+    pub(super) fn new(
+        desk: &Arc<ClientDesk>,
+        number: u32,
+        pinned: Option<usize>,
+        ties: Ties,
+        seed: u64,
+    ) -> Self {
+        let random = SmallRng::seed_from_u64(seed);
+        Self { number, pinned, random, ties, desk: Arc::clone(desk), tokens: HashMap::new() }
+    }
+
+    /// Makes calls until the run is over.
+    pub(super) async fn work(mut self) -> Result<()> {
+        while !self.desk.over.load(Ordering::Relaxed) {
+            let asked = self.choose();
+            let outcome = self.call(&asked).await?;
+            if matches!(outcome, Relates::Open(_)) && self.random.random_ratio(1, 2) {
+                self.until_known(&asked).await?;
+            } else if !asked.request_id.is_empty() && self.random.random_ratio(1, 50) {
+                // As a caller that lost the answer: the same request again.
+                self.call(&asked).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn until_known(&mut self, asked: &AskedAbout) -> Result<()> {
+        let until = Instant::now() + ASKED_FOR;
+        while !self.desk.over.load(Ordering::Relaxed) && Instant::now() < until {
+            match self.call(asked).await? {
+                Relates::Open(code) | Relates::Refused(code) if of_a_disturbance(&code) => {}
+                _ => return Ok(()),
+            }
+            sleep(ASKED_EVERY).await;
+        }
+        Ok(())
+    }
+
+    async fn call(&mut self, asked: &AskedAbout) -> Result<Relates> {
+        let node = self.pinned.unwrap_or_else(|| self.random.random_range(0..self.desk.nodes.len()));
+        let (outcome, token) = self
+            .desk
+            .ask(CallerId { client: self.number, pinned: self.pinned.is_some() }, node, asked)
+            .await?;
+        self.desk.calls.fetch_add(1, Ordering::Relaxed);
+        if let (
+            About::Follow(edge) | About::Unfollow(edge),
+            Some(token),
+            Relates::Follows(version) | Relates::Ended(version),
+        ) = (asked.what, token, &outcome)
+        {
+            self.tokens.insert(edge, (token, *version));
+        }
+        Ok(outcome)
+    }
+
+    fn choose(&mut self) -> AskedAbout {
+        let (edge, Ties { follows, unfollows, settings }) = (self.edge(), self.ties);
+        let kind = self.random.random_range(0..100_u32);
+        let what = if kind < follows {
+            About::Follow(edge)
+        } else if kind < follows + unfollows {
+            About::Unfollow(edge)
+        } else if kind < follows + unfollows + settings {
+            About::Set(edge, self.setting())
+        } else {
+            return self.read(edge);
+        };
+        let request_id = format!("{}-{}", self.number, self.desk.value());
+        AskedAbout { request_id, ..AskedAbout::strong(what) }
+    }
+
+    fn setting(&mut self) -> Setting {
+        match self.random.random_range(0..3) {
+            0 => Setting::Block,
+            1 => Setting::Unblock,
+            _ => Setting::Permissions(self.random.random_range(0..64)),
+        }
+    }
+
+    fn read(&mut self, edge: Edge) -> AskedAbout {
+        let level = if self.random.random_ratio(1, 8) { Level::Strong } else { Level::Cached };
+        let page = if self.random.random_ratio(1, 4) { 3 } else { 50 };
+        let side = if self.random.random_ratio(1, 2) { Side::Following } else { Side::Fans };
+        let (what, token) = match self.random.random_range(0..10) {
+            0..3 => (About::Check(edge, self.random.random_range(0..64)), String::new()),
+            3..6 => (About::List(edge.0, side, level), String::new()),
+            6 => (About::Count(edge.0), String::new()),
+            _ => match self.tokens.get(&edge).filter(|_| level == Level::Cached) {
+                Some((token, version)) => (About::Get(edge, Level::AtLeast(*version)), token.clone()),
+                None => (About::Get(edge, level), String::new()),
+            },
+        };
+        AskedAbout { token, page, ..AskedAbout::strong(what) }
+    }
+
+    /// Two in three are of few.
+    fn edge(&mut self) -> Edge {
+        let users = if self.random.random_ratio(2, 3) { 3 } else { USERS };
+        let from = self.random.random_range(1..=users);
+        Edge(from, (from + self.random.random_range(0..users - 1)) % users + 1)
+    }
+}
+
+impl ClientDesk {
+    /// Sends a call of this client and records the outcome.
+    pub(super) async fn ask(
+        &self,
+        caller: CallerId,
+        node: usize,
+        asked: &AskedAbout,
+    ) -> Result<(Relates, Option<String>)> {
+        let CallerId { client, pinned } = caller;
+        let began = self.recorder.now();
+        let (outcome, token) = asked.send(self.nodes[node].clone()).await;
+        let ended = self.recorder.now();
+        let request_id = (!asked.request_id.is_empty()).then(|| asked.request_id.clone());
+        let (node, what) = (u32::try_from(node)?, asked.what);
+        let call =
+            RelationCall { client, pinned, node, began, ended, what, request_id, outcome: outcome.clone() };
+        self.recorder.write(&Event::Relation(call))?;
+        Ok((outcome, token))
+    }
+}

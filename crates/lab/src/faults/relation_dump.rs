@@ -1,0 +1,94 @@
+//! What is between users in the end, by strong reads through a node.
+
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use tokio::time::{Instant, sleep};
+use tonic::transport::Channel;
+
+use super::{
+    figure::{Figure, float},
+    relation_calls::{AskedAbout, counted_strong},
+    relation_client::USERS,
+};
+use crate::{
+    checker,
+    history::{About, Edge, EdgeEnd, Event, Level, ListsEnd, Recorder, Relates, Side},
+};
+
+/// Until then everything has to agree after the last change, whichever node died.
+const AGREE_WITHIN: Duration = Duration::from_secs(60);
+const PAUSE: Duration = Duration::from_millis(500);
+const TRIES: u32 = 10;
+
+/// Writes down what is between them once it agrees, or after a minute. Figure: how long that took.
+pub(super) async fn dump(recorder: &Recorder, node: &Channel) -> Result<Figure> {
+    let began = Instant::now();
+    loop {
+        let took = began.elapsed();
+        let ends = look(node).await?;
+        if checker::agree(&ends) || took > AGREE_WITHIN {
+            ends.iter().try_for_each(|end| recorder.write(end))?;
+            let (took, most) = (took.as_millis(), AGREE_WITHIN.as_millis());
+            let number = |millis: u128| float(u64::try_from(millis).unwrap_or(u64::MAX));
+            return Ok(Figure::at_most("relations agree", "ms", number(took), number(most)));
+        }
+        sleep(PAUSE).await;
+    }
+}
+
+/// One after the other: few calls may be with the store.
+async fn look(node: &Channel) -> Result<Vec<Event>> {
+    let mut ends = Vec::new();
+    for user in 1..=USERS {
+        ends.push(lists(node, user).await?);
+        for other in (1..=USERS).filter(|other| *other != user) {
+            ends.push(between(node, Edge(user, other)).await?);
+        }
+    }
+    Ok(ends)
+}
+
+async fn lists(node: &Channel, user: i64) -> Result<Event> {
+    let list = async |side| match asked(node, About::List(user, side, Level::Strong)).await? {
+        Relates::Listed(entries) => Ok(entries),
+        outcome => bail!("a list is {outcome:?}"),
+    };
+    let (following, fans) = (list(Side::Following).await?, list(Side::Fans).await?);
+    match counted(node, user).await? {
+        Relates::Counted(of_following, of_fans) => {
+            Ok(Event::Lists(ListsEnd { user, following, fans, counts: (of_following, of_fans) }))
+        }
+        outcome => bail!("a count is {outcome:?}"),
+    }
+}
+
+async fn counted(node: &Channel, user: i64) -> Result<Relates> {
+    let mut tried = 1;
+    loop {
+        match counted_strong(node.clone(), user).await {
+            Err(_) if tried < TRIES => tried += 1,
+            counted => return Ok(counted?),
+        }
+        sleep(PAUSE).await;
+    }
+}
+
+async fn between(node: &Channel, edge: Edge) -> Result<Event> {
+    match asked(node, About::Get(edge, Level::Strong)).await? {
+        Relates::Found { follow, settings, .. } => Ok(Event::Edge(EdgeEnd { edge, follow, settings })),
+        outcome => bail!("a relation is {outcome:?}"),
+    }
+}
+
+/// Tried some times: it comes after a fault.
+async fn asked(node: &Channel, what: About) -> Result<Relates> {
+    let mut tried = 1;
+    loop {
+        match AskedAbout::strong(what).send(node.clone()).await.0 {
+            Relates::Refused(_) if tried < TRIES => tried += 1,
+            outcome => return Ok(outcome),
+        }
+        sleep(PAUSE).await;
+    }
+}

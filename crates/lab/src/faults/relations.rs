@@ -1,0 +1,113 @@
+//! What is done to the store of relations, and what is measured of it.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use kith_lab_servers::proxy::Mode;
+use tokio::time::{Instant, sleep};
+use tonic::transport::Channel;
+
+use super::{
+    figure::{Figure, float},
+    relation_calls::AskedAbout,
+    site::Site,
+};
+use crate::history::{About, Edge, Level, Relates, Side};
+
+/// For so long a link loses answers before it is cut: most calls that are under way then wait for longer.
+const DEAF: Duration = Duration::from_millis(400);
+const HEARS: Duration = Duration::from_millis(800);
+/// Who follows whom again and again: between them there is nothing else.
+const FLIPPED: Edge = Edge(50, 51);
+const FRESH: Edge = Edge(52, 53);
+const FLIPS: u32 = 2_000;
+/// Where everything is to be tried.
+const FULL: &str = "KITH_FULL";
+const FLIPS_FULL: u32 = 20_000;
+/// Reads of a list that are measured.
+const READS: usize = 300;
+/// A call that was refused for how the cluster is, is tried again so often.
+const TRIES: u32 = 20;
+
+/// Cassandra is killed, and started again after so long.
+pub(super) async fn killed(site: &mut Site, lasts: Duration) -> Result<()> {
+    let cassandra = site.cassandra.as_mut().context("there is a Cassandra")?.alone()?;
+    cassandra.kill();
+    sleep(lasts).await;
+    cassandra.restart().await
+}
+
+/// Pauses Cassandra for this long.
+pub(super) async fn paused(site: &mut Site, lasts: Duration) -> Result<()> {
+    let cassandra = site.cassandra.as_mut().context("there is a Cassandra")?.alone()?;
+    cassandra.signal("STOP")?;
+    sleep(lasts).await;
+    cassandra.signal("CONT")
+}
+
+/// Again and again Cassandra hears, and is not heard; then the links are cut.
+pub(super) async fn deaf(site: &Site, lasts: Duration) -> Result<()> {
+    let until = Instant::now() + lasts;
+    while Instant::now() < until {
+        site.cassandra_links(Mode::Deaf);
+        sleep(DEAF).await;
+        site.to_cassandra().for_each(kith_lab_servers::proxy::Proxy::cut);
+        site.cassandra_links(Mode::Pass);
+        sleep(HEARS).await;
+    }
+    Ok(())
+}
+
+/// One follows another and takes it back, very often. Figures: how long the list of a pair that never did, and of this
+/// one, takes to be read.
+pub(super) async fn flipped(site: &Site) -> Result<Vec<Figure>> {
+    let node = site.members.first().context("there is a node")?.node.channel();
+    asked(&node, About::Follow(FRESH)).await?;
+    let flips = if std::env::var_os(FULL).is_some() { FLIPS_FULL } else { FLIPS };
+    let mut last = Relates::Ended(0);
+    for flip in 0..flips {
+        let other = &site.members[usize::try_from(flip)? % site.members.len()].node.channel();
+        let what = if flip % 2 == 0 { About::Follow(FLIPPED) } else { About::Unfollow(FLIPPED) };
+        last = asked(other, what).await?;
+    }
+    ensure!(matches!(last, Relates::Ended(_)), "the last of an even number takes back");
+    let last = asked(&node, About::Follow(FLIPPED)).await?;
+    let Relates::Follows(version) = last else { anyhow::bail!("following is {last:?}") };
+    let list = |edge: Edge| About::List(edge.0, Side::Following, Level::Strong);
+    let (fresh, flipped) = (reads(&node, list(FRESH)).await?, reads(&node, list(FLIPPED)).await?);
+    let listed = asked(&node, list(FLIPPED)).await?;
+    let stands = listed == Relates::Listed(vec![(FLIPPED.1, version)]);
+    ensure!(stands, "after {flips} changes and version {version} the list is {listed:?}");
+    let millis = |time: Duration| time.as_secs_f64() * 1e3;
+    Ok(vec![
+        Figure::told("F29 fresh list p99", "ms", millis(fresh), crate::faults::figure::Better::Lower),
+        Figure::at_most("F29 list p99 against a fresh one", "ratio", millis(flipped) / millis(fresh), 3.0),
+        Figure::at_least("F29 changes of one pair", "count", float(flips.into()), float(FLIPS.into())),
+    ])
+}
+
+/// 99 of 100 reads take no longer.
+async fn reads(node: &Channel, what: About) -> Result<Duration> {
+    let mut took = Vec::with_capacity(READS);
+    for _ in 0..READS {
+        let began = Instant::now();
+        asked(node, what).await?;
+        took.push(began.elapsed());
+    }
+    took.sort_unstable();
+    took.get(READS * 99 / 100).copied().context("there are reads")
+}
+
+async fn asked(node: &Channel, what: About) -> Result<Relates> {
+    let request_id = format!("{}", rand::random::<u64>());
+    let asked = AskedAbout { request_id, ..AskedAbout::strong(what) };
+    for _ in 0..TRIES {
+        match asked.send(node.clone()).await.0 {
+            Relates::Open(code) | Relates::Refused(code) => {
+                ensure!(crate::checker::of_a_disturbance(&code), "{what:?} was answered with {code}");
+            }
+            outcome => return Ok(outcome),
+        }
+    }
+    anyhow::bail!("{what:?} is not answered")
+}

@@ -1,0 +1,185 @@
+//! The results of rows, as a table.
+
+use std::{fmt, path::Path, time::Duration};
+
+use anyhow::Result;
+use kith_lab_servers::table::aligned;
+use tokio::task::spawn_blocking;
+
+use super::{
+    figure::Figure,
+    measures::Promise,
+    rows::{Row, bounds},
+    run::{Hunted, Load, run},
+    site::Plan,
+};
+use crate::{
+    checker::{self, Checked},
+    history::{self, Event},
+};
+
+/// What is judged: a row, or a long run.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Subject {
+    pub(super) name: &'static str,
+    pub(super) what: &'static str,
+    /// Of its reads, where there is one for all.
+    pub(super) bound: Option<Duration>,
+    pub(super) promises: &'static [Promise],
+}
+
+/// The result of a row or a long run.
+#[derive(Debug)]
+pub struct Judged {
+    subject: Subject,
+    hunted: Hunted,
+    report: checker::Report,
+    /// The promises, in their order, and further figures.
+    figures: Vec<Figure>,
+}
+
+impl From<&Row> for Subject {
+    fn from(row: &Row) -> Self {
+        Self { name: row.name, what: row.what, bound: Some(row.bound), promises: row.promises }
+    }
+}
+
+impl Judged {
+    /// Judges the history in a file.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub(super) fn of(subject: Subject, hunted: Hunted, path: &Path) -> Result<Self> {
+        Ok(Self::new(subject, hunted, &history::read(path)?))
+    }
+
+    pub(super) fn new(subject: Subject, hunted: Hunted, events: &[Event]) -> Self {
+        let promised = subject.promises.iter().map(|promise| promise.measured(subject.name, events));
+        let figures = promised.chain(hunted.figures.iter().cloned()).collect();
+        Self { subject, hunted, report: checker::check(events, &bounds()), figures }
+    }
+
+    /// The name of the row.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        self.subject.name
+    }
+
+    /// The fault, in a few words.
+    #[must_use]
+    pub const fn what(&self) -> &'static str {
+        self.subject.what
+    }
+
+    /// Largest age of a read near the fault. `None`: it depends on the fault.
+    #[must_use]
+    pub const fn bound(&self) -> Option<Duration> {
+        self.subject.bound
+    }
+
+    /// Whether every check passes, and all further promises of the row hold.
+    #[must_use]
+    pub fn holds(&self) -> bool {
+        self.report.holds() && self.figures.iter().all(|figure| figure.holds)
+    }
+
+    /// Number of deaths, ends and replacements.
+    pub(super) const fn deaths(&self) -> u64 {
+        self.hunted.deaths
+    }
+
+    /// The promises of the row beyond the checks, in their order, and further figures.
+    #[must_use]
+    pub fn figures(&self) -> &[Figure] {
+        &self.figures
+    }
+
+    /// How long the whole run took.
+    pub(super) const fn seconds(&self) -> f64 {
+        self.hunted.seconds
+    }
+
+    /// The findings of the checks, in full.
+    #[must_use]
+    pub const fn report(&self) -> &checker::Report {
+        &self.report
+    }
+
+    /// The findings of the check with this number.
+    pub(super) fn violations(&self, check: &str) -> u64 {
+        let of = |checked: &&Checked| checked.name.split(' ').next() == Some(check);
+        self.report.checks.iter().filter(of).map(Checked::violated).sum()
+    }
+}
+
+/// The findings of the checks and the figures, one line each.
+impl fmt::Display for Judged {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.report)?;
+        self.figures.iter().try_for_each(|figure| writeln!(f, "{figure}"))
+    }
+}
+
+/// Runs a row and judges its history, which stays in the folder.
+///
+/// # Errors
+/// As [`run`].
+pub async fn judged(row: &Row, plan: &Plan, load: Load, folder: &Path) -> Result<Judged> {
+    let history = folder.join(format!("{}.jsonl", row.name));
+    let hunted = run(row, plan, load, &history).await?;
+    let subject = row.into();
+    // Another row may run at the same time.
+    spawn_blocking(move || Judged::of(subject, hunted, &history)).await?
+}
+
+/// The columns of a table of rows.
+pub(super) const HEAD: [&str; 15] = [
+    "row",
+    "fault",
+    "seconds",
+    "starting",
+    "calls",
+    "reads",
+    "deaths",
+    "refused",
+    "open",
+    "stale p99, ms",
+    "max",
+    "bound",
+    "lost",
+    "diverged",
+    "holds",
+];
+
+/// The rows as a table of Markdown.
+pub(super) fn table(judged: &[Judged]) -> String {
+    aligned(&HEAD.map(str::to_owned), judged.iter().map(cells))
+}
+
+/// A row of the table.
+pub(super) fn cells(judged: &Judged) -> [String; 15] {
+    let Judged { subject: Subject { name, what, bound, .. }, hunted, report, .. } = judged;
+    let ages = &report.staleness.all;
+    [
+        (*name).to_owned(),
+        (*what).to_owned(),
+        format!("{:.1}", hunted.seconds),
+        format!("{:.1}", hunted.starting),
+        hunted.calls.to_string(),
+        ages.reads.to_string(),
+        hunted.deaths.to_string(),
+        report.refused.to_string(),
+        report.open.to_string(),
+        format!("{:.1}", millis(ages.p99)),
+        format!("{:.1}", millis(ages.max)),
+        bound.map_or_else(|| "-".to_owned(), |bound| format!("{:.0}", bound.as_secs_f64() * 1e3)),
+        judged.violations("C5").to_string(),
+        judged.violations("C7").to_string(),
+        if judged.holds() { "yes" } else { "NO" }.to_owned(),
+    ]
+}
+
+/// Nanoseconds as milliseconds.
+pub(super) fn millis(nanos: u64) -> f64 {
+    Duration::from_nanos(nanos).as_secs_f64() * 1e3
+}

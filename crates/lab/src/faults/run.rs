@@ -1,0 +1,348 @@
+//! One row from its beginning to its end.
+
+use std::{
+    path::Path,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result, ensure};
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use tokio::{
+    task::JoinSet,
+    time::{Instant, sleep},
+};
+
+use super::{
+    actions::Kept,
+    calls::UserCall,
+    cassandra::{Cassandra, Served},
+    client::{CallerId, Client, ClientDesk, HOT},
+    dump::dump,
+    figure::{Figure, float},
+    mix::Mix,
+    relation_client::{RelationClient, Ties},
+    relation_dump,
+    rows::Row,
+    site::{NAME, Plan, Site},
+    talk::{self, Talk, Talker},
+};
+use crate::{
+    faults::Better,
+    history::{Event, Fault, Outcome, Recorder, Started, What},
+};
+
+/// Pause without calls before the final content is read.
+const QUIET: Duration = Duration::from_secs(3);
+/// Rarely called users, in rows about relations.
+const COLD_OF_FRIENDS: i64 = 50;
+/// Users that are made together.
+const AT_ONCE: usize = 64;
+const AT_ONCE_SLOW: usize = 8;
+const TRIES: u32 = 10;
+/// Nodes through which clients send messages.
+const NODES_OF_TALK: u32 = 3;
+/// Longer than the messages of a row take in a healthy laboratory.
+const LONGEST: Duration = Duration::from_secs(45 * 60);
+
+/// The load of a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Load {
+    /// Clients that stay with one node.
+    pub pinned: u32,
+    /// Clients that go from node to node.
+    pub roaming: u32,
+    /// Calls before the fault.
+    pub before: Duration,
+    /// How long a fault is on; `None`: as long as its row says.
+    pub lasts: Option<Duration>,
+    /// Calls after it; by the end of that all must be as if it had never been. `None`: as long as its row says.
+    pub after: Option<Duration>,
+    /// Rarely called users, besides the often called ones.
+    pub cold: i64,
+    /// What is called.
+    pub mix: Mix,
+    /// At least so many ends of nodes, however long they take, in rows in which nodes end one after the other.
+    pub deaths: u64,
+    /// At least so many acknowledged messages, however long they take, in rows in which clients send some. `None`: as many as the
+    /// row says.
+    pub sends: Option<u64>,
+}
+
+impl Default for Load {
+    fn default() -> Self {
+        let before = Duration::from_secs(3);
+        let mix = Mix::WRITING;
+        Self {
+            pinned: 6,
+            roaming: 2,
+            before,
+            lasts: None,
+            after: None,
+            cold: 2_000,
+            mix,
+            deaths: 0,
+            sends: None,
+        }
+    }
+}
+
+/// The summary of a run.
+#[derive(Clone, Debug)]
+pub struct Hunted {
+    /// Calls of all clients.
+    pub calls: u64,
+    /// Of the whole run, in seconds.
+    pub seconds: f64,
+    /// Of these, before the first call of a client: the cluster started, and was filled.
+    pub starting: f64,
+    /// How often something died, ended or was replaced; 0 where the row is not about that.
+    pub deaths: u64,
+    /// Further figures.
+    pub figures: Vec<Figure>,
+}
+
+/// A fault of a run.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Turn {
+    pub(super) row: Row,
+    /// Calls before it.
+    pub(super) before: Duration,
+    /// The duration.
+    pub(super) lasts: Duration,
+    /// Calls after it.
+    pub(super) after: Duration,
+    /// See [`Load::deaths`].
+    pub(super) deaths: u64,
+    /// See [`Load::sends`].
+    pub(super) sends: u64,
+}
+
+/// Starts a cluster, runs the fault of the row, and records the history of clients.
+///
+/// # Errors
+/// When the cluster does not start, does not come back after the fault, or the history cannot be written.
+pub async fn run(row: &Row, plan: &Plan, load: Load, history: &Path) -> Result<Hunted> {
+    let (lasts, after) = (load.lasts.unwrap_or(row.lasts), load.after.unwrap_or_else(|| row.after()));
+    let sends = load.sends.unwrap_or(row.sends);
+    let turn = Turn { row: *row, before: load.before, lasts, after, deaths: load.deaths, sends };
+    course(&[turn], plan, load, history, |_, _| {}).await
+}
+
+/// The same with several faults, one after the other; each is reported before it begins, with the calls so far.
+pub(super) async fn course(
+    turns: &[Turn],
+    plan: &Plan,
+    load: Load,
+    history: &Path,
+    tell: impl Fn(&Row, u64),
+) -> Result<Hunted> {
+    let began = Instant::now();
+    let mut site = start(turns, plan).await?;
+    let channels = site.members.iter().map(|member| member.node.channel()).collect();
+    let ties = turns.iter().find_map(|turn| turn.row.ties);
+    let sending = turns.iter().find(|turn| turn.row.sends > 0);
+    let users = match (ties, sending) {
+        (Some(_), _) => HOT + load.cold.min(COLD_OF_FRIENDS),
+        (None, Some(_)) => talk::PEOPLE,
+        (None, None) => HOT + load.cold,
+    };
+    let desk = Arc::new(ClientDesk::new(Recorder::create(history)?, channels, users));
+    fill(&desk, site.cassandra.is_some()).await?;
+    let talk = match sending {
+        Some(turn) => Some(Talk::prepare(&desk, turn.sends, turn.row.name, plan.seed).await?),
+        None => None,
+    };
+    let starting = began.elapsed().as_secs_f64();
+    let mut clients = match (ties, &talk) {
+        (Some(ties), _) => friends(&desk, load, ties, plan.seed),
+        (None, Some(talk)) => talkers(&desk, talk, load, plan.seed),
+        (None, None) => clients(&desk, load, plan.seed),
+    };
+    if turns.iter().any(|turn| turn.row.watched) {
+        watch(&mut clients, &desk, load, plan.seed);
+    }
+    // An error of a client ends the run at once: it might wait for what that client does.
+    let happened = tokio::select! {
+        happened = all_happen(turns, &mut site, &desk, tell) => happened,
+        error = first_error(&mut clients) => Err(error),
+    };
+    desk.over.store(true, Ordering::Relaxed);
+    while let Some(client) = clients.join_next().await {
+        client??;
+    }
+    let (deaths, mut figures) = happened?;
+    site.until_trusted().await?;
+    sleep(QUIET).await;
+    dump(&desk.recorder, &desk.nodes, &desk.all()).await?;
+    if ties.is_some() {
+        figures.push(relation_dump::dump(&desk.recorder, &desk.nodes[0]).await?.of(turns[0].row.name));
+    }
+    if let Some(talk) = &talk {
+        talk::dump(talk, &site.mongod.database(NAME).await?).await?;
+        let sent = float(desk.sent.load(Ordering::Relaxed));
+        figures
+            .push(Figure::told("messages acknowledged", "count", sent, Better::Higher).of(turns[0].row.name));
+    }
+    write_starts(&desk.recorder, &site)?;
+    desk.recorder.finish()?;
+    let (calls, seconds) = (desk.calls.load(Ordering::Relaxed), began.elapsed().as_secs_f64());
+    Ok(Hunted { calls, seconds, starting, deaths, figures })
+}
+
+/// The error of the first client that has one; pending while none has.
+async fn first_error(clients: &mut JoinSet<Result<()>>) -> anyhow::Error {
+    while let Some(ended) = clients.join_next().await {
+        match ended {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => return error,
+            Err(error) => return error.into(),
+        }
+    }
+    std::future::pending().await
+}
+
+/// Records the restarts of nodes.
+fn write_starts(recorder: &Recorder, site: &Site) -> Result<()> {
+    for (node, member) in (0..).zip(&site.members) {
+        for at in member.node.starts().iter().filter_map(|start| recorder.at(*start)) {
+            recorder.write(&Event::Started(Started { node, at }))?;
+        }
+    }
+    Ok(())
+}
+
+/// A cluster in which all of them can happen.
+async fn start(turns: &[Turn], plan: &Plan) -> Result<Site> {
+    let rows = || turns.iter().map(|turn| &turn.row);
+    let own = rows().flat_map(|row| row.settings).map(|setting| (*setting).to_owned());
+    let mut plan = Plan { settings: plan.settings.iter().cloned().chain(own).collect(), ..plan.clone() };
+    if rows().any(|row| row.sends > 0) {
+        plan.nodes = plan.nodes.min(NODES_OF_TALK);
+    }
+    let mut disk = None;
+    for row in rows() {
+        disk = row.action.disk().await?.or(disk);
+    }
+    let cassandra = match rows().find(|row| row.ties.is_some() || row.sends > 0) {
+        Some(row) if row.action.harms_cassandra() => Some(Served::Alone(Cassandra::lasting().await?)),
+        Some(_) => Some(Served::Beside(Cassandra::shared().await?)),
+        None => None,
+    };
+    let mongods = rows().map(|row| row.mongods).max().unwrap_or(1);
+    Site::start_over(&plan, mongods, disk, cassandra).await
+}
+
+/// How many deaths there were, and what was measured.
+async fn all_happen(
+    turns: &[Turn],
+    site: &mut Site,
+    desk: &ClientDesk,
+    tell: impl Fn(&Row, u64),
+) -> Result<(u64, Vec<Figure>)> {
+    let (mut deaths, mut figures) = (0, Vec::new());
+    for turn in turns {
+        site.until_trusted().await?;
+        tell(&turn.row, desk.calls.load(Ordering::Relaxed));
+        let happened = happen(turn, site, desk).await;
+        let kept = happened.with_context(|| format!("{}: {}", turn.row.name, turn.row.what))?;
+        deaths += kept.deaths;
+        figures.extend(kept.figures);
+    }
+    Ok((deaths, figures))
+}
+
+async fn happen(turn: &Turn, site: &mut Site, desk: &ClientDesk) -> Result<Kept> {
+    let row = &turn.row;
+    let mut kept = Kept::with_deaths(turn.deaths);
+    row.action.prepare(site, &mut kept).await?;
+    sleep(turn.before).await;
+    let tell = |on| {
+        let fault = Fault { at: desk.recorder.now(), what: row.name.to_owned(), on };
+        desk.recorder.write(&Event::Fault(fault))
+    };
+    // Without a fault nothing begins.
+    let disturbs = row.action.disturbs();
+    if disturbs {
+        tell(true)?;
+    }
+    row.action.happen(site, &mut kept, turn.lasts).await?;
+    let give_up = Instant::now() + LONGEST;
+    while desk.sent.load(Ordering::Relaxed) < turn.sends {
+        ensure!(Instant::now() < give_up, "too few messages are acknowledged in {LONGEST:?}");
+        row.action.happen(site, &mut kept, turn.lasts).await?;
+    }
+    if disturbs {
+        tell(false)?;
+    }
+    sleep(turn.after).await;
+    Ok(kept)
+}
+
+/// Creates the users of the run.
+///
+/// Beside a Cassandra, which takes its time to start, a machine may be slow: few at a time then, each until it is there.
+async fn fill(desk: &ClientDesk, slow: bool) -> Result<()> {
+    let filling = stream::iter(1..=desk.users).map(|user| create(desk, user, slow));
+    let at_once = if slow { AT_ONCE_SLOW } else { AT_ONCE };
+    filling.buffer_unordered(at_once).try_collect::<Vec<()>>().await.map(drop)
+}
+
+async fn create(desk: &ClientDesk, user_id: i64, slow: bool) -> Result<()> {
+    let what = What::Create { name: format!("User {user_id}"), value: desk.value() };
+    let asked = UserCall { user_id, what, token: String::new(), request_id: format!("fill-{user_id}") };
+    for _ in 0..if slow { TRIES } else { 0 } {
+        // The same request, so that the call that is written down is answered as this one was.
+        if matches!(asked.send(desk.nodes[0].clone()).await.outcome, Outcome::Done { .. }) {
+            break;
+        }
+    }
+    let outcome = desk.call(CallerId { client: 0, pinned: false }, 0, &asked).await?.outcome;
+    anyhow::ensure!(matches!(outcome, Outcome::Done { .. }), "user {user_id}: {outcome:?}");
+    Ok(())
+}
+
+fn clients(desk: &Arc<ClientDesk>, load: Load, seed: u64) -> JoinSet<Result<()>> {
+    let mut clients = JoinSet::new();
+    for number in 1..=load.pinned + load.roaming {
+        let place = usize::try_from(number).unwrap_or_default() % desk.nodes.len();
+        let pinned = (number <= load.pinned).then_some(place);
+        let client = Client::new(desk, number, pinned, load.mix, seed.wrapping_add(u64::from(number)));
+        clients.spawn(client.work());
+    }
+    clients
+}
+
+/// The same of clients that send messages.
+fn talkers(desk: &Arc<ClientDesk>, talk: &Arc<Talk>, load: Load, seed: u64) -> JoinSet<Result<()>> {
+    let mut clients = JoinSet::new();
+    for number in 1..=load.pinned + load.roaming {
+        let place = usize::try_from(number).unwrap_or_default() % desk.nodes.len();
+        let pinned = (number <= load.pinned).then_some(place);
+        clients.spawn(Talker::new(talk, number, pinned, seed.wrapping_add(u64::from(number))).work());
+    }
+    clients
+}
+
+/// The same of clients that make and break relations, but for one that does what others do.
+fn friends(desk: &Arc<ClientDesk>, load: Load, ties: Ties, seed: u64) -> JoinSet<Result<()>> {
+    let mut clients = JoinSet::new();
+    let number = load.pinned + load.roaming;
+    clients.spawn(Client::new(desk, number, None, load.mix, seed).work());
+    for number in 1..number {
+        let place = usize::try_from(number).unwrap_or_default() % desk.nodes.len();
+        let pinned = (number <= load.pinned).then_some(place);
+        clients.spawn(
+            RelationClient::new(desk, number, pinned, ties, seed.wrapping_add(u64::from(number))).work(),
+        );
+    }
+    clients
+}
+
+/// One more with each node, that does nothing but strong reads.
+fn watch(clients: &mut JoinSet<Result<()>>, desk: &Arc<ClientDesk>, load: Load, seed: u64) {
+    for (number, place) in (load.pinned + load.roaming + 1..).zip(0..desk.nodes.len()) {
+        let seed = seed.wrapping_add(u64::from(number));
+        clients.spawn(Client::new(desk, number, Some(place), load.mix, seed).watch());
+    }
+}

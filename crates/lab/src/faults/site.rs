@@ -1,0 +1,181 @@
+//! A cluster of real processes: nodes, the servers that they share, and a link of each node to each server.
+
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result};
+use futures::future::try_join_all;
+use kith_lab_servers::{
+    imported::fill,
+    proxy::{Mode, Proxy, Tampering},
+    redis_server::RedisServer,
+};
+use kith_proto::user::v1::user_service_client::UserServiceClient;
+use tonic::transport::Channel;
+
+use super::{
+    cassandra::{Cassandra, Served, keyspace},
+    disk::SmallDisk,
+    node::{Node, Shape},
+};
+use crate::mongods::Mongods;
+
+/// Database, and prefix in Redis.
+pub(super) const NAME: &str = "kith_hunt";
+
+/// A node and its ways to the servers.
+#[derive(Debug)]
+pub struct Member {
+    /// The node.
+    pub node: Node,
+    /// Its way to MongoDB, where that has one member; else its ways are [`Mongods`]'.
+    pub to_mongodb: Proxy,
+    /// Its way to Redis, for data and subscriptions.
+    pub to_redis: Proxy,
+    /// Its way to Cassandra, where there is one.
+    pub to_cassandra: Option<Proxy>,
+}
+
+/// All parts of a cluster that faults can affect.
+#[derive(Debug)]
+pub struct Site {
+    /// What the nodes share.
+    pub redis: RedisServer,
+    /// The store.
+    pub mongod: Mongods,
+    /// The store of relations, if there is one.
+    pub(super) cassandra: Option<Served>,
+    /// The nodes.
+    pub members: Vec<Member>,
+    /// The disk of the store, if it can be filled up.
+    pub(super) disk: Option<SmallDisk>,
+}
+
+/// What a cluster is made of.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The program of a node.
+    pub kith: PathBuf,
+    /// How many.
+    pub nodes: u32,
+    /// Settings beyond the usual ones, `key=value` each.
+    pub settings: Vec<String>,
+    /// Variables for test builds of the program.
+    pub environment: Vec<(String, String)>,
+    /// Seed of the random behaviour of proxies.
+    pub seed: u64,
+}
+
+impl Site {
+    /// Starts all, with a MongoDB of so many members, and waits until each node serves from its memory. `disk`: what the
+    /// first of them has its data on. `cassandra`: what holds the relations; without it there are none.
+    ///
+    /// # Errors
+    /// When a program does not start, or a node does not come to serve.
+    pub(super) async fn start_over(
+        plan: &Plan,
+        mongods: usize,
+        disk: Option<SmallDisk>,
+        cassandra: Option<Served>,
+    ) -> Result<Self> {
+        let data = disk.as_ref().map(|disk| disk.path().to_owned());
+        let (redis, mongod) = (RedisServer::start(&[]).await?, Mongods::start(mongods, data).await?);
+        let shape = Shape {
+            kith: plan.kith.clone(),
+            name: NAME.to_owned(),
+            keyspace: keyspace(),
+            settings: plan.settings.clone(),
+            environment: plan.environment.clone(),
+        };
+        let mut site = Self { redis, mongod, cassandra, members: Vec::new(), disk };
+        for number in 0..plan.nodes {
+            let member = site.member(&shape, plan.seed + u64::from(number)).await?;
+            site.members.push(member);
+            if number == 0 {
+                // It prepares the database; the others find it ready.
+                site.until_trusted().await?;
+            }
+        }
+        site.until_trusted().await?;
+        Ok(site)
+    }
+
+    /// The same without relations.
+    ///
+    /// # Errors
+    /// As [`Self::start_over`].
+    pub(crate) async fn start(plan: &Plan, mongods: usize, disk: Option<SmallDisk>) -> Result<Self> {
+        Self::start_over(plan, mongods, disk, None).await
+    }
+
+    /// The same with one MongoDB, and a Cassandra that others use, too.
+    ///
+    /// # Errors
+    /// When a part does not start.
+    pub(super) async fn with_cassandra(plan: &Plan) -> Result<Self> {
+        let cassandra = Served::Beside(Cassandra::shared().await?);
+        Self::start_over(plan, 1, None, Some(cassandra)).await
+    }
+
+    /// The same with so many users, whose ids begin with 1.
+    ///
+    /// # Errors
+    /// When a part does not start, or the first node does not take the users.
+    pub(super) async fn with_users(plan: &Plan, users: i64) -> Result<Self> {
+        let site = Self::with_cassandra(plan).await?;
+        let node = site.members.first().context("there is a node")?.node.channel();
+        fill(&mut UserServiceClient::new(node), &(1..=users).collect::<Vec<_>>()).await?;
+        Ok(site)
+    }
+
+    /// A channel to each node.
+    pub(super) fn channels(&self) -> Vec<Channel> {
+        self.members.iter().map(|member| member.node.channel()).collect()
+    }
+
+    async fn member(&self, shape: &Shape, seed: u64) -> Result<Member> {
+        let to_mongodb = Proxy::start(self.mongod.address()?, seed).await?;
+        let to_redis = Proxy::of_messages(self.redis.address(), seed).await?;
+        let mongodb = self.mongod.uri(to_mongodb.address(), self.members.len());
+        let to_cassandra = match &self.cassandra {
+            Some(cassandra) => Some(Proxy::start(cassandra.address(), seed).await?),
+            None => None,
+        };
+        let cassandra = to_cassandra.as_ref().map(Proxy::address);
+        let node = Node::start(shape, mongodb, to_redis.address(), cassandra)?;
+        Ok(Member { node, to_mongodb, to_redis, to_cassandra })
+    }
+
+    /// Waits until each node serves from its memory.
+    ///
+    /// # Errors
+    /// When one does not.
+    pub async fn until_trusted(&mut self) -> Result<()> {
+        let all = self.members.iter_mut().map(|member| member.node.until_trusted());
+        try_join_all(all).await.map(drop)
+    }
+
+    /// Sets the behaviour of all links to Redis.
+    pub fn redis_links(&self, mode: Mode) {
+        self.members.iter().for_each(|member| member.to_redis.set(mode));
+    }
+
+    /// Sets the behaviour of all links to MongoDB.
+    pub fn mongodb_links(&self, mode: Mode) {
+        self.members.iter().for_each(|member| member.to_mongodb.set(mode));
+    }
+
+    /// Sets the behaviour of all links to Cassandra.
+    pub(super) fn cassandra_links(&self, mode: Mode) {
+        self.to_cassandra().for_each(|link| link.set(mode));
+    }
+
+    /// All links to Cassandra.
+    pub(super) fn to_cassandra(&self) -> impl Iterator<Item = &Proxy> {
+        self.members.iter().filter_map(|member| member.to_cassandra.as_ref())
+    }
+
+    /// Sets the behaviour of all publications.
+    pub fn tamper(&self, with: Tampering) {
+        self.members.iter().for_each(|member| member.to_redis.tamper(with));
+    }
+}

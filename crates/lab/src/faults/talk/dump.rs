@@ -1,0 +1,155 @@
+//! What the database and each node have of messages and dialogs at the end.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use anyhow::{Context as _, Result, ensure};
+use futures::TryStreamExt as _;
+use kith_proto::message::v1::{
+    CountUnreadRequest, GetConversationRequest, PullMessagesRequest,
+    message_service_client::MessageServiceClient,
+};
+use mongodb::{
+    Database,
+    bson::{Document, doc},
+};
+use tokio::time::sleep;
+use tonic::{Status, transport::Channel};
+
+use super::{
+    Conversation, Talk,
+    calls::{by, logged, number},
+};
+use crate::{
+    faults::calls::within,
+    history::{DialogEnd, Event, LogCopy, Logged},
+};
+
+/// Messages of a document.
+const DOCUMENT: u64 = 100;
+/// Largest page.
+const PAGE: i32 = 1_000;
+/// The kind of an event, and the flag of a silent message, as they are stored.
+const EVENT: i32 = 2;
+const SILENT: i32 = 1;
+/// A read is tried so often: it comes after a fault. And so often until a dialog does not change meanwhile.
+const TRIES: u32 = 10;
+const PAUSE: Duration = Duration::from_millis(300);
+
+/// Writes down what receivers got, the logs as the database has them and as each node reads them, and the dialogs as each node has them.
+pub(in crate::faults) async fn dump(talk: &Talk, database: &Database) -> Result<()> {
+    let mut stored = stored(database).await?;
+    let write = |event: Event| talk.desk.recorder.write(&event);
+    let ends = stored.iter().map(|(id, messages)| (id.clone(), messages.last().map_or(0, |last| last.seq)));
+    for received in talk.receivers.until_complete(&ends.collect()).await? {
+        write(Event::Received(received))?;
+    }
+    for conversation in &talk.conversations {
+        let messages = stored.remove(&conversation.id).unwrap_or_default();
+        write(Event::Log(LogCopy { conversation: conversation.id.clone(), node: None, messages }))?;
+        for (node, channel) in (0..).zip(&talk.desk.nodes) {
+            let messages = until_read(async || all(channel, &conversation.id).await).await?;
+            write(Event::Log(LogCopy { conversation: conversation.id.clone(), node: Some(node), messages }))?;
+            for user in &conversation.users {
+                write(Event::Dialog(dialog(channel, node, *user, conversation).await?))?;
+            }
+        }
+    }
+    ensure!(stored.is_empty(), "the database has conversations of no client: {:?}", stored.keys());
+    Ok(())
+}
+
+/// All logs, from their documents: the place of a message is its number.
+pub(in crate::faults) async fn stored(database: &Database) -> Result<BTreeMap<String, Vec<Logged>>> {
+    let messages = database.collection::<Document>("messages");
+    let mut documents = messages.find(doc! {}).sort(doc! { "_id": 1 }).await?;
+    let mut logs: BTreeMap<String, Vec<Logged>> = BTreeMap::new();
+    while let Some(document) = documents.try_next().await? {
+        let id = document.get_document("_id")?;
+        let first = id.get_i64("d")?.cast_unsigned() * DOCUMENT + 1;
+        let log = logs.entry(id.get_str("c")?.to_owned()).or_default();
+        for (seq, element) in (first..).zip(document.get_array("m")?) {
+            log.push(element_of(seq, element.as_document().context("an element is no document")?)?);
+        }
+    }
+    Ok(logs)
+}
+
+fn element_of(seq: u64, element: &Document) -> Result<Logged> {
+    let is_event = element.get_i32("y")? == EVENT;
+    let value =
+        || -> Option<u64> { std::str::from_utf8(element.get_binary_generic("b").ok()?).ok()?.parse().ok() };
+    Ok(Logged {
+        seq,
+        value: (!is_event).then(|| value().unwrap_or_default()),
+        sender: element.get_i64("f")?,
+        silent: element.get_i32("x")? & SILENT != 0,
+    })
+}
+
+/// A whole log through a node.
+async fn all(node: &Channel, conversation: &str) -> Result<Vec<Logged>, Status> {
+    let mut client = MessageServiceClient::new(node.clone());
+    let (mut messages, mut from_seq) = (Vec::new(), 1);
+    loop {
+        let (conversation_id, limit) = (conversation.to_owned(), PAGE);
+        let request = PullMessagesRequest { conversation_id, from_seq, limit, ..Default::default() };
+        let page = client.pull_messages(within(request)).await?.into_inner();
+        for message in &page.messages {
+            messages.push(logged(message)?);
+        }
+        match page.messages.last() {
+            Some(last) if page.more => from_seq = last.seq + 1,
+            _ => return Ok(messages),
+        }
+    }
+}
+
+/// A dialog that did not change while it was read: a mark may still be on its way.
+async fn dialog(node: &Channel, number: u32, user: i64, conversation: &Conversation) -> Result<DialogEnd> {
+    let look = async || look(node, number, user, &conversation.id).await;
+    let mut before = until_read(look).await?;
+    for _ in 0..TRIES {
+        let end = until_read(look).await?;
+        if end == before {
+            return Ok(end);
+        }
+        before = end;
+        sleep(PAUSE).await;
+    }
+    anyhow::bail!("the dialog of {user} in {} does not come to rest: {before:?}", conversation.id)
+}
+
+async fn look(node: &Channel, at: u32, user: i64, conversation: &str) -> Result<DialogEnd, Status> {
+    let client = MessageServiceClient::new(node.clone());
+    let conversation_id = conversation.to_owned();
+    let request = GetConversationRequest { conversation_id, ..Default::default() };
+    let call =
+        by(client.clone(), user, request, async |mut client, request| client.get_conversation(request).await);
+    let shown = call.await?.conversation.ok_or_else(|| Status::internal("an answer without conversation"))?;
+    let request =
+        CountUnreadRequest { conversation_ids: vec![conversation.to_owned()], ..Default::default() };
+    let call = by(client, user, request, async |mut client, request| client.count_unread(request).await);
+    // One without unread messages is left out.
+    let counted = call.await?.counts.into_iter().next().unwrap_or_default();
+    Ok(DialogEnd {
+        user,
+        conversation: conversation.to_owned(),
+        node: at,
+        read_seq: number(shown.read_seq)?,
+        min: number(shown.min_seq)?,
+        max: number(shown.max_seq)?,
+        unread: (number(shown.unread)?, shown.unread_more),
+        counted: (number(counted.unread)?, counted.more),
+    })
+}
+
+async fn until_read<T>(read: impl AsyncFn() -> Result<T, Status>) -> Result<T> {
+    let mut tried = 1;
+    loop {
+        match read().await {
+            Err(_) if tried < TRIES => tried += 1,
+            read => return read.context("what a node has at the end cannot be read"),
+        }
+        sleep(PAUSE).await;
+    }
+}

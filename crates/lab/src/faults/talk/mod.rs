@@ -1,0 +1,156 @@
+//! Clients that send messages into few conversations through all nodes, read them, and mark them as read.
+
+mod calls;
+mod client;
+mod dump;
+mod receiver;
+mod receivers;
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result, bail};
+use kith_proto::{
+    group::v1::{CreateGroupRequest, Group, group_service_client::GroupServiceClient},
+    member::v1::{AddMembersRequest, member_service_client::MemberServiceClient},
+};
+use tokio::time::sleep;
+use tonic::{Code, Status, transport::Channel};
+
+use self::receivers::Receivers;
+pub(super) use self::{
+    calls::PreparedCall,
+    client::Talker,
+    dump::{dump, stored},
+};
+use super::{calls::within, client::ClientDesk};
+
+/// All clients send for one of these users.
+const USERS: i64 = 8;
+/// The users after them are each in one group, and only receive.
+const LISTENERS: i64 = 176;
+/// All of them.
+pub(super) const PEOPLE: i64 = USERS + LISTENERS;
+/// Groups of all who send; so many direct conversations are there besides.
+const GROUPS: i64 = 10;
+/// A call before the clients begin is sent so often.
+const TRIES: u32 = 20;
+const PAUSE: Duration = Duration::from_millis(200);
+/// Number of lines about the progress of a run.
+const PROGRESS_LINES: u64 = 10;
+
+/// A conversation that clients send to.
+#[derive(Debug)]
+struct Conversation {
+    id: String,
+    users: Vec<i64>,
+    /// The highest number that a client knows.
+    end: AtomicU64,
+}
+
+/// What all of these clients share.
+#[derive(Debug)]
+pub(super) struct Talk {
+    desk: Arc<ClientDesk>,
+    conversations: Vec<Conversation>,
+    /// Messages that are to be acknowledged, and the name of the run, for lines about its progress.
+    goal: u64,
+    name: &'static str,
+    receivers: Receivers,
+}
+
+impl Talk {
+    /// Makes the groups. Users receive from then on.
+    ///
+    /// # Errors
+    /// If the first node does not make them.
+    pub(super) async fn prepare(
+        desk: &Arc<ClientDesk>,
+        goal: u64,
+        name: &'static str,
+        seed: u64,
+    ) -> Result<Arc<Self>> {
+        for group in 1..=GROUPS {
+            until_made(&desk.nodes[0], group).await?;
+        }
+        let receivers = Receivers::start(&desk.nodes, seed);
+        Ok(Arc::new(Self { desk: Arc::clone(desk), conversations: conversations(), goal, name, receivers }))
+    }
+
+    /// Messages were acknowledged.
+    fn add_sent(&self, count: u64) {
+        let before = self.desk.sent.fetch_add(count, Ordering::Relaxed);
+        let (step, sent) = (self.goal.div_ceil(PROGRESS_LINES).max(1), before + count);
+        if self.goal > 0 && before / step < sent / step {
+            eprintln!("{}: {sent} messages are acknowledged, of {}", self.name, self.goal);
+        }
+    }
+}
+
+/// Ten groups of all users, and ten pairs of them.
+fn conversations() -> Vec<Conversation> {
+    let new = |id, users| Conversation { id, users, end: AtomicU64::new(0) };
+    let groups = (1..=GROUPS).map(|group| new(format!("g{group}"), (1..=USERS).collect()));
+    let next = |user: i64, step: i64| (user + step - 1) % USERS + 1;
+    let ring = (1..=USERS).map(|user| (user, next(user, 1)));
+    let pairs = ring.chain([(1, next(1, 4)), (2, next(2, 4))]);
+    let pairs = pairs.map(|(one, other)| new(direct(one, other), vec![one, other]));
+    groups.chain(pairs).collect()
+}
+
+/// Whether a user is in a group.
+const fn is_in_group(user: i64, group: i64) -> bool {
+    user <= USERS || (user - USERS - 1) % GROUPS + 1 == group
+}
+
+fn direct(one: i64, other: i64) -> String {
+    format!("d{}-{}", one.min(other), one.max(other))
+}
+
+async fn until_made(node: &Channel, group: i64) -> Result<()> {
+    let mut last = None;
+    for _ in 0..TRIES {
+        match make(node.clone(), group).await {
+            Ok(()) => return Ok(()),
+            Err(status) => last = Some(status),
+        }
+        sleep(PAUSE).await;
+    }
+    match last {
+        Some(status) => Err(status).context("a group is not made"),
+        None => bail!("a group is not made"),
+    }
+}
+
+async fn make(node: Channel, group_id: i64) -> Result<(), Status> {
+    let group = Group { group_id, name: "talk".to_owned(), creator_id: 1, ..Group::default() };
+    let request = CreateGroupRequest { group: Some(group), request_id: format!("talk-{group_id}") };
+    match GroupServiceClient::new(node.clone()).create_group(within(request)).await {
+        Err(status) if status.code() != Code::AlreadyExists => return Err(status),
+        _ => {}
+    }
+    let user_ids = (2..=PEOPLE).filter(|user| is_in_group(*user, group_id)).collect();
+    let request = AddMembersRequest { group_id, user_ids, request_id: format!("talkers-{group_id}") };
+    MemberServiceClient::new(node).add_members(within(request)).await.map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn there_are_twenty_conversations_and_each_user_has_many() {
+        let all = conversations();
+        assert_eq!(all.iter().map(|one| &one.id).collect::<BTreeSet<_>>().len(), 20);
+        for user in 1..=USERS {
+            assert!(all.iter().filter(|one| one.users.contains(&user)).count() >= 12, "{user}");
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! A short hunt: the harness, the servers, the links and the checker together.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use kith_lab::{
+    checker::Checked,
+    faults::{Cassandra, Judged, LOAD_TESTS, Load, Mix, Plan, ROWS, Sizes, judged},
+};
+
+const LOAD: Load = Load {
+    pinned: 3,
+    roaming: 1,
+    before: Duration::from_secs(1),
+    lasts: Some(Duration::from_secs(3)),
+    // Longer than what a killed node had begun locks its records.
+    after: Some(Duration::from_secs(12)),
+    cold: 50,
+    mix: Mix::WRITING,
+    deaths: 0,
+    // As many as there are in the time of the fault.
+    sends: Some(0),
+};
+
+/// The program of a node; the tests of the server build it.
+fn kith() -> PathBuf {
+    Path::new(env!("CARGO_BIN_EXE_kith-lab")).with_file_name("kith")
+}
+
+/// One cluster at a time: two would keep each other from being in time.
+static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
+async fn run(name: &str) -> Judged {
+    let _alone = ALONE.lock().await;
+    let row = ROWS.iter().find(|row| row.name == name).unwrap();
+    let plan = Plan { kith: kith(), nodes: 2, settings: Vec::new(), environment: Vec::new(), seed: 1 };
+    let folder = tempfile::tempdir().unwrap();
+    let judged = judged(row, &plan, LOAD, folder.path()).await.unwrap();
+    assert!(judged.holds(), "{}", judged.report());
+    judged
+}
+
+async fn hunt(name: &str) {
+    let judged = run(name).await;
+    let report = judged.report();
+    assert!(report.staleness.all.reads > 200, "{report}");
+    let others = ["C8", "C9", "C10", "C12", "C13", "C14", "C15"];
+    let silent = report.checks.iter().filter(|check| check.looked_at == 0);
+    let mut silent = silent.map(|check| check.name.split(' ').next().unwrap());
+    assert!(silent.all(|check| others.contains(&check)), "{report}");
+}
+
+async fn send(name: &str) {
+    let judged = run(name).await;
+    let report = judged.report();
+    for check in ["C3", "C9", "C10", "C15", "C17"] {
+        let looked_at = |checked: &Checked| checked.name.starts_with(check) && checked.looked_at > 100;
+        assert!(report.checks.iter().any(looked_at), "{check}: {report}");
+    }
+}
+
+/// A row that is measured, in little.
+async fn measure(name: &str) {
+    let _alone = ALONE.lock().await;
+    let plan = Plan { kith: kith(), nodes: 1, settings: Vec::new(), environment: Vec::new(), seed: 1 };
+    let load_test = LOAD_TESTS.iter().find(|load_test| load_test.name == name).unwrap();
+    let figures = load_test.run(&plan, &Sizes::QUICK).await.unwrap();
+    assert!(figures.iter().all(|figure| figure.holds), "{figures:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs servers: run cargo xtask test"]
+async fn messages_are_kept_while_nodes_and_redis_are_lost() {
+    let _kept = Cassandra::shared().await.unwrap();
+    // F60b takes three MongoDBs: `cargo xtask lab` runs it.
+    for name in ["F60a", "F60c"] {
+        send(name).await;
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs servers: run cargo xtask test"]
+async fn nothing_is_stale_or_lost_while_broadcasts_are_lost() {
+    hunt("F11b").await;
+}
+
+#[tokio::test]
+#[ignore = "needs servers: run cargo xtask test"]
+async fn nothing_is_stale_or_lost_while_nodes_are_killed() {
+    hunt("F43").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs servers: run cargo xtask test"]
+async fn another_node_goes_on_with_an_erasure() {
+    measure("F63").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs servers: run cargo xtask test"]
+async fn no_acknowledged_mark_is_lost_with_redis() {
+    measure("F59a").await;
+}

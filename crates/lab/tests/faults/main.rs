@@ -1,8 +1,0 @@
-//! The basis of the scenarios: links that fail on request, and servers that die and come back.
-
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
-mod messages;
-mod peers;
-mod proxy;
-mod server;
