@@ -38,15 +38,10 @@ fn line(frame: &mut Frame<'_>, area: Rect, title: &str, values: &VecDeque<Option
     frame.render_widget(Sparkline::default().data(heights).max(FULL).absent_value_symbol("·"), bars);
 }
 
-/// Of the highest bar. Values below 1 are drawn, too.
+/// The height of the highest bar: enough steps for every number of lines.
 const FULL: u64 = 1_000;
 
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    clippy::cast_precision_loss,
-    reason = "between 0 and the highest bar"
-)]
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and the highest bar")]
 fn height(value: f64, most: f64) -> u64 {
-    if most > 0.0 { (value / most * FULL as f64) as u64 } else { 0 }
+    if most > 0.0 { (value / most * 1_000.0) as u64 } else { 0 }
 }

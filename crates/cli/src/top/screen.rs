@@ -93,24 +93,24 @@ fn next() -> io::Result<Option<TerminalInput>> {
         return Ok(None);
     }
     Ok(match event::read()? {
-        Event::Key(key) if key.kind != KeyEventKind::Release => action_of(key).map(TerminalInput::Act),
+        Event::Key(key) if key.kind != KeyEventKind::Release => Some(TerminalInput::Act(action_of(key))),
         Event::Resize(..) => Some(TerminalInput::Resized),
         _ => None,
     })
 }
 
 /// In raw mode Ctrl-C is a key.
-fn action_of(key: KeyEvent) -> Option<Action> {
+fn action_of(key: KeyEvent) -> Action {
     match key.code {
-        KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => Some(Action::Quit),
-        KeyCode::Char('q') => Some(Action::Quit),
-        KeyCode::Char('p' | ' ') => Some(Action::Pause),
-        KeyCode::Char('?' | 'h') => Some(Action::Help),
-        KeyCode::Char('k') | KeyCode::Up => Some(Action::Up),
-        KeyCode::Char('j') | KeyCode::Down => Some(Action::Down),
-        KeyCode::Char('d') | KeyCode::Enter => Some(Action::Details),
-        KeyCode::Esc => Some(Action::Back),
-        _ => None,
+        KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => Action::Quit,
+        KeyCode::Char('q') => Action::Quit,
+        KeyCode::Char('p' | ' ') => Action::Pause,
+        KeyCode::Char('?' | 'h') => Action::Help,
+        KeyCode::Char('k') | KeyCode::Up => Action::Up,
+        KeyCode::Char('j') | KeyCode::Down => Action::Down,
+        KeyCode::Char('d') | KeyCode::Enter => Action::Details,
+        KeyCode::Esc => Action::Back,
+        _ => Action::Other,
     }
 }
 
@@ -122,19 +122,19 @@ mod tests {
     fn keys_do_what_the_help_says() {
         let action = |code| action_of(KeyEvent::new(code, KeyModifiers::NONE));
         for (keys, does) in [
-            (&[KeyCode::Char('k'), KeyCode::Up][..], Some(Action::Up)),
-            (&[KeyCode::Char('j'), KeyCode::Down], Some(Action::Down)),
-            (&[KeyCode::Char('d'), KeyCode::Enter], Some(Action::Details)),
-            (&[KeyCode::Char('p'), KeyCode::Char(' ')], Some(Action::Pause)),
-            (&[KeyCode::Char('?'), KeyCode::Char('h')], Some(Action::Help)),
-            (&[KeyCode::Char('q')], Some(Action::Quit)),
-            (&[KeyCode::Esc], Some(Action::Back)),
-            (&[KeyCode::Char('x'), KeyCode::Char('c')], None),
+            (&[KeyCode::Char('k'), KeyCode::Up][..], Action::Up),
+            (&[KeyCode::Char('j'), KeyCode::Down], Action::Down),
+            (&[KeyCode::Char('d'), KeyCode::Enter], Action::Details),
+            (&[KeyCode::Char('p'), KeyCode::Char(' ')], Action::Pause),
+            (&[KeyCode::Char('?'), KeyCode::Char('h')], Action::Help),
+            (&[KeyCode::Char('q')], Action::Quit),
+            (&[KeyCode::Esc], Action::Back),
+            (&[KeyCode::Char('x'), KeyCode::Char('c')], Action::Other),
         ] {
             assert!(keys.iter().all(|key| action(*key) == does), "{keys:?}");
         }
         let control_c = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
-        assert_eq!(action_of(control_c), Some(Action::Quit));
+        assert_eq!(action_of(control_c), Action::Quit);
     }
 
     #[test]

@@ -14,6 +14,8 @@ pub(super) enum Action {
     Quit,
     Pause,
     Help,
+    /// Nothing, except that it closes the help.
+    Other,
 }
 
 /// Which page is shown.
@@ -64,6 +66,7 @@ impl View {
                 Page::Nodes => return false,
                 Page::Details => (self.page, self.scrolled) = (Page::Nodes, 0),
             },
+            Action::Other => {}
             Action::Up => self.step(|at| at.saturating_sub(1), now),
             Action::Down => self.step(|at| at.saturating_add(1), now),
         }

@@ -139,9 +139,9 @@ fn keys_pause_show_details_and_help_and_go_back() {
     for (key, text) in [
         ("p", "paused"),
         ("?", "pause, resume"),
-        ("x", "d details"),
+        ("x", "calls/s of"),
         ("d", "store answers yes"),
-        ("\x1b", "d details"),
+        ("\x1b", "calls/s of"),
         ("\r", "store answers yes"),
     ] {
         terminal.press(key);

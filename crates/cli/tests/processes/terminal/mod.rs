@@ -8,9 +8,9 @@ use std::{
     num::NonZeroU16,
     path::PathBuf,
     process::{Child, ChildStdin, Command, Stdio},
-    sync::mpsc::{self, Receiver},
+    sync::mpsc::{self, Receiver, RecvTimeoutError},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use vt100::{Parser, Screen};
@@ -60,8 +60,9 @@ impl Terminal {
 
     /// Waits until the screen is so.
     pub(crate) fn until(&mut self, is: impl Fn(&Screen) -> bool) {
+        let end = Instant::now() + PATIENCE;
         while !is(self.parser.screen()) {
-            let piece = self.pieces.recv_timeout(PATIENCE);
+            let piece = self.pieces.recv_timeout(end.saturating_duration_since(Instant::now()));
             let piece = piece.unwrap_or_else(|_| panic!("the screen stays so:\n{}", self.text()));
             self.take(&piece);
         }
@@ -100,12 +101,16 @@ impl Terminal {
         std::fs::read_to_string(self.folder.path().join("pid")).unwrap().trim().to_owned()
     }
 
-    /// Waits until `kith` has ended. Returns its code.
+    /// Waits until `kith` has ended. Returns its code, if it ended in time.
     pub(crate) fn ended(&mut self) -> Option<i32> {
-        while let Ok(piece) = self.pieces.recv_timeout(PATIENCE) {
-            self.take(&piece);
+        let end = Instant::now() + PATIENCE;
+        loop {
+            match self.pieces.recv_timeout(end.saturating_duration_since(Instant::now())) {
+                Ok(piece) => self.take(&piece),
+                Err(RecvTimeoutError::Disconnected) => return self.script.wait().unwrap().code(),
+                Err(RecvTimeoutError::Timeout) => return None,
+            }
         }
-        self.script.wait().unwrap().code()
     }
 
     /// Whether pictures are made.

@@ -71,11 +71,13 @@ fn draw(svg: &mut String, run: &Run) {
         writeln!(svg, "<rect x=\"{x}\" y=\"{y}\" width=\"{length}\" height=\"{HEIGHT}\" fill=\"{behind}\"/>")
             .unwrap();
     }
-    if run.text.trim().is_empty() {
+    let text = run.text.trim_end();
+    if text.is_empty() {
         return;
     }
+    let length = u16::try_from(text.chars().count()).unwrap() * WIDTH;
     let weight = if run.style.bold { " font-weight=\"bold\"" } else { "" };
-    let text = run.text.replace('&', "&amp;").replace('<', "&lt;");
+    let text = text.replace('&', "&amp;").replace('<', "&lt;");
     // As wide as its cells in every font.
     writeln!(
         svg,
