@@ -38,6 +38,9 @@ pub struct Watched {
 
 impl Watched {
     /// Starts it; what it says goes to the log.
+    ///
+    /// # Errors
+    /// When it does not start, or the log cannot be written.
     pub fn start(name: &'static str, mut command: Command, log: PathBuf) -> Result<Self> {
         let output = File::options().create(true).append(true).open(&log)?;
         command.stderr(output.try_clone()?).stdout(output);
@@ -45,6 +48,9 @@ impl Watched {
     }
 
     /// The same for a command that is already configured where to write its output: of the log only its end is read.
+    ///
+    /// # Errors
+    /// When it does not start.
     pub fn start_as_told(name: &'static str, mut command: Command, log: PathBuf) -> Result<Self> {
         command.stdin(Stdio::null());
         let mut process = command.spawn().with_context(|| format!("{name} does not start"))?;
@@ -67,11 +73,17 @@ impl Watched {
     }
 
     /// Whether it has ended, and well.
+    ///
+    /// # Errors
+    /// When the kernel does not answer.
     pub fn ended(&mut self) -> Result<Option<bool>> {
         Ok(self.process.try_wait()?.map(|status| status.success()))
     }
 
     /// Whether it has ended as one does that is killed, or ends itself without a word.
+    ///
+    /// # Errors
+    /// When the kernel does not answer.
     pub fn aborted(&mut self) -> Result<bool> {
         Ok(self.process.try_wait()?.is_some_and(|status| status.signal().is_some()))
     }
@@ -113,6 +125,9 @@ impl Watched {
     }
 
     /// Sends the signal of this name, without `SIG`.
+    ///
+    /// # Errors
+    /// When it does not take the signal.
     pub fn signal(&self, name: &str) -> Result<()> {
         signal(self.process.id(), name)
     }
@@ -127,6 +142,9 @@ impl Drop for Watched {
 }
 
 /// A port that is free. Another program may take it before it is used.
+///
+/// # Errors
+/// When none was found.
 pub fn free_port() -> Result<u16> {
     let mut random = rand::rng();
     (0..PORTS_TRIED)

@@ -14,6 +14,9 @@ use tokio::task::JoinSet;
 const AT_ONCE: usize = 128;
 
 /// The user of this id, to be created.
+///
+/// # Errors
+/// When the id is not one of a user.
 pub fn new_user(id: i64) -> Result<NewUser> {
     Ok(NewUser {
         id: UserId::new(id)?,
@@ -34,6 +37,9 @@ pub fn new_user(id: i64) -> Result<NewUser> {
 }
 
 /// The same user as a store returns it.
+///
+/// # Errors
+/// When the id is not one of a user.
 pub fn user(id: i64) -> Result<User> {
     let new = new_user(id)?;
     Ok(User {
@@ -54,6 +60,9 @@ pub fn user(id: i64) -> Result<User> {
 }
 
 /// Creates the users 1 to `users`.
+///
+/// # Errors
+/// When the store refuses one.
 pub async fn fill(store: &std::sync::Arc<dyn UserStore>, users: i64) -> Result<()> {
     let mut running = JoinSet::new();
     for id in 1..=users {

@@ -8,6 +8,9 @@ use anyhow::{Context as _, Result};
 const TICKS_A_SECOND: f64 = 100.0;
 
 /// Seconds of processor time that it has taken so far, in its own code and in the kernel.
+///
+/// # Errors
+/// When there is no such process.
 pub fn cpu_seconds(process: u32) -> Result<f64> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat"))?;
     // The name of the program, in parentheses, may hold anything; user and system time are the 12th and 13th field
@@ -19,16 +22,25 @@ pub fn cpu_seconds(process: u32) -> Result<f64> {
 }
 
 /// Memory that it holds now (RSS), in MiB.
+///
+/// # Errors
+/// When there is no such process.
 pub fn resident_mib(process: u32) -> Result<f64> {
     mib_of(process, "VmRSS:")
 }
 
 /// The most memory that it has held since [`forget_peak`], in MiB.
+///
+/// # Errors
+/// When there is no such process.
 pub fn peak_mib(process: u32) -> Result<f64> {
     mib_of(process, "VmHWM:")
 }
 
 /// Lets [`peak_mib`] begin with what the process holds now (proc(5), `clear_refs`).
+///
+/// # Errors
+/// When there is no such process, or it belongs to another user.
 pub fn forget_peak(process: u32) -> Result<()> {
     fs::write(format!("/proc/{process}/clear_refs"), "5").context("the peak of memory cannot be forgotten")
 }
