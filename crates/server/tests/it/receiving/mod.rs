@@ -118,13 +118,13 @@ impl Stream {
         places.into_iter().map(|(_, seq)| seq).collect()
     }
 
-    /// The numbers of the next messages of a conversation. Notes are passed over.
+    /// The numbers of the next messages of a conversation. Notes and signals are passed over.
     pub async fn seqs_of(&mut self, id: &str, count: usize) -> Vec<i64> {
         let mut seqs = Vec::with_capacity(count);
         while seqs.len() < count {
             match self.next().await {
                 What::Message(message) if message.conversation_id == id => seqs.push(message.seq),
-                What::Note(_) | What::Live(_) => {}
+                What::Note(_) | What::Signal(_) | What::Live(_) => {}
                 other => panic!("after {seqs:?}: {other:?}"),
             }
         }

@@ -8,7 +8,7 @@ use kith_store::{
 use proptest::prelude::*;
 
 use super::*;
-use crate::relation::Listed;
+use crate::relation::RelationListItem;
 
 fn version(number: i64) -> Version {
     Version::new(number).unwrap()
@@ -140,9 +140,9 @@ fn follows_and_their_lists_keep_their_form() {
     assert_form(RecordCodec::FOLLOW, &follow, "0efeffffffffffffffff01040508");
     let position = ListPosition { at: Timestamp(-1), user: user_id(8) };
     assert_form(RecordCodec::POSITION, &position, "0110");
-    assert_form(RecordCodec::LISTED, &Listed::Follow(follow), "000efeffffffffffffffff01040508");
-    assert_form(RecordCodec::LISTED, &Listed::Place(position), "010110");
-    assert_form(RecordCodec::LISTED, &Listed::Count(u64::MAX), "02ffffffffffffffffff01");
+    assert_form(RecordCodec::LISTED, &RelationListItem::Follow(follow), "000efeffffffffffffffff01040508");
+    assert_form(RecordCodec::LISTED, &RelationListItem::Place(position), "010110");
+    assert_form(RecordCodec::LISTED, &RelationListItem::Count(u64::MAX), "02ffffffffffffffffff01");
 }
 
 #[test]
@@ -281,8 +281,8 @@ proptest! {
     fn any_bytes_are_a_record_or_none(bytes: Vec<u8>) {
         let user: Option<User> = RecordCodec::USER.decode(&bytes);
         prop_assert!(user.is_none_or(|user| user.id.get() > 0 && user.version.get() >= 0));
-        let listed: Option<Listed> = RecordCodec::LISTED.decode(&bytes);
-        let again = |listed: Listed| RecordCodec::LISTED.decode(&RecordCodec::LISTED.encode(&listed)) == Some(listed);
+        let listed: Option<RelationListItem> = RecordCodec::LISTED.decode(&bytes);
+        let again = |listed: RelationListItem| RecordCodec::LISTED.decode(&RecordCodec::LISTED.encode(&listed)) == Some(listed);
         prop_assert!(listed.is_none_or(again));
     }
 
