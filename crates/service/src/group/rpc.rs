@@ -332,7 +332,7 @@ impl GroupService for GroupRpc {
             async move { this.import_group(record, call).await }
         };
         let answer = |results| wire::ImportGroupsResponse { results };
-        Ok(Response::new(batch::import(request, self.limits.clone(), one, answer)))
+        Ok(Response::new(batch::import(request, &self.limits, one, answer)))
     }
 
     async fn export_groups(

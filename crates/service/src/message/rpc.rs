@@ -318,6 +318,6 @@ impl MessageService for MessageRpc {
         let (messages, limits) = (self.messages.clone(), self.limits.clone());
         let all = move |records| import::import(messages.clone(), limits.clone(), records);
         let answer = |results| wire::ImportMessagesResponse { results };
-        Ok(Response::new(import_together(request, self.limits.clone(), all, answer)))
+        Ok(Response::new(import_together(request, &self.limits, all, answer)))
     }
 }

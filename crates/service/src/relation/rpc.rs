@@ -391,7 +391,7 @@ impl RelationService for RelationRpc {
         let (follows, limits) = (self.follows.clone(), self.limits.clone());
         let all = move |records| import(follows.clone(), limits.clone(), records);
         let answer = |results| wire::ImportFollowsResponse { results };
-        Ok(Response::new(batch::import_together(request, self.limits.clone(), all, answer)))
+        Ok(Response::new(batch::import_together(request, &self.limits, all, answer)))
     }
 }
 

@@ -101,7 +101,7 @@ pub fn import_result(record: i64, created: Result<i64, Error>) -> ImportResult {
 /// [`import_together`].
 pub fn import<R, A, F>(
     messages: Request<Streaming<Records<R>>>,
-    limits: Limits,
+    limits: &Limits,
     one: impl Fn(R) -> F + Clone + Send + 'static,
     answer: fn(Vec<ImportResult>) -> A,
 ) -> BoxStream<'static, Result<A, Status>>
@@ -110,8 +110,9 @@ where
     A: Send + 'static,
     F: Future<Output = ImportResult> + Send + 'static,
 {
+    let at_once = limits.import_at_once.max(1);
     let all = move |records: Vec<R>| {
-        let results = stream::iter(records).map(one.clone()).buffered(limits.import_at_once.max(1));
+        let results = stream::iter(records).map(one.clone()).buffered(at_once);
         results.collect()
     };
     import_together(messages, limits, all, answer)
@@ -122,7 +123,7 @@ where
 /// were answered.
 pub fn import_together<R, A, F>(
     messages: Request<Streaming<Records<R>>>,
-    limits: Limits,
+    limits: &Limits,
     all: impl Fn(Vec<R>) -> F + Clone + Send + 'static,
     answer: fn(Vec<ImportResult>) -> A,
 ) -> BoxStream<'static, Result<A, Status>>
@@ -131,12 +132,12 @@ where
     A: Send + 'static,
     F: Future<Output = Vec<ImportResult>> + Send + 'static,
 {
-    let notes = AuditNotes::of(&messages);
+    let (notes, most) = (AuditNotes::of(&messages), limits.import_records);
     let answers = messages.into_inner().then(move |message| {
         let (all, notes) = (all.clone(), notes.clone());
         async move {
             let records = message?.records;
-            check_count("records", records.len(), limits.import_records)?;
+            check_count("records", records.len(), most)?;
             let results = all(records).await;
             notes.add_records(results.len());
             Ok(answer(results))

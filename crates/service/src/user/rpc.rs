@@ -237,7 +237,7 @@ impl UserService for UserRpc {
             async move { this.import_one(record, call).await }
         };
         let answer = |results| wire::ImportUsersResponse { results };
-        Ok(Response::new(batch::import(request, self.limits.clone(), one, answer)))
+        Ok(Response::new(batch::import(request, &self.limits, one, answer)))
     }
 
     async fn export_users(
