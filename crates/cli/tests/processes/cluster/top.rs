@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kith_proto::user::v1::{GetUserRequest, UpdateUserRequest, User, user_service_client::UserServiceClient};
-use tokio::{task::block_in_place, time::interval};
+use tokio::{task::spawn_blocking, time::interval};
 use tonic::transport::Channel;
 use vt100::Screen;
 
@@ -57,7 +57,7 @@ async fn top_shows_three_nodes_with_and_without_redis() {
     let user = a.create("ann").await.user_id;
     let calls = tokio::spawn(call([&a, &b, &c].map(|peer| peer.users()).into(), user));
     let mut top = Terminal::start(14, 120, &format!("top --addr {} --interval 500ms", a.address()));
-    block_in_place(|| {
+    let seen = spawn_blocking(move || {
         top.until(|screen| screen.contents().matches("healthy").count() == 3);
         for name in ["trusted", "epoch", "calls/s", "inval/s", "busy", "breaker"] {
             assert!(top.text().contains(name), "{}", top.text());
@@ -72,9 +72,11 @@ async fn top_shows_three_nodes_with_and_without_redis() {
         top.picture("kith-top-without-redis");
         top.press("d");
         top.until_text("memory not trusted");
+        (top, redis)
     });
+    let (mut top, _redis) = seen.await.unwrap();
     b.stop().await;
-    block_in_place(|| {
+    let ended = spawn_blocking(move || {
         top.press("\x1b");
         // In the title, and in the row of the node.
         top.until(|screen| screen.contents().matches("unreachable").count() == 2);
@@ -82,6 +84,7 @@ async fn top_shows_three_nodes_with_and_without_redis() {
         top.press("q");
         assert_eq!(top.ended(), Some(0));
     });
+    ended.await.unwrap();
     calls.abort();
     c.stop().await;
     a.stop().await;

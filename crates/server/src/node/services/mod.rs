@@ -227,11 +227,9 @@ async fn build(
     let rules =
         presence::CallRules { pages: page_tokens.clone(), gateways: gateway_tokens, limits: limits.clone() };
     let (online, background) = presence::presence(context, config, cluster.as_ref(), &domains, rules, moved);
-    let deciders = domains.deciders();
     let log_kept = config.relations.log_kept;
-    let applications = Applications::new(context, deciders, &closing, config.applications, log_kept);
-    let agreement =
-        cluster.as_ref().map_or_else(SchemaAgreement::reached, |cluster| cluster.agreement().clone());
+    let applications =
+        Applications::new(context, domains.deciders(), &closing, config.applications, log_kept);
     let (notices, notice_upkeep) =
         notices::notices(context, config, cluster.as_deref(), &domains.users, among);
     let totals = LiveTotals::new(notices.clone());
@@ -260,7 +258,7 @@ async fn build(
         receiving: talk.receiving,
         receipts: talk.receipts,
         offline,
-        agreement,
+        agreement: agreement(cluster.as_deref()),
     };
     let upper = Upper { applications, online, talk: talk_calls, notices, sequences };
     let routes = routes::routes(domains, upper, admin, (page_tokens, limits), config);
@@ -281,6 +279,11 @@ async fn build(
         presence: background,
         lending: lending(caches.node().clone()),
     })
+}
+
+/// Whether the nodes of the cluster agree on its schema; a node alone always does.
+fn agreement(cluster: Option<&Cluster>) -> SchemaAgreement {
+    cluster.map_or_else(SchemaAgreement::reached, |cluster| cluster.agreement().clone())
 }
 
 /// The domains that others are built over, and their further dependencies.
