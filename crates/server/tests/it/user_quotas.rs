@@ -141,6 +141,35 @@ async fn calls_past_the_quota_are_refused_on_a_socket_which_stays_open() {
     panic!("{MANY} calls were answered");
 }
 
+/// Opens a socket of this token. The error with which it is refused; `None`: it is live.
+async fn refused_hello(node: &SecuredNode, token: &str) -> Option<(Value, u16)> {
+    let mut socket = Socket::open(node.address).await;
+    socket.send(&json!({"hello": {"credential": token}})).await;
+    loop {
+        let frame = socket.next().await;
+        if frame.get("error").is_some() {
+            return Some((frame, socket.closed().await.0));
+        }
+        if frame.get("live").is_some() {
+            socket.close().await;
+            return None;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_hello_past_the_quota_is_asked_to_come_again() {
+    let (node, signer) = node_with(|config| config.limits.user_calls_per_second = 1).await;
+    let token = signer.token(ANN);
+    for _ in 0..MANY {
+        if let Some((frame, code)) = refused_hello(&node, &token).await {
+            assert_eq!((frame["error"]["reason"].as_str(), code), (Some("QUOTA_EXCEEDED"), 1013), "{frame}");
+            return;
+        }
+    }
+    panic!("{MANY} sockets were opened");
+}
+
 #[tokio::test]
 async fn writes_have_a_quota_of_their_own() {
     let (node, signer) = node_with(|config| config.limits.user_writes_per_second = 2).await;
