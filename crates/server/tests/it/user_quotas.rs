@@ -74,7 +74,7 @@ async fn first_refused<T>(mut call: impl AsyncFnMut() -> Result<T, Status>) -> S
 }
 
 #[tokio::test]
-async fn calls_past_the_quota_are_refused_over_grpc() {
+async fn calls_past_quota_are_refused_over_grpc() {
     let (node, signer) = node_with(|config| config.limits.user_calls_per_second = 5).await;
     let token = signer.token(ANN);
     let refused = first_refused(async || users(&node).get_user(by_token(&token, get(ANN))).await).await;
@@ -84,7 +84,7 @@ async fn calls_past_the_quota_are_refused_over_grpc() {
 }
 
 #[tokio::test]
-async fn calls_past_the_quota_are_refused_over_json() {
+async fn calls_past_quota_are_refused_over_json() {
     let (node, signer) = node_with(|config| config.limits.user_calls_per_second = 5).await;
     let bearer = format!("Bearer {}", signer.token(ANN));
     let headers = [http::JSON, ("authorization", bearer.as_str())];
@@ -103,7 +103,7 @@ async fn calls_past_the_quota_are_refused_over_json() {
 }
 
 #[tokio::test]
-async fn calls_past_the_quota_are_refused_over_grpc_web() {
+async fn calls_past_quota_are_refused_over_grpc_web() {
     let (node, signer) = node_with(|config| config.limits.user_calls_per_second = 5).await;
     let bearer = format!("Bearer {}", signer.token(ANN));
     let kind = "application/grpc-web+proto";
@@ -124,7 +124,7 @@ async fn calls_past_the_quota_are_refused_over_grpc_web() {
 }
 
 #[tokio::test]
-async fn calls_past_the_quota_are_refused_on_a_socket_which_stays_open() {
+async fn calls_past_quota_leave_a_socket_open() {
     let (node, signer) = node_with(|config| config.limits.user_calls_per_second = 5).await;
     let mut socket = Socket::open(node.address).await;
     socket.send(&json!({"hello": {"credential": signer.token(ANN)}})).await;
@@ -186,7 +186,7 @@ async fn writes_have_a_quota_of_their_own() {
 }
 
 #[tokio::test]
-async fn records_past_the_quota_are_refused_until_they_come_back() {
+async fn records_past_quota_are_refused_until_refill() {
     let (node, signer) = node_with(|config| config.limits.user_records_per_minute = 100).await;
     let token = signer.token(ANN);
     users(&node).batch_get_users(by_token(&token, batch(100))).await.unwrap();
@@ -261,7 +261,7 @@ async fn call(node: &SecuredNode, token: &str, method: &str, message: &Value) ->
 }
 
 #[tokio::test]
-async fn lists_and_batches_of_each_domain_are_refused_past_the_quota_of_records() {
+async fn every_list_and_batch_counts_records() {
     let (node, signer) = node_with(|config| config.limits.user_records_per_minute = 100).await;
     for (number, user) in (0..reads(1).len()).zip(1_000..) {
         let token = signer.token(user);
@@ -273,7 +273,7 @@ async fn lists_and_batches_of_each_domain_are_refused_past_the_quota_of_records(
 }
 
 #[tokio::test]
-async fn a_list_counts_what_it_answers_and_not_what_it_asks_for() {
+async fn list_counts_what_it_answers() {
     let (node, signer) = node_with(|config| config.limits.user_records_per_minute = 100).await;
     let token = signer.token(ANN);
     // As often that what they ask for is many times the quota, and what they answer less than is left beside one page.
@@ -286,7 +286,7 @@ async fn a_list_counts_what_it_answers_and_not_what_it_asks_for() {
 }
 
 #[tokio::test]
-async fn refusals_and_calls_of_callers_are_counted_by_metrics() {
+async fn refusals_and_calls_are_counted_by_metrics() {
     let recorder = PrometheusBuilder::new().build_recorder();
     // The node of a test runs on its thread.
     let _here = metrics::set_default_local_recorder(&recorder);

@@ -154,7 +154,7 @@ fn param_names(group: Option<groups::Group>) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_user_sees_the_parameters_of_groups_that_are_for_users() {
+async fn user_sees_group_parameters_for_users() {
     let (node, signer) = node().await;
     let created = group_of_ann(&node).await;
     let mut client = GroupServiceClient::new(node.channel.clone());
@@ -182,7 +182,7 @@ async fn a_user_sees_the_parameters_of_groups_that_are_for_users() {
 }
 
 #[tokio::test]
-async fn a_user_sets_the_parameters_of_groups_that_are_for_users() {
+async fn user_sets_group_parameters_for_users() {
     let (node, signer) = node().await;
     let (token, created) = (signer.token(ANN), group_of_ann(&node).await);
     let mut client = GroupServiceClient::new(node.channel.clone());

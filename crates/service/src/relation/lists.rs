@@ -394,10 +394,27 @@ impl PageLoader<ListOf<BlockList>, RelationPageKey, ListPosition> for BlockPages
 
 #[cfg(test)]
 mod tests {
+    use kith_store::Version;
+
     use super::*;
+    use crate::write::record_codec::tests::assert_form;
 
     fn user(number: i64) -> UserId {
         UserId::new(number).unwrap()
+    }
+
+    #[test]
+    fn items_of_lists_keep_their_form() {
+        let position = ListPosition { at: Timestamp(-1), user: user(8) };
+        let follow = Follow {
+            edge: Edge::new(user(7), user(i64::MAX)).unwrap(),
+            version: Version::new(2).unwrap(),
+            since: Timestamp(-3),
+            placed: Timestamp(4),
+        };
+        assert_form(RecordCodec::LISTED, &RelationListItem::Follow(follow), "000efeffffffffffffffff01040508");
+        assert_form(RecordCodec::LISTED, &RelationListItem::Place(position), "010110");
+        assert_form(RecordCodec::LISTED, &RelationListItem::Count(u64::MAX), "02ffffffffffffffffff01");
     }
 
     #[test]

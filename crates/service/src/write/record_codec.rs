@@ -62,4 +62,4 @@ impl<T: Serialize + DeserializeOwned> Codec<T> for RecordCodec {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

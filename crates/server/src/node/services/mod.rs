@@ -261,7 +261,7 @@ async fn build(
         agreement: agreement(cluster.as_deref()),
     };
     let upper = Upper { applications, online, talk: talk_calls, notices, sequences };
-    let routes = routes::routes(domains, upper, admin, (page_tokens, limits), config);
+    let routes = routes::routes(domains, upper, admin, page_tokens, limits, config);
     Ok(Services {
         routes,
         mutations,

@@ -78,7 +78,8 @@ pub(super) fn routes(
     domains: Domains,
     upper: Upper,
     admin: AdminRpc,
-    (pages, limits): (PageTokens, Limits),
+    pages: PageTokens,
+    limits: Limits,
     config: &Config,
 ) -> Routes {
     let Domains { users, groups, members, follows, blocks } = domains;
