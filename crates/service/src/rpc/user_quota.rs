@@ -3,6 +3,7 @@
 use std::{collections::HashMap, num::NonZeroU32, sync::Arc, time::Duration};
 
 use kith_store::UserId;
+use metrics::Counter;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
@@ -75,6 +76,7 @@ pub struct UserQuota {
     kind: QuotaKind,
     /// `None`: nothing is counted.
     table: Option<Arc<Table>>,
+    refused: Counter,
 }
 
 /// Who is counted.
@@ -130,7 +132,8 @@ impl UserQuota {
 
     fn with_room_for(users_max: usize, kind: QuotaKind, most: u32) -> Self {
         let table = |most| Arc::new(Table::new(users_max, Rate::new(kind.period(), most)));
-        Self { kind, table: NonZeroU32::new(most).map(table) }
+        let refused = metrics::counter!(metric::USER_QUOTA_REFUSED.name, "quota" => kind.name());
+        Self { kind, table: NonZeroU32::new(most).map(table), refused }
     }
 
     /// Counts one. `None` is not counted: services answer for themselves.
@@ -154,7 +157,7 @@ impl UserQuota {
         let Some(table) = &self.table else { return Ok(None) };
         let many = u32::try_from(many).unwrap_or(u32::MAX).min(table.rate.most);
         table.take(subject, many).map(Some).map_err(|wait| {
-            metrics::counter!(metric::USER_QUOTA_REFUSED.name, "quota" => self.kind.name()).increment(1);
+            self.refused.increment(1);
             Exceeded { kind: self.kind, wait }
         })
     }
