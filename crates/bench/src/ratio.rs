@@ -225,14 +225,14 @@ mod tests {
     }
 
     #[test]
-    fn the_figure_is_the_median_of_the_ratios_of_the_rounds() {
+    fn figure_is_median_of_ratios_of_rounds() {
         let row = Row::new(&COST, &rounds(&[(1.0, 1.0), (10.0, 14.0), (2.0, 8.0)])).unwrap();
         assert_eq!((row.figure, row.spread, row.rounds), (1.4, [1.0, 4.0], 3));
         assert!(row.holds);
     }
 
     #[test]
-    fn a_figure_on_the_wrong_side_of_its_target_does_not_hold() {
+    fn figure_on_wrong_side_of_target_does_not_hold() {
         assert!(!Row::new(&COST, &rounds(&[(1.0, 1.6)])).unwrap().holds);
         let gain = Claim { better: Better::Higher, target: Some(0.8), ..COST };
         assert!(!Row::new(&gain, &rounds(&[(1.0, 0.7)])).unwrap().holds);
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_promised_in_itself_is_held_against_no_baseline() {
+    fn absolute_target_needs_no_baseline() {
         let time = Claim { figure: Figure::Kith, target: Some(20.0), ..COST };
         let row = Row::new(&time, &rounds(&[(1.0, 19.0), (30.0, 21.0), (1.0, 20.0)])).unwrap();
         assert_eq!((row.figure, row.holds, row.baseline), (20.0, true, 1.0));
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn the_median_of_an_even_number_lies_between_the_two_in_the_middle() {
+    fn median_of_even_count_averages_middle_two() {
         assert_eq!(median(vec![4.0, 1.0, 2.0, 100.0]), 3.0);
         assert_eq!(median(vec![]), 0.0);
     }

@@ -15,7 +15,7 @@ async fn quick(scheme: NumberScheme, fault: NumberFault) -> NumberRun {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn kith_gives_out_no_number_twice_under_any_fault() {
+async fn kith_repeats_no_number_under_any_fault() {
     for fault in NumberFault::ALL {
         let run = quick(NumberScheme::Kith, fault).await;
         assert!(run.numbers > 500, "{run:?}");
@@ -34,7 +34,7 @@ async fn published_allocator_gives_out_numbers_twice() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn published_lock_of_a_dead_caller_keeps_others_waiting() {
+async fn published_lock_of_dead_caller_blocks_others() {
     let run = quick(NumberScheme::Program, NumberFault::CallersDie).await;
     assert!(run.longest_us > 250_000, "{run:?}");
 }

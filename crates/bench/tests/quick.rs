@@ -57,7 +57,7 @@ fn rows_of_keys_measure_both_sides() {
 }
 
 #[test]
-fn rows_of_peers_that_hold_what_they_may_measure_both_sides() {
+fn rows_of_peers_at_limit_measure_both_sides() {
     measure(&[], &["watches_held_p99", "unread_held_p99"]);
 }
 
@@ -113,7 +113,7 @@ fn rows_of_messages_measure_both_sides() {
 
 #[test]
 #[ignore = "needs servers: run cargo xtask test"]
-fn rows_of_notices_and_receipts_measure_both_sides() {
+fn notice_and_receipt_rows_measure_both_sides() {
     let rows = [
         "count_notices_cpu",
         "receipt_cpu",
@@ -144,7 +144,7 @@ fn a_row_that_needs_an_absent_server_is_named() {
 }
 
 #[test]
-fn an_unknown_row_is_refused_with_the_names_of_those_there_are() {
+fn unknown_row_is_refused_with_list_of_rows() {
     let output = bench(&["--only=nothing"]);
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success() && text.contains("memory_hit"), "{text}");

@@ -74,7 +74,7 @@ async fn measure(name: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs servers: run cargo xtask test"]
-async fn messages_are_kept_while_nodes_and_redis_are_lost() {
+async fn messages_survive_loss_of_nodes_and_redis() {
     let _kept = Cassandra::shared().await.unwrap();
     // F60b takes three MongoDBs: `cargo xtask lab` runs it.
     for name in ["F60a", "F60c"] {
@@ -84,13 +84,13 @@ async fn messages_are_kept_while_nodes_and_redis_are_lost() {
 
 #[tokio::test]
 #[ignore = "needs servers: run cargo xtask test"]
-async fn nothing_is_stale_or_lost_while_broadcasts_are_lost() {
+async fn lost_broadcasts_leave_nothing_stale_or_lost() {
     hunt("F11b").await;
 }
 
 #[tokio::test]
 #[ignore = "needs servers: run cargo xtask test"]
-async fn nothing_is_stale_or_lost_while_nodes_are_killed() {
+async fn killed_nodes_leave_nothing_stale_or_lost() {
     hunt("F43").await;
 }
 

@@ -80,7 +80,7 @@ async fn writes(users: &UserServiceClient<Channel>) -> Vec<Result<(), Status>> {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the program of a node: run cargo xtask test"]
-async fn writes_wait_for_a_lock_of_somebody_else_and_reads_do_not() {
+async fn only_writes_wait_for_a_foreign_lock() {
     let dir = tempfile::tempdir().unwrap();
     let (_node, users) = started(dir.path()).await;
     let locked = lock(dir.path());
@@ -101,7 +101,7 @@ async fn writes_wait_for_a_lock_of_somebody_else_and_reads_do_not() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the program of a node: run cargo xtask test"]
-async fn a_lock_that_lasts_too_long_is_an_outage_of_the_store_until_it_is_gone() {
+async fn long_lock_is_a_store_outage_until_released() {
     let dir = tempfile::tempdir().unwrap();
     let (_node, mut users) = started(dir.path()).await;
     let locked = lock(dir.path());

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_and_what_is_so_are_written_as_they_are_encoded() {
+    fn strings_and_bools_are_written_as_encoded() {
         let text = "é".repeat(100);
         let so = encoded(|buf| {
             encoding::bool::encode(1, &true, buf);
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_presence_and_says_nothing_is_left_out() {
+    fn default_values_are_left_out() {
         assert!(
             written(|fields| {
                 fields.number(1, 0);
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_is_written_as_it_is_encoded_however_long_it_is() {
+    fn message_of_any_length_is_written_as_encoded() {
         for length in [0, 1, 100, 125, 126, 127, 128, 200, 16_380, 16_384, 70_000] {
             let text = "x".repeat(length);
             let so = encoded(|buf| encoding::message::encode(3, &text, buf));

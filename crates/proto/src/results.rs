@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn results_that_were_written_are_decoded_before_those_that_were_not() {
+    fn written_results_are_decoded_before_others() {
         let times: Vec<Timestamp> = (1..=3).map(|nanos| Timestamp { seconds: 1 << 40, nanos }).collect();
         let mut results = Results::with_room(16);
         for time in &times[..2] {

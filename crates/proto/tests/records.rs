@@ -8,7 +8,7 @@ use kith_proto::{
 use prost::Message as _;
 
 #[test]
-fn records_are_read_back_in_order_and_unknown_fields_passed_over() {
+fn records_decode_in_order_past_unknown_fields() {
     let record = |number: i64| ImportUser {
         record: number,
         user: Some(User { user_name: format!("user {number}"), ..Default::default() }),
@@ -30,7 +30,7 @@ fn records_are_read_back_in_order_and_unknown_fields_passed_over() {
 }
 
 #[test]
-fn a_message_of_a_mebibyte_of_empty_records_is_not_decoded_into_hundreds() {
+fn empty_records_decode_into_bounded_memory() {
     let bytes = [0x0a, 0].repeat(520_000);
     let message = ImportUsersRequest::decode(&bytes[..]).unwrap();
     assert_eq!(message.records.len(), RECORDS_MAX + 1, "enough to be refused");
@@ -39,7 +39,7 @@ fn a_message_of_a_mebibyte_of_empty_records_is_not_decoded_into_hundreds() {
 }
 
 #[test]
-fn what_is_no_message_is_still_refused_behind_the_bound() {
+fn invalid_bytes_past_the_bound_are_refused() {
     let mut bytes = [0x0a, 0].repeat(RECORDS_MAX + 10);
     bytes.extend([0x0a, 0xff]);
     ImportUsersRequest::decode(&bytes[..]).unwrap_err();

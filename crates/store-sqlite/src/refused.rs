@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn the_way_out_changes_nothing_above_the_data_folder() {
+    fn advice_changes_nothing_above_data_folder() {
         assert_eq!(
             right("/srv", 0, 7),
             "/srv may not be written: it belongs to uid 0 (mode 755), this process runs as uid 7; make the \
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_system_that_can_only_be_read_is_named_so() {
+    fn read_only_file_system_is_named_in_error() {
         let error = io_error(Path::new("/srv/kith.db"), io::ErrorKind::ReadOnlyFilesystem.into());
         assert!(error.to_string().contains("can only be read"), "{error}");
     }

@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn joiners_elsewhere_are_refused_with_their_place() {
+    fn misplaced_joiners_are_refused_with_position() {
         for (name, at) in [
             ("a\u{200C}b", "U+200C (invisible character) at character 2"),
             ("ab\u{200D}", "U+200D (invisible character) at character 3"),
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn names_refuse_each_kind_of_character_by_its_name() {
+    fn names_refuse_each_character_kind_by_name() {
         for (c, kind) in [
             ('\n', "U+000A (control character)"),
             ('\0', "U+0000 (control character)"),

@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn beginnings_are_counted_in_characters_up_to_sixteen() {
+    fn prefixes_have_up_to_sixteen_characters() {
         let keys = group_search_keys(&"é".repeat(20), &[""; 0], Visibility::Public);
         assert_eq!(keys.len(), 17);
         assert!(keys.contains(&format!("^{}", "é".repeat(16))));
@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_group_has_a_bounded_number_of_keys() {
+    fn largest_group_has_bounded_number_of_keys() {
         let tags = (0..16).map(|at| format!("{at:02}{}", "x".repeat(30))).collect::<Vec<_>>();
         let keys = group_search_keys(&"n".repeat(64), &tags, Visibility::Public);
         assert!(keys.len() <= 17 * 17, "{}", keys.len());

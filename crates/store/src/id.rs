@@ -168,12 +168,12 @@ mod tests {
     }
 
     #[test]
-    fn counters_of_users_and_groups_have_their_own_names() {
+    fn user_and_group_counters_have_own_names() {
         assert_ne!(IdKind::User.name(), IdKind::Group.name());
     }
 
     #[test]
-    fn ids_are_ordered_by_their_moments_and_tell_them() {
+    fn ids_contain_their_moment_and_sort_by_it() {
         let moment = Timestamp(1_800_000_000_123);
         let [low, high] = [0, u32::MAX].map(|low| RelationEventId::at(moment, low));
         assert_eq!([low.moment(), high.moment()], [moment; 2]);

@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn other_changes_keep_the_numbers_and_need_no_end() {
+    fn other_changes_keep_numbers_and_need_no_end() {
         let mut group = TestGroup::founded();
         group.change(&join(3), 7);
         group.change(&leave(3), 9);

@@ -5,7 +5,21 @@ use std::collections::BTreeMap;
 use crate::tree::{text, tracked};
 
 /// The crates without a longer name. A crate is added with its last one.
-const DONE: [&str; 3] = ["presence", "server", "service"];
+const DONE: [&str; 13] = [
+    "bench",
+    "cache",
+    "cli",
+    "delivery",
+    "lab",
+    "lab-servers",
+    "presence",
+    "proto",
+    "server",
+    "service",
+    "store",
+    "store-cluster",
+    "store-sqlite",
+];
 /// Most characters of a name.
 const LONGEST: usize = 45;
 

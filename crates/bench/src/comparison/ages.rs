@@ -80,14 +80,14 @@ mod tests {
     }
 
     #[test]
-    fn a_stale_read_counts_once_by_its_age_and_in_its_moment() {
+    fn stale_read_counts_once_by_age_and_moment() {
         let ages = ages(&[(0, 0), (10, 50), (120, 51), (250, 1_001), (210, 3_001)]);
         assert_eq!((ages.reads, ages.stale, ages.beyond), (5, [1, 1, 1, 1], 1));
         assert_eq!((ages.slots_ms, ages.worst_ms), (vec![50, 51, 3_001], 3_001));
     }
 
     #[test]
-    fn the_sum_of_two_readers_keeps_the_worst_of_each_moment() {
+    fn sum_of_readers_keeps_worst_of_each_moment() {
         let mut sum = ages(&[(0, 70), (110, 5)]);
         sum.add(&ages(&[(0, 3), (110, 9), (240, 4)]));
         assert_eq!((sum.reads, sum.stale, sum.slots_ms), (5, [4, 1, 0, 0], vec![70, 9, 4]));

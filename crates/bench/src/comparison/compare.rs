@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_holds_a_plot_of_each_fault_with_all_its_schemes_and_no_script() {
+    fn page_plots_all_schemes_without_script() {
         let runs = vec![run_of(Scheme::Kith, 0), run_of(Scheme::Leases, 5)];
         let page = html(&Comparison { seed: 1, runs });
         assert_eq!((page.matches("<svg").count(), page.matches("<polyline").count()), (1, 2));

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn writers_die_and_records_are_loaded_only_where_it_is_said() {
+    fn shape_decides_writer_deaths_and_loads() {
         let has = |shape, deed| of(7, shape).iter().any(|step| step.deed == deed);
         for (shape, dying, read) in
             [(Shape::Warm, false, false), (Shape::Dying, true, false), (Shape::Cold, false, true)]

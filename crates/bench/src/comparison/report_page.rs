@@ -71,7 +71,7 @@ mod tests {
     use crate::comparison::Ages;
 
     #[test]
-    fn a_line_begins_at_the_fault_and_keeps_an_age_for_half_a_second() {
+    fn line_starts_at_fault_and_holds_age_for_500_ms() {
         let ages = Ages { slots_ms: vec![0, 1_000], ..Ages::default() };
         let run = Run {
             scheme: Scheme::Kith,

@@ -15,7 +15,7 @@ async fn quick(scheme: Scheme, fault: Fault) -> Run {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_a_fault_every_scheme_makes_the_same_writes_and_kith_ends_with_nothing_stale() {
+async fn without_fault_writes_agree_and_kith_is_fresh() {
     let runs = join_all(Scheme::ALL.map(|scheme| quick(scheme, Fault::Nothing))).await;
     for run in &runs {
         assert_eq!(run.writes, runs[0].writes, "{run:?}");
@@ -24,7 +24,7 @@ async fn without_a_fault_every_scheme_makes_the_same_writes_and_kith_ends_with_n
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_load_that_a_write_overtook_stays_where_copies_are_deleted_and_published_and_not_in_kith() {
+async fn overtaken_load_stays_stale_except_in_kith() {
     let kith = quick(Scheme::Kith, Fault::Races).await;
     let other = quick(Scheme::DeleteAndPublish, Fault::Races).await;
     assert!(kith.loads > 50 && other.loads > 50, "nothing is raced: {kith:?}, {other:?}");

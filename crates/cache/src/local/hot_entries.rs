@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_may_stand_while_its_places_are_being_changed() {
+    fn key_may_be_present_while_its_places_change() {
         let recent = HotEntries::new(1 << 20);
         recent.put(&7, &slot(1, 100));
         let changing = recent.pair(recent.spot(&7)).unwrap().1.write();

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_room_for_so_many_and_the_first_gives_way() {
+    fn oldest_entry_is_dropped_at_limit() {
         let mut recall = recall();
         for key in 0..=MOST as u64 {
             recall.note(&key, Version::new(7), NOW.after(Duration::from_millis(key)));

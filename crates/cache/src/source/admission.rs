@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_burst_over_a_quick_store_waits_and_is_served() {
+    async fn burst_on_fast_store_waits_and_is_served() {
         let turns = &taking(Duration::from_micros(100));
         let loads = (0..1_000).map(|_| async move {
             let turn = turns.take().await?;
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_store_that_hangs_is_not_waited_for_by_ever_more() {
+    async fn loads_of_hung_store_are_refused_at_once() {
         let turns = taking(Duration::from_micros(100));
         let _held = (turns.take().await.unwrap(), turns.take().await.unwrap());
         let waited = join_all((0..100).map(|_| turns.take())).await;

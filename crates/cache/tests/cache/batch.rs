@@ -100,7 +100,7 @@ async fn a_batch_that_left_still_fills() {
 }
 
 #[tokio::test]
-async fn invalidation_during_batch_affects_its_key_only() {
+async fn invalidation_during_batch_drops_only_its_key() {
     let stage = Stage::new().filled(0..3);
     let mut gate = stage.store.gate();
     let cache = stage.cache.clone();
@@ -135,7 +135,7 @@ async fn slow_batch_is_answered_from_stale_copies() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_batch_whose_store_hangs_ends_at_the_hard_timeout() {
+async fn batch_on_hung_store_ends_at_hard_timeout() {
     let stage = Stage::new().filled(0..3);
     stage.read(0).await;
     let _gate = stage.store.gate();

@@ -66,7 +66,7 @@ static ACKNOWLEDGED: [AtomicU64; 1_000] = [const { AtomicU64::new(1) }; 1_000];
 
 /// `KITH_FULL=1`: ten million reads and writes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_memory_of_64_entries_under_churn_is_never_wrong() {
+async fn small_memory_is_never_wrong_under_churn() {
     let full = std::env::vars().any(|(name, value)| name == "KITH_FULL" && value == "1");
     let times = if full { 10_000_000 } else { 200_000 };
     let node = Node::local(1);

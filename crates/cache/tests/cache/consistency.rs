@@ -7,7 +7,7 @@ fn at(epoch: u64, number: u64) -> Consistency {
 }
 
 #[tokio::test]
-async fn a_token_that_is_reached_is_answered_from_memory() {
+async fn reached_token_is_answered_from_memory() {
     let stage = Stage::new().warm().await;
     stage.invalidate(2, 0).await;
     assert_eq!(stage.read_with(1, &at(7, 1)).await, Some(1));
@@ -30,7 +30,7 @@ async fn a_token_ahead_is_waited_for_a_little() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_token_that_stays_ahead_is_answered_by_the_store() {
+async fn token_that_stays_ahead_is_answered_by_store() {
     let stage = Stage::new().warm().await;
     stage.store.put(1, 2);
     let began = tokio::time::Instant::now();

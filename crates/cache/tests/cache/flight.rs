@@ -6,7 +6,7 @@ use kith_cache::{CacheError, Consistency};
 use crate::stage::{Broken, Stage, until, version};
 
 #[tokio::test]
-async fn a_thousand_callers_of_one_cold_key_make_one_load() {
+async fn thousand_callers_of_cold_key_make_one_load() {
     let stage = Stage::new();
     stage.store.put(1, 4);
     let gate = stage.store.gate();
@@ -85,7 +85,7 @@ async fn load_survives_the_caller_that_began_it() {
 }
 
 #[tokio::test]
-async fn those_who_joined_need_no_leader_that_is_polled() {
+async fn joined_reads_end_without_polled_leader() {
     let stage = Stage::new();
     stage.store.put(1, 1);
     let mut gate = stage.store.gate();
@@ -146,7 +146,7 @@ async fn unversioned_invalidation_blocks_the_fill() {
 }
 
 #[tokio::test]
-async fn after_an_invalidation_nobody_joins_an_older_flight() {
+async fn read_after_invalidation_joins_no_old_flight() {
     let stage = Stage::new();
     stage.store.put(1, 1);
     let mut gate = stage.store.gate();
@@ -206,7 +206,7 @@ async fn older_invalidation_lowers_no_floor() {
 }
 
 #[tokio::test]
-async fn a_copy_stays_when_an_older_version_is_invalidated() {
+async fn copy_survives_invalidation_of_older_version() {
     let stage = Stage::new();
     stage.store.put(1, 5);
     stage.read(1).await;

@@ -36,7 +36,7 @@ async fn a_load_that_waits_gets_its_turn() {
 }
 
 #[tokio::test]
-async fn a_value_larger_than_allowed_is_served_and_not_kept() {
+async fn oversized_value_is_served_and_not_kept() {
     let stage = Stage::with(|policy| policy.value_bytes_max = 6);
     stage.store.put(1, 9);
     assert_eq!(stage.read(1).await, Some(9));

@@ -5,7 +5,7 @@ use kith_cache::{CacheError, Clock, Consistency, Moment, Policy, fake::Sequence}
 use crate::stage::{SECOND, Stage, trusted_until, until, version};
 
 #[tokio::test]
-async fn a_copy_is_served_until_its_ttl_ends_by_the_clock() {
+async fn copy_is_served_until_ttl_ends_by_clock() {
     let stage = Stage::new().warm().await;
     stage.store.put(1, 2);
     stage.clock.advance(50 * SECOND);
@@ -160,7 +160,7 @@ async fn load_fills_after_its_read_timed_out() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_load_that_never_ends_is_dropped_at_its_bound() {
+async fn endless_load_is_dropped_at_its_bound() {
     let stage = Stage::new();
     stage.store.put(1, 1);
     let _gate = stage.store.gate();

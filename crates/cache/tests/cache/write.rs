@@ -116,7 +116,7 @@ async fn load_that_missed_a_write_does_not_fill() {
 }
 
 #[tokio::test]
-async fn a_writer_leaves_its_value_out_while_another_writes() {
+async fn write_keeps_no_value_while_another_runs() {
     let stage = Stage::new().warm().await;
     let (first, second) = (stage.write().await, stage.write().await);
     stage.store.put(1, 3);
@@ -153,7 +153,7 @@ async fn invalidation_during_write_blocks_install() {
 }
 
 #[tokio::test]
-async fn an_aborted_write_tells_nobody_and_reads_fill_again() {
+async fn aborted_write_is_unpublished_and_reads_fill() {
     let stage = Stage::new().warm().await;
     stage.write().await.aborted().await;
     assert!(stage.bus.published().is_empty());
@@ -174,7 +174,7 @@ async fn commit_publishes_version_and_position() {
 }
 
 #[tokio::test]
-async fn an_unknown_outcome_drops_what_was_loaded_meanwhile() {
+async fn unknown_outcome_drops_concurrent_load() {
     let stage = Stage::new();
     stage.store.put(1, 1);
     let guard = stage.write().await;

@@ -7,7 +7,7 @@ use crate::stage::{Span, Stage};
 const CACHED: Consistency = Consistency::Cached;
 
 #[tokio::test]
-async fn pages_follow_one_another_from_the_last_item_on() {
+async fn next_page_starts_after_last_item() {
     let stage = Stage::new();
     let (mut span, mut items) = (Span { after: 0, size: 3 }, Vec::new());
     loop {
@@ -35,7 +35,7 @@ async fn a_page_is_loaded_once_for_all_who_read_it() {
 }
 
 #[tokio::test]
-async fn a_list_that_does_not_exist_is_empty_and_remembered() {
+async fn missing_list_is_empty_and_cached() {
     let stage = Stage::new();
     for _ in 0..2 {
         let page = stage.list.page(&9, &Span { after: 0, size: 3 }, &CACHED).await.unwrap();
@@ -45,7 +45,7 @@ async fn a_list_that_does_not_exist_is_empty_and_remembered() {
 }
 
 #[tokio::test]
-async fn pages_of_other_sizes_and_lists_are_other_pages() {
+async fn pages_of_each_size_and_list_are_separate() {
     let stage = Stage::new().warm().await;
     stage.store.set(2, [8, 9]);
     let page = |list, after, size| {
@@ -81,7 +81,7 @@ async fn a_page_expires_and_so_does_an_epoch() {
 }
 
 #[tokio::test]
-async fn strong_read_sees_unpublished_and_keeps_nothing() {
+async fn strong_read_sees_unpublished_and_is_not_kept() {
     let stage = Stage::new().warm().await;
     stage.store.remove(1, 1);
     let kept = stage.stats("things_page").entries;

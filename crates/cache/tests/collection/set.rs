@@ -67,7 +67,7 @@ async fn set_is_written_through_with_its_version() {
 }
 
 #[tokio::test]
-async fn that_a_set_is_too_large_is_remembered_like_a_set() {
+async fn oversized_set_is_remembered_as_oversized() {
     let (groups, cache) = stage();
     *groups.members.lock() = ((0..3_000).collect(), 1);
     for _ in 0..3 {

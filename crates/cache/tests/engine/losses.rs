@@ -348,7 +348,7 @@ async fn raised_epoch_is_followed_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_epoch_raised_in_the_store_alone_is_followed() {
+async fn epoch_raised_only_in_store_is_followed() {
     let (world, [a, b]) = World::script().await;
     world.store.raise();
     pass(BOUND).await;

@@ -54,7 +54,7 @@ fn number(wanted: &str) -> Option<u64> {
 }
 
 #[test]
-fn no_cached_read_is_wrong_for_longer_than_its_bound() {
+fn cached_read_is_never_wrong_past_its_bound() {
     let seeds = match number("KITH_SEED") {
         Some(seed) => seed..seed + 1,
         None => 0..number("KITH_SEEDS").unwrap_or(SEEDS),

@@ -58,7 +58,7 @@ async fn paused_fill_respects_a_tomb() {
 
 /// Interleaving 4.
 #[tokio::test(start_paused = true)]
-async fn a_paused_fill_finds_nothing_and_leaves_nothing() {
+async fn paused_fill_after_eviction_leaves_nothing() {
     assert_eq!(paused_fill(true).await, Some(3));
 }
 
@@ -88,7 +88,7 @@ async fn paused_fill(gone: bool) -> Option<u64> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_load_does_not_fill_onto_the_lease_of_another() {
+async fn load_does_not_fill_under_lease_of_another() {
     let (world, [a, b, c]) = World::script().await;
     a.put(LIST).await.unwrap();
     let mut fill = b.holds.hold(Call::Fill, Way::There);
@@ -132,7 +132,7 @@ async fn clocks(id: Id) -> Option<u64> {
 
 /// Interleaving 9.
 #[tokio::test(start_paused = true)]
-async fn what_was_loaded_before_the_baseline_does_not_stay() {
+async fn load_before_baseline_is_not_kept() {
     let (world, [a]) = World::script().await;
     a.put(ONE).await.unwrap();
     let b = world.start();
@@ -152,7 +152,7 @@ async fn what_was_loaded_before_the_baseline_does_not_stay() {
 
 /// Interleaving 11.
 #[tokio::test(start_paused = true)]
-async fn a_write_that_lands_when_it_was_given_up_is_seen() {
+async fn late_write_of_unknown_outcome_is_seen() {
     let (world, [a, b]) = World::script().await;
     a.put(ONE).await.unwrap();
     let guard = a.cache(ONE.0).begin_write(&[ONE.1]).await;
@@ -225,7 +225,7 @@ async fn fill_from_before_unknown_write_does_not_stay() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn memory_keeps_nothing_that_the_shared_tier_refused() {
+async fn memory_keeps_nothing_refused_by_shared_tier() {
     let (world, [a, b]) = World::script().await;
     a.put(ONE).await.unwrap();
     a.put(ONE).await.unwrap();

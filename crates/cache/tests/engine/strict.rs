@@ -55,7 +55,7 @@ async fn old_answer_gives_no_trust_after_a_stop() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_joins_a_load_of_a_node_that_is_not_trusted() {
+async fn no_read_joins_a_load_of_an_untrusted_node() {
     let (_world, [a, b]) = World::script().await;
     a.put(RIGHT).await.unwrap();
     b.wire.set(Link::Frozen);
@@ -72,7 +72,7 @@ async fn nobody_joins_a_load_of_a_node_that_is_not_trusted() {
 
 /// Interleaving 8.
 #[tokio::test(start_paused = true)]
-async fn strict_write_of_a_cut_node_is_not_acknowledged() {
+async fn strict_write_of_cut_node_is_not_acknowledged() {
     let (_world, [a, b]) = World::script().await;
     a.put(RIGHT).await.unwrap();
     b.read(RIGHT).await;

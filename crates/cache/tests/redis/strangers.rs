@@ -172,7 +172,7 @@ async fn forged_messages_are_skipped_and_counted() {
 
 #[tokio::test]
 #[ignore = "needs Redis: run cargo xtask test"]
-async fn foreign_entries_in_log_and_registry_are_skipped() {
+async fn foreign_log_and_registry_entries_are_skipped() {
     let (shared, operator, prefix) = stage().await;
     let (log, nodes) = (format!("{{{prefix}}}:log:1"), format!("{{{prefix}}}:nodes:1"));
     shared.change(1, &[], entry(1, b"first")).await.unwrap();

@@ -217,7 +217,7 @@ async fn demoted_server_is_not_used() {
 
 #[tokio::test]
 #[ignore = "needs redis-server: run cargo xtask test"]
-async fn a_probe_counts_only_once_enough_replicas_have_it() {
+async fn probe_counts_once_enough_replicas_have_it() {
     let server = Server::start(&["--repl-diskless-sync-delay", "0"]);
     let mut replica = Server::start(&[]);
     let shared =
@@ -247,7 +247,7 @@ async fn invalid_address_names_its_field_only() {
 
 #[tokio::test]
 #[ignore = "needs redis-server: run cargo xtask test"]
-async fn a_password_is_needed_and_given_on_every_connection() {
+async fn password_is_sent_on_every_connection() {
     let mut server = Server::start(&["--requirepass", "secret"]);
     let url = server.url().replace("redis://", "redis://default:secret@");
     let shared = accepted(options(&url)).await;

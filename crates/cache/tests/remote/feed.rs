@@ -134,7 +134,7 @@ async fn begun() -> (Stage, Peer, Written, JoinHandle<()>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_dead_writer_did_not_tell_is_told_for_it() {
+async fn feed_publishes_change_of_dead_writer() {
     let (stage, peer, feed, _reader) = begun().await;
     stage.store.put(7, 1);
     peer.read(7).await;
@@ -161,7 +161,7 @@ async fn read_feed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn record_that_is_reinserted_is_seen_on_every_node() {
+async fn reinserted_record_is_seen_on_every_node() {
     let (stage, peer, feed, _reader) = begun().await;
     let other = stage.peer(2, false).await;
     peer.write(&stage.store, 7, 1).await.unwrap();
@@ -197,7 +197,7 @@ async fn version_that_is_set_back_is_seen_and_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_node_takes_over_from_a_reader_that_is_gone() {
+async fn node_takes_over_from_reader_that_is_gone() {
     let (stage, peer, feed, reader) = begun().await;
     let other = stage.peer(2, false).await;
     let _second = feed.reader(&other);

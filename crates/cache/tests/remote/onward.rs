@@ -79,7 +79,7 @@ async fn store_version_is_known_after_an_outage() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_load_does_not_go_back_behind_a_copy_that_ran_out() {
+async fn load_is_not_older_than_expired_copy() {
     let stage = Stage::new();
     let short = Policy { ttl: Duration::from_millis(100), ..Policy::new("thing", |_| 8) };
     let one = stage.peer_of(1, short).await;

@@ -44,7 +44,7 @@ async fn copies_that_are_right_are_found_right() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_copy_that_stays_wrong_is_counted_and_dropped() {
+async fn copy_that_stays_wrong_is_counted_and_dropped() {
     let (_stage, peer) = missed().await;
     assert_eq!(step(&peer).await, (0, 2), "in memory and in the shared tier");
     sleep(Duration::from_secs(4)).await;

@@ -31,7 +31,7 @@ async fn written_value_spares_other_nodes_a_load() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nodes_that_wait_for_a_load_are_woken_by_its_end() {
+async fn end_of_load_wakes_nodes_that_wait() {
     let stage = Stage::new();
     let (one, other) = (stage.peer(1, false).await, stage.peer(2, false).await);
     stage.store.put(7, 1);

@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn least_recently_used_go_when_there_are_too_many() {
+    fn least_recently_used_are_evicted_at_limit() {
         let mut used = Used::new(4);
         for number in 0..4 {
             assert!(used.insert(name(number), Moment::new(number), number, |_| true));

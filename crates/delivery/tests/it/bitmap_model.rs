@@ -232,7 +232,7 @@ async fn histories(runner: &Arc<ScriptRunner>, server: &str, mutant: &'static Mu
 
 #[tokio::test]
 #[ignore = "needs Redis: run cargo xtask test"]
-async fn bitmaps_have_what_the_store_has_when_all_has_ended() {
+async fn bitmaps_equal_store_after_all_calls_end() {
     let runner = Arc::new(connected().await);
     let server = name(&runner).await;
     assert_eq!(histories(&runner, &server, &PRODUCT).await, None);

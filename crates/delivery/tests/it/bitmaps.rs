@@ -168,7 +168,7 @@ async fn flag_bit_is_not_counted() {
 /// Fault of published schemes: a mark after the removal makes the key again, and it stays.
 #[tokio::test]
 #[ignore = "needs Redis: run cargo xtask test"]
-async fn incomplete_bitmap_is_not_counted_and_does_not_stay() {
+async fn incomplete_bitmap_is_not_counted_and_expires() {
     let redis = Redis::connect().await;
     redis.mark(4, &[1]).await;
     assert_eq!(redis.count(&[1]).await, [None]);

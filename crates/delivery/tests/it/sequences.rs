@@ -54,7 +54,7 @@ async fn thousand_numbers_are_about_ten_steps() {
 }
 
 #[tokio::test]
-async fn blocks_grow_under_load_and_stop_at_the_maximum() {
+async fn blocks_grow_under_load_up_to_the_maximum() {
     let site = site();
     for _ in 0..200 {
         site.reserve(100, 0).await;
@@ -81,7 +81,7 @@ async fn next_block_is_fetched_before_the_last_number() {
 
 /// Fault of published schemes: at the end of a block callers sleep for 250 ms and try again.
 #[tokio::test]
-async fn caller_at_the_end_of_a_block_waits_for_one_step() {
+async fn caller_at_end_of_block_waits_for_one_step() {
     let site = site();
     site.reserve(100, 0).await;
     settle().await;
@@ -140,7 +140,7 @@ async fn numbers_are_above_what_the_caller_knows() {
 
 /// Fault of published schemes: the block in Redis is extended though the store has given out numbers meanwhile. Here it is void.
 #[tokio::test]
-async fn numbers_come_from_the_store_while_redis_is_away() {
+async fn numbers_come_from_store_while_redis_is_away() {
     let site = site();
     site.reserve(10, 0).await;
     site.server.is_away.store(true, Ordering::Release);
@@ -183,7 +183,7 @@ async fn redis_numbers_are_issued_without_the_store() {
 
 /// Fault of published schemes: a caller that dies keeps the lock. Here there is none.
 #[tokio::test]
-async fn callers_go_on_when_the_one_that_fetched_has_gone() {
+async fn callers_continue_when_fetcher_is_cancelled() {
     let site = site();
     shut(&site.store.gate);
     let mut gone = Box::pin(site.reserve(5, 0));

@@ -126,7 +126,7 @@ async fn old_window_that_is_behind_is_filled_again() {
 
 #[tokio::test]
 #[ignore = "needs Redis: run cargo xtask test"]
-async fn number_that_does_not_exist_costs_one_comparison() {
+async fn missing_number_costs_one_comparison() {
     let stage = stage().await;
     stage.logs.append(log_of(9), 3, 0);
     stage.read(log_of(9), 1, 1).await;

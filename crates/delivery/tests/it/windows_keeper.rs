@@ -54,7 +54,7 @@ async fn lease_ends_with_a_hold() {
 
 #[tokio::test]
 #[ignore = "needs Redis: run cargo xtask test"]
-async fn proof_counts_from_the_look_that_it_was_read_after() {
+async fn proof_counts_from_the_look_before_its_read() {
     let (stage, at) = leased().await;
     assert_eq!(stage.keeper.fill(log_of(9), &fill(earlier(at, 60))).await, Ok(Filled::Stored));
     assert!(age(&stage).await >= Duration::from_secs(60), "of a fill");

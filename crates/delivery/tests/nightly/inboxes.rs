@@ -4,7 +4,7 @@ use crate::inbox_model::{MUTANTS, run};
 
 #[tokio::test]
 #[ignore = "needs Redis: run cargo xtask nightly"]
-async fn every_message_is_delivered_once_in_long_histories() {
+async fn long_histories_deliver_every_message_once() {
     let report = run(10_000, 90_000, None).await.unwrap();
     assert!(report.steps >= 90_000, "{report:?}");
 }

@@ -34,7 +34,7 @@ async fn every_rule_is_needed() {
 
 #[tokio::test]
 #[ignore = "needs Redis: run cargo xtask nightly"]
-async fn no_number_is_given_out_twice_in_long_histories() {
+async fn long_histories_give_out_no_number_twice() {
     let report = sequence_model::run(100_000, 60_000, None).await.unwrap();
     assert!(report.steps >= 60_000 && report.ended > 8_000, "{report:?}");
 }

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_goes_up_with_its_values_and_on_with_time() {
+    fn line_rises_with_value_and_advances_with_time() {
         let svg = plot(vec![line(&[0.0, 1.0, 0.5])]).svg();
         assert!(svg.contains("points=\"60.0,250.0 101.0,20.0 142.0,135.0 \""), "{svg}");
     }
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_that_never_ends_is_grey_to_the_right_end() {
+    fn endless_shade_reaches_the_right_edge() {
         let shades = vec![Shade { name: "away", from: 5.0, until: f64::MAX }];
         let svg = Plot { shades, ..plot(Vec::new()) }.svg();
         assert!(svg.contains("class=\"shade\" x=\"470.0\" y=\"20\" width=\"410.0\""), "{svg}");
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plot_says_what_it_is_to_those_who_do_not_see_it() {
+    fn plot_has_title_and_label_for_screen_readers() {
         let svg = plot(Vec::new()).svg();
         assert!(svg.contains("role=\"img\" aria-label=\"a plot\"") && svg.contains("<title>a plot</title>"));
     }

@@ -79,7 +79,7 @@ async fn told(server: &RedisServer, proxy: &Proxy, tampering: Tampering, count: 
 }
 
 #[tokio::test]
-async fn messages_pass_in_both_versions_of_the_protocol_and_in_slices() {
+async fn messages_pass_in_resp2_and_resp3_in_slices() {
     let (server, proxy) = stage().await;
     for version in ["2", "3"] {
         let mut subscriber = Subscriber::new(&proxy, version).await;
@@ -131,7 +131,7 @@ async fn answers(stream: &mut TcpStream, words: &[&str]) -> bool {
 }
 
 #[tokio::test]
-async fn a_link_that_refuses_subscriptions_resets_those_and_no_others() {
+async fn refusing_subscriptions_resets_only_those() {
     let redis = RedisServer::start(&[]).await.unwrap();
     let link = Proxy::of_messages(redis.address(), 7).await.unwrap();
     let connect = || TcpStream::connect(link.address());

@@ -76,7 +76,7 @@ async fn bytes_pass_and_connections_are_counted() {
 }
 
 #[tokio::test]
-async fn refused_connections_end_at_once_and_those_there_are_too() {
+async fn refusal_ends_new_and_open_connections() {
     let proxy = Proxy::start(echo().await, 1).await.unwrap();
     let mut open = connected(&proxy).await;
     proxy.set(Mode::Refuse);
@@ -174,7 +174,7 @@ async fn connections_to_come_go_to_another_server() {
 }
 
 #[tokio::test]
-async fn a_connection_that_subscribes_can_be_frozen_or_refused_alone() {
+async fn subscription_can_be_frozen_or_refused_alone() {
     let proxy = Proxy::start(echo().await, 1).await.unwrap();
     let subscribe = b"*2\r\n$9\r\nSUBSCRIBE\r\n$1\r\na\r\n";
     let (mut data, mut subscribed) = (connected(&proxy).await, connected(&proxy).await);

@@ -12,7 +12,7 @@ async fn set(server: &RedisServer, value: &str) {
 }
 
 #[tokio::test]
-async fn a_killed_server_comes_back_empty_or_with_an_old_dump() {
+async fn killed_server_restarts_empty_or_with_old_dump() {
     let mut server = RedisServer::start(&[]).await.unwrap();
     set(&server, "old").await;
     let (dump, run) = (server.dump().await.unwrap(), server.info("run_id").await.unwrap());
@@ -51,7 +51,7 @@ async fn a_full_server_reads_and_refuses_writes() {
 }
 
 #[tokio::test]
-async fn a_replica_follows_and_is_promoted_without_the_last_writes() {
+async fn promoted_replica_lacks_the_last_writes() {
     let server = RedisServer::start(&[]).await.unwrap();
     set(&server, "first").await;
     let replica = server.replica().await.unwrap();

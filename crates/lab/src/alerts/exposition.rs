@@ -41,14 +41,14 @@ mod tests {
     }
 
     #[test]
-    fn names_labels_and_values_are_read_and_what_is_told_of_them_is_not() {
+    fn samples_are_read_and_comments_are_skipped() {
         let text = "# HELP a What it is.\n# TYPE a counter\na 3\n\nb{c=\"d\",e=\"f } g\"} 0.25\nh_bucket{le=\"+Inf\"} 7\n";
         let found = [("a", "", 3.0), ("b", "c=\"d\",e=\"f } g\"", 0.25), ("h_bucket", "le=\"+Inf\"", 7.0)];
         assert_eq!(all(text), found);
     }
 
     #[test]
-    fn what_is_not_understood_is_an_error_and_not_passed_over() {
+    fn line_that_cannot_be_parsed_is_an_error() {
         for line in ["a", "a one", "a{b=\"c\" 1", "{b=\"c\"} 1", "a 1 1700000000000", "<html> 1"] {
             assert!(samples(line).any(|sample| sample.is_err()), "{line}");
         }

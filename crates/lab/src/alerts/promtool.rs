@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_holds_the_series_and_asks_when_each_alert_began() {
+    fn test_file_has_series_and_asks_for_alert_start() {
         let scraped = scraped(&[Some("kith_bus_trusted 1"), Some("kith_bus_trusted 0"), None]);
         let text = test_file("cut", &scraped, INTERVAL);
         for line in [
@@ -133,7 +133,7 @@ mod tests {
 
     #[tokio::test]
     #[ignore = "needs promtool: run cargo xtask test"]
-    async fn an_alert_fires_once_its_time_is_over_and_never_by_a_rule_that_is_never_true() {
+    async fn alert_fires_only_once_true_for_its_time() {
         let folder = tempfile::tempdir().unwrap();
         let trust = [[Some("kith_bus_trusted 1"); 4], [Some("kith_bus_trusted 0"); 4]].concat();
         let (rules, scraped) = (Rules::published(), scraped(&[trust, vec![None; 4]].concat()));

@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prometheus_scrapes_as_often_as_its_configuration_says() {
+    fn scrape_interval_is_read_from_configuration() {
         assert_eq!(scrape_interval().unwrap(), Duration::from_secs(15));
     }
 }

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn series_have_the_labels_of_a_prometheus_and_their_own_and_only_the_metrics_that_are_looked_at() {
+    fn series_have_all_labels_and_only_used_metrics() {
         let scraped = scraped(&[[Some("a{c=\"d\"} 1\ne 2\n"), Some("b_total 0.5\n")]]);
         let names: Vec<_> = scraped.told().map(|(name, _)| name.to_owned()).collect();
         assert_eq!(
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_does_not_answer_is_not_up_and_its_series_are_stale() {
+    fn silent_node_is_down_and_its_series_are_stale() {
         let (there, away) = ([Some("a 7\n"); 2], [Some("a 7\n"), None]);
         let scraped = scraped(&[there, there, away, away, away, there]);
         assert_eq!(values(&scraped, "up{job=\"kith\",instance=\"n-1:1\"}"), "1x5");
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_series_that_begins_late_has_no_values_before_and_one_that_ends_has_none_after() {
+    fn series_has_values_only_while_it_exists() {
         let scraped = scraped(&[[Some(""); 2], [Some(""), Some("a 1")], [Some(""); 2], [Some(""); 2]]);
         assert_eq!(values(&scraped, "a{job=\"kith\",instance=\"n-2:1\"}"), "_x1 1 stale _x1");
     }

@@ -90,7 +90,7 @@ mod tests {
     const ALL: [(&str, u64); 3] = [("KithCallsFail", 500), ("KithLoadsFail", 600), ("KithNoNodeServes", 330)];
 
     #[test]
-    fn a_case_holds_when_its_alerts_fired_with_or_without_those_that_it_brings_about() {
+    fn case_holds_with_or_without_secondary_alerts() {
         assert!(shown(&ALL).holds());
         let more = shown(&[&ALL[..], &[("KithNodeNotServing", 450)]].concat());
         assert!(more.holds());
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_case_does_not_hold_when_an_alert_is_missing_early_or_of_something_else() {
+    fn missing_early_or_strange_alert_fails_case() {
         let missing = shown(&ALL[..2]);
         assert!(!missing.holds() && missing.missing() == ["KithNoNodeServes"]);
         let early = shown(&[ALL[0], ALL[1], ("KithNoNodeServes", 285)]);

@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_read_at_the_end_of_all_time_takes_no_more_room() {
+    fn read_at_maximum_time_takes_bounded_space() {
         let mut over_time = OverTime::new(0, Vec::new());
         over_time.add(0, 9);
         over_time.add(u64::MAX, 1);

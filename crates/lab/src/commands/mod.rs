@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_that_nobody_knows_is_refused_with_those_that_there_are() {
+    fn unknown_name_is_refused_with_known_names() {
         let asked = |names: &[&str]| {
             let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
             ensure_known("fault", &names, ["F10", "F11"])

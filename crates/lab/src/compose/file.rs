@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nodes_run_what_the_image_says_and_the_job_what_the_file_says() {
+    fn commands_come_from_file_or_else_from_image() {
         let (file, image) = (File::read().unwrap(), Image::read().unwrap());
         assert_eq!(file.nodes(), ["kith-1", "kith-2", "kith-3"]);
         let node = file.service("kith-2").unwrap();

@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_is_as_old_as_the_first_write_that_it_lacks() {
+    fn answer_is_as_old_as_first_write_it_lacks() {
         let (ages, began) = (AcknowledgedVersions::default(), Instant::now());
         let at = |millis| began + Duration::from_millis(millis);
         ages.0.lock().insert(7, vec![(2, at(100)), (3, at(200))]);

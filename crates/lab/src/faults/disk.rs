@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_full_disk_takes_nothing_until_room_is_given_back() {
+    async fn full_disk_refuses_writes_until_space_is_freed() {
         let disk = SmallDisk::new(4 << 20).await.unwrap();
         let file = disk.path().join("file");
         disk.fill().unwrap();

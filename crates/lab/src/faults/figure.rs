@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_figure_holds_on_the_right_side_of_its_target() {
+    fn figure_holds_on_right_side_of_its_target() {
         let holds = |figure: Figure| figure.holds;
         assert!(
             holds(Figure::at_most("a", "ms", 10.0, 10.0)) && !holds(Figure::at_most("a", "ms", 10.1, 10.0))

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_read_of_a_row_is_held_to_the_bound_of_the_row() {
+    fn oldest_read_of_row_must_meet_bound_of_row() {
         let stalest = named(&of(vec![judged("F10", 2_999)]), "F10 stalest");
         assert_eq!((stalest.figure, stalest.target, stalest.holds), (Some(2_999.0), Some(3_000.0), true));
         assert!(!named(&of(vec![judged("F10", 3_001)]), "F10 stalest").holds);
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_healthy_cluster_is_held_to_more_than_its_bound() {
+    fn healthy_cluster_must_meet_more_than_its_bound() {
         let healthy = of(vec![judged("F00", 600)]);
         assert!(named(&healthy, "F00 C3 bounded staleness").holds);
         assert!(named(&healthy, "healthy max staleness").holds);
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_whose_rows_were_not_run_says_so_and_fails_nothing() {
+    fn limit_without_its_rows_says_so_and_passes() {
         let findings = of(vec![judged("F10", 0)]);
         let limit = named(&findings, "max staleness where a writer dies before it told anybody");
         assert_eq!((limit.figure, limit.holds), (None, false));
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_that_failed_is_in_the_report_and_fails_it_and_one_that_was_left_out_does_not() {
+    fn failed_row_fails_report_and_skipped_does_not() {
         let left_out =
             Findings::of_rows(vec![judged("F10", 0)], Vec::new(), vec![NotRun::left_out(row("F15a").name)]);
         let figure = named(&left_out, "F15a");

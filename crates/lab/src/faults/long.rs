@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn every_row_that_may_be_followed_is_one_of_the_table() {
+    fn every_row_that_may_be_followed_is_in_table() {
         let missing = FOLLOWED.iter().filter(|name| !ROWS.iter().any(|row| row.name == **name));
         assert_eq!(missing.count(), 0);
         let dies = ROWS.iter().filter(|row| row.needs_failpoints() && FOLLOWED.contains(&row.name));
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn each_fault_has_healed_before_the_next_begins_and_all_are_over_in_time() {
+    fn each_fault_heals_before_next_and_all_fit() {
         for seed in 0..20 {
             let turns = turns(seed, Duration::from_secs(240), BEFORE);
             let takes: Duration = turns.iter().map(|turn| turn.before + turn.lasts + turn.after).sum();

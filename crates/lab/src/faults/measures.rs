@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_has_failed_when_the_cluster_did_and_not_when_it_asked_for_nothing() {
+    fn only_cluster_failures_count_as_failed_calls() {
         let refused = Outcome::Refused("ALREADY_EXISTS".to_owned());
         let calls = [read([100, 101], unavailable()), write([150, 180], open()), read([160, 161], done())];
         let others =
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_is_back_with_its_first_answer_and_the_last_node_counts() {
+    fn comeback_is_first_answer_of_the_last_node() {
         let of = |node, at, outcome| Event::Call(Call { node, ..call(at, What::Delete, outcome) });
         let calls = [of(0, [190, 205], done()), of(0, [210, 220], done()), of(1, [10, 20], done())];
         let back = of(1, [230, 240], done());
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_outcome_is_resolved_by_an_answer_to_the_same_request() {
+    fn unknown_outcome_is_resolved_by_same_request() {
         let of = |id: &str, outcome| {
             let call = call([110, 120], What::Delete, outcome);
             Event::Call(Call { request_id: Some(id.to_owned()), ..call })

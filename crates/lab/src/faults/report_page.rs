@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_is_a_plot_with_its_fault_its_bound_and_its_oldest_read() {
+    fn row_plot_shows_fault_bound_and_oldest_read() {
         let page = page_of(&Findings::of_rows(vec![judged("F10", 2_500)], Vec::new(), Vec::new()));
         assert_eq!((page.matches("<svg").count(), page.matches("<polyline").count()), (1, 1));
         // From the first read at 1.5 s to the last at 3.5 s, both axes ten steps long: 0.5 s and 0.5 s.

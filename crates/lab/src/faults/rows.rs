@@ -271,7 +271,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn calls_go_on_after_every_fault_until_what_it_did_is_too_old_to_be_read() {
+    fn calls_continue_past_heal_time_of_every_fault() {
         for row in &ROWS {
             let felt = row.felt();
             assert!(felt.heals > felt.bound && row.after() > felt.heals, "{row:?}");

@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn members_are_known_by_their_port_and_nodes_by_their_name() {
+    fn members_are_known_by_port_and_nodes_by_name() {
         assert_eq!(dialer(&of_member(27_018)), Dialer::Member(27_018));
         assert_eq!(dialer(&of_node("node-1")), Dialer::Named("node-1".to_owned()));
         assert_eq!(dialer(&first(&doc! { "hello": 1 })), Dialer::Stranger);
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn connection_ends_with_its_proxy_or_without_a_member() {
+    async fn connection_ends_with_proxy_or_without_member() {
         let proxy = MemberProxy::start(echo().await).await.unwrap();
         let mut passing = dial(&proxy, &of_member(9)).await;
         heard(&mut passing, &of_member(9)).await;

@@ -3,7 +3,7 @@ use kith_lab::history::{Level, Outcome};
 use crate::tale::{Tale, calls};
 
 #[test]
-fn a_request_that_was_sent_again_is_answered_as_before() {
+fn retried_request_is_answered_as_before() {
     let update = |from| calls(1, 1).updates(20).with_id("r1").from(from);
     let tale = Tale::of_one_record().fault("away", 10, 20).call(update(10).open());
     let tale = tale.call(update(30).done_as(2)).call(update(40).done_as(2));
@@ -18,7 +18,7 @@ fn a_request_that_had_two_effects_is_caught() {
 }
 
 #[test]
-fn a_creation_that_was_sent_again_and_made_two_records_is_caught() {
+fn retried_creation_of_two_records_is_caught() {
     let create = |from| calls(1, 1).key("name:eve").creates("eve", 77).with_id("r1").from(from);
     let tale = Tale::default().call(create(10).made("user:7", 77));
     assert_eq!(tale.clone().call(create(20).made("user:7", 77)).broken(), [""; 0]);
@@ -26,7 +26,7 @@ fn a_creation_that_was_sent_again_and_made_two_records_is_caught() {
 }
 
 #[test]
-fn a_request_that_is_refused_after_it_was_done_is_caught() {
+fn request_refused_after_it_was_done_is_caught() {
     let create = |from| calls(1, 1).key("name:eve").creates("eve", 77).with_id("r1").from(from);
     let tale = Tale::default().fault("away", 10, 20).call(create(10).made("user:7", 77));
     assert_eq!(tale.clone().call(create(20).refused("UNAVAILABLE")).broken(), [""; 0]);
@@ -34,7 +34,7 @@ fn a_request_that_is_refused_after_it_was_done_is_caught() {
 }
 
 #[test]
-fn a_request_that_is_done_after_it_was_refused_is_sound() {
+fn request_done_after_its_refusal_is_sound() {
     let create = |from| calls(1, 1).key("name:eve").creates("eve", 77).with_id("r1").from(from);
     let other = calls(2, 2).key("name:eve").creates("eve", 66).from(5).made("user:6", 66);
     let tale = Tale::default().call(other).call(create(10).refused("ALREADY_EXISTS"));

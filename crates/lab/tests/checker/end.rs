@@ -6,25 +6,25 @@ use kith_lab::history::{
 use crate::tale::{Tale, calls};
 
 #[test]
-fn the_last_acknowledged_write_is_what_the_store_has_to_hold() {
+fn store_must_hold_last_acknowledged_write() {
     assert_eq!(Tale::written_until(3).held(Store, 3, 30).broken(), [""; 0]);
     assert_eq!(Tale::written_until(3).held(Store, 2, 20).broken(), ["C5"]);
 }
 
 #[test]
-fn a_store_that_holds_nothing_of_an_acknowledged_record_has_lost_it() {
+fn acknowledged_record_absent_in_store_is_lost() {
     assert_eq!(Tale::written_until(3).holds(Store, None, true).broken(), ["C5"]);
     assert_eq!(Tale::written_until(3).holds(Store, None, false).broken(), ["C5"]);
 }
 
 #[test]
-fn a_record_that_the_dump_of_the_store_leaves_out_is_lost() {
+fn record_missing_from_store_dump_is_lost() {
     let other = calls(1, 1).key("name:bob").creates("bob", 77).from(50).made("user:2", 77);
     assert_eq!(Tale::written_until(3).held(Store, 3, 30).call(other).broken(), ["C5"]);
 }
 
 #[test]
-fn a_history_without_a_dump_says_nothing_of_losses() {
+fn history_without_dump_reports_no_losses() {
     let report = Tale::written_until(3).report();
     let lost = report.checks.iter().find(|check| check.name.starts_with("C5")).unwrap();
     assert_eq!((lost.looked_at, lost.holds()), (0, true));
@@ -40,7 +40,7 @@ fn an_open_write_may_be_the_last_one() {
 }
 
 #[test]
-fn a_value_of_another_write_under_the_last_version_is_caught() {
+fn last_version_with_wrong_value_is_caught() {
     assert_eq!(Tale::written_until(3).held(Store, 3, 20).broken(), ["C5"]);
 }
 
@@ -52,14 +52,14 @@ fn a_record_that_was_deleted_has_to_be_gone() {
 }
 
 #[test]
-fn a_record_whose_deletion_is_open_may_be_gone_or_not() {
+fn record_with_open_deletion_may_be_gone_or_not() {
     let tale = Tale::written_until(3).fault("away", 50, 60).call(calls(1, 1).deletes().from(50).open());
     assert_eq!(tale.clone().holds(Store, None, true).broken(), [""; 0]);
     assert_eq!(tale.held(Store, 3, 30).broken(), [""; 0]);
 }
 
 #[test]
-fn a_creation_that_was_never_answered_is_found_by_its_value() {
+fn unanswered_creation_is_found_by_its_value() {
     let create = calls(1, 1).key("name:ada").creates("ada", 77).from(10).open();
     let tale = Tale::default().fault("away", 10, 20).call(create);
     assert_eq!(tale.clone().broken(), [""; 0]);
@@ -74,7 +74,7 @@ fn a_creation_that_was_never_answered_is_found_by_its_value() {
 }
 
 #[test]
-fn every_place_has_to_hold_what_the_store_holds_or_nothing() {
+fn every_copy_must_equal_store_or_be_absent() {
     let tale = Tale::written_until(3).held(Store, 3, 30);
     let same = tale.clone().held(Redis, 3, 30).held(Memory(1), 3, 30);
     let same = same.holds(Memory(2), None, false).holds(Memory(3), Some((3, None)), false);
@@ -88,7 +88,7 @@ fn every_place_has_to_hold_what_the_store_holds_or_nothing() {
 }
 
 #[test]
-fn a_copy_that_tells_its_version_alone_has_to_be_of_the_last_one() {
+fn copy_with_only_a_version_must_have_the_last() {
     let tale = Tale::written_until(3).held(Store, 3, 30);
     let of = |version| tale.clone().holds(Memory(1), Some((version, None)), false);
     assert_eq!((of(3).broken(), of(3).report().checks[6].looked_at), (vec![], 1));
@@ -114,7 +114,7 @@ fn a_value_that_was_never_written_is_a_phantom() {
 }
 
 #[test]
-fn a_value_with_the_version_of_another_write_is_a_phantom() {
+fn value_with_version_of_other_write_is_phantom() {
     let read = calls(1, 1).reads(Cached).from(40).done(3, 20);
     let tale = Tale::written_until(3).call(read);
     assert_eq!(tale.broken(), ["C6"]);
@@ -138,7 +138,7 @@ fn a_value_of_another_record_is_a_phantom() {
 }
 
 #[test]
-fn an_open_write_that_is_read_as_two_versions_is_caught() {
+fn open_write_read_as_two_versions_is_caught() {
     let tale = Tale::of_one_record().fault("away", 20, 30).call(calls(2, 2).updates(20).from(20).open());
     let tale = tale.call(calls(1, 1).from(40).done(2, 20));
     assert_eq!(tale.clone().broken(), [""; 0]);

@@ -148,7 +148,7 @@ fn send_before_an_acknowledged_one_is_caught() {
 }
 
 #[test]
-fn open_send_before_an_acknowledged_one_is_caught() {
+fn open_send_before_acknowledged_one_is_caught() {
     let fault = tale::Tale::default().fault("f", 1, 100);
     let sent = [sends(10, &[(11, 2)]), open(20, 12), log(None, &[(1, 12), (2, 11)])];
     assert_eq!(tale::broken(&check(&[fault.events(), &sent].concat(), &BOUNDS)), ["C9"]);
@@ -238,7 +238,7 @@ fn read_that_is_older_than_its_bound_is_caught() {
 }
 
 #[test]
-fn node_that_reads_another_log_at_the_end_is_caught() {
+fn node_with_another_log_at_the_end_is_caught() {
     assert_eq!(with([log(None, &WHOLE), log(Some(1), &WHOLE[..2])]), ["C9"]);
 }
 
@@ -280,7 +280,7 @@ fn message_that_comes_twice_or_late_is_caught() {
 }
 
 #[test]
-fn message_that_comes_with_other_content_is_caught() {
+fn message_with_other_content_is_caught() {
     assert_eq!(with([log(None, &WHOLE), received(&[&[(1, 11), (2, 13), (3, 12)]], &[], &[])]), ["C10"]);
 }
 
@@ -315,7 +315,7 @@ fn mark_that_was_not_made_is_caught() {
 }
 
 #[test]
-fn unread_count_that_does_not_follow_from_the_log_is_caught() {
+fn unread_count_that_differs_from_log_is_caught() {
     assert_eq!(with([log(None, &WHOLE), dialog(0, 2)]), [""; 0], "the own message does not count");
     for wrong in [1, 3] {
         assert_eq!(with([log(None, &WHOLE), dialog(0, wrong)]), ["C15"]);

@@ -46,7 +46,7 @@ fn a_store_that_is_right_passes_every_check() {
 }
 
 #[test]
-fn a_pinned_read_older_than_the_one_before_is_caught() {
+fn pinned_read_that_goes_back_is_caught() {
     caught_by("C1", breaks::pinned_read_goes_back);
 }
 
@@ -56,7 +56,7 @@ fn a_read_below_its_token_is_caught() {
 }
 
 #[test]
-fn a_read_that_misses_the_clients_own_write_is_caught() {
+fn read_that_misses_own_write_is_caught() {
     caught_by("C2", breaks::own_write_is_not_seen);
 }
 
@@ -71,7 +71,7 @@ fn a_strong_read_that_is_old_is_caught() {
 }
 
 #[test]
-fn a_strong_read_that_does_not_find_a_living_record_is_caught() {
+fn strong_read_missing_live_record_is_caught() {
     caught_by("C4", breaks::strong_read_finds_nothing);
 }
 
@@ -81,7 +81,7 @@ fn a_write_without_effect_is_caught() {
 }
 
 #[test]
-fn records_that_are_confused_at_the_end_are_caught() {
+fn records_swapped_at_the_end_are_caught() {
     caught_by("C5", breaks::ends_are_swapped);
 }
 
@@ -116,12 +116,12 @@ fn a_list_of_an_older_follow_is_caught() {
 }
 
 #[test]
-fn a_follow_that_nobody_has_taken_back_and_that_is_gone_is_caught() {
+fn follow_lost_without_unfollow_is_caught() {
     caught_by("C12", enmities::follow_is_lost);
 }
 
 #[test]
-fn a_count_that_is_not_the_length_of_its_list_is_caught() {
+fn count_that_differs_from_its_list_is_caught() {
     caught_by("C13", enmities::count_differs);
 }
 
@@ -136,22 +136,22 @@ fn a_blocked_user_who_is_let_through_is_caught() {
 }
 
 #[test]
-fn settings_from_before_an_acknowledged_change_are_caught() {
+fn settings_from_before_a_change_are_caught() {
     caught_by("C14", enmities::old_settings_are_read);
 }
 
 #[test]
-fn a_change_of_settings_that_was_written_over_is_caught() {
+fn overwritten_settings_change_is_caught() {
     caught_by("C5", enmities::change_is_written_over);
 }
 
 #[test]
-fn a_follow_that_is_seen_long_after_its_end_is_caught() {
+fn follow_seen_long_after_its_end_is_caught() {
     caught_by("C3", enmities::ended_follow_is_seen);
 }
 
 #[test]
-fn a_version_of_a_follow_that_does_not_rise_is_caught() {
+fn follow_version_that_does_not_rise_is_caught() {
     caught_by("C4", enmities::version_does_not_rise);
 }
 
@@ -161,7 +161,7 @@ fn a_request_with_two_effects_is_caught() {
 }
 
 #[test]
-fn messages_that_are_swapped_at_the_end_are_caught() {
+fn messages_swapped_at_the_end_are_caught() {
     caught_by("C9", losses::messages_are_swapped);
 }
 
@@ -176,7 +176,7 @@ fn a_page_that_leaves_a_message_out_is_caught() {
 }
 
 #[test]
-fn an_answer_with_the_number_of_another_message_is_caught() {
+fn answer_with_wrong_message_number_is_caught() {
     caught_by("C9", losses::number_is_wrong);
 }
 

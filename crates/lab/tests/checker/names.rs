@@ -40,13 +40,13 @@ fn a_race_without_a_winner_is_caught() {
 }
 
 #[test]
-fn a_race_may_be_won_by_a_creation_of_which_nobody_knows() {
+fn creation_of_open_outcome_may_win_the_race() {
     let tale = race(&[]).fault("away", 1, 400).call(creates(64, 5, 300).open());
     assert_eq!(tale.broken(), [""; 0]);
 }
 
 #[test]
-fn a_name_that_is_refused_before_anybody_asked_for_it_is_caught() {
+fn name_refused_before_any_creation_is_caught() {
     let tale = Tale::default().call(creates(1, 10, 20).refused("ALREADY_EXISTS")).call(made(2, 30, 40));
     assert_eq!(tale.broken(), ["C8"]);
 }
@@ -63,7 +63,7 @@ fn a_name_is_free_once_its_owner_may_be_deleted() {
 }
 
 #[test]
-fn an_owner_that_the_store_still_holds_was_never_deleted() {
+fn owner_still_in_store_was_never_deleted() {
     let delete = calls(1, 1).deletes().from(50).open();
     let tale = Tale::of_one_record().fault("away", 50, 60).call(delete);
     let again = calls(2, 2).key("name:ada").creates("ada", 77).from(70).made("user:2", 77);

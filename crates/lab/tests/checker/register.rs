@@ -3,40 +3,40 @@ use kith_lab::history::Level::Cached;
 use crate::tale::{Tale, calls};
 
 #[test]
-fn strong_reads_beside_a_write_may_find_it_or_not() {
+fn strong_reads_during_write_may_find_it_or_not() {
     let tale = Tale::of_one_record().call(calls(2, 2).updates(20).from(20).to(40).done_as(2));
     let tale = tale.call(calls(1, 1).from(22).to(23).done_as(1)).call(calls(1, 1).from(25).to(26).done_as(2));
     assert_eq!(tale.broken(), [""; 0]);
 }
 
 #[test]
-fn a_strong_read_that_misses_an_acknowledged_write_is_caught() {
+fn strong_read_that_misses_write_is_caught() {
     assert_eq!(Tale::written_until(2).call(calls(1, 1).from(22).done_as(1)).broken(), ["C4"]);
 }
 
 #[test]
-fn strong_reads_that_go_back_beside_a_write_are_caught() {
+fn strong_reads_that_go_back_are_caught() {
     let tale = Tale::of_one_record().call(calls(2, 2).updates(20).from(20).to(40).done_as(2));
     let tale = tale.call(calls(1, 1).from(22).to(23).done_as(2)).call(calls(3, 3).from(25).to(26).done_as(1));
     assert_eq!(tale.broken(), ["C4"]);
 }
 
 #[test]
-fn a_strong_read_older_than_what_a_memory_already_told_is_caught() {
+fn strong_read_older_than_memory_read_is_caught() {
     let tale = Tale::of_one_record().call(calls(2, 2).updates(20).from(20).to(40).done_as(2));
     let tale = tale.call(calls(1, 1).reads(Cached).from(22).to(23).done_as(2));
     assert_eq!(tale.call(calls(3, 3).from(25).to(26).done_as(1)).broken(), ["C4"]);
 }
 
 #[test]
-fn a_read_of_what_was_written_only_later_is_caught() {
+fn read_of_a_later_write_is_caught() {
     let read = calls(1, 1).reads(Cached).from(15).to(16).done_as(2);
     let tale = Tale::written_until(2).call(read);
     assert!(tale.broken().contains(&"C4"), "{:?}", tale.broken());
 }
 
 #[test]
-fn an_open_write_may_take_effect_long_after_it_was_given_up() {
+fn open_write_may_take_effect_much_later() {
     let tale =
         Tale::of_one_record().fault("away", 20, 30).call(calls(2, 2).updates(20).from(20).to(25).open());
     let tale = tale.call(calls(1, 1).from(100).done_as(1)).call(calls(1, 1).from(200).done_as(2));
@@ -52,7 +52,7 @@ fn an_open_write_may_fill_a_missing_version() {
 }
 
 #[test]
-fn a_missing_version_that_nobody_can_have_written_is_caught() {
+fn version_gap_without_possible_write_is_caught() {
     let tale = Tale::of_one_record().call(calls(3, 3).updates(30).from(40).done_as(3));
     assert_eq!(tale.broken(), ["C4"]);
     let too_late = calls(2, 2).updates(20).from(50).to(55).open();
@@ -83,13 +83,13 @@ fn two_writes_of_one_version_are_caught() {
 }
 
 #[test]
-fn versions_against_the_order_of_acknowledged_writes_are_caught() {
+fn versions_against_order_of_writes_are_caught() {
     let tale = Tale::of_one_record().call(calls(2, 2).updates(30).from(20).done_as(3));
     assert_eq!(tale.call(calls(2, 2).updates(20).from(30).done_as(2)).broken(), ["C4"]);
 }
 
 #[test]
-fn a_record_that_is_read_before_anybody_was_told_of_it_may_be_there_or_not() {
+fn record_in_creation_may_be_found_or_not() {
     let tale = Tale::default().call(calls(2, 2).from(0).to(9).creates("ada", 10).done(1, 10));
     let tale = tale.call(calls(1, 1).from(3).gone()).call(calls(1, 1).from(5).done_as(1));
     assert_eq!(tale.clone().broken(), [""; 0]);
@@ -97,7 +97,7 @@ fn a_record_that_is_read_before_anybody_was_told_of_it_may_be_there_or_not() {
 }
 
 #[test]
-fn a_record_that_nobody_deleted_and_that_is_not_found_is_caught() {
+fn missing_record_without_deletion_is_caught() {
     assert_eq!(Tale::of_one_record().call(calls(1, 1).from(20).gone()).broken(), ["C4"]);
     assert_eq!(Tale::of_one_record().call(calls(1, 1).updates(20).from(20).gone()).broken(), ["C4"]);
 }

@@ -45,14 +45,14 @@ fn follow_seen(events: impl IntoIterator<Item = Event>) -> Vec<&'static str> {
 }
 
 #[test]
-fn a_pinned_client_may_read_an_old_version_again_and_then_a_newer_one() {
+fn pinned_client_may_repeat_version_and_advance() {
     let tale = Tale::written_until(4);
     let read = |at, version| calls(1, 1).pinned().reads(Cached).from(at).done_as(version);
     assert_eq!(tale.call(read(60, 3)).call(read(70, 3)).call(read(80, 4)).broken(), [""; 0]);
 }
 
 #[test]
-fn a_pinned_client_that_reads_an_older_version_than_before_is_caught() {
+fn pinned_client_that_goes_back_is_caught() {
     let tale = Tale::written_until(4);
     let read = |at, version| calls(1, 1).pinned().reads(Cached).from(at).done_as(version);
     let tale = tale.call(read(60, 4)).call(read(70, 3));
@@ -62,7 +62,7 @@ fn a_pinned_client_that_reads_an_older_version_than_before_is_caught() {
 }
 
 #[test]
-fn a_node_that_was_started_again_does_not_know_what_it_gave_before_and_goes_on_from_what_it_gives_since() {
+fn node_goes_back_only_across_a_restart() {
     let tale = Tale::written_until(4);
     let read = |at, version| calls(1, 1).pinned().reads(Cached).from(at).done_as(version);
     let tale = tale.call(read(60, 4)).call(read(70, 3));
@@ -73,7 +73,7 @@ fn a_node_that_was_started_again_does_not_know_what_it_gave_before_and_goes_on_f
 }
 
 #[test]
-fn of_a_follow_too_a_node_goes_on_from_what_it_gave_until_it_is_started_again() {
+fn follow_goes_back_only_across_a_restart() {
     let started = |node, at| Event::Started(Started { node, at: at * MS });
     assert_eq!(follow_seen([sees(60, 5), sees(70, 7)]), [""; 0]);
     assert_eq!(follow_seen([sees(60, 7), sees(70, 5)]), ["C1"]);
@@ -82,13 +82,13 @@ fn of_a_follow_too_a_node_goes_on_from_what_it_gave_until_it_is_started_again() 
 }
 
 #[test]
-fn a_pinned_client_that_finds_no_record_after_it_read_one_is_caught() {
+fn pinned_client_that_loses_a_record_is_caught() {
     let read = |at| calls(1, 1).pinned().reads(Cached).from(at);
     assert_eq!(Tale::of_one_record().call(read(20).done_as(1)).call(read(30).gone()).broken(), ["C1"]);
 }
 
 #[test]
-fn a_pinned_client_that_reads_a_deleted_record_again_is_caught() {
+fn pinned_read_of_record_seen_deleted_is_caught() {
     let read = |at| calls(1, 1).pinned().reads(Cached).from(at);
     let tale = Tale::of_one_record().call(read(20).done_as(1)).call(calls(2, 2).deletes().from(25).gone());
     let tale = tale.call(read(30).gone());
@@ -97,7 +97,7 @@ fn a_pinned_client_that_reads_a_deleted_record_again_is_caught() {
 }
 
 #[test]
-fn a_pinned_client_may_learn_of_a_record_late_also_when_its_deletion_is_under_way() {
+fn pinned_client_may_find_record_being_deleted() {
     let read = |at| calls(1, 1).pinned().reads(Cached).from(at);
     let tale = Tale::of_one_record().call(calls(2, 2).deletes().from(3).to(50).gone());
     let tale = tale.call(read(4).gone()).call(read(10).done_as(1));
@@ -106,7 +106,7 @@ fn a_pinned_client_may_learn_of_a_record_late_also_when_its_deletion_is_under_wa
 }
 
 #[test]
-fn a_client_that_moves_between_nodes_may_read_an_older_version_without_a_token() {
+fn moved_client_without_token_may_read_older() {
     let read = |node, at| calls(1, node).reads(Cached).from(at);
     let tale = Tale::written_until(4).call(read(1, 60).done_as(4));
     assert_eq!(tale.call(read(2, 70).done_as(3)).broken(), [""; 0]);
@@ -121,7 +121,7 @@ fn a_read_below_its_token_is_caught() {
 }
 
 #[test]
-fn a_client_that_reads_less_than_it_wrote_on_the_same_node_is_caught() {
+fn read_behind_own_write_on_same_node_is_caught() {
     let tale = Tale::written_until(4).call(calls(1, 1).updates(50).from(60).done_as(5));
     let read = |node, version| calls(1, node).reads(Cached).from(70).done_as(version);
     assert_eq!(tale.clone().call(read(1, 5)).broken(), [""; 0]);
@@ -130,7 +130,7 @@ fn a_client_that_reads_less_than_it_wrote_on_the_same_node_is_caught() {
 }
 
 #[test]
-fn a_client_that_reads_less_than_it_wrote_on_another_node_with_a_token_is_caught() {
+fn read_behind_own_write_despite_token_is_caught() {
     let tale = Tale::written_until(4).call(calls(1, 1).updates(50).from(60).done_as(5));
     let read = |token, version| calls(1, 2).reads(AtLeast(token)).from(70).done_as(version);
     assert_eq!(tale.clone().call(read(5, 5)).broken(), [""; 0]);
@@ -139,7 +139,7 @@ fn a_client_that_reads_less_than_it_wrote_on_another_node_with_a_token_is_caught
 }
 
 #[test]
-fn a_client_that_reads_what_it_deleted_on_the_same_node_is_caught() {
+fn read_of_own_deletion_on_same_node_is_caught() {
     let tale = Tale::of_one_record().call(calls(1, 1).deletes().from(20).gone());
     let read = calls(1, 1).reads(Cached).from(30);
     assert_eq!(tale.clone().call(read.clone().gone()).broken(), [""; 0]);

@@ -13,19 +13,19 @@ fn read_at(began: u64) -> Tale {
 }
 
 #[test]
-fn a_cached_read_may_be_as_old_as_the_bound_and_no_older() {
+fn cached_read_may_be_as_old_as_bound_not_older() {
     assert_eq!(read_at(121).broken(), [""; 0]);
     assert_eq!(read_at(122).broken(), ["C3"]);
 }
 
 #[test]
-fn staleness_counts_from_the_first_newer_write_and_not_from_the_last() {
+fn staleness_counts_from_first_newer_write() {
     let tale = Tale::written_until(4).call(calls(1, 1).reads(Cached).from(121).done_as(1));
     assert_eq!(tale.report().staleness.all.max, 100 * MS);
 }
 
 #[test]
-fn a_later_version_that_was_acknowledged_earlier_makes_older_ones_stale() {
+fn newer_acknowledged_version_makes_older_stale() {
     let tale = Tale::of_one_record()
         .call(calls(2, 2).updates(20).from(10).to(90).done_as(2))
         .call(calls(3, 3).updates(30).from(10).to(40).done_as(3));
@@ -46,12 +46,12 @@ fn a_fault_that_healed_long_ago_excuses_nothing() {
 }
 
 #[test]
-fn a_fault_that_begins_after_a_read_excuses_nothing() {
+fn fault_that_begins_after_read_excuses_nothing() {
     assert_eq!(read_at(150).fault("redis away", 152, 200).broken(), ["C3"]);
 }
 
 #[test]
-fn a_fault_lasts_until_the_last_of_its_turns_has_ended() {
+fn fault_lasts_until_its_last_turn_ends() {
     let tale = read_at(950).fault("redis away", 30, 60).fault("redis away", 40, 500);
     assert_eq!(tale.broken(), [""; 0]);
 }
@@ -72,7 +72,7 @@ fn broken_near(tale: &Tale, faults: &[&str], on: u64, off: u64) -> Vec<&'static 
 }
 
 #[test]
-fn a_read_near_a_fault_is_judged_by_the_bound_of_that_fault() {
+fn read_near_fault_has_the_bound_of_that_fault() {
     assert_eq!(broken_near(&read_at(1_500), &["death"], 1_400, 1_450), [""; 0]);
     assert_eq!(broken_near(&read_at(1_500), &["loss"], 1_450, 1_460), ["C3"]);
     assert_eq!(broken_near(&read_at(221), &["loss"], 180, 190), [""; 0]);
@@ -80,13 +80,13 @@ fn a_read_near_a_fault_is_judged_by_the_bound_of_that_fault() {
 }
 
 #[test]
-fn a_fault_without_a_bound_of_its_own_has_that_of_all_others() {
+fn fault_without_own_bound_has_default_bound() {
     assert_eq!(broken_near(&read_at(1_021), &["redis away"], 900, 950), [""; 0]);
     assert_eq!(broken_near(&read_at(1_022), &["redis away"], 900, 950), ["C3"]);
 }
 
 #[test]
-fn near_to_several_faults_a_read_may_be_as_old_as_any_of_them_lets_it_be() {
+fn read_near_several_faults_has_longest_bound() {
     assert_eq!(broken_near(&read_at(1_500), &["loss", "death"], 1_450, 1_460), [""; 0]);
 }
 
@@ -99,7 +99,7 @@ fn each_fault_heals_in_its_own_time() {
 }
 
 #[test]
-fn the_oldest_read_is_told_moment_by_moment_and_what_was_wrong_then() {
+fn oldest_read_is_reported_per_slot_with_faults() {
     let read = |at, version| calls(1, 1).reads(Cached).from(at).done_as(version);
     let tale =
         Tale::written_until(2).call(read(61, 1)).call(read(30, 1)).call(read(131, 1)).call(read(500, 2));
@@ -120,19 +120,19 @@ fn a_deleted_record_that_is_read_is_stale() {
 }
 
 #[test]
-fn a_record_that_is_not_found_after_it_was_made_is_stale() {
+fn record_not_found_after_creation_is_stale() {
     let tale = Tale::of_one_record().call(calls(1, 1).reads(Cached).from(103).gone());
     assert_eq!(tale.broken(), ["C3"]);
 }
 
 #[test]
-fn a_write_with_an_open_outcome_makes_nothing_stale() {
+fn write_of_open_outcome_makes_nothing_stale() {
     let tale = Tale::of_one_record().fault("away", 15, 30).call(calls(2, 2).updates(20).from(20).open());
     assert_eq!(tale.call(calls(1, 1).reads(Cached).from(5_000).done_as(1)).broken(), [""; 0]);
 }
 
 #[test]
-fn ages_are_told_for_all_reads_for_undisturbed_ones_and_by_fault() {
+fn ages_are_reported_in_total_and_by_fault() {
     let mut tale = Tale::written_until(2).fault("a", 4_000, 5_000).fault("b", 4_000, 5_000);
     for at in 0..99 {
         tale = tale.call(calls(1, 1).reads(Cached).from(1_000 + at).done_as(2));
@@ -151,7 +151,7 @@ fn ages_are_told_for_all_reads_for_undisturbed_ones_and_by_fault() {
 }
 
 #[test]
-fn what_is_wrong_too_often_is_counted_and_not_kept() {
+fn violations_past_the_limit_are_only_counted() {
     let mut tale = Tale::written_until(2);
     for at in 0..30 {
         tale = tale.call(calls(1, 1).reads(Cached).from(1_000 + at).done_as(1));

@@ -59,7 +59,7 @@ fn a_memory_that_is_behind_another_one_is_caught() {
 }
 
 #[test]
-fn a_memory_that_is_behind_the_acknowledgement_is_caught() {
+fn memory_behind_acknowledgement_is_caught() {
     let ahead = read(2, (30, 31), Level::Strong, AFTER);
     let behind = read(3, (61, 62), Level::Cached, BEFORE);
     assert_eq!(broken([ahead, behind]), ["C14"]);

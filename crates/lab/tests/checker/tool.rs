@@ -24,7 +24,7 @@ fn written(folder: &Path, events: &[Event]) -> std::path::PathBuf {
 }
 
 #[test]
-fn a_sound_history_ends_with_code_0_and_a_broken_one_with_1() {
+fn exit_code_is_0_if_sound_and_1_if_broken() {
     let folder = tempfile::tempdir().unwrap();
     let tale = Tale::written_until(2).call(calls(1, 1).reads(Cached).from(50).done_as(1));
     let file = written(folder.path(), tale.events());

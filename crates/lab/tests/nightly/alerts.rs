@@ -23,7 +23,7 @@ async fn ran(name: &str) -> Ran {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs servers: run cargo xtask test"]
-async fn a_killed_node_and_a_cut_one_set_off_their_alerts_and_no_others() {
+async fn killed_and_cut_nodes_fire_only_their_alerts() {
     let (rules, folder) = (Rules::published(), tempfile::tempdir().unwrap());
     let killed = ran("one-killed").await.shown(&rules, folder.path()).await.unwrap();
     assert!(killed.holds(), "{killed:?}");

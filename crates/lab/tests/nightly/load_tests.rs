@@ -48,25 +48,25 @@ async fn holds_of(name: &str, sizes: Sizes) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs servers: run cargo xtask test"]
-async fn ten_times_the_reads_of_the_store_leave_it_at_its_pace_and_are_refused_at_once() {
+async fn store_keeps_its_pace_under_tenfold_reads() {
     holds("F35a").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs servers: run cargo xtask test"]
-async fn ten_times_the_writes_of_the_store_leave_it_at_its_pace_and_are_refused_at_once() {
+async fn store_keeps_its_pace_under_tenfold_writes() {
     holds("F35b").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs the program of a node: run cargo xtask test"]
-async fn a_caller_that_floods_is_refused_and_others_are_served() {
+async fn only_the_caller_that_floods_is_refused() {
     holds("F36").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs servers: run cargo xtask test"]
-async fn a_rolling_restart_fails_no_call_of_clients_with_the_published_service_configuration() {
+async fn rolling_restart_fails_no_configured_client() {
     holds("F40b").await;
 }
 
@@ -78,7 +78,7 @@ async fn calls_go_on_while_nobody_takes_the_log() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs servers: run cargo xtask test"]
-async fn what_is_strict_decides_on_another_node_at_once_also_when_one_is_cut_from_redis() {
+async fn strict_write_decides_on_other_nodes_at_once() {
     let alone = ALONE.lock().await;
     let _kept = Cassandra::shared().await.unwrap();
     drop(alone);
@@ -89,13 +89,13 @@ async fn what_is_strict_decides_on_another_node_at_once_also_when_one_is_cut_fro
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs servers: run cargo xtask test"]
-async fn what_three_decide_while_nodes_die_is_decided_once_and_comes_about_once() {
+async fn decisions_take_effect_once_while_nodes_die() {
     holds("F53").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs servers: run cargo xtask test"]
-async fn sessions_of_a_dead_gateway_and_of_a_killed_node_are_gone_everywhere_and_lost_ones_come_back() {
+async fn dead_sessions_expire_and_lost_ones_return() {
     let alone = ALONE.lock().await;
     let _kept = Cassandra::shared().await.unwrap();
     drop(alone);

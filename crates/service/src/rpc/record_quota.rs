@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn pages_at_the_same_time_are_not_more_than_the_quota() {
+    async fn concurrent_pages_stay_within_quota() {
         let quota = RecordQuota::per_minute(100);
         let pages = [50, 50].map(|size| quota.page(call(true), size).unwrap());
         let refused = quota.page(call(true), 1).unwrap_err();

@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn caller_without_contacts_is_counted_as_one_user() {
+    async fn caller_without_contacts_counts_as_one_user() {
         let quota = SearchQuota::per_minute(3);
         let with = Call::internal(Instant::now());
         let without = Call { rights: Rights::NONE, ..with };

@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn quota_is_available_at_once_and_comes_back_evenly() {
+    async fn quota_is_full_at_start_and_refills_evenly() {
         let quota = UserQuota::new(QuotaKind::Calls, 50);
         assert_eq!(counted(&quota, 1), (50, 20 * MS));
         advance(19 * MS).await;

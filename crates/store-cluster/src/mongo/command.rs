@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn write_error_of_an_interrupted_write_is_unknown() {
+    fn write_error_of_interrupted_write_is_unknown() {
         let error = failed(&doc! { "ok": 1, "n": 0, "writeErrors": refused(11600) });
         assert!(matches!(error, StoreError::Unavailable { outcome: Outcome::Unknown, .. }), "{error:?}");
     }
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn only_concern_of_deposed_primary_checks_topology() {
+    fn only_concern_of_old_primary_checks_topology() {
         let concern = |code: i32| doc! { "ok": 1, "writeConcernError": { "code": code, "errmsg": "made" } };
         for code in NOT_PRIMARY {
             assert!(is_deposed(&examine(&concern(code)).unwrap_err()), "{code}");

@@ -242,7 +242,7 @@ async fn replay_waits_for_majority_of_first_write() {
 
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn notices_are_read_and_marked_as_a_majority_has_them() {
+async fn notices_are_read_and_marked_with_majority() {
     let audience = AudienceId::new(1).unwrap();
     let key = ReaderKey { audience, reader: ReaderId::new(7).unwrap() };
     let read = commands(&["find", "aggregate"], async |stores| {

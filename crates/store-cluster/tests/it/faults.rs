@@ -120,7 +120,7 @@ async fn a_cut_connection_does_not_fail_a_write() {
 
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn an_update_whose_first_answer_was_lost_is_done_once() {
+async fn update_with_lost_answer_is_done_once() {
     let faulty = Faulty::open().await;
     let users = Arc::clone(&faulty.stores.users);
     users.create_user(ann(SecretChange::new()), Write::at(Timestamp::now())).await.unwrap();
@@ -181,7 +181,7 @@ async fn unknown_commit_is_replayed_by_request_id() {
 
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn a_commit_whose_first_answers_are_lost_happens_once() {
+async fn commit_with_lost_answers_happens_once() {
     let faulty = Faulty::open().await;
     let users = Arc::clone(&faulty.stores.users);
     faulty.fail(&["commitTransaction"], 3, cut()).await;
@@ -221,7 +221,7 @@ fn marks(kind: &MarkKind) -> [DialogMark; 2] {
 
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn mark_without_a_majority_has_an_unknown_outcome() {
+async fn mark_without_majority_has_unknown_outcome() {
     let faulty = Faulty::open().await;
     let dialogs = Arc::clone(&faulty.stores.dialogs);
     faulty.fail(&["update"], 1, majority_unknown(64)).await;

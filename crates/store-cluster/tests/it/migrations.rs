@@ -40,7 +40,7 @@ async fn of_nodes_that_start_at_once_one_migrates() {
 
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn a_lock_that_is_held_is_waited_for_with_a_bound() {
+async fn wait_for_held_lock_is_bounded() {
     let options = MongoOptions { migration_wait: Duration::from_millis(300), ..server::options() };
     lock_held_for(&options, Duration::from_secs(600)).await;
     let stores = connect(options.clone()).await.unwrap().stores();

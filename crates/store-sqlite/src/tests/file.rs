@@ -33,7 +33,7 @@ async fn folder_and_files_are_for_their_owner_alone() {
 }
 
 #[tokio::test]
-async fn a_file_of_something_else_is_refused_and_left_alone() {
+async fn foreign_file_is_refused_and_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     let path = options(&folder).path;
     std::fs::create_dir(path.parent().unwrap()).unwrap();
@@ -74,7 +74,7 @@ async fn a_database_of_another_program_is_not_changed() {
 }
 
 #[tokio::test]
-async fn data_files_are_marked_and_older_ones_recognised() {
+async fn data_files_are_marked_and_old_ones_recognised() {
     let folder = tempfile::tempdir().unwrap();
     open_migrated(&folder).await.close().await;
     let path = options(&folder).path;

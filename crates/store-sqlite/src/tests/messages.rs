@@ -79,7 +79,7 @@ async fn numbers_go_on_after_a_restart() {
 }
 
 #[tokio::test]
-async fn acknowledged_messages_are_in_a_copy_of_the_files() {
+async fn acknowledged_messages_are_in_copied_files() {
     let (folder, copy) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let handle = open_migrated(&folder).await;
     for number in 1..=20 {

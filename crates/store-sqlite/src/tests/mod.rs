@@ -222,7 +222,7 @@ async fn a_write_whose_caller_has_gone_is_made_whole() {
 }
 
 #[tokio::test]
-async fn a_full_queue_refuses_and_takes_again_once_it_moves() {
+async fn full_queue_refuses_until_it_moves() {
     let folder = tempfile::tempdir().unwrap();
     let handle = open(SqliteOptions { queue: 2, ..options(&folder) }).await.unwrap();
     handle.stores().migrations.migrate().await.unwrap();
@@ -242,7 +242,7 @@ async fn a_full_queue_refuses_and_takes_again_once_it_moves() {
 }
 
 #[tokio::test]
-async fn a_panic_in_a_write_or_a_read_ends_nothing_else() {
+async fn panic_in_write_or_read_ends_nothing_else() {
     let handle = open_in_memory().await.unwrap();
     let insert = "INSERT INTO node_state (name, value) VALUES ('epoch', 7)";
     let panics = move |connection: &Connection| -> Result<(), crate::error::Failure> {
@@ -381,7 +381,7 @@ async fn plan(handle: &SqliteHandle, sql: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn an_update_names_no_index_that_it_does_not_change() {
+async fn update_names_no_unchanged_indexed_column() {
     let handle = open_in_memory().await.unwrap();
     let users = handle.stores().users;
     let before = create(&handle, new_user(1)).await.unwrap();

@@ -164,7 +164,7 @@ async fn marks_of_one_walk_are_none_of_the_other() {
 }
 
 #[tokio::test]
-async fn an_import_notes_users_in_more_than_one_statement() {
+async fn import_notes_users_in_several_statements() {
     let handle = open_in_memory().await.unwrap();
     let follows = handle.stores().follows;
     let all = |from: i64| move |to| ImportedFollow { edge: edge(from, to), since: Timestamp(1) };

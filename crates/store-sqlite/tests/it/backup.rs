@@ -93,7 +93,7 @@ async fn backup_is_two_private_files() {
 }
 
 #[tokio::test]
-async fn a_second_backup_of_the_name_under_way_is_refused() {
+async fn concurrent_backup_of_same_name_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = filled(&folder).await;
     let to = folder.path().join("backup.db");
@@ -180,7 +180,7 @@ async fn restore_repeats_no_epoch_and_no_id() {
 }
 
 #[tokio::test]
-async fn restored_sequences_go_on_above_what_was_given_out() {
+async fn restored_sequence_goes_on_above_used_numbers() {
     let folder = tempfile::tempdir().unwrap();
     let (path, to) = (filled(&folder).await, folder.path().join("backup.db"));
     let take_seqs = async |stores: Stores| {

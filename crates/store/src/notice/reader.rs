@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_change_what_they_name_and_drop_dead_pages() {
+    fn marks_change_named_bits_and_drop_dead_pages() {
         let read = reader(&[1, 700]).marked(&ReaderMark::Read(vec![2]), &[10]).unwrap();
         assert_eq!((read.bits.slots().collect::<Vec<_>>(), read.version.get()), (vec![1, 2], 2));
         let unread = reader(&[1, 2]).marked(&ReaderMark::Unread(vec![2, 3]), &[]).unwrap();

@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_graph_has_as_many_different_follows_as_asked_for_and_some_users_have_many_fans() {
+    fn graph_has_distinct_follows_and_skewed_fans() {
         let graph = rmat(10_000, 1_000);
         let edges: BTreeSet<Edge> = graph.iter().map(|follow| follow.edge).collect();
         assert_eq!((graph.len(), edges.len()), (10_000, 10_000));

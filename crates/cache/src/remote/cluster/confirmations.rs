@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn after_a_new_epoch_a_whole_deadline_is_waited_for() {
+    async fn write_after_new_epoch_waits_full_deadline() {
         let standing = settled().await;
         standing.adopted(5, "one");
         assert!(takes(&standing, Vec::new()).await >= TRUST);

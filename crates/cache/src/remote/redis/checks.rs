@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_that_is_old_or_drops_the_log_is_unfit() {
+    fn server_that_is_old_or_evicts_log_is_unfit() {
         let fit = |version: &str, eviction: &str| {
             Fitness { version: version.to_owned(), eviction: eviction.to_owned() }.is_fit()
         };

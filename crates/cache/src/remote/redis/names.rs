@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn two_databases_of_one_server_tell_on_two_channels() {
+    fn databases_of_one_server_have_own_channels() {
         let (one, two) = (Names::new("kith", 7, Some(1)).unwrap(), Names::new("kith", 7, Some(2)).unwrap());
         assert_ne!(one.entries(1), two.entries(1));
         assert_ne!(one.wakes, two.wakes);

@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_full_server_answers_reads_and_refuses_probes() {
+    async fn full_server_serves_reads_and_refuses_probes() {
         let server = server();
         server.fill_up(true);
         assert!(server.read(&["k".to_owned()]).await.is_ok());

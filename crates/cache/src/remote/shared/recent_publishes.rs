@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn there_is_room_for_so_many_and_the_first_give_way() {
+    async fn oldest_publishes_are_dropped_at_limit() {
         let lately = RecentPublishes::default();
         let all: Vec<Invalidation> = (0..=MOST).map(|key| change(&key.to_string())).collect();
         lately.told(1, &all);

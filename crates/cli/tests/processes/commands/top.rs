@@ -115,7 +115,7 @@ fn on_a_terminal(node: &Node) -> Terminal {
 }
 
 #[test]
-fn terminal_is_restored_by_q_control_c_and_sigterm() {
+fn terminal_is_restored_by_q_ctrl_c_and_sigterm() {
     let node = Node::start();
     let ends: [fn(&mut Terminal); 3] = [
         |terminal| terminal.press("q"),

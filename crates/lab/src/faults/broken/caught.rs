@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_caught_beside_a_control_that_holds_holds() {
+    fn caught_mutant_holds_if_its_control_holds() {
         let caught = caught(0, 3_100);
         assert!(caught.holds() && caught.text().ends_with("caught 1/1\n"), "{}", caught.text());
         assert!(caught.text().contains("| C3 (1)"), "{}", caught.text());
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_could_not_be_run_fails_the_run_and_is_in_the_file() {
+    fn mutant_not_run_fails_all_and_is_in_file() {
         let mut caught = caught(0, 3_100);
         caught.add(BROKEN[1], Err(anyhow::anyhow!("no server")));
         assert!(caught.is_controlled() && !caught.holds());

@@ -226,7 +226,7 @@ mod tests {
     use crate::faults::{bounds, rows::ROWS};
 
     #[test]
-    fn each_has_a_name_of_its_own_and_is_judged_by_its_own_bound() {
+    fn each_row_has_its_own_name_and_bound() {
         let Bounds { by_fault, .. } = bounds();
         let names = || rows().map(|row| row.name);
         assert_eq!(names().collect::<std::collections::BTreeSet<_>>().len(), CONTROLS.len() + BROKEN.len());
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_lacks_what_it_is_told_to_and_nothing_without_being_told() {
+    fn environment_holds_only_requested_defects() {
         let plan =
             Plan { kith: "kith".into(), nodes: 4, settings: Vec::new(), environment: Vec::new(), seed: 1 };
         let environment = |rules, waits| told(&plan, rules, waits).environment;

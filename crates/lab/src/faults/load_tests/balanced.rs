@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_unavailable_is_tried_again_so_often_and_nothing_else_is() {
+    async fn only_unavailable_is_retried_up_to_limit() {
         let node = || {
             let channel = tonic::transport::Channel::from_static("http://127.0.0.1:1").connect_lazy();
             Channel::new(channel, Bearer::of("sesame").unwrap())

@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_method_that_is_not_there_is_counted_as_failed() {
+    async fn missing_method_is_counted_as_failed() {
         let callers = Callers { path: PathAndQuery::from_static("/a.B/C"), ..callers().await };
         let tally = callers.closed(1, Duration::from_millis(50)).await.unwrap();
         assert!(tally.failed() > 0 && tally.done() == 0);

@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_are_twenty_conversations_and_each_user_has_many() {
+    fn users_have_many_of_twenty_conversations() {
         let all = conversations();
         assert_eq!(all.iter().map(|one| &one.id).collect::<BTreeSet<_>>().len(), 20);
         for user in 1..=USERS {

@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_statement_of_a_migration_may_be_run_again() {
+    fn every_migration_statement_is_idempotent() {
         for (_, text) in TABLES {
             let statements = statements(text);
             assert!(!statements.is_empty());

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_imported_is_due_once_imports_are_quiet() {
+    fn recount_is_due_once_imports_are_quiet() {
         let (mut due, begun) = (RecountSchedule::default(), Instant::now());
         due.add(&note(1, 7), begun);
         due.add(&note(2, 6), begun + QUIET / 2);

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn last_of_two_documents_is_the_end_unless_it_is_full() {
+    fn last_of_two_documents_is_end_unless_full() {
         assert_eq!(end(with(3, 7), None), Some(307));
         assert_eq!(end(with(3, 100), None), Some(400), "no next one was made");
         assert_eq!(end(with(3, 100), with(4, 7)), Some(407));

@@ -31,7 +31,7 @@ async fn edit_without_new_version_gets_one() {
 
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn version_set_by_hand_is_replaced_by_a_higher_one() {
+async fn higher_version_replaces_one_set_by_hand() {
     let stage = Stage::open().await;
     let edits = [
         doc! { "$inc": { "v": -3_i64 } },
@@ -239,7 +239,7 @@ async fn edits_among_writes_keep_versions_unique() {
 
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn a_document_that_no_record_can_be_is_left_alone() {
+async fn document_that_is_no_record_is_left_alone() {
     let stage = Stage::open().await;
     let mut reader = Reader::open(&stage.feed, None).await;
     for id in [

@@ -18,7 +18,7 @@ async fn feed_without_mark_begins_with_new_changes() {
 
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn after_each_mark_exactly_what_came_later_is_told() {
+async fn reader_resumes_exactly_after_each_mark() {
     let stage = Stage::open().await;
     let mut reader = Reader::open(&stage.feed, None).await;
     let mut marks = vec![reader.mark.clone()];

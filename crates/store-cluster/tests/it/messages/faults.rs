@@ -44,7 +44,7 @@ async fn append_without_majority_is_later_a_replay() {
 
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn part_without_majority_is_unknown_and_then_a_replay() {
+async fn part_without_majority_is_unknown_then_replay() {
     let faulty = Faulty::open().await;
     fill(&faulty.stores, &batch("before", 97)).await;
     let ten = batch("ten", 10);
@@ -59,7 +59,7 @@ async fn part_without_majority_is_unknown_and_then_a_replay() {
 
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn refused_insert_is_an_error_though_the_reply_is_ok() {
+async fn refused_insert_with_ok_reply_is_an_error() {
     let faulty = Faulty::open().await;
     // Documents of this log are refused. The reply is `ok: 1` with `writeErrors`.
     let database = faulty.database();
@@ -158,7 +158,7 @@ async fn deposed_primary_makes_the_node_look_again() {
 
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn error_of_an_append_repeats_neither_body_nor_id() {
+async fn append_error_repeats_neither_body_nor_id() {
     let faulty = Faulty::open().await;
     refuse(&faulty.database(), doc! { "_id.c": "none" }).await;
     let error = faulty.stores.messages.append(log(), &[message("sesame")]).await.unwrap_err();
@@ -169,7 +169,7 @@ async fn error_of_an_append_repeats_neither_body_nor_id() {
 }
 
 #[tokio::test]
-async fn append_to_a_server_that_is_away_is_not_applied() {
+async fn append_to_unreachable_server_is_not_applied() {
     let limit = Duration::from_millis(200);
     let uri = "mongodb://127.0.0.1:1/?replicaSet=rs0";
     let options = kith_store_cluster::MongoOptions {

@@ -139,7 +139,7 @@ async fn strong_end_looks_at_the_tail_and_two_ids() {
 
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn number_of_a_time_is_found_by_the_index_of_times() {
+async fn number_at_a_time_is_found_by_time_index() {
     let sent = message("m").sent;
     assert_looks(&[noted("find", BY_TIME, 1, 1)], async |stores| {
         let later = Timestamp(sent.0 + 1);
@@ -213,7 +213,7 @@ async fn old_documents_are_found_by_their_time() {
 
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn head_of_a_full_document_reads_one_message_more() {
+async fn head_of_full_document_reads_one_message_more() {
     let (heads, notes) = looks_of_heads(&[(log(), 150)], async |stores| {
         fill(stores, &batch("m", 200)).await;
     })

@@ -293,7 +293,7 @@ async fn member_and_roster_changes_are_fed() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Cassandra: run cargo xtask test"]
-async fn what_a_node_that_died_changed_of_a_group_is_told() {
+async fn feed_reports_group_changes_of_dead_node() {
     let stage = Stage::open().await;
     let mut feeds = open(&stage.stores).await;
     tell(&mut feeds, left_by_the_dead(&stage).await).await;

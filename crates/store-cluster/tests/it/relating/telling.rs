@@ -65,7 +65,7 @@ pub(super) async fn tell_within(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Cassandra: run cargo xtask test"]
-async fn each_change_is_told_also_of_clocks_that_are_apart() {
+async fn feed_reports_each_change_despite_clock_skew() {
     let stage = Stage::open().await;
     let mut feeds = open(&stage.stores).await;
     assert_eq!(feeds.len(), 4);

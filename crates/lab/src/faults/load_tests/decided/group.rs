@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn error_without_details_is_reported_with_its_status() {
+    fn error_without_details_reports_its_status() {
         let error = late_answer(&Status::internal("of the node itself")).expect_err("it decides nothing");
         assert!(format!("{error:#}").contains("of the node itself"), "{error:#}");
     }

@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_acknowledged_and_is_not_stored_is_missing() {
+    fn acknowledged_write_not_stored_is_missing() {
         let known = marks(&[(1, &[3, 4]), (2, &[5])], &[(1, 10), (2, 20), (3, 30)]);
         let KnownMarks { notices, messages } = marks(&[(1, &[4, 6])], &[(1, 10), (2, 19)]);
         let dump = Dump { notices, messages };

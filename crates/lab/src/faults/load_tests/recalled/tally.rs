@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn too_few_changes_and_reads_and_codes_of_no_disturbance_do_not_hold() {
+    fn too_few_changes_or_unexpected_codes_fail() {
         assert!(!sound().figures(1, 0).iter().all(|figure| figure.holds));
         assert!(!holds(&RecallTally::default()), "no changed message was read");
         let mut tally = sound();

@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn send_of_unknown_outcome_may_be_stored_after_the_absence() {
+    fn unknown_send_may_be_stored_after_absence() {
         let zero = Instant::now();
         let sends = [(11, 12, true), (11, 12, false)];
         let of = |until| seat(&[(10, Some(until))], &sends, zero).while_absent().len();

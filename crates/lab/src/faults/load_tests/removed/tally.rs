@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn codes_of_no_disturbance_and_too_few_removals_do_not_hold() {
+    fn too_few_removals_or_unexpected_codes_fail() {
         let mut tally = sound();
         tally.fail("INTERNAL");
         assert!(!holds(&tally));

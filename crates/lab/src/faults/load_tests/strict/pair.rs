@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_write_of_unknown_outcome_may_have_made_so_is_told_by_the_store() {
+    fn store_shows_whether_unknown_write_applied() {
         let allows = SettingsAnswer::Denied(ALL, 0, true);
         assert_eq!(open(BLOCKED).judge(allows), None);
         assert_eq!(open(BLOCKED).judge_by(Some(BLOCKED)), Decided::Old);
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn until_the_next_write_is_acknowledged_either_is_right() {
+    fn after_unknown_write_either_decision_is_right() {
         let mut pair = pair(SET);
         pair.unknown();
         assert_eq!(pair.judge(SettingsAnswer::Denied(ALL, ALL, false)), None);

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn one_old_decision_does_not_hold_and_failures_do() {
+    fn old_decision_does_not_hold_and_failures_do() {
         let mut tally = of(&[Decided::New, Decided::Later]);
         tally.fail("UNAVAILABLE");
         tally.fail_write("DEADLINE_EXCEEDED");
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn too_few_writes_and_codes_of_no_disturbance_do_not_hold() {
+    fn too_few_writes_or_unexpected_codes_fail() {
         let mut tally = of(&[Decided::New]);
         assert_eq!(figure(&tally, "writes acknowledged"), (Some(1.0), false));
         tally.fail("INTERNAL");

@@ -42,7 +42,7 @@ fn version(document: &Document) -> i64 {
 
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn recalled_text_is_in_no_field_and_the_version_rises() {
+async fn recall_clears_all_text_and_raises_version() {
     Stage::<1>::run(async |stage| {
         let [node] = &stage.nodes;
         let secret = NewMessage { mentions: vec![UserId::new(8).unwrap()], ..message("secret") };
@@ -162,7 +162,7 @@ async fn change_is_one_transaction_that_a_majority_has() {
 
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn refused_change_is_explained_by_linearizable_reads() {
+async fn linearizable_reads_explain_refused_change() {
     let seen = commands(&["find"], async |stores| {
         stores.messages.append(log(), &batch("m", 1)).await.unwrap();
         for _ in 0..2 {

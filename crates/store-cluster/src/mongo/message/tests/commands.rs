@@ -92,7 +92,7 @@ fn messages_of_next() -> Vec<kith_store::NewMessage> {
 
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn thousand_messages_need_no_operation_for_numbers() {
+async fn thousand_messages_need_no_number_operation() {
     let all = batch("m", 1000);
     // While a step is appended, 32 callers wait for the next one.
     let seen = commands(&ALL, async |stores| {

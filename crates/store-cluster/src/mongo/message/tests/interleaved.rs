@@ -106,7 +106,7 @@ async fn part_that_is_missing_is_appended() {
 
 #[tokio::test]
 #[ignore = "needs MongoDB: run cargo xtask test"]
-async fn id_that_a_later_document_got_meanwhile_is_a_replay() {
+async fn id_in_concurrent_later_document_is_a_replay() {
     Stage::<2>::run(async |stage| {
         let [one, other] = &stage.nodes;
         fill(one, &batch("before", 99)).await;

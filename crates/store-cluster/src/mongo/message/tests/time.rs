@@ -89,7 +89,7 @@ async fn refusal_after_a_replay_is_unknown() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn full_document_permits_the_next_one_for_a_minute() {
+async fn full_document_permits_next_one_for_a_minute() {
     for (took, next) in [(59, Command::Make(1)), (60, Command::Tail), (4000, Command::Tail)] {
         let slow = Scripted::new([seconds(took, ScriptedAnswer::Pushed(Pushed::After(99)))]);
         appended(&slow, Some(0), &messages(["a", "b"]), 2 * LONG).await.unwrap_err();
@@ -98,7 +98,7 @@ async fn full_document_permits_the_next_one_for_a_minute() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn full_tail_permits_the_next_document_for_a_minute() {
+async fn full_tail_permits_next_document_for_a_minute() {
     for (took, next) in [(59, Command::Make(1)), (60, Command::Tail), (4000, Command::Tail)] {
         let slow = Scripted::new([seconds(took, tail(0, 100))]);
         appended(&slow, None, &messages(["a"]), 2 * LONG).await.ok();
@@ -135,7 +135,7 @@ async fn permission_ends_with_the_append() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn document_that_another_node_made_is_pushed_into() {
+async fn append_pushes_into_document_of_other_node() {
     let answers = [
         tail(2, 100),
         ScriptedAnswer::Made(DocumentInsert::Duplicate),
