@@ -8,6 +8,7 @@ use kith_cache::{
     Change, Consistency, Entry, LoadError, LoadOptions, Loaded, Loader, Node, Policy, Tier, TieredCache,
 };
 use kith_lab_servers::people;
+use kith_service::write::record_codec::RecordCodec;
 use kith_service::{
     error::Error,
     rpc::versions::{cache_version, loaded},
@@ -16,7 +17,7 @@ use kith_service::{
 use kith_store::{Stored, Timestamp, User, UserId, UserPatch, UserStore, Write};
 use tokio::time::Instant;
 
-use super::redis::{Site, UserCodec};
+use super::redis::Site;
 use crate::{
     claims::Plan,
     ratio::{Pair, Pieces, Side, interleave},
@@ -67,7 +68,7 @@ impl Tiered {
     pub(super) fn among(store: &Arc<dyn UserStore>, site: &Site) -> Arc<Self> {
         let (node, policy) = (site.node().clone(), Policy::new("user", User::weight));
         let loader = Arc::new(UserLoader(Arc::clone(store)));
-        let cache = TieredCache::shared(&node, policy, loader, site.sharing(), Arc::new(UserCodec));
+        let cache = TieredCache::shared(&node, policy, loader, site.sharing(), Arc::new(RecordCodec::USER));
         let mutations = Mutations::new(node.clone(), &LIMITS);
         Arc::new(Self { node, cache, store: Arc::clone(store), mutations })
     }

@@ -5,13 +5,11 @@ use std::sync::Arc;
 use anyhow::Result;
 use kith_cache::Policy;
 use kith_lab_servers::people;
+use kith_service::write::record_codec::RecordCodec;
 use kith_store::User;
 use tokio::time::Instant;
 
-use super::{
-    filled::{BATCH, FilledRedis},
-    packed::UserCodec,
-};
+use super::filled::{BATCH, FilledRedis};
 use crate::{
     claims::{Plan, REDIS_100, REDIS_HIT, REDIS_HIT_P99},
     ratio::{Side, each, interleave, nanos},
@@ -21,7 +19,7 @@ use crate::{
 
 async fn filled(url: &str, users: i64) -> Result<Arc<FilledRedis<User>>> {
     let policy = Policy::new("user", User::weight);
-    let filled = FilledRedis::new(url, users, policy, people::user(1)?, UserCodec).await?;
+    let filled = FilledRedis::new(url, users, policy, people::user(1)?, RecordCodec::USER).await?;
     Ok(Arc::new(filled))
 }
 

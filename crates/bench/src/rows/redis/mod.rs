@@ -3,7 +3,6 @@
 mod applied;
 mod filled;
 mod hits;
-mod packed;
 mod raw;
 mod sequences;
 mod site;
@@ -15,7 +14,6 @@ use anyhow::Result;
 
 use crate::{claims::Plan, results::Results};
 
-pub(super) use packed::UserCodec;
 pub(super) use raw::RawRedis;
 pub(super) use site::Site;
 

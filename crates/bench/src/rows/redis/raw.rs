@@ -10,9 +10,8 @@ use fred::{
     types::{ClusterHash, CustomCommand, RespVersion, config::UnresponsiveConfig, scripts::Script},
 };
 use kith_cache::remote::{Codec as _, Header};
+use kith_service::write::record_codec::RecordCodec;
 use kith_store::User;
-
-use super::packed::UserCodec;
 
 /// What a write does there: the copy, the log, the broadcast.
 const SCRIPT: &str = "redis.call('SET', KEYS[1], ARGV[1], 'PX', 600000) \
@@ -146,5 +145,5 @@ impl RawRedis {
 
 fn decoded(bytes: &[u8]) -> Result<User> {
     let (_, payload) = Header::decode(bytes).context("no value")?;
-    UserCodec.decode(payload).context("no user")
+    RecordCodec::USER.decode(payload).context("no user")
 }

@@ -10,7 +10,6 @@ use kith_cache::{
 use kith_lab_servers::people;
 
 use super::{
-    packed::UserCodec,
     raw::RawRedis,
     site::{Place, Site},
 };
@@ -23,6 +22,7 @@ use crate::{
         store::{Reads, Tiered, Updates, time_one, time_updates},
     },
 };
+use kith_service::write::record_codec::RecordCodec;
 
 /// The same by hand.
 struct ByHand {
@@ -75,7 +75,7 @@ async fn measure(
     let place = Place::new(url);
     let site: Site = place.site().await?;
     let tiered = Tiered::among(&database.store, &site);
-    let copy = Cell::value(1, Version::new(1), UserCodec.encode(&people::user(1)?)).to_bytes();
+    let copy = Cell::value(1, Version::new(1), RecordCodec::USER.encode(&people::user(1)?)).to_bytes();
     let redis = RawRedis::connect(url, &place.tag()).await?;
     let by_hand = Arc::new(ByHand { users: Arc::clone(&database.raw), redis, copy });
     if plan.wants(&MISS) {

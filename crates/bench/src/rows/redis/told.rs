@@ -16,6 +16,7 @@ use kith_cache::{
     Version,
 };
 use kith_lab_servers::people;
+use kith_service::write::record_codec::RecordCodec;
 use kith_store::User;
 use tokio::{
     task::yield_now,
@@ -23,7 +24,6 @@ use tokio::{
 };
 
 use super::{
-    packed::UserCodec,
     raw::RawRedis,
     site::{Place, Site},
 };
@@ -87,7 +87,7 @@ impl PublishStage {
         let cache = |site: &Site| {
             let policy = Policy { early_refresh: 2.0, ..Policy::new("user", User::weight) };
             let loader = Arc::<Current>::clone(&store);
-            TieredCache::shared(site.node(), policy, loader, site.sharing(), Arc::new(UserCodec))
+            TieredCache::shared(site.node(), policy, loader, site.sharing(), Arc::new(RecordCodec::USER))
         };
         let (at_one, at_two) = (cache(&one), cache(&two));
         let raw = RawRedis::connect(url, &place.tag()).await?;
@@ -95,7 +95,8 @@ impl PublishStage {
         heard.client.subscribe(heard.channel()).await?;
         // Its answer comes after the subscription.
         heard.ask_for_nothing(1).await?;
-        let bytes = people::user(1).map(|user| kith_cache::remote::Codec::encode(&UserCodec, &user))?;
+        let bytes =
+            people::user(1).map(|user| kith_cache::remote::Codec::encode(&RecordCodec::USER, &user))?;
         let copy = kith_cache::remote::Cell::value(1, Version::new(1), bytes).to_bytes();
         raw.put(WRITTEN, copy).await?;
         Ok(Arc::new(Self { one, two, at_one, at_two, store, raw, heard }))
