@@ -1,11 +1,19 @@
-use std::time::Duration;
+use std::{
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
+};
 
 use anyhow::Result;
 use kith_lab_servers::redis_server::RedisServer;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 /// Between two times that Redis is emptied.
 const EMPTIED_EVERY: Duration = Duration::from_millis(250);
+/// Numbers that callers take after an old dump was put back, so that the run shows whether they are given out again.
+const TAKEN_AFTER: usize = 100;
+/// How long that may take: clients connect again first.
+const CONNECTED_WITHIN: Duration = Duration::from_secs(20);
+const POLL: Duration = Duration::from_millis(10);
 
 /// What is done while callers take numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,12 +43,17 @@ impl NumberFault {
         }
     }
 
-    /// Does it to Redis, for so long.
-    pub(super) async fn happen(self, redis: &mut RedisServer, lasts: Duration) -> Result<()> {
+    /// Does it to Redis, for so long. `taken` counts the numbers that callers get.
+    pub(super) async fn happen(
+        self,
+        redis: &mut RedisServer,
+        lasts: Duration,
+        taken: &AtomicUsize,
+    ) -> Result<()> {
         match self {
             Self::Nothing | Self::CallersDie => sleep(lasts).await,
             Self::Emptied => {
-                let begun = tokio::time::Instant::now();
+                let begun = Instant::now();
                 while begun.elapsed() < lasts {
                     sleep(EMPTIED_EVERY).await;
                     redis.ask(&["FLUSHALL"]).await?;
@@ -51,7 +64,13 @@ impl NumberFault {
                 let dump = redis.dump().await?;
                 sleep(lasts / 4).await;
                 redis.restart(Some(&dump)).await?;
+                let (begun, before) = (Instant::now(), taken.load(Ordering::Relaxed));
                 sleep(lasts / 2).await;
+                while taken.load(Ordering::Relaxed) < before + TAKEN_AFTER
+                    && begun.elapsed() < CONNECTED_WITHIN
+                {
+                    sleep(POLL).await;
+                }
             }
         }
         Ok(())

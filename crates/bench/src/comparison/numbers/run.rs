@@ -2,7 +2,7 @@ use std::{
     collections::HashSet,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -89,20 +89,20 @@ pub async fn run_numbers(scheme: NumberScheme, fault: NumberFault, sizes: &Numbe
             NumberScheme::Program => Arc::new(PublishedAllocator::start(&redis.uri(), &ends, false).await?),
         });
     }
-    let stop = Arc::new(AtomicBool::new(false));
+    let (stop, taken) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
     let mut callers = JoinSet::new();
     for node in nodes.iter().flat_map(|node| std::iter::repeat_n(node, sizes.callers)) {
         let dies = fault == NumberFault::CallersDie;
-        callers.spawn(call(Arc::clone(node), Arc::clone(&stop), dies));
+        callers.spawn(call(Arc::clone(node), Arc::clone(&stop), Arc::clone(&taken), dies));
     }
-    let happened = fault.happen(&mut redis, sizes.fault).await;
+    let happened = fault.happen(&mut redis, sizes.fault, &taken).await;
     stop.store(true, Ordering::Release);
     let seen = callers.join_all().await;
     happened?;
     Ok(sum(scheme, fault, ends.steps(), &seen))
 }
 
-async fn call(node: Arc<dyn NumberNode>, stop: Arc<AtomicBool>, dies: bool) -> Seen {
+async fn call(node: Arc<dyn NumberNode>, stop: Arc<AtomicBool>, taken: Arc<AtomicUsize>, dies: bool) -> Seen {
     let mut seen = Seen::default();
     while !stop.load(Ordering::Acquire) {
         if dies && rand::rng().random_ratio(1, DIES_ONE_IN) {
@@ -116,7 +116,10 @@ async fn call(node: Arc<dyn NumberNode>, stop: Arc<AtomicBool>, dies: bool) -> S
         // Also of a call that failed: who waited in vain has waited the longest.
         seen.micros.push(u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX));
         match answer {
-            Ok(number) => seen.numbers.push(number),
+            Ok(number) => {
+                seen.numbers.push(number);
+                taken.fetch_add(1, Ordering::Relaxed);
+            }
             Err(_) => {
                 seen.failed += 1;
                 sleep(PAUSE).await;
