@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn result_lines_are_summed_and_others_passed_over() {
+    fn only_result_lines_are_summed() {
         let mut totals = Totals::default();
         totals.add(
             "test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 4 filtered out; finished in 0.1s",
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_without_tests_or_with_ignored_ones_fails() {
+    fn run_without_tests_or_with_ignored_ones_fails() {
         assert!(judge(true, Totals { passed: 1, ..Totals::default() }).is_ok());
         assert!(judge(true, Totals::default()).is_err());
         assert!(judge(true, Totals { passed: 1, failed: 0, ignored: 1 }).is_err());

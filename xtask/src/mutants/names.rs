@@ -14,7 +14,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_stand_between_the_braces_and_comments_are_none() {
+    fn names_are_read_between_braces_not_in_comments() {
         let source = "macro_rules! guards {\n    no;\n}\n\nguards! {\n    /// A rule;\n    one;\n    two_more;\n}\n    no;\n";
         assert_eq!(of(source), ["one", "two_more"]);
     }

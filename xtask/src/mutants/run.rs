@@ -113,14 +113,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failing_test_is_told_from_others_and_from_the_sum() {
+    fn failed_test_is_distinguished_from_summary() {
         assert_eq!(failed("test a::b ... FAILED"), Some("a::b".to_owned()));
         assert_eq!(failed("test a::b ... ok"), None);
         assert_eq!(failed("test result: FAILED. 1 passed; 1 failed"), None);
     }
 
     #[test]
-    fn a_program_is_named_by_the_message_of_a_test_build_alone() {
+    fn only_message_of_test_build_names_program() {
         let line = r#"{"reason":"compiler-artifact","profile":{"test":true},"executable":"/t/engine-0f"}"#;
         assert_eq!(program(line), Some(PathBuf::from("/t/engine-0f")));
         assert_eq!(program(&line.replace("true", "false")), None);

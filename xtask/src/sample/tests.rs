@@ -14,14 +14,14 @@ fn parsed(lines: &[Vec<u8>]) -> Vec<Value> {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_bytes_and_another_gives_others() {
+fn seed_determines_bytes() {
     let first = sample(&options(7, 20)).unwrap();
     assert_eq!(first, sample(&options(7, 20)).unwrap());
     assert_ne!(first, sample(&options(8, 20)).unwrap());
 }
 
 #[test]
-fn every_user_is_good_and_no_two_share_a_normalised_name() {
+fn users_are_valid_and_names_are_distinct() {
     let mut keys = HashSet::new();
     for user in parsed(&sample(&options(1, 0)).unwrap().users) {
         let name = UserName::new(user["userName"].as_str().unwrap()).unwrap();
@@ -70,7 +70,7 @@ fn bad_lines_are_added_to_the_good_ones() {
 }
 
 #[test]
-fn a_bad_line_may_bear_the_name_of_an_earlier_user_in_another_form() {
+fn bad_line_may_repeat_name_in_other_form() {
     let sample = sample(&options(3, 20)).unwrap();
     let first: Value = serde_json::from_slice(&sample.users[0]).unwrap();
     let key = |user: &Value| UserName::new(user["userName"].as_str()?).ok().map(|name| name.key().to_owned());

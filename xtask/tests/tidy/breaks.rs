@@ -79,7 +79,7 @@ fn breaking(folder: &Path) -> (bool, String) {
 
 #[test]
 #[ignore = "needs buf: cargo xtask test names it in KITH_TEST_BUF"]
-fn each_break_of_the_contract_is_refused_by_its_rule() {
+fn contract_breaks_are_refused_by_their_rules() {
     for (number, (file, from, to, rule)) in BREAKS.into_iter().enumerate() {
         let (accepted, said) = breaking(&changed(&format!("{number}-{rule}"), file, from, to));
         assert!(!accepted && said.contains(&format!("\"type\":\"{rule}\"")), "{from} -> {to}: {said}");

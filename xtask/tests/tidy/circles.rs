@@ -11,7 +11,7 @@ use crate::tree::{text, tracked};
 type Uses = BTreeMap<String, BTreeSet<String>>;
 
 #[test]
-fn top_level_modules_know_each_other_in_one_direction() {
+fn top_level_modules_have_no_cycles() {
     for (name, uses) in crates() {
         assert_eq!(circles(&uses), Vec::<Vec<String>>::new(), "{name}");
     }

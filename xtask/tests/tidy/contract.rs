@@ -1,7 +1,7 @@
 use crate::tree::{text, tracked};
 
 #[test]
-fn every_call_and_every_service_of_the_contract_has_a_comment() {
+fn every_call_and_service_has_a_comment() {
     let mut calls = 0;
     for file in tracked(".proto") {
         let text = text(&file);

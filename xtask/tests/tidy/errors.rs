@@ -4,7 +4,7 @@ use crate::tree::{text, tracked};
 const MAY: &str = "crates/service/src/error/";
 
 #[test]
-fn a_status_is_made_of_an_error_with_a_reason_and_nowhere_else() {
+fn status_is_made_only_of_error_with_reason() {
     let made = ["Status::new(", "Status::with_details(", "Status::with_error_details("];
     let codes = [
         "cancelled",

@@ -14,7 +14,7 @@ const WITHOUT: [(&str, &str); 7] = [
 ];
 
 #[test]
-fn the_same_number_is_the_same_migration_on_every_store_and_none_is_left_out() {
+fn migrations_have_same_numbers_on_all_stores() {
     let mut stores: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for file in tracked("").into_iter().filter(|file| file.starts_with("migrations/")) {
         let (folder, name) = file.rsplit_once('/').unwrap();

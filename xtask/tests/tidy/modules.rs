@@ -21,7 +21,7 @@ fn no_module_has_a_name_that_says_nothing() {
 }
 
 #[test]
-fn every_source_file_is_reached_by_a_module_or_a_target() {
+fn every_source_file_is_in_module_or_target() {
     let mut reached = BTreeSet::new();
     for package in packages() {
         for target in package["targets"].as_array().unwrap() {

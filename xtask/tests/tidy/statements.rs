@@ -18,7 +18,7 @@ fn formatted(text: &str) -> impl Iterator<Item = &str> {
 }
 
 #[test]
-fn no_statement_has_a_name_or_a_value_of_a_caller_in_its_text() {
+fn statements_contain_no_names_or_caller_values() {
     let mut statements = 0;
     let runs = |file: &String| RUN.iter().any(|run| file.starts_with(run)) && !file.contains("/tests");
     for file in tracked(".rs").into_iter().filter(runs) {
@@ -34,7 +34,7 @@ fn no_statement_has_a_name_or_a_value_of_a_caller_in_its_text() {
 }
 
 #[test]
-fn scripts_of_redis_are_texts_of_files_and_run_in_one_place() {
+fn redis_scripts_are_files_run_in_one_place() {
     // The benchmarks run some by hand, as the baselines of their ratios.
     let is_served = |file: &String| {
         file.starts_with("crates/") && file.contains("/src/") && !file.starts_with("crates/bench/")

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::tree::{text, tracked};
 
 /// The crates without a longer name. A crate is added with its last one.
-const DONE: [&str; 13] = [
+const DONE: [&str; 14] = [
     "bench",
     "cache",
     "cli",
@@ -19,6 +19,7 @@ const DONE: [&str; 13] = [
     "store",
     "store-cluster",
     "store-sqlite",
+    "xtask",
 ];
 /// Most characters of a name.
 const LONGEST: usize = 45;
@@ -27,14 +28,14 @@ const LONGEST: usize = 45;
 fn done_crates_alone_have_no_long_test_name() {
     let mut long: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for file in tracked(".rs") {
-        let Some((name, _)) = file.strip_prefix("crates/").and_then(|rest| rest.split_once('/')) else {
+        let Some((name, _)) = file.strip_prefix("crates/").unwrap_or(&file).split_once('/') else {
             continue;
         };
-        let names = tests_of(&text(&file)).into_iter().filter(|test| test.len() > LONGEST);
+        let names = tests_of(&file, &text(&file)).into_iter().filter(|test| test.len() > LONGEST);
         long.entry(name.to_owned()).or_default().extend(names.map(|test| format!("{file}: {test}")));
     }
     for done in DONE {
-        assert_eq!(long[done], [""; 0], "crates/{done}");
+        assert_eq!(long[done], [""; 0], "{done}");
     }
     let clean: Vec<_> = long.iter().filter(|(_, long)| long.is_empty()).map(|(name, _)| name).collect();
     assert_eq!(clean, DONE, "left: the crates without a long name; right: those of the list");
@@ -42,7 +43,7 @@ fn done_crates_alone_have_no_long_test_name() {
 
 #[test]
 fn names_of_tests_are_found() {
-    let found = |text: &str| tests_of(text);
+    let found = |text: &str| tests_of("src/presence.rs", text);
     assert_eq!(found("#[test]\nfn a() {}\nfn b() {}"), ["a"]);
     assert_eq!(found("    #[tokio::test(start_paused = true)]\n    #[ignore]\n    async fn a() {\n"), ["a"]);
     assert_eq!(
@@ -55,11 +56,25 @@ fn names_of_tests_are_found() {
     }
 }
 
-/// The names of the tests of a source text, in its order.
-fn tests_of(text: &str) -> Vec<String> {
+#[test]
+fn every_async_function_of_a_suite_is_found() {
+    let source = "pub async fn a(stores: Stores) {}\nasync fn b() {}\nfn c() {}\n#[test]\nfn d() {}";
+    for suite in ["src/conformance/user.rs", "src/inbox/conformance/mod.rs", "tests/it/conformance.rs"] {
+        assert_eq!(tests_of(suite, source), ["a", "b", "d"], "{suite}");
+    }
+    for other in ["src/user.rs", "tests/it/conformance_lists.rs"] {
+        assert_eq!(tests_of(other, source), ["d"], "{other}");
+    }
+}
+
+/// The names of the tests of a source file, in its order. In a conformance suite, whose cases are listed by macros,
+/// every async function counts as a test.
+fn tests_of(file: &str, text: &str) -> Vec<String> {
+    let is_suite = file.split('/').any(|part| part == "conformance" || part == "conformance.rs");
     let (mut tests, mut is_test) = (Vec::new(), false);
     for code in text.lines().map(str::trim_start) {
         is_test |= code.starts_with("#[test]") || code.starts_with("#[tokio::test");
+        is_test |= is_suite && code.strip_prefix("pub ").unwrap_or(code).starts_with("async fn ");
         let Some(name) = function(code).filter(|_| is_test) else { continue };
         tests.push(name);
         is_test = false;

@@ -73,7 +73,7 @@ fn words(text: &str) -> Count {
 }
 
 #[test]
-fn odd_words_are_counted_whole_and_in_comments_only() {
+fn odd_words_are_counted_whole_in_comments() {
     assert_eq!(words("Nobody is told by chance, nor retold."), Count { words: 7, odd: 3 });
     assert_eq!(comment("let told = 1; // it stands"), Some(" it stands"));
     assert_eq!(comment("let told = 1;"), None);

@@ -56,7 +56,7 @@ cases! {
     block_that_follows_extends_the_present_one
     later_block_is_the_next_one
     block_that_follows_the_next_one_extends_it
-    block_that_leaves_a_gap_behind_the_next_one_is_dropped
+    block_with_gap_after_next_block_is_dropped
     lower_block_is_dropped
     block_below_what_is_known_gives_nothing
     block_above_what_is_known_replaces_an_old_one
@@ -99,7 +99,7 @@ async fn block_that_follows_the_next_one_extends_it(keeper: &dyn SequenceKeeper)
     assert_eq!(take(keeper, 30, 0).await, numbers(21, 40, 0));
 }
 
-async fn block_that_leaves_a_gap_behind_the_next_one_is_dropped(keeper: &dyn SequenceKeeper) {
+async fn block_with_gap_after_next_block_is_dropped(keeper: &dyn SequenceKeeper) {
     offer(keeper, 1, 10, 0).await;
     offer(keeper, 21, 30, 0).await;
     offer(keeper, 41, 50, 0).await;

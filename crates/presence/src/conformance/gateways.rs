@@ -7,7 +7,7 @@ async fn is_dead(presences: &Presences, id: &str) -> bool {
     found.all(|state| state.left.is_zero())
 }
 
-pub async fn who_comes_first_is_the_gateway_and_nobody_else(presences: Presences) {
+pub async fn first_claim_of_gateway_denies_others(presences: Presences) {
     let instance = claimed(&presences, "a", LONG).await;
     let other = Incarnation::new(7);
     assert_eq!(claim(&presences, "a", None, LONG).await, Ok(Claimed::Denied));
@@ -31,13 +31,13 @@ pub async fn a_dead_gateway_gives_its_id_to_who_comes(presences: Presences) {
     assert_eq!(all.len(), 2, "the dead one stands until it is forgotten");
 }
 
-pub async fn what_was_given_once_is_taken_up_where_all_was_lost(presences: Presences) {
+pub async fn known_incarnation_is_held_after_data_loss(presences: Presences) {
     let given = Incarnation::new(42);
     assert_eq!(claim(&presences, "a", given, LONG).await, Ok(Claimed::Held(given.unwrap())));
     assert_eq!(claim(&presences, "a", None, LONG).await, Ok(Claimed::Denied));
 }
 
-pub async fn a_gateway_is_forgotten_when_it_is_dead_and_not_before(presences: Presences) {
+pub async fn only_dead_gateway_is_forgotten(presences: Presences) {
     let (dying, living) = (claimed(&presences, "a", SHORT).await, claimed(&presences, "b", LONG).await);
     until(async || is_dead(&presences, "a").await).await;
     for instance in [&dying, &living, &at("nobody")] {

@@ -72,7 +72,7 @@ pub async fn who_leaves_is_gone_until_it_is_told_of_again(presences: Presences) 
     assert_eq!(counted(&presences).await, (1, at(&[("a", 1)])));
 }
 
-pub async fn those_online_are_paged_in_the_order_of_their_ids(presences: Presences) {
+pub async fn online_users_are_paged_by_id(presences: Presences) {
     for id in [100, 9, i64::MAX, 20, 3] {
         apply(&presences, id, &standing(10, &["a", "b"])).await;
     }

@@ -22,10 +22,10 @@ pub use sample::LIMITS;
 macro_rules! conformance {
     ($open:ident $(, #[$attribute:meta])*) => {
         $crate::cases!($open, [$($attribute),*], gateways:
-            who_comes_first_is_the_gateway_and_nobody_else
+            first_claim_of_gateway_denies_others
             a_dead_gateway_gives_its_id_to_who_comes
-            what_was_given_once_is_taken_up_where_all_was_lost
-            a_gateway_is_forgotten_when_it_is_dead_and_not_before
+            known_incarnation_is_held_after_data_loss
+            only_dead_gateway_is_forgotten
             there_are_no_more_gateways_than_may_be
             the_epoch_stays_and_ages);
         $crate::cases!($open, [$($attribute),*], groups:
@@ -33,16 +33,16 @@ macro_rules! conformance {
             what_comes_late_changes_nothing
             what_is_told_twice_changes_nothing
             who_leaves_is_gone_until_it_is_told_of_again
-            those_online_are_paged_in_the_order_of_their_ids
+            online_users_are_paged_by_id
             many_at_once_are_counted_exactly);
         $crate::cases!($open, [$($attribute),*], sessions:
-            a_session_puts_a_user_online_and_its_end_offline
+            session_sets_user_online_and_its_end_offline
             two_devices_at_one_gateway_are_told_of_once
-            versions_rise_with_each_change_and_events_come_in_their_order
+            versions_increase_and_events_arrive_in_order
             a_session_that_is_not_renewed_ends
             renewing_what_is_not_there_says_so
             a_user_has_no_more_sessions_than_it_may
-            a_gateway_that_dies_makes_one_offline_event_for_each_user
+            dead_gateway_publishes_one_event_per_user
             groups_are_untold_until_it_is_noted
             who_has_to_be_looked_at_is_due
             of_many_changes_at_once_each_is_one_step);

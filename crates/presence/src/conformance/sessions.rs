@@ -8,7 +8,7 @@ async fn seen(presences: &Presences, id: i64) -> Seen {
     presences.sessions.sessions(&[user(id)]).await.unwrap().users.pop().unwrap()
 }
 
-pub async fn a_session_puts_a_user_online_and_its_end_offline(presences: Presences) {
+pub async fn session_sets_user_online_and_its_end_offline(presences: Presences) {
     assert_eq!(seen(&presences, 1).await, Seen::default());
     let opened = change(&presences, 1, &at("a"), open("phone", LONG)).await;
     assert!(opened.told && !opened.known && opened.standing.version > 0);
@@ -41,7 +41,7 @@ pub async fn two_devices_at_one_gateway_are_told_of_once(presences: Presences) {
     assert_eq!(online, [1, 0]);
 }
 
-pub async fn versions_rise_with_each_change_and_events_come_in_their_order(presences: Presences) {
+pub async fn versions_increase_and_events_arrive_in_order(presences: Presences) {
     let mut hearing = presences.feed.hear().await.unwrap();
     let mut versions = Vec::new();
     for round in 0..20 {
@@ -93,7 +93,7 @@ pub async fn a_user_has_no_more_sessions_than_it_may(presences: Presences) {
     change(&presences, 1, &at("a"), open("more", LONG)).await;
 }
 
-pub async fn a_gateway_that_dies_makes_one_offline_event_for_each_user(presences: Presences) {
+pub async fn dead_gateway_publishes_one_event_per_user(presences: Presences) {
     let dying = claimed(&presences, "a", LONG).await;
     for id in 1..=3 {
         for device in ["phone", "tablet"] {

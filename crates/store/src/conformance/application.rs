@@ -18,7 +18,7 @@ macro_rules! application_conformance {
         $crate::conformance_cases! { application, $open, $attributes:
             an_application_is_read_as_it_was_made
             pending_application_survives_another
-            after_a_decision_another_one_is_made_under_another_id
+            application_after_decision_gets_new_id
             the_first_decision_stands
             one_that_was_taken_back_is_not_decided
             one_of_another_receiver_is_not_found
@@ -60,7 +60,7 @@ pub async fn pending_application_survives_another(stores: Stores) {
     assert_ne!(made(&stores, 3, friend(2)).await.id, first.id);
 }
 
-pub async fn after_a_decision_another_one_is_made_under_another_id(stores: Stores) {
+pub async fn application_after_decision_gets_new_id(stores: Stores) {
     let first = made(&stores, 1, friend(2)).await;
     let refused = deciding(&stores, first.key(), Decision::Refuse, 2).await.unwrap();
     let second = made(&stores, 1, friend(2)).await;

@@ -17,10 +17,10 @@ macro_rules! application_at_once_conformance {
         $crate::conformance_cases! { application_at_once, $open, $attributes:
             of_many_made_at_once_one_is_pending
             of_many_decisions_at_once_one_stands
-            applications_at_once_at_the_limit_are_exactly_as_many
-            decisions_about_many_at_once_leave_none_pending
+            concurrent_applications_stop_at_limit
+            concurrent_decisions_leave_none_pending
             a_change_sent_twice_has_one_effect
-            a_change_replays_the_first_answer_after_things_moved_on
+            application_replays_after_later_changes
             what_stood_already_is_answered_alike_again
             another_body_is_refused_and_has_no_effect
             a_refusal_keeps_no_request
@@ -70,7 +70,7 @@ pub async fn of_many_decisions_at_once_one_stands(stores: Stores) {
     assert_eq!(read(&stores, made.key()).await, stands);
 }
 
-pub async fn applications_at_once_at_the_limit_are_exactly_as_many(stores: Stores) {
+pub async fn concurrent_applications_stop_at_limit(stores: Stores) {
     let calls = (10..42).map(|applicant| {
         let stores = stores.clone();
         async move { making(&stores, NewApplication { pending_max: 9, ..new(applicant, friend(2)) }).await }
@@ -83,7 +83,7 @@ pub async fn applications_at_once_at_the_limit_are_exactly_as_many(stores: Store
     assert_eq!(pending(&stores, to_user(2)).await, (9, 0));
 }
 
-pub async fn decisions_about_many_at_once_leave_none_pending(stores: Stores) {
+pub async fn concurrent_decisions_leave_none_pending(stores: Stores) {
     let mut keys = Vec::new();
     for applicant in 10..26 {
         keys.push(made(&stores, applicant, friend(2)).await.key());
@@ -107,7 +107,7 @@ pub async fn a_change_sent_twice_has_one_effect(stores: Stores) {
     assert_eq!(read(&stores, made.key()).await, first);
 }
 
-pub async fn a_change_replays_the_first_answer_after_things_moved_on(stores: Stores) {
+pub async fn application_replays_after_later_changes(stores: Stores) {
     let apply = ApplicationChange::Apply(new(1, friend(2)));
     let first = applied(asked(&stores, apply.clone(), ("r", 1)).await.unwrap());
     deciding(&stores, first.key(), Decision::Accept, 2).await.unwrap();

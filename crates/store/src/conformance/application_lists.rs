@@ -13,8 +13,8 @@ use crate::{
 macro_rules! application_lists_conformance {
     ($open:ident, $attributes:tt) => {
         $crate::conformance_cases! { application_lists, $open, $attributes:
-            an_application_stands_in_the_lists_of_both_sides
-            one_to_a_group_stands_in_the_lists_of_the_group_and_of_who_decides
+            application_is_listed_for_both_sides
+            application_to_group_is_listed_for_admins
             an_invite_stands_in_the_list_of_the_group_too
             lists_show_what_was_decided
             a_list_is_told_by_pages_by_rising_id
@@ -38,7 +38,7 @@ fn of_group(id: i64) -> ApplicationList {
     ApplicationList::Group(group_id(id))
 }
 
-pub async fn an_application_stands_in_the_lists_of_both_sides(stores: Stores) {
+pub async fn application_is_listed_for_both_sides(stores: Stores) {
     let made = made(&stores, 1, friend(2)).await;
     let expected = [(made.id, ApplicationState::Pending)];
     assert_eq!(shown(&stores, sent(1)).await, expected);
@@ -49,7 +49,7 @@ pub async fn an_application_stands_in_the_lists_of_both_sides(stores: Stores) {
     assert_eq!(list(&stores, received(2)).await[0].application, made);
 }
 
-pub async fn one_to_a_group_stands_in_the_lists_of_the_group_and_of_who_decides(stores: Stores) {
+pub async fn application_to_group_is_listed_for_admins(stores: Stores) {
     let made = made(&stores, 5, Asks::Join(group_id(9))).await;
     let expected = [(made.id, ApplicationState::Pending)];
     for list in [sent(5), of_group(9), received(1), received(2)] {

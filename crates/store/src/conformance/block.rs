@@ -26,14 +26,14 @@ macro_rules! block_conformance {
             every_sum_of_permissions_reads_back
             no_permissions_and_those_by_default_differ
             a_remark_of_any_text_reads_back
-            what_was_set_back_leaves_a_record_with_nothing_set
+            reset_of_all_fields_leaves_unset_record
             both_directions_are_apart
             versions_count_by_one
-            a_stale_change_is_a_conflict_and_changes_nothing
-            a_change_of_what_must_not_be_there_is_let_through_once
+            stale_block_change_conflicts
+            change_expecting_no_record_succeeds_once
             times_are_those_of_the_writes
             who_is_blocked_twice_keeps_the_moment
-            a_block_cuts_the_follow_of_the_other_and_tells_its_version
+            block_ends_follow_and_returns_its_version
             a_block_cuts_no_follow_of_ones_own
             only_a_block_cuts
             a_conflict_cuts_nothing
@@ -42,7 +42,7 @@ macro_rules! block_conformance {
             to_unblock_brings_no_follow_back
             who_is_unblocked_may_follow_again
             a_batch_tells_each_record_once
-            a_batch_may_hold_as_many_edges_as_the_limit_and_no_more
+            block_batch_is_refused_above_limit
         }
     };
 }
@@ -148,7 +148,7 @@ pub async fn a_remark_of_any_text_reads_back(stores: Stores) {
     }
 }
 
-pub async fn what_was_set_back_leaves_a_record_with_nothing_set(stores: Stores) {
+pub async fn reset_of_all_fields_leaves_unset_record(stores: Stores) {
     set_at(&stores, 1, 2, everything(), 0).await;
     let back = BlockPatch {
         blocked: Some(false),
@@ -183,7 +183,7 @@ fn conflict(result: Result<Applied<BlockChange>, StoreError>, has: i64) {
     assert!(matches!(error, StoreError::Conflict { current } if current == version(has)), "{error:?}");
 }
 
-pub async fn a_stale_change_is_a_conflict_and_changes_nothing(stores: Stores) {
+pub async fn stale_block_change_conflicts(stores: Stores) {
     let change = |expected| stores.blocks.set_block(edge(1, 2), everything(), expecting(expected));
     for stale in [1, 2] {
         conflict(change(stale).await, 0);
@@ -198,7 +198,7 @@ pub async fn a_stale_change_is_a_conflict_and_changes_nothing(stores: Stores) {
     assert_eq!(applied(change(2).await.unwrap()).block.version, version(3));
 }
 
-pub async fn a_change_of_what_must_not_be_there_is_let_through_once(stores: Stores) {
+pub async fn change_expecting_no_record_succeeds_once(stores: Stores) {
     let change = || stores.blocks.set_block(edge(1, 2), remarking("a"), expecting(0));
     let made = applied(change().await.unwrap()).block;
     assert_eq!(made.version, Version::FIRST);
@@ -228,7 +228,7 @@ pub async fn who_is_blocked_twice_keeps_the_moment(stores: Stores) {
     assert_eq!(set_at(&stores, 1, 2, disturbing_not(true), 6).await.do_not_disturb, Some(moment(5)));
 }
 
-pub async fn a_block_cuts_the_follow_of_the_other_and_tells_its_version(stores: Stores) {
+pub async fn block_ends_follow_and_returns_its_version(stores: Stores) {
     let begun = follow(&stores, 2, 1).await;
     let other = follow(&stores, 3, 1).await;
     let cut = set(&stores, 1, 2, blocking(true)).await.cut.unwrap();
@@ -316,7 +316,7 @@ pub async fn a_batch_tells_each_record_once(stores: Stores) {
     assert_eq!(stores.blocks.blocks(&[]).await.unwrap(), []);
 }
 
-pub async fn a_batch_may_hold_as_many_edges_as_the_limit_and_no_more(stores: Stores) {
+pub async fn block_batch_is_refused_above_limit(stores: Stores) {
     for to in [1, 500] {
         applied(stores.blocks.set_block(edge(1000, to), blocking(true), at(0)).await.unwrap());
     }

@@ -17,13 +17,13 @@ use crate::{
 macro_rules! block_at_once_conformance {
     ($open:ident, $attributes:tt) => {
         $crate::conformance_cases! { block_at_once, $open, $attributes:
-            changes_at_once_raise_the_version_by_their_number_and_lose_nothing
-            changes_at_once_of_one_expected_version_let_one_through
-            blocks_and_unblocks_at_once_leave_the_list_as_the_record
+            concurrent_block_changes_are_all_applied
+            one_block_change_per_expected_version_wins
+            block_list_matches_record_after_races
             blocks_of_many_users_at_once_are_all_listed
-            a_first_follow_that_crosses_a_block_does_not_outlive_it
-            a_follow_made_anew_that_crosses_a_block_does_not_outlive_it
-            an_unfollow_that_crosses_a_block_leaves_one_end
+            first_follow_racing_block_is_ended
+            refollow_racing_block_is_ended
+            unfollow_racing_block_ends_follow_once
             blocks_of_both_sides_at_once_cut_both_follows
         }
     };
@@ -39,7 +39,7 @@ fn patch(number: usize) -> BlockPatch {
     }
 }
 
-pub async fn changes_at_once_raise_the_version_by_their_number_and_lose_nothing(stores: Stores) {
+pub async fn concurrent_block_changes_are_all_applied(stores: Stores) {
     let changes = (0..64).map(|number| {
         let (store, write) = (Arc::clone(&stores.blocks), write());
         async move {
@@ -59,7 +59,7 @@ pub async fn changes_at_once_raise_the_version_by_their_number_and_lose_nothing(
     assert_eq!(live_block(&stores, 1, 2).await, expected);
 }
 
-pub async fn changes_at_once_of_one_expected_version_let_one_through(stores: Stores) {
+pub async fn one_block_change_per_expected_version_wins(stores: Stores) {
     for before in [0, 1] {
         let changes = (0..32).map(|_| {
             let store = Arc::clone(&stores.blocks);
@@ -75,7 +75,7 @@ pub async fn changes_at_once_of_one_expected_version_let_one_through(stores: Sto
     }
 }
 
-pub async fn blocks_and_unblocks_at_once_leave_the_list_as_the_record(stores: Stores) {
+pub async fn block_list_matches_record_after_races(stores: Stores) {
     for _ in 0..4 {
         let changes = (0..16).map(|number| {
             let store = Arc::clone(&stores.blocks);
@@ -128,7 +128,7 @@ async fn assert_ended(stores: &Stores, edge: Edge) {
     assert!(!following(stores, from).await.contains(&to) && !fans(stores, to).await.contains(&from));
 }
 
-pub async fn a_first_follow_that_crosses_a_block_does_not_outlive_it(stores: Stores) {
+pub async fn first_follow_racing_block_is_ended(stores: Stores) {
     for from in 11..=30 {
         let edge = edge(from, 1);
         let follow = tokio::spawn(try_follow(Arc::clone(&stores.follows), edge));
@@ -140,7 +140,7 @@ pub async fn a_first_follow_that_crosses_a_block_does_not_outlive_it(stores: Sto
     counts_settle(&stores, &[(1, (0, 0)), (11, (0, 0)), (30, (0, 0))]).await;
 }
 
-pub async fn a_follow_made_anew_that_crosses_a_block_does_not_outlive_it(stores: Stores) {
+pub async fn refollow_racing_block_is_ended(stores: Stores) {
     let edge = edge(2, 1);
     for _ in 0..20 {
         let follow = tokio::spawn(try_follow(Arc::clone(&stores.follows), edge));
@@ -155,7 +155,7 @@ pub async fn a_follow_made_anew_that_crosses_a_block_does_not_outlive_it(stores:
     counts_settle(&stores, &[(1, (0, 0)), (2, (0, 0))]).await;
 }
 
-pub async fn an_unfollow_that_crosses_a_block_leaves_one_end(stores: Stores) {
+pub async fn unfollow_racing_block_ends_follow_once(stores: Stores) {
     let edge = edge(2, 1);
     for _ in 0..20 {
         follow(&stores, 2, 1).await;

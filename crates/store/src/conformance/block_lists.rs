@@ -18,7 +18,7 @@ macro_rules! block_lists_conformance {
             records_of_one_time_stand_by_falling_id
             pages_join_to_the_whole_list
             pages_join_where_times_are_equal
-            a_page_goes_on_after_a_place_that_nobody_holds
+            block_page_continues_after_missing_position
             only_what_is_set_is_listed
             what_was_set_back_is_listed_no_more
             what_is_set_twice_keeps_its_place
@@ -131,7 +131,7 @@ pub async fn pages_join_where_times_are_equal(stores: Stores) {
     }
 }
 
-pub async fn a_page_goes_on_after_a_place_that_nobody_holds(stores: Stores) {
+pub async fn block_page_continues_after_missing_position(stores: Stores) {
     for list in LISTS {
         for (other, seconds) in [(2, 10), (4, 20), (6, 20), (8, 30)] {
             put(&stores, list, other, seconds).await;

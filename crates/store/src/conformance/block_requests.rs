@@ -13,8 +13,8 @@ macro_rules! block_requests_conformance {
     ($open:ident, $attributes:tt) => {
         $crate::conformance_cases! { block_requests, $open, $attributes:
             a_change_sent_twice_has_one_effect
-            a_change_replays_though_its_expected_version_is_gone
-            a_change_replays_the_first_answer_after_the_record_moved_on
+            block_change_replays_with_stale_version
+            block_change_replays_after_later_change
             a_block_replays_which_version_it_cut
             a_block_replays_and_cuts_nothing_anew
             another_body_is_refused_and_has_no_effect
@@ -47,7 +47,7 @@ pub async fn a_change_sent_twice_has_one_effect(stores: Stores) {
     assert_eq!(live_block(&stores, 1, 2).await, first.block);
 }
 
-pub async fn a_change_replays_though_its_expected_version_is_gone(stores: Stores) {
+pub async fn block_change_replays_with_stale_version(stores: Stores) {
     let write = || Write { expected: expecting(0).expected, ..requested("r", 1) };
     let first = applied(stores.blocks.set_block(edge(1, 2), blocking(true), write()).await.unwrap());
     let moved = set(&stores, 1, 2, remarking("moved on")).await.block;
@@ -55,7 +55,7 @@ pub async fn a_change_replays_though_its_expected_version_is_gone(stores: Stores
     assert_eq!(live_block(&stores, 1, 2).await, moved);
 }
 
-pub async fn a_change_replays_the_first_answer_after_the_record_moved_on(stores: Stores) {
+pub async fn block_change_replays_after_later_change(stores: Stores) {
     set(&stores, 1, 2, allowing(Some(9))).await;
     let first = applied(setting(&stores, 2, remarking("a"), ("r", 1)).await.unwrap());
     let moved = applied(setting(&stores, 2, remarking("b"), ("s", 2)).await.unwrap()).block;

@@ -22,7 +22,7 @@ macro_rules! coordination_conformance {
             a_lease_is_given_back_by_its_holder_alone
             leases_of_different_names_are_apart
             of_many_that_ask_at_once_one_gets_the_lease
-            many_that_name_themselves_alike_hold_one_lease
+            callers_of_one_name_share_lease
             a_lease_that_has_run_out_is_taken_over
             a_renewed_lease_lasts_from_its_renewal
             of_many_one_takes_over_what_has_run_out
@@ -103,7 +103,7 @@ pub async fn of_many_that_ask_at_once_one_gets_the_lease(stores: Stores) {
     }
 }
 
-pub async fn many_that_name_themselves_alike_hold_one_lease(stores: Stores) {
+pub async fn callers_of_one_name_share_lease(stores: Stores) {
     let calls = (0..16).map(|_| {
         let coordination = Arc::clone(&stores.coordination);
         async move { coordination.lease("feed", "a", LONG).await.unwrap() }

@@ -30,7 +30,7 @@ macro_rules! dialog_conformance {
             conversations_are_paged_by_text
             stale_settings_version_is_refused
             expected_absence_makes_the_dialog
-            changes_at_once_of_one_version_let_one_through
+            one_dialog_change_per_expected_version_wins
             changes_at_once_lose_none
             replayed_change_has_one_effect
             replays_at_once_have_one_effect
@@ -286,7 +286,7 @@ pub async fn expected_absence_makes_the_dialog(stores: Stores) {
     }
 }
 
-pub async fn changes_at_once_of_one_version_let_one_through(stores: Stores) {
+pub async fn one_dialog_change_per_expected_version_wins(stores: Stores) {
     let key = key(7, "g9");
     for expected in [0, 1] {
         let changes = (0..16).map(|_| {

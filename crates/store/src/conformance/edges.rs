@@ -19,7 +19,7 @@ use crate::{
 macro_rules! edges_conformance {
     ($open:ident, $attributes:tt) => {
         $crate::conformance_cases! { edges, $open, $attributes:
-            edges_that_agree_are_all_looked_at_and_none_differs
+            consistent_edges_are_all_verified
             to_repair_what_agrees_changes_nothing
             where_nothing_is_there_is_nothing_to_look_at
             counts_that_are_right_are_not_corrected
@@ -33,7 +33,7 @@ macro_rules! edges_conformance {
             what_was_removed_may_begin_anew
             noted_removals_are_told_the_earliest_first
             a_removal_that_ended_is_noted_no_more
-            a_removal_that_was_noted_again_does_not_end_with_the_first_note
+            repeated_removal_outlives_first_note
         }
     };
 }
@@ -83,7 +83,7 @@ async fn verify(stores: &Stores, limit: usize, repair: bool) -> u64 {
     panic!("{STEPS_MAX} steps did not reach the end: {done}");
 }
 
-pub async fn edges_that_agree_are_all_looked_at_and_none_differs(stores: Stores) {
+pub async fn consistent_edges_are_all_verified(stores: Stores) {
     let lives: u64 = crowd(&stores).await.len().try_into().unwrap();
     for limit in [50, 1000] {
         let checked = verify(&stores, limit, false).await;
@@ -305,7 +305,7 @@ pub async fn a_removal_that_ended_is_noted_no_more(stores: Stores) {
     assert_eq!(noted(&stores, 10).await, [(1, moment(3))]);
 }
 
-pub async fn a_removal_that_was_noted_again_does_not_end_with_the_first_note(stores: Stores) {
+pub async fn repeated_removal_outlives_first_note(stores: Stores) {
     stores.edges.note_removal(user_id(1), moment(1)).await.unwrap();
     stores.edges.note_removal(user_id(1), moment(5)).await.unwrap();
     stores.edges.end_removal(user_id(1), moment(1)).await.unwrap();

@@ -20,7 +20,7 @@ macro_rules! follow_conformance {
             users_of_the_largest_ids_follow_one_another
             both_directions_are_apart
             follows_of_one_user_are_apart
-            a_follow_that_was_taken_back_keeps_its_version
+            ended_follow_keeps_version
             to_follow_again_changes_nothing
             to_take_back_what_is_not_there_is_not_found
             versions_rise_over_end_and_new_begin
@@ -30,9 +30,9 @@ macro_rules! follow_conformance {
             who_is_blocked_cannot_follow
             a_refused_follow_leaves_what_was
             who_has_blocked_another_one_may_follow_it
-            what_else_is_set_about_a_user_refuses_no_follow
+            other_settings_than_block_allow_follow
             a_batch_tells_each_edge_once
-            a_batch_may_hold_as_many_edges_as_the_limit_and_no_more
+            follow_batch_is_refused_above_limit
         }
     };
 }
@@ -82,7 +82,7 @@ pub async fn follows_of_one_user_are_apart(stores: Stores) {
     assert_eq!(live_follow(&stores, 4, 2).await, fourth);
 }
 
-pub async fn a_follow_that_was_taken_back_keeps_its_version(stores: Stores) {
+pub async fn ended_follow_keeps_version(stores: Stores) {
     let begun = follow(&stores, 1, 2).await.version;
     let ended = unfollow(&stores, 1, 2).await;
     assert!(ended > begun, "{ended} after {begun}");
@@ -174,7 +174,7 @@ pub async fn who_has_blocked_another_one_may_follow_it(stores: Stores) {
     refused(stores.follows.follow(edge(2, 1), KEPT, write()).await);
 }
 
-pub async fn what_else_is_set_about_a_user_refuses_no_follow(stores: Stores) {
+pub async fn other_settings_than_block_allow_follow(stores: Stores) {
     for patch in [allowing(Some(0)), disturbing_not(true), remarking("no"), blocking(false)] {
         set(&stores, 2, 1, patch).await;
         follow(&stores, 1, 2).await;
@@ -201,7 +201,7 @@ pub async fn a_batch_tells_each_edge_once(stores: Stores) {
     assert_eq!(stores.follows.follows(&[]).await.unwrap(), []);
 }
 
-pub async fn a_batch_may_hold_as_many_edges_as_the_limit_and_no_more(stores: Stores) {
+pub async fn follow_batch_is_refused_above_limit(stores: Stores) {
     follow(&stores, 1000, 1).await;
     follow(&stores, 1000, 500).await;
     let to = |to: UserId| Edge::new(user_id(1000), to).unwrap();

@@ -15,7 +15,7 @@ use crate::{Edge, Follow, FollowList, StoreError, Stored, Stores, Version, Write
 macro_rules! follow_at_once_conformance {
     ($open:ident, $attributes:tt) => {
         $crate::conformance_cases! { follow_at_once, $open, $attributes:
-            follows_and_unfollows_at_once_of_one_edge_leave_the_state_of_the_highest_version
+            concurrent_follows_leave_highest_version
             changes_at_once_have_versions_of_their_own
             first_follows_at_once_take_one_place
             follows_made_anew_at_once_take_one_place
@@ -71,9 +71,7 @@ fn last(answers: &[Stored<Follow>]) -> Stored<Follow> {
     answers.iter().max_by_key(|answer| version_of(answer)).unwrap().clone()
 }
 
-pub async fn follows_and_unfollows_at_once_of_one_edge_leave_the_state_of_the_highest_version(
-    stores: Stores,
-) {
+pub async fn concurrent_follows_leave_highest_version(stores: Stores) {
     follow(&stores, 3, 2).await;
     for _ in 0..2 {
         let answers = crossing(&stores, edge(1, 2), 64).await;

@@ -22,7 +22,7 @@ macro_rules! follow_counts_conformance {
             a_refused_follow_does_not_count
             imported_follows_count_once
             counts_are_told_in_the_order_of_the_users
-            as_many_users_as_the_limit_are_counted_and_no_more
+            follow_counts_are_refused_above_limit
         }
     };
 }
@@ -118,7 +118,7 @@ pub async fn counts_are_told_in_the_order_of_the_users(stores: Stores) {
     assert_eq!(counts(&stores, &[2, 1, 2, 1]).await, [(1, 1), (3, 0), (1, 1), (3, 0)]);
 }
 
-pub async fn as_many_users_as_the_limit_are_counted_and_no_more(stores: Stores) {
+pub async fn follow_counts_are_refused_above_limit(stores: Stores) {
     follow(&stores, 1, 500).await;
     counts_settle(&stores, &[(1, (1, 0)), (500, (0, 1))]).await;
     let users: Vec<UserId> = (1..).map(user_id).take(BATCH_MAX + 1).collect();

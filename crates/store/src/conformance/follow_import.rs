@@ -15,7 +15,7 @@ use crate::{Follow, FollowList, IMPORT_FOLLOWS_MAX, ImportedFollow, StoreError, 
 macro_rules! follow_import_conformance {
     ($open:ident, $attributes:tt) => {
         $crate::conformance_cases! { follow_import, $open, $attributes:
-            imported_follows_live_since_they_say_and_stand_where_they_came_in
+            import_keeps_start_time_and_sets_place
             imported_follows_stand_in_both_lists
             an_edge_that_lives_is_left_as_it_is
             an_edge_that_has_lived_is_left_as_it_is
@@ -23,12 +23,12 @@ macro_rules! follow_import_conformance {
             an_edge_twice_in_one_call_comes_in_once
             blocks_are_not_looked_at
             an_imported_follow_is_taken_back
-            an_imported_follow_made_anew_keeps_its_place_or_stands_first
+            refollow_after_import_keeps_place_or_is_first
             to_follow_what_was_imported_changes_nothing
-            lists_show_imported_and_other_follows_once_each
+            lists_show_imported_and_other_follows_once
             as_many_as_the_limit_come_in_and_no_more
             imports_at_once_bring_each_in_once
-            an_import_that_crosses_other_writes_leaves_one_state
+            import_racing_writes_leaves_consistent_state
         }
     };
 }
@@ -37,7 +37,7 @@ async fn import(stores: &Stores, follows: &[ImportedFollow], seconds: i64) {
     stores.follows.import_follows(follows, moment(seconds)).await.unwrap();
 }
 
-pub async fn imported_follows_live_since_they_say_and_stand_where_they_came_in(stores: Stores) {
+pub async fn import_keeps_start_time_and_sets_place(stores: Stores) {
     import(&stores, &[imported(1, 2, 5), imported(1, 3, 0), imported(2, 1, -1_000_000)], 100).await;
     for (from, to, since) in [(1, 2, 5), (1, 3, 0), (2, 1, -1_000_000)] {
         let read = live_follow(&stores, from, to).await;
@@ -116,7 +116,7 @@ pub async fn an_imported_follow_is_taken_back(stores: Stores) {
     assert_eq!(follow_state(&stores, 1, 3).await, Stored::Deleted(cut));
 }
 
-pub async fn an_imported_follow_made_anew_keeps_its_place_or_stands_first(stores: Stores) {
+pub async fn refollow_after_import_keeps_place_or_is_first(stores: Stores) {
     import(&stores, &[imported(1, 2, 5), imported(1, 3, 5), imported(1, 4, 5)], 100).await;
     unfollow_at(&stores, 1, 3, 200).await;
     let soon = follow_at(&stores, 1, 3, 300).await;
@@ -137,7 +137,7 @@ pub async fn to_follow_what_was_imported_changes_nothing(stores: Stores) {
     assert_eq!(live_follow(&stores, 1, 2).await, before);
 }
 
-pub async fn lists_show_imported_and_other_follows_once_each(stores: Stores) {
+pub async fn lists_show_imported_and_other_follows_once(stores: Stores) {
     for from in [2, 5, 8, 11] {
         follow_at(&stores, from, 1, from).await;
     }
@@ -181,7 +181,7 @@ pub async fn imports_at_once_bring_each_in_once(stores: Stores) {
     counts_settle(&stores, &[(1, (20, 0)), (2, (0, 1)), (21, (0, 1))]).await;
 }
 
-pub async fn an_import_that_crosses_other_writes_leaves_one_state(stores: Stores) {
+pub async fn import_racing_writes_leaves_consistent_state(stores: Stores) {
     let follows: Vec<_> = (2..=17).map(|to| imported(1, to, 5)).collect();
     let edges: Vec<_> = follows.iter().map(|follow| follow.edge).collect();
     let writes = edges.clone().into_iter().enumerate().map(|(number, edge)| {

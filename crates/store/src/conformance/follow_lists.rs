@@ -22,10 +22,10 @@ macro_rules! follow_lists_conformance {
             pages_join_to_the_whole_list
             pages_join_where_times_are_equal
             a_page_is_short_only_at_the_end
-            a_page_goes_on_after_a_place_that_nobody_holds
+            follow_page_continues_after_missing_position
             what_was_taken_back_is_gone_from_both_lists
             only_what_lives_fills_a_page
-            who_is_cut_off_by_a_block_is_gone_from_both_lists
+            block_removes_follow_from_both_lists
             a_follow_made_anew_soon_keeps_its_place
             a_follow_made_anew_late_stands_first
             a_follow_made_anew_often_stands_once
@@ -171,7 +171,7 @@ pub async fn a_page_is_short_only_at_the_end(stores: Stores) {
     }
 }
 
-pub async fn a_page_goes_on_after_a_place_that_nobody_holds(stores: Stores) {
+pub async fn follow_page_continues_after_missing_position(stores: Stores) {
     for list in LISTS {
         for (user, seconds) in [(2, 10), (4, 20), (6, 20), (8, 30)] {
             put(&stores, list, user, seconds).await;
@@ -215,7 +215,7 @@ pub async fn only_what_lives_fills_a_page(stores: Stores) {
     }
 }
 
-pub async fn who_is_cut_off_by_a_block_is_gone_from_both_lists(stores: Stores) {
+pub async fn block_removes_follow_from_both_lists(stores: Stores) {
     follow_at(&stores, 1, 2, 0).await;
     follow_at(&stores, 2, 1, 1).await;
     follow_at(&stores, 3, 2, 2).await;

@@ -16,13 +16,13 @@ macro_rules! follow_requests_conformance {
     ($open:ident, $attributes:tt) => {
         $crate::conformance_cases! { follow_requests, $open, $attributes:
             a_follow_sent_twice_has_one_effect
-            a_follow_replays_after_it_was_taken_back_and_begins_nothing
-            a_follow_replays_after_a_block_and_begins_nothing
+            follow_replays_after_unfollow_without_effect
+            follow_replays_after_block_without_effect
             a_follow_of_what_lives_is_remembered_as_well
             an_unfollow_sent_twice_has_one_effect
-            an_unfollow_replays_after_the_follow_was_made_anew
+            unfollow_replays_after_refollow
             another_body_is_refused_and_has_no_effect
-            another_method_or_edge_is_refused_and_has_no_effect
+            request_id_of_other_call_or_edge_is_refused
             a_refused_follow_keeps_no_request
             an_unfollow_of_nothing_keeps_no_request
             requests_of_different_ids_have_an_effect_each
@@ -55,7 +55,7 @@ pub async fn a_follow_sent_twice_has_one_effect(stores: Stores) {
     assert_eq!((following(&stores, 1).await, fans(&stores, 2).await), (vec![2], vec![1]));
 }
 
-pub async fn a_follow_replays_after_it_was_taken_back_and_begins_nothing(stores: Stores) {
+pub async fn follow_replays_after_unfollow_without_effect(stores: Stores) {
     let first = applied(following_of(&stores, 2, "r", 1).await.unwrap());
     let ended = unfollow(&stores, 1, 2).await;
     assert_eq!(replay(following_of(&stores, 2, "r", 1).await), first);
@@ -66,7 +66,7 @@ pub async fn a_follow_replays_after_it_was_taken_back_and_begins_nothing(stores:
     assert_eq!(live_follow(&stores, 1, 2).await, again);
 }
 
-pub async fn a_follow_replays_after_a_block_and_begins_nothing(stores: Stores) {
+pub async fn follow_replays_after_block_without_effect(stores: Stores) {
     let first = applied(following_of(&stores, 2, "r", 1).await.unwrap());
     let cut = set(&stores, 2, 1, blocking(true)).await.cut.unwrap();
     assert_eq!(replay(following_of(&stores, 2, "r", 1).await), first);
@@ -91,7 +91,7 @@ pub async fn an_unfollow_sent_twice_has_one_effect(stores: Stores) {
     assert_eq!(follow_state(&stores, 1, 2).await, Stored::Deleted(ended));
 }
 
-pub async fn an_unfollow_replays_after_the_follow_was_made_anew(stores: Stores) {
+pub async fn unfollow_replays_after_refollow(stores: Stores) {
     follow(&stores, 1, 2).await;
     let ended = applied(unfollowing_of(&stores, 2, "r", 1).await.unwrap());
     let again = follow(&stores, 1, 2).await;
@@ -113,7 +113,7 @@ pub async fn another_body_is_refused_and_has_no_effect(stores: Stores) {
     assert_eq!(replay(unfollowing_of(&stores, 2, "s", 3).await), ended);
 }
 
-pub async fn another_method_or_edge_is_refused_and_has_no_effect(stores: Stores) {
+pub async fn request_id_of_other_call_or_edge_is_refused(stores: Stores) {
     let first = applied(following_of(&stores, 2, "r", 1).await.unwrap());
     mismatch(unfollowing_of(&stores, 2, "r", 2).await);
     mismatch(following_of(&stores, 3, "r", 3).await);

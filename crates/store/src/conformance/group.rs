@@ -24,21 +24,21 @@ macro_rules! group_conformance {
             names_need_not_be_unique
             users_and_groups_of_one_id_are_apart
             versions_count_from_one
-            a_stale_update_is_a_conflict_and_writes_nothing
-            an_update_of_a_group_that_does_not_live_is_not_found
+            stale_group_update_conflicts
+            update_of_missing_group_is_not_found
             each_field_of_a_patch_leaves_the_others
             tags_can_be_removed_and_keep_their_order
             the_creator_never_changes
             parameters_are_set_unset_and_replaced
-            a_patch_beyond_the_bytes_of_parameters_changes_nothing
-            a_dismissed_group_leaves_a_stub_with_its_version
-            a_stale_dismissal_is_a_conflict_and_dismisses_nothing
-            a_dismissal_of_a_group_that_does_not_live_is_not_found
+            group_params_above_byte_limit_are_refused
+            dismissed_group_leaves_versioned_stub
+            stale_dismissal_conflicts
+            dismissal_of_missing_group_is_not_found
             a_group_made_anew_continues_the_version
             a_group_made_anew_has_nothing_of_the_old_one
-            a_batch_tells_the_living_and_the_dismissed_once_each
-            a_batch_may_hold_as_many_ids_as_the_limit_and_no_more
-            a_scan_pages_through_the_living_by_ascending_id
+            batch_returns_live_and_dismissed_groups_once
+            group_batch_is_refused_above_limit
+            scan_pages_live_groups_by_id
         }
     };
 }
@@ -135,7 +135,7 @@ pub async fn versions_count_from_one(stores: Stores) {
     }
 }
 
-pub async fn a_stale_update_is_a_conflict_and_writes_nothing(stores: Stores) {
+pub async fn stale_group_update_conflicts(stores: Stores) {
     create_group(&stores, full_group(1)).await;
     let patch = || GroupPatch { name: Some("other".into()), ..GroupPatch::default() };
     stores.groups.update_group(group_id(1), GroupPatch::default(), expecting(1)).await.unwrap();
@@ -147,7 +147,7 @@ pub async fn a_stale_update_is_a_conflict_and_writes_nothing(stores: Stores) {
     assert_eq!(live_group(&stores, 1).await, before);
 }
 
-pub async fn an_update_of_a_group_that_does_not_live_is_not_found(stores: Stores) {
+pub async fn update_of_missing_group_is_not_found(stores: Stores) {
     create_group(&stores, bare_group(1, "g")).await;
     stores.groups.dismiss_group(group_id(1), write()).await.unwrap();
     for id in [1, 2] {
@@ -235,7 +235,7 @@ pub async fn parameters_are_set_unset_and_replaced(stores: Stores) {
     assert_eq!(change(ParamsPatch { replace: true, ..ParamsPatch::default() }).await, Params::default());
 }
 
-pub async fn a_patch_beyond_the_bytes_of_parameters_changes_nothing(stores: Stores) {
+pub async fn group_params_above_byte_limit_are_refused(stores: Stores) {
     let group = NewGroup { params: params_of(PARAMS_BYTES_MAX - 10), ..bare_group(1, "g") };
     let before = create_group(&stores, group).await;
     let params = setting(&[("longer", "12345")]);
@@ -245,20 +245,20 @@ pub async fn a_patch_beyond_the_bytes_of_parameters_changes_nothing(stores: Stor
     assert_eq!(live_group(&stores, 1).await, before);
 }
 
-pub async fn a_dismissed_group_leaves_a_stub_with_its_version(stores: Stores) {
+pub async fn dismissed_group_leaves_versioned_stub(stores: Stores) {
     create_group(&stores, full_group(1)).await;
     assert_eq!(applied(stores.groups.dismiss_group(group_id(1), expecting(1)).await.unwrap()), version(2));
     assert_eq!(group_state(&stores, 1).await, Stored::Deleted(version(2)));
 }
 
-pub async fn a_stale_dismissal_is_a_conflict_and_dismisses_nothing(stores: Stores) {
+pub async fn stale_dismissal_conflicts(stores: Stores) {
     let before = create_group(&stores, full_group(1)).await;
     let error = stores.groups.dismiss_group(group_id(1), expecting(2)).await.unwrap_err();
     assert!(matches!(error, StoreError::Conflict { current } if current == version(1)), "{error:?}");
     assert_eq!(live_group(&stores, 1).await, before);
 }
 
-pub async fn a_dismissal_of_a_group_that_does_not_live_is_not_found(stores: Stores) {
+pub async fn dismissal_of_missing_group_is_not_found(stores: Stores) {
     create_group(&stores, bare_group(1, "g")).await;
     stores.groups.dismiss_group(group_id(1), write()).await.unwrap();
     for id in [1, 2] {
@@ -286,7 +286,7 @@ pub async fn a_group_made_anew_has_nothing_of_the_old_one(stores: Stores) {
     assert_eq!(live_group(&stores, 1).await, expected);
 }
 
-pub async fn a_batch_tells_the_living_and_the_dismissed_once_each(stores: Stores) {
+pub async fn batch_returns_live_and_dismissed_groups_once(stores: Stores) {
     let first = create_group(&stores, full_group(1)).await;
     let third = create_group(&stores, bare_group(3, "g")).await;
     create_group(&stores, bare_group(2, "g")).await;
@@ -303,7 +303,7 @@ pub async fn a_batch_tells_the_living_and_the_dismissed_once_each(stores: Stores
     assert_eq!(stores.groups.groups(&[]).await.unwrap(), []);
 }
 
-pub async fn a_batch_may_hold_as_many_ids_as_the_limit_and_no_more(stores: Stores) {
+pub async fn group_batch_is_refused_above_limit(stores: Stores) {
     create_group(&stores, bare_group(1, "g")).await;
     create_group(&stores, bare_group(500, "g")).await;
     let ids: Vec<GroupId> = (1..).map(group_id).take(BATCH_MAX + 1).collect();
@@ -313,7 +313,7 @@ pub async fn a_batch_may_hold_as_many_ids_as_the_limit_and_no_more(stores: Store
     assert!(matches!(error, StoreError::Overloaded), "{error:?}");
 }
 
-pub async fn a_scan_pages_through_the_living_by_ascending_id(stores: Stores) {
+pub async fn scan_pages_live_groups_by_id(stores: Stores) {
     for id in [9, 2, 30, 4, i64::MAX] {
         let group = NewGroup { visibility: Visibility::Private, ..bare_group(id, "g") };
         create_group(&stores, group).await;

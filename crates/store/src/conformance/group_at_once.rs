@@ -12,15 +12,15 @@ use crate::{GroupPatch, StoreError, Stored, Stores};
 macro_rules! group_at_once_conformance {
     ($open:ident, $attributes:tt) => {
         $crate::conformance_cases! { group_at_once, $open, $attributes:
-            updates_at_once_raise_the_version_by_their_number
-            updates_at_once_of_one_expected_version_let_one_through
+            concurrent_group_updates_are_all_applied
+            one_group_update_per_expected_version_wins
             creations_at_once_of_one_id_let_one_through
             dismissals_at_once_let_one_through
         }
     };
 }
 
-pub async fn updates_at_once_raise_the_version_by_their_number(stores: Stores) {
+pub async fn concurrent_group_updates_are_all_applied(stores: Stores) {
     create_group(&stores, bare_group(1, "g")).await;
     let updates = (0..64).map(|at| {
         let groups = Arc::clone(&stores.groups);
@@ -33,7 +33,7 @@ pub async fn updates_at_once_raise_the_version_by_their_number(stores: Stores) {
     assert_eq!((group.version, group.params.len()), (version(65), 64));
 }
 
-pub async fn updates_at_once_of_one_expected_version_let_one_through(stores: Stores) {
+pub async fn one_group_update_per_expected_version_wins(stores: Stores) {
     create_group(&stores, bare_group(1, "g")).await;
     let updates = (0..32).map(|_| {
         let groups = Arc::clone(&stores.groups);

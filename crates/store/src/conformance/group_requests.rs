@@ -13,14 +13,14 @@ macro_rules! group_requests_conformance {
     ($open:ident, $attributes:tt) => {
         $crate::conformance_cases! { group_requests, $open, $attributes:
             a_creation_sent_twice_has_one_effect
-            a_creation_sent_again_with_another_allocated_id_is_the_first
-            a_creation_replays_the_first_answer_after_the_record_moved_on
-            a_creation_replays_after_dismissal_and_creates_nothing
+            group_creation_replays_under_new_id
+            group_creation_replays_after_update
+            group_creation_replays_after_dismissal
             an_update_sent_twice_has_one_effect
-            an_update_replays_the_first_answer_after_the_record_moved_on
-            a_dismissal_replays_after_the_group_was_made_anew
+            group_update_replays_after_later_change
+            dismissal_replays_after_group_is_recreated
             another_body_is_refused_and_has_no_effect
-            another_method_or_group_is_refused_and_has_no_effect
+            request_id_of_other_call_or_group_is_refused
             a_failed_write_keeps_no_request
             a_creation_sent_at_once_has_one_effect
             an_update_sent_at_once_has_one_effect
@@ -41,20 +41,20 @@ pub async fn a_creation_sent_twice_has_one_effect(stores: Stores) {
     assert_eq!(live_group(&stores, 1).await, first);
 }
 
-pub async fn a_creation_sent_again_with_another_allocated_id_is_the_first(stores: Stores) {
+pub async fn group_creation_replays_under_new_id(stores: Stores) {
     let first = applied(stores.groups.create_group(bare_group(1, "g"), requested("r", 1)).await.unwrap());
     assert_eq!(replay(stores.groups.create_group(bare_group(2, "g"), requested("r", 1)).await), first);
     assert_eq!(group_state(&stores, 2).await, Stored::Never);
 }
 
-pub async fn a_creation_replays_the_first_answer_after_the_record_moved_on(stores: Stores) {
+pub async fn group_creation_replays_after_update(stores: Stores) {
     let first = applied(stores.groups.create_group(full_group(1), requested("r", 1)).await.unwrap());
     let moved = applied(stores.groups.update_group(group_id(1), named("moved"), write()).await.unwrap());
     assert_eq!(replay(stores.groups.create_group(full_group(1), requested("r", 1)).await), first);
     assert_eq!(live_group(&stores, 1).await, moved);
 }
 
-pub async fn a_creation_replays_after_dismissal_and_creates_nothing(stores: Stores) {
+pub async fn group_creation_replays_after_dismissal(stores: Stores) {
     let first = applied(stores.groups.create_group(full_group(1), requested("r", 1)).await.unwrap());
     stores.groups.dismiss_group(group_id(1), write()).await.unwrap();
     assert_eq!(replay(stores.groups.create_group(full_group(1), requested("r", 1)).await), first);
@@ -74,7 +74,7 @@ pub async fn an_update_sent_twice_has_one_effect(stores: Stores) {
     assert_eq!(first.version, version(2));
 }
 
-pub async fn an_update_replays_the_first_answer_after_the_record_moved_on(stores: Stores) {
+pub async fn group_update_replays_after_later_change(stores: Stores) {
     create_group(&stores, full_group(1)).await;
     let first =
         applied(stores.groups.update_group(group_id(1), named("a"), requested("r", 1)).await.unwrap());
@@ -86,7 +86,7 @@ pub async fn an_update_replays_the_first_answer_after_the_record_moved_on(stores
     assert_eq!(replay(stores.groups.update_group(group_id(1), named("a"), requested("r", 1)).await), first);
 }
 
-pub async fn a_dismissal_replays_after_the_group_was_made_anew(stores: Stores) {
+pub async fn dismissal_replays_after_group_is_recreated(stores: Stores) {
     create_group(&stores, full_group(1)).await;
     let dismiss = || stores.groups.dismiss_group(group_id(1), requested("r", 1));
     assert_eq!(applied(dismiss().await.unwrap()), version(2));
@@ -106,7 +106,7 @@ pub async fn another_body_is_refused_and_has_no_effect(stores: Stores) {
     assert_eq!(replay(stores.groups.create_group(full_group(1), requested("r", 1)).await), created);
 }
 
-pub async fn another_method_or_group_is_refused_and_has_no_effect(stores: Stores) {
+pub async fn request_id_of_other_call_or_group_is_refused(stores: Stores) {
     let first = applied(stores.groups.create_group(bare_group(1, "a"), requested("r", 1)).await.unwrap());
     let second = create_group(&stores, bare_group(2, "b")).await;
     for id in [1, 2] {

@@ -9,11 +9,11 @@ use crate::{GroupPatch, GroupWords, NewGroup, Stores, Visibility};
 macro_rules! group_search_conformance {
     ($open:ident, $attributes:tt) => {
         $crate::conformance_cases! { group_search, $open, $attributes:
-            a_group_is_found_by_the_whole_name_in_every_form
+            group_is_found_by_every_form_of_full_name
             a_group_is_found_by_each_whole_tag
-            a_group_is_found_by_the_beginning_of_a_tag_or_name
+            group_is_found_by_prefix_of_tag_or_name
             what_is_found_is_the_whole_record
-            a_group_is_found_once_though_name_and_tags_match
+            group_is_found_once_if_name_and_tags_match
             a_beginning_is_not_the_whole
             a_private_group_is_never_found
             visibility_changes_search_at_once
@@ -24,7 +24,7 @@ macro_rules! group_search_conformance {
             a_dismissed_group_is_never_found
             a_group_made_anew_is_not_found_by_old_words
             pages_of_matches_have_exact_ends
-            tags_of_special_characters_are_found_by_themselves_alone
+            tags_of_special_characters_match_only_exactly
         }
     };
 }
@@ -48,7 +48,7 @@ fn tagged(id: i64, words: &[&str]) -> NewGroup {
     NewGroup { tags: tags(words), ..bare_group(id, &format!("group-{id}")) }
 }
 
-pub async fn a_group_is_found_by_the_whole_name_in_every_form(stores: Stores) {
+pub async fn group_is_found_by_every_form_of_full_name(stores: Stores) {
     create_group(&stores, bare_group(1, "Straße o\u{FB03}ce")).await;
     create_group(&stores, bare_group(2, "other")).await;
     for keyword in ["Straße office", "STRASSE OFFICE", "\u{FF33}trasse o\u{FB03}ce"] {
@@ -65,7 +65,7 @@ pub async fn a_group_is_found_by_each_whole_tag(stores: Stores) {
     assert_eq!(whole(&stores, "jose").await, NONE);
 }
 
-pub async fn a_group_is_found_by_the_beginning_of_a_tag_or_name(stores: Stores) {
+pub async fn group_is_found_by_prefix_of_tag_or_name(stores: Stores) {
     create_group(&stores, NewGroup { name: "Checkers club".into(), ..tagged(1, &["Chess"]) }).await;
     create_group(&stores, tagged(2, &["東京の会"])).await;
     for keyword in ["c", "CHE", "ches", "chess", "checkers c", "checkers club"] {
@@ -87,7 +87,7 @@ pub async fn what_is_found_is_the_whole_record(stores: Stores) {
     }
 }
 
-pub async fn a_group_is_found_once_though_name_and_tags_match(stores: Stores) {
+pub async fn group_is_found_once_if_name_and_tags_match(stores: Stores) {
     create_group(&stores, NewGroup { name: "chess".into(), ..tagged(1, &["Chess", "chessboard"]) }).await;
     assert_eq!(whole(&stores, "chess").await, [1]);
     assert_eq!(beginning(&stores, "chess").await, [1]);
@@ -200,7 +200,7 @@ pub async fn pages_of_matches_have_exact_ends(stores: Stores) {
     assert_eq!(by_key(&stores, &key, Some(28), 10).await, [30]);
 }
 
-pub async fn tags_of_special_characters_are_found_by_themselves_alone(stores: Stores) {
+pub async fn tags_of_special_characters_match_only_exactly(stores: Stores) {
     let words = [
         ":",
         "a:b",

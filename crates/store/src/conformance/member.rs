@@ -19,11 +19,11 @@ macro_rules! member_conformance {
         $crate::conformance_cases! { member, $open, $attributes:
             nobody_is_in_a_group_that_nobody_was_ever_in
             who_founds_a_group_owns_it
-            whoever_is_taken_in_is_told_with_all_that_is_known
+            added_members_are_returned_in_full
             who_is_in_already_stays_as_it_is
             who_leaves_keeps_the_ordinal_and_the_mute
             the_owner_stays_until_another_one_is
-            an_owner_whose_account_has_ended_goes_and_leaves_a_group_without_one
+            deleted_owner_leaves_group_without_owner
             roles_decide_who_may_change_whom
             a_refused_change_changes_nothing
             the_limit_is_met_and_not_passed
@@ -33,7 +33,7 @@ macro_rules! member_conformance {
             members_are_read_by_many_keys_each_once
             rosters_are_told_in_the_order_of_the_groups
             groups_do_not_touch_one_another
-            a_group_is_ended_in_steps_and_goes_on_where_it_was
+            group_ends_in_steps_and_versions_continue
             more_than_a_call_may_name_is_refused
         }
     };
@@ -60,7 +60,7 @@ pub async fn who_founds_a_group_owns_it(stores: Stores) {
     refused_as(changing(&stores, MemberChange::Found(user_id(2)), service()).await, MemberRefusal::Owned);
 }
 
-pub async fn whoever_is_taken_in_is_told_with_all_that_is_known(stores: Stores) {
+pub async fn added_members_are_returned_in_full(stores: Stores) {
     change(&stores, MemberChange::Found(user_id(1))).await;
     let add = MemberChange::Add(users([5, 3]));
     let write = at(60);
@@ -136,7 +136,7 @@ pub async fn the_owner_stays_until_another_one_is(stores: Stores) {
     assert_eq!(list(&stores, GROUP).await, [2, 3, 4]);
 }
 
-pub async fn an_owner_whose_account_has_ended_goes_and_leaves_a_group_without_one(stores: Stores) {
+pub async fn deleted_owner_leaves_group_without_owner(stores: Stores) {
     founded(&stores, 3).await;
     refused_as(
         changing(&stores, MemberChange::AccountDeleted(user_id(1)), by(1)).await,
@@ -282,7 +282,7 @@ pub async fn groups_do_not_touch_one_another(stores: Stores) {
     assert_eq!(list(&stores, 8).await, [1, 3]);
 }
 
-pub async fn a_group_is_ended_in_steps_and_goes_on_where_it_was(stores: Stores) {
+pub async fn group_ends_in_steps_and_versions_continue(stores: Stores) {
     founded(&stores, 12).await;
     let before = roster(&stores, GROUP).await;
     let mut left = before.count;

@@ -15,13 +15,13 @@ use crate::{
 macro_rules! member_at_once_conformance {
     ($open:ident, $attributes:tt) => {
         $crate::conformance_cases! { member_at_once, $open, $attributes:
-            joins_at_once_at_the_limit_let_in_exactly_as_many
+            concurrent_joins_stop_at_member_limit
             joins_at_once_get_ordinals_without_gaps
-            who_joins_leaves_and_is_put_out_at_once_is_in_or_not_everywhere
+            racing_joins_and_leaves_agree_everywhere
             one_of_many_founders_owns_the_group
             one_owner_is_left_by_transfers_at_once
-            every_change_is_told_with_the_version_that_it_made
-            changes_of_many_groups_at_once_do_not_wait_for_one_another
+            each_change_returns_its_own_version
+            concurrent_changes_of_groups_all_succeed
         }
     };
 }
@@ -56,7 +56,7 @@ async fn all_agree(stores: &Stores, users: impl IntoIterator<Item = i64>) {
     }
 }
 
-pub async fn joins_at_once_at_the_limit_let_in_exactly_as_many(stores: Stores) {
+pub async fn concurrent_joins_stop_at_member_limit(stores: Stores) {
     founded(&stores, 6).await;
     let terms = ChangeContext { members_max: 20, ..service() };
     let results = sent(&stores, (100..164).map(|user| (MemberChange::Join(user_id(user)), terms))).await;
@@ -81,7 +81,7 @@ pub async fn joins_at_once_get_ordinals_without_gaps(stores: Stores) {
     assert_eq!(roster(&stores, GROUP).await.ordinals, 67);
 }
 
-pub async fn who_joins_leaves_and_is_put_out_at_once_is_in_or_not_everywhere(stores: Stores) {
+pub async fn racing_joins_and_leaves_agree_everywhere(stores: Stores) {
     founded(&stores, 3).await;
     for round in 0..5 {
         let changes = (10..18).flat_map(|user| {
@@ -120,7 +120,7 @@ pub async fn one_owner_is_left_by_transfers_at_once(stores: Stores) {
     assert_ne!(owner, user_id(1));
 }
 
-pub async fn every_change_is_told_with_the_version_that_it_made(stores: Stores) {
+pub async fn each_change_returns_its_own_version(stores: Stores) {
     founded(&stores, 40).await;
     let before = roster(&stores, GROUP).await.version.get();
     let mutes = (3..=40).map(|user| (MemberChange::Mute(user_id(user), Some(moment(user))), by(1)));
@@ -139,7 +139,7 @@ pub async fn every_change_is_told_with_the_version_that_it_made(stores: Stores) 
     assert_eq!(told, (1..=38).collect::<Vec<_>>());
 }
 
-pub async fn changes_of_many_groups_at_once_do_not_wait_for_one_another(stores: Stores) {
+pub async fn concurrent_changes_of_groups_all_succeed(stores: Stores) {
     let calls = (1..=32).flat_map(|group| (1..=3).map(move |user| (group, user))).map(|(group, user)| {
         let store = Arc::clone(&stores.members);
         async move {

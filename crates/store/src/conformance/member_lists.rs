@@ -17,12 +17,12 @@ macro_rules! member_lists_conformance {
     ($open:ident, $attributes:tt) => {
         $crate::conformance_cases! { member_lists, $open, $attributes:
             a_list_is_told_by_pages_by_rising_id
-            a_list_of_those_above_members_holds_nobody_else
+            list_by_role_has_no_lower_role
             who_goes_and_comes_is_listed_once
             the_groups_of_a_user_are_told_by_pages
-            changes_since_a_version_are_told_by_rising_version
+            changes_since_version_are_ordered_by_version
             changes_are_told_by_pages_and_none_is_missed
-            a_change_of_all_raises_the_version_and_names_nobody
+            mute_of_all_raises_version_and_names_no_user
             what_is_too_long_ago_is_not_told
             what_never_was_is_not_told
         }
@@ -71,7 +71,7 @@ pub async fn a_list_is_told_by_pages_by_rising_id(stores: Stores) {
     assert_eq!(page(&stores, Role::Member, Some(ALL), 9).await, []);
 }
 
-pub async fn a_list_of_those_above_members_holds_nobody_else(stores: Stores) {
+pub async fn list_by_role_has_no_lower_role(stores: Stores) {
     founded(&stores, 30).await;
     for user in [11, 20, 29] {
         change(&stores, MemberChange::SetRole(user_id(user), Role::Admin)).await;
@@ -117,7 +117,7 @@ pub async fn the_groups_of_a_user_are_told_by_pages(stores: Stores) {
     assert_eq!(stores.members.memberships(user_id(2), None, 0).await.unwrap(), []);
 }
 
-pub async fn changes_since_a_version_are_told_by_rising_version(stores: Stores) {
+pub async fn changes_since_version_are_ordered_by_version(stores: Stores) {
     founded(&stores, 6).await;
     let known = roster(&stores, GROUP).await.version;
     assert_eq!(since(&stores, (known, ALL), 100).await, Some(vec![]));
@@ -161,7 +161,7 @@ pub async fn changes_are_told_by_pages_and_none_is_missed(stores: Stores) {
     }
 }
 
-pub async fn a_change_of_all_raises_the_version_and_names_nobody(stores: Stores) {
+pub async fn mute_of_all_raises_version_and_names_no_user(stores: Stores) {
     founded(&stores, 3).await;
     let known = roster(&stores, GROUP).await.version;
     let muted = change(&stores, MemberChange::MuteAll(Some(moment(3)))).await;

@@ -18,19 +18,19 @@ macro_rules! member_ranges_conformance {
             join_sets_bounds_atomically
             bounds_are_those_of_every_read
             leave_ban_and_removal_end_the_range
-            rejoin_hides_the_absence_and_keeps_earlier_stays
+            rejoin_hides_absence_and_keeps_earlier_stays
             earlier_stays_are_bounded
             history_opens_earlier_messages
             end_members_writes_left_seq
             ended_row_without_left_seq_reads_nothing
-            former_members_are_read_in_the_order_of_the_keys
+            former_members_are_read_in_key_order
             stored_members_have_their_stays
             rows_of_a_group_include_those_who_left
             replayed_request_gives_the_same_numbers
             other_changes_keep_the_numbers
-            message_after_acknowledged_join_has_the_joiner
-            message_after_acknowledged_kick_has_no_kicked_reader
-            kick_read_before_join_gives_no_inverse_membership
+            message_after_acknowledged_join_has_joiner
+            message_after_kick_has_no_kicked_reader
+            kick_read_before_join_inverts_no_membership
         }
     };
 }
@@ -123,7 +123,7 @@ pub async fn leave_ban_and_removal_end_the_range(stores: Stores) {
     }
 }
 
-pub async fn rejoin_hides_the_absence_and_keeps_earlier_stays(stores: Stores) {
+pub async fn rejoin_hides_absence_and_keeps_earlier_stays(stores: Stores) {
     founded(&stores, 3).await;
     send(&stores, "a", 4).await;
     change(&stores, join(5)).await;
@@ -199,7 +199,7 @@ pub async fn ended_row_without_left_seq_reads_nothing(stores: Stores) {
     assert_eq!(former(&stores, 5).await, None, "there was no message in its stay");
 }
 
-pub async fn former_members_are_read_in_the_order_of_the_keys(stores: Stores) {
+pub async fn former_members_are_read_in_key_order(stores: Stores) {
     founded(&stores, 4).await;
     send(&stores, "a", 1).await;
     for (user, ids) in [(3, "b"), (4, "c")] {
@@ -314,7 +314,7 @@ async fn while_sending<T>(stores: &Stores, ids: &str, stage: impl Future<Output 
     }
 }
 
-pub async fn message_after_acknowledged_join_has_the_joiner(stores: Stores) {
+pub async fn message_after_acknowledged_join_has_joiner(stores: Stores) {
     founded(&stores, 3).await;
     for user in 10..16 {
         let before = send(&stores, &format!("before-{user}"), 1).await;
@@ -325,7 +325,7 @@ pub async fn message_after_acknowledged_join_has_the_joiner(stores: Stores) {
     }
 }
 
-pub async fn message_after_acknowledged_kick_has_no_kicked_reader(stores: Stores) {
+pub async fn message_after_kick_has_no_kicked_reader(stores: Stores) {
     founded(&stores, 3).await;
     change(&stores, MemberChange::Add(users(10..16))).await;
     for user in 10..16 {
@@ -338,7 +338,7 @@ pub async fn message_after_acknowledged_kick_has_no_kicked_reader(stores: Stores
     }
 }
 
-pub async fn kick_read_before_join_gives_no_inverse_membership(stores: Stores) {
+pub async fn kick_read_before_join_inverts_no_membership(stores: Stores) {
     founded(&stores, 3).await;
     for round in 0..4 {
         let moves = (10..14).flat_map(|user| {

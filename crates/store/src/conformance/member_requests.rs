@@ -15,8 +15,8 @@ macro_rules! member_requests_conformance {
     ($open:ident, $attributes:tt) => {
         $crate::conformance_cases! { member_requests, $open, $attributes:
             a_change_sent_twice_has_one_effect
-            a_change_replays_the_first_answer_after_the_group_moved_on
-            a_change_that_changed_nothing_is_answered_alike_again
+            member_change_replays_after_later_change
+            member_change_without_effect_replays
             another_body_is_refused_and_has_no_effect
             a_refusal_keeps_no_request
             a_conflict_keeps_no_request
@@ -51,7 +51,7 @@ pub async fn a_change_sent_twice_has_one_effect(stores: Stores) {
     assert_eq!(groups(&stores, 5).await, [GROUP]);
 }
 
-pub async fn a_change_replays_the_first_answer_after_the_group_moved_on(stores: Stores) {
+pub async fn member_change_replays_after_later_change(stores: Stores) {
     founded(&stores, 3).await;
     let first = applied(asked(&stores, join(5), ("r", 1)).await.unwrap());
     change(&stores, MemberChange::Remove(users([5]))).await;
@@ -61,7 +61,7 @@ pub async fn a_change_replays_the_first_answer_after_the_group_moved_on(stores: 
     assert_eq!(groups(&stores, 5).await, Vec::<i64>::new());
 }
 
-pub async fn a_change_that_changed_nothing_is_answered_alike_again(stores: Stores) {
+pub async fn member_change_without_effect_replays(stores: Stores) {
     founded(&stores, 3).await;
     let first = applied(asked(&stores, join(3), ("r", 1)).await.unwrap());
     assert_eq!(first.rows, []);

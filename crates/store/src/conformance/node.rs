@@ -12,7 +12,7 @@ macro_rules! node_conformance {
             the_backend_has_a_name
             a_store_in_use_answers_a_ping
             allocated_ids_follow_each_other
-            allocated_ids_are_above_those_that_callers_bring
+            allocated_ids_are_above_ids_of_callers
             users_and_groups_count_apart
             blocks_given_out_at_once_do_not_overlap
             the_epoch_begins_at_zero
@@ -20,12 +20,12 @@ macro_rules! node_conformance {
             a_stale_epoch_raises_nothing
             an_epoch_raised_at_once_moves_one_step
             an_epoch_keeps_its_server
-            who_loses_a_race_for_an_epoch_is_told_of_the_winners
+            loser_of_epoch_race_gets_epoch_of_winner
             the_first_candidate_becomes_the_key
             keys_of_different_names_are_apart
             candidates_at_once_agree_on_one_key
             all_migrations_are_applied_and_count_from_one
-            migrating_again_applies_nothing_and_loses_nothing
+            repeated_migration_changes_nothing
             migrating_at_once_applies_nothing_twice
             forgetting_without_requests_forgets_nothing
         }
@@ -64,7 +64,7 @@ pub async fn allocated_ids_follow_each_other(stores: Stores) {
     }
 }
 
-pub async fn allocated_ids_are_above_those_that_callers_bring(stores: Stores) {
+pub async fn allocated_ids_are_above_ids_of_callers(stores: Stores) {
     create_user(&stores, bare_user(12, "ann")).await;
     assert!(allocate(&stores, IdKind::User, 3).await.first >= IdKind::FIRST_ALLOCATED);
     assert!(allocate(&stores, IdKind::Group, 3).await.first >= IdKind::FIRST_ALLOCATED);
@@ -134,7 +134,7 @@ pub async fn an_epoch_keeps_its_server(stores: Stores) {
     }
 }
 
-pub async fn who_loses_a_race_for_an_epoch_is_told_of_the_winners(stores: Stores) {
+pub async fn loser_of_epoch_race_gets_epoch_of_winner(stores: Stores) {
     for seen in 0..5 {
         let calls = (0..16).map(|at| {
             let node = Arc::clone(&stores.node);
@@ -185,7 +185,7 @@ pub async fn all_migrations_are_applied_and_count_from_one(stores: Stores) {
     }
 }
 
-pub async fn migrating_again_applies_nothing_and_loses_nothing(stores: Stores) {
+pub async fn repeated_migration_changes_nothing(stores: Stores) {
     let user = create_user(&stores, bare_user(1, "ann")).await;
     let before = stores.migrations.status().await.unwrap();
     assert_eq!(stores.migrations.migrate().await.unwrap(), []);

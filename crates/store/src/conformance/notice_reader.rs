@@ -20,7 +20,7 @@ macro_rules! notice_reader_conformance {
             same_id_in_two_audiences_is_two_readers
             largest_reader_id_is_taken
             readers_have_a_limit
-            mark_of_an_unregistered_reader_changes_nothing
+            mark_of_unregistered_reader_changes_nothing
             first_mark_of_a_page_and_bit_63_are_kept
             repeated_mark_keeps_the_version
             marks_are_set_and_cleared_in_every_order
@@ -30,7 +30,7 @@ macro_rules! notice_reader_conformance {
             forgotten_reader_is_as_a_new_one
             dead_pages_are_dropped
             many_slots_are_marked_at_once
-            scan_sees_acknowledged_marks_by_rising_ordinal
+            scan_returns_acknowledged_marks_by_ordinal
             more_than_allowed_is_refused
         }
     };
@@ -110,7 +110,7 @@ pub async fn readers_have_a_limit(stores: Stores) {
     assert_eq!(register(1..=3, 3).await.unwrap(), [], "those that are registered need no room");
 }
 
-pub async fn mark_of_an_unregistered_reader_changes_nothing(stores: Stores) {
+pub async fn mark_of_unregistered_reader_changes_nothing(stores: Stores) {
     let key = reader_key(1, 7);
     for mark in [read(&[1]), unread(&[1]), ReaderMark::Forget(Timestamp(1))] {
         assert_eq!(stores.notice_readers.mark_reader(key, mark, &[]).await.unwrap(), None);
@@ -229,7 +229,7 @@ pub async fn many_slots_are_marked_at_once(stores: Stores) {
     assert!(slots(&mark(&stores, key, unread(&all)).await.reader).is_empty());
 }
 
-pub async fn scan_sees_acknowledged_marks_by_rising_ordinal(stores: Stores) {
+pub async fn scan_returns_acknowledged_marks_by_ordinal(stores: Stores) {
     let mut new = register_readers(&stores, &(1..=50).collect::<Vec<_>>()).await;
     new.sort_by_key(|new| new.ordinal);
     for (at, new) in (0_u32..).zip(&new) {

@@ -15,14 +15,14 @@ macro_rules! relation_log_conformance {
             friends_who_part_are_told_so_both
             a_follow_that_is_no_friendship_ends_silently
             friends_who_part_again_are_told_so_again
-            a_block_that_parts_friends_is_told_as_their_parting
+            block_of_friend_logs_end_of_friendship
             a_block_alone_is_told_to_nobody
-            a_change_of_permissions_is_told_to_both_with_what_they_were
-            permissions_that_stay_as_they_are_are_told_to_nobody
-            a_parting_that_is_asked_for_twice_is_told_once
-            permissions_that_are_set_twice_by_one_request_are_told_once
-            friends_who_part_from_both_sides_at_once_are_told_so_once
-            permissions_that_are_set_at_once_are_told_each_once
+            permission_change_is_logged_with_old_value
+            unchanged_permissions_are_not_logged
+            repeated_unfollow_request_is_logged_once
+            repeated_permission_request_is_logged_once
+            mutual_unfollow_race_is_logged_once
+            concurrent_permissions_are_logged_once_each
             a_refused_change_is_told_to_nobody
             a_log_is_told_by_pages_by_rising_id
             a_removed_user_tells_nobody_of_it
@@ -91,7 +91,7 @@ pub async fn friends_who_part_again_are_told_so_again(stores: Stores) {
     }
 }
 
-pub async fn a_block_that_parts_friends_is_told_as_their_parting(stores: Stores) {
+pub async fn block_of_friend_logs_end_of_friendship(stores: Stores) {
     befriend(&stores, 1, 2).await;
     set(&stores, 1, 2, blocking(true)).await;
     for user in [1, 2] {
@@ -107,7 +107,7 @@ pub async fn a_block_alone_is_told_to_nobody(stores: Stores) {
     assert_eq!((told(&stores, 1).await, told(&stores, 2).await), (vec![], vec![]));
 }
 
-pub async fn a_change_of_permissions_is_told_to_both_with_what_they_were(stores: Stores) {
+pub async fn permission_change_is_logged_with_old_value(stores: Stores) {
     let mut expected = Vec::new();
     for (before, after) in [(None, Some(9)), (Some(9), Some(0)), (Some(0), None)] {
         set(&stores, 1, 2, allowing(after)).await;
@@ -117,7 +117,7 @@ pub async fn a_change_of_permissions_is_told_to_both_with_what_they_were(stores:
     }
 }
 
-pub async fn permissions_that_stay_as_they_are_are_told_to_nobody(stores: Stores) {
+pub async fn unchanged_permissions_are_not_logged(stores: Stores) {
     set(&stores, 1, 2, allowing(None)).await;
     assert_eq!(told(&stores, 1).await, []);
     for _ in 0..3 {
@@ -126,7 +126,7 @@ pub async fn permissions_that_stay_as_they_are_are_told_to_nobody(stores: Stores
     assert_eq!(told(&stores, 2).await, [permissions(1, 2, None, Some(5))]);
 }
 
-pub async fn a_parting_that_is_asked_for_twice_is_told_once(stores: Stores) {
+pub async fn repeated_unfollow_request_is_logged_once(stores: Stores) {
     befriend(&stores, 1, 2).await;
     for _ in 0..3 {
         stores.follows.unfollow(edge(1, 2), requested("r", 1)).await.unwrap();
@@ -135,7 +135,7 @@ pub async fn a_parting_that_is_asked_for_twice_is_told_once(stores: Stores) {
     assert_eq!(log(&stores, 1).await, log(&stores, 2).await);
 }
 
-pub async fn permissions_that_are_set_twice_by_one_request_are_told_once(stores: Stores) {
+pub async fn repeated_permission_request_is_logged_once(stores: Stores) {
     for _ in 0..3 {
         stores.blocks.set_block(edge(1, 2), allowing(Some(1)), requested("r", 1)).await.unwrap();
         set(&stores, 1, 2, remarking("between")).await;
@@ -144,7 +144,7 @@ pub async fn permissions_that_are_set_twice_by_one_request_are_told_once(stores:
     assert_eq!(log(&stores, 1).await, log(&stores, 2).await);
 }
 
-pub async fn friends_who_part_from_both_sides_at_once_are_told_so_once(stores: Stores) {
+pub async fn mutual_unfollow_race_is_logged_once(stores: Stores) {
     for round in 1..=8 {
         befriend(&stores, 1, 2).await;
         let parts = [(1, 2), (2, 1), (1, 2)].map(|(from, to)| {
@@ -158,7 +158,7 @@ pub async fn friends_who_part_from_both_sides_at_once_are_told_so_once(stores: S
     }
 }
 
-pub async fn permissions_that_are_set_at_once_are_told_each_once(stores: Stores) {
+pub async fn concurrent_permissions_are_logged_once_each(stores: Stores) {
     let sets = (1..=8).map(|bits| {
         let stores = stores.clone();
         async move { set(&stores, 1, 2, allowing(Some(bits))).await }

@@ -22,8 +22,8 @@ macro_rules! secret_conformance {
             a_failed_creation_keeps_no_secret
             secrets_go_with_their_owner
             an_owner_made_anew_has_no_old_secret
-            users_and_groups_of_one_id_have_their_own_secrets
-            secrets_of_different_owners_and_names_are_apart
+            user_and_group_of_one_id_have_own_secrets
+            secrets_of_owners_and_names_are_separate
             a_secret_may_hold_any_text
             a_replayed_write_leaves_newer_secrets
         }
@@ -161,7 +161,7 @@ pub async fn an_owner_made_anew_has_no_old_secret(stores: Stores) {
     assert_eq!(group_secret(&stores, 1, "code").await, None);
 }
 
-pub async fn users_and_groups_of_one_id_have_their_own_secrets(stores: Stores) {
+pub async fn user_and_group_of_one_id_have_own_secrets(stores: Stores) {
     let user = NewUser { secrets: secrets(&[("same", Some("of-user"))]), ..bare_user(1, "ann") };
     let group = NewGroup { secrets: secrets(&[("same", Some("of-group"))]), ..bare_group(1, "g") };
     create_user(&stores, user).await;
@@ -173,7 +173,7 @@ pub async fn users_and_groups_of_one_id_have_their_own_secrets(stores: Stores) {
     assert_eq!(group_secret(&stores, 1, "same").await.as_deref(), Some("of-group"));
 }
 
-pub async fn secrets_of_different_owners_and_names_are_apart(stores: Stores) {
+pub async fn secrets_of_owners_and_names_are_separate(stores: Stores) {
     for id in [1, 2, 11, 12] {
         let pair = [("a", Some(format!("a{id}"))), ("ab", Some(format!("ab{id}")))];
         let pair: Vec<_> = pair.iter().map(|(name, text)| (*name, text.as_deref())).collect();

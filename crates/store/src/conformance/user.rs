@@ -21,9 +21,9 @@ macro_rules! user_conformance {
             times_are_those_of_the_writes
             a_living_id_is_taken
             versions_count_from_one
-            a_stale_update_is_a_conflict_and_writes_nothing
-            an_expected_version_that_holds_lets_the_write_through
-            an_update_of_who_was_never_stored_is_not_found
+            stale_user_update_conflicts
+            write_expecting_current_version_succeeds
+            update_of_unknown_user_is_not_found
             an_update_of_a_deleted_user_is_not_found
             each_field_of_a_patch_leaves_the_others
             an_empty_patch_raises_the_version_alone
@@ -31,20 +31,20 @@ macro_rules! user_conformance {
             texts_can_be_emptied
             parameters_are_set_and_unset_one_by_one
             parameters_are_replaced_as_a_whole
-            parameters_of_any_allowed_key_and_value_read_back
-            a_patch_beyond_the_bytes_of_parameters_changes_nothing
-            a_patch_beyond_the_number_of_parameters_changes_nothing
-            parameters_may_be_exactly_as_large_as_the_limit
+            allowed_params_are_read_back_unchanged
+            user_params_above_byte_limit_are_refused
+            user_params_above_count_limit_are_refused
+            params_at_byte_limit_are_accepted
             a_deleted_user_leaves_a_stub_with_its_version
-            a_stale_deletion_is_a_conflict_and_deletes_nothing
+            stale_user_deletion_conflicts
             a_deletion_of_who_does_not_live_is_not_found
             a_user_made_anew_continues_the_version
             a_user_made_anew_has_nothing_of_the_old_one
-            a_batch_tells_the_living_and_the_deleted_once_each
+            batch_returns_live_and_deleted_users_once
             a_batch_of_no_ids_is_empty
             a_batch_may_hold_as_many_ids_as_the_limit
             a_batch_of_more_ids_is_refused
-            a_scan_pages_through_the_living_by_ascending_id
+            scan_pages_live_users_by_id
             the_largest_id_works
         }
     };
@@ -107,7 +107,7 @@ pub async fn versions_count_from_one(stores: Stores) {
     }
 }
 
-pub async fn a_stale_update_is_a_conflict_and_writes_nothing(stores: Stores) {
+pub async fn stale_user_update_conflicts(stores: Stores) {
     create_user(&stores, full_user(1)).await;
     let patch = || UserPatch { age: Some(30), ..UserPatch::default() };
     let now = applied(stores.users.update_user(user_id(1), patch(), expecting(1)).await.unwrap());
@@ -120,7 +120,7 @@ pub async fn a_stale_update_is_a_conflict_and_writes_nothing(stores: Stores) {
     assert_eq!(stores.users.user_by_name(&name("other")).await.unwrap(), None);
 }
 
-pub async fn an_expected_version_that_holds_lets_the_write_through(stores: Stores) {
+pub async fn write_expecting_current_version_succeeds(stores: Stores) {
     create_user(&stores, bare_user(1, "ann")).await;
     for number in 1..4 {
         let write = expecting(number);
@@ -132,7 +132,7 @@ pub async fn an_expected_version_that_holds_lets_the_write_through(stores: Store
     assert_eq!(applied(deleted), version(5));
 }
 
-pub async fn an_update_of_who_was_never_stored_is_not_found(stores: Stores) {
+pub async fn update_of_unknown_user_is_not_found(stores: Stores) {
     for write in [write(), expecting(0), expecting(1)] {
         let error = stores.users.update_user(user_id(1), UserPatch::default(), write).await.unwrap_err();
         assert!(matches!(error, StoreError::NotFound), "{error:?}");
@@ -249,7 +249,7 @@ pub async fn parameters_are_replaced_as_a_whole(stores: Stores) {
     assert_eq!(change_params(&stores, patch).await.unwrap(), Params::default());
 }
 
-pub async fn parameters_of_any_allowed_key_and_value_read_back(stores: Stores) {
+pub async fn allowed_params_are_read_back_unchanged(stores: Stores) {
     create_user(&stores, bare_user(1, "ann")).await;
     let long = "K".repeat(64);
     let pairs = [
@@ -265,7 +265,7 @@ pub async fn parameters_of_any_allowed_key_and_value_read_back(stores: Stores) {
     assert_eq!(change_params(&stores, setting(&pairs)).await.unwrap(), params(&pairs));
 }
 
-pub async fn a_patch_beyond_the_bytes_of_parameters_changes_nothing(stores: Stores) {
+pub async fn user_params_above_byte_limit_are_refused(stores: Stores) {
     let user = crate::NewUser { params: params_of(PARAMS_BYTES_MAX - 10), ..bare_user(1, "ann") };
     let before = create_user(&stores, user).await;
     let params = setting(&[("longer", "12345")]);
@@ -276,7 +276,7 @@ pub async fn a_patch_beyond_the_bytes_of_parameters_changes_nothing(stores: Stor
     assert_eq!(stores.users.user_by_name(&name("bob")).await.unwrap(), None);
 }
 
-pub async fn a_patch_beyond_the_number_of_parameters_changes_nothing(stores: Stores) {
+pub async fn user_params_above_count_limit_are_refused(stores: Stores) {
     let full = (0..crate::PARAMS_MAX).map(|at| (format!("k{at}"), String::new())).collect();
     let user = crate::NewUser { params: Params::new(full).unwrap(), ..bare_user(1, "ann") };
     let before = create_user(&stores, user).await;
@@ -287,7 +287,7 @@ pub async fn a_patch_beyond_the_number_of_parameters_changes_nothing(stores: Sto
     assert_eq!(change_params(&stores, swap).await.unwrap().len(), crate::PARAMS_MAX);
 }
 
-pub async fn parameters_may_be_exactly_as_large_as_the_limit(stores: Stores) {
+pub async fn params_at_byte_limit_are_accepted(stores: Stores) {
     let user = crate::NewUser { params: params_of(PARAMS_BYTES_MAX - 10), ..bare_user(1, "ann") };
     create_user(&stores, user).await;
     let after = change_params(&stores, setting(&[("longer", "1234")])).await.unwrap();
@@ -303,7 +303,7 @@ pub async fn a_deleted_user_leaves_a_stub_with_its_version(stores: Stores) {
     assert_eq!(user_state(&stores, 1).await, Stored::Deleted(version(2)));
 }
 
-pub async fn a_stale_deletion_is_a_conflict_and_deletes_nothing(stores: Stores) {
+pub async fn stale_user_deletion_conflicts(stores: Stores) {
     let before = create_user(&stores, full_user(1)).await;
     let error = stores.users.delete_user(user_id(1), Timestamp(0), expecting(2)).await.unwrap_err();
     assert!(matches!(error, StoreError::Conflict { current } if current == version(1)), "{error:?}");
@@ -343,7 +343,7 @@ pub async fn a_user_made_anew_has_nothing_of_the_old_one(stores: Stores) {
     assert_eq!(live_user(&stores, 1).await, created);
 }
 
-pub async fn a_batch_tells_the_living_and_the_deleted_once_each(stores: Stores) {
+pub async fn batch_returns_live_and_deleted_users_once(stores: Stores) {
     let ann = create_user(&stores, full_user(1)).await;
     let cid = create_user(&stores, bare_user(3, "cid")).await;
     create_user(&stores, bare_user(2, "bob")).await;
@@ -383,7 +383,7 @@ pub async fn a_batch_of_more_ids_is_refused(stores: Stores) {
     assert!(matches!(error, StoreError::Overloaded), "{error:?}");
 }
 
-pub async fn a_scan_pages_through_the_living_by_ascending_id(stores: Stores) {
+pub async fn scan_pages_live_users_by_id(stores: Stores) {
     for id in [9, 2, 30, 4, 100] {
         create_user(&stores, bare_user(id, &format!("u{id}"))).await;
     }

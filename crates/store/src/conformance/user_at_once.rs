@@ -12,15 +12,15 @@ use crate::{StoreError, Stored, Stores, Timestamp, UserPatch};
 macro_rules! user_at_once_conformance {
     ($open:ident, $attributes:tt) => {
         $crate::conformance_cases! { user_at_once, $open, $attributes:
-            updates_at_once_raise_the_version_by_their_number
-            updates_at_once_of_one_expected_version_let_one_through
+            concurrent_user_updates_are_all_applied
+            one_user_update_per_expected_version_wins
             creations_at_once_of_one_id_let_one_through
             deletions_at_once_let_one_through
         }
     };
 }
 
-pub async fn updates_at_once_raise_the_version_by_their_number(stores: Stores) {
+pub async fn concurrent_user_updates_are_all_applied(stores: Stores) {
     create_user(&stores, bare_user(1, "ann")).await;
     let updates = (0..64).map(|at| {
         let users = Arc::clone(&stores.users);
@@ -33,7 +33,7 @@ pub async fn updates_at_once_raise_the_version_by_their_number(stores: Stores) {
     assert_eq!((user.version, user.params.len()), (version(65), 64));
 }
 
-pub async fn updates_at_once_of_one_expected_version_let_one_through(stores: Stores) {
+pub async fn one_user_update_per_expected_version_wins(stores: Stores) {
     create_user(&stores, bare_user(1, "ann")).await;
     let updates = (0..32).map(|_| {
         let users = Arc::clone(&stores.users);

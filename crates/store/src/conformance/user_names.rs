@@ -16,15 +16,15 @@ macro_rules! user_names_conformance {
             names_that_differ_by_an_accent_are_two
             a_user_is_found_by_every_form_of_the_name
             a_name_that_nobody_has_finds_nobody
-            a_name_is_kept_after_deletion_until_it_is_free
+            name_of_deleted_user_is_taken_until_free
             a_name_that_became_free_goes_to_whoever_asks
             a_name_free_at_once_can_be_taken_at_once
             a_user_made_anew_may_have_the_kept_name_back
-            a_user_made_anew_under_another_name_leaves_the_old_one
+            recreated_user_with_new_name_frees_old_name
             a_rename_frees_the_old_name_at_once
             a_rename_onto_a_taken_name_changes_nothing
-            a_rename_onto_the_kept_name_of_a_deleted_user_waits
-            a_rename_to_another_form_of_the_own_name_works
+            rename_to_name_of_deleted_user_needs_it_free
+            rename_to_other_form_of_own_name_succeeds
             a_rename_to_the_own_name_works
             two_names_can_be_swapped_by_way_of_a_third
             creators_of_one_name_at_once_have_one_winner
@@ -108,7 +108,7 @@ pub async fn a_name_that_nobody_has_finds_nobody(stores: Stores) {
     assert_eq!(owner(&stores, "ann").await, None);
 }
 
-pub async fn a_name_is_kept_after_deletion_until_it_is_free(stores: Stores) {
+pub async fn name_of_deleted_user_is_taken_until_free(stores: Stores) {
     create_user(&stores, bare_user(1, "ann")).await;
     let free_at = write().now.after(HOUR);
     stores.users.delete_user(user_id(1), free_at, write()).await.unwrap();
@@ -148,7 +148,7 @@ pub async fn a_user_made_anew_may_have_the_kept_name_back(stores: Stores) {
     name_taken(stores.users.create_user(bare_user(2, "ann"), Write::at(free_at.after(HOUR))).await);
 }
 
-pub async fn a_user_made_anew_under_another_name_leaves_the_old_one(stores: Stores) {
+pub async fn recreated_user_with_new_name_frees_old_name(stores: Stores) {
     create_user(&stores, bare_user(1, "ann")).await;
     delete_and_release(&stores, 1, Timestamp(0)).await;
     create_user(&stores, bare_user(1, "anna")).await;
@@ -177,7 +177,7 @@ pub async fn a_rename_onto_a_taken_name_changes_nothing(stores: Stores) {
     assert_eq!(owner(&stores, "bea").await, Some(before));
 }
 
-pub async fn a_rename_onto_the_kept_name_of_a_deleted_user_waits(stores: Stores) {
+pub async fn rename_to_name_of_deleted_user_needs_it_free(stores: Stores) {
     create_user(&stores, bare_user(1, "ann")).await;
     create_user(&stores, bare_user(2, "bea")).await;
     let free_at = write().now.after(HOUR);
@@ -188,7 +188,7 @@ pub async fn a_rename_onto_the_kept_name_of_a_deleted_user_waits(stores: Stores)
     assert_eq!(user_state(&stores, 1).await, Stored::Deleted(version(2)));
 }
 
-pub async fn a_rename_to_another_form_of_the_own_name_works(stores: Stores) {
+pub async fn rename_to_other_form_of_own_name_succeeds(stores: Stores) {
     create_user(&stores, bare_user(1, &forms(3)[0])).await;
     for form in forms(3) {
         let renamed = applied(stores.users.update_user(user_id(1), rename(&form), write()).await.unwrap());

@@ -13,15 +13,15 @@ macro_rules! user_requests_conformance {
     ($open:ident, $attributes:tt) => {
         $crate::conformance_cases! { user_requests, $open, $attributes:
             a_creation_sent_twice_has_one_effect
-            a_creation_sent_again_with_another_allocated_id_is_the_first
-            a_creation_replays_the_first_answer_after_the_record_moved_on
-            a_creation_replays_after_deletion_and_creates_nothing
+            user_creation_replays_under_new_id
+            user_creation_replays_after_update
+            user_creation_replays_after_deletion
             an_update_sent_twice_has_one_effect
-            an_update_replays_the_first_answer_after_the_record_moved_on
-            an_update_replays_though_its_expected_version_is_gone
+            user_update_replays_after_later_change
+            user_update_replays_with_stale_version
             an_update_replays_after_deletion
             a_deletion_sent_twice_has_one_effect
-            a_deletion_replays_after_the_user_was_made_anew
+            deletion_replays_after_user_is_recreated
             another_body_is_refused_and_has_no_effect
             another_method_is_refused_and_has_no_effect
             another_user_is_refused_and_has_no_effect
@@ -31,13 +31,13 @@ macro_rules! user_requests_conformance {
             requests_of_different_ids_have_an_effect_each
             request_ids_differ_by_case
             a_creation_sent_at_once_has_one_effect
-            a_creation_sent_at_once_under_different_ids_has_one_effect
+            concurrent_creation_request_has_one_effect
             an_update_sent_at_once_has_one_effect
             a_deletion_sent_at_once_has_one_effect
             two_bodies_at_once_have_one_effect
             a_user_keeps_the_answers_of_many_requests
             young_requests_are_not_forgotten
-            old_requests_that_were_forgotten_have_an_effect_again
+            forgotten_request_has_effect_again
         }
     };
 }
@@ -54,13 +54,13 @@ pub async fn a_creation_sent_twice_has_one_effect(stores: Stores) {
     assert_eq!(live_user(&stores, 1).await, first);
 }
 
-pub async fn a_creation_sent_again_with_another_allocated_id_is_the_first(stores: Stores) {
+pub async fn user_creation_replays_under_new_id(stores: Stores) {
     let first = applied(stores.users.create_user(bare_user(1, "ann"), requested("r", 1)).await.unwrap());
     assert_eq!(replay(stores.users.create_user(bare_user(2, "ann"), requested("r", 1)).await), first);
     assert_eq!(user_state(&stores, 2).await, Stored::Never);
 }
 
-pub async fn a_creation_replays_the_first_answer_after_the_record_moved_on(stores: Stores) {
+pub async fn user_creation_replays_after_update(stores: Stores) {
     let first = applied(stores.users.create_user(full_user(1), requested("r", 1)).await.unwrap());
     let patch = UserPatch { user_name: Some(name("moved on")), ..aged(9) };
     let moved = applied(stores.users.update_user(user_id(1), patch, write()).await.unwrap());
@@ -68,7 +68,7 @@ pub async fn a_creation_replays_the_first_answer_after_the_record_moved_on(store
     assert_eq!(live_user(&stores, 1).await, moved);
 }
 
-pub async fn a_creation_replays_after_deletion_and_creates_nothing(stores: Stores) {
+pub async fn user_creation_replays_after_deletion(stores: Stores) {
     let first = applied(stores.users.create_user(full_user(1), requested("r", 1)).await.unwrap());
     stores.users.delete_user(user_id(1), Timestamp(0), write()).await.unwrap();
     assert_eq!(replay(stores.users.create_user(full_user(1), requested("r", 1)).await), first);
@@ -86,7 +86,7 @@ pub async fn an_update_sent_twice_has_one_effect(stores: Stores) {
     assert_eq!(first.version, version(2));
 }
 
-pub async fn an_update_replays_the_first_answer_after_the_record_moved_on(stores: Stores) {
+pub async fn user_update_replays_after_later_change(stores: Stores) {
     create_user(&stores, full_user(1)).await;
     let first = applied(stores.users.update_user(user_id(1), aged(3), requested("r", 1)).await.unwrap());
     let moved = applied(stores.users.update_user(user_id(1), aged(4), requested("s", 2)).await.unwrap());
@@ -95,7 +95,7 @@ pub async fn an_update_replays_the_first_answer_after_the_record_moved_on(stores
     assert_eq!(moved.version, version(3));
 }
 
-pub async fn an_update_replays_though_its_expected_version_is_gone(stores: Stores) {
+pub async fn user_update_replays_with_stale_version(stores: Stores) {
     create_user(&stores, bare_user(1, "ann")).await;
     let write = || Write { expected: expecting(1).expected, ..requested("r", 1) };
     let first = applied(stores.users.update_user(user_id(1), aged(3), write()).await.unwrap());
@@ -121,7 +121,7 @@ pub async fn a_deletion_sent_twice_has_one_effect(stores: Stores) {
     assert_eq!(user_state(&stores, 1).await, Stored::Deleted(version(2)));
 }
 
-pub async fn a_deletion_replays_after_the_user_was_made_anew(stores: Stores) {
+pub async fn deletion_replays_after_user_is_recreated(stores: Stores) {
     create_user(&stores, bare_user(1, "ann")).await;
     let delete = || stores.users.delete_user(user_id(1), Timestamp(0), requested("r", 1));
     assert_eq!(applied(delete().await.unwrap()), version(2));
@@ -222,7 +222,7 @@ pub async fn a_creation_sent_at_once_has_one_effect(stores: Stores) {
     }
 }
 
-pub async fn a_creation_sent_at_once_under_different_ids_has_one_effect(stores: Stores) {
+pub async fn concurrent_creation_request_has_one_effect(stores: Stores) {
     for round in 0..5_i64 {
         let ids = (1..=16).map(|at| 100 * round + at);
         let calls = ids.clone().map(|id| {
@@ -302,7 +302,7 @@ pub async fn young_requests_are_not_forgotten(stores: Stores) {
 }
 
 /// A store that forgets by itself says 0 here; it looks at its own clock.
-pub async fn old_requests_that_were_forgotten_have_an_effect_again(stores: Stores) {
+pub async fn forgotten_request_has_effect_again(stores: Stores) {
     create_user(&stores, bare_user(1, "ann")).await;
     for id in ["r", "s", "t"] {
         stores.users.update_user(user_id(1), aged(3), requested(id, 1)).await.unwrap();

@@ -9,7 +9,7 @@ use crate::{Email, Keyword, NewUser, Phone, Stores, Timestamp, User, UserPatch};
 macro_rules! user_search_conformance {
     ($open:ident, $attributes:tt) => {
         $crate::conformance_cases! { user_search, $open, $attributes:
-            a_user_is_found_by_the_whole_name_in_every_form
+            user_is_found_by_every_form_of_full_name
             a_user_is_found_by_email_in_any_case
             a_user_is_found_by_phone
             phone_is_found_as_people_write_it
@@ -21,10 +21,10 @@ macro_rules! user_search_conformance {
             pages_of_matches_have_exact_ends
             pages_join_matches_of_name_email_and_phone
             keywords_are_never_patterns_or_operators
-            names_made_of_patterns_are_found_by_themselves
-            who_has_no_email_and_phone_is_found_by_neither
+            names_like_patterns_match_only_themselves
+            missing_email_and_phone_match_no_keyword
             a_deleted_user_is_never_found
-            changed_fields_are_found_by_the_new_value_alone
+            changed_fields_match_only_new_values
             removed_fields_are_found_no_more
         }
     };
@@ -47,7 +47,7 @@ fn with_phone(id: i64, phone: &str) -> NewUser {
     NewUser { phone: Some(Phone::new(phone).unwrap()), ..bare_user(id, &format!("user-{id}")) }
 }
 
-pub async fn a_user_is_found_by_the_whole_name_in_every_form(stores: Stores) {
+pub async fn user_is_found_by_every_form_of_full_name(stores: Stores) {
     create_user(&stores, bare_user(1, "Straße o\u{FB03}ce")).await;
     create_user(&stores, bare_user(2, "other")).await;
     for keyword in ["Straße office", "STRASSE OFFICE", "\u{FF33}trasse o\u{FB03}ce", "strasse office "] {
@@ -184,7 +184,7 @@ pub async fn keywords_are_never_patterns_or_operators(stores: Stores) {
     }
 }
 
-pub async fn names_made_of_patterns_are_found_by_themselves(stores: Stores) {
+pub async fn names_like_patterns_match_only_themselves(stores: Stores) {
     for (id, text) in (1..).zip(TRICKS) {
         create_user(&stores, bare_user(id, text)).await;
     }
@@ -193,7 +193,7 @@ pub async fn names_made_of_patterns_are_found_by_themselves(stores: Stores) {
     }
 }
 
-pub async fn who_has_no_email_and_phone_is_found_by_neither(stores: Stores) {
+pub async fn missing_email_and_phone_match_no_keyword(stores: Stores) {
     create_user(&stores, bare_user(1, "ann")).await;
     create_user(&stores, bare_user(2, "null")).await;
     assert_eq!(found(&stores, "null").await, [2]);
@@ -213,7 +213,7 @@ pub async fn a_deleted_user_is_never_found(stores: Stores) {
     assert_eq!(found(&stores, "again").await, [1]);
 }
 
-pub async fn changed_fields_are_found_by_the_new_value_alone(stores: Stores) {
+pub async fn changed_fields_match_only_new_values(stores: Stores) {
     let old = create_user(&stores, full_user(1)).await;
     let patch = UserPatch {
         user_name: Some(name("new")),
