@@ -23,7 +23,7 @@
 //! deletion that began first is the write, and the other calls that found or made the record deleted are reads.
 //!
 //! Writes with an open outcome: one that was seen has the version with which it was seen, and never ends. One that was not
-//! seen is left out, because it had no effect, or none yet. The exception are those that 4 needs. They are assigned in
+//! seen is left out, because it had no effect, or none yet. The exceptions are those that 4 needs. They are assigned in
 //! order: the write that began first gets the lowest missing version. This finds an assignment if there is one, because
 //! the latest permitted begin rises with the version.
 //!
