@@ -11,13 +11,13 @@ use tokio::{runtime::Handle, sync::OwnedSemaphorePermit, time::Instant};
 use super::inner::CacheState;
 use crate::{CacheError, Key, testing::rules};
 
-/// How long after a write of unknown outcome its keys are invalidated again. A write that is applied later needs a
-/// flush of the node.
+/// For how long after a write of unknown outcome its keys are invalidated again. If the write is applied later than that,
+/// the memory of the node has to be flushed.
 pub const LATE_WRITES_FOR: Duration = Duration::from_secs(90);
 
 /// Times after the write at which its keys are invalidated again.
 const AFTER: [Duration; 3] = [Duration::from_secs(5), Duration::from_secs(30), LATE_WRITES_FOR];
-/// Period of the flushes that stand in for writes beyond the bound.
+/// Period of the flushes that replace the repeated invalidations of writes beyond the limit.
 const FLUSH_PERIOD: Duration = Duration::from_secs(5);
 
 /// Invalidates these keys after 5, 30 and 90 s, or, with too many such writes waiting, the whole namespace.

@@ -3,9 +3,9 @@
 //! A hit in the storage costs the lock of a part of it, a bucket of a hash table, and a cache line for the entry. Here
 //! it costs one of two slots that the hash of the key selects. A key's slots change only under the shard lock of the
 //! key, so that one invalidation removes a copy from both tables. A copy that the storage has evicted may be served
-//! from here until another replaces it.
+//! from here until another replaces it. In this module a slot is a position in the table; the type [`Slot`] is a copy.
 //!
-//! There are two slots for a key and not one: with one, of as many keys as a third of the slots, one in seven would
+//! Each key has two slots and not one. With one slot each, and a third as many keys as slots, one key in seven would
 //! collide with another. A mark of sixteen bits says which key is in a slot, so that a read of any other key costs
 //! almost nothing here.
 //!
@@ -29,18 +29,19 @@ const BYTES_A_PLACE: u64 = 2048;
 const PLACES_MAX: u64 = 1 << 15;
 /// Pairs of slots that are created at a time.
 const CHUNK: usize = 128;
-/// A larger copy gets no slot: copies that the storage has evicted and that are here take a quarter of the bound at
-/// most.
+/// A larger copy gets no slot. So copies that the storage has evicted, and that are still here, take at most a quarter of
+/// the limit of memory.
 const SIZE_MAX: u32 = 512;
-/// The sampling rates of reads of keys with a slot, and of keys without.
+/// One in this many reads is sampled: of keys with a slot, and of keys without.
 const KEPT_SAMPLE: u64 = 64;
 const SAMPLE: u64 = 16;
-/// Votes, less those of other keys without a slot, that take a slot from a key without sampled reads in between.
+/// A key takes a slot from another key with this many votes, less the votes of other keys without a slot, if the other key
+/// has no sampled read in between.
 const VOTES: u8 = 3;
 
 type Copies<K, V> = [Option<(K, Slot<V>)>; 2];
 type CopiesGuard<'a, K, V> = RwLockReadGuard<'a, Copies<K, V>>;
-/// Created when one of them is first needed.
+/// Some pairs, created when one of them is first needed.
 type Chunk<K, V> = OnceLock<Pairs<K, V>>;
 
 /// Each key has the two slots of one pair, which it shares with others; it is in one of them at most.
@@ -59,7 +60,7 @@ struct Pairs<K, V> {
     copies: Box<[RwLock<Copies<K, V>>]>,
 }
 
-/// The metadata of the keys of a pair. Hints: each is read and written alone, and a lost vote is one vote.
+/// The metadata of the keys of a pair. Only hints: each field is read and written separately, and a race may lose a vote.
 #[derive(Default)]
 struct Marks {
     /// The marks of the keys in the slots, zero for an empty slot; changed with the copies.
@@ -153,7 +154,7 @@ impl<K: std::hash::Hash + Eq + Clone, V> HotEntries<K, V> {
             return;
         }
         let pairs = chunk.get_or_init(Pairs::default);
-        // Made before the lock is taken: where that panics, mark and copy are still of one key.
+        // Cloned before the lock is taken: if that panics, the mark and the copy still belong to the same key.
         let copy = (key.clone(), slot.clone());
         let (marks, mut copies) = (&pairs.marks[pair(spot)], pairs.copies[pair(spot)].write());
         let own = place_of(&copies, key).or_else(|| copies.iter().position(Option::is_none));
@@ -218,7 +219,7 @@ impl Marks {
     }
 
     fn keep(&self, mark: u16) {
-        // Stored where it differs alone: these lines of the processor's cache are read by all.
+        // Stored only if it differs: all processors read these cache lines.
         let kept = u8::from(self.place(mark) == Some(1));
         if self.kept.load(Relaxed) != kept {
             self.kept.store(kept, Relaxed);

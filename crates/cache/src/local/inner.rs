@@ -14,27 +14,27 @@ use crate::{
     testing::rules,
 };
 
-/// What memory says to a read.
+/// The result of a lookup in memory.
 pub(crate) enum LookupResult<V> {
     Served(Option<Entry<V>>),
     Missed(MissReason),
 }
 
-/// What a read that missed knows of memory.
+/// The state of memory at a miss.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum MissReason {
-    /// There was no copy when memory had been filled so often.
+    /// There was no copy when memory had been filled this many times.
     At(u64),
-    /// There may be one, which may not be served.
+    /// There was a copy that must not be served.
     Unsure,
 }
 
-/// What a read demands of the flight it takes.
+/// The flights that a read may join.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ReadMode {
-    /// One that may be under way already, and in place of which a stale copy may be served.
+    /// Also a flight in progress. A stale copy may be served instead of its result.
     Cached(MissReason),
-    /// One that begins now.
+    /// Only a flight that begins now.
     Strong,
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct CacheState<K, V> {
     pub(crate) flights: AtomicU64,
     /// Writes of unknown outcome.
     pub(crate) pending_repeats: PendingRepeats,
-    /// Where the comparison of copies is.
+    /// The progress of the comparison of copies.
     pub(crate) rounds: Rounds<K>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) policy: Policy<V>,
@@ -73,7 +73,7 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
         found
     }
 
-    /// As [`Self::look`], by what may be served at a moment of this request, and counted by the caller.
+    /// As [`Self::look`], for the moment `now` of the request if it is given. The caller counts the hit.
     #[inline]
     pub(crate) fn look_at(self: &Arc<Self>, key: &K, now: Option<Moment>) -> LookupResult<V> {
         let fills = self.memory.fills();
@@ -120,7 +120,7 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
         (allowed && self.node.serves(now, self.policy.strict)).then_some(slot)
     }
 
-    /// Applies changes to flights and memory, and words them for the bus.
+    /// Applies changes to flights and memory. Returns the invalidations to be published.
     pub(crate) fn invalidate_here<'a>(
         &self,
         changes: impl Iterator<Item = (&'a K, Option<Version>)>,
@@ -132,8 +132,8 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
         changes.map(word).collect()
     }
 
-    /// The same of writes of this node that may have landed, or may land yet. What readers were given of these records
-    /// is kept in mind: they only go on from there.
+    /// The same for writes of this node that may have been applied, or may be later. Remembers the versions that readers
+    /// got of these records: no later reader gets an older one.
     pub(crate) fn suspect_here<'a>(&self, keys: impl Iterator<Item = &'a K>) -> Vec<Invalidation> {
         let word = |key: &K| {
             self.suspect_one(key);
@@ -163,7 +163,7 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
         drop(detached);
     }
 
-    /// What the tier that nodes share may hold after the change.
+    /// The copy that the shared tier may have after the change. `None`: it may have none.
     pub(crate) fn shared_copy(&self, change: &Change<V>) -> Option<Cell> {
         let codec = &self.shared.as_ref()?.codec;
         let version = change.version()?;
@@ -186,7 +186,7 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
     }
 
     /// A load that began between the change here and its publication may have read the shared copy before that was
-    /// deleted. The floor of a versioned change keeps it out; a change without a version is applied again.
+    /// deleted. The floor of a change with a version rejects what it read; a change without a version is applied again.
     fn drop_again(&self, changes: &[Invalidation]) {
         if self.shared.is_none() || !rules::dropped_again() {
             return;

@@ -21,9 +21,9 @@ pub(crate) struct Shard<K, V> {
     recall: VersionFloors<K>,
 }
 
-/// The state of one key with loads or writes in progress. Floors and poisons need not outlive it, except for the
-/// versions that readers received: a load that begins later reads what the store has acknowledged, or a copy that was
-/// published since.
+/// The state of one key with loads or writes in progress. It is removed when they have ended, because a load that begins
+/// later reads what the store has acknowledged, or a copy that was published since. Only the versions that readers got
+/// are kept longer, in [`VersionFloors`].
 pub(crate) struct KeyState<V> {
     /// The flight that readers join.
     pub(crate) current: Option<Arc<Flight<V>>>,
@@ -35,7 +35,7 @@ pub(crate) struct KeyState<V> {
     pub(crate) floor: Version,
     /// Number of invalidations of the key without a version.
     pub(crate) unversioned_invalidations: u64,
-    /// Whether memory may have a copy: one was seen, or put in since.
+    /// Whether memory may have a copy. False: it has none.
     pub(crate) maybe_kept: bool,
 }
 
@@ -53,8 +53,8 @@ impl<V> Default for KeyState<V> {
 }
 
 impl<V> KeyState<V> {
-    /// Handles a change of the record: raises the floor, or poisons, and detaches the flight. The flight is returned,
-    /// to be dropped after the lock is released.
+    /// Handles a change of the record: raises the floor, or, without a version, forbids the loads in progress to fill
+    /// memory. Detaches the flight and returns it: drop it after the lock is released.
     fn invalidate(&mut self, version: Option<Version>) -> Option<Arc<Flight<V>>> {
         match version {
             Some(version) if rules::invalidate_floor_monotonic() => self.floor = self.floor.max(version),
@@ -98,14 +98,14 @@ impl<K: Key, V> Shard<K, V> {
         }
     }
 
-    /// The lowest version that the record may have, by [`Recall::version`] and by its state.
+    /// The lowest version that the record may have, by [`VersionFloors::version`] and by its state.
     pub(crate) fn known(&self, key: &K, now: Moment) -> Version {
         let floor = self.under_way.get(key).map_or(Version::UNVERSIONED, |progress| progress.floor);
         floor.max(self.recall.version(key, now))
     }
 
-    /// Records that readers got this version. Detaches the flight if it began without this version: it may return an
-    /// older one. It is returned, to be dropped after the lock is released.
+    /// Records that readers got this version. Detaches the flight if it began with a lower floor, as it may return an
+    /// older version. Returns it: drop it after the lock is released.
     pub(crate) fn note(&mut self, key: &K, version: Version, now: Moment) -> Option<Arc<Flight<V>>> {
         self.recall.note(key, version, now);
         let progress = self.under_way.get_mut(key)?;
@@ -113,7 +113,7 @@ impl<K: Key, V> Shard<K, V> {
         progress.current.take_if(|flight| flight.floor < version && rules::detach_flight())
     }
 
-    /// The record changed: see [`Progress::invalidate`]. Without a version its state is unknown.
+    /// The record changed: see [`KeyState::invalidate`]. Without a version its state is unknown.
     pub(crate) fn invalidate(&mut self, key: &K, version: Option<Version>) -> Option<Arc<Flight<V>>> {
         if version.is_none() {
             self.recall.forget(key);

@@ -25,22 +25,22 @@ use crate::{
     },
 };
 
-/// Number of keys from which on a load answers its readers before it fills memory, which takes as long as some of the
-/// reads.
+/// A load of at least this many keys answers its readers before it fills memory, because filling takes as long as some
+/// of the reads.
 const SETTLED_APART: usize = 16;
 
-/// Loads that are settled before other tasks of the thread have their turn.
+/// Loads that are settled before the task yields to others.
 const SETTLED_AT_ONCE: usize = 8;
 
-/// How long a load may be joined without trust. If it could not be joined at all, a key with many readers would cause
-/// as many loads.
+/// Maximum age of a load that readers may join while the node is not trusted. If they could not join at all, each reader
+/// of a key would cause a load.
 const JOINED_UNTRUSTED: Duration = Duration::from_millis(500);
 
-/// The options of a reader after a miss.
+/// What a reader gets after a miss.
 pub(crate) enum Joined<V> {
     /// A load of the key, its own or another's.
     Flight(Arc<Flight<V>>),
-    /// A copy that came since it looked.
+    /// A copy that was filled after its lookup.
     Here(Slot<V>),
 }
 
@@ -49,9 +49,9 @@ pub(crate) enum Joined<V> {
 enum KnownCopy {
     /// No copy.
     Nothing,
-    /// Perhaps one, of which nothing is known.
+    /// Perhaps a copy; its version is not known.
     Perhaps,
-    /// One with this version, which is expired or about to expire.
+    /// A copy with this version, which is expired or about to expire.
     Expired(Version),
 }
 
@@ -64,18 +64,18 @@ pub(crate) struct LoadBatchBuilder<K: Key, V: Send + Sync + 'static> {
     sender: oneshot::Sender<PendingLoads<K, V>>,
 }
 
-/// The values that the loads of a ride compare when they end.
+/// One load of a batch: the state of its key when it began, to be compared when it ends.
 struct PendingLoad<K> {
     key: K,
     id: u64,
     flush: u32,
     floor: Version,
     unversioned_invalidations: u64,
-    /// Its reader accepts no copy.
+    /// Its reader requires a read of the store.
     strong: bool,
 }
 
-/// Tickets of loads in progress. Dropped unsettled, they end without an outcome.
+/// The loads of a batch. Those that are not settled when it is dropped end without an outcome.
 struct PendingLoads<K: Key, V: Send + Sync + 'static> {
     inner: Arc<CacheState<K, V>>,
     list: Vec<PendingLoad<K>>,
@@ -115,10 +115,10 @@ impl<K: Key, V: Send + Sync + 'static> LoadBatchBuilder<K, V> {
         })
     }
 
-    /// Releases the load, which begins when the passenger waits or leaves.
+    /// Closes the batch. Its load begins when the waiter waits or is dropped.
     pub(crate) fn seal(self) -> Waiter<V> {
         let pending = PendingLoads { inner: self.inner, list: self.pending };
-        // The ride holds the receiver; were it gone, the tickets would settle as they drop.
+        // The batch holds the receiver. Without a receiver, the loads settle when they are dropped.
         self.sender.send(pending).ok();
         self.waiter
     }
@@ -129,12 +129,12 @@ impl<K: Key, V: Send + Sync + 'static> LoadBatchBuilder<K, V> {
 struct NewFlight {
     /// The number of the last flush of memory.
     flush: u32,
-    /// Whether it reads the store itself.
+    /// Whether it must read the store.
     strong: bool,
 }
 
 impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
-    /// Joins the flight of the key, if there is one and this is allowed, or begins one on the open ride.
+    /// Joins the flight of the key, if there is one and this is allowed, or begins one in the open batch.
     pub(crate) fn start_or_join(
         self: &Arc<Self>,
         key: &K,
@@ -157,7 +157,7 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
         Joined::Flight(flight)
     }
 
-    /// Begins a flight of the key; the one it replaces is to be dropped when the lock is not held.
+    /// Begins a flight of the key. Also returns the flight that it replaces: drop that after the lock is released.
     fn begin(
         self: &Arc<Self>,
         key: &K,
@@ -196,9 +196,9 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
             self.counters.joined.add(1);
             return Ok(Joined::Flight(Arc::clone(flight)));
         }
-        // Its flight may have ended between the lookup in memory and the lock, if anything was filled.
+        // If memory was filled since the lookup, a flight of the key may have ended before the lock was taken.
         match absence {
-            // A copy that was evicted may be the only one, and was missed by who found its place being changed.
+            // The only copy may be among the hot entries. A lookup misses it there while its slots are being changed.
             MissReason::At(fills) if fills == self.memory.fills() && !self.memory.may_stand(key) => {
                 return Err(KnownCopy::Nothing);
             }
@@ -215,12 +215,12 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
         })
     }
 
-    /// Past the trust deadline an invalidation that this node missed may have been to detach the flight: then
-    /// only one that began a moment ago is joined, and none where not even that may be old.
+    /// Past the trust deadline, this node may have missed an invalidation that would have detached the flight. Then
+    /// readers join only a flight that began within [`JOINED_UNTRUSTED`], and none in a strict namespace.
     fn may_join(&self, flight: &Flight<V>) -> bool {
         let now = self.node.now();
         let age = now.since(flight.began);
-        // The result of a load is as old as the load.
+        // The age of a result counts from the begin of its load.
         if self.policy.age_max.is_some() && age >= self.policy.ttl {
             return false;
         }
@@ -301,8 +301,8 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
         drop((ended, detached));
     }
 
-    /// The version that readers were given and neither memory nor the tier that nodes share need know of. An older copy
-    /// in memory is dropped. Shard lock held.
+    /// The version that readers got, if it has to be remembered because memory or the shared tier may have an older one.
+    /// Drops an older copy in memory. Shard lock held.
     fn shown(
         &self,
         load: &PendingLoad<K>,
@@ -314,7 +314,7 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
         if refused && version.is_versioned() {
             self.memory.drop_older(&load.key, Some(version));
         }
-        // What a lease was for, Redis may not have taken, or an older copy may have come after it.
+        // Redis may have refused the copy that the lease was for, or may have an older copy by now.
         let ahead = outcome.tier == Tier::Store && self.shared.is_some() && rules::ahead_noted();
         Some(version).filter(|version| version.is_versioned() && (refused || ahead))
     }
@@ -367,7 +367,7 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
         self.new_slot(value, loaded.version(), self.size(loaded), outcome.read_at, flush)
     }
 
-    /// A copy with the TTL that its kind and chance give it.
+    /// A copy with the TTL of its kind (value or absence), reduced at random.
     pub(crate) fn new_slot(
         &self,
         value: Option<Arc<V>>,
@@ -385,7 +385,7 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
 }
 
 impl<K: Key, V: Send + Sync + 'static> PendingLoads<K, V> {
-    /// Runs the load and settles every ticket, on the task that drives it.
+    /// Runs the batch and settles each load, on the task that drives it.
     async fn run(mut self) -> Outcomes<V> {
         let keys: Vec<&K> = self.list.iter().map(|load| &load.key).collect();
         let floors: Vec<Version> = self.list.iter().map(|load| load.floor).collect();
@@ -416,8 +416,8 @@ impl<K: Key, V: Send + Sync + 'static> PendingLoads<K, V> {
         }
     }
 
-    /// Until this has come to a key, readers of it join its flight, which has ended, and an invalidation
-    /// keeps memory from being filled as it does while a load runs.
+    /// Until a key is settled, its readers still join its flight, which has ended, and an invalidation still prevents
+    /// the fill, as while the load runs.
     fn settle(&mut self, outcomes: &[Outcome<V>]) {
         for (load, outcome) in std::mem::take(&mut self.list).iter().zip(outcomes) {
             self.inner.settle(load, Some(outcome));

@@ -16,17 +16,17 @@ use super::{
 use crate::{Key, Moment, Policy, Version, testing::rules};
 
 /// Bytes of an entry besides its key, its [`Slot`] and its value: links, the hash table, and the reserve of both, which
-/// is up to the same size. By the row `memory_entry_bytes`: 70 to 150 with key and slot.
+/// is up to the same size. The benchmark `memory_entry_bytes` measures 70 to 150 with key and slot.
 const ENTRY_BYTES: usize = 64;
-/// Parts of a memory that are locked by themselves: each of at least so many bytes, so that a large value fits into one.
+/// Minimum bytes of a shard of the storage, so that a large value fits into one. Each shard has its own lock.
 const SHARD_BYTES: u64 = 1 << 20;
 const SHARDS_MAX: u64 = 64;
-/// Of how many bytes a memory remembers one key that it has evicted. A key that is remembered is kept when it comes again.
+/// For each this many bytes, the storage remembers one evicted key. A remembered key that is inserted again is kept longer.
 const BYTES_AN_EVICTED_KEY: u64 = 1024;
-/// More copies than this are dropped on a separate thread: it takes a while.
+/// More copies than this are dropped on a separate thread, because that takes long.
 const DROPPED_AT_ONCE: usize = 10_000;
 
-/// Where copies are kept: it evicts by S3-FIFO when its bound is reached.
+/// The storage of copies. Evicts by S3-FIFO when its limit is reached.
 pub(crate) type Storage<K, V> = Cache<K, Slot<V>, Weight, ahash::RandomState, Evictions>;
 
 /// Bytes of an entry.
@@ -54,7 +54,7 @@ impl<K, V> Lifecycle<K, Slot<V>> for Evictions {
 /// Storage and eviction. A change of a key holds the lock of its shard in the table of keys; a read holds none.
 pub(crate) struct Memory<K, V> {
     cache: Arc<Storage<K, V>>,
-    /// Copies of hot entries, see [`Recent`].
+    /// Copies of hot entries, see [`HotEntries`].
     recent: HotEntries<K, V>,
     flushes: AtomicU32,
     evicted: Evictions,
@@ -75,13 +75,14 @@ impl<K: Key, V: Send + Sync + 'static> Memory<K, V> {
         }
     }
 
-    /// The copy, whether expired or not, from before a flush or not. For decisions about it, since a copy that was
-    /// evicted may still be read.
+    /// The copy, also if it is expired or from before a flush. Finds every copy that reads may find: the hot entries may
+    /// have one that the storage has evicted.
     pub(crate) fn raw(&self, key: &K) -> Option<Slot<V>> {
         self.recent.standing(key).or_else(|| self.cache.get(key))
     }
 
-    /// The same for a read at this moment, and whether the key has earned a slot, which [`Self::promote`] assigns.
+    /// The same for a read at this moment, and whether the key has earned a slot among the hot entries, which
+    /// [`Self::promote`] assigns.
     #[inline]
     pub(crate) fn read(&self, key: &K, now: Moment) -> Option<(Slot<V>, bool)> {
         let spot = self.recent.spot(key);
@@ -111,8 +112,8 @@ impl<K: Key, V: Send + Sync + 'static> Memory<K, V> {
         }
     }
 
-    /// Whether there may be a copy where reads look first, though one that looked there found it being changed. Surely none is
-    /// if it says so while the shard lock is held.
+    /// Whether the hot entries may have a copy, also while the slots of the key are being changed. False is exact if the
+    /// shard lock is held.
     #[inline]
     pub(crate) fn may_stand(&self, key: &K) -> bool {
         self.recent.may_stand(key)
@@ -142,7 +143,7 @@ impl<K: Key, V: Send + Sync + 'static> Memory<K, V> {
         self.fills.load(Ordering::Acquire)
     }
 
-    /// Keeps a copy unless a newer one is here. `absent`: surely none is. Shard lock held.
+    /// Keeps a copy unless a newer one is here. `absent`: the caller knows that there is none. Shard lock held.
     pub(crate) fn fill(&self, key: &K, slot: Slot<V>, absent: bool) -> bool {
         let here = if absent { None } else { self.raw(key) };
         let reachable = here.as_ref().filter(|here| self.is_reachable(here));
@@ -154,8 +155,8 @@ impl<K: Key, V: Send + Sync + 'static> Memory<K, V> {
         true
     }
 
-    /// Drops the copy if it is older than the version, or in any case without one. Returns what could have been read
-    /// until now. Shard lock held.
+    /// Drops the copy if it is older than the version; without a version, drops every copy. Returns the dropped copy if
+    /// reads could find it. Shard lock held.
     pub(crate) fn drop_older(&self, key: &K, version: Option<Version>) -> Option<Slot<V>> {
         let older = |version| self.raw(key).is_some_and(|slot| slot.version < version);
         if !version.is_none_or(older) {
@@ -173,9 +174,10 @@ impl<K: Key, V: Send + Sync + 'static> Memory<K, V> {
         }
     }
 
-    /// A key that had a place keeps it; one that had none has to earn it. Shard lock held.
+    /// A key with a slot among the hot entries keeps it; other keys have to earn one. Shard lock held.
     fn insert(&self, key: &K, slot: Slot<V>) {
-        // In between only the storage has one: else who read the new one here could read the old one there after it.
+        // In between only the storage has a copy. Otherwise a reader could get the new copy from the storage, and after
+        // it the old one from the hot entries.
         let again = self.recent.take(key).map(|_| slot.clone());
         self.cache.insert(key.clone(), slot);
         if let Some(again) = again {

@@ -42,8 +42,8 @@ pub trait Namespace: Send + Sync + fmt::Debug {
     /// The counters since the start. Not a consistent snapshot: each number is read separately.
     fn stats(&self) -> Stats;
 
-    /// Compares this many copies of memory with the shared ones, and some with the store; see [`Resynced`]. Steps
-    /// follow each other through all of memory.
+    /// Compares this many copies of memory with the shared ones, and some with the store; see [`Resynced`]. Each call
+    /// continues where the last one ended.
     ///
     /// # Errors
     /// The error of a tier; those copies are left to a later round.

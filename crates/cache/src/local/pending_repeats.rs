@@ -9,7 +9,7 @@ use tokio::{sync::Semaphore, time::Instant};
 #[derive(Debug)]
 pub(crate) struct PendingRepeats {
     pub(crate) places: Arc<Semaphore>,
-    /// Until when flushes stand in for writes that found no place; `None` when none do.
+    /// Until when flushes replace the repeated invalidations of writes beyond the limit; `None`: no flush is needed.
     pub(crate) flushing: Arc<Mutex<Option<Instant>>>,
 }
 

@@ -53,7 +53,7 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
         }
     }
 
-    /// The copies of these keys in memory, up to the first miss, as of one moment or newer.
+    /// The answers of memory for these keys, up to the first miss. All were valid at one moment, or are newer.
     pub(crate) fn hits(self: &Arc<Self>, keys: &[K]) -> Vec<Answer<V>> {
         let (now, mut hits) = (self.node.now(), Vec::with_capacity(keys.len()));
         for key in keys {
@@ -64,7 +64,7 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
         hits
     }
 
-    /// As [`Self::read`] for many keys, the first of which memory has answered.
+    /// As [`Self::read`] for many keys. `hits`: what memory has answered for the first of them.
     pub(crate) async fn read_many(
         self: &Arc<Self>,
         keys: &[K],
@@ -77,7 +77,7 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
         batch.finish().await
     }
 
-    /// A flight to wait for, or the present copy in memory.
+    /// Joins or begins a flight, and returns it, or the copy that memory has by now.
     fn join_alone(self: &Arc<Self>, key: &K, seek: ReadMode) -> Result<JoinedLoad<V>, Option<Entry<V>>> {
         let mut open = None;
         match self.start_or_join(key, seek, &mut open) {
@@ -220,7 +220,7 @@ impl<'a, K: Key, V: Send + Sync + 'static> Batch<'a, K, V> {
         }
     }
 
-    /// Until all batches have ended, or stale copies answer what is missing, or the deadline.
+    /// Waits until all batches have ended, or stale copies can answer the rest, or the deadline has passed.
     async fn wait(&mut self) {
         let soft = (Instant::now() + self.inner.policy.soft_timeout).min(self.deadline);
         let ends = join_all(self.waiters.iter().map(Waiter::end));
@@ -228,7 +228,7 @@ impl<'a, K: Key, V: Send + Sync + 'static> Batch<'a, K, V> {
         if timeout_at(soft, &mut ends).await.is_ok() || self.all_stale() {
             return;
         }
-        // What has not ended by then is answered by a stale copy or an error.
+        // For a load that has not ended by then, the answer is a stale copy or an error.
         drop(timeout_at(self.deadline, ends).await);
     }
 

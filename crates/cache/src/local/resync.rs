@@ -15,9 +15,9 @@ use crate::{
     source::read::LoadRequest,
 };
 
-/// Of so many copies that are compared with the shared tier, one is compared with the store.
+/// One in this many copies that are compared with the shared tier is also compared with the store.
 const STORE_EVERY: usize = 25;
-/// Copies of memory that one round takes; those of a larger memory are taken in several.
+/// Most copies of memory in one round. A larger memory takes several rounds.
 const ROUND_MAX: usize = 50_000;
 
 /// The configuration of [`Resyncing::run`].
@@ -25,7 +25,7 @@ const ROUND_MAX: usize = 50_000;
 pub struct Resyncing {
     /// Copies compared in one step.
     pub step: usize,
-    /// Largest part of one core, including waits for answers.
+    /// Largest ratio of the time of a step, including waits for answers, to the pause after it.
     pub share: f64,
     /// Shortest and longest pause between two steps.
     pub pause: (Duration, Duration),
@@ -61,15 +61,15 @@ pub struct Resynced {
     pub checked: u64,
     /// Copies that were wrong, or kept, for longer than their bound; they were dropped.
     pub stale: u64,
-    /// Copies that are older than possible ones, and are compared again after their bound.
+    /// Copies with a known newer version. They are compared again after their bound.
     pub suspects: u64,
-    /// All copies that were in memory when the round began have been compared.
+    /// Whether all copies that the round took from memory have been compared.
     pub round_ended: bool,
 }
 
 impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
-    /// Compares so many copies of memory with the copies that nodes share, some of them with the store, and
-    /// those that were found older before.
+    /// Compares up to `most` copies of memory with those of the shared tier, and some of them with the store. Compares
+    /// copies again that were found older before.
     pub(crate) async fn resync_step(&self, most: usize) -> Result<Resynced, CacheError> {
         let stale = self.judge().await? + self.judge_aging().await?;
         let chunk = self.chunk(most.max(1)).await;
@@ -174,7 +174,7 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
         }
     }
 
-    /// Compares those again whose bound has passed. Copies that are still older than the store are wrong: they are
+    /// Compares suspects again whose bound has passed. Those that are still older than the store are wrong: they are
     /// counted and dropped. Returns their number.
     async fn judge(&self) -> Result<u64, CacheError> {
         let ripe: Vec<Suspect<K>> = {
@@ -253,8 +253,8 @@ const fn is_copy(head: &Header) -> bool {
 }
 
 impl<K: Key, V: Send + Sync + 'static> Memory<K, V> {
-    /// Keys and versions of at most so many reachable copies, beginning at a random part of memory. Does not change
-    /// their popularity. Runs on a thread of its own: it takes a while.
+    /// Keys and versions of at most `most` reachable copies, beginning at a random position. Does not count as a use of
+    /// them. Runs on a separate thread, because it takes long.
     async fn versions(&self, most: usize, chance: f64) -> Vec<(Arc<K>, Version)> {
         let (cache, flush) = (self.storage(), self.flushes());
         let walk = move || {
@@ -263,7 +263,7 @@ impl<K: Key, V: Send + Sync + 'static> Memory<K, V> {
                 clippy::cast_possible_truncation,
                 clippy::cast_sign_loss,
                 clippy::cast_precision_loss,
-                reason = "a place by chance"
+                reason = "a random position"
             )]
             let skip = (surplus as f64 * chance) as usize;
             let reachable = cache.iter().skip(skip).filter(|(_, slot)| slot.flush == flush);

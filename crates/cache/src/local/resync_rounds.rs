@@ -1,4 +1,4 @@
-//! Where the comparison of copies is.
+//! The progress of the comparison of copies.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,14 +7,14 @@ use tokio::time::Instant;
 
 use crate::{Tier, Version, remote::Header};
 
-/// A copy that is older than what it is a copy of is not wrong at once: the change may be on its way. So long it
-/// may be, see the table of bounds in the coherence protocol.
+/// For how long a copy may be older than its original, because the change may be in transit: see the table in
+/// docs/coherence.md.
 const MEMORY_BOUND: Duration = Duration::from_secs(3);
 const REDIS_BOUND: Duration = Duration::from_secs(11);
-/// Copies that wait to be compared again. More are found again by a later round.
+/// Most copies that wait to be compared again. A later round finds the others again.
 pub(crate) const SUSPECTS_MAX: usize = 1_000;
 
-/// Where the rounds of one namespace are.
+/// The rounds of one namespace.
 #[derive(Debug)]
 pub(crate) struct Rounds<K>(pub(crate) Mutex<RoundState<K>>);
 
@@ -35,7 +35,7 @@ pub(crate) struct Aging<K> {
     pub(crate) since: Instant,
 }
 
-/// A copy that something newer is known of.
+/// A copy with a known newer version.
 #[derive(Clone, Debug)]
 pub(crate) struct Suspect<K> {
     pub(crate) key: K,
@@ -51,8 +51,8 @@ impl<K> Default for Rounds<K> {
 }
 
 impl<K> Suspect<K> {
-    /// Whether it had the time that it may be wrong. `age_max`: the longest age of a copy; changes of such records are not
-    /// broadcast, so that every copy may be wrong for so long.
+    /// Whether the time has passed for which it may be wrong. `age_max`: the longest age of a copy; changes of such records
+    /// are not broadcast, so that every copy may be wrong for that time.
     pub(crate) fn is_ripe(&self, age_max: Option<Duration>) -> bool {
         let bound = if self.tier == Tier::Memory { MEMORY_BOUND } else { REDIS_BOUND };
         self.since.elapsed() >= age_max.unwrap_or_default().max(bound)

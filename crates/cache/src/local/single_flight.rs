@@ -15,7 +15,7 @@ use tokio::{runtime::Handle, sync::Notify, time::timeout};
 
 use crate::{CacheError, Loaded, Moment, Tier, Version, testing::rules};
 
-/// The load of one key, for its readers.
+/// The load of one key, which its readers share.
 pub(crate) struct Flight<V> {
     pub(crate) id: u64,
     pub(crate) began: Moment,
@@ -24,7 +24,7 @@ pub(crate) struct Flight<V> {
     /// Floor of the key when it began: an older answer comes from a store that lags.
     pub(crate) floor: Version,
     pub(crate) batch: Arc<LoadBatch<V>>,
-    /// Index of the key in the outcomes of the ride.
+    /// Index of the key in the outcomes of the batch.
     pub(crate) index: usize,
 }
 
@@ -37,7 +37,7 @@ impl<V> Flight<V> {
 
 /// One call to the loader, for one key or many.
 ///
-/// While only its leader waits, the leader polls it, which costs no task and wakes no other. As soon as another reader
+/// While only its leader waits, the leader polls it, which needs no task of its own and wakes none. As soon as another reader
 /// joins, or the last one leaves, a task of the runtime drives it: no reader depends on a caller that may be gone, or
 /// not be polled.
 pub(crate) struct LoadBatch<V> {
@@ -92,7 +92,7 @@ impl<V: Send + Sync + 'static> LoadBatch<V> {
         })
     }
 
-    /// Advances the load. Its next step wakes the task that called this last.
+    /// Polls the load. When the load can continue, it wakes the task that called this last.
     fn advance(&self, load: &mut Option<BoxFuture<'static, Outcomes<V>>>, context: &mut Context<'_>) {
         if let Some(Poll::Ready(outcomes)) = load.as_mut().map(|load| load.poll_unpin(context)) {
             *load = None;
@@ -100,8 +100,8 @@ impl<V: Send + Sync + 'static> LoadBatch<V> {
         }
     }
 
-    /// The leader is woken when a task that drove the ride has ended. If the leader drove it itself, it is awake, and
-    /// waking it would wake another thread of the runtime.
+    /// Notifies the readers that joined. Does not wake the leader: [`Driver`] does so when it is dropped, and a leader
+    /// that drove the batch itself is running. To wake it then would wake another thread of the runtime.
     fn end(&self, outcomes: Outcomes<V>) {
         self.outcomes.get_or_init(|| outcomes);
         self.ended.notify_waiters();
@@ -110,7 +110,7 @@ impl<V: Send + Sync + 'static> LoadBatch<V> {
     /// The step of the leader for each poll.
     fn lead(&self, context: &mut Context<'_>) -> Poll<Outcomes<V>> {
         self.leader.register(context.waker());
-        // Checked under the lock: a task that was added since takes the lock after this, and is woken from then on.
+        // Checked under the lock: a driver that starts later takes the lock after this step, and is woken from then on.
         if let Some(mut load) = self.load.try_lock()
             && !self.driven.load(Ordering::Acquire)
         {
@@ -130,8 +130,8 @@ impl<V: Send + Sync + 'static> LoadBatch<V> {
         }
     }
 
-    /// Lets a task of the runtime drive the load, if none does. Without a runtime it pauses until the next reader of
-    /// its key.
+    /// Starts a task of the runtime that drives the load, if there is none. Without a runtime the load pauses until the
+    /// next reader joins.
     fn hand_over(self: &Arc<Self>) {
         let Ok(runtime) = Handle::try_current() else { return };
         if self.outcomes.get().is_none() && !self.driven.swap(true, Ordering::AcqRel) {
@@ -152,7 +152,7 @@ impl<V: Send + Sync + 'static> Driver<V> {
             if batch.outcomes.get().is_some() { Poll::Ready(()) } else { Poll::Pending }
         });
         if timeout(batch.bound, end).await.is_err() {
-            // Its tickets settle without an outcome, and its readers get none.
+            // Its loads settle without an outcome, and its readers get none.
             *batch.load.lock() = None;
             batch.end(Arc::new([]));
         }
@@ -161,13 +161,13 @@ impl<V: Send + Sync + 'static> Driver<V> {
 
 impl<V: Send + Sync + 'static> Drop for Driver<V> {
     fn drop(&mut self) {
-        // After the end this changes nothing; with the runtime gone, another reader takes over.
+        // No effect after the end. If the runtime was shut down, another reader drives the batch.
         self.0.driven.store(false, Ordering::Release);
         self.0.leader.wake();
     }
 }
 
-/// A reader that waits for a ride.
+/// A reader that waits for a batch.
 pub(crate) struct Waiter<V: Send + Sync + 'static> {
     batch: Arc<LoadBatch<V>>,
     leads: bool,

@@ -7,9 +7,9 @@ use crate::{Entry, Moment, Policy, Tier, Version, api::clock::milliseconds, test
 /// [`Slot::ttl`] of a copy that does not expire, and [`Slot::refresh`] of one that no hit refreshes.
 pub(crate) const NEVER: u32 = u32::MAX;
 
-/// A copy in memory; `value` is `None` for the knowledge that the record does not live.
+/// A copy in memory. `value` is `None` if the record is known not to exist.
 ///
-/// Kept by value beside its key, so it is small: 40 bytes, 32 of them more than an `Arc`.
+/// Stored inline with its key, so it is small: 40 bytes, 32 more than an `Arc`.
 #[derive(Debug)]
 pub(crate) struct Slot<V> {
     pub(crate) value: Option<Arc<V>>,
@@ -20,7 +20,7 @@ pub(crate) struct Slot<V> {
     pub(crate) ttl: u32,
     /// Milliseconds after `read_at` at which a hit refreshes it, or [`NEVER`].
     pub(crate) refresh: u32,
-    /// What `weigh` said.
+    /// Its weight, by [`Policy::weigh`].
     pub(crate) size: u32,
     /// Count of flushes when it was loaded; at any other count it is unreachable.
     pub(crate) flush: u32,
@@ -51,13 +51,13 @@ impl<V> Slot<V> {
         self.value.map(|value| Entry { value, version: self.version, tier: Tier::Memory, age, stale })
     }
 
-    /// Whether it must stay when a copy of that version and load comes.
+    /// Whether it is newer than a copy of this version and read time, and must not be replaced by it.
     pub(crate) fn beats(&self, version: Version, read_at: Moment) -> bool {
         (self.version, self.read_at) > (version, read_at)
     }
 }
 
-/// The TTL less a part that chance decides, in milliseconds; [`NEVER`] where copies do not expire.
+/// The TTL in milliseconds, reduced at random by up to the part `jitter`; [`NEVER`] if copies do not expire.
 pub(crate) fn jittered(ttl: Duration, jitter: f64, chance: f64) -> u32 {
     if ttl == Policy::<()>::UNTIL_CHANGED {
         return NEVER;
@@ -67,7 +67,7 @@ pub(crate) fn jittered(ttl: Duration, jitter: f64, chance: f64) -> u32 {
     u32::try_from(milliseconds(ttl.mul_f64(factor))).unwrap_or(NEVER - 1)
 }
 
-/// After how many milliseconds of a TTL a hit refreshes, or [`NEVER`].
+/// Milliseconds after which a hit refreshes the copy, for this part of the TTL; or [`NEVER`].
 pub(crate) fn refresh_after(ttl: u32, part: f64) -> u32 {
     if part >= 1.0 || ttl == NEVER {
         return NEVER;

@@ -17,13 +17,14 @@ use crate::{
     source::read::{Source, Store},
 };
 
-/// Records of one kind behind their tiers: memory, then the store, filling what missed.
+/// A cache of records of one kind. A read asks memory, then the shared tier if there is one, then the store, and fills the
+/// tiers that missed.
 ///
 /// After a write of this node is committed through its [`WriteGuard`], or an [`invalidate`](Self::invalidate) returned,
 /// no read of this node that begins later returns an older value. Cheap to clone; the clones are one cache. Needs the
 /// tokio runtime with time for everything but hits.
 ///
-/// Weight is bounded by [`Policy::memory_bytes`] and what others lend ([`Node::lend_memory`]), plus at most a quarter
+/// Weight is bounded by [`Policy::memory_bytes`] and what other namespaces lend ([`Node::lend_memory`]), plus at most a quarter
 /// for small copies that are evicted and still found; copies that expired stay until they are evicted or replaced.
 pub struct TieredCache<K, V>(pub(crate) Arc<CacheState<K, V>>);
 
@@ -125,7 +126,7 @@ impl<K: Key, V: Send + Sync + 'static> TieredCache<K, V> {
         }
     }
 
-    /// The answer of only memory, if it may answer: `Some(None)` is a cached absence. Counts as a request if it
+    /// The answer of memory alone, if it may answer: `Some(None)` is a cached absence. Counts as a request if it
     /// answers, and may begin a refresh.
     #[inline]
     #[must_use]
@@ -186,7 +187,7 @@ impl<K: Key, V: Send + Sync + 'static> TieredCache<K, V> {
     }
 
     /// Must be called before a write of these records is sent to the store. Drops their copies. Until the guard gets
-    /// its verdict, reads of them go to the store and fill nothing. Writes of one key may overlap.
+    /// its verdict (committed, aborted or unknown), reads of them go to the store and fill nothing. Writes of one key may overlap.
     pub async fn begin_write(&self, keys: &[K]) -> WriteGuard<K, V> {
         WriteGuard::begin(&self.0, keys)
     }

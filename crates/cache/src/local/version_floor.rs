@@ -5,14 +5,14 @@ use std::{
 
 use crate::{Key, Moment, Version};
 
-/// Longer than a shared copy can be stale after a commit: until the change feed has published the change of a dead
-/// writer.
+/// Longer than a shared copy can be stale after a commit. If the writer died, it is stale until the change feed has
+/// published the change.
 const KEPT: Duration = Duration::from_secs(15);
 /// Entries of each shard; the oldest are replaced.
 const MOST: usize = 256;
 
-/// Versions that readers of this node got, of records that may no longer be in memory while the shared tier may have an
-/// older copy: no later reader gets that copy. Bounded: with more records than fit, some reads may return an older
+/// Versions that readers of this node got. A record may no longer be in memory while the shared tier has an older copy: no
+/// later reader gets that copy. The number of entries is limited: after an entry was replaced, a read may return an older
 /// version, within the bound of all reads.
 #[derive(Debug)]
 pub(crate) struct VersionFloors<K> {
@@ -50,8 +50,8 @@ impl<K: Key> VersionFloors<K> {
         self.known.remove(key);
     }
 
-    /// The lowest version that the record may have, as far as known. After a restore of the store it may be lower: a
-    /// load that finds this reads once more, and returns the result.
+    /// The lowest version that the record may have, as far as known. After a restore, the store may have a lower one:
+    /// a load that finds it reads again, and returns the result.
     pub(crate) fn version(&self, key: &K, now: Moment) -> Version {
         if self.known.is_empty() {
             return Version::UNVERSIONED;
@@ -60,7 +60,7 @@ impl<K: Key> VersionFloors<K> {
         known.map_or(Version::UNVERSIONED, |known| known.version)
     }
 
-    /// Unless it was inserted again since.
+    /// Removes the oldest entry, unless its key was inserted again since.
     fn drop_first(&mut self) {
         if let Some((key, until)) = self.order.pop_front()
             && self.known.get(&key).is_some_and(|known| known.until == until)

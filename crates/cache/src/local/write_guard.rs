@@ -11,10 +11,11 @@ use crate::{
     },
 };
 
-/// A write under way, between [`TieredCache::begin_write`](crate::TieredCache::begin_write) and its verdict.
+/// A write in progress, between [`TieredCache::begin_write`](crate::TieredCache::begin_write) and its verdict: committed,
+/// aborted or unknown.
 ///
 /// Dropped without a verdict, or while one is being given, it acts as [`unknown`](Self::unknown): a write
-/// whose task is cancelled leaves no stale copy. Owned, so that it can live in a task of its own.
+/// whose task is cancelled leaves no stale copy. Owned, so that it can be moved into a task of its own.
 #[must_use = "dropped, it counts as a write of unknown outcome"]
 pub struct WriteGuard<K: Key, V: Send + Sync + 'static> {
     inner: Arc<CacheState<K, V>>,
@@ -43,8 +44,8 @@ impl<K: Key, V: Send + Sync + 'static> WriteGuard<K, V> {
         self.inner.policy.strict
     }
 
-    /// The write was committed and made these changes, and none to marked keys that are not named. Memory takes the
-    /// values at once, unless something newer is known or another write of the key is in progress.
+    /// The write was committed and made these changes. Keys of the guard that they do not name are unchanged. Memory
+    /// takes the values at once, unless something newer is known or another write of the key is in progress.
     ///
     /// # Errors
     /// [`CacheError::Bus`] if the change could not be published to the other nodes. The write is committed; it is
@@ -130,7 +131,7 @@ impl<K: Key, V: Send + Sync + 'static> WriteGuard<K, V> {
         version.is_versioned() && alone && newest && clean && self.flush == self.inner.memory.flushes()
     }
 
-    /// What a test build does that lacks the rule.
+    /// Only for test builds without the rule: publishes the changes before the commit.
     fn tell_too_early(&self) {
         let notices = self.inner.suspect_here(self.marked.keys());
         let inner = Arc::clone(&self.inner);
@@ -139,7 +140,7 @@ impl<K: Key, V: Send + Sync + 'static> WriteGuard<K, V> {
         }
     }
 
-    /// Takes the marks away and returns their keys; afterwards the drop of the guard does nothing.
+    /// Removes the marks and returns their keys. Afterwards the drop of the guard has no effect.
     fn unmark(&mut self) -> Vec<K> {
         let keys: Vec<K> = self.marked.drain().map(|(key, _)| key).collect();
         for key in &keys {

@@ -3,8 +3,8 @@ use std::{collections::HashMap, fmt};
 use super::{calls, held};
 use crate::history::{Call, Event, Held, Outcome, Place, What};
 
-/// The state of a record: before its creation, at a version, or deleted. Keys are never used again, so that this only
-/// rises.
+/// The state of a record: before its creation, at a version, or deleted. It only rises, because no key is used again after
+/// a deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Rank(u64);
 
@@ -33,11 +33,11 @@ impl fmt::Display for Rank {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Write {
     pub(super) value: u64,
-    /// As acknowledged, else as it was read. `None`: it was never read, either.
+    /// The version in the acknowledgement, otherwise the one with which the value was first found. `None`: neither.
     pub(super) version: Option<u64>,
     /// When it was first sent: it took effect after this.
     pub(super) began: u64,
-    /// When it was first acknowledged. `None`: never, and it may take effect at any time.
+    /// When it was first acknowledged. `None`: never, so it may take effect at any time after `began`.
     pub(super) acked: Option<u64>,
 }
 
@@ -52,16 +52,16 @@ pub(super) struct Record<'a> {
     pub(super) held: Vec<&'a Held>,
     /// When an answer first showed that the record exists.
     pub(super) known: Option<u64>,
-    /// When a deletion that has or may have had an effect was first sent.
+    /// When the first deletion was sent that was not refused.
     deleting: Option<u64>,
 }
 
 impl<'a> Record<'a> {
-    /// What the call found or made. `None`: it shows nothing.
+    /// The state that the call found or made. `None`: its answer shows none.
     ///
-    /// "Does not exist" means that the record was not created yet, whenever that is possible: no answer had shown it
-    /// before the call began. This choice constrains nothing that follows. Otherwise it means deleted, if that is
-    /// possible.
+    /// The answer "does not exist" counts as "not created yet" whenever that is possible: no answer had shown the record
+    /// before the call began. This choice constrains no later call. Otherwise it counts as "deleted", if a deletion was
+    /// sent before the answer came.
     pub(super) fn rank(&self, call: &Call) -> Option<Rank> {
         match call.outcome {
             Outcome::Done { version, .. } => Some(Rank::at(version)),
@@ -83,7 +83,7 @@ impl<'a> Record<'a> {
         Some(End::of(truth).unwrap_or(End::Gone))
     }
 
-    /// When its deletion was first sent; `None` also when the end shows that it never took effect.
+    /// When its deletion was first sent. `None`: never, or the record exists at the end, so the deletion had no effect.
     pub(super) fn may_be_deleted(&self) -> Option<u64> {
         self.deleting.filter(|_| !matches!(self.end(), Some(End::Is { .. })))
     }
@@ -105,7 +105,7 @@ impl<'a> Record<'a> {
         self.learn_versions();
     }
 
-    /// Gives a write that was never acknowledged the version with which its value was first found.
+    /// Gives each write that was never acknowledged the version with which its value was first found.
     fn learn_versions(&mut self) {
         let open = self.writes.iter().filter(|write| write.version.is_none());
         let mut unknown: HashMap<u64, Option<u64>, ahash::RandomState> =
@@ -126,13 +126,13 @@ impl<'a> Record<'a> {
 /// The state of a record in one place at the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// Known not to exist.
+    /// The place knows that it does not exist.
     Gone,
     /// It exists.
     Is {
-        /// Of the record.
+        /// Its version.
         version: u64,
-        /// What it holds.
+        /// Its value.
         value: u64,
     },
 }
@@ -219,8 +219,8 @@ pub(super) const fn writes_value(what: &What) -> Option<u64> {
 
 type Made<'a> = HashMap<u64, &'a str, ahash::RandomState>;
 
-/// Which record the creation of a value made: from the answer to the creation, otherwise where the value was first
-/// found. Only for creations whose answer contained no record.
+/// The record that the creation of a value made, for creations with a call of open outcome. It is known from the
+/// answer to another attempt, otherwise from where the value was first found.
 fn made(events: &[Event]) -> Made<'_> {
     let mut made: HashMap<u64, Option<&str>, ahash::RandomState> = HashMap::default();
     for call in calls(events) {

@@ -1,40 +1,41 @@
 //! C4: strong reads and writes of a record are linearizable: they can be put into one order, each at a moment between
 //! its beginning and its end, in which every read finds the last write before it.
 //!
-//! In general such an order has to be searched for. Here the answers show it, since a write is answered with its
-//! version and no two writes write the same value. Let the rank of a call be the version that it made or found; 0 if it
-//! found that the record did not exist yet, and above all versions if it found or made it deleted. Then the calls are
-//! linearizable if, and only if
+//! In general such an order has to be searched for. Here the answers show it, because the answer to a write has its
+//! version, and no two writes write the same value. The rank of a call is the version that it made or found. It is 0 if
+//! the call found that the record did not exist yet, and above all versions if the call found or made the record deleted.
+//! The calls are linearizable if and only if
 //!
-//! 1. what a read found was written, by a write that began before the read ended (that it was written at all is C6);
+//! 1. each value that a read found is from a write that began before the read ended (that there is such a write is C6);
 //! 2. no two writes have the same version;
-//! 3. of two calls of which one ended before the other began, the later one has no lower rank, and if it is a write, a
-//!    higher one;
-//! 4. a version that no answer showed belongs to a write whose outcome is open, and which began before any answer
-//!    showed a newer version.
+//! 3. if one call ended before another began, the later one has at least the same rank; if it is a write, a higher one;
+//! 4. each version that no answer showed, between two that answers showed, belongs to a write with an open outcome that
+//!    began before any answer showed a newer version.
 //!
-//! No linearizable history violates these: writes take effect in the order of their versions, and a call that ended has
-//! taken effect before one that begins later. They are sufficient: order the calls by rank, within a rank the write
-//! first, then its reads by when they began. Every read then follows its own write with no other in between. And the
-//! order agrees with real time, which is all that linearizable requires. Let a end before b begins. By 3 the rank of b
-//! is not lower. If it is higher, b comes after a. If it is the same, b is no write (3, and 2 for two writes), and
-//! whether a is the write or another read, it comes first; by 1 no read ended before its own write began. Above all
-//! versions the deletion that began first is the write, and the others are reads.
+//! The rules are necessary: writes take effect in the order of their versions, and a call that ended has taken effect
+//! before one that begins later.
 //!
-//! An open write that was seen has the version with which it was seen, and never ends. One that was not seen is left
-//! out, as it had no effect, or not yet; except those that 4 needs. Among these, to give the lowest missing version to
-//! the one that began first works whenever any assignment does: the times until which they have to have begun rise with
-//! the versions.
+//! They are sufficient. Order the calls by rank; within a rank the write is first, then its reads by the time at which
+//! they began. Every read then follows its own write with no other write in between. The order also agrees with real time,
+//! which is all that is left to show. Let a end before b begins. By 3, the rank of b is not lower. If it is higher, b
+//! comes after a. If it is the same, b is no write, because 3 requires a higher rank of a write. So a comes first, whether
+//! it is the write or a read that began earlier; by 1, no read ended before its own write began. For the highest rank, the
+//! deletion that began first is the write, and the other calls that found or made the record deleted are reads.
 //!
-//! To check 3 it is enough to compare each call with the highest rank among those that ended before it began, which one
-//! pass over both in the order of time does.
+//! Writes with an open outcome: one that was seen has the version with which it was seen, and never ends. One that was not
+//! seen is left out, because it had no effect, or none yet. The exceptions are those that 4 needs. They are assigned in
+//! order: the write that began first gets the lowest missing version. This finds an assignment if there is one, because
+//! the latest permitted begin rises with the version.
 //!
-//! "Does not exist" may mean rank 0 or the highest. It is taken as 0 whenever no call with rank 1 or more had ended
-//! before it began: this can violate no rule, and constrains no later call. Otherwise only the highest is left, and
-//! needs a deletion that began before the answer came.
+//! To check 3, each call is compared with the highest rank among the calls that ended before it began. One pass over both,
+//! in the order of time, is enough.
 //!
-//! Cached answers are not judged here, except by 1. They do show that the store had come so far, since no copy is ahead
-//! of the store: what begins after such an answer must not be older.
+//! "Does not exist" may mean rank 0 or the highest rank. It counts as 0 if no call with rank 1 or more had ended before it
+//! began: that violates no rule, and constrains no later call. Otherwise it counts as the highest rank, which requires a
+//! deletion that began before the answer came.
+//!
+//! Cached answers are checked only by 1. But no copy is ahead of the store, so they show which version the store had
+//! reached: a call that begins after such an answer must not find an older one.
 
 use super::{
     Run,
@@ -45,7 +46,7 @@ use super::{
 };
 use crate::history::{Call, Level, Outcome, What};
 
-/// C4: see above.
+/// C4: see the module.
 pub(super) fn check(run: &Run<'_>) -> Checked {
     let mut checked = Checked::new("C4 strong reads");
     for record in run.records.iter() {
@@ -72,7 +73,7 @@ fn found_in_time(record: &Record<'_>, checked: &mut Checked) {
     }
 }
 
-/// Rule 2; returns the versions that answers showed, rising.
+/// Rule 2. Returns the versions that answers showed, by rising number.
 fn versions(record: &Record<'_>, checked: &mut Checked) -> Vec<u64> {
     let known = record.writes.iter().filter_map(|write| Some((write.version?, write.value)));
     let mut known: Vec<(u64, u64)> = known.collect();
@@ -89,7 +90,7 @@ fn versions(record: &Record<'_>, checked: &mut Checked) -> Vec<u64> {
     known.into_iter().map(|(version, _)| version).collect()
 }
 
-/// The answers that show how far the record had come: what they showed, and when.
+/// The answers that show which state the record had reached: the rank, and the time of the answer.
 fn told(record: &Record<'_>) -> Vec<(Rank, u64)> {
     let answers = record.calls.iter().filter(|call| judged(call) || write_found(record, call).is_some());
     answers.filter_map(|call| Some((record.rank(call)?, call.ended))).collect()
@@ -119,18 +120,18 @@ fn without_gaps(record: &Record<'_>, versions: &[u64], told: &Since<Rank>, check
     unseen.sort_unstable();
     let mut unseen = unseen.into_iter();
     for pair in versions.windows(2) {
-        // Ends early: with the open writes, or after the first version without one.
+        // Stops at the first version without an open write, so a large gap costs nothing.
         let nobody = (pair[0] + 1..pair[1]).find(|version| {
             let until = told.newer_than(Rank::at(*version)).unwrap_or(u64::MAX);
             unseen.next().is_none_or(|began| began > until)
         });
         if let Some(version) = nobody {
-            checked.violation(|| format!("{}: nobody can have written version {version}", record.key));
+            checked.violation(|| format!("{}: no write can have made version {version}", record.key));
         }
     }
 }
 
-/// A write, or a read that must be linearizable.
+/// A call that must be linearizable.
 struct RegisterCall {
     began: u64,
     rank: Rank,

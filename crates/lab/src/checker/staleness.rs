@@ -10,17 +10,17 @@ use super::{
 };
 use crate::history::{Edge, Level, What};
 
-/// The ages of cached answers: for how long something newer had been acknowledged when the read began; 0 for one that
-/// was not stale. Of all reads, including correct ones.
+/// The ages of cached answers: for how long a newer state had been acknowledged when the read began; 0 if the answer was
+/// not stale. All cached reads count, also those within their bound.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Staleness {
     /// Of all cached reads.
     pub all: Ages,
-    /// Of those without a fault near to them.
+    /// Of the reads without a fault near to them.
     pub undisturbed: Ages,
-    /// Of those near to a fault, by its name; near to several, a read counts for each.
+    /// Of the reads near to a fault, by the name of the fault. A read that is near to several counts for each.
     pub by_fault: BTreeMap<String, Ages>,
-    /// The oldest of them, over the time of the run.
+    /// The highest ages, over the time of the run.
     pub over_time: OverTime,
 }
 
@@ -29,17 +29,17 @@ pub struct Staleness {
 pub struct Ages {
     /// How many reads.
     pub reads: u64,
-    /// Half of them were no older.
+    /// The age that half of the reads do not exceed.
     pub p50: u64,
-    /// 99 of 100.
+    /// The age that 99 of 100 do not exceed.
     pub p99: u64,
-    /// 999 of 1000.
+    /// The age that 999 of 1000 do not exceed.
     pub p999: u64,
-    /// The oldest.
+    /// The highest age.
     pub max: u64,
-    /// Their bound. `None`: it was not the same for all. Near to several faults, a read may be older.
+    /// The bound of these reads. `None`: it was not the same for all. A read near to several faults may have a higher one.
     pub bound: Option<u64>,
-    /// How many exceeded their bound.
+    /// How many reads exceeded their own bound.
     pub over: u64,
 }
 
@@ -104,7 +104,7 @@ impl<'a, 'b> AgesSeen<'a, 'b> {
         Self { run, healthy, over_time, all, undisturbed, by_fault: BTreeMap::new() }
     }
 
-    /// Adds a read with its begin and end, and its age. Returns its bound if it exceeded it.
+    /// Adds a read: its begin and end, and its age. Returns its bound if the age exceeds it.
     fn exceeded(&mut self, when: [u64; 2], age: u64) -> Option<u64> {
         let faults = &self.run.faults;
         self.over_time.add(when[0], age);

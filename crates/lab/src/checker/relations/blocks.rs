@@ -1,4 +1,4 @@
-//! Settings of users for others: whether they were kept, and whether all nodes used them at once.
+//! Checks of the settings of users for other users: no change is lost, and all nodes use it at once.
 
 use super::{
     Relations,
@@ -13,7 +13,7 @@ use crate::{
 /// Maximum concurrent changes of one edge.
 const AT_ONCE: usize = 64;
 
-/// What one user has set about another one.
+/// The settings of one user for another one.
 #[derive(Debug)]
 pub(super) struct Blocks<'a> {
     edge: Edge,
@@ -22,19 +22,22 @@ pub(super) struct Blocks<'a> {
     pub(super) told: Vec<(&'a RelationCall, Settings)>,
     /// Calls that were decided by it.
     pub(super) decisions: Vec<&'a RelationCall>,
-    /// Opposite follows that it has permitted.
+    /// Acknowledged opposite follows: no block may have been in force.
     pub(super) begun: Vec<RelationWrite<'a>>,
     pub(super) end: Option<Settings>,
-    /// Acknowledged changes, ordered by version: the settings, and the times of request and acknowledgement.
+    /// Acknowledged changes, ordered by version.
     states: Vec<State>,
     /// Settings that were read and belong to no acknowledged change.
     others: Vec<Settings>,
     until: Until,
 }
 
+/// An acknowledged change.
 #[derive(Clone, Copy, Debug)]
 struct State {
+    /// The settings after the change.
     settings: Settings,
+    /// What was changed.
     setting: Setting,
     began: u64,
     ended: u64,
@@ -47,7 +50,8 @@ struct Candidates {
     open: Vec<Setting>,
 }
 
-/// C5, of settings: what was acknowledged is present at the end, or was changed by a client that knew it.
+/// C5, for settings: each acknowledged change is included in the one with the next version, and at the end the store has
+/// the last one or a newer version.
 pub(in crate::checker) fn lost(relations: &Relations<'_>, checked: &mut Checked) {
     for blocks in relations.blocks.values() {
         for pair in blocks.states.windows(2) {
@@ -66,8 +70,8 @@ pub(in crate::checker) fn lost(relations: &Relations<'_>, checked: &mut Checked)
 }
 
 /// C14: after a change is acknowledged, or a read from memory has returned it, no node uses the previous value for a
-/// decision or a read. A strong read asks the store, and a read with a token may: both can return a change that is
-/// committed and not yet acknowledged. Their results constrain later strong reads (C4), but not reads from memory.
+/// decision or a read. A strong read asks the store, and a read with a token may do so. Both can return a change that is
+/// committed but not yet acknowledged, so their results constrain later strong reads (C4), and no reads from memory.
 pub(in crate::checker) fn new_enemy(relations: &Relations<'_>) -> Checked {
     let mut checked = Checked::new("C14 new enemy");
     for blocks in relations.blocks.values() {
@@ -100,8 +104,9 @@ pub(in crate::checker) fn new_enemy(relations: &Relations<'_>) -> Checked {
 /// The decision of a call.
 #[derive(Clone, Copy)]
 enum Decision {
-    /// The requested permissions, the denied ones, and whether everything was allowed.
+    /// A check: the requested permissions, the denied ones, and whether everything was allowed.
     Asked(u8, u8, bool),
+    /// A follow: whether a block refused it.
     Blocked(bool),
 }
 
@@ -156,7 +161,7 @@ impl<'a> Blocks<'a> {
         self.others.dedup();
     }
 
-    /// `None`: it is correct.
+    /// What is wrong with a read. `None`: it is correct.
     fn wrong_read(&self, call: &RelationCall, read: Settings) -> Option<String> {
         let floor = self.floor(call.began);
         if read.version < floor {
@@ -167,7 +172,7 @@ impl<'a> Blocks<'a> {
         (known.settings != read).then(|| format!("{read:?} was read, and it is {:?}", known.settings))
     }
 
-    /// The highest version that an answer showed before then.
+    /// The highest version that an acknowledgement or a read from memory showed before this time.
     fn floor(&self, time: u64) -> u64 {
         self.until.before(time)
     }
@@ -180,7 +185,7 @@ impl<'a> Blocks<'a> {
         if floor == 0 {
             states.push(Settings::default());
         }
-        // States made by clients that never got an answer.
+        // Settings by changes that were never acknowledged.
         states.extend(self.others.iter().filter(|read| read.version >= floor));
         let open = self.changes.iter().filter(|write| write.fate == Fate::Open && write.began <= ended);
         let setting = |write: &RelationWrite<'_>| match write.what {
@@ -201,7 +206,7 @@ impl<'a> Blocks<'a> {
 
     fn violation(&self, client: u32, began: u64, wrong: &str) -> String {
         format!(
-            "{}: client {client} at {began} ns: {wrong}; version {} had been told",
+            "{}: client {client} at {began} ns: {wrong}; version {} was known",
             self.name(),
             self.floor(began)
         )
@@ -214,7 +219,7 @@ impl Candidates {
         self.states.iter().any(|state| self.derived(*state).any(|state| decides(state, decision)))
     }
 
-    /// The settings as they are, or with some of the open changes.
+    /// The settings, with any combination of the open changes.
     fn derived(&self, state: Settings) -> impl Iterator<Item = Settings> {
         let set = |setting: &Setting| state.with(*setting);
         let blocked = self.open.iter().filter(|setting| !matches!(setting, Setting::Permissions(_))).map(set);

@@ -11,39 +11,40 @@ use crate::{
 
 /// Everything about the follow of one pair.
 ///
-/// An answer that shows a follow has its version. An answer that there is none has no version: it may be due to any end
-/// that had been sent before the answer came, and is judged by the latest of these.
+/// An answer that shows a follow contains its version. An answer without a follow contains none. It may be due to any end
+/// that was sent before the answer came, and is checked against the one of these with the highest version.
 #[derive(Debug)]
 pub(super) struct Follow<'a> {
     pub(super) edge: Edge,
     /// Follows and unfollows.
     pub(super) writes: Vec<RelationWrite<'a>>,
-    /// What the followed user has set about the other one.
+    /// Changes of the settings of the followed user for the other one.
     pub(super) blocks: Vec<RelationWrite<'a>>,
     pub(super) looks: Vec<Look<'a>>,
-    /// The version at the end; inner `None`: no follow. Outer: it was not read.
+    /// The version at the end of the run. Inner `None`: no follow. Outer `None`: it was not read.
     pub(super) end: Option<Option<u64>>,
-    /// Possible ends: when each was first sent, and the highest version that an end sent until then may have.
+    /// The calls that may have ended it: when each was first sent, and the highest version that an end sent until then may
+    /// have.
     ends: Vec<(u64, u64)>,
-    /// Since when answers showed that it had come so far.
+    /// When answers first showed a version, or a higher one.
     since: Since<Rank>,
-    /// How far it had come by the answers until a time.
+    /// The highest version that answers showed until a time.
     until: Until,
     /// Versions of acknowledged follows.
     living: BTreeSet<u64>,
-    /// Of acknowledged ends.
+    /// Versions of acknowledged ends.
     ended: BTreeSet<u64>,
-    /// When a follow was first sent whose version no answer showed; `None`: never.
+    /// When the first follow was sent that was not acknowledged and may have taken effect; `None`: none was.
     untold: Option<u64>,
 }
 
-/// A read that shows whether it exists.
+/// A read that shows whether the follow exists.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Look<'a> {
     pub(super) call: &'a RelationCall,
     pub(super) level: Level,
     pub(super) seen: Option<u64>,
-    /// From a page and not from the record.
+    /// Whether the answer is from a page of a list, and not from the record.
     pub(super) of_list: bool,
 }
 
@@ -91,7 +92,7 @@ impl<'a> Follow<'a> {
         self.until.before(time)
     }
 
-    /// Cached reads, and for how long something newer had been acknowledged when they began.
+    /// Cached reads, and their ages: for how long a newer state had been acknowledged when they began.
     pub(super) fn ages(&self) -> impl Iterator<Item = (&'a RelationCall, u64)> {
         let cached = self.looks.iter().filter(|look| look.level == Level::Cached);
         cached.map(|look| {
@@ -100,7 +101,7 @@ impl<'a> Follow<'a> {
         })
     }
 
-    /// Whether a client may have made the follow with this version until then.
+    /// Whether a follow that was sent until then may have this version.
     pub(super) fn may_be(&self, version: u64, until: u64) -> bool {
         self.living.contains(&version) || self.untold.is_some_and(|began| began <= until)
     }
@@ -123,7 +124,7 @@ impl<'a> Follow<'a> {
         let ends = self.writes.iter().filter_map(|write| match (write.what, write.fate) {
             (About::Unfollow(_), Fate::Done(_)) => Some((write.began, write.version()?)),
             (About::Unfollow(_), Fate::Open) => Some((write.began, u64::MAX)),
-            // It may have begun, found a block, and ended again.
+            // The follow may have been written, and ended again because of a block.
             (About::Follow(_), Fate::Denied) => Some((write.began, below(write.ended))),
             (About::Follow(_), Fate::Open) if !self.blocks.is_empty() => Some((write.began, u64::MAX)),
             _ => None,
@@ -143,7 +144,7 @@ impl<'a> Follow<'a> {
         ends
     }
 
-    /// The lowest version of writes that began at a time or later.
+    /// For each begin of an acknowledged write, the lowest version of the writes that began then or later.
     fn later(&self) -> BTreeMap<u64, u64> {
         let acked = self.writes.iter().filter_map(|write| Some((write.began, write.version()?)));
         let mut acked: Vec<(u64, u64)> = acked.collect();
@@ -153,7 +154,7 @@ impl<'a> Follow<'a> {
             least = least.min(*version);
             *version = least;
         }
-        // Of those that began at one time, the first has the lowest.
+        // Reversed: of several that began at the same time, the last one inserted has the lowest version.
         acked.into_iter().rev().collect()
     }
 

@@ -41,8 +41,8 @@ impl Members {
         }
     }
 
-    /// Whether a user is a member, or was one after this version of the roster; `None`: only whether it is one. Reads
-    /// the store.
+    /// Whether a user is a member, or left after this version of the roster. `None`: only whether the user is a member.
+    /// Reads the store.
     ///
     /// # Errors
     /// Errors of the store.
@@ -59,7 +59,7 @@ impl Members {
         })
     }
 
-    /// Whether a user is a member. Never older than what was acknowledged.
+    /// Whether a user is a member. Sees every acknowledged change.
     ///
     /// # Errors
     /// Errors of the store.
@@ -71,7 +71,7 @@ impl Members {
     /// Checks that a user may apply to a group: one that is joined by approval, or by code if the code is given.
     ///
     /// # Errors
-    /// NOT_FOUND, FAILED_PRECONDITION, PERMISSION_DENIED, RESOURCE_EXHAUSTED after too many codes, or errors of the
+    /// NOT_FOUND, FAILED_PRECONDITION, PERMISSION_DENIED, RESOURCE_EXHAUSTED after too many attempts, or errors of the
     /// store.
     pub(crate) async fn may_apply(&self, key: MemberKey, code: &str) -> Result<(), Error> {
         let group = self.group(key.group).await?;
@@ -115,7 +115,7 @@ impl Members {
         }
     }
 
-    /// Checks that the principal decides for a group: its owner, its admins, and services.
+    /// Checks that the principal is the owner or an admin of a group, or a service.
     ///
     /// # Errors
     /// NOT_FOUND, PERMISSION_DENIED, or errors of the store.

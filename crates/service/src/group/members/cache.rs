@@ -9,7 +9,8 @@ use super::{
 };
 use crate::write::cache_defaults::{CacheDefaults, half, seldom_there};
 
-/// Read for every message of a group: with 256 MiB, some 100,000 members, or 170,000 absences.
+/// The largest share, as members are read for every message of a group. With 256 MiB it holds some 100,000 members, or
+/// 170,000 absences.
 const MEMBER_SHARES: u64 = 5;
 const ROSTER_SHARES: u64 = 1;
 /// Pages of both kinds of lists: half a share each.

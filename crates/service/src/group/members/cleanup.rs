@@ -1,4 +1,4 @@
-//! Ends memberships with their group, or with the account of their user.
+//! Ends memberships when their group is dismissed, or when the account of their user is deleted.
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
@@ -35,7 +35,7 @@ const TRIED_AFTER: [Duration; 4] =
 #[derive(Debug, Default)]
 pub(super) struct Ending {
     groups: Mutex<HashSet<GroupId>>,
-    /// Held for a step, so that no step that found the group dismissed is in progress when the group is created again.
+    /// Held during a step. Invariant: when a group is created again, no step that found it dismissed is in progress.
     step: tokio::sync::Mutex<()>,
 }
 
@@ -55,7 +55,7 @@ impl Members {
             let written = this.groups.dismiss_group(id, context).await;
             match &written {
                 Ok(_) => this.end(id),
-                // It may be dismissed nevertheless; if it is not, nothing is ended.
+                // The outcome is unknown. If the group was not dismissed, nothing is ended.
                 Err(error) if error.reason() == Reason::StoreUnavailable => this.end(id),
                 Err(_) => {}
             }
@@ -81,7 +81,7 @@ impl Members {
         self.mutations.call(deadline, Box::pin(work)).await
     }
 
-    /// Hides the messages of a dismissed group from all users. The members of a group of the same id begin after that.
+    /// Hides the messages of a dismissed group from all users. A new group with the same id starts above them.
     async fn hide_messages(&self, id: GroupId) -> Result<(), Error> {
         let conversation = ConversationId::Group(id);
         let end = self.messages.strong_end(conversation).await.map_err(store_error)?;
@@ -91,15 +91,15 @@ impl Members {
         Ok(())
     }
 
-    /// The existing ones of these groups, in their order. For the others, the end of their members is begun again: the
-    /// node that did it may have died.
+    /// Returns those of these groups that exist, in their order. For the others, starts to end their members again: the
+    /// node that was doing so may have died.
     pub(super) async fn standing(&self, groups: &[GroupId], consistency: &Consistency) -> Vec<GroupId> {
         let found = self.groups.get_many(groups, consistency).await;
         let mut standing = Vec::with_capacity(groups.len());
         for (group, found) in groups.iter().zip(found) {
             match found {
                 Ok(None) => self.end(*group),
-                // One that cannot be read now may exist.
+                // A group that cannot be read now may exist.
                 Ok(Some(_)) | Err(_) => standing.push(*group),
             }
         }
@@ -123,7 +123,7 @@ impl Members {
                 let work = async move { this.depart(group, user).await };
                 departed |= self.mutations.run(Instant::now() + FOUNDED_WITHIN, Box::pin(work)).await?;
             }
-            // The list may contain groups that the user has left, followed by others.
+            // The list may be old: all groups of this page may have been left before, and others may follow.
             if departed {
                 return Ok(true);
             }
@@ -134,7 +134,8 @@ impl Members {
         }
     }
 
-    /// Returns false if the user was not in it.
+    /// Removes a user from a group; if the user is its owner, transfers the group first. Returns false if the user was not
+    /// a member.
     async fn depart(&self, group: GroupId, user: UserId) -> Result<bool, Error> {
         let terms = self.terms(Principal::Service);
         let write = || Write::at(Timestamp::now());
@@ -163,8 +164,8 @@ impl Members {
         Ok(None)
     }
 
-    /// Begins to end the members of a dismissed group. There are no events for them: their own lists end with them.
-    /// Continues in the background; failures are retried.
+    /// Starts to end the members of a dismissed group, unless this node is doing so already. Continues in the background;
+    /// failures are retried. The events of the steps contain no ended memberships.
     fn end(&self, group: GroupId) {
         if !self.ending.groups.lock().insert(group) {
             return;
@@ -180,7 +181,7 @@ impl Members {
                 }
             }
             if let Err(error) = ended {
-                tracing::warn!(%error, "members of a dismissed group could not be ended; to list the groups of one tries again");
+                tracing::warn!(%error, "members of a dismissed group could not be ended; retried when the groups of one of them are listed");
             }
             this.ending.groups.lock().remove(&group);
         });
@@ -189,7 +190,7 @@ impl Members {
     async fn end_rest(&self, group: GroupId) -> Result<(), Error> {
         let this = self.clone();
         let work = async move {
-            // First: it is not done again once no member is left.
+            // First: once no member is left, this is not retried.
             let released = this.release_messages(group).await;
             or_none(this.end_all(group).await)?;
             released
@@ -197,19 +198,19 @@ impl Members {
         self.mutations.run(Instant::now() + FOUNDED_WITHIN, Box::pin(work)).await
     }
 
-    /// Allows the removal of the messages of a dismissed group, which no user may read.
+    /// Raises the lowest readable message number above all messages of a dismissed group, so that they may be removed.
     async fn release_messages(&self, group: GroupId) -> Result<(), Error> {
         let conversation = ConversationId::Group(group);
         let end = self.messages.strong_end(conversation).await.map_err(store_error)?;
-        // Read after the end: another group of this id has higher numbers only.
+        // Read after the end of the log: messages of a newer group with this id have higher numbers.
         if end <= DOCUMENT || self.group_created(group, &Consistency::Strong).await?.is_some() {
             return Ok(());
         }
         self.conversations.raise_min_seq(conversation, end + 1, true).await.map(drop)
     }
 
-    /// Ends members first, then bans and the mutes of former members, in steps. The copies of the members of a step are
-    /// invalidated around it.
+    /// Ends members first, then bans and the mutes of former members, in steps. Invalidates the copies of the members of a
+    /// step before and after it.
     async fn end_all(&self, group: GroupId) -> Result<(), Error> {
         self.notify_dismissed(group).await?;
         loop {
@@ -217,14 +218,14 @@ impl Members {
             let some = self.store.member_list(group, Role::Member, None, ENDED_AT_ONCE).await;
             let users: Vec<UserId> =
                 some.map_err(store_error)?.iter().map(|member| member.key.user).collect();
-            // A new group may exist under the id: then they are its members.
+            // If a new group has the id, the members are its own.
             if self.group_created(group, &Consistency::Strong).await?.is_some() {
                 return Ok(());
             }
             let keys = users.iter().map(|user| MemberKey { group, user: *user }).collect();
             let change = MemberChange::Remove(users);
             let invalidations = self.invalidations_for(group, &change).await;
-            // The invites of its admins were closed with the group.
+            // Without rows, so without deciders: the invites of the admins were closed with the group.
             let event = EventKind::of(&change).event(group, change.users(), &[]);
             let store = Arc::clone(&self.store);
             let write = Box::pin(async move {

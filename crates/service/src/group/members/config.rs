@@ -1,4 +1,4 @@
-//! What is configured about members of groups, with its defaults.
+//! The configuration of members of groups, and its defaults.
 
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +23,7 @@ impl Default for MembersConfig {
 }
 
 impl MembersConfig {
-    /// Whether each value can be taken, and all of them together.
+    /// Checks the values.
     ///
     /// # Errors
     /// Names the key and its limit.

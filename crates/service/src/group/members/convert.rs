@@ -1,4 +1,4 @@
-//! Members between the wire and the domain. Raw numbers and strings do not pass this module.
+//! Members between the wire and the domain. Behind this module all numbers and strings are checked.
 
 use kith_cache::Entry;
 use kith_proto::member::v1::{self as wire, member_result::Result as Answer};
@@ -12,7 +12,7 @@ use crate::{
     rpc::versions::{moment, wire_time},
 };
 
-/// Above the ids of all users: after all changes of a version.
+/// Above every user id, so that a position with it is after all changes of a version.
 const AFTER_ALL: i64 = i64::MAX;
 
 /// Where a page of changes begins.
@@ -145,8 +145,8 @@ pub(super) fn mute(time: Option<&prost_types::Timestamp>) -> Result<Option<Times
     time.map(|time| moment("mute_time", time)).transpose()
 }
 
-/// The change that a removal requests. Whether a ban ends in the future is decided when it is made: a request that is
-/// repeated later gets its first answer.
+/// The change that a removal requests. That a ban ends in the future is checked only when the ban is made: a request that
+/// is repeated after that end must get its first answer.
 pub(super) fn removal(request: &wire::RemoveMembersRequest) -> Result<MemberChange, Error> {
     let users = users(&request.user_ids)?;
     let until = request.ban_until.as_ref().map(|time| moment("ban_until", time)).transpose()?;

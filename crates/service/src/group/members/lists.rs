@@ -1,4 +1,4 @@
-//! Members of a group, and groups of a user: ids by pages, through the tiers.
+//! Pages of ids, read through the tiers: the members of a group, and the groups of a user.
 
 use std::{fmt, str::FromStr, sync::Arc};
 
@@ -13,12 +13,13 @@ use crate::{
     write::{caches::CacheFactory, record_codec::RecordCodec},
 };
 
-/// The text is no key of a page.
+/// The text is not the key of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the text is not that of a page of a list of members")]
+#[error("the text is not the key of a page of members")]
 pub(super) struct NotAPage;
 
-/// A page of a list by rising id: a number of members with these roles after an id; 0: the first ones.
+/// The key of a page: at most `size` entries with the role `least` or a higher one, by rising id, above the id `after`.
+/// 0: from the first one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct MemberPageKey {
     pub(super) least: Role,
@@ -115,7 +116,7 @@ pub fn membership_page_weight(page: &Page<GroupId>) -> usize {
     size_of::<Page<GroupId>>() + page.items.len() * size_of::<GroupId>()
 }
 
-/// The further invalidations if another program changed a member.
+/// The invalidations that a change of a member by another program requires, besides that of the member.
 pub fn member_invalidations(key: MemberKey) -> Vec<Invalidation> {
     let mut told = roster_invalidations(key.group);
     told.push(invalidation(MEMBERSHIP_EPOCHS, key.user.to_string()));

@@ -21,7 +21,7 @@ impl Loader<MemberKey, Member> for MemberLoader {
         Ok(found.into_iter().next().map_or_else(|| member(Stored::Never), |(_, member)| member))
     }
 
-    /// Every read of the store sees what was acknowledged before it: strong ones are the same.
+    /// Every read of the store sees all changes that were acknowledged before it, so strong reads need nothing more.
     async fn load_many(
         &self,
         keys: &[MemberKey],

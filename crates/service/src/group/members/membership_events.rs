@@ -10,8 +10,8 @@ use crate::error::Error;
 /// A change of memberships that is stored.
 #[derive(Clone, Debug)]
 pub enum MembershipEvent {
-    /// Users joined a group. `members`: the rows that the change wrote; a user who was a member already has none. The
-    /// founder of a group is its owner already.
+    /// Users joined a group. `members` has the rows that the change wrote: none for a user who was a member already. The
+    /// founder of a group joins as its owner.
     Joined {
         /// The group.
         group: GroupId,
@@ -31,7 +31,7 @@ pub enum MembershipEvent {
         /// The memberships that the change ended.
         ended: Ended,
     },
-    /// A group has another owner, who was a member already.
+    /// A member became the owner of a group.
     OwnerChanged {
         /// The group.
         group: GroupId,
@@ -42,7 +42,7 @@ pub enum MembershipEvent {
     },
     /// Admins became ordinary members.
     Demoted(Vec<MemberKey>),
-    /// A group was dismissed. Its members leave after it, in steps.
+    /// A group was dismissed. Its memberships are ended afterwards, in steps.
     Dismissed(GroupId),
 }
 
@@ -82,7 +82,7 @@ pub trait MembershipListener: Debug + Send + Sync {
 pub struct MembershipListeners(Arc<[Arc<dyn MembershipListener>]>);
 
 impl MembershipListeners {
-    /// These.
+    /// Creates the list.
     #[must_use]
     pub fn new(listeners: Vec<Arc<dyn MembershipListener>>) -> Self {
         Self(listeners.into())
@@ -91,7 +91,7 @@ impl MembershipListeners {
     /// Notifies all of them.
     ///
     /// # Errors
-    /// The first error; the other listeners were notified, too.
+    /// The first error. All listeners were notified nevertheless.
     pub(super) async fn notify(&self, event: &MembershipEvent) -> Result<(), Error> {
         let mut notified = Ok(());
         for listener in self.0.iter() {
@@ -132,8 +132,8 @@ impl EventKind {
         matches!(self, Self::Joined | Self::Left(_))
     }
 
-    /// The event of a change that named these users and wrote these rows; `None`: there is no event. A row of a user who left
-    /// keeps its role.
+    /// The event of a change that named these users and wrote these rows; `None`: there is no event. The row of a user who
+    /// left still has the role of the ended membership.
     pub(super) fn event(
         self,
         group: GroupId,

@@ -38,7 +38,7 @@ enum KnownMembership {
 
 impl Members {
     /// Returns which messages of these groups a user may read: an answer for each, in their order. `None` for a group that does
-    /// not exist, and for one whose messages the user may not read. Decided by the strict members. Former members are read
+    /// not exist, and for one whose messages the user may not read. Decided by the strict records of members. Former members are read
     /// from the store, which costs a read for each group that the user is not in.
     ///
     /// # Errors
@@ -111,8 +111,8 @@ impl Members {
         exist.into_iter().zip(members).zip(&keys).map(seen).collect()
     }
 
-    /// The ranges that a user may read in groups that it has left. A stay that began before its account belongs to an
-    /// earlier user with the id.
+    /// The ranges that a user may read in groups that it has left. A stay that began before the account was created
+    /// belongs to an earlier user with the same id.
     async fn former(
         &self,
         user: UserId,
@@ -140,7 +140,7 @@ impl KnownStays {
         Self { joined, earlier: earlier.collect() }
     }
 
-    /// The stays before the one that began with this number, which may no longer be the last one.
+    /// The earlier stays that ended below `joined`. A stay that begins there may no longer be the last one.
     pub(crate) fn below(&self, joined: Seq) -> Vec<SeqRange> {
         self.earlier.iter().copied().filter(|stay| stay.last < joined).collect()
     }

@@ -1,11 +1,12 @@
 //! Members of groups, and their rights.
 //!
 //! **Freshness.** Members and rosters are strict namespaces: after a change is acknowledged, no node uses the previous
-//! value. Lists contain candidates, and are as fresh as lists of follows. Answers show the records, so a removed user
-//! is never shown.
+//! value. Cached lists may be as old as lists of follows: they contain candidates. Each candidate is checked against its
+//! record before it is returned, so a removed user is never returned.
 //!
-//! **Rights.** Roles decide, in the store, by the state at the time of the change ([`kith_store::MembershipTransition`]). A service has
-//! all rights. A group without members and owner belongs to its creator: the first access makes the creator its owner.
+//! **Rights.** The store checks the role of the acting user when it applies a change
+//! ([`kith_store::MembershipTransition`]). A service has all rights. A group without members and owner belongs to its
+//! creator: the first access makes the creator its owner.
 
 mod approvals;
 mod bans;

@@ -112,8 +112,8 @@ impl Members {
         Ok(MemberListPage { items, next })
     }
 
-    /// Returns a page of the users who were changed after this, with their present state; `None`: the store no longer
-    /// has the changes, see [`MemberStore::member_changes`](kith_store::MemberStore::member_changes). Does not check
+    /// Returns a page of the users who changed after this change, in their present state; `None`: the store does not
+    /// return the changes, see [`MemberStore::member_changes`](kith_store::MemberStore::member_changes). Does not check
     /// rights.
     ///
     /// # Errors
@@ -141,7 +141,7 @@ impl Members {
         Ok(Some(MemberChanges { members, left, next }))
     }
 
-    /// The existing groups among these with the user as a member, by the records.
+    /// Returns those of these groups that exist and have the user as a member. Decided by the records.
     async fn groups_among(
         &self,
         user: UserId,

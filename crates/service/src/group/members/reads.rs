@@ -41,8 +41,8 @@ impl Members {
         found.transpose()?.flatten().ok_or_else(|| Error::not_found(KIND))
     }
 
-    /// Reads one member, if the user is one, and the roster of the group, for the right to send messages. Never older
-    /// than what was acknowledged. Does not check whether the group exists.
+    /// Reads one member, if the user is one, and the roster of the group, to check the right to send messages.
+    /// Sees every acknowledged change. Does not check whether the group exists.
     ///
     /// # Errors
     /// Errors of the store.
@@ -56,8 +56,8 @@ impl Members {
         Ok((member, roster?))
     }
 
-    /// Returns the members of a group that these keys name: an answer for each, in their order. Services that send
-    /// messages of a private group ask for its members; users may ask for those of groups whose members they may see.
+    /// Returns the members of a group that these keys name: an answer for each, in their order. Services may read those of
+    /// every group, users those of groups whose members they may see.
     ///
     /// # Errors
     /// NOT_FOUND, PERMISSION_DENIED, or errors of the store.
@@ -86,7 +86,7 @@ impl Members {
         self.roster(group, consistency).await
     }
 
-    /// Returns the number of groups of a user, by its list.
+    /// Counts the groups in the list of a user.
     ///
     /// # Errors
     /// Errors of the store.

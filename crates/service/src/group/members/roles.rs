@@ -1,4 +1,4 @@
-//! The roles of users, for decisions.
+//! The roles of users in groups, by which rights are checked.
 
 use kith_cache::{Consistency, Entry, Policy, TieredCache};
 use kith_store::{Group, GroupId, Member, MemberKey, Role, Roster, UserId};
@@ -88,7 +88,7 @@ impl Roles {
         Ok(owns.then_some(Role::Owner))
     }
 
-    /// The owner of a group without members and owner: its creator.
+    /// The creator, if the group has neither members nor an owner: it counts as the owner then.
     ///
     /// # Errors
     /// Errors of the store.
@@ -126,8 +126,8 @@ impl Roles {
         }))
     }
 
-    /// Whether the group has a member or an owner. Former members prove nothing: they may have been in a dismissed
-    /// group with the same id.
+    /// Whether the group has a member or an owner. Former members do not count: they may have been in a dismissed group
+    /// with the same id.
     ///
     /// # Errors
     /// Errors of the store.

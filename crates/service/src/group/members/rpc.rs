@@ -37,7 +37,7 @@ impl MemberRpc {
         Self { members, pages, limits }
     }
 
-    /// Where a page of this size, with this token, begins, and its quota.
+    /// The key of the requested page, and its quota.
     fn asked(
         &self,
         call: Call,
@@ -51,7 +51,7 @@ impl MemberRpc {
         Ok((MemberPageKey { least, after, size: page.size }, page))
     }
 
-    /// The token of the page after this id; empty: the last page.
+    /// The token of the page after the id `next`. Empty if there is none.
     fn next_page_token(&self, query: &[&[u8]], next: Option<i64>) -> String {
         next.map(|last| self.pages.seal(query, last)).unwrap_or_default()
     }
@@ -339,8 +339,7 @@ impl MemberService for MemberRpc {
         }))
     }
 
-    /// All pages of one walk return the version of the first page: the caller gets changes in between with the next
-    /// walk.
+    /// All pages of one sync return the roster version of the first page. The next sync returns what changed meanwhile.
     async fn sync_members(
         &self,
         request: Request<wire::SyncMembersRequest>,

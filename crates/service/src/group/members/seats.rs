@@ -12,7 +12,7 @@ use crate::{error::Error, metric::RECEIPT_LOADS};
 const PAGE: usize = 1_000;
 /// Most changes that are read individually; with more, all rows are read again.
 const CHANGES_MAX: usize = 1_000;
-/// Above every user of a version.
+/// Above every user id, so that a position with it is after all changes of a version.
 const LAST_USER: i64 = i64::MAX;
 
 /// All present and former members of a group, as of a version of its roster or later.
@@ -25,8 +25,8 @@ pub(crate) struct GroupSeats {
 
 impl Members {
     /// Reads all present and former members of a group, with every change that was acknowledged before. `known`: an
-    /// earlier result, so that only changes are read. Costs nothing if the roster is the same, a read for each 500
-    /// users who changed, or one for each 1000 rows.
+    /// earlier result, so that only changes are read. Cost: no read of the store if the roster is unchanged, otherwise one
+    /// for each 500 changed users, or one for each 1000 rows.
     ///
     /// # Errors
     /// Errors of the store.

@@ -30,9 +30,9 @@ use crate::{
 };
 
 pub(super) const KIND: &str = "member";
-/// Time limit of the one write that founds a group.
+/// Time limit of work without the deadline of a request: founding a group, ending members or bans.
 pub(super) const FOUNDED_WITHIN: Duration = Duration::from_secs(10);
-/// How long CreateGroup waits for it.
+/// How long CreateGroup waits until the group is founded.
 const CREATED_WITHIN: Duration = Duration::from_millis(500);
 
 /// The configuration of members.
@@ -53,7 +53,7 @@ pub struct Members {
     pub(super) lists: MemberLists,
     pub(super) groups: Groups,
     pub(super) store: Arc<dyn MemberStore>,
-    /// Groups.
+    /// For the end of the message log of a group.
     pub(super) messages: Arc<dyn MessageStore>,
     pub(super) conversations: ConversationRecords,
     pub(super) users: Users,
@@ -108,7 +108,7 @@ impl Members {
         }
     }
 
-    /// A part of the groups that a user may be in, by rising id, after this one; whether others follow.
+    /// Candidates for the groups of a user: at most `size` ids above `after`, by rising id, and whether others follow.
     ///
     /// # Errors
     /// Errors of the store.
@@ -133,7 +133,7 @@ impl Members {
         entries.into_iter().map(|entry| entry.map_err(|error| Error::cache(KIND, &error))).collect()
     }
 
-    /// The members of an existing group among these, in their order.
+    /// Returns the members that these keys name, in their order. Does not check whether their groups exist.
     ///
     /// # Errors
     /// Errors of the store.
@@ -146,7 +146,7 @@ impl Members {
         found.into_iter().filter_map(Result::transpose).collect()
     }
 
-    /// The members of the group among these users, if it exists, in their order.
+    /// Returns those of these users who are members of the group, in their order. Does not check whether the group exists.
     ///
     /// # Errors
     /// Errors of the store.
@@ -161,7 +161,7 @@ impl Members {
         Ok(among.iter().map(|entry| entry.value.key.user).collect())
     }
 
-    /// The group with this id, founded if necessary.
+    /// Returns the group. If it has neither members nor an owner, makes its creator the owner first.
     ///
     /// # Errors
     /// NOT_FOUND, or errors of the store.
@@ -194,9 +194,9 @@ impl Members {
         Ok(written)
     }
 
-    /// Makes the creator of a group that was created its owner. No effect if it was dismissed since: a request to
-    /// create it may be repeated much later. Failures are ignored, and a slow store is not waited for: [`Self::group`]
-    /// does the same for the next caller.
+    /// Makes the creator the owner of a group after its creation. No effect if the group was dismissed since: the request
+    /// may be a late repetition. Ignores errors, and waits at most [`CREATED_WITHIN`]: [`Self::group`] founds the group
+    /// for the next caller.
     async fn created(&self, id: GroupId) {
         let founded = async {
             let group = self.groups.get_group(id, &Consistency::Cached).await?.value;
@@ -208,7 +208,7 @@ impl Members {
         drop(timeout(CREATED_WITHIN, founded).await);
     }
 
-    /// If the account of the last member ends, the group has no owner: the user is not added again.
+    /// Whether the account of a user exists. A creator whose account was deleted must not become the owner again.
     async fn lives(&self, user: UserId) -> Result<bool, Error> {
         let found = self.users.get_many(&[user], &Consistency::Cached).await.into_iter().next();
         Ok(found.transpose()?.flatten().is_some())
@@ -224,7 +224,7 @@ impl Members {
         let work = async move {
             let write = Write::at(Timestamp::now());
             match this.change(group, MemberChange::Found(creator), terms, write).await {
-                // The first one is the owner.
+                // Another call has founded the group.
                 Err(error) if error.reason() == Reason::StateForbids => Ok(()),
                 changed => changed.map(drop),
             }
@@ -232,7 +232,8 @@ impl Members {
         self.mutations.run(deadline, work).await
     }
 
-    /// Checks that the principal may see the members of the group: for a private group, its members only.
+    /// Checks that the principal may see the members of the group. Those of a private group are visible to its members
+    /// and to services only.
     ///
     /// # Errors
     /// NOT_FOUND, PERMISSION_DENIED, or errors of the store.

@@ -88,7 +88,7 @@ impl Members {
     /// the member.
     ///
     /// # Errors
-    /// As [`Self::apply_change`], and RESOURCE_EXHAUSTED after too many codes.
+    /// As [`Self::apply_change`], and RESOURCE_EXHAUSTED after too many attempts with a code.
     pub(super) async fn join(
         &self,
         key: MemberKey,
@@ -122,8 +122,8 @@ impl Members {
         self.apply_change(key.group, MemberChange::Leave(key.user), context).await
     }
 
-    /// Makes a change in the store, which decides whether it is allowed. Invalidates the copies of the users whom it
-    /// names.
+    /// Makes a change in the store, which checks whether it is allowed. Invalidates the copies of the members, lists and
+    /// roster that it changes, and notifies the listeners.
     pub(super) async fn change(
         &self,
         group: GroupId,
@@ -145,8 +145,8 @@ impl Members {
         Ok(done)
     }
 
-    /// Invalidates the users whom the write changed besides those of `keys`, before it is acknowledged: the owner may
-    /// have changed after it was read.
+    /// Invalidates the members that the write changed and that `keys` lacks, before the write is acknowledged. A transfer
+    /// reads the previous owner before its write: the owner may change in between.
     async fn invalidate_rest(
         &self,
         keys: &[MemberKey],
@@ -163,15 +163,16 @@ impl Members {
         write_with_invalidations(invalidations, ready(Ok(done))).await.map_err(store_error)
     }
 
-    /// Notifies the listeners of a stored change. A listener that fails does its work at the next occasion.
+    /// Notifies the listeners of a stored change. Logs a failure and does not return it, since the change is stored. A
+    /// listener that failed has to catch up later.
     pub(super) async fn notify(&self, event: Option<MembershipEvent>) {
         let Some(event) = event else { return };
         if let Err(error) = self.listeners.notify(&event).await {
-            tracing::warn!(%error, "something that follows from a change of members could not be done");
+            tracing::warn!(%error, "a listener could not handle a change of members");
         }
     }
 
-    /// Runs a write, and invalidates the copies of these around it.
+    /// Runs a write of these members. Invalidates their copies, the lists and the roster before and after it.
     pub(super) async fn write_invalidating(
         &self,
         MemberInvalidations { group, members, groups, roster }: MemberInvalidations,
@@ -184,7 +185,7 @@ impl Members {
         write_with_some_invalidations(members, write).await.map_err(store_error)
     }
 
-    /// The users whom the change may affect. A transfer also changes the owner.
+    /// The users whom the change may affect. A transfer also changes the previous owner.
     async fn keys(&self, group: GroupId, change: &MemberChange) -> Result<Vec<MemberKey>, Error> {
         let mut users = change.users();
         if matches!(change, MemberChange::Transfer(_)) {
@@ -195,7 +196,7 @@ impl Members {
         Ok(users.into_iter().map(|user| MemberKey { group, user }).collect())
     }
 
-    /// Adds the invalidations of a change besides members.
+    /// Begins the invalidations of a change, except those of the members themselves.
     pub(super) async fn invalidations_for(
         &self,
         group: GroupId,
@@ -217,7 +218,7 @@ impl Members {
         }
     }
 
-    /// Users who do not exist are not added, made owners or banned.
+    /// Checks that the users whom the change adds, bans or makes owner exist.
     async fn all_live(&self, change: &MemberChange) -> Result<(), Error> {
         let coming = match change {
             MemberChange::Join(_)
@@ -249,7 +250,7 @@ impl Members {
 
     /// Checks that a user knows the code of a group.
     pub(super) async fn is_code(&self, key: MemberKey, code: &str) -> Result<(), Error> {
-        // Counted before it is compared: a refusal reveals nothing about the code.
+        // Counted before the comparison: after too many attempts, the error must not show whether the code is correct.
         self.tries.count(&key)?;
         if self.groups.is_code(key.group, code).await? {
             return Ok(());

@@ -1,5 +1,5 @@
 //! The buckets of lists, so that no partition grows without bound. A list begins with bucket 0; new entries go to the
-//! highest opened one. To open a bucket is a write without a condition, because two writers that open the same do no
+//! highest opened one. A bucket is opened by a write without a condition: two writers that open the same one do no
 //! harm. A bucket is opened only after the one below was counted and found nearly full, and entries are never removed
 //! from a bucket. So if bucket 0 is not full, there is no other.
 

@@ -1,4 +1,4 @@
-//! What this node knows of the head buckets of lists. It may be some seconds behind: an entry in an older bucket is
+//! What this node knows of the head buckets of lists. It may be some seconds old, because an entry in an older bucket is
 //! found, too.
 
 use std::{
@@ -9,12 +9,12 @@ use std::{
 use parking_lot::Mutex;
 use tokio::sync::{Notify, futures::Notified};
 
-/// Together with a slow write, and clocks that differ by a minute, below the two minutes (`clocks_apart`) after which a
-/// bucket that is not the newest one counts as closed. It is counted from the read of the head, and never extended.
+/// For how long a head is used after it was read. Together with a slow write, and clocks that differ by a minute, this is
+/// below the two minutes (`clocks_apart`) after which a bucket that is not the newest one counts as closed.
 const KEPT: Duration = Duration::from_secs(45);
 /// About 50 bytes each.
 const LISTS_MAX: usize = 262_144;
-/// A scan of all of them takes milliseconds.
+/// Expired heads are removed at most this often, as a scan of all heads takes milliseconds.
 const THINNED_EVERY: Duration = Duration::from_secs(1);
 /// This fraction of a bucket is reserved for entries that arrive while it is being counted.
 const RESERVE: i64 = 8;
@@ -25,7 +25,7 @@ const LACKS: i64 = 3;
 /// A list: its owner, and its number.
 pub(in crate::cql) type ListKey = (i64, i32);
 
-/// The answer to an entry that asks for a bucket.
+/// The bucket for a new entry, or the reason why there is none yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::cql) enum BucketChoice {
     In(i32),
@@ -54,7 +54,7 @@ struct Known {
 #[derive(Clone, Copy, Debug)]
 struct Head {
     bucket: i32,
-    /// Not all places that were taken were used: a follow that exists already uses none.
+    /// How many more entries it takes, at least: a follow that exists already reserves a place and does not use it.
     room: i64,
     until: Instant,
     is_counted: bool,
@@ -113,7 +113,7 @@ impl BucketCache {
         self.known.lock().heads.get(&key).is_some_and(|head| head.until > Instant::now())
     }
 
-    /// The holder of [`BucketChoice::Count`]: when it drops this, another one counts.
+    /// For the caller that got [`BucketChoice::Count`]. If it drops this without a result, another caller counts.
     pub(in crate::cql) fn counting(&self, key: ListKey, bucket: i32) -> Counting<'_> {
         let room = self.known.lock().heads.get(&key).map_or(0, |head| head.room);
         Counting { heads: self, key, bucket, room }
@@ -135,7 +135,8 @@ impl Known {
 }
 
 impl Head {
-    /// The count may lack entries of this node, and a bucket that this node opened is open.
+    /// Never goes back to a lower bucket, as this node may have opened the higher one. Of one bucket the lower room counts,
+    /// as the count may lack entries of this node.
     fn learn(&mut self, bucket: i32, room: i64, now: Instant) {
         if bucket > self.bucket {
             (self.bucket, self.room, self.is_counted) = (bucket, room, false);
@@ -152,7 +153,7 @@ pub(in crate::cql) struct Counting<'a> {
     heads: &'a BucketCache,
     key: ListKey,
     bucket: i32,
-    /// When it began.
+    /// The room of the bucket when the count began.
     room: i64,
 }
 
@@ -169,7 +170,7 @@ impl Counting<'_> {
         self.at_head(|head, counting| head.room = room - (counting.room - head.room));
     }
 
-    /// Unless this node has newer information.
+    /// Changes the head, unless this node knows of another one by now.
     fn at_head(&self, change: impl FnOnce(&mut Head, &Self)) {
         let mut known = self.heads.known.lock();
         if let Some(head) = known.heads.get_mut(&self.key).filter(|head| head.bucket == self.bucket) {

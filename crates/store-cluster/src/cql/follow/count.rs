@@ -37,12 +37,13 @@ pub(in crate::cql) struct ListPart {
 pub(in crate::cql) struct Counted {
     pub(in crate::cql) entries: i64,
     living: i64,
-    /// Whether a different count was noted before.
+    /// Whether the stored count was different.
     pub(in crate::cql) corrected: bool,
 }
 
 impl Cql {
-    /// Counts a part again and notes the result; returns whether the note was different.
+    /// Counts a part again and stores the result, also if a stored count has a later timestamp. Returns whether the stored
+    /// count was different.
     pub(in crate::cql) async fn recount(&self, part: ListPart) -> Result<Counted, StoreError> {
         let ListPart { owner, list, bucket } = part;
         let before = self.client.records(&COUNTED, values![owner, list, bucket]).await?;
@@ -55,8 +56,8 @@ impl Cql {
         Ok(Counted { corrected: noted != found.living, ..found })
     }
 
-    /// Counts a part again and notes the result, with the moment before as timestamp, or with `least`: of two counts
-    /// the one that began later wins.
+    /// Counts a part and stores the result. The timestamp is the time at which the count began, and at least `least`: of
+    /// two counts the one that began later wins.
     pub(in crate::cql) async fn count(&self, part: ListPart, least: i64) -> Result<Counted, StoreError> {
         let ListPart { owner, list, bucket } = part;
         let begun = self.client.clock.micros();
@@ -70,7 +71,7 @@ impl Cql {
         Ok(Counted { entries, living, corrected: false })
     }
 
-    /// Counts a part again; if it is the newest one and full, new entries go to the next one.
+    /// Counts a part again. If it is full and the newest one, opens the next one for new entries.
     pub(in crate::cql) async fn count_and_open(&self, part: ListPart) -> Result<Counted, StoreError> {
         let counted = self.count(part, 0).await?;
         if counted.entries >= i64::from(self.client.options.bucket_entries) {

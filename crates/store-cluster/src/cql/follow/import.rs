@@ -1,11 +1,11 @@
 //! Import of follows.
 //!
-//! Rows and entries are written without conditions, with timestamps far in the past, so that any other write wins, and
-//! the earlier the higher, so that of concurrent imports the first wins. The seat of an imported follow is in columns
-//! of its own, separate from the decided ones. The rows are written first and then read, each once: the read shows the
-//! seat of the follow, and whether it is that of the import. There the entries are written. A follow that begins
-//! meanwhile reads its row after its own write: either its seat is seen here, or it sees the seat of the import, and
-//! removes those entries.
+//! Rows and entries are written without conditions, with timestamps far in the past, so that any other write wins. An
+//! earlier import has a higher timestamp, so that of concurrent imports the first wins. The seat of an imported follow is
+//! in columns of its own, separate from the seat by a conditional write. The rows are written first, and then each is
+//! read once. The read shows the seat of the follow, and whether it is that of the import. The entries are written at
+//! this seat. A follow that begins meanwhile reads its row after its own write: either the import sees the seat of the
+//! follow, or the follow sees the seat of the import and removes the entries there.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,7 +36,7 @@ const BRING: Statement = Statement::plain(
 const ROWS: Statement = Statement::read(
     "SELECT edge, placed, brought, brought_following, brought_fans, version FROM %k.follows WHERE edge IN ?",
 );
-/// Its columns.
+/// The columns of [`ROWS`].
 type Written = (Vec<u8>, Option<i64>, Option<i64>, Option<i32>, Option<i32>, Option<i64>);
 /// Partitions of one batch: as many as Cassandra accepts without a warning.
 const BATCH_PARTITIONS: usize = 10;
@@ -60,7 +60,7 @@ impl Cql {
         self.note(&ours).await
     }
 
-    /// Writes the rows, which change nothing if there is another state; returns what was written, by rising edge.
+    /// Writes the rows. If a row has a state already, that state wins. Returns what was written, by rising edge.
     async fn bring(
         &self,
         since: &BTreeMap<Edge, Timestamp>,
@@ -85,8 +85,8 @@ impl Cql {
         Ok(rows)
     }
 
-    /// Those of the rows that are as written here, and those of an interrupted import, which are completed at their
-    /// positions.
+    /// Returns the rows whose entries are to be written: those that are as written here, and those of an interrupted
+    /// import, at the seats that they have.
     async fn ours(&self, brought: Vec<FollowRow>) -> Result<Vec<FollowRow>, StoreError> {
         let groups: Vec<Vec<FollowRow>> = brought.chunks(ROWS_AT_ONCE).map(<[FollowRow]>::to_vec).collect();
         let reads = stream::iter(groups).map(|rows| self.standing(rows)).buffer_unordered(AT_A_TIME);
@@ -126,7 +126,7 @@ impl Cql {
         self.in_batches(batches.iter().map(Vec::as_slice)).await
     }
 
-    /// Notes that the rows are new, after their entries are written.
+    /// Adds the rows to the change log, after their entries are written.
     async fn note(&self, rows: &[FollowRow]) -> Result<(), StoreError> {
         let now = Some(self.client.clock.micros());
         stream::iter(ChangeLogEntry::parts_of_brought(self, rows))

@@ -1,6 +1,6 @@
-//! Pages of the lists of follows. Buckets are read from the newest down. Two buckets may overlap in time, for as long
-//! as writers may take an older one for the newest. Until that time has passed, and the bucket was counted after it,
-//! the bucket is read for every page.
+//! Pages of the lists of follows. The buckets of a list are read from the newest to the oldest. Two buckets may overlap in
+//! time: after a bucket is opened, some writers may still use the one before for a while (`clocks_apart`). The bounds of
+//! a bucket are certain if it was counted after that time. Until then it is read for every page.
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kith_store::{Follow, FollowList, ListPosition, StoreError, Timestamp, UserId, Version};
@@ -40,12 +40,12 @@ const LIVE_PLACES_AFTER: Statement = Statement::read(
 );
 /// The only bucket of most lists.
 const LOWEST: i32 = 0;
-/// With a page of this size, most lists are complete in the first page.
+/// A first page of at least this size contains most lists completely, so the buckets are read only if it does not.
 const WHOLE: usize = 1_000;
-/// Buckets that are read at once, each by a page.
+/// Buckets that are read concurrently, a page of each.
 const AT_ONCE: usize = 8;
 
-/// Information on a bucket for a page.
+/// A bucket, and the positions of its entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Bucket {
     number: i32,
@@ -72,7 +72,7 @@ impl Bucket {
     }
 }
 
-/// A list, and whose it is.
+/// A list and its owner.
 #[derive(Clone, Copy)]
 pub(in crate::cql) struct OwnedList {
     owner: UserId,
@@ -179,7 +179,7 @@ impl Cql {
         usize::try_from(self.heads.full()).unwrap_or_default()
     }
 
-    /// The same for a list in these buckets. Those that have to be read anyway are read at once, so that a page deep in
+    /// The same for a list in these buckets. Those that have to be read anyway are read concurrently, so that a page deep in
     /// the list takes no longer than the first one.
     async fn page_of<E: ListEntry>(
         &self,
@@ -227,8 +227,8 @@ impl Cql {
         Ok(buckets)
     }
 
-    /// The active entries of a bucket after a position, and how many there are, up to the limit. If ended entries leave
-    /// the page short, the rest is read again with the filter.
+    /// The active entries of a bucket after a position, up to the limit, and how many entries the first read returned, with
+    /// ended ones. If ended entries leave the page short, a second read with the filter returns the rest.
     async fn bucket_page<E: ListEntry>(
         &self,
         of: OwnedList,
@@ -243,7 +243,7 @@ impl Cql {
         Ok(([entries, rest.entries].concat(), count))
     }
 
-    /// Some entries of a bucket.
+    /// At most `limit` entries of a bucket after a position.
     async fn entries<E: ListEntry>(
         &self,
         statement: &'static Statement,
@@ -253,7 +253,7 @@ impl Cql {
         limit: usize,
     ) -> Result<Read<E>, StoreError> {
         let rows_max = i32::try_from(limit).unwrap_or(i32::MAX);
-        // No entry is before the first position that is left.
+        // Without a position: one that is before every entry.
         let (at, user) = after.map_or((i64::MAX, i64::MAX), |after| (after.at.0, after.user.get()));
         let asked = values![of.owner.get(), number(of.list), bucket, at, user, rows_max];
         let rows = self.client.read(statement, asked).await?;

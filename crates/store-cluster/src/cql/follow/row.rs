@@ -63,15 +63,15 @@ pub(in crate::cql) struct FollowRow {
     pub(in crate::cql) edge: Edge,
     /// Its position.
     pub(in crate::cql) seat: ListSlot,
-    /// Whether it was decided by a conditional write; else by an import.
+    /// Whether the seat is from a conditional write. False: it is from an import.
     pub(in crate::cql) is_decided: bool,
-    /// Where an import put it.
+    /// The seat that an import gave it.
     pub(in crate::cql) brought: Option<ListSlot>,
     pub(in crate::cql) state: Option<State>,
 }
 
 impl FollowRow {
-    /// Decodes a row that has no seat as `None`: no write of this program leaves one.
+    /// Decodes a row. `None`: it has no seat. No write of this program leaves such a row.
     pub(in crate::cql) fn of(edge: Edge, record: &NamedRow) -> Result<Option<Self>, StoreError> {
         let decided = seat(record, ["placed", "in_following", "in_fans"])?;
         let brought = seat(record, ["brought", "brought_following", "brought_fans"])?;

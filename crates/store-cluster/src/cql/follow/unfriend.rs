@@ -1,7 +1,7 @@
 //! The ends of friendships. Each has one event even if both users, or several nodes, end it at the same time.
 //!
 //! Before a write ends a follow whose opposite exists, it stores its event by a conditional write, under the two users
-//! and the version by which they became friends. All of them write the event of the first one into the logs.
+//! and the version by which they became friends. All such writes put the first stored event into the logs.
 
 use kith_store::{Edge, Outcome, RelationDeed, RelationEvent, RelationEventId, StoreError, Timestamp};
 
@@ -22,7 +22,8 @@ const SAID: Statement =
     Statement::serial("SELECT body FROM %k.partings WHERE lower = ? AND upper = ? AND since = ?");
 
 impl Cql {
-    /// The event if `by.from` parts from `by.to` by ending one of these follows; `None`: they are not friends.
+    /// The event that `by.from` ends the friendship with `by.to`, by ending one of these follows; `None`: they are not
+    /// friends.
     pub(in crate::cql) async fn parting(
         &self,
         by: Edge,
@@ -41,7 +42,7 @@ impl Cql {
             Ok(None) => Ok(Some(told)),
             Ok(Some(said)) => event(&said).map(Some),
             Err(error) if error.outcome() == Outcome::Unknown => {
-                // It is this call's own event, or that of another: either is correct.
+                // The event is that of this call or of another one: either is correct.
                 let said = self.client.records(&SAID, values![lower, upper, since]).await?;
                 let said = said.first().ok_or_else(|| as_outcome(error, Outcome::NotApplied))?;
                 event(said).map(Some)

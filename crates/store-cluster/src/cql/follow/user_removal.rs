@@ -17,7 +17,7 @@ const NOTED: Statement = Statement::read("SELECT owner, noted FROM %k.removals W
 const END: Statement = Statement::plain("DELETE FROM %k.removals WHERE slot = ? AND owner = ?");
 
 impl Cql {
-    /// Written with its own moment as timestamp, so that of several the latest wins.
+    /// Notes a user. The timestamp of the write is `at`, so that the latest of several notes wins.
     pub(in crate::cql) async fn note_removal_of(
         &self,
         user: UserId,
@@ -26,7 +26,8 @@ impl Cql {
         self.client.write(Bound(&NOTE, values![slot(user), user.get(), at.0]), Some(stamp(at))).await
     }
 
-    /// The earliest of those that a slot returns first: if one slot has more than that, the order is different.
+    /// Returns the earliest notes, of the first `limit` of each slot. A slot with more of them may have an earlier one that
+    /// is not returned.
     pub(in crate::cql) async fn noted_removals(
         &self,
         limit: usize,
@@ -41,7 +42,7 @@ impl Cql {
         Ok(noted.into_iter().take(limit).map(|(at, user)| (user, Timestamp(at))).collect())
     }
 
-    /// A later note has a later timestamp, and stays.
+    /// Removes the note. A later note has a later timestamp, and is kept.
     pub(in crate::cql) async fn end_removal_of(
         &self,
         user: UserId,

@@ -1,8 +1,9 @@
 //! Follow and unfollow.
 //!
-//! A follow takes its seat, its position in both lists, by a conditional write; a refusal returns the existing row. Its
-//! state is then written without a condition to the row and to both lists in one logged batch, all with the version as
-//! timestamp. So of concurrent writes the highest version wins in all three, whatever the clocks say.
+//! A follow first takes its seat, which is its position in both lists, by a conditional write. If the row exists already,
+//! the write is refused and returns the row. The state is then written without a condition to the row and to both lists,
+//! in one logged batch with the version as timestamp. So of concurrent writes the highest version wins in all three
+//! places, even if clocks differ.
 
 use std::time::{Duration, Instant};
 
@@ -40,10 +41,10 @@ const DECIDED: Statement = Statement::serial(
      WHERE edge = ?",
 );
 const TRIES_MAX: u32 = 8;
-/// A call that takes longer checks whether its seat is still its own.
+/// After a write of the state that took longer, the call checks whether its seat was moved.
 const QUICK: Duration = Duration::from_secs(10);
 
-/// The writes for the begin of a follow, decided before they are made.
+/// The planned writes for the begin of a follow.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(in crate::cql) struct Beginning {
     edge: Edge,
@@ -51,7 +52,7 @@ pub(in crate::cql) struct Beginning {
     state: State,
     /// The follow is active already, and nothing is to be written.
     stands: bool,
-    /// How to check afterwards that the seat is still its own.
+    /// How to check after the write whether the seat was moved.
     looks: PostWriteCheck,
 }
 
@@ -60,13 +61,13 @@ pub(in crate::cql) struct Beginning {
 enum PostWriteCheck {
     /// No other write can have moved it.
     Never,
-    /// It is new: an import may have put the follow elsewhere at the same time.
+    /// The seat is new: a concurrent import may have put the follow elsewhere.
     ForImport,
     /// Another write might move it meanwhile.
     ForMove,
 }
 
-/// The writes for the end of a follow.
+/// The planned writes for the end of a follow.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(in crate::cql) struct Ending {
     edge: Edge,
@@ -121,8 +122,8 @@ impl Cql {
         Ok(Applied { record: ended?, replayed })
     }
 
-    /// Ends the follow if it is active. If friends part by it, both get the event that `by.from` has parted from
-    /// `by.to`; `None`: they are not friends.
+    /// Ends the follow if it is active. If that ends a friendship, both users get the event that `by.from` has ended it
+    /// with `by.to`; without `by` there is no event. Returns `None` if the follow is not active.
     pub(in crate::cql) async fn cut(
         &self,
         edge: Edge,
@@ -211,7 +212,7 @@ impl Cql {
             Ok(None) => Ok(None),
             Ok(Some(refused)) => FollowRow::of(edge, &refused)?.map(Some).ok_or_else(|| malformed("placed")),
             Err(error) if error.outcome() == Outcome::Unknown => {
-                // It is this call's own seat, or that of another: either is correct.
+                // The seat is that of this call or of another one: either is correct.
                 let row = self.decided_row(edge).await?;
                 row.map(Some).ok_or_else(|| as_outcome(error, Outcome::NotApplied))
             }
@@ -219,7 +220,7 @@ impl Cql {
         }
     }
 
-    /// Moves the seat of an inactive follow, if no other write changed it; returns whether that was so.
+    /// Moves the seat of an inactive follow, if no other write changed the row. Returns whether it was moved.
     async fn move_seat(&self, row: &FollowRow, to: ListSlot) -> Result<bool, StoreError> {
         let edge = row.edge;
         let version = row.state.map(|state| state.version);
@@ -236,11 +237,12 @@ impl Cql {
         }
     }
 
-    /// A state that another write put at the old seat during the move: it is written to the new seat, and returned.
+    /// Looks for a state that another write put at the old seat during the move. Writes it to the new seat, and returns
+    /// the row.
     ///
     /// A write at a seat checks afterwards whether the seat was moved, and a move checks here whether there was a
-    /// write: if the two race, at least one observes the other. This holds although a move may be decided from the row
-    /// before a write, and become visible only after the check of that write, even with a serial read.
+    /// write: if the two race, at least one observes the other. This holds although a move may be decided before a
+    /// write, and become visible only after the check of that write, even to a serial read.
     async fn written_meanwhile(&self, old: &FollowRow) -> Result<Option<FollowRow>, StoreError> {
         let row = self.follow_row(old.edge).await?.filter(|row| row.state != old.state);
         if let Some(row) = &row {
@@ -250,7 +252,7 @@ impl Cql {
         Ok(row)
     }
 
-    /// The row, after the conditional writes in progress have ended.
+    /// The row by a serial read, which first ends the conditional writes in progress.
     async fn decided_row(&self, edge: Edge) -> Result<Option<FollowRow>, StoreError> {
         let rows = self.client.records(&DECIDED, values![key(edge)]).await?;
         rows.first().map_or(Ok(None), |row| FollowRow::of(edge, row))
@@ -331,7 +333,7 @@ impl Cql {
         plan.version()
     }
 
-    /// Writes the state to the row and to both lists, with its event, and notes it.
+    /// Writes the state to the row and to both lists, with its event and its entry in the change log.
     async fn write_state(
         &self,
         edge: Edge,
@@ -349,7 +351,8 @@ impl Cql {
         self.client.batch(BatchType::Logged, parts, state.version).await
     }
 
-    /// Makes both lists agree with the row, after a write at a seat that is not its own.
+    /// Makes both lists agree with the row after a write at another seat (`stray`): ends the entries there, and then writes
+    /// those at the seat of the row.
     pub(in crate::cql) async fn settle(
         &self,
         row: &FollowRow,
@@ -373,7 +376,7 @@ impl Cql {
         self.client.batch(BatchType::Logged, parts, state.version).await
     }
 
-    /// Fails like a node that dies, if a test requests it.
+    /// Fails as if the node died at this step, if a test requests it.
     pub(in crate::cql) fn dies_at(&self, step: &'static str) -> Result<(), StoreError> {
         crate::cql::client::fault_injection::reach(step);
         match self.client.options.dies_at {
