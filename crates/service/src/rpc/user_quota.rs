@@ -223,14 +223,15 @@ impl Table {
         // Behind the lock, so that time does not go back for a user.
         let now = nanos(self.start.elapsed());
         let subject = part.place_of(subject, now);
-        part.take(subject, (self.rate.time_of(many), self.rate.time_of(self.rate.most)), now)?;
+        part.take(subject, many, self.rate, now)?;
         Ok(Taken { shard, subject, many })
     }
 }
 
 impl Shard {
-    /// Takes the time of what is counted from a bucket whose whole time is `whole`.
-    fn take(&mut self, subject: Subject, (time, whole): (u64, u64), now: u64) -> Result<(), Duration> {
+    /// Takes `many` from a bucket. The error is the time to wait.
+    fn take(&mut self, subject: Subject, many: u32, rate: Rate, now: u64) -> Result<(), Duration> {
+        let (time, whole) = (rate.time_of(many), rate.time_of(rate.most));
         let full_at = self.full_at.get(&subject).copied().unwrap_or_default().max(now);
         let after = full_at.saturating_add(time);
         let latest = now.saturating_add(whole);
