@@ -48,7 +48,7 @@ pub struct TooManyRanges;
 ///
 /// A set that only grows: marks may come in any order and more than once, and give the same set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "Stored")]
+#[serde(try_from = "UncheckedRanges")]
 pub struct ReadRanges {
     read_seq: Seq,
     /// Rising, with at least one read number between two, none above `read_seq`.
@@ -57,16 +57,16 @@ pub struct ReadRanges {
 
 /// What was read, before its form is checked.
 #[derive(Deserialize)]
-struct Stored {
+struct UncheckedRanges {
     read_seq: Seq,
     unread: Vec<SeqRange>,
 }
 
-impl TryFrom<Stored> for ReadRanges {
+impl TryFrom<UncheckedRanges> for ReadRanges {
     type Error = Invalid;
 
-    fn try_from(stored: Stored) -> Result<Self, Invalid> {
-        let ranges = Self::new(stored.read_seq, stored.unread);
+    fn try_from(unchecked: UncheckedRanges) -> Result<Self, Invalid> {
+        let ranges = Self::new(unchecked.read_seq, unchecked.unread);
         ranges.ok_or_else(|| Invalid::new("must rise, without gaps that nothing was read in"))
     }
 }
