@@ -49,4 +49,4 @@ pub use node::{
     shared_node::{Node, NodeConfig},
     shares::MemoryUse,
 };
-pub use source::admission::{OwnedTurn, Turn, Turns};
+pub use source::admission::{AdmissionQueue, OwnedPermit, Permit};

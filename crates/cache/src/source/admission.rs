@@ -19,11 +19,11 @@ const WEIGHT: u64 = 16;
 /// vain has lost all of it.
 const MARGIN: u128 = 2;
 
-/// A number of concurrent turns. Work that cannot expect one within the wait is refused when it arrives, not when its
-/// wait is over: the caller can go elsewhere at once, and those who wait do not wait long. Turns are given in the order
+/// A number of concurrent permits. Work that cannot expect one within the wait is refused when it arrives, not when its
+/// wait is over: the caller can go elsewhere at once, and those who wait do not wait long. Permits are given in the order
 /// of arrival.
 #[derive(Debug)]
-pub struct Turns {
+pub struct AdmissionQueue {
     permits: Arc<Semaphore>,
     most: usize,
     wait: Duration,
@@ -32,21 +32,21 @@ pub struct Turns {
     mean: AtomicU64,
 }
 
-/// A turn, until dropped.
+/// A permit, until dropped.
 #[derive(Debug)]
-pub struct Turn<'a> {
-    turns: &'a Turns,
+pub struct Permit<'a> {
+    turns: &'a AdmissionQueue,
     began: Instant,
     _permit: SemaphorePermit<'a>,
 }
 
-/// A turn that borrows nothing, until dropped.
+/// A permit that borrows nothing, until dropped.
 #[derive(Debug)]
-pub struct OwnedTurn(
+pub struct OwnedPermit(
     #[expect(dead_code, reason = "it is held, and given back when dropped")] OwnedSemaphorePermit,
 );
 
-impl Turns {
+impl AdmissionQueue {
     /// `most` at once; who waits, does for `wait` at most.
     #[must_use]
     pub fn new(most: usize, wait: Duration) -> Self {
@@ -57,7 +57,7 @@ impl Turns {
 
     /// A turn, now or within the wait; `None`: there is none, or none can be expected. Dropped, the future leaves the
     /// queue.
-    pub async fn take(&self) -> Option<Turn<'_>> {
+    pub async fn take(&self) -> Option<Permit<'_>> {
         if let Ok(permit) = self.permits.try_acquire() {
             return Some(self.begin(permit));
         }
@@ -66,11 +66,11 @@ impl Turns {
 
     /// As [`Self::take`], for work that borrows nothing and whose time says nothing of how long a turn takes: its end is not
     /// counted.
-    pub async fn take_owned(&self) -> Option<OwnedTurn> {
+    pub async fn take_owned(&self) -> Option<OwnedPermit> {
         if let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() {
-            return Some(OwnedTurn(permit));
+            return Some(OwnedPermit(permit));
         }
-        self.in_line(Arc::clone(&self.permits).acquire_owned()).await.map(OwnedTurn)
+        self.in_line(Arc::clone(&self.permits).acquire_owned()).await.map(OwnedPermit)
     }
 
     /// Waits for a permit, where one can be expected within the wait.
@@ -88,8 +88,8 @@ impl Turns {
         }
     }
 
-    fn begin<'a>(&'a self, permit: SemaphorePermit<'a>) -> Turn<'a> {
-        Turn { turns: self, began: Instant::now(), _permit: permit }
+    fn begin<'a>(&'a self, permit: SemaphorePermit<'a>) -> Permit<'a> {
+        Permit { turns: self, began: Instant::now(), _permit: permit }
     }
 
     /// How long one waits behind so many others, in nanoseconds.
@@ -116,7 +116,7 @@ impl Turns {
     }
 }
 
-impl Turn<'_> {
+impl Permit<'_> {
     /// The store has answered, or was given up; returns the duration. A turn that is dropped without this, because no
     /// caller waits for the answer any more, does not count for the mean.
     pub fn ended(self) -> Duration {
@@ -153,8 +153,8 @@ mod tests {
     const WAIT: Duration = Duration::from_millis(500);
 
     /// Two at once, each of which takes so long.
-    fn taking(time: Duration) -> Turns {
-        let turns = Turns::new(2, WAIT);
+    fn taking(time: Duration) -> AdmissionQueue {
+        let turns = AdmissionQueue::new(2, WAIT);
         turns.ended(time);
         turns
     }

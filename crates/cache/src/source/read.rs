@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use super::admission::{Turn, Turns};
+use super::admission::{AdmissionQueue, Permit};
 use crate::{
     CacheError, Key, LoadError, LoadOptions, Loaded, Loader, Tier, TierCopy, Version,
     metrics::{counters::Counters, exposition::LoadSeconds},
@@ -58,7 +58,7 @@ pub(crate) trait Source<K, V>: Send + Sync + 'static {
 pub(crate) struct Store<K, V> {
     loader: Arc<dyn Loader<K, V>>,
     /// The counter of running loads.
-    turns: Turns,
+    turns: AdmissionQueue,
     counters: Arc<Counters>,
     load_seconds: LoadSeconds,
 }
@@ -71,7 +71,7 @@ impl<K: Key, V: Send + Sync + 'static> Store<K, V> {
     ) -> Self {
         Self {
             loader,
-            turns: Turns::new(policy.loads_in_flight, policy.load_queue_wait),
+            turns: AdmissionQueue::new(policy.loads_in_flight, policy.load_queue_wait),
             counters,
             load_seconds: LoadSeconds::new(policy.name),
         }
@@ -87,7 +87,7 @@ impl<K: Key, V: Send + Sync + 'static> Store<K, V> {
         Ok(keys.iter().map(|key| found.remove(key).unwrap_or_else(never)).collect())
     }
 
-    async fn turn(&self) -> Result<Turn<'_>, CacheError> {
+    async fn turn(&self) -> Result<Permit<'_>, CacheError> {
         let turn = self.turns.take().await;
         turn.ok_or_else(|| {
             self.counters.shed.add(1);

@@ -7,7 +7,7 @@ mod read;
 use std::{fmt, sync::Arc};
 
 use bytes::Bytes;
-use kith_cache::{Clock, Moment, Turns, remote::SharedError};
+use kith_cache::{AdmissionQueue, Clock, Moment, remote::SharedError};
 use kith_store::{ConversationId, Message, MessageStore, Seq, StoreError};
 
 pub use heads::{Head, HeadOf};
@@ -34,7 +34,7 @@ struct WindowParts {
     clock: Arc<dyn Clock>,
     limits: WindowLimits,
     /// For reads of the store.
-    turns: Turns,
+    turns: AdmissionQueue,
     counts: WindowCounts,
     fills: Flights<ConversationId, Loaded<Recent>>,
     checks: Flights<ConversationId, Loaded<Seq>>,
@@ -224,7 +224,7 @@ impl Windows {
             keeper,
             clock,
             limits,
-            turns: Turns::new(limits.loads, limits.load_wait),
+            turns: AdmissionQueue::new(limits.loads, limits.load_wait),
             counts: WindowCounts::new(),
             fills: Flights::new(),
             checks: Flights::new(),

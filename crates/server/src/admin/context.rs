@@ -10,7 +10,7 @@ use kith_store::Timestamp;
 
 use super::{ConversationLogs, NodeFacts, convert::signed};
 use crate::cluster::{
-    Card, Cluster, StoreEpochs,
+    Cluster, NodeInfo, StoreEpochs,
     observer::{CanaryRecord, Observed},
 };
 
@@ -49,7 +49,7 @@ impl AdminContext {
                 epoch,
                 applied: signed(peer.applied),
                 last_heard: Some(kith_service::rpc::versions::wire_duration(peer.silent)),
-                ..said(&Card::decode(&peer.about))
+                ..said(&NodeInfo::decode(&peer.about))
             })
             .collect();
         others.sort_by(|one, other| one.node_id.cmp(&other.node_id));
@@ -60,7 +60,7 @@ impl AdminContext {
     fn itself(&self, facts: &NodeFacts) -> wire::NodeInfo {
         let (epoch, applied) = (signed(self.node.epoch()), signed(self.node.applied()));
         let info = match &self.cluster {
-            Some(cluster) => said(cluster.card()),
+            Some(cluster) => said(cluster.node_info()),
             None => wire::NodeInfo {
                 node_id: facts.node_id.clone(),
                 version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -101,13 +101,13 @@ impl AdminContext {
     }
 }
 
-fn said(card: &Card) -> wire::NodeInfo {
+fn said(node_info: &NodeInfo) -> wire::NodeInfo {
     wire::NodeInfo {
-        node_id: card.id.clone(),
-        address: card.address.clone(),
-        version: card.version.clone(),
-        callers_digest: card.callers.clone(),
-        start_time: (card.started != Timestamp::default()).then(|| wire_time(card.started)),
+        node_id: node_info.id.clone(),
+        address: node_info.address.clone(),
+        version: node_info.version.clone(),
+        callers_digest: node_info.callers.clone(),
+        start_time: (node_info.started != Timestamp::default()).then(|| wire_time(node_info.started)),
         ..Default::default()
     }
 }

@@ -4,14 +4,14 @@ use futures::future::join_all;
 use kith_proto::admin::v1 as wire;
 use tonic::{Response, Status};
 
-use crate::cluster::{Admin, Card, Cluster, Listed};
+use crate::cluster::{Admin, Cluster, Listed, NodeInfo};
 
 /// The error for a node that is not called.
 const UNPROVEN: &str = "not called: its record in Redis does not prove that it is a node of this version";
 
 /// The answer of one of the other nodes.
 pub(super) struct Answer<T> {
-    pub(super) card: Card,
+    pub(super) node_info: NodeInfo,
     /// The error, if there is no answer.
     pub(super) said: Result<T, String>,
 }
@@ -27,23 +27,26 @@ where
     F: Future<Output = Result<Response<T>, Status>>,
 {
     let Ok(mut others) = cluster.others().await else { return (Vec::new(), false) };
-    others.retain(|other| only.is_none_or(|id| other.card.id == id));
-    others.sort_by(|one, other| one.card.id.cmp(&other.card.id));
-    let asked = others.into_iter().map(|Listed { card, is_proven }| async move {
-        let said = if is_proven { one(cluster, &card, call).await } else { Err(UNPROVEN.to_owned()) };
-        Answer { card, said }
+    others.retain(|other| only.is_none_or(|id| other.node_info.id == id));
+    others.sort_by(|one, other| one.node_info.id.cmp(&other.node_info.id));
+    let asked = others.into_iter().map(|Listed { node_info, is_proven }| async move {
+        let said = if is_proven { one(cluster, &node_info, call).await } else { Err(UNPROVEN.to_owned()) };
+        Answer { node_info, said }
     });
     (join_all(asked).await, true)
 }
 
-async fn one<T, F>(cluster: &Cluster, card: &Card, call: &impl Fn(Admin) -> F) -> Result<T, String>
+async fn one<T, F>(cluster: &Cluster, node_info: &NodeInfo, call: &impl Fn(Admin) -> F) -> Result<T, String>
 where
     F: Future<Output = Result<Response<T>, Status>>,
 {
     let limit = cluster.calls().timeout();
     let asked = async {
-        let admin =
-            cluster.calls().admin(card).await.map_err(|_| format!("not reached at {}", card.address))?;
+        let admin = cluster
+            .calls()
+            .admin(node_info)
+            .await
+            .map_err(|_| format!("not reached at {}", node_info.address))?;
         let answer = call(admin).await;
         answer.map(Response::into_inner).map_err(|status| format!("refused: {:?}", status.code()))
     };
@@ -53,7 +56,7 @@ where
 
 impl Answer<wire::InspectKeyResponse> {
     pub(super) fn copies(self) -> wire::NodeCopies {
-        let Card { id, address, .. } = self.card;
+        let NodeInfo { id, address, .. } = self.node_info;
         match self.said {
             Ok(said) => wire::NodeCopies { node_id: id, address, copies: said.copies, ..Default::default() },
             Err(unanswered) => wire::NodeCopies { node_id: id, address, unanswered, ..Default::default() },
@@ -64,7 +67,7 @@ impl Answer<wire::InspectKeyResponse> {
 impl<T> Answer<T> {
     /// Whether it succeeded.
     pub(super) fn done(self) -> wire::NodeAnswer {
-        let Card { id, address, .. } = self.card;
+        let NodeInfo { id, address, .. } = self.node_info;
         wire::NodeAnswer { node_id: id, address, unanswered: self.said.err().unwrap_or_default() }
     }
 }

@@ -51,7 +51,7 @@ impl AdminRpc {
         let followed = cluster.followed();
         let (checked, stale) = self.context.observed.as_ref().map_or((0, 0), |observed| observed.so_far());
         wire::GetNodeResponse {
-            address: cluster.card().address.clone(),
+            address: cluster.node_info().address.clone(),
             redis: if said.trusted { "follows" } else { "away" }.to_owned(),
             redis_breaker: cluster.breaker().to_owned(),
             changes_waiting: count(cluster.waiting()),

@@ -10,7 +10,7 @@ use tonic::{
     transport::{Certificate, Channel, ClientTlsConfig, Endpoint},
 };
 
-use super::{Card, Proofs};
+use super::{NodeInfo, Proofs};
 use crate::{auth::identity::NODE_PROOF, config::Config};
 
 /// Calls to other nodes, and the verification of their calls: a proof (`kith-node`) shows that the caller knows the
@@ -44,16 +44,16 @@ impl NodeCalls {
     ///
     /// # Errors
     /// If it cannot be reached at its address.
-    pub(crate) async fn admin(&self, card: &Card) -> Result<Admin, tonic::transport::Error> {
-        let mut endpoint = Endpoint::from_shared(card.address.clone())?
+    pub(crate) async fn admin(&self, node_info: &NodeInfo) -> Result<Admin, tonic::transport::Error> {
+        let mut endpoint = Endpoint::from_shared(node_info.address.clone())?
             .connect_timeout(self.timeout)
             .timeout(self.timeout)
             .tcp_nodelay(true);
-        if let (Some(tls), true) = (&self.tls, card.address.starts_with("https:")) {
+        if let (Some(tls), true) = (&self.tls, node_info.address.starts_with("https:")) {
             endpoint = endpoint.tls_config(tls.clone())?;
         }
         let (proofs, from) = (self.proofs.clone(), Arc::clone(&self.own));
-        let prove = ProveCall { proofs, from, to: card.id.as_str().into() };
+        let prove = ProveCall { proofs, from, to: node_info.id.as_str().into() };
         Ok(AdminServiceClient::with_interceptor(endpoint.connect().await?, prove))
     }
 

@@ -36,7 +36,7 @@ impl NodeKeys {
         self.derived("calls")
     }
 
-    /// Verifies the cards of other nodes in Redis.
+    /// Verifies the node infos of other nodes in Redis.
     pub(super) fn records(&self) -> [u8; 32] {
         self.derived("node records")
     }

@@ -1,15 +1,15 @@
-//! A node of a cluster: shared state, the node's card, and calls to other nodes.
+//! A node of a cluster: shared state, the node's node info, and calls to other nodes.
 //!
 //! The protocol is that of `kith_cache::remote`; here it gets the store of the epoch, the keys, the configuration, and
 //! the tasks that follow, publish and watch while the node runs.
 
 mod callers_digest;
 mod calls;
-mod card;
-mod claim;
+mod database_lease;
 mod epochs;
 mod feed;
 mod keys;
+mod node_info;
 pub mod observer;
 mod proofs;
 mod refused;
@@ -40,15 +40,15 @@ use tokio::time::{Instant, sleep, timeout};
 
 pub(crate) use callers_digest::CallersDigest;
 pub(crate) use calls::{Admin, NodeCalls};
-pub(crate) use card::{Card, Listed, PublishedNode};
-pub(crate) use claim::{Claim, PATIENCE};
+pub(crate) use database_lease::{DatabaseLease, PATIENCE};
 pub(crate) use epochs::StoreEpochs;
 pub use keys::NodeKeys;
+pub(crate) use node_info::{Listed, NodeInfo, PublishedNode};
 pub(crate) use proofs::Proofs;
 pub(crate) use refused::RedisRefused;
 pub use server::SharedServer;
 
-use self::{card::ProvenCard, feed::StoreFeed, schemas::SchemaWatch, window_epochs::WindowEpochs};
+use self::{feed::StoreFeed, node_info::ProvenNodeInfo, schemas::SchemaWatch, window_epochs::WindowEpochs};
 use crate::{
     config::{ClusterConfig, Config},
     health::Reporter,
@@ -76,7 +76,7 @@ pub(crate) struct Cluster {
     bus: Arc<SharedBus>,
     window_epochs: WindowEpochs,
     windows: Windows,
-    card: Card,
+    node_info: NodeInfo,
     schemas: SchemaWatch,
     proofs: Proofs,
     calls: NodeCalls,
@@ -97,8 +97,8 @@ impl Cluster {
         published: PublishedNode,
         mappings: impl FnOnce(&Windows) -> Arc<[Arc<dyn FeedMapping>]>,
     ) -> Self {
-        let PublishedNode { card, callers } = published;
-        let (cluster, id) = (&config.cluster, card.number());
+        let PublishedNode { node_info, callers } = published;
+        let (cluster, id) = (&config.cluster, node_info.number());
         let proofs = Proofs::new(keys);
         let following = following(cluster);
         let (standing, queue) =
@@ -127,7 +127,7 @@ impl Cluster {
         let member = ClusterNode {
             node: node.clone(),
             id,
-            about: Arc::new(ProvenCard { card: card.clone(), callers, proofs: proofs.clone() }),
+            about: Arc::new(ProvenNodeInfo { node_info: node_info.clone(), callers, proofs: proofs.clone() }),
             shared: Arc::clone(&sharing.shared),
             epochs,
             queue: Arc::clone(&sharing.queue),
@@ -143,11 +143,11 @@ impl Cluster {
             coordination: Arc::clone(&stores.coordination),
             shared: Arc::clone(&sharing.shared),
             node: node.clone(),
-            card: card.clone(),
+            node_info: node_info.clone(),
             agreement: SchemaAgreement::unknown(),
         };
-        let calls = NodeCalls::new(proofs.clone(), config, &card.id);
-        let feeds = StoreFeed::all(stores, &mappings(&windows), &card.id);
+        let calls = NodeCalls::new(proofs.clone(), config, &node_info.id);
+        let feeds = StoreFeed::all(stores, &mappings(&windows), &node_info.id);
         let feeds = feeds.into_iter().map(|feed| -> Arc<dyn Feed> { Arc::new(feed) }).collect();
         let caches = CacheFactory::shared(node, sharing.clone());
         Self {
@@ -158,7 +158,7 @@ impl Cluster {
             bus,
             window_epochs,
             windows,
-            card,
+            node_info,
             schemas,
             proofs,
             calls,
@@ -243,9 +243,9 @@ impl Cluster {
         self.caches.node()
     }
 
-    /// The card of this node.
-    pub(crate) const fn card(&self) -> &Card {
-        &self.card
+    /// The node info of this node.
+    pub(crate) const fn node_info(&self) -> &NodeInfo {
+        &self.node_info
     }
 
     pub(crate) const fn calls(&self) -> &NodeCalls {
@@ -316,7 +316,7 @@ impl Cluster {
         self.sharing.shared.peers(self.node().epoch()).await
     }
 
-    /// The other nodes, by their cards. Records without a valid proof are counted.
+    /// The other nodes, by their node infos. Records without a valid proof are counted.
     ///
     /// # Errors
     /// If Redis does not answer.

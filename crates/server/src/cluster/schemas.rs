@@ -10,7 +10,7 @@ use kith_service::schema_agreement::SchemaAgreement;
 use kith_store::{Coordination, StoreError};
 use tokio::time::sleep;
 
-use super::{Card, watch::ReadyzRemark};
+use super::{NodeInfo, watch::ReadyzRemark};
 use crate::health::Reporter;
 
 /// Name of the lease and of the mark.
@@ -33,7 +33,7 @@ pub(super) struct SchemaWatch {
     pub(super) shared: Arc<dyn Shared>,
     pub(super) node: Node,
     /// The schema of this node.
-    pub(super) card: Card,
+    pub(super) node_info: NodeInfo,
     pub(super) agreement: SchemaAgreement,
 }
 
@@ -62,7 +62,7 @@ impl SchemaWatch {
     /// Whether all registered nodes know the schema. `None`: the registry does not answer.
     async fn look(&self) -> Option<bool> {
         let peers = self.shared.peers(self.node.epoch()).await.ok()?;
-        Some(!peers.iter().any(|peer| Card::decode(&peer.about).is_older_than(&self.card)))
+        Some(!peers.iter().any(|peer| NodeInfo::decode(&peer.about).is_older_than(&self.node_info)))
     }
 
     async fn is_noted(&self) -> Result<bool, StoreError> {
@@ -71,7 +71,7 @@ impl SchemaWatch {
     }
 
     async fn note(&self) -> Result<bool, StoreError> {
-        let holder = &self.card.id;
+        let holder = &self.node_info.id;
         if !self.coordination.lease(AGREED, holder, LEASE_LASTS).await? {
             return Ok(false);
         }
@@ -82,6 +82,6 @@ impl SchemaWatch {
 
     /// The schema in the form of the mark, in which later ones are greater as bytes, too.
     fn noted(&self) -> Vec<u8> {
-        self.card.schema.to_be_bytes().to_vec()
+        self.node_info.schema.to_be_bytes().to_vec()
     }
 }

@@ -26,7 +26,7 @@ use kith_store::MessageStore;
 
 use super::{NodeKeys, RedisRefused};
 #[cfg(feature = "cluster")]
-use super::{claim, refused};
+use super::{database_lease, refused};
 use crate::{config::Config, start_error::StartError};
 #[cfg(feature = "cluster")]
 use kith_service::{metric, presence};
@@ -150,7 +150,7 @@ impl SharedServer {
     /// # Errors
     /// If it does not answer.
     pub(crate) async fn prefix_taken(&self) -> Result<bool, SharedError> {
-        Ok(self.redis.own_prefix(claim::LASTS).await?.is_some())
+        Ok(self.redis.own_prefix(database_lease::LASTS).await?.is_some())
     }
 
     /// Whether nodes of another database than this one have the prefix. Changes nothing.
@@ -158,7 +158,11 @@ impl SharedServer {
     /// # Errors
     /// If it does not answer.
     pub async fn prefix_of_others(&self, keys: &NodeKeys) -> Result<bool, SharedError> {
-        Ok(self.redis.prefix_owner(claim::LASTS).await?.is_some_and(|owner| owner != keys.database_id()))
+        Ok(self
+            .redis
+            .prefix_owner(database_lease::LASTS)
+            .await?
+            .is_some_and(|owner| owner != keys.database_id()))
     }
 
     /// The visible problems of the server, each in one line with what to do. Takes at most a second.

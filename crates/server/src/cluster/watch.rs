@@ -8,7 +8,7 @@ use std::{
 use kith_cache::{Node, remote::Queue};
 use tokio::time::{Instant, sleep};
 
-use super::{SharedServer, claim};
+use super::{SharedServer, database_lease};
 use crate::health::{HealthCause, Reporter};
 
 /// Period of checks whether the node is trusted.
@@ -66,7 +66,7 @@ pub(super) async fn keep_prefix(server: SharedServer, health: Reporter) {
         if let Ok(is_taken) = server.prefix_taken().await {
             taken.set(is_taken.then(|| PREFIX_TAKEN.to_owned()), SystemTime::now());
         }
-        sleep(claim::RENEWED).await;
+        sleep(database_lease::RENEWED).await;
     }
 }
 

@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use crate::node::sandbox::Sandboxes;
 use crate::{
     auth::Callers,
-    cluster::Claim,
+    cluster::DatabaseLease,
     config::{Backend, Config},
     descriptors,
     edge::{Edge, Routes},
@@ -77,7 +77,7 @@ pub struct Node {
     store: StoreSlot,
     services: Arc<OnceLock<Services>>,
     /// The claim on a database that others could use, after it is made.
-    claim: Arc<OnceLock<Claim>>,
+    claim: Arc<OnceLock<DatabaseLease>>,
     fatal: watch::Sender<Option<StartError>>,
     /// Ends the operations port and the background tasks.
     end: CancellationToken,

@@ -20,7 +20,7 @@ use crate::node::sandbox::{Hosted, Sandboxes};
 use crate::{
     admin::NodeStatus,
     auth::Callers,
-    cluster::{self, CallersDigest, Card, Claim, Cluster, NodeKeys, PublishedNode, SharedServer},
+    cluster::{self, CallersDigest, Cluster, DatabaseLease, NodeInfo, NodeKeys, PublishedNode, SharedServer},
     config::{Config, Migrate},
     edge::{Edge, Routes},
     health::{self, HealthCause, Reporter, State},
@@ -63,7 +63,7 @@ pub(crate) struct Startup {
     pub(crate) edge: Edge,
     pub(crate) callers: Arc<Callers>,
     pub(crate) services: Arc<OnceLock<Services>>,
-    pub(crate) claim: Arc<OnceLock<Claim>>,
+    pub(crate) claim: Arc<OnceLock<DatabaseLease>>,
     /// The routes of gRPC.
     pub(crate) listens: SocketAddr,
     /// Receives the reason if waiting for the store cannot succeed.
@@ -308,16 +308,17 @@ impl Startup {
         }
         let known = stores.migrations.status().await?;
         let schema = known.last().map_or(0, |newest| newest.number);
-        let card = Card::new(config, self.listens, schema);
+        let node_info = NodeInfo::new(config, self.listens, schema);
         let mappings = |windows: &_| services::feed_mappings(stores, windows);
         let callers = CallersDigest::new(&keys, Arc::clone(&self.callers));
-        let cluster = Cluster::new(server, &keys, stores, config, PublishedNode { card, callers }, mappings);
+        let cluster =
+            Cluster::new(server, &keys, stores, config, PublishedNode { node_info, callers }, mappings);
         Ok(services::services_of_cluster(stores, config, node_status, cluster).await?)
     }
 
     async fn take_claim(&self, keys: Option<&NodeKeys>) -> Result<(), StartupError> {
         if self.claim.get().is_none()
-            && let Some(claim) = Claim::of(&self.config, &self.stores, keys)
+            && let Some(claim) = DatabaseLease::of(&self.config, &self.stores, keys)
         {
             self.claim.get_or_init(|| claim);
         }

@@ -4,7 +4,8 @@ use std::{fmt::Display, future::Future, sync::Arc, time::Duration};
 
 use futures::future::BoxFuture;
 use kith_cache::{
-    Change, Key, LATE_WRITES_FOR, Node, Position, TieredCache, Token, Turn, Turns, Version, remote::UNTOLD,
+    AdmissionQueue, Change, Key, LATE_WRITES_FOR, Node, Permit, Position, TieredCache, Token, Version,
+    remote::UNTOLD,
 };
 use kith_store::{Applied, GroupId, MemberKey, Outcome, StoreError};
 use tokio::time::{Instant, timeout};
@@ -32,7 +33,7 @@ pub trait WriteListener: std::fmt::Debug + Send + Sync {
 pub struct Mutations {
     tasks: TaskTracker,
     node: Node,
-    turns: Arc<Turns>,
+    turns: Arc<AdmissionQueue>,
     queue_turns: Arc<QueueTurns>,
     /// Refused writes.
     shed: ShedCounter,
@@ -93,7 +94,7 @@ impl Mutations {
     /// For the caches of `node`.
     #[must_use]
     pub fn new(node: Node, limits: &WriteLimits) -> Self {
-        let turns = Arc::new(Turns::new(limits.at_once, limits.wait));
+        let turns = Arc::new(AdmissionQueue::new(limits.at_once, limits.wait));
         let queue_turns = Arc::new(QueueTurns::new(Arc::clone(&turns)));
         let (tasks, shed) = (TaskTracker::new(), ShedCounter::of(&MUTATIONS_SHED));
         Self {
@@ -272,7 +273,7 @@ impl Mutations {
         &self,
         cache: &TieredCache<K, V>,
         keys: Vec<K>,
-        turn: Option<Turn<'_>>,
+        turn: Option<Permit<'_>>,
         write: BoxFuture<'static, Result<T, StoreError>>,
     ) -> Result<Committed<T>, StoreError> {
         let invalidations = RecordInvalidations { guard: cache.begin_write(&keys).await, keys };
@@ -302,7 +303,7 @@ impl Mutations {
         written
     }
 
-    async fn turn(&self) -> Result<Turn<'_>, StoreError> {
+    async fn turn(&self) -> Result<Permit<'_>, StoreError> {
         self.turns.take().await.ok_or_else(|| self.overloaded())
     }
 

@@ -7,24 +7,24 @@ use std::{
     sync::{Arc, Weak},
 };
 
-use kith_cache::{OwnedTurn, Turns};
+use kith_cache::{AdmissionQueue, OwnedPermit};
 use kith_store::GroupId;
 use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 
 /// `None` in it: no turn can be expected, for no writer of the queue.
-type Cell = OnceCell<Option<OwnedTurn>>;
+type Cell = OnceCell<Option<OwnedPermit>>;
 
 /// Turns that the writes of a queue share.
 #[derive(Debug)]
 pub(super) struct QueueTurns {
-    turns: Arc<Turns>,
+    turns: Arc<AdmissionQueue>,
     queues: Mutex<HashMap<GroupId, Weak<Cell>>>,
 }
 
 impl QueueTurns {
     /// Shares these turns.
-    pub(super) fn new(turns: Arc<Turns>) -> Self {
+    pub(super) fn new(turns: Arc<AdmissionQueue>) -> Self {
         Self { turns, queues: Mutex::default() }
     }
 
@@ -77,8 +77,8 @@ mod tests {
         GroupId::new(id).unwrap()
     }
 
-    fn turns(most: usize) -> (Arc<Turns>, QueueTurns) {
-        let turns = Arc::new(Turns::new(most, Duration::from_millis(500)));
+    fn turns(most: usize) -> (Arc<AdmissionQueue>, QueueTurns) {
+        let turns = Arc::new(AdmissionQueue::new(most, Duration::from_millis(500)));
         (Arc::clone(&turns), QueueTurns::new(turns))
     }
 

@@ -8,7 +8,7 @@ use tokio::time::timeout;
 use tonic::{Response, Status};
 
 use super::ask::{Nodes, Peer, PeerCopy};
-use crate::cluster::{Admin, Card, Cluster};
+use crate::cluster::{Admin, Cluster, NodeInfo};
 
 /// In place of an id: the node that is called.
 const SELF: &str = "self";
@@ -27,14 +27,14 @@ impl ClusterNodes {
     }
 
     /// `None` if it cannot be reached at its address.
-    async fn peer(&self, card: &Card) -> Option<Arc<dyn Peer>> {
+    async fn peer(&self, node_info: &NodeInfo) -> Option<Arc<dyn Peer>> {
         let limit = self.cluster.calls().timeout();
-        let known = self.connections.lock().get(&card.id).cloned();
+        let known = self.connections.lock().get(&node_info.id).cloned();
         let admin = match known {
             Some(admin) => admin,
             None => {
-                let admin = timeout(limit, self.cluster.calls().admin(card)).await.ok()?.ok()?;
-                self.connections.lock().insert(card.id.clone(), admin.clone());
+                let admin = timeout(limit, self.cluster.calls().admin(node_info)).await.ok()?.ok()?;
+                self.connections.lock().insert(node_info.id.clone(), admin.clone());
                 admin
             }
         };
@@ -50,10 +50,10 @@ impl Nodes for ClusterNodes {
 
     async fn others(&self) -> Vec<Arc<dyn Peer>> {
         let listed = self.cluster.others().await.unwrap_or_default();
-        let cards: Vec<Card> =
-            listed.into_iter().filter(|listed| listed.is_proven).map(|listed| listed.card).collect();
-        self.connections.lock().retain(|id, _| cards.iter().any(|card| card.id == *id));
-        join_all(cards.iter().map(|card| self.peer(card))).await.into_iter().flatten().collect()
+        let infos: Vec<NodeInfo> =
+            listed.into_iter().filter(|listed| listed.is_proven).map(|listed| listed.node_info).collect();
+        self.connections.lock().retain(|id, _| infos.iter().any(|node_info| node_info.id == *id));
+        join_all(infos.iter().map(|node_info| self.peer(node_info))).await.into_iter().flatten().collect()
     }
 }
 

@@ -165,7 +165,7 @@ fn delivery(
     let (messages, members) = (&config.messages, Arc::clone(&context.stores.members));
     let notes = cluster.and_then(|cluster| {
         let store = context.stores.fan_out_notes.clone()?;
-        Some(StepNotes::new(cluster.fan_out_notes()?, store, node_name(&cluster.card().id)))
+        Some(StepNotes::new(cluster.fan_out_notes()?, store, node_name(&cluster.node_info().id)))
     });
     let recipients = Recipients::stored(roles, members, messages.fan_out_members_max);
     Delivery::new(inboxes, messages.inboxes(), recipients, notes, offline)

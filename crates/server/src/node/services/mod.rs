@@ -175,8 +175,8 @@ impl Site {
                 NodeFacts { node_id: Uuid::new_v4().to_string(), started: Timestamp::now(), backend }
             }
             Self::Among(cluster) => {
-                let card = cluster.card();
-                NodeFacts { node_id: card.id.clone(), started: card.started, backend }
+                let node_info = cluster.node_info();
+                NodeFacts { node_id: node_info.id.clone(), started: node_info.started, backend }
             }
         }
     }
@@ -210,7 +210,7 @@ async fn build(
 ) -> Result<Services, StoreError> {
     let caches = site.caches();
     let (facts, cluster) = (site.facts(stores), site.cluster());
-    let among = cluster.as_ref().map(|cluster| cluster.card().id.as_str());
+    let among = cluster.as_ref().map(|cluster| cluster.node_info().id.as_str());
     let (mutations, observer) = writes(stores, config, &caches, cluster.as_ref());
     let hasher = SecretHasher::new(std::thread::available_parallelism().map_or(1, usize::from));
     let context = DomainContext { stores, caches: &caches, mutations: &mutations, hasher: &hasher };

@@ -46,7 +46,7 @@ pub(super) fn presence(
         gateway_tokens: rules.gateways,
         limits: rules.limits,
         coordination: Arc::clone(&context.stores.coordination),
-        among: cluster.map(|cluster| cluster.card().id.as_str()),
+        among: cluster.map(|cluster| cluster.node_info().id.as_str()),
         moved,
     };
     presence::build(online, &config.presence)

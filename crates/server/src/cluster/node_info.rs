@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::{CallersDigest, Proofs};
 use crate::config::Config;
 
-/// Most bytes of a card with its proof; the registry takes no longer ones.
+/// Most bytes of a node info with its proof; the registry takes no longer ones.
 const BYTES_MAX: usize = 1024;
 /// Bytes of the proof.
 const PROOF_BYTES: usize = 64;
@@ -20,7 +20,7 @@ const ELSEWHERE: (Ipv4Addr, u16) = (Ipv4Addr::new(192, 0, 2, 1), 9);
 /// The information about a node that it publishes to the others, for operators.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub(crate) struct Card {
+pub(crate) struct NodeInfo {
     /// New at every start.
     pub(crate) id: String,
     /// Its address: `http://10.0.0.7:7600`.
@@ -35,8 +35,8 @@ pub(crate) struct Card {
     pub(crate) callers: String,
 }
 
-impl Card {
-    /// The card of a node that starts now, with this address and schema.
+impl NodeInfo {
+    /// The node info of a node that starts now, with this address and schema.
     pub(crate) fn new(config: &Config, listens: SocketAddr, schema: u32) -> Self {
         Self {
             id: Uuid::new_v4().to_string(),
@@ -48,7 +48,7 @@ impl Card {
         }
     }
 
-    /// Whether the node has an older schema. A card that cannot be decoded is of a later version.
+    /// Whether the node has an older schema. A node info that cannot be decoded is of a later version.
     pub(super) fn is_older_than(&self, other: &Self) -> bool {
         !self.id.is_empty() && self.schema < other.schema
     }
@@ -76,7 +76,7 @@ impl Card {
             && uri.path_and_query().is_none_or(|path| path.as_str() == "/")
     }
 
-    /// Parses such a text. One that cannot be decoded, as of a much later version, is an empty card.
+    /// Parses such a text. One that cannot be decoded, as of a much later version, is an empty node info.
     pub(crate) fn decode(text: &str) -> Self {
         serde_json::from_str(text).unwrap_or_default()
     }
@@ -85,30 +85,30 @@ impl Card {
 /// What this node publishes of itself in the registry.
 #[derive(Debug)]
 pub(crate) struct PublishedNode {
-    pub(crate) card: Card,
+    pub(crate) node_info: NodeInfo,
     /// The callers that it knows.
     pub(crate) callers: CallersDigest,
 }
 
-/// A card with a proof that it was written by a node of the epoch.
+/// A node info with a proof that it was written by a node of the epoch.
 #[derive(Debug)]
-pub(super) struct ProvenCard {
-    pub(super) card: Card,
+pub(super) struct ProvenNodeInfo {
+    pub(super) node_info: NodeInfo,
     pub(super) callers: CallersDigest,
     pub(super) proofs: Proofs,
 }
 
-impl About for ProvenCard {
+impl About for ProvenNodeInfo {
     fn text(&self, epoch: u64) -> String {
-        let card = Card { callers: self.callers.now(), ..self.card.clone() };
-        self.proofs.with_proof(&card.encode(), epoch)
+        let node_info = NodeInfo { callers: self.callers.now(), ..self.node_info.clone() };
+        self.proofs.with_proof(&node_info.encode(), epoch)
     }
 }
 
 /// Another node, as Redis lists it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Listed {
-    pub(crate) card: Card,
+    pub(crate) node_info: NodeInfo,
     /// Whether a node wrote it, and it can be called. Any program that can write to Redis can add records. Unverified
     /// nodes are not called, because the listener would get proofs.
     pub(crate) is_proven: bool,
@@ -116,10 +116,10 @@ pub(crate) struct Listed {
 
 impl Listed {
     pub(super) fn of(peer: &Peer, epoch: u64, proofs: &Proofs) -> Self {
-        let card = Card::decode(&peer.about);
-        let is_its_own = card.number() == peer.node;
-        let is_proven = is_its_own && card.has_address() && proofs.is_proven(&peer.about, epoch);
-        Self { card, is_proven }
+        let node_info = NodeInfo::decode(&peer.about);
+        let is_its_own = node_info.number() == peer.node;
+        let is_proven = is_its_own && node_info.has_address() && proofs.is_proven(&peer.about, epoch);
+        Self { node_info, is_proven }
     }
 }
 
@@ -148,54 +148,59 @@ mod tests {
 
     #[test]
     fn a_card_comes_back_and_what_is_none_is_empty() {
-        let card = Card::new(&Config::default(), SocketAddr::from(([127, 0, 0, 1], 7600)), 10);
-        assert_eq!(Card::decode(&card.encode()), card);
-        assert_eq!(card.address, "http://127.0.0.1:7600");
+        let node_info = NodeInfo::new(&Config::default(), SocketAddr::from(([127, 0, 0, 1], 7600)), 10);
+        assert_eq!(NodeInfo::decode(&node_info.encode()), node_info);
+        assert_eq!(node_info.address, "http://127.0.0.1:7600");
         for text in ["", "{", "[1]", "{\"id\": 7}", "\u{0}"] {
-            assert_eq!(Card::decode(text), Card::default(), "{text:?}");
+            assert_eq!(NodeInfo::decode(text), NodeInfo::default(), "{text:?}");
         }
         let later = r#"{"id":"6f1f54ae-3ac0-4b06-b5b2-f0b8be3f9a25","address":"http://a:1","colour":"red"}"#;
-        assert_eq!(Card::decode(later).address, "http://a:1", "a later version may say more");
+        assert_eq!(NodeInfo::decode(later).address, "http://a:1", "a later version may say more");
     }
 
     #[test]
-    fn card_without_a_schema_is_of_an_older_node() {
-        let card = Card::new(&Config::default(), SocketAddr::from(([127, 0, 0, 1], 7600)), 10);
-        let of = |schema| Card { schema, ..card.clone() };
-        assert!(of(9).is_older_than(&card) && !of(10).is_older_than(&card) && !of(11).is_older_than(&card));
+    fn node_info_without_schema_is_of_older_node() {
+        let node_info = NodeInfo::new(&Config::default(), SocketAddr::from(([127, 0, 0, 1], 7600)), 10);
+        let of = |schema| NodeInfo { schema, ..node_info.clone() };
+        assert!(
+            of(9).is_older_than(&node_info)
+                && !of(10).is_older_than(&node_info)
+                && !of(11).is_older_than(&node_info)
+        );
         let before = r#"{"id":"6f1f54ae-3ac0-4b06-b5b2-f0b8be3f9a25","address":"http://a:1"}"#;
-        assert!(Card::decode(before).is_older_than(&card));
-        assert!(!Card::decode("{").is_older_than(&card), "of a much later version");
+        assert!(NodeInfo::decode(before).is_older_than(&node_info));
+        assert!(!NodeInfo::decode("{").is_older_than(&node_info), "of a much later version");
     }
 
     #[test]
-    fn card_is_proven_by_its_node_and_epoch() {
-        let card = Card::new(&Config::default(), SocketAddr::from(([127, 0, 0, 1], 7600)), 10);
+    fn node_info_is_proven_by_node_and_epoch() {
+        let node_info = NodeInfo::new(&Config::default(), SocketAddr::from(([127, 0, 0, 1], 7600)), 10);
         let proofs = Proofs::of_test(1);
         let open = CallersDigest::new(&NodeKeys::of_test(1), Arc::new(Callers::open()));
-        let by_node = ProvenCard { card: card.clone(), callers: open, proofs: proofs.clone() };
+        let by_node = ProvenNodeInfo { node_info: node_info.clone(), callers: open, proofs: proofs.clone() };
         let about = by_node.text(7);
         let listed = |about: &str, node| {
             let peer = Peer { node, about: about.to_owned(), ..Peer::default() };
             Listed::of(&peer, 7, &proofs)
         };
-        let own = listed(&about, card.number());
-        assert!(own.is_proven && own.card == card, "{own:?}");
+        let own = listed(&about, node_info.number());
+        assert!(own.is_proven && own.node_info == node_info, "{own:?}");
         assert!(about.len() <= BYTES_MAX);
-        assert!(!listed(&about, card.number() + 1).is_proven, "under the number of another node");
+        assert!(!listed(&about, node_info.number() + 1).is_proven, "under the number of another node");
         assert!(
-            !listed(&card.encode(), card.number()).is_proven,
+            !listed(&node_info.encode(), node_info.number()).is_proven,
             "of an older version, or by another program"
         );
         let moved = about.replace("127.0.0.1", "127.0.0.9");
-        assert!(!listed(&moved, card.number()).is_proven, "changed");
+        assert!(!listed(&moved, node_info.number()).is_proven, "changed");
         let earlier = by_node.text(6);
-        assert!(!listed(&earlier, card.number()).is_proven, "of an earlier epoch");
+        assert!(!listed(&earlier, node_info.number()).is_proven, "of an earlier epoch");
     }
 
     #[test]
     fn addresses_are_scheme_host_and_port() {
-        let has = |address: &str| Card { address: address.to_owned(), ..Card::default() }.has_address();
+        let has =
+            |address: &str| NodeInfo { address: address.to_owned(), ..NodeInfo::default() }.has_address();
         assert!(has("http://127.0.0.1:7600") && has("https://node-1:7600") && has("http://[::1]:7600/"));
         for wrong in [
             "",
@@ -215,11 +220,15 @@ mod tests {
 
     #[test]
     fn who_listens_everywhere_is_reached_somewhere() {
-        let card = Card::new(&Config::default(), SocketAddr::from(([0, 0, 0, 0], 7600)), 10);
-        assert!(!card.address.contains("0.0.0.0:") && card.address.ends_with(":7600"), "{}", card.address);
+        let node_info = NodeInfo::new(&Config::default(), SocketAddr::from(([0, 0, 0, 0], 7600)), 10);
+        assert!(
+            !node_info.address.contains("0.0.0.0:") && node_info.address.ends_with(":7600"),
+            "{}",
+            node_info.address
+        );
         let mut config = Config::default();
         config.cluster.advertise = Some("http://node-1:9".to_owned());
-        let card = Card::new(&config, SocketAddr::from(([0, 0, 0, 0], 7600)), 10);
-        assert_eq!(card.address, "http://node-1:9");
+        let node_info = NodeInfo::new(&config, SocketAddr::from(([0, 0, 0, 0], 7600)), 10);
+        assert_eq!(node_info.address, "http://node-1:9");
     }
 }

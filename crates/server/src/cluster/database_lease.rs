@@ -20,14 +20,14 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(8);
 
 /// The claim of a node on its database.
 #[derive(Clone, Debug)]
-pub(crate) struct Claim {
+pub(crate) struct DatabaseLease {
     coordination: Arc<dyn Coordination>,
     holder: String,
     /// Whether other nodes may hold it too.
     shared: bool,
 }
 
-impl Claim {
+impl DatabaseLease {
     /// The claim of a node with this configuration; `None` if no other node can reach its data. `keys`: those of nodes
     /// that share Redis. The holder includes the id of the database: nodes that still run after their database was
     /// dropped share nothing with those that start over the new one.
