@@ -1,4 +1,4 @@
-//! Turns at the store: so many at once, and no more that wait than can expect a turn in time.
+//! Permits at the store: so many at once, and no more that wait than can expect a permit in time.
 
 use std::{
     sync::{
@@ -13,7 +13,7 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-/// How much of the mean one turn is.
+/// How much of the mean one permit is.
 const WEIGHT: u64 = 16;
 /// By how much less than the longest wait one may expect to wait: what is expected is a mean, and who waits in
 /// vain has lost all of it.
@@ -28,14 +28,14 @@ pub struct AdmissionQueue {
     most: usize,
     wait: Duration,
     waiting: AtomicUsize,
-    /// Mean time of a turn in nanoseconds; 0 before the first has ended.
+    /// Mean time of a permit in nanoseconds; 0 before the first has ended.
     mean: AtomicU64,
 }
 
 /// A permit, until dropped.
 #[derive(Debug)]
 pub struct Permit<'a> {
-    turns: &'a AdmissionQueue,
+    queue: &'a AdmissionQueue,
     began: Instant,
     _permit: SemaphorePermit<'a>,
 }
@@ -55,7 +55,7 @@ impl AdmissionQueue {
         Self { permits: Arc::new(Semaphore::new(most)), most, wait, waiting, mean }
     }
 
-    /// A turn, now or within the wait; `None`: there is none, or none can be expected. Dropped, the future leaves the
+    /// A permit, now or within the wait; `None`: there is none, or none can be expected. Dropped, the future leaves the
     /// queue.
     pub async fn take(&self) -> Option<Permit<'_>> {
         if let Ok(permit) = self.permits.try_acquire() {
@@ -64,7 +64,7 @@ impl AdmissionQueue {
         self.in_line(self.permits.acquire()).await.map(|permit| self.begin(permit))
     }
 
-    /// As [`Self::take`], for work that borrows nothing and whose time says nothing of how long a turn takes: its end is not
+    /// As [`Self::take`], for work that borrows nothing and whose time says nothing of how long a permit takes: its end is not
     /// counted.
     pub async fn take_owned(&self) -> Option<OwnedPermit> {
         if let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() {
@@ -89,17 +89,17 @@ impl AdmissionQueue {
     }
 
     fn begin<'a>(&'a self, permit: SemaphorePermit<'a>) -> Permit<'a> {
-        Permit { turns: self, began: Instant::now(), _permit: permit }
+        Permit { queue: self, began: Instant::now(), _permit: permit }
     }
 
     /// How long one waits behind so many others, in nanoseconds.
     fn expected(&self, before: usize) -> u128 {
-        let turns = u128::try_from(before).unwrap_or(u128::MAX).saturating_add(1);
+        let permits = u128::try_from(before).unwrap_or(u128::MAX).saturating_add(1);
         let mean = u128::from(self.mean.load(Ordering::Relaxed));
-        turns.saturating_mul(mean) / u128::try_from(self.most.max(1)).unwrap_or(1)
+        permits.saturating_mul(mean) / u128::try_from(self.most.max(1)).unwrap_or(1)
     }
 
-    /// The turns before it took longer than all that have ended: a store that hangs ends none.
+    /// The permits before it took longer than all that have ended: a store that hangs ends none.
     fn waited_in_vain(&self, before: usize) {
         let most = u128::try_from(self.most).unwrap_or(u128::MAX);
         let behind = u128::try_from(before).unwrap_or(u128::MAX).saturating_add(1);
@@ -117,11 +117,11 @@ impl AdmissionQueue {
 }
 
 impl Permit<'_> {
-    /// The store has answered, or was given up; returns the duration. A turn that is dropped without this, because no
+    /// The store has answered, or was given up; returns the duration. A permit that is dropped without this, because no
     /// caller waits for the answer any more, does not count for the mean.
     pub fn ended(self) -> Duration {
         let took = self.began.elapsed();
-        self.turns.ended(took);
+        self.queue.ended(took);
         took
     }
 }
@@ -154,48 +154,48 @@ mod tests {
 
     /// Two at once, each of which takes so long.
     fn taking(time: Duration) -> AdmissionQueue {
-        let turns = AdmissionQueue::new(2, WAIT);
-        turns.ended(time);
-        turns
+        let permits = AdmissionQueue::new(2, WAIT);
+        permits.ended(time);
+        permits
     }
 
     #[tokio::test(start_paused = true)]
     async fn hopeless_waiter_is_refused_at_once() {
-        let turns = taking(Duration::from_millis(100));
-        let _held = (turns.take().await.unwrap(), turns.take().await.unwrap());
-        let mut queue: Vec<_> = (0..10).map(|_| Box::pin(turns.take())).collect();
+        let permits = taking(Duration::from_millis(100));
+        let _held = (permits.take().await.unwrap(), permits.take().await.unwrap());
+        let mut queue: Vec<_> = (0..10).map(|_| Box::pin(permits.take())).collect();
         let refused = queue.iter_mut().filter_map(|take| take.as_mut().now_or_never()).count();
         // Five would wait 250 ms, half of what they may.
         assert_eq!(refused, 5);
         drop(queue);
-        assert!(turns.take().now_or_never().is_none(), "who left makes room");
+        assert!(permits.take().now_or_never().is_none(), "who left makes room");
     }
 
     #[tokio::test(start_paused = true)]
     async fn burst_on_fast_store_waits_and_is_served() {
-        let turns = &taking(Duration::from_micros(100));
+        let permits = &taking(Duration::from_micros(100));
         let loads = (0..1_000).map(|_| async move {
-            let turn = turns.take().await?;
+            let permit = permits.take().await?;
             tokio::task::yield_now().await;
-            Some(turn.ended())
+            Some(permit.ended())
         });
         assert!(join_all(loads).await.iter().all(Option::is_some));
     }
 
     #[tokio::test(start_paused = true)]
     async fn loads_of_hung_store_are_refused_at_once() {
-        let turns = taking(Duration::from_micros(100));
-        let _held = (turns.take().await.unwrap(), turns.take().await.unwrap());
-        let waited = join_all((0..100).map(|_| turns.take())).await;
+        let permits = taking(Duration::from_micros(100));
+        let _held = (permits.take().await.unwrap(), permits.take().await.unwrap());
+        let waited = join_all((0..100).map(|_| permits.take())).await;
         assert!(waited.iter().all(Option::is_none));
-        let mut queue: Vec<_> = (0..100).map(|_| Box::pin(turns.take())).collect();
+        let mut queue: Vec<_> = (0..100).map(|_| Box::pin(permits.take())).collect();
         let refused = queue.iter_mut().filter_map(|take| take.as_mut().now_or_never()).count();
         assert_eq!(refused, 100, "the one that waited first has shown that even it waited in vain");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_free_turn_is_given_whatever_turns_took() {
-        let turns = taking(Duration::from_secs(3_600));
-        assert!(turns.take().now_or_never().flatten().is_some());
+    async fn free_permit_is_given_whatever_others_took() {
+        let permits = taking(Duration::from_secs(3_600));
+        assert!(permits.take().now_or_never().flatten().is_some());
     }
 }

@@ -58,7 +58,7 @@ pub(crate) trait Source<K, V>: Send + Sync + 'static {
 pub(crate) struct Store<K, V> {
     loader: Arc<dyn Loader<K, V>>,
     /// The counter of running loads.
-    turns: AdmissionQueue,
+    admission: AdmissionQueue,
     counters: Arc<Counters>,
     load_seconds: LoadSeconds,
 }
@@ -71,7 +71,7 @@ impl<K: Key, V: Send + Sync + 'static> Store<K, V> {
     ) -> Self {
         Self {
             loader,
-            turns: AdmissionQueue::new(policy.loads_in_flight, policy.load_queue_wait),
+            admission: AdmissionQueue::new(policy.loads_in_flight, policy.load_queue_wait),
             counters,
             load_seconds: LoadSeconds::new(policy.name),
         }
@@ -87,9 +87,9 @@ impl<K: Key, V: Send + Sync + 'static> Store<K, V> {
         Ok(keys.iter().map(|key| found.remove(key).unwrap_or_else(never)).collect())
     }
 
-    async fn turn(&self) -> Result<Permit<'_>, CacheError> {
-        let turn = self.turns.take().await;
-        turn.ok_or_else(|| {
+    async fn permit(&self) -> Result<Permit<'_>, CacheError> {
+        let permit = self.admission.take().await;
+        permit.ok_or_else(|| {
             self.counters.shed.add(1);
             CacheError::Overloaded
         })
@@ -99,10 +99,10 @@ impl<K: Key, V: Send + Sync + 'static> Store<K, V> {
 #[async_trait::async_trait]
 impl<K: Key, V: Send + Sync + 'static> Source<K, V> for Store<K, V> {
     async fn fetch(&self, keys: &[K], demand: LoadRequest<'_>) -> Result<Vec<Fetched<V>>, CacheError> {
-        let turn = self.turn().await?;
+        let permit = self.permit().await?;
         let _loading = Loading::begin(&self.counters);
         let loaded = self.load(keys, demand.options()).await;
-        self.load_seconds.record(turn.ended());
+        self.load_seconds.record(permit.ended());
         let fetched = |loaded| Fetched { loaded, tier: Tier::Store, keep: true };
         Ok(loaded.map_err(CacheError::Load)?.into_iter().map(fetched).collect())
     }

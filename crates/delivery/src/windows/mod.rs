@@ -34,7 +34,7 @@ struct WindowParts {
     clock: Arc<dyn Clock>,
     limits: WindowLimits,
     /// For reads of the store.
-    turns: AdmissionQueue,
+    admission: AdmissionQueue,
     counts: WindowCounts,
     fills: Flights<ConversationId, Loaded<Recent>>,
     checks: Flights<ConversationId, Loaded<Seq>>,
@@ -224,7 +224,7 @@ impl Windows {
             keeper,
             clock,
             limits,
-            turns: AdmissionQueue::new(limits.loads, limits.load_wait),
+            admission: AdmissionQueue::new(limits.loads, limits.load_wait),
             counts: WindowCounts::new(),
             fills: Flights::new(),
             checks: Flights::new(),
@@ -236,9 +236,9 @@ impl Windows {
 impl WindowParts {
     /// Reads the store within the limit of concurrent reads.
     async fn load<T>(&self, read: impl Future<Output = Loaded<T>>) -> Loaded<T> {
-        let turn = self.turns.take().await.ok_or(StoreError::Overloaded)?;
+        let permit = self.admission.take().await.ok_or(StoreError::Overloaded)?;
         let read = read.await;
-        turn.ended();
+        permit.ended();
         read
     }
 

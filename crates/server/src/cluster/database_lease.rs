@@ -1,4 +1,4 @@
-//! The claim on a database: by a single node, or by the nodes that share one Redis under one prefix. Other nodes would
+//! The lease of a database: held by a single node, or by the nodes that share one Redis under one prefix. Other nodes would
 //! not receive changes.
 
 use std::{sync::Arc, time::Duration};
@@ -11,14 +11,14 @@ use crate::config::{Backend, Config};
 
 /// Name of the lease. Nodes that share hold it together.
 const LEASE: &str = "single_node";
-/// How long a claim outlives a node that was killed.
+/// How long a lease outlives a node that was killed.
 pub(super) const LASTS: Duration = Duration::from_secs(6);
 /// How often it is renewed: two may fail.
 pub(super) const RENEWED: Duration = Duration::from_secs(2);
-/// How long a node waits for the claim of another node that may be dead.
+/// How long a node waits for the lease of another node that may be dead.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(8);
 
-/// The claim of a node on its database.
+/// The lease that a node has on its database.
 #[derive(Clone, Debug)]
 pub(crate) struct DatabaseLease {
     coordination: Arc<dyn Coordination>,
@@ -28,7 +28,7 @@ pub(crate) struct DatabaseLease {
 }
 
 impl DatabaseLease {
-    /// The claim of a node with this configuration; `None` if no other node can reach its data. `keys`: those of nodes
+    /// The lease of a node with this configuration; `None` if no other node can reach its data. `keys`: those of nodes
     /// that share Redis. The holder includes the id of the database: nodes that still run after their database was
     /// dropped share nothing with those that start over the new one.
     pub(crate) fn of(config: &Config, stores: &Stores, keys: Option<&NodeKeys>) -> Option<Self> {
@@ -43,7 +43,7 @@ impl DatabaseLease {
         Some(Self { coordination, holder, shared: keys.is_some() })
     }
 
-    /// Takes or renews it. Returns false if the database is claimed by others.
+    /// Takes or renews it. Returns false if the database is held by others.
     ///
     /// # Errors
     /// If the store cannot answer.
@@ -61,7 +61,7 @@ impl DatabaseLease {
         }
     }
 
-    /// Releases it, so that the next node need not wait. A shared claim is kept.
+    /// Releases it, so that the next node need not wait. A shared lease is kept.
     pub(crate) async fn give_back(&self) {
         if !self.shared {
             // It expires by itself.

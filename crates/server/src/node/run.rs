@@ -76,8 +76,8 @@ pub struct Node {
     about: About,
     store: StoreSlot,
     services: Arc<OnceLock<Services>>,
-    /// The claim on a database that others could use, after it is made.
-    claim: Arc<OnceLock<DatabaseLease>>,
+    /// The lease of a database that others could use, after it is made.
+    database_lease: Arc<OnceLock<DatabaseLease>>,
     fatal: watch::Sender<Option<StartError>>,
     /// Ends the operations port and the background tasks.
     end: CancellationToken,
@@ -141,7 +141,7 @@ impl Node {
             edge: self.edge.clone(),
             callers: Arc::clone(self.callers.callers()),
             services: Arc::clone(&self.services),
-            claim: Arc::clone(&self.claim),
+            database_lease: Arc::clone(&self.database_lease),
             listens: self.addresses.grpc,
             fatal: self.fatal.clone(),
             end: self.end.clone(),
@@ -206,7 +206,7 @@ impl Node {
             operations,
             store: Arc::new(Mutex::new(Some(store))),
             services,
-            claim: Arc::default(),
+            database_lease: Arc::default(),
             fatal: watch::Sender::new(None),
             end,
         })
@@ -303,8 +303,8 @@ impl Node {
             Some(services) => services.end(left).await,
             None => true,
         };
-        if let Some(claim) = self.claim.get() {
-            claim.give_back().await;
+        if let Some(lease) = self.database_lease.get() {
+            lease.give_back().await;
         }
         self.edge.report_refusals();
         self.end.cancel();

@@ -63,7 +63,7 @@ pub(crate) struct Startup {
     pub(crate) edge: Edge,
     pub(crate) callers: Arc<Callers>,
     pub(crate) services: Arc<OnceLock<Services>>,
-    pub(crate) claim: Arc<OnceLock<DatabaseLease>>,
+    pub(crate) database_lease: Arc<OnceLock<DatabaseLease>>,
     /// The routes of gRPC.
     pub(crate) listens: SocketAddr,
     /// Receives the reason if waiting for the store cannot succeed.
@@ -317,21 +317,21 @@ impl Startup {
     }
 
     async fn take_claim(&self, keys: Option<&NodeKeys>) -> Result<(), StartupError> {
-        if self.claim.get().is_none()
-            && let Some(claim) = DatabaseLease::of(&self.config, &self.stores, keys)
+        if self.database_lease.get().is_none()
+            && let Some(lease) = DatabaseLease::of(&self.config, &self.stores, keys)
         {
-            self.claim.get_or_init(|| claim);
+            self.database_lease.get_or_init(|| lease);
         }
-        match self.claim.get() {
-            Some(claim) if !claim.take().await? => Err(StartupError::Claimed(Claimed::Database)),
+        match self.database_lease.get() {
+            Some(lease) if !lease.take().await? => Err(StartupError::Claimed(Claimed::Database)),
             Some(_) | None => Ok(()),
         }
     }
 
     /// Ends the node if its database was claimed by another: it was suspended for longer than its claim lasts.
     async fn keep_claim(&self) {
-        if let Some(claim) = self.claim.get() {
-            claim.keep().await;
+        if let Some(lease) = self.database_lease.get() {
+            lease.keep().await;
             tracing::error!("the claim on the database is lost");
             self.fatal.send_replace(Some(self.claimed(Claimed::Database)));
         }

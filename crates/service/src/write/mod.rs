@@ -7,7 +7,7 @@ pub mod ids;
 pub mod invalidation_scope;
 pub mod lease;
 pub mod mutations;
-mod queue_turns;
+mod queue_permits;
 pub mod record_codec;
 pub mod shed_counter;
 pub mod tasks;

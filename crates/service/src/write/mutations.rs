@@ -16,7 +16,7 @@ use crate::{
     metric::MUTATIONS_SHED,
     write::{
         invalidation_scope::{RecordInvalidations, write_with_invalidations},
-        queue_turns::QueueTurns,
+        queue_permits::QueuePermits,
         shed_counter::ShedCounter,
     },
 };
@@ -33,8 +33,8 @@ pub trait WriteListener: std::fmt::Debug + Send + Sync {
 pub struct Mutations {
     tasks: TaskTracker,
     node: Node,
-    turns: Arc<AdmissionQueue>,
-    queue_turns: Arc<QueueTurns>,
+    admission: Arc<AdmissionQueue>,
+    queue_permits: Arc<QueuePermits>,
     /// Refused writes.
     shed: ShedCounter,
     /// See [`WriteLimits::takes`].
@@ -50,7 +50,7 @@ pub struct Mutations {
 pub struct WriteLimits {
     /// At one time.
     pub at_once: usize,
-    /// How long one may wait for its turn.
+    /// How long one may wait for its permit.
     pub wait: Duration,
     /// How long the store may take before the outcome counts as unknown.
     pub takes: Duration,
@@ -94,14 +94,14 @@ impl Mutations {
     /// For the caches of `node`.
     #[must_use]
     pub fn new(node: Node, limits: &WriteLimits) -> Self {
-        let turns = Arc::new(AdmissionQueue::new(limits.at_once, limits.wait));
-        let queue_turns = Arc::new(QueueTurns::new(Arc::clone(&turns)));
+        let admission = Arc::new(AdmissionQueue::new(limits.at_once, limits.wait));
+        let queue_permits = Arc::new(QueuePermits::new(Arc::clone(&admission)));
         let (tasks, shed) = (TaskTracker::new(), ShedCounter::of(&MUTATIONS_SHED));
         Self {
             tasks,
             node,
-            turns,
-            queue_turns,
+            admission,
+            queue_permits,
             shed,
             limit: limits.takes,
             answer: limits.answer,
@@ -203,10 +203,10 @@ impl Mutations {
         T: Send + 'static,
     {
         let RecordWrite { key, write, change } = job;
-        let turn = self.turn().await?;
+        let permit = self.permit().await?;
         let guard = cache.begin_write(std::slice::from_ref(&key)).await;
         let written = self.bounded(write).await;
-        turn.ended();
+        permit.ended();
         let applied = match written {
             Ok(applied) => applied,
             Err(error) if error.outcome() == Outcome::Unknown => {
@@ -249,12 +249,12 @@ impl Mutations {
         keys: Vec<K>,
         write: BoxFuture<'static, Result<T, StoreError>>,
     ) -> Result<Committed<T>, StoreError> {
-        let turn = self.turn().await?;
-        self.write_invalidating(cache, keys, Some(turn), write).await
+        let permit = self.permit().await?;
+        self.write_invalidating(cache, keys, Some(permit), write).await
     }
 
     /// The same of members of a group: the store decides the writes of one group together, and all that wait for it share a
-    /// turn.
+    /// permit.
     ///
     /// # Errors
     /// As [`Self::write`].
@@ -265,7 +265,7 @@ impl Mutations {
         keys: Vec<MemberKey>,
         write: BoxFuture<'static, Result<T, StoreError>>,
     ) -> Result<Committed<T>, StoreError> {
-        let _turn = self.queue_turns.take(group).await.ok_or_else(|| self.overloaded())?;
+        let _permit = self.queue_permits.take(group).await.ok_or_else(|| self.overloaded())?;
         self.write_invalidating(cache, keys, None, write).await
     }
 
@@ -273,23 +273,23 @@ impl Mutations {
         &self,
         cache: &TieredCache<K, V>,
         keys: Vec<K>,
-        turn: Option<Permit<'_>>,
+        permit: Option<Permit<'_>>,
         write: BoxFuture<'static, Result<T, StoreError>>,
     ) -> Result<Committed<T>, StoreError> {
         let invalidations = RecordInvalidations { guard: cache.begin_write(&keys).await, keys };
         let untold = self.token_without_publish();
         let write = async {
             let written = self.bounded(write).await;
-            if let Some(turn) = turn {
-                turn.ended();
+            if let Some(permit) = permit {
+                permit.ended();
             }
             written.map(|record| Committed { record: Arc::new(record), token: untold })
         };
         write_with_invalidations(invalidations, write).await
     }
 
-    /// A write of data that no tier caches, in its turn and within the same time. Must be called within [`Self::run`],
-    /// and never within another write, which has a turn already.
+    /// A write of data that no tier caches, in its permit and within the same time. Must be called within [`Self::run`],
+    /// and never within another write, which has a permit already.
     ///
     /// # Errors
     /// Those of the store; [`StoreError::Overloaded`] at once if it cannot be expected to begin in time.
@@ -297,14 +297,14 @@ impl Mutations {
         &self,
         write: BoxFuture<'static, Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
-        let turn = self.turn().await?;
+        let permit = self.permit().await?;
         let written = self.bounded(write).await;
-        turn.ended();
+        permit.ended();
         written
     }
 
-    async fn turn(&self) -> Result<Permit<'_>, StoreError> {
-        self.turns.take().await.ok_or_else(|| self.overloaded())
+    async fn permit(&self) -> Result<Permit<'_>, StoreError> {
+        self.admission.take().await.ok_or_else(|| self.overloaded())
     }
 
     fn overloaded(&self) -> StoreError {
@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn hundred_joins_of_a_group_take_one_turn() {
+    async fn hundred_joins_of_a_group_take_one_permit() {
         let limits = WriteLimits { at_once: 2, wait: SECOND, takes: 10 * SECOND, answer: 2 * SECOND };
         let node = Node::local(1);
         let mutations = Mutations::new(node.clone(), &limits);

@@ -1,6 +1,6 @@
-//! Shared turns at the store for writes that wait for each other: those of one group, which a store decides one step at
+//! Shared permits at the store for writes that wait for each other: those of one group, which a store decides one step at
 //! a time, with many callers in a step. However many callers wait in such a queue, only one write is at the store, so
-//! one turn is enough.
+//! one permit is enough.
 
 use std::{
     collections::HashMap,
@@ -12,25 +12,25 @@ use kith_store::GroupId;
 use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 
-/// `None` in it: no turn can be expected, for no writer of the queue.
+/// `None` in it: no permit can be expected, for no writer of the queue.
 type Cell = OnceCell<Option<OwnedPermit>>;
 
-/// Turns that the writes of a queue share.
+/// Permits that the writes of a queue share.
 #[derive(Debug)]
-pub(super) struct QueueTurns {
-    turns: Arc<AdmissionQueue>,
+pub(super) struct QueuePermits {
+    admission: Arc<AdmissionQueue>,
     queues: Mutex<HashMap<GroupId, Weak<Cell>>>,
 }
 
-impl QueueTurns {
-    /// Shares these turns.
-    pub(super) fn new(turns: Arc<AdmissionQueue>) -> Self {
-        Self { turns, queues: Mutex::default() }
+impl QueuePermits {
+    /// Shares these permits.
+    pub(super) fn new(admission: Arc<AdmissionQueue>) -> Self {
+        Self { admission, queues: Mutex::default() }
     }
 
-    /// A part of the turn of this group, which the first writer takes, and the last one releases; `None`: there is
+    /// A part of the permit of this group, which the first writer takes, and the last one releases; `None`: there is
     /// none, or none can be expected.
-    pub(super) async fn take(&self, group: GroupId) -> Option<SharedTurn<'_>> {
+    pub(super) async fn take(&self, group: GroupId) -> Option<SharedPermit<'_>> {
         let cell = {
             let mut queues = self.queues.lock();
             let known = queues.get(&group).and_then(Weak::upgrade);
@@ -40,22 +40,22 @@ impl QueueTurns {
                 cell
             })
         };
-        let shared = SharedTurn { of: self, group, cell: Some(cell) };
+        let shared = SharedPermit { of: self, group, cell: Some(cell) };
         let cell = shared.cell.as_ref()?;
-        cell.get_or_init(|| self.turns.take_owned()).await.is_some().then_some(())?;
+        cell.get_or_init(|| self.admission.take_owned()).await.is_some().then_some(())?;
         Some(shared)
     }
 }
 
-/// A part of the turn of a queue, until dropped.
+/// A part of the permit of a queue, until dropped.
 #[derive(Debug)]
-pub(super) struct SharedTurn<'a> {
-    of: &'a QueueTurns,
+pub(super) struct SharedPermit<'a> {
+    of: &'a QueuePermits,
     group: GroupId,
     cell: Option<Arc<Cell>>,
 }
 
-impl Drop for SharedTurn<'_> {
+impl Drop for SharedPermit<'_> {
     fn drop(&mut self) {
         let mut queues = self.of.queues.lock();
         drop(self.cell.take());
@@ -77,34 +77,34 @@ mod tests {
         GroupId::new(id).unwrap()
     }
 
-    fn turns(most: usize) -> (Arc<AdmissionQueue>, QueueTurns) {
-        let turns = Arc::new(AdmissionQueue::new(most, Duration::from_millis(500)));
-        (Arc::clone(&turns), QueueTurns::new(turns))
+    fn permits(most: usize) -> (Arc<AdmissionQueue>, QueuePermits) {
+        let permits = Arc::new(AdmissionQueue::new(most, Duration::from_millis(500)));
+        (Arc::clone(&permits), QueuePermits::new(permits))
     }
 
     #[tokio::test(start_paused = true)]
-    async fn hundred_writes_of_a_group_leave_other_turns() {
-        let (turns, queues) = turns(2);
+    async fn hundred_writes_of_a_group_leave_other_permits() {
+        let (permits, queues) = permits(2);
         let held = join_all((0..100).map(|_| queues.take(group(1)))).await;
         assert!(held.iter().all(Option::is_some));
-        assert!(turns.take().await.is_some(), "the second turn is free");
+        assert!(permits.take().await.is_some(), "the second permit is free");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_last_one_of_a_group_gives_the_turn_back() {
-        let (turns, queues) = turns(1);
+    async fn last_writer_of_a_group_returns_the_permit() {
+        let (permits, queues) = permits(1);
         let (first, second) = (queues.take(group(1)).await, queues.take(group(1)).await);
         drop(first);
-        assert!(turns.take().await.is_none(), "the second one still has it");
+        assert!(permits.take().await.is_none(), "the second one still has it");
         drop(second);
-        assert!(turns.take().await.is_some());
+        assert!(permits.take().await.is_some());
         assert!(queues.queues.lock().is_empty());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn queue_without_a_turn_waits_as_its_first() {
-        let (turns, queues) = turns(1);
-        let _held = turns.take().await.unwrap();
+    async fn queue_without_a_permit_waits_as_its_first() {
+        let (permits, queues) = permits(1);
+        let _held = permits.take().await.unwrap();
         let begun = tokio::time::Instant::now();
         let refused = join_all((0..100).map(|_| queues.take(group(1)))).await;
         assert!(refused.iter().all(Option::is_none));
