@@ -1,6 +1,6 @@
 //! Every test, with the servers that they need.
 
-use std::{path::PathBuf, process::Command, thread};
+use std::{path::PathBuf, process::Command};
 
 use anyhow::{Result, bail};
 
@@ -101,10 +101,7 @@ impl Servers {
             ("KITH_TEST_MONGOD", mongod_program()?),
         ];
         let folder = folder_for_tests();
-        let cassandra = thread::spawn({
-            let folder = folder.clone();
-            move || Cassandra::start(&folder)
-        });
+        let cassandra = Cassandra::start_aside(&folder);
         let (mongodb, redis) = (Mongodb::start(&folder)?, Redis::start()?);
         let built = if long { vec![LONG] } else { [&WAITING[..], &BUSY].concat() };
         // The run itself reports what is wrong with the code.

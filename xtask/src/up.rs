@@ -1,6 +1,6 @@
 //! The servers of the tests, for a person.
 
-use std::{sync::mpsc, thread};
+use std::sync::mpsc;
 
 use anyhow::{Result, bail};
 
@@ -18,10 +18,7 @@ pub(crate) fn run() -> Result<()> {
         stop.send(()).ok();
     })?;
     let folder = folder_for_tests();
-    let cassandra = thread::spawn({
-        let folder = folder.clone();
-        move || Cassandra::start(&folder)
-    });
+    let cassandra = Cassandra::start_aside(&folder);
     let (mongodb, redis) = (Mongodb::start(&folder)?, Redis::start()?);
     println!("export KITH_TEST_REDIS='{}'", redis.uri);
     println!("export KITH_TEST_REDIS_SERVER='{}'", redis_program()?.display());

@@ -10,7 +10,7 @@ use std::{
     net::{Ipv4Addr, SocketAddrV4, TcpStream},
     path::{Path, PathBuf},
     process::{self, Command, Stdio},
-    thread,
+    thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
 
@@ -58,6 +58,12 @@ impl Cassandra {
         let mut running = Running { uri: format!("127.0.0.1:{port}"), started };
         await_answer(port, &mut running.started)?;
         Ok(running)
+    }
+
+    /// The same on a thread of its own: it takes much longer than the other servers.
+    pub(crate) fn start_aside(folder: &Path) -> JoinHandle<Result<Running>> {
+        let folder = folder.to_owned();
+        thread::spawn(move || Self::start(&folder))
     }
 }
 
