@@ -26,7 +26,7 @@ use crate::{
         batch::{self, Limits},
         call::{Call, Principal, RpcResult, Served},
         page_token::PageTokens,
-        params::{check_user_params, check_user_paths, take_secrets},
+        params::{check_user_params, check_user_paths, sees_param, take_secrets},
         request::{IdempotencyKey, WriteContext},
         search_quota::SearchQuota,
         secret::{PlainSecrets, check_secret},
@@ -88,12 +88,10 @@ impl GroupRpc {
         Ok(found.into_iter().map(|group| group.map(shown)).collect())
     }
 
-    /// The group as answers show it to the caller: none sees secrets, users who themselves call see the parameters that are for
-    /// them.
+    /// The group as answers show it to the caller.
     fn shown(&self, group: &Group, call: Call) -> wire::Group {
         let Groups { secret_params, user_params, .. } = &self.groups;
-        let for_caller = |name: &str| !call.is_user() || user_params.contains(name);
-        convert::to_wire(group, |name| !secret_params.contains(name) && for_caller(name))
+        convert::to_wire(group, |name| sees_param(name, call.is_user(), secret_params, user_params))
     }
 
     fn result(

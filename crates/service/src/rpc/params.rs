@@ -21,8 +21,19 @@ pub fn params(map: BTreeMap<String, String>) -> Result<Params, Error> {
     Params::new(map).map_err(|why| Error::invalid("params", &why))
 }
 
-/// The parameters of an answer, without these names: records may contain them from before the names became those of
-/// secrets.
+/// Whether answers show the parameter of this name: none shows a secret, which records may contain from before its name became
+/// that of one, and a user who itself calls sees those that are for users.
+#[must_use]
+pub fn sees_param(
+    name: &str,
+    by_user: bool,
+    secrets: &BTreeSet<String>,
+    for_users: &BTreeSet<String>,
+) -> bool {
+    !secrets.contains(name) && (!by_user || for_users.contains(name))
+}
+
+/// The parameters of an answer, those whose names the caller sees.
 #[must_use]
 pub fn shown_params(params: &Params, sees: impl Fn(&str) -> bool) -> BTreeMap<String, String> {
     let shown = params.iter().filter(|(key, _)| sees(key));

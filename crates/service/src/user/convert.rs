@@ -13,7 +13,9 @@ use crate::{
     error::Error,
     rpc::{
         call::{Call, Principal},
-        params::{field_path, params, shown_params, take_param, take_updated_secrets, unknown_path},
+        params::{
+            field_path, params, sees_param, shown_params, take_param, take_updated_secrets, unknown_path,
+        },
         rights::Scope,
         secret::PlainSecrets,
         versions::wire_time,
@@ -117,9 +119,9 @@ impl Viewer {
         Self { principal: call.principal, contacts, by_user: call.is_user() }
     }
 
-    /// Whether it sees the parameter of this name: none sees secrets, users those that are for them.
+    /// Whether it sees the parameter of this name.
     pub(super) fn sees_param(self, name: &str, rules: &UserRules) -> bool {
-        !rules.secret_params.contains(name) && (!self.by_user || rules.user_params.contains(name))
+        sees_param(name, self.by_user, &rules.secret_params, &rules.user_params)
     }
 
     /// Whether it sees email and phone of this user: each user its own, a service all if it has `user:contact`.
