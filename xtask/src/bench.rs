@@ -8,7 +8,7 @@ use crate::{
     SampleOptions,
     process::{cargo, outlive_ctrl_c, root, succeed, target},
     sample,
-    servers::{Cassandra, Mongodb, Redis, cassandra_program, mongod_program, redis_program},
+    servers::{Servers, cassandra_program, mongod_program, redis_program, start_cassandra},
     tools,
 };
 
@@ -16,11 +16,8 @@ use crate::{
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let mut command = built("kith-bench")?;
     command.args(arguments);
-    let folder = env::temp_dir();
-    let (mongodb, redis) = (Mongodb::start(&folder)?, Redis::start()?);
-    let cassandra = Cassandra::start(&folder)?;
-    command.env("KITH_TEST_MONGODB", &mongodb.uri).env("KITH_TEST_CQL", &cassandra.uri);
-    succeed(command.env("KITH_TEST_REDIS", &redis.uri))
+    let servers = Servers::start(&env::temp_dir(), || Ok(()))?;
+    succeed(command.envs(servers.addresses()))
 }
 
 /// Builds the laboratory for release and runs its `hunt`, which starts the servers that it does things to itself.
@@ -51,7 +48,7 @@ pub(crate) fn demo(arguments: &[String]) -> Result<()> {
 /// Runs what starts its servers itself, but for Cassandra, which takes long to start.
 fn over_its_own_servers(mut command: Command) -> Result<()> {
     let (mongod, redis, cassandra) =
-        (mongod_program()?, redis_program()?, Cassandra::start(&env::temp_dir())?);
+        (mongod_program()?, redis_program()?, start_cassandra(&env::temp_dir())?);
     command.env("KITH_TEST_MONGOD", mongod).env("KITH_TEST_REDIS_SERVER", redis);
     command.env("KITH_TEST_CASSANDRA", cassandra_program()?);
     succeed(command.env("KITH_TEST_CQL", &cassandra.uri))

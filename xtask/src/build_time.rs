@@ -20,6 +20,7 @@ const NUMBER: usize = 16;
 /// How long a node that was built may take until it serves.
 const SERVES_WITHIN: Duration = Duration::from_secs(60);
 const MEGABYTE: u64 = 1_000_000;
+const LABORATORY: [&str; 2] = ["-p", "kith-lab"];
 
 /// Builds from nothing in a folder of its own, then after an edit, and prints each time as a row of Markdown when it is known.
 /// Takes half an hour on two cores, and needs them idle.
@@ -46,10 +47,10 @@ pub(crate) fn run() -> Result<()> {
     release(&full, &[])?;
     row("`cargo build --release` after an edit of one line in a domain", &time(begun));
     edited.edit()?;
-    laboratory(&full)?;
+    release(&full, &LABORATORY)?;
     edited.edit()?;
     let begun = Instant::now();
-    laboratory(&full)?;
+    release(&full, &LABORATORY)?;
     row("laboratory and node for release after an edit of one line in a domain", &time(begun));
     fs::remove_dir_all(&full)?;
     let embedded = folder.join("embedded");
@@ -79,16 +80,11 @@ fn size(program: &Path) -> Result<String> {
     Ok(format!("{} MB", fs::metadata(program)?.len().div_ceil(MEGABYTE)))
 }
 
-fn release(folder: &Path, features: &[&str]) -> Result<()> {
+/// Builds the node, and what further arguments name.
+fn release(folder: &Path, arguments: &[&str]) -> Result<()> {
     let mut command = cargo();
     command.args(["build", "--release", "--quiet", "-p", "kith-cli", "--target-dir"]).arg(folder);
-    succeed(command.args(features))
-}
-
-fn laboratory(folder: &Path) -> Result<()> {
-    let mut command = cargo();
-    command.args(["build", "--release", "--quiet", "-p", "kith-cli", "-p", "kith-lab", "--target-dir"]);
-    succeed(command.arg(folder))
+    succeed(command.args(arguments))
 }
 
 /// The line that an edit changes, with this number.

@@ -52,32 +52,16 @@ enum Task {
     /// Starts the servers that tests use and keeps them until ctrl-c.
     Servers,
     /// Builds the benchmarks for release and measures the ratios; further arguments are theirs.
-    Bench {
-        /// Passed on.
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        arguments: Vec<String>,
-    },
+    Bench(PassedOn),
     /// Builds the laboratory for release and hunts stale reads and lost writes on real servers, row by row of the
     /// table of faults; further arguments are its own.
-    Lab {
-        /// Passed on.
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        arguments: Vec<String>,
-    },
+    Lab(PassedOn),
     /// Builds the laboratory for release and shows that faults of real clusters set off the alerts of
     /// deploy/prometheus; further arguments are its own.
-    Alerts {
-        /// Passed on.
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        arguments: Vec<String>,
-    },
+    Alerts(PassedOn),
     /// Builds the laboratory for release and shows a cluster at work, for people to watch: three nodes over servers
     /// that it starts on this machine, each tier, Redis pulled away, a node killed.
-    Demo {
-        /// Passed on.
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        arguments: Vec<String>,
-    },
+    Demo(PassedOn),
     /// Runs the cache of several nodes in virtual time, optimised: what is lost, late or cut follows from a seed.
     Engine {
         /// How many seeds, from 0.
@@ -97,6 +81,14 @@ enum Task {
     BuildTime,
     /// Writes believable users and groups as JSON Lines; the same seed gives the same bytes.
     Sample(SampleOptions),
+}
+
+/// Arguments of another program.
+#[derive(Debug, clap::Args)]
+struct PassedOn {
+    /// Passed on.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    arguments: Vec<String>,
 }
 
 /// What to write.
@@ -139,10 +131,10 @@ fn run(task: Task) -> Result<()> {
         Task::Docs { check: false } => docs::write(),
         Task::Baseline => contract::accept(),
         Task::Servers => up::run(),
-        Task::Bench { arguments } => bench::run(&arguments),
-        Task::Lab { arguments } => bench::hunt(&arguments),
-        Task::Alerts { arguments } => bench::alerts(&arguments),
-        Task::Demo { arguments } => bench::demo(&arguments),
+        Task::Bench(passed) => bench::run(&passed.arguments),
+        Task::Lab(passed) => bench::hunt(&passed.arguments),
+        Task::Alerts(passed) => bench::alerts(&passed.arguments),
+        Task::Demo(passed) => bench::demo(&passed.arguments),
         Task::Engine { seeds, seed } => engine::run(seeds, seed),
         Task::Mutants { rules } => mutants::run(&rules),
         Task::BuildTime => build_time::run(),

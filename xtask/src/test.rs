@@ -6,10 +6,7 @@ use anyhow::{Result, bail};
 
 use crate::{
     process::{cargo, outlive_ctrl_c, watch},
-    servers::{
-        Cassandra, Mongodb, Redis, Running, cassandra_program, folder_for_tests, mongod_program,
-        redis_program,
-    },
+    servers::{Servers, cassandra_program, folder_for_tests, mongod_program, redis_program},
     tools,
 };
 
@@ -69,27 +66,25 @@ impl Totals {
 /// `cargo xtask nightly` instead of the others.
 pub(crate) fn run(filter: Option<&str>, long: bool) -> Result<()> {
     outlive_ctrl_c(|| {})?;
-    let servers = Servers::start(long)?;
+    let environment = Environment::start(long)?;
     let mut totals = Totals::default();
     let mut succeeded = true;
-    for mut command in if long { vec![servers.tests(&[LONG], filter)] } else { servers.all(filter) } {
+    for mut command in if long { vec![environment.tests(&[LONG], filter)] } else { environment.all(filter) } {
         succeeded &= watch(&mut command, |line| totals.add(line))?;
     }
-    drop(servers);
+    drop(environment);
     println!("{} passed, {} failed, {} ignored", totals.passed, totals.failed, totals.ignored);
     judge(succeeded, totals)
 }
 
 /// The servers of a run, and the programs that tests start themselves. Stopped when dropped.
-struct Servers {
-    mongodb: Running,
-    redis: Running,
-    cassandra: Running,
+struct Environment {
+    servers: Servers,
     programs: Vec<(&'static str, PathBuf)>,
     folder: PathBuf,
 }
 
-impl Servers {
+impl Environment {
     /// Starts the servers while the tests are built: one of them takes its time.
     fn start(long: bool) -> Result<Self> {
         let programs = vec![
@@ -101,18 +96,14 @@ impl Servers {
             ("KITH_TEST_MONGOD", mongod_program()?),
         ];
         let folder = folder_for_tests();
-        let cassandra = Cassandra::start_aside(&folder);
-        let (mongodb, redis) = (Mongodb::start(&folder)?, Redis::start()?);
         let built = if long { vec![LONG] } else { [&WAITING[..], &BUSY].concat() };
-        // The run itself reports what is wrong with the code.
-        watch(
-            cargo()
-                .args(["test", "--workspace", "--no-run", "--quiet", "--lib", "--bins"])
-                .args(named(&built)),
-            |_| {},
-        )?;
-        let Ok(cassandra) = cassandra.join() else { bail!("Cassandra was not started") };
-        Ok(Self { mongodb, redis, cassandra: cassandra?, programs, folder })
+        let servers = Servers::start(&folder, || {
+            let mut build = cargo();
+            build.args(["test", "--workspace", "--no-run", "--quiet", "--lib", "--bins"]).args(named(&built));
+            // The run itself reports what is wrong with the code.
+            watch(&mut build, |_| {}).map(drop)
+        })?;
+        Ok(Self { servers, programs, folder })
     }
 
     /// Every test but the long ones: unit tests and those that wait, those that need the processors, and a second pass over the
@@ -141,11 +132,8 @@ impl Servers {
 
     fn cargo(&self) -> Command {
         let mut command = cargo();
-        command
-            .args(["test", "--workspace", "--no-fail-fast"])
-            .envs(self.programs.iter().map(|(name, path)| (name, path)));
-        command.env("KITH_TEST_MONGODB", &self.mongodb.uri).env("KITH_TEST_REDIS", &self.redis.uri);
-        command.env("KITH_TEST_CQL", &self.cassandra.uri).env("TMPDIR", &self.folder);
+        command.args(["test", "--workspace", "--no-fail-fast"]).env("TMPDIR", &self.folder);
+        command.envs(self.servers.addresses()).envs(self.programs.iter().map(|(name, path)| (name, path)));
         command
     }
 }

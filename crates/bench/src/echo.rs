@@ -28,7 +28,7 @@ use tonic::{
 use tonic_prost::ProstCodec;
 
 /// Echoes a user, and keeps it.
-pub const PATH: &str = "/kith.lab.v1.EchoService/Echo";
+pub(crate) const PUT_USER: &str = "/kith.lab.v1.EchoService/Echo";
 /// Answers with the user of an id that was echoed.
 pub(crate) const GET_USER: &str = "/kith.lab.v1.EchoService/GetUser";
 /// Echoes whether something is permitted.
@@ -58,27 +58,19 @@ pub(crate) const DELIVER: &str = "/kith.lab.v1.EchoService/Deliver";
 pub async fn serve(listen: SocketAddr, key: Option<&str>) -> Result<()> {
     let (mut server, echo) = (Server::builder(), Echo::default());
     match key {
-        Some(key) => server.add_service(InterceptedService::new(echo, OneKey::of(key))).serve(listen).await?,
+        Some(key) => server.add_service(InterceptedService::new(echo, one_key(key))).serve(listen).await?,
         None => server.add_service(echo).serve(listen).await?,
     }
     Ok(())
 }
 
 /// The least that a server does for a key: it hashes what a call carries, and compares in constant time.
-#[derive(Clone, Copy, Debug)]
-struct OneKey([u8; 32]);
-
-impl OneKey {
-    fn of(key: &str) -> Self {
-        Self(Sha256::digest(key).into())
-    }
-}
-
-impl Interceptor for OneKey {
-    fn call(&mut self, request: Request<()>) -> Result<Request<()>, Status> {
+fn one_key(key: &str) -> impl Interceptor + Clone + use<> {
+    let expected: [u8; 32] = Sha256::digest(key).into();
+    move |request: Request<()>| {
         let given = request.metadata().get("authorization").map(AsciiMetadataValue::as_bytes);
         let digest = given.and_then(|value| value.strip_prefix(b"Bearer ")).map(Sha256::digest);
-        if digest.is_some_and(|digest| bool::from(digest[..].ct_eq(&self.0))) {
+        if digest.is_some_and(|digest| bool::from(digest[..].ct_eq(&expected))) {
             Ok(request)
         } else {
             Err(Status::unauthenticated(""))
@@ -112,7 +104,7 @@ impl Service<http::Request<Body>> for Echo {
         let (users, streams) = (Arc::clone(&self.users), Arc::clone(&self.streams));
         Box::pin(async move {
             match request.uri().path() {
-                PATH => Ok(Grpc::new(ProstCodec::default()).unary(PutUser(users), request).await),
+                PUT_USER => Ok(Grpc::new(ProstCodec::default()).unary(PutUser(users), request).await),
                 GET_USER => Ok(Grpc::new(ProstCodec::default()).unary(GetUser(users), request).await),
                 PERMISSION => Ok(echo::<CheckPermissionResponse>(request).await),
                 RELATIONS => Ok(echo::<BatchGetRelationsResponse>(request).await),

@@ -1,7 +1,7 @@
 //! Measures what Kith costs over the bare parts that it is made of. Every figure is a ratio (or difference)
 //! of two sides that run in turns on the same machine with the same data, so that it means the same elsewhere.
 //!
-//! [`mod@run`] lists the rows and runs them; `rows` holds one file for each family; [`ratio`] makes a figure of
+//! [`mod@run`] lists the rows and runs them; `rows` holds one file for each family; `ratio` makes a figure of
 //! the rounds; `results` keeps and `table` shows them. [`echo`], [`frames`] and [`entry`] are the other processes that rows start.
 //! [`comparison`] runs other ways to keep caches and to number things beside Kith's, under the same faults.
 
@@ -12,7 +12,7 @@ pub mod echo;
 pub mod entry;
 pub mod frames;
 mod load;
-pub mod ratio;
+mod ratio;
 mod results;
 mod rows;
 pub mod run;

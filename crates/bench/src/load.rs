@@ -12,144 +12,81 @@ use std::{
 
 use anyhow::{Context as _, Result, ensure};
 use hdrhistogram::Histogram;
-use kith_proto::{
-    message::v1::{GetMaxSeqsResponse, ListConversationsResponse, PullMessagesResponse, SendMessageResponse},
-    notice::v1::CountNoticesResponse,
-    receipt::v1::GetReceiptResponse,
-    relation::v1::{BatchGetRelationsResponse, CheckPermissionResponse, SetDoNotDisturbResponse},
-    user::v1::GetUserResponse,
-};
 use tokio::{
-    sync::Mutex,
     task::JoinSet,
-    time::{Instant, MissedTickBehavior, interval, sleep, timeout},
+    time::{Instant, MissedTickBehavior, interval},
 };
 use tonic::{
     Request, Response,
     client::Grpc,
     codegen::http::uri::PathAndQuery,
     metadata::{AsciiMetadataValue, MetadataMap},
-    transport::{Channel, Endpoint},
+    transport::Channel,
 };
 use tonic_prost::ProstCodec;
 
-use crate::served::Served;
+use crate::{
+    ratio::{Pair, Side, interleave},
+    served::{Served, connect},
+};
 
-/// How long a server may take until it accepts connections.
-const START: Duration = Duration::from_secs(20);
 /// Calls that may be under way while calls arrive at a fixed rate.
 const UNDER_WAY_MAX: usize = 20_000;
 
-/// Callers on some connections, each with messages of its own to send.
+/// A unary method, which is asked `Q` and answers `A`.
 #[derive(Debug)]
-pub(crate) struct Callers<Q, A = GetUserResponse> {
+pub(crate) struct Method<Q, A> {
+    path: &'static str,
+    /// Whether an answer holds what was asked for.
+    is_whole: fn(&A) -> bool,
+    asked: PhantomData<fn(Q)>,
+}
+
+impl<Q, A> Method<Q, A> {
+    pub(crate) const fn new(path: &'static str, is_whole: fn(&A) -> bool) -> Self {
+        Self { path, is_whole, asked: PhantomData }
+    }
+
+    /// A method of another server with the same answers.
+    pub(crate) const fn at<R>(&self, path: &'static str) -> Method<R, A> {
+        Method::new(path, self.is_whole)
+    }
+}
+
+/// Callers on some connections, each with messages of its own to send.
+#[derive(Clone, Debug)]
+pub(crate) struct Callers<Q, A> {
     channels: Vec<Channel>,
     path: PathAndQuery,
     messages: Arc<[Q]>,
     /// What they send as `authorization`.
     authorization: Option<AsciiMetadataValue>,
-    answers: PhantomData<fn() -> A>,
+    is_whole: fn(&A) -> bool,
 }
 
-impl<Q, A> Clone for Callers<Q, A> {
-    fn clone(&self) -> Self {
-        let Self { channels, path, messages, authorization, answers } = self;
-        Self {
-            channels: channels.clone(),
-            path: path.clone(),
-            messages: Arc::clone(messages),
-            authorization: authorization.clone(),
-            answers: *answers,
-        }
-    }
-}
-
-/// What is answered.
-pub(crate) trait Answer: prost::Message + Default + 'static {
-    /// Whether it holds what was asked for.
-    fn is_whole(&self) -> bool;
-}
-
-impl Answer for GetUserResponse {
-    fn is_whole(&self) -> bool {
-        self.user.is_some()
-    }
-}
-
-impl Answer for CheckPermissionResponse {
-    fn is_whole(&self) -> bool {
-        self.allowed
-    }
-}
-
-impl Answer for BatchGetRelationsResponse {
-    fn is_whole(&self) -> bool {
-        !self.results.is_empty()
-    }
-}
-
-impl Answer for SendMessageResponse {
-    fn is_whole(&self) -> bool {
-        self.seq > 0
-    }
-}
-
-impl Answer for SetDoNotDisturbResponse {
-    fn is_whole(&self) -> bool {
-        self.settings.is_some()
-    }
-}
-
-impl Answer for CountNoticesResponse {
-    fn is_whole(&self) -> bool {
-        self.totals.is_some()
-    }
-}
-
-impl Answer for GetReceiptResponse {
-    fn is_whole(&self) -> bool {
-        self.receipt.is_some()
-    }
-}
-
-impl Answer for ListConversationsResponse {
-    fn is_whole(&self) -> bool {
-        !self.conversations.is_empty()
-    }
-}
-
-impl Answer for PullMessagesResponse {
-    fn is_whole(&self) -> bool {
-        !self.messages.is_empty()
-    }
-}
-
-impl Answer for GetMaxSeqsResponse {
-    fn is_whole(&self) -> bool {
-        !self.results.is_empty()
-    }
-}
-
-impl<Q: prost::Message + Clone + Default + 'static, A: Answer> Callers<Q, A> {
+impl<Q, A> Callers<Q, A>
+where
+    Q: prost::Message + Clone + Default + 'static,
+    A: prost::Message + Clone + Default + 'static,
+{
     /// Connects, and waits for the server to be there.
     pub(crate) async fn connect(
         address: SocketAddr,
         connections: usize,
-        path: &'static str,
+        method: Method<Q, A>,
         messages: Vec<Q>,
     ) -> Result<Self> {
         ensure!(!messages.is_empty(), "there is nothing to send");
-        let endpoint = Endpoint::from_shared(format!("http://{address}"))?.tcp_nodelay(true);
         let mut channels = Vec::with_capacity(connections);
         for _ in 0..connections {
-            channels.push(timeout(START, reach(&endpoint)).await.context("the server does not start")?);
+            channels.push(connect(address).await?);
         }
         Ok(Self {
             channels,
-            path: PathAndQuery::from_static(path),
+            path: PathAndQuery::from_static(method.path),
             messages: messages.into(),
             authorization: None,
-            answers: PhantomData,
+            is_whole: method.is_whole,
         })
     }
 
@@ -167,23 +104,20 @@ impl<Q: prost::Message + Clone + Default + 'static, A: Answer> Callers<Q, A> {
     /// the time that took.
     pub(crate) async fn closed(&self, calls: u64, in_flight: usize) -> Result<Duration> {
         let sent = Arc::new(AtomicU64::new(0));
-        let mut callers = JoinSet::new();
         let begun = Instant::now();
-        for at in 0..self.channels.len() * in_flight {
+        at_once(self.channels.len() * in_flight, |at| {
             let (this, sent) = (self.clone(), Arc::clone(&sent));
-            callers.spawn(async move {
+            async move {
                 loop {
                     let number = sent.fetch_add(1, Ordering::Relaxed);
                     if number >= calls {
-                        return anyhow::Ok(());
+                        return Ok(());
                     }
                     this.call(at, usize::try_from(number)?).await?;
                 }
-            });
-        }
-        while let Some(ended) = callers.join_next().await {
-            ended??;
-        }
+            }
+        })
+        .await?;
         Ok(begun.elapsed())
     }
 
@@ -198,7 +132,7 @@ impl<Q: prost::Message + Clone + Default + 'static, A: Answer> Callers<Q, A> {
     /// are due. Returns how long each took from the moment when it was due, in microseconds; a call that fails,
     /// or is not sent since too many are under way, counts as one that took all of `time`.
     pub(crate) async fn open(&self, rate: f64, time: Duration) -> Result<Histogram<u64>> {
-        let taken = Arc::new(Mutex::new(Histogram::<u64>::new(3)?));
+        let mut taken = Histogram::<u64>::new(3)?;
         let (mut calls, mut sent) = (JoinSet::new(), 0_usize);
         let under_way = Arc::new(AtomicUsize::new(0));
         let begun = Instant::now();
@@ -213,24 +147,22 @@ impl<Q: prost::Message + Clone + Default + 'static, A: Answer> Callers<Q, A> {
                 let number = sent;
                 sent += 1;
                 if under_way.load(Ordering::Relaxed) >= UNDER_WAY_MAX {
-                    taken.lock().await.record(u64::try_from(time.as_micros())?)?;
+                    taken.record(u64::try_from(time.as_micros())?)?;
                     continue;
                 }
-                let (this, taken, under_way) = (self.clone(), Arc::clone(&taken), Arc::clone(&under_way));
+                let (this, under_way) = (self.clone(), Arc::clone(&under_way));
                 under_way.fetch_add(1, Ordering::Relaxed);
                 calls.spawn(async move {
                     let answered = this.call(number, number).await;
                     under_way.fetch_sub(1, Ordering::Relaxed);
-                    let micros = if answered.is_ok() { due.elapsed() } else { time }.as_micros();
-                    taken.lock().await.record(u64::try_from(micros)?)?;
-                    anyhow::Ok(())
+                    if answered.is_ok() { due.elapsed() } else { time }
                 });
             }
         }
-        while let Some(ended) = calls.join_next().await {
-            ended??;
+        while let Some(call) = calls.join_next().await {
+            taken.record(u64::try_from(call?.as_micros())?)?;
         }
-        Ok(Arc::into_inner(taken).context("a call is still under way")?.into_inner())
+        Ok(taken)
     }
 
     /// Sends one message and returns the metadata of the answer.
@@ -243,36 +175,60 @@ impl<Q: prost::Message + Clone + Default + 'static, A: Answer> Callers<Q, A> {
         }
         let codec = ProstCodec::<Q, A>::default();
         let response: Response<A> = client.unary(request, self.path.clone(), codec).await?;
-        ensure!(response.get_ref().is_whole(), "an answer does not hold what was asked for");
+        ensure!((self.is_whole)(response.get_ref()), "an answer does not hold what was asked for");
         Ok(response.into_parts().0)
     }
 }
 
-async fn reach(endpoint: &Endpoint) -> Channel {
-    loop {
-        match endpoint.connect().await {
-            Ok(channel) => return channel,
-            Err(_) => sleep(Duration::from_millis(20)).await,
-        }
+/// Compares the processor time of a call, in microseconds. Each side gets the number of calls to make: `warm_up` before the first
+/// round, and `calls` in each round.
+pub(crate) async fn compare_cpu(
+    rounds: usize,
+    warm_up: u32,
+    calls: u32,
+    baseline: impl AsyncFn(u32) -> Result<f64>,
+    kith: impl AsyncFn(u32) -> Result<f64>,
+) -> Result<Vec<Pair<f64>>> {
+    baseline(warm_up).await?;
+    kith(warm_up).await?;
+    interleave(rounds, async |side| match side {
+        Side::Baseline => baseline(calls).await,
+        Side::Kith => kith(calls).await,
+    })
+    .await
+}
+
+/// Lets so many callers run at the same time, each in a task of its own. Returns what they return, or the first error.
+pub(crate) async fn at_once<T, F>(callers: usize, call: impl Fn(usize) -> F) -> Result<Vec<T>>
+where
+    T: Send + 'static,
+    F: Future<Output = Result<T>> + Send + 'static,
+{
+    let mut running: JoinSet<Result<T>> = (0..callers).map(call).collect();
+    let mut done = Vec::with_capacity(callers);
+    while let Some(ended) = running.join_next().await {
+        done.push(ended??);
     }
+    Ok(done)
 }
 
 #[cfg(test)]
 mod tests {
     use std::net::{Ipv4Addr, TcpListener};
 
-    use kith_proto::user::v1::User;
+    use kith_proto::user::v1::{GetUserResponse, User};
 
     use super::*;
     use crate::echo;
 
-    async fn callers() -> Callers<GetUserResponse> {
+    async fn callers() -> Callers<GetUserResponse, GetUserResponse> {
         let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = free.local_addr().unwrap();
         drop(free);
         tokio::spawn(echo::serve(address, None));
         let message = GetUserResponse::of(User { user_id: 7, ..User::default() });
-        Callers::connect(address, 2, echo::PATH, vec![message]).await.unwrap()
+        let put_user = Method::new(echo::PUT_USER, |answer: &GetUserResponse| answer.user.is_some());
+        Callers::connect(address, 2, put_user, vec![message]).await.unwrap()
     }
 
     #[tokio::test]

@@ -7,17 +7,27 @@ use serde::Serialize;
 
 /// What is measured in turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
+pub(crate) enum Side {
     /// The bare part.
     Baseline,
     /// Kith over it.
     Kith,
 }
 
+impl Side {
+    /// What belongs to this side.
+    pub(crate) fn of<T>(self, baseline: T, kith: T) -> T {
+        match self {
+            Self::Baseline => baseline,
+            Self::Kith => kith,
+        }
+    }
+}
+
 /// Which way a figure gets better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Better {
+pub(crate) enum Better {
     /// Cost.
     Lower,
     /// Gain.
@@ -26,7 +36,7 @@ pub enum Better {
 
 /// How a figure comes from the two sides of one round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Figure {
+pub(crate) enum Figure {
     /// Kith divided by the baseline.
     Ratio,
     /// Kith less the baseline.
@@ -37,51 +47,78 @@ pub enum Figure {
 
 /// What a row is to show.
 #[derive(Clone, Copy, Debug)]
-pub struct Claim {
+pub(crate) struct Claim {
     /// Names the row, for `--only` and in the file of results.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// Of both sides.
-    pub unit: &'static str,
+    pub(crate) unit: &'static str,
     /// Which way the figure gets better.
-    pub better: Better,
+    pub(crate) better: Better,
     /// How it is made.
-    pub figure: Figure,
+    pub(crate) figure: Figure,
     /// What it has to reach; `None`: it is reported only.
-    pub target: Option<f64>,
+    pub(crate) target: Option<f64>,
+}
+
+impl Claim {
+    /// A ratio that is better the lower it is, and is reported only.
+    pub(crate) const fn cost(name: &'static str, unit: &'static str) -> Self {
+        Self { name, unit, better: Better::Lower, figure: Figure::Ratio, target: None }
+    }
+
+    /// A ratio that is better the higher it is, and is reported only.
+    pub(crate) const fn gain(name: &'static str, unit: &'static str) -> Self {
+        Self { better: Better::Higher, ..Self::cost(name, unit) }
+    }
+
+    /// The same as [`Figure::Difference`].
+    pub(crate) const fn difference(self) -> Self {
+        Self { figure: Figure::Difference, ..self }
+    }
+
+    /// The same as [`Figure::Kith`].
+    pub(crate) const fn kith_alone(self) -> Self {
+        Self { figure: Figure::Kith, ..self }
+    }
+
+    /// The same, which has to reach this target.
+    pub(crate) const fn target(self, target: f64) -> Self {
+        Self { target: Some(target), ..self }
+    }
 }
 
 /// What one round measured.
 #[derive(Clone, Copy, Debug)]
-pub struct Pair<T> {
+pub(crate) struct Pair<T> {
     /// Of the bare part.
-    pub baseline: T,
+    pub(crate) baseline: T,
     /// Of Kith.
-    pub kith: T,
+    pub(crate) kith: T,
 }
 
 /// One line of the results.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Row {
+pub(crate) struct Row {
     /// As in the claim.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// Of `baseline` and `kith`.
-    pub unit: &'static str,
+    pub(crate) unit: &'static str,
     /// Median of the bare part.
-    pub baseline: f64,
+    pub(crate) baseline: f64,
     /// Median of Kith.
-    pub kith: f64,
+    pub(crate) kith: f64,
     /// Median of the figures of the rounds; not the quotient of the two medians.
-    pub figure: f64,
+    pub(crate) figure: f64,
     /// As in the claim.
-    pub target: Option<f64>,
+    pub(crate) target: Option<f64>,
     /// As in the claim.
-    pub better: Better,
+    pub(crate) better: Better,
     /// Whether the figure reaches the target; true where there is none.
-    pub holds: bool,
+    pub(crate) holds: bool,
     /// Smallest and largest figure of a round.
-    pub spread: [f64; 2],
+    pub(crate) spread: [f64; 2],
     /// How many rounds there were.
-    pub rounds: usize,
+    pub(crate) rounds: usize,
 }
 
 impl Row {
@@ -89,7 +126,7 @@ impl Row {
     ///
     /// # Errors
     /// Without a round, or when a side measured nothing.
-    pub fn new(claim: &Claim, rounds: &[Pair<f64>]) -> Result<Self> {
+    pub(crate) fn new(claim: &Claim, rounds: &[Pair<f64>]) -> Result<Self> {
         ensure!(!rounds.is_empty(), "{}: no round was run", claim.name);
         let measured = rounds.iter().all(|round| round.baseline > 0.0 && round.kith > 0.0);
         ensure!(measured, "{}: a round was too short to measure anything", claim.name);
@@ -118,11 +155,8 @@ impl Row {
 }
 
 /// Measures both sides in each of `rounds`, one after the other; which one begins changes with every round,
-/// so that neither always finds the machine as the other left it.
-///
-/// # Errors
-/// The first one that `measure` returns.
-pub async fn interleave<T>(
+/// so that neither always finds the machine as the other left it. Returns the first error of `measure`.
+pub(crate) async fn interleave<T>(
     rounds: usize,
     mut measure: impl AsyncFnMut(Side) -> Result<T>,
 ) -> Result<Vec<Pair<T>>> {
@@ -141,14 +175,12 @@ pub async fn interleave<T>(
 }
 
 /// One figure of rounds that measured several.
-#[must_use]
-pub fn each<T>(pairs: &[Pair<T>], figure: fn(&T) -> f64) -> Vec<Pair<f64>> {
+pub(crate) fn each<T>(pairs: &[Pair<T>], figure: fn(&T) -> f64) -> Vec<Pair<f64>> {
     pairs.iter().map(|pair| Pair { baseline: figure(&pair.baseline), kith: figure(&pair.kith) }).collect()
 }
 
 /// The value in the middle; 0 of none.
-#[must_use]
-pub fn median(mut values: Vec<f64>) -> f64 {
+pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     let (low, high) = (values.len().saturating_sub(1) / 2, values.len() / 2);
     match (values.get(low), values.get(high)) {
@@ -160,48 +192,61 @@ pub fn median(mut values: Vec<f64>) -> f64 {
 /// Times the pieces of a longer run, and takes the one in the middle: what other programs take from a
 /// piece or two does not count, what every piece costs does.
 #[derive(Debug)]
-pub struct Pieces {
+pub(crate) struct Pieces {
     begun: Instant,
     times: Vec<f64>,
 }
 
 impl Pieces {
     /// Begins the first piece.
-    #[must_use]
-    pub fn begin() -> Self {
+    pub(crate) fn begin() -> Self {
         Self { begun: Instant::now(), times: Vec::new() }
     }
 
     /// Ends a piece of `operations` and begins the next one.
-    pub fn end_piece(&mut self, operations: usize) {
+    pub(crate) fn end_piece(&mut self, operations: usize) {
         let now = Instant::now();
         self.times.push(nanos(now - self.begun) / count(operations));
         self.begun = Instant::now();
     }
 
-    /// Takes on the pieces of another run, and begins the next one.
-    pub fn add(&mut self, other: Self) {
-        self.times.extend(other.times);
-        self.begun = Instant::now();
-    }
-
     /// Nanoseconds of an operation in the piece in the middle.
-    #[must_use]
-    pub fn nanos_an_operation(self) -> f64 {
+    pub(crate) fn nanos_an_operation(self) -> f64 {
         median(self.times)
     }
 }
 
+/// Microseconds of an operation, timed in so many [`Pieces`] of `each` operations.
+pub(crate) async fn micros(
+    pieces: usize,
+    each: usize,
+    mut operation: impl AsyncFnMut() -> Result<()>,
+) -> Result<f64> {
+    let mut taken = Pieces::begin();
+    for _ in 0..pieces {
+        for _ in 0..each {
+            operation().await?;
+        }
+        taken.end_piece(each);
+    }
+    Ok(taken.nanos_an_operation() / 1e3)
+}
+
+/// How many operations a second are done by `work`, which does so many of them.
+pub(crate) async fn per_second<T>(operations: usize, work: impl Future<Output = Result<T>>) -> Result<f64> {
+    let begun = Instant::now();
+    work.await?;
+    Ok(count(operations) / begun.elapsed().as_secs_f64())
+}
+
 /// A number of things, to calculate with.
 #[expect(clippy::cast_precision_loss, reason = "counts of a benchmark are far below 2^52")]
-#[must_use]
-pub const fn count(number: usize) -> f64 {
+pub(crate) const fn count(number: usize) -> f64 {
     number as f64
 }
 
 /// Nanoseconds.
-#[must_use]
-pub const fn nanos(time: Duration) -> f64 {
+pub(crate) const fn nanos(time: Duration) -> f64 {
     time.as_secs_f64() * 1e9
 }
 
@@ -217,8 +262,7 @@ fn figure(figure: Figure, round: Pair<f64>) -> f64 {
 mod tests {
     use super::*;
 
-    const COST: Claim =
-        Claim { name: "cost", unit: "ns", better: Better::Lower, figure: Figure::Ratio, target: Some(1.5) };
+    const COST: Claim = Claim::cost("cost", "ns").target(1.5);
 
     fn rounds(pairs: &[(f64, f64)]) -> Vec<Pair<f64>> {
         pairs.iter().map(|&(baseline, kith)| Pair { baseline, kith }).collect()

@@ -43,6 +43,21 @@ impl<'a> Results<'a> {
         if self.plan.quick { Ok(()) } else { write(&self.plan.out, &self.rows) }
     }
 
+    /// Measures a row and adds it. Does not begin `rounds` if the plan does not want the row.
+    ///
+    /// # Errors
+    /// As `rounds` and [`Self::add`].
+    pub(crate) async fn row(
+        &mut self,
+        claim: &Claim,
+        rounds: impl Future<Output = Result<Vec<Pair<f64>>>>,
+    ) -> Result<()> {
+        if !self.plan.wants(claim) {
+            return Ok(());
+        }
+        self.add(claim, &rounds.await?)
+    }
+
     /// The rows in the order in which they were measured.
     pub(crate) fn into_rows(self) -> Vec<Row> {
         self.rows
@@ -72,16 +87,8 @@ mod tests {
     use crate::claims::{MEMORY_HIT, REDIS_HIT, UPDATE_MONGODB};
 
     fn plan(out: &Path, quick: bool) -> Plan {
-        Plan {
-            only: vec![MEMORY_HIT.name.to_owned(), REDIS_HIT.name.to_owned()],
-            rounds: 5,
-            quick,
-            mongodb: None,
-            cql: None,
-            redis: None,
-            kith: "kith".into(),
-            out: out.to_owned(),
-        }
+        let only = vec![MEMORY_HIT.name.to_owned(), REDIS_HIT.name.to_owned()];
+        Plan { only, rounds: 5, quick, out: out.to_owned(), ..Plan::default() }
     }
 
     fn names(file: &Path) -> Vec<String> {

@@ -34,7 +34,10 @@ pub enum Verdict {
 /// When a row is unknown, a side fails, or the file cannot be written. The rows that were measured before stay in the file.
 pub async fn run(plan: &Plan) -> Result<Verdict> {
     if let Some(name) = plan.only.iter().find(|name| ALL.iter().all(|claim| claim.name != *name)) {
-        bail!("no row is named {name}; there are: {}", ALL.map(|claim| claim.name).join(", "));
+        bail!(
+            "no row is named {name}; there are: {}",
+            ALL.iter().map(|claim| claim.name).collect::<Vec<_>>().join(", ")
+        );
     }
     ensure!(plan.quick || plan.rounds >= ROUNDS_MIN, "at least {ROUNDS_MIN} rounds make a figure");
     let mut results = Results::new(plan);
@@ -67,7 +70,7 @@ fn verdict(plan: &Plan, rows: &[Row]) -> Verdict {
     for row in rows.iter().filter(|row| !holds(row)) {
         println!("{} does not hold.", row.name);
     }
-    let ran = |claim: &&&Claim| rows.iter().any(|row| row.name == claim.name);
+    let ran = |claim: &&Claim| rows.iter().any(|row| row.name == claim.name);
     let missing: Vec<_> = ALL.iter().filter(|claim| plan.wants(claim) && !ran(claim)).collect();
     for claim in &missing {
         println!(

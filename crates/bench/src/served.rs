@@ -4,18 +4,37 @@ use std::{
     net::{Ipv4Addr, SocketAddr},
     path::Path,
     process::{Child, Command, Stdio},
+    time::Duration,
 };
 
 use anyhow::{Context as _, Result};
 use kith_lab_servers::{child::free_port, usage};
 use tempfile::TempDir;
+use tokio::time::{sleep, timeout};
+use tonic::transport::{Channel, Endpoint};
 
-/// Addresses of the servers of a cluster.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct StoreAddresses<'a> {
-    pub(crate) mongodb: &'a str,
-    pub(crate) cql: &'a str,
-    pub(crate) redis: Option<&'a str>,
+use crate::claims::Plan;
+
+/// How long a server may take until it accepts connections.
+const STARTS_WITHIN: Duration = Duration::from_secs(20);
+/// Between two tries to connect.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// A connection to a server, as soon as it accepts one.
+///
+/// # Errors
+/// If it does not within 20 s.
+pub(crate) async fn connect(address: SocketAddr) -> Result<Channel> {
+    let endpoint = Endpoint::from_shared(format!("http://{address}"))?.tcp_nodelay(true);
+    let connected = async {
+        loop {
+            match endpoint.connect().await {
+                Ok(channel) => return channel,
+                Err(_) => sleep(PAUSE).await,
+            }
+        }
+    };
+    timeout(STARTS_WITHIN, connected).await.context("the server does not start")
 }
 
 /// A server. Dropping it ends the process and removes its data.
@@ -29,13 +48,13 @@ pub(crate) struct Served {
 
 impl Served {
     /// A node with an empty embedded store, whose memory tier keeps what it holds as long as the run takes.
-    pub(crate) fn kith(program: &Path) -> Result<Self> {
-        Self::start(program, embedded)
+    pub(crate) fn kith(plan: &Plan) -> Result<Self> {
+        Self::start(&plan.program()?, embedded)
     }
 
     /// The same, which takes calls with this key alone.
-    pub(crate) fn kith_with_key(program: &Path, key: &str) -> Result<Self> {
-        Self::start(program, |command, address, data| {
+    pub(crate) fn kith_with_key(plan: &Plan, key: &str) -> Result<Self> {
+        Self::start(&plan.program()?, |command, address, data| {
             embedded(command, address, data);
             command.env("KITH_API_KEY", key);
         })
@@ -43,56 +62,44 @@ impl Served {
 
     /// The same with this configuration file, which takes calls with this key, and those of users. Their quotas are counted, and so
     /// large that none is used up.
-    pub(crate) fn kith_with_users(program: &Path, config: &Path, key: &str) -> Result<Self> {
-        Self::start(program, |command, address, data| {
+    pub(crate) fn kith_with_users(plan: &Plan, config: &Path, key: &str) -> Result<Self> {
+        Self::start(&plan.program()?, |command, address, data| {
             embedded(command, address, data);
             command.arg("--config").arg(config).env("KITH_API_KEY", key);
             for quota in ["user_calls_per_second", "user_writes_per_second", "user_records_per_minute"] {
-                command.args(["--set", &format!("limits.{quota}=1000000000")]);
+                set(command, &format!("limits.{quota}"), "1000000000");
             }
         })
     }
 
-    /// A node of a cluster over this Redis and an empty database of this MongoDB, the rest as [`Self::kith`].
-    pub(crate) fn kith_of_cluster(program: &Path, mongodb: &str, redis: &str) -> Result<Self> {
-        let name = format!("kith_bench_{}", std::process::id());
-        Self::start(program, |command, address, _data| {
-            command.args(["serve", &format!("--listen={address}"), "--log=warn"]);
-            command.args(["--set", "operations.listen=127.0.0.1:0", "--set", "cache.ttl=1h"]);
-            command.args(["--set", "store.backend=cluster"]);
-            command.args(["--set", &format!("store.mongodb.database={name}")]);
-            command.args(["--set", &format!("redis.prefix={name}")]);
-            command.env("KITH_STORE__MONGODB__URI", mongodb).env("KITH_REDIS__URL", redis);
+    /// A node of a cluster without peers, over this database of MongoDB; with a keyspace of the same name where there is a CQL, and
+    /// with a Redis where there is one.
+    pub(crate) fn kith_over(
+        plan: &Plan,
+        database: &str,
+        cql: Option<&str>,
+        redis: Option<&str>,
+    ) -> Result<Self> {
+        let mongodb = plan.mongodb.as_deref().context("there is no MongoDB")?;
+        Self::start(&plan.program()?, |command, address, _data| {
+            serve(command, address);
+            set(command, "store.backend", "cluster");
+            set(command, "store.mongodb.database", database);
+            set(command, "redis.prefix", &prefix_of(database));
+            if let Some(cql) = cql {
+                set(command, "store.cql.keyspace", database);
+                set(command, "store.cql.contact_points", cql);
+            }
+            command.env("KITH_STORE__MONGODB__URI", mongodb);
+            command.envs(redis.map(|redis| ("KITH_REDIS__URL", redis)));
         })
     }
 
-    /// A node of a cluster without peers, over this database of MongoDB and the keyspace of the same name, with a Redis if
-    /// there is one.
-    pub(crate) fn kith_over(program: &Path, stores: StoreAddresses<'_>, name: &str) -> Result<Self> {
-        Self::start(program, |command, address, _data| {
-            command.args(["serve", &format!("--listen={address}"), "--log=warn"]);
-            command.args(["--set", "operations.listen=127.0.0.1:0", "--set", "cache.ttl=1h"]);
-            command.args(["--set", "store.backend=cluster"]);
-            command.args(["--set", &format!("store.mongodb.database={name}")]);
-            command.args(["--set", &format!("store.cql.keyspace={name}")]);
-            command.args(["--set", &format!("store.cql.contact_points={}", stores.cql)]);
-            command.args(["--set", &format!("redis.prefix={}", prefix_of(name))]);
-            command.env("KITH_STORE__MONGODB__URI", stores.mongodb);
-            command.envs(stores.redis.map(|redis| ("KITH_REDIS__URL", redis)));
-        })
-    }
-
-    /// The bare server of [`crate::echo`].
-    pub(crate) fn echo() -> Result<Self> {
+    /// The bare server of [`crate::echo`]; with a key, it takes calls with that alone.
+    pub(crate) fn echo(key: Option<&str>) -> Result<Self> {
         Self::start(&std::env::current_exe()?, |command, address, _data| {
             command.args(["echo-server", &address.to_string()]);
-        })
-    }
-
-    /// The same, which takes calls with this key alone.
-    pub(crate) fn echo_with_key(key: &str) -> Result<Self> {
-        Self::start(&std::env::current_exe()?, |command, address, _data| {
-            command.args(["echo-server", &address.to_string(), "--key", key]);
+            command.args(key.map(|key| format!("--key={key}")));
         })
     }
 
@@ -115,6 +122,11 @@ impl Served {
         Ok(Self { address, child, _data: data })
     }
 
+    /// A connection to it, see [`connect`].
+    pub(crate) async fn connect(&self) -> Result<Channel> {
+        connect(self.address).await
+    }
+
     /// Ends its process at once.
     ///
     /// # Errors
@@ -123,11 +135,6 @@ impl Served {
         self.child.kill()?;
         self.child.wait()?;
         Ok(())
-    }
-
-    /// Memory that it holds now, in MiB.
-    pub(crate) fn resident_mib(&self) -> Result<f64> {
-        usage::resident_mib(self.child.id())
     }
 
     /// The number of its process.
@@ -139,23 +146,23 @@ impl Served {
     pub(crate) fn cpu_seconds(&self) -> Result<f64> {
         usage::cpu_seconds(self.child.id())
     }
-
-    /// The most memory that it has held since [`Self::forget_peak`], in MiB.
-    pub(crate) fn peak_mib(&self) -> Result<f64> {
-        usage::peak_mib(self.child.id())
-    }
-
-    /// Lets [`Self::peak_mib`] begin with what it holds now.
-    pub(crate) fn forget_peak(&self) -> Result<()> {
-        usage::forget_peak(self.child.id())
-    }
 }
 
 /// What a node over an embedded store is started with.
 fn embedded(command: &mut Command, address: SocketAddr, data: &Path) {
-    let data = format!("--data-dir={}", data.display());
-    command.args(["serve", &format!("--listen={address}"), &data, "--log=warn"]);
-    command.args(["--set", "operations.listen=127.0.0.1:0", "--set", "cache.ttl=1h"]);
+    serve(command, address);
+    command.arg(format!("--data-dir={}", data.display()));
+}
+
+/// What every node is started with.
+fn serve(command: &mut Command, address: SocketAddr) {
+    command.args(["serve", &format!("--listen={address}"), "--log=warn"]);
+    set(command, "operations.listen", "127.0.0.1:0");
+    set(command, "cache.ttl", "1h");
+}
+
+fn set(command: &mut Command, name: &str, value: &str) {
+    command.args(["--set", &format!("{name}={value}")]);
 }
 
 /// A prefix of its own for each database, shorter than the name of one may be: a node waits for the prefix of another.

@@ -4,10 +4,9 @@ mod names;
 mod run;
 
 use std::{
-    collections::VecDeque,
     path::PathBuf,
     process::Stdio,
-    sync::{Mutex, PoisonError},
+    sync::atomic::{AtomicUsize, Ordering},
     thread,
 };
 
@@ -19,7 +18,7 @@ use crate::process::{cargo, outlive_ctrl_c, root};
 const AT_ONCE: usize = 2;
 
 /// What one run of the tests showed.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Verdict {
     mutant: String,
     /// The test that noticed; `None`: none did.
@@ -34,7 +33,7 @@ pub(crate) fn run(only: &[String]) -> Result<()> {
     if let Some(failing) = run::first_failure(&tests, None)? {
         bail!("{failing} fails with every rule in place");
     }
-    let verdicts = judge_all(&tests, mutants)?;
+    let verdicts = judge_all(&tests, &mutants)?;
     let caught = verdicts.iter().filter(|verdict| verdict.noticed.is_some()).count();
     println!("caught {caught}/{}", verdicts.len());
     if caught < verdicts.len() {
@@ -44,7 +43,7 @@ pub(crate) fn run(only: &[String]) -> Result<()> {
 }
 
 /// All rules, or those asked for.
-fn mutants(only: &[String]) -> Result<VecDeque<String>> {
+fn mutants(only: &[String]) -> Result<Vec<String>> {
     let source = root().join("crates/cache/src/testing/rules.rs");
     let source = std::fs::read_to_string(&source).context("could not read the rules of the cache")?;
     let names = names::of(&source);
@@ -72,24 +71,24 @@ fn build() -> Result<Vec<PathBuf>> {
     Ok(tests)
 }
 
-fn judge_all(tests: &[PathBuf], mutants: VecDeque<String>) -> Result<Vec<Verdict>> {
-    let (left, verdicts) = (Mutex::new(mutants), Mutex::new(Vec::new()));
-    thread::scope(|scope| {
-        let work = || -> Result<()> {
-            loop {
-                let next = left.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
-                let Some(mutant) = next else { return Ok(()) };
-                let noticed = run::first_failure(tests, Some(&mutant))?;
-                println!("{mutant}: {}", noticed.as_deref().unwrap_or("NOT CAUGHT"));
-                verdicts.lock().unwrap_or_else(PoisonError::into_inner).push(Verdict { mutant, noticed });
-            }
-        };
+fn judge_all(tests: &[PathBuf], mutants: &[String]) -> Result<Vec<Verdict>> {
+    let next = AtomicUsize::new(0);
+    let work = || -> Result<Vec<Verdict>> {
+        let mut verdicts = Vec::new();
+        while let Some(mutant) = mutants.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let noticed = run::first_failure(tests, Some(mutant))?;
+            println!("{mutant}: {}", noticed.as_deref().unwrap_or("NOT CAUGHT"));
+            verdicts.push(Verdict { mutant: mutant.clone(), noticed });
+        }
+        Ok(verdicts)
+    };
+    let mut verdicts = thread::scope(|scope| {
         let workers: Vec<_> = (0..AT_ONCE).map(|_| scope.spawn(work)).collect();
-        workers.into_iter().try_for_each(|worker| {
+        let judged = workers.into_iter().map(|worker| {
             worker.join().unwrap_or_else(|_| Err(anyhow::anyhow!("a run of the tests broke off")))
-        })
+        });
+        anyhow::Ok(judged.collect::<Result<Vec<_>>>()?.concat())
     })?;
-    let mut verdicts = verdicts.into_inner().unwrap_or_else(PoisonError::into_inner);
     verdicts.sort_by(|one, other| one.mutant.cmp(&other.mutant));
     for verdict in verdicts.iter().filter(|verdict| verdict.noticed.is_none()) {
         println!("not caught: {}", verdict.mutant);

@@ -8,16 +8,60 @@ mod redis;
 mod wire;
 
 use std::{
-    path::PathBuf,
+    env,
+    fs::{self, File},
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
 };
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 
-pub(crate) use cassandra::{Cassandra, program as cassandra_program};
+pub(crate) use cassandra::{program as cassandra_program, start as start_cassandra};
 pub(crate) use folder::for_tests as folder_for_tests;
-pub(crate) use mongodb::{Mongodb, program as mongod_program};
-pub(crate) use redis::{Redis, program as redis_program};
+pub(crate) use mongodb::program as mongod_program;
+pub(crate) use redis::program as redis_program;
+
+/// What a server that is started here writes, in its folder.
+const LOG: &str = "server.log";
+/// Lines of the log that are printed if a server ends at once.
+const LAST_LINES: usize = 20;
+/// Between two looks whether a server is ready.
+const POLL: Duration = Duration::from_millis(100);
+
+/// The servers that the tests share. Stopped when dropped.
+#[derive(Debug)]
+pub(crate) struct Servers {
+    mongodb: Running,
+    redis: Running,
+    cassandra: Running,
+}
+
+impl Servers {
+    /// Starts all of them, with their files under `folder`. Does `meanwhile` while Cassandra starts, which takes much longer than the
+    /// others.
+    ///
+    /// # Errors
+    /// If one cannot be had, is not ready in time, or `meanwhile` fails.
+    pub(crate) fn start(folder: &Path, meanwhile: impl FnOnce() -> Result<()>) -> Result<Self> {
+        let for_cassandra = folder.to_owned();
+        let cassandra = thread::spawn(move || cassandra::start(&for_cassandra));
+        let (mongodb, redis) = (mongodb::start(folder)?, redis::start()?);
+        meanwhile()?;
+        let Ok(cassandra) = cassandra.join() else { bail!("Cassandra was not started") };
+        Ok(Self { mongodb, redis, cassandra: cassandra? })
+    }
+
+    /// The variables in which tests find their addresses.
+    pub(crate) fn addresses(&self) -> [(&'static str, &str); 3] {
+        [
+            (mongodb::ADDRESS, &self.mongodb.uri),
+            (redis::ADDRESS, &self.redis.uri),
+            (cassandra::ADDRESS, &self.cassandra.uri),
+        ]
+    }
+}
 
 /// A server that tests may use. Dropping it stops what was started for it and removes its data.
 #[derive(Debug)]
@@ -46,7 +90,7 @@ impl Drop for Running {
             Started::Process { child, folder } => {
                 child.kill().ok();
                 child.wait().ok();
-                std::fs::remove_dir_all(folder).ok();
+                fs::remove_dir_all(folder).ok();
             }
             Started::Container(id) => {
                 let mut remove = Command::new("docker");
@@ -56,17 +100,88 @@ impl Drop for Running {
     }
 }
 
+/// The server that a variable names, which this program does not start.
+fn named(variable: &str) -> Result<Option<Running>> {
+    let Some(uri) = env::var_os(variable).filter(|uri| !uri.is_empty()) else { return Ok(None) };
+    let uri = uri.into_string().ok().with_context(|| format!("{variable} is not Unicode"))?;
+    Ok(Some(Running { uri, started: Started::Nothing }))
+}
+
 fn docker_answers() -> bool {
     let info = Command::new("docker").arg("info").stdout(Stdio::null()).stderr(Stdio::null()).status();
     info.is_ok_and(|status| status.success())
 }
 
-fn in_docker(image: &str, port: u16, arguments: &[String]) -> Result<Started> {
+/// Runs an image, which listens on `inside`, with its options and arguments.
+fn in_docker(port: u16, inside: u16, image_and_arguments: &[String]) -> Result<Started> {
     let mut run = Command::new("docker");
-    run.args(["run", "--detach", "--rm", "--publish", &format!("127.0.0.1:{port}:{port}"), image]);
-    let output = run.args(arguments).stderr(Stdio::inherit()).output()?;
+    run.args(["run", "--detach", "--rm", "--publish", &format!("127.0.0.1:{port}:{inside}")]);
+    let output = run.args(image_and_arguments).stderr(Stdio::inherit()).output()?;
     if !output.status.success() {
-        bail!("Docker did not start {image}");
+        bail!("Docker did not start {}", image_and_arguments.join(" "));
     }
     Ok(Started::Container(String::from_utf8_lossy(&output.stdout).trim().to_owned()))
+}
+
+/// Starts a program whose data and log are in a folder of its own, which `command` is given to fill.
+fn as_process(folder: &Path, command: impl FnOnce(&Path) -> Result<Command>) -> Result<Started> {
+    let start = || {
+        fs::create_dir_all(folder).context("no folder for the data of a server")?;
+        let log = File::create(folder.join(LOG))?;
+        let mut command = command(folder)?;
+        command.stdin(Stdio::null()).stderr(log.try_clone()?).stdout(log);
+        let name = command.get_program().to_string_lossy().into_owned();
+        command.spawn().with_context(|| format!("{name} does not start"))
+    };
+    match start() {
+        Ok(child) => Ok(Started::Process { child, folder: folder.to_owned() }),
+        Err(error) => {
+            fs::remove_dir_all(folder).ok();
+            Err(error)
+        }
+    }
+}
+
+impl Running {
+    /// Waits until the server is ready.
+    ///
+    /// # Errors
+    /// If it ends, or is not ready in time.
+    fn once_ready(
+        mut self,
+        name: &str,
+        within: Duration,
+        mut is_ready: impl FnMut() -> Result<bool>,
+    ) -> Result<Self> {
+        let give_up = Instant::now() + within;
+        loop {
+            self.ensure_alive(name)?;
+            match is_ready() {
+                Ok(true) => return Ok(self),
+                Err(error) if Instant::now() >= give_up => {
+                    return Err(error).with_context(|| format!("{name} does not answer"));
+                }
+                Ok(false) if Instant::now() >= give_up => {
+                    bail!("{name} is not ready after {} seconds", within.as_secs())
+                }
+                Ok(false) | Err(_) => thread::sleep(POLL),
+            }
+        }
+    }
+
+    fn ensure_alive(&mut self, name: &str) -> Result<()> {
+        let Started::Process { child, folder } = &mut self.started else { return Ok(()) };
+        let Some(status) = child.try_wait()? else { return Ok(()) };
+        let log = fs::read_to_string(folder.join(LOG)).unwrap_or_default();
+        // Lines of stack traces begin with a tab.
+        let lines: Vec<&str> = log.lines().filter(|line| !line.starts_with('\t')).collect();
+        let last = &lines[lines.len().saturating_sub(LAST_LINES)..];
+        bail!("{name} ended at once ({status}); its last lines:\n{}", last.join("\n"))
+    }
+}
+
+/// The files and folders in a folder; none if it does not exist.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten();
+    entries.filter_map(|entry| entry.ok().map(|entry| entry.path())).collect()
 }

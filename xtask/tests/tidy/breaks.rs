@@ -10,31 +10,11 @@ use crate::tree::{root, text, tracked};
 
 /// File, what is replaced everywhere in it, by what, and the rule that refuses that.
 const BREAKS: [(&str, &str, &str, &str); 15] = [
-    (
-        USER,
-        "message GetUserRequest {\n  int64 user_id = 1;",
-        "message GetUserRequest {\n  int64 user_id = 9;",
-        "FIELD_NO_DELETE",
-    ),
-    (
-        USER,
-        "message GetUserRequest {\n  int64 user_id = 1;",
-        "message GetUserRequest {\n  int32 user_id = 1;",
-        "FIELD_SAME_TYPE",
-    ),
-    (
-        USER,
-        "message GetUserRequest {\n  int64 user_id = 1;",
-        "message GetUserRequest {\n  int64 id = 1;",
-        "FIELD_SAME_NAME",
-    ),
-    (USER, "message GetUserRequest {\n  int64 user_id = 1;", "message GetUserRequest {", "FIELD_NO_DELETE"),
-    (
-        USER,
-        "message GetUserRequest {\n  int64 user_id",
-        "message GetUserRequest {\n  repeated int64 user_id",
-        "FIELD_SAME_CARDINALITY",
-    ),
+    (USER, USER_ID, "message GetUserRequest {\n  int64 user_id = 9;", "FIELD_NO_DELETE"),
+    (USER, USER_ID, "message GetUserRequest {\n  int32 user_id = 1;", "FIELD_SAME_TYPE"),
+    (USER, USER_ID, "message GetUserRequest {\n  int64 id = 1;", "FIELD_SAME_NAME"),
+    (USER, USER_ID, "message GetUserRequest {", "FIELD_NO_DELETE"),
+    (USER, USER_ID, "message GetUserRequest {\n  repeated int64 user_id = 1;", "FIELD_SAME_CARDINALITY"),
     (USER, "GetUserResponse", "ReadUserResponse", "MESSAGE_NO_DELETE"),
     (USER, "rpc GetUser(", "rpc ReadUser(", "RPC_NO_DELETE"),
     (USER, "rpc GetUser(GetUserRequest)", "rpc GetUser(FindUserByNameRequest)", "RPC_SAME_REQUEST_TYPE"),
@@ -46,6 +26,7 @@ const BREAKS: [(&str, &str, &str, &str); 15] = [
     (USER, "Gender ", "Sex ", "ENUM_NO_DELETE"),
     (SEQUENCE, "service SequenceService", "service NumberService", "SERVICE_NO_DELETE"),
 ];
+const USER_ID: &str = "message GetUserRequest {\n  int64 user_id = 1;";
 const USER: &str = "proto/kith/user/v1/user.proto";
 const SEQUENCE: &str = "proto/kith/sequence/v1/sequence.proto";
 

@@ -5,7 +5,7 @@ use std::{
     path::Path,
 };
 
-use crate::tree::{text, tracked};
+use crate::tree::{identifier, sources, text};
 
 /// Of each top-level module: those that it names.
 type Uses = BTreeMap<String, BTreeSet<String>>;
@@ -44,22 +44,22 @@ fn the_modules_that_a_text_names_are_found() {
 
 /// The modules of each crate.
 fn crates() -> BTreeMap<String, Uses> {
-    let mut crates = BTreeMap::<String, Uses>::new();
-    let files: Vec<_> = tracked(".rs").into_iter().filter(|file| file.starts_with("crates/")).collect();
-    for file in &files {
-        let Some((name, inner)) = file["crates/".len()..].split_once("/src/") else { continue };
+    sources().into_iter().map(|(name, files)| (name, uses_of(&files))).collect()
+}
+
+fn uses_of(files: &[String]) -> Uses {
+    let mut uses = Uses::new();
+    for file in files {
+        let (_, inner) = file.split_once("/src/").unwrap();
         let module = inner.split('/').next().unwrap_or(inner).trim_end_matches(".rs").to_owned();
-        let used = names(Path::new(inner), &text(file));
-        crates.entry(name.to_owned()).or_default().entry(module).or_default().extend(used);
+        uses.entry(module).or_default().extend(names(Path::new(inner), &text(file)));
     }
-    for uses in crates.values_mut() {
-        let modules: BTreeSet<_> = uses.keys().cloned().collect();
-        uses.remove("tests");
-        for (module, used) in uses.iter_mut() {
-            used.retain(|name| modules.contains(name) && name != module);
-        }
+    let modules: BTreeSet<_> = uses.keys().cloned().collect();
+    uses.remove("tests");
+    for (module, used) in &mut uses {
+        used.retain(|name| modules.contains(name) && name != module);
     }
-    crates
+    uses
 }
 
 /// Top-level names of the crate in a text: behind `crate::`, and behind as many `super::` as lead there.
@@ -122,12 +122,8 @@ fn items(text: &str) -> Vec<String> {
 
 /// The name that a text begins with.
 fn first(text: &str) -> Option<String> {
-    let name: String = text
-        .trim()
-        .chars()
-        .take_while(|character| character.is_alphanumeric() || *character == '_')
-        .collect();
-    (!name.is_empty()).then_some(name)
+    let name = identifier(text.trim());
+    (!name.is_empty()).then(|| name.to_owned())
 }
 
 /// Sets of modules each of which reaches all others, in their order.

@@ -3,7 +3,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::tree::{packages, root, text, tracked};
+use crate::tree::{declaration, packages, root, text, tracked};
 
 const NAMES_THAT_SAY_NOTHING: [&str; 7] = ["util", "utils", "common", "helper", "helpers", "manager", "misc"];
 
@@ -53,15 +53,7 @@ fn reach(source: &Path, folder: &Path, reached: &mut BTreeSet<PathBuf>) {
 
 /// The modules that a text declares with a file of their own.
 fn modules(text: &str) -> Vec<&str> {
-    let declared = text.lines().filter_map(|line| {
-        let line = line.trim_start();
-        let line = match line.strip_prefix("pub") {
-            Some(rest) if rest.starts_with('(') => rest.split_once(')')?.1.trim_start(),
-            Some(rest) => rest.trim_start(),
-            None => line,
-        };
-        line.strip_prefix("mod ")?.strip_suffix(';')
-    });
+    let declared = text.lines().filter_map(|line| declaration(line).strip_prefix("mod ")?.strip_suffix(';'));
     declared.collect()
 }
 

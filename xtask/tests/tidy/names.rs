@@ -3,11 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::tree::{text, tracked};
+use crate::tree::{declaration, identifier, sources, text};
 
 #[test]
 fn crates_have_no_findings() {
-    let crates = crates();
+    let crates = sources();
     assert!(crates.contains_key("cache"), "the crates are found");
     for (name, files) in crates {
         let texts: Vec<_> = files.iter().map(|file| (file.as_str(), text(file))).collect();
@@ -48,18 +48,6 @@ fn a_tuple_in_a_signature_is_found() {
     }
 }
 
-/// The source files of each crate.
-fn crates() -> BTreeMap<String, Vec<String>> {
-    let mut crates: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for file in tracked(".rs") {
-        let name = file.strip_prefix("crates/").and_then(|rest| rest.split_once("/src/"));
-        let name = name.map(|(name, _)| name.to_owned());
-        crates.entry(name.unwrap_or_default()).or_default().push(file);
-    }
-    crates.remove("");
-    crates
-}
-
 /// Types that more than one of the files define.
 fn repeated_types(files: &[(&str, String)]) -> Vec<String> {
     let mut defined: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
@@ -76,20 +64,14 @@ fn repeated_types(files: &[(&str, String)]) -> Vec<String> {
 
 /// The type that a line defines. An indented `type` belongs to a trait.
 fn defined_type(line: &str) -> Option<String> {
-    let code = line.trim_start();
-    let code = match code.strip_prefix("pub") {
-        Some(rest) if rest.starts_with('(') => rest.split_once(')')?.1.trim_start(),
-        Some(rest) => rest.trim_start(),
-        None => code,
-    };
-    let (kind, rest) = code.split_once(' ')?;
+    let (kind, rest) = declaration(line).split_once(' ')?;
     let defines = match kind {
         "struct" | "enum" | "trait" | "union" => true,
         "type" => !line.starts_with(' '),
         _ => false,
     };
-    let name: String = rest.chars().take_while(|letter| letter.is_alphanumeric() || *letter == '_').collect();
-    (defines && !name.is_empty()).then_some(name)
+    let name = identifier(rest);
+    (defines && !name.is_empty()).then(|| name.to_owned())
 }
 
 /// Functions that destructure a tuple in their signature.
@@ -100,10 +82,7 @@ fn tuple_parameters(files: &[(&str, String)]) -> Vec<String> {
             text.lines().flat_map(|line| [line.split("//").next().unwrap_or(line), "\n"]).collect();
         for (at, _) in code.match_indices("fn ") {
             let begins_word = !code[..at].ends_with(|letter: char| letter.is_alphanumeric() || letter == '_');
-            let name: String = code[at + 3..]
-                .chars()
-                .take_while(|letter| letter.is_alphanumeric() || *letter == '_')
-                .collect();
+            let name = identifier(&code[at + 3..]);
             if !begins_word || name.is_empty() {
                 continue;
             }

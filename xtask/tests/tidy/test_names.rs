@@ -1,6 +1,6 @@
 //! The name of a test gives its case and its result in at most 45 characters.
 
-use crate::tree::{text, tracked};
+use crate::tree::{declaration, identifier, text, tracked};
 
 /// Most characters of a name.
 const LONGEST: usize = 45;
@@ -60,7 +60,7 @@ fn tests_of(file: &str, text: &str) -> Vec<String> {
 
 /// The function that a line defines.
 fn function(code: &str) -> Option<String> {
-    let code = code.strip_prefix("pub ").unwrap_or(code);
+    let code = declaration(code);
     let name = code.strip_prefix("async ").unwrap_or(code).strip_prefix("fn ")?;
-    Some(name.chars().take_while(|letter| letter.is_alphanumeric() || *letter == '_').collect())
+    Some(identifier(name).to_owned())
 }

@@ -1,6 +1,7 @@
 //! The files of the project, as git knows them.
 
 use std::{
+    collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
     process::Command,
@@ -25,6 +26,35 @@ pub(crate) fn tracked(ending: &str) -> Vec<String> {
 /// The text of a file below the root.
 pub(crate) fn text(file: &str) -> String {
     fs::read_to_string(root().join(file)).unwrap_or_else(|why| panic!("{file}: {why}"))
+}
+
+/// The source files of each crate, without those of its tests.
+pub(crate) fn sources() -> BTreeMap<String, Vec<String>> {
+    let mut sources: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for file in tracked(".rs") {
+        let name = file.strip_prefix("crates/").and_then(|rest| rest.split_once("/src/"));
+        let Some(name) = name.map(|(name, _)| name.to_owned()) else { continue };
+        sources.entry(name).or_default().push(file);
+    }
+    sources
+}
+
+/// A declaration without its indentation and visibility.
+pub(crate) fn declaration(line: &str) -> &str {
+    let code = line.trim_start();
+    match code.strip_prefix("pub") {
+        Some(rest) if rest.starts_with('(') => {
+            rest.split_once(')').map_or(code, |(_, rest)| rest.trim_start())
+        }
+        Some(rest) => rest.trim_start(),
+        None => code,
+    }
+}
+
+/// The name that a text begins with; empty if there is none.
+pub(crate) fn identifier(text: &str) -> &str {
+    let end = text.find(|letter: char| !letter.is_alphanumeric() && letter != '_');
+    &text[..end.unwrap_or(text.len())]
 }
 
 /// What cargo says of the members of the workspace.

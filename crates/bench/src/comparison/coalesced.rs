@@ -12,14 +12,10 @@ use crate::cache_node::Store;
 ///
 /// Sources: <https://docs.rs/moka/0.12.16/moka/sync/struct.Cache.html#method.get_with> and
 /// <https://docs.rs/moka/0.12.16/moka/sync/struct.Cache.html#method.invalidate>.
-#[derive(Debug)]
-pub struct Coalesced(Tiers);
+pub(super) struct Coalesced(Tiers);
 
 impl Coalesced {
-    /// A node over the Redis at this address.
-    ///
-    /// # Errors
-    /// When Redis does not answer.
+    /// A node over the Redis at this address, which has to answer.
     pub(super) async fn start(url: &str, store: &Store) -> Result<Self> {
         Ok(Self(Tiers::connect(url, store).await?))
     }
@@ -39,10 +35,6 @@ impl SchemeNode for Coalesced {
     }
 
     async fn write(&self, key: u64) -> Result<u64> {
-        let version = self.0.store.commit(key);
-        // What Redis does not take is lost.
-        drop(self.0.server.delete(key).await);
-        self.0.tell(key, version).await;
-        Ok(version)
+        Ok(self.0.write(key).await)
     }
 }

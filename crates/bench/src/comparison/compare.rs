@@ -4,7 +4,7 @@ use anyhow::{Context as _, Result};
 use kith_lab_servers::table::aligned;
 use serde::{Deserialize, Serialize};
 
-use super::{Fault, Run, Scheme, Sizes, html, run};
+use super::{Fault, Run, Scheme, Sizes, report_page::html, run};
 
 /// Every scheme under every fault.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -103,19 +103,7 @@ mod tests {
 
     fn run_of(scheme: Scheme, beyond: u64) -> Run {
         let ages = Ages { reads: 10, stale: [1, 0, 0, beyond], beyond, worst_ms: 1_250, ..Ages::default() };
-        let fault = Fault::Nothing;
-        Run {
-            machine_ms: 5,
-            scheme,
-            fault,
-            fault_ms: 1,
-            lasted_ms: 2,
-            writes: 3,
-            refused: 0,
-            ages,
-            stale_for_ever: 0,
-            loads: 4,
-        }
+        Run::without_fault(scheme, ages)
     }
 
     #[test]

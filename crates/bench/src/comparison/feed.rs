@@ -20,7 +20,7 @@ use crate::cache_node::Store;
 const LOOK: Duration = Duration::from_millis(10);
 
 /// The commits, from the store itself. One node reads it, and leads as long as it runs.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct StoreFeed {
     store: Store,
     namespace: &'static str,
@@ -30,9 +30,8 @@ pub(super) struct StoreFeed {
 
 #[derive(Debug)]
 struct StoreChanges {
-    store: Store,
-    namespace: &'static str,
-    saved: Arc<AtomicUsize>,
+    feed: StoreFeed,
+    /// Commits that were read.
     at: usize,
 }
 
@@ -53,8 +52,7 @@ impl Feed for StoreFeed {
     async fn yield_lead(&self) {}
 
     async fn open(&self, _anew: bool) -> Result<Box<dyn Changes>, FeedError> {
-        let (saved, at) = (Arc::clone(&self.saved), self.saved.load(Ordering::Acquire));
-        Ok(Box::new(StoreChanges { store: self.store.clone(), namespace: self.namespace, saved, at }))
+        Ok(Box::new(StoreChanges { feed: self.clone(), at: self.saved.load(Ordering::Acquire) }))
     }
 }
 
@@ -62,23 +60,23 @@ impl Feed for StoreFeed {
 impl Changes for StoreChanges {
     async fn next(&mut self, patience: Duration) -> Result<Vec<Invalidation>, FeedError> {
         let give_up = Instant::now() + patience;
-        let mut commits = self.store.commits(self.at);
+        let mut commits = self.feed.store.commits(self.at);
         while commits.is_empty() && Instant::now() < give_up {
             sleep(LOOK).await;
-            commits = self.store.commits(self.at);
+            commits = self.feed.store.commits(self.at);
         }
         self.at += commits.len();
-        let told = |(key, version): (u64, u64)| Invalidation {
-            namespace: self.namespace,
+        let changed = |(key, version): (u64, u64)| Invalidation {
+            namespace: self.feed.namespace,
             key: key.to_string(),
             version: Some(Version::new(version)),
             copy: None,
         };
-        Ok(commits.into_iter().map(told).collect())
+        Ok(commits.into_iter().map(changed).collect())
     }
 
     async fn save(&mut self) -> Result<bool, FeedError> {
-        self.saved.store(self.at, Ordering::Release);
+        self.feed.saved.store(self.at, Ordering::Release);
         Ok(true)
     }
 }

@@ -1,4 +1,4 @@
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 use anyhow::Result;
 use kith_cache::{
@@ -23,14 +23,11 @@ const PADDING: usize = 292;
 pub(super) struct KithNode {
     cache: TieredCache<u64, u64>,
     store: Store,
-    node: CacheNode,
+    _node: CacheNode,
 }
 
 impl KithNode {
     /// A node over the Redis at this address, which trusts its memory.
-    ///
-    /// # Errors
-    /// When it does not trust its memory in time.
     pub(super) async fn start(id: u64, url: &str, store: &Store) -> Result<Self> {
         let options = RedisOptions { url: url.to_owned(), seal: Some(secret()), ..RedisOptions::default() };
         let shared: Arc<dyn Shared> = RedisShared::connect(options).await?;
@@ -42,7 +39,7 @@ impl KithNode {
             node.read_feed(Arc::new(StoreFeed::new(store, NAMESPACE)));
         }
         node.until_trusted().await?;
-        Ok(Self { cache, store: store.clone(), node })
+        Ok(Self { cache, store: store.clone(), _node: node })
     }
 }
 
@@ -59,12 +56,6 @@ impl SchemeNode for KithNode {
         guard.committed(vec![(key, change)]).await?;
         self.store.acknowledge(key, version);
         Ok(version)
-    }
-}
-
-impl fmt::Debug for KithNode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("KithNode").field("node", &self.node).finish_non_exhaustive()
     }
 }
 

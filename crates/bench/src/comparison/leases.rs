@@ -30,8 +30,7 @@ const WAITS: usize = 20;
 /// Source: "Scaling Memcache at Facebook", section 3.2.1,
 /// <https://www.usenix.org/conference/nsdi13/technical-sessions/presentation/nishtala>. There, deletions come out
 /// of the commit log of the database (section 4.1), which is left out here as it is for all but Kith.
-#[derive(Debug)]
-pub struct Leases {
+pub(super) struct Leases {
     tiers: Tiers,
     get: Script,
     fill: Script,
@@ -48,10 +47,7 @@ enum LeaseAnswer {
 }
 
 impl Leases {
-    /// A node over the Redis at this address.
-    ///
-    /// # Errors
-    /// When Redis does not answer.
+    /// A node over the Redis at this address, which has to answer.
     pub(super) async fn start(url: &str, store: &Store) -> Result<Self> {
         let [get, fill, delete] = [GET, FILL, DELETE].map(Script::from_lua);
         let tiers = Tiers::connect(url, store).await?;
@@ -109,7 +105,7 @@ impl SchemeNode for Leases {
         let words = [String::new(), String::new()];
         // What Redis does not take is lost.
         drop(self.tiers.server.run(&self.delete, key, words).await);
-        self.tiers.tell(key, version).await;
+        self.tiers.publish(key, version).await;
         Ok(version)
     }
 }

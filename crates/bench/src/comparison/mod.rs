@@ -2,7 +2,7 @@
 //! reads, writes and faults, one scheme after the other.
 //!
 //! Every scheme has a memory tier on each node over one Redis, and is written as its source describes it:
-//! [`Published`], [`Leases`], [`Coalesced`]. Where a source leaves something open, it is done as for Kith: copies
+//! `Published`, `Leases`, `Coalesced`. Where a source leaves something open, it is done as for Kith: copies
 //! live as long, commands have the same bounds, and a Redis that does not answer is a miss.
 //!
 //! [`compare`] runs all; [`Run`] is what one run saw. [`compare_numbers`] does the same for numbers of sequences.
@@ -23,38 +23,26 @@ mod server;
 mod site;
 mod tiers;
 
-use std::fmt;
-
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
 pub use ages::Ages;
-pub use coalesced::Coalesced;
 pub use compare::{Comparison, compare, table};
 pub use fault::Fault;
-pub use leases::Leases;
 pub use numbers::{
-    NumberFault, NumberNode, NumberRun, NumberScheme, NumberSizes, compare_numbers, number_table, run_numbers,
+    NumberFault, NumberRun, NumberScheme, NumberSizes, compare_numbers, number_table, run_numbers,
 };
 pub use plan::Sizes;
-pub use published::Published;
-pub use report_page::html;
 pub use run::{Run, run};
 
 /// A node of a scheme.
 #[async_trait::async_trait]
-pub trait SchemeNode: fmt::Debug + Send + Sync + 'static {
+trait SchemeNode: Send + Sync + 'static {
     /// The version that a cached read gives; 0: absent.
-    ///
-    /// # Errors
-    /// When the read fails.
     async fn read(&self, key: u64) -> Result<u64>;
 
     /// Commits the next version of a record and makes it known as the scheme does; then it is acknowledged. Returns
-    /// the version.
-    ///
-    /// # Errors
-    /// When the write is not acknowledged.
+    /// the version, or an error if the write is not acknowledged.
     async fn write(&self, key: u64) -> Result<u64>;
 }
 
@@ -64,11 +52,11 @@ pub trait SchemeNode: fmt::Debug + Send + Sync + 'static {
 pub enum Scheme {
     /// The cache of a Kith node.
     Kith,
-    /// [`Published`].
+    /// Cache-aside in two tiers, with deletions that are published.
     DeleteAndPublish,
-    /// [`Leases`].
+    /// The leases of Facebook's memcache.
     Leases,
-    /// [`Coalesced`].
+    /// moka's `get_with`, above Redis.
     GetWith,
 }
 

@@ -10,14 +10,10 @@ use crate::cache_node::Store;
 ///
 /// Sources: the cache-aside pattern, <https://learn.microsoft.com/azure/architecture/patterns/cache-aside>; with
 /// memory in front and a channel of Redis to drop it, <https://docs.servicestack.net/redis/caching-patterns>.
-#[derive(Debug)]
-pub struct Published(Tiers);
+pub(super) struct Published(Tiers);
 
 impl Published {
-    /// A node over the Redis at this address.
-    ///
-    /// # Errors
-    /// When Redis does not answer.
+    /// A node over the Redis at this address, which has to answer.
     pub(super) async fn start(url: &str, store: &Store) -> Result<Self> {
         Ok(Self(Tiers::connect(url, store).await?))
     }
@@ -35,10 +31,6 @@ impl SchemeNode for Published {
     }
 
     async fn write(&self, key: u64) -> Result<u64> {
-        let version = self.0.store.commit(key);
-        // What Redis does not take is lost.
-        drop(self.0.server.delete(key).await);
-        self.0.tell(key, version).await;
-        Ok(version)
+        Ok(self.0.write(key).await)
     }
 }

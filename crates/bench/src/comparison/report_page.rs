@@ -8,8 +8,7 @@ use super::{Comparison, Fault, Run, Scheme, ages::SLOT, table};
 const OF_LAST: u32 = 5;
 
 /// One page that needs nothing else.
-#[must_use]
-pub fn html(comparison: &Comparison) -> String {
+pub(super) fn html(comparison: &Comparison) -> String {
     let mut body = format!(
         "<p>How old are cached reads? The oldest read of the last {} ms, as the time since a later version had been \
          acknowledged. The grey part is the fault. Seed {}.</p>\n",
@@ -73,18 +72,7 @@ mod tests {
     #[test]
     fn line_starts_at_fault_and_holds_age_for_500_ms() {
         let ages = Ages { slots_ms: vec![0, 1_000], ..Ages::default() };
-        let run = Run {
-            scheme: Scheme::Kith,
-            fault: Fault::Nothing,
-            fault_ms: 500,
-            lasted_ms: 700,
-            writes: 0,
-            refused: 0,
-            ages,
-            stale_for_ever: 0,
-            loads: 0,
-            machine_ms: 0,
-        };
+        let run = Run::without_fault(Scheme::Kith, ages);
         assert_eq!(line(&run).values, [0.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.0, 0.0]);
     }
 }

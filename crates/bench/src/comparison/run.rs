@@ -59,6 +59,25 @@ pub struct Run {
     pub machine_ms: u64,
 }
 
+#[cfg(test)]
+impl Run {
+    /// A run without a fault, in which readers met this.
+    pub(super) const fn without_fault(scheme: Scheme, ages: Ages) -> Self {
+        Self {
+            scheme,
+            fault: Fault::Nothing,
+            fault_ms: 500,
+            lasted_ms: 700,
+            writes: 3,
+            refused: 0,
+            ages,
+            stale_for_ever: 0,
+            loads: 4,
+            machine_ms: 5,
+        }
+    }
+}
+
 /// What readers share.
 #[derive(Clone, Debug)]
 struct Reading {

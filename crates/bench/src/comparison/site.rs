@@ -4,14 +4,13 @@ use anyhow::{Context as _, Result};
 use futures::future::try_join_all;
 use kith_lab_servers::{proxy::Proxy, redis_server::RedisServer};
 
-use super::{Coalesced, Leases, Published, Scheme, SchemeNode, kith::KithNode};
+use super::{Scheme, SchemeNode, coalesced::Coalesced, kith::KithNode, leases::Leases, published::Published};
 use crate::cache_node::Store;
 
 /// Keys that one look at all of them reads at once.
 const AT_ONCE: usize = 100;
 
 /// The nodes of a scheme, each with a link of its own to the Redis that they share.
-#[derive(Debug)]
 pub(super) struct SchemeSite {
     pub(super) nodes: Vec<Arc<dyn SchemeNode>>,
     pub(super) links: Vec<Proxy>,
@@ -21,9 +20,6 @@ pub(super) struct SchemeSite {
 
 impl SchemeSite {
     /// Starts a Redis and so many nodes. What happens at random on the links follows from the seed.
-    ///
-    /// # Errors
-    /// When Redis or a node does not start.
     pub(super) async fn start(scheme: Scheme, count: usize, store: &Store, seed: u64) -> Result<Self> {
         let redis = RedisServer::start(&[]).await?;
         let mut site = Self { nodes: Vec::new(), links: Vec::new(), redis, store: store.clone() };
@@ -37,9 +33,6 @@ impl SchemeSite {
     }
 
     /// Which of the keys below that number any node gives an older version of than the store has.
-    ///
-    /// # Errors
-    /// When a read fails.
     pub(super) async fn stale(&self, keys: u64) -> Result<BTreeSet<u64>> {
         let (keys, mut stale) = ((0..keys).collect::<Vec<u64>>(), BTreeSet::new());
         for node in &self.nodes {

@@ -47,9 +47,17 @@ impl Tiers {
         Ok(self.store.load(&key, LoadOptions::default()).await?.version().get())
     }
 
+    /// Commits a version, deletes the copy in Redis and makes it known. What Redis does not take is lost.
+    pub(super) async fn write(&self, key: u64) -> u64 {
+        let version = self.store.commit(key);
+        drop(self.server.delete(key).await);
+        self.publish(key, version).await;
+        version
+    }
+
     /// What follows the deletion in Redis: the own copy is dropped, the others hear of it, the write is
     /// acknowledged. What Redis does not take is lost, and fails no write that is committed.
-    pub(super) async fn tell(&self, key: u64, version: u64) {
+    pub(super) async fn publish(&self, key: u64, version: u64) {
         self.memory.invalidate(&key);
         drop(self.server.publish(key).await);
         self.store.acknowledge(key, version);

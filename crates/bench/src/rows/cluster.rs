@@ -12,13 +12,14 @@ use crate::{
 
 /// Runs what is asked for; nothing where there is no MongoDB or no Redis.
 pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
-    let (Some(mongodb), Some(redis)) = (&plan.mongodb, &plan.redis) else { return Ok(()) };
+    let (Some(_), Some(redis)) = (&plan.mongodb, &plan.redis) else { return Ok(()) };
     if !plan.wants(&CLUSTER_CPU) {
         return Ok(());
     }
     let ids = people::shuffled(plan.size(10_000, 200), 1);
-    let alone = Loaded::node(Served::kith(&plan.kith)?, None, &ids).await?;
-    let among = Loaded::node(Served::kith_of_cluster(&plan.kith, mongodb, redis)?, None, &ids).await?;
+    let database = format!("kith_bench_{}", std::process::id());
+    let alone = Loaded::node(Served::kith(plan)?, None, &ids).await?;
+    let among = Loaded::node(Served::kith_over(plan, &database, None, Some(redis))?, None, &ids).await?;
     // A node of a cluster has them in memory once it follows; it may have begun to just now.
     among.answers(&ids).await?;
     among.check_tier().await?;

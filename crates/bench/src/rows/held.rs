@@ -17,7 +17,7 @@ use tonic_prost::ProstCodec;
 use super::{loaded::Loaded, rpc::IN_FLIGHT, until_done::until_done};
 use crate::{
     claims::{Plan, UNREAD_HELD_P99, WATCHES_HELD_P99},
-    ratio::{Claim, Pair, Side, count, interleave},
+    ratio::{Pair, Side, count, interleave},
     results::Results,
     served::Served,
 };
@@ -33,38 +33,12 @@ const BATCHED: usize = 100;
 
 /// Runs what is asked for.
 pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
-    if ![&WATCHES_HELD_P99, &UNREAD_HELD_P99].iter().any(|claim| plan.wants(claim)) {
+    if !plan.wants_any(&[&WATCHES_HELD_P99, &UNREAD_HELD_P99]) {
         return Ok(());
     }
     let node = BusyNode::start(plan).await?;
-    let held = async || node.watches().await;
-    row(plan, results, &WATCHES_HELD_P99, &node, held).await?;
-    let held = async || node.unread().await;
-    row(plan, results, &UNREAD_HELD_P99, &node, held).await
-}
-
-/// Measures calls without and with what `hold` holds until it is dropped.
-async fn row<T>(
-    plan: &Plan,
-    results: &mut Results<'_>,
-    claim: &Claim,
-    node: &BusyNode,
-    hold: impl AsyncFn() -> Result<T>,
-) -> Result<()> {
-    if !plan.wants(claim) {
-        return Ok(());
-    }
-    let rounds: Vec<Pair<f64>> = interleave(plan.rounds, async |side| match side {
-        Side::Baseline => node.p99(plan).await,
-        Side::Kith => {
-            let held = hold().await?;
-            let p99 = node.p99(plan).await;
-            drop(held);
-            p99
-        }
-    })
-    .await?;
-    results.add(claim, &rounds)
+    results.row(&WATCHES_HELD_P99, node.compare(plan, async || node.watches().await)).await?;
+    results.row(&UNREAD_HELD_P99, node.compare(plan, async || node.unread().await)).await
 }
 
 /// A node with users in memory, and half of the calls a second that it can take.
@@ -78,12 +52,21 @@ struct BusyNode {
 impl BusyNode {
     async fn start(plan: &Plan) -> Result<Self> {
         let ids = people::shuffled(plan.size(10_000, 200), 1);
-        let loaded = Loaded::node(Served::kith(&plan.kith)?, None, &ids).await?;
+        let loaded = Loaded::node(Served::kith(plan)?, None, &ids).await?;
         loaded.warm_up(plan).await?;
         let calls = plan.size(200_000, 2_000);
         let took = loaded.callers.closed(calls, IN_FLIGHT).await?;
         let rate = count(usize::try_from(calls)?) / took.as_secs_f64() / 2.0;
         Ok(Self { loaded, ids, rate })
+    }
+
+    /// Measures calls without and with what `hold` holds until it is dropped.
+    async fn compare<T>(&self, plan: &Plan, hold: impl AsyncFn() -> Result<T>) -> Result<Vec<Pair<f64>>> {
+        interleave(plan.rounds, async |side| {
+            let _held = if side == Side::Kith { Some(hold().await?) } else { None };
+            self.p99(plan).await
+        })
+        .await
     }
 
     async fn p99(&self, plan: &Plan) -> Result<f64> {

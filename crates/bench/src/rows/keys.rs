@@ -13,18 +13,18 @@ use crate::{
 
 /// Runs what is asked for.
 pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
-    if ![&GET_USER_KEY_CPU, &KEY_COST_CPU].iter().any(|claim| plan.wants(claim)) {
+    if !plan.wants_any(&[&GET_USER_KEY_CPU, &KEY_COST_CPU]) {
         return Ok(());
     }
     let ids = people::shuffled(plan.size(10_000, 200), 1);
-    let keyed = Loaded::node(Served::kith_with_key(&plan.kith, KEY)?, Some(KEY), &ids).await?;
+    let keyed = Loaded::node(Served::kith_with_key(plan, KEY)?, Some(KEY), &ids).await?;
     keyed.check_tier().await?;
     if plan.wants(&GET_USER_KEY_CPU) {
-        let bare = Loaded::echo(Served::echo_with_key(KEY)?, &keyed, &ids).await?;
+        let bare = Loaded::echo(Served::echo(Some(KEY))?, &keyed, &ids).await?;
         results.add(&GET_USER_KEY_CPU, &cpu_micros(plan, &bare, &keyed).await?)?;
     }
     if plan.wants(&KEY_COST_CPU) {
-        let open = Loaded::node(Served::kith(&plan.kith)?, None, &ids).await?;
+        let open = Loaded::node(Served::kith(plan)?, None, &ids).await?;
         open.check_tier().await?;
         results.add(&KEY_COST_CPU, &cpu_micros(plan, &open, &keyed).await?)?;
     }

@@ -6,18 +6,21 @@ use anyhow::{Context as _, Result, ensure};
 use kith_lab_servers::imported::fill;
 use kith_proto::user::v1::{GetUserRequest, GetUserResponse, user_service_client::UserServiceClient};
 use tonic::{
-    Request, Status,
+    Request,
     metadata::AsciiMetadataValue,
     service::{Interceptor, interceptor::InterceptedService},
     transport::{Channel, Endpoint},
 };
 
-use super::rpc::{CONNECTIONS, GET_USER, IN_FLIGHT};
+use super::{
+    methods::GET_USER,
+    rpc::{CONNECTIONS, IN_FLIGHT},
+};
 use crate::{
     claims::Plan,
     echo,
-    load::Callers,
-    ratio::{Pair, Side, interleave},
+    load::{Callers, Method, compare_cpu},
+    ratio::Pair,
     served::Served,
 };
 
@@ -28,7 +31,7 @@ pub(super) const KEY: &str = "a-key-of-the-bench-as-long-as-one-that-kith-keys-g
 #[derive(Clone, Debug)]
 pub(super) struct Loaded {
     pub(super) served: Arc<Served>,
-    pub(super) callers: Callers<GetUserRequest>,
+    pub(super) callers: Callers<GetUserRequest, GetUserResponse>,
     /// Without which the server refuses calls.
     key: Option<&'static str>,
 }
@@ -52,13 +55,14 @@ impl Loaded {
     pub(super) async fn echo(served: Served, node: &Self, ids: &[i64]) -> Result<Self> {
         let answers = node.answers(ids).await?;
         let puts = u64::try_from(answers.len())?;
-        let put: Callers<GetUserResponse> = Callers::connect(served.address, 1, echo::PATH, answers).await?;
+        let put_user: Method<GetUserResponse, GetUserResponse> = GET_USER.at(echo::PUT_USER);
+        let put = Callers::connect(served.address, 1, put_user, answers).await?;
         let put = match node.key {
             Some(key) => put.with_key(key)?,
             None => put,
         };
         put.closed(puts, IN_FLIGHT).await?;
-        Self::connect(served, echo::GET_USER, node.key, ids).await?.with_its_key().await
+        Self::connect(served, GET_USER.at(echo::GET_USER), node.key, ids).await?.with_its_key().await
     }
 
     /// The same server, for callers with this credential.
@@ -80,12 +84,12 @@ impl Loaded {
 
     async fn connect(
         served: Served,
-        path: &'static str,
+        method: Method<GetUserRequest, GetUserResponse>,
         key: Option<&'static str>,
         ids: &[i64],
     ) -> Result<Self> {
         let asked = ids.iter().map(|id| GetUserRequest { user_id: *id, consistency: None }).collect();
-        let callers = Callers::connect(served.address, CONNECTIONS, path, asked).await?;
+        let callers = Callers::connect(served.address, CONNECTIONS, method, asked).await?;
         Ok(Self { served: Arc::new(served), callers, key })
     }
 
@@ -107,37 +111,28 @@ impl Loaded {
         Ok(answers)
     }
 
-    fn client(&self) -> Result<UserServiceClient<InterceptedService<Channel, SendKey>>> {
+    fn client(&self) -> Result<UserServiceClient<InterceptedService<Channel, impl Interceptor>>> {
         let channel = Endpoint::from_shared(format!("http://{}", self.served.address))?.connect_lazy();
         let key = self.key.map(|key| AsciiMetadataValue::try_from(format!("Bearer {key}"))).transpose();
-        Ok(UserServiceClient::with_interceptor(channel, SendKey(key.context("the key cannot be sent")?)))
+        let key = key.context("the key cannot be sent")?;
+        let send_key = move |mut request: Request<()>| {
+            if let Some(key) = &key {
+                request.metadata_mut().insert("authorization", key.clone());
+            }
+            Ok(request)
+        };
+        Ok(UserServiceClient::with_interceptor(channel, send_key))
     }
 }
 
 /// Processor time of a call. Gives each server the same number of calls, as many at a time as it takes.
 pub(super) async fn cpu_micros(plan: &Plan, baseline: &Loaded, kith: &Loaded) -> Result<Vec<Pair<f64>>> {
-    for side in [baseline, kith] {
-        side.warm_up(plan).await?;
-    }
-    let calls = plan.size(200_000_u32, 20_000);
-    interleave(plan.rounds, async |side| {
-        let loaded = match side {
-            Side::Baseline => baseline,
-            Side::Kith => kith,
-        };
-        loaded.callers.cpu_micros(&loaded.served, calls, IN_FLIGHT).await
-    })
+    compare_cpu(
+        plan.rounds,
+        plan.size(100_000, 500),
+        plan.size(200_000, 20_000),
+        async |calls| baseline.callers.cpu_micros(&baseline.served, calls, IN_FLIGHT).await,
+        async |calls| kith.callers.cpu_micros(&kith.served, calls, IN_FLIGHT).await,
+    )
     .await
-}
-
-#[derive(Clone)]
-struct SendKey(Option<AsciiMetadataValue>);
-
-impl Interceptor for SendKey {
-    fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
-        if let Some(key) = &self.0 {
-            request.metadata_mut().insert("authorization", key.clone());
-        }
-        Ok(request)
-    }
 }

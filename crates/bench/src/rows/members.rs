@@ -8,12 +8,11 @@ use kith_store::{
     ChangeContext, GroupId, MEMBERS_AT_ONCE, MemberChange, MemberChangeEvent, MemberStore, Role, Timestamp,
     UserId, Version, Write,
 };
-use tokio::time::Instant;
 
-use super::relations::{DataFile, Keyspace};
+use super::relations::{DataFile, Keyspace, over_keyspace};
 use crate::{
     claims::{JOINS_CQL, MEMBERS_DEEP_CQL, MEMBERS_DEEP_SQLITE, Plan},
-    ratio::{Pair, Pieces, Side, count, interleave},
+    ratio::{Pair, Side, interleave, micros, per_second},
     results::Results,
 };
 
@@ -31,27 +30,19 @@ const CHANGES: i64 = 10;
 
 /// Runs what is asked for.
 pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
-    if plan.wants(&MEMBERS_DEEP_SQLITE) {
-        let file = DataFile::open().await?;
-        let pairs = deep(plan, &file.stores.members).await?;
-        file.close().await;
-        results.add(&MEMBERS_DEEP_SQLITE, &pairs)?;
-    }
-    if plan.wants(&MEMBERS_DEEP_CQL)
-        && let Some(keyspace) = Keyspace::open(plan, MEMBERS_DEEP_CQL.name).await?
-    {
-        let pairs = deep(plan, &keyspace.stores.members).await?;
-        keyspace.remove(plan).await?;
-        results.add(&MEMBERS_DEEP_CQL, &pairs)?;
-    }
-    if plan.wants(&JOINS_CQL)
-        && let Some(keyspace) = Keyspace::open(plan, JOINS_CQL.name).await?
-    {
-        let pairs = joins(plan, &keyspace).await?;
-        keyspace.remove(plan).await?;
-        results.add(&JOINS_CQL, &pairs)?;
-    }
-    Ok(())
+    results.row(&MEMBERS_DEEP_SQLITE, deep_in_sqlite(plan)).await?;
+    over_keyspace(plan, results, &MEMBERS_DEEP_CQL, async |keyspace| {
+        deep(plan, &keyspace.stores.members).await
+    })
+    .await?;
+    over_keyspace(plan, results, &JOINS_CQL, async |keyspace| joins(plan, keyspace).await).await
+}
+
+async fn deep_in_sqlite(plan: &Plan) -> Result<Vec<Pair<f64>>> {
+    let file = DataFile::open().await?;
+    let pairs = deep(plan, &file.stores.members).await?;
+    file.close().await;
+    Ok(pairs)
 }
 
 /// Joins a second of one group, of many callers, compared with as many rows that one caller writes into one partition,
@@ -62,24 +53,22 @@ async fn joins(plan: &Plan, keyspace: &Keyspace) -> Result<Vec<Pair<f64>>> {
     let (of_one, of_many) = (plan.size(1_000, 20), plan.size(10_000, 200));
     let (mut next, mut joined) = (OWNER, 1);
     let pairs = interleave(plan.rounds, async |side| {
-        let joins = if side == Side::Kith { of_many } else { of_one };
+        let joins = side.of(of_one, of_many);
         let users = next + 1..=next + joins;
         next += joins;
-        let begun = Instant::now();
-        match side {
-            Side::Baseline => {
-                for user in users {
-                    keyspace.raw.conditional(2, user).await?;
-                }
-            }
-            Side::Kith => {
+        joined += side.of(0, joins);
+        let work = async {
+            if side == Side::Kith {
                 let calls = stream::iter(users)
                     .map(async |user| change(store, group, MemberChange::Join(UserId::new(user)?)).await);
-                calls.buffer_unordered(CALLERS).try_collect::<()>().await?;
-                joined += joins;
+                return calls.buffer_unordered(CALLERS).try_collect::<()>().await;
             }
-        }
-        Ok(count(usize::try_from(joins)?) / begun.elapsed().as_secs_f64())
+            for user in users {
+                keyspace.raw.conditional(2, user).await?;
+            }
+            Ok(())
+        };
+        per_second(usize::try_from(joins)?, work).await
     })
     .await?;
     let roster = store.rosters(&[group]).await?[0];
@@ -96,15 +85,12 @@ async fn deep(plan: &Plan, store: &Arc<dyn MemberStore>) -> Result<Vec<Pair<f64>
     let (pieces, reads) = plan.size((20, 20), (1, 5));
     interleave(plan.rounds, async |side| {
         let after = (side == Side::Kith).then_some(bottom);
-        let mut taken = Pieces::begin();
-        for _ in 0..pieces {
-            for _ in 0..reads {
-                let page = store.member_list(group, Role::Member, after, PAGE).await?;
-                ensure!(page.len() == PAGE, "a page is short: {}", page.len());
-            }
-            taken.end_piece(reads);
-        }
-        Ok(taken.nanos_an_operation() / 1e3)
+        let read = async || {
+            let page = store.member_list(group, Role::Member, after, PAGE).await?;
+            ensure!(page.len() == PAGE, "a page is short: {}", page.len());
+            Ok(())
+        };
+        micros(pieces, reads, read).await
     })
     .await
 }
@@ -129,11 +115,11 @@ async fn follow_changes(store: &Arc<dyn MemberStore>, group: GroupId) -> Result<
         change(store, group, MemberChange::SetRole(user, Role::Admin)).await?;
     }
     let known = MemberChangeEvent { version: before, user: UserId::new(i64::MAX)? };
-    let told = store.member_changes(group, known, PAGE).await?.context("the changes are not kept")?;
-    ensure!(told.len() == usize::try_from(CHANGES)?, "{} changes are told of {CHANGES}", told.len());
+    let changes = store.member_changes(group, known, PAGE).await?.context("the changes are not kept")?;
+    ensure!(changes.len() == usize::try_from(CHANGES)?, "{} changes are read of {CHANGES}", changes.len());
     ensure!(
-        told.iter().all(|one| one.version > before && one.version > Version::NONE),
-        "an old change is told"
+        changes.iter().all(|one| one.version > before && one.version > Version::NONE),
+        "an old change is read"
     );
     Ok(())
 }

@@ -4,6 +4,7 @@ use std::{fmt, hint::black_box, process::Command, sync::Arc, time::Duration};
 
 use anyhow::{Context as _, Result, ensure};
 use async_trait::async_trait;
+use futures::future::try_join_all;
 use kith_cache::{
     Consistency, LoadError, LoadOptions, Loaded, Loader, Node, Policy, Tier, TieredCache, Version,
 };
@@ -13,7 +14,7 @@ use tokio::time::timeout;
 
 use crate::{
     claims::{MEMORY_ENTRY_BYTES, MEMORY_HIT, Plan},
-    ratio::{Pieces, Side, interleave},
+    ratio::{Pair, Pieces, Side, interleave},
     results::Results,
 };
 
@@ -30,13 +31,8 @@ pub(crate) type Moka = moka::sync::Cache<i64, Arc<User>, ahash::RandomState>;
 
 /// Runs what is asked for.
 pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
-    if plan.wants(&MEMORY_HIT) {
-        hit(plan, results).await?;
-    }
-    if plan.wants(&MEMORY_ENTRY_BYTES) {
-        entry_bytes(plan, results).await?;
-    }
-    Ok(())
+    results.row(&MEMORY_HIT, hit(plan)).await?;
+    results.row(&MEMORY_ENTRY_BYTES, entry_bytes(plan)).await
 }
 
 /// An empty moka.
@@ -69,11 +65,9 @@ impl<V: fmt::Debug + Send + Sync + 'static> Loader<i64, V> for Same<V> {
     async fn load_many(
         &self,
         keys: &[i64],
-        _options: LoadOptions,
+        options: LoadOptions,
     ) -> Result<Vec<(i64, Loaded<V>)>, LoadError> {
-        let found =
-            |key: &i64| (*key, Loaded::Found { value: Arc::clone(&self.0), version: Version::new(1) });
-        Ok(keys.iter().map(found).collect())
+        try_join_all(keys.iter().map(async |key: &i64| Ok((*key, self.load(key, options).await?)))).await
     }
 }
 
@@ -97,7 +91,7 @@ pub(crate) async fn fill(node: &Node, cache: &TieredCache<i64, User>, keys: &[i6
     timeout(PATIENCE, filled).await.with_context(|| format!("the memory tier holds {} entries", held()))
 }
 
-async fn hit(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
+async fn hit(plan: &Plan) -> Result<Vec<Pair<f64>>> {
     let records = plan.size(100_000, 1_000);
     let keys = people::shuffled(records, 1);
     let value = Arc::new(people::user(1)?);
@@ -114,11 +108,11 @@ async fn hit(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     // reads ahead. Real requests have no such order.
     let asked = people::shuffled(records, 2);
     let passes = plan.size(20, 1);
-    let pairs = interleave(plan.rounds, async |side| match side {
+    interleave(plan.rounds, async |side| match side {
         Side::Baseline => Ok(time_moka(&moka, &asked, passes)),
         Side::Kith => Ok(time_kith(&cache, &asked, passes).await),
-    });
-    results.add(&MEMORY_HIT, &pairs.await?)
+    })
+    .await
 }
 
 fn time_moka(cache: &Moka, keys: &[i64], passes: usize) -> f64 {
@@ -144,17 +138,14 @@ async fn time_kith(cache: &TieredCache<i64, User>, keys: &[i64], passes: usize) 
     pieces.nanos_an_operation()
 }
 
-async fn entry_bytes(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
+async fn entry_bytes(plan: &Plan) -> Result<Vec<Pair<f64>>> {
     let entries = plan.size("1000000", "50000");
     let rounds = plan.rounds.min(plan.size(5, 1));
-    let pairs = interleave(rounds, async |side| {
-        let kind = match side {
-            Side::Baseline => "moka",
-            Side::Kith => "kith",
-        };
+    interleave(rounds, async |side| {
+        let kind = side.of("moka", "kith");
         let output = Command::new(std::env::current_exe()?).args(["entry-bytes", kind, entries]).output()?;
         ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         Ok(String::from_utf8(output.stdout)?.trim().parse::<f64>()?)
-    });
-    results.add(&MEMORY_ENTRY_BYTES, &pairs.await?)
+    })
+    .await
 }

@@ -1,6 +1,7 @@
 //! The rows, by what they measure.
 
 pub(crate) mod cluster;
+mod groups;
 pub(crate) mod held;
 pub(crate) mod keys;
 mod latency;
@@ -8,9 +9,11 @@ mod loaded;
 pub(crate) mod members;
 pub(crate) mod memory;
 pub(crate) mod messages;
+mod methods;
 pub(crate) mod mongodb;
 mod one_epoch;
 pub(crate) mod presence;
+mod raw_writer;
 pub(crate) mod readers;
 pub(crate) mod receive;
 pub(crate) mod redis;

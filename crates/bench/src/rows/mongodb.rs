@@ -11,7 +11,7 @@ use std::{
 use anyhow::{Context as _, Result, ensure};
 use futures::TryStreamExt as _;
 use kith_lab_servers::people;
-use kith_store::{SequenceStore, Timestamp, UserStore};
+use kith_store::{Stores, Timestamp};
 use kith_store_cluster::{ClusterHandle, MongoOptions, connect};
 use mongodb::{
     Client, Collection, Database,
@@ -20,19 +20,16 @@ use mongodb::{
 };
 use serde::Deserialize;
 
-use super::store::{BATCH, Reads, Tiered, Updates, read_many, read_one, time_updates};
+use super::store::{BATCH, ReadSizes, Reads, Tiered, Updates, compare_reads, compare_updates};
 use crate::{
     claims::{Plan, STORE_100_MONGODB, STORE_ONE_MONGODB, UPDATE_MONGODB},
-    ratio::{Side, interleave},
     results::Results,
 };
 
 /// Runs what is asked for; nothing where there is no MongoDB.
 pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
-    let asked = [&STORE_ONE_MONGODB, &STORE_100_MONGODB, &UPDATE_MONGODB];
-    let Some(uri) = plan.mongodb.as_ref().filter(|_| asked.iter().any(|claim| plan.wants(claim))) else {
-        return Ok(());
-    };
+    let is_asked = plan.wants_any(&[&STORE_ONE_MONGODB, &STORE_100_MONGODB, &UPDATE_MONGODB]);
+    let Some(uri) = plan.mongodb.as_ref().filter(|_| is_asked) else { return Ok(()) };
     let users = plan.size(10_000, 400);
     let database = FilledDatabase::with(uri, users).await?;
     let measured = measure(plan, &database, users, results).await;
@@ -46,33 +43,18 @@ async fn measure(
     users: i64,
     results: &mut Results<'_>,
 ) -> Result<()> {
-    let (store, raw) = (&database.store, &database.raw);
-    if plan.wants(&STORE_ONE_MONGODB) {
-        results.add(&STORE_ONE_MONGODB, &read_one(plan, store, raw, users).await?)?;
-    }
-    if plan.wants(&STORE_100_MONGODB) {
-        results.add(&STORE_100_MONGODB, &read_many(plan, store, raw, users).await?)?;
-    }
-    if plan.wants(&UPDATE_MONGODB) {
-        let tiered = Tiered::over(store);
-        let (pieces, writes) = plan.size((20, 25), (1, 5));
-        let pairs = interleave(plan.rounds, async |side| {
-            let ids = people::shuffled(users, 1);
-            match side {
-                Side::Baseline => time_updates(Arc::clone(raw), ids, pieces, writes).await,
-                Side::Kith => time_updates(Arc::clone(&tiered), ids, pieces, writes).await,
-            }
-        });
-        results.add(&UPDATE_MONGODB, &pairs.await?)?;
-    }
-    Ok(())
+    let (tiered, raw) = (Tiered::over(&database.stores.users), &database.raw);
+    let one = compare_reads(plan, &tiered, raw, users, ReadSizes::one(plan));
+    results.row(&STORE_ONE_MONGODB, one).await?;
+    let many = compare_reads(plan, &tiered, raw, users, ReadSizes::many(plan));
+    results.row(&STORE_100_MONGODB, many).await?;
+    results.row(&UPDATE_MONGODB, compare_updates(plan, &tiered, raw, users)).await
 }
 
 /// A database of the run's own with users in it, and both ways to it.
 #[derive(Debug)]
 pub(super) struct FilledDatabase {
-    pub(super) store: Arc<dyn UserStore>,
-    pub(super) sequences: Arc<dyn SequenceStore>,
+    pub(super) stores: Stores,
     handle: ClusterHandle,
     pub(super) raw: Arc<RawUsers>,
 }
@@ -87,7 +69,7 @@ impl FilledDatabase {
         let stores = handle.stores();
         stores.migrations.migrate().await.context("MongoDB cannot be filled")?;
         people::fill(&stores.users, users).await?;
-        Ok(Self { store: stores.users, sequences: stores.sequences, handle, raw })
+        Ok(Self { stores, handle, raw })
     }
 
     pub(super) async fn remove(self) -> Result<()> {
@@ -110,7 +92,7 @@ pub(super) async fn durable_database(kith: &MongoOptions) -> Result<Database> {
 /// What one would write by hand with the driver.
 #[derive(Debug)]
 pub(super) struct RawUsers {
-    database: Database,
+    pub(super) database: Database,
     users: Collection<Document>,
 }
 
@@ -150,11 +132,10 @@ impl RawUsers {
 impl Reads for RawUsers {
     type Read = Vec<Document>;
 
-    async fn one(&self, id: i64) -> Result<Self::Read> {
-        Ok(vec![self.users.find_one(doc! { "_id": id }).await?.context("a user is missing")?])
-    }
-
-    async fn many(&self, ids: &[i64]) -> Result<Self::Read> {
+    async fn read(&self, ids: &[i64]) -> Result<Self::Read> {
+        if let [id] = ids {
+            return Ok(vec![self.users.find_one(doc! { "_id": id }).await?.context("a user is missing")?]);
+        }
         let batch = u32::try_from(BATCH)?;
         let cursor = self.users.find(doc! { "_id": { "$in": ids } }).batch_size(batch);
         let users: Vec<Document> = cursor.await?.try_collect().await?;

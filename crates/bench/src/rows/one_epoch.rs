@@ -10,7 +10,8 @@ use kith_delivery::EpochSource;
 use kith_lab_servers::redis_server::RedisServer;
 use kith_store::Epoch;
 use parking_lot::Mutex;
-use tokio::time::{Instant, sleep};
+
+use super::until_done::retry;
 
 /// How long the server may take to say who it is.
 const NAMED_WITHIN: Duration = Duration::from_secs(20);
@@ -46,15 +47,13 @@ async fn server_of(runner: &ScriptRunner) -> Result<String> {
         server.clone_into(&mut seen.lock());
         true
     };
-    let until = Instant::now() + NAMED_WITHIN;
-    loop {
+    retry(NAMED_WITHIN, POLL, async || {
         let none: [Bytes; 0] = [];
         let call = ScriptCall::new(&script, vec![format!("{{{}}}:name", runner.tag())], none);
-        if let Some(Ok(_)) = runner.run_accepted(&[call], accept).await.pop() {
-            break;
-        }
-        ensure!(Instant::now() < until, "the server does not say who it is");
-        sleep(POLL).await;
-    }
+        let answers = runner.run_accepted(&[call], accept).await;
+        ensure!(matches!(answers[..], [Ok(_)]), "the server does not say who it is");
+        Ok(())
+    })
+    .await?;
     Ok(seen.into_inner())
 }

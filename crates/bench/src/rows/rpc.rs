@@ -13,15 +13,13 @@ use crate::{
     served::Served,
 };
 
-pub(crate) const GET_USER: &str = "/kith.user.v1.UserService/GetUser";
 pub(super) const CONNECTIONS: usize = 4;
 /// Calls at one time on each connection.
 pub(super) const IN_FLIGHT: usize = 32;
 
 /// Runs what is asked for.
 pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
-    let asked = [&GET_USER_CPU, &GET_USER_THROUGHPUT, &GET_USER_P99];
-    if !asked.iter().any(|claim| plan.wants(claim)) {
+    if !plan.wants_any(&[&GET_USER_CPU, &GET_USER_THROUGHPUT, &GET_USER_P99]) {
         return Ok(());
     }
     let servers = Servers::start(plan.size(10_000, 200), plan).await?;
@@ -30,10 +28,7 @@ pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     let throughput = each(&saturated, |run| run.calls_a_second);
     results.add(&GET_USER_CPU, &cpu)?;
     results.add(&GET_USER_THROUGHPUT, &throughput)?;
-    if plan.wants(&GET_USER_P99) {
-        let p99 = servers.p99_at_half(plan, &throughput).await?;
-        results.add(&GET_USER_P99, &p99)?;
-    }
+    results.row(&GET_USER_P99, servers.p99_at_half(plan, &throughput)).await?;
     servers.kith.check_tier().await
 }
 
@@ -55,8 +50,8 @@ impl Servers {
     /// Starts both, fills the node with users, and has it load them all into memory.
     async fn start(users: i64, plan: &Plan) -> Result<Self> {
         let ids = people::shuffled(users, 1);
-        let kith = Loaded::node(Served::kith(&plan.kith)?, None, &ids).await?;
-        let echo = Loaded::echo(Served::echo()?, &kith, &ids).await?;
+        let kith = Loaded::node(Served::kith(plan)?, None, &ids).await?;
+        let echo = Loaded::echo(Served::echo(None)?, &kith, &ids).await?;
         kith.check_tier().await?;
         Ok(Self { kith, echo })
     }
@@ -85,20 +80,13 @@ impl Servers {
         let (echo_rate, kith_rate) = (half(|pair| pair.baseline), half(|pair| pair.kith));
         let time = plan.size(Duration::from_secs(3), Duration::from_millis(200));
         interleave(plan.rounds, async |side| {
-            let rate = match side {
-                Side::Baseline => echo_rate,
-                Side::Kith => kith_rate,
-            };
-            let taken = self.of(side).callers.open(rate, time).await?;
+            let taken = self.of(side).callers.open(side.of(echo_rate, kith_rate), time).await?;
             Ok(count(usize::try_from(taken.value_at_quantile(0.99))?))
         })
         .await
     }
 
-    const fn of(&self, side: Side) -> &Loaded {
-        match side {
-            Side::Baseline => &self.echo,
-            Side::Kith => &self.kith,
-        }
+    fn of(&self, side: Side) -> &Loaded {
+        side.of(&self.echo, &self.kith)
     }
 }

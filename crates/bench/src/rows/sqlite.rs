@@ -2,20 +2,20 @@
 
 mod raw;
 
-use std::{path::Path, sync::Arc};
+use std::sync::Arc;
 
 use anyhow::Result;
 use kith_lab_servers::people;
-use kith_store::UserStore;
-use kith_store_sqlite::{SqliteHandle, SqliteOptions, open};
-use tempfile::TempDir;
-use tokio::{task::JoinSet, time::Instant};
 
 use self::raw::{RawReaders, RawRenames};
-use super::store::{Tiered, Updates, read_many, read_one};
+use super::{
+    relations::DataFile,
+    store::{ReadSizes, Tiered, Updates, compare_reads},
+};
 use crate::{
     claims::{Plan, STORE_100_SQLITE, STORE_ONE_SQLITE, UPDATE_SQLITE},
-    ratio::{Side, count, interleave},
+    load::at_once,
+    ratio::{Pair, Side, interleave, per_second},
     results::Results,
 };
 
@@ -24,88 +24,63 @@ const CALLERS: usize = 64;
 
 /// Runs what is asked for.
 pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
-    if plan.wants(&STORE_ONE_SQLITE) || plan.wants(&STORE_100_SQLITE) {
+    if plan.wants_any(&[&STORE_ONE_SQLITE, &STORE_100_SQLITE]) {
         reads(plan, results).await?;
     }
-    if plan.wants(&UPDATE_SQLITE) {
-        updates(plan, results).await?;
-    }
-    Ok(())
+    results.row(&UPDATE_SQLITE, updates(plan)).await
 }
 
 /// Both sides read the same file, by as many threads.
 async fn reads(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     let users = plan.size(20_000, 400);
-    let file = UserFile::filled(users).await?;
-    let store = &file.store;
-    let raw = Arc::new(RawReaders::start(&file.options)?);
-    if plan.wants(&STORE_ONE_SQLITE) {
-        results.add(&STORE_ONE_SQLITE, &read_one(plan, store, &raw, users).await?)?;
-    }
-    if plan.wants(&STORE_100_SQLITE) {
-        results.add(&STORE_100_SQLITE, &read_many(plan, store, &raw, users).await?)?;
-    }
-    file.handle.close().await;
+    let file = filled(users).await?;
+    let (tiered, raw) = (Tiered::over(&file.stores.users), Arc::new(RawReaders::start(&file.options)?));
+    let one = compare_reads(plan, &tiered, &raw, users, ReadSizes::one(plan));
+    results.row(&STORE_ONE_SQLITE, one).await?;
+    let many = compare_reads(plan, &tiered, &raw, users, ReadSizes::many(plan));
+    results.row(&STORE_100_SQLITE, many).await?;
+    drop(tiered);
+    file.close().await;
     Ok(())
 }
 
 /// Each side writes a file of its own, made alike.
-async fn updates(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
+async fn updates(plan: &Plan) -> Result<Vec<Pair<f64>>> {
     let users = plan.size(20_000, 400);
-    let ours = UserFile::filled(users).await?;
-    let theirs = UserFile::filled(users).await?;
-    theirs.handle.close().await;
-    let raw = Arc::new(RawRenames::start(&theirs.options)?);
-    let tiered = Tiered::over(&ours.store);
+    let (ours, theirs) = (filled(users).await?, filled(users).await?);
+    let (options, _folder) = theirs.close().await;
+    let raw = Arc::new(RawRenames::start(&options)?);
+    let tiered = Tiered::over(&ours.stores.users);
     let writes = plan.size(400, 4);
     let pairs = interleave(plan.rounds, async |side| match side {
         Side::Baseline => writes_a_second(&raw, users, writes).await,
         Side::Kith => writes_a_second(&tiered, users, writes).await,
     });
-    results.add(&UPDATE_SQLITE, &pairs.await?)?;
+    let pairs = pairs.await?;
     drop(tiered);
-    ours.handle.close().await;
-    Ok(())
+    ours.close().await;
+    Ok(pairs)
 }
 
 /// Lets every caller change `writes` users, one after the other.
 async fn writes_a_second<U: Updates>(writer: &Arc<U>, users: i64, writes: usize) -> Result<f64> {
     let ids: Arc<[i64]> = people::shuffled(users, 1).into();
-    let begun = Instant::now();
-    let mut callers = JoinSet::new();
-    for caller in 0..CALLERS {
+    let callers = at_once(CALLERS, |caller| {
         let (writer, ids) = (Arc::clone(writer), Arc::clone(&ids));
-        callers.spawn(async move {
+        async move {
             for write in 0..writes {
                 let id = ids[(caller * writes + write) % ids.len()];
                 writer.rename(id, format!("Name {write}")).await?;
             }
-            anyhow::Ok(())
-        });
-    }
-    while let Some(ended) = callers.join_next().await {
-        ended??;
-    }
-    Ok(count(CALLERS * writes) / begun.elapsed().as_secs_f64())
+            Ok(())
+        }
+    });
+    per_second(CALLERS * writes, callers).await
 }
 
-/// An embedded store with users in it, in a folder that goes with it.
-#[derive(Debug)]
-struct UserFile {
-    options: SqliteOptions,
-    store: Arc<dyn UserStore>,
-    handle: SqliteHandle,
-    _folder: TempDir,
-}
-
-impl UserFile {
-    async fn filled(users: i64) -> Result<Self> {
-        let folder = TempDir::new()?;
-        let options = SqliteOptions::new(Path::new(folder.path()).join("kith.db"));
-        let handle = open(options.clone()).await?;
-        let stores = handle.stores();
-        stores.migrations.migrate().await?;
-        people::fill(&stores.users, users).await?;
-        Ok(Self { options, store: stores.users, handle, _folder: folder })
-    }
+/// An embedded store with users in it.
+async fn filled(users: i64) -> Result<DataFile> {
+    let file = DataFile::open().await?;
+    people::fill(&file.stores.users, users).await?;
+    Ok(file)
 }

@@ -34,10 +34,8 @@ const LIMITS: WriteLimits =
 pub(super) trait Reads: Send + Sync + 'static {
     /// What was read.
     type Read: Send;
-    /// Reads a user that is there.
-    fn one(&self, id: i64) -> impl Future<Output = Result<Self::Read>> + Send;
-    /// Reads users that are there, in one query.
-    fn many(&self, ids: &[i64]) -> impl Future<Output = Result<Self::Read>> + Send;
+    /// Reads one user, or [`BATCH`] in one query. All of them exist.
+    fn read(&self, ids: &[i64]) -> impl Future<Output = Result<Self::Read>> + Send;
 }
 
 /// One side of a row that writes.
@@ -87,17 +85,14 @@ impl Tiered {
 impl Reads for Tiered {
     type Read = Vec<Entry<User>>;
 
-    async fn one(&self, id: i64) -> Result<Self::Read> {
-        let entry = self.cache.get(&UserId::new(id)?).await?.context("a user is missing")?;
-        ensure!(entry.tier == Tier::Store, "a user was in memory");
-        Ok(vec![entry])
-    }
-
-    async fn many(&self, ids: &[i64]) -> Result<Self::Read> {
-        let ids: Vec<UserId> = ids.iter().map(|id| UserId::new(*id)).collect::<Result<_, _>>()?;
-        let answers = self.cache.get_many(&ids, &Consistency::Cached).await.into_iter();
-        let entries =
-            answers.map(|answer| answer?.context("a user is missing")).collect::<Result<Vec<_>>>()?;
+    async fn read(&self, ids: &[i64]) -> Result<Self::Read> {
+        let entries = if let [id] = ids {
+            vec![self.cache.get(&UserId::new(*id)?).await?.context("a user is missing")?]
+        } else {
+            let ids: Vec<UserId> = ids.iter().map(|id| UserId::new(*id)).collect::<Result<_, _>>()?;
+            let answers = self.cache.get_many(&ids, &Consistency::Cached).await.into_iter();
+            answers.map(|answer| answer?.context("a user is missing")).collect::<Result<Vec<_>>>()?
+        };
         ensure!(entries.iter().all(|entry| entry.tier == Tier::Store), "a user was in memory");
         Ok(entries)
     }
@@ -122,46 +117,47 @@ fn put(user: &Arc<User>) -> Change<User> {
     Change::Put { value: Arc::clone(user), version: cache_version(user.version) }
 }
 
-/// Times reads of one user after the other, each of another id.
-pub(super) async fn read_one<R: Reads>(
-    plan: &Plan,
-    store: &Arc<dyn UserStore>,
-    raw: &Arc<R>,
-    users: i64,
-) -> Result<Vec<Pair<f64>>> {
-    let (pieces, reads) = plan.size((20, 100), (1, 10));
-    let (tiered, mut seed) = (Tiered::over(store), 0);
-    interleave(plan.rounds, async |side| {
-        seed += 1;
-        let ids = people::shuffled(users, seed);
-        match side {
-            Side::Baseline => time_one(Arc::clone(raw), ids, pieces, reads).await,
-            Side::Kith => {
-                tiered.forget(&ids).await?;
-                time_one(Arc::clone(&tiered), ids, pieces, reads).await
-            }
-        }
-    })
-    .await
+/// How much is read in a round.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ReadSizes {
+    /// Users of one read: 1 or [`BATCH`].
+    pub(super) batch: usize,
+    pub(super) pieces: usize,
+    /// Reads of each piece.
+    pub(super) reads: usize,
 }
 
-/// Times reads of a hundred users after the other, each of other ids.
-pub(super) async fn read_many<R: Reads>(
+impl ReadSizes {
+    /// Reads of one user.
+    pub(super) const fn one(plan: &Plan) -> Self {
+        let (pieces, reads) = plan.size((20, 100), (1, 10));
+        Self { batch: 1, pieces, reads }
+    }
+
+    /// Reads of a hundred users.
+    pub(super) const fn many(plan: &Plan) -> Self {
+        let (pieces, reads) = plan.size((10, 10), (1, 2));
+        Self { batch: BATCH, pieces, reads }
+    }
+}
+
+/// Times reads one after the other, each of other ids, which the tiers do not have.
+pub(super) async fn compare_reads<R: Reads>(
     plan: &Plan,
-    store: &Arc<dyn UserStore>,
+    tiered: &Arc<Tiered>,
     raw: &Arc<R>,
     users: i64,
+    sizes: ReadSizes,
 ) -> Result<Vec<Pair<f64>>> {
-    let (pieces, reads) = plan.size((10, 10), (1, 2));
-    let (tiered, mut seed) = (Tiered::over(store), 0);
+    let mut seed = 0;
     interleave(plan.rounds, async |side| {
         seed += 1;
         let ids = people::shuffled(users, seed);
         match side {
-            Side::Baseline => time_many(Arc::clone(raw), ids, pieces, reads).await,
+            Side::Baseline => time_reads(Arc::clone(raw), ids, sizes).await,
             Side::Kith => {
                 tiered.forget(&ids).await?;
-                time_many(Arc::clone(&tiered), ids, pieces, reads).await
+                time_reads(Arc::clone(tiered), ids, sizes).await
             }
         }
     })
@@ -171,18 +167,14 @@ pub(super) async fn read_many<R: Reads>(
 /// Microseconds of a read. Runs on a worker of the runtime, as calls to a node do. What was read is held to
 /// the end: memory keeps it on one side, and on the other the allocator must not get the same warm bytes
 /// back for every read.
-pub(super) async fn time_one<R: Reads>(
-    reader: Arc<R>,
-    ids: Vec<i64>,
-    pieces: usize,
-    reads: usize,
-) -> Result<f64> {
+async fn time_reads<R: Reads>(reader: Arc<R>, ids: Vec<i64>, sizes: ReadSizes) -> Result<f64> {
+    let ReadSizes { batch, pieces, reads } = sizes;
     let timing = tokio::spawn(async move {
         let mut held = Vec::with_capacity(pieces * reads);
         let mut taken = Pieces::begin();
-        for ids in ids.chunks_exact(reads).take(pieces) {
-            for id in ids {
-                held.push(reader.one(*id).await?);
+        for ids in ids.chunks_exact(reads * batch).take(pieces) {
+            for ids in ids.chunks_exact(batch) {
+                held.push(reader.read(ids).await?);
             }
             taken.end_piece(reads);
         }
@@ -191,23 +183,26 @@ pub(super) async fn time_one<R: Reads>(
     timing.await?
 }
 
-async fn time_many<R: Reads>(reader: Arc<R>, ids: Vec<i64>, pieces: usize, reads: usize) -> Result<f64> {
-    let timing = tokio::spawn(async move {
-        let mut held = Vec::with_capacity(pieces * reads);
-        let mut taken = Pieces::begin();
-        for ids in ids.chunks_exact(reads * BATCH).take(pieces) {
-            for ids in ids.chunks_exact(BATCH) {
-                held.push(reader.many(ids).await?);
-            }
-            taken.end_piece(reads);
+/// Times changes one after the other, each of another user.
+pub(super) async fn compare_updates<U: Updates>(
+    plan: &Plan,
+    tiered: &Arc<Tiered>,
+    raw: &Arc<U>,
+    users: i64,
+) -> Result<Vec<Pair<f64>>> {
+    let (pieces, writes) = plan.size((20, 25), (1, 5));
+    interleave(plan.rounds, async |side| {
+        let ids = people::shuffled(users, 1);
+        match side {
+            Side::Baseline => time_updates(Arc::clone(raw), ids, pieces, writes).await,
+            Side::Kith => time_updates(Arc::clone(tiered), ids, pieces, writes).await,
         }
-        Ok(taken.nanos_an_operation() / 1e3)
-    });
-    timing.await?
+    })
+    .await
 }
 
 /// Microseconds of a change out of many, one after the other.
-pub(super) async fn time_updates<U: Updates>(
+async fn time_updates<U: Updates>(
     writer: Arc<U>,
     ids: Vec<i64>,
     pieces: usize,

@@ -2,12 +2,11 @@
 
 use anyhow::{Result, ensure};
 use kith_proto::user::v1::{ExportUsersRequest, user_service_client::UserServiceClient};
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::Channel;
 
-use super::until_done::until_done;
 use crate::{
     claims::{Plan, STREAM_CHECK_CPU},
-    ratio::{Side, interleave},
+    ratio::interleave,
     results::Results,
     served::Served,
 };
@@ -22,13 +21,7 @@ pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     for stage in [&bare, &edge] {
         stage.micros_a_message(messages / 10).await?;
     }
-    let cpu = interleave(plan.rounds, async |side| {
-        let stage = match side {
-            Side::Baseline => &bare,
-            Side::Kith => &edge,
-        };
-        stage.micros_a_message(messages).await
-    });
+    let cpu = interleave(plan.rounds, async |side| side.of(&bare, &edge).micros_a_message(messages).await);
     results.add(&STREAM_CHECK_CPU, &cpu.await?)
 }
 
@@ -40,10 +33,7 @@ struct StreamStage {
 impl StreamStage {
     async fn start(behind_edge: bool) -> Result<Self> {
         let server = Served::frames(behind_edge)?;
-        let endpoint = Endpoint::from_shared(format!("http://{}", server.address))?;
-        let client = UserServiceClient::new(endpoint.connect_lazy());
-        let one = || ExportUsersRequest { after_user_id: 1 };
-        until_done(async || client.clone().export_users(one()).await.map(drop)).await?;
+        let client = UserServiceClient::new(server.connect().await?);
         Ok(Self { server, client })
     }
 

@@ -32,13 +32,8 @@ const LIFETIME: Duration = Duration::from_hours(12);
 /// Runs what is asked for.
 pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     let signer = Signer::new()?;
-    if plan.wants(&TOKEN_COST_CPU) {
-        results.add(&TOKEN_COST_CPU, &cost(plan, &signer).await?)?;
-    }
-    if plan.wants(&TOKEN_FIRST) {
-        results.add(&TOKEN_FIRST, &first(plan, &signer).await?)?;
-    }
-    Ok(())
+    results.row(&TOKEN_COST_CPU, cost(plan, &signer)).await?;
+    results.row(&TOKEN_FIRST, first(plan, &signer)).await
 }
 
 /// An issuer of tokens.
@@ -76,7 +71,7 @@ async fn cost(plan: &Plan, signer: &Signer) -> Result<Vec<Pair<f64>>> {
         jwks.display()
     );
     fs::write(&config, issuer)?;
-    let served = Served::kith_with_users(&plan.kith, &config, KEY)?;
+    let served = Served::kith_with_users(plan, &config, KEY)?;
     let ids = people::shuffled(plan.size(10_000, 200), 1);
     let by_key = Loaded::node(served, Some(KEY), &ids).await?;
     let by_token = by_key.with_credential(&signer.token(*ids.first().context("there is a user")?)?)?;

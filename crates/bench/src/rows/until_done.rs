@@ -11,11 +11,29 @@ const PAUSE: Duration = Duration::from_millis(50);
 
 /// Calls until it is done: a node has its bounds, and a busy machine may take long.
 pub(super) async fn until_done<T>(call: impl AsyncFn() -> Result<T, Status>) -> Result<T> {
-    let until = Instant::now() + DONE_WITHIN;
+    repeat(DONE_WITHIN, PAUSE, |status: &Status| may_pass(status.code()), call).await.map_err(Into::into)
+}
+
+/// Calls until it succeeds. Returns the last error if it does not within this time.
+pub(super) async fn retry<T>(
+    within: Duration,
+    pause: Duration,
+    call: impl AsyncFn() -> Result<T>,
+) -> Result<T> {
+    repeat(within, pause, |_| true, call).await
+}
+
+async fn repeat<T, E>(
+    within: Duration,
+    pause: Duration,
+    may_pass: impl Fn(&E) -> bool,
+    call: impl AsyncFn() -> Result<T, E>,
+) -> Result<T, E> {
+    let until = Instant::now() + within;
     loop {
         match call().await {
-            Err(status) if may_pass(status.code()) && Instant::now() < until => sleep(PAUSE).await,
-            done => return Ok(done?),
+            Err(error) if may_pass(&error) && Instant::now() < until => sleep(pause).await,
+            done => return done,
         }
     }
 }

@@ -13,7 +13,6 @@ use super::{NumberNode, store::Ends};
 use crate::cache_node::{CacheNode, Store, secret, sequences};
 
 /// A node as the program assembles it: it follows the epoch.
-#[derive(Debug)]
 pub(super) struct KithNumbers {
     sequences: Sequences,
     name: SequenceName,

@@ -8,8 +8,6 @@ mod published;
 mod run;
 mod store;
 
-use std::fmt;
-
 use anyhow::Result;
 use kith_lab_servers::table::aligned;
 
@@ -19,11 +17,8 @@ pub use run::{NumberRun, NumberSizes, run_numbers};
 
 /// A node of a scheme.
 #[async_trait::async_trait]
-pub trait NumberNode: fmt::Debug + Send + Sync + 'static {
-    /// The next number of the one sequence of the run.
-    ///
-    /// # Errors
-    /// When there is none in time.
+trait NumberNode: Send + Sync + 'static {
+    /// The next number of the one sequence of the run, or an error if there is none in time.
     async fn next(&self) -> Result<i64>;
 }
 

@@ -52,7 +52,6 @@ const PUT: &str = "
 /// <https://github.com/openimsdk/open-im-server>, `pkg/common/storage/cache/redis/seq_conversation.go`. They differ: the description
 /// reads the end in the store and writes it in another step, does not count the numbers of the call that fetched a block, and has a
 /// lock without an end.
-#[derive(Debug)]
 pub(super) struct PublishedAllocator {
     client: Client,
     take: Script,

@@ -1,16 +1,11 @@
 //! An append of one message to a log of MongoDB over a bare push of the same element, with the same concern; and appends at the end
 //! of a document over those at its start.
 
-use std::{
-    process,
-    sync::Arc,
-    time::{Instant, SystemTime, UNIX_EPOCH},
-};
+use std::{sync::Arc, time::Instant};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use hdrhistogram::Histogram;
 use kith_store::{Appended, ConversationId, MessageStore, NewMessage};
-use kith_store_cluster::{MongoOptions, connect};
 
 use super::{
     message,
@@ -18,8 +13,9 @@ use super::{
 };
 use crate::{
     claims::{APPEND_END_1K, APPEND_END_64K, APPEND_MONGODB, Plan},
-    ratio::{Claim, Pair, Pieces, Side, count, interleave},
+    ratio::{Pair, Side, count, interleave, micros},
     results::Results,
+    rows::mongodb::FilledDatabase,
 };
 
 /// Appends at each end of a document that are compared.
@@ -27,18 +23,12 @@ const OF_AN_END: i64 = 10;
 
 /// Runs what is asked for; nothing where there is no MongoDB.
 pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
-    let asked: [&Claim; 3] = [&APPEND_MONGODB, &APPEND_END_1K, &APPEND_END_64K];
-    let is_asked = asked.iter().any(|claim| plan.wants(claim));
+    let is_asked = plan.wants_any(&[&APPEND_MONGODB, &APPEND_END_1K, &APPEND_END_64K]);
     let Some(uri) = plan.mongodb.as_ref().filter(|_| is_asked) else { return Ok(()) };
-    let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_nanos();
-    let options = MongoOptions::new(uri, format!("kith_bench_{}_{now}", process::id()));
-    let raw = RawLogs::connect(&options).await?;
-    let handle = connect(options).await?;
-    let stores = handle.stores();
-    stores.migrations.migrate().await.context("MongoDB cannot be filled")?;
-    let measured = measure_all(plan, results, &stores.messages, &raw).await;
-    handle.close().await;
-    raw.database().drop().await?;
+    let database = FilledDatabase::with(uri, 0).await?;
+    let raw = RawLogs::over(database.raw.database.clone());
+    let measured = measure_all(plan, results, &database.stores.messages, &raw).await;
+    database.remove().await?;
     measured
 }
 
@@ -48,17 +38,13 @@ async fn measure_all(
     store: &Arc<dyn MessageStore>,
     raw: &RawLogs,
 ) -> Result<()> {
-    if plan.wants(&APPEND_MONGODB) {
-        results.add(&APPEND_MONGODB, &measure(plan, store, raw).await?)?;
-    }
+    results.row(&APPEND_MONGODB, measure(plan, store, raw)).await?;
     for (claim, log, body, documents) in [
         (&APPEND_END_1K, "g2", 1 << 10, plan.size(20, 1)),
         (&APPEND_END_64K, "g3", 64 << 10, plan.size(5, 1)),
     ] {
-        if plan.wants(claim) {
-            let of_log = OfLog { store, log: log.parse()?, body };
-            results.add(claim, &of_log.ends(plan.rounds, documents).await?)?;
-        }
+        let of_log = OfLog { store, log: log.parse()?, body };
+        results.row(claim, of_log.ends(plan.rounds, documents)).await?;
     }
     Ok(())
 }
@@ -109,21 +95,16 @@ async fn measure(plan: &Plan, store: &Arc<dyn MessageStore>, raw: &RawLogs) -> R
     let (pieces, appends) = plan.size((20, 50), (2, 5));
     let mut expected = 0;
     interleave(plan.rounds, async |side| {
-        let mut taken = Pieces::begin();
-        for _ in 0..pieces {
-            for _ in 0..appends {
-                number += 1;
-                let new = message(number)?;
-                if side == Side::Baseline {
-                    raw.push(&new).await?;
-                } else {
-                    expected += 1;
-                    append(store, log, new, expected).await?;
-                }
+        let one = async || {
+            number += 1;
+            let new = message(number)?;
+            if side == Side::Baseline {
+                return raw.push(&new).await;
             }
-            taken.end_piece(appends);
-        }
-        Ok(taken.nanos_an_operation() / 1e3)
+            expected += 1;
+            append(store, log, new, expected).await
+        };
+        micros(pieces, appends, one).await
     })
     .await
 }

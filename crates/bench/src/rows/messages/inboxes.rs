@@ -19,19 +19,14 @@ const COALESCED: Seq = 4;
 
 /// Runs the row if it is asked for; nothing where there is no Redis.
 pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
-    if !(plan.wants(&FAN_OUT_500) || plan.wants(&FAN_OUT_COALESCED)) || plan.redis.is_none() {
+    if !plan.wants_any(&[&FAN_OUT_500, &FAN_OUT_COALESCED]) || plan.redis.is_none() {
         return Ok(());
     }
     // One of its own: what others do there would be counted.
     let redis = RedisServer::start(&[]).await?;
     let stage = InboxStage::start(&redis).await?;
-    if plan.wants(&FAN_OUT_500) {
-        results.add(&FAN_OUT_500, &stage.measure(plan, 1).await?)?;
-    }
-    if plan.wants(&FAN_OUT_COALESCED) {
-        results.add(&FAN_OUT_COALESCED, &stage.measure(plan, COALESCED).await?)?;
-    }
-    Ok(())
+    results.row(&FAN_OUT_500, stage.measure(plan, 1)).await?;
+    results.row(&FAN_OUT_COALESCED, stage.measure(plan, COALESCED)).await
 }
 
 /// Both sides.

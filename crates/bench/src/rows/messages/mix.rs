@@ -36,7 +36,7 @@ pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     let logs: Vec<String> = (0..conversations).map(|other| format!("d{USER}-{}", other + 2)).collect();
     stage.fill(&logs, usize::try_from(MESSAGES)?).await?;
     let seeds = AtomicU64::new(1);
-    let mut rounds = Vec::with_capacity(plan.rounds);
+    let mut rounds = Vec::new();
     for _ in 0..plan.rounds {
         rounds.push(Pair { baseline: 1.0, kith: share(plan, &stage, &logs, &seeds).await? });
     }

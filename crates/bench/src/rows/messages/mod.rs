@@ -14,7 +14,7 @@ mod stage;
 use anyhow::Result;
 use kith_store::{ContentHash, MessageKey, MessageKind, NewMessage, Timestamp, UserId};
 
-pub(in crate::rows) use self::stage::{fill_through, make_group, text};
+pub(in crate::rows) use self::stage::{fill_through, text};
 use crate::{claims::Plan, results::Results};
 
 /// Bytes of a body.

@@ -5,14 +5,11 @@ use std::{hint::black_box, sync::atomic::AtomicI64, sync::atomic::Ordering};
 use anyhow::{Context as _, Result, ensure};
 use futures::TryStreamExt as _;
 use kith_store::{NewMessage, UserId};
-use kith_store_cluster::MongoOptions;
 use mongodb::{
     Collection, Database,
     bson::{Binary, Bson, Document, doc, spec::BinarySubtype},
 };
 use serde::Deserialize;
-
-use crate::rows::mongodb::durable_database;
 
 /// Messages of a document.
 pub(super) const DOCUMENT: i64 = 100;
@@ -49,11 +46,10 @@ struct Element {
 }
 
 impl RawLogs {
-    /// Over this database, with the concerns of Kith.
-    pub(super) async fn connect(kith: &MongoOptions) -> Result<Self> {
-        let database = durable_database(kith).await?;
+    /// Over this database, with its concerns.
+    pub(super) fn over(database: Database) -> Self {
         let (pushed, messages) = (database.collection("pushed"), database.collection("messages"));
-        Ok(Self { database, pushed, messages, next: AtomicI64::new(0) })
+        Self { database, pushed, messages, next: AtomicI64::new(0) }
     }
 
     pub(super) const fn database(&self) -> &Database {

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     claims::{LIST_200, PULL_1000, PULL_RECENT, Plan},
-    ratio::{Claim, Pair, Pieces, Side, interleave},
+    ratio::{Pair, Side, interleave, micros},
     results::Results,
 };
 
@@ -20,8 +20,7 @@ const OF_LIST: i64 = 120;
 
 /// Runs what is asked for; nothing where there are no servers.
 pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
-    let asked: [&Claim; 3] = [&PULL_RECENT, &PULL_1000, &LIST_200];
-    if !asked.iter().any(|claim| plan.wants(claim)) {
+    if !plan.wants_any(&[&PULL_RECENT, &PULL_1000, &LIST_200]) {
         return Ok(());
     }
     let conversations = plan.size(200, 10);
@@ -31,13 +30,9 @@ pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     };
     stage.fill(&[GROUP.to_owned()], usize::try_from(MESSAGES)?).await?;
     for (claim, pages) in [(&PULL_RECENT, [MESSAGES - 49, MESSAGES]), (&PULL_1000, [501, 1_500])] {
-        if plan.wants(claim) {
-            results.add(claim, &pulls(plan, &stage, pages).await?)?;
-        }
+        results.row(claim, pulls(plan, &stage, pages)).await?;
     }
-    if plan.wants(&LIST_200) {
-        results.add(&LIST_200, &lists(plan, &stage, conversations).await?)?;
-    }
+    results.row(&LIST_200, lists(plan, &stage, conversations)).await?;
     stage.remove(plan).await
 }
 
@@ -82,15 +77,5 @@ async fn lists(plan: &Plan, stage: &MessageStage, conversations: i64) -> Result<
 
 async fn timed(plan: &Plan, read: impl AsyncFn(Side) -> Result<()>) -> Result<Vec<Pair<f64>>> {
     let (pieces, reads) = plan.size((20, 20), (2, 3));
-    interleave(plan.rounds, async |side| {
-        let mut taken = Pieces::begin();
-        for _ in 0..pieces {
-            for _ in 0..reads {
-                read(side).await?;
-            }
-            taken.end_piece(reads);
-        }
-        Ok(taken.nanos_an_operation() / 1e3)
-    })
-    .await
+    interleave(plan.rounds, async |side| micros(pieces, reads, async || read(side).await).await).await
 }

@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::Result;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use tokio::time::Instant;
 
 use super::{
     message,
@@ -12,7 +11,7 @@ use super::{
 };
 use crate::{
     claims::{Plan, SEND_DIRECT, SEND_ONE_GROUP},
-    ratio::{Pair, Pieces, Side, count, interleave, median},
+    ratio::{Pair, Side, interleave, micros, per_second},
     results::Results,
 };
 
@@ -22,17 +21,13 @@ const DIRECT: &str = "d1-2";
 
 /// Runs what is asked for; nothing where there are no servers.
 pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
-    if !plan.wants(&SEND_DIRECT) && !plan.wants(&SEND_ONE_GROUP) {
+    if !plan.wants_any(&[&SEND_DIRECT, &SEND_ONE_GROUP]) {
         return Ok(());
     }
     let Some(stage) = MessageStage::start(plan, "sends", 1, 2).await? else { return Ok(()) };
     let numbers = AtomicU64::new(0);
-    if plan.wants(&SEND_DIRECT) {
-        results.add(&SEND_DIRECT, &one_by_one(plan, &stage, &numbers).await?)?;
-    }
-    if plan.wants(&SEND_ONE_GROUP) {
-        results.add(&SEND_ONE_GROUP, &at_once(plan, &stage, &numbers).await?)?;
-    }
+    results.row(&SEND_DIRECT, one_by_one(plan, &stage, &numbers)).await?;
+    results.row(&SEND_ONE_GROUP, at_once(plan, &stage, &numbers)).await?;
     stage.remove(plan).await
 }
 
@@ -41,18 +36,15 @@ async fn one_by_one(plan: &Plan, stage: &MessageStage, numbers: &AtomicU64) -> R
     let sends = plan.size(1_000, 10);
     interleave(plan.rounds, async |side| {
         let mut client = stage.client(0);
-        let mut taken = Vec::with_capacity(sends);
-        for _ in 0..sends {
+        let send = async || {
             let number = numbers.fetch_add(1, Ordering::Relaxed);
-            let mut one = Pieces::begin();
             match side {
                 Side::Baseline => stage.raw.push(&message(number)?).await?,
                 Side::Kith => drop(client.send_message(named(DIRECT, number)).await?),
             }
-            one.end_piece(1);
-            taken.push(one.nanos_an_operation() / 1e3);
-        }
-        Ok(median(taken))
+            Ok(())
+        };
+        micros(sends, 1, send).await
     })
     .await
 }
@@ -61,7 +53,6 @@ async fn one_by_one(plan: &Plan, stage: &MessageStage, numbers: &AtomicU64) -> R
 async fn at_once(plan: &Plan, stage: &MessageStage, numbers: &AtomicU64) -> Result<Vec<Pair<f64>>> {
     let sends = plan.size(10_000, 200);
     interleave(plan.rounds, async |side| {
-        let begun = Instant::now();
         let calls = stream::iter(0..sends).map(async |_| {
             let number = numbers.fetch_add(1, Ordering::Relaxed);
             match side {
@@ -72,8 +63,7 @@ async fn at_once(plan: &Plan, stage: &MessageStage, numbers: &AtomicU64) -> Resu
                 }
             }
         });
-        calls.buffer_unordered(CALLERS).try_collect::<()>().await?;
-        Ok(count(sends) / begun.elapsed().as_secs_f64())
+        per_second(sends, calls.buffer_unordered(CALLERS).try_collect::<()>()).await
     })
     .await
 }

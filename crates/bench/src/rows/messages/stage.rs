@@ -2,14 +2,10 @@
 
 use anyhow::{Context as _, Result};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use kith_lab_servers::imported::fill;
-use kith_proto::{
-    group::v1::{CreateGroupRequest, Group, group_service_client::GroupServiceClient},
-    message::v1::{
-        BatchSendRequest, SendMessageRequest, message_service_client::MessageServiceClient,
-        send_message_request::To, send_result,
-    },
-    user::v1::user_service_client::UserServiceClient,
+use kith_lab_servers::imported::fill_up_to;
+use kith_proto::message::v1::{
+    BatchSendRequest, SendMessageRequest, message_service_client::MessageServiceClient,
+    send_message_request::To, send_result,
 };
 use kith_store_cluster::MongoOptions;
 use tonic::{Code, Status, transport::Channel};
@@ -18,6 +14,8 @@ use super::{CONTENT_TYPE, body, raw::RawLogs};
 use crate::{
     claims::Plan,
     rows::{
+        groups::make_group,
+        mongodb::durable_database,
         relations::{Keyspace, NodeProcess},
         until_done::until_done,
     },
@@ -44,14 +42,13 @@ impl MessageStage {
     pub(super) async fn start(plan: &Plan, name: &str, nodes: usize, users: i64) -> Result<Option<Self>> {
         let Some(keyspace) = Keyspace::open(plan, name).await? else { return Ok(None) };
         let uri = plan.mongodb.as_deref().context("there was a MongoDB")?;
-        let raw = RawLogs::connect(&MongoOptions::new(uri, keyspace.name())).await?;
+        let raw = RawLogs::over(durable_database(&MongoOptions::new(uri, keyspace.name())).await?);
         let mut stage = Self { raw, nodes: Vec::new(), keyspace };
         for _ in 0..nodes {
             stage.nodes.push(stage.keyspace.served(plan, plan.redis.as_deref()).await?);
         }
-        let ids: Vec<i64> = (1..=users).collect();
-        fill(&mut UserServiceClient::new(stage.channel(0)), &ids).await?;
-        make_group(stage.channel(0)).await?;
+        fill_up_to(stage.channel(0), users).await?;
+        make_group(&stage.channel(0), 1, &[USER]).await?;
         Ok(Some(stage))
     }
 
@@ -88,18 +85,6 @@ pub(in crate::rows) async fn fill_through(channel: Channel, logs: &[String], mes
         anyhow::Ok(())
     });
     filling.buffer_unordered(FILLED).try_collect().await
-}
-
-/// Makes the group of [`USER`].
-pub(in crate::rows) async fn make_group(channel: Channel) -> Result<()> {
-    let group = Group { group_id: 1, name: "many".to_owned(), creator_id: USER, ..Group::default() };
-    let request = CreateGroupRequest { group: Some(group), ..CreateGroupRequest::default() };
-    let made = async || match GroupServiceClient::new(channel.clone()).create_group(request.clone()).await {
-        // By a call before that seemed to fail.
-        Err(status) if status.code() == Code::AlreadyExists => Ok(()),
-        made => made.map(drop),
-    };
-    until_done(made).await
 }
 
 /// A message of [`USER`], sent by a service.

@@ -22,8 +22,7 @@ use self::stage::PresenceStage;
 /// Runs what is asked for; nothing where there is no CQL.
 pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     let renewing = [&PRESENCE_RENEW, &PRESENCE_RENEW_CORE, &PRESENCE_RENEW_NODE, &PRESENCE_RENEW_COMMANDS];
-    let opening = [&OPEN_SESSION, &OPEN_SESSION_TIME];
-    if renewing.iter().any(|claim| plan.wants(claim))
+    if plan.wants_any(&renewing)
         && let Some(stage) = PresenceStage::start(plan, "renew").await?
     {
         let taken = renew::measure(plan, &stage).await?;
@@ -34,7 +33,7 @@ pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
         results.add(&PRESENCE_RENEW_COMMANDS, &each(&taken, |taken| taken.commands))?;
         stage.remove(plan).await?;
     }
-    if opening.iter().any(|claim| plan.wants(claim))
+    if plan.wants_any(&[&OPEN_SESSION, &OPEN_SESSION_TIME])
         && let Some(stage) = PresenceStage::start(plan, "open").await?
     {
         let taken = open::measure(plan, &stage).await?;

@@ -1,15 +1,13 @@
 //! A round of all sessions, as gateways renew them once a minute.
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kith_lab_servers::usage;
-use kith_proto::presence::v1::{HeartbeatRequest, OpenSessionRequest, SessionName};
 
 use super::stage::PresenceStage;
 use crate::{
     claims::Plan,
     ratio::{Pair, Side, interleave},
-    rows::until_done::until_done,
 };
 
 /// A round takes place once in so many seconds.
@@ -20,7 +18,6 @@ const BATCH: usize = 1_000;
 const CALLS: usize = 2;
 /// Sessions that are opened at the same time.
 const OPENED: usize = 16;
-const DEVICE: &str = "phone";
 
 /// What a round takes, over the time between two of them.
 #[derive(Clone, Copy, Debug)]
@@ -74,47 +71,23 @@ async fn round(stage: &PresenceStage, gateways: &[Gateway], side: Side, number: 
         gateways.iter().flat_map(|gateway| gateway.users.chunks(BATCH).map(move |users| (gateway, users)));
     let calls = stream::iter(parts).map(async |(gateway, users)| match side {
         Side::Baseline => stage.raw.renew(&gateway.id, users, number).await,
-        Side::Kith => renew(stage, gateway, users).await,
+        Side::Kith => stage.renew(&gateway.id, &gateway.token, users).await.map(drop),
     });
     calls.buffer_unordered(CALLS).try_collect().await
-}
-
-async fn renew(stage: &PresenceStage, gateway: &Gateway, users: &[i64]) -> Result<()> {
-    let name = |user_id: &i64| SessionName { user_id: *user_id, device_id: DEVICE.to_owned() };
-    let request = HeartbeatRequest {
-        gateway_id: gateway.id.clone(),
-        gateway_token: gateway.token.clone(),
-        sessions: users.iter().map(name).collect(),
-    };
-    let beat = async || stage.presence().heartbeat(request.clone()).await;
-    let answer = until_done(beat).await?.into_inner();
-    ensure!(answer.unknown_sessions.is_empty(), "{} sessions are gone", answer.unknown_sessions.len());
-    Ok(())
 }
 
 /// One session of each user, by turns at the gateways, so that all of them are heard of all the while.
 async fn opened(stage: &PresenceStage, sessions: i64, count: i64) -> Result<Vec<Gateway>> {
     let mut gateways = Vec::new();
     for number in 0..count {
-        let gateway_id = format!("gateway-{number}");
-        let request = HeartbeatRequest { gateway_id, ..HeartbeatRequest::default() };
-        let id = request.gateway_id.clone();
-        let beat = async || stage.presence().heartbeat(request.clone()).await;
-        let token = until_done(beat).await?.into_inner().gateway_token;
+        let id = format!("gateway-{number}");
+        let token = stage.renew(&id, "", &[]).await?;
         let users = (1..=sessions).filter(|user| user % count == number).collect();
         gateways.push(Gateway { id, token, users });
     }
     let turns = (1..=sessions).map(|user| (user, &gateways[usize::try_from(user % count).unwrap_or(0)]));
-    let opens = stream::iter(turns).map(async |(user_id, gateway)| {
-        let request = OpenSessionRequest {
-            user_id,
-            device_id: DEVICE.to_owned(),
-            gateway_id: gateway.id.clone(),
-            gateway_token: gateway.token.clone(),
-        };
-        let open = async || stage.presence().open_session(request.clone()).await.map(drop);
-        until_done(open).await
-    });
+    let opens = stream::iter(turns)
+        .map(async |(user, gateway)| stage.open_session(user, &gateway.id, &gateway.token).await.map(drop));
     opens.buffer_unordered(OPENED).try_collect::<()>().await?;
     Ok(gateways)
 }

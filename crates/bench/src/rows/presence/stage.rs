@@ -1,15 +1,23 @@
 //! A node over a Redis of its own.
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use kith_lab_servers::{imported::fill_up_to, redis_server::RedisServer, usage};
-use kith_proto::presence::v1::presence_service_client::PresenceServiceClient;
+use kith_proto::presence::v1::{
+    HeartbeatRequest, OpenSessionRequest, SessionName, presence_service_client::PresenceServiceClient,
+};
 use tonic::transport::Channel;
 
 use super::raw::RawPresence;
 use crate::{
     claims::Plan,
-    rows::relations::{Keyspace, NodeProcess},
+    rows::{
+        relations::{Keyspace, NodeProcess},
+        until_done::until_done,
+    },
 };
+
+/// The device of every session.
+pub(super) const DEVICE: &str = "phone";
 
 /// Both sides.
 pub(super) struct PresenceStage {
@@ -40,6 +48,32 @@ impl PresenceStage {
 
     pub(super) fn presence(&self) -> PresenceServiceClient<Channel> {
         PresenceServiceClient::new(self.channel())
+    }
+
+    /// Opens a session at a gateway with this token. Returns the next token.
+    pub(super) async fn open_session(&self, user_id: i64, gateway: &str, token: &str) -> Result<String> {
+        let request = OpenSessionRequest {
+            user_id,
+            device_id: DEVICE.to_owned(),
+            gateway_id: gateway.to_owned(),
+            gateway_token: token.to_owned(),
+        };
+        let opened = until_done(async || self.presence().open_session(request.clone()).await).await?;
+        Ok(opened.into_inner().gateway_token)
+    }
+
+    /// Renews the sessions at a gateway with this token, all of which exist. Returns the next token.
+    pub(super) async fn renew(&self, gateway: &str, token: &str, users: &[i64]) -> Result<String> {
+        let name = |user_id: &i64| SessionName { user_id: *user_id, device_id: DEVICE.to_owned() };
+        let request = HeartbeatRequest {
+            gateway_id: gateway.to_owned(),
+            gateway_token: token.to_owned(),
+            sessions: users.iter().map(name).collect(),
+        };
+        let answer =
+            until_done(async || self.presence().heartbeat(request.clone()).await).await?.into_inner();
+        ensure!(answer.unknown_sessions.is_empty(), "{} sessions are gone", answer.unknown_sessions.len());
+        Ok(answer.gateway_token)
     }
 
     /// Seconds of processor time that Redis has taken, and commands that it has done, so far.

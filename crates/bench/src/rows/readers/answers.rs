@@ -1,39 +1,33 @@
 //! Answers about notices and receipts, over a bare tonic server that echoes them.
 
 use anyhow::{Context as _, Result, ensure};
-use kith_lab_servers::imported::fill;
+use kith_lab_servers::imported::fill_up_to;
 use kith_proto::{
-    member::v1::{AddMembersRequest, member_service_client::MemberServiceClient},
     message::v1::message_service_client::MessageServiceClient,
     notice::v1::{CountNoticesRequest, MarkReadRequest, notice_service_client::NoticeServiceClient},
     receipt::v1::{GetReceiptRequest, ReceiptForm, receipt_service_client::ReceiptServiceClient},
-    user::v1::{GetUserRequest, user_service_client::UserServiceClient},
 };
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::Channel;
 
 use super::notices::{self, publish};
 use crate::{
     claims::{COUNT_NOTICES_CPU, NOTICE_TOTALS_FLAT, Plan, RECEIPT_CPU},
     echo,
-    load::Callers,
-    ratio::{Side, interleave},
+    ratio::{Pair, interleave},
     results::Results,
     rows::{
+        groups::make_group,
         latency::Latency,
-        messages::{make_group, text},
-        relations::EchoComparison,
-        rpc::{CONNECTIONS, GET_USER},
+        messages::text,
+        methods::{COUNT_NOTICES, GET_RECEIPT},
+        relations::{EchoedAnswers, over_echo},
     },
     served::Served,
 };
 
-const COUNT_NOTICES: &str = "/kith.notice.v1.NoticeService/CountNotices";
-const GET_RECEIPT: &str = "/kith.receipt.v1.ReceiptService/GetReceipt";
 const GROUP: &str = "g1";
 /// Of the group.
 const MEMBERS: i64 = 200;
-/// Members that are added by one call.
-const ADDED: usize = 100;
 /// An audience with few notices, and one with many.
 const FEW: i32 = 1;
 const MANY: i32 = 2;
@@ -41,38 +35,23 @@ const READER: i64 = 7;
 
 /// Runs what is asked for.
 pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
-    if [&COUNT_NOTICES_CPU, &RECEIPT_CPU, &NOTICE_TOTALS_FLAT].iter().all(|claim| !plan.wants(claim)) {
+    if !plan.wants_any(&[&COUNT_NOTICES_CPU, &RECEIPT_CPU, &NOTICE_TOTALS_FLAT]) {
         return Ok(());
     }
-    let kith = Served::kith(&plan.kith)?;
-    let channel = served(&kith).await?;
-    if plan.wants(&RECEIPT_CPU) {
-        receipt(plan, &kith, channel.clone(), results).await?;
-    }
-    if plan.wants(&COUNT_NOTICES_CPU) || plan.wants(&NOTICE_TOTALS_FLAT) {
+    let kith = Served::kith(plan)?;
+    let channel = kith.connect().await?;
+    results.row(&RECEIPT_CPU, receipt(plan, &kith, channel.clone())).await?;
+    if plan.wants_any(&[&COUNT_NOTICES_CPU, &NOTICE_TOTALS_FLAT]) {
         totals(plan, &kith, channel, results).await?;
     }
     Ok(())
 }
 
-/// A connection to a node once it serves.
-pub(super) async fn served(kith: &Served) -> Result<Channel> {
-    let asked = vec![GetUserRequest { user_id: 1, consistency: None }];
-    // Waits for the node.
-    drop(Callers::<GetUserRequest>::connect(kith.address, CONNECTIONS, GET_USER, asked).await?);
-    Ok(Endpoint::from_shared(format!("http://{}", kith.address))?.connect().await?)
-}
-
 /// Of a message that half of the members have read.
-async fn receipt(plan: &Plan, kith: &Served, channel: Channel, results: &mut Results<'_>) -> Result<()> {
+async fn receipt(plan: &Plan, kith: &Served, channel: Channel) -> Result<Vec<Pair<f64>>> {
     let users: Vec<i64> = (1..=MEMBERS).collect();
-    fill(&mut UserServiceClient::new(channel.clone()), &users).await?;
-    make_group(channel.clone()).await?;
-    for user_ids in users[1..].chunks(ADDED) {
-        let request =
-            AddMembersRequest { group_id: 1, user_ids: user_ids.to_vec(), ..AddMembersRequest::default() };
-        MemberServiceClient::new(channel.clone()).add_members(request).await?;
-    }
+    fill_up_to(channel.clone(), MEMBERS).await?;
+    make_group(&channel, 1, &users).await?;
     let mut messages = MessageServiceClient::new(channel.clone());
     let seq = messages.send_message(text(GROUP)).await?.into_inner().seq;
     for user in (2..=MEMBERS).step_by(2) {
@@ -93,26 +72,23 @@ async fn receipt(plan: &Plan, kith: &Served, channel: Channel, results: &mut Res
     let answer = ReceiptServiceClient::new(channel).get_receipt(request.clone()).await?.into_inner();
     let read = answer.receipt.as_ref().context("a receipt")?.read;
     ensure!(read == MEMBERS / 2, "{read} have read the message");
-    let callers = Callers::connect(kith.address, CONNECTIONS, GET_RECEIPT, vec![request]).await?;
-    let compared = EchoComparison { kith, callers, path: echo::RECEIPT, answers: vec![answer] };
-    compared.measure(plan, &RECEIPT_CPU, results).await
+    let echoed = EchoedAnswers { path: echo::RECEIPT, answers: vec![answer] };
+    over_echo(plan, kith, GET_RECEIPT, vec![request], echoed).await
 }
 
 async fn totals(plan: &Plan, kith: &Served, channel: Channel, results: &mut Results<'_>) -> Result<()> {
     let mut client = NoticeServiceClient::new(channel);
     publish_read(&mut client, FEW, 10).await?;
     let request = |audience_id| CountNoticesRequest { audience_id, reader_id: READER, consistency: None };
-    if plan.wants(&COUNT_NOTICES_CPU) {
-        let answer = client.count_notices(request(FEW)).await?.into_inner();
-        let callers = Callers::connect(kith.address, CONNECTIONS, COUNT_NOTICES, vec![request(FEW)]).await?;
-        let compared = EchoComparison { kith, callers, path: echo::NOTICES, answers: vec![answer] };
-        compared.measure(plan, &COUNT_NOTICES_CPU, results).await?;
-    }
+    let answer = client.count_notices(request(FEW)).await?.into_inner();
+    let echoed = EchoedAnswers { path: echo::NOTICES, answers: vec![answer] };
+    let compared = over_echo(plan, kith, COUNT_NOTICES, vec![request(FEW)], echoed);
+    results.row(&COUNT_NOTICES_CPU, compared).await?;
     if plan.wants(&NOTICE_TOTALS_FLAT) {
         publish_read(&mut client, MANY, plan.size(1_000, 20)).await?;
         let calls = plan.size(5_000, 50);
         let rounds = interleave(plan.rounds, async |side| {
-            let audience = if side == Side::Kith { MANY } else { FEW };
+            let audience = side.of(FEW, MANY);
             let call = async || {
                 client.clone().count_notices(request(audience)).await?;
                 anyhow::Ok(())

@@ -23,20 +23,15 @@ const KEPT: Duration = Duration::from_hours(1);
 
 /// Runs what is asked for; nothing where there is no Redis.
 pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
-    if !(plan.wants(&NOTICE_READERS) || plan.wants(&NOTICE_BYTES)) || plan.redis.is_none() {
+    if !plan.wants_any(&[&NOTICE_READERS, &NOTICE_BYTES]) || plan.redis.is_none() {
         return Ok(());
     }
     // One of its own, which has no other keys.
     let redis = RedisServer::start(&[]).await?;
     let stage = BitmapStage::start(&redis).await?;
-    if plan.wants(&NOTICE_READERS) {
-        results.add(&NOTICE_READERS, &stage.counts(plan).await?)?;
-    }
-    if plan.wants(&NOTICE_BYTES) {
-        let bytes = Pair { baseline: f64::from(READERS) / 8.0, kith: stage.bytes().await? };
-        results.add(&NOTICE_BYTES, &vec![bytes; plan.rounds])?;
-    }
-    Ok(())
+    results.row(&NOTICE_READERS, stage.counts(plan)).await?;
+    let bytes = Pair { baseline: f64::from(READERS) / 8.0, kith: stage.bytes().await? };
+    results.add(&NOTICE_BYTES, &vec![bytes; plan.rounds])
 }
 
 /// Both sides.

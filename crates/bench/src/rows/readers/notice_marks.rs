@@ -1,16 +1,12 @@
 //! A mark of a notice through a node, over what one would do by hand.
 
-use std::thread;
-
 use anyhow::Result;
-use crossbeam_channel::{Receiver, Sender, bounded};
 use kith_proto::notice::v1::MarkReadRequest;
+use kith_store_sqlite::SqliteOptions;
 use rusqlite::Connection;
 use tempfile::TempDir;
-use tokio::sync::oneshot;
 
 use super::{
-    answers::served,
     notices::{NoticeClient, publish, register_audience, register_readers},
     stage::ReaderStage,
 };
@@ -18,7 +14,10 @@ use crate::{
     claims::{NOTICE_MARK_MONGODB, NOTICE_MARK_SQLITE, Plan},
     ratio::{Pair, Side, interleave},
     results::Results,
-    rows::latency::Latency,
+    rows::{
+        latency::Latency,
+        raw_writer::{RawWriter, open_durable},
+    },
     served::Served,
 };
 
@@ -40,8 +39,8 @@ pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
         stage.remove(plan).await?;
     }
     if plan.wants(&NOTICE_MARK_SQLITE) {
-        let kith = Served::kith(&plan.kith)?;
-        let mut client = NoticeClient::new(served(&kith).await?);
+        let kith = Served::kith(plan)?;
+        let mut client = NoticeClient::new(kith.connect().await?);
         let marks = Marks::begin(plan, &mut client).await?;
         let raw = RawMarkWriter::start()?;
         let by_hand = async |(reader, notice): (i64, i64)| raw.mark(reader, notice).await;
@@ -106,58 +105,35 @@ async fn mark_read(client: &NoticeClient, mark: (i64, i64)) -> Result<()> {
     Ok(())
 }
 
-/// A thread that commits a word of a reader, one after the other.
+/// Commits a word of a reader, one after the other.
 #[derive(Debug)]
 struct RawMarkWriter {
-    queue: Sender<Mark>,
+    writer: RawWriter<[i64; 2], ()>,
     _folder: TempDir,
-}
-
-#[derive(Debug)]
-struct Mark {
-    reader: i64,
-    bit: i64,
-    reply: oneshot::Sender<()>,
 }
 
 impl RawMarkWriter {
     fn start() -> Result<Self> {
         let folder = TempDir::new()?;
-        let connection = Connection::open(folder.path().join("raw.db"))?;
-        connection.pragma_update(None, "journal_mode", "WAL")?;
-        connection.pragma_update(None, "synchronous", "FULL")?;
+        let connection = open_durable(&SqliteOptions::new(folder.path().join("raw.db")))?;
         connection.execute(
             "CREATE TABLE words (reader INTEGER, page INTEGER, word INTEGER, PRIMARY KEY (reader, page)) WITHOUT ROWID",
             [],
         )?;
-        let (queue, marks) = bounded(1);
-        thread::spawn(move || serve(&connection, &marks));
-        Ok(Self { queue, _folder: folder })
+        Ok(Self { writer: RawWriter::start(connection, 1, 1, mark_all), _folder: folder })
     }
 
     async fn mark(&self, reader: i64, bit: i64) -> Result<()> {
-        let (reply, answer) = oneshot::channel();
-        self.queue.try_send(Mark { reader, bit, reply })?;
-        // The thread ends with the first failure.
-        Ok(answer.await?)
+        self.writer.write([reader, 1 << bit]).await
     }
 }
 
-fn serve(connection: &Connection, marks: &Receiver<Mark>) {
-    while let Ok(Mark { reader, bit, reply }) = marks.recv() {
-        if let Err(error) = commit(connection, reader, 1 << bit) {
-            return eprintln!("the bare side of notice_mark_sqlite failed: {error:#}");
-        }
-        // The bench may have ended.
-        reply.send(()).ok();
-    }
-}
-
-fn commit(connection: &Connection, reader: i64, word: i64) -> Result<()> {
-    connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+/// Marks readers, each with a word.
+fn mark_all(connection: &Connection, batch: &[[i64; 2]]) -> Result<Vec<()>> {
     let mut mark = connection
         .prepare_cached("INSERT INTO words VALUES (?1, 0, ?2) ON CONFLICT DO UPDATE SET word = word | ?2")?;
-    mark.execute([reader, word])?;
-    connection.prepare_cached("COMMIT")?.execute([])?;
-    Ok(())
+    for words in batch {
+        mark.execute(*words)?;
+    }
+    Ok(vec![(); batch.len()])
 }

@@ -53,7 +53,7 @@ impl RawMarks {
         let after = self.readers.find_one_and_update(filter, change).return_document(ReturnDocument::After);
         black_box(after.await?.context("a reader is missing, or has read it")?);
         let words = vec![self.key("notice", bit), Value::from(reader), Value::from(1)];
-        self.redis.tell_and(reader, vec![b'x'; COPY], ("SETBIT", words)).await
+        self.redis.publish_and(reader, vec![b'x'; COPY], ("SETBIT", words)).await
     }
 
     /// A user has read a conversation up to this number.
@@ -62,7 +62,7 @@ impl RawMarks {
         black_box(self.dialogs.update_one(dialog, raise).upsert(true).await?);
         let mark = Value::Bytes(seq.to_be_bytes().to_vec().into());
         let words = vec![self.key("read", conversation), Value::from(1 + 8 * user), mark];
-        self.redis.tell_and(user, vec![b'x'; COPY], ("SETRANGE", words)).await
+        self.redis.publish_and(user, vec![b'x'; COPY], ("SETRANGE", words)).await
     }
 
     /// The same as the common way has it: a bit for each of these messages, and their documents.

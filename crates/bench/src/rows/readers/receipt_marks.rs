@@ -3,28 +3,22 @@
 use anyhow::Result;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kith_lab_servers::imported::fill_up_to;
-use kith_proto::{
-    group::v1::{CreateGroupRequest, Group, group_service_client::GroupServiceClient},
-    member::v1::{AddMembersRequest, member_service_client::MemberServiceClient},
-    message::v1::{MarkReadRequest, message_service_client::MessageServiceClient},
-};
-use tokio::time::Instant;
-use tonic::{Code, transport::Channel};
+use kith_proto::message::v1::{MarkReadRequest, message_service_client::MessageServiceClient};
+use tonic::transport::Channel;
 
 use super::stage::ReaderStage;
 use crate::{
     claims::{Plan, RECEIPT_MARK_500, RECEIPT_MARK_500_BITS, RECEIPT_MARKS},
-    ratio::{Side, count, interleave},
+    ratio::{Side, interleave, per_second},
     results::Results,
     rows::{
+        groups::make_group,
         latency::Latency,
         messages::{fill_through, text},
         until_done::until_done,
     },
 };
 
-/// Members that are added by one call.
-const ADDED: usize = 100;
 /// Callers that mark at the same time.
 const CALLERS: usize = 64;
 /// Marks of one command of the bare side.
@@ -32,7 +26,7 @@ const TOGETHER: usize = 250;
 
 /// Runs what is asked for; nothing where there are no servers.
 pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
-    if plan.wants(&RECEIPT_MARK_500) || plan.wants(&RECEIPT_MARK_500_BITS) {
+    if plan.wants_any(&[&RECEIPT_MARK_500, &RECEIPT_MARK_500_BITS]) {
         Box::pin(opened(plan, results)).await?;
     }
     if plan.wants(&RECEIPT_MARKS) {
@@ -59,9 +53,6 @@ async fn opened(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
         (1..=groups).zip(ends).flat_map(|(group, end)| (2..=members).map(move |user| (user, group, end)));
     let mut bare = 1..;
     for (claim, bits) in [(&RECEIPT_MARK_500, false), (&RECEIPT_MARK_500_BITS, true)] {
-        if !plan.wants(claim) {
-            continue;
-        }
         let pairs = interleave(plan.rounds, async |side| {
             let call = async || {
                 if side == Side::Kith {
@@ -77,7 +68,7 @@ async fn opened(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
             };
             Ok(Latency::of_calls(calls, call).await?.p50)
         });
-        results.add(claim, &pairs.await?)?;
+        results.row(claim, pairs).await?;
     }
     stage.remove(plan).await
 }
@@ -101,48 +92,25 @@ async fn at_once(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
         let last = if side == Side::Kith { &mut kith } else { &mut bare };
         let seqs = *last + 1..=*last + steps;
         *last += steps;
-        let begun = Instant::now();
-        match side {
-            Side::Kith => {
+        let work = async {
+            if side == Side::Kith {
                 let marks = seqs.flat_map(|seq| (1..=groups).map(move |group| (group, seq)));
                 let calls =
                     stream::iter(marks).map(async |(group, seq)| mark(&channel, group, group, seq).await);
-                calls.buffer_unordered(CALLERS).try_collect::<()>().await?;
+                return calls.buffer_unordered(CALLERS).try_collect::<()>().await;
             }
-            Side::Baseline => {
-                let users: Vec<(i64, String)> = (1..=groups).zip(logs.iter().cloned()).collect();
-                for seq in seqs {
-                    for some in users.chunks(TOGETHER) {
-                        stage.raw.mark_together(some, seq).await?;
-                    }
+            let users: Vec<(i64, String)> = (1..=groups).zip(logs.iter().cloned()).collect();
+            for seq in seqs {
+                for some in users.chunks(TOGETHER) {
+                    stage.raw.mark_together(some, seq).await?;
                 }
             }
-        }
-        Ok(count(usize::try_from(groups * steps)?) / begun.elapsed().as_secs_f64())
+            Ok(())
+        };
+        per_second(usize::try_from(groups * steps)?, work).await
     });
     results.add(&RECEIPT_MARKS, &pairs.await?)?;
     stage.remove(plan).await
-}
-
-/// A group of these users; the first of them is its owner.
-async fn make_group(channel: &Channel, group_id: i64, users: &[i64]) -> Result<()> {
-    let group = Group { group_id, name: "many".to_owned(), creator_id: users[0], ..Group::default() };
-    let request = CreateGroupRequest { group: Some(group), ..CreateGroupRequest::default() };
-    let made = async || match GroupServiceClient::new(channel.clone()).create_group(request.clone()).await {
-        // By a call before that seemed to fail.
-        Err(status) if status.code() == Code::AlreadyExists => Ok(()),
-        made => made.map(drop),
-    };
-    until_done(made).await?;
-    for user_ids in users[1..].chunks(ADDED) {
-        let user_ids = user_ids.to_vec();
-        let request = AddMembersRequest { group_id, user_ids, ..AddMembersRequest::default() };
-        until_done(async || {
-            MemberServiceClient::new(channel.clone()).add_members(request.clone()).await.map(drop)
-        })
-        .await?;
-    }
-    Ok(())
 }
 
 /// Fills a group with so many messages: the number of the last.

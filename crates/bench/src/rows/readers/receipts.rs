@@ -47,15 +47,11 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Runs what is asked for; nothing where there is no Redis.
 pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     let Some(url) = &plan.redis else { return Ok(()) };
-    if plan.wants(&RECEIPTS_50) {
-        let rounds = ReceiptStage::start(url, 200).await?.screens(plan).await?;
-        results.add(&RECEIPTS_50, &rounds)?;
-    }
-    if plan.wants(&RECEIPT_100K) {
-        let rounds = ReceiptStage::start(url, plan.size(100_000, 3_000)).await?.receipts(plan).await?;
-        results.add(&RECEIPT_100K, &rounds)?;
-    }
-    Ok(())
+    let screens = async { ReceiptStage::start(url, 200).await?.screens(plan).await };
+    results.row(&RECEIPTS_50, Box::pin(screens)).await?;
+    let members = plan.size(100_000, 3_000);
+    let receipts = async { ReceiptStage::start(url, members).await?.receipts(plan).await };
+    results.row(&RECEIPT_100K, Box::pin(receipts)).await
 }
 
 /// A node in this process with a group of which every second member has read all, and the bytes that copies of its read marks would

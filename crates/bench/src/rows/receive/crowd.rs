@@ -20,14 +20,12 @@ use tonic::{Status, Streaming, transport::Channel};
 
 use super::{
     stage::{ReceiveStage, ReceiverClient},
-    stream::{of_user, receive},
+    stream::{of_user, receive, until},
 };
 use crate::rows::messages::text;
 
 /// Streams that are opened at one time in the beginning.
 const OPENED: usize = 64;
-/// How long all streams may take to open, and to have everything.
-const PATIENCE: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(20);
 /// The longest pause of a client before it opens its stream again, as client libraries spread them.
 const SPREAD_MS: u64 = 2_000;
@@ -60,7 +58,7 @@ struct Shared {
     /// Streams that have said that they are live since the connections were changed.
     live: AtomicUsize,
     /// When messages came, by the second user of the pair and the number; `None`: that is not measured now.
-    arcomparison: Mutex<Option<HashMap<(i64, i64), Instant>>>,
+    arrivals: Mutex<Option<HashMap<(i64, i64), Instant>>>,
     /// How many messages were sent to each pair, by its second user.
     sent: Mutex<HashMap<i64, i64>>,
     /// The highest number that each user has.
@@ -73,7 +71,7 @@ impl Crowd {
         let shared = Arc::new(Shared {
             connections: Mutex::new(Arc::new(stage.connections(0, users).await?)),
             live: AtomicUsize::new(0),
-            arcomparison: Mutex::default(),
+            arrivals: Mutex::default(),
             sent: Mutex::default(),
             ends: Mutex::default(),
         });
@@ -104,13 +102,12 @@ impl Crowd {
 
     /// Waits until all streams are live.
     pub(super) async fn until_live(&self) -> Result<()> {
-        let (until, all) = (Instant::now() + PATIENCE, usize::try_from(self.users)?);
-        while self.live() < all {
-            self.ensure_well()?;
-            ensure!(Instant::now() < until, "{} of {all} streams are live in time", self.live());
-            sleep(POLL).await;
-        }
-        Ok(())
+        let all = usize::try_from(self.users)?;
+        let check = || {
+            ensure!(self.live() >= all, "{} of {all} streams are live in time", self.live());
+            Ok(())
+        };
+        until(POLL, || self.ensure_well(), check).await
     }
 
     /// Sends a message to a pair.
@@ -130,27 +127,23 @@ impl Crowd {
     }
 
     /// From now on notes when messages come.
-    pub(super) fn note_arcomparison(&self) {
-        *self.shared.arcomparison.lock() = Some(HashMap::new());
+    pub(super) fn note_arrivals(&self) {
+        *self.shared.arrivals.lock() = Some(HashMap::new());
     }
 
     /// When the messages came to the second user of each pair, by that user and the number.
-    pub(super) fn arcomparison(&self) -> HashMap<(i64, i64), Instant> {
-        self.shared.arcomparison.lock().take().unwrap_or_default()
+    pub(super) fn arrivals(&self) -> HashMap<(i64, i64), Instant> {
+        self.shared.arrivals.lock().take().unwrap_or_default()
     }
 
     /// Waits until every user has every message.
     pub(super) async fn ensure_complete(&self) -> Result<()> {
-        let until = Instant::now() + PATIENCE;
-        loop {
-            self.ensure_well()?;
+        let check = || {
             let missing = self.missing();
-            if missing == 0 {
-                return Ok(());
-            }
-            ensure!(Instant::now() < until, "{missing} users lack messages");
-            sleep(POLL).await;
-        }
+            ensure!(missing == 0, "{missing} users lack messages");
+            Ok(())
+        };
+        until(POLL, || self.ensure_well(), check).await
     }
 
     fn missing(&self) -> usize {
@@ -239,9 +232,9 @@ impl Receiver {
                 self.end = message.seq;
                 self.shared.ends.lock().insert(self.user, self.end);
                 if self.user % 2 == 0
-                    && let Some(arcomparison) = &mut *self.shared.arcomparison.lock()
+                    && let Some(arrivals) = &mut *self.shared.arrivals.lock()
                 {
-                    arcomparison.insert((self.user, message.seq), Instant::now());
+                    arrivals.insert((self.user, message.seq), Instant::now());
                 }
             }
             What::Live(_) => drop(self.shared.live.fetch_add(1, Ordering::SeqCst)),

@@ -32,7 +32,7 @@ pub(super) async fn measure(plan: &Plan, stage: &ReceiveStage, crowd: &Arc<Crowd
 }
 
 async fn delivered(stage: &ReceiveStage, crowd: &Arc<Crowd>, ticks: usize) -> Result<Vec<f64>> {
-    crowd.note_arcomparison();
+    crowd.note_arrivals();
     let (client, mut clock, mut sends) = (stage.client(0), interval(TICK), JoinSet::new());
     for at in 0..ticks * AT_A_TICK {
         if at % AT_A_TICK == 0 {
@@ -44,11 +44,11 @@ async fn delivered(stage: &ReceiveStage, crowd: &Arc<Crowd>, ticks: usize) -> Re
     }
     let answered = sends.join_all().await.into_iter().collect::<Result<Vec<_>>>()?;
     crowd.ensure_complete().await?;
-    let arcomparison = crowd.arcomparison();
+    let arrivals = crowd.arrivals();
     answered
         .iter()
         .map(|sent| {
-            let arrived = arcomparison.get(&(sent.to, sent.seq)).context("a message did not come")?;
+            let arrived = arrivals.get(&(sent.to, sent.seq)).context("a message did not come")?;
             // It may come before the answer does.
             Ok(nanos(arrived.saturating_duration_since(sent.answered)) / 1e3)
         })

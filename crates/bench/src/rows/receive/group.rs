@@ -10,45 +10,32 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail, ensure};
-use kith_proto::{
-    member::v1::{AddMembersRequest, member_service_client::MemberServiceClient},
-    message::v1::{ReceiveRequest, ReceiveResponse, delivery::What},
-};
+use kith_proto::message::v1::{ReceiveRequest, ReceiveResponse, delivery::What};
 use parking_lot::Mutex;
-use tokio::{
-    task::JoinSet,
-    time::{Instant, sleep},
-};
+use tokio::{task::JoinSet, time::Instant};
 use tonic::{Status, Streaming, transport::Channel};
 
 use super::{
     stage::{Bare, ReceiveStage},
-    stream::{connections, deliver_bare, of_user, receive},
+    stream::{deliver_bare, of_user, receive, until},
 };
 use crate::{
     claims::{GROUP_100K, GROUP_100K_CPU, Plan},
     ratio::{Side, count, each, interleave, median},
     results::Results,
-    rows::{
-        messages::{make_group, text},
-        until_done::until_done,
-    },
+    rows::{groups::make_group, messages::text},
     served::Served,
 };
 
 const GROUP: &str = "g1";
-/// Users of one call.
-const ADDED: usize = 100;
-/// How long the nodes may take to see who receives, and a message to reach all.
-const PATIENCE: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(1);
 
 /// Runs both rows; nothing where there are no servers.
 pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     let (members, receivers) = (plan.size(100_000, 1_200), plan.size(10_000, 60));
     let Some(stage) = ReceiveStage::start(plan, "group", members).await? else { return Ok(()) };
-    make_group(stage.nodes[0].channel.clone()).await?;
-    add(&stage, members).await?;
+    let users: Vec<i64> = (1..=members).collect();
+    make_group(&stage.nodes[0].channel, 1, &users).await?;
     let of_nodes = Arc::new(Arrived::default());
     of_nodes.read_all(open(&stage, receivers).await?);
     of_nodes.until_live().await?;
@@ -112,8 +99,7 @@ async fn send(stage: &ReceiveStage) -> Result<()> {
 
 async fn deliver_all(bare: &Bare, response: &ReceiveResponse) -> Result<()> {
     for server in &bare.servers {
-        let channels = connections(&server.address.to_string(), 1).await?;
-        deliver_bare(of_user(&channels, 0), response.clone()).await?;
+        deliver_bare(server.connect().await?, response.clone()).await?;
     }
     Ok(())
 }
@@ -129,18 +115,6 @@ async fn open(stage: &ReceiveStage, receivers: i64) -> Result<Vec<Streaming<Rece
         streams.push(receive(of_user(channels, user_id), request).await?);
     }
     Ok(streams)
-}
-
-/// All users are members.
-async fn add(stage: &ReceiveStage, members: i64) -> Result<()> {
-    let users: Vec<i64> = (2..=members).collect();
-    let client = MemberServiceClient::new(stage.nodes[0].channel.clone());
-    for user_ids in users.chunks(ADDED) {
-        let request =
-            AddMembersRequest { group_id: 1, user_ids: user_ids.to_vec(), ..AddMembersRequest::default() };
-        until_done(async || client.clone().add_members(request.clone()).await).await?;
-    }
-    Ok(())
 }
 
 /// What came over many streams.
@@ -188,13 +162,12 @@ impl Arrived {
 
     /// Waits until all streams are live.
     async fn until_live(&self) -> Result<()> {
-        let (until, streams) = (Instant::now() + PATIENCE, self.streams());
-        while self.live.load(Ordering::SeqCst) < streams {
-            self.ensure_open()?;
-            ensure!(Instant::now() < until, "{:?} of {streams} streams are live", self.live);
-            sleep(POLL).await;
-        }
-        Ok(())
+        let (streams, live) = (self.streams(), || self.live.load(Ordering::SeqCst));
+        let check = || {
+            ensure!(live() >= streams, "{} of {streams} streams are live", live());
+            Ok(())
+        };
+        until(POLL, || self.ensure_open(), check).await
     }
 
     fn count(&self) -> usize {
@@ -202,12 +175,11 @@ impl Arrived {
     }
 
     async fn until(&self, messages: usize) -> Result<()> {
-        let until = Instant::now() + PATIENCE;
-        while self.count() < messages {
-            self.ensure_open()?;
-            ensure!(Instant::now() < until, "{} of {messages} messages came", self.count());
-            sleep(POLL).await;
-        }
+        let check = || {
+            ensure!(self.count() >= messages, "{} of {messages} messages came", self.count());
+            Ok(())
+        };
+        until(POLL, || self.ensure_open(), check).await?;
         ensure!(self.count() == messages, "{} messages came, not {messages}", self.count());
         Ok(())
     }

@@ -13,6 +13,8 @@ use std::sync::Arc;
 
 use anyhow::{Result, ensure};
 
+use kith_lab_servers::usage;
+
 use self::{
     crowd::Crowd,
     stage::{Bare, ReceiveStage},
@@ -30,14 +32,13 @@ const CONNECTIONS_MAX: usize = 4;
 
 /// Runs what is asked for; nothing where there are no servers.
 pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
-    let of_streams = [&RECEIVE_MEMORY, &DELIVER_P99, &RECEIVE_AGAIN, &RECEIVE_AGAIN_P99];
-    if of_streams.iter().any(|claim| plan.wants(claim))
+    if plan.wants_any(&[&RECEIVE_MEMORY, &DELIVER_P99, &RECEIVE_AGAIN, &RECEIVE_AGAIN_P99])
         && let Some(mut stage) = ReceiveStage::start(plan, "receive", plan.size(10_000, 60)).await?
     {
         streams(plan, &mut stage, results).await?;
         stage.remove(plan).await?;
     }
-    if plan.wants(&GROUP_100K) || plan.wants(&GROUP_100K_CPU) {
+    if plan.wants_any(&[&GROUP_100K, &GROUP_100K_CPU]) {
         Box::pin(group::rows(plan, results)).await?;
     }
     Ok(())
@@ -47,16 +48,15 @@ async fn streams(plan: &Plan, stage: &mut ReceiveStage, results: &mut Results<'_
     let bare = Bare::start(1)?;
     let baseline = bare_memory(&bare, stage.users).await?;
     drop(bare);
-    let (before, connections) = (stage.nodes[0].served.resident_mib()?, stage.redis_connections().await?);
+    let (before, connections) =
+        (usage::resident_mib(stage.nodes[0].served.id())?, stage.redis_connections().await?);
     let crowd = Arc::new(Crowd::open(stage, stage.users).await?);
-    let taken = stage.nodes[0].served.resident_mib()? - before;
+    let taken = usage::resident_mib(stage.nodes[0].served.id())? - before;
     let opened = stage.redis_connections().await?.saturating_sub(connections);
     ensure!(opened <= CONNECTIONS_MAX, "the streams take {opened} connections to Redis");
     results.add(&RECEIVE_MEMORY, &[Pair { baseline, kith: kib_each(taken, stage.users) }])?;
-    if plan.wants(&DELIVER_P99) {
-        results.add(&DELIVER_P99, &deliver::measure(plan, stage, &crowd).await?)?;
-    }
-    if plan.wants(&RECEIVE_AGAIN) || plan.wants(&RECEIVE_AGAIN_P99) {
+    results.row(&DELIVER_P99, deliver::measure(plan, stage, &crowd)).await?;
+    if plan.wants_any(&[&RECEIVE_AGAIN, &RECEIVE_AGAIN_P99]) {
         let resumed = resume::measure(plan, stage, &crowd).await?;
         let (seconds, others_ms): (Vec<_>, Vec<_>) =
             resumed.iter().map(|resumed| (resumed.seconds, resumed.others_ms)).unzip();
@@ -68,9 +68,9 @@ async fn streams(plan: &Plan, stage: &mut ReceiveStage, results: &mut Results<'_
 
 /// KiB that a bare tonic server takes for each of so many streams.
 async fn bare_memory(bare: &Bare, streams: i64) -> Result<f64> {
-    let before = bare.servers[0].resident_mib()?;
+    let before = usage::resident_mib(bare.servers[0].id())?;
     let _open = bare.open(streams).await?;
-    Ok(kib_each(bare.servers[0].resident_mib()? - before, streams))
+    Ok(kib_each(usage::resident_mib(bare.servers[0].id())? - before, streams))
 }
 
 #[expect(clippy::cast_precision_loss, reason = "thousands of streams")]

@@ -39,7 +39,7 @@ impl PubSub {
 
     /// Publishes some messages at each tick. Returns the microseconds from each call to its arrival.
     pub(super) async fn times(&self, ticks: usize, at_a_tick: usize, tick: Duration) -> Result<Vec<f64>> {
-        let arcomparison = tokio::spawn(arcomparison(self.subscriber.message_rx(), ticks * at_a_tick));
+        let arrivals = tokio::spawn(arrivals(self.subscriber.message_rx(), ticks * at_a_tick));
         let (mut clock, mut calls) = (interval(tick), JoinSet::new());
         for at in 0..ticks * at_a_tick {
             if at % at_a_tick == 0 {
@@ -53,20 +53,20 @@ impl PubSub {
             });
         }
         let called = calls.join_all().await.into_iter().collect::<Result<Vec<_>>>()?;
-        let arcomparison = arcomparison.await??;
-        Ok(called.iter().map(|(at, called)| nanos(arcomparison[*at].duration_since(*called)) / 1e3).collect())
+        let arrivals = arrivals.await??;
+        Ok(called.iter().map(|(at, called)| nanos(arrivals[*at].duration_since(*called)) / 1e3).collect())
     }
 }
 
 /// When each of so many messages arrived.
-async fn arcomparison(mut messages: Receiver<Message>, count: usize) -> Result<Vec<Instant>> {
-    let (mut arcomparison, mut left) = (vec![Instant::now(); count], count);
+async fn arrivals(mut messages: Receiver<Message>, count: usize) -> Result<Vec<Instant>> {
+    let (mut arrivals, mut left) = (vec![Instant::now(); count], count);
     while left > 0 {
         let message = timeout(PATIENCE, messages.recv()).await??;
         let at: usize = message.value.convert::<String>()?.parse()?;
         ensure!(at < count, "a message of another run came");
-        arcomparison[at] = Instant::now();
+        arrivals[at] = Instant::now();
         left -= 1;
     }
-    Ok(arcomparison)
+    Ok(arrivals)
 }

@@ -43,7 +43,7 @@ impl ReceiveStage {
 
     /// The connections of a node for so many streams.
     pub(super) async fn connections(&self, node: usize, streams: i64) -> Result<Vec<Channel>> {
-        connections(&self.nodes[node].served.address.to_string(), streams).await
+        connections(&self.nodes[node].served, streams).await
     }
 
     pub(super) fn redis(&self) -> String {
@@ -68,7 +68,7 @@ pub(super) struct Bare {
 
 impl Bare {
     pub(super) fn start(servers: usize) -> Result<Self> {
-        Ok(Self { servers: (0..servers).map(|_| Served::echo()).collect::<Result<_>>()? })
+        Ok(Self { servers: (0..servers).map(|_| Served::echo(None)).collect::<Result<_>>()? })
     }
 
     /// So many streams in all, as many to each server.
@@ -76,7 +76,7 @@ impl Bare {
         let mut open = Vec::new();
         let each = streams / i64::try_from(self.servers.len())?;
         for server in &self.servers {
-            let channels = connections(&server.address.to_string(), each).await?;
+            let channels = connections(server, each).await?;
             for user in 0..each {
                 open.push(receive_bare(of_user(&channels, user)).await?);
             }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use kith_proto::message::v1::{
     ReceiveRequest, ReceiveResponse, message_service_client::MessageServiceClient,
 };
@@ -10,28 +10,36 @@ use tokio::time::{Instant, sleep};
 use tonic::{Request, Status, Streaming, client::Grpc, codegen::http::uri::PathAndQuery, transport::Channel};
 use tonic_prost::ProstCodec;
 
-use crate::echo;
+use crate::{echo, served::Served};
 
 /// Streams of one connection; a node allows 200 calls.
 const STREAMS: usize = 150;
-const LISTENS_WITHIN: Duration = Duration::from_secs(10);
-const PAUSE: Duration = Duration::from_millis(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Connections to one server, enough for so many streams.
-pub(super) async fn connections(address: &str, streams: i64) -> Result<Vec<Channel>> {
-    let (endpoint, until) =
-        (Channel::from_shared(format!("http://{address}"))?, Instant::now() + LISTENS_WITHIN);
+pub(super) async fn connections(server: &Served, streams: i64) -> Result<Vec<Channel>> {
     let mut channels = Vec::new();
-    while channels.len() < usize::try_from(streams)?.div_ceil(STREAMS) {
-        match endpoint.connect().await {
-            Ok(channel) => channels.push(channel),
-            Err(error) => {
-                ensure!(Instant::now() < until, "the server does not listen: {error}");
-                sleep(PAUSE).await;
-            }
-        }
+    for _ in 0..usize::try_from(streams)?.div_ceil(STREAMS) {
+        channels.push(server.connect().await?);
     }
     Ok(channels)
+}
+
+/// Waits until `check` succeeds, and looks again after each `pause`. Returns its last error if it does not within 60 s; ends at once
+/// with an error of `ensure_well`.
+pub(super) async fn until(
+    pause: Duration,
+    ensure_well: impl Fn() -> Result<()>,
+    check: impl Fn() -> Result<()>,
+) -> Result<()> {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        ensure_well()?;
+        match check() {
+            Err(_) if Instant::now() < until => sleep(pause).await,
+            done => return done,
+        }
+    }
 }
 
 /// The connection of a user.

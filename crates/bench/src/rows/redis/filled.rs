@@ -17,7 +17,7 @@ use kith_cache::{
 
 use super::{
     raw::RawRedis,
-    site::{Place, Site},
+    site::{BenchCluster, Site},
 };
 use crate::rows::memory::Same;
 
@@ -43,8 +43,8 @@ impl<V: Clone + fmt::Debug + Send + Sync + 'static> FilledRedis<V> {
         value: V,
         codec: impl Codec<V> + Clone,
     ) -> Result<Self> {
-        let place = Place::new(url);
-        let (filler, site) = (place.site().await?, place.site().await?);
+        let cluster = BenchCluster::new(url);
+        let (filler, site) = (cluster.site().await?, cluster.site().await?);
         let value = Arc::new(value);
         let cache = |site: &Site| {
             // Nothing is refreshed while it is timed.
@@ -59,7 +59,7 @@ impl<V: Clone + fmt::Debug + Send + Sync + 'static> FilledRedis<V> {
                 ensure!(answer?.is_some(), "a record is missing");
             }
         }
-        let raw = RawRedis::connect(url, &place.tag()).await?;
+        let raw = RawRedis::connect(url, &cluster.tag()).await?;
         Ok(Self { raw, site, cache, namespace: policy.name, next: AtomicI64::new(1) })
     }
 

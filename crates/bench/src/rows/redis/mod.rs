@@ -3,11 +3,11 @@
 mod applied;
 mod filled;
 mod hits;
+mod propagation;
 mod raw;
 mod sequences;
 mod site;
 mod store;
-mod told;
 mod totals;
 
 use anyhow::Result;
@@ -21,7 +21,7 @@ pub(super) use site::Site;
 pub(crate) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     let Some(url) = &plan.redis else { return Ok(()) };
     hits::rows(plan, url, results).await?;
-    told::rows(plan, url, results).await?;
+    propagation::rows(plan, url, results).await?;
     store::rows(plan, url, results).await?;
     sequences::rows(plan, url, results).await?;
     totals::rows(plan, results).await?;

@@ -93,30 +93,43 @@ impl RawRedis {
 
     /// The names of all that it keeps.
     pub(in crate::rows) async fn keys(&self) -> Result<Vec<String>> {
-        let all = CustomCommand::new_static("KEYS", ClusterHash::Random, false);
-        Ok(self.client.custom(all, vec![format!("{{{}}}:raw*", self.tag)]).await?)
+        Ok(self.ask("KEYS", [format!("{{{}}}:raw*", self.tag)]).await?.convert()?)
+    }
+
+    /// One command, and its answer.
+    pub(in crate::rows) async fn ask<W: Into<Value>>(
+        &self,
+        name: &'static str,
+        words: impl IntoIterator<Item = W>,
+    ) -> Result<Value> {
+        let command = CustomCommand::new_static(name, ClusterHash::Random, false);
+        let words: Vec<Value> = words.into_iter().map(Into::into).collect();
+        Ok(self.client.custom(command, words).await?)
     }
 
     /// One call of a script that does what a write has to do.
-    pub(super) async fn tell(&self, id: i64, copy: Vec<u8>) -> Result<()> {
+    pub(super) async fn publish(&self, id: i64, copy: Vec<u8>) -> Result<()> {
         let keys = vec![self.key(id), format!("{{{}}}:raw-log", self.tag)];
-        let told = Bytes::from(vec![7; 64]);
-        let words = vec![Value::Bytes(copy.into()), Value::Bytes(told), Value::from(self.channel())];
+        let entry = Bytes::from(vec![7; 64]);
+        let words = vec![Value::Bytes(copy.into()), Value::Bytes(entry), Value::from(self.channel())];
         let _id: Value = self.script.evalsha(&self.client, keys, words).await?;
         Ok(())
     }
 
     /// The same with one more command, in one pipeline.
-    pub(in crate::rows) async fn tell_and(
+    pub(in crate::rows) async fn publish_and(
         &self,
         id: i64,
         copy: Vec<u8>,
         command: (&'static str, Vec<Value>),
     ) -> Result<()> {
         let keys = [self.key(id), format!("{{{}}}:raw-log", self.tag)].map(Value::from);
-        let told = [Value::Bytes(copy.into()), Value::Bytes(Bytes::from(vec![7; 64])), self.channel().into()];
-        let script =
-            [Value::from(self.script.sha1().to_string()), Value::from(2)].into_iter().chain(keys).chain(told);
+        let arguments =
+            [Value::Bytes(copy.into()), Value::Bytes(Bytes::from(vec![7; 64])), self.channel().into()];
+        let script = [Value::from(self.script.sha1().to_string()), Value::from(2)]
+            .into_iter()
+            .chain(keys)
+            .chain(arguments);
         self.together([("EVALSHA", script.collect()), command]).await
     }
 
@@ -139,7 +152,7 @@ impl RawRedis {
     }
 
     pub(super) fn channel(&self) -> String {
-        format!("{{{}}}:raw-told", self.tag)
+        format!("{{{}}}:raw-changes", self.tag)
     }
 }
 

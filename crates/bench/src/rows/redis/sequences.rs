@@ -6,12 +6,13 @@ use anyhow::{Context as _, Result, ensure};
 use fred::interfaces::KeysInterface as _;
 use kith_delivery::Sequences;
 use kith_store::{SequenceName, SequenceStore};
-use tokio::{task::JoinSet, time::Instant};
+use tokio::time::Instant;
 
-use super::{raw::RawRedis, site::Place};
+use super::{raw::RawRedis, site::BenchCluster};
 use crate::{
     cache_node::sequences,
     claims::{Plan, TAKE, TAKE_32, TAKE_LONGEST_WAIT, TAKE_P99},
+    load::at_once,
     ratio::{Side, count, each, interleave, nanos},
     results::Results,
     rows::{latency::Latency, mongodb::FilledDatabase},
@@ -29,10 +30,10 @@ struct SequenceStage {
 
 impl SequenceStage {
     async fn new(url: &str, store: &Arc<dyn SequenceStore>) -> Result<Arc<Self>> {
-        let place = Place::new(url);
-        let raw = RawRedis::connect(url, &place.tag()).await?;
-        let node = place.site().await?.cached;
-        let sequences = sequences(place.options(), node, Arc::clone(store)).await?;
+        let cluster = BenchCluster::new(url);
+        let raw = RawRedis::connect(url, &cluster.tag()).await?;
+        let node = cluster.site().await?.cached;
+        let sequences = sequences(cluster.options(), node, Arc::clone(store)).await?;
         Ok(Arc::new(Self { sequences, name: "take".parse()?, raw }))
     }
 
@@ -52,10 +53,10 @@ impl SequenceStage {
 
 /// Runs what is asked for; nothing where there is no MongoDB.
 pub(super) async fn rows(plan: &Plan, url: &str, results: &mut Results<'_>) -> Result<()> {
-    let is_asked = [&TAKE, &TAKE_P99, &TAKE_32, &TAKE_LONGEST_WAIT].iter().any(|claim| plan.wants(claim));
+    let is_asked = plan.wants_any(&[&TAKE, &TAKE_P99, &TAKE_32, &TAKE_LONGEST_WAIT]);
     let Some(uri) = plan.mongodb.as_ref().filter(|_| is_asked) else { return Ok(()) };
     let database = FilledDatabase::with(uri, 1).await?;
-    let measured = measure(plan, url, &database.sequences, results).await;
+    let measured = measure(plan, url, &database.stores.sequences, results).await;
     database.remove().await?;
     measured
 }
@@ -67,13 +68,13 @@ async fn measure(
     results: &mut Results<'_>,
 ) -> Result<()> {
     let stage = SequenceStage::new(url, store).await?;
-    if plan.wants(&TAKE) || plan.wants(&TAKE_P99) {
+    if plan.wants_any(&[&TAKE, &TAKE_P99]) {
         let takes = plan.size(5_000, 100);
         let pairs = interleave(plan.rounds, async |side| one_caller(&stage, side, takes).await).await?;
         results.add(&TAKE, &each(&pairs, |latency| latency.p50))?;
         results.add(&TAKE_P99, &each(&pairs, |latency| latency.p99))?;
     }
-    if plan.wants(&TAKE_32) || plan.wants(&TAKE_LONGEST_WAIT) {
+    if plan.wants_any(&[&TAKE_32, &TAKE_LONGEST_WAIT]) {
         let takes = plan.size(1_000, 20);
         let pairs = interleave(plan.rounds, async |side| many_callers(&stage, side, takes).await).await?;
         results.add(&TAKE_32, &each(&pairs, |crowd| crowd.numbers_a_second))?;
@@ -105,23 +106,21 @@ struct CallersSeen {
 }
 
 async fn many_callers(stage: &Arc<SequenceStage>, side: Side, takes: usize) -> Result<CallersSeen> {
-    let (begun, mut callers) = (Instant::now(), JoinSet::new());
-    for _ in 0..CALLERS {
+    let begun = Instant::now();
+    let longest = at_once(CALLERS, |_| {
         let stage = Arc::clone(stage);
-        callers.spawn(async move {
+        async move {
             let mut longest = Duration::ZERO;
             for _ in 0..takes {
                 let begun = Instant::now();
                 stage.next(side).await?;
                 longest = longest.max(begun.elapsed());
             }
-            anyhow::Ok(longest)
-        });
-    }
-    let mut longest = Duration::ZERO;
-    while let Some(ended) = callers.join_next().await {
-        longest = longest.max(ended??);
-    }
+            Ok(longest)
+        }
+    })
+    .await?;
+    let longest = longest.into_iter().max().unwrap_or_default();
     let numbers_a_second = count(CALLERS * takes) / begun.elapsed().as_secs_f64();
     Ok(CallersSeen { numbers_a_second, longest_ms: nanos(longest) / 1e6 })
 }

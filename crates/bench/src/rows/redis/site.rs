@@ -51,16 +51,16 @@ impl Site {
     }
 }
 
-/// Where sites meet: a prefix of the run's own in a Redis.
+/// A cluster: a prefix of the run's own in a Redis.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct BenchCluster {
     pub(super) url: String,
     prefix: String,
     epochs: Store,
     sites: AtomicU64,
 }
 
-impl Place {
+impl BenchCluster {
     pub(super) fn new(url: &str) -> Self {
         let prefix = format!("kith-bench-{:x}", rand::random::<u64>());
         Self { url: url.to_owned(), prefix, epochs: Store::new(Duration::ZERO, 1), sites: AtomicU64::new(1) }

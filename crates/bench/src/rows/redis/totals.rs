@@ -45,16 +45,12 @@ pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
         (&NOTICE_TOTALS_1000, &NOTICE_TOTALS_1000_SCRIPT, 1_000),
     ];
     for (totals, script, notices) in sizes {
-        if plan.wants(totals) || plan.wants(script) {
+        if plan.wants_any(&[totals, script]) {
             // One of its own: the script looks at the names of all keys.
             let redis = RedisServer::start(&[]).await?;
             let stage = TotalsStage::start(plan, &redis, notices).await?;
-            if plan.wants(totals) {
-                results.add(totals, &stage.totals(plan).await?)?;
-            }
-            if plan.wants(script) {
-                results.add(script, &stage.script(plan).await?)?;
-            }
+            results.row(totals, stage.compare(plan, async |key| stage.get(key).await)).await?;
+            results.row(script, stage.compare(plan, async |_| stage.run_script().await)).await?;
         }
     }
     Ok(())
@@ -89,19 +85,10 @@ impl TotalsStage {
         Ok(this)
     }
 
-    /// Microseconds of the totals, and of a GET.
-    async fn totals(&self, plan: &Plan) -> Result<Vec<Pair<f64>>> {
+    /// Microseconds of the totals, and of what the bare side does.
+    async fn compare(&self, plan: &Plan, bare: impl AsyncFn(i64) -> Result<()>) -> Result<Vec<Pair<f64>>> {
         interleave(plan.rounds, async |side| match side {
-            Side::Baseline => self.timed(async |key| self.get(key).await).await,
-            Side::Kith => self.timed(async |key| self.count(key).await).await,
-        })
-        .await
-    }
-
-    /// The same of the totals, and of the script.
-    async fn script(&self, plan: &Plan) -> Result<Vec<Pair<f64>>> {
-        interleave(plan.rounds, async |side| match side {
-            Side::Baseline => self.timed(async |_| self.run_script().await).await,
+            Side::Baseline => self.timed(&bare).await,
             Side::Kith => self.timed(async |key| self.count(key).await).await,
         })
         .await

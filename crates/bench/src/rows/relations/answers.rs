@@ -1,7 +1,5 @@
 //! Answers out of memory over a bare tonic server that echoes them.
 
-use std::time::Duration;
-
 use anyhow::{Context as _, Result, ensure};
 use kith_lab_servers::people;
 use kith_proto::relation::v1::{
@@ -10,24 +8,22 @@ use kith_proto::relation::v1::{
     relation_service_client::RelationServiceClient,
 };
 use prost::Message;
-use tokio::time::{Instant, sleep};
 use tonic::transport::Channel;
 
 use crate::{
     claims::{BATCH_RELATIONS_CPU, CHECK_PERMISSION_CPU, Plan},
     echo,
-    load::{Answer, Callers},
-    ratio::{Claim, Side, interleave},
+    load::{Callers, Method, compare_cpu},
+    ratio::Pair,
     results::Results,
-    rows::rpc::{CONNECTIONS, IN_FLIGHT},
+    rows::{
+        methods::{BATCH_GET_RELATIONS, CHECK_PERMISSION},
+        rpc::{CONNECTIONS, IN_FLIGHT},
+        until_done::until_done,
+    },
     served::Served,
 };
 
-const CHECK: &str = "/kith.relation.v1.RelationService/CheckPermission";
-const BATCH: &str = "/kith.relation.v1.RelationService/BatchGetRelations";
-/// How long a node may take from its start on.
-const SERVES_WITHIN: Duration = Duration::from_secs(20);
-const PAUSE: Duration = Duration::from_millis(50);
 /// Targets of one batch.
 const TARGETS: i64 = 50;
 /// Likes.
@@ -35,18 +31,13 @@ const ASKED: u32 = 4;
 
 /// Runs what is asked for.
 pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
-    if plan.wants(&CHECK_PERMISSION_CPU) {
-        permissions(plan, results).await?;
-    }
-    if plan.wants(&BATCH_RELATIONS_CPU) {
-        relations(plan, results).await?;
-    }
-    Ok(())
+    results.row(&CHECK_PERMISSION_CPU, permissions(plan)).await?;
+    results.row(&BATCH_RELATIONS_CPU, relations(plan)).await
 }
 
 /// Of pairs of users of whom one has said what the other may do.
-async fn permissions(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
-    let kith = Served::kith(&plan.kith)?;
+async fn permissions(plan: &Plan) -> Result<Vec<Pair<f64>>> {
+    let kith = Served::kith(plan)?;
     let users = people::shuffled(plan.size(10_000, 200), 1);
     let asked: Vec<CheckPermissionRequest> = users
         .iter()
@@ -57,7 +48,6 @@ async fn permissions(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
             consistency: None,
         })
         .collect();
-    let callers = Callers::connect(kith.address, CONNECTIONS, CHECK, asked.clone()).await?;
     let mut client = client(&kith).await?;
     for asked in &asked {
         let request = SetPermissionsRequest {
@@ -70,13 +60,12 @@ async fn permissions(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
         client.check_permission(asked.clone()).await?;
     }
     let answers = vec![CheckPermissionResponse { allowed: true, denied: 0 }];
-    let compared = EchoComparison { kith: &kith, callers, path: echo::PERMISSION, answers };
-    compared.measure(plan, &CHECK_PERMISSION_CPU, results).await
+    over_echo(plan, &kith, CHECK_PERMISSION, asked, EchoedAnswers { path: echo::PERMISSION, answers }).await
 }
 
 /// Of users who follow all whom they ask for.
-async fn relations(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
-    let kith = Served::kith(&plan.kith)?;
+async fn relations(plan: &Plan) -> Result<Vec<Pair<f64>>> {
+    let kith = Served::kith(plan)?;
     // As many records as of the other row: four of each pair.
     let users: i64 = plan.size(50, 20);
     let asked: Vec<BatchGetRelationsRequest> = (0..users)
@@ -86,64 +75,54 @@ async fn relations(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
             consistency: None,
         })
         .collect();
-    let callers = Callers::connect(kith.address, CONNECTIONS, BATCH, asked.clone()).await?;
     let mut client = client(&kith).await?;
     follow_all(&mut client, &asked).await?;
     let mut answers: Vec<BatchGetRelationsResponse> = Vec::with_capacity(asked.len());
-    for asked in asked {
+    for asked in &asked {
         // Twice, so that it is in memory.
         client.batch_get_relations(asked.clone()).await?;
-        answers.push(client.batch_get_relations(asked).await?.into_inner());
+        answers.push(client.batch_get_relations(asked.clone()).await?.into_inner());
     }
-    let compared = EchoComparison { kith: &kith, callers, path: echo::RELATIONS, answers };
-    compared.measure(plan, &BATCH_RELATIONS_CPU, results).await
+    over_echo(plan, &kith, BATCH_GET_RELATIONS, asked, EchoedAnswers { path: echo::RELATIONS, answers }).await
 }
 
-/// A node and its callers, beside a bare server that echoes the same answers.
-pub(in crate::rows) struct EchoComparison<'a, Q, A> {
-    /// The node.
-    pub(in crate::rows) kith: &'a Served,
-    /// Its callers.
-    pub(in crate::rows) callers: Callers<Q, A>,
+/// What a bare server is sent, and echoes.
+pub(in crate::rows) struct EchoedAnswers<A> {
     /// The method of the bare server.
     pub(in crate::rows) path: &'static str,
-    /// What it is sent, and echoes.
     pub(in crate::rows) answers: Vec<A>,
 }
 
-impl<Q: Message + Clone + Default + 'static, A: Answer + Clone> EchoComparison<'_, Q, A> {
-    /// Gives each server the same number of calls, as many at a time as it takes.
-    pub(in crate::rows) async fn measure(
-        self,
-        plan: &Plan,
-        claim: &Claim,
-        results: &mut Results<'_>,
-    ) -> Result<()> {
-        let Self { kith, callers, path, answers } = self;
-        let bare = Served::echo()?;
-        let ask_bare = Callers::<A, A>::connect(bare.address, CONNECTIONS, path, answers).await?;
-        let warm_up = plan.size(50_000, 200);
-        ask_bare.closed(warm_up, IN_FLIGHT).await?;
-        callers.closed(warm_up, IN_FLIGHT).await?;
-        let calls = plan.size(100_000_u32, 20_000);
-        let pairs = interleave(plan.rounds, async |side| match side {
-            Side::Baseline => ask_bare.cpu_micros(&bare, calls, IN_FLIGHT).await,
-            Side::Kith => callers.cpu_micros(kith, calls, IN_FLIGHT).await,
-        });
-        results.add(claim, &pairs.await?)
-    }
+/// Compares the processor time of a call of a node with that of a bare server that echoes the same answers.
+pub(in crate::rows) async fn over_echo<Q, A>(
+    plan: &Plan,
+    kith: &Served,
+    method: Method<Q, A>,
+    asked: Vec<Q>,
+    echoed: EchoedAnswers<A>,
+) -> Result<Vec<Pair<f64>>>
+where
+    Q: Message + Clone + Default + 'static,
+    A: Message + Clone + Default + 'static,
+{
+    let bare = Served::echo(None)?;
+    let echo = Callers::<A, A>::connect(bare.address, CONNECTIONS, method.at(echoed.path), echoed.answers);
+    let (echo, ask) = (echo.await?, Callers::connect(kith.address, CONNECTIONS, method, asked).await?);
+    compare_cpu(
+        plan.rounds,
+        plan.size(50_000, 200),
+        plan.size(100_000, 20_000),
+        async |calls| echo.cpu_micros(&bare, calls, IN_FLIGHT).await,
+        async |calls| ask.cpu_micros(kith, calls, IN_FLIGHT).await,
+    )
+    .await
 }
 
+/// A client of a node, once that serves.
 async fn client(kith: &Served) -> Result<RelationServiceClient<Channel>> {
-    let mut client = RelationServiceClient::connect(format!("http://{}", kith.address)).await?;
-    let until = Instant::now() + SERVES_WITHIN;
-    while let Err(error) = client
-        .check_permission(CheckPermissionRequest { user_id: 1, target_id: 2, ..Default::default() })
-        .await
-    {
-        ensure!(Instant::now() < until, "the node does not serve: {error}");
-        sleep(PAUSE).await;
-    }
+    let client = RelationServiceClient::new(kith.connect().await?);
+    let request = CheckPermissionRequest { user_id: 1, target_id: 2, ..Default::default() };
+    until_done(async || client.clone().check_permission(request.clone()).await).await?;
     Ok(client)
 }
 

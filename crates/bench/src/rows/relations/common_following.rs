@@ -1,11 +1,8 @@
 //! Whom two users follow, one of them few and the other one very many: what that takes of a node, and of Redis.
 
 use anyhow::{Context as _, Result, ensure};
-use fred::{
-    clients::Client,
-    interfaces::ClientLike as _,
-    types::{Builder, ClusterHash, CustomCommand, Value, config::Config},
-};
+use fred::types::Value;
+use kith_lab_servers::usage;
 use kith_proto::relation::v1::{
     ListCommonFollowingRequest, ListFollowingRequest, relation_service_client::RelationServiceClient,
 };
@@ -18,8 +15,9 @@ use super::{
 };
 use crate::{
     claims::{COMMON_MEMORY, COMMON_REDIS, Plan},
-    ratio::{Pair, Side, interleave},
+    ratio::{Side, each, interleave},
     results::Results,
+    rows::redis::RawRedis,
 };
 
 /// Who follows few.
@@ -32,7 +30,7 @@ const PAGE: i32 = 1_000;
 /// Runs what is asked for; nothing where there is no CQL or no Redis.
 pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     let Some(redis) = plan.redis.as_deref() else { return Ok(()) };
-    if !(plan.wants(&COMMON_MEMORY) || plan.wants(&COMMON_REDIS)) {
+    if !plan.wants_any(&[&COMMON_MEMORY, &COMMON_REDIS]) {
         return Ok(());
     }
     let Some(keyspace) = Keyspace::open(plan, "common").await? else { return Ok(()) };
@@ -54,11 +52,8 @@ pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
     })
     .await?;
     keyspace.remove(plan).await?;
-    let of = |part: fn(&CommonCost) -> f64| -> Vec<Pair<f64>> {
-        taken.iter().map(|pair| Pair { baseline: part(&pair.baseline), kith: part(&pair.kith) }).collect()
-    };
-    results.add(&COMMON_MEMORY, &of(|taken| taken.memory))?;
-    results.add(&COMMON_REDIS, &of(|taken| taken.command))
+    results.add(&COMMON_MEMORY, &each(&taken, |taken| taken.memory))?;
+    results.add(&COMMON_REDIS, &each(&taken, |taken| taken.command))
 }
 
 /// What something took.
@@ -74,14 +69,14 @@ async fn taken(node: &NodeProcess, commands: &Commands, side: Side, few: usize) 
     // What the first call of all takes is no part of it.
     following(node).await?;
     node.forget().await?;
-    node.served.forget_peak()?;
+    usage::forget_peak(node.served.id())?;
     commands.forget().await?;
     let found = match side {
         Side::Baseline => following(node).await?,
         Side::Kith => common(node).await?,
     };
     ensure!(found == few, "only {found} of {few} were found");
-    Ok(CommonCost { memory: node.served.peak_mib()?, command: commands.longest().await? })
+    Ok(CommonCost { memory: usage::peak_mib(node.served.id())?, command: commands.longest().await? })
 }
 
 /// Reads all followed users of the user who follows few; returns how many there are.
@@ -109,13 +104,11 @@ async fn common(node: &NodeProcess) -> Result<usize> {
 }
 
 /// How long commands of a Redis take, by its own log of slow ones, which is let take in all.
-struct Commands(Client);
+struct Commands(RawRedis);
 
 impl Commands {
     async fn connect(redis: &str) -> Result<Self> {
-        let client = Builder::from_config(Config::from_url(redis)?).build()?;
-        client.init().await?;
-        let commands = Self(client);
+        let commands = Self(RawRedis::patient(redis, "common").await?);
         for (name, value) in [("slowlog-log-slower-than", "0"), ("slowlog-max-len", "1000000")] {
             commands.run("CONFIG", &["SET", name, value]).await?;
         }
@@ -132,13 +125,11 @@ impl Commands {
         // An entry is its number, its time, the microseconds that it took, and its words.
         let took = entries.into_iter().filter_map(|entry| entry.into_array().into_iter().nth(2)?.as_f64());
         let longest = took.fold(0.0, f64::max);
-        ensure!(longest > 0.0, "Redis tells of no command");
+        ensure!(longest > 0.0, "Redis logs no command");
         Ok(longest / 1e3)
     }
 
     async fn run(&self, name: &'static str, words: &[&'static str]) -> Result<Value> {
-        let command = CustomCommand::new_static(name, ClusterHash::Random, false);
-        let words: Vec<Value> = words.iter().map(|word| Value::from(*word)).collect();
-        self.0.custom(command, words).await.with_context(|| format!("Redis refuses {name}"))
+        self.0.ask(name, words.iter().copied()).await.with_context(|| format!("Redis refuses {name}"))
     }
 }

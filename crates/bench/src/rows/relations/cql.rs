@@ -18,12 +18,14 @@ use scylla::{
         prepared::PreparedStatement,
     },
 };
-use tokio::time::{Instant, sleep};
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::Channel;
 
 use crate::{
     claims::Plan,
-    served::{Served, StoreAddresses},
+    ratio::{Claim, Pair},
+    results::Results,
+    rows::until_done::retry,
+    served::Served,
 };
 
 /// Shards of what has changed.
@@ -49,14 +51,8 @@ impl Keyspace {
         let options = CqlOptions::new([cql], &name);
         let handle = connect(MongoOptions::new(mongodb, &name)).await?.with_relations(options)?;
         let stores = handle.stores();
-        let until = Instant::now() + CONNECTED_WITHIN;
-        while let Err(error) = stores.migrations.migrate().await {
-            // It may still be connecting.
-            if Instant::now() >= until {
-                return Err(error.into());
-            }
-            sleep(PAUSE).await;
-        }
+        // It may still be connecting.
+        retry(CONNECTED_WITHIN, PAUSE, async || Ok(stores.migrations.migrate().await?)).await?;
         let raw = RawFollows::connect(cql, &name).await?;
         Ok(Some(Self { stores, raw, handle, name }))
     }
@@ -68,23 +64,11 @@ impl Keyspace {
 
     /// A node over them, with a Redis if there is one.
     pub(in crate::rows) async fn served(&self, plan: &Plan, redis: Option<&str>) -> Result<NodeProcess> {
-        let mongodb = plan.mongodb.as_deref().context("there was a MongoDB")?;
-        let cql = plan.cql.as_deref().context("there was a CQL")?;
-        let served = Served::kith_over(&plan.kith, StoreAddresses { mongodb, cql, redis }, &self.name)?;
-        let endpoint = Endpoint::from_shared(format!("http://{}", served.address))?;
-        let until = Instant::now() + CONNECTED_WITHIN;
-        loop {
-            if let Ok(channel) = endpoint.connect().await {
-                let node = NodeProcess { channel, served };
-                while let Err(error) = node.friends(i64::MAX).await {
-                    ensure!(Instant::now() < until, "the node does not serve: {error}");
-                    sleep(PAUSE).await;
-                }
-                return Ok(node);
-            }
-            ensure!(Instant::now() < until, "the node does not start");
-            sleep(PAUSE).await;
-        }
+        let served = Served::kith_over(plan, &self.name, plan.cql.as_deref(), redis)?;
+        let node = NodeProcess { channel: served.connect().await?, served };
+        let serves = retry(CONNECTED_WITHIN, PAUSE, async || node.friends(i64::MAX).await).await;
+        serves.context("the node does not serve")?;
+        Ok(node)
     }
 
     /// Removes the keyspace and the database.
@@ -95,6 +79,22 @@ impl Keyspace {
         mongodb::Client::with_uri_str(mongodb).await?.database(&self.name).drop().await?;
         Ok(())
     }
+}
+
+/// Measures a row over a keyspace of its own, which is removed afterwards, if the plan wants the row and names servers.
+pub(in crate::rows) async fn over_keyspace(
+    plan: &Plan,
+    results: &mut Results<'_>,
+    claim: &Claim,
+    measure: impl AsyncFnOnce(&Keyspace) -> Result<Vec<Pair<f64>>>,
+) -> Result<()> {
+    if !plan.wants(claim) {
+        return Ok(());
+    }
+    let Some(keyspace) = Keyspace::open(plan, claim.name).await? else { return Ok(()) };
+    let pairs = measure(&keyspace).await?;
+    keyspace.remove(plan).await?;
+    results.add(claim, &pairs)
 }
 
 /// A node in a process of its own.
@@ -138,6 +138,24 @@ pub(in crate::rows) async fn all_pages(
     }
 }
 
+const BLOCKED: &str =
+    "SELECT live, blocked FROM blocks WHERE owner = ? AND kind = 0 AND placed = 0 AND other = ?";
+const SEAT: &str =
+    "INSERT INTO follows (edge, placed, in_following, in_fans) VALUES (?, ?, 0, 0) IF NOT EXISTS";
+const STATE: &str = "UPDATE follows SET live = 1, version = ?, since = ?, changed = ? WHERE edge = ?";
+const BROUGHT: &str = "INSERT INTO follows (edge, brought, brought_following, brought_fans, \
+    live, version, since, changed) VALUES (?, ?, 0, 0, 1, ?, ?, ?)";
+const ENTRY: &str = "UPDATE follow_lists SET live = 1, version = ?, since = ? \
+    WHERE owner = ? AND list = ? AND bucket = ? AND placed = ? AND other = ?";
+const NOTE: &str = "INSERT INTO changes (shard, minute, stamp, kind, from_user, to_user, version, in_following, in_fans) \
+    VALUES (0, ?, ?, 0, ?, ?, ?, 0, 0)";
+const NOTES: &str = "INSERT INTO changes (shard, minute, stamp, kind, from_user, to_user, named) VALUES (?, ?, ?, 5, 0, ?, ?)";
+const ENTRIES: &str = "SELECT placed, other, live, version, since FROM follow_lists \
+    WHERE owner = ? AND list = ? AND bucket = 0";
+const PARTS: &str = "SELECT opened, counted FROM follow_buckets WHERE owner = ? AND list = ?";
+const ROWS: &str = "SELECT count(*) FROM follow_lists WHERE owner = ? AND list = 1 AND bucket = ?";
+const MEMBER: &str = "INSERT INTO members (grp, kind, place, member, live, changed, role) VALUES (?, 0, 0, ?, 1, 1, 1) IF NOT EXISTS";
+
 /// The statements of a follow, by the driver alone.
 pub(in crate::rows) struct RawFollows {
     pub(in crate::rows) session: Session,
@@ -163,49 +181,17 @@ impl RawFollows {
             anyhow::Ok(statement)
         };
         Ok(Self {
-            blocked: prepare(
-                "SELECT live, blocked FROM blocks WHERE owner = ? AND kind = 0 AND placed = 0 AND other = ?",
-            )
-            .await?,
-            seat: prepare(
-                "INSERT INTO follows (edge, placed, in_following, in_fans) VALUES (?, ?, 0, 0) IF NOT EXISTS",
-            )
-            .await?,
-            state: prepare(
-                "UPDATE follows SET live = 1, version = ?, since = ?, changed = ? WHERE edge = ?",
-            )
-            .await?,
-            brought: prepare(
-                "INSERT INTO follows (edge, brought, brought_following, brought_fans, \
-                 live, version, since, changed) VALUES (?, ?, 0, 0, 1, ?, ?, ?)",
-            )
-            .await?,
-            entry: prepare(
-                "UPDATE follow_lists SET live = 1, version = ?, since = ? \
-                 WHERE owner = ? AND list = ? AND bucket = ? AND placed = ? AND other = ?",
-            )
-            .await?,
-            note: prepare(
-                "INSERT INTO changes (shard, minute, stamp, kind, from_user, to_user, version, in_following, in_fans) \
-                 VALUES (0, ?, ?, 0, ?, ?, ?, 0, 0)",
-            )
-            .await?,
-            notes: prepare(
-                "INSERT INTO changes (shard, minute, stamp, kind, from_user, to_user, named) VALUES (?, ?, ?, 5, 0, ?, ?)",
-            )
-            .await?,
-            entries: prepare(
-                "SELECT placed, other, live, version, since FROM follow_lists \
-                 WHERE owner = ? AND list = ? AND bucket = 0",
-            )
-            .await?,
-            parts: prepare("SELECT opened, counted FROM follow_buckets WHERE owner = ? AND list = ?").await?,
-            rows: prepare("SELECT count(*) FROM follow_lists WHERE owner = ? AND list = 1 AND bucket = ?")
-                .await?,
-            member: prepare(
-                "INSERT INTO members (grp, kind, place, member, live, changed, role) VALUES (?, 0, 0, ?, 1, 1, 1) IF NOT EXISTS",
-            )
-            .await?,
+            blocked: prepare(BLOCKED).await?,
+            seat: prepare(SEAT).await?,
+            state: prepare(STATE).await?,
+            brought: prepare(BROUGHT).await?,
+            entry: prepare(ENTRY).await?,
+            note: prepare(NOTE).await?,
+            notes: prepare(NOTES).await?,
+            entries: prepare(ENTRIES).await?,
+            parts: prepare(PARTS).await?,
+            rows: prepare(ROWS).await?,
+            member: prepare(MEMBER).await?,
             session,
         })
     }
@@ -287,12 +273,11 @@ impl RawFollows {
         list: FollowList,
         within: Duration,
     ) -> Result<()> {
-        let until = Instant::now() + within;
-        while !self.are_closed(user, list).await? {
-            ensure!(Instant::now() < until, "the parts of the list are not closed");
-            sleep(Duration::from_secs(1)).await;
-        }
-        Ok(())
+        retry(within, Duration::from_secs(1), async || {
+            ensure!(self.are_closed(user, list).await?, "the parts of the list are not closed");
+            Ok(())
+        })
+        .await
     }
 
     async fn are_closed(&self, user: i64, list: FollowList) -> Result<bool> {

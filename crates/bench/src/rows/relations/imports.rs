@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result, ensure};
 use kith_store::{EdgeUpkeep, ImportedFollow};
-use tokio::time::Instant;
 
 use super::{
     cql::Keyspace,
@@ -13,7 +12,7 @@ use super::{
 };
 use crate::{
     claims::{IMPORT_CQL, IMPORT_SQLITE, Plan},
-    ratio::{Side, count, interleave},
+    ratio::{Pair, Side, interleave, per_second},
     results::Results,
 };
 
@@ -24,11 +23,9 @@ const STEP: usize = 1_000;
 
 /// Runs what is asked for.
 pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
-    if plan.wants(&IMPORT_SQLITE) {
-        of_sqlite(plan, &graph(plan), results).await?;
-    }
-    if plan.wants(&IMPORT_CQL) && plan.cql.is_some() && plan.mongodb.is_some() {
-        of_cql(plan, &graph(plan), results).await?;
+    results.row(&IMPORT_SQLITE, of_sqlite(plan)).await?;
+    if plan.cql.is_some() && plan.mongodb.is_some() {
+        results.row(&IMPORT_CQL, Box::pin(of_cql(plan))).await?;
     }
     Ok(())
 }
@@ -38,47 +35,43 @@ fn graph(plan: &Plan) -> Arc<[ImportedFollow]> {
 }
 
 /// Each side fills a file of its own, in every round a new one.
-async fn of_sqlite(plan: &Plan, graph: &Arc<[ImportedFollow]>, results: &mut Results<'_>) -> Result<()> {
-    let pairs = interleave(plan.rounds.div_ceil(ROUNDS), async |side| {
+async fn of_sqlite(plan: &Plan) -> Result<Vec<Pair<f64>>> {
+    let graph = graph(plan);
+    interleave(plan.rounds.div_ceil(ROUNDS), async |side| {
         let file = DataFile::open().await?;
         match side {
             Side::Baseline => {
                 let (options, _folder) = file.close().await;
-                let begun = Instant::now();
-                write_rows(options, Arc::clone(graph), CHUNK).await?;
-                Ok(count(graph.len()) / begun.elapsed().as_secs_f64())
+                per_second(graph.len(), write_rows(options, Arc::clone(&graph), CHUNK)).await
             }
             Side::Kith => {
-                let begun = Instant::now();
-                import(&file.stores.follows, graph).await?;
-                let rate = count(graph.len()) / begun.elapsed().as_secs_f64();
+                let rate = per_second(graph.len(), import(&file.stores.follows, &graph)).await?;
                 verify(&file.stores.edges, graph.len()).await?;
                 file.close().await;
                 Ok(rate)
             }
         }
-    });
-    results.add(&IMPORT_SQLITE, &pairs.await?)
+    })
+    .await
 }
 
 /// Each side fills a keyspace of its own, in every round a new one.
-async fn of_cql(plan: &Plan, graph: &Arc<[ImportedFollow]>, results: &mut Results<'_>) -> Result<()> {
-    let pairs = interleave(plan.rounds.div_ceil(ROUNDS), async |side| {
+async fn of_cql(plan: &Plan) -> Result<Vec<Pair<f64>>> {
+    let graph = graph(plan);
+    interleave(plan.rounds.div_ceil(ROUNDS), async |side| {
         let keyspace = Keyspace::open(plan, IMPORT_CQL.name).await?.context("there is no CQL")?;
-        let begun = Instant::now();
-        match side {
-            Side::Baseline => keyspace.raw.write_rows(graph, CHUNK).await?,
-            Side::Kith => import(&keyspace.stores.follows, graph).await?,
-        }
-        let rate = count(graph.len()) / begun.elapsed().as_secs_f64();
+        let rate = match side {
+            Side::Baseline => per_second(graph.len(), keyspace.raw.write_rows(&graph, CHUNK)).await?,
+            Side::Kith => per_second(graph.len(), import(&keyspace.stores.follows, &graph)).await?,
+        };
         eprintln!("import_cql, {side:?}: {rate:.0} follows/s");
         if side == Side::Kith {
             verify(&keyspace.stores.edges, graph.len()).await?;
         }
         keyspace.remove(plan).await?;
         Ok(rate)
-    });
-    results.add(&IMPORT_CQL, &pairs.await?)
+    })
+    .await
 }
 
 /// Makes sure that all follows stand where they belong.

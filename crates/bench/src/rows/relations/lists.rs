@@ -4,16 +4,16 @@ use std::{sync::Arc, time::Duration};
 
 use anyhow::{Context as _, Result, ensure};
 use kith_store::{FollowList, FollowStore, ImportedFollow, ListPosition, Timestamp, UserId};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use super::{
-    cql::Keyspace,
+    cql::{Keyspace, over_keyspace},
     graph::{CHUNK, import, star},
     sqlite::DataFile,
 };
 use crate::{
     claims::{FANS_DEEP_CQL, FANS_DEEP_SQLITE, FRIENDS_COLD_CQL, Plan},
-    ratio::{Pair, Pieces, Side, interleave},
+    ratio::{Pair, Side, interleave, median, micros, nanos},
     results::Results,
 };
 
@@ -30,35 +30,30 @@ pub(super) const CLOSES_WITHIN: Duration = Duration::from_secs(8 * 60);
 
 /// Runs what is asked for.
 pub(super) async fn rows(plan: &Plan, results: &mut Results<'_>) -> Result<()> {
-    if plan.wants(&FANS_DEEP_SQLITE) {
-        let file = DataFile::open().await?;
-        let bottom = fill(plan, &file.stores.follows).await?;
-        let pairs = deep(plan, &file.stores.follows, bottom).await?;
-        file.close().await;
-        results.add(&FANS_DEEP_SQLITE, &pairs)?;
+    results.row(&FANS_DEEP_SQLITE, deep_in_sqlite(plan)).await?;
+    let deep = async |keyspace: &Keyspace| deep_in_cql(plan, keyspace).await;
+    over_keyspace(plan, results, &FANS_DEEP_CQL, deep).await?;
+    over_keyspace(plan, results, &FRIENDS_COLD_CQL, async |keyspace| friends(plan, keyspace).await).await
+}
+
+async fn deep_in_sqlite(plan: &Plan) -> Result<Vec<Pair<f64>>> {
+    let file = DataFile::open().await?;
+    let bottom = fill(plan, &file.stores.follows).await?;
+    let pairs = deep(plan, &file.stores.follows, bottom).await?;
+    file.close().await;
+    Ok(pairs)
+}
+
+async fn deep_in_cql(plan: &Plan, keyspace: &Keyspace) -> Result<Vec<Pair<f64>>> {
+    let bottom = fill(plan, &keyspace.stores.follows).await?;
+    if !plan.quick {
+        keyspace.raw.closes_parts(CELEBRITY, FollowList::Fans, CLOSES_WITHIN).await?;
     }
-    if plan.wants(&FANS_DEEP_CQL)
-        && let Some(keyspace) = Keyspace::open(plan, FANS_DEEP_CQL.name).await?
-    {
-        let bottom = fill(plan, &keyspace.stores.follows).await?;
-        if !plan.quick {
-            keyspace.raw.closes_parts(CELEBRITY, FollowList::Fans, CLOSES_WITHIN).await?;
-        }
-        let pairs = deep(plan, &keyspace.stores.follows, bottom).await?;
-        let largest = keyspace.raw.largest_part(CELEBRITY).await?;
-        println!("fans_deep_cql: the largest part has {largest} rows");
-        ensure!(largest <= PART_MAX, "a part of the list has {largest} rows");
-        keyspace.remove(plan).await?;
-        results.add(&FANS_DEEP_CQL, &pairs)?;
-    }
-    if plan.wants(&FRIENDS_COLD_CQL)
-        && let Some(keyspace) = Keyspace::open(plan, FRIENDS_COLD_CQL.name).await?
-    {
-        let pairs = friends(plan, &keyspace).await?;
-        keyspace.remove(plan).await?;
-        results.add(&FRIENDS_COLD_CQL, &pairs)?;
-    }
-    Ok(())
+    let pairs = deep(plan, &keyspace.stores.follows, bottom).await?;
+    let largest = keyspace.raw.largest_part(CELEBRITY).await?;
+    println!("fans_deep_cql: the largest part has {largest} rows");
+    ensure!(largest <= PART_MAX, "a part of the list has {largest} rows");
+    Ok(pairs)
 }
 
 /// Milliseconds of all friends of a user who follows as many as follow it, by a node whose memory is empty, over both lists
@@ -72,25 +67,25 @@ async fn friends(plan: &Plan, keyspace: &Keyspace) -> Result<Vec<Pair<f64>>> {
     let expected = usize::try_from(of_each)?;
     let reads = plan.size(10, 2);
     interleave(plan.rounds, async |side| {
-        let mut taken = Pieces::begin();
+        let mut taken = Vec::with_capacity(reads);
         for _ in 0..reads {
+            if side == Side::Kith {
+                node.forget().await?;
+            }
+            let begun = Instant::now();
             match side {
                 Side::Baseline => {
                     let read = keyspace.raw.both_lists(CELEBRITY).await?;
                     ensure!(read == 2 * expected, "only {read} entries were read");
-                    taken.end_piece(1);
                 }
                 Side::Kith => {
-                    node.forget().await?;
-                    let mut begun = Pieces::begin();
                     let found = node.friends(CELEBRITY).await?;
                     ensure!(found == expected, "only {found} friends were found");
-                    begun.end_piece(1);
-                    taken.add(begun);
                 }
             }
+            taken.push(nanos(begun.elapsed()) / 1e6);
         }
-        Ok(taken.nanos_an_operation() / 1e6)
+        Ok(median(taken))
     })
     .await
 }
@@ -112,19 +107,13 @@ async fn fill(plan: &Plan, store: &Arc<dyn FollowStore>) -> Result<ListPosition>
 async fn deep(plan: &Plan, store: &Arc<dyn FollowStore>, bottom: ListPosition) -> Result<Vec<Pair<f64>>> {
     let (pieces, reads) = plan.size((20, 20), (1, 5));
     interleave(plan.rounds, async |side| {
-        let after = match side {
-            Side::Baseline => None,
-            Side::Kith => Some(bottom),
+        let after = side.of(None, Some(bottom));
+        let read = async || {
+            let page = store.follow_list(UserId::new(CELEBRITY)?, FollowList::Fans, after, PAGE).await?;
+            ensure!(page.len() == PAGE, "a page is short: {}", page.len());
+            Ok(())
         };
-        let mut taken = Pieces::begin();
-        for _ in 0..pieces {
-            for _ in 0..reads {
-                let page = store.follow_list(UserId::new(CELEBRITY)?, FollowList::Fans, after, PAGE).await?;
-                ensure!(page.len() == PAGE, "a page is short: {}", page.len());
-            }
-            taken.end_piece(reads);
-        }
-        Ok(taken.nanos_an_operation() / 1e3)
+        micros(pieces, reads, read).await
     })
     .await
 }

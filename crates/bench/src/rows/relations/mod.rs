@@ -12,8 +12,8 @@ mod sqlite;
 use anyhow::Result;
 
 pub(super) use self::{
-    answers::EchoComparison,
-    cql::{Keyspace, NodeProcess},
+    answers::{EchoedAnswers, over_echo},
+    cql::{Keyspace, NodeProcess, over_keyspace},
     sqlite::DataFile,
 };
 use crate::{claims::Plan, results::Results};

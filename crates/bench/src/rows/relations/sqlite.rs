@@ -8,6 +8,8 @@ use kith_store_sqlite::{SqliteHandle, SqliteOptions, open};
 use rusqlite::{Connection, params};
 use tempfile::TempDir;
 
+use crate::rows::raw_writer::open_durable;
+
 /// An embedded store in a folder that goes with it.
 #[derive(Debug)]
 pub(in crate::rows) struct DataFile {
@@ -43,10 +45,7 @@ pub(in crate::rows) async fn write_rows(
     chunk: usize,
 ) -> Result<()> {
     tokio::task::spawn_blocking(move || {
-        let mut connection = Connection::open(&options.path)?;
-        connection.pragma_update(None, "journal_mode", "WAL")?;
-        connection.pragma_update(None, "synchronous", "FULL")?;
-        connection.pragma_update(None, "journal_size_limit", i64::try_from(options.journal_bytes)?)?;
+        let mut connection = open_durable(&options)?;
         for follows in graph.chunks(chunk) {
             commit(&mut connection, follows)?;
         }

@@ -9,7 +9,10 @@ use kith_store_sqlite::SqliteOptions;
 use rusqlite::{Connection, OpenFlags, Row, params_from_iter};
 use tokio::sync::oneshot;
 
-use crate::rows::store::{BATCH, Reads, Updates};
+use crate::rows::{
+    raw_writer::{RawWriter, open_durable},
+    store::{BATCH, Reads, Updates},
+};
 
 const COLUMNS: &str = "id, version, deleted, name, nick, email, phone, gender, age, region, icon, params, \
                        created_ms, updated_ms";
@@ -47,31 +50,24 @@ impl RawReaders {
     pub(super) fn start(options: &SqliteOptions) -> Result<Self> {
         let (sender, receiver) = bounded(options.queue);
         for _ in 0..options.readers {
-            let (connection, queue) = (connect(options, OpenFlags::SQLITE_OPEN_READ_ONLY)?, receiver.clone());
+            let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+            let connection = with_cache(Connection::open_with_flags(&options.path, flags)?, options)?;
+            let queue = receiver.clone();
             thread::spawn(move || serve_reads(&connection, &queue));
         }
         Ok(Self(sender))
-    }
-
-    async fn read(&self, ids: Vec<i64>) -> Result<Vec<RawUser>> {
-        let asked = ids.len();
-        let (reply, answer) = oneshot::channel();
-        self.0.try_send(Read { ids, reply })?;
-        let users = answer.await??;
-        ensure!(users.len() == asked, "a user is missing");
-        Ok(users)
     }
 }
 
 impl Reads for RawReaders {
     type Read = Vec<RawUser>;
 
-    async fn one(&self, id: i64) -> Result<Self::Read> {
-        self.read(vec![id]).await
-    }
-
-    async fn many(&self, ids: &[i64]) -> Result<Self::Read> {
-        self.read(ids.to_vec()).await
+    async fn read(&self, ids: &[i64]) -> Result<Self::Read> {
+        let (reply, answer) = oneshot::channel();
+        self.0.try_send(Read { ids: ids.to_vec(), reply })?;
+        let users = answer.await??;
+        ensure!(users.len() == ids.len(), "a user is missing");
+        Ok(users)
     }
 }
 
@@ -96,69 +92,45 @@ fn read(connection: &Connection, sql: &str, ids: &[i64]) -> Result<Vec<RawUser>>
     Ok(users)
 }
 
-/// One thread that writes: it takes all that waits, and answers after the commit.
+/// A writer of names.
 #[derive(Debug)]
-pub(super) struct RawRenames(Sender<Rename>);
+pub(super) struct RawRenames(RawWriter<Rename, RawUser>);
 
 #[derive(Debug)]
 struct Rename {
     id: i64,
     nick_name: String,
-    reply: oneshot::Sender<Result<RawUser>>,
 }
 
 impl RawRenames {
     pub(super) fn start(options: &SqliteOptions) -> Result<Self> {
-        let connection = connect(options, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-        connection.pragma_update(None, "journal_mode", "WAL")?;
-        connection.pragma_update(None, "synchronous", "FULL")?;
-        connection.pragma_update(None, "journal_size_limit", i64::try_from(options.journal_bytes)?)?;
+        let connection = with_cache(open_durable(options)?, options)?;
         connection.pragma_update(None, "wal_autocheckpoint", 1000)?;
-        let (sender, receiver) = bounded(options.queue);
-        let batch_max = options.group_commit_max;
-        thread::spawn(move || serve_writes(&connection, &receiver, batch_max));
-        Ok(Self(sender))
+        Ok(Self(RawWriter::start(connection, options.queue, options.group_commit_max, rename_all)))
     }
 }
 
 impl Updates for RawRenames {
     async fn rename(&self, id: i64, nick_name: String) -> Result<()> {
-        let (reply, answer) = oneshot::channel();
-        self.0.try_send(Rename { id, nick_name, reply })?;
-        black_box(answer.await??);
+        black_box(self.0.write(Rename { id, nick_name }).await?);
         Ok(())
     }
 }
 
-fn serve_writes(connection: &Connection, queue: &Receiver<Rename>, batch_max: usize) {
-    while let Ok(first) = queue.recv() {
-        let batch: Vec<Rename> = [first].into_iter().chain(queue.try_iter()).take(batch_max).collect();
-        // The bench ends at the first failure: those who wait see their channels close.
-        let Ok(users) = commit(connection, &batch) else { return };
-        for (Rename { reply, .. }, user) in batch.into_iter().zip(users) {
-            drop(reply.send(Ok(user)));
-        }
-    }
-}
-
-fn commit(connection: &Connection, batch: &[Rename]) -> Result<Vec<RawUser>> {
+fn rename_all(connection: &Connection, batch: &[Rename]) -> Result<Vec<RawUser>> {
     let update = format!(
         "UPDATE users SET nick = ?2, updated_ms = ?3, version = version + 1
          WHERE id = ?1 AND deleted = 0 RETURNING {COLUMNS}"
     );
-    connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
-    let mut users = Vec::with_capacity(batch.len());
-    for Rename { id, nick_name, .. } in batch {
+    let rename = |Rename { id, nick_name }: &Rename| {
         let mut statement = connection.prepare_cached(&update)?;
         let mut rows = statement.query((id, nick_name, Timestamp::now().0))?;
-        users.push(decode(rows.next()?.context("a user is missing")?)?);
-    }
-    connection.prepare_cached("COMMIT")?.execute([])?;
-    Ok(users)
+        decode(rows.next()?.context("a user is missing")?)
+    };
+    batch.iter().map(rename).collect()
 }
 
-fn connect(options: &SqliteOptions, mode: OpenFlags) -> Result<Connection> {
-    let connection = Connection::open_with_flags(&options.path, mode | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+fn with_cache(connection: Connection, options: &SqliteOptions) -> Result<Connection> {
     let cache_kib = i64::try_from(options.cache_bytes / 1024)?;
     connection.pragma_update(None, "cache_size", -cache_kib)?;
     Ok(connection)

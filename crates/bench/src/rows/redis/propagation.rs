@@ -11,9 +11,11 @@ use std::{
 use anyhow::{Context as _, Result, ensure};
 use async_trait::async_trait;
 use fred::interfaces::{EventInterface as _, PubsubInterface as _};
+use futures::future::try_join_all;
 use kith_cache::{
     Change, Consistency, LoadError, LoadOptions, Loaded, Loader, Policy, Position, TieredCache, Token,
     Version,
+    remote::{Cell, Codec as _},
 };
 use kith_lab_servers::people;
 use kith_service::write::record_codec::RecordCodec;
@@ -25,7 +27,7 @@ use tokio::{
 
 use super::{
     raw::RawRedis,
-    site::{Place, Site},
+    site::{BenchCluster, Site},
 };
 use crate::{
     claims::{DROPPED, DROPPED_P99, NEW_READ, Plan},
@@ -59,11 +61,7 @@ impl Loader<i64, User> for Current {
         keys: &[i64],
         options: LoadOptions,
     ) -> Result<Vec<(i64, Loaded<User>)>, LoadError> {
-        let mut loaded = Vec::with_capacity(keys.len());
-        for key in keys {
-            loaded.push((*key, self.load(key, options).await?));
-        }
-        Ok(loaded)
+        try_join_all(keys.iter().map(async |key: &i64| Ok((*key, self.load(key, options).await?)))).await
     }
 }
 
@@ -80,8 +78,8 @@ struct PublishStage {
 
 impl PublishStage {
     async fn new(url: &str) -> Result<Arc<Self>> {
-        let place = Place::new(url);
-        let (one, two) = (place.site().await?, place.site().await?);
+        let cluster = BenchCluster::new(url);
+        let (one, two) = (cluster.site().await?, cluster.site().await?);
         let (user, version) = (Arc::new(people::user(1)?), AtomicU64::new(1));
         let store = Arc::new(Current { user, version });
         let cache = |site: &Site| {
@@ -90,14 +88,13 @@ impl PublishStage {
             TieredCache::shared(site.node(), policy, loader, site.sharing(), Arc::new(RecordCodec::USER))
         };
         let (at_one, at_two) = (cache(&one), cache(&two));
-        let raw = RawRedis::connect(url, &place.tag()).await?;
-        let heard = RawRedis::connect(url, &place.tag()).await?;
+        let raw = RawRedis::connect(url, &cluster.tag()).await?;
+        let heard = RawRedis::connect(url, &cluster.tag()).await?;
         heard.client.subscribe(heard.channel()).await?;
         // Its answer comes after the subscription.
         heard.ask_for_nothing(1).await?;
-        let bytes =
-            people::user(1).map(|user| kith_cache::remote::Codec::encode(&RecordCodec::USER, &user))?;
-        let copy = kith_cache::remote::Cell::value(1, Version::new(1), bytes).to_bytes();
+        let bytes = RecordCodec::USER.encode(&people::user(1)?);
+        let copy = Cell::value(1, Version::new(1), bytes).to_bytes();
         raw.put(WRITTEN, copy).await?;
         Ok(Arc::new(Self { one, two, at_one, at_two, store, raw, heard }))
     }
@@ -120,8 +117,8 @@ impl PublishStage {
 }
 
 pub(super) async fn rows(plan: &Plan, url: &str, results: &mut Results<'_>) -> Result<()> {
-    let (dropped, read) = (plan.wants(&DROPPED) || plan.wants(&DROPPED_P99), plan.wants(&NEW_READ));
-    if !(dropped || read) {
+    let dropped = plan.wants_any(&[&DROPPED, &DROPPED_P99]);
+    if !dropped && !plan.wants(&NEW_READ) {
         return Ok(());
     }
     let (stage, writes) = (PublishStage::new(url).await?, plan.size(1_000, 20));
@@ -134,14 +131,14 @@ pub(super) async fn rows(plan: &Plan, url: &str, results: &mut Results<'_>) -> R
         results.add(&DROPPED, &each(&pairs, |latency| latency.p50))?;
         results.add(&DROPPED_P99, &each(&pairs, |latency| latency.p99))?;
     }
-    if read {
-        let pairs = interleave(plan.rounds, async |side| match side {
-            Side::Baseline => spawned(times_heard(Arc::clone(&stage), writes, true)).await,
-            Side::Kith => spawned(times_read(Arc::clone(&stage), writes)).await,
-        });
-        results.add(&NEW_READ, &each(&pairs.await?, |latency| latency.p50))?;
-    }
-    Ok(())
+    let read = interleave(plan.rounds, async |side| {
+        let latency = match side {
+            Side::Baseline => spawned(times_heard(Arc::clone(&stage), writes, true)).await?,
+            Side::Kith => spawned(times_read(Arc::clone(&stage), writes)).await?,
+        };
+        Ok(latency.p50)
+    });
+    results.row(&NEW_READ, Box::pin(read)).await
 }
 
 /// Runs on a worker of the runtime, as calls to a node do.
@@ -154,9 +151,9 @@ async fn times_heard(stage: Arc<PublishStage>, times: usize, and_get: bool) -> R
     let mut messages = stage.heard.client.message_rx();
     let mut taken = Vec::with_capacity(times);
     for _ in 0..times {
-        let (channel, told) = (stage.raw.channel(), bytes::Bytes::from(vec![7; 100]));
+        let (channel, message) = (stage.raw.channel(), bytes::Bytes::from(vec![7; 100]));
         let begun = Instant::now();
-        let tell = stage.raw.client.publish::<i64, _, _>(channel, told);
+        let publish = stage.raw.client.publish::<i64, _, _>(channel, message);
         let hear = async {
             timeout(PATIENCE, messages.recv()).await??;
             if and_get {
@@ -164,8 +161,8 @@ async fn times_heard(stage: Arc<PublishStage>, times: usize, and_get: bool) -> R
             }
             Ok::<_, anyhow::Error>(begun.elapsed())
         };
-        let (told, heard) = tokio::join!(tell, hear);
-        ensure!(told? >= 1, "nobody has heard");
+        let (subscribers, heard) = tokio::join!(publish, hear);
+        ensure!(subscribers? >= 1, "the message has no subscriber");
         taken.push(nanos(heard?) / 1e3);
     }
     Ok(Latency::of(taken))
