@@ -2,7 +2,10 @@ use std::{sync::Arc, time::Duration};
 
 use kith_cache::{CacheError, Change, Consistency, Version, WriteGuard};
 
-use crate::stage::{SECOND, Stage, until, value};
+use crate::{
+    stage::{SECOND, Stage, value},
+    until::until,
+};
 
 fn put(key: u64, version: u64) -> (u64, Change<String>) {
     (key, Change::Put { value: Arc::new(value(key, version)), version: Version::new(version) })
@@ -41,11 +44,7 @@ async fn reads_during_a_write_fill_nothing() {
 
 #[tokio::test]
 async fn earlier_load_does_not_fill_during_a_write() {
-    let stage = Stage::new();
-    stage.store.put(1, 1);
-    let mut gate = stage.store.gate();
-    let read = stage.spawn_read(1);
-    gate.entered().await;
+    let (stage, gate, read) = Stage::loading(1).await;
     let guard = stage.write().await;
     gate.open();
     assert_eq!(read.await.unwrap(), Some(1));
@@ -55,11 +54,7 @@ async fn earlier_load_does_not_fill_during_a_write() {
 
 #[tokio::test]
 async fn read_during_write_joins_no_earlier_flight() {
-    let stage = Stage::new();
-    stage.store.put(1, 1);
-    let mut gate = stage.store.gate();
-    let old = stage.spawn_read(1);
-    gate.entered().await;
+    let (stage, gate, old) = Stage::loading(1).await;
     let guard = stage.write().await;
     stage.store.put(1, 2);
     let new = stage.spawn_read(1);

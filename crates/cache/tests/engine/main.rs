@@ -19,9 +19,13 @@ mod aged;
 mod chance;
 mod feed;
 mod frames;
+#[path = "../doubles/gate.rs"]
+mod gate;
 mod holds;
 mod loads;
 mod losses;
+#[path = "../doubles/number_codec.rs"]
+mod number_codec;
 mod orders;
 mod peer;
 mod phase;
@@ -30,6 +34,8 @@ mod shelf;
 mod store;
 mod strict;
 mod truth;
+#[path = "../doubles/virtual_clock.rs"]
+mod virtual_clock;
 mod weather;
 mod wire;
 mod world;

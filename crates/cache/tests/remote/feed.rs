@@ -2,7 +2,7 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use kith_cache::{
-    Invalidation, ThreadRandom, Tier, Version,
+    Invalidation, Tier, Version,
     remote::{Changes, Feed, FeedError, FeedReader, Reading},
 };
 use parking_lot::Mutex;
@@ -50,16 +50,9 @@ impl Written {
 
     /// The node reads it when it is its turn.
     fn reader(&self, peer: &Peer) -> JoinHandle<()> {
-        let member = &peer.member;
-        let reader = FeedReader {
-            node: peer.node.clone(),
-            bus: Arc::clone(&peer.bus),
-            feed: Arc::new(Seat { feed: self.clone(), node: member.id, at: 0 }),
-            recent: peer.recent(),
-            tally: Arc::clone(&member.tally),
-            reading: Reading::default(),
-            random: Arc::new(ThreadRandom),
-        };
+        let member = peer.member.clone();
+        let feed = Arc::new(Seat { feed: self.clone(), node: member.bus.id, at: 0 });
+        let reader = FeedReader { member, feed, reading: Reading::default() };
         tokio::spawn(async move { reader.read().await })
     }
 }
@@ -175,7 +168,7 @@ async fn reinserted_record_is_seen_on_every_node() {
     feed.add(&stage.store, 7, 1);
     read_feed().await;
     for node in [&peer, &other] {
-        assert_eq!(node.read(7).await.0, Some(1), "node {}", node.member.id);
+        assert_eq!(node.read(7).await.0, Some(1), "node {}", node.member.bus.id);
     }
 }
 
