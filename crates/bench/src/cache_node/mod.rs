@@ -7,7 +7,7 @@ use std::{sync::Arc, time::Duration};
 use anyhow::{Result, ensure};
 use async_trait::async_trait;
 use kith_cache::{
-    Bus, Moment, Node, NodeConfig, SystemClock,
+    Node, NodeConfig, SystemClock,
     remote::{
         ClusterNode, Epochs, Feed, FeedReader, Following, LeaseWaiters, MessageMac, PeerConfirmations, Queue,
         Reading, Shared, SharedBus, Sharing,
@@ -69,9 +69,7 @@ impl CacheNode {
             confirmations,
             bound: CHANGE_BOUND,
         });
-        let bus_of_node: Arc<dyn Bus> = Arc::<SharedBus>::clone(&bus);
-        let trusted_until = Moment::new(0);
-        let node = Node::new(NodeConfig { trusted_until, bus: bus_of_node, ..NodeConfig::local(0) });
+        let node = Node::new(NodeConfig::following(Arc::<SharedBus>::clone(&bus)));
         let sharing = Sharing { shared: Arc::clone(shared), ..bus.sharing.clone() };
         let member = ClusterNode::new(node.clone(), bus, Arc::new(String::new()), following);
         let mut tasks = JoinSet::new();

@@ -151,37 +151,20 @@ async fn read_after_invalidation_joins_no_old_flight() {
 
 #[tokio::test]
 async fn only_values_at_the_floor_fill() {
-    let stage = Stage::new();
-    for (loaded, kept) in [(4, None), (5, Some(5))] {
-        stage.store.put(1, loaded);
-        let mut gate = stage.store.gate();
-        let read = stage.spawn_read(1);
-        gate.entered().await;
-        stage.invalidate(1, 5).await;
+    for (case, loaded, invalidations, kept) in [
+        ("older than the floor", 4, &[5][..], None),
+        ("at the floor", 5, &[5], Some(5)),
+        ("a second invalidation reaches the detached flight", 5, &[5, 6], None),
+        ("an older invalidation lowers no floor", 4, &[5, 3], None),
+    ] {
+        let (stage, gate, read) = Stage::loading(loaded).await;
+        for version in invalidations {
+            stage.invalidate(1, *version).await;
+        }
         gate.open();
-        assert_eq!(read.await.unwrap(), Some(loaded));
-        assert_eq!(stage.kept(1), kept);
+        assert_eq!(read.await.unwrap(), Some(loaded), "{case}");
+        assert_eq!(stage.kept(1), kept, "{case}");
     }
-}
-
-#[tokio::test]
-async fn second_invalidation_reaches_detached_flight() {
-    let (stage, gate, read) = Stage::loading(5).await;
-    stage.invalidate(1, 5).await;
-    stage.invalidate(1, 6).await;
-    gate.open();
-    assert_eq!(read.await.unwrap(), Some(5));
-    assert_eq!(stage.kept(1), None);
-}
-
-#[tokio::test]
-async fn older_invalidation_lowers_no_floor() {
-    let (stage, gate, read) = Stage::loading(4).await;
-    stage.invalidate(1, 5).await;
-    stage.invalidate(1, 3).await;
-    gate.open();
-    assert_eq!(read.await.unwrap(), Some(4));
-    assert_eq!(stage.kept(1), None);
 }
 
 #[tokio::test]

@@ -138,6 +138,15 @@ impl Stage {
         self
     }
 
+    /// With a read of the first page whose load is held at the gate.
+    pub(crate) async fn loading() -> (Self, Gate, JoinHandle<Vec<u64>>) {
+        let stage = Self::new();
+        let mut gate = stage.store.gate();
+        let reader = stage.spawn_first();
+        gate.entered().await;
+        (stage, gate, reader)
+    }
+
     /// Items of the first page of the list 1, by a cached read.
     pub(crate) async fn first(&self) -> Vec<u64> {
         self.read(&Consistency::Cached).await.entry.value.items.clone()

@@ -45,6 +45,13 @@ impl Holds {
         self.gates(call, way).close()
     }
 
+    /// The same; returns once a call waits there.
+    pub(crate) async fn held(&self, call: Call, way: Way) -> Gate {
+        let mut gate = self.hold(call, way);
+        gate.entered().await;
+        gate
+    }
+
     pub(crate) async fn pass(&self, call: Call, way: Way) {
         self.gates(call, way).pass().await;
     }

@@ -40,9 +40,7 @@ async fn cold_record_is_loaded_once_for_all_nodes() {
 async fn a_load_whose_node_died_is_made_once_more() {
     let (_world, [a, b, c]) = World::script().await;
     a.way.store.land(ONE, true);
-    let mut load = a.holds.hold(Call::Load, Way::There);
-    let dying = a.reads(ONE);
-    load.entered().await;
+    let (load, dying) = a.held(Call::Load, Way::There, |a| a.reads(ONE)).await;
     a.kill();
     load.open();
     let readers: Vec<_> = [&b, &c].iter().flat_map(|peer| (0..100).map(|_| peer.reads(ONE))).collect();
@@ -88,9 +86,7 @@ async fn feed_moves_from_a_cut_reader() {
     other.read(ONE).await;
     pass(2_000).await;
     reads[0].wire.set(Link::Closed);
-    let mut change = writer.holds.hold(Call::Change, Way::There);
-    let writing = writer.puts(ONE);
-    change.entered().await;
+    let (change, writing) = writer.held(Call::Change, Way::There, |writer| writer.puts(ONE)).await;
     writer.kill();
     change.open();
     assert_eq!(writing.await.unwrap(), None);

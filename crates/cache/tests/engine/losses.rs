@@ -64,9 +64,7 @@ async fn answer_of_a_left_epoch_is_dropped() {
     pass(1).await;
     world.keep_dump();
     a.put(ONE).await.unwrap();
-    let mut question = b.holds.hold(Call::Read, Way::There);
-    let reader = b.reads(ONE);
-    question.entered().await;
+    let (question, reader) = b.held(Call::Read, Way::There, |b| b.reads(ONE)).await;
     world.put_back(false);
     pass(1_000).await;
     assert!(b.node.epoch() > 1);
@@ -239,8 +237,7 @@ async fn record_changed_during_publish_stays_queued() {
 async fn a_change_is_told_again_where_nodes_have_moved() {
     let (world, [a, b]) = World::script().await;
     a.put(ONE).await.unwrap();
-    let mut behind = a.holds.hold(Call::Probe, Way::There);
-    behind.entered().await;
+    let _behind = a.holds.held(Call::Probe, Way::There).await;
     let mut unseen = a.holds.hold(Call::Epoch, Way::There);
     b.queue.overflowed(world.store.raise());
     pass(1_000).await;
@@ -282,16 +279,14 @@ async fn shorter_log_publishes_nothing() {
 
 /// The others are an epoch further than `a`, the server falls back, and `a` writes before any node notices.
 async fn told_by_one_who_is_behind((world, fallen): (&World, &Snapshot), a: &Peer, b: &Peer) {
-    let mut behind = a.holds.hold(Call::Probe, Way::There);
-    behind.entered().await;
+    let behind = a.holds.held(Call::Probe, Way::There).await;
     let _unseen = a.holds.hold(Call::Epoch, Way::There);
     let before = a.node.epoch();
     b.queue.overflowed(world.store.raise());
     pass(1_000).await;
     assert_eq!((a.node.epoch(), b.node.epoch()), (before, before + 1));
     b.read(ONE).await;
-    let mut knows = b.holds.hold(Call::Probe, Way::There);
-    knows.entered().await;
+    let knows = b.holds.held(Call::Probe, Way::There).await;
     world.server.fall_back(fallen);
     a.put(ONE).await.unwrap();
     // A node that joins now sends the epoch to the server, and the nodes in the epoch notice nothing.
@@ -320,8 +315,7 @@ async fn forgotten_epoch_is_published_again() {
 async fn raised_epoch_is_followed_at_once() {
     let (world, [a, b]) = World::script().await;
     // It looks at the epoch in the store, and gets no answer.
-    let mut look = b.holds.hold(Call::Epoch, Way::There);
-    look.entered().await;
+    let _look = b.holds.held(Call::Epoch, Way::There).await;
     a.queue.overflowed(world.store.raise());
     pass(1_700).await;
     assert_eq!((a.node.epoch(), b.node.epoch()), (2, 2));
@@ -360,9 +354,7 @@ async fn read_in_flight_ignores_a_replaced_server() {
     let (world, [a, b]) = World::holding(RIGHT).await;
     world.keep_dump();
     a.put(RIGHT).await.unwrap();
-    let mut read = b.holds.hold(Call::Read, Way::There);
-    let reading = b.reads(RIGHT);
-    read.entered().await;
+    let (read, reading) = b.held(Call::Read, Way::There, |b| b.reads(RIGHT)).await;
     world.put_back(false);
     pass(1_200).await;
     assert!(b.node.epoch() > 1);

@@ -38,9 +38,7 @@ async fn rolled_back(majority: bool) -> Option<u64> {
 async fn delayed_writer_value_leaves_nothing() {
     let (world, [a, c]) = World::script().await;
     a.put(ONE).await.unwrap();
-    let mut told = c.holds.hold(Call::Change, Way::There);
-    let second = c.puts(ONE);
-    told.entered().await;
+    let (told, second) = c.held(Call::Change, Way::There, |c| c.puts(ONE)).await;
     a.put(ONE).await.unwrap();
     world.evict(ONE);
     told.open();
@@ -67,12 +65,8 @@ async fn paused_fill(gone: bool) -> Option<u64> {
     let (world, [a, b, c]) = World::script().await;
     a.put(ONE).await.unwrap();
     world.evict(ONE);
-    let mut told = c.holds.hold(Call::Change, Way::There);
-    let second = c.puts(ONE);
-    told.entered().await;
-    let mut fill = b.holds.hold(Call::Fill, Way::There);
-    let reading = b.reads(ONE);
-    fill.entered().await;
+    let (told, second) = c.held(Call::Change, Way::There, |c| c.puts(ONE)).await;
+    let (fill, reading) = b.held(Call::Fill, Way::There, |b| b.reads(ONE)).await;
     a.put(ONE).await.unwrap();
     world.evict(ONE);
     told.open();
@@ -91,13 +85,9 @@ async fn paused_fill(gone: bool) -> Option<u64> {
 async fn load_does_not_fill_under_lease_of_another() {
     let (world, [a, b, c]) = World::script().await;
     a.put(LIST).await.unwrap();
-    let mut fill = b.holds.hold(Call::Fill, Way::There);
-    let first = b.reads(LIST);
-    fill.entered().await;
+    let (fill, first) = b.held(Call::Fill, Way::There, |b| b.reads(LIST)).await;
     a.put(LIST).await.unwrap();
-    let mut load = c.holds.hold(Call::Load, Way::There);
-    let second = c.reads(LIST);
-    load.entered().await;
+    let (load, second) = c.held(Call::Load, Way::There, |c| c.reads(LIST)).await;
     fill.open();
     first.await.unwrap();
     let late = world.start();
@@ -197,9 +187,7 @@ async fn made_again(versions: Versions) -> Option<u64> {
 async fn fill_from_before_a_change_does_not_stay() {
     let (_world, [a, b]) = World::script().await;
     a.put(LIST).await.unwrap();
-    let mut fill = b.holds.hold(Call::Fill, Way::Back);
-    let reading = b.reads(LIST);
-    fill.entered().await;
+    let (fill, reading) = b.held(Call::Fill, Way::Back, |b| b.reads(LIST)).await;
     a.put(LIST).await.unwrap();
     pass(1).await;
     fill.open();
@@ -212,9 +200,7 @@ async fn fill_from_before_unknown_write_does_not_stay() {
     let (world, [a, b]) = World::script().await;
     a.put(ONE).await.unwrap();
     world.evict(ONE);
-    let mut fill = b.holds.hold(Call::Fill, Way::Back);
-    let reading = b.reads(ONE);
-    fill.entered().await;
+    let (fill, reading) = b.held(Call::Fill, Way::Back, |b| b.reads(ONE)).await;
     let guard = a.cache(ONE.0).begin_write(&[ONE.1]).await;
     world.store.land(ONE, true);
     guard.unknown().await.unwrap();
@@ -242,13 +228,9 @@ async fn memory_keeps_nothing_refused_by_shared_tier() {
 #[tokio::test(start_paused = true)]
 async fn read_after_ack_joins_no_older_load() {
     let (_world, [a, _b]) = World::holding(LIST).await;
-    let mut change = a.holds.hold(Call::Change, Way::There);
-    let writing = a.puts(LIST);
-    change.entered().await;
+    let (change, writing) = a.held(Call::Change, Way::There, |a| a.puts(LIST)).await;
     a.wire.lose(1);
-    let mut read = a.holds.hold(Call::Read, Way::Back);
-    let early = a.reads(LIST);
-    read.entered().await;
+    let (read, early) = a.held(Call::Read, Way::Back, |a| a.reads(LIST)).await;
     change.open();
     assert_eq!(writing.await.unwrap(), Some(2));
     assert_eq!(a.node.applied(), 1, "it has not heard itself yet");

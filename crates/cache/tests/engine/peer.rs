@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use kith_cache::{
-    CacheError, Change, Consistency, Entry, Moment, Node, NodeConfig, Policy, TieredCache, Token, Version,
+    CacheError, Change, Consistency, Entry, Node, NodeConfig, Policy, TieredCache, Token, Version,
     remote::{
         ClusterNode, FeedReader, Following, MessageMac, PeerConfirmations, Queue, Reading, SharedBus, Sharing,
     },
@@ -12,8 +12,8 @@ use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 
 use crate::{
-    chance::Chance,
-    holds::Holds,
+    gate::Gate,
+    holds::{Call, Holds, Way},
     number_codec::NumberCodec,
     phase::{Phase, Phases},
     shelf::{LOADS_MAX, Shelf},
@@ -175,6 +175,19 @@ impl Peer {
         })
     }
 
+    /// Starts a task of this node, and returns once it is held at this call.
+    pub(crate) async fn held<T>(
+        self: &Arc<Self>,
+        call: Call,
+        way: Way,
+        start: impl FnOnce(&Arc<Self>) -> JoinHandle<T>,
+    ) -> (Gate, JoinHandle<T>) {
+        let mut gate = self.holds.hold(call, way);
+        let task = start(self);
+        gate.entered().await;
+        (gate, task)
+    }
+
     /// The position that an entry means; reports one whose value is not of its version.
     pub(crate) fn place(&self, (kind, key): Id, entry: &Entry<u64>) -> u64 {
         if kind.is_versioned() != entry.version.is_versioned() {
@@ -232,12 +245,8 @@ fn bus(world: &World, wire: &Wire, way: &StoreWay) -> Arc<SharedBus> {
 }
 
 fn node(world: &World, bus: &Arc<SharedBus>) -> Node {
-    let mut config = NodeConfig::local(0);
-    config.trusted_until = Moment::new(0);
-    config.clock = Arc::new(VirtualClock(world.began));
-    config.random = Arc::<Chance>::new(world.chance.clone());
-    config.bus = Arc::<SharedBus>::clone(bus);
-    Node::new(config)
+    let (clock, random) = (Arc::new(VirtualClock(world.began)), Arc::new(world.chance.clone()));
+    Node::new(NodeConfig { clock, random, ..NodeConfig::following(Arc::<SharedBus>::clone(bus)) })
 }
 
 fn member(world: &World, node: &Node, bus: Arc<SharedBus>) -> ClusterNode {

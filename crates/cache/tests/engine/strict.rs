@@ -39,8 +39,7 @@ async fn first_answers_after_a_stop_are_right() {
 #[tokio::test(start_paused = true)]
 async fn old_answer_gives_no_trust_after_a_stop() {
     let (_world, [a, b]) = World::holding(RIGHT).await;
-    let mut probe = b.holds.hold(Call::Probe, Way::Back);
-    probe.entered().await;
+    let probe = b.holds.held(Call::Probe, Way::Back).await;
     b.phases.set(Phase::Stands);
     b.wire.lose(1);
     probe.open();
@@ -57,9 +56,7 @@ async fn no_read_joins_a_load_of_an_untrusted_node() {
     let (_world, [a, b]) = World::script().await;
     a.put(RIGHT).await.unwrap();
     b.wire.set(Link::Frozen);
-    let mut load = b.holds.hold(Call::Load, Way::Back);
-    let early = b.reads(RIGHT);
-    load.entered().await;
+    let (load, early) = b.held(Call::Load, Way::Back, |b| b.reads(RIGHT)).await;
     a.put(RIGHT).await.unwrap();
     let later = b.reads(RIGHT);
     pass(1).await;

@@ -11,8 +11,8 @@ use std::{
 
 use async_trait::async_trait;
 use kith_cache::{
-    CacheError, Change, Consistency, LoadError, LoadOptions, Loaded, Loader, Moment, Node, NodeConfig,
-    Policy, Tier, TieredCache, Token, Version,
+    CacheError, Change, Consistency, LoadError, LoadOptions, Loaded, Loader, Node, NodeConfig, Policy, Tier,
+    TieredCache, Token, Version,
     remote::{
         ClusterNode, Epochs, FakeServer, Following, Kept, MessageMac, PeerConfirmations, Queue, SharedBus,
         SharedError, Sharing,
@@ -131,11 +131,8 @@ impl Stage {
             confirmations: Arc::new(PeerConfirmations::new(following.trust)),
             bound: Duration::from_millis(100),
         });
-        let mut config = NodeConfig::local(0);
-        config.trusted_until = Moment::new(0);
-        config.clock = Arc::new(VirtualClock(self.began));
-        config.bus = Arc::<SharedBus>::clone(&bus);
-        let node = Node::new(config);
+        let clock = Arc::new(VirtualClock(self.began));
+        let node = Node::new(NodeConfig { clock, ..NodeConfig::following(Arc::<SharedBus>::clone(&bus)) });
         let loader = Arc::<Store>::clone(&self.store);
         let cache = TieredCache::shared(&node, policy, loader, &bus.sharing, Arc::new(NumberCodec));
         let member = ClusterNode::new(node.clone(), bus, Arc::new(format!("node {id}")), following);
