@@ -7,10 +7,10 @@ use std::{sync::Arc, time::Duration};
 use anyhow::{Result, ensure};
 use async_trait::async_trait;
 use kith_cache::{
-    Bus, Moment, Node, NodeConfig, SystemClock, ThreadRandom,
+    Node, NodeConfig, SystemClock,
     remote::{
-        ClusterNode, Epochs, Feed, FeedReader, FollowerStats, Following, LeaseWaiters, MessageMac,
-        PeerConfirmations, Queue, Reading, RecentChanges, Shared, SharedBus, Sharing,
+        ClusterNode, Epochs, Feed, FeedReader, Following, LeaseWaiters, MessageMac, PeerConfirmations, Queue,
+        Reading, Shared, SharedBus, Sharing,
         redis::{RedisOptions, ScriptRunner},
     },
 };
@@ -45,10 +45,7 @@ pub(crate) fn secret() -> MessageMac {
 pub(crate) struct CacheNode {
     pub(crate) node: Node,
     pub(crate) sharing: Sharing,
-    bus: Arc<SharedBus>,
-    recent: Arc<RecentChanges>,
-    stats: Arc<FollowerStats>,
-    confirmations: Arc<PeerConfirmations>,
+    member: ClusterNode,
     tasks: JoinSet<()>,
 }
 
@@ -66,51 +63,25 @@ impl CacheNode {
         let confirmations = Arc::new(PeerConfirmations::new(following.trust));
         let bus = Arc::new(SharedBus {
             id,
-            shared: Arc::clone(shared),
-            queue: Arc::clone(&queue),
-            epochs: Arc::clone(&epochs),
+            sharing: Sharing { shared: followed, queue, wakes, patience: PATIENCE },
+            epochs,
             seal: secret(),
-            standing: Arc::clone(&confirmations),
+            confirmations,
             bound: CHANGE_BOUND,
         });
-        let bus_of_node: Arc<dyn Bus> = Arc::<SharedBus>::clone(&bus);
-        let trusted_until = Moment::new(0);
-        let node = Node::new(NodeConfig { trusted_until, bus: bus_of_node, ..NodeConfig::local(0) });
-        let (recent, stats) = (Arc::<RecentChanges>::default(), Arc::<FollowerStats>::default());
-        let member = ClusterNode {
-            node: node.clone(),
-            id,
-            about: Arc::new(String::new()),
-            shared: followed,
-            epochs,
-            queue: Arc::clone(&queue),
-            wakes: Arc::clone(&wakes),
-            standing: Arc::clone(&confirmations),
-            seal: secret(),
-            recent: Arc::clone(&recent),
-            tally: Arc::clone(&stats),
-            following,
-            random: Arc::new(ThreadRandom),
-        };
+        let node = Node::new(NodeConfig::following(Arc::<SharedBus>::clone(&bus)));
+        let sharing = Sharing { shared: Arc::clone(shared), ..bus.sharing.clone() };
+        let member = ClusterNode::new(node.clone(), bus, Arc::new(String::new()), following);
         let mut tasks = JoinSet::new();
-        tasks.spawn(async move { member.follow().await });
-        let (publishing, publisher) = (node.clone(), Arc::clone(&bus));
-        tasks.spawn(async move { publisher.drain(&publishing).await });
-        let sharing = Sharing { shared: Arc::clone(shared), queue, wakes, patience: PATIENCE };
-        Self { node, sharing, bus, recent, stats, confirmations, tasks }
+        let (following, publishing) = (member.clone(), member.clone());
+        tasks.spawn(async move { following.follow().await });
+        tasks.spawn(async move { publishing.bus.drain(&publishing.node).await });
+        Self { node, sharing, member, tasks }
     }
 
     /// Reads the change feed of the store from now on and publishes what its writer did not.
     pub(crate) fn read_feed(&mut self, feed: Arc<dyn Feed>) {
-        let reader = FeedReader {
-            node: self.node.clone(),
-            bus: Arc::clone(&self.bus),
-            feed,
-            recent: Arc::clone(&self.recent),
-            tally: Arc::clone(&self.stats),
-            reading: Reading::default(),
-            random: Arc::new(ThreadRandom),
-        };
+        let reader = FeedReader { member: self.member.clone(), feed, reading: Reading::default() };
         self.tasks.spawn(async move { reader.read().await });
     }
 
@@ -132,7 +103,7 @@ impl CacheNode {
 #[async_trait]
 impl EpochSource for CacheNode {
     fn followed(&self) -> Option<Epoch> {
-        let (number, server) = self.confirmations.trusted(&self.node)?;
+        let (number, server) = self.member.bus.confirmations.trusted(&self.node)?;
         Some(Epoch { number, server })
     }
 

@@ -15,12 +15,23 @@ pub trait Loader<K, V>: Send + Sync + 'static {
     /// The error of the store. It is returned to every waiting reader, and is not cached.
     async fn load(&self, key: &K, options: LoadOptions) -> Result<Loaded<V>, LoadError>;
 
-    /// Reads many distinct records, at most [`Policy::batch_chunk`](crate::Policy), in one round trip.
-    /// The answer has any order; a key absent from it was never stored.
+    /// Reads many distinct records, at most [`Policy::batch_chunk`](crate::Policy). The answer has any order; a key
+    /// absent from it was never stored. A store that reads many records in one round trip overrides this: without that,
+    /// one is read after the other.
     ///
     /// # Errors
     /// As [`Loader::load`], for all the keys at once.
-    async fn load_many(&self, keys: &[K], options: LoadOptions) -> Result<Vec<(K, Loaded<V>)>, LoadError>;
+    async fn load_many(&self, keys: &[K], options: LoadOptions) -> Result<Vec<(K, Loaded<V>)>, LoadError>
+    where
+        K: Clone + Send + Sync,
+        V: Send + Sync,
+    {
+        let mut loaded = Vec::with_capacity(keys.len());
+        for key in keys {
+            loaded.push((key.clone(), self.load(key, options).await?));
+        }
+        Ok(loaded)
+    }
 }
 
 /// The requirements of a load.

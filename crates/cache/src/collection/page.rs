@@ -55,7 +55,7 @@ impl<L: FromStr, P: FromStr> FromStr for PageKey<L, P> {
     }
 }
 
-/// Pages as records without versions.
+/// Pages as records without versions. One query for each page: no store reads pages of several lists at once.
 pub(super) struct Pages<L, P, T>(pub(super) Arc<dyn PageLoader<L, P, T>>);
 
 #[async_trait::async_trait]
@@ -63,19 +63,6 @@ impl<L: Key, P: Key, T: Send + Sync + 'static> Loader<PageKey<L, P>, Page<T>> fo
     async fn load(&self, key: &PageKey<L, P>, options: LoadOptions) -> Result<Loaded<Page<T>>, LoadError> {
         let page = self.0.page(&key.list, &key.place, options).await?;
         Ok(Loaded::Found { value: Arc::new(page), version: Version::UNVERSIONED })
-    }
-
-    /// One query for each page: no store reads pages of several lists at once.
-    async fn load_many(
-        &self,
-        keys: &[PageKey<L, P>],
-        options: LoadOptions,
-    ) -> Result<Vec<(PageKey<L, P>, Loaded<Page<T>>)>, LoadError> {
-        let mut pages = Vec::with_capacity(keys.len());
-        for key in keys {
-            pages.push((key.clone(), self.load(key, options).await?));
-        }
-        Ok(pages)
     }
 }
 

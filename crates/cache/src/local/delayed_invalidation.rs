@@ -6,7 +6,11 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use tokio::{runtime::Handle, sync::OwnedSemaphorePermit, time::Instant};
+use tokio::{
+    runtime::Handle,
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::Instant,
+};
 
 use super::inner::CacheState;
 use crate::{CacheError, Key, testing::rules};
@@ -19,6 +23,21 @@ pub const LATE_WRITES_FOR: Duration = Duration::from_secs(90);
 const AFTER: [Duration; 3] = [Duration::from_secs(5), Duration::from_secs(30), LATE_WRITES_FOR];
 /// Period of the flushes that replace the repeated invalidations of writes beyond the limit.
 const FLUSH_PERIOD: Duration = Duration::from_secs(5);
+
+/// The writes of unknown outcome that wait for their repeated invalidations.
+#[derive(Debug)]
+pub(crate) struct PendingRepeats {
+    pub(crate) places: Arc<Semaphore>,
+    /// Until when flushes replace the repeated invalidations of writes beyond the limit; `None`: no flush is needed.
+    pub(crate) flushing: Arc<Mutex<Option<Instant>>>,
+}
+
+impl PendingRepeats {
+    pub(crate) fn new(places: usize) -> Self {
+        let places = Arc::new(Semaphore::new(places.min(Semaphore::MAX_PERMITS)));
+        Self { places, flushing: Arc::default() }
+    }
+}
 
 /// Invalidates these keys after 5, 30 and 90 s, or, with too many such writes waiting, the whole namespace.
 /// Does nothing without a runtime, nor after the cache is gone.

@@ -3,7 +3,8 @@
 use std::sync::{Arc, atomic::AtomicU64};
 
 use super::{
-    key_state::KeyTable, memory::Memory, pending_repeats::PendingRepeats, resync_rounds::Rounds, slot::Slot,
+    delayed_invalidation::PendingRepeats, key_state::KeyTable, memory::Memory, resync_rounds::Rounds,
+    slot::Slot,
 };
 use crate::{
     CacheError, Change, Entry, Key, Moment, Node, Policy, Token, Version,

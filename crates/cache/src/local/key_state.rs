@@ -1,3 +1,5 @@
+//! The keys with loads or writes in progress.
+
 use std::{collections::HashMap, sync::Arc};
 
 use parking_lot::{Mutex, MutexGuard};
@@ -133,12 +135,11 @@ impl<K: Key, V> KeyTable<K, V> {
         Self { shards: std::iter::repeat_with(shard).take(SHARDS).collect(), hasher: hasher.clone() }
     }
 
-    /// Locks the shard of the key.
     pub(crate) fn lock(&self, key: &K) -> MutexGuard<'_, Shard<K, V>> {
         self.shard(key).lock()
     }
 
-    /// The same, unless another thread holds the lock.
+    /// As [`Self::lock`], unless another thread holds the lock.
     pub(crate) fn try_lock(&self, key: &K) -> Option<MutexGuard<'_, Shard<K, V>>> {
         self.shard(key).try_lock()
     }

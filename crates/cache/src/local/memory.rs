@@ -1,3 +1,5 @@
+//! The copies in memory: their storage, and the table of hot entries before it.
+
 use std::{
     fmt,
     sync::{

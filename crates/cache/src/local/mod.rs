@@ -7,7 +7,6 @@ mod key_state;
 mod load;
 mod memory;
 pub(super) mod namespace;
-mod pending_repeats;
 mod read;
 pub(super) mod resync;
 mod resync_rounds;

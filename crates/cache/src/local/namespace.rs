@@ -1,3 +1,5 @@
+//! A namespace as operators and the bus see it: without the types of its records.
+
 use std::{fmt, time::Duration};
 
 use super::{inner::CacheState, slot::Slot};

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     CacheError, Key, Node, Tier, Version,
-    remote::{Header, Kind, address},
+    remote::{Header, address},
     source::read::LoadRequest,
 };
 
@@ -100,7 +100,7 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
             let Some(head) = head else { continue };
             if *version < head.version {
                 suspects.push((key, Tier::Memory, *version));
-            } else if is_copy(head) && head.version < *version {
+            } else if head.is_copy() && head.version < *version {
                 suspects.push((key, Tier::Redis, head.version));
             }
         }
@@ -113,7 +113,7 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
                 suspects.push((key, Tier::Memory, *version));
             }
             if let Some(Some(head)) = heads.get(*at)
-                && is_copy(head)
+                && head.is_copy()
                 && head.version < truth
             {
                 suspects.push((key, Tier::Redis, head.version));
@@ -130,7 +130,7 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
         }
         let mut state = self.rounds.0.lock();
         for ((key, _), head) in chunk.iter().zip(heads) {
-            let Some(head) = head.filter(is_copy) else { continue };
+            let Some(head) = head.filter(Header::is_copy) else { continue };
             let is_known = state.aging.iter().any(|one| one.key == **key);
             if !is_known && state.aging.len() < SUSPECTS_MAX {
                 state.aging.push(Aging { key: (**key).clone(), head, since: Instant::now() });
@@ -206,7 +206,7 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
         }
         let is_still = match suspect.tier {
             Tier::Memory => self.memory.slot(&suspect.key).map(|slot| slot.version),
-            Tier::Redis | Tier::Store => head.filter(is_copy).map(|head| head.version),
+            Tier::Redis | Tier::Store => head.filter(Header::is_copy).map(|head| head.version),
         } == Some(suspect.version);
         if !is_still {
             return Ok(false);
@@ -246,10 +246,6 @@ impl<K: Key, V: Send + Sync + 'static> CacheState<K, V> {
         let outcomes = self.fetch(keys, LoadRequest::STRONG).await;
         outcomes.into_iter().map(|outcome| outcome.result.map(|loaded| loaded.version())).collect()
     }
-}
-
-const fn is_copy(head: &Header) -> bool {
-    matches!(head.kind, Kind::Value | Kind::Null)
 }
 
 impl<K: Key, V: Send + Sync + 'static> Memory<K, V> {

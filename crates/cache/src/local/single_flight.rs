@@ -1,3 +1,5 @@
+//! Single flight: one load of a key, however many readers wait for it.
+
 use std::{
     future::poll_fn,
     pin::pin,

@@ -1,13 +1,15 @@
+//! The cache of one kind of record, as domains use it.
+
 use std::{
     fmt,
     sync::{Arc, atomic::AtomicU64},
 };
 
 use super::{
+    delayed_invalidation::PendingRepeats,
     inner::{CacheState, LookupResult, ReadMode},
     key_state::KeyTable,
     memory::Memory,
-    pending_repeats::PendingRepeats,
     resync_rounds::Rounds,
 };
 use crate::{

@@ -1,3 +1,5 @@
+//! The versions that readers have got, so that none gets an older one later.
+
 use std::{
     collections::{HashMap, VecDeque},
     time::Duration,

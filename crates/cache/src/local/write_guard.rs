@@ -1,3 +1,5 @@
+//! The guard around a write: marks its records before the commit, and settles them by its verdict.
+
 use std::{collections::HashMap, fmt, sync::Arc};
 
 use tokio::runtime::Handle;

@@ -47,17 +47,12 @@ pub(crate) const APPLIED: Metric =
     Metric::gauge("kith_bus_applied", &[], "Number of the last entry of the log applied on this node.");
 
 /// The histogram of propagation times, resolved once.
+#[derive(Debug)]
 pub(crate) struct Propagation(Histogram);
 
 impl Default for Propagation {
     fn default() -> Self {
         Self(histogram!(PROPAGATION.name))
-    }
-}
-
-impl std::fmt::Debug for Propagation {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Propagation")
     }
 }
 

@@ -66,6 +66,12 @@ impl NodeConfig {
             trust_grace: Duration::from_millis(1_500),
         }
     }
+
+    /// A node that follows the others by this bus, and trusts its memory only then. Otherwise as [`Self::local`].
+    #[must_use]
+    pub fn following(bus: Arc<dyn Bus>) -> Self {
+        Self { bus, trusted_until: Moment::default(), ..Self::local(0) }
+    }
 }
 
 struct NodeState {

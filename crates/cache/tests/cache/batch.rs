@@ -1,17 +1,32 @@
-use kith_cache::{CacheError, Consistency};
+use kith_cache::{CacheError, Consistency, Entry};
+use tokio::task::JoinHandle;
 
-use crate::stage::{SECOND, Stage, until, version};
+use crate::{
+    stage::{SECOND, Stage, version},
+    until::until,
+};
+
+type Answer = Result<Option<Entry<String>>, CacheError>;
 
 impl Stage {
     async fn read_many(&self, keys: &[u64]) -> Vec<Option<u64>> {
-        let answers = self.cache.get_many(keys, &Consistency::Cached).await;
-        answers.into_iter().map(|answer| version(answer.unwrap())).collect()
+        versions(self.cache.get_many(keys, &Consistency::Cached).await)
+    }
+
+    /// A cached read of these keys in a task of its own.
+    fn spawn_batch<const N: usize>(&self, keys: [u64; N]) -> JoinHandle<Vec<Answer>> {
+        let cache = self.cache.clone();
+        tokio::spawn(async move { cache.get_many(&keys, &Consistency::Cached).await })
     }
 
     fn filled(self, keys: std::ops::Range<u64>) -> Self {
         keys.for_each(|key| self.store.put(key, key + 1));
         self
     }
+}
+
+fn versions(answers: Vec<Answer>) -> Vec<Option<u64>> {
+    answers.into_iter().map(|answer| version(answer.unwrap())).collect()
 }
 
 #[tokio::test]
@@ -53,8 +68,7 @@ async fn large_batch_is_answered_before_fill() {
 async fn a_chunk_that_fails_fails_its_keys_alone() {
     let stage = Stage::with(|policy| policy.batch_chunk = 2).filled(0..4);
     let (mut first, mut second) = (stage.store.gate(), stage.store.gate());
-    let cache = stage.cache.clone();
-    let batch = tokio::spawn(async move { cache.get_many(&[0, 1, 2, 3], &Consistency::Cached).await });
+    let batch = stage.spawn_batch([0, 1, 2, 3]);
     first.entered().await;
     second.entered().await;
     stage.store.panic_next();
@@ -70,17 +84,10 @@ async fn a_chunk_that_fails_fails_its_keys_alone() {
 async fn overlapping_batches_load_each_key_once() {
     let stage = Stage::new().filled(0..6);
     let (left, right) = (stage.store.gate(), stage.store.gate());
-    let spawn = |keys: [u64; 4]| {
-        let cache = stage.cache.clone();
-        tokio::spawn(async move { cache.get_many(&keys, &Consistency::Cached).await })
-    };
-    let (first, second) = (spawn([0, 1, 2, 3]), spawn([5, 4, 3, 2]));
+    let (first, second) = (stage.spawn_batch([0, 1, 2, 3]), stage.spawn_batch([5, 4, 3, 2]));
     until(|| stage.stats().joined == 2).await;
     right.open();
     left.open();
-    let versions = |answers: Vec<Result<_, CacheError>>| {
-        answers.into_iter().map(|a| version(a.unwrap())).collect::<Vec<_>>()
-    };
     assert_eq!(versions(first.await.unwrap()), [1, 2, 3, 4].map(Some));
     assert_eq!(versions(second.await.unwrap()), [6, 5, 4, 3].map(Some));
     assert_eq!(*stage.store.chunks.lock(), [4, 2]);
@@ -90,8 +97,7 @@ async fn overlapping_batches_load_each_key_once() {
 async fn a_batch_that_left_still_fills() {
     let stage = Stage::new().filled(0..3);
     let mut gate = stage.store.gate();
-    let cache = stage.cache.clone();
-    let batch = tokio::spawn(async move { cache.get_many(&[0, 1, 2], &Consistency::Cached).await });
+    let batch = stage.spawn_batch([0, 1, 2]);
     gate.entered().await;
     batch.abort();
     assert!(batch.await.is_err());
@@ -103,8 +109,7 @@ async fn a_batch_that_left_still_fills() {
 async fn invalidation_during_batch_drops_only_its_key() {
     let stage = Stage::new().filled(0..3);
     let mut gate = stage.store.gate();
-    let cache = stage.cache.clone();
-    let batch = tokio::spawn(async move { cache.get_many(&[0, 1, 2], &Consistency::Cached).await });
+    let batch = stage.spawn_batch([0, 1, 2]);
     gate.entered().await;
     stage.invalidate(1, 0).await;
     gate.open();
@@ -156,8 +161,7 @@ async fn a_batch_asks_a_lagging_store_again() {
     old.entered().await;
     stage.invalidate(1, 5).await;
     let mut lagging = stage.store.gate();
-    let cache = stage.cache.clone();
-    let batch = tokio::spawn(async move { cache.get_many(&[1, 2], &Consistency::Cached).await });
+    let batch = stage.spawn_batch([1, 2]);
     lagging.entered().await;
     stage.store.put(1, 5);
     lagging.open();

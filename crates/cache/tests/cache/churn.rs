@@ -25,18 +25,6 @@ impl Loader<u64, Record> for Store {
         let version = self.0[usize::try_from(*key).unwrap()].load(Ordering::SeqCst);
         Ok(Loaded::Found { value: Arc::new((*key, version)), version: Version::new(version) })
     }
-
-    async fn load_many(
-        &self,
-        keys: &[u64],
-        options: LoadOptions,
-    ) -> Result<Vec<(u64, Loaded<Record>)>, LoadError> {
-        let mut all = Vec::new();
-        for key in keys {
-            all.push((*key, self.load(key, options).await?));
-        }
-        Ok(all)
-    }
 }
 
 /// Reads and writes at random. What was acknowledged before a read began is in its answer.

@@ -1,6 +1,9 @@
 use kith_cache::{Consistency, Invalidation, Position, Token, Version};
 
-use crate::stage::{SECOND, Stage, until};
+use crate::{
+    stage::{SECOND, Stage},
+    until::until,
+};
 
 fn at(epoch: u64, number: u64) -> Consistency {
     Consistency::AtLeast(vec![Token::new(Position { partition: 0, epoch, number })])

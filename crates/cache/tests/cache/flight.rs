@@ -3,7 +3,10 @@ use std::sync::Arc;
 use futures::future::join_all;
 use kith_cache::{CacheError, Consistency};
 
-use crate::stage::{Broken, Stage, until, version};
+use crate::{
+    stage::{Broken, Stage, version},
+    until::until,
+};
 
 #[tokio::test]
 async fn thousand_callers_of_cold_key_make_one_load() {
@@ -56,11 +59,7 @@ async fn readers_on_many_threads_all_get_answers() {
 
 #[tokio::test]
 async fn a_load_whose_caller_left_still_fills() {
-    let stage = Stage::new();
-    stage.store.put(1, 1);
-    let mut gate = stage.store.gate();
-    let leader = stage.spawn_read(1);
-    gate.entered().await;
+    let (stage, gate, leader) = Stage::loading(1).await;
     leader.abort();
     assert!(leader.await.unwrap_err().is_cancelled());
     gate.open();
@@ -70,11 +69,7 @@ async fn a_load_whose_caller_left_still_fills() {
 
 #[tokio::test]
 async fn load_survives_the_caller_that_began_it() {
-    let stage = Stage::new();
-    stage.store.put(1, 1);
-    let mut gate = stage.store.gate();
-    let leader = stage.spawn_read(1);
-    gate.entered().await;
+    let (stage, gate, leader) = Stage::loading(1).await;
     let joiner = stage.spawn_read(1);
     until(|| stage.stats().joined == 1).await;
     leader.abort();
@@ -132,11 +127,7 @@ async fn an_error_reaches_every_reader_and_is_not_kept() {
 
 #[tokio::test]
 async fn unversioned_invalidation_blocks_the_fill() {
-    let stage = Stage::new();
-    stage.store.put(1, 1);
-    let mut gate = stage.store.gate();
-    let read = stage.spawn_read(1);
-    gate.entered().await;
+    let (stage, gate, read) = Stage::loading(1).await;
     stage.store.put(1, 2);
     stage.invalidate(1, 0).await;
     gate.open();
@@ -147,11 +138,7 @@ async fn unversioned_invalidation_blocks_the_fill() {
 
 #[tokio::test]
 async fn read_after_invalidation_joins_no_old_flight() {
-    let stage = Stage::new();
-    stage.store.put(1, 1);
-    let mut gate = stage.store.gate();
-    let old = stage.spawn_read(1);
-    gate.entered().await;
+    let (stage, gate, old) = Stage::loading(1).await;
     stage.store.put(1, 2);
     stage.invalidate(1, 2).await;
     let new = stage.spawn_read(1);
@@ -164,45 +151,20 @@ async fn read_after_invalidation_joins_no_old_flight() {
 
 #[tokio::test]
 async fn only_values_at_the_floor_fill() {
-    let stage = Stage::new();
-    for (loaded, kept) in [(4, None), (5, Some(5))] {
-        stage.store.put(1, loaded);
-        let mut gate = stage.store.gate();
-        let read = stage.spawn_read(1);
-        gate.entered().await;
-        stage.invalidate(1, 5).await;
+    for (case, loaded, invalidations, kept) in [
+        ("older than the floor", 4, &[5][..], None),
+        ("at the floor", 5, &[5], Some(5)),
+        ("a second invalidation reaches the detached flight", 5, &[5, 6], None),
+        ("an older invalidation lowers no floor", 4, &[5, 3], None),
+    ] {
+        let (stage, gate, read) = Stage::loading(loaded).await;
+        for version in invalidations {
+            stage.invalidate(1, *version).await;
+        }
         gate.open();
-        assert_eq!(read.await.unwrap(), Some(loaded));
-        assert_eq!(stage.kept(1), kept);
+        assert_eq!(read.await.unwrap(), Some(loaded), "{case}");
+        assert_eq!(stage.kept(1), kept, "{case}");
     }
-}
-
-#[tokio::test]
-async fn second_invalidation_reaches_detached_flight() {
-    let stage = Stage::new();
-    stage.store.put(1, 5);
-    let mut gate = stage.store.gate();
-    let read = stage.spawn_read(1);
-    gate.entered().await;
-    stage.invalidate(1, 5).await;
-    stage.invalidate(1, 6).await;
-    gate.open();
-    assert_eq!(read.await.unwrap(), Some(5));
-    assert_eq!(stage.kept(1), None);
-}
-
-#[tokio::test]
-async fn older_invalidation_lowers_no_floor() {
-    let stage = Stage::new();
-    stage.store.put(1, 4);
-    let mut gate = stage.store.gate();
-    let read = stage.spawn_read(1);
-    gate.entered().await;
-    stage.invalidate(1, 5).await;
-    stage.invalidate(1, 3).await;
-    gate.open();
-    assert_eq!(read.await.unwrap(), Some(4));
-    assert_eq!(stage.kept(1), None);
 }
 
 #[tokio::test]
@@ -219,11 +181,7 @@ async fn copy_survives_invalidation_of_older_version() {
 
 #[tokio::test]
 async fn lagging_store_is_read_again_below_the_floor() {
-    let stage = Stage::new();
-    stage.store.put(1, 4);
-    let mut first = stage.store.gate();
-    let old = stage.spawn_read(1);
-    first.entered().await;
+    let (stage, first, old) = Stage::loading(4).await;
     stage.invalidate(1, 5).await;
     let mut second = stage.store.gate();
     let new = stage.spawn_read(1);
@@ -239,11 +197,7 @@ async fn lagging_store_is_read_again_below_the_floor() {
 
 #[tokio::test]
 async fn unreachable_floor_does_not_block_a_read() {
-    let stage = Stage::new();
-    stage.store.put(1, 4);
-    let mut gate = stage.store.gate();
-    let old = stage.spawn_read(1);
-    gate.entered().await;
+    let (stage, gate, old) = Stage::loading(4).await;
     stage.invalidate(1, 1_000).await;
     assert_eq!(stage.read(1).await, Some(4));
     assert_eq!(stage.kept(1), None);
@@ -254,11 +208,7 @@ async fn unreachable_floor_does_not_block_a_read() {
 
 #[tokio::test]
 async fn value_loaded_before_flush_does_not_fill() {
-    let stage = Stage::new();
-    stage.store.put(1, 1);
-    let mut gate = stage.store.gate();
-    let read = stage.spawn_read(1);
-    gate.entered().await;
+    let (stage, gate, read) = Stage::loading(1).await;
     stage.store.put(1, 2);
     stage.node.flush();
     gate.open();
@@ -268,11 +218,7 @@ async fn value_loaded_before_flush_does_not_fill() {
 
 #[tokio::test]
 async fn after_a_flush_nobody_joins_an_older_flight() {
-    let stage = Stage::new();
-    stage.store.put(1, 1);
-    let mut gate = stage.store.gate();
-    let old = stage.spawn_read(1);
-    gate.entered().await;
+    let (stage, gate, old) = Stage::loading(1).await;
     stage.store.put(1, 2);
     stage.node.flush();
     let new = stage.spawn_read(1);

@@ -6,6 +6,8 @@ mod churn;
 mod consistency;
 mod control;
 mod flight;
+#[path = "../doubles/gate.rs"]
+mod gate;
 mod lending;
 mod limits;
 mod model;
@@ -14,4 +16,6 @@ mod recent;
 mod stage;
 mod time;
 mod token;
+#[path = "../doubles/until.rs"]
+mod until;
 mod write;

@@ -4,7 +4,10 @@ use kith_cache::{Change, Consistency, Version, WriteGuard};
 use proptest::prelude::*;
 use tokio::task::JoinHandle;
 
-use crate::stage::{Gate, SECOND, Stage, value};
+use crate::{
+    gate::Gate,
+    stage::{SECOND, Stage, value},
+};
 
 /// Keys of a history.
 const SLOTS: usize = 3;

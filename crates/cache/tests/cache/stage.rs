@@ -1,7 +1,7 @@
 //! A store in the hands of a test, and a node before it.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::HashMap,
     fmt,
     sync::{
         Arc,
@@ -16,7 +16,9 @@ use kith_cache::{
     fake::{ManualClock, RecordingBus, Sequence},
 };
 use parking_lot::Mutex;
-use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use crate::gate::{Gate, Gates};
 
 pub(crate) type Cache = TieredCache<u64, String>;
 
@@ -36,7 +38,7 @@ impl std::error::Error for Broken {}
 #[derive(Default)]
 pub(crate) struct Store {
     records: Mutex<HashMap<u64, (Option<String>, u64)>>,
-    gates: Mutex<VecDeque<Held>>,
+    gates: Gates,
     broken: Mutex<bool>,
     panics: Mutex<bool>,
     unversioned: Mutex<bool>,
@@ -44,29 +46,6 @@ pub(crate) struct Store {
     pub(crate) loads: AtomicUsize,
     pub(crate) chunks: Mutex<Vec<usize>>,
     pub(crate) demands: Mutex<Vec<Version>>,
-}
-
-struct Held {
-    entered: oneshot::Sender<()>,
-    open: oneshot::Receiver<()>,
-}
-
-/// Holds the next load between its read and its answer.
-pub(crate) struct Gate {
-    entered: Option<oneshot::Receiver<()>>,
-    open: oneshot::Sender<()>,
-}
-
-impl Gate {
-    /// Waits until the load has read; fails if none comes.
-    pub(crate) async fn entered(&mut self) {
-        let entered = self.entered.take().unwrap();
-        tokio::time::timeout(10 * SECOND, entered).await.expect("a load comes to the gate").unwrap();
-    }
-
-    pub(crate) fn open(self) {
-        self.open.send(()).ok();
-    }
 }
 
 impl Store {
@@ -99,11 +78,9 @@ impl Store {
         *self.unversioned.lock() = true;
     }
 
+    /// Holds the next load between its read and its answer.
     pub(crate) fn gate(&self) -> Gate {
-        let (entered, has_entered) = oneshot::channel();
-        let (open, opened) = oneshot::channel();
-        self.gates.lock().push_back(Held { entered, open: opened });
-        Gate { entered: Some(has_entered), open }
+        self.gates.close()
     }
 
     pub(crate) fn loads(&self) -> usize {
@@ -128,11 +105,7 @@ impl Store {
                 tokio::spawn(tokio::task::yield_now()).await.unwrap();
             }
         }
-        let held = self.gates.lock().pop_front();
-        if let Some(held) = held {
-            held.entered.send(()).ok();
-            drop(held.open.await);
-        }
+        self.gates.pass().await;
         assert!(!std::mem::take(&mut *self.panics.lock()), "the loader was told to panic");
         if broken { Err(LoadError::new(Broken)) } else { Ok(()) }
     }
@@ -202,6 +175,16 @@ impl Stage {
         self
     }
 
+    /// With the record 1 at this version in the store, and a read of it whose load is held at the gate.
+    pub(crate) async fn loading(version: u64) -> (Self, Gate, JoinHandle<Option<u64>>) {
+        let stage = Self::new();
+        stage.store.put(1, version);
+        let mut gate = stage.store.gate();
+        let read = stage.spawn_read(1);
+        gate.entered().await;
+        (stage, gate, read)
+    }
+
     /// Version of the answer of a cached read.
     pub(crate) async fn read(&self, key: u64) -> Option<u64> {
         version(self.cache.get(&key).await.unwrap())
@@ -212,13 +195,13 @@ impl Stage {
     }
 
     /// A cached read in a task of its own.
-    pub(crate) fn spawn_read(&self, key: u64) -> tokio::task::JoinHandle<Option<u64>> {
+    pub(crate) fn spawn_read(&self, key: u64) -> JoinHandle<Option<u64>> {
         let cache = self.cache.clone();
         tokio::spawn(async move { version(cache.get(&key).await.unwrap()) })
     }
 
     /// A strong read in a task of its own.
-    pub(crate) fn spawn_strong(&self, key: u64) -> tokio::task::JoinHandle<Option<u64>> {
+    pub(crate) fn spawn_strong(&self, key: u64) -> JoinHandle<Option<u64>> {
         let cache = self.cache.clone();
         tokio::spawn(async move { version(cache.get_with(&key, &Consistency::Strong).await.unwrap()) })
     }
@@ -250,17 +233,6 @@ pub(crate) fn version(entry: Option<Entry<String>>) -> Option<u64> {
         assert!(!entry.version.is_versioned() || entry.version.get() == told, "value and version differ");
         told
     })
-}
-
-/// Lets other tasks run until it holds; fails when it never does.
-pub(crate) async fn until(mut holds: impl FnMut() -> bool) {
-    for _ in 0..10_000 {
-        if holds() {
-            return;
-        }
-        tokio::task::yield_now().await;
-    }
-    panic!("it never came to hold");
 }
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);

@@ -2,7 +2,10 @@ use std::{sync::Arc, time::Duration};
 
 use kith_cache::{CacheError, Clock, Consistency, Moment, Policy, fake::Sequence};
 
-use crate::stage::{SECOND, Stage, trusted_until, until, version};
+use crate::{
+    stage::{SECOND, Stage, trusted_until, version},
+    until::until,
+};
 
 #[tokio::test]
 async fn copy_is_served_until_ttl_ends_by_clock() {
@@ -60,11 +63,7 @@ async fn chance_shortens_a_ttl_and_never_lengthens_it() {
 
 #[tokio::test]
 async fn age_counts_from_the_start_of_the_load() {
-    let stage = Stage::new();
-    stage.store.put(1, 1);
-    let mut gate = stage.store.gate();
-    let read = stage.spawn_read(1);
-    gate.entered().await;
+    let (stage, gate, read) = Stage::loading(1).await;
     stage.clock.advance(3 * SECOND);
     gate.open();
     read.await.unwrap();

@@ -1,8 +1,13 @@
 use std::{sync::Arc, time::Duration};
 
 use kith_cache::{CacheError, Change, Consistency, Version, WriteGuard};
+use tokio::task::JoinHandle;
 
-use crate::stage::{SECOND, Stage, until, value};
+use crate::{
+    gate::Gate,
+    stage::{SECOND, Stage, value},
+    until::until,
+};
 
 fn put(key: u64, version: u64) -> (u64, Change<String>) {
     (key, Change::Put { value: Arc::new(value(key, version)), version: Version::new(version) })
@@ -16,20 +21,37 @@ impl Stage {
     async fn write(&self) -> WriteGuard<u64, String> {
         self.cache.begin_write(&[1]).await
     }
+
+    /// With a write of the record 1 in progress, which is applied while the load of a read is held at the gate.
+    async fn reading_during_a_write() -> (Self, WriteGuard<u64, String>, Gate, JoinHandle<Option<u64>>) {
+        let stage = Self::new();
+        stage.store.put(1, 1);
+        let guard = stage.write().await;
+        let mut gate = stage.store.gate();
+        let read = stage.spawn_read(1);
+        gate.entered().await;
+        stage.store.put(1, 2);
+        (stage, guard, gate, read)
+    }
+
+    /// With the record 1 at version 1, and a write of it in progress.
+    async fn writing() -> (Self, WriteGuard<u64, String>) {
+        let stage = Self::new().warm().await;
+        let guard = stage.write().await;
+        (stage, guard)
+    }
 }
 
 #[tokio::test]
 async fn copies_are_dropped_before_the_commit() {
-    let stage = Stage::new().warm().await;
-    let guard = stage.write().await;
+    let (stage, guard) = Stage::writing().await;
     assert_eq!(stage.kept(1), None);
     guard.aborted().await;
 }
 
 #[tokio::test]
 async fn reads_during_a_write_fill_nothing() {
-    let stage = Stage::new().warm().await;
-    let guard = stage.write().await;
+    let (stage, guard) = Stage::writing().await;
     assert_eq!(stage.read(1).await, Some(1));
     assert_eq!(stage.kept(1), None);
     stage.store.put(1, 2);
@@ -41,11 +63,7 @@ async fn reads_during_a_write_fill_nothing() {
 
 #[tokio::test]
 async fn earlier_load_does_not_fill_during_a_write() {
-    let stage = Stage::new();
-    stage.store.put(1, 1);
-    let mut gate = stage.store.gate();
-    let read = stage.spawn_read(1);
-    gate.entered().await;
+    let (stage, gate, read) = Stage::loading(1).await;
     let guard = stage.write().await;
     gate.open();
     assert_eq!(read.await.unwrap(), Some(1));
@@ -55,11 +73,7 @@ async fn earlier_load_does_not_fill_during_a_write() {
 
 #[tokio::test]
 async fn read_during_write_joins_no_earlier_flight() {
-    let stage = Stage::new();
-    stage.store.put(1, 1);
-    let mut gate = stage.store.gate();
-    let old = stage.spawn_read(1);
-    gate.entered().await;
+    let (stage, gate, old) = Stage::loading(1).await;
     let guard = stage.write().await;
     stage.store.put(1, 2);
     let new = stage.spawn_read(1);
@@ -72,8 +86,7 @@ async fn read_during_write_joins_no_earlier_flight() {
 
 #[tokio::test]
 async fn a_committed_value_is_in_memory_at_once() {
-    let stage = Stage::new().warm().await;
-    let guard = stage.write().await;
+    let (stage, guard) = Stage::writing().await;
     stage.store.put(1, 2);
     guard.committed(vec![put(1, 2)]).await.unwrap();
     assert_eq!(stage.kept(1), Some(2));
@@ -82,8 +95,7 @@ async fn a_committed_value_is_in_memory_at_once() {
 
 #[tokio::test]
 async fn a_committed_delete_is_known_at_once() {
-    let stage = Stage::new().warm().await;
-    let guard = stage.write().await;
+    let (stage, guard) = Stage::writing().await;
     stage.store.delete(1, 2);
     guard.committed(vec![deleted(1, 2)]).await.unwrap();
     assert_eq!(stage.read(1).await, None);
@@ -102,13 +114,7 @@ async fn an_insert_replaces_the_knowledge_of_absence() {
 
 #[tokio::test]
 async fn load_that_missed_a_write_does_not_fill() {
-    let stage = Stage::new();
-    stage.store.put(1, 1);
-    let guard = stage.write().await;
-    let mut gate = stage.store.gate();
-    let read = stage.spawn_read(1);
-    gate.entered().await;
-    stage.store.put(1, 2);
+    let (stage, guard, gate, read) = Stage::reading_during_a_write().await;
     guard.committed(vec![(1, Change::Invalidate { version: Some(Version::new(2)) })]).await.unwrap();
     gate.open();
     assert_eq!(read.await.unwrap(), Some(1));
@@ -141,8 +147,7 @@ async fn older_write_that_ends_last_does_not_install() {
 
 #[tokio::test]
 async fn invalidation_during_write_blocks_install() {
-    let stage = Stage::new().warm().await;
-    let guard = stage.write().await;
+    let (stage, guard) = Stage::writing().await;
     stage.invalidate(1, 0).await;
     guard.committed(vec![put(1, 2)]).await.unwrap();
     assert_eq!(stage.kept(1), None);
@@ -175,13 +180,7 @@ async fn commit_publishes_version_and_position() {
 
 #[tokio::test]
 async fn unknown_outcome_drops_concurrent_load() {
-    let stage = Stage::new();
-    stage.store.put(1, 1);
-    let guard = stage.write().await;
-    let mut gate = stage.store.gate();
-    let read = stage.spawn_read(1);
-    gate.entered().await;
-    stage.store.put(1, 2);
+    let (stage, guard, gate, read) = Stage::reading_during_a_write().await;
     guard.unknown().await.unwrap();
     gate.open();
     read.await.unwrap();
@@ -191,13 +190,7 @@ async fn unknown_outcome_drops_concurrent_load() {
 
 #[tokio::test]
 async fn guard_without_verdict_is_unknown() {
-    let stage = Stage::new();
-    stage.store.put(1, 1);
-    let guard = stage.write().await;
-    let mut gate = stage.store.gate();
-    let read = stage.spawn_read(1);
-    gate.entered().await;
-    stage.store.put(1, 2);
+    let (stage, guard, gate, read) = Stage::reading_during_a_write().await;
     drop(guard);
     gate.open();
     read.await.unwrap();
@@ -218,8 +211,7 @@ fn guard_dropped_without_runtime_unmarks_keys() {
 
 #[tokio::test]
 async fn verdict_refused_by_the_bus_is_unknown() {
-    let stage = Stage::new().warm().await;
-    let guard = stage.write().await;
+    let (stage, guard) = Stage::writing().await;
     stage.bus.fail(true);
     assert!(matches!(guard.committed(vec![put(1, 2)]).await, Err(CacheError::Bus(_))));
     assert_eq!(stage.kept(1), None);
@@ -264,8 +256,7 @@ async fn too_many_unknown_outcomes_flush() {
 
 #[tokio::test]
 async fn strong_read_during_write_sees_commits() {
-    let stage = Stage::new().warm().await;
-    let guard = stage.write().await;
+    let (stage, guard) = Stage::writing().await;
     stage.store.put(1, 2);
     assert_eq!(stage.read_with(1, &Consistency::Strong).await, Some(2));
     guard.committed(vec![put(1, 2)]).await.unwrap();

@@ -2,11 +2,17 @@
 #![expect(clippy::unwrap_used, reason = "a test that meets what it does not expect must fail")]
 
 mod chance;
+#[path = "../doubles/gate.rs"]
+mod gate;
+#[path = "../doubles/number_codec.rs"]
+mod number_codec;
 mod paging;
 mod pair;
 mod peer;
 mod set;
 mod shared;
 mod stage;
+#[path = "../doubles/until.rs"]
+mod until;
 mod wire;
 mod writing;

@@ -26,7 +26,7 @@ async fn a_page_is_loaded_once_for_all_who_read_it() {
     let mut gate = stage.store.gate();
     let readers: Vec<_> = (0..100).map(|_| stage.spawn_first()).collect();
     gate.entered().await;
-    gate.open();
+    assert!(gate.open());
     for reader in readers {
         assert_eq!(reader.await.unwrap(), [1, 2, 3]);
     }

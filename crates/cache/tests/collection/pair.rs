@@ -29,18 +29,6 @@ impl Loader<Edge, u64> for Blocks {
             None => Loaded::Absent { version: Version::UNVERSIONED },
         })
     }
-
-    async fn load_many(
-        &self,
-        edges: &[Edge],
-        options: LoadOptions,
-    ) -> Result<Vec<(Edge, Loaded<u64>)>, LoadError> {
-        let mut found = Vec::new();
-        for edge in edges {
-            found.push((*edge, self.load(edge, options).await?));
-        }
-        Ok(found)
-    }
 }
 
 fn stage() -> (Node, Arc<Blocks>, TieredCache<Edge, u64>) {

@@ -30,18 +30,6 @@ impl Loader<u64, Members> for Groups {
         let (members, version) = self.members.lock().clone();
         Ok(Loaded::Found { value: set(members), version: Version::new(version) })
     }
-
-    async fn load_many(
-        &self,
-        groups: &[u64],
-        options: LoadOptions,
-    ) -> Result<Vec<(u64, Loaded<Members>)>, LoadError> {
-        let mut found = Vec::new();
-        for group in groups {
-            found.push((*group, self.load(group, options).await?));
-        }
-        Ok(found)
-    }
 }
 
 fn stage() -> (Arc<Groups>, TieredCache<u64, Members>) {

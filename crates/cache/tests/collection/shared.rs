@@ -9,7 +9,8 @@ use kith_cache::{
 
 use crate::{
     peer::Peer,
-    stage::{FIRST, Store, until},
+    stage::{FIRST, Store},
+    until::until,
     wire::{Door, Wire},
 };
 
@@ -45,8 +46,13 @@ fn peer(server: &FakeServer, store: &Arc<Store>) -> Peer {
     Peer::new(1, wire(server), Arc::<Store>::clone(store) as _)
 }
 
-fn following(id: u64, server: &FakeServer, store: &Arc<Store>) -> Peer {
-    Peer::following(id, wire(server), Arc::<Store>::clone(store) as _)
+/// Two nodes that follow the log by now.
+async fn two_followers() -> (FakeServer, Arc<Store>, Peer, Peer) {
+    let (server, store) = server_and_store();
+    let following = |id| Peer::following(id, wire(&server), Arc::<Store>::clone(&store) as _);
+    let (a, b) = (following(1), following(2));
+    tokio::time::sleep(HEARD).await;
+    (server, store, a, b)
 }
 
 /// Time until changes have reached every node that hears.
@@ -67,9 +73,7 @@ async fn nodes_share_one_epoch_and_one_load() {
 
 #[tokio::test(start_paused = true)]
 async fn list_change_reaches_other_nodes() {
-    let (server, store) = server_and_store();
-    let (a, b) = (following(1, &server, &store), following(2, &server, &store));
-    tokio::time::sleep(HEARD).await;
+    let (_server, store, a, b) = two_followers().await;
     assert_eq!((a.items().await, b.items().await), (vec![1, 2, 3], vec![1, 2, 3]));
     let token = a.remove(&store, 2).await;
     assert_eq!(a.items().await, [1, 3, 4]);
@@ -105,9 +109,7 @@ async fn epoch_read_before_publish_is_not_kept() {
 
 #[tokio::test(start_paused = true)]
 async fn delayed_epoch_is_dropped_after_a_change() {
-    let (server, store) = server_and_store();
-    let (a, b) = (following(1, &server, &store), following(2, &server, &store));
-    tokio::time::sleep(HEARD).await;
+    let (_server, store, a, b) = two_followers().await;
     assert_eq!(a.items().await, [1, 2, 3]);
     b.wire.reads.set(false);
     let list = b.list.clone();
@@ -122,9 +124,7 @@ async fn delayed_epoch_is_dropped_after_a_change() {
 
 #[tokio::test(start_paused = true)]
 async fn change_repairs_an_evicted_epoch() {
-    let (server, store) = server_and_store();
-    let (a, b) = (following(1, &server, &store), following(2, &server, &store));
-    tokio::time::sleep(HEARD).await;
+    let (server, store, a, b) = two_followers().await;
     let before = a.first().await.2;
     server.evict(&address(1, "things_epoch", &1));
     assert_ne!(b.first().await.2, before, "another name, never an old one");
@@ -137,9 +137,7 @@ async fn change_repairs_an_evicted_epoch() {
 
 #[tokio::test(start_paused = true)]
 async fn read_only_server_delays_other_nodes_only() {
-    let (server, store) = server_and_store();
-    let (a, b) = (following(1, &server, &store), following(2, &server, &store));
-    tokio::time::sleep(HEARD).await;
+    let (server, store, a, b) = two_followers().await;
     assert_eq!((a.items().await, b.items().await), (vec![1, 2, 3], vec![1, 2, 3]));
     server.fill_up(true);
     assert_eq!(a.remove(&store, 2).await.positions()[0].number, UNTOLD);
@@ -148,5 +146,5 @@ async fn read_only_server_delays_other_nodes_only() {
     server.fill_up(false);
     tokio::time::sleep(2 * HEARD).await;
     assert_eq!((a.items().await, b.items().await), (vec![1, 3, 4], vec![1, 3, 4]));
-    assert!(a.queue.is_empty());
+    assert!(a.bus.sharing.queue.is_empty());
 }

@@ -1,14 +1,13 @@
 //! Lists in a store in the hands of a test, and a node before them.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
+    collections::{BTreeMap, BTreeSet},
     fmt,
     str::FromStr,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
-    time::Duration,
 };
 
 use kith_cache::{
@@ -17,7 +16,9 @@ use kith_cache::{
     fake::{ManualClock, RecordingBus},
 };
 use parking_lot::Mutex;
-use tokio::{sync::oneshot, task::JoinHandle};
+use tokio::task::JoinHandle;
+
+use crate::gate::{Gate, Gates};
 
 pub(crate) type List = PagedList<u64, Span, u64>;
 
@@ -50,27 +51,9 @@ pub(crate) const FIRST: Span = Span { after: 0, size: 3 };
 #[derive(Default)]
 pub(crate) struct Store {
     lists: Mutex<BTreeMap<u64, BTreeSet<u64>>>,
-    gates: Mutex<VecDeque<(oneshot::Sender<()>, oneshot::Receiver<()>)>>,
+    gates: Gates,
     broken: Mutex<bool>,
     loads: AtomicUsize,
-}
-
-/// Holds the next load between its read and its answer.
-pub(crate) struct Gate {
-    entered: Option<oneshot::Receiver<()>>,
-    open: oneshot::Sender<()>,
-}
-
-impl Gate {
-    /// Waits until the load has read; fails if none comes.
-    pub(crate) async fn entered(&mut self) {
-        let entered = self.entered.take().unwrap();
-        tokio::time::timeout(Duration::from_secs(10), entered).await.expect("a load comes").unwrap();
-    }
-
-    pub(crate) fn open(self) {
-        self.open.send(()).unwrap();
-    }
 }
 
 impl Store {
@@ -90,10 +73,9 @@ impl Store {
         *self.broken.lock() = true;
     }
 
+    /// Holds the next load between its read and its answer.
     pub(crate) fn gate(&self) -> Gate {
-        let ((entered, has_entered), (open, opened)) = (oneshot::channel(), oneshot::channel());
-        self.gates.lock().push_back((entered, opened));
-        Gate { entered: Some(has_entered), open }
+        self.gates.close()
     }
 
     pub(crate) fn loads(&self) -> usize {
@@ -113,11 +95,7 @@ impl PageLoader<u64, Span, u64> for Store {
     async fn page(&self, list: &u64, span: &Span, _options: LoadOptions) -> Result<Page<u64>, LoadError> {
         self.loads.fetch_add(1, Ordering::SeqCst);
         let page = cut(&self.lists.lock().get(list).cloned().unwrap_or_default(), *span);
-        let gate = self.gates.lock().pop_front();
-        if let Some((entered, open)) = gate {
-            entered.send(()).ok();
-            open.await.ok();
-        }
+        self.gates.pass().await;
         if *self.broken.lock() {
             return Err(LoadError::new(std::io::Error::from(std::io::ErrorKind::NotConnected)));
         }
@@ -160,6 +138,15 @@ impl Stage {
         self
     }
 
+    /// With a read of the first page whose load is held at the gate.
+    pub(crate) async fn loading() -> (Self, Gate, JoinHandle<Vec<u64>>) {
+        let stage = Self::new();
+        let mut gate = stage.store.gate();
+        let reader = stage.spawn_first();
+        gate.entered().await;
+        (stage, gate, reader)
+    }
+
     /// Items of the first page of the list 1, by a cached read.
     pub(crate) async fn first(&self) -> Vec<u64> {
         self.read(&Consistency::Cached).await.entry.value.items.clone()
@@ -179,15 +166,4 @@ impl Stage {
     pub(crate) fn stats(&self, namespace: &str) -> Stats {
         self.node.namespace(namespace).unwrap().stats()
     }
-}
-
-/// Lets other tasks run until it holds; fails when it never does.
-pub(crate) async fn until(mut holds: impl FnMut() -> bool) {
-    for _ in 0..10_000 {
-        if holds() {
-            return;
-        }
-        tokio::task::yield_now().await;
-    }
-    panic!("it never came to hold");
 }

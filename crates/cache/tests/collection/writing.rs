@@ -2,11 +2,19 @@ use std::time::Duration;
 
 use kith_cache::{CacheError, Consistency, Invalidation, ListWrite};
 
-use crate::stage::{Stage, until};
+use crate::{stage::Stage, until::until};
 
 impl Stage {
     async fn write(&self) -> ListWrite<u64> {
         self.list.begin_write(&[1]).await
+    }
+
+    /// With the first page in memory, and a write of the list in progress that has removed 2 from the store.
+    async fn writing() -> (Self, ListWrite<u64>) {
+        let stage = Self::new().warm().await;
+        let write = stage.write().await;
+        stage.store.remove(1, 2);
+        (stage, write)
     }
 
     /// Receives from another node that the list 1 changed.
@@ -19,9 +27,7 @@ impl Stage {
 
 #[tokio::test]
 async fn a_committed_change_is_in_the_next_read() {
-    let stage = Stage::new().warm().await;
-    let write = stage.write().await;
-    stage.store.remove(1, 2);
+    let (stage, write) = Stage::writing().await;
     write.committed().await.unwrap();
     assert_eq!(stage.first().await, [1, 3, 4]);
     assert_eq!(stage.first().await, [1, 3, 4]);
@@ -62,28 +68,22 @@ async fn list_reads_during_write_keep_nothing() {
 
 #[tokio::test]
 async fn page_loaded_during_write_is_not_kept() {
-    let stage = Stage::new();
-    let mut gate = stage.store.gate();
-    let reader = stage.spawn_first();
-    gate.entered().await;
+    let (stage, gate, reader) = Stage::loading().await;
     let write = stage.write().await;
     stage.store.remove(1, 2);
     write.committed().await.unwrap();
     assert_eq!(stage.first().await, [1, 3, 4], "it joins no load of before the write");
-    gate.open();
+    assert!(gate.open());
     assert_eq!(reader.await.unwrap(), [1, 3, 4], "the epoch of its page is over: it asks anew");
     assert_eq!(stage.first().await, [1, 3, 4]);
 }
 
 #[tokio::test]
 async fn page_loaded_during_change_is_not_kept() {
-    let stage = Stage::new();
-    let mut gate = stage.store.gate();
-    let reader = stage.spawn_first();
-    gate.entered().await;
+    let (stage, gate, reader) = Stage::loading().await;
     stage.store.remove(1, 2);
     stage.hear_of_change();
-    gate.open();
+    assert!(gate.open());
     assert_eq!(reader.await.unwrap(), [1, 3, 4]);
     assert_eq!(stage.first().await, [1, 3, 4]);
 }
@@ -97,10 +97,10 @@ async fn busy_list_is_read_from_the_store() {
         gate.entered().await;
         let next = stage.store.gate();
         stage.hear_of_change();
-        gate.open();
+        assert!(gate.open());
         gate = next;
     }
-    gate.open();
+    assert!(gate.open());
     assert_eq!(reader.await.unwrap(), [1, 2, 3]);
     assert_eq!(stage.store.loads(), 4);
 }
@@ -118,18 +118,14 @@ async fn repeat_shows_a_late_list_write() {
 
 #[tokio::test]
 async fn unknown_list_write_is_in_the_next_read() {
-    let stage = Stage::new().warm().await;
-    let write = stage.write().await;
-    stage.store.remove(1, 2);
+    let (stage, write) = Stage::writing().await;
     write.unknown().await.unwrap();
     assert_eq!(stage.first().await, [1, 3, 4]);
 }
 
 #[tokio::test]
 async fn a_write_that_was_dropped_counts_as_unknown() {
-    let stage = Stage::new().warm().await;
-    let write = stage.write().await;
-    stage.store.remove(1, 2);
+    let (stage, write) = Stage::writing().await;
     drop(write);
     assert_eq!(stage.first().await, [1, 3, 4]);
     until(|| stage.bus.published().len() == 1).await;
@@ -137,9 +133,7 @@ async fn a_write_that_was_dropped_counts_as_unknown() {
 
 #[tokio::test]
 async fn unpublished_list_change_is_seen_locally() {
-    let stage = Stage::new().warm().await;
-    let write = stage.write().await;
-    stage.store.remove(1, 2);
+    let (stage, write) = Stage::writing().await;
     stage.bus.fail(true);
     assert!(matches!(write.committed().await, Err(CacheError::Bus(_))));
     assert_eq!(stage.first().await, [1, 3, 4]);
@@ -150,9 +144,7 @@ async fn unpublished_list_change_is_seen_locally() {
 
 #[tokio::test]
 async fn the_token_of_a_change_vouches_for_it() {
-    let stage = Stage::new().warm().await;
-    let write = stage.write().await;
-    stage.store.remove(1, 2);
+    let (stage, write) = Stage::writing().await;
     let token = write.committed().await.unwrap();
     assert_eq!(stage.read(&Consistency::AtLeast(vec![token])).await.entry.value.items, [1, 3, 4]);
 }

@@ -9,7 +9,7 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use crate::{chance::Chance, number, runtime, truth::Kind, weather::Weather, world::World};
+use crate::{chance::Chance, runtime, seeds, truth::Kind, weather::Weather, world::World};
 
 /// Runs that a test of all packages makes.
 const SEEDS: u64 = 100;
@@ -19,11 +19,7 @@ const KEYS: u64 = 2;
 
 #[test]
 fn no_copy_is_older_than_its_age() {
-    let seeds = match number("KITH_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..number("KITH_SEEDS").unwrap_or(SEEDS),
-    };
-    for seed in seeds {
+    for seed in seeds(SEEDS) {
         let judged = runtime().block_on(run(seed));
         assert!(judged.is_ok(), "KITH_SEED={seed}: {judged:?}");
     }

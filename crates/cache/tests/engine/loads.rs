@@ -40,11 +40,9 @@ async fn cold_record_is_loaded_once_for_all_nodes() {
 async fn a_load_whose_node_died_is_made_once_more() {
     let (_world, [a, b, c]) = World::script().await;
     a.way.store.land(ONE, true);
-    let mut load = a.holds.hold(Call::Load, Way::There);
-    let dying = a.reads(ONE);
-    load.reached().await;
+    let (load, dying) = a.held(Call::Load, Way::There, |a| a.reads(ONE)).await;
     a.kill();
-    load.go_on();
+    load.open();
     let readers: Vec<_> = [&b, &c].iter().flat_map(|peer| (0..100).map(|_| peer.reads(ONE))).collect();
     for reader in readers {
         assert_eq!(reader.await.unwrap(), Some(1));
@@ -88,11 +86,9 @@ async fn feed_moves_from_a_cut_reader() {
     other.read(ONE).await;
     pass(2_000).await;
     reads[0].wire.set(Link::Closed);
-    let mut change = writer.holds.hold(Call::Change, Way::There);
-    let writing = writer.puts(ONE);
-    change.reached().await;
+    let (change, writing) = writer.held(Call::Change, Way::There, |writer| writer.puts(ONE)).await;
     writer.kill();
-    change.go_on();
+    change.open();
     assert_eq!(writing.await.unwrap(), None);
     pass(11_000).await;
     assert_eq!(other.read(ONE).await, Some(2));
@@ -109,9 +105,9 @@ async fn feed_moves_from_a_dead_reader() {
     others[0].read(ONE).await;
     let mut change = reads[0].holds.hold(Call::Change, Way::There);
     let writing = reads[0].puts(ONE);
-    change.reached().await;
+    change.entered().await;
     reads[0].kill();
-    change.go_on();
+    change.open();
     assert_eq!(writing.await.unwrap(), None);
     pass(11_000).await;
     assert_eq!(others[0].read(ONE).await, Some(2));

@@ -22,9 +22,7 @@ const BOUND: u64 = 3_000;
 /// Interleaving 1.
 #[tokio::test(start_paused = true)]
 async fn promoted_replica_with_right_numbers_is_a_fork() {
-    let (world, [a, b]) = World::script().await;
-    a.put(ONE).await.unwrap();
-    b.read(ONE).await;
+    let (world, [a, b]) = World::holding(ONE).await;
     world.keep_dump();
     for _ in 0..3 {
         a.put(TWO).await.unwrap();
@@ -49,9 +47,7 @@ async fn promoted_replica_with_right_numbers_is_a_fork() {
 /// Interleaving 2.
 #[tokio::test(start_paused = true)]
 async fn restored_dump_brings_back_no_old_copy() {
-    let (world, [a, b]) = World::script().await;
-    a.put(ONE).await.unwrap();
-    b.read(ONE).await;
+    let (world, [a, b]) = World::holding(ONE).await;
     world.keep_dump();
     a.put(ONE).await.unwrap();
     world.put_back(false);
@@ -63,28 +59,22 @@ async fn restored_dump_brings_back_no_old_copy() {
 /// The question was for the server of before, and the one that its node accepts by now answers it from the dump.
 #[tokio::test(start_paused = true)]
 async fn answer_of_a_left_epoch_is_dropped() {
-    let (world, [a, b, c]) = World::script().await;
-    a.put(ONE).await.unwrap();
-    c.read(ONE).await;
+    let (world, [a, b, _c]) = World::holding(ONE).await;
     // The reader does not wait for its fill.
     pass(1).await;
     world.keep_dump();
     a.put(ONE).await.unwrap();
-    let mut question = b.holds.hold(Call::Read, Way::There);
-    let reader = b.reads(ONE);
-    question.reached().await;
+    let (question, reader) = b.held(Call::Read, Way::There, |b| b.reads(ONE)).await;
     world.put_back(false);
     pass(1_000).await;
     assert!(b.node.epoch() > 1);
-    question.go_on();
+    question.open();
     assert_eq!(reader.await.unwrap(), Some(2));
 }
 
 #[tokio::test(start_paused = true)]
 async fn server_fallback_is_a_fork() {
-    let (world, [a, b]) = World::script().await;
-    a.put(ONE).await.unwrap();
-    b.read(ONE).await;
+    let (world, [a, _b]) = World::holding(ONE).await;
     let dump = world.server.snapshot();
     a.put(ONE).await.unwrap();
     world.server.fall_back(&dump);
@@ -97,9 +87,7 @@ async fn server_fallback_is_a_fork() {
 /// The writer is dead, no node received its change, and the replica lacks it.
 #[tokio::test(start_paused = true)]
 async fn other_server_with_known_data_is_not_trusted() {
-    let (world, [a, b]) = World::script().await;
-    a.put(ONE).await.unwrap();
-    b.read(ONE).await;
+    let (world, [a, b]) = World::holding(ONE).await;
     world.keep_dump();
     b.wire.lose(1);
     a.put(ONE).await.unwrap();
@@ -113,9 +101,7 @@ async fn other_server_with_known_data_is_not_trusted() {
 /// trace.
 #[tokio::test(start_paused = true)]
 async fn what_nobody_can_know_ends_with_the_copies() {
-    let (world, [a, b]) = World::script().await;
-    a.put(ONE).await.unwrap();
-    b.read(ONE).await;
+    let (world, [a, b]) = World::holding(ONE).await;
     let dump = world.server.snapshot();
     a.wire.lose(1);
     b.wire.lose(1);
@@ -135,9 +121,7 @@ async fn what_nobody_can_know_ends_with_the_copies() {
 /// Interleaving 7.
 #[tokio::test(start_paused = true)]
 async fn full_server_loses_trust_soon() {
-    let (world, [a, b]) = World::script().await;
-    a.put(ONE).await.unwrap();
-    b.read(ONE).await;
+    let (world, [a, b]) = World::holding(ONE).await;
     world.server.fill_up(true);
     a.put(ONE).await.unwrap();
     pass(BOUND).await;
@@ -149,9 +133,7 @@ async fn full_server_loses_trust_soon() {
 
 #[tokio::test(start_paused = true)]
 async fn missed_entry_is_replayed_with_the_next() {
-    let (_world, [a, b]) = World::script().await;
-    a.put(ONE).await.unwrap();
-    b.read(ONE).await;
+    let (_world, [a, b]) = World::holding(ONE).await;
     b.wire.lose(1);
     a.put(ONE).await.unwrap();
     a.put(TWO).await.unwrap();
@@ -161,9 +143,7 @@ async fn missed_entry_is_replayed_with_the_next() {
 
 #[tokio::test(start_paused = true)]
 async fn missed_last_entry_is_replayed_by_probe() {
-    let (_world, [a, b]) = World::script().await;
-    a.put(ONE).await.unwrap();
-    b.read(ONE).await;
+    let (_world, [a, b]) = World::holding(ONE).await;
     b.wire.lose(1);
     a.put(ONE).await.unwrap();
     pass(600).await;
@@ -228,9 +208,7 @@ async fn full_queue_raises_the_epoch() {
 /// Interleaving 12.
 #[tokio::test(start_paused = true)]
 async fn own_queued_write_is_read() {
-    let (world, [a, b]) = World::script().await;
-    a.put(LIST).await.unwrap();
-    b.read(LIST).await;
+    let (world, [a, _b]) = World::holding(LIST).await;
     world.server.fill_up(true);
     a.put(LIST).await.unwrap();
     assert_eq!(a.read(LIST).await, Some(2));
@@ -244,11 +222,11 @@ async fn record_changed_during_publish_stays_queued() {
     a.put(ONE).await.unwrap();
     let mut telling = a.holds.hold(Call::Change, Way::Back);
     world.server.fill_up(false);
-    telling.reached().await;
+    telling.entered().await;
     b.read(ONE).await;
     world.server.fill_up(true);
     a.put(ONE).await.unwrap();
-    telling.go_on();
+    telling.open();
     pass(1).await;
     world.server.fill_up(false);
     pass(2_000).await;
@@ -259,12 +237,11 @@ async fn record_changed_during_publish_stays_queued() {
 async fn a_change_is_told_again_where_nodes_have_moved() {
     let (world, [a, b]) = World::script().await;
     a.put(ONE).await.unwrap();
-    let mut behind = a.holds.hold(Call::Probe, Way::There);
-    behind.reached().await;
+    let _behind = a.holds.held(Call::Probe, Way::There).await;
     let mut unseen = a.holds.hold(Call::Epoch, Way::There);
     b.queue.overflowed(world.store.raise());
     pass(1_000).await;
-    unseen.reached().await;
+    unseen.entered().await;
     assert_eq!((a.node.epoch(), b.node.epoch()), (1, 2));
     b.read(ONE).await;
     a.put(ONE).await.unwrap();
@@ -302,23 +279,21 @@ async fn shorter_log_publishes_nothing() {
 
 /// The others are an epoch further than `a`, the server falls back, and `a` writes before any node notices.
 async fn told_by_one_who_is_behind((world, fallen): (&World, &Snapshot), a: &Peer, b: &Peer) {
-    let mut behind = a.holds.hold(Call::Probe, Way::There);
-    behind.reached().await;
+    let behind = a.holds.held(Call::Probe, Way::There).await;
     let _unseen = a.holds.hold(Call::Epoch, Way::There);
     let before = a.node.epoch();
     b.queue.overflowed(world.store.raise());
     pass(1_000).await;
     assert_eq!((a.node.epoch(), b.node.epoch()), (before, before + 1));
     b.read(ONE).await;
-    let mut knows = b.holds.hold(Call::Probe, Way::There);
-    knows.reached().await;
+    let knows = b.holds.held(Call::Probe, Way::There).await;
     world.server.fall_back(fallen);
     a.put(ONE).await.unwrap();
     // A node that joins now sends the epoch to the server, and the nodes in the epoch notice nothing.
     world.start();
     pass(300).await;
-    knows.go_on();
-    behind.go_on();
+    knows.open();
+    behind.open();
     pass(BOUND).await;
 }
 
@@ -340,8 +315,7 @@ async fn forgotten_epoch_is_published_again() {
 async fn raised_epoch_is_followed_at_once() {
     let (world, [a, b]) = World::script().await;
     // It looks at the epoch in the store, and gets no answer.
-    let mut look = b.holds.hold(Call::Epoch, Way::There);
-    look.reached().await;
+    let _look = b.holds.held(Call::Epoch, Way::There).await;
     a.queue.overflowed(world.store.raise());
     pass(1_700).await;
     assert_eq!((a.node.epoch(), b.node.epoch()), (2, 2));
@@ -377,17 +351,13 @@ async fn a_token_of_another_epoch_goes_to_the_store() {
 
 #[tokio::test(start_paused = true)]
 async fn read_in_flight_ignores_a_replaced_server() {
-    let (world, [a, b]) = World::script().await;
-    a.put(RIGHT).await.unwrap();
-    b.read(RIGHT).await;
+    let (world, [a, b]) = World::holding(RIGHT).await;
     world.keep_dump();
     a.put(RIGHT).await.unwrap();
-    let mut read = b.holds.hold(Call::Read, Way::There);
-    let reading = b.reads(RIGHT);
-    read.reached().await;
+    let (read, reading) = b.held(Call::Read, Way::There, |b| b.reads(RIGHT)).await;
     world.put_back(false);
     pass(1_200).await;
     assert!(b.node.epoch() > 1);
-    read.go_on();
+    read.open();
     assert_eq!(reading.await.unwrap(), Some(2));
 }

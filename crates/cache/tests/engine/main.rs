@@ -19,9 +19,13 @@ mod aged;
 mod chance;
 mod feed;
 mod frames;
+#[path = "../doubles/gate.rs"]
+mod gate;
 mod holds;
 mod loads;
 mod losses;
+#[path = "../doubles/number_codec.rs"]
+mod number_codec;
 mod orders;
 mod peer;
 mod phase;
@@ -30,6 +34,8 @@ mod shelf;
 mod store;
 mod strict;
 mod truth;
+#[path = "../doubles/virtual_clock.rs"]
+mod virtual_clock;
 mod weather;
 mod wire;
 mod world;
@@ -53,12 +59,17 @@ fn number(wanted: &str) -> Option<u64> {
     std::env::vars().find(|(name, _)| name == wanted).map(|(_, value)| value.parse().unwrap())
 }
 
+/// The seed that is asked for, or as many as are; at first this many.
+fn seeds(usual: u64) -> std::ops::Range<u64> {
+    match number("KITH_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("KITH_SEEDS").unwrap_or(usual),
+    }
+}
+
 #[test]
 fn cached_read_is_never_wrong_past_its_bound() {
-    let seeds = match number("KITH_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..number("KITH_SEEDS").unwrap_or(SEEDS),
-    };
+    let seeds = seeds(SEEDS);
     let (tried, mut fair, mut failed) = (seeds.end - seeds.start, (0, 0), Vec::new());
     for seed in seeds {
         match runtime().block_on(run::run(seed)) {

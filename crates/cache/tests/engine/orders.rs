@@ -38,12 +38,10 @@ async fn rolled_back(majority: bool) -> Option<u64> {
 async fn delayed_writer_value_leaves_nothing() {
     let (world, [a, c]) = World::script().await;
     a.put(ONE).await.unwrap();
-    let mut told = c.holds.hold(Call::Change, Way::There);
-    let second = c.puts(ONE);
-    told.reached().await;
+    let (told, second) = c.held(Call::Change, Way::There, |c| c.puts(ONE)).await;
     a.put(ONE).await.unwrap();
     world.evict(ONE);
-    told.go_on();
+    told.open();
     second.await.unwrap();
     let late = world.start();
     pass(300).await;
@@ -67,20 +65,16 @@ async fn paused_fill(gone: bool) -> Option<u64> {
     let (world, [a, b, c]) = World::script().await;
     a.put(ONE).await.unwrap();
     world.evict(ONE);
-    let mut told = c.holds.hold(Call::Change, Way::There);
-    let second = c.puts(ONE);
-    told.reached().await;
-    let mut fill = b.holds.hold(Call::Fill, Way::There);
-    let reading = b.reads(ONE);
-    fill.reached().await;
+    let (told, second) = c.held(Call::Change, Way::There, |c| c.puts(ONE)).await;
+    let (fill, reading) = b.held(Call::Fill, Way::There, |b| b.reads(ONE)).await;
     a.put(ONE).await.unwrap();
     world.evict(ONE);
-    told.go_on();
+    told.open();
     second.await.unwrap();
     if gone {
         world.evict(ONE);
     }
-    fill.go_on();
+    fill.open();
     reading.await.unwrap();
     let late = world.start();
     pass(300).await;
@@ -91,19 +85,15 @@ async fn paused_fill(gone: bool) -> Option<u64> {
 async fn load_does_not_fill_under_lease_of_another() {
     let (world, [a, b, c]) = World::script().await;
     a.put(LIST).await.unwrap();
-    let mut fill = b.holds.hold(Call::Fill, Way::There);
-    let first = b.reads(LIST);
-    fill.reached().await;
+    let (fill, first) = b.held(Call::Fill, Way::There, |b| b.reads(LIST)).await;
     a.put(LIST).await.unwrap();
-    let mut load = c.holds.hold(Call::Load, Way::There);
-    let second = c.reads(LIST);
-    load.reached().await;
-    fill.go_on();
+    let (load, second) = c.held(Call::Load, Way::There, |c| c.reads(LIST)).await;
+    fill.open();
     first.await.unwrap();
     let late = world.start();
     pass(300).await;
     assert_eq!(late.read(LIST).await, Some(2));
-    load.go_on();
+    load.open();
     assert_eq!(second.await.unwrap(), Some(2));
 }
 
@@ -139,13 +129,13 @@ async fn load_before_baseline_is_not_kept() {
     let mut subscribe = b.holds.hold(Call::Subscribe, Way::There);
     let mut load = b.holds.hold(Call::Load, Way::Back);
     let reading = b.reads(ONE);
-    subscribe.reached().await;
-    load.reached().await;
+    subscribe.entered().await;
+    load.entered().await;
     a.put(ONE).await.unwrap();
-    subscribe.go_on();
+    subscribe.open();
     pass(10).await;
     assert!(b.node.trusted());
-    load.go_on();
+    load.open();
     assert_eq!(reading.await.unwrap(), Some(1), "it began before the write");
     assert_eq!(b.read(ONE).await, Some(2));
 }
@@ -197,12 +187,10 @@ async fn made_again(versions: Versions) -> Option<u64> {
 async fn fill_from_before_a_change_does_not_stay() {
     let (_world, [a, b]) = World::script().await;
     a.put(LIST).await.unwrap();
-    let mut fill = b.holds.hold(Call::Fill, Way::Back);
-    let reading = b.reads(LIST);
-    fill.reached().await;
+    let (fill, reading) = b.held(Call::Fill, Way::Back, |b| b.reads(LIST)).await;
     a.put(LIST).await.unwrap();
     pass(1).await;
-    fill.go_on();
+    fill.open();
     reading.await.unwrap();
     assert_eq!(b.read(LIST).await, Some(2));
 }
@@ -212,14 +200,12 @@ async fn fill_from_before_unknown_write_does_not_stay() {
     let (world, [a, b]) = World::script().await;
     a.put(ONE).await.unwrap();
     world.evict(ONE);
-    let mut fill = b.holds.hold(Call::Fill, Way::Back);
-    let reading = b.reads(ONE);
-    fill.reached().await;
+    let (fill, reading) = b.held(Call::Fill, Way::Back, |b| b.reads(ONE)).await;
     let guard = a.cache(ONE.0).begin_write(&[ONE.1]).await;
     world.store.land(ONE, true);
     guard.unknown().await.unwrap();
     pass(1).await;
-    fill.go_on();
+    fill.open();
     reading.await.unwrap();
     assert_eq!(b.read(ONE).await, Some(2));
 }
@@ -241,31 +227,23 @@ async fn memory_keeps_nothing_refused_by_shared_tier() {
 
 #[tokio::test(start_paused = true)]
 async fn read_after_ack_joins_no_older_load() {
-    let (_world, [a, b]) = World::script().await;
-    a.put(LIST).await.unwrap();
-    b.read(LIST).await;
-    let mut change = a.holds.hold(Call::Change, Way::There);
-    let writing = a.puts(LIST);
-    change.reached().await;
+    let (_world, [a, _b]) = World::holding(LIST).await;
+    let (change, writing) = a.held(Call::Change, Way::There, |a| a.puts(LIST)).await;
     a.wire.lose(1);
-    let mut read = a.holds.hold(Call::Read, Way::Back);
-    let early = a.reads(LIST);
-    read.reached().await;
-    change.go_on();
+    let (read, early) = a.held(Call::Read, Way::Back, |a| a.reads(LIST)).await;
+    change.open();
     assert_eq!(writing.await.unwrap(), Some(2));
     assert_eq!(a.node.applied(), 1, "it has not heard itself yet");
     let later = a.reads(LIST);
     pass(1).await;
-    read.go_on();
+    read.open();
     assert_eq!(early.await.unwrap(), Some(1), "it began before");
     assert_eq!(later.await.unwrap(), Some(2));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_value_is_written_through() {
-    let (_world, [a, b]) = World::script().await;
-    a.put(ONE).await.unwrap();
-    b.read(ONE).await;
+    let (_world, [a, b]) = World::holding(ONE).await;
     // What was loaded is left there without its reader.
     pass(1).await;
     let loads = b.loads(ONE.0);

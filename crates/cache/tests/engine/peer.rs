@@ -3,23 +3,23 @@
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use kith_cache::{
-    CacheError, Change, Clock, Consistency, Entry, Moment, Node, NodeConfig, Policy, TieredCache, Token,
-    Version,
+    CacheError, Change, Consistency, Entry, Node, NodeConfig, Policy, TieredCache, Token, Version,
     remote::{
-        ClusterNode, Codec, FeedReader, FollowerStats, Following, LeaseWaiters, MessageMac,
-        PeerConfirmations, Queue, Reading, RecentChanges, SharedBus, Sharing,
+        ClusterNode, FeedReader, Following, MessageMac, PeerConfirmations, Queue, Reading, SharedBus, Sharing,
     },
 };
 use parking_lot::Mutex;
-use tokio::{task::JoinHandle, time::Instant};
+use tokio::task::JoinHandle;
 
 use crate::{
-    chance::Chance,
-    holds::Holds,
+    gate::Gate,
+    holds::{Call, Holds, Way},
+    number_codec::NumberCodec,
     phase::{Phase, Phases},
     shelf::{LOADS_MAX, Shelf},
     store::{Outcome, StoreWay},
     truth::{AGE_MAX, Id, Kind},
+    virtual_clock::VirtualClock,
     weather::Fault,
     wire::Wire,
     world::World,
@@ -27,33 +27,6 @@ use crate::{
 
 /// A record is its position in its history: the answer of a read shows its age.
 pub(crate) type Cache = TieredCache<u64, u64>;
-
-/// Tokio's virtual time.
-#[derive(Debug)]
-struct Virtual(Instant);
-
-impl Clock for Virtual {
-    fn now(&self) -> Moment {
-        Moment::new(u64::try_from(self.0.elapsed().as_millis()).unwrap())
-    }
-}
-
-#[derive(Debug)]
-struct Plain;
-
-impl Codec<u64> for Plain {
-    fn schema(&self) -> u16 {
-        1
-    }
-
-    fn encode(&self, value: &u64) -> Vec<u8> {
-        value.to_be_bytes().to_vec()
-    }
-
-    fn decode(&self, bytes: &[u8]) -> Option<u64> {
-        Some(u64::from_be_bytes(bytes.try_into().ok()?))
-    }
-}
 
 /// One node.
 pub(crate) struct Peer {
@@ -75,13 +48,6 @@ impl fmt::Debug for Peer {
     }
 }
 
-/// What a node shares with the others, and by what it follows them.
-struct Ties {
-    bus: Arc<SharedBus>,
-    standing: Arc<PeerConfirmations>,
-    sharing: Sharing,
-}
-
 impl Peer {
     pub(crate) fn start(world: &World, id: u64) -> Arc<Self> {
         let (holds, phases) = (Holds::default(), Phases::default());
@@ -98,19 +64,19 @@ impl Peer {
             holds: holds.clone(),
             phases: phases.clone(),
         };
-        let ties = ties(world, &wire, &way);
-        let node = node(world, &ties.bus);
+        let bus = bus(world, &wire, &way);
+        let node = node(world, &bus);
         let [thing, list, right] = Kind::ALL;
         let kinds = [thing, list, right, Kind::Count];
         let shelves = kinds.map(|kind| Arc::new(Shelf::new(&way, kind)));
         let cache = |at: usize| {
             let policy = policy(kinds[at], world.weather.has(Fault::Short));
             let shelf = Arc::<Shelf>::clone(&shelves[at]);
-            TieredCache::shared(&node, policy, shelf, &ties.sharing, Arc::new(Plain))
+            TieredCache::shared(&node, policy, shelf, &bus.sharing, Arc::new(NumberCodec))
         };
         let caches = [cache(0), cache(1), cache(2), cache(3)];
-        follow(world, &ties, (&node, &way), (&wire, &phases));
-        let queue = Arc::clone(&ties.sharing.queue);
+        let queue = Arc::clone(&bus.sharing.queue);
+        follow(world, member(world, &node, bus), (&way, &phases));
         let shown = Mutex::default();
         Arc::new(Self { id, node, wire, way, holds, phases, queue, caches, shelves, shown })
     }
@@ -209,6 +175,19 @@ impl Peer {
         })
     }
 
+    /// Starts a task of this node, and returns once it is held at this call.
+    pub(crate) async fn held<T>(
+        self: &Arc<Self>,
+        call: Call,
+        way: Way,
+        start: impl FnOnce(&Arc<Self>) -> JoinHandle<T>,
+    ) -> (Gate, JoinHandle<T>) {
+        let mut gate = self.holds.hold(call, way);
+        let task = start(self);
+        gate.entered().await;
+        (gate, task)
+    }
+
     /// The position that an entry means; reports one whose value is not of its version.
     pub(crate) fn place(&self, (kind, key): Id, entry: &Entry<u64>) -> u64 {
         if kind.is_versioned() != entry.version.is_versioned() {
@@ -248,67 +227,42 @@ fn policy(kind: Kind, short: bool) -> Policy<u64> {
     policy
 }
 
-fn ties(world: &World, wire: &Wire, way: &StoreWay) -> Ties {
-    let most = if world.weather.has(Fault::Overflow) { 2 } else { 1_000 };
-    let queue = Arc::new(Queue::new(most));
-    let standing = Arc::new(PeerConfirmations::new(Following::default().trust));
-    let bus = Arc::new(SharedBus {
-        id: way.node,
+fn bus(world: &World, wire: &Wire, way: &StoreWay) -> Arc<SharedBus> {
+    let sharing = Sharing {
         shared: Arc::new(wire.clone()),
-        queue: Arc::clone(&queue),
+        queue: Arc::new(Queue::new(if world.weather.has(Fault::Overflow) { 2 } else { 1_000 })),
+        wakes: Arc::default(),
+        patience: Duration::from_millis(1_500),
+    };
+    Arc::new(SharedBus {
+        id: way.node,
+        sharing,
         epochs: Arc::new(way.clone()),
         seal: MessageMac::new(&[7; 32]),
-        standing: Arc::clone(&standing),
+        confirmations: Arc::new(PeerConfirmations::new(Following::default().trust)),
         bound: Duration::from_millis(100),
-    });
-    let patience = Duration::from_millis(1_500);
-    let sharing =
-        Sharing { shared: Arc::new(wire.clone()), queue, wakes: Arc::new(LeaseWaiters::default()), patience };
-    Ties { bus, standing, sharing }
+    })
 }
 
 fn node(world: &World, bus: &Arc<SharedBus>) -> Node {
-    let mut config = NodeConfig::local(0);
-    config.trusted_until = Moment::new(0);
-    config.clock = Arc::new(Virtual(world.began));
-    config.random = Arc::<Chance>::new(world.chance.clone());
-    config.bus = Arc::<SharedBus>::clone(bus);
-    Node::new(config)
+    let (clock, random) = (Arc::new(VirtualClock(world.began)), Arc::new(world.chance.clone()));
+    Node::new(NodeConfig { clock, random, ..NodeConfig::following(Arc::<SharedBus>::clone(bus)) })
+}
+
+fn member(world: &World, node: &Node, bus: Arc<SharedBus>) -> ClusterNode {
+    // Every bound holds without the pause after an outage, which would hide what else keeps old copies out.
+    let following = Following { settle: Duration::ZERO, ..Following::default() };
+    let random = Arc::new(world.chance.clone());
+    ClusterNode { random, ..ClusterNode::new(node.clone(), bus, Arc::new(String::new()), following) }
 }
 
 /// Starts the tasks of a node.
-fn follow(world: &World, ties: &Ties, (node, way): (&Node, &StoreWay), (wire, phases): (&Wire, &Phases)) {
-    let (recent, tally, bus) =
-        (Arc::<RecentChanges>::default(), Arc::new(FollowerStats::default()), Arc::clone(&ties.bus));
-    let member = ClusterNode {
-        node: node.clone(),
-        id: way.node,
-        shared: Arc::new(wire.clone()),
-        epochs: Arc::new(way.clone()),
-        about: Arc::new(String::new()),
-        queue: Arc::clone(&ties.sharing.queue),
-        wakes: Arc::clone(&ties.sharing.wakes),
-        standing: Arc::clone(&ties.standing),
-        seal: MessageMac::new(&[7; 32]),
-        recent: Arc::clone(&recent),
-        tally: Arc::clone(&tally),
-        // Every bound holds without the pause after an outage, which would hide what else keeps old copies out.
-        following: Following { settle: Duration::ZERO, ..Following::default() },
-        random: Arc::new(world.chance.clone()),
-    };
-    live(phases, async move { member.follow().await });
-    let drained = node.clone();
-    live(phases, async move { bus.drain(&drained).await });
+fn follow(world: &World, member: ClusterNode, (way, phases): (&StoreWay, &Phases)) {
+    let (follower, publisher) = (member.clone(), member.clone());
+    live(phases, async move { follower.follow().await });
+    live(phases, async move { publisher.bus.drain(&publisher.node).await });
     if !world.weather.has(Fault::NoFeed) {
-        let reader = FeedReader {
-            node: node.clone(),
-            bus: Arc::clone(&ties.bus),
-            feed: Arc::new(way.clone()),
-            recent,
-            tally,
-            reading: Reading::default(),
-            random: Arc::new(world.chance.clone()),
-        };
+        let reader = FeedReader { member, feed: Arc::new(way.clone()), reading: Reading::default() };
         live(phases, async move { reader.read().await });
     }
 }

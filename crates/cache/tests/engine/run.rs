@@ -47,7 +47,6 @@ pub(crate) struct Played {
     pub(crate) fair: (u64, u64),
 }
 
-/// Runs a seed.
 pub(crate) async fn run(seed: u64) -> Result<Played, String> {
     let chance = Chance::new(seed);
     let weather = Weather::by(&chance);

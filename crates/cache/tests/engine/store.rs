@@ -44,7 +44,6 @@ struct Held {
     landing: Instant,
 }
 
-/// The store.
 #[derive(Clone, Debug)]
 pub(crate) struct Store {
     pub(crate) truth: Truth,

@@ -38,19 +38,16 @@ async fn first_answers_after_a_stop_are_right() {
 /// Interleaving 6: the answer to a probe lay there while the node stood still.
 #[tokio::test(start_paused = true)]
 async fn old_answer_gives_no_trust_after_a_stop() {
-    let (_world, [a, b]) = World::script().await;
-    a.put(RIGHT).await.unwrap();
-    b.read(RIGHT).await;
-    let mut probe = b.holds.hold(Call::Probe, Way::Back);
-    probe.reached().await;
+    let (_world, [a, b]) = World::holding(RIGHT).await;
+    let probe = b.holds.held(Call::Probe, Way::Back).await;
     b.phases.set(Phase::Stands);
     b.wire.lose(1);
-    probe.go_on();
+    probe.open();
     a.put(RIGHT).await.unwrap();
     pass(30_000).await;
     let mut next = b.holds.hold(Call::Probe, Way::There);
     b.phases.set(Phase::Runs);
-    next.reached().await;
+    next.entered().await;
     assert_eq!(b.read(RIGHT).await, Some(2));
 }
 
@@ -59,13 +56,11 @@ async fn no_read_joins_a_load_of_an_untrusted_node() {
     let (_world, [a, b]) = World::script().await;
     a.put(RIGHT).await.unwrap();
     b.wire.set(Link::Frozen);
-    let mut load = b.holds.hold(Call::Load, Way::Back);
-    let early = b.reads(RIGHT);
-    load.reached().await;
+    let (load, early) = b.held(Call::Load, Way::Back, |b| b.reads(RIGHT)).await;
     a.put(RIGHT).await.unwrap();
     let later = b.reads(RIGHT);
     pass(1).await;
-    load.go_on();
+    load.open();
     assert_eq!(later.await.unwrap(), Some(2));
     assert_eq!(early.await.unwrap(), Some(1), "it began before the write");
 }
@@ -73,9 +68,7 @@ async fn no_read_joins_a_load_of_an_untrusted_node() {
 /// Interleaving 8.
 #[tokio::test(start_paused = true)]
 async fn strict_write_of_cut_node_is_not_acknowledged() {
-    let (_world, [a, b]) = World::script().await;
-    a.put(RIGHT).await.unwrap();
-    b.read(RIGHT).await;
+    let (_world, [a, b]) = World::holding(RIGHT).await;
     a.wire.set(Link::Closed);
     let acknowledged = a.put(RIGHT).await;
     assert!(acknowledged.is_none() || b.read(RIGHT).await == Some(2));
@@ -84,9 +77,7 @@ async fn strict_write_of_cut_node_is_not_acknowledged() {
 /// Interleaving 8: the registry of the new epoch is empty.
 #[tokio::test(start_paused = true)]
 async fn strict_write_awaits_nodes_of_last_epoch() {
-    let (world, [a, b]) = World::script().await;
-    a.put(RIGHT).await.unwrap();
-    b.read(RIGHT).await;
+    let (world, [a, b]) = World::holding(RIGHT).await;
     world.keep_dump();
     b.wire.set(Link::Frozen);
     world.put_back(false);
@@ -99,9 +90,7 @@ async fn strict_write_awaits_nodes_of_last_epoch() {
 
 #[tokio::test(start_paused = true)]
 async fn strict_write_awaits_every_node() {
-    let (_world, [a, b]) = World::script().await;
-    a.put(RIGHT).await.unwrap();
-    b.read(RIGHT).await;
+    let (_world, [a, b]) = World::holding(RIGHT).await;
     b.wire.lose(1);
     a.put(RIGHT).await.unwrap();
     assert_eq!(b.read(RIGHT).await, Some(2));
@@ -121,9 +110,7 @@ async fn strict_write_awaits_a_dead_node_for_its_trust() {
 
 #[tokio::test(start_paused = true)]
 async fn a_token_holds_on_a_node_that_hears_nothing() {
-    let (_world, [a, b]) = World::script().await;
-    a.put(ONE).await.unwrap();
-    b.read(ONE).await;
+    let (_world, [a, b]) = World::holding(ONE).await;
     b.wire.set(Link::Frozen);
     let (token, place) = a.put(ONE).await.unwrap();
     assert_eq!(b.read(ONE).await, Some(1), "it cannot know, and is within its bound");
@@ -132,9 +119,7 @@ async fn a_token_holds_on_a_node_that_hears_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn strong_read_on_a_cut_node_is_of_the_store() {
-    let (_world, [a, b]) = World::script().await;
-    a.put(ONE).await.unwrap();
-    b.read(ONE).await;
+    let (_world, [a, b]) = World::holding(ONE).await;
     b.wire.set(Link::Frozen);
     a.put(ONE).await.unwrap();
     assert_eq!(b.ask(ONE, &Consistency::Strong).await.unwrap(), Some(2));
@@ -144,9 +129,7 @@ async fn strong_read_on_a_cut_node_is_of_the_store() {
 #[tokio::test(start_paused = true)]
 async fn cut_node_serves_memory_for_the_bound() {
     for link in [Link::Closed, Link::Frozen, Link::Stalled] {
-        let (_world, [a, b]) = World::script().await;
-        a.put(ONE).await.unwrap();
-        b.read(ONE).await;
+        let (_world, [a, b]) = World::holding(ONE).await;
         b.wire.set(link);
         a.put(ONE).await.unwrap();
         pass(1_500).await;

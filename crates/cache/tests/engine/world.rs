@@ -67,6 +67,14 @@ impl World {
         (world, peers)
     }
 
+    /// The same with a record that the first node has written and the last one has read.
+    pub(crate) async fn holding<const N: usize>(id: Id) -> (Arc<Self>, [Arc<Peer>; N]) {
+        let (world, peers) = Self::script::<N>().await;
+        peers[0].put(id).await.unwrap();
+        peers[N - 1].read(id).await;
+        (world, peers)
+    }
+
     /// One node more.
     pub(crate) fn start(&self) -> Arc<Peer> {
         let id = {

@@ -11,9 +11,15 @@ const AGE_MAX: Duration = Duration::from_secs(9);
 /// Between two reads of a node.
 const LOOK: Duration = Duration::from_millis(100);
 
-async fn peers(stage: &Stage) -> [Peer; 3] {
+async fn peers() -> (Stage, [Peer; 3]) {
+    let stage = Stage::new();
     let policy = || Policy { age_max: Some(AGE_MAX), ..Policy::new("thing", |_| 8) };
-    [stage.peer_of(1, policy()).await, stage.peer_of(2, policy()).await, stage.peer_of(3, policy()).await]
+    let peers = [
+        stage.peer_of(1, policy()).await,
+        stage.peer_of(2, policy()).await,
+        stage.peer_of(3, policy()).await,
+    ];
+    (stage, peers)
 }
 
 /// Nodes that begin to read one after the other, so that each takes the oldest copy there is; all the time from then
@@ -37,8 +43,7 @@ async fn oldest(peers: &[Peer], changed: Instant, right: Option<u64>) -> Duratio
 
 #[tokio::test(start_paused = true)]
 async fn silent_change_is_seen_within_the_age() {
-    let stage = Stage::new();
-    let peers = peers(&stage).await;
+    let (stage, peers) = peers().await;
     stage.store.put(7, 1);
     peers[0].read(7).await;
     stage.store.put(7, 2);
@@ -48,8 +53,7 @@ async fn silent_change_is_seen_within_the_age() {
 
 #[tokio::test(start_paused = true)]
 async fn silent_creation_is_seen_within_the_age() {
-    let stage = Stage::new();
-    let peers = peers(&stage).await;
+    let (stage, peers) = peers().await;
     peers[0].read(7).await;
     stage.store.put(7, 1);
     let oldest = oldest(&peers, Instant::now(), Some(1)).await;
@@ -58,8 +62,7 @@ async fn silent_creation_is_seen_within_the_age() {
 
 #[tokio::test(start_paused = true)]
 async fn age_counts_from_the_start_of_the_load() {
-    let stage = Stage::new();
-    let peers = peers(&stage).await;
+    let (stage, peers) = peers().await;
     stage.store.put(7, 1);
     stage.store.takes.store(1_900, Ordering::Relaxed);
     let changed = Instant::now();
@@ -72,8 +75,7 @@ async fn age_counts_from_the_start_of_the_load() {
 
 #[tokio::test(start_paused = true)]
 async fn value_that_a_writer_brings_has_an_age_too() {
-    let stage = Stage::new();
-    let peers = peers(&stage).await;
+    let (stage, peers) = peers().await;
     stage.store.put(7, 1);
     peers[0].read(7).await;
     sleep(LOOK).await;
@@ -85,8 +87,7 @@ async fn value_that_a_writer_brings_has_an_age_too() {
 
 #[tokio::test(start_paused = true)]
 async fn slow_store_is_waited_for() {
-    let stage = Stage::new();
-    let [peer, ..] = peers(&stage).await;
+    let (stage, [peer, ..]) = peers().await;
     stage.store.put(7, 1);
     peer.read(7).await;
     stage.store.put(7, 2);

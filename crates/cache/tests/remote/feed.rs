@@ -2,7 +2,7 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use kith_cache::{
-    Invalidation, ThreadRandom, Tier, Version,
+    Invalidation, Tier, Version,
     remote::{Changes, Feed, FeedError, FeedReader, Reading},
 };
 use parking_lot::Mutex;
@@ -50,16 +50,9 @@ impl Written {
 
     /// The node reads it when it is its turn.
     fn reader(&self, peer: &Peer) -> JoinHandle<()> {
-        let member = &peer.member;
-        let reader = FeedReader {
-            node: peer.node.clone(),
-            bus: Arc::clone(&peer.bus),
-            feed: Arc::new(Seat { feed: self.clone(), node: member.id, at: 0 }),
-            recent: peer.recent(),
-            tally: Arc::clone(&member.tally),
-            reading: Reading::default(),
-            random: Arc::new(ThreadRandom),
-        };
+        let member = peer.member.clone();
+        let feed = Arc::new(Seat { feed: self.clone(), node: member.bus.id, at: 0 });
+        let reader = FeedReader { member, feed, reading: Reading::default() };
         tokio::spawn(async move { reader.read().await })
     }
 }
@@ -133,11 +126,17 @@ async fn begun() -> (Stage, Peer, Written, JoinHandle<()>) {
     (stage, peer, feed, reader)
 }
 
+/// The same, with the record 7 at version 1 in the memory of the node.
+async fn begun_with_a_copy() -> (Stage, Peer, Written, JoinHandle<()>) {
+    let begun = begun().await;
+    begun.0.store.put(7, 1);
+    begun.1.read(7).await;
+    begun
+}
+
 #[tokio::test(start_paused = true)]
 async fn feed_publishes_change_of_dead_writer() {
-    let (stage, peer, feed, _reader) = begun().await;
-    stage.store.put(7, 1);
-    peer.read(7).await;
+    let (stage, peer, feed, _reader) = begun_with_a_copy().await;
     feed.add(&stage.store, 7, 2);
     sleep(Duration::from_millis(900)).await;
     assert_eq!(peer.read(7).await.0, Some(2));
@@ -145,9 +144,7 @@ async fn feed_publishes_change_of_dead_writer() {
 
 #[tokio::test(start_paused = true)]
 async fn what_a_writer_told_is_not_told_again() {
-    let (stage, peer, feed, _reader) = begun().await;
-    stage.store.put(7, 1);
-    peer.read(7).await;
+    let (stage, peer, feed, _reader) = begun_with_a_copy().await;
     let before = peer.node.applied();
     peer.write(&stage.store, 7, 2).await.unwrap();
     feed.add(&stage.store, 7, 2);
@@ -175,7 +172,7 @@ async fn reinserted_record_is_seen_on_every_node() {
     feed.add(&stage.store, 7, 1);
     read_feed().await;
     for node in [&peer, &other] {
-        assert_eq!(node.read(7).await.0, Some(1), "node {}", node.member.id);
+        assert_eq!(node.read(7).await.0, Some(1), "node {}", node.member.bus.id);
     }
 }
 
@@ -211,9 +208,7 @@ async fn node_takes_over_from_reader_that_is_gone() {
 
 #[tokio::test(start_paused = true)]
 async fn feed_reader_that_cannot_publish_yields() {
-    let (stage, peer, feed, _reader) = begun().await;
-    stage.store.put(7, 1);
-    peer.read(7).await;
+    let (stage, peer, feed, _reader) = begun_with_a_copy().await;
     stage.server.fill_up(true);
     feed.add(&stage.store, 7, 2);
     sleep(Duration::from_secs(3)).await;
@@ -224,9 +219,7 @@ async fn feed_reader_that_cannot_publish_yields() {
 
 #[tokio::test(start_paused = true)]
 async fn lost_feed_position_flushes_every_copy() {
-    let (stage, peer, feed, reader) = begun().await;
-    stage.store.put(7, 1);
-    peer.read(7).await;
+    let (stage, peer, feed, reader) = begun_with_a_copy().await;
     let epoch = stage.store.epoch();
     reader.abort();
     stage.store.put(7, 2);

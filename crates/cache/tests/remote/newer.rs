@@ -32,8 +32,7 @@ async fn newer_write(stage: &Stage, node: &Peer, key: u64, version: u64) {
 
 /// Two nodes of this version, one of which has all in its memory.
 async fn warm() -> (Stage, Peer, Peer) {
-    let stage = Stage::new();
-    let (one, other) = (stage.peer(1, false).await, stage.peer(2, false).await);
+    let (stage, one, other) = Stage::with_two_peers().await;
     for key in 0..KEYS {
         stage.store.put(key, 1);
         other.read(key).await;

@@ -11,17 +11,16 @@ use tokio::time::sleep;
 use crate::stage::{Peer, Stage};
 
 /// Two nodes that have read the first version, which the server holds.
-async fn read_once(stage: &Stage) -> (Peer, Peer) {
-    let (one, other) = (stage.peer(1, false).await, stage.peer(2, false).await);
+async fn read_once() -> (Stage, Peer, Peer) {
+    let (stage, one, other) = Stage::with_two_peers().await;
     stage.store.put(7, 1);
     assert_eq!((one.read(7).await.0, other.read(7).await.0), (Some(1), Some(1)));
-    (one, other)
+    (stage, one, other)
 }
 
 #[tokio::test(start_paused = true)]
 async fn read_during_write_is_not_undone() {
-    let stage = Stage::new();
-    let (one, other) = read_once(&stage).await;
+    let (stage, one, other) = read_once().await;
     let third = stage.peer(3, false).await;
     // It does not hear of the next but one.
     one.die();
@@ -36,20 +35,19 @@ async fn read_during_write_is_not_undone() {
 }
 
 /// A node that has the second version in memory, while the server holds the first.
-async fn ahead(stage: &Stage) -> Peer {
-    let (one, other) = read_once(stage).await;
+async fn ahead() -> (Stage, Peer) {
+    let (stage, one, other) = read_once().await;
     let earlier = stage.server.snapshot();
     other.write(&stage.store, 7, 2).await.unwrap();
     sleep(Duration::from_millis(1)).await;
     assert_eq!(one.read(7).await, (Some(2), Some(Tier::Redis)));
     stage.server.fall_back(&earlier);
-    one
+    (stage, one)
 }
 
 #[tokio::test(start_paused = true)]
 async fn version_before_a_write_is_known_during_it() {
-    let stage = Stage::new();
-    let one = ahead(&stage).await;
+    let (_stage, one) = ahead().await;
     let guard = one.cache.begin_write(&[7]).await;
     assert_eq!(one.read(7).await.0, Some(2));
     guard.aborted().await;
@@ -58,8 +56,7 @@ async fn version_before_a_write_is_known_during_it() {
 
 #[tokio::test(start_paused = true)]
 async fn version_before_an_unknown_write_is_known() {
-    let stage = Stage::new();
-    let one = ahead(&stage).await;
+    let (_stage, one) = ahead().await;
     drop(one.cache.begin_write(&[7]).await);
     // Not published yet.
     assert_eq!(one.read(7).await.0, Some(2));
@@ -67,8 +64,7 @@ async fn version_before_an_unknown_write_is_known() {
 
 #[tokio::test(start_paused = true)]
 async fn store_version_is_known_after_an_outage() {
-    let stage = Stage::new();
-    let (one, _other) = read_once(&stage).await;
+    let (stage, one, _other) = read_once().await;
     one.die();
     sleep(Duration::from_secs(4)).await;
     // Its writer has not published it yet.
@@ -95,10 +91,8 @@ async fn load_is_not_older_than_expired_copy() {
 
 #[tokio::test(start_paused = true)]
 async fn recent_publish_repeats_in_the_next_epoch() {
-    let stage = Stage::new();
-    let (one, other) = read_once(&stage).await;
-    let (bus, node) = (Arc::clone(&one.bus), one.node.clone());
-    tokio::spawn(async move { bus.drain(&node).await });
+    let (stage, one, other) = read_once().await;
+    one.drain();
     one.write(&stage.store, 7, 2).await.unwrap();
     stage.store.raise(one.node.epoch(), "0").await.unwrap();
     sleep(Duration::from_secs(3)).await;
@@ -113,8 +107,7 @@ async fn tells(stage: &Stage, one: &Peer, version: u64) -> bool {
 
 #[tokio::test(start_paused = true)]
 async fn publish_to_forgotten_epoch_counts_as_failed() {
-    let stage = Stage::new();
-    let (one, _other) = read_once(&stage).await;
+    let (stage, one, _other) = read_once().await;
     let earlier = stage.server.snapshot();
     stage.store.raise(one.node.epoch(), "0").await.unwrap();
     sleep(Duration::from_secs(3)).await;
@@ -126,8 +119,7 @@ async fn publish_to_forgotten_epoch_counts_as_failed() {
 
 #[tokio::test(start_paused = true)]
 async fn publish_to_shorter_log_counts_as_failed() {
-    let stage = Stage::new();
-    let (one, _other) = read_once(&stage).await;
+    let (stage, one, _other) = read_once().await;
     assert!(tells(&stage, &one, 2).await);
     let earlier = stage.server.snapshot();
     assert!(tells(&stage, &one, 3).await && tells(&stage, &one, 4).await);

@@ -7,8 +7,7 @@ use crate::stage::Stage;
 
 #[tokio::test(start_paused = true)]
 async fn record_loaded_by_one_node_is_shared() {
-    let stage = Stage::new();
-    let (one, other) = (stage.peer(1, false).await, stage.peer(2, false).await);
+    let (stage, one, other) = Stage::with_two_peers().await;
     stage.store.put(7, 1);
     assert_eq!(one.read(7).await, (Some(1), Some(Tier::Store)));
     assert_eq!(other.read(7).await, (Some(1), Some(Tier::Redis)));
@@ -18,8 +17,7 @@ async fn record_loaded_by_one_node_is_shared() {
 
 #[tokio::test(start_paused = true)]
 async fn written_value_spares_other_nodes_a_load() {
-    let stage = Stage::new();
-    let (one, other) = (stage.peer(1, false).await, stage.peer(2, false).await);
+    let (stage, one, other) = Stage::with_two_peers().await;
     stage.store.put(7, 1);
     one.read(7).await;
     other.read(7).await;
@@ -32,8 +30,7 @@ async fn written_value_spares_other_nodes_a_load() {
 
 #[tokio::test(start_paused = true)]
 async fn end_of_load_wakes_nodes_that_wait() {
-    let stage = Stage::new();
-    let (one, other) = (stage.peer(1, false).await, stage.peer(2, false).await);
+    let (stage, one, other) = Stage::with_two_peers().await;
     stage.store.put(7, 1);
     stage.store.takes.store(140, Ordering::Relaxed);
     let began = Instant::now();
@@ -45,8 +42,7 @@ async fn end_of_load_wakes_nodes_that_wait() {
 
 #[tokio::test(start_paused = true)]
 async fn a_lease_whose_holder_is_gone_is_taken_over() {
-    let stage = Stage::new();
-    let (one, other) = (stage.peer(1, false).await, stage.peer(2, false).await);
+    let (stage, one, other) = Stage::with_two_peers().await;
     stage.store.put(7, 1);
     stage.store.takes.store(100_000, Ordering::Relaxed);
     let cache = one.cache.clone();
@@ -72,8 +68,7 @@ async fn a_failing_store_is_asked_once_by_each_read() {
 
 #[tokio::test(start_paused = true)]
 async fn epoch_raised_in_the_store_is_followed() {
-    let stage = Stage::new();
-    let (one, other) = (stage.peer(1, false).await, stage.peer(2, false).await);
+    let (stage, one, other) = Stage::with_two_peers().await;
     stage.store.put(7, 1);
     one.read(7).await;
     let epoch = stage.store.raise(one.node.epoch(), "0").await.unwrap();
@@ -84,8 +79,7 @@ async fn epoch_raised_in_the_store_is_followed() {
 
 #[tokio::test(start_paused = true)]
 async fn cut_node_replays_and_keeps_the_rest() {
-    let stage = Stage::new();
-    let (one, other) = (stage.peer(1, false).await, stage.peer(2, false).await);
+    let (stage, one, other) = Stage::with_two_peers().await;
     for key in 0..10 {
         stage.store.put(key, 1);
         other.read(key).await;
@@ -101,8 +95,7 @@ async fn cut_node_replays_and_keeps_the_rest() {
 
 #[tokio::test(start_paused = true)]
 async fn read_only_server_loses_trust() {
-    let stage = Stage::new();
-    let (one, other) = (stage.peer(1, false).await, stage.peer(2, false).await);
+    let (stage, one, other) = Stage::with_two_peers().await;
     stage.store.put(7, 1);
     one.read(7).await;
     // What was loaded is left in the shared tier without its reader.
@@ -116,8 +109,7 @@ async fn read_only_server_loses_trust() {
 
 #[tokio::test(start_paused = true)]
 async fn outage_ends_after_queued_publishes() {
-    let stage = Stage::new();
-    let (one, other) = (stage.peer(1, false).await, stage.peer(2, false).await);
+    let (stage, one, other) = Stage::with_two_peers().await;
     stage.store.put(7, 1);
     other.read(7).await;
     stage.server.fill_up(true);
@@ -127,8 +119,7 @@ async fn outage_ends_after_queued_publishes() {
     // The writer is late too: memory and the shared copy are of before.
     sleep(Duration::from_millis(700)).await;
     assert_eq!(other.read(7).await.0, Some(2));
-    let (bus, node) = (std::sync::Arc::clone(&one.bus), one.node.clone());
-    let _draining = tokio::spawn(async move { bus.drain(&node).await });
+    one.drain();
     sleep(Duration::from_secs(2)).await;
     assert!(other.node.trusted());
     assert_eq!(other.read(7).await.0, Some(2));

@@ -11,11 +11,11 @@ use std::{
 
 use async_trait::async_trait;
 use kith_cache::{
-    CacheError, Change, Clock, Consistency, LoadError, LoadOptions, Loaded, Loader, Moment, Node, NodeConfig,
-    Policy, Tier, TieredCache, Token, Version,
+    CacheError, Change, Consistency, LoadError, LoadOptions, Loaded, Loader, Node, NodeConfig, Policy, Tier,
+    TieredCache, Token, Version,
     remote::{
-        ClusterNode, Codec, Epochs, FakeServer, FollowerStats, Following, Kept, LeaseWaiters, MessageMac,
-        PeerConfirmations, Queue, RecentChanges, SharedBus, SharedError, Sharing,
+        ClusterNode, Epochs, FakeServer, Following, Kept, MessageMac, PeerConfirmations, Queue, SharedBus,
+        SharedError, Sharing,
     },
 };
 use parking_lot::Mutex;
@@ -24,15 +24,7 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-/// Tokio's virtual time.
-#[derive(Debug)]
-struct Virtual(Instant);
-
-impl Clock for Virtual {
-    fn now(&self) -> Moment {
-        Moment::new(u64::try_from(self.0.elapsed().as_millis()).unwrap())
-    }
-}
+use crate::{number_codec::NumberCodec, virtual_clock::VirtualClock};
 
 /// A store that answers at once: a record is its version.
 #[derive(Debug, Default)]
@@ -71,18 +63,6 @@ impl Loader<u64, u64> for Store {
             version: Version::new(version),
         }))
     }
-
-    async fn load_many(
-        &self,
-        keys: &[u64],
-        options: LoadOptions,
-    ) -> Result<Vec<(u64, Loaded<u64>)>, LoadError> {
-        let mut all = Vec::new();
-        for key in keys {
-            all.push((*key, self.load(key, options).await?));
-        }
-        Ok(all)
-    }
 }
 
 #[async_trait]
@@ -100,23 +80,6 @@ impl Epochs for Store {
     }
 }
 
-#[derive(Debug)]
-struct Plain;
-
-impl Codec<u64> for Plain {
-    fn schema(&self) -> u16 {
-        1
-    }
-
-    fn encode(&self, value: &u64) -> Vec<u8> {
-        value.to_be_bytes().to_vec()
-    }
-
-    fn decode(&self, bytes: &[u8]) -> Option<u64> {
-        Some(u64::from_be_bytes(bytes.try_into().ok()?))
-    }
-}
-
 /// What nodes share.
 #[derive(Debug)]
 pub(crate) struct Stage {
@@ -130,7 +93,6 @@ pub(crate) struct Stage {
 pub(crate) struct Peer {
     pub(crate) node: Node,
     pub(crate) cache: TieredCache<u64, u64>,
-    pub(crate) bus: Arc<SharedBus>,
     pub(crate) member: ClusterNode,
     follows: JoinHandle<()>,
 }
@@ -140,6 +102,13 @@ impl Stage {
         Self { server: FakeServer::new(Kept::default()), store: Arc::default(), began: Instant::now() }
     }
 
+    /// With two nodes that follow by now.
+    pub(crate) async fn with_two_peers() -> (Self, Peer, Peer) {
+        let stage = Self::new();
+        let (one, other) = (stage.peer(1, false).await, stage.peer(2, false).await);
+        (stage, one, other)
+    }
+
     /// A node that follows by now.
     pub(crate) async fn peer(&self, id: u64, strict: bool) -> Peer {
         self.peer_of(id, Policy { strict, ..Policy::new("thing", |_| 8) }).await
@@ -147,50 +116,28 @@ impl Stage {
 
     /// The same of this policy.
     pub(crate) async fn peer_of(&self, id: u64, policy: Policy<u64>) -> Peer {
-        let (queue, wakes, recent) =
-            (Arc::new(Queue::new(100)), Arc::<LeaseWaiters>::default(), Arc::default());
-        let (seal, following) = (MessageMac::new(&[7; 32]), Following::default());
-        let standing = Arc::new(PeerConfirmations::new(following.trust));
-        let epochs: Arc<dyn Epochs> = Arc::<Store>::clone(&self.store);
-        let bus = Arc::new(SharedBus {
-            id,
-            shared: Arc::new(self.server.clone()),
-            queue: Arc::clone(&queue),
-            epochs: Arc::clone(&epochs),
-            seal: seal.clone(),
-            standing: Arc::clone(&standing),
-            bound: Duration::from_millis(100),
-        });
-        let mut config = NodeConfig::local(0);
-        config.trusted_until = Moment::new(0);
-        config.clock = Arc::new(Virtual(self.began));
-        config.bus = Arc::<SharedBus>::clone(&bus);
-        let node = Node::new(config);
+        let following = Following::default();
         let sharing = Sharing {
             shared: Arc::new(self.server.clone()),
-            queue: Arc::clone(&queue),
-            wakes: Arc::clone(&wakes),
+            queue: Arc::new(Queue::new(100)),
+            wakes: Arc::default(),
             patience: Duration::from_millis(1_500),
         };
-        let loader = Arc::<Store>::clone(&self.store);
-        let cache = TieredCache::shared(&node, policy, loader, &sharing, Arc::new(Plain));
-        let member = ClusterNode {
-            node: node.clone(),
+        let bus = Arc::new(SharedBus {
             id,
-            about: Arc::new(format!("node {id}")),
-            shared: Arc::new(self.server.clone()),
-            epochs,
-            queue,
-            wakes,
-            standing,
-            seal,
-            recent,
-            tally: Arc::<FollowerStats>::default(),
-            following,
-            random: Arc::new(kith_cache::ThreadRandom),
-        };
+            sharing,
+            epochs: Arc::<Store>::clone(&self.store),
+            seal: MessageMac::new(&[7; 32]),
+            confirmations: Arc::new(PeerConfirmations::new(following.trust)),
+            bound: Duration::from_millis(100),
+        });
+        let clock = Arc::new(VirtualClock(self.began));
+        let node = Node::new(NodeConfig { clock, ..NodeConfig::following(Arc::<SharedBus>::clone(&bus)) });
+        let loader = Arc::<Store>::clone(&self.store);
+        let cache = TieredCache::shared(&node, policy, loader, &bus.sharing, Arc::new(NumberCodec));
+        let member = ClusterNode::new(node.clone(), bus, Arc::new(format!("node {id}")), following);
         let follows = follow(&member).await;
-        Peer { node, cache, bus, member, follows }
+        Peer { node, cache, member, follows }
     }
 }
 
@@ -220,8 +167,10 @@ impl Peer {
         guard.committed(vec![(key, change)]).await
     }
 
-    pub(crate) fn recent(&self) -> Arc<RecentChanges> {
-        Arc::clone(&self.member.recent)
+    /// Publishes queued changes from now on.
+    pub(crate) fn drain(&self) -> JoinHandle<()> {
+        let member = self.member.clone();
+        tokio::spawn(async move { member.bus.drain(&member.node).await })
     }
 
     /// It hears nothing from now on and says nothing, as if it were gone; its memory is still asked.

@@ -15,7 +15,7 @@ use crate::{auth::identity::NODE_PROOF, config::Config};
 
 /// Calls to other nodes, and the verification of their calls: a proof (`kith-node`) shows that the caller knows the
 /// keys of the nodes, and names the call and the called node.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct NodeCalls {
     proofs: Proofs,
     /// The id of this node.
@@ -60,12 +60,6 @@ impl NodeCalls {
     /// Whether a proof is that of a node of the cluster for this call, `SERVICE/METHOD`, to this node.
     pub(crate) fn verifies(&self, proof: &HeaderValue, method: &str) -> bool {
         self.proofs.check_call(proof.as_bytes(), &self.own, method, Timestamp::now()).is_ok()
-    }
-}
-
-impl std::fmt::Debug for NodeCalls {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("NodeCalls").finish_non_exhaustive()
     }
 }
 

@@ -1,4 +1,4 @@
-use std::{fmt, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use kith_cache::{
@@ -13,7 +13,7 @@ use kith_service::{rpc::versions::cache_version, write::feed_mapping::FeedMappin
 const FIRST: Duration = Duration::from_millis(200);
 
 /// The change feed of the store, in the types of the tiers.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(super) struct StoreFeed {
     /// Name of the reader's lease, and of the mark of its progress.
     name: String,
@@ -98,12 +98,6 @@ impl StoreFeed {
         // A change by hand may have set the version back: copies of every version are dropped.
         let version = change.version.filter(|_| !change.by_hand).map(cache_version);
         Some(Invalidation { namespace, key, version, copy: None })
-    }
-}
-
-impl fmt::Debug for StoreFeed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StoreFeed").field("feed", &self.feed).finish_non_exhaustive()
     }
 }
 

@@ -18,14 +18,14 @@ mod server;
 mod watch;
 mod window_epochs;
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use futures::future::join_all;
 use kith_cache::{
-    Moment, Node, NodeConfig, Resyncing, ThreadRandom,
+    Moment, Node, NodeConfig, Resyncing,
     remote::{
-        ClusterNode, Feed, FeedReader, Followed, FollowerStats, Following, LeaseWaiters, Peer,
-        PeerConfirmations, Queue, Reading, SharedBus, SharedError, Sharing,
+        ClusterNode, Feed, FeedReader, Followed, Following, Peer, PeerConfirmations, Queue, Reading,
+        SharedBus, SharedError, Sharing,
     },
 };
 use kith_delivery::{FanOutNotes, InboxKeeper, InboxLimits, ReaderBitmaps, SequenceKeeper, Windows};
@@ -68,13 +68,11 @@ const LOOK: Duration = Duration::from_millis(10);
 const LEAVE: Duration = Duration::from_millis(500);
 
 /// This node as a member of its cluster.
+#[derive(Debug)]
 pub(crate) struct Cluster {
     server: SharedServer,
     caches: CacheFactory,
-    sharing: Sharing,
     member: ClusterNode,
-    bus: Arc<SharedBus>,
-    window_epochs: WindowEpochs,
     windows: Windows,
     node_info: NodeInfo,
     schemas: SchemaWatch,
@@ -98,50 +96,31 @@ impl Cluster {
         mappings: impl FnOnce(&Windows) -> Arc<[Arc<dyn FeedMapping>]>,
     ) -> Self {
         let PublishedNode { node_info, callers } = published;
-        let (cluster, id) = (&config.cluster, node_info.number());
+        let cluster = &config.cluster;
         let proofs = Proofs::new(keys);
         let following = following(cluster);
-        let (standing, queue) =
-            (Arc::new(PeerConfirmations::new(following.trust)), Queue::new(cluster.queue_max));
         let sharing = Sharing {
             shared: Arc::clone(server.shared()),
-            queue: Arc::new(queue),
+            queue: Arc::new(Queue::new(cluster.queue_max)),
             wakes: Arc::default(),
             patience: cluster.patience,
         };
-        let (epochs, seal) = (Arc::new(StoreEpochs(Arc::clone(&stores.node))), keys.seal());
         let bus = Arc::new(SharedBus {
-            id,
-            shared: Arc::clone(&sharing.shared),
-            queue: Arc::clone(&sharing.queue),
-            epochs: Arc::<StoreEpochs>::clone(&epochs),
-            seal: seal.clone(),
-            standing: Arc::clone(&standing),
+            id: node_info.number(),
+            sharing,
+            epochs: Arc::new(StoreEpochs(Arc::clone(&stores.node))),
+            seal: keys.seal(),
+            confirmations: Arc::new(PeerConfirmations::new(following.trust)),
             bound: config.redis.command_timeout + TELL_SLACK,
         });
         let node = node(cluster, &bus);
-        let window_epochs =
-            WindowEpochs { node: node.clone(), standing: Arc::clone(&standing), epochs: Arc::clone(&epochs) };
-        let limits = config.messages.windows();
-        let windows = server.windows(Arc::new(window_epochs.clone()), Arc::clone(&stores.messages), limits);
-        let member = ClusterNode {
-            node: node.clone(),
-            id,
-            about: Arc::new(ProvenNodeInfo { node_info: node_info.clone(), callers, proofs: proofs.clone() }),
-            shared: Arc::clone(&sharing.shared),
-            epochs,
-            queue: Arc::clone(&sharing.queue),
-            wakes: Arc::<LeaseWaiters>::clone(&sharing.wakes),
-            standing,
-            seal,
-            recent: Arc::default(),
-            tally: Arc::new(FollowerStats::default()),
-            following,
-            random: Arc::new(ThreadRandom),
-        };
+        let about = ProvenNodeInfo { node_info: node_info.clone(), callers, proofs: proofs.clone() };
+        let member = ClusterNode::new(node.clone(), bus, Arc::new(about), following);
+        let (epochs, limits) = (Arc::new(WindowEpochs(member.clone())), config.messages.windows());
+        let windows = server.windows(epochs, Arc::clone(&stores.messages), limits);
         let schemas = SchemaWatch {
             coordination: Arc::clone(&stores.coordination),
-            shared: Arc::clone(&sharing.shared),
+            shared: Arc::clone(server.shared()),
             node: node.clone(),
             node_info: node_info.clone(),
             agreement: SchemaAgreement::unknown(),
@@ -149,14 +128,11 @@ impl Cluster {
         let calls = NodeCalls::new(proofs.clone(), config, &node_info.id);
         let feeds = StoreFeed::all(stores, &mappings(&windows), &node_info.id);
         let feeds = feeds.into_iter().map(|feed| -> Arc<dyn Feed> { Arc::new(feed) }).collect();
-        let caches = CacheFactory::shared(node, sharing.clone());
+        let caches = CacheFactory::shared(node, member.bus.sharing.clone());
         Self {
             server,
             caches,
-            sharing,
             member,
-            bus,
-            window_epochs,
             windows,
             node_info,
             schemas,
@@ -170,8 +146,8 @@ impl Cluster {
     /// Begins to follow, to publish queued changes, and to report in `health` whether Redis is unavailable.
     pub(crate) fn start(&self, health: Reporter) {
         drop(metrics::counter!(metric::NODE_RECORDS_REFUSED.name));
-        let (member, bus) = (self.member.clone(), Arc::clone(&self.bus));
-        let (node, queue) = (self.node().clone(), Arc::clone(&self.sharing.queue));
+        let (member, bus) = (self.member.clone(), Arc::clone(&self.member.bus));
+        let (node, queue) = (self.node().clone(), Arc::clone(&self.member.bus.sharing.queue));
         let of_resync = node.clone();
         let tasks = &self.tasks;
         tasks.spawn(async move { member.follow().await });
@@ -181,25 +157,13 @@ impl Cluster {
         });
         tasks.spawn(async move { Resyncing::default().run(&of_resync).await });
         for feed in &self.feeds {
-            let reader = self.reader(Arc::clone(feed));
+            let (member, feed) = (self.member.clone(), Arc::clone(feed));
+            let reader = FeedReader { member, feed, reading: Reading::default() };
             tasks.spawn(async move { reader.read().await });
         }
         tasks.spawn(self.schemas.clone().watch(health.clone()));
         tasks.spawn(watch::keep_prefix(self.server.clone(), health.clone()));
         tasks.spawn(watch::watch(self.server.clone(), node, queue, health));
-    }
-
-    fn reader(&self, feed: Arc<dyn Feed>) -> FeedReader {
-        let member = &self.member;
-        FeedReader {
-            node: member.node.clone(),
-            bus: Arc::clone(&self.bus),
-            feed,
-            recent: Arc::clone(&member.recent),
-            tally: Arc::clone(&member.tally),
-            reading: Reading::default(),
-            random: Arc::clone(&member.random),
-        }
     }
 
     /// Waits until the node follows, at most this long. Returns whether it does.
@@ -220,9 +184,9 @@ impl Cluster {
     /// Publishes queued changes, for at most this time, and leaves the cluster. The other nodes receive the rest
     /// through the change feed.
     pub(crate) async fn stop(&self, limit: Duration) {
-        if !within(limit, || self.sharing.queue.is_empty()).await {
+        if !within(limit, || self.member.bus.sharing.queue.is_empty()).await {
             tracing::warn!(
-                waiting = self.sharing.queue.len(),
+                waiting = self.member.bus.sharing.queue.len(),
                 "not all changes could be published to other nodes"
             );
         }
@@ -230,7 +194,7 @@ impl Cluster {
         // Another node takes them at once.
         let yielded = join_all(self.feeds.iter().map(|feed| feed.yield_lead()));
         drop(timeout(LEAVE, yielded).await);
-        let left = self.sharing.shared.leave(self.node().epoch(), self.member.id);
+        let left = self.server.shared().leave(self.node().epoch(), self.member.bus.id);
         // If it cannot leave, the registry forgets the node after a while.
         drop(timeout(LEAVE, left).await);
     }
@@ -262,24 +226,28 @@ impl Cluster {
         &self.windows
     }
 
+    fn window_epochs(&self) -> Arc<WindowEpochs> {
+        Arc::new(WindowEpochs(self.member.clone()))
+    }
+
     /// The shared sequences.
     pub(crate) fn sequences(&self) -> Arc<dyn SequenceKeeper> {
-        self.server.sequences(Arc::new(self.window_epochs.clone()))
+        self.server.sequences(self.window_epochs())
     }
 
     /// The shared bitmaps of readers of notices.
     pub(crate) fn reader_bitmaps(&self) -> Option<Arc<dyn ReaderBitmaps>> {
-        self.server.reader_bitmaps(Arc::new(self.window_epochs.clone()))
+        self.server.reader_bitmaps(self.window_epochs())
     }
 
     /// The shared inboxes of all users.
     pub(crate) fn inboxes(&self, limits: InboxLimits) -> Arc<dyn InboxKeeper> {
-        self.server.inboxes(Arc::new(self.window_epochs.clone()), limits)
+        self.server.inboxes(self.window_epochs(), limits)
     }
 
     /// The shared notes of unfinished fan-outs.
     pub(crate) fn fan_out_notes(&self) -> Option<Arc<dyn FanOutNotes>> {
-        self.server.fan_out_notes(Arc::new(self.window_epochs.clone()))
+        self.server.fan_out_notes(self.window_epochs())
     }
 
     /// The state of the circuit breaker of Redis.
@@ -288,8 +256,8 @@ impl Cluster {
     }
 
     /// Number of this node in the registry.
-    pub(crate) const fn number(&self) -> u64 {
-        self.member.id
+    pub(crate) fn number(&self) -> u64 {
+        self.member.bus.id
     }
 
     /// Brings the metrics of following up to date.
@@ -305,7 +273,7 @@ impl Cluster {
 
     /// Changes that wait to be published.
     pub(crate) fn waiting(&self) -> usize {
-        self.sharing.queue.len()
+        self.member.bus.sharing.queue.len()
     }
 
     /// The nodes of the epoch that this one follows, itself among them.
@@ -313,7 +281,7 @@ impl Cluster {
     /// # Errors
     /// If Redis does not answer.
     pub(crate) async fn peers(&self) -> Result<Vec<Peer>, SharedError> {
-        self.sharing.shared.peers(self.node().epoch()).await
+        self.server.shared().peers(self.node().epoch()).await
     }
 
     /// The other nodes, by their node infos. Records without a valid proof are counted.
@@ -322,8 +290,8 @@ impl Cluster {
     /// If Redis does not answer.
     pub(crate) async fn others(&self) -> Result<Vec<Listed>, SharedError> {
         let epoch = self.node().epoch();
-        let peers = self.sharing.shared.peers(epoch).await?;
-        let others = peers.iter().filter(|peer| peer.node != self.member.id);
+        let peers = self.server.shared().peers(epoch).await?;
+        let others = peers.iter().filter(|peer| peer.node != self.member.bus.id);
         let others: Vec<_> = others.map(|peer| Listed::of(peer, epoch, &self.proofs)).collect();
         let unproven = others.iter().filter(|listed| !listed.is_proven).count();
         metrics::counter!(metric::NODE_RECORDS_REFUSED.name).increment(unproven as u64);
@@ -333,14 +301,8 @@ impl Cluster {
     /// Makes the node move to this epoch or a later one, so that it uses no shared data from before. Waits for it, at
     /// most this long. Returns whether it has moved.
     pub(crate) async fn moves_to(&self, epoch: u64, limit: Duration) -> bool {
-        self.sharing.queue.overflowed(epoch);
+        self.member.bus.sharing.queue.overflowed(epoch);
         within(limit, || self.node().epoch() >= epoch).await
-    }
-}
-
-impl fmt::Debug for Cluster {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Cluster").field("node", self.node()).finish_non_exhaustive()
     }
 }
 

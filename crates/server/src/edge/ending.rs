@@ -1,13 +1,13 @@
 //! The end of calls before their time.
 
-use std::{fmt, future::Future as _, pin::Pin, task::Context};
+use std::{future::Future as _, pin::Pin, task::Context};
 
 use tokio::time::{Instant, Sleep, sleep_until};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tonic::Status;
 
 /// Ends every stream of a call once its token is cancelled, also one that is sending.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(super) struct CloseSignal {
     token: CancellationToken,
     status: fn() -> Status,
@@ -22,12 +22,6 @@ impl CloseSignal {
     /// What the stream ends with, if it is to end now.
     pub(super) fn given(&self) -> Option<Status> {
         self.token.is_cancelled().then(self.status)
-    }
-}
-
-impl fmt::Debug for CloseSignal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CloseSignal").field("given", &self.token.is_cancelled()).finish_non_exhaustive()
     }
 }
 

@@ -14,7 +14,7 @@ mod tls;
 mod web;
 
 use std::{
-    fmt, io,
+    io,
     net::{Ipv4Addr, Ipv6Addr, SocketAddr},
     pin::{Pin, pin},
     sync::Arc,
@@ -61,6 +61,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 const HTTP1_BUFFER: usize = 64 << 10;
 
 /// A bound port that does not yet accept.
+#[derive(Debug)]
 pub struct Port {
     listener: TcpListener,
     address: SocketAddr,
@@ -138,12 +139,6 @@ impl Port {
         }
         tokio::spawn(accepting.run());
         connections
-    }
-}
-
-impl fmt::Debug for Port {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Port").field("address", &self.address).field("tls", &self.tls.is_some()).finish()
     }
 }
 

@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::time::{Instant, sleep};
 
-use super::{FollowerStats, RecentChanges, SharedBus};
-use crate::{Invalidation, Node, Random, testing::rules};
+use super::ClusterNode;
+use crate::{Invalidation, testing::rules};
 
 /// The change feed of a store, which one node at a time reads.
 #[async_trait::async_trait]
@@ -91,20 +91,12 @@ impl Default for Reading {
 /// Reads the feed when it is this node's turn, and publishes what no writer published.
 #[derive(Debug)]
 pub struct FeedReader {
-    /// The node whose epoch counts.
-    pub node: Node,
-    /// Publishes the changes; raises the epoch if some were missed.
-    pub bus: Arc<SharedBus>,
+    /// The node that publishes the changes, and raises the epoch if some were missed.
+    pub member: ClusterNode,
     /// What is read.
     pub feed: Arc<dyn Feed>,
-    /// Changes that were published already.
-    pub recent: Arc<RecentChanges>,
-    /// Counters.
-    pub tally: Arc<FollowerStats>,
     /// Times.
     pub reading: Reading,
-    /// Spreads the attempts at random.
-    pub random: Arc<dyn Random>,
 }
 
 impl FeedReader {
@@ -112,27 +104,27 @@ impl FeedReader {
     pub async fn read(&self) {
         loop {
             if self.feed.lead(self.reading.lease).await == Ok(true) {
-                self.recent.remember(true);
+                self.member.recent.remember(true);
                 if let Err(error) = self.lead().await {
                     tracing::debug!(?error, "reads the change feed no longer");
                 }
-                self.recent.remember(false);
+                self.member.recent.remember(false);
                 self.feed.yield_lead().await;
             }
-            sleep(self.reading.try_every.mul_f64(0.5 + 0.5 * self.random.unit())).await;
+            sleep(self.reading.try_every.mul_f64(0.5 + 0.5 * self.member.random.unit())).await;
         }
     }
 
     /// Reads until the lead is lost, the store does not answer, or a change cannot be published: another node may reach
     /// what this one does not.
     async fn lead(&self) -> Result<(), FeedError> {
-        let epoch = self.node.epoch();
+        let epoch = self.member.node.epoch();
         let mut changes = self.open().await?;
         let (mut kept, mut saved) = (Instant::now(), Instant::now());
         loop {
             let batch = changes.next(self.reading.try_every).await?;
             // What was published in a log that nodes have left may be lost with it: it is read again.
-            if !self.tell(epoch, batch).await && rules::feed_left() || self.node.epoch() != epoch {
+            if !self.tell(epoch, batch).await && rules::feed_left() || self.member.node.epoch() != epoch {
                 return Ok(());
             }
             if saved.elapsed() >= self.reading.save_every {
@@ -159,7 +151,7 @@ impl FeedReader {
         }
         let mut changes = self.feed.open(true).await?;
         tracing::info!("the change feed of the store begins again: all copies are discarded");
-        self.bus.give_up_copies().await.map_err(|_| FeedError::Away)?;
+        self.member.bus.give_up_copies().await.map_err(|_| FeedError::Away)?;
         changes.save().await?;
         Ok(changes)
     }
@@ -172,21 +164,21 @@ impl FeedReader {
         sleep(self.reading.grace).await;
         let untold: Vec<Invalidation> =
             batch.into_iter().filter(|change| self.is_untold(epoch, change)).collect();
-        self.tally.fed.add(u64::try_from(untold.len()).unwrap_or(u64::MAX));
-        if self.bus.tell_now(&self.node, &untold).await.is_err() {
+        self.member.tally.fed.add(u64::try_from(untold.len()).unwrap_or(u64::MAX));
+        if self.member.bus.tell_now(&self.member.node, &untold).await.is_err() {
             return false;
         }
         let Ok(besides) = self.feed.besides(&untold).await else { return false };
-        self.bus.tell_now(&self.node, &besides).await.is_ok()
+        self.member.bus.tell_now(&self.member.node, &besides).await.is_ok()
     }
 
     /// Whether a change has to be broadcast. Must be called in the order of the changes: after one without a version,
     /// such as that of a document that was removed by hand, the same version may occur again with another state.
     fn is_untold(&self, epoch: u64, change: &Invalidation) -> bool {
         match change.version {
-            Some(version) => !self.recent.knows(epoch, change.namespace, &change.key, version),
+            Some(version) => !self.member.recent.knows(epoch, change.namespace, &change.key, version),
             None => {
-                self.recent.forget(change.namespace, &change.key);
+                self.member.recent.forget(change.namespace, &change.key);
                 true
             }
         }

@@ -124,42 +124,42 @@ mod tests {
         Peer { node, applied, silent: Duration::from_millis(silent), about: String::new() }
     }
 
-    async fn takes(standing: &PeerConfirmations, peers: Vec<Peer>) -> Duration {
+    async fn takes(confirmations: &PeerConfirmations, peers: Vec<Peer>) -> Duration {
         let began = Instant::now();
-        standing.settled(1, 5, &Changed { number: 10, epoch: 5, peers }).await;
+        confirmations.settled(1, 5, &Changed { number: 10, epoch: 5, peers }).await;
         began.elapsed()
     }
 
     async fn settled() -> PeerConfirmations {
-        let standing = PeerConfirmations::new(TRUST);
-        standing.adopted(5, "one");
+        let confirmations = PeerConfirmations::new(TRUST);
+        confirmations.adopted(5, "one");
         tokio::time::sleep(TRUST * 2).await;
-        standing
+        confirmations
     }
 
     #[tokio::test(start_paused = true)]
     async fn who_has_it_or_confirms_it_is_not_waited_for() {
-        let standing = settled().await;
-        standing.heard(Confirmed { node: 2, number: 10 });
+        let confirmations = settled().await;
+        confirmations.heard(Confirmed { node: 2, number: 10 });
         assert_eq!(
-            takes(&standing, vec![peer(1, 0, 0), peer(2, 3, 0), peer(3, 10, 0)]).await,
+            takes(&confirmations, vec![peer(1, 0, 0), peer(2, 3, 0), peer(3, 10, 0)]).await,
             Duration::ZERO
         );
     }
 
     #[tokio::test(start_paused = true)]
     async fn silent_node_is_awaited_until_trust_ends() {
-        let standing = settled().await;
-        let waited = takes(&standing, vec![peer(2, 9, 500)]).await;
+        let confirmations = settled().await;
+        let waited = takes(&confirmations, vec![peer(2, 9, 500)]).await;
         assert!(waited >= Duration::from_secs(1) && waited < TRUST, "{waited:?}");
-        assert_eq!(takes(&standing, vec![peer(2, 9, 1_600)]).await, Duration::ZERO);
+        assert_eq!(takes(&confirmations, vec![peer(2, 9, 1_600)]).await, Duration::ZERO);
     }
 
     #[tokio::test(start_paused = true)]
     async fn write_after_new_epoch_waits_full_deadline() {
-        let standing = settled().await;
-        standing.adopted(5, "one");
-        assert!(takes(&standing, Vec::new()).await >= TRUST);
+        let confirmations = settled().await;
+        confirmations.adopted(5, "one");
+        assert!(takes(&confirmations, Vec::new()).await >= TRUST);
         let other = PeerConfirmations::new(TRUST);
         other.adopted(4, "one");
         tokio::time::sleep(TRUST * 2).await;

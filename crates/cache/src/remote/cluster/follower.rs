@@ -113,7 +113,7 @@ impl<'a> Follower<'a> {
 
     /// Subscribes again, and reads what was missed.
     pub(super) async fn resume(&mut self) -> Result<(), End> {
-        self.frames = self.member.shared.subscribe(self.epoch, self.member.id).await?;
+        self.frames = self.member.shared().subscribe(self.epoch, self.member.bus.id).await?;
         self.unreached = None;
         self.repair().await
     }
@@ -123,7 +123,7 @@ impl<'a> Follower<'a> {
         let began = self.chain.number();
         loop {
             let most = self.member.following.replay_page;
-            let page = self.member.shared.replay(self.epoch, self.chain.number(), most).await?;
+            let page = self.member.shared().replay(self.epoch, self.chain.number(), most).await?;
             match self.chain.continues(page.first()) {
                 Some(true) => {}
                 Some(false) if rules::chain_before() => return Err(End::Fork),
@@ -134,7 +134,7 @@ impl<'a> Follower<'a> {
                 match self.heard(frame) {
                     FrameOrder::Next => {
                         self.member.tally.replayed.add(1);
-                        let message = self.member.seal.open(frame.nonce, &frame.message);
+                        let message = self.member.bus.seal.open(frame.nonce, &frame.message);
                         self.apply(frame, message.and_then(Message::decode));
                     }
                     FrameOrder::Twice => {}
@@ -161,7 +161,7 @@ impl<'a> Follower<'a> {
 
     /// Too many entries were missed to read them all.
     async fn rebase(&mut self) -> Result<(), End> {
-        let probed = self.member.shared.probe(self.epoch, &self.member.alive(self.epoch)).await?;
+        let probed = self.member.shared().probe(self.epoch, &self.member.alive(self.epoch)).await?;
         if self.forgotten(&probed) {
             return Err(End::Fork);
         }
@@ -177,7 +177,7 @@ impl<'a> Follower<'a> {
             let next = Instant::now() + member.following.probe_every;
             let alive = member.alive(epoch);
             let sent = Sent { at: member.node.now(), applied: alive.applied };
-            let probed = timeout(member.following.trust, member.shared.probe(epoch, &alive)).await;
+            let probed = timeout(member.following.trust, member.shared().probe(epoch, &alive)).await;
             (next, sent, probed.unwrap_or(Err(SharedError::Timeout)))
         })
     }
@@ -185,7 +185,7 @@ impl<'a> Follower<'a> {
     /// Reads the epoch in the store a while after this time: the node that raised it may have died before it wrote it
     /// to the shared server.
     fn look(&self, from: Instant) -> Looking {
-        let (epochs, every) = (Arc::clone(&self.member.epochs), self.member.following.look_every);
+        let (epochs, every) = (Arc::clone(&self.member.bus.epochs), self.member.following.look_every);
         Box::pin(async move {
             sleep_until(from + every).await;
             let current = timeout(every, epochs.current()).await;
@@ -196,8 +196,8 @@ impl<'a> Follower<'a> {
     async fn hear(&mut self, news: News) -> Result<(), End> {
         match news {
             News::Entry(bytes) => return self.hear_entry(&bytes).await,
-            News::Filled(address) => self.member.wakes.wake(&address),
-            News::Confirmed(confirmed) => self.member.standing.heard(confirmed),
+            News::Filled(address) => self.member.bus.sharing.wakes.wake(&address),
+            News::Confirmed(confirmed) => self.member.bus.confirmations.heard(confirmed),
         }
         Ok(())
     }
@@ -205,7 +205,7 @@ impl<'a> Follower<'a> {
     async fn hear_entry(&mut self, bytes: &[u8]) -> Result<(), End> {
         // Other programs may write to the channel; a lost entry shows as a gap.
         let frame = Frame::heard(bytes);
-        let message = frame.as_ref().and_then(|frame| self.member.seal.open(frame.nonce, &frame.message));
+        let message = frame.as_ref().and_then(|frame| self.member.bus.seal.open(frame.nonce, &frame.message));
         let Some(frame) = frame.as_ref().filter(|_| message.is_some() || !rules::sealed()) else {
             self.member.tally.forged.add(1);
             return Ok(());
@@ -251,7 +251,7 @@ impl<'a> Follower<'a> {
 
     /// Handles the answer of the server to a probe.
     async fn probed(&mut self, sent: Sent, probed: &Probed) -> Result<(), End> {
-        if self.member.queue.barrier() > self.epoch && rules::overflow_raises() {
+        if self.member.bus.sharing.queue.barrier() > self.epoch && rules::overflow_raises() {
             return Err(End::Moved);
         }
         if probed.epoch > self.epoch && rules::probe_epoch() {
@@ -297,7 +297,7 @@ impl<'a> Follower<'a> {
                     member.node.hear(told);
                     member.recent.heard(self.epoch, told);
                 }
-                if message.strict && message.origin != member.id {
+                if message.strict && message.origin != member.bus.id {
                     self.asked.insert(message.origin);
                 }
             }
@@ -340,8 +340,8 @@ impl<'a> Follower<'a> {
         if self.confirming.is_some() || self.asked.is_empty() {
             return;
         }
-        let (shared, epoch) = (Arc::clone(&self.member.shared), self.epoch);
-        let confirmed = Confirmed { node: self.member.id, number: self.chain.number() };
+        let (shared, epoch) = (Arc::clone(self.member.shared()), self.epoch);
+        let confirmed = Confirmed { node: self.member.bus.id, number: self.chain.number() };
         let asked = std::mem::take(&mut self.asked);
         self.confirming = Some(Box::pin(async move {
             let confirmations = asked.iter().map(|origin| shared.confirm(epoch, *origin, confirmed));

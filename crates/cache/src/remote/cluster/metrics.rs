@@ -27,7 +27,7 @@ impl ClusterNode {
         counter!(FORGED.name).absolute(tally.forged.get());
         counter!(FED.name).absolute(tally.fed.get());
         counter!(PROBES_FAILED.name).absolute(tally.probes_failed.get());
-        gauge!(QUEUE.name).set(float(u64::try_from(self.queue.len()).unwrap_or(u64::MAX)));
+        gauge!(QUEUE.name).set(float(u64::try_from(self.bus.sharing.queue.len()).unwrap_or(u64::MAX)));
         gauge!(TRUSTED.name).set(if node.trusted() { 1.0 } else { 0.0 });
         gauge!(EPOCH.name).set(float(node.epoch()));
         gauge!(APPLIED.name).set(float(node.applied()));

@@ -4,12 +4,10 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::time::sleep;
 
-use super::{
-    Epochs, Followed, FollowerStats, LogPosition, PeerConfirmations, RecentChanges, follower::Follower,
-};
+use super::{Followed, FollowerStats, LogPosition, RecentChanges, SharedBus, follower::Follower};
 use crate::{
-    Node, Random,
-    remote::shared::{Alive, LeaseWaiters, MessageMac, Queue, Shared, SharedError},
+    Node, Random, ThreadRandom,
+    remote::shared::{Alive, Shared, SharedError},
 };
 
 /// First pause between two attempts to continue after a disconnection.
@@ -69,22 +67,10 @@ impl About for String {
 pub struct ClusterNode {
     /// The node whose memory follows.
     pub node: Node,
-    /// Its number among the nodes.
-    pub id: u64,
+    /// How it publishes its own changes: over the server that it follows.
+    pub bus: Arc<SharedBus>,
     /// What it publishes about itself.
     pub about: Arc<dyn About>,
-    /// The server that they share.
-    pub shared: Arc<dyn Shared>,
-    /// The storage of the epoch.
-    pub epochs: Arc<dyn Epochs>,
-    /// Changes that the node could not publish.
-    pub queue: Arc<Queue>,
-    /// Its loads that wait for those of others.
-    pub wakes: Arc<LeaseWaiters>,
-    /// What others have confirmed to it.
-    pub standing: Arc<PeerConfirmations>,
-    /// Authenticates messages of nodes.
-    pub seal: MessageMac,
     /// Changes that it has received recently.
     pub recent: Arc<RecentChanges>,
     /// Counters.
@@ -113,6 +99,13 @@ impl From<SharedError> for End {
 }
 
 impl ClusterNode {
+    /// A node that has not followed yet, and spreads its retries by [`ThreadRandom`].
+    #[must_use]
+    pub fn new(node: Node, bus: Arc<SharedBus>, about: Arc<dyn About>, following: Following) -> Self {
+        let (recent, tally, random) = (Arc::default(), Arc::default(), Arc::new(ThreadRandom));
+        Self { node, bus, about, recent, tally, following, random }
+    }
+
     /// Follows until it is dropped. Trust ends by itself when it is.
     pub async fn follow(&self) {
         loop {
@@ -132,9 +125,14 @@ impl ClusterNode {
         }
     }
 
+    /// The server that the nodes share.
+    pub(in crate::remote) fn shared(&self) -> &Arc<dyn Shared> {
+        &self.bus.sharing.shared
+    }
+
     /// What the node publishes about itself now, to the nodes of this epoch.
     pub(in crate::remote) fn alive(&self, epoch: u64) -> Alive {
-        Alive { node: self.id, applied: self.node.applied(), about: self.about.text(epoch) }
+        Alive { node: self.bus.id, applied: self.node.applied(), about: self.about.text(epoch) }
     }
 
     async fn try_follow(&self) -> Result<std::convert::Infallible, End> {
@@ -158,28 +156,28 @@ impl ClusterNode {
 
     /// Raises the epoch, with any number of attempts: until then this log must not be followed.
     async fn give_up(&self, epoch: u64, server: &str) {
-        while self.epochs.raise(epoch, server).await.is_err() {
+        while self.bus.epochs.raise(epoch, server).await.is_err() {
             sleep(self.following.retry_max).await;
         }
     }
 
     /// Subscribes first and then reads the baseline: what is published in between is received.
     async fn join(&self) -> Result<Follower<'_>, End> {
-        let (epoch, server) = self.epochs.current().await?;
-        let frames = self.shared.subscribe(epoch, self.id).await?;
+        let (epoch, server) = self.bus.epochs.current().await?;
+        let frames = self.shared().subscribe(epoch, self.bus.id).await?;
         // Positions in another log mean nothing here.
-        let probed = self.shared.enter(epoch, &Alive { applied: 0, ..self.alive(epoch) }).await?;
+        let probed = self.shared().enter(epoch, &Alive { applied: 0, ..self.alive(epoch) }).await?;
         // Another server, or a store that was restored to an epoch before the one that nodes have seen.
         if probed.server != server || probed.epoch > epoch {
-            self.epochs.raise(epoch, &probed.server).await?;
+            self.bus.epochs.raise(epoch, &probed.server).await?;
             return Err(End::Moved);
         }
         let chain = LogPosition::at(probed.number, probed.nonce);
         let mut follower = Follower::new(self, epoch, server, chain, frames);
         follower.adopt(&probed);
-        self.shared.accept(&follower.server);
-        self.standing.adopted(epoch, &follower.server);
-        self.queue.moved_to(epoch);
+        self.shared().accept(&follower.server);
+        self.bus.confirmations.adopted(epoch, &follower.server);
+        self.bus.sharing.queue.moved_to(epoch);
         Ok(follower)
     }
 

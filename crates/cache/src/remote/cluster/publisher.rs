@@ -1,6 +1,6 @@
 //! The bus of a cluster: a change of cells, an entry of the log and a broadcast in one step.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use tokio::time::{sleep, timeout};
 
@@ -9,7 +9,7 @@ use crate::{
     Acknowledge, Bus, BusError, Invalidation, Node, Position,
     api::clock::wall_clock_ms,
     remote::shared::{
-        Changed, LogEntry, Message, MessageMac, Order, PublishedChange, Queue, Shared, SharedError, address,
+        Changed, LogEntry, Message, MessageMac, Order, PublishedChange, SharedError, Sharing, address,
     },
     testing::rules,
 };
@@ -23,19 +23,18 @@ const STEP: usize = 500;
 const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(200));
 
 /// Publishes changes through the shared server; queues what it cannot publish until it can.
+#[derive(Debug)]
 pub struct SharedBus {
     /// Number of this node.
     pub id: u64,
-    /// The server that nodes share.
-    pub shared: Arc<dyn Shared>,
-    /// Changes that wait to be published.
-    pub queue: Arc<Queue>,
+    /// The server that nodes share, and the changes that wait to be published there.
+    pub sharing: Sharing,
     /// The epoch in the store, which is raised when the queue overflows.
     pub epochs: Arc<dyn Epochs>,
     /// Authenticates its messages to the other nodes.
     pub seal: MessageMac,
     /// What the other nodes have confirmed.
-    pub standing: Arc<PeerConfirmations>,
+    pub confirmations: Arc<PeerConfirmations>,
     /// How long the publication of a change may take before the change is queued.
     pub bound: Duration,
 }
@@ -60,9 +59,9 @@ impl SharedBus {
                 return Err(SharedError::Fallen);
             }
             if strict {
-                self.standing.settled(self.id, epoch, &changed).await;
+                self.confirmations.settled(self.id, epoch, &changed).await;
             }
-            self.queue.was_told(epoch, changes);
+            self.sharing.queue.was_told(epoch, changes);
             return Ok(Position { partition: 0, epoch, number: changed.number });
         }
     }
@@ -80,7 +79,8 @@ impl SharedBus {
         let message = message.encode().ok_or(SharedError::Unexpected)?;
         let message = self.seal.close(nonce, &message);
         let orders = orders(changes, epoch, nonce);
-        let change = self.shared.change(epoch, &orders, LogEntry { nonce, message: &message, strict });
+        let change =
+            self.sharing.shared.change(epoch, &orders, LogEntry { nonce, message: &message, strict });
         timeout(self.bound, change).await.unwrap_or(Err(SharedError::Timeout))
     }
 
@@ -99,11 +99,11 @@ impl SharedBus {
     pub async fn drain(&self, node: &Node) {
         let mut pause = RETRY.0;
         loop {
-            self.queue.filled().await;
-            let (some, turns) = self.queue.some(STEP);
+            self.sharing.queue.filled().await;
+            let (some, turns) = self.sharing.queue.some(STEP);
             match self.tell(node, &some, Acknowledge::Told).await {
                 Ok(_) => {
-                    self.queue.told(&some, &turns);
+                    self.sharing.queue.told(&some, &turns);
                     pause = RETRY.0;
                 }
                 Err(_) => {
@@ -116,14 +116,14 @@ impl SharedBus {
 
     /// Queues changes. If the queue is full, the epoch is raised: instead of single keys, all copies are invalidated.
     async fn wait(&self, changes: &[Invalidation]) -> Result<(), BusError> {
-        let fit = !rules::untold_waits() || changes.iter().all(|change| self.queue.add(change));
+        let fit = !rules::untold_waits() || changes.iter().all(|change| self.sharing.queue.add(change));
         if fit { Ok(()) } else { self.give_up_copies().await.map_err(BusError::new) }
     }
 
     /// Raises the epoch, so that no earlier copy is used: this node moves at once, and others with it.
     pub(super) async fn give_up_copies(&self) -> Result<(), SharedError> {
         let epoch = self.epochs.raise_present().await?;
-        self.queue.overflowed(epoch);
+        self.sharing.queue.overflowed(epoch);
         Ok(())
     }
 }
@@ -171,11 +171,5 @@ impl Bus for SharedBus {
             }
         }
         Ok(last)
-    }
-}
-
-impl fmt::Debug for SharedBus {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SharedBus").field("waiting", &self.queue.len()).finish_non_exhaustive()
     }
 }

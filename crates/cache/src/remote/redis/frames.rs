@@ -30,7 +30,6 @@ const PING_EVERY: Duration = Duration::from_millis(500);
 /// Names that are tried to find one that leads to the right server of a cluster. Any name works, but more slowly.
 const NAMES_TRIED: usize = 16;
 
-/// A subscription.
 #[derive(Debug)]
 pub(super) struct Subscription {
     messages: Receiver<Message>,

@@ -87,6 +87,14 @@ pub(super) async fn run_text<C: ClientLike, R: FromValue>(
     client.custom(CustomCommand::new_static("EVAL", ClusterHash::Random, false), words).await
 }
 
+/// One run of a script in a pipeline.
+struct PipelinedRun<'a> {
+    script: &'a Script,
+    slot: ClusterHash,
+    /// The number of keys, the keys, and the further arguments.
+    words: Vec<Value>,
+}
+
 /// Runs a script once a key, with the arguments of each; one round trip, in their order.
 pub(super) async fn run_each(
     client: &Client,
@@ -96,16 +104,13 @@ pub(super) async fn run_each(
     if let [(key, arguments)] = calls {
         return Ok(vec![run(client, script, vec![key.clone()], arguments.clone()).await?]);
     }
-    match pipeline(client, script, calls).await {
-        Err(error) if is_unknown_script(&error) => {
-            // Idempotent; the server that has run it then knows the script.
-            if let Some((key, arguments)) = calls.first() {
-                run(client, script, vec![key.clone()], arguments.clone()).await?;
-            }
-            pipeline(client, script, calls).await
-        }
-        answers => answers,
-    }
+    let of_key = |(key, arguments): &(Key, Vec<Value>)| {
+        let mut words = vec![Value::from(1), Value::Bytes(key.inner().clone())];
+        words.extend_from_slice(arguments);
+        PipelinedRun { script, slot: ClusterHash::Custom(key.cluster_hash()), words }
+    };
+    let runs: Vec<_> = calls.iter().map(of_key).collect();
+    run_pipeline(client, &runs).await?.into_iter().collect()
 }
 
 /// Runs each of several scripts, in one round trip; returns their answers in order.
@@ -113,12 +118,35 @@ pub(super) async fn run_all(
     client: &Client,
     calls: &[ScriptCall<'_>],
 ) -> Result<Vec<Result<Value, Error>>, Error> {
-    let all: Vec<&ScriptCall<'_>> = calls.iter().collect();
-    let mut answers = sent(client, &all, false).await?;
+    run_pipeline(client, &calls.iter().map(PipelinedRun::of).collect::<Vec<_>>()).await
+}
+
+impl<'a> PipelinedRun<'a> {
+    fn of(call: &ScriptCall<'a>) -> Self {
+        let slot_of = |key: &String| ClusterHash::Custom(Key::from(key.as_str()).cluster_hash());
+        let keys = call.keys.iter().map(|key| Value::from(key.as_str()));
+        let arguments = call.arguments.iter().cloned().map(Value::Bytes);
+        Self {
+            script: &call.script.0,
+            slot: call.keys.first().map_or(ClusterHash::Random, slot_of),
+            words: std::iter::once(Value::from(call.keys.len().to_string()))
+                .chain(keys)
+                .chain(arguments)
+                .collect(),
+        }
+    }
+}
+
+/// Runs all by their hashes, and again by their texts those whose hashes the server does not know.
+async fn run_pipeline(
+    client: &Client,
+    runs: &[PipelinedRun<'_>],
+) -> Result<Vec<Result<Value, Error>>, Error> {
+    let mut answers = sent(client, &runs.iter().collect::<Vec<_>>(), false).await?;
     let is_unknown = |answer: &Result<Value, Error>| answer.as_ref().is_err_and(is_unknown_script);
-    let unknown: Vec<usize> = (0..all.len()).filter(|at| is_unknown(&answers[*at])).collect();
+    let unknown: Vec<usize> = (0..runs.len()).filter(|at| is_unknown(&answers[*at])).collect();
     if !unknown.is_empty() {
-        let again: Vec<&ScriptCall<'_>> = unknown.iter().map(|at| all[*at]).collect();
+        let again: Vec<_> = unknown.iter().map(|at| &runs[*at]).collect();
         for (at, answer) in unknown.iter().zip(sent(client, &again, true).await?) {
             answers[*at] = answer;
         }
@@ -126,61 +154,29 @@ pub(super) async fn run_all(
     Ok(answers)
 }
 
-/// Sends the calls, by hash or with the text of the scripts.
+/// Sends the runs, by hash or with the text of the scripts.
 async fn sent(
     client: &Client,
-    calls: &[&ScriptCall<'_>],
+    runs: &[&PipelinedRun<'_>],
     with_text: bool,
 ) -> Result<Vec<Result<Value, Error>>, Error> {
     let pipeline = client.pipeline();
-    for call in calls {
-        let script = &call.script.0;
-        let (name, first) = if with_text { ("EVAL", text(script)) } else { ("EVALSHA", &**script.sha1()) };
-        let slot = call
-            .keys
-            .first()
-            .map_or(ClusterHash::Random, |key| ClusterHash::Custom(Key::from(key.as_str()).cluster_hash()));
-        let command = CustomCommand::new_static(name, slot, false);
+    for run in runs {
+        let (name, first) =
+            if with_text { ("EVAL", text(run.script)) } else { ("EVALSHA", &**run.script.sha1()) };
+        let command = CustomCommand::new_static(name, run.slot.clone(), false);
+        let words: Vec<Value> =
+            std::iter::once(Value::from(first)).chain(run.words.iter().cloned()).collect();
         // This only queues the command.
-        let _queued: Value = pipeline.custom(command, words(first, call)).await?;
+        let _queued: Value = pipeline.custom(command, words).await?;
     }
     let answers: Vec<Result<Value, Error>> = pipeline.try_all().await;
     // For a broken pipeline the client returns one error only.
-    if answers.len() == calls.len() {
+    if answers.len() == runs.len() {
         return Ok(answers);
     }
     let failure = answers.into_iter().find_map(Result::err);
     Err(failure.unwrap_or_else(|| Error::new(ErrorKind::Protocol, "answers are missing")))
-}
-
-/// The arguments of the command: the script, the keys, and the script's arguments.
-fn words(script: &str, call: &ScriptCall<'_>) -> Vec<Value> {
-    let first = [Value::from(script), Value::from(call.keys.len().to_string())];
-    let keys = call.keys.iter().map(|key| Value::from(key.as_str()));
-    first.into_iter().chain(keys).chain(call.arguments.iter().cloned().map(Value::Bytes)).collect()
-}
-
-async fn pipeline(
-    client: &Client,
-    script: &Script,
-    calls: &[(Key, Vec<Value>)],
-) -> Result<Vec<Value>, Error> {
-    let pipeline = client.pipeline();
-    for (key, arguments) in calls {
-        let hash = Value::from(script.sha1().clone());
-        let mut words = vec![hash, Value::from(1), Value::Bytes(key.inner().clone())];
-        words.extend_from_slice(arguments);
-        let evalsha = CustomCommand::new_static("EVALSHA", ClusterHash::Custom(key.cluster_hash()), false);
-        // This only queues the command.
-        let _queued: Value = pipeline.custom(evalsha, words).await?;
-    }
-    let answers: Vec<Value> = pipeline.try_all().await.into_iter().collect::<Result<_, _>>()?;
-    // For a broken pipeline the client returns one error only.
-    if answers.len() == calls.len() {
-        Ok(answers)
-    } else {
-        Err(Error::new(ErrorKind::Protocol, "answers are missing"))
-    }
 }
 
 /// A script with this text, which recognises cells of this version.
@@ -204,8 +200,8 @@ mod tests {
         let script = RedisScript::new("return ARGV[1]");
         let binary = Bytes::from_static(b"\xff\0\r\n\xc3(");
         let call = ScriptCall::new(&script, vec!["key".to_owned()], [binary.clone(), Bytes::new()]);
-        let sent: Vec<_> =
-            words("hash", &call).iter().map(|word| word.as_bytes().unwrap().to_vec()).collect();
-        assert_eq!(sent, [&b"hash"[..], b"1", b"key", &binary, b""]);
+        let words = PipelinedRun::of(&call).words;
+        let sent: Vec<_> = words.iter().map(|word| word.as_bytes().unwrap()).collect();
+        assert_eq!(sent, [&b"1"[..], b"key", &binary, b""]);
     }
 }

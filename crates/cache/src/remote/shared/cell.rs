@@ -98,10 +98,6 @@ impl Cell {
         lasts.is_some().then_some(Self { lasts, ..self })
     }
 
-    fn is_copy(&self) -> bool {
-        matches!(self.header.kind, Kind::Value | Kind::Null)
-    }
-
     /// A load misses and requests the lease. The version of the previous cell becomes the floor of the lease. A lease
     /// of another load is waited for, and taken over after `left`.
     #[must_use]
@@ -176,7 +172,7 @@ impl Cell {
     #[must_use]
     pub fn put(cell: Option<&Self>, putting: Self) -> Next {
         let version = putting.header.version;
-        let before = cell.filter(|cell| cell.is_copy()).map(|cell| cell.header.version);
+        let before = cell.filter(|cell| cell.header.is_copy()).map(|cell| cell.header.version);
         let next = before.is_some_and(|before| before.is_versioned() && before.get() + 1 == version.get());
         let newer = cell.is_none_or(|cell| cell.header.version < version);
         if next || newer && !rules::put_next_only() {

@@ -214,19 +214,17 @@ impl Cells for FakeServer {
 
     async fn acquire(&self, keys: &[String], token: u64) -> Result<Vec<Acquired>, SharedError> {
         let mut state = self.writable()?;
-        let mut answers = Vec::with_capacity(keys.len());
-        for key in keys {
+        let acquired = keys.iter().map(|key| {
             let (next, answer) = Cell::acquire(state.cell(key), token, self.left(&state, key));
             self.keep(&mut state, key, next);
-            answers.push(answer);
-        }
-        Ok(answers)
+            answer
+        });
+        Ok(acquired.collect())
     }
 
     async fn fill(&self, cells: &[(String, Cell)]) -> Result<Vec<Filled>, SharedError> {
         let mut state = self.writable()?;
-        let mut answers = Vec::with_capacity(cells.len());
-        for (key, filling) in cells {
+        let filled = cells.iter().map(|(key, filling)| {
             let leased = self.leased(&state, key);
             let (next, answer) = match Cell::fill(state.cell(key), filling.clone()) {
                 (Next::Set(filling), Filled::Stored) => match filling.aged(leased) {
@@ -236,9 +234,9 @@ impl Cells for FakeServer {
                 other => other,
             };
             self.keep(&mut state, key, next);
-            answers.push(answer);
-        }
-        Ok(answers)
+            answer
+        });
+        Ok(filled.collect())
     }
 
     async fn release(&self, keys: &[String], token: u64) -> Result<(), SharedError> {

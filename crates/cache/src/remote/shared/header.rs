@@ -52,6 +52,11 @@ impl Header {
         Self { kind, codec: 0, schema: 0, waited: false, version, token, written_ms: 0 }
     }
 
+    /// Whether the cell holds a record or its absence.
+    pub(crate) const fn is_copy(&self) -> bool {
+        matches!(self.kind, Kind::Value | Kind::Null)
+    }
+
     /// The first bytes of every header of this version.
     #[must_use]
     pub fn mark() -> [u8; 2] {

@@ -1,5 +1,4 @@
 use std::{
-    fmt,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -40,6 +39,7 @@ impl Observed {
 }
 
 /// Counts findings, and logs stale copies. Metrics go to the recorder that is installed when it is created.
+#[derive(Debug)]
 pub(super) struct Findings {
     lag: Histogram,
     of_ages: Vec<OfAge>,
@@ -48,6 +48,7 @@ pub(super) struct Findings {
 }
 
 /// The figures of writes of one age.
+#[derive(Debug)]
 struct OfAge {
     after: Duration,
     checked: Counter,
@@ -106,12 +107,6 @@ impl OfAge {
             checked: counter!(OBSERVER_CHECKED.name, "after" => label.clone()),
             stale: counter!(OBSERVER_STALE.name, "after" => label),
         }
-    }
-}
-
-impl fmt::Debug for Findings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Findings").finish_non_exhaustive()
     }
 }
 

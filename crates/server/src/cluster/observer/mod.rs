@@ -15,7 +15,7 @@ mod nodes;
 mod record;
 mod sample;
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use kith_service::write::{caches::CacheFactory, mutations::Mutations, tasks::Tasks};
 use kith_store::Stores;
@@ -31,6 +31,7 @@ use crate::{
 };
 
 /// The observer of one node of a cluster.
+#[derive(Debug)]
 pub(crate) struct Observer {
     config: ObserverConfig,
     record: CanaryRecord,
@@ -119,10 +120,4 @@ fn turn_every(config: &ObserverConfig) -> Duration {
 /// Pause before the next attempt to get a turn. Random, so that each node gets one at times.
 fn while_another(every: Duration) -> Duration {
     every.mul_f64(rand::rng().random_range(0.25..0.75))
-}
-
-impl fmt::Debug for Observer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Observer").field("nodes", &self.nodes).finish_non_exhaustive()
-    }
 }

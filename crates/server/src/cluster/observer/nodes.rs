@@ -1,4 +1,4 @@
-use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use futures::future::join_all;
@@ -15,6 +15,7 @@ const SELF: &str = "self";
 const MEMORY: &str = "memory";
 
 /// The nodes of the cluster, each with a persistent connection.
+#[derive(Debug)]
 pub(super) struct ClusterNodes {
     cluster: Arc<Cluster>,
     /// By the id of the node; only of nodes in the registry.
@@ -54,12 +55,6 @@ impl Nodes for ClusterNodes {
             listed.into_iter().filter(|listed| listed.is_proven).map(|listed| listed.node_info).collect();
         self.connections.lock().retain(|id, _| infos.iter().any(|node_info| node_info.id == *id));
         join_all(infos.iter().map(|node_info| self.peer(node_info))).await.into_iter().flatten().collect()
-    }
-}
-
-impl fmt::Debug for ClusterNodes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ClusterNodes").field("cluster", &self.cluster).finish_non_exhaustive()
     }
 }
 

@@ -1,7 +1,7 @@
 //! The canary: one record of a namespace of its own, which no call of a user can reach. The store keeps it as the mark
 //! beside the lease of its writer.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use futures::FutureExt as _;
@@ -38,7 +38,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const SCHEMA: u16 = 1;
 
 /// The canary behind the tiers of this node. Cheap to clone.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct CanaryRecord {
     cache: TieredCache<u8, u64>,
     /// The same, without broadcasts.
@@ -150,18 +150,6 @@ impl Loader<u8, u64> for CanaryLoader {
             version: Version::new(version),
         }))
     }
-
-    async fn load_many(
-        &self,
-        keys: &[u8],
-        options: LoadOptions,
-    ) -> Result<Vec<(u8, Loaded<u64>)>, LoadError> {
-        let mut found = Vec::new();
-        for key in keys {
-            found.push((*key, self.load(key, options).await?));
-        }
-        Ok(found)
-    }
 }
 
 /// The codec of the canary in the shared tier: its version.
@@ -179,12 +167,6 @@ impl Codec<u64> for CanaryCodec {
 
     fn decode(&self, bytes: &[u8]) -> Option<u64> {
         bytes.try_into().ok().map(u64::from_be_bytes)
-    }
-}
-
-impl fmt::Debug for CanaryRecord {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CanaryRecord").finish_non_exhaustive()
     }
 }
 
