@@ -1,13 +1,13 @@
 //! `kith edges`: compares, repairs and counts follows and their lists.
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, bail};
 use kith_proto::admin::v1::{
     EdgeComparison, EdgeDifference, RebuildCountsRequest, RebuildCountsResponse, RepairEdgesRequest,
     VerifyEdgesRequest, admin_service_client::AdminServiceClient,
 };
 use serde::Serialize;
 use tokio::time::timeout;
-use tonic::{Status, Streaming};
+use tonic::Streaming;
 
 use super::{
     Common, FAILED, OK,
@@ -128,12 +128,11 @@ async fn recounted(target: &Target, mut steps: Streaming<RebuildCountsResponse>)
 
 /// The next message; the last one says that it is.
 async fn next<M>(target: &Target, steps: &mut Streaming<M>) -> Result<M> {
-    let failed = |status: Status| anyhow!("{} answers {:?}: {}", target.addr, status.code(), message_of(&status));
     let limit = target.reach.streamed();
     match timeout(limit, steps.message()).await {
         Ok(Ok(Some(message))) => Ok(message),
         Ok(Ok(None)) => bail!("{} ended early; run it again", target.addr),
-        Ok(Err(status)) => Err(failed(status)),
+        Ok(Err(status)) => bail!("{} answers {:?}: {}", target.addr, status.code(), message_of(&status)),
         Err(_) => bail!("{} sends nothing for {}", target.addr, humantime::format_duration(limit)),
     }
 }
