@@ -32,13 +32,13 @@ mod sqlite {
         time::SystemTime,
     };
 
-    use indicatif::{ProgressBar, ProgressStyle};
     use kith_store_sqlite::backup::{self, BackupError, Manifest, Progress};
     use serde::Serialize;
 
     use super::super::{
         Common, FAILED, OK,
-        output::{Report, note},
+        output::{FIELD_AND_VALUE, Report, field_rows, note},
+        progress_lines::bar,
     };
     use kith_server::{config::Config, node::store, start_error::StartError, telemetry};
 
@@ -48,7 +48,7 @@ mod sqlite {
         arguments: &super::BackupOptions,
     ) -> Result<u8, StartError> {
         let to = file(&arguments.to);
-        let bar = bar();
+        let bar = bar(Some(0), "{bar:24} {percent:>3}% {eta:>4} left");
         let taken = backup::take(&store::data_file(config), &to, &mut |Progress { copied, pages }| {
             bar.set_length(pages);
             bar.set_position(copied);
@@ -59,7 +59,7 @@ mod sqlite {
             Ok(manifest) => manifest,
             Err(error) => return failed(&error),
         };
-        common.output.print(&Taken { path: to, manifest })?;
+        common.output.print(&Taken { path: to.display().to_string(), manifest })?;
         Ok(OK)
     }
 
@@ -88,41 +88,19 @@ mod sqlite {
         to.join(format!("kith-{}.db", now.replace(['-', ':'], "")))
     }
 
-    /// On a terminal alone.
-    fn bar() -> ProgressBar {
-        let bar = ProgressBar::new(0);
-        if let Ok(style) = ProgressStyle::with_template("{bar:24} {percent:>3}% {eta:>4} left") {
-            bar.set_style(style);
-        }
-        bar
-    }
-
     /// A backup, as `kith backup` prints it.
     #[derive(Serialize)]
     struct Taken {
-        path: PathBuf,
+        path: String,
         #[serde(flatten)]
         manifest: Manifest,
     }
 
     impl Report for Taken {
-        fn header(&self) -> Vec<&'static str> {
-            vec!["field", "value"]
-        }
+        const COLUMNS: &'static [&'static str] = FIELD_AND_VALUE;
 
         fn rows(&self) -> Vec<Vec<String>> {
-            let Manifest { bytes, sha256, users, groups, began, ended, .. } = &self.manifest;
-            let time = |time: &SystemTime| humantime::format_rfc3339_seconds(*time).to_string();
-            let rows = [
-                ("path", self.path.display().to_string()),
-                ("bytes", bytes.to_string()),
-                ("sha256", sha256.clone()),
-                ("users", users.to_string()),
-                ("groups", groups.to_string()),
-                ("began", time(began)),
-                ("ended", time(ended)),
-            ];
-            rows.map(|(field, value)| vec![field.to_owned(), value]).to_vec()
+            field_rows(self, &["path", "bytes", "sha256", "users", "groups", "began", "ended"])
         }
     }
 }

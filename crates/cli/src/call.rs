@@ -16,11 +16,7 @@ use tonic::{
     metadata::{Ascii, MetadataKey, MetadataMap, MetadataValue},
 };
 
-use self::{
-    answer::{AnswerSink, Answers},
-    codec::DynamicCodec,
-    methods::Methods,
-};
+use self::{answer::AnswerSink, codec::DynamicCodec, methods::Methods};
 use super::{Common, FAILED, OK, client::Target};
 
 const ACTING: &str = "kith-acting-user";
@@ -69,13 +65,10 @@ struct Call<'a> {
     sink: AnswerSink,
 }
 
-/// Calls the method.
-///
-/// # Errors
-/// When it could not begin: no such method, a body that is none, no node.
+/// Calls the method. Fails when it could not begin: no such method, a body that is none, no node.
 pub(super) async fn run(common: &Common, arguments: &CallOptions) -> Result<u8> {
     if arguments.list {
-        common.output.print(&list::MethodList::of(&Methods::built_in()?))?;
+        common.output.print(&list::lines(&Methods::built_in()?))?;
         return Ok(OK);
     }
     let (method, channel) = find(arguments).await?;
@@ -110,11 +103,10 @@ impl Call<'_> {
                 self.streamed(client, tokio_stream::once(message)).await
             }
             (true, _) => {
-                let mut lines = body::lines(&self.method.input(), &self.arguments.body)?;
-                let messages = lines.messages();
+                let (messages, failed) = body::lines(self.method.input(), &self.arguments.body)?;
                 tokio::select! {
                     biased;
-                    why = lines.failed() => Err(why),
+                    why = failed => Err(why),
                     ended = self.streamed(client, messages) => ended,
                 }
             }
@@ -152,7 +144,7 @@ impl Call<'_> {
         match tokio::time::timeout(limit, call).await {
             Ok(Ok(answer)) => {
                 self.sink.metadata(answer.metadata());
-                Answers { messages: answer.into_inner(), limit }.print(&self.sink).await
+                answer::print_all(answer.into_inner(), limit, self.sink).await
             }
             Ok(Err(status)) => Ok(Err(status)),
             Err(_) => Ok(Err(answer::late(limit))),

@@ -10,7 +10,7 @@ use serde::Serialize;
 use self::threshold::{Limit, Overrides, Threshold};
 use super::{
     Common,
-    client::{Target, told},
+    client::{Target, message_of},
     facts::{Facts, share},
     output::{Report, note},
 };
@@ -61,10 +61,7 @@ enum Away {
     Critical,
 }
 
-/// Checks the node. The exit code is the worst level.
-///
-/// # Errors
-/// When the result cannot be written.
+/// Checks the node. The exit code is the worst level. Fails when the result cannot be written.
 pub(super) async fn run(common: &Common, arguments: &CheckOptions) -> Result<u8> {
     let overrides = Overrides { warn: &arguments.warn, critical: &arguments.critical };
     let found = async {
@@ -92,16 +89,6 @@ enum Level {
     Ok = 0,
     Warning = 1,
     Critical = 2,
-}
-
-impl Level {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Warning => "warning",
-            Self::Critical => "critical",
-        }
-    }
 }
 
 impl From<Away> for Level {
@@ -161,7 +148,7 @@ async fn listed(target: &Target) -> Result<Vec<NodeInfo>> {
     let mut client = AdminServiceClient::new(target.connect_now().await?);
     let listed = target.answer(client.list_nodes(target.request(ListNodesRequest {}))).await;
     Ok(listed
-        .map_err(|status| anyhow!("{} does not list the nodes: {}", target.addr, told(&status)))?
+        .map_err(|status| anyhow!("{} does not list the nodes: {}", target.addr, message_of(&status)))?
         .into_inner()
         .nodes)
 }
@@ -207,38 +194,28 @@ fn value(facts: &Facts, name: &str) -> Option<f64> {
     match name {
         "migrations_pending" => node.store_answers.then_some(node.migrations_pending as f64),
         "memory_hit_rate" => facts.hit_rate(),
-        "memory_used" => {
-            let used = facts.memory.iter().map(|namespace| namespace.weight_bytes).sum();
-            share(used, facts.memory.iter().map(|namespace| namespace.weight_limit_bytes).sum())
-        }
+        "memory_used" => share(facts.sum(|one| one.weight_bytes), facts.sum(|one| one.weight_limit_bytes)),
         "log_lines_dropped" => Some(node.log_lines_dropped as f64),
         "calls_used" => share(node.calls_in_flight, node.calls_limit),
         "clock_seconds" => facts.clock_ahead_seconds.map(f64::abs),
         "proof_seconds" => facts.since_proof().map(|since| since.as_secs_f64()),
         "changes_waiting" => Some(node.changes_waiting as f64),
         "entries_behind" => Some(node.entries_behind as f64),
-        "resync_stale" => Some(facts.resync_stale() as f64),
+        "resync_stale" => Some(facts.sum(|one| one.resync_stale) as f64),
         "observer_stale" => Some(node.observer_stale as f64),
         _ => None,
     }
 }
 
+impl Report for Check {
+    const COLUMNS: &'static [&'static str] = &["check", "level", "value", "warn", "critical"];
+}
+
 impl Report for Checked {
-    fn header(&self) -> Vec<&'static str> {
-        vec!["check", "level", "value", "warn", "critical"]
-    }
+    const COLUMNS: &'static [&'static str] = Check::COLUMNS;
 
     fn rows(&self) -> Vec<Vec<String>> {
-        let row = |check: &Check| {
-            vec![
-                check.check.to_owned(),
-                check.level.name().to_owned(),
-                check.value.clone(),
-                check.warn.clone(),
-                check.critical.clone(),
-            ]
-        };
-        self.checks.iter().map(row).collect()
+        self.checks.rows()
     }
 }
 

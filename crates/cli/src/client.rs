@@ -142,10 +142,7 @@ impl Target {
     }
 
     /// Connects, so that a wrong address is an immediate error; waits for a starting node, see [`Reach`]. The channel
-    /// reconnects by itself.
-    ///
-    /// # Errors
-    /// If the address, the certificates or the key cannot be used, or no node answers.
+    /// reconnects by itself. Fails if the address, the certificates or the key cannot be used, or no node answers.
     pub(super) async fn connect(&self) -> Result<Channel> {
         let endpoint = self.endpoint()?;
         let credential = self.key.credential(&endpoint)?;
@@ -154,20 +151,15 @@ impl Target {
     }
 
     /// The same for commands that show the state of a node: an unavailable or starting node is shown as such, unless
-    /// `--wait` sets a time to wait.
-    ///
-    /// # Errors
-    /// As [`Self::connect`].
+    /// `--wait` sets a time to wait. Fails as [`Self::connect`].
     pub(super) async fn connect_now(&self) -> Result<Channel> {
         let endpoint = self.endpoint()?;
         let credential = self.key.credential(&endpoint)?;
         starting::wait_for(self, &endpoint, credential, self.reach.wait.unwrap_or_default()).await
     }
 
-    /// The same without a key: health needs none.
-    ///
-    /// # Errors
-    /// If the address or the certificates cannot be used, or no node answers.
+    /// The same without a key: health needs none. Fails if the address or the certificates cannot be used, or no node
+    /// answers.
     pub(super) async fn connect_without_key(&self) -> Result<Channel> {
         let wait = self.reach.wait.unwrap_or_default();
         starting::wait_for(self, &self.endpoint()?, Credential::default(), wait).await
@@ -186,13 +178,15 @@ impl Target {
         }
     }
 
-    /// The answer of the node to a call.
-    ///
-    /// # Errors
-    /// The error of the node, or of a missing answer.
-    pub(super) async fn said<T>(&self, call: impl Future<Output = Result<Response<T>, Status>>) -> Result<T> {
-        let said = self.answer(call).await.map(Response::into_inner);
-        said.map_err(|status| anyhow::anyhow!("{} answers {:?}: {}", self.addr, status.code(), told(&status)))
+    /// The answer of the node to a call. Fails with the error of the node, or that of a missing answer.
+    pub(super) async fn response<T>(
+        &self,
+        call: impl Future<Output = Result<Response<T>, Status>>,
+    ) -> Result<T> {
+        let response = self.answer(call).await.map(Response::into_inner);
+        response.map_err(|status| {
+            anyhow::anyhow!("{} answers {:?}: {}", self.addr, status.code(), message_of(&status))
+        })
     }
 
     /// A request with the deadline of its answer.
@@ -239,7 +233,7 @@ impl Target {
 }
 
 /// One line about a failed call, without control characters.
-pub(super) fn told(status: &Status) -> String {
+pub(super) fn message_of(status: &Status) -> String {
     one_line(status.message())
 }
 

@@ -4,11 +4,7 @@ use clap_complete::Shell;
 use kith_server::start_error::StartError;
 use serde::Serialize;
 
-use super::{
-    Common, OK,
-    output::{Form, Report, write},
-    tree,
-};
+use super::{Common, OK, tree};
 
 /// For which shell.
 #[derive(Debug, clap::Args)]
@@ -26,13 +22,8 @@ pub(super) struct CompletionsOptions {
 pub(super) fn run(common: &Common, arguments: &CompletionsOptions) -> Result<u8, StartError> {
     let mut script = Vec::new();
     clap_complete::generate(arguments.shell, &mut tree(), "kith", &mut script);
-    match common.output.form() {
-        Form::Json => {
-            let script = String::from_utf8_lossy(&script).into_owned();
-            common.output.print(&Script { shell: arguments.shell.to_string(), script })?;
-        }
-        Form::Table | Form::Plain => write(&script)?,
-    }
+    let text = String::from_utf8_lossy(&script).into_owned();
+    common.output.print_text(&script, &Script { shell: arguments.shell.to_string(), script: text })?;
     Ok(OK)
 }
 
@@ -40,14 +31,4 @@ pub(super) fn run(common: &Common, arguments: &CompletionsOptions) -> Result<u8,
 struct Script {
     shell: String,
     script: String,
-}
-
-impl Report for Script {
-    fn header(&self) -> Vec<&'static str> {
-        vec!["shell", "script"]
-    }
-
-    fn rows(&self) -> Vec<Vec<String>> {
-        vec![vec![self.shell.clone(), self.script.clone()]]
-    }
 }

@@ -1,10 +1,8 @@
 //! `kith config`.
 
-use std::path::PathBuf;
-
 use clap::Args;
 use kith_server::{
-    config::{ConfigValue, Loaded, show, values},
+    config::{ConfigValue, show, values},
     start_error::StartError,
 };
 use serde::Serialize;
@@ -29,9 +27,10 @@ pub(super) struct ConfigOptions {
 pub(super) fn run(common: &Common, arguments: &ConfigOptions) -> Result<u8, StartError> {
     let loaded = common.load()?;
     if arguments.check {
-        common.output.print(&Valid { configuration: "right", file: common.config.clone() })?;
+        let file = common.config.as_ref().map(|file| file.display().to_string());
+        common.output.print(&Valid { configuration: "right", file })?;
     } else if common.output.asked().is_some() {
-        common.output.print(&ConfigList::of(&loaded)?)?;
+        common.output.print(&values(&loaded)?)?;
     } else {
         write(show(&loaded)?.as_bytes())?;
     }
@@ -42,38 +41,17 @@ pub(super) fn run(common: &Common, arguments: &ConfigOptions) -> Result<u8, Star
 #[derive(Serialize)]
 struct Valid {
     configuration: &'static str,
-    file: Option<PathBuf>,
+    file: Option<String>,
 }
 
 impl Report for Valid {
-    fn header(&self) -> Vec<&'static str> {
-        vec!["configuration", "file"]
-    }
-
-    fn rows(&self) -> Vec<Vec<String>> {
-        let file = self.file.as_ref().map_or_else(String::new, |file| file.display().to_string());
-        vec![vec![self.configuration.to_owned(), file]]
-    }
+    const COLUMNS: &'static [&'static str] = &["configuration", "file"];
 }
 
-#[derive(Serialize)]
-#[serde(transparent)]
-struct ConfigList(Vec<ConfigValue>);
+impl Report for ConfigValue {
+    const COLUMNS: &'static [&'static str] = &["key", "value", "origin"];
 
-impl ConfigList {
-    fn of(loaded: &Loaded) -> Result<Self, StartError> {
-        Ok(Self(values(loaded)?))
-    }
-}
-
-impl Report for ConfigList {
-    fn header(&self) -> Vec<&'static str> {
-        vec!["key", "value", "origin"]
-    }
-
-    fn rows(&self) -> Vec<Vec<String>> {
-        let row =
-            |value: &ConfigValue| vec![value.key.clone(), value.value.to_string(), value.origin.clone()];
-        self.0.iter().map(row).collect()
+    fn row(&self) -> Vec<String> {
+        vec![self.key.clone(), self.value.to_string(), self.origin.clone()]
     }
 }

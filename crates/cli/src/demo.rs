@@ -6,14 +6,13 @@ mod phrases;
 mod world;
 
 use std::{
-    io::{self, Write as _},
     net::SocketAddr,
     process::{Command, Stdio},
 };
 
 use clap::Args;
 use kith_server::{
-    config::{self, Flag, Loaded},
+    config::{self, Loaded},
     node::run::Node,
     start_error::StartError,
     telemetry,
@@ -22,8 +21,8 @@ use serde::Serialize;
 use tonic::transport::{Channel, Endpoint};
 
 use super::{
-    Common, FAILED, OK,
-    output::{Form, Unwritable, note},
+    Common, FAILED, OK, given,
+    output::{Form, note, write},
     runtime,
     serve::End,
 };
@@ -64,7 +63,7 @@ impl DemoOptions {
             return Err(StartError::new("--port and --listen are both given; give one"));
         }
         let on = || Some("true".to_owned());
-        let given = [
+        let flags = [
             ("listen", self.port.map(|port| format!("127.0.0.1:{port}"))),
             ("operations.listen", Some("127.0.0.1:0".to_owned())),
             ("store.backend", Some("sqlite".to_owned())),
@@ -74,10 +73,7 @@ impl DemoOptions {
             ("ws.trusted", on()),
             ("ws.demo", on()),
         ];
-        let flag = |(key, value): (&str, Option<String>)| {
-            Some(Flag { name: "--demo", key: key.to_owned(), value: value? })
-        };
-        let mut sources = common.sources(given.into_iter().filter_map(flag).collect())?;
+        let mut sources = common.sources(given(flags.map(|(key, value)| ("--demo", key, value))))?;
         let ignored = without_callers(&mut sources.environment);
         if !ignored.is_empty() {
             note(&format!("kith: the demo is open to this machine; not used: {}", ignored.join(", ")));
@@ -155,8 +151,7 @@ fn present(common: &Common, ready: &Ready) -> Result<(), StartError> {
         ),
         Form::Plain | Form::Json => serde_json::to_string(ready).unwrap_or_default() + "\n",
     };
-    let mut out = io::stdout().lock();
-    Ok(out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Unwritable::output)?)
+    Ok(write(text.as_bytes())?)
 }
 
 /// Where there is no browser the address has been said.

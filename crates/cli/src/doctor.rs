@@ -44,22 +44,26 @@ pub(super) struct DoctorOptions {
 /// A problem, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 struct Finding {
-    group: &'static str,
     finding: String,
     /// A shell command.
     run: String,
 }
 
 impl Finding {
-    fn new(group: &'static str, finding: impl Into<String>, run: impl Into<String>) -> Self {
-        Self { group, finding: finding.into(), run: run.into() }
+    fn new(finding: impl Into<String>, run: impl Into<String>) -> Self {
+        Self { finding: finding.into(), run: run.into() }
     }
 }
 
-/// Runs all checks.
-///
-/// # Errors
-/// If the result cannot be written.
+/// A finding with the group of checks that has it.
+#[derive(Debug, Serialize)]
+struct GroupedFinding {
+    group: &'static str,
+    #[serde(flatten)]
+    finding: Finding,
+}
+
+/// Runs all checks. Fails if the result cannot be written.
 pub(super) async fn run(common: &Common, arguments: &DoctorOptions) -> Result<u8> {
     let mut diagnosis = Diagnosis::default();
     let environment = Common::environment();
@@ -74,7 +78,7 @@ pub(super) async fn run(common: &Common, arguments: &DoctorOptions) -> Result<u8
         Err(error) => {
             // The configuration is unknown, so checks that depend on it are skipped.
             let finding = configuration::refused(&error, common.config.as_deref());
-            let told = diagnosis.findings.iter().any(|one| one.run == finding.run);
+            let told = diagnosis.findings.iter().any(|one| one.finding.run == finding.run);
             diagnosis.took("configuration", if told { Vec::new() } else { vec![finding] });
             Config::default()
         }
@@ -107,23 +111,24 @@ async fn configured(config: &Config, limit: Duration, diagnosis: &mut Diagnosis)
 #[derive(Debug, Default, Serialize)]
 struct Diagnosis {
     looked_at: Vec<&'static str>,
-    findings: Vec<Finding>,
+    findings: Vec<GroupedFinding>,
 }
 
 impl Diagnosis {
     fn took(&mut self, group: &'static str, findings: Vec<Finding>) {
         self.looked_at.push(group);
-        self.findings.extend(findings);
+        self.findings.extend(findings.into_iter().map(|finding| GroupedFinding { group, finding }));
     }
 }
 
+impl Report for GroupedFinding {
+    const COLUMNS: &'static [&'static str] = &["group", "finding", "run"];
+}
+
 impl Report for Diagnosis {
-    fn header(&self) -> Vec<&'static str> {
-        vec!["group", "finding", "run"]
-    }
+    const COLUMNS: &'static [&'static str] = GroupedFinding::COLUMNS;
 
     fn rows(&self) -> Vec<Vec<String>> {
-        let row = |one: &Finding| vec![one.group.to_owned(), one.finding.clone(), one.run.clone()];
-        self.findings.iter().map(row).collect()
+        self.findings.rows()
     }
 }

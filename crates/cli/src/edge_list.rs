@@ -31,22 +31,22 @@ pub(super) struct Edge {
 }
 
 impl Columns {
-    /// Finds the columns by the header of a list, or takes the first two. `lines`: the first ones, without comments.
-    ///
-    /// # Errors
-    /// If none of the lines has two ids; a text that follows the name of the file.
+    /// The first two columns, without a header.
+    pub(super) const FIRST_TWO: Self = Self { user: 0, target: 1, time: None, header: None };
+
+    /// Finds the columns by the header of a list, or takes the first two. `lines`: the first ones, without comments. Fails
+    /// if none of the lines has two ids; a text that follows the name of the file.
     pub(super) fn of(lines: &[&str]) -> Result<Self, String> {
-        let first_two = Self { user: 0, target: 1, time: None, header: None };
-        let Some(first) = lines.first() else { return Ok(first_two) };
-        if first.starts_with('{') || first_two.edge(first).is_some() {
-            return Ok(first_two);
+        let Some(first) = lines.first() else { return Ok(Self::FIRST_TWO) };
+        if first.starts_with('{') || Self::FIRST_TWO.edge(first).is_some() {
+            return Ok(Self::FIRST_TWO);
         }
         let names: Vec<String> = cells(first).iter().map(|name| bare(name)).collect();
         let named = |known: &[&str]| names.iter().position(|name| known.contains(&name.as_str()));
         let header = Some((*first).to_owned());
         let columns = match (named(&USER), named(&TARGET)) {
             (Some(user), Some(target)) => Self { user, target, time: named(&[TIME]), header },
-            _ => Self { header, ..first_two },
+            _ => Self { header, ..Self::FIRST_TWO },
         };
         let has_edges = lines.len() == 1 || lines[1..].iter().any(|line| columns.edge(line).is_some());
         if has_edges { Ok(columns) } else { Err(without_ids(first)) }

@@ -1,25 +1,21 @@
 //! `kith edges`: compares, repairs and counts follows and their lists.
 
-use std::time::{Duration, Instant};
-
-use anyhow::{Result, anyhow, bail};
-use indicatif::{ProgressBar, ProgressStyle};
+use anyhow::{Result, bail};
 use kith_proto::admin::v1::{
     EdgeComparison, EdgeDifference, RebuildCountsRequest, RebuildCountsResponse, RepairEdgesRequest,
     VerifyEdgesRequest, admin_service_client::AdminServiceClient,
 };
 use serde::Serialize;
 use tokio::time::timeout;
-use tonic::{Status, Streaming};
+use tonic::Streaming;
 
 use super::{
     Common, FAILED, OK,
-    client::{Target, told},
-    output::{Report, note},
+    client::{Target, message_of},
+    output::Report,
+    progress_lines::ProgressLines,
 };
 
-/// How often progress is printed, if there is no bar.
-const EVERY: Duration = Duration::from_secs(5);
 /// Parts of a bar.
 const PARTS: u64 = 1000;
 
@@ -65,16 +61,14 @@ pub(super) struct RecountOptions {
     target: Target,
 }
 
-/// Runs to the end, and prints progress on standard error.
-///
-/// # Errors
-/// If the node does not answer, runs the same already, or its store does not answer.
+/// Runs to the end, and prints progress on standard error. Fails if the node does not answer, runs the same already, or its
+/// store does not answer.
 pub(super) async fn run(common: &Common, what: &EdgesCommand) -> Result<u8> {
     match what {
         EdgesCommand::Verify(CompareOptions { examples, target }) => {
             let mut client = AdminServiceClient::new(target.connect().await?);
             let request = VerifyEdgesRequest { examples: *examples };
-            let steps = target.said(client.verify_edges(request)).await?;
+            let steps = target.response(client.verify_edges(request)).await?;
             let found = compared(target, steps, |step| step.comparison).await?;
             common.output.print(&found)?;
             Ok(if found.differences > 0 { FAILED } else { OK })
@@ -82,14 +76,14 @@ pub(super) async fn run(common: &Common, what: &EdgesCommand) -> Result<u8> {
         EdgesCommand::Repair(CompareOptions { examples, target }) => {
             let mut client = AdminServiceClient::new(target.connect().await?);
             let request = RepairEdgesRequest { examples: *examples };
-            let steps = target.said(client.repair_edges(request)).await?;
+            let steps = target.response(client.repair_edges(request)).await?;
             let found = compared(target, steps, |step| step.comparison).await?;
             common.output.print(&found)?;
             Ok(if found.differences > found.repaired { FAILED } else { OK })
         }
         EdgesCommand::Recount(RecountOptions { target }) => {
             let mut client = AdminServiceClient::new(target.connect().await?);
-            let steps = target.said(client.rebuild_counts(RebuildCountsRequest {})).await?;
+            let steps = target.response(client.rebuild_counts(RebuildCountsRequest {})).await?;
             common.output.print(&recounted(target, steps).await?)?;
             Ok(OK)
         }
@@ -101,7 +95,7 @@ async fn compared<M>(
     mut steps: Streaming<M>,
     of: impl Fn(M) -> Option<EdgeComparison>,
 ) -> Result<Comparison> {
-    let mut progress = EdgesProgress::new();
+    let mut progress = ProgressLines::new(Some(PARTS));
     let mut examples = Vec::new();
     loop {
         let Some(step) = of(next(target, &mut steps).await?) else {
@@ -116,65 +110,35 @@ async fn compared<M>(
             progress.end();
             return Ok(Comparison { checked, differences, repaired, examples });
         }
-        progress.came(step.done, format!("{checked} checked, {differences} differ"));
+        came(&mut progress, step.done, format!("{checked} checked, {differences} differ"));
     }
 }
 
 async fn recounted(target: &Target, mut steps: Streaming<RebuildCountsResponse>) -> Result<Recount> {
-    let mut progress = EdgesProgress::new();
+    let mut progress = ProgressLines::new(Some(PARTS));
     loop {
         let RebuildCountsResponse { done, counted, corrected, ended } = next(target, &mut steps).await?;
         if ended {
             progress.end();
             return Ok(Recount { counted, corrected });
         }
-        progress.came(done, format!("{counted} counted, {corrected} corrected"));
+        came(&mut progress, done, format!("{counted} counted, {corrected} corrected"));
     }
 }
 
 /// The next message; the last one says that it is.
 async fn next<M>(target: &Target, steps: &mut Streaming<M>) -> Result<M> {
-    let failed = |status: Status| anyhow!("{} answers {:?}: {}", target.addr, status.code(), told(&status));
     let limit = target.reach.streamed();
     match timeout(limit, steps.message()).await {
         Ok(Ok(Some(message))) => Ok(message),
         Ok(Ok(None)) => bail!("{} ended early; run it again", target.addr),
-        Ok(Err(status)) => Err(failed(status)),
+        Ok(Err(status)) => bail!("{} answers {:?}: {}", target.addr, status.code(), message_of(&status)),
         Err(_) => bail!("{} sends nothing for {}", target.addr, humantime::format_duration(limit)),
     }
 }
 
-/// Printed on standard error: a bar on a terminal, else a line every few seconds.
-struct EdgesProgress {
-    bar: ProgressBar,
-    told: Instant,
-}
-
-impl EdgesProgress {
-    fn new() -> Self {
-        let bar = ProgressBar::new(PARTS);
-        if let Ok(style) = ProgressStyle::with_template("{bar:24} {percent:>3}% {eta:>4} left  {wide_msg}") {
-            bar.set_style(style);
-        }
-        Self { bar, told: Instant::now() }
-    }
-
-    fn came(&mut self, done: f64, summary: String) {
-        self.bar.set_position(parts(done));
-        if self.bar.is_hidden() && self.told.elapsed() >= EVERY {
-            self.told = Instant::now();
-            self.say(&format!("{:.1}%, {summary}", 100.0 * done));
-        }
-        self.bar.set_message(summary);
-    }
-
-    fn say(&self, line: &str) {
-        self.bar.suspend(|| note(line));
-    }
-
-    fn end(&self) {
-        self.bar.finish_and_clear();
-    }
+fn came(progress: &mut ProgressLines, done: f64, summary: String) {
+    progress.came(parts(done), summary, |summary| format!("{:.1}%, {summary}", 100.0 * done));
 }
 
 #[expect(
@@ -196,13 +160,7 @@ struct Comparison {
 }
 
 impl Report for Comparison {
-    fn header(&self) -> Vec<&'static str> {
-        vec!["checked", "differences", "repaired"]
-    }
-
-    fn rows(&self) -> Vec<Vec<String>> {
-        vec![[self.checked, self.differences, self.repaired].map(|count| count.to_string()).to_vec()]
-    }
+    const COLUMNS: &'static [&'static str] = &["checked", "differences", "repaired"];
 }
 
 #[derive(Serialize)]
@@ -238,11 +196,5 @@ struct Recount {
 }
 
 impl Report for Recount {
-    fn header(&self) -> Vec<&'static str> {
-        vec!["counted", "corrected"]
-    }
-
-    fn rows(&self) -> Vec<Vec<String>> {
-        vec![[self.counted, self.corrected].map(|count| count.to_string()).to_vec()]
-    }
+    const COLUMNS: &'static [&'static str] = &["counted", "corrected"];
 }

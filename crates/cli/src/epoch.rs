@@ -22,14 +22,11 @@ pub(super) struct EpochOptions {
     target: Target,
 }
 
-/// Begins a new epoch.
-///
-/// # Errors
-/// If the node or the store does not answer.
+/// Begins a new epoch. Fails if the node or the store does not answer.
 pub(super) async fn run(common: &Common, what: &EpochCommand) -> Result<u8> {
     let EpochCommand::Start(EpochOptions { target }) = what;
     let mut client = AdminServiceClient::new(target.connect().await?);
-    let begun = target.said(client.start_epoch(target.request(StartEpochRequest {}))).await?;
+    let begun = target.response(client.start_epoch(target.request(StartEpochRequest {}))).await?;
     common.output.print(&Begun { epoch: begun.epoch, followed: begun.followed })?;
     Ok(if begun.followed { OK } else { FAILED })
 }
@@ -41,11 +38,5 @@ struct Begun {
 }
 
 impl Report for Begun {
-    fn header(&self) -> Vec<&'static str> {
-        vec!["epoch", "followed"]
-    }
-
-    fn rows(&self) -> Vec<Vec<String>> {
-        vec![vec![self.epoch.to_string(), if self.followed { "yes" } else { "no" }.to_owned()]]
-    }
+    const COLUMNS: &'static [&'static str] = &["epoch", "followed"];
 }

@@ -5,7 +5,10 @@ use kith_server::{edge::code_name, start_error::StartError};
 use kith_service::error::{Entry, Reason};
 use serde::Serialize;
 
-use super::{Common, OK, output::Report};
+use super::{
+    Common, OK,
+    output::{FIELD_AND_VALUE, Report, field_rows},
+};
 
 #[derive(Args, Debug)]
 pub(super) struct ErrorsOptions {
@@ -13,7 +16,7 @@ pub(super) struct ErrorsOptions {
     reason: Option<String>,
 }
 
-/// One reason, in words.
+/// A reason in words, as a row of all.
 #[derive(Serialize)]
 struct ReasonInfo {
     reason: &'static str,
@@ -24,14 +27,15 @@ struct ReasonInfo {
     link: String,
 }
 
+/// One reason, in full.
 #[derive(Serialize)]
 #[serde(transparent)]
-struct AllReasons(Vec<ReasonInfo>);
+struct OneReason(ReasonInfo);
 
 pub(super) fn run(common: &Common, arguments: &ErrorsOptions) -> Result<u8, StartError> {
     match &arguments.reason {
-        None => common.output.print(&AllReasons(Reason::ALL.map(ReasonInfo::of).into()))?,
-        Some(name) => common.output.print(&ReasonInfo::of(find(name)?))?,
+        None => common.output.print(&Vec::from(Reason::ALL.map(ReasonInfo::of)))?,
+        Some(name) => common.output.print(&OneReason(ReasonInfo::of(find(name)?)))?,
     }
     Ok(OK)
 }
@@ -62,31 +66,13 @@ impl ReasonInfo {
 }
 
 impl Report for ReasonInfo {
-    fn header(&self) -> Vec<&'static str> {
-        vec!["field", "value"]
-    }
-
-    fn rows(&self) -> Vec<Vec<String>> {
-        let pairs = [
-            ("reason", self.reason),
-            ("code", self.code),
-            ("cause", self.cause),
-            ("fix", self.fix),
-            ("retry", &self.retry),
-            ("link", &self.link),
-        ];
-        pairs.into_iter().map(|(field, value)| vec![field.to_owned(), value.to_owned()]).collect()
-    }
+    const COLUMNS: &'static [&'static str] = &["reason", "code", "retry", "cause"];
 }
 
-impl Report for AllReasons {
-    fn header(&self) -> Vec<&'static str> {
-        vec!["reason", "code", "retry", "cause"]
-    }
+impl Report for OneReason {
+    const COLUMNS: &'static [&'static str] = FIELD_AND_VALUE;
 
     fn rows(&self) -> Vec<Vec<String>> {
-        let row =
-            |told: &ReasonInfo| [told.reason, told.code, &told.retry, told.cause].map(str::to_owned).to_vec();
-        self.0.iter().map(row).collect()
+        field_rows(self, &["reason", "code", "cause", "fix", "retry", "link"])
     }
 }

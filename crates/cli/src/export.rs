@@ -2,10 +2,8 @@
 //! takes.
 
 use std::{
-    ffi::OsString,
     fs::{self, File},
     io::{self, BufWriter, Write},
-    marker::PhantomData,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -13,19 +11,14 @@ use std::{
 use crate::client::Channel;
 use anyhow::{Context as _, Result, bail};
 use futures::StreamExt as _;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use serde::Serialize;
 use tokio::time::{sleep, timeout};
 use tonic::{Code, Status};
 
 use super::{
-    Common, OK,
-    client::Target,
-    groups::Groups,
-    kind::{All, Export},
-    messages::OfConversation,
-    output::Report,
-    users::Users,
+    Common, OK, client::Target, groups::Groups, kind::Export, messages::OfConversation, output::Report,
+    progress_lines::bar, users::Users,
 };
 
 const TRIES: u32 = 10;
@@ -69,14 +62,12 @@ struct ExportSink {
     target: Target,
 }
 
-/// Exports all records of a kind.
-///
-/// # Errors
-/// If the node does not answer or the file cannot be written; an existing file is unchanged then.
+/// Exports all records of a kind. Fails if the node does not answer or the file cannot be written; an existing file is
+/// unchanged then.
 pub(super) async fn run(common: &Common, options: &ExportOptions) -> Result<u8> {
     let (kind, exported) = match &options.kind {
-        ExportKind::Users(sink) => ("users", export(&All::<Users>(PhantomData), sink).await?),
-        ExportKind::Groups(sink) => ("groups", export(&All::<Groups>(PhantomData), sink).await?),
+        ExportKind::Users(sink) => ("users", export(&Users, sink).await?),
+        ExportKind::Groups(sink) => ("groups", export(&Groups, sink).await?),
         ExportKind::Messages(OfOne { conversation, sink }) => {
             ("messages", export(&OfConversation(conversation.clone()), sink).await?)
         }
@@ -92,13 +83,7 @@ struct Exported {
 }
 
 impl Report for Exported {
-    fn header(&self) -> Vec<&'static str> {
-        vec!["kind", "exported"]
-    }
-
-    fn rows(&self) -> Vec<Vec<String>> {
-        vec![vec![self.kind.to_owned(), self.exported.to_string()]]
-    }
+    const COLUMNS: &'static [&'static str] = &["kind", "exported"];
 }
 
 async fn export<E: Export>(source: &E, sink: &ExportSink) -> Result<u64> {
@@ -114,7 +99,7 @@ async fn export<E: Export>(source: &E, sink: &ExportSink) -> Result<u64> {
     }
     // A link is kept, and its target is replaced.
     let target = fs::canonicalize(&sink.file).unwrap_or_else(|_| sink.file.clone());
-    let part = part_of(&target);
+    let part = target.with_added_extension("part");
     let file = File::create(&part).with_context(unwritable)?;
     let count = match copy(source, channel, limit, &file).await {
         Ok(count) => count,
@@ -129,7 +114,8 @@ async fn export<E: Export>(source: &E, sink: &ExportSink) -> Result<u64> {
 
 /// Writes all records; after an interruption of the stream, continues after the last one.
 async fn copy<E: Export>(source: &E, channel: Channel, limit: Duration, sink: impl Write) -> Result<u64> {
-    let mut copy = RecordWriter { sink: BufWriter::new(sink), limit, after: 0, count: 0, bar: bar() };
+    let bar = bar(None, "{spinner} {human_pos} records, {per_sec}");
+    let mut copy = RecordWriter { sink: BufWriter::new(sink), limit, after: 0, count: 0, bar };
     let mut failures = 0;
     loop {
         let before = copy.count;
@@ -180,19 +166,4 @@ impl<W: Write> RecordWriter<W> {
         self.bar.set_position(self.count);
         Ok(())
     }
-}
-
-/// Prints the number of written records, only on a terminal: the total is unknown.
-fn bar() -> ProgressBar {
-    let bar = ProgressBar::no_length();
-    if let Ok(style) = ProgressStyle::with_template("{spinner} {human_pos} records, {per_sec}") {
-        bar.set_style(style);
-    }
-    bar
-}
-
-fn part_of(file: &Path) -> PathBuf {
-    let mut name = OsString::from(file);
-    name.push(".part");
-    PathBuf::from(name)
 }

@@ -14,7 +14,7 @@ use tonic_health::pb::{
     HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
 };
 
-use super::client::{Target, told};
+use super::client::{Target, message_of};
 
 /// Information about a node.
 #[derive(Debug)]
@@ -29,10 +29,7 @@ pub(super) struct Facts {
     pub(super) clock_ahead_seconds: Option<f64>,
 }
 
-/// The health of a node, and how long the answer took.
-///
-/// # Errors
-/// If it does not answer.
+/// The health of a node, and how long the answer took. Fails if it does not answer.
 pub(super) async fn health(target: &Target, channel: Channel) -> Result<(bool, Duration), Status> {
     let begun = Instant::now();
     let mut client = HealthClient::new(channel);
@@ -41,10 +38,7 @@ pub(super) async fn health(target: &Target, channel: Channel) -> Result<(bool, D
 }
 
 impl Facts {
-    /// Asks a node.
-    ///
-    /// # Errors
-    /// If it does not answer, or refuses.
+    /// Asks a node. Fails if it does not answer, or refuses.
     pub(super) async fn of(target: &Target) -> Result<Self> {
         let channel = target.connect_now().await?;
         Self::over(target, channel).await.map_err(|status| {
@@ -52,7 +46,7 @@ impl Facts {
                 "{} answers {:?} and not what it is: {}",
                 target.addr,
                 status.code(),
-                told(&status)
+                message_of(&status)
             )
         })
     }
@@ -89,25 +83,19 @@ impl Facts {
 
     /// Hit rate of memory, 0 to 1; `None` before the first read.
     pub(super) fn hit_rate(&self) -> Option<f64> {
-        let hits: i64 = self.memory.iter().map(|namespace| namespace.hits).sum();
-        let all = hits + self.memory.iter().map(|namespace| namespace.misses).sum::<i64>();
-        share(hits, all)
+        let hits = self.sum(|one| one.hits);
+        share(hits, hits + self.sum(|one| one.misses))
     }
 
     /// Hit rate of Redis, 0 to 1; `None` before the first key.
     pub(super) fn redis_hit_rate(&self) -> Option<f64> {
-        let hits: i64 = self.memory.iter().map(|namespace| namespace.redis_hits).sum();
-        share(hits, hits + self.memory.iter().map(|namespace| namespace.redis_misses).sum::<i64>())
+        let hits = self.sum(|one| one.redis_hits);
+        share(hits, hits + self.sum(|one| one.redis_misses))
     }
 
-    /// Loads sent to the store.
-    pub(super) fn loads(&self) -> i64 {
-        self.memory.iter().map(|namespace| namespace.loads).sum()
-    }
-
-    /// Copies that the re-sync found wrong for longer than their bound.
-    pub(super) fn resync_stale(&self) -> i64 {
-        self.memory.iter().map(|namespace| namespace.resync_stale).sum()
+    /// A figure of all namespaces.
+    pub(super) fn sum(&self, of: fn(&NamespaceStats) -> i64) -> i64 {
+        self.memory.iter().map(of).sum()
     }
 
     /// The 99th percentile of the times of calls of users and groups, since the start; `None` before the first.
@@ -125,11 +113,6 @@ impl Facts {
     /// mode.
     pub(super) fn since_proof(&self) -> Option<Duration> {
         Duration::try_from(self.of_cluster()?.since_proof?).ok()
-    }
-
-    /// Entries in memory.
-    pub(super) fn entries(&self) -> i64 {
-        self.memory.iter().map(|namespace| namespace.entries).sum()
     }
 
     /// Its uptime.

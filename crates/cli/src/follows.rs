@@ -21,17 +21,27 @@ const WRONG_TIME: &str = "follow_time must be a time such as \"2026-01-31T12:00:
 
 /// Follows. They have no id, and a follow that exists already is no error.
 #[derive(Debug)]
-pub(super) enum Follows {}
+pub(super) struct Follows {
+    columns: Columns,
+}
+
+impl Default for Follows {
+    fn default() -> Self {
+        Self { columns: Columns::FIRST_TWO }
+    }
+}
 
 impl Import for Follows {
-    type Record = ImportFollow;
-    type Format = Columns;
+    const NAME: &'static str = "follows";
 
-    fn format(beginning: &[u8]) -> Result<Columns, String> {
-        Columns::of(&record_lines(beginning))
+    type Record = ImportFollow;
+
+    fn examine(&mut self, beginning: &[u8]) -> Result<(), String> {
+        self.columns = Columns::of(&record_lines(beginning))?;
+        Ok(())
     }
 
-    fn read_line(columns: &Columns, line: &[u8]) -> Result<Option<ImportFollow>, String> {
+    fn read_line(&self, line: &[u8]) -> Result<Option<ImportFollow>, String> {
         let line = line.trim_ascii();
         match line.first() {
             Some(b'#') => return Ok(None),
@@ -39,13 +49,14 @@ impl Import for Follows {
             _ => {}
         }
         let text = std::str::from_utf8(line).map_err(|_| NO_FOLLOW.to_owned())?;
-        if columns.is_header(text) {
+        if self.columns.is_header(text) {
             return Ok(None);
         }
-        columns.edge(text).ok_or_else(|| NO_FOLLOW.to_owned()).and_then(follow).map(Some)
+        self.columns.edge(text).ok_or_else(|| NO_FOLLOW.to_owned()).and_then(follow).map(Some)
     }
 
     async fn import(
+        &self,
         channel: Channel,
         chunks: ReceiverStream<Vec<Entry<ImportFollow>>>,
     ) -> Result<MessageStream<Vec<ImportResult>>, Status> {
@@ -55,8 +66,8 @@ impl Import for Follows {
     }
 
     /// No id of a follow is ever taken.
-    async fn stand(_channel: Channel, records: &[&ImportFollow]) -> Result<Vec<bool>, Status> {
-        Ok(vec![false; records.len()])
+    async fn are_stored(&self, _: Channel, sent: &[&ImportFollow]) -> Result<Vec<bool>, Status> {
+        Ok(vec![false; sent.len()])
     }
 }
 
@@ -76,21 +87,23 @@ fn follow(edge: Edge) -> Result<ImportFollow, String> {
 }
 
 fn wire(entry: &Entry<ImportFollow>) -> ImportFollow {
-    ImportFollow { record: i64::try_from(entry.line).unwrap_or(i64::MAX), ..entry.record }
+    ImportFollow { record: entry.number(), ..entry.record }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn read_as(columns: &Columns, line: &str) -> Result<Option<(i64, i64, Option<i64>)>, String> {
-        let follow = Follows::read_line(columns, line.as_bytes())?;
+    fn read_as(follows: &Follows, line: &str) -> Result<Option<(i64, i64, Option<i64>)>, String> {
+        let follow = follows.read_line(line.as_bytes())?;
         Ok(follow
             .map(|follow| (follow.user_id, follow.target_id, follow.follow_time.map(|time| time.seconds))))
     }
 
     fn read(line: &str) -> Result<Option<(i64, i64, Option<i64>)>, String> {
-        read_as(&Follows::format(b"1 2\n").unwrap(), line)
+        let mut follows = Follows::default();
+        follows.examine(b"1 2\n").unwrap();
+        read_as(&follows, line)
     }
 
     #[test]
@@ -113,10 +126,11 @@ mod tests {
     #[test]
     fn a_header_is_found_behind_comments() {
         let beginning = b"\xEF\xBB\xBF# from a table\n\ntarget_id,user_id,follow_time\n2,1,\ncut o";
-        let columns = Follows::format(beginning).unwrap();
-        assert_eq!(read_as(&columns, "target_id,user_id,follow_time\r"), Ok(None));
-        assert_eq!(read_as(&columns, "2,1,1970-01-01T00:00:05Z"), Ok(Some((1, 2, Some(5)))));
-        assert_eq!(read_as(&columns, "2,1,soon"), Err(WRONG_TIME.to_owned()));
+        let mut follows = Follows::default();
+        follows.examine(beginning).unwrap();
+        assert_eq!(read_as(&follows, "target_id,user_id,follow_time\r"), Ok(None));
+        assert_eq!(read_as(&follows, "2,1,1970-01-01T00:00:05Z"), Ok(Some((1, 2, Some(5)))));
+        assert_eq!(read_as(&follows, "2,1,soon"), Err(WRONG_TIME.to_owned()));
     }
 
     #[test]

@@ -19,18 +19,41 @@ use serde::Serialize;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 
-use super::kind::{Entry, MessageStream, RecordKind, Standing, is_default, moment, patient, strong};
+use super::kind::{
+    Entry, Export, Import, MessageStream, Stored, is_default, moment, patient, same_by_id, strong,
+};
 
 /// Groups.
 #[derive(Debug)]
-pub(super) enum Groups {}
+pub(super) struct Groups;
 
-impl RecordKind for Groups {
+impl Import for Groups {
+    const NAME: &'static str = "groups";
+
     type Record = Group;
 
-    fn parse(line: &[u8]) -> Result<Group, String> {
-        record::group(line)
+    fn read_line(&self, line: &[u8]) -> Result<Option<Group>, String> {
+        record::group(line).map(Some)
     }
+
+    async fn import(
+        &self,
+        channel: Channel,
+        chunks: ReceiverStream<Vec<Entry<Group>>>,
+    ) -> Result<MessageStream<Vec<ImportResult>>, Status> {
+        let requests =
+            chunks.map(|chunk| ImportGroupsRequest { records: chunk.into_iter().map(wire).collect() });
+        let answers = GroupServiceClient::new(channel).import_groups(requests).await?.into_inner();
+        Ok(answers.map(|answer| answer.map(|answer| answer.results)).boxed())
+    }
+
+    async fn are_stored(&self, channel: Channel, sent: &[&Group]) -> Result<Vec<bool>, Status> {
+        same_by_id(sent, Self::number, async |ids| read(channel.clone(), ids).await, same).await
+    }
+}
+
+impl Export for Groups {
+    type Record = Group;
 
     fn line(group: &Group) -> serde_json::Result<String> {
         serde_json::to_string(&GroupLine {
@@ -50,45 +73,39 @@ impl RecordKind for Groups {
         })
     }
 
-    fn id(group: &Group) -> i64 {
+    fn number(group: &Group) -> i64 {
         group.group_id
     }
 
-    fn same(sent: &Group, standing: &Group) -> bool {
-        as_created(sent.clone()) == record::given_group(standing.clone())
-    }
-
-    async fn import(
+    async fn export(
+        &self,
         channel: Channel,
-        chunks: ReceiverStream<Vec<Entry<Group>>>,
-    ) -> Result<MessageStream<Vec<ImportResult>>, Status> {
-        let requests =
-            chunks.map(|chunk| ImportGroupsRequest { records: chunk.into_iter().map(wire).collect() });
-        let answers = GroupServiceClient::new(channel).import_groups(requests).await?.into_inner();
-        Ok(answers.map(|answer| answer.map(|answer| answer.results)).boxed())
-    }
-
-    async fn read(channel: Channel, group_ids: Vec<i64>) -> Result<Standing<Group>, Status> {
-        let request = BatchGetGroupsRequest { group_ids, consistency: strong() };
-        let answer = GroupServiceClient::new(channel).batch_get_groups(patient(request)).await?.into_inner();
-        let mut standing = Standing::default();
-        for result in answer.results {
-            match result.result {
-                Some(Found(group)) => standing.records.push(group),
-                Some(Failed(error)) => standing.fail(result.group_id, error)?,
-                Some(NotFound(_)) | None => {}
-            }
-        }
-        Ok(standing)
-    }
-
-    async fn export(channel: Channel, after_group_id: i64) -> Result<MessageStream<Vec<Group>>, Status> {
+        after_group_id: i64,
+    ) -> Result<MessageStream<Vec<Group>>, Status> {
         let answers = GroupServiceClient::new(channel)
             .export_groups(ExportGroupsRequest { after_group_id })
             .await?
             .into_inner();
         Ok(answers.map(|answer| answer.map(|answer| answer.groups)).boxed())
     }
+}
+
+fn same(sent: &Group, stored: &Group) -> bool {
+    as_created(sent.clone()) == record::given_group(stored.clone())
+}
+
+async fn read(channel: Channel, group_ids: Vec<i64>) -> Result<Stored<Group>, Status> {
+    let request = BatchGetGroupsRequest { group_ids, consistency: strong() };
+    let answer = GroupServiceClient::new(channel).batch_get_groups(patient(request)).await?.into_inner();
+    let mut stored = Stored::default();
+    for result in answer.results {
+        match result.result {
+            Some(Found(group)) => stored.records.push(group),
+            Some(Failed(error)) => stored.fail(result.group_id, error)?,
+            Some(NotFound(_)) | None => {}
+        }
+    }
+    Ok(stored)
 }
 
 #[derive(Serialize)]
@@ -133,8 +150,7 @@ fn as_created(mut group: Group) -> Group {
 }
 
 fn wire(entry: Entry<Group>) -> ImportGroup {
-    let record = i64::try_from(entry.line).unwrap_or(i64::MAX);
-    ImportGroup { record, group: Some(entry.record), request_id: entry.request_id }
+    ImportGroup { record: entry.number(), group: Some(entry.record), request_id: entry.request_id }
 }
 
 #[cfg(test)]
@@ -142,7 +158,7 @@ mod tests {
     use super::*;
 
     fn parse(line: &str) -> Result<Group, String> {
-        Groups::parse(line.as_bytes())
+        Groups.read_line(line.as_bytes()).map(Option::unwrap)
     }
 
     #[test]
@@ -160,14 +176,14 @@ mod tests {
             version: 2,
             ..Group::default()
         };
-        assert!(Groups::same(&parse(&Groups::line(&group).unwrap()).unwrap(), &group));
+        assert!(same(&parse(&Groups::line(&group).unwrap()).unwrap(), &group));
     }
 
     #[test]
     fn defaults_of_the_node_do_not_differ_a_group() {
         let sent = parse(r#"{"groupId":"7","name":"a","tags":["x","X"]}"#).unwrap();
-        let standing = Group { version: 1, tags: vec!["x".to_owned()], ..as_created(sent.clone()) };
-        assert!(Groups::same(&sent, &standing));
-        assert!(!Groups::same(&sent, &Group { creator_id: 1, ..standing }));
+        let stored = Group { version: 1, tags: vec!["x".to_owned()], ..as_created(sent.clone()) };
+        assert!(same(&sent, &stored));
+        assert!(!same(&sent, &Group { creator_id: 1, ..stored }));
     }
 }

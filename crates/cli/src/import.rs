@@ -17,7 +17,7 @@ use anyhow::{Context as _, Result, anyhow, bail};
 use self::{
     flow::Flow,
     input::Input,
-    progress::{Job, Progress, Tally},
+    progress::{Job, Progress},
     reader::{Bounds, Reader},
     report::{ImportReport, Imported},
 };
@@ -89,29 +89,26 @@ struct ImportSource {
     target: Target,
 }
 
-/// Imports a file. The exit code says whether every line was imported.
-///
-/// # Errors
-/// If it could not run to the end of the file.
+/// Imports a file. The exit code says whether every line was imported. Fails if it could not run to the end of the file.
 pub(super) async fn run(common: &Common, options: &ImportOptions) -> Result<u8> {
-    let (kind, tally) = match &options.kind {
-        ImportKind::Users(source) => ("users", import::<Users>("users", source).await?),
-        ImportKind::Groups(source) => ("groups", import::<Groups>("groups", source).await?),
-        ImportKind::Messages(source) => ("messages", import::<Messages>("messages", source).await?),
-        ImportKind::Follows(source) => ("follows", import::<Follows>("follows", source).await?),
-        ImportKind::Readers(source) => ("readers", import::<Readers>("readers", source).await?),
+    let imported = match &options.kind {
+        ImportKind::Users(source) => import(Users, source).await?,
+        ImportKind::Groups(source) => import(Groups, source).await?,
+        ImportKind::Messages(source) => import(Messages, source).await?,
+        ImportKind::Follows(source) => import(Follows::default(), source).await?,
+        ImportKind::Readers(source) => import(Readers, source).await?,
     };
-    common.output.print(&Imported { kind, tally })?;
-    Ok(if tally.bad > 0 { FAILED } else { OK })
+    common.output.print(&imported)?;
+    Ok(if imported.tally.bad > 0 { FAILED } else { OK })
 }
 
-async fn import<K: Import>(kind: &str, source: &ImportSource) -> Result<Tally> {
-    let input = Input::open(kind, &source.file)?;
-    let format = K::format(&input.beginning).map_err(|why| anyhow!("{}: {why}", input.name))?;
+async fn import<K: Import>(mut kind: K, source: &ImportSource) -> Result<Imported> {
+    let input = Input::open(K::NAME, &source.file)?;
+    kind.examine(&input.beginning).map_err(|why| anyhow!("{}: {why}", input.name))?;
     let kept = source.progress_file(&input)?;
     let progress = match &kept {
-        Some(kept) => source.progress(kind, kept)?,
-        None => Progress::new(Job::of_pipe(kind, &source.target.addr)),
+        Some(kept) => source.progress(K::NAME, kept)?,
+        None => Progress::new(Job::of_pipe(K::NAME, &source.target.addr)),
     };
     let channel = source.target.connect().await?;
     match &kept {
@@ -122,7 +119,7 @@ async fn import<K: Import>(kind: &str, source: &ImportSource) -> Result<Tally> {
     let report = ImportReport::new(&input.name, &progress);
     let lines = input.lines(progress.at.offset)?;
     let reader = Reader::new(lines, progress.at, progress.run.clone(), Bounds::default());
-    let mut flow = Flow::<K, _>::new(channel, format, reader, progress, kept.clone(), report);
+    let mut flow = Flow::new(channel, kind, reader, progress, kept.clone(), report);
     flow.patience.answer = source.target.reach.streamed();
     let tally = flow.run().await;
     flow.report.end();
@@ -130,7 +127,7 @@ async fn import<K: Import>(kind: &str, source: &ImportSource) -> Result<Tally> {
     if let Some(kept) = kept {
         fs::remove_file(&kept).with_context(|| format!("could not remove {}", kept.display()))?;
     }
-    Ok(tally)
+    Ok(Imported { kind: K::NAME, tally })
 }
 
 impl ImportSource {

@@ -13,7 +13,7 @@ use tonic::Status;
 use self::log::Log;
 use super::{
     Common, FAILED, OK,
-    client::{Target, Targets, told},
+    client::{Target, Targets, message_of},
     output::{Form, Report, note},
 };
 
@@ -43,10 +43,7 @@ pub(super) struct InspectOptions {
     targets: Targets,
 }
 
-/// Looks at the record on every node.
-///
-/// # Errors
-/// If the key is invalid, or the only queried node does not answer.
+/// Looks at the record on every node. Fails if the key is invalid, or the only queried node does not answer.
 pub(super) async fn run(common: &Common, arguments: &InspectOptions) -> Result<u8> {
     if !arguments.key.contains('/') {
         bail!("{:?} is no key; say NAMESPACE/KEY, for example user/7 or group/7", arguments.key);
@@ -106,8 +103,8 @@ async fn look(target: Target, key: &str, everywhere: bool) -> Result<Inspection,
     let request = InspectKeyRequest { key: key.to_owned(), node_id: node_id.to_owned(), memory_only: false };
     let answer = target.answer(client.inspect_key(target.request(request))).await;
     let answer = answer.map_err(|status: Status| match status.code() {
-        tonic::Code::InvalidArgument => Refused::Key(told(&status)),
-        code => Refused::Node(anyhow::anyhow!("{} answers {code:?}: {}", target.addr, told(&status))),
+        tonic::Code::InvalidArgument => Refused::Key(message_of(&status)),
+        code => Refused::Node(anyhow::anyhow!("{} answers {code:?}: {}", target.addr, message_of(&status))),
     })?;
     Ok(found(&target.addr, &answer.into_inner()))
 }
@@ -192,26 +189,29 @@ fn verdict(copies: &[TierState]) -> (&'static str, u8) {
     }
 }
 
-impl Report for Inspected {
-    fn header(&self) -> Vec<&'static str> {
-        vec!["node", "tier", "presence", "version", "age", "ttl", "bytes"]
-    }
+impl Report for TierState {
+    const COLUMNS: &'static [&'static str] = &["node", "tier", "presence", "version", "age", "ttl", "bytes"];
 
-    fn rows(&self) -> Vec<Vec<String>> {
+    fn row(&self) -> Vec<String> {
         let time = |ms: Option<u128>| ms.map_or_else(String::new, |ms| format!("{ms}ms"));
         let number = |number: Option<i64>| number.map_or_else(String::new, |number| number.to_string());
-        let row = |copy: &TierState| {
-            vec![
-                copy.node.clone(),
-                copy.tier.clone(),
-                copy.presence.to_owned(),
-                number(copy.version),
-                time(copy.age_ms),
-                time(copy.ttl_ms),
-                number(copy.size_bytes),
-            ]
-        };
-        self.copies.iter().map(row).collect()
+        vec![
+            self.node.clone(),
+            self.tier.clone(),
+            self.presence.to_owned(),
+            number(self.version),
+            time(self.age_ms),
+            time(self.ttl_ms),
+            number(self.size_bytes),
+        ]
+    }
+}
+
+impl Report for Inspected {
+    const COLUMNS: &'static [&'static str] = TierState::COLUMNS;
+
+    fn rows(&self) -> Vec<Vec<String>> {
+        self.copies.rows()
     }
 }
 

@@ -115,10 +115,7 @@ pub(super) struct KeyCheck {
     file: Option<PathBuf>,
 }
 
-/// Runs one of them.
-///
-/// # Errors
-/// When a file cannot be read or written, or holds something else.
+/// Runs one of them. Fails when a file cannot be read or written, or holds something else.
 pub(super) fn run(common: &Common, what: &KeysCommand) -> Result<u8, StartError> {
     let ran = match what {
         KeysCommand::Generate(options) => generate(common, options),
@@ -178,7 +175,8 @@ fn create(common: &Common, options: &Create) -> Result<u8> {
 }
 
 fn list(common: &Common, options: &InFile) -> Result<u8> {
-    common.output.print(&KeyList(set(&options.file)?.iter().map(KeyRow::of).collect()))?;
+    let keys: Vec<_> = set(&options.file)?.iter().map(KeyRow::of).collect();
+    common.output.print(&keys)?;
     Ok(OK)
 }
 
@@ -240,10 +238,7 @@ fn given(file: Option<&Path>) -> Result<Zeroizing<Vec<u8>>> {
 }
 
 fn set(file: &Path) -> Result<Vec<CallerKey>> {
-    let read = secret_file::read(file, Content::Public)?;
-    let text =
-        std::str::from_utf8(&read.bytes).ok().with_context(|| format!("{} is no text", file.display()))?;
-    callers_file::parse(text).map_err(|wrong| anyhow::anyhow!("{}{wrong}", file.display()))
+    callers_file::parse(&files::read(file)?).map_err(|wrong| anyhow::anyhow!("{}{wrong}", file.display()))
 }
 
 #[derive(Serialize)]
@@ -253,13 +248,7 @@ struct Made {
 }
 
 impl Report for Made {
-    fn header(&self) -> Vec<&'static str> {
-        vec!["file", "id"]
-    }
-
-    fn rows(&self) -> Vec<Vec<String>> {
-        vec![vec![self.file.clone(), self.id.clone()]]
-    }
+    const COLUMNS: &'static [&'static str] = &["file", "id"];
 }
 
 #[derive(Serialize)]
@@ -275,13 +264,7 @@ fn shown<S: serde::Serializer>(key: &Zeroizing<String>, to: S) -> Result<S::Ok, 
 }
 
 impl Report for Created {
-    fn header(&self) -> Vec<&'static str> {
-        vec!["caller", "id", "key"]
-    }
-
-    fn rows(&self) -> Vec<Vec<String>> {
-        vec![vec![self.caller.clone(), self.id.clone(), self.key.to_string()]]
-    }
+    const COLUMNS: &'static [&'static str] = &["caller", "id", "key"];
 }
 
 /// One key of a file.
@@ -309,22 +292,13 @@ impl KeyRow {
     }
 }
 
-#[derive(Serialize)]
-#[serde(transparent)]
-struct KeyList(Vec<KeyRow>);
+impl Report for KeyRow {
+    const COLUMNS: &'static [&'static str] = &["caller", "id", "made", "expires", "scopes"];
 
-impl Report for KeyList {
-    fn header(&self) -> Vec<&'static str> {
-        vec!["caller", "id", "made", "expires", "scopes"]
-    }
-
-    fn rows(&self) -> Vec<Vec<String>> {
+    fn row(&self) -> Vec<String> {
         let text = |time: &Option<String>| time.clone().unwrap_or_default();
-        let row = |row: &KeyRow| {
-            let expires = text(&row.expires) + if row.expired { " (expired)" } else { "" };
-            vec![row.caller.clone(), row.id.clone(), text(&row.made), expires, row.scopes.join(" ")]
-        };
-        self.0.iter().map(row).collect()
+        let expires = text(&self.expires) + if self.expired { " (expired)" } else { "" };
+        vec![self.caller.clone(), self.id.clone(), text(&self.made), expires, self.scopes.join(" ")]
     }
 }
 
@@ -335,12 +309,10 @@ struct Removed {
 }
 
 impl Report for Removed {
-    fn header(&self) -> Vec<&'static str> {
-        vec!["file", "keys_removed"]
-    }
+    const COLUMNS: &'static [&'static str] = &["file", "keys_removed"];
 
-    fn rows(&self) -> Vec<Vec<String>> {
-        vec![vec![self.file.clone(), self.keys.to_string()]]
+    fn row(&self) -> Vec<String> {
+        vec![self.file.clone(), self.keys.to_string()]
     }
 }
 
@@ -351,11 +323,5 @@ struct FoundKey {
 }
 
 impl Report for FoundKey {
-    fn header(&self) -> Vec<&'static str> {
-        vec!["caller", "id"]
-    }
-
-    fn rows(&self) -> Vec<Vec<String>> {
-        vec![vec![self.caller.clone(), self.id.clone()]]
-    }
+    const COLUMNS: &'static [&'static str] = &["caller", "id"];
 }

@@ -1,6 +1,6 @@
 //! The kinds of records of imports and exports: their JSON form and their calls.
 
-use std::{collections::HashMap, marker::PhantomData};
+use std::collections::HashMap;
 
 use crate::client::Channel;
 use futures::stream::BoxStream;
@@ -24,96 +24,39 @@ pub(super) struct Entry<R> {
     pub(super) record: R,
 }
 
-/// The stored records on a node.
-#[derive(Debug)]
-pub(super) struct Standing<R> {
-    /// Those that exist.
-    pub(super) records: Vec<R>,
-    /// Ids that the answer had no room for.
-    left_out: Vec<i64>,
-}
-
-impl<R> Default for Standing<R> {
-    fn default() -> Self {
-        Self { records: Vec::new(), left_out: Vec::new() }
-    }
-}
-
-impl<R> Standing<R> {
-    /// Takes the error of one id.
-    ///
-    /// # Errors
-    /// When the id cannot be read by asking again with fewer.
-    pub(super) fn fail(&mut self, id: i64, error: ResultError) -> Result<(), Status> {
-        if error.reason != Reason::AnswerTooLarge.name() {
-            return Err(Status::new(Code::from(error.code), error.message));
-        }
-        self.left_out.push(id);
-        Ok(())
+impl<R> Entry<R> {
+    /// The number of the line, as requests have it.
+    pub(super) fn number(&self) -> i64 {
+        i64::try_from(self.line).unwrap_or(i64::MAX)
     }
 }
 
 /// A kind of record that can be imported.
 pub(super) trait Import {
+    /// The name of the kind: `users`.
+    const NAME: &'static str;
+
     /// The message type.
     type Record: prost::Message + Clone + Default + PartialEq + 'static;
 
-    /// The format of a file, from its beginning.
-    type Format;
+    /// Examines the beginning of a file. Fails if its lines contain no records, with a text that follows its name.
+    fn examine(&mut self, _beginning: &[u8]) -> Result<(), String> {
+        Ok(())
+    }
 
-    /// Examines the beginning of a file.
-    ///
-    /// # Errors
-    /// Why its lines contain no records; a text that follows its name.
-    fn format(beginning: &[u8]) -> Result<Self::Format, String>;
-
-    /// Reads a record from a line; `None`: a line without one, such as a comment.
-    ///
-    /// # Errors
-    /// Why the line is invalid, without values.
-    fn read_line(format: &Self::Format, line: &[u8]) -> Result<Option<Self::Record>, String>;
+    /// Reads a record from a line; `None`: a line without one, such as a comment. The error says why the line is invalid,
+    /// without values.
+    fn read_line(&self, line: &[u8]) -> Result<Option<Self::Record>, String>;
 
     /// Sends chunks of records; one answer for each chunk, in order.
     async fn import(
+        &self,
         channel: Channel,
         chunks: ReceiverStream<Vec<Entry<Self::Record>>>,
     ) -> Result<MessageStream<Vec<ImportResult>>, Status>;
 
     /// For each of these records, whose ids exist, whether the stored one equals the sent one.
-    async fn stand(channel: Channel, records: &[&Self::Record]) -> Result<Vec<bool>, Status>;
-}
-
-/// A kind of record that has an id, with the same form for imports and exports.
-pub(super) trait RecordKind {
-    /// The message type.
-    type Record: prost::Message + Clone + Default + PartialEq + 'static;
-
-    /// Reads a record from a line of JSON.
-    ///
-    /// # Errors
-    /// Why the line is invalid, without values.
-    fn parse(line: &[u8]) -> Result<Self::Record, String>;
-
-    /// As a line, without its end.
-    fn line(record: &Self::Record) -> serde_json::Result<String>;
-
-    /// The id; 0: none chosen.
-    fn id(record: &Self::Record) -> i64;
-
-    /// Whether the stored record equals the sent one.
-    fn same(sent: &Self::Record, standing: &Self::Record) -> bool;
-
-    /// As [`Import::import`].
-    async fn import(
-        channel: Channel,
-        chunks: ReceiverStream<Vec<Entry<Self::Record>>>,
-    ) -> Result<MessageStream<Vec<ImportResult>>, Status>;
-
-    /// Reads the records with these ids from the store, at least the first one that exists.
-    async fn read(channel: Channel, ids: Vec<i64>) -> Result<Standing<Self::Record>, Status>;
-
-    /// Reads all records by ascending id above `after`.
-    async fn export(channel: Channel, after: i64) -> Result<MessageStream<Vec<Self::Record>>, Status>;
+    async fn are_stored(&self, channel: Channel, sent: &[&Self::Record]) -> Result<Vec<bool>, Status>;
 }
 
 /// Records that can be exported, by rising numbers.
@@ -131,55 +74,49 @@ pub(super) trait Export {
     async fn export(&self, channel: Channel, after: i64) -> Result<MessageStream<Vec<Self::Record>>, Status>;
 }
 
-/// All records of a kind.
-pub(super) struct All<K>(pub(super) PhantomData<K>);
+/// Some stored records of a node.
+#[derive(Debug)]
+pub(super) struct Stored<R> {
+    /// Those that exist.
+    pub(super) records: Vec<R>,
+    /// Ids that the answer had no room for.
+    left_out: Vec<i64>,
+}
 
-impl<K: RecordKind> Export for All<K> {
-    type Record = K::Record;
-
-    fn line(record: &K::Record) -> serde_json::Result<String> {
-        K::line(record)
-    }
-
-    fn number(record: &K::Record) -> i64 {
-        K::id(record)
-    }
-
-    async fn export(&self, channel: Channel, after: i64) -> Result<MessageStream<Vec<K::Record>>, Status> {
-        K::export(channel, after).await
+impl<R> Default for Stored<R> {
+    fn default() -> Self {
+        Self { records: Vec::new(), left_out: Vec::new() }
     }
 }
 
-impl<K: RecordKind> Import for K {
-    type Record = K::Record;
-    type Format = ();
-
-    fn format(_beginning: &[u8]) -> Result<(), String> {
+impl<R> Stored<R> {
+    /// Takes the error of one id. Fails if the id cannot be read by asking again with fewer.
+    pub(super) fn fail(&mut self, id: i64, error: ResultError) -> Result<(), Status> {
+        if error.reason != Reason::AnswerTooLarge.name() {
+            return Err(Status::new(Code::from(error.code), error.message));
+        }
+        self.left_out.push(id);
         Ok(())
     }
+}
 
-    fn read_line((): &(), line: &[u8]) -> Result<Option<K::Record>, String> {
-        K::parse(line).map(Some)
+/// For each sent record, whether the stored one with its id is the same. `read` reads the records with some ids from the store, at least
+/// the first one that exists.
+pub(super) async fn same_by_id<R>(
+    sent: &[&R],
+    id: impl Fn(&R) -> i64,
+    read: impl AsyncFn(Vec<i64>) -> Result<Stored<R>, Status>,
+    same: impl Fn(&R, &R) -> bool,
+) -> Result<Vec<bool>, Status> {
+    let mut by_id = HashMap::new();
+    let mut wanted: Vec<i64> = sent.iter().map(|record| id(record)).collect();
+    while !wanted.is_empty() {
+        let stored = read(wanted).await?;
+        by_id.extend(stored.records.into_iter().map(|record| (id(&record), record)));
+        wanted = stored.left_out;
     }
-
-    async fn import(
-        channel: Channel,
-        chunks: ReceiverStream<Vec<Entry<K::Record>>>,
-    ) -> Result<MessageStream<Vec<ImportResult>>, Status> {
-        K::import(channel, chunks).await
-    }
-
-    async fn stand(channel: Channel, records: &[&K::Record]) -> Result<Vec<bool>, Status> {
-        let mut by_id = HashMap::new();
-        let mut wanted: Vec<i64> = records.iter().map(|record| K::id(record)).collect();
-        while !wanted.is_empty() {
-            let standing = K::read(channel.clone(), wanted).await?;
-            by_id.extend(standing.records.into_iter().map(|record| (K::id(&record), record)));
-            wanted = standing.left_out;
-        }
-        let stands = |sent: &&K::Record| by_id.get(&K::id(sent)).is_some_and(|found| K::same(sent, found));
-        Ok(records.iter().map(stands).collect())
-    }
+    let is_stored = |sent: &&R| by_id.get(&id(sent)).is_some_and(|found| same(sent, found));
+    Ok(sent.iter().map(is_stored).collect())
 }
 
 /// Reads from the store.

@@ -32,6 +32,7 @@ mod notices;
 mod output;
 mod ping;
 mod ports;
+mod progress_lines;
 mod readers;
 pub mod reference;
 mod reference_command;
@@ -279,19 +280,22 @@ impl Common {
             };
             flags.push(Flag { name: "--set", key: key.trim().to_owned(), value: value.to_owned() });
         }
-        let given = [
+        flags.extend(given([
             ("--listen", "listen", self.listen.clone()),
             ("--data-dir", "data_dir", self.data_dir.clone()),
             ("--log", "telemetry.log_filter", self.log.clone()),
             ("--insecure-listen", "insecure_listen", self.insecure_listen.then(|| "true".to_owned())),
-        ];
-        flags.extend(
-            given
-                .into_iter()
-                .filter_map(|(name, key, value)| Some(Flag { name, key: key.to_owned(), value: value? })),
-        );
+        ]));
         Ok(flags)
     }
+}
+
+/// Flags that have a value, by their name, their key and that.
+fn given<const N: usize>(flags: [(&'static str, &str, Option<String>); N]) -> Vec<Flag> {
+    let flag = |(name, key, value): (&'static str, &str, Option<String>)| {
+        Some(Flag { name, key: key.to_owned(), value: value? })
+    };
+    flags.into_iter().filter_map(flag).collect()
 }
 
 /// The runtime of a command.

@@ -23,16 +23,13 @@ pub(super) struct LogFilterOptions {
     target: Target,
 }
 
-/// Sets the filter.
-///
-/// # Errors
-/// When the node does not answer, or refuses it.
+/// Sets the filter. Fails when the node does not answer, or refuses it.
 pub(super) async fn run(common: &Common, arguments: &LogFilterOptions) -> Result<u8> {
     let LogFilterOptions { filter, lasts, target } = arguments;
     let mut client = AdminServiceClient::new(target.connect().await?);
     let lasts = (*lasts).try_into().context("--for is too long")?;
     let asked = SetLogFilterRequest { filter: filter.clone(), lasts: Some(lasts) };
-    let now = target.said(client.set_log_filter(target.request(asked))).await?;
+    let now = target.response(client.set_log_filter(target.request(asked))).await?;
     let seconds = now
         .lasts
         .and_then(|lasts| Duration::try_from(lasts).ok())
@@ -50,14 +47,12 @@ struct Filtered {
 }
 
 impl Report for Filtered {
-    fn header(&self) -> Vec<&'static str> {
-        vec!["filter", "configured", "for"]
-    }
+    const COLUMNS: &'static [&'static str] = &["filter", "configured", "for"];
 
-    fn rows(&self) -> Vec<Vec<String>> {
+    fn row(&self) -> Vec<String> {
         let lasts = self.seconds.and_then(|seconds| u64::try_from(seconds).ok()).map(Duration::from_secs);
         let lasts =
             lasts.map_or_else(|| "good".to_owned(), |lasts| humantime::format_duration(lasts).to_string());
-        vec![vec![self.filter.clone(), self.configured.clone(), lasts]]
+        vec![self.filter.clone(), self.configured.clone(), lasts]
     }
 }

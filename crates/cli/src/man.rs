@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::{
     Common, OK,
-    output::{Form, Report, Unwritable, write},
+    output::{Report, Unwritable},
     tree,
 };
 
@@ -28,18 +28,13 @@ pub(super) struct ManOptions {
 
 pub(super) fn run(common: &Common, arguments: &ManOptions) -> Result<u8, StartError> {
     let pages = pages().map_err(Unwritable::output)?;
-    match (&arguments.dir, common.output.form()) {
-        (Some(dir), _) => common.output.print(&WrittenPages::into_folder(dir, &pages)?)?,
-        (None, Form::Json) => {
-            let texts = pages.iter().map(|page| ManEntry { page: page.name.clone(), text: page.text() });
-            common.output.print(&WrittenPages(texts.collect()))?;
-        }
-        (None, Form::Table | Form::Plain) => {
-            if let Some(first) = pages.first() {
-                write(&first.roff)?;
-            }
-        }
+    if let Some(dir) = &arguments.dir {
+        common.output.print(&written(dir, &pages)?)?;
+        return Ok(OK);
     }
+    let texts = pages.iter().map(|page| ManEntry { page: page.name.clone(), text: page.text() });
+    let first = pages.first().map_or(&[][..], |page| &page.roff);
+    common.output.print_text(first, &texts.collect::<Vec<_>>())?;
     Ok(OK)
 }
 
@@ -73,11 +68,7 @@ fn add(command: Command, pages: &mut Vec<ManPage>) -> io::Result<()> {
     below.into_iter().try_for_each(|command| add(command, pages))
 }
 
-/// The pages, or the files that they were written to.
-#[derive(Serialize)]
-#[serde(transparent)]
-struct WrittenPages(Vec<ManEntry>);
-
+/// A page, or the file that it was written to.
 #[derive(Serialize)]
 struct ManEntry {
     page: String,
@@ -85,32 +76,22 @@ struct ManEntry {
     text: Option<String>,
 }
 
-impl WrittenPages {
-    fn into_folder(dir: &Path, pages: &[ManPage]) -> Result<Self, StartError> {
-        let unwritable =
-            |error| StartError::new(format!("--dir {} cannot be written: {error}", dir.display()));
-        if dir.to_string_lossy().starts_with('~') {
-            return Err(StartError::new(
-                "--dir begins with ~, which only a shell expands; write the whole path",
-            ));
-        }
-        fs::create_dir_all(dir).map_err(unwritable)?;
-        let mut written = Vec::new();
-        for page in pages {
-            let file = dir.join(&page.name);
-            fs::write(&file, &page.roff).map_err(unwritable)?;
-            written.push(ManEntry { page: file.display().to_string(), text: None });
-        }
-        Ok(Self(written))
+/// Writes the pages into a folder. Returns their files.
+fn written(dir: &Path, pages: &[ManPage]) -> Result<Vec<ManEntry>, StartError> {
+    let unwritable = |error| StartError::new(format!("--dir {} cannot be written: {error}", dir.display()));
+    if dir.to_string_lossy().starts_with('~') {
+        return Err(StartError::new("--dir begins with ~, which only a shell expands; write the whole path"));
     }
+    fs::create_dir_all(dir).map_err(unwritable)?;
+    let mut written = Vec::new();
+    for page in pages {
+        let file = dir.join(&page.name);
+        fs::write(&file, &page.roff).map_err(unwritable)?;
+        written.push(ManEntry { page: file.display().to_string(), text: None });
+    }
+    Ok(written)
 }
 
-impl Report for WrittenPages {
-    fn header(&self) -> Vec<&'static str> {
-        vec!["page"]
-    }
-
-    fn rows(&self) -> Vec<Vec<String>> {
-        self.0.iter().map(|entry| vec![entry.page.clone()]).collect()
-    }
+impl Report for ManEntry {
+    const COLUMNS: &'static [&'static str] = &["page"];
 }

@@ -32,21 +32,19 @@ static MESSAGE: LazyLock<Option<MessageDescriptor>> =
 
 /// Messages of any conversations.
 #[derive(Debug)]
-pub(super) enum Messages {}
+pub(super) struct Messages;
 
 impl Import for Messages {
+    const NAME: &'static str = "messages";
+
     type Record = Message;
-    type Format = ();
 
-    fn format(_beginning: &[u8]) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn read_line((): &(), line: &[u8]) -> Result<Option<Message>, String> {
+    fn read_line(&self, line: &[u8]) -> Result<Option<Message>, String> {
         record::message(line).map(Some)
     }
 
     async fn import(
+        &self,
         channel: Channel,
         chunks: ReceiverStream<Vec<Entry<Message>>>,
     ) -> Result<kind::MessageStream<Vec<ImportResult>>, Status> {
@@ -56,9 +54,9 @@ impl Import for Messages {
         Ok(answers.map(|answer| answer.map(|answer| answer.results)).boxed())
     }
 
-    async fn stand(channel: Channel, records: &[&Message]) -> Result<Vec<bool>, Status> {
+    async fn are_stored(&self, channel: Channel, sent: &[&Message]) -> Result<Vec<bool>, Status> {
         let mut wanted: BTreeMap<&str, Vec<i64>> = BTreeMap::new();
-        for record in records {
+        for record in sent {
             wanted.entry(&record.conversation_id).or_default().push(record.seq);
         }
         let mut found = HashMap::new();
@@ -68,11 +66,11 @@ impl Import for Messages {
                 found.extend(messages.into_iter().map(|one| ((conversation, one.seq), one)));
             }
         }
-        let stands = |sent: &&Message| {
+        let is_stored = |sent: &&Message| {
             let there = found.get(&(sent.conversation_id.as_str(), sent.seq));
             there.is_some_and(|there| record::given_message(there.clone()) == **sent)
         };
-        Ok(records.iter().map(stands).collect())
+        Ok(sent.iter().map(is_stored).collect())
     }
 }
 
@@ -97,8 +95,7 @@ async fn by_seqs(channel: &Channel, conversation: &str, seqs: &[i64]) -> Result<
 }
 
 fn wire(entry: Entry<Message>) -> ImportMessage {
-    let record = i64::try_from(entry.line).unwrap_or(i64::MAX);
-    ImportMessage { record, message: Some(entry.record), request_id: entry.request_id }
+    ImportMessage { record: entry.number(), message: Some(entry.record), request_id: entry.request_id }
 }
 
 /// The messages of the conversation with this id.
@@ -170,7 +167,7 @@ mod tests {
     }
 
     fn read(line: &str) -> Message {
-        Messages::read_line(&(), line.as_bytes()).unwrap().unwrap()
+        Messages.read_line(line.as_bytes()).unwrap().unwrap()
     }
 
     #[test]
@@ -207,7 +204,7 @@ mod tests {
             (r#"{"conversationId":"g9","shoeSize":44}"#, "shoeSize is no field of Message"),
             ("[]", "not a JSON object"),
         ] {
-            assert_eq!(Messages::read_line(&(), line.as_bytes()).unwrap_err(), why);
+            assert_eq!(Messages.read_line(line.as_bytes()).unwrap_err(), why);
         }
     }
 }

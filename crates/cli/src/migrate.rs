@@ -33,7 +33,7 @@ async fn act(
     store: &Opened,
     config: &Config,
     arguments: &MigrateOptions,
-) -> Result<MigrationList, StartError> {
+) -> Result<Vec<MigrationLine>, StartError> {
     let about = store.about(config);
     if let Some(unfit) = about.unfit().await {
         return Err(unfit);
@@ -45,14 +45,10 @@ async fn act(
         Ok(found) => found,
         Err(error) => return Err(about.why(&error).await.line()),
     };
-    Ok(MigrationList::new(found.iter().filter(|found| !arguments.dry_run || found.applied.is_none())))
+    Ok(found.iter().filter(|found| !arguments.dry_run || found.applied.is_none()).map(line).collect())
 }
 
-/// Migrations, as `kith migrate` prints them.
-#[derive(Serialize)]
-#[serde(transparent)]
-struct MigrationList(Vec<MigrationLine>);
-
+/// A migration, as `kith migrate` prints it.
 #[derive(Serialize)]
 struct MigrationLine {
     number: u32,
@@ -60,26 +56,15 @@ struct MigrationLine {
     state: &'static str,
 }
 
-impl MigrationList {
-    fn new<'a>(migrations: impl Iterator<Item = &'a Migration>) -> Self {
-        Self(migrations.map(line).collect())
-    }
-}
-
 fn line(migration: &Migration) -> MigrationLine {
     let state = if migration.applied.is_some() { "applied" } else { "pending" };
     MigrationLine { number: migration.number, name: migration.name.clone(), state }
 }
 
-impl Report for MigrationList {
-    fn header(&self) -> Vec<&'static str> {
-        vec!["number", "name", "state"]
-    }
+impl Report for MigrationLine {
+    const COLUMNS: &'static [&'static str] = &["number", "name", "state"];
 
-    fn rows(&self) -> Vec<Vec<String>> {
-        self.0
-            .iter()
-            .map(|line| vec![format!("{:04}", line.number), line.name.clone(), line.state.to_owned()])
-            .collect()
+    fn row(&self) -> Vec<String> {
+        vec![format!("{:04}", self.number), self.name.clone(), self.state.to_owned()]
     }
 }

@@ -21,26 +21,18 @@ pub(super) struct NodesOptions {
     target: Target,
 }
 
-/// Asks a node for the nodes.
-///
-/// # Errors
-/// If it does not answer.
+/// Asks a node for the nodes. Fails if it does not answer.
 pub(super) async fn run(common: &Common, arguments: &NodesOptions) -> Result<u8> {
     let target = &arguments.target;
     let mut client = AdminServiceClient::new(target.connect().await?);
-    let listed = target.said(client.list_nodes(target.request(ListNodesRequest {}))).await?;
-    let nodes = Nodes(listed.nodes.iter().map(row).collect());
-    common.output.print(&nodes)?;
+    let listed = target.response(client.list_nodes(target.request(ListNodesRequest {}))).await?;
+    common.output.print(&listed.nodes.iter().map(row).collect::<Vec<_>>())?;
     if !listed.complete {
         note("kith: Redis does not answer: there may be more nodes");
         return Ok(FAILED);
     }
     Ok(OK)
 }
-
-#[derive(Serialize)]
-#[serde(transparent)]
-struct Nodes(Vec<NodeRow>);
 
 #[derive(Serialize)]
 struct NodeRow {
@@ -72,27 +64,23 @@ fn row(node: &NodeInfo) -> NodeRow {
     }
 }
 
-impl Report for Nodes {
-    fn header(&self) -> Vec<&'static str> {
-        vec!["node", "address", "version", "epoch", "applied", "heard", "uptime", "callers"]
-    }
+impl Report for NodeRow {
+    const COLUMNS: &'static [&'static str] =
+        &["node", "address", "version", "epoch", "applied", "heard", "uptime", "callers"];
 
-    fn rows(&self) -> Vec<Vec<String>> {
+    fn row(&self) -> Vec<String> {
         let uptime = |seconds: u64| {
             humantime::format_duration(Duration::from_secs(seconds)).to_string().replace(' ', "")
         };
-        let cells = |row: &NodeRow| {
-            vec![
-                row.node_id.clone(),
-                row.address.clone(),
-                row.version.clone(),
-                row.epoch.to_string(),
-                row.applied.to_string(),
-                row.heard_ms.map_or_else(String::new, |ms| format!("{ms}ms")),
-                row.uptime_seconds.map_or_else(String::new, uptime),
-                row.callers_digest.clone(),
-            ]
-        };
-        self.0.iter().map(cells).collect()
+        vec![
+            self.node_id.clone(),
+            self.address.clone(),
+            self.version.clone(),
+            self.epoch.to_string(),
+            self.applied.to_string(),
+            self.heard_ms.map_or_else(String::new, |ms| format!("{ms}ms")),
+            self.uptime_seconds.map_or_else(String::new, uptime),
+            self.callers_digest.clone(),
+        ]
     }
 }

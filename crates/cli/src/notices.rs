@@ -9,8 +9,11 @@ use kith_proto::notice::v1::{
 };
 use serde::Serialize;
 
-use super::{Common, FAILED, OK, client::Target, output::Report};
-use crate::client::Channel;
+use super::{
+    Common, FAILED, OK,
+    client::Target,
+    output::{Report, yes},
+};
 
 /// What to do with notices.
 #[derive(Debug, clap::Subcommand)]
@@ -84,10 +87,7 @@ pub(super) struct Stats {
     target: Target,
 }
 
-/// Publishes, lists or counts.
-///
-/// # Errors
-/// When the node does not answer, or refuses.
+/// Publishes, lists or counts. Fails when the node does not answer, or refuses.
 pub(super) async fn run(common: &Common, what: &NoticeCommand) -> Result<u8> {
     match what {
         NoticeCommand::Publish(what) => publish(common, what).await,
@@ -112,9 +112,9 @@ async fn publish(common: &Common, what: &Publish) -> Result<u8> {
     };
     let request = PublishNoticeRequest { notice: Some(notice), ..PublishNoticeRequest::default() };
     let mut client = NoticeServiceClient::new(target.connect().await?);
-    let published = target.said(client.publish_notice(target.request(request))).await?;
+    let published = target.response(client.publish_notice(target.request(request))).await?;
     let notice = published.notice.context("the answer has no notice")?;
-    common.output.print(&NoticeList(vec![row(&notice, None)]))?;
+    common.output.print(&vec![row(&notice, None)])?;
     Ok(OK)
 }
 
@@ -130,7 +130,7 @@ async fn list(common: &Common, what: &List) -> Result<u8> {
             page_token,
             consistency: None,
         };
-        let page = target.said(client.list_notices(target.request(request))).await?;
+        let page = target.response(client.list_notices(target.request(request))).await?;
         rows.extend(page.notices.iter().filter_map(|listed| {
             let notice = listed.notice.as_ref()?;
             Some(row(notice, what.reader.map(|_| (listed.read, listed.confirmed))))
@@ -140,19 +140,19 @@ async fn list(common: &Common, what: &List) -> Result<u8> {
             break;
         }
     }
-    common.output.print(&NoticeList(rows))?;
+    common.output.print(&rows)?;
     Ok(OK)
 }
 
 async fn stats(common: &Common, what: &Stats) -> Result<u8> {
     let target = &what.target;
-    let mut client: NoticeServiceClient<Channel> = NoticeServiceClient::new(target.connect().await?);
+    let mut client = NoticeServiceClient::new(target.connect().await?);
     let request = GetNoticeRequest { notice_id: what.notice, consistency: None };
-    let notice = target.said(client.get_notice(target.request(request))).await?;
+    let notice = target.response(client.get_notice(target.request(request))).await?;
     let mut rows = Vec::new();
     for audience_id in notice.notice.unwrap_or_default().audience_ids {
         let request = CountReadersRequest { audience_id, notice_ids: vec![what.notice] };
-        let counted = target.said(client.count_readers(target.request(request))).await?;
+        let counted = target.response(client.count_readers(target.request(request))).await?;
         let count = counted.counts.first().copied().unwrap_or_default();
         rows.push(Count {
             audience: audience_id,
@@ -162,14 +162,9 @@ async fn stats(common: &Common, what: &Stats) -> Result<u8> {
             incomplete: counted.incomplete,
         });
     }
-    let is_whole = rows.iter().all(|row| !row.incomplete);
-    common.output.print(&Counts(rows))?;
-    Ok(if is_whole { OK } else { FAILED })
+    common.output.print(&rows)?;
+    Ok(if rows.iter().any(|row| row.incomplete) { FAILED } else { OK })
 }
-
-#[derive(Serialize)]
-#[serde(transparent)]
-struct NoticeList(Vec<NoticeRow>);
 
 #[derive(Serialize)]
 struct NoticeRow {
@@ -197,31 +192,23 @@ fn row(notice: &Notice, of_reader: Option<(bool, bool)>) -> NoticeRow {
     }
 }
 
-impl Report for NoticeList {
-    fn header(&self) -> Vec<&'static str> {
-        vec!["notice", "published", "expires", "pinned", "confirm", "read", "confirmed", "title"]
-    }
+impl Report for NoticeRow {
+    const COLUMNS: &'static [&'static str] =
+        &["notice", "published", "expires", "pinned", "confirm", "read", "confirmed", "title"];
 
-    fn rows(&self) -> Vec<Vec<String>> {
-        let cells = |row: &NoticeRow| {
-            vec![
-                row.notice.to_string(),
-                row.published.clone(),
-                row.expires.clone().unwrap_or_default(),
-                yes(row.pinned),
-                yes(row.must_confirm),
-                row.read.map(yes).unwrap_or_default(),
-                row.confirmed.map(yes).unwrap_or_default(),
-                row.title.clone(),
-            ]
-        };
-        self.0.iter().map(cells).collect()
+    fn row(&self) -> Vec<String> {
+        vec![
+            self.notice.to_string(),
+            self.published.clone(),
+            self.expires.clone().unwrap_or_default(),
+            yes(self.pinned),
+            yes(self.must_confirm),
+            self.read.map(yes).unwrap_or_default(),
+            self.confirmed.map(yes).unwrap_or_default(),
+            self.title.clone(),
+        ]
     }
 }
-
-#[derive(Serialize)]
-#[serde(transparent)]
-struct Counts(Vec<Count>);
 
 #[derive(Serialize)]
 struct Count {
@@ -232,25 +219,6 @@ struct Count {
     incomplete: bool,
 }
 
-impl Report for Counts {
-    fn header(&self) -> Vec<&'static str> {
-        vec!["audience", "read", "confirmed", "registered", "incomplete"]
-    }
-
-    fn rows(&self) -> Vec<Vec<String>> {
-        let cells = |row: &Count| {
-            vec![
-                row.audience.to_string(),
-                row.read.to_string(),
-                row.confirmed.to_string(),
-                row.registered.to_string(),
-                yes(row.incomplete),
-            ]
-        };
-        self.0.iter().map(cells).collect()
-    }
-}
-
-fn yes(is_so: bool) -> String {
-    if is_so { "yes" } else { "no" }.to_owned()
+impl Report for Count {
+    const COLUMNS: &'static [&'static str] = &["audience", "read", "confirmed", "registered", "incomplete"];
 }

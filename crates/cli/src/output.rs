@@ -5,6 +5,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 use clap::{Args, ValueEnum};
 use comfy_table::{Table, presets::UTF8_BORDERS_ONLY};
 use serde::Serialize;
+use serde_json::Value;
 
 /// A standard stream that cannot be written: a full device, or a pipe whose reader has gone.
 #[derive(Debug, thiserror::Error)]
@@ -48,14 +49,57 @@ pub(super) enum Form {
 /// The result of a command: a document, and the same as a table.
 pub(super) trait Report: Serialize {
     /// Names of the columns: one word each.
-    fn header(&self) -> Vec<&'static str>;
-    /// The rows; each has as many cells as there are columns.
-    fn rows(&self) -> Vec<Vec<String>>;
+    const COLUMNS: &'static [&'static str];
+
+    /// The cells of its one row. By default the columns are named as fields of the document.
+    fn row(&self) -> Vec<String> {
+        fields(self, Self::COLUMNS)
+    }
+
+    /// The rows, if it has not exactly one; each has as many cells as there are columns.
+    fn rows(&self) -> Vec<Vec<String>> {
+        vec![self.row()]
+    }
 
     /// Names of columns that a table for people does without.
     fn left_out(&self) -> Vec<&'static str> {
         Vec::new()
     }
+}
+
+/// A row for each item.
+impl<R: Report> Report for Vec<R> {
+    const COLUMNS: &'static [&'static str] = R::COLUMNS;
+
+    fn rows(&self) -> Vec<Vec<String>> {
+        self.iter().map(R::row).collect()
+    }
+}
+
+/// The columns of a report with a row for each field.
+pub(super) const FIELD_AND_VALUE: &[&str] = &["field", "value"];
+
+/// A row for each field of these names.
+pub(super) fn field_rows(document: &impl Serialize, names: &[&str]) -> Vec<Vec<String>> {
+    let cells = fields(document, names);
+    names.iter().zip(cells).map(|(name, cell)| vec![(*name).to_owned(), cell]).collect()
+}
+
+/// The fields of these names as cells.
+fn fields<T: Serialize + ?Sized>(document: &T, names: &[&str]) -> Vec<String> {
+    let document = serde_json::to_value(document).unwrap_or_default();
+    let cell = |name: &&str| match document.get(*name) {
+        None | Some(Value::Null) => String::new(),
+        Some(Value::Bool(is)) => yes(*is),
+        Some(Value::String(text)) => text.clone(),
+        Some(other) => other.to_string(),
+    };
+    names.iter().map(cell).collect()
+}
+
+/// A cell that says whether something is so.
+pub(super) fn yes(is_so: bool) -> String {
+    if is_so { "yes" } else { "no" }.to_owned()
 }
 
 impl Output {
@@ -70,30 +114,31 @@ impl Output {
         self.form
     }
 
-    /// Writes the report to standard error, for commands whose standard output has records.
-    ///
-    /// # Errors
-    /// If standard error cannot be written.
+    /// Writes the report to standard error, for commands whose standard output has records. Fails if standard error cannot
+    /// be written.
     pub(super) fn print_beside(self, report: &impl Report) -> Result<(), Unwritable> {
         let usual = if io::stderr().is_terminal() { Form::Table } else { Form::Plain };
         let text = rendered(report, self.form.unwrap_or(usual)).map_err(Unwritable::error)?;
         io::stderr().lock().write_all(text.as_bytes()).map_err(Unwritable::error)
     }
 
-    /// Writes the report.
-    ///
-    /// # Errors
-    /// If standard output cannot be written.
+    /// Writes the report. Fails if standard output cannot be written.
     pub(super) fn print(self, report: &impl Report) -> Result<(), Unwritable> {
         write(rendered(report, self.form()).map_err(Unwritable::output)?.as_bytes())
     }
+
+    /// Writes a text unchanged, or the document that holds it if JSON is requested. Fails if standard output cannot be written.
+    pub(super) fn print_text(self, text: &[u8], document: &impl Serialize) -> Result<(), Unwritable> {
+        match self.form() {
+            Form::Json => write(json(document).map_err(Unwritable::output)?.as_bytes()),
+            Form::Table | Form::Plain => write(text),
+        }
+    }
 }
 
-/// Writes one of several reports that follow each other: as JSON it is one line, and plain text has its header before
-/// the `first`. False if the reader of a pipe has gone (`head`), which ends an endless series.
-///
-/// # Errors
-/// If standard output cannot be written.
+/// Writes one of several reports that follow each other: as JSON it is one line, and plain text has its header before the
+/// `first`. False if the reader of a pipe has gone (`head`), which ends an endless series. Fails if standard output cannot
+/// be written.
 pub(super) fn print_next(form: Form, report: &impl Report, first: bool) -> Result<bool, Unwritable> {
     let text = next(form, report, first).map_err(Unwritable::output)?;
     match write(text.as_bytes()) {
@@ -113,10 +158,8 @@ fn next(form: Form, report: &impl Report, first: bool) -> io::Result<String> {
     })
 }
 
-/// Writes a whole result. Commands write to standard output only through this.
-///
-/// # Errors
-/// If standard output cannot be written, also if the reader of a pipe has gone.
+/// Writes a whole result. Commands write to standard output only through this. Fails if standard output cannot be written,
+/// also if the reader of a pipe has gone.
 pub(super) fn write(result: &[u8]) -> Result<(), Unwritable> {
     let mut out = io::stdout().lock();
     out.write_all(result).and_then(|()| out.flush()).map_err(Unwritable::output)
@@ -127,15 +170,12 @@ pub(super) fn note(line: &str) {
     drop(writeln!(io::stderr().lock(), "{line}"));
 }
 
-/// The text of a report in this form.
-///
-/// # Errors
-/// If it has no JSON form.
-pub(super) fn rendered(report: &impl Report, form: Form) -> io::Result<String> {
+/// The text of a report in this form. Fails if it has no JSON form.
+pub(super) fn rendered<R: Report>(report: &R, form: Form) -> io::Result<String> {
     match form {
-        Form::Json => Ok(serde_json::to_string_pretty(report)? + "\n"),
+        Form::Json => json(report),
         Form::Plain => {
-            let header = report.header().join("\t");
+            let header = R::COLUMNS.join("\t");
             let lines = report
                 .rows()
                 .into_iter()
@@ -143,14 +183,18 @@ pub(super) fn rendered(report: &impl Report, form: Form) -> io::Result<String> {
             Ok(std::iter::once(header).chain(lines).fold(String::new(), |text, line| text + &line + "\n"))
         }
         Form::Table => {
-            let (header, left_out) = (report.header(), report.left_out());
-            let kept: Vec<_> = header.iter().map(|name| !left_out.contains(name)).collect();
+            let left_out = report.left_out();
+            let kept: Vec<_> = R::COLUMNS.iter().map(|name| !left_out.contains(name)).collect();
             let rows = report.rows().into_iter().map(|row| only(&kept, row));
             let mut table = Table::new();
-            table.load_style(UTF8_BORDERS_ONLY).set_header(only(&kept, header)).add_rows(rows);
+            table.load_style(UTF8_BORDERS_ONLY).set_header(only(&kept, R::COLUMNS.to_vec())).add_rows(rows);
             Ok(format!("{table}\n"))
         }
     }
+}
+
+fn json(document: &impl Serialize) -> io::Result<String> {
+    Ok(serde_json::to_string_pretty(document)? + "\n")
 }
 
 /// The cells of the columns that are kept.
@@ -176,36 +220,41 @@ mod tests {
     use super::*;
 
     #[derive(Serialize)]
-    struct Found(Vec<(&'static str, &'static str)>);
+    struct Found {
+        name: &'static str,
+        value: Value,
+    }
 
     impl Report for Found {
-        fn header(&self) -> Vec<&'static str> {
-            vec!["name", "value"]
-        }
+        const COLUMNS: &'static [&'static str] = &["name", "value"];
+    }
 
-        fn rows(&self) -> Vec<Vec<String>> {
-            self.0.iter().map(|(name, value)| vec![(*name).to_owned(), (*value).to_owned()]).collect()
-        }
+    /// A row for each value.
+    fn found(values: &[Value]) -> Vec<Found> {
+        ["a", "b", "c", "d"]
+            .into_iter()
+            .zip(values)
+            .map(|(name, value)| Found { name, value: value.clone() })
+            .collect()
     }
 
     #[test]
     fn plain_text_has_one_line_for_each_row() {
-        let text = rendered(&Found(vec![("a", "x\ny\t\u{1b}[1m"), ("b", "")]), Form::Plain).unwrap();
-        assert_eq!(text, "name\tvalue\na\tx y  [1m\nb\t-\n");
+        let values = ["x\ny\t\u{1b}[1m".into(), "".into(), true.into(), 7.into()];
+        let text = rendered(&found(&values), Form::Plain).unwrap();
+        assert_eq!(text, "name\tvalue\na\tx y  [1m\nb\t-\nc\tyes\nd\t7\n");
     }
 
     #[test]
     fn json_is_one_document() {
-        let text = rendered(&Found(vec![("a", "b")]), Form::Json).unwrap();
-        assert_eq!(
-            serde_json::from_str::<serde_json::Value>(&text).unwrap(),
-            serde_json::json!([["a", "b"]])
-        );
+        let text = rendered(&found(&["b".into()]), Form::Json).unwrap();
+        let document: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(document, serde_json::json!([{ "name": "a", "value": "b" }]));
     }
 
     #[test]
     fn a_table_has_a_header() {
-        let text = rendered(&Found(vec![("a", "b")]), Form::Table).unwrap();
+        let text = rendered(&found(&["b".into()]), Form::Table).unwrap();
         assert!(text.contains("name") && text.contains("value"), "{text}");
     }
 }

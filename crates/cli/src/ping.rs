@@ -13,15 +13,13 @@ pub(super) struct PingOptions {
     target: KeylessTarget,
 }
 
-/// Asks for the health of the node as a whole. No key is sent: health needs none, and probes run every few seconds.
-///
-/// # Errors
-/// If it does not answer.
+/// Asks for the health of the node as a whole. No key is sent: health needs none, and probes run every few seconds. Fails
+/// if it does not answer.
 pub(super) async fn run(common: &Common, arguments: &PingOptions) -> Result<u8> {
     let target = &arguments.target.target();
     let channel = target.connect_without_key().await?;
     let (serving, took) = facts::health(target, channel).await.map_err(|status| {
-        anyhow::anyhow!("{} does not report its health: {}", target.addr, super::client::told(&status))
+        anyhow::anyhow!("{} does not report its health: {}", target.addr, super::client::message_of(&status))
     })?;
     let state = if serving { "serving" } else { "not_serving" };
     let round_trip_ms = took.as_secs_f64() * 1000.0;
@@ -37,11 +35,9 @@ struct Pong {
 }
 
 impl Report for Pong {
-    fn header(&self) -> Vec<&'static str> {
-        vec!["node", "state", "round_trip"]
-    }
+    const COLUMNS: &'static [&'static str] = &["node", "state", "round_trip"];
 
-    fn rows(&self) -> Vec<Vec<String>> {
-        vec![vec![self.node.clone(), self.state.to_owned(), format!("{:.1}ms", self.round_trip_ms)]]
+    fn row(&self) -> Vec<String> {
+        vec![self.node.clone(), self.state.to_owned(), format!("{:.1}ms", self.round_trip_ms)]
     }
 }

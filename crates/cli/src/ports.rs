@@ -38,8 +38,7 @@ impl PortsFile {
             operations: addresses.operations.map(|address| address.to_string()),
             pid,
         };
-        let mut beside = self.path.clone().into_os_string();
-        beside.push(format!(".{pid}"));
+        let beside = self.path.with_added_extension(pid.to_string());
         let written = serde_json::to_string(&ports)
             .map_err(io::Error::from)
             .and_then(|text| fs::write(&beside, text + "\n"))

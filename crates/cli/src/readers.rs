@@ -18,23 +18,21 @@ const AT_ONCE: usize = 1_000;
 
 /// Readers of audiences: a line registers one or several. One that is registered already is no error.
 #[derive(Debug)]
-pub(super) enum Readers {}
+pub(super) struct Readers;
 
 type ReaderEntry = Entry<RegisterReadersRequest>;
 
 impl Import for Readers {
+    const NAME: &'static str = "readers";
+
     type Record = RegisterReadersRequest;
-    type Format = ();
 
-    fn format(_beginning: &[u8]) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn read_line((): &(), line: &[u8]) -> Result<Option<RegisterReadersRequest>, String> {
+    fn read_line(&self, line: &[u8]) -> Result<Option<RegisterReadersRequest>, String> {
         json::record("kith.notice.v1.RegisterReadersRequest", line).map(Some)
     }
 
     async fn import(
+        &self,
         channel: Channel,
         chunks: ReceiverStream<Vec<ReaderEntry>>,
     ) -> Result<MessageStream<Vec<ImportResult>>, Status> {
@@ -43,8 +41,8 @@ impl Import for Readers {
     }
 
     /// No id of a reader is ever taken.
-    async fn stand(_channel: Channel, records: &[&RegisterReadersRequest]) -> Result<Vec<bool>, Status> {
-        Ok(vec![false; records.len()])
+    async fn are_stored(&self, _: Channel, sent: &[&RegisterReadersRequest]) -> Result<Vec<bool>, Status> {
+        Ok(vec![false; sent.len()])
     }
 }
 
@@ -118,7 +116,7 @@ fn result(line: &ReaderEntry, registered: Result<(), Status>) -> ImportResult {
             ..ResultError::default()
         }),
     };
-    ImportResult { record: i64::try_from(line.line).unwrap_or(i64::MAX), result: Some(outcome) }
+    ImportResult { record: line.number(), result: Some(outcome) }
 }
 
 #[cfg(test)]
@@ -135,7 +133,7 @@ mod tests {
 
     #[test]
     fn line_is_a_request_in_json() {
-        let read = |line: &str| Readers::read_line(&(), line.as_bytes());
+        let read = |line: &str| Readers.read_line(line.as_bytes());
         let request =
             read(r#"{"audienceId":1,"readers":[{"readerId":"7"},{"readerId":8}]}"#).unwrap().unwrap();
         assert_eq!((request.audience_id, request.readers.len()), (1, 2));

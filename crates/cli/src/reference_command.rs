@@ -4,11 +4,7 @@ use clap::Args;
 use kith_server::start_error::StartError;
 use serde::Serialize;
 
-use super::{
-    Common, OK,
-    output::{Form, Report, write},
-};
-use crate::reference::Document;
+use super::{Common, OK, reference::Document};
 
 #[derive(Args, Debug)]
 pub(super) struct ReferenceOptions {
@@ -23,16 +19,6 @@ struct Written {
     text: String,
 }
 
-impl Report for Written {
-    fn header(&self) -> Vec<&'static str> {
-        vec!["text"]
-    }
-
-    fn rows(&self) -> Vec<Vec<String>> {
-        self.text.lines().map(|line| vec![line.to_owned()]).collect()
-    }
-}
-
 /// Prints the document as it is, and in quotes only where JSON was asked for.
 pub(super) fn run(
     common: &Common,
@@ -40,9 +26,6 @@ pub(super) fn run(
     command: clap::Command,
 ) -> Result<u8, StartError> {
     let written = Written { text: arguments.document.text(command)? };
-    match common.output.form() {
-        Form::Json => common.output.print(&written)?,
-        Form::Table | Form::Plain => write(written.text.as_bytes())?,
-    }
+    common.output.print_text(written.text.as_bytes(), &written)?;
     Ok(OK)
 }

@@ -29,15 +29,13 @@ pub(super) fn run(common: &Common, arguments: &RestoreOptions) -> Result<u8, Sta
 
 #[cfg(feature = "embedded")]
 mod sqlite {
-    use std::path::PathBuf;
-
     use kith_store_sqlite::backup::{self, Replace, Restored};
     use serde::Serialize;
 
     use super::super::{
         Common, OK,
         backup::{failed, log},
-        output::Report,
+        output::{FIELD_AND_VALUE, Report, field_rows},
     };
     use kith_server::{config::Config, node::store, start_error::StartError};
 
@@ -61,9 +59,9 @@ mod sqlite {
     /// The restored data, as `kith restore` prints them.
     #[derive(Serialize)]
     struct RestoreResult {
-        path: PathBuf,
+        path: String,
         /// Where the data are that were there before.
-        kept: Option<PathBuf>,
+        kept: Option<String>,
         /// When the backup was begun.
         taken: String,
         users: u64,
@@ -76,8 +74,8 @@ mod sqlite {
         fn of(restored: Restored) -> Self {
             let Restored { path, kept, epoch, backup } = restored;
             Self {
-                path,
-                kept,
+                path: path.display().to_string(),
+                kept: kept.map(|kept| kept.display().to_string()),
                 taken: humantime::format_rfc3339_seconds(backup.began).to_string(),
                 users: backup.users,
                 groups: backup.groups,
@@ -88,22 +86,10 @@ mod sqlite {
     }
 
     impl Report for RestoreResult {
-        fn header(&self) -> Vec<&'static str> {
-            vec!["field", "value"]
-        }
+        const COLUMNS: &'static [&'static str] = FIELD_AND_VALUE;
 
         fn rows(&self) -> Vec<Vec<String>> {
-            let kept = self.kept.as_ref().map(|path| path.display().to_string());
-            let rows = [
-                ("path", self.path.display().to_string()),
-                ("kept", kept.unwrap_or_default()),
-                ("taken", self.taken.clone()),
-                ("users", self.users.to_string()),
-                ("groups", self.groups.to_string()),
-                ("schema", self.schema.to_string()),
-                ("epoch", self.epoch.to_string()),
-            ];
-            rows.map(|(field, value)| vec![field.to_owned(), value]).to_vec()
+            field_rows(self, &["path", "kept", "taken", "users", "groups", "schema", "epoch"])
         }
     }
 }

@@ -26,27 +26,19 @@ pub(super) struct ResyncOptions {
     target: Target,
 }
 
-/// Compares.
-///
-/// # Errors
-/// When the node does not answer, or has no such namespace.
+/// Compares. Fails when the node does not answer, or has no such namespace.
 pub(super) async fn run(common: &Common, arguments: &ResyncOptions) -> Result<u8> {
     let target = &arguments.target;
     let request = ResyncRequest { namespace: arguments.namespace.clone(), full: arguments.full };
     let mut client = AdminServiceClient::new(target.connect().await?);
-    let answer = target.said(client.resync(target.request(request))).await?;
-    let compared = ResyncResult(answer.namespaces.iter().map(row).collect());
-    common.output.print(&compared)?;
-    Ok(match &compared.0 {
-        rows if rows.iter().any(|row| row.stale > 0) => STALE,
-        rows if rows.iter().any(|row| !row.unanswered.is_empty()) => FAILED,
-        _ => OK,
-    })
+    let answer = target.response(client.resync(target.request(request))).await?;
+    let rows: Vec<_> = answer.namespaces.iter().map(row).collect();
+    common.output.print(&rows)?;
+    if rows.iter().any(|row| row.stale > 0) {
+        return Ok(STALE);
+    }
+    Ok(if rows.iter().all(|row| row.unanswered.is_empty()) { OK } else { FAILED })
 }
-
-#[derive(Serialize)]
-#[serde(transparent)]
-struct ResyncResult(Vec<NamespaceRow>);
 
 #[derive(Serialize)]
 struct NamespaceRow {
@@ -69,22 +61,7 @@ fn row(found: &NamespaceResync) -> NamespaceRow {
     }
 }
 
-impl Report for ResyncResult {
-    fn header(&self) -> Vec<&'static str> {
-        vec!["namespace", "checked", "stale", "suspects", "complete", "unanswered"]
-    }
-
-    fn rows(&self) -> Vec<Vec<String>> {
-        let cells = |row: &NamespaceRow| {
-            vec![
-                row.namespace.clone(),
-                row.checked.to_string(),
-                row.stale.to_string(),
-                row.suspects.to_string(),
-                if row.complete { "yes" } else { "no" }.to_owned(),
-                row.unanswered.clone(),
-            ]
-        };
-        self.0.iter().map(cells).collect()
-    }
+impl Report for NamespaceRow {
+    const COLUMNS: &'static [&'static str] =
+        &["namespace", "checked", "stale", "suspects", "complete", "unanswered"];
 }

@@ -14,7 +14,7 @@ use kith_server::{
 };
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::{Common, FAILED, OK, output::Form, ports::PortsFile, runtime};
+use super::{Common, FAILED, OK, given, output::Form, ports::PortsFile, runtime};
 
 /// Printed when the end of the node was not graceful.
 const LEFT_BEHIND: &str =
@@ -54,16 +54,12 @@ impl ServeOptions {
             return Err(StartError::new("--port and --listen are both given; give one"));
         }
         let loopback = |port: u16| format!("127.0.0.1:{port}");
-        let given = [
+        Ok(given([
             ("--port", "listen", self.port.map(loopback)),
             ("--operations-port", "operations.listen", self.operations_port.map(loopback)),
             ("--ephemeral", "ephemeral.enabled", self.ephemeral.then(|| "true".to_owned())),
             ("--seed", "ephemeral.seed", self.seed.clone()),
-        ];
-        let given = given
-            .into_iter()
-            .filter_map(|(name, key, value)| Some(Flag { name, key: key.to_owned(), value: value? }));
-        Ok(given.collect())
+        ]))
     }
 }
 

@@ -8,7 +8,7 @@ use super::{
     Common, FAILED, OK,
     client::{Target, Targets},
     facts::Facts,
-    output::{Form, Report, note},
+    output::{Form, Report, note, yes},
     top::shown,
 };
 
@@ -22,10 +22,7 @@ pub(super) struct StatusOptions {
     targets: Targets,
 }
 
-/// Asks the nodes, all at the same time.
-///
-/// # Errors
-/// When there is one node to ask and it does not answer.
+/// Asks the nodes, all at the same time. Fails when there is one node to ask and it does not answer.
 pub(super) async fn run(common: &Common, arguments: &StatusOptions) -> Result<u8> {
     let asked = arguments.targets.each().map(|target| async move {
         let facts = Facts::of(&target).await;
@@ -120,9 +117,9 @@ fn row(target: &Target, facts: &Result<Facts>) -> StatusRow {
         uptime_seconds: facts.uptime().map(|uptime| uptime.as_secs()),
         migrations_pending: Some(said.migrations_pending).filter(|_| said.store_answers),
         memory_hit_rate: facts.hit_rate(),
-        loads: Some(facts.loads()),
+        loads: Some(facts.sum(|one| one.loads)),
         p99_ms: facts.p99().map(|p99| p99.as_secs_f64() * 1_000.0),
-        memory_entries: Some(facts.entries()),
+        memory_entries: Some(facts.sum(|one| one.entries)),
         calls_in_flight: Some(said.calls_in_flight),
         callers_digest: Some(said.callers_digest.clone()).filter(|digest| !digest.is_empty()),
         ..row
@@ -130,12 +127,10 @@ fn row(target: &Target, facts: &Result<Facts>) -> StatusRow {
 }
 
 impl Report for Status {
-    fn header(&self) -> Vec<&'static str> {
-        vec![
-            "node", "state", "version", "store", "answers", "epoch", "lag", "redis", "nodes", "waiting",
-            "uptime", "pending", "mem%", "red%", "loads", "p99", "entries", "calls", "callers", "error",
-        ]
-    }
+    const COLUMNS: &'static [&'static str] = &[
+        "node", "state", "version", "store", "answers", "epoch", "lag", "redis", "nodes", "waiting",
+        "uptime", "pending", "mem%", "red%", "loads", "p99", "entries", "calls", "callers", "error",
+    ];
 
     /// What is left is readable at 120 columns. Errors follow the table.
     fn left_out(&self) -> Vec<&'static str> {
@@ -169,7 +164,7 @@ fn cells(row: &StatusRow) -> Vec<String> {
         row.state.clone(),
         text(row.version.as_ref()),
         text(row.store.as_ref()),
-        row.store_answers.map_or("", |answers| if answers { "yes" } else { "no" }).to_owned(),
+        row.store_answers.map(yes).unwrap_or_default(),
         text(row.epoch.as_ref()),
         text(row.entries_behind.map(shown::count).as_ref()),
         text(row.redis.as_ref()),

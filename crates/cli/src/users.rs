@@ -17,21 +17,44 @@ use serde::Serialize;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 
-use super::kind::{Entry, MessageStream, RecordKind, Standing, is_default, moment, patient, strong};
+use super::kind::{
+    Entry, Export, Import, MessageStream, Stored, is_default, moment, patient, same_by_id, strong,
+};
 
 /// Parameters that no answer shows, so that they cannot be compared.
 const SECRET_PARAMS: [&str; 2] = ["pwd", "sid"];
 
 /// Users.
 #[derive(Debug)]
-pub(super) enum Users {}
+pub(super) struct Users;
 
-impl RecordKind for Users {
+impl Import for Users {
+    const NAME: &'static str = "users";
+
     type Record = User;
 
-    fn parse(line: &[u8]) -> Result<User, String> {
-        record::user(line)
+    fn read_line(&self, line: &[u8]) -> Result<Option<User>, String> {
+        record::user(line).map(Some)
     }
+
+    async fn import(
+        &self,
+        channel: Channel,
+        chunks: ReceiverStream<Vec<Entry<User>>>,
+    ) -> Result<MessageStream<Vec<ImportResult>>, Status> {
+        let requests =
+            chunks.map(|chunk| ImportUsersRequest { records: chunk.into_iter().map(wire).collect() });
+        let answers = UserServiceClient::new(channel).import_users(requests).await?.into_inner();
+        Ok(answers.map(|answer| answer.map(|answer| answer.results)).boxed())
+    }
+
+    async fn are_stored(&self, channel: Channel, sent: &[&User]) -> Result<Vec<bool>, Status> {
+        same_by_id(sent, Self::number, async |ids| read(channel.clone(), ids).await, same).await
+    }
+}
+
+impl Export for Users {
+    type Record = User;
 
     fn line(user: &User) -> serde_json::Result<String> {
         serde_json::to_string(&UserLine {
@@ -53,47 +76,38 @@ impl RecordKind for Users {
         })
     }
 
-    fn id(user: &User) -> i64 {
+    fn number(user: &User) -> i64 {
         user.user_id
     }
 
-    fn same(sent: &User, standing: &User) -> bool {
-        let mut sent = sent.clone();
-        sent.params.retain(|key, _| !SECRET_PARAMS.contains(&key.as_str()));
-        sent == record::given_user(standing.clone())
-    }
-
-    async fn import(
-        channel: Channel,
-        chunks: ReceiverStream<Vec<Entry<User>>>,
-    ) -> Result<MessageStream<Vec<ImportResult>>, Status> {
-        let requests =
-            chunks.map(|chunk| ImportUsersRequest { records: chunk.into_iter().map(wire).collect() });
-        let answers = UserServiceClient::new(channel).import_users(requests).await?.into_inner();
-        Ok(answers.map(|answer| answer.map(|answer| answer.results)).boxed())
-    }
-
-    async fn read(channel: Channel, user_ids: Vec<i64>) -> Result<Standing<User>, Status> {
-        let request = BatchGetUsersRequest { user_ids, consistency: strong() };
-        let answer = UserServiceClient::new(channel).batch_get_users(patient(request)).await?.into_inner();
-        let mut standing = Standing::default();
-        for result in answer.results {
-            match result.result {
-                Some(Found(user)) => standing.records.push(user),
-                Some(Failed(error)) => standing.fail(result.user_id, error)?,
-                Some(NotFound(_)) | None => {}
-            }
-        }
-        Ok(standing)
-    }
-
-    async fn export(channel: Channel, after_user_id: i64) -> Result<MessageStream<Vec<User>>, Status> {
+    async fn export(&self, channel: Channel, after_user_id: i64) -> Result<MessageStream<Vec<User>>, Status> {
         let answers = UserServiceClient::new(channel)
             .export_users(ExportUsersRequest { after_user_id })
             .await?
             .into_inner();
         Ok(answers.map(|answer| answer.map(|answer| answer.users)).boxed())
     }
+}
+
+/// Whether the stored user equals the sent one, but for its secrets.
+pub(super) fn same(sent: &User, stored: &User) -> bool {
+    let mut sent = sent.clone();
+    sent.params.retain(|key, _| !SECRET_PARAMS.contains(&key.as_str()));
+    sent == record::given_user(stored.clone())
+}
+
+async fn read(channel: Channel, user_ids: Vec<i64>) -> Result<Stored<User>, Status> {
+    let request = BatchGetUsersRequest { user_ids, consistency: strong() };
+    let answer = UserServiceClient::new(channel).batch_get_users(patient(request)).await?.into_inner();
+    let mut stored = Stored::default();
+    for result in answer.results {
+        match result.result {
+            Some(Found(user)) => stored.records.push(user),
+            Some(Failed(error)) => stored.fail(result.user_id, error)?,
+            Some(NotFound(_)) | None => {}
+        }
+    }
+    Ok(stored)
 }
 
 #[derive(Serialize)]
@@ -125,8 +139,7 @@ struct UserLine<'a> {
 }
 
 fn wire(entry: Entry<User>) -> ImportUser {
-    let record = i64::try_from(entry.line).unwrap_or(i64::MAX);
-    ImportUser { record, user: Some(entry.record), request_id: entry.request_id }
+    ImportUser { record: entry.number(), user: Some(entry.record), request_id: entry.request_id }
 }
 
 #[cfg(test)]
@@ -136,7 +149,7 @@ mod tests {
     use super::*;
 
     fn parse(line: &str) -> Result<User, String> {
-        Users::parse(line.as_bytes())
+        Users.read_line(line.as_bytes()).map(Option::unwrap)
     }
 
     #[test]
@@ -154,15 +167,15 @@ mod tests {
         };
         let line = Users::line(&user).unwrap();
         assert!(line.contains(r#""createTime":"1970-01-01T00:00:01.000Z""#), "{line}");
-        assert!(Users::same(&parse(&line).unwrap(), &user));
+        assert!(same(&parse(&line).unwrap(), &user));
     }
 
     #[test]
     fn users_are_compared_without_their_secrets() {
         let sent = parse(r#"{"userId":1,"userName":"a","params":{"pwd":"hush","lang":"en"}}"#).unwrap();
-        let standing = parse(r#"{"userId":1,"userName":"a","params":{"lang":"en"}}"#).unwrap();
-        assert!(Users::same(&sent, &User { version: 4, ..standing.clone() }));
-        assert!(!Users::same(&sent, &User { age: 4, ..standing }));
+        let stored = parse(r#"{"userId":1,"userName":"a","params":{"lang":"en"}}"#).unwrap();
+        assert!(same(&sent, &User { version: 4, ..stored.clone() }));
+        assert!(!same(&sent, &User { age: 4, ..stored }));
     }
 
     #[test]
@@ -198,6 +211,6 @@ mod tests {
         ] {
             assert_eq!(parse(line).unwrap_err(), expected, "{line}");
         }
-        assert!(Users::parse(b"\"\xff\"").is_err());
+        assert!(Users.read_line(b"\"\xff\"").is_err());
     }
 }

@@ -29,10 +29,7 @@ impl AnswerSink {
         Self { form, verbose }
     }
 
-    /// Writes the one answer.
-    ///
-    /// # Errors
-    /// If standard output cannot be written.
+    /// Writes the one answer. Fails if standard output cannot be written.
     pub(super) fn whole(self, message: &DynamicMessage) -> Result<()> {
         match self.form {
             Form::Plain => self.line(message),
@@ -45,10 +42,7 @@ impl AnswerSink {
         }
     }
 
-    /// Writes one answer of many, in one line.
-    ///
-    /// # Errors
-    /// If standard output cannot be written.
+    /// Writes one answer of many, in one line. Fails if standard output cannot be written.
     pub(super) fn line(self, message: &DynamicMessage) -> Result<()> {
         let mut text = Vec::new();
         message.serialize(&mut serde_json::Serializer::new(&mut text))?;
@@ -81,33 +75,25 @@ impl AnswerSink {
     }
 }
 
-/// Answers as they come.
-#[derive(Debug)]
-pub(super) struct Answers {
-    pub(super) messages: Streaming<DynamicMessage>,
-    /// For each of them.
-    pub(super) limit: Duration,
-}
-
-impl Answers {
-    /// Writes each in a line, then the trailers.
-    ///
-    /// # Errors
-    /// If standard output cannot be written.
-    pub(super) async fn print(mut self, sink: &AnswerSink) -> Result<Result<(), Status>> {
-        loop {
-            match tokio::time::timeout(self.limit, self.messages.message()).await {
-                Ok(Ok(Some(message))) => sink.line(&message)?,
-                Ok(Ok(None)) => break,
-                Ok(Err(status)) => return Ok(Err(status)),
-                Err(_) => return Ok(Err(late(self.limit))),
-            }
+/// Writes answers as they come, each in a line and within this time after the one before, then the trailers. Fails if standard
+/// output cannot be written.
+pub(super) async fn print_all(
+    mut answers: Streaming<DynamicMessage>,
+    limit: Duration,
+    sink: AnswerSink,
+) -> Result<Result<(), Status>> {
+    loop {
+        match tokio::time::timeout(limit, answers.message()).await {
+            Ok(Ok(Some(message))) => sink.line(&message)?,
+            Ok(Ok(None)) => break,
+            Ok(Err(status)) => return Ok(Err(status)),
+            Err(_) => return Ok(Err(late(limit))),
         }
-        if let Ok(Some(trailers)) = self.messages.trailers().await {
-            sink.metadata(&trailers);
-        }
-        Ok(Ok(()))
     }
+    if let Ok(Some(trailers)) = answers.trailers().await {
+        sink.metadata(&trailers);
+    }
+    Ok(Ok(()))
 }
 
 /// No message came in time.

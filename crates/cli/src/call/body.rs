@@ -18,10 +18,7 @@ const BYTES_MAX: u64 = 16 << 20;
 /// Messages of a stream that are read ahead.
 const AHEAD: usize = 16;
 
-/// The one message of `given`: JSON, `-` or `@FILE`.
-///
-/// # Errors
-/// If it cannot be read, or is not JSON of this message.
+/// The one message of `given`: JSON, `-` or `@FILE`. Fails if it cannot be read, or is not JSON of this message.
 pub(super) fn one(message: &MessageDescriptor, given: &str) -> Result<DynamicMessage> {
     let Some((mut source, name)) = source(given)? else {
         return parsed(message, given.as_bytes()).map_err(|why| anyhow!(why));
@@ -35,18 +32,18 @@ pub(super) fn one(message: &MessageDescriptor, given: &str) -> Result<DynamicMes
     parsed(message, &text).map_err(|why| anyhow!("{name}: {why}"))
 }
 
-/// The messages of `given`, one in each line, read while they are sent.
-///
-/// # Errors
-/// When it cannot be opened.
-pub(super) fn lines(message: &MessageDescriptor, given: &str) -> Result<Lines> {
+/// The messages of `given`, one in each line, read while they are sent; and why they broke off, which does not return unless they do.
+/// Fails when it cannot be opened.
+pub(super) fn lines(
+    message: MessageDescriptor,
+    given: &str,
+) -> Result<(ReceiverStream<DynamicMessage>, impl Future<Output = anyhow::Error>)> {
     let (source, name) = match source(given)? {
         Some(source) => source,
         None => (Box::new(io::Cursor::new(given.to_owned())) as BodySource, "the body".to_owned()),
     };
     let (messages, receiver) = mpsc::channel(AHEAD);
     let (fail, failed) = oneshot::channel();
-    let message = message.clone();
     // A thread of its own: standard input cannot be read without blocking.
     std::thread::spawn(move || {
         if let Err(why) = forward(source, &message, &messages) {
@@ -56,29 +53,13 @@ pub(super) fn lines(message: &MessageDescriptor, given: &str) -> Result<Lines> {
         // Only now: the end of the messages must not be seen before the failure.
         drop(messages);
     });
-    Ok(Lines { messages: Some(receiver), failed })
-}
-
-/// Messages on their way from a reader.
-#[derive(Debug)]
-pub(super) struct Lines {
-    messages: Option<mpsc::Receiver<DynamicMessage>>,
-    failed: oneshot::Receiver<anyhow::Error>,
-}
-
-impl Lines {
-    /// The messages; to be taken once.
-    pub(super) fn messages(&mut self) -> ReceiverStream<DynamicMessage> {
-        ReceiverStream::new(self.messages.take().unwrap_or_else(|| mpsc::channel(1).1))
-    }
-
-    /// Why they broke off; does not return unless they do.
-    pub(super) async fn failed(&mut self) -> anyhow::Error {
-        match (&mut self.failed).await {
+    let failed = async {
+        match failed.await {
             Ok(why) => why,
             Err(_) => std::future::pending().await,
         }
-    }
+    };
+    Ok((ReceiverStream::new(receiver), failed))
 }
 
 type BodySource = Box<dyn BufRead + Send>;

@@ -22,10 +22,7 @@ impl DynamicCodec {
     }
 }
 
-/// The path of a method.
-///
-/// # Errors
-/// If its name is not a valid path; such a name can come from a node.
+/// The path of a method. Fails if its name is not a valid path; such a name can come from a node.
 pub(super) fn path(method: &MethodDescriptor) -> Result<PathAndQuery, Status> {
     let path = format!("/{}/{}", method.parent_service().full_name(), method.name());
     path.parse().map_err(|_| Status::invalid_argument("the name of the method makes no path"))

@@ -6,13 +6,9 @@ use serde::Serialize;
 use super::methods::{Methods, full};
 use crate::output::Report;
 
-/// The methods.
+/// A method that can be called.
 #[derive(Serialize)]
-#[serde(transparent)]
-pub(super) struct MethodList(Vec<MethodLine>);
-
-#[derive(Serialize)]
-struct MethodLine {
+pub(super) struct MethodLine {
     method: String,
     /// What goes there and comes back, one or many.
     kind: &'static str,
@@ -20,11 +16,9 @@ struct MethodLine {
     answer: String,
 }
 
-impl MethodList {
-    /// All of them.
-    pub(super) fn of(methods: &Methods) -> Self {
-        Self(methods.all().iter().map(line).collect())
-    }
+/// All of them.
+pub(super) fn lines(methods: &Methods) -> Vec<MethodLine> {
+    methods.all().iter().map(line).collect()
 }
 
 fn line(method: &MethodDescriptor) -> MethodLine {
@@ -38,15 +32,6 @@ fn line(method: &MethodDescriptor) -> MethodLine {
     MethodLine { method: full(method), kind, request: name(method.input()), answer: name(method.output()) }
 }
 
-impl Report for MethodList {
-    fn header(&self) -> Vec<&'static str> {
-        vec!["method", "kind", "request", "answer"]
-    }
-
-    fn rows(&self) -> Vec<Vec<String>> {
-        let row = |line: &MethodLine| {
-            vec![line.method.clone(), line.kind.to_owned(), line.request.clone(), line.answer.clone()]
-        };
-        self.0.iter().map(row).collect()
-    }
+impl Report for MethodLine {
+    const COLUMNS: &'static [&'static str] = &["method", "kind", "request", "answer"];
 }

@@ -17,10 +17,8 @@ pub(super) struct Methods {
 }
 
 impl Methods {
-    /// The methods of this version of Kith, and of the health service.
-    ///
-    /// # Errors
-    /// If the descriptors in the program cannot be decoded.
+    /// The methods of this version of Kith, and of the health service. Fails if the descriptors in the program cannot be
+    /// decoded.
     pub(super) fn built_in() -> Result<Self> {
         let pool = descriptors::pool().context("the descriptors of the contract cannot be read")?;
         Ok(Self { pool })
@@ -31,11 +29,8 @@ impl Methods {
         self.pool.services().flat_map(|service| service.methods().collect::<Vec<_>>()).collect()
     }
 
-    /// The method of a name: `GetUser`, `UserService/GetUser`, with any part of the package before it, with
-    /// `.` or `/`, in any case.
-    ///
-    /// # Errors
-    /// If no method has this name, with the one that may be meant, or several have it.
+    /// The method of a name: `GetUser`, `UserService/GetUser`, with any part of the package before it, with `.` or `/`, in
+    /// any case. Fails if no method has this name, with the one that may be meant, or several have it.
     pub(super) fn find(&self, name: &str) -> Result<MethodDescriptor> {
         let all = self.all();
         let mut found: Vec<_> =

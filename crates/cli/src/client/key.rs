@@ -33,10 +33,8 @@ pub(crate) struct KeyOptions {
 pub(crate) struct Credential(Option<MetadataValue<Ascii>>);
 
 impl KeyOptions {
-    /// The key for a node at this address, if one is given.
-    ///
-    /// # Errors
-    /// If the key cannot be read or sent, or would be sent in plaintext to another machine.
+    /// The key for a node at this address, if one is given. Fails if the key cannot be read or sent, or would be sent in
+    /// plaintext to another machine.
     pub(super) fn credential(&self, endpoint: &Endpoint) -> Result<Credential> {
         let Some((place, key)) = self.key(env::var_os(VARIABLE).map(|key| key.into_encoded_bytes()))? else {
             return Ok(Credential::default());

@@ -25,10 +25,7 @@ pub(super) fn default_wait(endpoint: &Endpoint) -> Duration {
 }
 
 /// Connects as soon as a node listens, and waits until it has its store, for at most `limit` in all. A node that still
-/// starts then answers calls with the reason.
-///
-/// # Errors
-/// If no node listens.
+/// starts then answers calls with the reason. Fails if no node listens.
 pub(super) async fn wait_for(
     target: &Target,
     endpoint: &Endpoint,

@@ -10,7 +10,6 @@ use kith_server::{
 
 use super::Finding;
 
-const GROUP: &str = "callers";
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// How long before its end a key is reported.
 const SOON: Duration = Duration::from_secs(14 * 24 * 60 * 60);
@@ -22,7 +21,7 @@ pub(super) fn findings(config: &Config) -> Vec<Finding> {
     if config.insecure_callers {
         let finding = "everybody who reaches the port may do everything (insecure_callers)";
         let run = "kith keys generate --file kith.key  # then api_key_file in place of insecure_callers";
-        return vec![Finding::new(GROUP, finding, run)];
+        return vec![Finding::new(finding, run)];
     }
     let sources = CallerSources::of(config);
     if sources.is_none() {
@@ -32,14 +31,12 @@ pub(super) fn findings(config: &Config) -> Vec<Finding> {
     match sources.find() {
         Ok(callers) => {
             let warnings = callers.warnings.iter();
-            found.extend(warnings.map(|warning| Finding::new(GROUP, warning.to_string(), warning.run())));
+            found.extend(warnings.map(|warning| Finding::new(warning.to_string(), warning.run())));
             found.extend(callers.set.iter().filter_map(|key| judged(key, config, SystemTime::now())));
             found.extend(no_service(config));
             found.extend(config.auth.issuers.iter().filter_map(long_lived));
         }
-        Err(why) => {
-            found.push(Finding::new(GROUP, format!("{why}, so that no node starts"), "kith keys --help"))
-        }
+        Err(why) => found.push(Finding::new(format!("{why}, so that no node starts"), "kith keys --help")),
     }
     found
 }
@@ -48,7 +45,7 @@ pub(super) fn findings(config: &Config) -> Vec<Finding> {
 fn no_service(config: &Config) -> Option<Finding> {
     (!config.has_keys()).then(|| {
         let finding = "only users with tokens can call (auth.issuers): no caller with a key is configured";
-        Finding::new(GROUP, finding, "kith keys generate --file kith.key  # then api_key_file")
+        Finding::new(finding, "kith keys generate --file kith.key  # then api_key_file")
     })
 }
 
@@ -60,7 +57,7 @@ fn long_lived(issuer: &IssuerConfig) -> Option<Finding> {
             issuer.issuer,
             humantime::format_duration(issuer.lifetime_max)
         );
-        Finding::new(GROUP, finding, "kith config | grep lifetime_max  # set 24h or less in auth.issuers")
+        Finding::new(finding, "kith config | grep lifetime_max  # set 24h or less in auth.issuers")
     })
 }
 
@@ -68,7 +65,7 @@ fn plaintext(config: &Config) -> Option<Finding> {
     (config.is_reached_by_others() && config.tls.cert_file.is_none()).then(|| {
         let tokens = if config.auth.issuers.is_empty() { "" } else { " and tokens" };
         let finding = format!("keys{tokens} are sent to {} in plaintext (insecure_listen)", config.listen);
-        Finding::new(GROUP, finding, "kith config | grep -A3 '^.tls'  # set tls.cert_file and tls.key_file")
+        Finding::new(finding, "kith config | grep -A3 '^.tls'  # set tls.cert_file and tls.key_file")
     })
 }
 
@@ -78,7 +75,7 @@ fn judged(key: &CallerKey, config: &Config, now: SystemTime) -> Option<Finding> 
     let replaced = format!(
         "kith keys create {name} --scopes ... --file {file}  # then: kith keys revoke {id} --file {file}"
     );
-    let found = |finding: String| Some(Finding::new(GROUP, finding, replaced.clone()));
+    let found = |finding: String| Some(Finding::new(finding, replaced.clone()));
     match key.expires {
         Some(end) if end <= now => return found(format!("the key {id} of {name} has expired")),
         Some(end) if end < now + SOON => {

@@ -6,7 +6,6 @@ use kith_server::start_error::StartError;
 
 use super::{Finding, environment};
 
-const GROUP: &str = "configuration";
 /// The default, in the working folder.
 const FILE: &str = "kith.toml";
 
@@ -20,26 +19,26 @@ pub(super) fn findings(file: Option<&Path>) -> Vec<Finding> {
     }
     let place = file.display();
     let finding = format!("{place} holds a secret and everybody on this machine may read it");
-    vec![Finding::new(GROUP, finding, format!("chmod o= {place}"))]
+    vec![Finding::new(finding, format!("chmod o= {place}"))]
 }
 
 /// The error of the loader.
 pub(super) fn refused(error: &StartError, file: Option<&Path>) -> Finding {
-    let told = error.to_string();
+    let message = error.to_string();
     let place = file.unwrap_or(Path::new(FILE)).display().to_string();
-    let run = match told.split(':').next() {
-        Some(name) if name.starts_with("KITH_") && told.contains("quote characters around it") => {
+    let run = match message.split(':').next() {
+        Some(name) if name.starts_with("KITH_") && message.contains("quote characters around it") => {
             environment::bare(name)
         }
         Some(name) if name.starts_with("KITH_") => format!("unset {name}"),
-        _ if told.contains("may not be read by this user") => {
+        _ if message.contains("may not be read by this user") => {
             format!("ls -l {place}; id  # chmod u+r {place}")
         }
-        _ if told.starts_with(&place) && told.contains("cannot be read") => format!("ls -l {place}"),
-        _ if told.starts_with(&place) => format!("${{EDITOR:-vi}} {place}; kith config --check"),
+        _ if message.starts_with(&place) && message.contains("cannot be read") => format!("ls -l {place}"),
+        _ if message.starts_with(&place) => format!("${{EDITOR:-vi}} {place}; kith config --check"),
         _ => "kith config --check".to_owned(),
     };
-    Finding::new(GROUP, told, run)
+    Finding::new(message, run)
 }
 
 #[cfg(unix)]
@@ -59,7 +58,7 @@ mod tests {
 
     #[test]
     fn refused_configuration_has_a_line_to_run() {
-        for (told, run) in [
+        for (message, run) in [
             (
                 "KITH_LISTEN: the value has quote characters around it; write it without quotes",
                 "export KITH_LISTEN=",
@@ -69,8 +68,8 @@ mod tests {
             ("kith.toml: ./kith.toml may not be read by this user; name another", "ls -l kith.toml; id"),
             ("--set a: say KEY=VALUE", "kith config --check"),
         ] {
-            let finding = refused(&StartError::new(told), None);
-            assert!(finding.finding == told && finding.run.starts_with(run), "{finding:?}");
+            let finding = refused(&StartError::new(message), None);
+            assert!(finding.finding == message && finding.run.starts_with(run), "{finding:?}");
         }
     }
 }

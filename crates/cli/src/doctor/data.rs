@@ -15,7 +15,6 @@ use kith_server::{
 
 use super::{Finding, mount};
 
-const GROUP: &str = "data";
 /// Below this, a node with some users soon has no space left.
 const FREE_LEAST: u64 = 256 << 20;
 
@@ -29,20 +28,22 @@ pub(super) fn findings(config: &Config) -> Vec<Finding> {
     match fs::metadata(folder) {
         Ok(data) if !data.is_dir() => {
             let run = format!("ls -ld {}", folder.display());
-            return vec![Finding::new(GROUP, format!("{} is no folder", folder.display()), run)];
+            return vec![Finding::new(format!("{} is no folder", folder.display()), run)];
         }
         Ok(data) => found.extend(owner(folder, &data).or_else(|| unwritable(folder))),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => found.extend(unwritable(&standing(folder))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            found.extend(unwritable(&nearest_existing(folder)))
+        }
         Err(error) => return vec![denied(folder, &error)],
     }
-    found.extend(remote(&standing(folder)));
+    found.extend(remote(&nearest_existing(folder)));
     found.extend(file(&data_file(config)));
-    found.extend(room(&standing(folder)));
+    found.extend(room(&nearest_existing(folder)));
     found
 }
 
 /// The nearest existing parent folder.
-fn standing(folder: &Path) -> PathBuf {
+fn nearest_existing(folder: &Path) -> PathBuf {
     let above = folder.ancestors().find(|above| !above.as_os_str().is_empty() && above.exists());
     above.unwrap_or(Path::new(".")).to_owned()
 }
@@ -54,12 +55,12 @@ fn remote(folder: &Path) -> Option<Finding> {
         "{} is on {kind}, where locks and shared memory of SQLite do not hold: data can be damaged",
         folder.display()
     );
-    Some(Finding::new(GROUP, finding, "kith serve --data-dir DIR  # on a local disk"))
+    Some(Finding::new(finding, "kith serve --data-dir DIR  # on a local disk"))
 }
 
 fn denied(path: &Path, error: &io::Error) -> Finding {
-    let run = format!("ls -ld {}", standing(path).display());
-    Finding::new(GROUP, format!("{} cannot be looked at: {error}", path.display()), run)
+    let run = format!("ls -ld {}", nearest_existing(path).display());
+    Finding::new(format!("{} cannot be looked at: {error}", path.display()), run)
 }
 
 /// Files of another user would later prevent the node from using its data.
@@ -68,7 +69,7 @@ fn owner(path: &Path, data: &Metadata) -> Option<Finding> {
     (data.uid() != me).then(|| {
         let path = path.display();
         let finding = format!("{path} belongs to user {} and you are user {me}", data.uid());
-        Finding::new(GROUP, finding, format!("sudo -u '#{}' kith doctor --data-dir {path}", data.uid()))
+        Finding::new(finding, format!("sudo -u '#{}' kith doctor --data-dir {path}", data.uid()))
     })
 }
 
@@ -84,7 +85,7 @@ fn unwritable(folder: &Path) -> Option<Finding> {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => format!("df -h {folder}"),
         _ => format!("mount | grep \"$(df -P {folder} | awk 'END {{ print $6 }}')\""),
     };
-    Some(Finding::new(GROUP, format!("{folder} cannot be written: {error}"), run))
+    Some(Finding::new(format!("{folder} cannot be written: {error}"), run))
 }
 
 fn file(file: &Path) -> Vec<Finding> {
@@ -97,11 +98,11 @@ fn file(file: &Path) -> Vec<Finding> {
     let mut found: Vec<_> = owner(file, &data).into_iter().collect();
     if data.permissions().mode() & 0o077 != 0 {
         let finding = format!("{shown} may be read by other users of this machine");
-        found.push(Finding::new(GROUP, finding, format!("chmod go= {shown}*")));
+        found.push(Finding::new(finding, format!("chmod go= {shown}*")));
     }
     if let Err(error) = OpenOptions::new().read(true).write(true).open(file) {
         let run = format!("chmod u+rw {shown}*");
-        found.push(Finding::new(GROUP, format!("{shown} cannot be written: {error}"), run));
+        found.push(Finding::new(format!("{shown} cannot be written: {error}"), run));
     }
     found
 }
@@ -113,7 +114,6 @@ fn room(folder: &Path) -> Option<Finding> {
     (free < FREE_LEAST).then(|| {
         let finding = format!("only {} MiB are free where {} lies", free >> 20, folder.display());
         Finding::new(
-            GROUP,
             finding,
             format!("df -h {}; du -xh {} | sort -h | tail", folder.display(), folder.display()),
         )

@@ -2,7 +2,6 @@
 
 use super::Finding;
 
-const GROUP: &str = "environment";
 /// Programs take them in either case.
 const PROXIES: [&str; 3] = ["http_proxy", "all_proxy", "grpc_proxy"];
 
@@ -16,7 +15,7 @@ pub(super) fn findings(environment: &[(String, String)]) -> Vec<Finding> {
 /// Blanks around a value, which a file of variables keeps. (Quotes are refused when the configuration is read.)
 fn dress(name: &str, value: &str) -> Option<Finding> {
     let finding = || format!("the value of {name} begins or ends with a blank, which is part of it");
-    (value.trim() != value).then(|| Finding::new(GROUP, finding(), bare(name)))
+    (value.trim() != value).then(|| Finding::new(finding(), bare(name)))
 }
 
 /// Sets a variable without marks.
@@ -35,7 +34,6 @@ fn proxy(environment: &[(String, String)]) -> Option<Finding> {
     });
     (!spared).then(|| {
         Finding::new(
-            GROUP,
             format!("{name} is set: curl and others send calls to 127.0.0.1 through it and not to the node"),
             "export NO_PROXY=127.0.0.1,localhost no_proxy=127.0.0.1,localhost",
         )

@@ -4,7 +4,6 @@ use kith_server::config::Config;
 
 use super::{Finding, memory};
 
-const GROUP: &str = "machine";
 /// Files of a node besides its connections: data, logs, threads' pipes.
 const BESIDE: usize = 256;
 
@@ -12,7 +11,7 @@ const BESIDE: usize = 256;
 pub(super) fn findings(config: &Config) -> Vec<Finding> {
     let text = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
     let descriptors = descriptors(&text, config.limits.connections);
-    descriptors.into_iter().chain(memory::findings(GROUP, config)).collect()
+    descriptors.into_iter().chain(memory::findings(config)).collect()
 }
 
 fn descriptors(text: &str, connections: usize) -> Option<Finding> {
@@ -24,11 +23,7 @@ fn descriptors(text: &str, connections: usize) -> Option<Finding> {
             "a process may open {most} files, fewer than limits.connections ({connections}) needs ({needed})"
         );
         let least = most.saturating_sub(BESIDE).max(1);
-        Finding::new(
-            GROUP,
-            finding,
-            format!("ulimit -n {needed}  # or kith serve --set limits.connections={least}"),
-        )
+        Finding::new(finding, format!("ulimit -n {needed}  # or kith serve --set limits.connections={least}"))
     })
 }
 

@@ -15,11 +15,11 @@ const SQLITE: u64 = 16 * MIB;
 const CACHE_LEAST: u64 = 8 * MIB;
 
 /// Checks the limits of the control group, which are those of a container, and the memory of the machine.
-pub(super) fn findings(group: &'static str, config: &Config) -> Option<Finding> {
-    finding(group, config, granted(Path::new("/"))?)
+pub(super) fn findings(config: &Config) -> Option<Finding> {
+    finding(config, granted(Path::new("/"))?)
 }
 
-fn finding(group: &'static str, config: &Config, granted: u64) -> Option<Finding> {
+fn finding(config: &Config, granted: u64) -> Option<Finding> {
     let cache = config.cache.memory_bytes;
     let sqlite = match config.store.backend {
         Backend::Sqlite => {
@@ -47,7 +47,7 @@ fn finding(group: &'static str, config: &Config, granted: u64) -> Option<Finding
     } else {
         format!("cat /proc/self/cgroup  # grant {needed_mib} MiB, or less with a smaller cache.memory_bytes")
     };
-    Some(Finding::new(group, finding, run))
+    Some(Finding::new(finding, run))
 }
 
 /// The smallest limit of all groups of this process; `None` if the system reports none.
@@ -126,14 +126,14 @@ mod tests {
     #[test]
     fn a_cache_beyond_the_limit_is_found() {
         let config = Config::default();
-        let small = finding("machine", &config, 96 * MIB).unwrap();
+        let small = finding(&config, 96 * MIB).unwrap();
         assert!(
             small.finding.contains("may use 96 MiB") && small.finding.contains("256 MiB of cache"),
             "{small:?}"
         );
         assert!(small.run.contains("# grant 400 MiB"), "{small:?}");
-        let half = finding("machine", &config, 256 * MIB).unwrap();
+        let half = finding(&config, 256 * MIB).unwrap();
         assert!(half.run.starts_with("kith serve --set cache.memory_bytes=112MiB"), "{half:?}");
-        assert_eq!(finding("machine", &config, 400 * MIB), None);
+        assert_eq!(finding(&config, 400 * MIB), None);
     }
 }

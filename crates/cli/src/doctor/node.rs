@@ -7,7 +7,6 @@ use kith_server::{config::Config, transport::callable};
 use super::Finding;
 use crate::{client::Target, facts::Facts};
 
-const GROUP: &str = "node";
 /// Largest acceptable difference of clocks, so that times of records and logs can be compared.
 const CLOCK_SECONDS: f64 = 1.0;
 
@@ -18,13 +17,13 @@ pub(super) async fn findings(config: &Config, limit: Duration) -> Vec<Finding> {
     let target = Target::at(addr.clone(), limit).with_key_file(config.api_key_file.clone());
     match Facts::of(&target).await {
         Ok(facts) => judged(&facts, &addr),
-        Err(why) => vec![Finding::new(GROUP, format!("{why:#}"), format!("kith ping --addr {addr}"))],
+        Err(why) => vec![Finding::new(format!("{why:#}"), format!("kith ping --addr {addr}"))],
     }
 }
 
 fn judged(facts: &Facts, addr: &str) -> Vec<Finding> {
     let mut found = Vec::new();
-    let mut find = |finding: String, run: String| found.push(Finding::new(GROUP, finding, run));
+    let mut find = |finding: String, run: String| found.push(Finding::new(finding, run));
     if !facts.serving {
         let run = format!("kith status --addr {addr}");
         find(format!("the node at {addr} answers but does not serve ({})", facts.state()), run);

@@ -12,7 +12,6 @@ use tokio::{
 use super::Finding;
 use crate::{client::Target, facts};
 
-const GROUP: &str = "port";
 /// The start of an answer of an operations port.
 const ANSWER_BYTES: u64 = 64 << 10;
 
@@ -81,20 +80,12 @@ fn finding(address: SocketAddr, error: &io::Error, flag: &str) -> Finding {
     match error.kind() {
         io::ErrorKind::AddrInUse => {
             let finding = format!("port {port} of {address} is taken by another program than kith");
-            Finding::new(GROUP, finding, format!("{run}  # who it is; or kith serve {other}"))
+            Finding::new(finding, format!("{run}  # who it is; or kith serve {other}"))
         }
         io::ErrorKind::AddrNotAvailable => {
             let finding = format!("{} is no address of this machine", address.ip());
-            Finding::new(
-                GROUP,
-                finding,
-                format!("ip -brief address  # those that are; then kith serve {other}"),
-            )
+            Finding::new(finding, format!("ip -brief address  # those that are; then kith serve {other}"))
         }
-        _ => Finding::new(
-            GROUP,
-            format!("{address} cannot be listened on: {error}"),
-            format!("kith serve {other}"),
-        ),
+        _ => Finding::new(format!("{address} cannot be listened on: {error}"), format!("kith serve {other}")),
     }
 }

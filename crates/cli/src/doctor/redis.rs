@@ -12,7 +12,6 @@ use tokio::time::timeout;
 
 use super::Finding;
 
-const GROUP: &str = "redis";
 /// The address is not repeated: it may contain a password.
 const LOOK: &str = "redis-cli -u \"$KITH_REDIS__URL\" info server";
 
@@ -24,23 +23,23 @@ pub(super) async fn findings(config: &Config, limit: Duration) -> Vec<Finding> {
     let keys = keys(config, limit).await;
     let server = match SharedServer::look(config, keys.as_ref()).await {
         Ok(server) => server,
-        Err(line) => return vec![Finding::new(GROUP, line.to_string(), "kith config | grep redis")],
+        Err(line) => return vec![Finding::new(line.to_string(), "kith config | grep redis")],
     };
     // It has its own time limits.
     if let Some(refused) = server.refusal().await {
-        return vec![Finding::new(GROUP, refused.line, LOOK)];
+        return vec![Finding::new(refused.line, LOOK)];
     }
     // Its own time limits are shorter, unless the time to connect is large.
     let found = timeout(limit.max(config.redis.connect_timeout) + limit, server.findings()).await;
     match found {
         Ok(Ok(lines)) => {
-            let mut found: Vec<_> = lines.into_iter().map(|line| Finding::new(GROUP, line, LOOK)).collect();
+            let mut found: Vec<_> = lines.into_iter().map(|line| Finding::new(line, LOOK)).collect();
             found.extend(of_others(config, &server, keys.as_ref()).await);
             found
         }
         Ok(Err(_)) | Err(_) => {
             let line = "Redis does not answer (redis.url): nodes serve from the store, and publish changes to others later";
-            vec![Finding::new(GROUP, line, LOOK)]
+            vec![Finding::new(line, LOOK)]
         }
     }
 }
@@ -52,7 +51,7 @@ async fn of_others(config: &Config, server: &SharedServer, keys: Option<&NodeKey
     let line =
         format!("nodes of another database use the prefix {prefix} in Redis: give each database its own");
     let run = format!("redis-cli -u \"$KITH_REDIS__URL\" get '{{{prefix}:database}}'");
-    Some(Finding::new(GROUP, line, run))
+    Some(Finding::new(line, run))
 }
 
 /// The keys of the database; `None`: it does not answer, or is not migrated.

@@ -7,8 +7,6 @@ use serde::Deserialize;
 
 use super::{Finding, port};
 
-const GROUP: &str = "node";
-
 #[derive(Deserialize)]
 struct Readiness {
     reasons: Vec<Remark>,
@@ -38,7 +36,7 @@ fn judged(answer: &str, port: u16) -> Vec<Finding> {
             "accept_failed" => "grep 'open files' /proc/$(pgrep -xo kith)/limits".to_owned(),
             _ => return None,
         };
-        Some(Finding::new(GROUP, remark.message, run))
+        Some(Finding::new(remark.message, run))
     });
     found.collect()
 }
@@ -52,7 +50,7 @@ mod tests {
         let answer = "HTTP/1.0 200 OK\r\n\r\n{\"ready\":true,\"reasons\":[{\"reason\":\"connections_refused\",\
                       \"message\":\"m\",\"since\":\"\"},{\"reason\":\"redis_away\",\"message\":\"n\",\"since\":\"\"}]}";
         let found = judged(answer, 7600);
-        assert_eq!(found, [Finding::new(GROUP, "m", "ss -Htn 'sport = :7600'  # who is connected")]);
+        assert_eq!(found, [Finding::new("m", "ss -Htn 'sport = :7600'  # who is connected")]);
         assert_eq!(judged("", 7600), []);
     }
 }

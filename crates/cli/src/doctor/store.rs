@@ -10,7 +10,6 @@ use tokio::time::timeout;
 
 use super::Finding;
 
-const GROUP: &str = "store";
 /// Period of pings of a store during its connection.
 const LOOKED_AT_EVERY: Duration = Duration::from_millis(50);
 
@@ -23,7 +22,7 @@ pub(super) async fn findings(config: &Config, node_runs: bool, limit: Duration) 
     }
     let store = match Opened::open(config).await {
         Ok(store) => store,
-        Err(error) => return vec![Finding::new(GROUP, error.to_string(), to_open(cluster, config))],
+        Err(error) => return vec![Finding::new(error.to_string(), to_open(cluster, config))],
     };
     let mut found: Vec<_> =
         if cluster { away(config, &store, limit).await } else { None }.into_iter().collect();
@@ -57,10 +56,10 @@ async fn away(config: &Config, store: &Opened, limit: Duration) -> Option<Findin
     let look = "mongosh \"$KITH_STORE__MONGODB__URI\" --eval 'db.hello()'";
     let about = store.about(config);
     if let Ok(Some(line)) = timeout(limit, about.unfit()).await {
-        return Some(Finding::new(GROUP, line.to_string(), look));
+        return Some(Finding::new(line.to_string(), look));
     }
     let error = store.stores().node.ping(limit).await.err()?;
-    Some(Finding::new(GROUP, about.why(&error).await.line().to_string(), look))
+    Some(Finding::new(about.why(&error).await.line().to_string(), look))
 }
 
 /// Problems of the store of relations.
@@ -73,12 +72,12 @@ async fn relations(config: &Config, store: &Opened, limit: Duration) -> Option<F
     loop {
         let unfit = about.relations_unfit(limit).await?;
         if unfit.configured {
-            return Some(Finding::new(GROUP, unfit.message, "kith config | grep store.cql"));
+            return Some(Finding::new(unfit.message, "kith config | grep store.cql"));
         }
         // The connection was just begun.
         if tokio::time::Instant::now() >= until {
             let run = format!("cqlsh {host} {port} -e 'DESCRIBE CLUSTER'");
-            return Some(Finding::new(GROUP, unfit.message, run));
+            return Some(Finding::new(unfit.message, run));
         }
         tokio::time::sleep(LOOKED_AT_EVERY).await;
     }
@@ -90,15 +89,15 @@ async fn pending(config: &Config, store: &Opened, limit: Duration) -> Vec<Findin
         Ok(Ok(all)) => {
             let pending = all.iter().filter(|migration| migration.applied.is_none()).count();
             let finding = format!("{pending} of {} migrations are pending", all.len());
-            (pending > 0).then(|| Finding::new(GROUP, finding, "kith migrate")).into_iter().collect()
+            (pending > 0).then(|| Finding::new(finding, "kith migrate")).into_iter().collect()
         }
         Ok(Err(error)) => {
             let told = about.why(&error).await.line().to_string();
-            vec![Finding::new(GROUP, told, "kith --version; kith migrate --status")]
+            vec![Finding::new(told, "kith --version; kith migrate --status")]
         }
         Err(_) => {
             let finding = format!("{}: no answer within the time", about.data().place);
-            vec![Finding::new(GROUP, finding, "kith doctor --timeout 10s")]
+            vec![Finding::new(finding, "kith doctor --timeout 10s")]
         }
     }
 }

@@ -13,7 +13,6 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _};
 
 use super::{Finding, certificate};
 
-const GROUP: &str = "tls";
 /// How long before its end a certificate is reported.
 const SOON: Duration = Duration::from_secs(14 * 24 * 60 * 60);
 
@@ -44,11 +43,11 @@ fn certificates(file: &Path, pem: &[u8]) -> Option<Finding> {
 
 fn unreadable(key: &str, file: &Path, why: &str) -> Finding {
     let file = file.display();
-    Finding::new(GROUP, format!("{key}: {file} {why}"), format!("ls -l {file}; head -1 {file}"))
+    Finding::new(format!("{key}: {file} {why}"), format!("ls -l {file}; head -1 {file}"))
 }
 
 fn unfit_file(key: &str, unfit: &UnfitFile) -> Finding {
-    Finding::new(GROUP, format!("{key}: {}, so that no node starts", unfit.finding()), unfit.run())
+    Finding::new(format!("{key}: {}, so that no node starts", unfit.finding()), unfit.run())
 }
 
 /// Whether a certificate of the chain is not valid yet, expired, or expires soon.
@@ -66,7 +65,7 @@ fn period(file: &Path, der: &[u8], now: SystemTime) -> Option<Finding> {
     } else {
         return None;
     };
-    Some(Finding::new(GROUP, finding, run))
+    Some(Finding::new(finding, run))
 }
 
 #[cfg(test)]

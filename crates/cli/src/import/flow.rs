@@ -58,7 +58,7 @@ struct Pending<R> {
 /// A running import.
 pub(super) struct Flow<K: Import, B> {
     pub(super) channel: Channel,
-    pub(super) format: K::Format,
+    pub(super) kind: K,
     pub(super) reader: Reader<B>,
     pub(super) progress: Progress,
     /// The file of the progress; `None` for a pipe.
@@ -81,20 +81,18 @@ impl<K: Import, B: BufRead> Flow<K, B> {
     /// An import that begins at the position of `progress` and `reader`.
     pub(super) fn new(
         channel: Channel,
-        format: K::Format,
+        kind: K,
         reader: Reader<B>,
         progress: Progress,
         kept: Option<PathBuf>,
         report: ImportReport,
     ) -> Self {
         let (pending, patience) = (VecDeque::new(), Patience::default());
-        Self { channel, format, reader, progress, kept, report, patience, pending, failures: 0 }
+        Self { channel, kind, reader, progress, kept, report, patience, pending, failures: 0 }
     }
 
-    /// Runs to the end of the file and returns the results of its lines.
-    ///
-    /// # Errors
-    /// If the node refuses the import as a whole, or does not answer again. Acknowledged chunks are recorded.
+    /// Runs to the end of the file and returns the results of its lines. Fails if the node refuses the import as a whole,
+    /// or does not answer again. Acknowledged chunks are recorded.
     pub(super) async fn run(&mut self) -> Result<Tally> {
         loop {
             match self.pass().await? {
@@ -129,7 +127,7 @@ impl<K: Import, B: BufRead> Flow<K, B> {
 
     async fn open(&self) -> Result<Stream<K::Record>, Status> {
         let (chunks, outgoing) = mpsc::channel(self.patience.window);
-        let answers = K::import(self.channel.clone(), ReceiverStream::new(outgoing));
+        let answers = self.kind.import(self.channel.clone(), ReceiverStream::new(outgoing));
         let answers = timeout(self.patience.answer, answers).await.map_err(|_| no_answer())??;
         Ok(Stream { chunks, answers, sent: 0 })
     }
@@ -137,7 +135,7 @@ impl<K: Import, B: BufRead> Flow<K, B> {
     /// Reads and sends as many chunks as may be unanswered.
     async fn fill(&mut self, stream: &mut Stream<K::Record>) -> Result<()> {
         while self.pending.len() < self.patience.window {
-            let Some(chunk) = self.reader.chunk::<K>(&self.format)? else { break };
+            let Some(chunk) = self.reader.chunk(&self.kind)? else { break };
             self.pending.push_back(Pending { chunk, tally: Tally::default() });
         }
         for pending in self.pending.iter().skip(stream.sent) {
@@ -180,7 +178,7 @@ impl<K: Import, B: BufRead> Flow<K, B> {
         if again.len() + taken.len() < all {
             self.failures = 0;
         }
-        let compared = compare::<K>(self.channel.clone(), taken, pending).await;
+        let compared = compare(&self.kind, self.channel.clone(), taken, pending).await;
         pending.chunk.entries.extend(again);
         Ok(compared.and(why.map_or(Ok(()), Err)))
     }
@@ -222,6 +220,7 @@ impl<K: Import, B: BufRead> Flow<K, B> {
 
 /// Compares existing records with the sent ones.
 async fn compare<K: Import>(
+    kind: &K,
     channel: Channel,
     taken: Vec<(Entry<K::Record>, ResultError)>,
     pending: &mut Pending<K::Record>,
@@ -230,15 +229,15 @@ async fn compare<K: Import>(
         return Ok(());
     }
     let records: Vec<_> = taken.iter().map(|(entry, _)| &entry.record).collect();
-    let stand = match K::stand(channel, &records).await {
-        Ok(stand) => stand,
+    let are_stored = match kind.are_stored(channel, &records).await {
+        Ok(are_stored) => are_stored,
         Err(status) => {
             pending.chunk.entries.extend(taken.into_iter().map(|(entry, _)| entry));
             return Err(status);
         }
     };
-    for ((entry, error), stands) in taken.into_iter().zip(stand) {
-        match stands {
+    for ((entry, error), is_stored) in taken.into_iter().zip(are_stored) {
+        match is_stored {
             true => pending.tally.already_there += 1,
             false => pending.chunk.bad.push(BadLine { line: entry.line, why: one_line(&error.message) }),
         }

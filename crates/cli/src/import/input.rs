@@ -30,11 +30,9 @@ enum Source {
 }
 
 impl Input {
-    /// Opens a file, a pipe or, by the name `-`, standard input. Waits for the first two lines of a pipe.
-    ///
-    /// # Errors
-    /// When it cannot be read, or is of another form than lines of records: the error names the form and a command that makes
-    /// lines of it for `kith import KIND`.
+    /// Opens a file, a pipe or, by the name `-`, standard input. Waits for the first two lines of a pipe. Fails when it
+    /// cannot be read, or is of another form than lines of records: the error names the form and a command that makes lines
+    /// of it for `kith import KIND`.
     pub(super) fn open(kind: &str, path: &Path) -> Result<Self> {
         let is_standard = path == Path::new("-");
         let name = if is_standard { "standard input".to_owned() } else { path.display().to_string() };
@@ -60,10 +58,7 @@ impl Input {
         matches!(self.source, Source::File(_))
     }
 
-    /// Its lines: for a file from this offset on, for a pipe all.
-    ///
-    /// # Errors
-    /// If the file cannot be read.
+    /// Its lines: for a file from this offset on, for a pipe all. Fails if the file cannot be read.
     pub(super) fn lines(self, offset: u64) -> Result<Box<dyn BufRead>> {
         Ok(match self.source {
             Source::Pipe(rest) => Box::new(Cursor::new(self.beginning).chain(BufReader::new(rest))),

@@ -1,9 +1,8 @@
 //! The progress of an import, stored beside its file, so that a killed run can be resumed.
 
 use std::{
-    ffi::OsString,
     fs::{self, File},
-    io::{self, Read as _, Write as _},
+    io::{self, Write as _},
     path::{Path, PathBuf},
 };
 
@@ -77,10 +76,8 @@ impl Progress {
         Self { job, run, at: Position::default(), tally: Tally::default(), bad: Vec::new() }
     }
 
-    /// The progress that an earlier run of `job` left in `file`, if any.
-    ///
-    /// # Errors
-    /// If it belongs to another job, or cannot be read.
+    /// The progress that an earlier run of `job` left in `file`, if any. Fails if it belongs to another job, or cannot be
+    /// read.
     pub(super) fn load(file: &Path, job: &Job) -> Result<Option<Self>> {
         let bytes = match fs::read(file) {
             Ok(bytes) => bytes,
@@ -105,7 +102,7 @@ impl Progress {
 
     /// Replaces the file, atomically: `file` has either the new or the previous content after a failure.
     pub(super) fn save(&self, file: &Path) -> Result<()> {
-        let beside = with_suffix(file, ".new");
+        let beside = file.with_added_extension("new");
         let write = || -> io::Result<()> {
             let mut new = File::create(&beside)?;
             new.write_all(&serde_json::to_vec(self)?)?;
@@ -135,26 +132,14 @@ impl Progress {
 
 /// The file that keeps the progress of an import of `file`.
 pub(super) fn beside(file: &Path) -> PathBuf {
-    with_suffix(file, ".kith-progress")
+    file.with_added_extension("kith-progress")
 }
 
-fn with_suffix(file: &Path, suffix: &str) -> PathBuf {
-    let mut name = OsString::from(file);
-    name.push(suffix);
-    PathBuf::from(name)
-}
-
+/// Size and SHA-256 of a file.
 fn digest(file: &Path) -> io::Result<(u64, String)> {
-    let (mut file, mut digest, mut total) = (File::open(file)?, Sha256::new(), 0);
-    let mut buffer = vec![0; 256 * 1024];
-    loop {
-        let read = file.read(&mut buffer)?;
-        if read == 0 {
-            return Ok((total, format!("{:x}", digest.finalize())));
-        }
-        digest.update(&buffer[..read]);
-        total += u64::try_from(read).unwrap_or(u64::MAX);
-    }
+    let mut digest = Sha256::new();
+    let bytes = io::copy(&mut File::open(file)?, &mut digest)?;
+    Ok((bytes, format!("{:x}", digest.finalize())))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! A file as chunks of records, read once from the position of an earlier run. Memory is bounded by a chunk and a line.
 
-use std::io::{self, BufRead};
+use std::io::{self, BufRead, Read as _};
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use prost::Message as _;
@@ -75,7 +75,7 @@ impl<B: BufRead> Reader<B> {
 
     /// The next lines; `None` at the end. Empty lines, and those that hold no record, are
     /// passed over.
-    pub(super) fn chunk<K: Import>(&mut self, format: &K::Format) -> io::Result<Option<Chunk<K::Record>>> {
+    pub(super) fn chunk<K: Import>(&mut self, kind: &K) -> io::Result<Option<Chunk<K::Record>>> {
         let (mut entries, mut bad, mut bytes, began) = (Vec::new(), Vec::new(), 0, self.at);
         while entries.len() + bad.len() < self.bounds.lines && bytes < self.bounds.bytes {
             let Some(line) = self.line()? else { break };
@@ -83,7 +83,7 @@ impl<B: BufRead> Reader<B> {
             if line.iter().all(u8::is_ascii_whitespace) {
                 continue;
             }
-            match self.record::<K>(format, &line) {
+            match self.record(kind, &line) {
                 Ok(None) => {}
                 Ok(Some(record)) => {
                     bytes += record.encoded_len();
@@ -95,34 +95,28 @@ impl<B: BufRead> Reader<B> {
         Ok((self.at != began).then_some(Chunk { entries, bad, end: self.at }))
     }
 
-    fn record<K: Import>(&self, format: &K::Format, line: &[u8]) -> Result<Option<K::Record>, String> {
+    fn record<K: Import>(&self, kind: &K, line: &[u8]) -> Result<Option<K::Record>, String> {
         if line.len() > self.bounds.line_bytes {
             return Err(format!("longer than {} bytes", self.bounds.line_bytes));
         }
-        K::read_line(format, line)
+        kind.read_line(line)
     }
 
     /// The next line, without its end: complete, or one byte longer than the limit.
     fn line(&mut self) -> io::Result<Option<Vec<u8>>> {
-        let (mut line, mut ended) = (Vec::new(), false);
-        let began = self.at.offset;
-        while !ended {
-            let found = self.source.fill_buf()?;
-            if found.is_empty() {
-                break;
-            }
-            let end = found.iter().position(|byte| *byte == b'\n');
-            let part = &found[..end.unwrap_or(found.len())];
-            let room = (self.bounds.line_bytes + 1).saturating_sub(line.len());
-            line.extend_from_slice(&part[..part.len().min(room)]);
-            let taken = part.len() + usize::from(end.is_some());
-            ended = end.is_some();
-            self.source.consume(taken);
-            self.at.offset += u64::try_from(taken).unwrap_or(u64::MAX);
-        }
-        if self.at.offset == began {
+        let most = u64::try_from(self.bounds.line_bytes + 1).unwrap_or(u64::MAX);
+        let mut line = Vec::new();
+        let mut bytes = self.source.by_ref().take(most).read_until(b'\n', &mut line)?;
+        if bytes == 0 {
             return Ok(None);
         }
+        if line.ends_with(b"\n") {
+            line.pop();
+        } else {
+            // It is longer than the limit, or the last one.
+            bytes += self.source.skip_until(b'\n')?;
+        }
+        self.at.offset += u64::try_from(bytes).unwrap_or(u64::MAX);
         self.at.line += 1;
         if self.at.line == 1 && line.starts_with(b"\xEF\xBB\xBF") {
             line.drain(..3);
@@ -157,34 +151,34 @@ mod tests {
     fn chunks_say_where_reading_continues() {
         let text = "{\"userName\":\"a\"}\n\n{\"userName\":\"b\"}\r\n{\"userName\":\"c\"}";
         let mut whole = reader(text);
-        let first = whole.chunk::<Users>(&()).unwrap().unwrap();
+        let first = whole.chunk(&Users).unwrap().unwrap();
         assert_eq!(first.entries.iter().map(|entry| entry.line).collect::<Vec<_>>(), [1, 3]);
         assert_eq!(first.end, Position { offset: 36, line: 3 });
-        let second = whole.chunk::<Users>(&()).unwrap().unwrap();
-        assert!(whole.chunk::<Users>(&()).unwrap().is_none());
+        let second = whole.chunk(&Users).unwrap().unwrap();
+        assert!(whole.chunk(&Users).unwrap().is_none());
 
         let rest = Cursor::new(text.as_bytes()[36..].to_vec());
         let mut resumed = Reader::new(rest, first.end, "run".to_owned(), SMALL);
-        assert_eq!(resumed.chunk::<Users>(&()).unwrap().unwrap().entries, second.entries);
+        assert_eq!(resumed.chunk(&Users).unwrap().unwrap().entries, second.entries);
     }
 
     #[test]
     fn bad_lines_come_with_records_of_their_chunk() {
         let long = format!("{{\"userName\":\"{}\"}}\n{{}}", "n".repeat(100_000));
         let mut reader = reader(&format!("{{\n{long}"));
-        let chunk = reader.chunk::<Users>(&()).unwrap().unwrap();
+        let chunk = reader.chunk(&Users).unwrap().unwrap();
         let words: Vec<_> = chunk.bad.iter().map(|bad| (bad.line, bad.why.as_str())).collect();
         assert_eq!(
             words,
             [(1, "not JSON: EOF while parsing an object at column 1"), (2, "longer than 40 bytes")]
         );
-        assert_eq!(reader.chunk::<Users>(&()).unwrap().unwrap().entries[0].line, 3);
+        assert_eq!(reader.chunk(&Users).unwrap().unwrap().entries[0].line, 3);
     }
 
     #[test]
     fn equal_lines_have_request_ids_of_their_own() {
         let mut reader = reader("{}\n{}\n");
-        let chunk = reader.chunk::<Users>(&()).unwrap().unwrap();
+        let chunk = reader.chunk(&Users).unwrap().unwrap();
         let ids: HashSet<_> = chunk.entries.iter().map(|entry| entry.request_id.as_str()).collect();
         assert_eq!(ids.len(), 2);
         assert!(ids.iter().all(|id| id.parse::<kith_store::RequestId>().is_ok()));
@@ -192,6 +186,6 @@ mod tests {
 
     #[test]
     fn a_byte_order_mark_is_passed_over() {
-        assert_eq!(reader("\u{FEFF}{}").chunk::<Users>(&()).unwrap().unwrap().entries.len(), 1);
+        assert_eq!(reader("\u{FEFF}{}").chunk(&Users).unwrap().unwrap().entries.len(), 1);
     }
 }

@@ -8,7 +8,7 @@ use std::{
 };
 
 use crate::client::{Channel, Credential};
-use futures::{StreamExt as _, stream};
+use futures::StreamExt as _;
 use kith_proto::{
     r#type::v1::{ImportResult, ResultError, import_result::Result as Outcome},
     user::v1::User,
@@ -17,8 +17,14 @@ use kith_service::rpc::answer_size::left_out;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status, transport::Endpoint};
 
-use super::{progress::beside, *};
-use crate::kind::{Entry, MessageStream, RecordKind, Standing};
+use super::{
+    progress::{Tally, beside},
+    *,
+};
+use crate::{
+    kind::{Entry, MessageStream, Stored, same_by_id},
+    users,
+};
 
 /// What goes wrong with the next chunk.
 #[derive(Clone, Copy, Debug)]
@@ -47,28 +53,19 @@ thread_local! {
     static NODE: RefCell<Node> = RefCell::default();
 }
 
-enum Fake {}
+struct Fake;
 
-impl RecordKind for Fake {
+impl Import for Fake {
+    const NAME: &'static str = "users";
+
     type Record = User;
 
-    fn parse(line: &[u8]) -> Result<User, String> {
-        Users::parse(line)
-    }
-
-    fn line(user: &User) -> serde_json::Result<String> {
-        Users::line(user)
-    }
-
-    fn id(user: &User) -> i64 {
-        user.user_id
-    }
-
-    fn same(sent: &User, standing: &User) -> bool {
-        Users::same(sent, standing)
+    fn read_line(&self, line: &[u8]) -> Result<Option<User>, String> {
+        Users.read_line(line)
     }
 
     async fn import(
+        &self,
         _channel: Channel,
         chunks: ReceiverStream<Vec<Entry<User>>>,
     ) -> Result<MessageStream<Vec<ImportResult>>, Status> {
@@ -80,24 +77,24 @@ impl RecordKind for Fake {
         Ok(answers.boxed())
     }
 
-    /// Each answer has room for one record.
-    async fn read(_channel: Channel, ids: Vec<i64>) -> Result<Standing<User>, Status> {
-        let mut standing = Standing::default();
-        let found: Vec<User> =
-            NODE.with_borrow(|node| ids.iter().filter_map(|id| node.users.get(id).cloned()).collect());
-        for user in found {
-            if standing.records.is_empty() {
-                standing.records.push(user);
-            } else {
-                standing.fail(user.user_id, left_out().to_result())?;
-            }
-        }
-        Ok(standing)
+    async fn are_stored(&self, _: Channel, sent: &[&User]) -> Result<Vec<bool>, Status> {
+        same_by_id(sent, |user| user.user_id, read, users::same).await
     }
+}
 
-    async fn export(_channel: Channel, _after: i64) -> Result<MessageStream<Vec<User>>, Status> {
-        Ok(stream::empty().boxed())
+/// Each answer has room for one record.
+async fn read(ids: Vec<i64>) -> Result<Stored<User>, Status> {
+    let mut stored = Stored::default();
+    let found: Vec<User> =
+        NODE.with_borrow(|node| ids.iter().filter_map(|id| node.users.get(id).cloned()).collect());
+    for user in found {
+        if stored.records.is_empty() {
+            stored.records.push(user);
+        } else {
+            stored.fail(user.user_id, left_out().to_result())?;
+        }
     }
+    Ok(stored)
 }
 
 impl Node {
@@ -167,7 +164,7 @@ async fn run(file: &Path) -> Result<Tally> {
     let channel = Endpoint::from_static("http://127.0.0.1:1").connect_lazy();
     let channel = Channel::new(channel, Credential::default());
     let report = ImportReport::new("users.jsonl", &progress);
-    let mut flow = Flow::<Fake, _>::new(channel, (), reader, progress, Some(kept), report);
+    let mut flow = Flow::new(channel, Fake, reader, progress, Some(kept), report);
     flow.patience.tries = 3;
     flow.patience.first_wait = Duration::ZERO;
     flow.run().await
@@ -177,7 +174,7 @@ fn fail(faults: impl IntoIterator<Item = Fault>) {
     NODE.with_borrow_mut(|node| node.faults.extend(faults));
 }
 
-fn standing() -> usize {
+fn count_stored() -> usize {
     NODE.with_borrow(|node| node.users.len())
 }
 
@@ -186,10 +183,10 @@ fn tally(imported: u64, already_there: u64, bad: u64) -> Tally {
 }
 
 #[tokio::test]
-async fn bad_lines_are_counted_and_the_others_stand() {
+async fn bad_lines_are_counted_and_others_are_stored() {
     let (_folder, file) = file(1..101);
     assert_eq!(run(&file).await.unwrap(), tally(100, 0, 10));
-    assert_eq!(standing(), 100);
+    assert_eq!(count_stored(), 100);
 }
 
 #[tokio::test]
@@ -198,10 +195,10 @@ async fn resumed_run_counts_both_parts_in_its_totals() {
     fail([Fault::None, Fault::None, Fault::LostBefore, Fault::LostBefore, Fault::LostBefore]);
     let error = run(&file).await.unwrap_err().to_string();
     assert!(error.contains("run it again"), "{error}");
-    let (chunks, before) = (NODE.with_borrow(|node| node.chunks), standing());
+    let (chunks, before) = (NODE.with_borrow(|node| node.chunks), count_stored());
     assert!(before < 100);
     assert_eq!(run(&file).await.unwrap(), tally(100, 0, 10));
-    assert_eq!(standing(), 100);
+    assert_eq!(count_stored(), 100);
     // 110 lines are 11 chunks; two of them were noted by the first run.
     assert_eq!(NODE.with_borrow(|node| node.chunks) - chunks, 9);
 }
@@ -211,7 +208,7 @@ async fn what_happened_without_an_answer_counts_once() {
     let (_folder, file) = file(1..101);
     fail([Fault::None, Fault::LostAfter, Fault::None, Fault::LostAfter]);
     assert_eq!(run(&file).await.unwrap(), tally(100, 0, 10));
-    assert_eq!(standing(), 100);
+    assert_eq!(count_stored(), 100);
 }
 
 #[tokio::test]

@@ -5,7 +5,11 @@ use kith_proto::admin::v1::{
 };
 use serde::Serialize;
 
-use crate::{client::Target, kind::moment, output::Report};
+use crate::{
+    client::Target,
+    kind::moment,
+    output::{FIELD_AND_VALUE, Report},
+};
 
 /// The stored messages of a conversation, without contents.
 #[derive(Debug, PartialEq, Eq, Serialize)]
@@ -49,9 +53,7 @@ impl From<InspectConversationResponse> for Log {
 }
 
 impl Report for Log {
-    fn header(&self) -> Vec<&'static str> {
-        vec!["field", "value"]
-    }
+    const COLUMNS: &'static [&'static str] = FIELD_AND_VALUE;
 
     fn rows(&self) -> Vec<Vec<String>> {
         let rows = [

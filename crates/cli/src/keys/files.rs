@@ -18,10 +18,7 @@ const OF_KEY: u32 = 0o600;
 const OF_CALLERS: u32 = 0o644;
 
 /// Writes a key to a new file; false if there is one of this name, which stays as it is. A process that is killed leaves no
-/// part of a key under the name.
-///
-/// # Errors
-/// When the file cannot be written.
+/// part of a key under the name. Fails when the file cannot be written.
 pub(super) fn create(path: &Path, key: &str) -> Result<bool> {
     let unwritable = || format!("{} cannot be written", path.display());
     let beside = beside(path);
@@ -40,11 +37,9 @@ pub(super) fn create(path: &Path, key: &str) -> Result<bool> {
     }
 }
 
-/// Changes a file of callers; an absent one is an empty text. A node that reads it meanwhile sees the old one or the new one. Of
-/// two commands at one time one may fail.
-///
-/// # Errors
-/// When it cannot be read or written, `change` refuses it, or it was changed meanwhile.
+/// Changes a file of callers; an absent one is an empty text. A node that reads it meanwhile sees the old one or the new
+/// one. Of two commands at one time one may fail. Fails when it cannot be read or written, `change` refuses it, or it was
+/// changed meanwhile.
 pub(super) fn edit(path: &Path, change: impl FnOnce(&str) -> Result<String, NotEdited>) -> Result<()> {
     // The target of a link is replaced, not the link.
     let path = &path.canonicalize().unwrap_or_else(|_| path.to_owned());
@@ -77,13 +72,14 @@ fn write_beside(beside: &Path, path: &Path, text: &str) -> Result<()> {
 
 /// `None` where there is no file.
 fn text(path: &Path) -> Result<Option<String>> {
-    if !path.exists() {
-        return Ok(None);
-    }
-    let read = secret_file::read(path, Content::Public)?;
-    let text =
-        std::str::from_utf8(&read.bytes).ok().with_context(|| format!("{} is no text", path.display()))?;
-    Ok(Some(text.to_owned()))
+    path.exists().then(|| read(path)).transpose()
+}
+
+/// The text of a file of callers.
+pub(super) fn read(path: &Path) -> Result<String> {
+    let bytes = secret_file::read(path, Content::Public)?.bytes;
+    let text = std::str::from_utf8(&bytes).ok().with_context(|| format!("{} is no text", path.display()))?;
+    Ok(text.to_owned())
 }
 
 /// In the same folder, so that it can take the place of the other.

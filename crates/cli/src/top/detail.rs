@@ -13,7 +13,7 @@ use super::{
     health::{problems, state},
     sample::{Method, Namespace, Sample},
     shown,
-    table::{Column, Look, Shown, table},
+    table::{Column, Look, Shown, plain, table},
     view::View,
 };
 
@@ -144,8 +144,4 @@ const NAMESPACES: [Column<Namespace>; 9] = [
 
 fn failures(rate: f64) -> Shown {
     (shown::number(rate), if rate > 0.0 { Look::Failure } else { Look::Plain })
-}
-
-fn plain(text: String) -> Shown {
-    (text, Look::Plain)
 }

@@ -11,7 +11,7 @@ use tokio::{
 };
 
 use super::{
-    super::client::{Target, Targets, told},
+    super::client::{Target, Targets, message_of},
     history::History,
     sample::Sample,
 };
@@ -87,26 +87,23 @@ pub(super) struct Feed {
     pub(super) nodes: Vec<WatchedNode>,
     interval: Duration,
     like: Target,
-    told: mpsc::Receiver<News>,
-    tell: mpsc::Sender<News>,
+    receiver: mpsc::Receiver<News>,
+    sender: mpsc::Sender<News>,
     /// They end with this.
     tasks: JoinSet<()>,
 }
 
 impl Feed {
-    /// Begins to watch the nodes; if it is one, also those that it knows.
-    ///
-    /// # Errors
-    /// When it is one, and it does not answer.
+    /// Begins to watch the nodes; if it is one, also those that it knows. Fails when it is one, and it does not answer.
     pub(super) async fn begin(targets: &Targets, interval: Duration) -> Result<Self> {
         let all: Vec<_> = targets.each().collect();
         let like = all.first().cloned().context("--addr names no node")?;
-        let (tell, told) = mpsc::channel(NEWS_MAX);
-        let mut feed = Self { nodes: Vec::new(), interval, like, told, tell, tasks: JoinSet::new() };
+        let (sender, receiver) = mpsc::channel(NEWS_MAX);
+        let mut feed = Self { nodes: Vec::new(), interval, like, receiver, sender, tasks: JoinSet::new() };
         if let [one] = all.as_slice() {
             let channel = one.connect_now().await?;
             drop(channel);
-            feed.tasks.spawn(list(one.clone(), feed.tell.clone()));
+            feed.tasks.spawn(list(one.clone(), feed.sender.clone()));
         }
         for target in all {
             feed.watch(target);
@@ -117,7 +114,7 @@ impl Feed {
     /// Waits for news of a node.
     pub(super) async fn changed(&mut self) {
         // One sender is in this value.
-        let Some(news) = self.told.recv().await else { return };
+        let Some(news) = self.receiver.recv().await else { return };
         match news {
             News::Of(addr, now) => {
                 if let Some(node) = self.nodes.iter_mut().find(|node| node.addr == addr) {
@@ -154,20 +151,20 @@ impl Feed {
             return;
         }
         self.nodes.push(WatchedNode::new(target.addr.clone()));
-        self.tasks.spawn(follow(target, self.interval, self.tell.clone()));
+        self.tasks.spawn(follow(target, self.interval, self.sender.clone()));
     }
 }
 
 /// Watches one node, repeatedly, until the receiver is gone.
-async fn follow(target: Target, interval: Duration, tell: mpsc::Sender<News>) {
+async fn follow(target: Target, interval: Duration, sender: mpsc::Sender<News>) {
     let mut pause = PAUSE.0;
     loop {
-        let (heard, why) = watch(&target, interval, &tell).await;
+        let (heard, why) = watch(&target, interval, &sender).await;
         if heard {
             pause = PAUSE.0;
         }
         let away = News::Of(target.addr.clone(), Now::Away(format!("{why:#}")));
-        if tell.send(away).await.is_err() {
+        if sender.send(away).await.is_err() {
             return;
         }
         sleep(pause).await;
@@ -176,9 +173,9 @@ async fn follow(target: Target, interval: Duration, tell: mpsc::Sender<News>) {
 }
 
 /// Whether the node sent anything, and why it ended.
-async fn watch(target: &Target, interval: Duration, tell: &mpsc::Sender<News>) -> (bool, anyhow::Error) {
+async fn watch(target: &Target, interval: Duration, sender: &mpsc::Sender<News>) -> (bool, anyhow::Error) {
     let mut heard = false;
-    match listen(target, interval, tell, &mut heard).await {
+    match listen(target, interval, sender, &mut heard).await {
         Err(why) => (heard, why),
         Ok(never) => match never {},
     }
@@ -187,29 +184,29 @@ async fn watch(target: &Target, interval: Duration, tell: &mpsc::Sender<News>) -
 async fn listen(
     target: &Target,
     interval: Duration,
-    tell: &mpsc::Sender<News>,
+    sender: &mpsc::Sender<News>,
     heard: &mut bool,
 ) -> Result<Infallible> {
     let mut client = AdminServiceClient::new(target.connect_now().await?);
     let request = WatchNodeRequest { interval: Some(prost_types::Duration::try_from(interval)?) };
-    let mut messages = target.said(client.watch_node(request)).await?;
+    let mut messages = target.response(client.watch_node(request)).await?;
     let limit = interval + target.reach.answer();
     loop {
         let message = timeout(limit, messages.message()).await;
         let message = message.map_err(|_| anyhow!("{} says nothing for {limit:?}", target.addr))?;
-        let message = message.map_err(|status| anyhow!("{:?}: {}", status.code(), told(&status)))?;
+        let message = message.map_err(|status| anyhow!("{:?}: {}", status.code(), message_of(&status)))?;
         let sample = Sample::of(&message.context("the node has ended it")?);
         *heard = true;
-        tell.send(News::Of(target.addr.clone(), Now::Here(Box::new(sample)))).await?;
+        sender.send(News::Of(target.addr.clone(), Now::Here(Box::new(sample)))).await?;
     }
 }
 
 /// Asks a node periodically which others there are, until the receiver is gone.
-async fn list(target: Target, tell: mpsc::Sender<News>) {
+async fn list(target: Target, sender: mpsc::Sender<News>) {
     loop {
         // While it does not answer, those that are known are watched.
         if let Ok(others) = others(&target).await
-            && tell.send(News::Listed(others)).await.is_err()
+            && sender.send(News::Listed(others)).await.is_err()
         {
             return;
         }
@@ -219,7 +216,7 @@ async fn list(target: Target, tell: mpsc::Sender<News>) {
 
 async fn others(target: &Target) -> Result<Vec<String>> {
     let mut client = AdminServiceClient::new(target.connect_now().await?);
-    let listed = target.said(client.list_nodes(target.request(ListNodesRequest {}))).await?;
+    let listed = target.response(client.list_nodes(target.request(ListNodesRequest {}))).await?;
     // The node that answers is the first one.
     let others = listed.nodes.into_iter().skip(1).map(|node| node.address);
     Ok(others.filter(|address| !address.is_empty()).collect())

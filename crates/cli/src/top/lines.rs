@@ -9,7 +9,7 @@ use tokio::time::{Instant, timeout_at};
 use super::{
     super::{
         FAILED, OK,
-        output::{Form, Report, print_next},
+        output::{Form, Report, print_next, yes},
     },
     feed::{Feed, Now, WatchedNode},
     sample::Sample,
@@ -19,11 +19,8 @@ use super::{
 /// How much longer than an interval a node may take for its next message, at least.
 const SLACK: Duration = Duration::from_secs(1);
 
-/// Prints a sample every interval, so many times, or until the output is closed. The code says whether a node was away
-/// in the last one.
-///
-/// # Errors
-/// If standard output cannot be written.
+/// Prints a sample every interval, so many times, or until the output is closed. The code says whether a node was away in
+/// the last one. Fails if standard output cannot be written.
 pub(super) async fn run(mut feed: Feed, form: Form, count: Option<u64>) -> Result<u8> {
     let mut printed = 0;
     loop {
@@ -89,12 +86,10 @@ impl<'a> SampleRow<'a> {
 }
 
 impl Report for Printed<'_> {
-    fn header(&self) -> Vec<&'static str> {
-        vec![
-            "time", "node", "state", "trusted", "epoch", "behind", "calls/s", "errors/s", "p99", "memory",
-            "redis", "loads/s", "heard/s", "waiting", "breaker", "calls", "error",
-        ]
-    }
+    const COLUMNS: &'static [&'static str] = &[
+        "time", "node", "state", "trusted", "epoch", "behind", "calls/s", "errors/s", "p99", "memory",
+        "redis", "loads/s", "heard/s", "waiting", "breaker", "calls", "error",
+    ];
 
     fn rows(&self) -> Vec<Vec<String>> {
         self.nodes.iter().map(|row| cells(&self.time, row)).collect()
@@ -126,7 +121,7 @@ fn figures(sample: &Sample) -> Vec<String> {
     let empty = |text: String| if text == "-" { String::new() } else { text };
     vec![
         sample.state.clone(),
-        if sample.trusted { "yes" } else { "no" }.to_owned(),
+        yes(sample.trusted),
         sample.epoch.to_string(),
         empty(shown::some(sample.entries_behind)),
         shown::number(sample.calls.calls_per_second),
@@ -157,7 +152,7 @@ mod tests {
             [Now::Asked, Now::Away("no node answers".to_owned()), Now::Here(Box::new(sample))].map(node);
         let printed = Printed::of(&nodes);
         let rows = printed.rows();
-        assert!(rows.iter().all(|row| row.len() == printed.header().len()), "{rows:?}");
+        assert!(rows.iter().all(|row| row.len() == Printed::COLUMNS.len()), "{rows:?}");
         let states: Vec<_> = rows.iter().map(|row| (row[2].as_str(), row[16].as_str())).collect();
         assert_eq!(states, [("connecting", ""), ("unreachable", "no node answers"), ("serving", "")]);
         let json = serde_json::to_value(&printed).unwrap();

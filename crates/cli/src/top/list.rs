@@ -13,7 +13,7 @@ use super::{
     health::state,
     sample::Sample,
     shown,
-    table::{Column, Look, Shown, table},
+    table::{Column, Look, Shown, plain, table},
     view::View,
 };
 
@@ -82,10 +82,6 @@ fn of(node: &WatchedNode, cell: fn(&Sample) -> Shown) -> Shown {
         Now::Here(sample) => cell(sample),
         Now::Asked | Now::Away(_) => plain(String::new()),
     }
-}
-
-fn plain(text: String) -> Shown {
-    (text, Look::Plain)
 }
 
 /// An address without its scheme. Of a long one both ends remain: nodes of one cluster have the same domain and port, or the same

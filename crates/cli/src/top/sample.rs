@@ -81,23 +81,23 @@ pub(super) struct Namespace {
 
 impl Sample {
     /// From a message of the node.
-    pub(super) fn of(told: &WatchNodeResponse) -> Self {
-        let node = told.node.clone().unwrap_or_default();
+    pub(super) fn of(message: &WatchNodeResponse) -> Self {
+        let node = message.node.clone().unwrap_or_default();
         let interval =
-            told.interval.and_then(|interval| Duration::try_from(interval).ok()).unwrap_or_default();
-        let sum = |of: fn(&NamespaceStats) -> i64| told.namespaces.iter().map(of).sum::<i64>();
+            message.interval.and_then(|interval| Duration::try_from(interval).ok()).unwrap_or_default();
+        let sum = |of: fn(&NamespaceStats) -> i64| message.namespaces.iter().map(of).sum::<i64>();
         let sample = Self {
             interval_seconds: interval.as_secs_f64(),
-            calls: told.calls.as_ref().map(|calls| Rates::of(calls, interval)).unwrap_or_default(),
+            calls: message.calls.as_ref().map(|calls| Rates::of(calls, interval)).unwrap_or_default(),
             memory_hit_rate: rate_of(sum(|one| one.hits), sum(|one| one.misses)),
             redis_hit_rate: rate_of(sum(|one| one.redis_hits), sum(|one| one.redis_misses)),
             loads_per_second: per_second(sum(|one| one.loads), interval),
             invalidations_per_second: per_second(sum(|one| one.invalidations_heard), interval),
-            repairs: told.repairs,
-            calls_shed: told.calls_shed,
-            mutations_shed: told.mutations_shed,
-            methods: told.methods.iter().map(|one| Method::of(one, interval)).collect(),
-            namespaces: told.namespaces.iter().map(|one| Namespace::of(one, interval)).collect(),
+            repairs: message.repairs,
+            calls_shed: message.calls_shed,
+            mutations_shed: message.mutations_shed,
+            methods: message.methods.iter().map(|one| Method::of(one, interval)).collect(),
+            namespaces: message.namespaces.iter().map(|one| Namespace::of(one, interval)).collect(),
             ..Self::default()
         };
         sample.with(&node)
@@ -143,25 +143,25 @@ impl Rates {
 }
 
 impl Method {
-    fn of(told: &MethodFigures, interval: Duration) -> Self {
-        let calls = told.figures.as_ref().map(|figures| Rates::of(figures, interval)).unwrap_or_default();
-        Self { service: told.service.clone(), method: told.method.clone(), calls }
+    fn of(message: &MethodFigures, interval: Duration) -> Self {
+        let calls = message.figures.as_ref().map(|figures| Rates::of(figures, interval)).unwrap_or_default();
+        Self { service: message.service.clone(), method: message.method.clone(), calls }
     }
 }
 
 impl Namespace {
-    fn of(told: &NamespaceStats, interval: Duration) -> Self {
+    fn of(message: &NamespaceStats, interval: Duration) -> Self {
         Self {
-            namespace: told.namespace.clone(),
-            entries: told.entries,
-            weight_bytes: told.weight_bytes,
-            memory_hit_rate: rate_of(told.hits, told.misses),
-            redis_hit_rate: rate_of(told.redis_hits, told.redis_misses),
-            store_reads_per_second: per_second(told.store_reads, interval),
-            loads_per_second: per_second(told.loads, interval),
-            load_errors_per_second: per_second(told.load_errors, interval),
-            invalidations_per_second: per_second(told.invalidations_heard, interval),
-            resync_stale: told.resync_stale,
+            namespace: message.namespace.clone(),
+            entries: message.entries,
+            weight_bytes: message.weight_bytes,
+            memory_hit_rate: rate_of(message.hits, message.misses),
+            redis_hit_rate: rate_of(message.redis_hits, message.redis_misses),
+            store_reads_per_second: per_second(message.store_reads, interval),
+            loads_per_second: per_second(message.loads, interval),
+            load_errors_per_second: per_second(message.load_errors, interval),
+            invalidations_per_second: per_second(message.invalidations_heard, interval),
+            resync_stale: message.resync_stale,
         }
     }
 }
@@ -189,7 +189,7 @@ mod tests {
             loads,
             ..Default::default()
         };
-        let told = WatchNodeResponse {
+        let message = WatchNodeResponse {
             interval: Some(prost_types::Duration { seconds: 2, nanos: 0 }),
             calls: Some(CallFigures {
                 calls: 100,
@@ -201,7 +201,7 @@ mod tests {
             namespaces: vec![namespace(60, 20, 15, 5), namespace(15, 5, 5, 0)],
             ..Default::default()
         };
-        let sample = Sample::of(&told);
+        let sample = Sample::of(&message);
         let calls = &sample.calls;
         assert_eq!(
             (calls.calls_per_second, calls.errors_per_second, calls.faults_per_second),

@@ -38,10 +38,7 @@ enum TerminalInput {
     Resized,
 }
 
-/// Shows the nodes until a key or a signal ends it.
-///
-/// # Errors
-/// When the terminal cannot be used.
+/// Shows the nodes until a key or a signal ends it. Fails when the terminal cannot be used.
 pub(super) async fn run(mut feed: Feed) -> Result<u8> {
     let mut ended = signal(SignalKind::terminate()).context("signals cannot be listened for")?;
     let mut interrupted = signal(SignalKind::interrupt()).context("signals cannot be listened for")?;
@@ -74,12 +71,12 @@ fn color(no_color: Option<&std::ffi::OsStr>) -> bool {
 
 /// Input from the terminal, until the receiver is gone. Reading blocks: it has a thread of its own.
 fn inputs() -> mpsc::Receiver<TerminalInput> {
-    let (tell, inputs) = mpsc::channel(KEYS_MAX);
+    let (sender, inputs) = mpsc::channel(KEYS_MAX);
     thread::spawn(move || {
-        while !tell.is_closed() {
+        while !sender.is_closed() {
             let Ok(input) = next() else { return };
             if let Some(input) = input
-                && tell.blocking_send(input).is_err()
+                && sender.blocking_send(input).is_err()
             {
                 return;
             }

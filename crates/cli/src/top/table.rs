@@ -41,6 +41,10 @@ impl Look {
 /// A text in its look.
 pub(super) type Shown = (String, Look);
 
+pub(super) fn plain(text: String) -> Shown {
+    (text, Look::Plain)
+}
+
 /// A column: its name, and how its cells come about.
 pub(super) struct Column<T> {
     pub(super) name: &'static str,

@@ -3,7 +3,7 @@
 use std::{
     fs,
     path::PathBuf,
-    process::{Child, Command, Stdio},
+    process::{Command, Stdio},
     time::{Duration, Instant},
 };
 
@@ -21,6 +21,7 @@ use tokio_tungstenite::{
 };
 
 use super::PATIENCE;
+use crate::spawned::KilledOnDrop;
 
 /// Names the program, where it is not in the path.
 const PROGRAM: &str = "KITH_TEST_CHROMIUM";
@@ -28,7 +29,7 @@ const LOOK: Duration = Duration::from_millis(50);
 
 /// Killed when dropped.
 pub(crate) struct Browser {
-    process: Child,
+    _process: KilledOnDrop,
     socket: WebSocketStream<TcpStream>,
     next: u64,
     problems: Vec<Value>,
@@ -69,7 +70,8 @@ impl Browser {
         let config = WebSocketConfig::default().max_message_size(None).max_frame_size(None);
         let url = format!("ws://127.0.0.1:{port}{path}");
         let (socket, _) = client_async_with_config(url, stream, Some(config)).await.unwrap();
-        Self { process, socket, next: 0, problems: Vec::new(), _profile: profile }
+        let process = KilledOnDrop(process);
+        Self { _process: process, socket, next: 0, problems: Vec::new(), _profile: profile }
     }
 
     /// Opens a page in a window of its own, of the size of a small screen.
@@ -166,13 +168,6 @@ impl Browser {
                 self.problems.push(said);
             }
         }
-    }
-}
-
-impl Drop for Browser {
-    fn drop(&mut self) {
-        self.process.kill().ok();
-        self.process.wait().ok();
     }
 }
 

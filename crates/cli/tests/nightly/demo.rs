@@ -3,17 +3,19 @@
 use std::{
     io::{BufRead as _, BufReader},
     net::TcpListener,
-    process::{Child, Command, Stdio},
+    process::{Command, Stdio},
 };
 
 use tempfile::TempDir;
+
+use crate::spawned::KilledOnDrop;
 
 /// Killed when dropped.
 pub(crate) struct Demo {
     pub(crate) url: String,
     port: u16,
     folder: TempDir,
-    process: Option<Child>,
+    process: Option<KilledOnDrop>,
 }
 
 impl Demo {
@@ -38,20 +40,11 @@ impl Demo {
         let mut line = String::new();
         BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
         assert!(line.contains(&self.url), "{line}");
-        self.process = Some(process);
+        self.process = Some(KilledOnDrop(process));
     }
 
     /// Ends it without a warning.
     pub(crate) fn kill(&mut self) {
-        if let Some(mut process) = self.process.take() {
-            process.kill().unwrap();
-            process.wait().unwrap();
-        }
-    }
-}
-
-impl Drop for Demo {
-    fn drop(&mut self) {
-        self.kill();
+        drop(self.process.take());
     }
 }

@@ -8,6 +8,8 @@ mod browser;
 #[allow(dead_code, reason = "short tests use more of it")]
 mod cluster;
 mod demo;
+#[path = "../processes/polls.rs"]
+mod polls;
 #[cfg(feature = "cluster")]
 #[path = "../processes/port/mod.rs"]
 mod port;

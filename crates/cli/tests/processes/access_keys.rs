@@ -12,17 +12,17 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-use kith_proto::user::v1::{GetUserRequest, user_service_client::UserServiceClient};
 use serde_json::Value;
 use sha2::Digest as _;
-use tonic::{Code, transport::Channel};
+use tonic::Code;
 
 use crate::{
-    rotation::{Pace, keys_are_swapped_under_load},
-    spawned::{FREE, Started, ended, http, kith},
+    polls::{block_until, until},
+    rotation::{Pace, called, keys_are_swapped_under_load},
+    spawned::{self, FREE, Started, ended, kith},
 };
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -44,18 +44,14 @@ fn json(dir: &Path, arguments: &[&str]) -> Value {
 /// The one line with which a node is refused.
 #[track_caller]
 fn refused(dir: &Path, arguments: &[&str]) -> String {
-    let (code, out, err) = run(dir, arguments);
-    assert_eq!((code, out.as_str(), err.lines().count()), (Some(2), "", 1), "{arguments:?}: {out} {err}");
-    assert!(!err.contains("horse"), "{err}");
-    err.trim_end().to_owned()
+    let line = spawned::refused(kith(dir, arguments));
+    assert!(!line.contains("horse"), "{line}");
+    line
 }
 
-fn until(what: &str, holds: impl Fn() -> bool) {
-    let begun = Instant::now();
-    while !holds() {
-        assert!(begun.elapsed() < PATIENCE, "it never came to it that {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+/// Waits until the node has logged this.
+fn until_logged(node: &Started, words: &str) {
+    block_until(PATIENCE, || node.logged().contains(words), || node.logged());
 }
 
 #[test]
@@ -82,9 +78,8 @@ fn insecure_callers_are_allowed_and_visible() {
     let node = Started::of(kith(dir.path(), &[&REACHED[..], &["--set", "insecure_callers=true"]].concat()));
     assert_eq!(node.banner["security"]["callers"]["mode"], "insecure");
     assert_eq!(node.readyz().1["reasons"][0]["reason"], "insecure_callers");
-    let (_, metrics) = http(&node.operations(), "GET", "/metrics");
-    assert!(metrics.contains("\nkith_insecure_callers 1\n"), "{metrics}");
-    until("the log says so", || node.logged().contains("may do everything (insecure_callers)"));
+    assert_eq!(node.figure("kith_insecure_callers"), 1);
+    until_logged(&node, "may do everything (insecure_callers)");
 }
 
 #[test]
@@ -154,29 +149,19 @@ fn callers_change_and_a_wrong_file_is_visible() {
         let line = |line: &str| line.contains(id) && line.contains(event);
         node.logged().lines().any(line)
     };
-    until("the new key is valid", || event(&second, "caller_added"));
+    block_until(PATIENCE, || event(&second, "caller_added"), || "the new key is not valid");
     let text = fs::read_to_string(&file).unwrap();
     fs::write(&file, text.replace("backend", "bakend")).unwrap();
     let said = node.until_ready(|_, body| body["reasons"][0]["reason"] == "callers_not_reloaded");
     let message = said["reasons"][0]["message"].as_str().unwrap();
     assert!(message.contains("callers.toml:3") && message.contains("did you mean `backend`?"), "{message}");
-    let (_, metrics) = http(&node.operations(), "GET", "/metrics");
-    assert!(metrics.contains("\nkith_callers_not_reloaded 1\n"), "{metrics}");
+    assert_eq!(node.figure("kith_callers_not_reloaded"), 1);
     fs::write(&file, text).unwrap();
     node.until_ready(|code, body| code == 200 && body["reasons"] == serde_json::json!([]));
     json(dir.path(), &["keys", "revoke", &first, "--file", "callers.toml"]);
-    until("the revoked key ends", || event(&first, "caller_changed") || event(&first, "caller_removed"));
+    let has_ended = || event(&first, "caller_changed") || event(&first, "caller_removed");
+    block_until(PATIENCE, has_ended, || "the revoked key is valid");
     assert!(event(&first, "keys_ended") && !event(&second, "keys_ended"));
-}
-
-/// What the node answers to a call with this key.
-async fn called(channel: &Channel, key: &str) -> Code {
-    let mut request = tonic::Request::new(GetUserRequest { user_id: 1, consistency: None });
-    request.metadata_mut().insert("authorization", format!("Bearer {key}").parse().unwrap());
-    UserServiceClient::new(channel.clone())
-        .get_user(request)
-        .await
-        .map_or_else(|status| status.code(), |_| Code::Ok)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -189,7 +174,7 @@ async fn keys_change_under_load_without_a_refused_call() {
     write(&[CHOSEN]);
     let settings = ["--set", "api_key_file=kith.key", "--set", "auth.read_again_every=50ms"];
     let node = Started::new(dir.path(), &settings);
-    let channel = Channel::from_shared(format!("http://{}", node.grpc())).unwrap().connect().await.unwrap();
+    let channel = node.channel().await;
     assert_eq!(called(&channel, "correct-horse-battery-staple-no-key").await, Code::Unauthenticated);
     let (load, ended) = (channel.clone(), Arc::new(AtomicBool::new(false)));
     let calling = tokio::spawn({
@@ -203,13 +188,8 @@ async fn keys_change_under_load_without_a_refused_call() {
             calls
         }
     });
-    let comes_to = async |key: &str, code: Code| {
-        let begun = Instant::now();
-        while called(&channel, key).await != code {
-            assert!(begun.elapsed() < PATIENCE, "it never came to {code:?}");
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
+    let comes_to =
+        async |key: &str, code: Code| until(PATIENCE, async || called(&channel, key).await == code).await;
     let mut last = None::<String>;
     for at in 0..3 {
         let key = format!("correct-horse-battery-staple-key-{at}");
@@ -249,10 +229,10 @@ fn sighup_reads_callers_and_reports_the_result() {
         Started::new(dir.path(), &["--set", "api_key_file=kith.key", "--set", "auth.read_again_every=1h"]);
     fs::write(&file, "correct-horse-battery-staple-two-key\n").unwrap();
     node.hang_up();
-    until("it says so", || node.logged().contains("SIGHUP: taken on: the files of callers"));
+    until_logged(&node, "SIGHUP: taken on: the files of callers");
     fs::write(&file, "").unwrap();
     node.hang_up();
-    until("it says so", || node.logged().contains("refused: api_key_file: kith.key is empty"));
+    until_logged(&node, "refused: api_key_file: kith.key is empty");
 }
 
 /// A87.
@@ -268,7 +248,7 @@ fn no_output_of_a_node_or_a_command_has_a_key() {
         let mut command = kith(dir.path(), &[&FREE[..], &all].concat());
         command.env(variable, value);
         let node = Started::of(command);
-        let addr = format!("http://{}", node.grpc());
+        let addr = node.url();
         let command_line = fs::read(format!("/proc/{}/cmdline", node.id())).unwrap();
         let mut seen = vec![node.banner.to_string(), String::from_utf8(command_line).unwrap()];
         // Cut, so that it is refused: the error and the log have no part of it.
@@ -281,7 +261,7 @@ fn no_output_of_a_node_or_a_command_has_a_key() {
             seen.push(String::from_utf8(answer.stdout).unwrap());
         }
         assert!(seen[2].contains("NOT_FOUND") && seen[3].contains("CREDENTIALS_REFUSED"), "{seen:?}");
-        seen.push(http(&node.operations(), "GET", "/metrics").1);
+        seen.push(node.metrics());
         seen.push(node.readyz().1.to_string());
         for arguments in [
             &["config"][..],

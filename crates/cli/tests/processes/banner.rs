@@ -7,7 +7,6 @@ use crate::spawned::{FREE, Started, http, kith};
 use kith_proto::user::v1::{CreateUserRequest, User, user_service_client::UserServiceClient};
 use prost_reflect::{DescriptorPool, DynamicMessage};
 use serde_json::Value;
-use tonic::transport::Endpoint;
 use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 
 /// Host, port and path of a URL of the banner.
@@ -28,9 +27,8 @@ async fn every_address_that_it_names_answers() {
         let (code, body) = http(&address, "GET", &path);
         assert!(code == 200 && body.contains(expected), "{name}: {code} {body}");
     }
-    let api = node.banner["urls"]["api"].as_str().unwrap().to_owned();
-    assert_eq!(api, format!("http://{}", node.grpc()));
-    let mut health = HealthClient::new(Endpoint::from_shared(api.clone()).unwrap().connect().await.unwrap());
+    assert_eq!(node.banner["urls"]["api"], node.url());
+    let mut health = HealthClient::new(node.channel().await);
     assert_eq!(health.check(HealthCheckRequest::default()).await.unwrap().into_inner().status, 1);
     drop(health);
     let (code, rest, _) = node.terminate();
@@ -48,13 +46,10 @@ async fn data_are_where_the_banner_says() {
         user: Some(User { user_name: "ada".to_owned(), ..User::default() }),
         ..CreateUserRequest::default()
     };
-    let mut users = UserServiceClient::connect(format!("http://{}", node.grpc())).await.unwrap();
-    users.create_user(create()).await.unwrap();
-    drop(users);
+    UserServiceClient::new(node.channel().await).create_user(create()).await.unwrap();
     node.terminate();
     let node = Started::new(dir.path(), &[]);
-    let mut users = UserServiceClient::connect(format!("http://{}", node.grpc())).await.unwrap();
-    let again = users.create_user(create()).await.unwrap_err();
+    let again = UserServiceClient::new(node.channel().await).create_user(create()).await.unwrap_err();
     assert_eq!(again.code(), tonic::Code::AlreadyExists);
 }
 
@@ -63,9 +58,9 @@ fn lines_to_try_are_calls_that_succeed() {
     let dir = tempfile::tempdir().unwrap();
     let node = Started::new(dir.path(), &[]);
     let [call, curl] = [0, 1].map(|line| node.banner["try"][line].as_str().unwrap().to_owned());
-    let url = format!("http://{}/", node.grpc());
-    assert!(call.contains(&format!("call --addr {} ", url.trim_end_matches('/'))), "{call}");
-    let path = curl.split_once(&url).unwrap().1;
+    let url = node.url();
+    assert!(call.contains(&format!("call --addr {url} ")), "{call}");
+    let path = curl.split_once(&format!("{url}/")).unwrap().1;
     let (service, method) = path.split_once('/').unwrap();
     let pool = DescriptorPool::decode(kith_proto::DESCRIPTOR_SET).unwrap();
     let service = pool.get_service_by_name(service).unwrap();

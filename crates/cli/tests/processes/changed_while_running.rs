@@ -2,7 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use crate::spawned::{self, Started};
+use crate::{
+    polls::until,
+    spawned::{self, Started},
+};
 use std::{
     fs,
     os::unix::fs::PermissionsExt as _,
@@ -11,7 +14,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint};
@@ -33,6 +36,12 @@ fn certify(dir: &Path) -> String {
     made.cert.pem()
 }
 
+/// A node that serves with certificate and key, and looks at them again all the time.
+fn with_tls(dir: &Path) -> Started {
+    let tls = ["tls.cert_file=cert.pem", "tls.key_file=key.pem", "tls.read_again_every=20ms"];
+    Started::new(dir, &tls.map(|setting| ["--set", setting]).concat())
+}
+
 /// A new connection, by a client that trusts this alone.
 async fn connect(node: &Started, trusted: &str) -> Option<Channel> {
     let tls = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(trusted)).domain_name("localhost");
@@ -40,21 +49,12 @@ async fn connect(node: &Started, trusted: &str) -> Option<Channel> {
     endpoint.tls_config(tls).unwrap().connect().await.ok()
 }
 
-async fn until<F: Future<Output = bool>>(what: &str, holds: impl Fn() -> F) {
-    let begun = Instant::now();
-    while !holds().await {
-        assert!(begun.elapsed() < PATIENCE, "it never came to it that {what}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn replaced_certificate_fails_no_call() {
     drop(rustls::crypto::ring::default_provider().install_default());
     let dir = tempfile::tempdir().unwrap();
     let before = certify(dir.path());
-    let tls = ["tls.cert_file=cert.pem", "tls.key_file=key.pem", "tls.read_again_every=20ms"];
-    let node = Started::new(dir.path(), &tls.map(|setting| ["--set", setting]).concat());
+    let node = with_tls(dir.path());
     let channel = connect(&node, &before).await.unwrap();
     let (calls, failed, ended) =
         (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
@@ -71,10 +71,10 @@ async fn replaced_certificate_fails_no_call() {
     });
 
     let now = certify(dir.path());
-    until("the new certificate is served", async || connect(&node, &now).await.is_some()).await;
+    until(PATIENCE, async || connect(&node, &now).await.is_some()).await;
     assert!(connect(&node, &before).await.is_none(), "the old certificate is served no more");
     let so_far = calls.load(Ordering::Relaxed);
-    until("calls go on", async || calls.load(Ordering::Relaxed) > so_far + 100).await;
+    until(PATIENCE, async || calls.load(Ordering::Relaxed) > so_far + 100).await;
     ended.store(true, Ordering::Relaxed);
     load.await.unwrap();
     assert_eq!(failed.load(Ordering::Relaxed), 0);
@@ -85,10 +85,9 @@ async fn unfit_files_change_nothing_and_are_reported() {
     drop(rustls::crypto::ring::default_provider().install_default());
     let dir = tempfile::tempdir().unwrap();
     let trusted = certify(dir.path());
-    let tls = ["tls.cert_file=cert.pem", "tls.key_file=key.pem", "tls.read_again_every=20ms"];
-    let node = Started::new(dir.path(), &tls.map(|setting| ["--set", setting]).concat());
+    let node = with_tls(dir.path());
     fs::write(dir.path().join("key.pem"), "no key").unwrap();
-    until("it says so", async || node.logged().contains("tls.key_file: key.pem holds no PEM")).await;
+    until(PATIENCE, async || node.logged().contains("tls.key_file: key.pem holds no PEM")).await;
     assert!(connect(&node, &trusted).await.is_some());
 }
 
@@ -107,10 +106,10 @@ async fn sighup_applies_what_can_change_and_reports() {
     write("info", 200);
     node.hang_up();
     let said = "SIGHUP: taken on: telemetry.log_filter; only by a restart: limits.in_flight";
-    until("it says so", async || node.logged().contains(said)).await;
+    until(PATIENCE, async || node.logged().contains(said)).await;
     fs::write(&file, "limits.in_flight = \"many\"\n").unwrap();
     node.hang_up();
-    until("it says so", async || node.logged().contains("nothing has changed")).await;
+    until(PATIENCE, async || node.logged().contains("nothing has changed")).await;
     assert!(node.logged().contains("limits.in_flight"));
     let (code, _, logged) = node.terminate();
     assert_eq!(code, Some(0), "{logged}");
@@ -121,7 +120,7 @@ async fn sighup_applies_what_can_change_and_reports() {
 async fn log_filter_holds_for_the_requested_time() {
     let dir = tempfile::tempdir().unwrap();
     let node = Started::new(dir.path(), &["--log=error"]);
-    let addr = format!("http://{}", node.grpc());
+    let addr = node.url();
     let filter = |arguments: &[&str]| {
         let asked = [&["log-filter", "--addr", &addr, "-o", "json"], arguments].concat();
         spawned::ended(spawned::kith(dir.path(), &asked))

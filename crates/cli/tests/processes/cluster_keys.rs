@@ -8,7 +8,7 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use kith_proto::{
@@ -29,8 +29,10 @@ use tonic::{
 };
 
 use crate::{
-    port,
-    spawned::{Started, http, kith},
+    cluster::site::Site,
+    polls::until,
+    process::free_address,
+    spawned::{Started, figure},
 };
 
 const KEY: &str = "correct-horse-battery-staple-one-key";
@@ -57,14 +59,13 @@ struct Place {
     grpc: String,
     operations: String,
     folder: TempDir,
-    cluster: String,
+    site: Site,
 }
 
 impl Place {
-    fn new(cluster: &str) -> Self {
-        let free = || format!("127.0.0.1:{}", port::free());
+    fn new(site: &Site) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        Self { grpc: free(), operations: free(), folder, cluster: cluster.to_owned() }
+        Self { grpc: free_address(), operations: free_address(), folder, site: site.clone() }
     }
 
     fn start(&self) -> Started {
@@ -74,10 +75,7 @@ impl Place {
         for observer in ["observer.canary_every=500ms", "observer.bound=1s"] {
             arguments.extend(["--set", observer]);
         }
-        let mut command = kith(self.folder.path(), &arguments);
-        command.env("KITH_STORE__BACKEND", "cluster").env("KITH_STORE__MONGODB__DATABASE", &self.cluster);
-        command.env("KITH_STORE__MONGODB__URI", needed("KITH_TEST_MONGODB"));
-        command.env("KITH_REDIS__URL", needed("KITH_TEST_REDIS")).env("KITH_REDIS__PREFIX", &self.cluster);
+        let mut command = self.site.command(self.folder.path(), &arguments);
         command.env("KITH_API_KEY", KEY);
         let node = Started::of(command);
         node.until_ready(|code, _| code == 200);
@@ -92,22 +90,7 @@ impl Place {
 
     /// How many canaries of its own other nodes have shown it.
     fn lags(&self) -> u64 {
-        let (_, text) = http(&self.operations, "GET", "/metrics");
-        let count = text.lines().find_map(|line| line.strip_prefix("kith_observer_lag_seconds_count "));
-        count.map_or(0, |count| count.parse().unwrap())
-    }
-}
-
-fn needed(name: &str) -> String {
-    let found = std::env::vars().find(|(wanted, _)| wanted == name).map(|(_, value)| value);
-    found.unwrap_or_else(|| panic!("{name} is not set: run cargo xtask test"))
-}
-
-async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
-    let begun = Instant::now();
-    while !holds().await {
-        assert!(begun.elapsed() < PATIENCE, "it never came to it that {what}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
+        figure(&self.operations, "kith_observer_lag_seconds_count")
     }
 }
 
@@ -122,7 +105,7 @@ async fn create(users: &mut UserServiceClient<Calls>) -> i64 {
 async fn assert_nodes_call_each_other(places: &[Arc<Place>], user_id: i64) {
     for place in places {
         let mut admin = AdminServiceClient::new(place.calls());
-        until("it knows the other two", async || {
+        until(PATIENCE, async || {
             let listed = admin.list_nodes(ListNodesRequest {}).await.unwrap().into_inner();
             listed.complete && listed.nodes.len() == places.len()
         })
@@ -137,7 +120,7 @@ async fn assert_nodes_call_each_other(places: &[Arc<Place>], user_id: i64) {
         let unanswered: Vec<_> = flushed.others.iter().map(|other| other.unanswered.as_str()).collect();
         assert_eq!(unanswered, ["", ""], "emptied through {}", place.grpc);
         let before = place.lags();
-        until("another node shows its canary", async || place.lags() > before).await;
+        until(PATIENCE, async || place.lags() > before).await;
     }
 }
 
@@ -205,8 +188,8 @@ fn is_away(status: &Status) -> bool {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Redis and MongoDB: run cargo xtask test"]
 async fn nodes_with_keys_survive_a_rolling_restart() {
-    let cluster = format!("kith_keys_{}", std::process::id());
-    let places = [(); 3].map(|()| Arc::new(Place::new(&cluster)));
+    let site = Site::in_redis_of_tests();
+    let places = [(); 3].map(|()| Arc::new(Place::new(&site)));
     let mut nodes: Vec<_> = places.iter().map(|place| place.start()).collect();
     let user_id = create(&mut UserServiceClient::new(places[0].calls())).await;
     assert_nodes_call_each_other(&places, user_id).await;
@@ -234,15 +217,10 @@ async fn nodes_with_keys_survive_a_rolling_restart() {
     let wrong = load.wrong.lock().unwrap();
     assert!(wrong.is_empty(), "{} calls: {:?}", wrong.len(), wrong.first());
     assert!(load.calls.load(Ordering::Relaxed) > 100 && load.again.load(Ordering::Relaxed) > 0);
-    nodes.into_iter().for_each(end);
-}
-
-fn end(node: Started) {
-    let (code, _, logged) = node.terminate();
-    assert_eq!(code, Some(0), "{logged}");
+    nodes.into_iter().for_each(Started::stop);
 }
 
 fn restarted(node: Started, place: &Place) -> Started {
-    end(node);
+    node.stop();
     place.start()
 }

@@ -5,46 +5,22 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use crate::{
-    port,
-    spawned::{FREE, Started, http, kith},
+    cluster::{redis::Redis, site::Site},
+    polls::block_until,
+    spawned::{FREE, Started, signal},
 };
-use std::{
-    net::{Ipv4Addr, TcpStream},
-    path::Path,
-    process::{Child, Command, Stdio},
-    sync::atomic::{AtomicU32, Ordering},
-    time::{Duration, Instant},
-};
+use std::time::Duration;
 
 use kith_proto::user::v1::{
     CreateUserRequest, GetUserRequest, UpdateUserRequest, User, user_service_client::UserServiceClient,
 };
 use tempfile::TempDir;
-use tonic::transport::{Channel, Endpoint};
+use tokio::task::JoinHandle;
+use tonic::transport::Channel;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Longer than a node trusts what it knows, and than it serves it after that.
 const OUTAGE: Duration = Duration::from_secs(4);
-
-fn variable(name: &str) -> Option<String> {
-    std::env::vars().find(|(wanted, _)| wanted == name).map(|(_, value)| value)
-}
-
-fn needed(name: &str) -> String {
-    variable(name).unwrap_or_else(|| panic!("{name} is not set: run cargo xtask test"))
-}
-
-fn until(mut is: impl FnMut() -> bool, why: impl Fn() -> String) {
-    let begun = Instant::now();
-    while !is() {
-        assert!(begun.elapsed() < PATIENCE, "{}", why());
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
-fn signal(pid: u32, name: &str) {
-    assert!(Command::new("kill").args([name, &pid.to_string()]).status().unwrap().success());
-}
 
 /// A node, and its folder.
 struct Looking {
@@ -53,69 +29,52 @@ struct Looking {
 }
 
 impl Looking {
-    /// Of the cluster of this name; looks often, and for every write.
-    fn new(cluster: &str, redis: &str) -> Self {
+    /// Of this cluster; looks often, and for every write.
+    fn new(site: &Site) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        Self { node: Started::of(serve(folder.path(), cluster, redis)), _folder: folder }
-    }
-
-    fn pid(&self) -> u32 {
-        self.node.banner["pid"].to_string().parse().unwrap()
-    }
-
-    fn figure(&self, sample: &str) -> u64 {
-        let (_, text) = http(&self.node.operations(), "GET", "/metrics");
-        let found = text.lines().find_map(|line| line.strip_prefix(sample)?.strip_prefix(' '));
-        found.map_or(0, |value| value.parse().unwrap())
+        let mut command = site.command(folder.path(), &FREE);
+        command.env("KITH_OBSERVER__CANARY_EVERY", "500ms").env("KITH_OBSERVER__SAMPLE_EVERY", "1");
+        Self { node: Started::of(command), _folder: folder }
     }
 
     fn lags(&self) -> u64 {
-        self.figure("kith_observer_lag_seconds_count")
+        self.node.figure("kith_observer_lag_seconds_count")
     }
 
     fn checked(&self, after: &str) -> u64 {
-        self.figure(&format!("kith_observer_checked_total{{after=\"{after}\"}}"))
+        self.node.figure(&format!("kith_observer_checked_total{{after=\"{after}\"}}"))
     }
 
     /// Waits until it has timed more canaries than by now.
     fn until_it_times_another(&self) {
         let before = self.lags();
-        until(|| self.lags() > before, || format!("no canary is timed: {}", self.node.logged()));
+        block_until(PATIENCE, || self.lags() > before, || self.node.logged());
     }
 
     fn assert_nothing_is_stale(&self) {
         for after in ["1s", "3s", "10s", "60s"] {
-            let stale = self.figure(&format!("kith_observer_stale_total{{after=\"{after}\"}}"));
+            let stale = self.node.figure(&format!("kith_observer_stale_total{{after=\"{after}\"}}"));
             assert_eq!(stale, 0, "after {after}: {}", self.node.logged());
         }
         assert!(!self.node.logged().contains("older than it may be"), "{}", self.node.logged());
     }
 
     async fn users(&self) -> UserServiceClient<Channel> {
-        let endpoint = Endpoint::from_shared(format!("http://{}", self.node.grpc())).unwrap();
-        UserServiceClient::new(endpoint.connect().await.unwrap())
-    }
-
-    fn end(self) {
-        let (code, _, logged) = self.node.terminate();
-        assert_eq!(code, Some(0), "{logged}");
+        UserServiceClient::new(self.node.channel().await)
     }
 }
 
-fn serve(folder: &Path, cluster: &str, redis: &str) -> Command {
-    let mut command = kith(folder, &FREE);
-    command.env("KITH_STORE__BACKEND", "cluster").env("KITH_STORE__MONGODB__DATABASE", cluster);
-    command.env("KITH_STORE__MONGODB__URI", needed("KITH_TEST_MONGODB"));
-    command.env("KITH_REDIS__URL", redis).env("KITH_REDIS__PREFIX", cluster);
-    command.env("KITH_OBSERVER__CANARY_EVERY", "500ms").env("KITH_OBSERVER__SAMPLE_EVERY", "1");
-    command
+/// Waits until each node times another canary, ends the writes, and checks that nothing was stale.
+fn assert_both_are_right(nodes: [Looking; 2], writing: &JoinHandle<()>) {
+    nodes.iter().for_each(Looking::until_it_times_another);
+    writing.abort();
+    nodes.iter().for_each(Looking::assert_nothing_is_stale);
+    nodes.into_iter().for_each(|looking| looking.node.stop());
 }
 
-/// Two nodes of a cluster of their own, each of which has timed a canary.
-fn pair(redis: &str) -> (Looking, Looking) {
-    static COUNT: AtomicU32 = AtomicU32::new(0);
-    let cluster = format!("kith_looks_{}_{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-    let (one, other) = (Looking::new(&cluster, redis), Looking::new(&cluster, redis));
+/// Two nodes of this cluster, each of which has timed a canary.
+fn pair(site: &Site) -> (Looking, Looking) {
+    let (one, other) = (Looking::new(site), Looking::new(site));
     one.until_it_times_another();
     other.until_it_times_another();
     (one, other)
@@ -145,92 +104,47 @@ async fn write(mut writer: UserServiceClient<Channel>, mut reader: UserServiceCl
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Redis and MongoDB: run cargo xtask test"]
 async fn two_nodes_observe_each_other_without_stale() {
-    let (one, other) = pair(&needed("KITH_TEST_REDIS"));
+    let (one, other) = pair(&Site::in_redis_of_tests());
     let (mut at_one, mut at_other) = (one.users().await, other.users().await);
     for name in ["ann", "bob"] {
         let user_id = create(&mut at_one, name).await;
         at_other.get_user(GetUserRequest { user_id, consistency: None }).await.unwrap();
     }
     create(&mut at_other, "cid").await;
-    until(
-        || one.checked("1s") == 2 && other.checked("1s") == 1,
-        || format!("looked for {} and {} writes", one.checked("1s"), other.checked("1s")),
-    );
+    let checked = || (one.checked("1s"), other.checked("1s"));
+    block_until(PATIENCE, || checked() == (2, 1), || format!("looked for {:?} writes", checked()));
     for node in [&one, &other] {
         assert!(node.lags() > 0 && node.checked("3s") > 0);
         node.assert_nothing_is_stale();
     }
-    one.end();
-    other.end();
+    one.node.stop();
+    other.node.stop();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Redis and MongoDB: run cargo xtask test"]
 async fn paused_node_is_not_taken_for_stale() {
-    let (one, other) = pair(&needed("KITH_TEST_REDIS"));
+    let (one, other) = pair(&Site::in_redis_of_tests());
     let (mut at_one, at_other) = (one.users().await, other.users().await);
     let user_id = create(&mut at_one, "ann").await;
     let writing = tokio::spawn(write(at_one, at_other, user_id));
-    signal(other.pid(), "-STOP");
+    signal(other.node.id(), "-STOP");
     tokio::time::sleep(OUTAGE).await;
-    signal(other.pid(), "-CONT");
-    one.until_it_times_another();
-    other.until_it_times_another();
-    writing.abort();
-    one.assert_nothing_is_stale();
-    other.assert_nothing_is_stale();
-    one.end();
-    other.end();
-}
-
-/// A Redis of the test's own; ends with it.
-struct Redis(Child, u16);
-
-impl Redis {
-    fn start() -> Self {
-        let port = port::free();
-        let program = variable("KITH_TEST_REDIS_SERVER").unwrap_or_else(|| "redis-server".to_owned());
-        let mut command = Command::new(program);
-        command.args([
-            "--port",
-            &port.to_string(),
-            "--bind",
-            "127.0.0.1",
-            "--save",
-            "",
-            "--appendonly",
-            "no",
-        ]);
-        let redis = Self(command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap(), port);
-        until(|| TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok(), || "no Redis".to_owned());
-        redis
-    }
-}
-
-impl Drop for Redis {
-    fn drop(&mut self) {
-        drop(self.0.kill());
-        drop(self.0.wait());
-    }
+    signal(other.node.id(), "-CONT");
+    assert_both_are_right([one, other], &writing);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs MongoDB: run cargo xtask test"]
 async fn nothing_is_stale_because_redis_stands_still() {
-    let redis = Redis::start();
-    let (one, other) = pair(&format!("redis://127.0.0.1:{}", redis.1));
+    let redis = Redis::start(&[]).await;
+    let (one, other) = pair(&Site::new(Some(redis.url())));
     let (mut at_one, at_other) = (one.users().await, other.users().await);
     let user_id = create(&mut at_one, "ann").await;
     let writing = tokio::spawn(write(at_one, at_other, user_id));
-    until(|| one.checked("1s") > 0, || "no write is looked for".to_owned());
-    signal(redis.0.id(), "-STOP");
+    block_until(PATIENCE, || one.checked("1s") > 0, || "no write is looked for");
+    redis.signal("-STOP");
     tokio::time::sleep(OUTAGE).await;
-    signal(redis.0.id(), "-CONT");
-    one.until_it_times_another();
-    other.until_it_times_another();
-    writing.abort();
-    one.assert_nothing_is_stale();
-    other.assert_nothing_is_stale();
-    one.end();
-    other.end();
+    redis.signal("-CONT");
+    assert_both_are_right([one, other], &writing);
 }

@@ -3,15 +3,17 @@
 use std::{
     io::{BufRead as _, BufReader},
     path::Path,
-    process::{Child, Command, Stdio},
+    process::{Command, Stdio},
 };
 
 use serde_json::{Value, json};
 
+use crate::spawned::KilledOnDrop;
+
 /// A demo that has said where its page is; killed when dropped.
 struct Demo {
     said: Value,
-    process: Child,
+    process: KilledOnDrop,
 }
 
 fn command(folder: &Path, flags: &[&str]) -> Command {
@@ -30,10 +32,8 @@ impl Demo {
         let mut process = command.args(["--port", "0"]).stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        Self {
-            said: serde_json::from_str(&line).unwrap_or_else(|_| panic!("a line of JSON: {line}")),
-            process,
-        }
+        let said = serde_json::from_str(&line).unwrap_or_else(|_| panic!("a line of JSON: {line}"));
+        Self { said, process: KilledOnDrop(process) }
     }
 
     fn url(&self) -> &str {
@@ -51,13 +51,6 @@ impl Demo {
     fn end(&self) -> Value {
         let ends = json!({"conversationIds": ["g1", "d1-2"]});
         self.call("/kith.message.v1.MessageService/GetMaxSeqs", &ends)
-    }
-}
-
-impl Drop for Demo {
-    fn drop(&mut self) {
-        self.process.kill().ok();
-        self.process.wait().ok();
     }
 }
 
@@ -114,8 +107,8 @@ fn keys_for_other_nodes_are_not_used() {
         let mut demo = Demo::run(with_key);
         assert!(text(&["-fsS", demo.url()]).starts_with("<!doctype html>"), "{name}");
         demo.call("/kith.user.v1.UserService/GetUser", &json!({"userId": 1}));
-        demo.process.kill().unwrap();
-        let said = std::io::read_to_string(demo.process.stderr.take().unwrap()).unwrap();
+        demo.process.0.kill().unwrap();
+        let said = std::io::read_to_string(demo.process.0.stderr.take().unwrap()).unwrap();
         assert!(said.contains(&format!("not used: {name}")), "{said}");
         assert!(!said.contains("horse"), "{said}");
     }

@@ -82,7 +82,7 @@ async fn full_disk_refuses_writes_until_there_is_room() {
         eprintln!("left out: users may have no file systems of their own here");
         return;
     };
-    let mut users = UserServiceClient::connect(format!("http://{}", node.grpc())).await.unwrap();
+    let mut users = UserServiceClient::new(node.channel().await);
     create(&mut users, 1).await.unwrap();
     let data = data(dir.path(), &node);
     let ballast = data.join("ballast");

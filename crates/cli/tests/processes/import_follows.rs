@@ -7,32 +7,21 @@ use std::{
     fmt::Write as _,
     fs,
     path::{Path, PathBuf},
-    process::{Command, Output},
 };
 
-use crate::{killed::killed_midway, process::Node};
+use crate::{
+    commands::{Ended, at, command_at},
+    killed::killed_midway,
+    process::Node,
+};
 use serde_json::{Value, json};
 
 const USERS: usize = 200;
 /// Whom each of them follows: as many of those that come after it.
 const EACH: usize = 100;
 
-fn kith(node: &Node, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_kith"));
-    command.args(arguments).env("KITH_ADDR", format!("http://{}", node.grpc));
-    command
-}
-
-fn import(node: &Node, file: &Path) -> Command {
-    kith(node, &["import", "follows", file.to_str().unwrap(), "-o", "json"])
-}
-
-fn json(output: &Output) -> Value {
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|why| panic!("{why}: {output:?}"))
-}
-
-fn told(output: &Output) -> Vec<String> {
-    String::from_utf8(output.stderr.clone()).unwrap().lines().map(str::to_owned).collect()
+fn import(node: &Node, file: &Path) -> Ended {
+    at(node, &["import", "follows", file.to_str().unwrap(), "-o", "json"])
 }
 
 /// As graphs are published, with two lines that are none.
@@ -51,29 +40,23 @@ fn graph(folder: &Path) -> PathBuf {
 
 fn counts(node: &Node, user: usize) -> Value {
     let request = format!(r#"{{"userId":{user}}}"#);
-    json(&kith(node, &["call", "CountRelations", &request, "-o", "json"]).output().unwrap())
+    at(node, &["call", "CountRelations", &request, "-o", "json"]).json()
 }
 
 #[test]
 fn killed_import_of_follows_resumes_without_loss() {
     let folder = tempfile::tempdir().unwrap();
     let (file, node) = (graph(folder.path()), Node::start());
-    killed_midway(import(&node, &file), &file, 4_000);
-    let resumed = import(&node, &file).output().unwrap();
-    let (lines, follows) = (told(&resumed), USERS * EACH);
-    assert_eq!(
-        json(&resumed),
-        json!({"kind": "follows", "imported": follows, "already_there": 0, "bad": 2}),
-        "{lines:?}"
-    );
-    assert_eq!(resumed.status.code(), Some(1));
+    killed_midway(command_at(&node, &["import", "follows", file.to_str().unwrap()]), &file, 4_000);
+    let resumed = import(&node, &file);
+    let (lines, follows) = (resumed.notes(), USERS * EACH);
+    let expected = json!({"kind": "follows", "imported": follows, "already_there": 0, "bad": 2});
+    assert_eq!((resumed.code, resumed.json()), (1, expected), "{lines:?}");
     assert!(lines[0].contains("going on behind line"), "{lines:?}");
     let bad = |number: usize, why: &str| {
         let line = format!("{}:{number}: ", file.display());
-        assert!(
-            lines.iter().any(|told| told.starts_with(&line) && told.contains(why)),
-            "{line}{why}: {lines:?}"
-        );
+        let is_bad = |note: &&str| note.starts_with(&line) && note.contains(why);
+        assert!(lines.iter().any(is_bad), "{line}{why}: {lines:?}");
     };
     bad(follows + 3, "neither JSON nor two user ids");
     bad(follows + 4, "must be another user");
@@ -85,7 +68,7 @@ fn killed_import_of_follows_resumes_without_loss() {
             (&json!(EACH.to_string()), &json!(EACH.to_string()))
         );
     }
-    let compared = json(&kith(&node, &["edges", "verify", "-o", "json"]).output().unwrap());
+    let compared = at(&node, &["edges", "verify", "-o", "json"]).json();
     assert_eq!((&compared["checked"], &compared["differences"]), (&json!(3 * follows), &json!(0)));
 }
 
@@ -100,14 +83,14 @@ fn follows_in_json_keep_their_time() {
     ];
     fs::write(&file, lines.join("\n")).unwrap();
     for _ in 0..2 {
-        let imported = import(&node, &file).output().unwrap();
-        assert_eq!(json(&imported), json!({"kind": "follows", "imported": 2, "already_there": 0, "bad": 1}));
+        let imported = import(&node, &file);
+        assert_eq!(imported.json(), json!({"kind": "follows", "imported": 2, "already_there": 0, "bad": 1}));
         let why = "follow_time must be a time such as \"2026-01-31T12:00:00Z\"";
         let bad = format!("{}:3: {why}", file.display());
-        assert_eq!((imported.status.code(), told(&imported)), (Some(1), vec![bad]));
+        assert_eq!((imported.code, imported.notes()), (1, vec![bad.as_str()]));
     }
     let request = r#"{"userId":1,"targetId":2}"#;
-    let relation = json(&kith(&node, &["call", "GetRelation", request, "-o", "json"]).output().unwrap());
+    let relation = at(&node, &["call", "GetRelation", request, "-o", "json"]).json();
     assert_eq!(relation["relation"]["follow"]["followTime"], "2020-02-02T02:02:02Z");
 }
 
@@ -123,12 +106,9 @@ fn table_with_header_and_quotes_is_read() {
         "1.0,4.0,dan@example.social,false,false,",
     ];
     fs::write(&file, rows.join("\r\n")).unwrap();
-    let imported = import(&node, &file).output().unwrap();
-    assert_eq!(
-        json(&imported),
-        json!({"kind": "follows", "imported": 3, "already_there": 0, "bad": 0}),
-        "{imported:?}"
-    );
+    let imported = import(&node, &file);
+    let expected = json!({"kind": "follows", "imported": 3, "already_there": 0, "bad": 0});
+    assert_eq!(imported.json(), expected, "{imported:?}");
     assert_eq!(counts(&node, 1)["following"], "3");
 }
 
@@ -139,12 +119,12 @@ fn a_table_of_addresses_is_refused_in_one_line() {
     let header = "Account address,Show boosts,Notify on new posts,Languages";
     fs::write(&file, format!("{header}\nbob@example.social,true,false,\ncat@example.social,true,false,en\n"))
         .unwrap();
-    let refused = import(&node, &file).output().unwrap();
+    let refused = import(&node, &file);
     let expected = format!(
         "kith: {}: no line has two user ids (its columns are \"Account address\", \"Show boosts\", \"Notify on new \
          posts\", \"Languages\"); name two columns of ids user_id and target_id, or put them first",
         file.display()
     );
-    assert_eq!((refused.status.code(), told(&refused)), (Some(2), vec![expected]));
+    assert_eq!((refused.code, refused.notes()), (2, vec![expected.as_str()]));
     assert!(!folder.path().join("following_accounts.csv.kith-progress").exists());
 }

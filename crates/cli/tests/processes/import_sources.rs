@@ -1,62 +1,50 @@
 //! Where an import reads from: pipes, standard input, folders that cannot be written, files of another form.
 
 #![cfg(feature = "embedded")]
-#![expect(clippy::unwrap_used, reason = "all of it is a test")]
 
 use std::{
     fs,
     io::Write as _,
     os::unix::{fs::PermissionsExt as _, process::CommandExt as _},
     path::Path,
-    process::{Command, Output, Stdio},
+    process::Command,
 };
 
-use crate::process::Node;
+use crate::{
+    commands::{Ended, at, at_with, command_at, ended},
+    process::Node,
+};
 
 /// A user that owns nothing of a test that root runs.
 const NOBODY: u32 = 65534;
 const ONCE: &str = "is read once: an import that breaks off starts again";
 
-fn kith(node: &Node, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_kith"));
-    command.args(arguments).env("KITH_ADDR", format!("http://{}", node.grpc));
-    command
-}
-
 fn lines(ids: std::ops::RangeInclusive<i64>) -> String {
     ids.map(|id| format!("{{\"userId\":{id},\"userName\":\"u{id}\"}}\n")).collect()
 }
 
-fn with_input(mut command: Command, input: &[u8]) -> Output {
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut running = command.spawn().unwrap();
-    // It may end without reading all.
-    running.stdin.take().unwrap().write_all(input).ok();
-    running.wait_with_output().unwrap()
-}
-
-/// The counts and the lines on standard error.
-fn texts(output: &Output) -> (String, Vec<String>) {
-    let err = String::from_utf8(output.stderr.clone()).unwrap();
-    (String::from_utf8(output.stdout.clone()).unwrap(), err.lines().map(str::to_owned).collect())
-}
-
+/// Checks that so many users were imported, and so many were there already.
 #[track_caller]
-fn assert_imported(output: &Output, count: u64, name: &str) {
-    let (counts, err) = texts(output);
-    assert!(counts.ends_with(&format!("\nusers\t{count}\t0\t0\n")), "{counts} {err:?}");
-    // On a slow machine how far it came is reported too.
-    let notes: Vec<_> = err.iter().filter(|line| line.starts_with("kith: ")).collect();
-    assert_eq!((output.status.code(), notes), (Some(0), vec![&format!("kith: {name} {ONCE}")]));
+fn assert_counts(ended: &Ended, imported: u64, already_there: u64) {
+    assert!(ended.out.ends_with(&format!("\nusers\t{imported}\t{already_there}\t0\n")), "{ended:?}");
+}
+
+/// Checks that it could not begin, and said why in this line.
+#[track_caller]
+fn assert_refused(ended: &Ended, line: &str) {
+    assert_eq!((ended.code, ended.notes()), (2, vec![line]));
 }
 
 #[test]
 fn standard_input_is_imported() {
     let node = Node::start();
-    let output = with_input(kith(&node, &["import", "users", "-"]), lines(1..=1_500).as_bytes());
-    assert_imported(&output, 1_500, "standard input");
-    let again = with_input(kith(&node, &["import", "users", "-"]), lines(1..=3).as_bytes());
-    assert!(texts(&again).0.ends_with("\nusers\t0\t3\t0\n"), "{again:?}");
+    let imported = at_with(&node, &["import", "users", "-"], lines(1..=1_500));
+    assert_counts(&imported, 1_500, 0);
+    // On a slow machine how far it came is reported too.
+    let notes: Vec<_> = imported.err.lines().filter(|line| line.starts_with("kith: ")).collect();
+    assert_eq!((imported.code, notes), (0, vec![format!("kith: standard input {ONCE}").as_str()]));
+    let again = at_with(&node, &["import", "users", "-"], lines(1..=3));
+    assert_counts(&again, 0, 3);
 }
 
 #[test]
@@ -67,14 +55,15 @@ fn pipes_by_name_are_imported() {
     let bash = |script: &str| {
         let mut command = Command::new("bash");
         command.args(["-c", script, env!("CARGO_BIN_EXE_kith")]).arg(&file).arg(&fifo);
-        command.env("KITH_ADDR", format!("http://{}", node.grpc)).output().unwrap()
+        command.env("KITH_ADDR", &node.grpc);
+        ended(command, "")
     };
     let substituted = bash("exec \"$0\" import users <(cat \"$1\")");
-    assert!(texts(&substituted).0.ends_with("\nusers\t3\t0\t0\n"), "{substituted:?}");
+    assert_counts(&substituted, 3, 0);
     let named = bash("mkfifo \"$2\"; cat \"$1\" > \"$2\" & exec \"$0\" import users \"$2\"");
-    assert!(texts(&named).0.ends_with("\nusers\t0\t3\t0\n"), "{named:?}");
+    assert_counts(&named, 0, 3);
     let opened = bash("exec \"$0\" import users /dev/stdin < \"$1\"");
-    assert!(texts(&opened).0.ends_with("\nusers\t0\t3\t0\n"), "{opened:?}");
+    assert_counts(&opened, 0, 3);
     assert!(!Path::new("/dev/stdin.kith-progress").exists());
 }
 
@@ -97,16 +86,20 @@ fn a_file_of_another_form_is_refused_in_one_line() {
         let file = folder.path().join("records");
         fs::write(&file, bytes).unwrap();
         let name = file.display().to_string();
-        let refused = kith(&node, &["import", kind, &name]).output().unwrap();
-        let expected = format!("kith: {name} is {is}; run: {filter} {name} | kith import {kind} -");
-        assert_eq!((refused.status.code(), texts(&refused).1), (Some(2), vec![expected]));
-        let piped = with_input(kith(&node, &["import", kind, "-"]), bytes);
-        let expected = format!("kith: standard input is {is}; run: {filter} ... | kith import {kind} -");
-        assert_eq!((piped.status.code(), texts(&piped).1), (Some(2), vec![expected]));
+        let refused = at(&node, &["import", kind, &name]);
+        assert_refused(
+            &refused,
+            &format!("kith: {name} is {is}; run: {filter} {name} | kith import {kind} -"),
+        );
+        let piped = at_with(&node, &["import", kind, "-"], bytes);
+        assert_refused(
+            &piped,
+            &format!("kith: standard input is {is}; run: {filter} ... | kith import {kind} -"),
+        );
     }
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no progress of what was refused");
-    let none = kith(&node, &["export", "users"]).output().unwrap();
-    assert!(none.stdout.is_empty(), "{none:?}");
+    let none = at(&node, &["export", "users"]);
+    assert!(none.out.is_empty(), "{none:?}");
 }
 
 #[test]
@@ -120,23 +113,24 @@ fn unwritable_folder_names_the_flag() {
     mode(&closed, 0o555);
     mode(folder.path(), 0o777);
     let run = |flags: &[&str]| {
-        let mut command = kith(&node, &["import", "users", file.to_str().unwrap()]);
+        let mut command = command_at(&node, &["import", "users", file.to_str().unwrap()]);
         if std::os::unix::fs::MetadataExt::uid(&fs::metadata("/proc/self").unwrap()) == 0 {
             command.uid(NOBODY).gid(NOBODY);
         }
-        command.args(flags).output().unwrap()
+        command.args(flags);
+        ended(command, "")
     };
     let refused = run(&[]);
     let expected = format!(
         "kith: could not write {}.kith-progress (name another file with --progress-file): Permission denied (os error 13)",
         file.display()
     );
-    assert_eq!((refused.status.code(), texts(&refused).1), (Some(2), vec![expected]));
+    assert_refused(&refused, &expected);
     let imported = run(&["--progress-file", progress.to_str().unwrap()]);
     mode(&closed, 0o755);
-    assert!(texts(&imported).0.ends_with("\nusers\t3\t0\t0\n"), "{imported:?}");
+    assert_counts(&imported, 3, 0);
     assert!(!progress.exists(), "it is removed at the end");
-    let piped = with_input(kith(&node, &["import", "users", "-", "--progress-file", "x"]), b"");
+    let piped = at(&node, &["import", "users", "-", "--progress-file", "x"]);
     let expected = "kith: standard input is read once and has no progress to keep; leave out --progress-file";
-    assert_eq!((piped.status.code(), texts(&piped).1), (Some(2), vec![expected.to_owned()]));
+    assert_refused(&piped, expected);
 }

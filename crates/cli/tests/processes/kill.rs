@@ -4,11 +4,9 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 #![cfg(feature = "embedded")]
 
-use crate::{port, torn::End};
+use crate::{backup::node::Node, torn::End};
 use std::{
     collections::BTreeMap,
-    path::Path,
-    process::{Child, Command, Stdio},
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -22,7 +20,7 @@ use kith_proto::user::v1::{
 };
 use parking_lot::Mutex;
 use prost_types::FieldMask;
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::Channel;
 
 /// Kills, and with `KITH_FULL=1`.
 const KILLS: [usize; 2] = [100, 1_000];
@@ -43,15 +41,6 @@ impl Ledger {
     }
 }
 
-struct KilledOnDrop(Child);
-
-impl Drop for KilledOnDrop {
-    fn drop(&mut self) {
-        drop(self.0.kill());
-        drop(self.0.wait());
-    }
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn node_killed_100_times_loses_no_write() {
     let full = std::env::vars().any(|(name, value)| name == "KITH_FULL" && value == "1");
@@ -60,11 +49,11 @@ async fn node_killed_100_times_loses_no_write() {
     let data = tempfile::tempdir().unwrap();
     let ledger = Arc::new(Ledger::default());
     for round in 0..kills {
-        let (node, channel) = start(data.path()).await;
-        verify(&channel, &ledger).await;
+        let node = Node::start(data.path()).await;
+        verify(&node.channel, &ledger).await;
         let written = ledger.writes.load(Ordering::Relaxed);
         let writers: Vec<_> = (0..WRITERS)
-            .map(|writer| tokio::spawn(write(writer, round, channel.clone(), Arc::clone(&ledger))))
+            .map(|writer| tokio::spawn(write(writer, round, node.channel.clone(), Arc::clone(&ledger))))
             .collect();
         // Killed at another point each time: after so many more acknowledged writes.
         let enough = written + 8 + round * 7 % 90;
@@ -83,8 +72,8 @@ async fn node_killed_100_times_loses_no_write() {
     let writes = ledger.writes.load(Ordering::Relaxed);
     println!("{kills} kills, {torn} torn logs, {writes} acknowledged writes");
     assert!(torn > kills / 2, "{torn}");
-    let (node, channel) = start(data.path()).await;
-    verify(&channel, &ledger).await;
+    let node = Node::start(data.path()).await;
+    verify(&node.channel, &ledger).await;
     drop(node);
     let options = kith_store_sqlite::SqliteOptions::new(data.path().join("kith.db"));
     let store = kith_store_sqlite::open(options).await.unwrap();
@@ -135,38 +124,4 @@ async fn verify(channel: &Channel, ledger: &Ledger) {
         );
         ledger.ages.lock().insert(user.user_id, user.age);
     }
-}
-
-async fn start(data: &Path) -> (KilledOnDrop, Channel) {
-    let port = port::free();
-    let node = Command::new(env!("CARGO_BIN_EXE_kith"))
-        .arg("serve")
-        .env_remove("KITH_FULL")
-        .args(["--listen", &format!("127.0.0.1:{port}")])
-        .args(["--set", "operations.enabled=false"])
-        .arg("--data-dir")
-        .arg(data)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let node = KilledOnDrop(node);
-    let endpoint = Endpoint::from_shared(format!("http://127.0.0.1:{port}")).unwrap();
-    let connect = async {
-        loop {
-            match endpoint.connect().await {
-                Ok(channel) => return channel,
-                Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
-            }
-        }
-    };
-    let channel = tokio::time::timeout(Duration::from_secs(30), connect).await.expect("the node starts");
-    let probe = async {
-        let mut users = UserServiceClient::new(channel.clone());
-        while users.batch_get_users(BatchGetUsersRequest::default()).await.is_err() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(30), probe).await.expect("the node serves");
-    (node, channel)
 }

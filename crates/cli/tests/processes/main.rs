@@ -7,7 +7,6 @@ mod access_keys;
 mod backup;
 mod banner;
 mod changed_while_running;
-mod cli_commands;
 mod cluster;
 mod cluster_keys;
 mod cluster_observer;
@@ -35,6 +34,7 @@ mod messages_moved;
 #[path = "../../../server/tests/it/node/mod.rs"]
 mod node;
 mod operations;
+mod polls;
 mod port;
 mod process;
 #[cfg(feature = "embedded")]

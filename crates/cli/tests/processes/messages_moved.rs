@@ -3,33 +3,19 @@
 #![cfg(feature = "embedded")]
 #![expect(clippy::unwrap_used, reason = "all of it is a test")]
 
-use std::{
-    fs,
-    path::Path,
-    process::{Command, Output},
-};
+use std::{fs, path::Path};
 
-use crate::{killed::killed_midway, process::Node};
+use crate::{
+    commands::{Ended, at, command_at},
+    killed::killed_midway,
+    process::Node,
+};
 use serde_json::{Value, json};
 
-fn kith(node: &Node, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_kith"));
-    command.args(arguments).env("KITH_ADDR", format!("http://{}", node.grpc));
-    command
-}
-
 fn call(node: &Node, method: &str, body: &Value) -> Value {
-    let called = kith(node, &["call", method, &body.to_string(), "-o", "json"]).output().unwrap();
-    assert!(called.status.success(), "{method}: {called:?}");
-    json(&called)
-}
-
-fn json(output: &Output) -> Value {
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|why| panic!("{why}: {output:?}"))
-}
-
-fn told(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).unwrap()
+    let called = at(node, &["call", method, &body.to_string(), "-o", "json"]);
+    assert_eq!(called.code, 0, "{method}: {called:?}");
+    called.json()
 }
 
 /// A node with the users 7 and 8 and their group 9, whose conversation is empty.
@@ -58,13 +44,13 @@ fn fill(node: &Node, count: usize) {
 }
 
 fn exported(node: &Node, conversation: &str) -> String {
-    let exported = kith(node, &["export", "messages", conversation]).output().unwrap();
-    assert!(exported.status.success(), "{exported:?}");
-    String::from_utf8(exported.stdout).unwrap()
+    let exported = at(node, &["export", "messages", conversation]);
+    assert_eq!(exported.code, 0, "{exported:?}");
+    exported.out
 }
 
-fn import(node: &Node, file: &Path) -> Command {
-    kith(node, &["import", "messages", file.to_str().unwrap(), "-o", "json"])
+fn import(node: &Node, file: &Path) -> Ended {
+    at(node, &["import", "messages", file.to_str().unwrap(), "-o", "json"])
 }
 
 #[test]
@@ -73,20 +59,19 @@ fn killed_import_resumes_to_the_same_log() {
     let (file, from, to) = (folder.path().join("g9.jsonl"), started(), started());
     fill(&from, 6_000);
     let export = ["export", "messages", "g9", file.to_str().unwrap(), "-o", "json"];
-    let summary = kith(&from, &export).output().unwrap();
-    let summary: Value = serde_json::from_slice(&summary.stderr).unwrap();
+    let summary: Value = serde_json::from_str(&at(&from, &export).err).unwrap();
     assert_eq!(summary, json!({ "kind": "messages", "exported": 6_000 }));
     assert_eq!(fs::read_to_string(&file).unwrap(), exported(&from, "g9"));
 
-    killed_midway(import(&to, &file), &file, 400);
-    let resumed = import(&to, &file).output().unwrap();
-    assert!(resumed.status.success(), "{resumed:?}");
-    assert_eq!(json(&resumed)["bad"], 0);
+    killed_midway(command_at(&to, &["import", "messages", file.to_str().unwrap()]), &file, 400);
+    let resumed = import(&to, &file);
+    assert_eq!(resumed.code, 0, "{resumed:?}");
+    assert_eq!(resumed.json()["bad"], 0);
     assert_eq!(exported(&to, "g9"), exported(&from, "g9"));
 
-    let again = import(&to, &file).output().unwrap();
+    let again = import(&to, &file);
     let counts = json!({ "kind": "messages", "imported": 0, "already_there": 6_000, "bad": 0 });
-    assert_eq!((again.status.code(), json(&again)), (Some(0), counts));
+    assert_eq!((again.code, again.json()), (0, counts));
     let sent = call(&to, "SendMessage", &json!({ "groupId": 9, "senderId": 8, "contentType": "x" }));
     assert_eq!(sent["seq"], "6001", "the log goes on");
 }
@@ -98,11 +83,11 @@ fn other_message_under_a_number_is_a_bad_line() {
     fill(&from, 3);
     call(&to, "SendMessage", &json!({ "groupId": 9, "senderId": 8, "contentType": "x", "body": "aGk=" }));
     fs::write(&file, exported(&from, "g9")).unwrap();
-    let imported = import(&to, &file).output().unwrap();
+    let imported = import(&to, &file);
     let counts = json!({ "kind": "messages", "imported": 2, "already_there": 0, "bad": 1 });
-    assert_eq!((imported.status.code(), json(&imported)), (Some(1), counts));
+    assert_eq!((imported.code, imported.json()), (1, counts));
     let why = format!("{}:1: there is a message with this number", file.display());
-    assert!(told(&imported).contains(&why), "{imported:?}");
+    assert!(imported.err.contains(&why), "{imported:?}");
 }
 
 /// The first line that cannot have its number ends the import: else all others were bad, too.
@@ -114,16 +99,15 @@ fn line_that_leaves_a_gap_ends_the_import() {
     let all = exported(&from, "g9");
     let lines: Vec<&str> = all.lines().collect();
     fs::write(&file, [lines[0], lines[2]].join("\n")).unwrap();
-    let ended = import(&to, &file).output().unwrap();
-    assert_eq!(ended.status.code(), Some(2), "{ended:?}");
+    let ended = import(&to, &file);
+    assert_eq!(ended.code, 2, "{ended:?}");
     let why = "the next message of g9 is number 2, not 3";
-    assert!(told(&ended).contains(why) && told(&ended).contains("run it again to go on"), "{ended:?}");
+    assert!(ended.err.contains(why) && ended.err.contains("run it again to go on"), "{ended:?}");
     assert_eq!(exported(&to, "g9").lines().count(), 1);
     // What was missing is put in, and the import goes on.
     fs::write(&file, lines.join("\n")).unwrap();
-    let again = kith(&to, &["import", "messages", file.to_str().unwrap(), "-o", "json", "--restart"]);
-    let again = { again }.output().unwrap();
-    assert_eq!(json(&again), json!({ "kind": "messages", "imported": 2, "already_there": 1, "bad": 0 }));
+    let again = at(&to, &["import", "messages", file.to_str().unwrap(), "-o", "json", "--restart"]);
+    assert_eq!(again.json(), json!({ "kind": "messages", "imported": 2, "already_there": 1, "bad": 0 }));
     assert_eq!(exported(&to, "g9"), all);
 }
 
@@ -133,12 +117,12 @@ fn absent_or_wrong_conversation_is_refused() {
     let (file, from, empty) = (folder.path().join("g9.jsonl"), started(), Node::start());
     fill(&from, 2);
     for (conversation, why) in [("d8-7", "must have the smaller user id first"), ("g10", "no such")] {
-        let refused = kith(&from, &["export", "messages", conversation]).output().unwrap();
-        assert_eq!((refused.status.code(), refused.stdout.len()), (Some(2), 0), "{refused:?}");
-        assert!(told(&refused).contains(why), "{refused:?}");
+        let refused = at(&from, &["export", "messages", conversation]);
+        assert_eq!((refused.code, refused.out.len()), (2, 0), "{refused:?}");
+        assert!(refused.err.contains(why), "{refused:?}");
     }
     fs::write(&file, exported(&from, "g9")).unwrap();
-    let bad = import(&empty, &file).output().unwrap();
-    assert_eq!((bad.status.code(), &json(&bad)["bad"]), (Some(1), &json!(2)), "{bad:?}");
-    assert!(told(&bad).contains(":1: no such "), "{bad:?}");
+    let bad = import(&empty, &file);
+    assert_eq!((bad.code, &bad.json()["bad"]), (1, &json!(2)), "{bad:?}");
+    assert!(bad.err.contains(":1: no such "), "{bad:?}");
 }

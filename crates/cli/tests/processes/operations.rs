@@ -50,7 +50,7 @@ fn stop_is_a_reason_and_keeps_the_last_one() {
 async fn it_shows_nothing_of_what_is_stored() {
     let dir = tempfile::tempdir().unwrap();
     let started = Started::new(dir.path(), &[]);
-    let mut users = UserServiceClient::connect(format!("http://{}", started.grpc())).await.unwrap();
+    let mut users = UserServiceClient::new(started.channel().await);
     let user = User {
         user_name: "zebulon".to_owned(),
         nick_name: "Quagga".to_owned(),

@@ -1,6 +1,6 @@
 //! A node that is killed while a user reads: its unread count and the receipts of the messages are one fact.
 
-use std::{path::Path, time::Duration};
+use std::time::Duration;
 
 use kith_proto::{
     group::v1::{CreateGroupRequest, Group, group_service_client::GroupServiceClient},
@@ -13,9 +13,9 @@ use kith_proto::{
     user::v1::{CreateUserRequest, User, user_service_client::UserServiceClient},
 };
 use tokio::sync::watch;
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::Channel;
 
-use crate::spawned::Started;
+use crate::backup::node::Node;
 
 const ANN: i64 = 7;
 const BEA: i64 = 8;
@@ -23,14 +23,6 @@ const GROUP: i64 = 9;
 /// So many that all of them are counted.
 const MESSAGES: usize = 99;
 const KILLS: i64 = 8;
-
-async fn start(dir: &Path) -> (Started, Channel) {
-    let node = Started::new(dir, &["--data-dir", "data"]);
-    let channel = Endpoint::from_shared(format!("http://{}", node.grpc())).unwrap();
-    let channel = channel.connect().await.unwrap();
-    node.until_ready(|code, _| code == 200);
-    (node, channel)
-}
 
 /// Ann and Bea in a group, and the numbers of messages of Ann.
 async fn begin(channel: &Channel) -> Vec<i64> {
@@ -102,13 +94,13 @@ async fn found(channel: &Channel, seqs: &[i64]) -> (i64, usize, Vec<i64>) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn badge_and_receipt_agree_after_a_crash() {
     let dir = tempfile::tempdir().unwrap();
-    let (mut node, mut channel) = start(dir.path()).await;
-    let seqs = begin(&channel).await;
+    let mut node = Node::start(dir.path()).await;
+    let seqs = begin(&node.channel).await;
     let mut least = 0;
     for round in 1..=KILLS {
         let (acknowledged, mut so_far) = watch::channel(least);
         let reading = tokio::spawn(read(
-            channel,
+            node.channel.clone(),
             seqs.iter().copied().filter(move |seq| *seq > least).collect(),
             acknowledged,
         ));
@@ -117,8 +109,8 @@ async fn badge_and_receipt_agree_after_a_crash() {
         drop(node);
         reading.await.unwrap();
         least = *so_far.borrow();
-        (node, channel) = start(dir.path()).await;
-        let (read_seq, unread, read) = found(&channel, &seqs).await;
+        node = Node::start(dir.path()).await;
+        let (read_seq, unread, read) = found(&node.channel, &seqs).await;
         assert!(read_seq >= least, "{read_seq} was acknowledged up to {least}");
         let expected: Vec<i64> = seqs.iter().copied().filter(|seq| *seq <= read_seq).collect();
         assert_eq!((unread, &read), (seqs.len() - expected.len(), &expected), "read up to {read_seq}");

@@ -3,14 +3,12 @@
 #![cfg(feature = "embedded")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::{
-    io::Read as _,
-    net::TcpStream,
-    process::Command,
-    time::{Duration, Instant},
-};
+use std::{io::Read as _, net::TcpStream, process::Command, time::Duration};
 
-use crate::spawned::{FREE, Started, http};
+use crate::{
+    polls::block_until,
+    spawned::{FREE, Started},
+};
 
 const BOUND: Duration = Duration::from_secs(30);
 
@@ -28,29 +26,24 @@ fn lines(node: &Started, words: &str) -> usize {
     node.logged().lines().filter(|line| line.contains(words)).count()
 }
 
+fn until_logged(node: &Started, words: &str) {
+    block_until(BOUND, || lines(node, words) > 0, || node.logged());
+}
+
 #[test]
 fn connections_over_the_limit_are_reported() {
     let dir = tempfile::tempdir().unwrap();
     let node = Started::new(dir.path(), &["--set", "limits.connections=2", "--set", "limits.handshake=60s"]);
     let held = connect(&node, 2);
-    let begun = Instant::now();
-    while !http(&node.operations(), "GET", "/readyz").1.contains("\"connections\":2") {
-        assert!(begun.elapsed() < BOUND);
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    node.until_ready(|_, body| body["connections"] == 2);
     assert!(connect(&node, 20).into_iter().all(is_closed));
     let body = node.until_ready(|_, body| body["reasons"][0]["reason"] == "connections_refused");
     assert_eq!(body["ready"], true);
     let message = body["reasons"][0]["message"].as_str().unwrap();
     assert!(message.contains("limits.connections allows (2)"), "{message}");
-    let begun = Instant::now();
-    while lines(&node, "limits.connections allows (2)") == 0 {
-        assert!(begun.elapsed() < BOUND, "{}", node.logged());
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    until_logged(&node, "limits.connections allows (2)");
     assert_eq!(lines(&node, "limits.connections allows (2)"), 1, "{}", node.logged());
-    let (_, metrics) = http(&node.operations(), "GET", "/metrics");
-    assert!(metrics.contains("kith_connections_refused_total 20"), "{metrics}");
+    assert_eq!(node.figure("kith_connections_refused_total"), 20);
     drop(held);
 }
 
@@ -62,11 +55,7 @@ fn lack_of_file_descriptors_is_reported() {
     command.args(["--set", "limits.handshake=60s"]).current_dir(dir.path());
     let node = Started::of(command);
     let held = connect(&node, 80);
-    let begun = Instant::now();
-    while lines(&node, "connections cannot be accepted") == 0 {
-        assert!(begun.elapsed() < BOUND, "{}", node.logged());
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    until_logged(&node, "connections cannot be accepted");
     drop(held);
     let body = node.until_ready(|_, body| body["reasons"][0]["reason"] == "accept_failed");
     assert!(body["reasons"][0]["message"].as_str().unwrap().contains("ulimit -n"), "{body}");

@@ -89,9 +89,9 @@ async fn trace_log_has_no_personal_data_or_forged_line() {
             dir.path(),
             &["--log", "trace", "--set", "telemetry.library_lines=true", "--set", &set, "--data-dir", data],
         );
-        let url = format!("http://{}", started.grpc());
-        let user = use_users(UserServiceClient::connect(url.clone()).await.unwrap()).await;
-        let code = use_groups(GroupServiceClient::connect(url).await.unwrap(), user).await;
+        let channel = started.channel().await;
+        let user = use_users(UserServiceClient::new(channel.clone())).await;
+        let code = use_groups(GroupServiceClient::new(channel), user).await;
         let (_, _, logged) = started.terminate();
         assert!(logged.lines().count() > 50, "the log was on: {logged}");
         for personal in PERSONAL.iter().copied().chain([code.as_str()]) {

@@ -12,9 +12,11 @@ use crate::{
     tour_sockets::Sockets,
 };
 use std::{
-    env, fs,
+    env,
+    ffi::OsString,
+    fs,
     os::unix::fs::{PermissionsExt as _, symlink},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
 };
 
@@ -110,11 +112,9 @@ impl Stage {
             .replace("127.0.0.1:7600", &node.grpc)
             .replace("127.0.0.1:7601", &node.operations)
             .replace("target/release/kith", "kith");
-        let path = env::var_os("PATH").unwrap_or_default();
-        let programs = [self.programs.path().to_owned()].into_iter().chain(env::split_paths(&path));
         let output = Command::new("bash")
             .args(["-c", &format!("exec 2>&1; {command}")])
-            .env("PATH", env::join_paths(programs).unwrap())
+            .env("PATH", path_with(self.programs.path()))
             .current_dir(process::root())
             .stdin(Stdio::null())
             .output()
@@ -157,11 +157,6 @@ fn chat_is_the_same_over_grpc_json_and_sockets() {
     follow(CHAT);
 }
 
-/// The lines of the README that start several nodes.
-fn lines_of_several_nodes() -> Vec<&'static str> {
-    lines_of("Several nodes")
-}
-
 /// The commands of a part of the README.
 fn lines_of(title: &str) -> Vec<&'static str> {
     let (_, section) = README.split_once(&format!("\n## {title}\n")).unwrap();
@@ -171,7 +166,7 @@ fn lines_of(title: &str) -> Vec<&'static str> {
 
 #[test]
 fn readme_starts_each_server_before_the_nodes() {
-    let lines = lines_of_several_nodes();
+    let lines = lines_of("Several nodes");
     let at = |program: &str| lines.iter().position(|line| line.starts_with(program)).expect(program);
     let initiate = "mongosh --quiet --eval 'rs.initiate({_id: \"rs0\", members: [{_id: 0, host: \"127.0.0.1:27017\"}]})'";
     let order = ["mongod --replSet rs0 ", initiate, "redis-server ", "target/release/kith serve"].map(at);
@@ -183,7 +178,7 @@ fn readme_starts_each_server_before_the_nodes() {
 #[test]
 #[ignore = "needs Redis and MongoDB: run cargo xtask test"]
 fn nodes_start_as_the_readme_says() {
-    let lines = lines_of_several_nodes().into_iter();
+    let lines = lines_of("Several nodes").into_iter();
     let lines: Vec<_> = lines.skip_while(|line| !line.starts_with("export ")).collect();
     let of_tests = |name| env::var_os(name).expect(name).into_string().unwrap();
     let [grpc, operations, second, its_operations] = [(); 4].map(|()| process::free_address());
@@ -197,17 +192,10 @@ fn nodes_start_as_the_readme_says() {
         .replace("7602", &port(&second))
         .replace("target/release/kith", env!("CARGO_BIN_EXE_kith"));
     let name = format!("kith_readme_{}", port(&grpc));
+    let names = [("KITH_STORE__MONGODB__DATABASE", &name), ("KITH_REDIS__PREFIX", &name)];
+    let addresses = [("KITH_LISTEN", &grpc), ("KITH_OPERATIONS__LISTEN", &operations), ("KITH_ADDR", &grpc)];
     let dir = tempfile::tempdir().unwrap();
-    let output = Command::new("bash")
-        .args(["-c", &format!("set -e; trap 'kill $(jobs -p); wait' EXIT\n{script}")])
-        .envs([("KITH_STORE__MONGODB__DATABASE", &name), ("KITH_REDIS__PREFIX", &name)])
-        .envs([("KITH_LISTEN", &grpc), ("KITH_OPERATIONS__LISTEN", &operations)])
-        .env("KITH_ADDR", &grpc)
-        .current_dir(dir.path())
-        .output()
-        .unwrap();
-    let printed = String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.success(), "{script}\n{printed}");
+    let printed = run_script(&script, &[&names[..], &addresses].concat(), dir.path());
     assert_eq!(printed.matches(r#""userName":"grace""#).count(), 2, "{printed}");
 }
 
@@ -222,26 +210,33 @@ fn node_is_secured_as_the_readme_says() {
     let script = [&[first, second], &lines[2..]].concat().join("\n").replace("target/release/kith", "kith");
     // What fails on purpose.
     let script = script.replace("\nenv -u ", "\n! env -u ");
-    let (dir, kith) = (tempfile::tempdir().unwrap(), PathBuf::from(env!("CARGO_BIN_EXE_kith")));
-    let path = env::var_os("PATH").unwrap_or_default();
-    let programs = [kith.parent().unwrap().to_owned()].into_iter().chain(env::split_paths(&path));
-    let output = Command::new("timeout")
-        .args(["60", "bash", "-c"])
-        .arg(format!(
-            "set -e; trap 'kill $(jobs -p); wait' EXIT\n{}",
-            script.replace("127.0.0.1:7600", &grpc)
-        ))
-        .env("PATH", env::join_paths(programs).unwrap())
-        .envs([("KITH_LISTEN", &grpc), ("KITH_OPERATIONS__LISTEN", &operations), ("KITH_ADDR", &grpc)])
-        .current_dir(dir.path())
-        .output()
-        .unwrap();
-    let printed = String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.success(), "{script}\n{printed}");
+    let addresses = [("KITH_LISTEN", &grpc), ("KITH_OPERATIONS__LISTEN", &operations), ("KITH_ADDR", &grpc)];
+    let dir = tempfile::tempdir().unwrap();
+    let printed = run_script(&script.replace("127.0.0.1:7600", &grpc), &addresses, dir.path());
     assert_eq!(printed.matches(r#""userName":"grace""#).count(), 2, "{printed}");
     assert!(printed.contains("UNAUTHENTICATED CREDENTIALS_MISSING"), "{printed}");
     let key = fs::read_to_string(dir.path().join("kith.key")).unwrap();
     assert!(!printed.contains(key.trim_end()), "{printed}");
+}
+
+/// Runs lines of the README in this folder, and ends what they leave running. Returns all that they print.
+fn run_script(script: &str, environment: &[(&str, &String)], dir: &Path) -> String {
+    let output = Command::new("timeout")
+        .args(["60", "bash", "-c", &format!("set -e; trap 'kill $(jobs -p); wait' EXIT\n{script}")])
+        .env("PATH", path_with(Path::new(env!("CARGO_BIN_EXE_kith")).parent().unwrap()))
+        .envs(environment.iter().copied())
+        .current_dir(dir)
+        .output()
+        .unwrap();
+    let printed = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+    assert!(output.status.success(), "{script}\n{printed}");
+    printed
+}
+
+/// The path to programs, with those of this folder first.
+fn path_with(folder: &Path) -> OsString {
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::join_paths([folder.to_owned()].into_iter().chain(env::split_paths(&path))).unwrap()
 }
 
 /// Does all that a tour says, on a node of its own.

@@ -5,17 +5,16 @@ use std::{fs, path::Path};
 use kith_store_sqlite::backup::Manifest;
 use serde_json::Value;
 
-use crate::backup::node::{Node, backup, command, filled, restore, succeeded};
+use crate::{
+    backup::node::{Node, backup, command, filled, restore, succeeded},
+    spawned,
+};
 
-/// Runs it, and checks that it ends with code 2 and one line that holds all of `words`.
+/// Runs it, and checks that it ends with one line that holds all of `words`.
 #[track_caller]
 fn refused(data: &Path, arguments: &[&str], words: &[&str]) {
-    let output = command(data, arguments).output().unwrap();
-    let line = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {line}");
-    assert!(line.starts_with("kith: ") && line.ends_with('\n') && line.lines().count() == 1, "{line}");
+    let line = spawned::refused(command(data, arguments));
     assert!(words.iter().all(|word| line.contains(word)), "{line} should hold {words:?}");
-    assert!(output.stdout.is_empty());
 }
 
 fn edit(manifest: &Path, change: impl FnOnce(&mut Value)) {

@@ -7,5 +7,5 @@ mod bad_files;
 mod conversations;
 mod killed;
 mod ledger;
-mod node;
+pub(crate) mod node;
 mod under_writes;

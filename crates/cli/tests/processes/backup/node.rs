@@ -2,48 +2,28 @@
 
 use std::{
     path::Path,
-    process::{Child, Command, Output, Stdio},
-    time::Duration,
+    process::{Command, Output},
 };
 
-use kith_proto::user::v1::{BatchGetUsersRequest, user_service_client::UserServiceClient};
 use kith_store::{NewUser, Params, Timestamp, UserId, UserName, Write};
 use serde_json::Value;
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::Channel;
+
+use crate::spawned::Started;
 
 /// A node over a data folder; killed when dropped.
 pub(crate) struct Node {
-    process: Child,
+    _process: Started,
     pub(crate) channel: Channel,
 }
 
 impl Node {
     /// Starts it and waits until it serves.
     pub(crate) async fn start(data: &Path) -> Self {
-        let address = format!("127.0.0.1:{}", crate::port::free());
-        let process = command(data, &["serve", "--set", "operations.enabled=false"])
-            .args(["--listen", &address])
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let channel = Endpoint::from_shared(format!("http://{address}")).unwrap().connect_lazy();
-        let node = Self { process, channel };
-        let serves = async {
-            let mut users = UserServiceClient::new(node.channel.clone());
-            while users.batch_get_users(BatchGetUsersRequest::default()).await.is_err() {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-        };
-        tokio::time::timeout(Duration::from_secs(30), serves).await.expect("the node serves");
-        node
-    }
-}
-
-impl Drop for Node {
-    fn drop(&mut self) {
-        self.process.kill().ok();
-        self.process.wait().ok();
+        let process = Started::new(&std::env::temp_dir(), &["--data-dir", data.to_str().unwrap()]);
+        process.until_ready(|code, _| code == 200);
+        let channel = process.channel().await;
+        Self { _process: process, channel }
     }
 }
 

@@ -6,6 +6,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
+    time::Duration,
 };
 
 use futures::{TryStreamExt as _, future::join_all};
@@ -16,9 +17,12 @@ use kith_proto::{
 };
 use tonic::transport::Channel;
 
-use crate::backup::{
-    ledger::{Clock, Sent, Writer, make_group},
-    node::{Node, backup, filled, restore},
+use crate::{
+    backup::{
+        ledger::{Clock, Sent, Writer, make_group},
+        node::{Node, backup, filled, restore},
+    },
+    polls::until,
 };
 
 const WRITERS: i64 = 8;
@@ -76,12 +80,7 @@ async fn backup_under_writes_is_one_moment() {
 }
 
 async fn wait_for(clock: &Clock, moment: u64) {
-    let came = async {
-        while clock.tick() < moment {
-            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-        }
-    };
-    tokio::time::timeout(std::time::Duration::from_secs(60), came).await.expect("writers come forward");
+    until(Duration::from_secs(60), async || clock.tick() >= moment).await;
 }
 
 async fn held(channel: &Channel) -> Held {

@@ -4,45 +4,36 @@
 use futures::{StreamExt as _, future::join_all};
 use kith_proto::{
     group::v1::{
-        CreateGroupRequest, CreateGroupResponse, DismissGroupRequest, DismissGroupResponse,
-        ExportGroupsRequest, GetGroupRequest, GetInviteCodeRequest, Group, ImportGroup, ImportGroupsRequest,
-        ImportGroupsResponse, RotateInviteCodeRequest, RotateInviteCodeResponse, UpdateGroupRequest,
-        UpdateGroupResponse, group_service_client::GroupServiceClient,
+        CreateGroupRequest, DismissGroupRequest, ExportGroupsRequest, GetGroupRequest, GetInviteCodeRequest,
+        Group, ImportGroup, ImportGroupsRequest, RotateInviteCodeRequest, UpdateGroupRequest,
     },
-    r#type::v1::import_result,
+    r#type::v1::{ImportResult, import_result},
     user::v1::{
-        CreateUserRequest, CreateUserResponse, DeleteUserRequest, DeleteUserResponse, ExportUsersRequest,
-        ImportUser, ImportUsersRequest, ImportUsersResponse, UpdateUserRequest, UpdateUserResponse, User,
-        user_service_client::UserServiceClient,
+        CreateUserRequest, DeleteUserRequest, ExportUsersRequest, ImportUser, ImportUsersRequest,
+        UpdateUserRequest, User,
     },
 };
 use prost::Message;
 use prost_types::FieldMask;
-use tonic::{Code, Response, Status, transport::Channel};
+use tonic::{Code, Response, Status};
 
-use crate::cluster::site::{Peer, Site, strong};
+use crate::cluster::site::{Peer, Site, stop, strong};
 
 const CALLERS: usize = 5;
 /// Each with a request of its own: what depends on who comes first does not come out the same each time.
 const ROUNDS: i64 = 10;
 
 /// Two nodes of a new cluster, and a call that is made several times at once.
-struct Cluster(Peer, Peer);
+struct Cluster([Peer; 2]);
 
 impl Cluster {
     async fn start() -> Self {
-        let (a, b) = Site::in_redis_of_tests().pair().await;
-        Self(a, b)
+        Self(Site::in_redis_of_tests().nodes(|_| {}).await)
     }
 
     /// The one answer that all callers have.
-    async fn at_once<T, C>(&self, call: impl Fn(Channel) -> C) -> T
-    where
-        T: Message + Clone,
-        C: Future<Output = Result<T, Status>>,
-    {
-        let nodes = [&self.0, &self.1];
-        let answers = join_all((0..CALLERS).map(|caller| call(nodes[caller % 2].channel()))).await;
+    async fn at_once<T: Message + Clone>(&self, call: impl AsyncFn(&Peer) -> Result<T, Status>) -> T {
+        let answers = join_all((0..CALLERS).map(|caller| call(&self.0[caller % 2]))).await;
         let answers: Vec<T> = answers.into_iter().map(Result::unwrap).collect();
         for answer in &answers {
             assert_eq!(answer.encode_to_vec(), answers[0].encode_to_vec());
@@ -50,46 +41,57 @@ impl Cluster {
         answers[0].clone()
     }
 
+    /// The same, but for the token of each answer: it says where the nodes stood when the answer was given.
+    async fn written_at_once<T: Message + Clone>(
+        &self,
+        call: impl AsyncFn(&Peer) -> Result<Response<T>, Status>,
+        token: impl Fn(&mut T) -> &mut String,
+    ) -> T {
+        self.at_once(async |node| {
+            let mut answer = call(node).await?.into_inner();
+            token(&mut answer).clear();
+            Ok(answer)
+        })
+        .await
+    }
+
     async fn group(&self) -> i64 {
         let group = Group { name: "Chess".to_owned(), ..Group::default() };
         let request = CreateGroupRequest { group: Some(group), ..CreateGroupRequest::default() };
-        let created = GroupServiceClient::new(self.0.channel()).create_group(request).await.unwrap();
+        let created = self.0[0].groups().create_group(request).await.unwrap();
         created.into_inner().group.unwrap().group_id
     }
 
     /// As the store has it.
     async fn version_of(&self, group_id: i64) -> Result<i64, Code> {
         let request = GetGroupRequest { group_id, consistency: strong() };
-        let read = GroupServiceClient::new(self.1.channel()).get_group(request).await;
+        let read = self.0[1].groups().get_group(request).await;
         read.map(|read| read.into_inner().group.unwrap().version).map_err(|status| status.code())
     }
 
     async fn users(&self) -> usize {
-        let pages = self.0.users().export_users(ExportUsersRequest::default()).await.unwrap().into_inner();
+        let pages = self.0[0].users().export_users(ExportUsersRequest::default()).await.unwrap().into_inner();
         pages.map(|page| page.unwrap().users.len()).collect::<Vec<usize>>().await.iter().sum()
     }
 
     async fn groups(&self) -> usize {
-        let mut groups = GroupServiceClient::new(self.0.channel());
-        let pages = groups.export_groups(ExportGroupsRequest::default()).await.unwrap().into_inner();
+        let pages =
+            self.0[0].groups().export_groups(ExportGroupsRequest::default()).await.unwrap().into_inner();
         pages.map(|page| page.unwrap().groups.len()).collect::<Vec<usize>>().await.iter().sum()
     }
 
     async fn stop(self) {
-        self.0.stop().await;
-        self.1.stop().await;
+        stop(self.0).await;
     }
-}
-
-/// Without its token: each says where the nodes stood when its answer was given.
-fn answer<T>(answer: Response<T>, token: impl FnOnce(&mut T) -> &mut String) -> T {
-    let mut answer = answer.into_inner();
-    token(&mut answer).clear();
-    answer
 }
 
 fn mask(path: &str) -> Option<FieldMask> {
     Some(FieldMask { paths: vec![path.to_owned()] })
+}
+
+fn assert_all_imported(results: &[ImportResult]) {
+    let done = |result: &ImportResult| matches!(result.result, Some(import_result::Result::Id(_)));
+    assert!(results.iter().all(done), "{results:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -99,13 +101,11 @@ async fn a_user_is_created_once() {
     for round in 1..=ROUNDS {
         let user = User { user_name: format!("ann{round}"), ..User::default() };
         let request = CreateUserRequest { user: Some(user), request_id: format!("create-{round}") };
-        let created: CreateUserResponse = cluster
-            .at_once(async |node| {
-                UserServiceClient::new(node)
-                    .create_user(request.clone())
-                    .await
-                    .map(|done| answer(done, |done| &mut done.consistency_token))
-            })
+        let created = cluster
+            .written_at_once(
+                async |node| node.users().create_user(request.clone()).await,
+                |done| &mut done.consistency_token,
+            )
             .await;
         assert_eq!(created.user.unwrap().version, 1);
         assert_eq!(cluster.users().await, usize::try_from(round).unwrap());
@@ -117,7 +117,7 @@ async fn a_user_is_created_once() {
 #[ignore = "needs Redis and MongoDB: run cargo xtask test"]
 async fn a_user_is_changed_once() {
     let cluster = Cluster::start().await;
-    let user_id = cluster.0.create("ann").await.user_id;
+    let user_id = cluster.0[0].create("ann").await.user_id;
     for round in 1..=ROUNDS {
         let user = User { user_id, nick_name: round.to_string(), ..User::default() };
         let request = UpdateUserRequest {
@@ -126,15 +126,13 @@ async fn a_user_is_changed_once() {
             request_id: format!("update-{round}"),
             ..UpdateUserRequest::default()
         };
-        let updated: UpdateUserResponse = cluster
-            .at_once(async |node| {
-                UserServiceClient::new(node)
-                    .update_user(request.clone())
-                    .await
-                    .map(|done| answer(done, |done| &mut done.consistency_token))
-            })
+        let updated = cluster
+            .written_at_once(
+                async |node| node.users().update_user(request.clone()).await,
+                |done| &mut done.consistency_token,
+            )
             .await;
-        let read = cluster.1.read(user_id, strong()).await.unwrap();
+        let read = cluster.0[1].read(user_id, strong()).await.unwrap();
         assert_eq!((read.version, Some(read)), (1 + round, updated.user));
     }
     cluster.stop().await;
@@ -145,19 +143,17 @@ async fn a_user_is_changed_once() {
 async fn a_user_is_deleted_once() {
     let cluster = Cluster::start().await;
     for round in 1..=ROUNDS {
-        let user_id = cluster.0.create(&format!("ann{round}")).await.user_id;
+        let user_id = cluster.0[0].create(&format!("ann{round}")).await.user_id;
         let request_id = format!("delete-{round}");
         let request = DeleteUserRequest { user_id, request_id, ..DeleteUserRequest::default() };
-        let deleted: DeleteUserResponse = cluster
-            .at_once(async |node| {
-                UserServiceClient::new(node)
-                    .delete_user(request.clone())
-                    .await
-                    .map(|done| answer(done, |done| &mut done.consistency_token))
-            })
+        let deleted = cluster
+            .written_at_once(
+                async |node| node.users().delete_user(request.clone()).await,
+                |done| &mut done.consistency_token,
+            )
             .await;
         assert_eq!(deleted.version, 2);
-        assert_eq!(cluster.1.read(user_id, strong()).await.unwrap_err().code(), Code::NotFound);
+        assert_eq!(cluster.0[1].read(user_id, strong()).await.unwrap_err().code(), Code::NotFound);
     }
     cluster.stop().await;
 }
@@ -172,15 +168,14 @@ async fn users_are_imported_once() {
         request_id: format!("import-{record}"),
     });
     let request = ImportUsersRequest { records: records.collect() };
-    let imported: ImportUsersResponse = cluster
+    let imported = cluster
         .at_once(async |node| {
             let stream = tokio_stream::iter([request.clone()]);
-            let answers = UserServiceClient::new(node).import_users(stream).await?.into_inner();
+            let answers = node.users().import_users(stream).await?.into_inner();
             answers.into_future().await.0.expect("an answer for each message")
         })
         .await;
-    let done = |result: &Option<import_result::Result>| matches!(result, Some(import_result::Result::Id(_)));
-    assert!(imported.results.iter().all(|result| done(&result.result)), "{imported:?}");
+    assert_all_imported(&imported.results);
     assert_eq!(cluster.users().await, imported.results.len());
     cluster.stop().await;
 }
@@ -192,13 +187,11 @@ async fn a_group_is_created_once() {
     for round in 1..=ROUNDS {
         let group = Group { name: "Chess".to_owned(), ..Group::default() };
         let request = CreateGroupRequest { group: Some(group), request_id: format!("create-{round}") };
-        let created: CreateGroupResponse = cluster
-            .at_once(async |node| {
-                GroupServiceClient::new(node)
-                    .create_group(request.clone())
-                    .await
-                    .map(|done| answer(done, |done| &mut done.consistency_token))
-            })
+        let created = cluster
+            .written_at_once(
+                async |node| node.groups().create_group(request.clone()).await,
+                |done| &mut done.consistency_token,
+            )
             .await;
         assert_eq!(created.group.unwrap().version, 1);
         assert_eq!(cluster.groups().await, usize::try_from(round).unwrap());
@@ -219,13 +212,11 @@ async fn a_group_is_changed_once() {
             request_id: format!("update-{round}"),
             ..UpdateGroupRequest::default()
         };
-        let updated: UpdateGroupResponse = cluster
-            .at_once(async |node| {
-                GroupServiceClient::new(node)
-                    .update_group(request.clone())
-                    .await
-                    .map(|done| answer(done, |done| &mut done.consistency_token))
-            })
+        let updated = cluster
+            .written_at_once(
+                async |node| node.groups().update_group(request.clone()).await,
+                |done| &mut done.consistency_token,
+            )
             .await;
         assert_eq!(updated.group.unwrap().version, 1 + round);
         assert_eq!(cluster.version_of(group_id).await, Ok(1 + round));
@@ -241,13 +232,11 @@ async fn a_group_is_dismissed_once() {
         let group_id = cluster.group().await;
         let request_id = format!("dismiss-{round}");
         let request = DismissGroupRequest { group_id, request_id, ..DismissGroupRequest::default() };
-        let dismissed: DismissGroupResponse = cluster
-            .at_once(async |node| {
-                GroupServiceClient::new(node)
-                    .dismiss_group(request.clone())
-                    .await
-                    .map(|done| answer(done, |done| &mut done.consistency_token))
-            })
+        let dismissed = cluster
+            .written_at_once(
+                async |node| node.groups().dismiss_group(request.clone()).await,
+                |done| &mut done.consistency_token,
+            )
             .await;
         assert_eq!(dismissed.version, 2);
         assert_eq!(cluster.version_of(group_id).await, Err(Code::NotFound));
@@ -262,17 +251,15 @@ async fn an_invite_code_is_changed_once() {
     let group_id = cluster.group().await;
     for round in 1..=ROUNDS {
         let request = RotateInviteCodeRequest { group_id, request_id: format!("rotate-{round}") };
-        let rotated: RotateInviteCodeResponse = cluster
-            .at_once(async |node| {
-                GroupServiceClient::new(node)
-                    .rotate_invite_code(request.clone())
-                    .await
-                    .map(|done| answer(done, |done| &mut done.consistency_token))
-            })
+        let rotated = cluster
+            .written_at_once(
+                async |node| node.groups().rotate_invite_code(request.clone()).await,
+                |done| &mut done.consistency_token,
+            )
             .await;
         assert_eq!(rotated.version, 1 + round);
-        let mut groups = GroupServiceClient::new(cluster.1.channel());
-        let code = groups.get_invite_code(GetInviteCodeRequest { group_id }).await.unwrap().into_inner();
+        let request = GetInviteCodeRequest { group_id };
+        let code = cluster.0[1].groups().get_invite_code(request).await.unwrap().into_inner();
         assert_eq!(code.invite_code, rotated.invite_code);
     }
     cluster.stop().await;
@@ -288,15 +275,14 @@ async fn groups_are_imported_once() {
         request_id: format!("import-{record}"),
     });
     let request = ImportGroupsRequest { records: records.collect() };
-    let imported: ImportGroupsResponse = cluster
+    let imported = cluster
         .at_once(async |node| {
             let stream = tokio_stream::iter([request.clone()]);
-            let answers = GroupServiceClient::new(node).import_groups(stream).await?.into_inner();
+            let answers = node.groups().import_groups(stream).await?.into_inner();
             answers.into_future().await.0.expect("an answer for each message")
         })
         .await;
-    let done = |result: &Option<import_result::Result>| matches!(result, Some(import_result::Result::Id(_)));
-    assert!(imported.results.iter().all(|result| done(&result.result)), "{imported:?}");
+    assert_all_imported(&imported.results);
     assert_eq!(cluster.groups().await, imported.results.len());
     cluster.stop().await;
 }

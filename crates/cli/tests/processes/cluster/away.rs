@@ -2,9 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use crate::cluster::{
-    redis::Redis,
-    site::{Peer, Site, at_least, until},
+use crate::{
+    cluster::{
+        redis::Redis,
+        site::{Peer, Site, at_least, stop, until_all_follow},
+    },
+    polls::until,
 };
 
 fn says_away(peer: &Peer) -> bool {
@@ -24,8 +27,7 @@ async fn node_without_redis_serves_from_the_store() {
     let ready = node.operations("/readyz").await;
     assert!(ready.contains(" 200 ") && ready.contains("\"ready\":true"), "{ready}");
     assert!(ready.contains("\"reason\":\"redis_away\""), "{ready}");
-    let listed =
-        node.admin().list_nodes(kith_proto::admin::v1::ListNodesRequest {}).await.unwrap().into_inner();
+    let listed = node.listed().await;
     assert_eq!((listed.nodes.len(), listed.complete), (1, false));
 
     redis.run().await;
@@ -62,9 +64,7 @@ async fn calls_continue_while_redis_is_killed() {
     println!("longest cached read without Redis: {longest:?}");
     assert!(says_away(&a) && says_away(&b) && longest < Duration::from_secs(1), "{longest:?}");
     redis.run().await;
-    for peer in [&a, &b] {
-        peer.until_following().await;
-    }
+    until_all_follow([&a, &b]).await;
     until(Duration::from_secs(3), async || {
         let mut right = true;
         for (id, (version, _)) in ids.iter().zip(&last) {
@@ -73,8 +73,7 @@ async fn calls_continue_while_redis_is_killed() {
         right
     })
     .await;
-    a.stop().await;
-    b.stop().await;
+    stop([a, b]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

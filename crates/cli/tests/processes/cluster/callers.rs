@@ -3,24 +3,19 @@
 use std::{fs, path::Path, time::Duration};
 
 use kith_proto::admin::v1::{GetNodeRequest, ListNodesRequest};
-use tonic::Request;
 
 use crate::{
-    cluster::site::{Peer, Site, until},
+    cluster::site::{Peer, Site, stop},
+    polls::until,
+    rotation::with,
     spawned::{ended, kith},
 };
 
 const KEY: &str = "correct-horse-battery-staple-one-key";
 const LIMIT: Duration = Duration::from_secs(20);
 
-fn with_key<T>(message: T) -> Request<T> {
-    let mut request = Request::new(message);
-    request.metadata_mut().insert("authorization", format!("Bearer {KEY}").parse().unwrap());
-    request
-}
-
 async fn digests(peer: &Peer) -> Vec<String> {
-    let listed = peer.admin().list_nodes(with_key(ListNodesRequest {})).await.unwrap().into_inner();
+    let listed = peer.admin().list_nodes(with(KEY, ListNodesRequest {})).await.unwrap().into_inner();
     listed.nodes.into_iter().map(|node| node.callers_digest).collect()
 }
 
@@ -55,7 +50,7 @@ async fn different_callers_are_found_by_asking_one() {
         found.len() == 2 && found[0] == found[1] && found[0].len() == 16
     })
     .await;
-    let own = a.admin().get_node(with_key(GetNodeRequest {})).await.unwrap().into_inner().callers_digest;
+    let own = a.admin().get_node(with(KEY, GetNodeRequest {})).await.unwrap().into_inner().callers_digest;
     assert_eq!(own, digests(&b).await[0], "by the key of their store");
     assert_eq!(checked(dir.path(), &a), "ok");
     fs::write(dir.path().join("b.key"), format!("{KEY}\ncorrect-horse-battery-staple-two-key\n")).unwrap();
@@ -65,6 +60,5 @@ async fn different_callers_are_found_by_asking_one() {
     })
     .await;
     assert_eq!(checked(dir.path(), &a), "critical");
-    a.stop().await;
-    b.stop().await;
+    stop([a, b]).await;
 }

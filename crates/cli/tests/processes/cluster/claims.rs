@@ -4,10 +4,13 @@ use std::time::Duration;
 
 use kith_server::{Node, health::State};
 
-use crate::cluster::{
-    hand::drop_database,
-    redis::Redis,
-    site::{Peer, Site, until},
+use crate::{
+    cluster::{
+        hand::drop_database,
+        redis::Redis,
+        site::{Peer, Site, stop, until_all_follow},
+    },
+    polls::until,
 };
 
 /// What a node says about its prefix in `/readyz`.
@@ -57,8 +60,7 @@ async fn node_with_another_prefix_is_refused() {
     assert!(other.contains("under the prefix") && other.contains("redis.prefix"), "{other}");
     let id = a.create("ann").await.user_id;
     assert_eq!(b.get(id).await.user_name, "ann");
-    a.stop().await;
-    b.stop().await;
+    stop([a, b]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -66,8 +68,7 @@ async fn node_with_another_prefix_is_refused() {
 async fn two_clusters_share_a_redis_without_mixing() {
     let (one, other) = (Site::in_redis_of_tests(), Site::in_redis_of_tests());
     let (a, b) = (one.node().await, other.node().await);
-    a.until_following().await;
-    b.until_following().await;
+    until_all_follow([&a, &b]).await;
     for name in ["ann", "bob"] {
         a.create(name).await;
     }
@@ -75,11 +76,10 @@ async fn two_clusters_share_a_redis_without_mixing() {
     a.rename(of_a, "here").await;
     assert_eq!((a.get(of_a).await.nick_name, b.get(of_b).await.nick_name), ("here".into(), String::new()));
     assert_eq!(b.get(of_b).await.user_name, "dan");
-    let node = b.admin().get_node(kith_proto::admin::v1::GetNodeRequest {}).await.unwrap().into_inner();
+    let node = b.info().await;
     assert_eq!(node.nodes, 1);
     assert!(node.applied <= 1, "a change of its own, and none of the other cluster: {}", node.applied);
-    a.stop().await;
-    b.stop().await;
+    stop([a, b]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -101,8 +101,7 @@ async fn dropped_database_is_not_served() {
     }
     let again = a.create("bob").await;
     assert_eq!((again.user_id, a.get(id).await, b.get(id).await.version), (id, again.clone(), again.version));
-    a.stop().await;
-    b.stop().await;
+    stop([a, b]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -116,8 +115,7 @@ async fn second_database_on_a_prefix_is_refused() {
     assert!(!line.contains('\n'));
     assert_eq!(b.get(id).await.user_name, "ann");
     assert!(!says_taken(&a) && !says_taken(&b));
-    a.stop().await;
-    b.stop().await;
+    stop([a, b]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -129,8 +127,7 @@ async fn running_node_reports_another_database() {
     let (a, b) = (site.node().await, other_database(&site).node().await);
     redis.run().await;
     until(Duration::from_secs(10), async || says_taken(&a) || says_taken(&b)).await;
-    a.until_following().await;
-    b.until_following().await;
+    until_all_follow([&a, &b]).await;
     let (of_a, of_b) = (a.create("ann").await.user_id, b.create("bob").await.user_id);
     assert_eq!((a.get(of_a).await.user_name, b.get(of_b).await.user_name), ("ann".into(), "bob".into()));
     let (taken, owner) = if says_taken(&a) { (a, b) } else { (b, a) };

@@ -7,7 +7,10 @@ use kith_proto::relation::v1::{
 };
 use tonic::transport::Channel;
 
-use crate::cluster::site::{Peer, Site, until, variable};
+use crate::{
+    cluster::site::{Peer, Site, stop, with_relations},
+    polls::until,
+};
 
 /// After the last change of the list.
 const RIGHT_WITHIN: Duration = Duration::from_secs(11);
@@ -24,27 +27,10 @@ impl Peer {
     }
 }
 
-/// Nodes that store relations.
-async fn nodes() -> [Peer; 3] {
-    let site = Site::in_redis_of_tests();
-    let node = async || {
-        site.node_with(|config| {
-            config.store.cql.contact_points.push(variable("KITH_TEST_CQL"));
-            config.store.cql.keyspace.clone_from(&site.database);
-        })
-        .await
-    };
-    let nodes = [node().await, node().await, node().await];
-    for node in &nodes {
-        node.until_following().await;
-    }
-    nodes
-}
-
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Redis, MongoDB and Cassandra: run cargo xtask test"]
 async fn counts_are_right_on_every_node_in_time() {
-    let nodes = nodes().await;
+    let nodes: [Peer; 3] = Site::in_redis_of_tests().nodes(with_relations).await;
     let [a, b, _] = &nodes;
     let target_id = a.create("target").await.user_id;
     let mut users = Vec::new();
@@ -67,9 +53,7 @@ async fn counts_are_right_on_every_node_in_time() {
             until(left, async || node.following(*user_id).await == 0).await;
         }
     }
-    for node in nodes {
-        node.stop().await;
-    }
+    stop(nodes).await;
 }
 
 async fn count_everywhere(nodes: &[Peer], user_id: i64) {

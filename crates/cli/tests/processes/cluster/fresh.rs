@@ -5,7 +5,10 @@ use std::time::Duration;
 use kith_proto::user::v1::{UpdateUserRequest, User};
 use tonic::Code;
 
-use crate::cluster::site::{Site, at_least, strong, until};
+use crate::{
+    cluster::site::{Site, at_least, stop, strong},
+    polls::until,
+};
 
 /// What a change may take to every node while all is well.
 const HEALTHY: Duration = Duration::from_secs(1);
@@ -23,8 +26,7 @@ async fn a_write_on_one_node_is_seen_on_the_other() {
         assert_eq!(writer.get(id).await.nick_name, nick_name, "one's own write at once");
         until(HEALTHY, async || reader.get(id).await.nick_name == nick_name).await;
     }
-    a.stop().await;
-    b.stop().await;
+    stop([a, b]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -39,8 +41,7 @@ async fn read_with_a_token_is_never_older() {
         let read = reader.read(id, at_least(&token)).await.unwrap();
         assert!(read.version >= version, "version {} after {version}", read.version);
     }
-    a.stop().await;
-    b.stop().await;
+    stop([a, b]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -52,8 +53,7 @@ async fn strong_read_sees_every_acknowledged_write() {
         let (version, _) = a.rename(id, &round.to_string()).await;
         assert_eq!(b.read(id, strong()).await.unwrap().version, version);
     }
-    a.stop().await;
-    b.stop().await;
+    stop([a, b]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -68,8 +68,7 @@ async fn foreign_token_is_refused_or_asks_the_store() {
     let bob = other.create("bea").await.user_id;
     let (_, token) = other.rename(bob, "b").await;
     assert_eq!(a.read(id, at_least(&token)).await.unwrap().user_name, "ann");
-    a.stop().await;
-    other.stop().await;
+    stop([a, other]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -91,6 +90,5 @@ async fn repeated_request_brings_nothing_old_back() {
         let read = peer.read(id, at_least(&repeated.consistency_token)).await.unwrap();
         assert_eq!((read.version, read.nick_name.as_str()), (version, "second"));
     }
-    a.stop().await;
-    b.stop().await;
+    stop([a, b]).await;
 }

@@ -14,55 +14,55 @@ const OP_MSG: u32 = 2013;
 
 /// Sets a text of a record, and nothing else.
 pub(crate) fn set(database: &str, collection: &str, id: i64, field: &str, text: &str) {
-    update(database, collection, id, &[inner(3, "$set", &document(&[string(field, text)]))]);
+    update(database, collection, id, &[element(3, "$set", &document(&[string(field, text)]))]);
 }
 
 /// Sets the nick name and the version of a user.
 pub(crate) fn set_with_version(database: &str, id: i64, nick: &str, version: i64) {
     let set = document(&[string("nick", nick), number("v", version)]);
-    update(database, "users", id, &[inner(3, "$set", &set)]);
+    update(database, "users", id, &[element(3, "$set", &set)]);
 }
 
 /// Sets the nick name of a user, and adds to its version.
 pub(crate) fn set_and_add_version(database: &str, id: i64, nick: &str, more: i64) {
-    let set = inner(3, "$set", &document(&[string("nick", nick)]));
-    update(database, "users", id, &[set, inner(3, "$inc", &document(&[number("v", more)]))]);
+    let set = element(3, "$set", &document(&[string("nick", nick)]));
+    update(database, "users", id, &[set, element(3, "$inc", &document(&[number("v", more)]))]);
 }
 
 /// Deletes the document of a user. Returns it.
 pub(crate) fn delete(database: &str, id: i64) -> Vec<u8> {
     let query = document(&[number("_id", id)]);
-    let find = [string("find", "users"), inner(3, "filter", &query), string("$db", database)];
+    let find = [string("find", "users"), element(3, "filter", &query), string("$db", database)];
     let found = first_of_batch(&ask(&document(&find)));
-    let delete = document(&[inner(3, "q", &query), element(16, "limit", &1_i32.to_le_bytes())]);
-    let deletes = inner(4, "deletes", &document(&[inner(3, "0", &delete)]));
-    let answer = ask(&document(&[string("delete", "users"), deletes, string("$db", database)]));
-    assert!(contains(&answer, &element(16, "n", &1_i32.to_le_bytes())), "nothing was deleted");
+    delete_one(database, "users", &query);
     found
 }
 
 /// Deletes a document that a text names.
 pub(crate) fn delete_named(database: &str, collection: &str, id: &str) {
-    let query = document(&[string("_id", id)]);
-    let delete = document(&[inner(3, "q", &query), element(16, "limit", &1_i32.to_le_bytes())]);
-    let deletes = inner(4, "deletes", &document(&[inner(3, "0", &delete)]));
+    delete_one(database, collection, &document(&[string("_id", id)]));
+}
+
+fn delete_one(database: &str, collection: &str, query: &[u8]) {
+    let delete = document(&[element(3, "q", query), element(16, "limit", &1_i32.to_le_bytes())]);
+    let deletes = element(4, "deletes", &document(&[element(3, "0", &delete)]));
     let answer = ask(&document(&[string("delete", collection), deletes, string("$db", database)]));
     assert!(contains(&answer, &element(16, "n", &1_i32.to_le_bytes())), "nothing was deleted");
 }
 
 /// Inserts the document of a user.
 pub(crate) fn insert(database: &str, user: &[u8]) {
-    let documents = inner(4, "documents", &document(&[inner(3, "0", user)]));
+    let documents = element(4, "documents", &document(&[element(3, "0", user)]));
     let answer = ask(&document(&[string("insert", "users"), documents, string("$db", database)]));
     assert!(contains(&answer, &element(16, "n", &1_i32.to_le_bytes())), "nothing was inserted");
 }
 
 /// Sets the body of one message of the first document of a conversation, and nothing else. `place`: 0 is the first message.
 pub(crate) fn set_body(database: &str, conversation: &str, place: usize, body: &str) {
-    let id = inner(3, "_id", &document(&[string("c", conversation), number("d", 0)]));
+    let id = element(3, "_id", &document(&[string("c", conversation), number("d", 0)]));
     let length = u32::try_from(body.len()).unwrap().to_le_bytes();
     let body = element(5, &format!("m.{place}.b"), &[&length[..], &[0], body.as_bytes()].concat());
-    update_one(database, "messages", &document(&[id]), &[inner(3, "$set", &document(&[body]))]);
+    update_one(database, "messages", &document(&[id]), &[element(3, "$set", &document(&[body]))]);
 }
 
 fn update(database: &str, collection: &str, id: i64, change: &[Vec<u8>]) {
@@ -70,10 +70,10 @@ fn update(database: &str, collection: &str, id: i64, change: &[Vec<u8>]) {
 }
 
 fn update_one(database: &str, collection: &str, query: &[u8], change: &[Vec<u8>]) {
-    let update = document(&[inner(3, "q", query), inner(3, "u", &document(change))]);
-    let updates = document(&[inner(3, "0", &update)]);
+    let update = document(&[element(3, "q", query), element(3, "u", &document(change))]);
+    let updates = document(&[element(3, "0", &update)]);
     let command =
-        document(&[string("update", collection), inner(4, "updates", &updates), string("$db", database)]);
+        document(&[string("update", collection), element(4, "updates", &updates), string("$db", database)]);
     let answer = ask(&command);
     assert!(contains(&answer, &element(16, "nModified", &1_i32.to_le_bytes())), "nothing was changed");
 }
@@ -108,7 +108,7 @@ pub(crate) fn profile(database: &str, on: bool) {
 pub(crate) fn profiled(database: &str, collection: &str) -> i32 {
     let query = document(&[string("ns", &format!("{database}.{collection}"))]);
     let answer =
-        ask(&document(&[string("count", PROFILE), inner(3, "query", &query), string("$db", database)]));
+        ask(&document(&[string("count", PROFILE), element(3, "query", &query), string("$db", database)]));
     let before = element(16, "n", &[]);
     let at = answer.windows(before.len()).position(|window| window == before).unwrap() + before.len();
     i32::from_le_bytes(answer[at..at + 4].try_into().unwrap())
@@ -120,10 +120,15 @@ fn set_profile(database: &str, level: i32) {
     assert!(contains(&answer, &element(1, "ok", &1_f64.to_le_bytes())), "there is no profile");
 }
 
-fn ask(command: &[u8]) -> Vec<u8> {
+/// Host and port of the MongoDB of the tests, out of its connection string.
+pub(crate) fn host() -> String {
     let uri = variable("KITH_TEST_MONGODB");
     let hosts = uri.trim_start_matches("mongodb://").split(['/', '?', ',']).next().unwrap();
-    let mut socket = TcpStream::connect(hosts.rsplit('@').next().unwrap()).unwrap();
+    hosts.rsplit('@').next().unwrap().to_owned()
+}
+
+fn ask(command: &[u8]) -> Vec<u8> {
+    let mut socket = TcpStream::connect(host()).unwrap();
     let length = u32::try_from(16 + 5 + command.len()).unwrap();
     let head: Vec<u8> = [length, 1, 0, OP_MSG, 0].iter().flat_map(|word| word.to_le_bytes()).collect();
     socket.write_all(&[&head, &[0][..], command].concat()).unwrap();
@@ -142,10 +147,6 @@ fn document(elements: &[Vec<u8>]) -> Vec<u8> {
 
 fn element(kind: u8, name: &str, value: &[u8]) -> Vec<u8> {
     [&[kind], name.as_bytes(), &[0], value].concat()
-}
-
-fn inner(kind: u8, name: &str, value: &[u8]) -> Vec<u8> {
-    element(kind, name, value)
 }
 
 fn number(name: &str, value: i64) -> Vec<u8> {

@@ -6,13 +6,14 @@ use kith_proto::message::v1::{
     SendMessageRequest, WatchOfflineRequest, message_service_client::MessageServiceClient,
     send_message_request::To,
 };
+use kith_server::config::Config;
 use tempfile::TempDir;
 use tonic::transport::Channel;
 
 use crate::{
     cluster::{
         receive::Stream,
-        site::{Peer, Site, variable},
+        site::{Peer, Site, variable, with_relations},
         way::{Way, following, serve},
         windows::{Talk, acting},
     },
@@ -36,13 +37,11 @@ struct Nodes {
 impl Nodes {
     async fn start() -> Self {
         let (site, way) = (Site::in_redis_of_tests(), Way::default());
-        let other = site
-            .node_with(|config| {
-                config.store.cql.contact_points = vec![variable("KITH_TEST_CQL")];
-                config.store.cql.keyspace.clone_from(&site.database);
-                config.messages.offline = true;
-            })
-            .await;
+        let with_offline = |config: &mut Config| {
+            with_relations(config);
+            config.messages.offline = true;
+        };
+        let other = site.node_with(with_offline).await;
         let redis = way.open(&variable("KITH_TEST_REDIS")).await;
         let folder = tempfile::tempdir().unwrap();
         let sender = serve(folder.path(), &site, &redis);
@@ -90,8 +89,7 @@ async fn killed_sender_message_is_delivered() {
     let delivered = tokio::time::timeout(DELIVERED_WITHIN, stream.seqs(1)).await;
     assert_eq!(delivered.expect("it is delivered in time"), [2]);
 
-    let again = MessageServiceClient::new(other.channel()).send_message(message(talk, "last")).await.unwrap();
-    let again = again.into_inner();
+    let again = other.messages().send_message(message(talk, "last")).await.unwrap().into_inner();
     assert_eq!((again.seq, again.replayed), (2, true), "it was stored before the node died");
     talk.say(&other, "later").await;
     assert_eq!(stream.seqs(1).await, [3], "neither is delivered again");
@@ -118,8 +116,8 @@ async fn message_without_redis_is_delivered_after_kill() {
 #[ignore = "needs Redis and MongoDB: run cargo xtask test"]
 async fn push_of_a_killed_node_is_named_by_another() {
     let mut nodes = Nodes::start().await;
-    let mut service = MessageServiceClient::new(nodes.other.channel());
-    let mut pushes = service.watch_offline(WatchOfflineRequest::default()).await.unwrap().into_inner();
+    let request = WatchOfflineRequest::default();
+    let mut pushes = nodes.other.messages().watch_offline(request).await.unwrap().into_inner();
     assert_eq!(pushes.message().await.unwrap().unwrap().messages, []);
     let mut named = async |within| {
         let response = tokio::time::timeout(within, pushes.message()).await.expect("it is named in time");

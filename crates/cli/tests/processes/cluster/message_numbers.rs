@@ -1,13 +1,10 @@
 //! Numbers of messages do not depend on Redis.
 
-use kith_proto::message::v1::{
-    Message, PullMessagesRequest, SendMessageRequest, message_service_client::MessageServiceClient,
-    send_message_request::To,
-};
+use kith_proto::message::v1::{Message, PullMessagesRequest, SendMessageRequest, send_message_request::To};
 
 use crate::cluster::{
     redis::Redis,
-    site::{Peer, Site},
+    site::{Peer, Site, stop},
 };
 
 /// A note of a user to itself: its number.
@@ -19,15 +16,13 @@ async fn note(peer: &Peer, user: i64, body: &str) -> i64 {
         body: body.to_owned().into(),
         ..Default::default()
     };
-    let sent = MessageServiceClient::new(peer.channel()).send_message(request).await;
-    sent.unwrap().into_inner().seq
+    peer.messages().send_message(request).await.unwrap().into_inner().seq
 }
 
 async fn notes(peer: &Peer, user: i64) -> Vec<Message> {
     let conversation_id = format!("d{user}-{user}");
     let request = PullMessagesRequest { conversation_id, limit: 1000, ..Default::default() };
-    let page = MessageServiceClient::new(peer.channel()).pull_messages(request).await.unwrap();
-    page.into_inner().messages
+    peer.messages().pull_messages(request).await.unwrap().into_inner().messages
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -58,6 +53,5 @@ async fn emptied_redis_changes_no_number() {
         let seqs: Vec<i64> = notes(peer, user).await.iter().map(|message| message.seq).collect();
         assert_eq!(seqs, (1..next).collect::<Vec<_>>());
     }
-    a.stop().await;
-    b.stop().await;
+    stop([a, b]).await;
 }

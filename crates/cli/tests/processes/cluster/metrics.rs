@@ -5,7 +5,10 @@ use std::{
     time::Duration,
 };
 
-use crate::cluster::site::{Site, until};
+use crate::{
+    cluster::site::{Site, stop},
+    polls::until,
+};
 
 fn is_of_clusters(name: &str) -> bool {
     ["kith_bus_", "kith_redis_", "kith_node_records_"].iter().any(|of| name.starts_with(of))
@@ -45,6 +48,5 @@ async fn node_exports_the_metrics_of_following() {
         .collect();
     assert_eq!(samples(&text), table);
     assert!(table.len() >= 12, "{table:?}");
-    a.stop().await;
-    b.stop().await;
+    stop([a, b]).await;
 }

@@ -3,14 +3,17 @@
 use std::{net::TcpListener, time::Duration};
 
 use kith_proto::admin::v1::{
-    FlushMemoryRequest, GetCacheStatsRequest, GetNodeRequest, InspectKeyRequest, InspectKeyResponse,
-    ListNodesRequest, NodeCopies, Presence, TierCopy,
+    FlushMemoryRequest, GetCacheStatsRequest, InspectKeyRequest, InspectKeyResponse, NodeCopies, Presence,
+    TierCopy,
 };
 use tonic::{Code, Request};
 
-use crate::cluster::{
-    redis::{Redis, ask},
-    site::{Peer, Site, until},
+use crate::{
+    cluster::{
+        redis::{Redis, ask},
+        site::{Peer, Site, stop, until_all_follow},
+    },
+    polls::until,
 };
 
 async fn inspect(peer: &Peer, key: &str, node_id: &str) -> InspectKeyResponse {
@@ -22,16 +25,12 @@ fn tiers(copies: &[TierCopy]) -> Vec<(&str, Presence, i64)> {
     copies.iter().map(|copy| (copy.tier.as_str(), copy.presence(), copy.version)).collect()
 }
 
-async fn id(peer: &Peer) -> String {
-    peer.admin().get_node(GetNodeRequest {}).await.unwrap().into_inner().node_id
-}
-
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Redis and MongoDB: run cargo xtask test"]
 async fn every_node_lists_all_with_itself_first() {
     let (a, b) = Site::in_redis_of_tests().pair().await;
     for (asked, other) in [(&a, &b), (&b, &a)] {
-        let listed = asked.admin().list_nodes(ListNodesRequest {}).await.unwrap().into_inner();
+        let listed = asked.listed().await;
         assert!(listed.complete);
         let addresses: Vec<_> = listed.nodes.iter().map(|node| node.address.clone()).collect();
         assert_eq!(addresses, [asked.address(), other.address()]);
@@ -43,13 +42,12 @@ async fn every_node_lists_all_with_itself_first() {
             );
             assert!(node.start_time.is_some() && !node.node_id.is_empty());
         }
-        let node = asked.admin().get_node(GetNodeRequest {}).await.unwrap().into_inner();
+        let node = asked.info().await;
         assert_eq!((node.nodes, node.redis.as_str(), node.redis_breaker.as_str()), (2, "follows", "closed"));
         assert_eq!((node.address, node.changes_waiting, node.trusted), (asked.address(), 0, true));
     }
     b.stop().await;
-    let listed = a.admin().list_nodes(ListNodesRequest {}).await.unwrap().into_inner();
-    assert_eq!(listed.nodes.len(), 1, "who stops in order leaves at once");
+    assert_eq!(a.listed().await.nodes.len(), 1, "who stops in order leaves at once");
     a.stop().await;
 }
 
@@ -61,7 +59,7 @@ async fn a_key_is_inspected_on_every_node_or_on_one() {
     assert_eq!(b.get(user).await.version, 1, "it fills Redis on its way");
     let flush = FlushMemoryRequest { namespace: "user".to_owned(), every_node: false };
     b.admin().flush_memory(flush).await.unwrap();
-    let (key, b_id) = (format!("user/{user}"), id(&b).await);
+    let (key, b_id) = (format!("user/{user}"), b.info().await.node_id);
     let value = |tier| (tier, Presence::Value, 1);
     for _twice in 0..2 {
         let found = inspect(&a, &key, "").await;
@@ -85,8 +83,7 @@ async fn a_key_is_inspected_on_every_node_or_on_one() {
     assert!(itself.copies.len() == 3 && itself.others.is_empty());
     let nobody = InspectKeyRequest { key, node_id: "nobody".to_owned(), memory_only: false };
     assert_eq!(a.admin().inspect_key(nobody).await.unwrap_err().code(), Code::NotFound);
-    a.stop().await;
-    b.stop().await;
+    stop([a, b]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -97,8 +94,7 @@ async fn node_that_cannot_be_called_is_named_in_time() {
     // It advertises an address at which no program listens.
     let wrong = "http://127.0.0.1:9";
     let b = site.node_with(|config| config.cluster.advertise = Some(wrong.to_owned())).await;
-    b.until_following().await;
-    a.until_following().await;
+    until_all_follow([&b, &a]).await;
     let user = a.create("ann").await.user_id;
     let begun = std::time::Instant::now();
     let found = inspect(&a, &format!("user/{user}"), "").await;
@@ -106,8 +102,7 @@ async fn node_that_cannot_be_called_is_named_in_time() {
     assert_eq!(found.others.len(), 1);
     assert_eq!(found.others[0].unanswered, format!("not reached at {wrong}"));
     assert_eq!(found.copies.len(), 3);
-    a.stop().await;
-    b.stop().await;
+    stop([a, b]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -116,7 +111,7 @@ async fn a_call_that_pretends_to_be_a_node_is_refused() {
     let a = Site::in_redis_of_tests().node().await;
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis();
     // That of an older version, and one without the key.
-    for proof in ["00".repeat(32), format!("v1.{}.{now}.{}", id(&a).await, "A".repeat(43))] {
+    for proof in ["00".repeat(32), format!("v1.{}.{now}.{}", a.info().await.node_id, "A".repeat(43))] {
         let mut request = Request::new(FlushMemoryRequest { namespace: String::new(), every_node: true });
         request.metadata_mut().insert("kith-node", proof.parse().unwrap());
         let refused = a.admin().flush_memory(request).await.unwrap_err();
@@ -128,12 +123,9 @@ async fn a_call_that_pretends_to_be_a_node_is_refused() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Redis and MongoDB: run cargo xtask test"]
 async fn three_nodes_are_inspected_through_each() {
-    let site = Site::in_redis_of_tests();
-    let (a, b) = site.pair().await;
-    let c = site.node().await;
-    c.until_following().await;
-    let user = a.create("ann").await.user_id;
-    for peer in [&a, &b, &c] {
+    let nodes: [Peer; 3] = Site::in_redis_of_tests().nodes(|_| {}).await;
+    let user = nodes[0].create("ann").await.user_id;
+    for peer in &nodes {
         peer.get(user).await;
         let found = inspect(peer, &format!("user/{user}"), "").await;
         assert!(found.complete && found.others.len() == 2, "{found:?}");
@@ -143,9 +135,7 @@ async fn three_nodes_are_inspected_through_each() {
         assert!(flushed.complete && flushed.others.len() == 2, "{flushed:?}");
         assert!(flushed.others.iter().all(|other| other.unanswered.is_empty()), "{flushed:?}");
     }
-    for peer in [a, b, c] {
-        peer.stop().await;
-    }
+    stop(nodes).await;
 }
 
 /// Records in the registry that another program writes: those of the nodes, under other numbers and with another address.
@@ -182,8 +172,7 @@ async fn a81_forged_node_record_is_not_called() {
     let counted = metrics.lines().find_map(|line| line.strip_prefix("kith_node_records_refused_total "));
     assert!(counted.unwrap().parse::<u64>().unwrap() >= 4, "{counted:?}");
     assert!(listens.accept().is_err(), "nothing was sent there");
-    a.stop().await;
-    b.stop().await;
+    stop([a, b]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -203,13 +192,10 @@ async fn every_memory_is_emptied_through_one_node() {
     let request = FlushMemoryRequest { every_node: true, ..request };
     let flushed = a.admin().flush_memory(request).await.unwrap().into_inner();
     assert_eq!((flushed.complete, flushed.others.len()), (true, 1));
-    assert_eq!(
-        (flushed.others[0].node_id.clone(), flushed.others[0].unanswered.as_str()),
-        (id(&b).await, "")
-    );
+    let other = &flushed.others[0];
+    assert_eq!((&other.node_id, other.unanswered.as_str()), (&b.info().await.node_id, ""));
     until(Duration::from_secs(1), async || entries(&b).await == 0).await;
-    a.stop().await;
-    b.stop().await;
+    stop([a, b]).await;
 }
 
 async fn entries(peer: &Peer) -> i64 {

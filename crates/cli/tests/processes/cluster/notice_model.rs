@@ -14,9 +14,12 @@ use rand::{Rng as _, SeedableRng as _, rngs::StdRng, seq::IndexedRandom as _};
 use tokio::{sync::mpsc, task::JoinSet};
 use tonic::transport::Channel;
 
-use crate::cluster::{
-    redis::{Redis, ask},
-    site::{Peer, Site, strong, until},
+use crate::{
+    cluster::{
+        redis::{Redis, ask},
+        site::{Peer, Site, stop, strong, until_all_follow},
+    },
+    polls::until,
 };
 
 /// How much there is of everything.
@@ -59,31 +62,21 @@ fn client(channel: &Channel) -> NoticeServiceClient<Channel> {
 pub(crate) async fn random_marks_equal_a_plain_model(size: Size) {
     let redis = Redis::start(&[]).await;
     let site = Site::new(Some(redis.url()));
-    let mut peers = Vec::new();
-    for _ in 0..NODES {
-        // A machine may be busy.
-        let patient = |config: &mut Config| {
-            (config.limits.deadline_default, config.limits.deadline_max) = (PATIENCE, PATIENCE);
-        };
-        peers.push(site.node_with(patient).await);
-    }
-    for peer in &peers {
-        peer.until_following().await;
-    }
+    // A machine may be busy.
+    let patient = |config: &mut Config| {
+        (config.limits.deadline_default, config.limits.deadline_max) = (PATIENCE, PATIENCE);
+    };
+    let peers: [Peer; NODES] = site.nodes(patient).await;
     let channels: Arc<[Channel]> = peers.iter().map(Peer::channel).collect();
     prepare(&channels, size).await;
     let model = play(&channels, size, &redis).await;
-    for peer in &peers {
-        peer.until_following().await;
-    }
+    until_all_follow(&peers).await;
     for audience in 1..=size.audiences {
         compare_lists(&channels, size, audience, &model).await;
         compare_counts(&channels, size, audience, &model).await;
     }
     compare_totals(&channels, size, &model).await;
-    for peer in peers {
-        peer.stop().await;
-    }
+    stop(peers).await;
 }
 
 /// Registers half of the readers, and publishes the notices through all nodes.

@@ -3,31 +3,19 @@
 use std::time::Duration;
 
 use kith_proto::{
-    notice::v1::{notice_service_client::NoticeServiceClient, *},
+    notice::v1::{CountNoticesRequest, Reader, RegisterReadersRequest},
     r#type::v1::Consistency,
 };
 use tonic::transport::Channel;
 
-use crate::cluster::{
-    notice_model::{Size, random_marks_equal_a_plain_model},
-    site::{Peer, Site, at_least, until},
+use crate::{
+    cluster::{
+        notice_calls::{audience, client, count, mark, publish},
+        notice_model::{Size, random_marks_equal_a_plain_model},
+        site::{Peer, Site, at_least, stop},
+    },
+    polls::until,
 };
-
-fn client(channel: &Channel) -> NoticeServiceClient<Channel> {
-    NoticeServiceClient::new(channel.clone())
-}
-
-async fn audience(peer: &Peer) {
-    let audience = Audience { audience_id: 1, name: "Customers".to_owned(), ..Audience::default() };
-    let request = RegisterAudienceRequest { audience: Some(audience), ..RegisterAudienceRequest::default() };
-    client(&peer.channel()).register_audience(request).await.unwrap();
-}
-
-async fn publish(peer: &Peer, notice_id: i64) -> String {
-    let notice = Notice { notice_id, title: "News".to_owned(), audience_ids: vec![1], ..Notice::default() };
-    let request = PublishNoticeRequest { notice: Some(notice), ..PublishNoticeRequest::default() };
-    client(&peer.channel()).publish_notice(request).await.unwrap().into_inner().consistency_token
-}
 
 async fn register(peer: &Peer, readers: std::ops::RangeInclusive<i64>) {
     let since = Some(prost_types::Timestamp::default());
@@ -53,47 +41,34 @@ async fn emptied_redis_loses_no_mark() {
 #[ignore = "needs Redis and MongoDB: run cargo xtask test"]
 async fn other_node_sees_notices_and_marks() {
     let (a, b) = Site::in_redis_of_tests().pair().await;
-    audience(&a).await;
+    audience(&a.channel(), false).await;
     register(&a, 7..=7).await;
     assert_eq!(totals(&b.channel(), 7, None).await, (0, 0));
-    let token = publish(&a, 1).await;
+    let token = publish(&a.channel(), 1).await;
     assert_eq!(totals(&b.channel(), 7, at_least(&token)).await, (0, 1));
     // One that the caller has seen on another node is marked, whatever the copy of this one says.
-    publish(&a, 2).await;
-    let request =
-        MarkReadRequest { audience_id: 1, reader_id: 7, notice_ids: vec![2], ..MarkReadRequest::default() };
-    let marked = client(&b.channel()).mark_read(request).await.unwrap().into_inner();
+    publish(&a.channel(), 2).await;
+    let marked = mark(&b.channel(), 7, 2).await;
     assert_eq!((marked.not_found, marked.totals.unwrap().read), (Vec::<i64>::new(), 1));
     assert_eq!(totals(&a.channel(), 7, at_least(&marked.consistency_token)).await, (1, 1));
     until(Duration::from_secs(10), async || totals(&a.channel(), 7, None).await == (1, 1)).await;
-    a.stop().await;
-    b.stop().await;
+    stop([a, b]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Redis and MongoDB: run cargo xtask test"]
 async fn counts_come_from_bitmaps_once_they_are_filled() {
-    let site = Site::in_redis_of_tests();
-    let (a, b) = site.pair().await;
-    audience(&a).await;
+    let (a, b) = Site::in_redis_of_tests().pair().await;
+    audience(&a.channel(), false).await;
     register(&a, 1..=50).await;
-    publish(&a, 1).await;
-    let mark = async |peer: &Peer, reader_id| {
-        let request =
-            MarkReadRequest { audience_id: 1, reader_id, notice_ids: vec![1], ..MarkReadRequest::default() };
-        client(&peer.channel()).mark_read(request).await.unwrap();
-    };
-    let count = async |peer: &Peer| {
-        let request = CountReadersRequest { audience_id: 1, notice_ids: vec![1] };
-        client(&peer.channel()).count_readers(request).await.unwrap().into_inner().counts[0].read
-    };
-    mark(&a, 1).await;
-    assert_eq!(count(&a).await, 1);
+    publish(&a.channel(), 1).await;
+    mark(&a.channel(), 1, 1).await;
+    assert_eq!(count(&a.channel(), 1).await.0, 1);
     // From now on each mark is counted at once, on both nodes.
     for reader in 2..=20 {
-        mark(if reader % 2 == 0 { &a } else { &b }, reader).await;
-        assert_eq!(count(if reader % 3 == 0 { &a } else { &b }).await, reader);
+        let (marks, counts) = (if reader % 2 == 0 { &a } else { &b }, if reader % 3 == 0 { &a } else { &b });
+        mark(&marks.channel(), reader, 1).await;
+        assert_eq!(count(&counts.channel(), 1).await.0, reader);
     }
-    a.stop().await;
-    b.stop().await;
+    stop([a, b]).await;
 }

@@ -4,62 +4,24 @@ use std::time::{Duration, Instant};
 
 use kith_proto::{
     message::v1::{NoticeTotals, ReceiveRequest, ReceiveResponse, delivery::What},
-    notice::v1::{notice_service_client::NoticeServiceClient, *},
+    notice::v1::{DeleteNoticeRequest, GetNoticeRequest, Notice, UpdateNoticeRequest},
 };
-use tonic::{Streaming, transport::Channel};
+use tonic::Streaming;
 
-use crate::cluster::{
-    redis::{Redis, ask},
-    site::{Peer, Site, until, variable},
-    way::{Way, following, serve},
-    windows::{Talk, acting, messages, pair},
+use crate::{
+    cluster::{
+        notice_calls::{audience, client, count, mark, notice, publish},
+        redis::{Redis, ask},
+        site::{Peer, Site, stop, variable, with_relations},
+        way::{Way, following, serve},
+        windows::{Talk, acting, pair},
+    },
+    polls::until,
 };
 
 /// By when other nodes see what a dead one has committed.
 const VISIBLE_WITHIN: Duration = Duration::from_secs(11);
 const PATIENCE: Duration = Duration::from_secs(30);
-
-fn client(channel: &Channel) -> NoticeServiceClient<Channel> {
-    NoticeServiceClient::new(channel.clone())
-}
-
-async fn audience(channel: &Channel) {
-    let audience =
-        Audience { audience_id: 1, name: "Customers".to_owned(), of_users: true, ..Audience::default() };
-    let request = RegisterAudienceRequest { audience: Some(audience), ..RegisterAudienceRequest::default() };
-    client(channel).register_audience(request).await.unwrap();
-}
-
-fn notice(notice_id: i64, request_id: &str) -> PublishNoticeRequest {
-    let notice = Notice {
-        notice_id,
-        title: "News".to_owned(),
-        audience_ids: vec![1],
-        for_newcomers: true,
-        ..Notice::default()
-    };
-    PublishNoticeRequest { notice: Some(notice), request_id: request_id.to_owned() }
-}
-
-async fn publish(channel: &Channel, notice_id: i64) {
-    client(channel).publish_notice(notice(notice_id, "")).await.unwrap();
-}
-
-async fn mark(channel: &Channel, reader_id: i64, notice_id: i64) {
-    let request = MarkReadRequest {
-        audience_id: 1,
-        reader_id,
-        notice_ids: vec![notice_id],
-        ..MarkReadRequest::default()
-    };
-    client(channel).mark_read(request).await.unwrap();
-}
-
-async fn count(channel: &Channel, notice_id: i64) -> (i64, bool) {
-    let request = CountReadersRequest { audience_id: 1, notice_ids: vec![notice_id] };
-    let counted = client(channel).count_readers(request).await.unwrap().into_inner();
-    (counted.counts[0].read, counted.incomplete)
-}
 
 /// The bitmaps of the first section of audience 1.
 async fn bitmap_keys(redis: &Redis) -> Vec<String> {
@@ -73,7 +35,7 @@ struct Totals(Streaming<ReceiveResponse>);
 impl Totals {
     async fn open(node: &Peer, talk: Talk) -> Self {
         let request = ReceiveRequest { now: true, notice_audiences: vec![1], ..ReceiveRequest::default() };
-        Self(messages(node).receive(acting(talk.bea, request)).await.unwrap().into_inner())
+        Self(node.messages().receive(acting(talk.bea, request)).await.unwrap().into_inner())
     }
 
     /// Read and unread as they come next.
@@ -98,7 +60,7 @@ impl Totals {
 async fn totals_change_on_the_stream_of_another_node() {
     let (a, b) = pair(Site::in_redis_of_tests()).await;
     let talk = Talk::begin(&a).await;
-    audience(&a.channel()).await;
+    audience(&a.channel(), true).await;
     publish(&a.channel(), 1).await;
     let mut stream = Totals::open(&b, talk).await;
     assert_eq!(stream.next().await, (0, 1));
@@ -112,8 +74,7 @@ async fn totals_change_on_the_stream_of_another_node() {
         assert_eq!(stream.next().await, expected);
         assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
     }
-    a.stop().await;
-    b.stop().await;
+    stop([a, b]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -122,7 +83,7 @@ async fn bitmaps_of_new_slots_exist_before_a_count() {
     let redis = Redis::start(&[]).await;
     let (a, b) = Site::new(Some(redis.url())).pair().await;
     let bitmaps = async || bitmap_keys(&redis).await.len();
-    audience(&a.channel()).await;
+    audience(&a.channel(), true).await;
     let user = a.create("ann").await.user_id;
     publish(&a.channel(), 1).await;
     assert_eq!(bitmaps().await, 1);
@@ -136,8 +97,7 @@ async fn bitmaps_of_new_slots_exist_before_a_count() {
     assert_eq!(count(&b.channel(), 1).await, (0, false), "all have to read it again");
     mark(&b.channel(), user, 1).await;
     assert_eq!(count(&b.channel(), 1).await, (1, false));
-    a.stop().await;
-    b.stop().await;
+    stop([a, b]).await;
 }
 
 /// Fault of published schemes: the id of a reader is the offset of its bit.
@@ -146,9 +106,7 @@ async fn bitmaps_of_new_slots_exist_before_a_count() {
 async fn largest_reader_id_uses_one_bit() {
     let redis = Redis::start(&[]).await;
     let (a, b) = Site::new(Some(redis.url())).pair().await;
-    let audience = Audience { audience_id: 1, name: "Customers".to_owned(), ..Audience::default() };
-    let request = RegisterAudienceRequest { audience: Some(audience), ..RegisterAudienceRequest::default() };
-    client(&a.channel()).register_audience(request).await.unwrap();
+    audience(&a.channel(), false).await;
     publish(&a.channel(), 1).await;
     mark(&a.channel(), i64::MAX, 1).await;
     assert_eq!(count(&b.channel(), 1).await, (1, false));
@@ -157,8 +115,7 @@ async fn largest_reader_id_uses_one_bit() {
     let bytes: usize = bytes.trim_start_matches(':').parse().unwrap();
     // The ordinals of a node begin with a block of 64.
     assert!(bytes <= 1 + 64 / 8, "{bytes}");
-    a.stop().await;
-    b.stop().await;
+    stop([a, b]).await;
 }
 
 /// Fault of published schemes: a mark after the removal makes the key again, and it stays for ever.
@@ -167,7 +124,7 @@ async fn largest_reader_id_uses_one_bit() {
 async fn mark_of_deleted_notice_leaves_no_key() {
     let redis = Redis::start(&[]).await;
     let (a, b) = Site::new(Some(redis.url())).pair().await;
-    audience(&a.channel()).await;
+    audience(&a.channel(), true).await;
     let user = a.create("ann").await.user_id;
     publish(&a.channel(), 1).await;
     for key in bitmap_keys(&redis).await {
@@ -184,8 +141,7 @@ async fn mark_of_deleted_notice_leaves_no_key() {
         let lasts = ask(&redis.url(), &format!("PTTL {key}")).await;
         assert!(lasts.trim_start_matches(':').parse::<i64>().unwrap() > 0, "{key} {lasts}");
     }
-    a.stop().await;
-    b.stop().await;
+    stop([a, b]).await;
 }
 
 /// The slots of a change that was made before may have readers: zeros would deny them for an hour.
@@ -194,7 +150,7 @@ async fn mark_of_deleted_notice_leaves_no_key() {
 async fn repeated_publication_fills_no_bitmap() {
     let redis = Redis::start(&[]).await;
     let (a, b) = Site::new(Some(redis.url())).pair().await;
-    audience(&a.channel()).await;
+    audience(&a.channel(), true).await;
     let user = a.create("ann").await.user_id;
     client(&a.channel()).publish_notice(notice(1, "first")).await.unwrap();
     mark(&a.channel(), user, 1).await;
@@ -202,27 +158,21 @@ async fn repeated_publication_fills_no_bitmap() {
     assert_eq!(ask(&redis.url(), &format!("DEL {key}")).await, ":1");
     client(&a.channel()).publish_notice(notice(1, "first")).await.unwrap();
     assert_eq!(count(&b.channel(), 1).await, (1, false), "as the store has it");
-    a.stop().await;
-    b.stop().await;
+    stop([a, b]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Redis, MongoDB and Cassandra: run cargo xtask test"]
 async fn notice_of_killed_publisher_is_visible() {
     let (site, way) = (Site::in_redis_of_tests(), Way::default());
-    let other = site
-        .node_with(|config| {
-            config.store.cql.contact_points = vec![variable("KITH_TEST_CQL")];
-            config.store.cql.keyspace.clone_from(&site.database);
-        })
-        .await;
+    let other = site.node_with(with_relations).await;
     let redis = way.open(&variable("KITH_TEST_REDIS")).await;
     let folder = tempfile::tempdir().unwrap();
     let publisher = serve(folder.path(), &site, &redis);
     let channel = following(&publisher).await;
     other.until_following().await;
     let talk = Talk::begin(&other).await;
-    audience(&other.channel()).await;
+    audience(&other.channel(), true).await;
     publish(&channel, 1).await;
     let mut stream = Totals::open(&other, talk).await;
     until(Duration::from_secs(5), async || stream.next().await == (0, 1)).await;

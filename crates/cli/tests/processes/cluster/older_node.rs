@@ -3,16 +3,18 @@
 use std::time::Duration;
 
 use kith_proto::message::v1::{
-    DialogSettings, GetMaxSeqsRequest, SendMessageRequest, UpdateDialogRequest,
-    message_service_client::MessageServiceClient, send_message_request::To,
+    DialogSettings, GetMaxSeqsRequest, SendMessageRequest, UpdateDialogRequest, send_message_request::To,
 };
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
-use crate::cluster::{
-    hand,
-    redis::ask,
-    site::{Peer, Site, until},
+use crate::{
+    cluster::{
+        hand,
+        redis::ask,
+        site::{Peer, Site, stop},
+    },
+    polls::until,
 };
 
 /// What a node says of itself that knows an early schema.
@@ -55,10 +57,6 @@ impl Registry {
     }
 }
 
-fn messages(peer: &Peer) -> MessageServiceClient<tonic::transport::Channel> {
-    MessageServiceClient::new(peer.channel())
-}
-
 /// What comes of one call of each kind: a send, a read of messages, a write of a dialog.
 async fn called(peer: &Peer, user: i64) -> [Result<(), Status>; 3] {
     let to = Some(To::UserId(user));
@@ -72,9 +70,9 @@ async fn called(peer: &Peer, user: i64) -> [Result<(), Status>; 3] {
         ..Default::default()
     };
     [
-        messages(peer).send_message(send).await.map(drop),
-        messages(peer).get_max_seqs(GetMaxSeqsRequest::default()).await.map(drop),
-        messages(peer).update_dialog(pin).await.map(drop),
+        peer.messages().send_message(send).await.map(drop),
+        peer.messages().get_max_seqs(GetMaxSeqsRequest::default()).await.map(drop),
+        peer.messages().update_dialog(pin).await.map(drop),
     ]
 }
 
@@ -96,7 +94,7 @@ async fn older_node_makes_messages_unavailable() {
     first.until_following().await;
     let user = first.create("ann").await.user_id;
     assert!(called(&first, user).await.iter().all(Result::is_ok), "all registered nodes know the schema");
-    let registry = Registry::of(&site, first.epoch().await).await;
+    let registry = Registry::of(&site, first.info().await.epoch).await;
     registry.live().await;
     // Nodes that agreed once note that; as if they had not.
     hand::delete_named(&site.database, "leases", "schema_agreed");
@@ -120,7 +118,5 @@ async fn older_node_makes_messages_unavailable() {
     until(SEEN, async || !newer.operations("/readyz").await.contains("older_nodes")).await;
     let later = site.node().await;
     assert!(called(&later, user).await.iter().all(Result::is_ok), "it is noted that all agree");
-    for peer in [first, newer, later] {
-        peer.stop().await;
-    }
+    stop([first, newer, later]).await;
 }

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use kith_cache::remote::redis::RedisOptions;
 use kith_presence::{Change, Instance, Limits, Op, Presences, RedisPresence};
 use kith_proto::{
-    group::v1::{CreateGroupRequest, Group, Visibility, group_service_client::GroupServiceClient},
-    member::v1::{AddMembersRequest, member_service_client::MemberServiceClient},
+    group::v1::{CreateGroupRequest, Group, Visibility},
+    member::v1::AddMembersRequest,
     presence::v1::{presence_service_client::PresenceServiceClient, *},
 };
 use kith_server::config::Config;
@@ -16,9 +16,10 @@ use tonic::{Code, Streaming, transport::Channel};
 use crate::{
     cluster::{
         redis::{Redis, ask, database_id},
-        site::{Peer, Site, until, variable},
+        site::{Peer, Site, stop, variable, with_relations},
     },
     gateway_calls::{Gateway, Online, open, state, watch},
+    polls::until,
 };
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -50,12 +51,12 @@ impl Peer {
             ..Group::default()
         };
         let request = CreateGroupRequest { group: Some(group), ..CreateGroupRequest::default() };
-        let mut groups = GroupServiceClient::new(self.channel());
-        let group_id = groups.create_group(request).await.unwrap().into_inner().group.unwrap().group_id;
+        let created = self.groups().create_group(request).await.unwrap().into_inner();
+        let group_id = created.group.unwrap().group_id;
         if users.len() > 1 {
             let user_ids = users[1..].to_vec();
             let request = AddMembersRequest { group_id, user_ids, ..AddMembersRequest::default() };
-            MemberServiceClient::new(self.channel()).add_members(request).await.unwrap();
+            self.members().add_members(request).await.unwrap();
         }
         group_id
     }
@@ -65,8 +66,7 @@ impl Peer {
 async fn pair(redis: Option<String>, gateway_ttl: Duration) -> (Site, Peer, Peer) {
     let site = Site::new(redis);
     let quick = |config: &mut Config| {
-        config.store.cql.contact_points.push(variable("KITH_TEST_CQL"));
-        config.store.cql.keyspace.clone_from(&site.database);
+        with_relations(config);
         config.redis.command_timeout = Duration::from_secs(1);
         config.presence.unknown_for = UNKNOWN_FOR;
         config.presence.gateway_ttl = gateway_ttl;
@@ -74,9 +74,7 @@ async fn pair(redis: Option<String>, gateway_ttl: Duration) -> (Site, Peer, Peer
         config.presence.sweep_every = Duration::from_millis(400);
         config.presence.fan_out_wait = Duration::from_secs(10);
     };
-    let (a, b) = (site.node_with(quick).await, site.node_with(quick).await);
-    a.until_following().await;
-    b.until_following().await;
+    let [a, b] = site.nodes(quick).await;
     (site, a, b)
 }
 
@@ -103,9 +101,9 @@ async fn beside(site: &Site) -> Presences {
     RedisPresence::connect(options, limits).await.unwrap().presences()
 }
 
-async fn told(watch: &mut Streaming<WatchPresenceResponse>) -> (PresenceState, i64) {
-    let told = tokio::time::timeout(PATIENCE, watch.message()).await.expect("it is told in time");
-    let presence = told.unwrap().expect("the stream goes on").presence.unwrap();
+async fn next(watch: &mut Streaming<WatchPresenceResponse>) -> (PresenceState, i64) {
+    let response = tokio::time::timeout(PATIENCE, watch.message()).await.expect("it comes in time");
+    let presence = response.unwrap().expect("the stream goes on").presence.unwrap();
     (presence.state(), presence.session_version)
 }
 
@@ -117,19 +115,18 @@ async fn devices_at_two_nodes_count_once_and_in_order() {
     let group = a.group(&[ann, bob]).await;
     until(PATIENCE, async || state(&a, ann).await == PresenceState::Offline).await;
     let mut watch = watch(&b, &[ann]).await;
-    assert_eq!(told(&mut watch).await, (PresenceState::Offline, 0));
+    assert_eq!(next(&mut watch).await, (PresenceState::Offline, 0));
     let (mut one, mut two) = (Gateway::new("one"), Gateway::new("two"));
     let first = open(&a, &mut one, ann, "phone").await.unwrap().session_version;
     let second = open(&b, &mut two, ann, "desk").await.unwrap().session_version;
-    assert_eq!(told(&mut watch).await, (PresenceState::Online, first));
-    assert_eq!(told(&mut watch).await, (PresenceState::Online, second));
+    assert_eq!(next(&mut watch).await, (PresenceState::Online, first));
+    assert_eq!(next(&mut watch).await, (PresenceState::Online, second));
     assert!(second > first);
     for node in [&a, &b] {
         assert_eq!(state(node, ann).await, PresenceState::Online);
         until(PATIENCE, async || node.counted(group).await == (1, false)).await;
     }
-    a.stop().await;
-    b.stop().await;
+    stop([a, b]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -145,16 +142,16 @@ async fn killed_gateway_sends_one_offline_event() {
     let mut watches = [watch(&a, &[ann]).await, watch(&b, &[ann]).await];
     let mut versions = Vec::new();
     for watch in &mut watches {
-        let (state, version) = told(watch).await;
+        let (state, version) = next(watch).await;
         assert_eq!(state, PresenceState::Online);
         versions.push(version);
     }
     let begun = Instant::now();
     for (watch, online) in watches.iter_mut().zip(versions) {
-        let (mut state, mut version) = told(watch).await;
+        let (mut state, mut version) = next(watch).await;
         // While presence is young, who is not seen is unknown first.
         if state == PresenceState::Unknown {
-            (state, version) = (told(watch).await.0, version);
+            (state, version) = (next(watch).await.0, version);
         }
         assert_eq!(state, PresenceState::Offline);
         assert!(version > online);
@@ -167,10 +164,9 @@ async fn killed_gateway_sends_one_offline_event() {
     // The next event is another one: there was one event.
     open(&a, &mut Gateway::new("new"), ann, "phone").await.unwrap();
     for watch in &mut watches {
-        assert_eq!(told(watch).await.0, PresenceState::Online);
+        assert_eq!(next(watch).await.0, PresenceState::Online);
     }
-    a.stop().await;
-    b.stop().await;
+    stop([a, b]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -201,8 +197,7 @@ async fn emptied_redis_makes_unseen_users_unknown() {
     .await;
     assert!(begun.elapsed() >= UNKNOWN_FOR, "{:?}", begun.elapsed());
     assert!(gateway.beat(&a, &[(ann, "phone")]).await.unwrap().is_empty(), "it was brought back");
-    a.stop().await;
-    b.stop().await;
+    stop([a, b]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -231,8 +226,7 @@ async fn others_publish_groups_of_a_dead_node() {
         a.counted(group).await.0 == 0 && b.counted(group).await.0 == 0
     })
     .await;
-    a.stop().await;
-    b.stop().await;
+    stop([a, b]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -262,6 +256,5 @@ async fn without_redis_users_are_unknown() {
         open(&a, &mut gateway, ann, "phone").await.unwrap();
     }
     until(PATIENCE, async || state(&b, ann).await == PresenceState::Online).await;
-    a.stop().await;
-    b.stop().await;
+    stop([a, b]).await;
 }

@@ -5,15 +5,18 @@ use std::time::Duration;
 use kith_proto::message::v1::{EditMessageRequest, RecallMessageRequest};
 use tonic::{Code, Status};
 
-use super::windows::{Talk, acting, messages, pair};
-use crate::cluster::{
-    redis::Redis,
-    site::{Peer, Site, until},
+use super::windows::{Talk, acting, pair};
+use crate::{
+    cluster::{
+        redis::Redis,
+        site::{Peer, Site, stop, until_all_follow},
+    },
+    polls::until,
 };
 
 async fn recall(talk: Talk, node: &Peer, seq: i64) -> Result<bool, Status> {
     let request = RecallMessageRequest { conversation_id: talk.id(), seq, ..RecallMessageRequest::default() };
-    Ok(messages(node).recall_message(acting(talk.ann, request)).await?.into_inner().replayed)
+    Ok(node.messages().recall_message(acting(talk.ann, request)).await?.into_inner().replayed)
 }
 
 async fn edit(talk: Talk, node: &Peer, seq: i64, body: &str) {
@@ -24,7 +27,7 @@ async fn edit(talk: Talk, node: &Peer, seq: i64, body: &str) {
         body: body.to_owned().into(),
         ..EditMessageRequest::default()
     };
-    messages(node).edit_message(acting(talk.ann, request)).await.unwrap();
+    node.messages().edit_message(acting(talk.ann, request)).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -56,8 +59,7 @@ async fn replaced_text_is_read_on_no_node() {
         assert!(recall(talk, reader, seq).await.unwrap(), "it is recalled already");
     }
     assert_eq!(talk.read(&a, 0).await.len(), 250 + 20, "with an event for each change");
-    a.stop().await;
-    b.stop().await;
+    stop([a, b]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -72,12 +74,9 @@ async fn message_is_not_recalled_while_redis_is_gone() {
     assert_eq!(refused.code(), Code::Unavailable, "{refused:?}");
     assert_eq!(talk.read(&b, 0).await, ["1"]);
     redis.run().await;
-    for peer in [&a, &b] {
-        peer.until_following().await;
-    }
+    until_all_follow([&a, &b]).await;
     // Its windows follow a moment later.
     until(Duration::from_secs(10), async || recall(talk, &a, 1).await.is_ok()).await;
     assert_eq!(talk.read(&b, 0).await, ["", ""]);
-    a.stop().await;
-    b.stop().await;
+    stop([a, b]).await;
 }

@@ -9,8 +9,8 @@ use std::{
 };
 
 use kith_proto::{
-    group::v1::{CreateGroupRequest, Group, group_service_client::GroupServiceClient},
-    member::v1::{AddMembersRequest, RemoveMembersRequest, member_service_client::MemberServiceClient},
+    group::v1::{CreateGroupRequest, Group},
+    member::v1::{AddMembersRequest, RemoveMembersRequest},
     message::v1::{
         BatchSendRequest, GetConversationRequest, MarkReadRequest, SendMessageRequest,
         send_message_request::To,
@@ -22,11 +22,14 @@ use kith_proto::{
 use kith_server::config::Config;
 use tokio::task::JoinSet;
 
-use super::windows::{acting, messages};
-use crate::cluster::{
-    hand,
-    redis::{Monitor, Redis},
-    site::{Peer, Site, until, variable},
+use super::windows::acting;
+use crate::{
+    cluster::{
+        hand,
+        redis::{Monitor, Redis},
+        site::{Peer, Site, stop, with_relations},
+    },
+    polls::until,
 };
 
 const GROUP: i64 = 9;
@@ -34,19 +37,11 @@ const ID: &str = "g9";
 
 /// Nodes that follow, with a store of members.
 async fn nodes<const N: usize>(site: &Site, change: impl Fn(&mut Config)) -> [Peer; N] {
-    let mut nodes = Vec::with_capacity(N);
-    for _ in 0..N {
-        let node = site.node_with(|config| {
-            config.store.cql.contact_points.push(variable("KITH_TEST_CQL"));
-            config.store.cql.keyspace.clone_from(&site.database);
-            change(config);
-        });
-        nodes.push(node.await);
-    }
-    for node in &nodes {
-        node.until_following().await;
-    }
-    nodes.try_into().unwrap_or_else(|_| unreachable!("so many were started"))
+    site.nodes(|config| {
+        with_relations(config);
+        change(config);
+    })
+    .await
 }
 
 /// Makes the users from 1 to this one, and a group of all of them.
@@ -60,10 +55,10 @@ async fn group(node: &Peer, last: i64) {
     while answers.message().await.unwrap().is_some() {}
     let group = Group { group_id: GROUP, name: "All".to_owned(), ..Group::default() };
     let request = CreateGroupRequest { group: Some(group), ..CreateGroupRequest::default() };
-    GroupServiceClient::new(node.channel()).create_group(request).await.unwrap();
+    node.groups().create_group(request).await.unwrap();
     for some in (1..=last).collect::<Vec<_>>().chunks(100) {
         let request = AddMembersRequest { group_id: GROUP, user_ids: some.to_vec(), ..Default::default() };
-        MemberServiceClient::new(node.channel()).add_members(request).await.unwrap();
+        node.members().add_members(request).await.unwrap();
     }
 }
 
@@ -72,14 +67,14 @@ async fn say(node: &Peer, by: i64) -> i64 {
     let to = Some(To::GroupId(GROUP));
     let request =
         SendMessageRequest { to, sender_id: by, body: "x".into(), keep_unread: true, ..Default::default() };
-    messages(node).send_message(request).await.unwrap().into_inner().seq
+    node.messages().send_message(request).await.unwrap().into_inner().seq
 }
 
 /// Marks up to a number until that is acknowledged. Returns the token.
 async fn mark(node: &Peer, by: i64, up_to: i64) -> String {
     loop {
         let request = MarkReadRequest { conversation_id: ID.to_owned(), up_to, ..MarkReadRequest::default() };
-        match messages(node).mark_read(acting(by, request)).await {
+        match node.messages().mark_read(acting(by, request)).await {
             Ok(marked) => return marked.into_inner().consistency_token,
             Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
         }
@@ -125,9 +120,7 @@ async fn concurrent_marks_lose_no_reader() {
     for node in nodes.iter() {
         until(Duration::from_secs(5), async || counts(node, seq, None).await == [MEMBERS - 1, 0, 0]).await;
     }
-    for node in Arc::into_inner(nodes).unwrap() {
-        node.stop().await;
-    }
+    stop(Arc::into_inner(nodes).unwrap()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -145,8 +138,7 @@ async fn receipt_is_as_fresh_as_the_call_asks() {
     assert_eq!(counts(&a, seq, Some(at_least)).await, [1, 2, 0]);
     mark(&b, 3, seq).await;
     assert_eq!(counts(&a, seq, Some(Level::Strong(true))).await, [2, 1, 0]);
-    a.stop().await;
-    b.stop().await;
+    stop([a, b]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -159,7 +151,7 @@ async fn removal_elsewhere_is_in_the_next_receipt() {
         let (changer, reader) = if round % 2 == 0 { (&a, &b) } else { (&b, &a) };
         let seq = say(reader, 1).await;
         assert_eq!(counts(reader, seq, None).await, [0, 3, 0], "{round}");
-        let mut members = MemberServiceClient::new(changer.channel());
+        let mut members = changer.members();
         let remove = RemoveMembersRequest { group_id: GROUP, user_ids: vec![4], ..Default::default() };
         members.remove_members(remove).await.unwrap();
         assert_eq!(counts(reader, seq, None).await, [0, 2, 1], "{round}");
@@ -170,8 +162,7 @@ async fn removal_elsewhere_is_in_the_next_receipt() {
         let last = say(changer, 1).await;
         assert_eq!(counts(reader, last, None).await, [0, 3, 0], "{round}");
     }
-    a.stop().await;
-    b.stop().await;
+    stop([a, b]).await;
 }
 
 /// What opening a chat may cost, by the counts of the servers: a command that reads the end of the log and one that writes the mark, a
@@ -187,15 +178,15 @@ async fn opening_500_unread_takes_3_round_trips() {
     let text = SendMessageRequest { to: Some(To::GroupId(GROUP)), body: "x".into(), ..Default::default() };
     for _ in 0..5 {
         let request = BatchSendRequest { messages: vec![text.clone(); 100] };
-        messages(&a).batch_send(request).await.unwrap();
+        a.messages().batch_send(request).await.unwrap();
     }
-    let end = messages(&a).send_message(text).await.unwrap().into_inner().seq;
+    let end = a.messages().send_message(text).await.unwrap().into_inner().seq;
     let mut monitor = Monitor::start(&redis.url()).await;
     let (mut trips, mut operations) = (Vec::new(), Vec::new());
     for user in 2..=10 {
         // The client shows the chat before it marks it.
         let shown = GetConversationRequest { conversation_id: ID.to_owned(), ..Default::default() };
-        messages(&a).get_conversation(acting(user, shown)).await.unwrap();
+        a.messages().get_conversation(acting(user, shown)).await.unwrap();
         hand::profile(&site.database, true);
         monitor.take().await;
         mark(&a, user, end).await;
@@ -207,6 +198,5 @@ async fn opening_500_unread_takes_3_round_trips() {
     // Nodes also look at each other, and read again what was too old: what every call has is what a call takes.
     assert_eq!(operations.iter().min(), Some(&[1, 1, 0, 0, 0]), "{operations:?}");
     assert!(trips.iter().min().is_some_and(|trips| (1..=3).contains(trips)), "{trips:?}");
-    a.stop().await;
-    b.stop().await;
+    stop([a, b]).await;
 }

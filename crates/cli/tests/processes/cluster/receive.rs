@@ -8,10 +8,13 @@ use kith_proto::{
 };
 use tonic::{Code, Status, Streaming};
 
-use crate::cluster::{
-    redis::{Redis, ask},
-    site::{Peer, Site, until, variable},
-    windows::{Talk, acting, messages, pair},
+use crate::{
+    cluster::{
+        redis::{Redis, ask},
+        site::{Peer, Site, stop, until_all_follow, variable},
+        windows::{Talk, acting, pair},
+    },
+    polls::until,
 };
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -25,7 +28,7 @@ pub(super) struct Stream {
 
 impl Stream {
     async fn open(node: &Peer, talk: Talk, request: ReceiveRequest) -> Self {
-        let stream = messages(node).receive(acting(talk.bea, request)).await.unwrap().into_inner();
+        let stream = node.messages().receive(acting(talk.bea, request)).await.unwrap().into_inner();
         Self { stream, waiting: Vec::new(), cursor: String::new() }
     }
 
@@ -117,8 +120,7 @@ async fn new_epoch_resets_streams_at_positions() {
     assert_eq!(stream.seqs(2).await, [1, 2]);
     let cursor = stream.cursor.clone();
     a.admin().start_epoch(StartEpochRequest {}).await.unwrap();
-    a.until_following().await;
-    b.until_following().await;
+    until_all_follow([&a, &b]).await;
     say(talk, &a, 2).await;
     let had = stream.until_reset().await.max(2);
     let request = ReceiveRequest { cursor, ..Default::default() };
@@ -128,8 +130,7 @@ async fn new_epoch_resets_streams_at_positions() {
     assert_eq!(stream.seqs(rest.len()).await, rest);
     say(talk, &a, 1).await;
     assert_eq!(stream.seqs(1).await, [5]);
-    a.stop().await;
-    b.stop().await;
+    stop([a, b]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -144,8 +145,7 @@ async fn messages_sent_without_redis_are_delivered() {
     redis.kill();
     say(talk, &a, 3).await;
     redis.run().await;
-    a.until_following().await;
-    b.until_following().await;
+    until_all_follow([&a, &b]).await;
     let had = stream.until_reset().await.max(2);
     let mut stream = Stream::above(&b, talk, had).await;
     let rest: Vec<i64> = (had + 1..=5).collect();
@@ -153,8 +153,7 @@ async fn messages_sent_without_redis_are_delivered() {
     say(talk, &a, 1).await;
     assert_eq!(stream.seqs(1).await, [6]);
     until(PATIENCE, async || a.operations("/metrics").await.contains("kith_messages_undelivered 0")).await;
-    a.stop().await;
-    b.stop().await;
+    stop([a, b]).await;
 }
 
 /// The key of Bea's inbox with this part.
@@ -186,8 +185,7 @@ async fn evicted_inbox_resets_those_that_lack_entries() {
     assert_eq!(stream.until_reset().await, 0, "nothing is sent without the inbox");
     let mut stream = Stream::above(&b, talk, 2).await;
     assert_eq!(stream.seqs(1).await, [3]);
-    a.stop().await;
-    b.stop().await;
+    stop([a, b]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -202,8 +200,7 @@ async fn lost_subscription_loses_no_message() {
         say(talk, &a, 1).await;
         assert_eq!(stream.seqs(1).await, [number]);
     }
-    a.stop().await;
-    b.stop().await;
+    stop([a, b]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -226,8 +223,7 @@ async fn note_of_a_dead_node_is_taken_up() {
     let metrics = [a.operations("/metrics").await, b.operations("/metrics").await].concat();
     let resumed = |line: &&str| line.starts_with("kith_fan_outs_resumed_total{source=\"redis\"} ");
     assert!(metrics.lines().filter(resumed).any(|line| !line.ends_with(" 0")));
-    a.stop().await;
-    b.stop().await;
+    stop([a, b]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -250,6 +246,5 @@ async fn receivers_share_the_connections_of_their_node() {
     assert!(connections().await <= before, "a stream has no connection of its own");
     say(talk, &a, 1).await;
     assert_eq!(first.seqs(1).await, [1]);
-    a.stop().await;
-    b.stop().await;
+    stop([a, b]).await;
 }

@@ -2,26 +2,29 @@
 
 use std::{
     net::{Ipv4Addr, TcpStream},
-    process::{Child, Command, Stdio},
+    process::{Command, Stdio},
     time::Duration,
 };
 
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 
-use crate::cluster::site::until;
+use crate::{
+    polls::until,
+    spawned::{KilledOnDrop, signal},
+};
 
 /// Ends with the test.
 pub(crate) struct Redis {
     port: u16,
     arguments: Vec<String>,
-    child: Option<Child>,
+    process: Option<KilledOnDrop>,
 }
 
 impl Redis {
     /// One that does not run yet, on a free port. `arguments`: words of its configuration.
     pub(crate) fn absent(arguments: &[&str]) -> Self {
         let arguments = arguments.iter().map(|word| (*word).to_owned()).collect();
-        Self { port: crate::port::free(), arguments, child: None }
+        Self { port: crate::port::free(), arguments, process: None }
     }
 
     pub(crate) async fn start(arguments: &[&str]) -> Self {
@@ -37,17 +40,20 @@ impl Redis {
         let mut command = Command::new(named.map_or_else(|| "redis-server".to_owned(), |(_, path)| path));
         command.args(["--port", &port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]);
         command.args(&self.arguments).stdin(Stdio::null()).stdout(Stdio::null());
-        self.child = Some(command.spawn().expect("these tests need redis-server on the path"));
+        let process = command.spawn().expect("these tests need redis-server on the path");
+        self.process = Some(KilledOnDrop(process));
         let address = (Ipv4Addr::LOCALHOST, self.port);
         until(Duration::from_secs(10), async || TcpStream::connect(address).is_ok()).await;
     }
 
     /// As if the machine were gone.
     pub(crate) fn kill(&mut self) {
-        if let Some(mut child) = self.child.take() {
-            child.kill().unwrap();
-            child.wait().unwrap();
-        }
+        drop(self.process.take());
+    }
+
+    /// Sends a signal, such as `-STOP`.
+    pub(crate) fn signal(&self, name: &str) {
+        signal(self.process.as_ref().unwrap().0.id(), name);
     }
 
     pub(crate) fn url(&self) -> String {
@@ -107,10 +113,4 @@ pub(crate) async fn ask(url: &str, line: &str) -> String {
 pub(crate) async fn database_id(url: &str, prefix: &str) -> u64 {
     let answer = ask(url, &format!("GET {{{prefix}:database}}")).await;
     u64::from_str_radix(&answer.split(' ').nth(1).unwrap()[..16], 16).unwrap()
-}
-
-impl Drop for Redis {
-    fn drop(&mut self) {
-        self.kill();
-    }
 }

@@ -5,8 +5,9 @@ use std::{path::Path, time::Duration};
 use crate::{
     cluster::{
         redis::{Redis, ask},
-        site::{Site, until},
+        site::{Site, stop},
     },
+    polls::until,
     port,
 };
 
@@ -56,6 +57,5 @@ async fn nodes_over_redis_cluster_see_writes() {
         assert_eq!(a.get(id).await.nick_name, nick_name, "one's own write at once");
         until(HEALTHY, async || b.get(id).await.nick_name == nick_name).await;
     }
-    a.stop().await;
-    b.stop().await;
+    stop([a, b]).await;
 }

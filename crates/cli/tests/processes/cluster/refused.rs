@@ -1,13 +1,17 @@
 //! Redis answers and refuses: at the start of a node, and while nodes run.
 
-use std::{process::Command, time::Duration};
+use std::time::Duration;
 
 use kith_server::Node;
 
-use crate::cluster::{
-    claims::refused,
-    redis::{Redis, ask, database_id},
-    site::{Peer, Site, until, variable},
+use crate::{
+    cluster::{
+        claims::refused,
+        redis::{Redis, ask, database_id},
+        site::{Peer, Site, stop},
+    },
+    polls::until,
+    spawned::{FREE, ended},
 };
 
 /// Longest time until a node has looked at its Redis again, on a machine with other work.
@@ -45,20 +49,9 @@ async fn refused_start(site: &Site) -> String {
 
 /// Code and output of `kith doctor` for the configuration of the site.
 fn doctor(site: &Site) -> (Option<i32>, String) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_kith"));
-    command.args(["doctor", "-o", "json", "--listen", "127.0.0.1:0"]);
-    for setting in [
-        "limits.connections=16",
-        "operations.listen=127.0.0.1:0",
-        "store.backend=cluster",
-        &format!("store.mongodb.database={}", site.database),
-        &format!("redis.prefix={}", site.prefix),
-    ] {
-        command.args(["--set", setting]);
-    }
-    command.env("KITH_STORE__MONGODB__URI", variable("KITH_TEST_MONGODB"));
-    let ended = command.env("KITH_REDIS__URL", site.redis.as_ref().unwrap()).output().unwrap();
-    (ended.status.code(), String::from_utf8(ended.stdout).unwrap())
+    let arguments = ["doctor", "-o", "json", "--set", "limits.connections=16"];
+    let (code, found, _) = ended(site.command(&std::env::temp_dir(), &[&FREE[..], &arguments].concat()));
+    (code, found)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -104,8 +97,7 @@ async fn lost_channels_are_reported_and_regained() {
         until_over(node, "redis_refused").await;
     }
     until(LOOKED, async || both_subscribe(&redis.url(), &site.prefix).await).await;
-    a.stop().await;
-    b.stop().await;
+    stop([a, b]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -151,8 +143,7 @@ async fn documented_rights_are_enough() {
     let of_redis = serde_json::from_str::<serde_json::Value>(&found).unwrap()["findings"].clone();
     let of_redis = of_redis.as_array().unwrap().iter().any(|finding| finding["group"] == "redis");
     assert!(!of_redis, "{found}");
-    a.stop().await;
-    b.stop().await;
+    stop([a, b]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

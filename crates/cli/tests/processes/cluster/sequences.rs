@@ -15,9 +15,12 @@ use kith_proto::sequence::v1::{
 use tokio::task::JoinSet;
 use tonic::transport::Channel;
 
-use crate::cluster::{
-    redis::{Redis, ask},
-    site::{Peer, Site, until},
+use crate::{
+    cluster::{
+        redis::{Redis, ask},
+        site::{Peer, Site, stop, until_all_follow},
+    },
+    polls::until,
 };
 
 /// Callers of each node.
@@ -110,8 +113,7 @@ async fn later_call_gets_higher_numbers_on_every_node() {
         rises = rises || rise(&a, &b, name).await;
     }
     assert!(rises);
-    a.stop().await;
-    b.stop().await;
+    stop([a, b]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -127,12 +129,10 @@ async fn no_number_is_repeated_while_redis_is_killed() {
         crowd.goes_on(200).await;
         redis.run().await;
     }
-    a.until_following().await;
-    b.until_following().await;
+    until_all_follow([&a, &b]).await;
     crowd.goes_on(200).await;
     assert_each_once(&a, &crowd.end().await).await;
-    a.stop().await;
-    b.stop().await;
+    stop([a, b]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -147,8 +147,7 @@ async fn no_number_is_repeated_while_redis_is_emptied() {
     }
     crowd.goes_on(200).await;
     assert_each_once(&b, &crowd.end().await).await;
-    a.stop().await;
-    b.stop().await;
+    stop([a, b]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

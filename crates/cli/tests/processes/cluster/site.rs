@@ -1,12 +1,20 @@
 //! Nodes of one cluster in this process, with a database of their own.
 
 use std::{
+    path::Path,
+    process::Command,
     sync::atomic::{AtomicU32, Ordering},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use kith_proto::{
-    admin::v1::{GetNodeRequest, admin_service_client::AdminServiceClient},
+    admin::v1::{
+        GetNodeRequest, GetNodeResponse, ListNodesRequest, ListNodesResponse,
+        admin_service_client::AdminServiceClient,
+    },
+    group::v1::group_service_client::GroupServiceClient,
+    member::v1::member_service_client::MemberServiceClient,
+    message::v1::message_service_client::MessageServiceClient,
     r#type::v1::{AtLeast, Consistency, consistency::Level},
     user::v1::{
         CreateUserRequest, GetUserRequest, UpdateUserRequest, User, user_service_client::UserServiceClient,
@@ -24,6 +32,8 @@ use tonic::{
     Status,
     transport::{Channel, Endpoint},
 };
+
+use crate::{polls::until, spawned::kith};
 
 /// What the nodes of a test share.
 #[derive(Clone)]
@@ -74,13 +84,37 @@ impl Site {
         Peer::of(node).await
     }
 
+    /// Nodes that serve and follow, with these changes of their configuration.
+    pub(crate) async fn nodes<const N: usize>(&self, change: impl Fn(&mut Config)) -> [Peer; N] {
+        let mut nodes = Vec::with_capacity(N);
+        for _ in 0..N {
+            nodes.push(self.node_with(&change).await);
+        }
+        until_all_follow(&nodes).await;
+        nodes.try_into().unwrap_or_else(|_| unreachable!("so many were started"))
+    }
+
     /// Two that serve and follow.
     pub(crate) async fn pair(&self) -> (Peer, Peer) {
-        let (a, b) = (self.node().await, self.node().await);
-        a.until_following().await;
-        b.until_following().await;
-        (a, b)
+        self.nodes(|_| {}).await.into()
     }
+
+    /// A node as a process of its own, in this folder.
+    pub(crate) fn command(&self, dir: &Path, arguments: &[&str]) -> Command {
+        let mut command = kith(dir, arguments);
+        command.env("KITH_STORE__BACKEND", "cluster").env("KITH_STORE__MONGODB__DATABASE", &self.database);
+        command.env("KITH_STORE__MONGODB__URI", variable("KITH_TEST_MONGODB"));
+        command
+            .env("KITH_REDIS__PREFIX", &self.prefix)
+            .envs(self.redis.iter().map(|url| ("KITH_REDIS__URL", url)));
+        command
+    }
+}
+
+/// Gives a node a store of relations.
+pub(crate) fn with_relations(config: &mut Config) {
+    config.store.cql.contact_points = vec![variable("KITH_TEST_CQL")];
+    config.store.cql.keyspace.clone_from(&config.store.mongodb.database);
 }
 
 /// A node, and a way to call it.
@@ -97,6 +131,18 @@ impl Peer {
 
     pub(crate) fn users(&self) -> UserServiceClient<Channel> {
         UserServiceClient::new(self.channel.clone())
+    }
+
+    pub(crate) fn groups(&self) -> GroupServiceClient<Channel> {
+        GroupServiceClient::new(self.channel.clone())
+    }
+
+    pub(crate) fn members(&self) -> MemberServiceClient<Channel> {
+        MemberServiceClient::new(self.channel.clone())
+    }
+
+    pub(crate) fn messages(&self) -> MessageServiceClient<Channel> {
+        MessageServiceClient::new(self.channel.clone())
     }
 
     pub(crate) fn channel(&self) -> Channel {
@@ -142,17 +188,21 @@ impl Peer {
 
     /// Waits until its memory is trusted, in the epoch that the first reader of the change feed begins.
     pub(crate) async fn until_following(&self) {
-        let mut admin = self.admin();
         until(Duration::from_secs(10), async || {
-            let node = admin.get_node(GetNodeRequest {}).await.unwrap().into_inner();
+            let node = self.info().await;
             node.redis == "follows" && node.epoch >= 2
         })
         .await;
     }
 
-    /// The epoch that it follows.
-    pub(crate) async fn epoch(&self) -> i64 {
-        self.admin().get_node(GetNodeRequest {}).await.unwrap().into_inner().epoch
+    /// What it says of itself.
+    pub(crate) async fn info(&self) -> GetNodeResponse {
+        self.admin().get_node(GetNodeRequest {}).await.unwrap().into_inner()
+    }
+
+    /// The nodes that it knows.
+    pub(crate) async fn listed(&self) -> ListNodesResponse {
+        self.admin().list_nodes(ListNodesRequest {}).await.unwrap().into_inner()
     }
 
     /// The answer of the port for operators, with its head.
@@ -170,6 +220,20 @@ impl Peer {
     }
 }
 
+/// Waits until each of the nodes follows.
+pub(crate) async fn until_all_follow(nodes: impl IntoIterator<Item = &Peer>) {
+    for node in nodes {
+        node.until_following().await;
+    }
+}
+
+/// Stops the nodes, one after the other.
+pub(crate) async fn stop<const N: usize>(nodes: [Peer; N]) {
+    for node in nodes {
+        node.stop().await;
+    }
+}
+
 /// At least as fresh as this token.
 pub(crate) fn at_least(token: &str) -> Option<Consistency> {
     let level = Level::AtLeast(AtLeast { consistency_tokens: vec![token.to_owned()] });
@@ -184,13 +248,4 @@ pub(crate) fn strong() -> Option<Consistency> {
 pub(crate) fn variable(name: &str) -> String {
     let found = std::env::vars().find(|(wanted, _)| wanted == name);
     found.map(|(_, value)| value).unwrap_or_else(|| panic!("{name} is not set: run cargo xtask test"))
-}
-
-/// Waits until it is so.
-pub(crate) async fn until(limit: Duration, mut is: impl AsyncFnMut() -> bool) {
-    let begun = Instant::now();
-    while !is().await {
-        assert!(begun.elapsed() < limit, "not within {limit:?}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
 }

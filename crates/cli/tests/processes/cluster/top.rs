@@ -8,7 +8,10 @@ use tonic::transport::Channel;
 use vt100::Screen;
 
 use crate::{
-    cluster::{redis::Redis, site::Site},
+    cluster::{
+        redis::Redis,
+        site::{Site, stop},
+    },
     terminal::Terminal,
 };
 
@@ -50,10 +53,7 @@ fn renamed(user_id: i64, round: u64) -> UpdateUserRequest {
 #[ignore = "needs MongoDB: run cargo xtask test"]
 async fn top_shows_three_nodes_with_and_without_redis() {
     let mut redis = Redis::start(&[]).await;
-    let site = Site::new(Some(redis.url()));
-    let (a, b) = site.pair().await;
-    let c = site.node().await;
-    c.until_following().await;
+    let [a, b, c] = Site::new(Some(redis.url())).nodes(|_| {}).await;
     let user = a.create("ann").await.user_id;
     let calls = tokio::spawn(call([&a, &b, &c].map(|peer| peer.users()).into(), user));
     let mut top = Terminal::start(14, 120, &format!("top --addr {} --interval 500ms", a.address()));
@@ -86,6 +86,5 @@ async fn top_shows_three_nodes_with_and_without_redis() {
     });
     ended.await.unwrap();
     calls.abort();
-    c.stop().await;
-    a.stop().await;
+    stop([c, a]).await;
 }

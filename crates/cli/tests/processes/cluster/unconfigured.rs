@@ -4,30 +4,31 @@ use std::time::Duration;
 
 use kith_proto::{
     application::v1::{ApplyRequest, Kind, application_service_client::ApplicationServiceClient},
-    group::v1::{
-        CreateGroupRequest, DismissGroupRequest, Group, Visibility, group_service_client::GroupServiceClient,
-    },
-    member::v1::{JoinRequest, ListMembersRequest, member_service_client::MemberServiceClient},
+    group::v1::{CreateGroupRequest, DismissGroupRequest, Group, Visibility},
+    member::v1::{JoinRequest, ListMembersRequest},
     relation::v1::{FollowRequest, ListFansRequest, relation_service_client::RelationServiceClient},
     user::v1::{CreateUserRequest, DeleteUserRequest, User},
 };
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
-use crate::cluster::site::{Peer, Site, until};
+use crate::{
+    cluster::site::{Peer, Site},
+    polls::until,
+};
 
 async fn group(node: &Peer, group_id: i64, creator_id: i64) -> Result<i64, Status> {
     let visibility = Visibility::Public.into();
     let group = Group { group_id, creator_id, name: "chess".to_owned(), visibility, ..Group::default() };
     let request = CreateGroupRequest { group: Some(group), ..Default::default() };
-    let made = GroupServiceClient::new(node.channel()).create_group(request).await?.into_inner();
+    let made = node.groups().create_group(request).await?.into_inner();
     Ok(made.group.unwrap().group_id)
 }
 
 /// One call of each service that needs the store, and reads as well as writes.
 async fn refused(node: &Peer, (user_id, target_id): (i64, i64), group_id: i64) -> Vec<Status> {
     let mut relations = RelationServiceClient::new(node.channel());
-    let mut members = MemberServiceClient::new(node.channel());
+    let mut members = node.members();
     let apply = ApplyRequest {
         kind: Kind::Friend.into(),
         applicant_id: user_id,
@@ -77,7 +78,7 @@ async fn what_needs_no_relations_works_without() {
     let ann = node.create("ann").await.user_id;
     let chess = group(&node, 0, ann).await.unwrap();
     let dismiss = DismissGroupRequest { group_id: chess, ..Default::default() };
-    GroupServiceClient::new(node.channel()).dismiss_group(dismiss).await.unwrap();
+    node.groups().dismiss_group(dismiss).await.unwrap();
     assert_eq!(group(&node, chess, 0).await.unwrap(), chess, "no members of the first one have to end");
     let delete = DeleteUserRequest { user_id: ann, ..Default::default() };
     node.users().delete_user(delete).await.unwrap();

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use kith_proto::admin::v1::{GetNodeRequest, NamespaceStats, WatchNodeRequest, WatchNodeResponse};
+use kith_proto::admin::v1::{NamespaceStats, WatchNodeRequest, WatchNodeResponse};
 
-use crate::cluster::site::Site;
+use crate::cluster::site::{Site, stop};
 
 /// In vain after so many messages.
 const MESSAGES_MAX: usize = 50;
@@ -36,10 +36,9 @@ async fn watcher_sees_proof_of_a_node_and_its_cluster() {
         }
     }
     assert!(redis_hits > 0 && heard > 0, "{redis_hits} {heard}");
-    let node = b.admin().get_node(GetNodeRequest {}).await.unwrap().into_inner();
+    let node = b.info().await;
     assert_eq!((node.entries_behind, node.observer_stale), (0, 0));
     assert!(node.repairs > 0, "its first baseline");
     drop(told);
-    a.stop().await;
-    b.stop().await;
+    stop([a, b]).await;
 }

@@ -15,11 +15,12 @@ use tokio::{
     net::{TcpListener, TcpStream},
     sync::Notify,
 };
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::Channel;
 
 use crate::{
-    cluster::site::{Site, until, variable},
-    spawned::{FREE, Started, kith},
+    cluster::site::{Site, variable},
+    polls::until,
+    spawned::{FREE, Started},
 };
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -101,18 +102,16 @@ impl Way {
 
 /// A node of this site, as a process of its own, with Redis at this address.
 pub(super) fn serve(dir: &Path, site: &Site, redis: &str) -> Started {
-    let mut command = kith(dir, &FREE);
-    command.env("KITH_STORE__BACKEND", "cluster").env("KITH_STORE__MONGODB__DATABASE", &site.database);
-    command.env("KITH_STORE__MONGODB__URI", variable("KITH_TEST_MONGODB"));
+    let mut command = site.command(dir, &FREE);
     command.env("KITH_STORE__CQL__CONTACT_POINTS", variable("KITH_TEST_CQL"));
-    command.args(["--set", "messages.offline=true"]).env("KITH_STORE__CQL__KEYSPACE", &site.database);
-    command.env("KITH_REDIS__URL", redis).env("KITH_REDIS__PREFIX", &site.prefix);
+    command.env("KITH_STORE__CQL__KEYSPACE", &site.database).env("KITH_REDIS__URL", redis);
+    command.args(["--set", "messages.offline=true"]);
     Started::of(command)
 }
 
 /// A connection to it, once it follows.
-pub(super) async fn following(node: &Started) -> Channel {
-    let channel = Endpoint::from_shared(format!("http://{}", node.grpc())).unwrap().connect().await.unwrap();
+pub(crate) async fn following(node: &Started) -> Channel {
+    let channel = node.channel().await;
     let admin = AdminServiceClient::new(channel.clone());
     until(PATIENCE, async || {
         let answer = admin.clone().get_node(GetNodeRequest {}).await;

@@ -4,15 +4,18 @@ use std::time::Duration;
 
 use kith_proto::message::v1::{
     HistoryRequest, ListConversationsRequest, Message, PullBySeqsRequest, PullMessagesRequest,
-    SendMessageRequest, message_service_client::MessageServiceClient, send_message_request::To,
+    SendMessageRequest, send_message_request::To,
 };
 use kith_server::config::Config;
-use tonic::{Request, transport::Channel};
+use tonic::Request;
 
-use crate::cluster::{
-    hand::set_body,
-    redis::Redis,
-    site::{Peer, Site, until, variable},
+use crate::{
+    cluster::{
+        hand::set_body,
+        redis::Redis,
+        site::{Peer, Site, stop, until_all_follow, with_relations},
+    },
+    polls::until,
 };
 
 /// Two users of a direct conversation.
@@ -40,7 +43,7 @@ impl Talk {
             body: body.to_owned().into(),
             ..SendMessageRequest::default()
         };
-        messages(node).send_message(acting(self.ann, request)).await.unwrap().into_inner().seq
+        node.messages().send_message(acting(self.ann, request)).await.unwrap().into_inner().seq
     }
 
     /// What Bea reads from this number on.
@@ -51,21 +54,22 @@ impl Talk {
             limit: 1_000,
             ..PullMessagesRequest::default()
         };
-        let answer = messages(node).pull_messages(acting(self.bea, request)).await.unwrap().into_inner();
+        let answer = node.messages().pull_messages(acting(self.bea, request)).await.unwrap().into_inner();
         texts(answer.messages)
     }
 
     /// The last ones that Bea reads, the latest first.
     pub(super) async fn last(self, node: &Peer, limit: i32) -> Vec<String> {
         let request = HistoryRequest { conversation_id: self.id(), limit, ..HistoryRequest::default() };
-        let answer = messages(node).history(acting(self.bea, request)).await.unwrap().into_inner();
+        let answer = node.messages().history(acting(self.bea, request)).await.unwrap().into_inner();
         texts(answer.messages)
     }
 
     /// Number of the last message, and how many are unread, as Bea's list shows them.
     async fn listed(self, node: &Peer) -> (i64, i64) {
         let request = ListConversationsRequest { user_id: self.bea, ..ListConversationsRequest::default() };
-        let answer = messages(node).list_conversations(acting(self.bea, request)).await.unwrap().into_inner();
+        let answer =
+            node.messages().list_conversations(acting(self.bea, request)).await.unwrap().into_inner();
         let listed = &answer.conversations[0];
         (listed.last_message.as_ref().unwrap().seq, listed.unread)
     }
@@ -73,21 +77,13 @@ impl Talk {
 
 /// Two nodes that follow, with a store of blocks.
 pub(super) async fn pair(site: Site) -> (Peer, Peer) {
-    let with_relations = |config: &mut Config| {
-        config.store.cql.contact_points = vec![variable("KITH_TEST_CQL")];
-        config.store.cql.keyspace.clone_from(&config.store.mongodb.database);
+    let patient = |config: &mut Config| {
+        with_relations(config);
         // A node that gets no answer of Redis in time has lost it for that moment, and others may read without its message. That is no
         // subject here, and a busy machine may need longer than 100 ms.
         config.redis.command_timeout = Duration::from_secs(1);
     };
-    let (a, b) = (site.node_with(with_relations).await, site.node_with(with_relations).await);
-    a.until_following().await;
-    b.until_following().await;
-    (a, b)
-}
-
-pub(super) fn messages(node: &Peer) -> MessageServiceClient<Channel> {
-    MessageServiceClient::new(node.channel())
+    site.nodes(patient).await.into()
 }
 
 pub(super) fn acting<T>(user: i64, message: T) -> Request<T> {
@@ -152,10 +148,9 @@ async fn acknowledged_message_is_read_on_other_nodes() {
         seqs: vec![250, 151, 150, 1, 251, 100, 101],
         ..PullBySeqsRequest::default()
     };
-    let found = messages(&b).pull_by_seqs(acting(talk.bea, request)).await.unwrap().into_inner();
+    let found = b.messages().pull_by_seqs(acting(talk.bea, request)).await.unwrap().into_inner();
     assert_eq!(texts(found.messages), ["1", "100", "101", "150", "151", "250"]);
-    a.stop().await;
-    b.stop().await;
+    stop([a, b]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -181,12 +176,9 @@ async fn messages_continue_while_redis_is_gone() {
     exchange(20).await;
     redis.run().await;
     exchange(20).await;
-    for peer in [&a, &b] {
-        peer.until_following().await;
-    }
+    until_all_follow([&a, &b]).await;
     exchange(20).await;
-    a.stop().await;
-    b.stop().await;
+    stop([a, b]).await;
 }
 
 /// What a change by hand is seen within.
@@ -219,6 +211,5 @@ async fn message_changed_by_hand_is_read_everywhere() {
         })
         .await;
     }
-    a.stop().await;
-    b.stop().await;
+    stop([a, b]).await;
 }

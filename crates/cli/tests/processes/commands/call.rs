@@ -19,7 +19,7 @@ fn user_is_created_and_read_by_short_names() {
     assert_eq!((read.code, read.json()["user"]["userName"].as_str()), (0, Some("Ada")));
     assert_eq!(read.out.lines().count(), 1, "one line in a pipe: {read:?}");
     assert!(read.err.contains("kith-tier: memory\n"), "{read:?}");
-    let piped = at_with(&node, &["call", "getuser", "-"], &format!(r#"{{"user_id":"{id}"}}"#));
+    let piped = at_with(&node, &["call", "getuser", "-"], format!(r#"{{"user_id":"{id}"}}"#));
     assert_eq!((piped.out, piped.err.as_str()), (read.out, ""));
 }
 
@@ -100,7 +100,7 @@ fn streams_go_in_and_come_out_line_by_line() {
     let exported = at(&node, &["call", "ExportUsers"]);
     let users = lines(&exported).iter().map(|line| line["users"].as_array().unwrap().len()).sum::<usize>();
     assert_eq!(users, 2);
-    let broken = at_with(&node, &["call", "ImportUsers", "-"], &format!("{}\n{{\"recs\":1}}\n", record(3)));
+    let broken = at_with(&node, &["call", "ImportUsers", "-"], format!("{}\n{{\"recs\":1}}\n", record(3)));
     assert_eq!(broken.code, 2);
     assert!(
         broken.err.starts_with("kith: standard input: line 2: recs is no field of ImportUsersRequest"),

@@ -5,14 +5,16 @@ use std::{
     net::{TcpListener, TcpStream},
     os::unix::fs::PermissionsExt as _,
     path::Path,
-    process::{Child, Stdio},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use serde_json::Value;
 
-use super::{Ended, command, ended};
-use crate::process::free_address;
+use super::{Ended, command, ended, serve};
+use crate::{polls::block_until, process::free_address};
+
+/// By when a node is found that has just been started.
+const FOUND_WITHIN: Duration = Duration::from_secs(20);
 
 /// In `dir`, with ports that are free and few connections, so that the machine of the test does not matter.
 fn doctor(dir: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Ended {
@@ -112,39 +114,20 @@ fn unfit_data_files_are_found() {
     assert!(group == "data" && run == "chmod go= ./data/kith.db*", "{run}");
 }
 
-/// Killed when dropped.
-struct Serving(Child);
-
-impl Drop for Serving {
-    fn drop(&mut self) {
-        self.0.kill().ok();
-        self.0.wait().ok();
-    }
-}
-
 #[test]
 fn refused_connections_are_found() {
     let dir = tempfile::tempdir().unwrap();
     let (listen, operations) = (free_address(), format!("operations.listen={}", free_address()));
     let flags = ["--listen", &listen, "--set", &operations, "--set", "limits.connections=4"];
-    let mut serve = command(dir.path());
-    serve.args(["serve"]).args(flags).stdout(Stdio::null()).stderr(Stdio::null());
-    let _serving = Serving(serve.spawn().unwrap());
-    let begun = Instant::now();
-    loop {
+    let _serving = serve(dir.path(), &flags);
+    let refused = |one: &Value| {
+        one["group"] == "node" && one["finding"].as_str().unwrap().contains("limits.connections allows (4)")
+    };
+    let is_found = || {
         drop((0..8).map(|_| TcpStream::connect(&listen)).collect::<Vec<_>>());
-        let ended = doctor(dir.path(), &flags, &[]);
-        let found = ended.json()["findings"].as_array().unwrap().clone();
-        let refused = |one: &Value| {
-            one["group"] == "node"
-                && one["finding"].as_str().unwrap().contains("limits.connections allows (4)")
-        };
-        if found.iter().any(refused) {
-            return;
-        }
-        assert!(begun.elapsed() < Duration::from_secs(20), "{ended:?}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+        doctor(dir.path(), &flags, &[]).json()["findings"].as_array().unwrap().iter().any(refused)
+    };
+    block_until(FOUND_WITHIN, is_found, || format!("{:?}", doctor(dir.path(), &flags, &[])));
 }
 
 #[test]
@@ -152,19 +135,13 @@ fn healthy_node_on_this_machine_is_no_finding() {
     let dir = tempfile::tempdir().unwrap();
     let (listen, operations) = (free_address(), format!("operations.listen={}", free_address()));
     let flags = ["--listen", &listen, "--set", &operations];
-    let mut serve = command(dir.path());
-    serve.args(["serve"]).args(flags).stdout(Stdio::null()).stderr(Stdio::null());
-    let _serving = Serving(serve.spawn().unwrap());
-    let begun = Instant::now();
-    loop {
+    let _serving = serve(dir.path(), &flags);
+    let is_well = || {
         let found = doctor(dir.path(), &flags, &[]);
         let looked_at = found.json()["looked_at"].clone();
-        if looked_at.as_array().unwrap().iter().any(|group| group == "node") && found.code == 0 {
-            return;
-        }
-        assert!(begun.elapsed() < Duration::from_secs(20), "{found:?}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+        looked_at.as_array().unwrap().iter().any(|group| group == "node") && found.code == 0
+    };
+    block_until(FOUND_WITHIN, is_well, || format!("{:?}", doctor(dir.path(), &flags, &[])));
 }
 
 #[cfg(feature = "cluster")]

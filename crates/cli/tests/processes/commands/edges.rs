@@ -9,7 +9,7 @@ fn damaged_node() -> Node {
     let folder = tempfile::tempdir().unwrap();
     let data_dir = folder.path().join("data");
     tokio::runtime::Runtime::new().unwrap().block_on(corrupt_lists::prepare(&data_dir));
-    Node::start_over(folder)
+    Node::start_with(folder, &[])
 }
 
 #[test]

@@ -1,44 +1,24 @@
 //! `kith status`, `inspect`, `check` and `ping`.
 
 use std::{
-    process::{Child, Stdio},
+    process::Stdio,
     time::{Duration, Instant},
 };
 
 use serde_json::{Value, json};
 
-use super::{at, command, kith, silent, user};
-use crate::process::{Node, free_address};
+use super::{at, command, kith, serve, silent, user};
+use crate::{
+    process::{Node, free_address},
+    spawned::Started,
+};
 
-/// A node whose store is away from the start; killed when dropped.
-struct Starting {
-    process: Child,
-    grpc: String,
-    _dir: tempfile::TempDir,
-}
-
-impl Starting {
-    fn start() -> Self {
-        let (dir, grpc, mongodb) = (tempfile::tempdir().unwrap(), free_address(), free_address());
-        let mut command = command(dir.path());
-        command.args(["serve", "--listen", &grpc, "--set", "operations.enabled=false"]);
-        command.args(["--set", "store.backend=cluster"]);
-        command.args(["--set", &format!("store.mongodb.uri=mongodb://{mongodb}/")]);
-        let process = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        let begun = Instant::now();
-        while kith(["ping", "--addr", &grpc]).code == 2 {
-            assert!(begun.elapsed() < Duration::from_secs(20), "the node does not answer");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        Self { process, grpc, _dir: dir }
-    }
-}
-
-impl Drop for Starting {
-    fn drop(&mut self) {
-        self.process.kill().ok();
-        self.process.wait().ok();
-    }
+/// A node whose store is away from the start, and its folder.
+fn starting() -> (Started, tempfile::TempDir) {
+    let (dir, mongodb) = (tempfile::tempdir().unwrap(), free_address());
+    let uri = format!("store.mongodb.uri=mongodb://{mongodb}/");
+    let node = Started::new(dir.path(), &["--set", "store.backend=cluster", "--set", &uri]);
+    (node, dir)
 }
 
 /// Hits, misses and entries of users on a node, summed by the node itself.
@@ -192,12 +172,13 @@ fn ping_distinguishes_serving_from_silent_nodes() {
 #[cfg(feature = "cluster")]
 #[test]
 fn node_that_waits_for_its_store_is_starting() {
-    let node = Starting::start();
-    let pong = kith(["ping", "--addr", &node.grpc]);
+    let (node, _dir) = starting();
+    let grpc = node.grpc();
+    let pong = kith(["ping", "--addr", &grpc]);
     assert!(pong.code == 1 && pong.out.contains("not_serving"), "{pong:?}");
-    let status = kith(["status", "--addr", &node.grpc, "-o", "json"]);
+    let status = kith(["status", "--addr", &grpc, "-o", "json"]);
     assert_eq!((status.code, &status.json()[0]["state"]), (1, &json!("starting")));
-    let check = kith(["check", "--addr", &node.grpc]);
+    let check = kith(["check", "--addr", &grpc]);
     assert!(check.code == 2 && check.out.contains("serving\tcritical\tstarting"), "{check:?}");
 }
 
@@ -207,21 +188,17 @@ fn command_waits_for_a_node_that_starts() {
     let mut nodes = command(dir.path());
     nodes.args(["nodes", "--addr", &grpc, "--wait", "20s"]).stdout(Stdio::piped()).stderr(Stdio::piped());
     let nodes = nodes.spawn().unwrap();
-    let mut serve = command(dir.path());
-    serve.args(["serve", "--listen", &grpc, "--set", "operations.enabled=false"]);
-    let mut serve = serve.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let _serving = serve(dir.path(), &["--listen", &grpc, "--set", "operations.enabled=false"]);
     let output = nodes.wait_with_output().unwrap();
-    serve.kill().unwrap();
-    serve.wait().unwrap();
     let (out, err) = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap()).into();
     assert_eq!((output.status.code(), out.lines().count()), (Some(0), 2), "{out}{err}");
 }
 
 #[test]
 fn node_without_store_is_waited_for_as_asked() {
-    let node = Starting::start();
+    let (node, _dir) = starting();
     let begun = Instant::now();
-    let refused = kith(["nodes", "--addr", &node.grpc, "--wait", "200ms"]);
+    let refused = kith(["nodes", "--addr", &node.grpc(), "--wait", "200ms"]);
     assert!(begun.elapsed() >= Duration::from_millis(200), "{refused:?}");
     assert!(refused.code == 2 && refused.why().contains("is starting"), "{refused:?}");
 }

@@ -19,25 +19,30 @@ use std::{
 
 use serde_json::Value;
 
-use crate::process::Node;
+use crate::{process::Node, spawned::KilledOnDrop};
 
 /// What a command left.
 #[derive(Debug)]
-struct Ended {
-    code: i32,
-    out: String,
-    err: String,
+pub(crate) struct Ended {
+    pub(crate) code: i32,
+    pub(crate) out: String,
+    pub(crate) err: String,
 }
 
 impl Ended {
-    fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.out).unwrap_or_else(|why| panic!("{why}: {self:?}"))
+    }
+
+    /// The lines on standard error.
+    pub(crate) fn notes(&self) -> Vec<&str> {
+        self.err.lines().collect()
     }
 
     /// The one line that it said about why, after `kith: `.
     #[track_caller]
-    fn why(&self) -> &str {
-        let said: Vec<_> = self.err.lines().collect();
+    pub(crate) fn why(&self) -> &str {
+        let said = self.notes();
         assert!(said.len() == 1 && self.out.is_empty(), "{self:?}");
         said[0].strip_prefix("kith: ").unwrap()
     }
@@ -50,31 +55,43 @@ fn command(dir: &Path) -> Command {
     command
 }
 
-fn ended(mut command: Command, input: &str) -> Ended {
+pub(crate) fn ended(mut command: Command, input: impl AsRef<[u8]>) -> Ended {
     let mut running =
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     // It may end without reading.
-    running.stdin.take().unwrap().write_all(input.as_bytes()).ok();
+    running.stdin.take().unwrap().write_all(input.as_ref()).ok();
     let Output { status, stdout, stderr } = running.wait_with_output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     Ended { code: status.code().unwrap(), out: text(stdout), err: text(stderr) }
 }
 
-fn kith<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Ended {
+pub(crate) fn kith<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Ended {
     let mut command = command(&std::env::temp_dir());
     command.args(arguments);
     ended(command, "")
 }
 
-/// Against a node, whose address is in the environment.
-fn at(node: &Node, arguments: &[&str]) -> Ended {
+/// A command for a node, whose address is in the environment.
+pub(crate) fn command_at(node: &Node, arguments: &[&str]) -> Command {
+    let mut command = command(&std::env::temp_dir());
+    command.args(arguments).env("KITH_ADDR", &node.grpc);
+    command
+}
+
+/// Runs it for a node.
+pub(crate) fn at(node: &Node, arguments: &[&str]) -> Ended {
     at_with(node, arguments, "")
 }
 
-fn at_with(node: &Node, arguments: &[&str], input: &str) -> Ended {
-    let mut command = command(&std::env::temp_dir());
-    command.args(arguments).env("KITH_ADDR", &node.grpc);
-    ended(command, input)
+pub(crate) fn at_with(node: &Node, arguments: &[&str], input: impl AsRef<[u8]>) -> Ended {
+    ended(command_at(node, arguments), input)
+}
+
+/// Runs `kith serve` without a look at what it prints, until it is dropped.
+fn serve(dir: &Path, arguments: &[&str]) -> KilledOnDrop {
+    let mut serve = command(dir);
+    serve.arg("serve").args(arguments).stdout(Stdio::null()).stderr(Stdio::null());
+    KilledOnDrop(serve.spawn().unwrap())
 }
 
 /// Creates a user with this id.

@@ -2,8 +2,7 @@
 
 use std::{
     io::{BufRead as _, BufReader},
-    path::Path,
-    process::{Child, Command, Stdio},
+    process::Stdio,
     sync::mpsc,
     thread,
     time::Duration,
@@ -11,31 +10,15 @@ use std::{
 
 use serde_json::Value;
 
-use super::{at, command, kith, user};
+use super::{at, command, kith, serve, user};
 use crate::{
     process::{Node, free_address},
+    spawned::{KilledOnDrop, signal},
     terminal::Terminal,
 };
 
 /// In vain after it.
 const PATIENCE: Duration = Duration::from_secs(30);
-
-/// Killed when dropped.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.0.kill().ok();
-        self.0.wait().ok();
-    }
-}
-
-/// A node at this address.
-fn serve(dir: &Path, grpc: &str) -> Running {
-    let mut serve = command(dir);
-    serve.args(["serve", "--listen", grpc, "--set", "operations.enabled=false"]);
-    Running(serve.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
-}
 
 #[test]
 fn two_samples_are_two_lines_of_json() {
@@ -82,11 +65,12 @@ fn plain_samples_have_one_header_and_all_nodes() {
 #[test]
 fn unreachable_node_comes_back_by_itself() {
     let (dir, grpc, other) = (tempfile::tempdir().unwrap(), free_address(), free_address());
-    let node = serve(dir.path(), &grpc);
+    let flags = ["--listen", &grpc, "--set", "operations.enabled=false"];
+    let node = serve(dir.path(), &flags);
     let mut top = command(dir.path());
     // Two, so that it does not matter which is there first.
     top.args(["top", "-o", "json", "--interval", "200ms", "--addr", &grpc, "--addr", &other]);
-    let mut top = Running(top.stdout(Stdio::piped()).spawn().unwrap());
+    let mut top = KilledOnDrop(top.stdout(Stdio::piped()).spawn().unwrap());
     let (tell, states) = mpsc::channel();
     let out = BufReader::new(top.0.stdout.take().unwrap());
     thread::spawn(move || {
@@ -103,7 +87,7 @@ fn unreachable_node_comes_back_by_itself() {
     until("serving");
     drop(node);
     until("unreachable");
-    let _node = serve(dir.path(), &grpc);
+    let _node = serve(dir.path(), &flags);
     until("serving");
 }
 
@@ -120,7 +104,7 @@ fn terminal_is_restored_by_q_ctrl_c_and_sigterm() {
     let ends: [fn(&mut Terminal); 3] = [
         |terminal| terminal.press("q"),
         |terminal| terminal.press("\x03"),
-        |terminal| assert!(Command::new("kill").arg(terminal.pid()).status().unwrap().success()),
+        |terminal| signal(terminal.pid(), "-TERM"),
     ];
     for end in ends {
         let mut terminal = on_a_terminal(&node);

@@ -21,7 +21,12 @@ use kith_proto::{
     user::v1::{CreateUserRequest, FindUserByNameRequest, User, user_service_client::UserServiceClient},
 };
 use parking_lot::Mutex;
-use spawn::{Node, files, listens, ports, until};
+use spawn::{Node, PATIENCE, files, listens, ports};
+
+use crate::{
+    polls::block_until,
+    spawned::{Started, signal},
+};
 
 const NODES: usize = 100;
 const AT_ONCE: usize = 4;
@@ -57,9 +62,9 @@ fn one_node() -> Duration {
     let node = Node::start(&["--ephemeral"]);
     let (grpc, operations, ready) = (node.ports.grpc.clone(), node.ports.operations.clone(), node.ready);
     assert!(listens(&grpc) && listens(&operations), "it says that it serves and does not");
-    let (output, left) = node.stop();
-    assert!(output.status.success(), "{output:?}");
-    assert_eq!(String::from_utf8_lossy(&output.stderr), "", "it is quiet");
+    let (code, errors, left) = node.stop();
+    assert_eq!(code, Some(0), "{errors}");
+    assert_eq!(errors, "", "it is quiet");
     assert_eq!(left, Vec::<std::path::PathBuf>::new());
     ready
 }
@@ -81,11 +86,11 @@ fn a_node_ends_with_its_parent_however_that_ends() {
         .unwrap();
     let ports = ports(folder.path());
     assert_ne!(ports.pid, parent.id(), "the node is a child of the shell");
-    spawn::signal("-KILL", parent.id());
+    signal(parent.id(), "-KILL");
     let killed = Instant::now();
     let mut out = parent.stdout.take().unwrap();
     let ended = thread::spawn(move || out.read_to_end(&mut Vec::new()));
-    until("the node is gone", || ended.is_finished().then_some(()));
+    block_until(PATIENCE, || ended.is_finished(), || "the node is there");
     println!("gone {:.1?} after its parent", killed.elapsed());
     assert!(killed.elapsed() < Duration::from_secs(5), "{:?}", killed.elapsed());
     assert!(!listens(&ports.grpc) && !listens(&ports.operations));
@@ -98,25 +103,23 @@ fn a_node_does_not_end_with_its_parent_unasked() {
     let node = Node::start(&["--ephemeral", "--exit-with-parent"]);
     let parent_lives = listens(&node.ports.grpc);
     assert!(parent_lives);
-    assert!(node.stop().0.status.success());
+    assert_eq!(node.stop().0, Some(0));
 }
 
 #[test]
 fn ports_file_of_an_earlier_node_is_ignored() {
     let folder = tempfile::tempdir().unwrap();
     let stale = r#"{"grpc":"127.0.0.1:1","operations":"127.0.0.1:2","pid":3}"#;
-    fs::write(folder.path().join("ports.json"), stale).unwrap();
-    let mut node = spawn::serve(folder.path(), &["--ephemeral"]).spawn().unwrap();
-    let ports = until("the node serves", || {
-        let text = fs::read_to_string(folder.path().join("ports.json")).ok()?;
-        (text != stale).then_some(text)
-    });
-    assert!(ports.contains(&format!("\"pid\":{}", node.id())), "{ports}");
+    let file = folder.path().join("ports.json");
+    fs::write(&file, stale).unwrap();
+    let node = Started::of(spawn::serve(folder.path(), &["--ephemeral"]));
+    let is_new = || fs::read_to_string(&file).is_ok_and(|text| text != stale);
+    block_until(PATIENCE, is_new, || "the file is the earlier one");
+    assert_eq!(ports(folder.path()).pid, node.id());
     // Another node took the file over: it is no more this one's to remove.
-    fs::write(folder.path().join("ports.json"), stale).unwrap();
-    spawn::terminate(node.id());
-    assert!(node.wait().unwrap().success());
-    assert_eq!(fs::read_to_string(folder.path().join("ports.json")).unwrap(), stale);
+    fs::write(&file, stale).unwrap();
+    node.stop();
+    assert_eq!(fs::read_to_string(&file).unwrap(), stale);
 }
 
 #[tokio::test]
@@ -154,8 +157,8 @@ async fn node_that_keeps_data_has_a_ports_file() {
     let request = CreateUserRequest { user: Some(user), ..Default::default() };
     users.create_user(request).await.unwrap();
     drop(users);
-    let (output, left) = node.stop();
-    assert!(output.status.success());
+    let (code, _, left) = node.stop();
+    assert_eq!(code, Some(0));
     assert!(left.len() == 1 && left[0].ends_with("data"), "{left:?}");
 }
 

@@ -1,15 +1,16 @@
 //! Starts that are refused: one line, code 2, and nothing left behind.
 
-use std::{fs, path::Path, process::Command};
+use std::{fs, path::Path};
 
-use crate::ephemeral::spawn::{files, serve};
+use crate::{
+    ephemeral::spawn::{files, serve},
+    spawned::{kith, refused},
+};
 
 #[track_caller]
 fn assert_refused(folder: &Path, flags: &[&str], line: &str) {
     let before = files(folder).len();
-    let output = serve(folder, flags).output().unwrap();
-    assert_eq!(String::from_utf8_lossy(&output.stderr), format!("kith: {line}\n"));
-    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(refused(serve(folder, flags)), format!("kith: {line}"));
     assert_eq!(files(folder).len(), before, "nothing is left behind");
 }
 
@@ -56,15 +57,8 @@ fn what_contradicts_data_in_memory_is_refused() {
 #[test]
 fn unwritable_ports_file_ends_the_node() {
     let folder = tempfile::tempdir().unwrap();
-    let output = Command::new(env!("CARGO_BIN_EXE_kith"))
-        .args(["serve", "--ephemeral", "--port", "0", "--operations-port", "0"])
-        .args(["--ports-file", "nowhere/ports.json"])
-        .current_dir(folder.path())
-        .output()
-        .unwrap();
-    assert_eq!(output.status.code(), Some(2));
-    assert_eq!(
-        String::from_utf8_lossy(&output.stderr),
-        "kith: --ports-file nowhere/ports.json: its folder is not there; make it, or name another file\n"
-    );
+    let ports = ["--port", "0", "--operations-port", "0", "--ports-file", "nowhere/ports.json"];
+    let line = refused(kith(folder.path(), &[&["serve", "--ephemeral"], &ports[..]].concat()));
+    let why = "its folder is not there; make it, or name another file";
+    assert_eq!(line, format!("kith: --ports-file nowhere/ports.json: {why}"));
 }

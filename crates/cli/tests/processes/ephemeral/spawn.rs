@@ -4,16 +4,20 @@ use std::{
     fs,
     net::TcpStream,
     path::{Path, PathBuf},
-    process::{Child, Command, Output, Stdio},
-    thread::sleep,
+    process::Command,
     time::{Duration, Instant},
 };
 
 use serde::Deserialize;
 use tempfile::TempDir;
 
+use crate::{
+    polls::block_until,
+    spawned::{Started, kith},
+};
+
 /// Longer than anything here takes; a machine may be busy.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// What the file of the ports says.
 #[derive(Debug, Deserialize)]
@@ -28,15 +32,15 @@ pub(crate) struct Node {
     pub(crate) ports: Ports,
     /// From its start until it said that it serves.
     pub(crate) ready: Duration,
-    pub(crate) process: Child,
-    pub(crate) folder: TempDir,
+    process: Started,
+    folder: TempDir,
 }
 
 /// `kith serve` on free ports, in this folder, with a file of its ports there.
 pub(crate) fn serve(folder: &Path, flags: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_kith"));
-    command.args(["serve", "--port", "0", "--operations-port", "0", "--ports-file", "ports.json"]);
-    command.args(flags).current_dir(folder).stdin(Stdio::null()).stdout(Stdio::null());
+    let mut command =
+        kith(folder, &["serve", "--port", "0", "--operations-port", "0", "--ports-file", "ports.json"]);
+    command.args(flags);
     command
 }
 
@@ -48,56 +52,23 @@ impl Node {
 
     pub(crate) fn start_in(folder: TempDir, flags: &[&str]) -> Self {
         let begun = Instant::now();
-        let process = serve(folder.path(), flags).stderr(Stdio::piped()).spawn().unwrap();
+        let process = Started::of(serve(folder.path(), flags));
         let ports = ports(folder.path());
         Self { ports, ready: begun.elapsed(), process, folder }
     }
 
-    /// Ends it in order. What it wrote, and what it left in its folder.
-    pub(crate) fn stop(mut self) -> (Output, Vec<PathBuf>) {
-        terminate(self.process.id());
-        let (empty, mut ended) = (tempfile::tempdir().unwrap(), Command::new("true").spawn().unwrap());
-        std::mem::swap(&mut self.process, &mut ended);
-        let left = std::mem::replace(&mut self.folder, empty);
-        let output = ended.wait_with_output().unwrap();
-        (output, files(left.path()))
-    }
-}
-
-impl Drop for Node {
-    fn drop(&mut self) {
-        self.process.kill().ok();
-        self.process.wait().ok();
+    /// Ends it in order. Its code, what it wrote to standard error, and what it left in its folder.
+    pub(crate) fn stop(self) -> (Option<i32>, String, Vec<PathBuf>) {
+        let (code, _, errors) = self.process.terminate();
+        (code, errors, files(self.folder.path()))
     }
 }
 
 /// Waits until a node there says where it listens.
 pub(crate) fn ports(folder: &Path) -> Ports {
     let file = folder.join("ports.json");
-    until("the node serves", || fs::read_to_string(&file).ok())
-        .parse::<serde_json::Value>()
-        .map(|ports| serde_json::from_value(ports).unwrap())
-        .expect("the file is whole when it is there")
-}
-
-/// Looks again until there is an answer.
-pub(crate) fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let begun = Instant::now();
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(begun.elapsed() < PATIENCE, "it never comes about that {what}");
-        sleep(Duration::from_millis(1));
-    }
-}
-
-pub(crate) fn terminate(process: u32) {
-    signal("-TERM", process);
-}
-
-pub(crate) fn signal(signal: &str, process: u32) {
-    assert!(Command::new("kill").args([signal, &process.to_string()]).status().unwrap().success());
+    block_until(PATIENCE, || file.exists(), || "no node serves");
+    serde_json::from_slice(&fs::read(&file).unwrap()).expect("the file is whole when it is there")
 }
 
 pub(crate) fn listens(address: &str) -> bool {

@@ -167,14 +167,15 @@ impl Key {
     }
 }
 
-fn with<T>(key: &str, message: T) -> Request<T> {
+/// The request with this key.
+pub(crate) fn with<T>(key: &str, message: T) -> Request<T> {
     let mut request = Request::new(message);
     request.metadata_mut().insert("authorization", format!("Bearer {key}").parse().unwrap());
     request
 }
 
 /// What the node answers to a call with this key: NOT_FOUND is what a valid one gets.
-async fn called(channel: &Channel, key: &str) -> Code {
+pub(crate) async fn called(channel: &Channel, key: &str) -> Code {
     let request = with(key, GetUserRequest { user_id: 1, consistency: None });
     let answer = UserServiceClient::new(channel.clone()).get_user(request).await;
     answer.map_or_else(|status| status.code(), |_| Code::Ok)
@@ -225,14 +226,12 @@ pub(crate) async fn keys_are_swapped_under_load(pace: Pace) {
     let again = format!("auth.read_again_every={}", pace.read_again_every);
     let settings = ["auth.callers_file=callers.toml", &again, "messages.offline=true"];
     let node = Started::new(folder.path(), &settings.map(|setting| ["--set", setting]).concat());
-    let endpoint = Channel::from_shared(format!("http://{}", node.grpc())).unwrap();
     let mut tasks = JoinSet::new();
     for client in 0..CLIENTS {
-        tasks.spawn(Arc::clone(&rotation).load(endpoint.connect().await.unwrap(), client));
+        tasks.spawn(Arc::clone(&rotation).load(node.channel().await, client));
     }
     for (number, key) in rotation.those(|_| true).into_iter().take(STREAMED) {
-        let channel = endpoint.connect().await.unwrap();
-        tasks.spawn(ends_with_its_key(Arc::clone(&rotation), channel, number, key));
+        tasks.spawn(ends_with_its_key(Arc::clone(&rotation), node.channel().await, number, key));
     }
     let mut swaps = tokio::time::interval(EVERY);
     for _ in 0..pace.swaps {

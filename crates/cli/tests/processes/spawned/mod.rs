@@ -11,10 +11,13 @@ use std::{
     process::{Child, Command, Output, Stdio},
     sync::{Arc, Mutex},
     thread::JoinHandle,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use serde_json::Value;
+use tonic::transport::{Channel, Endpoint};
+
+use crate::polls::block_until;
 
 /// How long a node may take over anything that a test waits for.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -38,14 +41,39 @@ pub fn ended(mut command: Command) -> (Option<i32>, String, String) {
     (status.code(), text(stdout), text(stderr))
 }
 
+/// The one line with which a command ends that cannot begin; it prints nothing else.
+#[track_caller]
+pub fn refused(command: Command) -> String {
+    let (code, out, err) = ended(command);
+    assert_eq!((code, out.as_str(), err.lines().count()), (Some(2), "", 1), "{err}");
+    assert!(err.starts_with("kith: ") && err.ends_with('\n'), "{err}");
+    assert!(!err.to_lowercase().contains("backtrace") && !err.contains("panicked"), "{err}");
+    err.trim_end().to_owned()
+}
+
 /// On any free ports.
 pub const FREE: [&str; 4] = ["--listen", "127.0.0.1:0", "--set", "operations.listen=127.0.0.1:0"];
+
+/// A process that is killed when this is dropped.
+pub struct KilledOnDrop(pub Child);
+
+impl Drop for KilledOnDrop {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+/// Sends a signal, such as `-TERM`.
+pub fn signal(process: u32, name: &str) {
+    assert!(Command::new("kill").args([name, &process.to_string()]).status().unwrap().success());
+}
 
 /// A node that has printed its banner; killed when dropped.
 pub struct Started {
     /// Its one line on standard output.
     pub banner: Value,
-    process: Child,
+    process: KilledOnDrop,
     out: BufReader<std::process::ChildStdout>,
     errors: Arc<Mutex<String>>,
     reading: Option<JoinHandle<()>>,
@@ -72,12 +100,21 @@ impl Started {
         out.read_line(&mut line).unwrap();
         let banner = serde_json::from_str(&line)
             .unwrap_or_else(|_| panic!("no banner: {line:?}, but: {}", errors.lock().unwrap()));
-        Self { banner, process, out, errors, reading: Some(reading) }
+        Self { banner, process: KilledOnDrop(process), out, errors, reading: Some(reading) }
     }
 
     /// Of the process.
     pub fn id(&self) -> u32 {
-        self.process.id()
+        self.process.0.id()
+    }
+
+    pub fn url(&self) -> String {
+        format!("http://{}", self.grpc())
+    }
+
+    /// A connection to it.
+    pub async fn channel(&self) -> Channel {
+        Endpoint::from_shared(self.url()).unwrap().connect().await.unwrap()
     }
 
     pub fn grpc(&self) -> String {
@@ -93,6 +130,15 @@ impl Started {
         self.errors.lock().unwrap().clone()
     }
 
+    pub fn metrics(&self) -> String {
+        http(&self.operations(), "GET", "/metrics").1
+    }
+
+    /// The value of a metric with its labels; 0 if there is none.
+    pub fn figure(&self, sample: &str) -> u64 {
+        figure(&self.operations(), sample)
+    }
+
     pub fn readyz(&self) -> (u16, Value) {
         let (code, body) = http(&self.operations(), "GET", "/readyz");
         (code, serde_json::from_str(&body).unwrap())
@@ -100,27 +146,22 @@ impl Started {
 
     /// Waits until `/readyz` says what is expected, and yields it.
     pub fn until_ready(&self, expected: impl Fn(u16, &Value) -> bool) -> Value {
-        let begun = Instant::now();
-        loop {
+        let mut found = Value::Null;
+        let is_expected = || {
             let (code, body) = self.readyz();
-            if expected(code, &body) {
-                return body;
-            }
-            assert!(begun.elapsed() < PATIENCE, "still {code} {body}\n{}", self.logged());
-            std::thread::sleep(Duration::from_millis(20));
-        }
+            found = body;
+            expected(code, &found)
+        };
+        block_until(PATIENCE, is_expected, || format!("still {:?}\n{}", self.readyz(), self.logged()));
+        found
     }
 
     /// Waits for the end: the code, what else came on standard output, and all of standard error.
     pub fn ended(mut self) -> (Option<i32>, String, String) {
-        let begun = Instant::now();
-        let code = loop {
-            if let Some(status) = self.process.try_wait().unwrap() {
-                break status.code();
-            }
-            assert!(begun.elapsed() < PATIENCE, "it does not end\n{}", self.logged());
-            std::thread::sleep(Duration::from_millis(10));
-        };
+        let errors = Arc::clone(&self.errors);
+        let has_ended = || self.process.0.try_wait().unwrap().is_some();
+        block_until(PATIENCE, has_ended, || errors.lock().unwrap().clone());
+        let code = self.process.0.wait().unwrap().code();
         let mut rest = String::new();
         self.out.read_to_string(&mut rest).unwrap();
         self.reading.take().unwrap().join().unwrap();
@@ -129,26 +170,27 @@ impl Started {
 
     /// SIGTERM, then as [`Self::ended`].
     pub fn terminate(self) -> (Option<i32>, String, String) {
-        self.signal("-TERM");
+        signal(self.id(), "-TERM");
         self.ended()
+    }
+
+    /// Terminates it, and checks that its end is in order.
+    pub fn stop(self) {
+        let (code, _, logged) = self.terminate();
+        assert_eq!(code, Some(0), "{logged}");
     }
 
     /// SIGHUP.
     pub fn hang_up(&self) {
-        self.signal("-HUP");
-    }
-
-    fn signal(&self, name: &str) {
-        let pid = self.process.id().to_string();
-        assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
+        signal(self.id(), "-HUP");
     }
 }
 
-impl Drop for Started {
-    fn drop(&mut self) {
-        drop(self.process.kill());
-        drop(self.process.wait());
-    }
+/// The value of a metric with its labels at a port for operators; 0 if there is none.
+pub fn figure(operations: &str, sample: &str) -> u64 {
+    let (_, metrics) = http(operations, "GET", "/metrics");
+    let found = metrics.lines().find_map(|line| line.strip_prefix(sample)?.strip_prefix(' '));
+    found.map_or(0, |value| value.parse().unwrap())
 }
 
 /// One request of HTTP/1.1: status and body.

@@ -7,13 +7,15 @@ use std::{
     io::{Read as _, Write as _},
     num::NonZeroU16,
     path::PathBuf,
-    process::{Child, ChildStdin, Command, Stdio},
+    process::{ChildStdin, Command, Stdio},
     sync::mpsc::{self, Receiver, RecvTimeoutError},
     thread,
     time::{Duration, Instant},
 };
 
 use vt100::{Parser, Screen};
+
+use crate::spawned::KilledOnDrop;
 
 /// Where the pictures of the documents are, for those who make them again.
 const IMAGES: &str = "KITH_TEST_IMAGES";
@@ -22,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// `kith` on a terminal; killed when dropped.
 pub(crate) struct Terminal {
-    script: Child,
+    script: KilledOnDrop,
     keys: ChildStdin,
     pieces: Receiver<Vec<u8>>,
     parser: Parser,
@@ -55,7 +57,7 @@ impl Terminal {
         });
         let size = |cells| NonZeroU16::new(cells).unwrap();
         let parser = Parser::new(size(rows), size(columns), 0);
-        Self { script, keys, pieces, parser, written: String::new(), folder }
+        Self { script: KilledOnDrop(script), keys, pieces, parser, written: String::new(), folder }
     }
 
     /// Waits until the screen is so.
@@ -97,8 +99,8 @@ impl Terminal {
     }
 
     /// The id of the process of `kith`.
-    pub(crate) fn pid(&self) -> String {
-        std::fs::read_to_string(self.folder.path().join("pid")).unwrap().trim().to_owned()
+    pub(crate) fn pid(&self) -> u32 {
+        std::fs::read_to_string(self.folder.path().join("pid")).unwrap().trim().parse().unwrap()
     }
 
     /// Waits until `kith` has ended. Returns its code, if it ended in time.
@@ -107,7 +109,7 @@ impl Terminal {
         loop {
             match self.pieces.recv_timeout(end.saturating_duration_since(Instant::now())) {
                 Ok(piece) => self.take(&piece),
-                Err(RecvTimeoutError::Disconnected) => return self.script.wait().unwrap().code(),
+                Err(RecvTimeoutError::Disconnected) => return self.script.0.wait().unwrap().code(),
                 Err(RecvTimeoutError::Timeout) => return None,
             }
         }
@@ -125,12 +127,5 @@ impl Terminal {
         if let Some(folder) = env::var_os(IMAGES).map(PathBuf::from) {
             std::fs::write(folder.join(format!("{name}.svg")), picture).unwrap();
         }
-    }
-}
-
-impl Drop for Terminal {
-    fn drop(&mut self) {
-        self.script.kill().ok();
-        self.script.wait().ok();
     }
 }

@@ -3,16 +3,16 @@
 use std::time::{Duration, Instant};
 
 use kith_proto::{
-    admin::v1::{GetNodeRequest, InspectKeyRequest, Presence, ResyncRequest},
-    group::v1::{
-        CreateGroupRequest, Group, KeywordMatch, SearchGroupsRequest, Visibility,
-        group_service_client::GroupServiceClient,
-    },
+    admin::v1::{InspectKeyRequest, Presence, ResyncRequest},
+    group::v1::{CreateGroupRequest, Group, KeywordMatch, SearchGroupsRequest, Visibility},
 };
 
-use crate::cluster::{
-    hand,
-    site::{Peer, Site, until},
+use crate::{
+    cluster::{
+        hand,
+        site::{Peer, Site, stop},
+    },
+    polls::until,
 };
 
 /// What a change past the nodes may take.
@@ -35,8 +35,7 @@ async fn document_changed_by_hand_is_seen_everywhere() {
         println!("seen on every node after {:?}", begun.elapsed());
         assert!(a.get(id).await.version > before[0].max(before[1]), "it has a version of its own");
     }
-    a.stop().await;
-    b.stop().await;
+    stop([a, b]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -61,8 +60,7 @@ async fn version_set_back_by_hand_is_seen_everywhere() {
             until(BY_HAND, async || peer.get(id).await.nick_name == nick).await;
         }
     }
-    a.stop().await;
-    b.stop().await;
+    stop([a, b]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -85,8 +83,7 @@ async fn document_inserted_again_is_seen_on_every_node() {
             until(BY_HAND, async || peer.read(id, None).await.is_ok()).await;
         }
     }
-    a.stop().await;
-    b.stop().await;
+    stop([a, b]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -96,16 +93,16 @@ async fn feed_is_read_on_when_its_reader_stops() {
     let (a, b) = site.pair().await;
     let id = a.create("ann").await.user_id;
     b.get(id).await;
-    let before = epoch(&b).await;
+    let before = b.info().await.epoch;
     a.stop().await;
     hand::set(&site.database, "users", id, "nick", "by hand");
     until(BY_HAND, async || b.get(id).await.nick_name == "by hand").await;
-    assert_eq!(epoch(&b).await, before, "where the first had come to is known, so that nothing is given up");
+    assert_eq!(
+        b.info().await.epoch,
+        before,
+        "where the first had come to is known, so that nothing is given up"
+    );
     b.stop().await;
-}
-
-async fn epoch(peer: &Peer) -> i64 {
-    peer.admin().get_node(GetNodeRequest {}).await.unwrap().into_inner().epoch
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -120,15 +117,10 @@ async fn new_group_is_found_on_the_other_node() {
         ..Group::default()
     };
     let request = CreateGroupRequest { group: Some(group), ..CreateGroupRequest::default() };
-    let made = groups(&a).create_group(request).await.unwrap().into_inner().group.unwrap();
+    let made = a.groups().create_group(request).await.unwrap().into_inner().group.unwrap();
     until(Duration::from_secs(1), async || found(&b, "chess").await == [made.group_id]).await;
     until(Duration::from_secs(1), async || found(&b, "board").await == [made.group_id]).await;
-    a.stop().await;
-    b.stop().await;
-}
-
-fn groups(peer: &Peer) -> GroupServiceClient<tonic::transport::Channel> {
-    GroupServiceClient::new(peer.channel())
+    stop([a, b]).await;
 }
 
 async fn found(peer: &Peer, keyword: &str) -> Vec<i64> {
@@ -137,7 +129,7 @@ async fn found(peer: &Peer, keyword: &str) -> Vec<i64> {
         r#match: KeywordMatch::Exact.into(),
         ..SearchGroupsRequest::default()
     };
-    let answer = groups(peer).search_groups(request).await.unwrap().into_inner();
+    let answer = peer.groups().search_groups(request).await.unwrap().into_inner();
     answer.groups.iter().map(|group| group.group_id).collect()
 }
 
@@ -160,8 +152,7 @@ async fn healthy_nodes_find_nothing_stale_in_a_resync() {
     }
     let unknown = ResyncRequest { namespace: "pets".to_owned(), full: false };
     assert_eq!(a.admin().resync(unknown).await.unwrap_err().code(), tonic::Code::InvalidArgument);
-    a.stop().await;
-    b.stop().await;
+    stop([a, b]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -180,6 +171,5 @@ async fn invalidated_key_is_gone_from_every_tier() {
         copies.filter(|copy| copy.tier != "store").all(|copy| copy.presence() == Presence::None)
     })
     .await;
-    a.stop().await;
-    b.stop().await;
+    stop([a, b]).await;
 }
